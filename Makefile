@@ -1,0 +1,76 @@
+# Two commands for people: `make demo` and `make test`. Python 3.11 or later (with its venv
+# module) and make are all that must be there; everything else comes from the locks.
+
+PY ?= python3
+V ?= .venv
+BIN := $(V)/bin
+PACKAGES := staffbooking_core staffbooking_adapters staffbooking_http staffbooking_cli staffbooking_worker
+SOURCES := $(PACKAGES) tests $(wildcard benchmarks)
+TOO_OLD := Python 3.11 or later is needed: make PY=python3.12 ...
+
+# uv is fast but knows nothing of pip's own configuration (mirrors, certificates), so pip
+# takes over where uv cannot reach its registry, or could not be installed at all.
+export UV_HTTP_RETRIES ?= 1
+install = $(BIN)/uv pip install -q --python $(BIN)/python $(1) 2>/dev/null || $(BIN)/pip install -q $(1)
+compile = $(BIN)/uv pip compile -q --universal --python-version 3.11 \
+	--generate-hashes --no-header --no-emit-index-url --no-emit-find-links $(UPGRADE)
+
+.PHONY: help demo test check bench soak docs lock clean
+
+help:
+	@echo "make demo    run the service with sample data on SQLite; prints where to look"
+	@echo "make test    run the tests, on SQLite and on a PostgreSQL of their own"
+	@echo "make check   format, lint, types, imports, locks, generated pages"
+	@echo "make bench   measure against the yardstick, on PostgreSQL"
+	@echo "make soak    long races and endurance tests"
+	@echo "make docs    remake the generated pages"
+	@echo "make lock    remake the locks (UPGRADE=--upgrade for newer versions)"
+	@echo "make clean   remove environments, caches and build results"
+
+demo: $(V)/.run
+	PYTHONPATH=. $(BIN)/python -m staffbooking_cli.main demo
+
+test: $(V)/.dev
+	$(BIN)/python -m pytest -q
+
+check: $(V)/.dev
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/mypy $(SOURCES)
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m pytest -q tests/architecture
+
+bench: $(V)/.dev
+	$(BIN)/python -m benchmarks
+
+soak: $(V)/.dev
+	$(BIN)/python -m pytest -q -m soak
+
+docs: $(V)/.dev
+	$(BIN)/python -m staffbooking_core.domain.lifecycle > docs/lifecycle.md
+
+lock: $(BIN)/uv
+	$(compile) pyproject.toml -o requirements.lock
+	$(compile) pyproject.toml --group dev -o requirements-dev.lock
+	$(compile) --group lock -o requirements-uv.lock
+
+clean:
+	rm -rf .venv* build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PY) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "$(TOO_OLD)")'
+	@$(PY) -m venv $(V) || { rm -rf $(V); echo "$(PY) could not make $(V): on Debian, install python3-venv" >&2; exit 1; }
+	@$(BIN)/pip install -q --require-hashes -r requirements-uv.lock 2>/dev/null || echo "without uv: pip installs, more slowly"
+
+$(BIN)/uv: $(BIN)/python
+	@test -x $@ || $(BIN)/pip install -q --require-hashes -r requirements-uv.lock
+
+$(V)/.run: $(BIN)/python requirements.lock
+	@$(call install,--require-hashes -r requirements.lock)
+	@touch $@
+
+$(V)/.dev: $(BIN)/python requirements-dev.lock pyproject.toml
+	@$(call install,--require-hashes -r requirements-dev.lock)
+	@$(call install,--no-deps --no-build-isolation -e .)
+	@touch $@ $(V)/.run

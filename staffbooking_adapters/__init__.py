@@ -1,0 +1,1 @@
+"""The adapters: they do I/O and decide nothing; `wiring` joins them."""

@@ -1,0 +1,104 @@
+"""Stand-ins for the machine: time, chance, passwords, keys and alerts under control.
+
+With these and the memory store a whole deployment runs offline, at any hour, and comes
+out the same each time. None is for a public service: `SeededIds` can be guessed and
+`PlainHasher` hides nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import random
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from staffbooking_core.domain.keys import ALPHABET, RANDOM_LENGTH
+
+CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+
+class VirtualClock:
+    """A clock that stands until it is moved; business time is `offset` ahead of the wall's."""
+
+    def __init__(self, now: datetime, offset: timedelta = timedelta()) -> None:
+        self.now = now
+        self.offset = offset
+
+    def wall(self) -> datetime:
+        return self.now
+
+    async def business(self) -> datetime:
+        return self.now + self.offset
+
+    def advance(self, by: timedelta) -> None:
+        """Let real time pass: both clocks move."""
+        self.now += by
+
+    def set_business(self, at: datetime) -> None:
+        """Move business time alone, as the sandbox does."""
+        self.offset = at - self.now
+
+
+class SeededIds:
+    """The same names in the same order for the same seed."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._random = random.Random(seed)
+        self._events = 0
+
+    def booking_code(self) -> str:
+        return "BK" + self._draw(CROCKFORD, 12)
+
+    def event_id(self) -> str:
+        self._events += 1
+        return f"evt_{self._events:016d}" + self._draw(CROCKFORD, 10)
+
+    def token(self) -> str:
+        return base64.urlsafe_b64encode(self._random.randbytes(32)).rstrip(b"=").decode()
+
+    def key_body(self) -> str:
+        return self._draw(ALPHABET, RANDOM_LENGTH)
+
+    def _draw(self, letters: str, length: int) -> str:
+        return "".join(self._random.choices(letters, k=length))
+
+
+class PlainHasher:
+    """Passwords as they are, at once."""
+
+    async def hash(self, password: str) -> str:
+        return f"plain:{password}"
+
+    async def verify(self, password: str, hashed: str | None) -> bool:
+        return hashed == f"plain:{password}"
+
+
+class KeyVault:
+    """HMAC-SHA256 with a key of its own for each purpose. The first key signs, all verify."""
+
+    def __init__(self, *keys: bytes) -> None:
+        if not keys:
+            raise ValueError("a vault needs a key")
+        self._keys: Sequence[bytes] = keys
+
+    def sign(self, purpose: str, message: bytes) -> bytes:
+        return _sign(self._keys[0], purpose, message)
+
+    def verify(self, purpose: str, message: bytes, signature: bytes) -> bool:
+        made = (_sign(key, purpose, message) for key in self._keys)
+        return any(hmac.compare_digest(each, signature) for each in made)
+
+
+class RecordingNotifier:
+    """Keeps the alerts, oldest first, as (booking id, text)."""
+
+    def __init__(self) -> None:
+        self.alerts: list[tuple[int, str]] = []
+
+    async def alert(self, booking_id: int, text: str) -> None:
+        self.alerts.append((booking_id, text))
+
+
+def _sign(key: bytes, purpose: str, message: bytes) -> bytes:
+    return hmac.digest(hmac.digest(key, purpose.encode(), "sha256"), message, "sha256")

@@ -1,0 +1,192 @@
+"""All rows of the memory store, and how a unit of work changes them without being seen.
+
+A unit of work gets a fork of the state: tables are shared until they are changed, and
+rows never change, so a rollback is to forget the fork and a commit to put it in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import ItemsView, Iterator, ValuesView
+from copy import copy
+from datetime import datetime, timedelta
+from decimal import Decimal
+from itertools import count
+from typing import Generic, TypeVar
+
+from attrs import define, field, fields, frozen
+
+from staffbooking_core.domain.accounts import Session, User
+from staffbooking_core.domain.bookings import Booking, TimerKind
+from staffbooking_core.domain.companions import Companion
+from staffbooking_core.domain.keys import ApiKey
+from staffbooking_core.domain.ledger import Posting
+from staffbooking_core.domain.limits import Window
+from staffbooking_core.domain.payments import Nudge, Operation
+from staffbooking_core.policy import Policy
+from staffbooking_core.ports import Answer, Credit, Lease
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Table(Generic[K, V]):
+    """A dictionary that is copied at its first change, so that forks are free."""
+
+    __slots__ = ("_owned", "_rows")
+
+    def __init__(self, rows: dict[K, V] | None = None) -> None:
+        self._rows: dict[K, V] = {} if rows is None else rows
+        self._owned = False
+
+    def fork(self) -> Table[K, V]:
+        """The same rows; neither sees what the other changes from now on."""
+        self._owned = False
+        return Table(self._rows)
+
+    def get(self, key: K) -> V | None:
+        return self._rows.get(key)
+
+    def __getitem__(self, key: K) -> V:
+        return self._rows[key]
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._rows
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def values(self) -> ValuesView[V]:
+        return self._rows.values()
+
+    def items(self) -> ItemsView[K, V]:
+        return self._rows.items()
+
+    def __setitem__(self, key: K, row: V) -> None:
+        self._own()[key] = row
+
+    def discard(self, key: K) -> None:
+        """Take a row away, if it is there."""
+        if key in self._rows:
+            del self._own()[key]
+
+    def _own(self) -> dict[K, V]:
+        if not self._owned:
+            self._rows, self._owned = dict(self._rows), True
+        return self._rows
+
+
+# Rows that are more than an entity of the core ------------------------------------------
+
+
+@frozen
+class CompanionRow:
+    """A companion with its ready-made answers, and in the forms that a search compares."""
+
+    companion: Companion
+    summary: bytes
+    detail: bytes
+    rank: tuple[Decimal, int, int]
+    """Ascending in the order of CONTRACT 3."""
+    places: tuple[str, str]
+    services: frozenset[str]
+
+
+@frozen
+class AlertRow:
+    at: datetime
+    booking_id: int
+    text: str
+    is_told: bool = False
+
+
+@frozen
+class OperationRow:
+    operation: Operation
+    lease: Lease | None = None
+
+
+@frozen
+class TimerRow:
+    kind: TimerKind
+    due_at: datetime
+    attempts: int = 0
+    not_before: datetime | None = None
+    lease: Lease | None = None
+
+
+@frozen
+class NudgeRow:
+    nudge: Nudge
+    received_at: datetime
+    next_at: datetime
+    done: bool = False
+    lease: Lease | None = None
+
+
+def is_running(lease: Lease | None, now: datetime) -> bool:
+    """Whether somebody's claim still holds; `now` is wall time."""
+    return lease is not None and now < lease.until
+
+
+@define
+class State:
+    """What transactions keep. Tables named `…_of` and `…_by…` are indexes of others."""
+
+    users: Table[int, User] = field(factory=Table)
+    user_by_email: Table[str, int] = field(factory=Table)
+    sessions: Table[bytes, Session] = field(factory=Table)
+    keys: Table[int, ApiKey] = field(factory=Table)
+    key_by_digest: Table[bytes, int] = field(factory=Table)
+    companions: Table[int, CompanionRow] = field(factory=Table)
+    bookings: Table[int, Booking] = field(factory=Table)
+    booking_by_code: Table[str, int] = field(factory=Table)
+    bookings_of: Table[int, tuple[int, ...]] = field(factory=Table)
+    """By companion."""
+    answers: Table[tuple[str, str], Answer] = field(factory=Table)
+    credits: Table[int, Credit] = field(factory=Table)
+    events: Table[int, tuple[tuple[int, bytes], ...]] = field(factory=Table)
+    """By booking."""
+    operations: Table[int, OperationRow] = field(factory=Table)
+    operations_of: Table[int, tuple[int, ...]] = field(factory=Table)
+    """By booking, in the order of their numbers."""
+    postings: Table[str, Posting] = field(factory=Table)
+    postings_of: Table[int, tuple[str, ...]] = field(factory=Table)
+    """By booking, in the order of their making."""
+    alerts: Table[int, AlertRow] = field(factory=Table)
+    timers: Table[int, TimerRow] = field(factory=Table)
+    nudges: Table[tuple[str, str], NudgeRow] = field(factory=Table)
+    clock_offset: timedelta = timedelta()
+
+    def fork(self) -> State:
+        forked = copy(self)
+        for name in _TABLES:
+            setattr(forked, name, getattr(self, name).fork())
+        return forked
+
+
+_TABLES = tuple(part.name for part in fields(State) if part.name != "clock_offset")
+
+
+@define
+class Shared:
+    """What no transaction keeps: numbers are given once, hits and uses stay counted."""
+
+    user_ids: Iterator[int] = field(factory=lambda: count(1))
+    key_ids: Iterator[int] = field(factory=lambda: count(1))
+    booking_ids: Iterator[int] = field(factory=lambda: count(1))
+    operation_ids: Iterator[int] = field(factory=lambda: count(1))
+    alert_ids: Iterator[int] = field(factory=lambda: count(1))
+    windows: dict[str, Window] = field(factory=dict)
+    keys_used_at: dict[int, datetime] = field(factory=dict)
+
+
+@define
+class Place:
+    """Where the families of the store find their rows: the committed state, or a fork."""
+
+    state: State
+    shared: Shared
+    policy: Policy

@@ -1,0 +1,1 @@
+"""The store on PostgreSQL and SQLite: one schema, one set of statements, one seam."""

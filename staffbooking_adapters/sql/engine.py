@@ -1,0 +1,43 @@
+"""Opening a database by its address. What one can do with it is in `connection`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from sqlalchemy import MetaData, make_url
+
+from staffbooking_adapters.sql.connection import Connection, Database
+from staffbooking_adapters.sql.statements import Row, Statement
+
+if TYPE_CHECKING:
+    from staffbooking_adapters.sql.sqlite import SqliteDatabase
+
+__all__ = ["Connection", "Database", "Row", "Statement", "open_database", "open_sqlite"]
+
+
+async def open_database(url: str, metadata: MetaData, *, pool_size: int = 10) -> Database:
+    """Open `postgresql+asyncpg://…` or `sqlite+aiosqlite:///PATH`, on the running loop.
+
+    PostgreSQL is first spoken to by the first statement, through at most `pool_size`
+    connections; a file of SQLite is made at once (`Unavailable` where it cannot be).
+    `metadata` has the tables, by which SQLite's refusals are known by name.
+    """
+    address = make_url(url)
+    backend = address.get_backend_name()
+    if backend == "postgresql":
+        from staffbooking_adapters.sql.postgres import PostgresDatabase  # an import to be spared
+
+        return PostgresDatabase(address, pool_size)
+    if backend == "sqlite" and address.database:
+        return await open_sqlite(Path(address.database), metadata)
+    raise ValueError(f"no database of this kind: {backend}")
+
+
+async def open_sqlite(
+    path: Path, metadata: MetaData, *, synchronous: Literal["FULL", "OFF"] = "FULL"
+) -> SqliteDatabase:
+    """Open a file of its own; with `OFF` a power cut may lose its last seconds."""
+    from staffbooking_adapters.sql.sqlite import SqliteDatabase
+
+    return await SqliteDatabase(path, metadata, synchronous).open()

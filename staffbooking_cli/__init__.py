@@ -1,0 +1,1 @@
+"""The command line: it translates commands into use-cases and composes the processes."""

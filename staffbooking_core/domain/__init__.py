@@ -1,0 +1,1 @@
+"""Decisions: synchronous, clock-free, frozen values."""

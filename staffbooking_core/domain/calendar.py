@@ -1,0 +1,379 @@
+"""When a companion is free: weekly hours, date overrides and bookings, in local time.
+
+One rule turns a wall-clock time into an instant: it means the first moment at which
+that day's clock has reached it. So a time that a DST change skips means the moment of
+the change, one that it repeats means the earlier, and 24:00 is the next day's 00:00.
+Days therefore join without a hole or an overlap, whether they last 23, 24, 25 hours
+or, where a zone crossed the date line, none at all.
+
+Search, availability and booking all ask `free_intervals`, and what a day shows is that
+answer read back through the same rule: a booking that lies within a shown slot fits,
+and where the hours and bookings were named in this zone, nothing else fits
+(CONTRACT 3 and 4).
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from functools import cache, lru_cache
+from operator import attrgetter
+from zoneinfo import ZoneInfo, available_timezones
+
+from attrs import Attribute, field, frozen
+
+DAY_MINUTES = 24 * 60
+MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
+DAY = timedelta(days=1)
+
+FIRST_DAY = date(1900, 1, 1)
+LAST_DAY = date(2999, 12, 31)
+"""The days a calendar knows; outside them nothing is open, and no arithmetic overflows."""
+
+_HHMM = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
+_NO_PLACE = {"Factory", "localtime"}
+
+
+class UnknownTimezone(ValueError):
+    """The text is not the IANA name of a zone, to the letter."""
+
+    def __init__(self, timezone: str) -> None:
+        self.timezone = timezone
+        super().__init__("is not the name of a timezone")
+
+
+class SkippedTime(ValueError):
+    """The local time does not exist: a change of the clock skips it (CONTRACT 4)."""
+
+    def __init__(self, timezone: str, day: date, minutes: int) -> None:
+        super().__init__(f"{day} {format_hhmm(minutes)} is skipped by a clock change in {timezone}")
+
+
+@frozen
+class Slot:
+    """Part of a local day, in wall-clock minutes from 0 to 1440 (24:00); start < end."""
+
+    start: int
+    end: int
+
+    def __attrs_post_init__(self) -> None:
+        if not 0 <= self.start < self.end <= DAY_MINUTES:
+            raise ValueError("start must be before end, both within the day")
+
+
+ALL_DAY = Slot(0, DAY_MINUTES)
+
+
+@frozen
+class WeeklySlot:
+    """Hours that come back each week; Monday is 0."""
+
+    weekday: int = field()
+    slot: Slot
+
+    @weekday.validator
+    def _is_weekday(self, _: Attribute[int], weekday: int) -> None:
+        if not 0 <= weekday <= 6:
+            raise ValueError("weekday must be from 0 (Monday) to 6")
+
+
+@frozen
+class Override:
+    """The hours of one date, in place of the weekly ones; no slots: a day off."""
+
+    date: date
+    slots: tuple[Slot, ...] = ()
+
+
+@frozen
+class Interval:
+    """Time between two instants, in UTC; starts_at < ends_at. The end is not part of it."""
+
+    starts_at: datetime
+    ends_at: datetime
+
+    def __attrs_post_init__(self) -> None:
+        if self.starts_at.tzinfo is not UTC or self.ends_at.tzinfo is not UTC:
+            raise ValueError("an interval is in UTC")
+        if self.starts_at >= self.ends_at:
+            raise ValueError("an interval must start before it ends")
+
+
+@frozen
+class Calendar:
+    """When a companion works. Slots may overlap or touch: they count once.
+
+    No weekly hours at all means free all day, every day; overrides still rule their date.
+    """
+
+    timezone: str = field()
+    weekly: tuple[WeeklySlot, ...] = ()
+    overrides: tuple[Override, ...] = field(default=())
+
+    @timezone.validator
+    def _is_known(self, _: Attribute[str], timezone: str) -> None:
+        if not is_timezone(timezone):
+            raise UnknownTimezone(timezone)
+
+    @overrides.validator
+    def _is_one_a_date(
+        self, _: Attribute[tuple[Override, ...]], overrides: tuple[Override, ...]
+    ) -> None:
+        if len({override.date for override in overrides}) < len(overrides):
+            raise ValueError("a date may have one override")
+
+    def hours(self, day: date) -> Iterable[Slot]:
+        """The slots that hold on a local day, before any booking."""
+        for override in self.overrides:
+            if override.date == day:
+                return override.slots
+        if not self.weekly:
+            return (ALL_DAY,)
+        return (weekly.slot for weekly in self.weekly if weekly.weekday == day.weekday())
+
+
+@frozen
+class Day:
+    """One local day of an availability: its free slots in order, never touching."""
+
+    date: date
+    slots: tuple[Slot, ...]
+
+    @property
+    def available(self) -> bool:
+        return bool(self.slots)
+
+
+def open_intervals(calendar: Calendar, first: date, last: date) -> list[Interval]:
+    """The hours of the local days `first` to `last`, in order; hours that touch are one,
+    over midnight too, so that a night's booking fits."""
+    return _merged(
+        span
+        for day in _days(calendar.timezone, first, last)
+        for slot in calendar.hours(day.date)
+        if (span := day.interval(slot))
+    )
+
+
+def free_intervals(
+    calendar: Calendar, busy: Iterable[Interval], first: date, last: date
+) -> list[Interval]:
+    """What is left of the open hours of the local days `first` to `last`, in order."""
+    blocks = _merged(busy)
+    return [part for span in open_intervals(calendar, first, last) for part in _less(span, blocks)]
+
+
+def availability(calendar: Calendar, busy: Iterable[Interval], start: date, end: date) -> list[Day]:
+    """Each local day from `start` to `end`, both included, with its free slots (CONTRACT 3).
+
+    A slot starts and ends at times that the day's clock really shows and that a booking
+    can name. Where the clock is set back, the second of two equal times can't be named,
+    so time left only there is not shown.
+    """
+    free = free_intervals(calendar, busy, start, end)
+    slots = {day.date: day.shown(free) for day in _days(calendar.timezone, start, end)}
+    dates = (start + number * DAY for number in range((end - start).days + 1))
+    return [Day(day, slots.get(day, ())) for day in dates]
+
+
+def has_free_hour(calendar: Calendar, busy: Iterable[Interval], day: date) -> bool:
+    """Whether 60 unbroken elapsed minutes of the local day can be booked (search, CONTRACT 3)."""
+    slots = availability(calendar, busy, day, day)[0].slots
+    spans = (slot_interval(calendar.timezone, day, slot) for slot in slots)
+    return any(span is not None and span.ends_at - span.starts_at >= HOUR for span in spans)
+
+
+def fits(calendar: Calendar, busy: Iterable[Interval], interval: Interval) -> bool:
+    """Whether the whole interval is free; touching the edge of a booking is fine."""
+    zone = _zone(calendar.timezone)
+    first = interval.starts_at.astimezone(zone).date()
+    # One day more: where the clock is set back over midnight, an instant belongs to the
+    # day after the one that it shows.
+    last = interval.ends_at.astimezone(zone).date() + DAY
+    return any(
+        span.starts_at <= interval.starts_at and interval.ends_at <= span.ends_at
+        for span in free_intervals(calendar, busy, first, last)
+    )
+
+
+def slot_interval(timezone: str, day: date, slot: Slot) -> Interval | None:
+    """The instants that a slot of a local day covers; None where the clock skips all of it."""
+    return _local_day(timezone, _known(day)).interval(slot)
+
+
+def resolve_local(timezone: str, day: date, minutes: int) -> datetime:
+    """The instant (UTC) of a local time; the earlier of two, where it comes twice.
+
+    Raises SkippedTime where it never comes, UnknownTimezone, or ValueError for minutes
+    outside 0..1439 and days that no calendar knows.
+    """
+    if not 0 <= minutes < DAY_MINUTES:
+        raise ValueError("a time of day is from 00:00 to 23:59")
+    first, second = _readings(_zone(timezone), _midnight(_known(day)) + minutes * MINUTE)
+    if first > second:
+        raise SkippedTime(timezone, day, minutes)
+    return first
+
+
+def parse_hhmm(text: str, *, ending: bool = False) -> int:
+    """Minutes of the day of `HH:MM` in ASCII digits; `24:00` only as an end. ValueError else."""
+    if ending and text == "24:00":
+        return DAY_MINUTES
+    if not (match := _HHMM.fullmatch(text)):
+        raise ValueError("is not a time of the form HH:MM")
+    return int(match[1]) * 60 + int(match[2])
+
+
+def format_hhmm(minutes: int) -> str:
+    """`HH:MM`; 1440 is `24:00`."""
+    return f"{minutes // 60:02d}:{minutes % 60:02d}"
+
+
+@cache
+def timezones() -> frozenset[str]:
+    """The IANA names this installation knows, read once."""
+    return frozenset(available_timezones() - _NO_PLACE)
+
+
+def is_timezone(name: str) -> bool:
+    """Whether a text names a zone, to the letter. Safe with any text: no path is made of it."""
+    return name in timezones()
+
+
+@frozen
+class _LocalDay:
+    """A day of a zone. Its instants are where the clock first reaches 00:00 and 24:00."""
+
+    zone: ZoneInfo
+    date: date
+    starts_at: datetime
+    ends_at: datetime
+
+    @property
+    def is_even(self) -> bool:
+        """Whether no clock change falls into the day, so that minutes simply add up."""
+        return self.ends_at - self.starts_at == DAY
+
+    def at(self, minutes: int) -> datetime:
+        """The first instant at which the day's clock has reached `minutes`; never falls."""
+        if self.is_even:
+            return self.starts_at + minutes * MINUTE
+        return _reached(self.zone, _midnight(self.date) + minutes * MINUTE)
+
+    def interval(self, slot: Slot) -> Interval | None:
+        starts_at, ends_at = self.at(slot.start), self.at(slot.end)
+        return Interval(starts_at, ends_at) if starts_at < ends_at else None
+
+    def shown(self, free: Sequence[Interval]) -> tuple[Slot, ...]:
+        """The day's share of the free intervals, as slots."""
+        slots = (
+            self._slot(max(span.starts_at, self.starts_at), min(span.ends_at, self.ends_at))
+            for span in _meeting(free, self.starts_at, self.ends_at)
+        )
+        return tuple(slot for slot in slots if slot)
+
+    def _slot(self, starts_at: datetime, ends_at: datetime) -> Slot | None:
+        """The widest slot within two instants whose start is a time that exists."""
+        start, end = self._label(starts_at), self._label(ends_at)
+        if not self.is_even:
+            shown = self.at(start).astimezone(self.zone).replace(tzinfo=None)
+            start = _ceil_minutes(shown - _midnight(self.date))
+        if self.at(end) > ends_at:
+            end -= 1
+        return Slot(start, end) if start < end else None
+
+    def _label(self, instant: datetime) -> int:
+        """The first minute of the day that is reached at an instant or after it."""
+        if self.is_even:
+            return _ceil_minutes(instant - self.starts_at)
+        return bisect_left(range(DAY_MINUTES), instant, key=self.at)
+
+
+@lru_cache(maxsize=4096)
+def _local_day(timezone: str, day: date) -> _LocalDay:
+    zone, midnight = _zone(timezone), _midnight(day)
+    return _LocalDay(zone, day, _reached(zone, midnight), _reached(zone, midnight + DAY))
+
+
+def _days(timezone: str, first: date, last: date) -> Iterator[_LocalDay]:
+    first, last = max(first, FIRST_DAY), min(last, LAST_DAY)
+    for number in range((last - first).days + 1):
+        yield _local_day(timezone, first + number * DAY)
+
+
+def _zone(timezone: str) -> ZoneInfo:
+    if not is_timezone(timezone):
+        raise UnknownTimezone(timezone)
+    return ZoneInfo(timezone)
+
+
+def _known(day: date) -> date:
+    if not FIRST_DAY <= day <= LAST_DAY:
+        raise ValueError(f"days are from {FIRST_DAY} to {LAST_DAY}")
+    return day
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, time())
+
+
+def _ceil_minutes(length: timedelta) -> int:
+    return -(-length // MINUTE)
+
+
+def _readings(zone: ZoneInfo, wall: datetime) -> tuple[datetime, datetime]:
+    """The wall-clock time read with the offset before, and after, a change close to it:
+    equal where there is none, rising where it comes twice, falling where it is skipped."""
+    local = wall.replace(tzinfo=zone)
+    return local.astimezone(UTC), local.replace(fold=1).astimezone(UTC)
+
+
+def _reached(zone: ZoneInfo, wall: datetime) -> datetime:
+    """The first instant at which the zone's clock shows `wall` or a later time."""
+    before, after = _readings(zone, wall)
+    if before <= after:
+        return before
+
+    def shown(second: int) -> datetime:
+        instant = after + timedelta(seconds=second)
+        return instant.astimezone(zone).replace(tzinfo=None)
+
+    # Skipped: the change itself lies somewhere between the two readings.
+    seconds = range((before - after) // timedelta(seconds=1))
+    return after + timedelta(seconds=bisect_left(seconds, wall, key=shown))
+
+
+_starts_at, _ends_at = attrgetter("starts_at"), attrgetter("ends_at")
+
+
+def _merged(spans: Iterable[Interval]) -> list[Interval]:
+    """The same time in order, with no two spans that overlap or touch."""
+    merged: list[Interval] = []
+    for span in sorted(spans, key=_starts_at):
+        if not merged or merged[-1].ends_at < span.starts_at:
+            merged.append(span)
+        elif merged[-1].ends_at < span.ends_at:
+            merged[-1] = Interval(merged[-1].starts_at, span.ends_at)
+    return merged
+
+
+def _meeting(
+    spans: Sequence[Interval], starts_at: datetime, ends_at: datetime
+) -> Sequence[Interval]:
+    """Those of merged spans that have time in common with the time between two instants."""
+    first = bisect_right(spans, starts_at, key=_ends_at)
+    return spans[first : bisect_left(spans, ends_at, key=_starts_at)]
+
+
+def _less(span: Interval, blocks: Sequence[Interval]) -> Iterator[Interval]:
+    """What is left of a span without the merged blocks."""
+    left = span.starts_at
+    for block in _meeting(blocks, span.starts_at, span.ends_at):
+        if left < block.starts_at:
+            yield Interval(left, block.starts_at)
+        left = block.ends_at
+    if left < span.ends_at:
+        yield Interval(left, span.ends_at)

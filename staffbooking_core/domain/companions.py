@@ -1,0 +1,109 @@
+"""Companions: the staff member's profile, and what a search asks."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from datetime import date, datetime
+from decimal import ROUND_HALF_UP, Decimal
+from enum import StrEnum
+
+from attrs import frozen
+
+from staffbooking_core.domain.calendar import Calendar
+
+
+class Tier(StrEnum):
+    STANDARD = "standard"
+    PREMIUM = "premium"
+    ELITE = "elite"
+
+
+class Badge(StrEnum):
+    VERIFIED = "verified"
+    BACKGROUND_CHECKED = "background_checked"
+    TOP_RATED = "top_rated"
+    FAST_RESPONDER = "fast_responder"
+    RISING_STAR = "rising_star"
+
+
+class Approval(StrEnum):
+    PENDING = "pending"
+    APPROVED = "approved"
+    SUSPENDED = "suspended"
+
+
+@frozen
+class Companion:
+    """A staff member as clients see them; the id is the user's (CONTRACT 2 and 3).
+
+    Rates are minor units an hour and a day. Only approved companions of enabled
+    users are ever found.
+    """
+
+    id: int
+    first_name: str
+    last_name: str
+    hourly_rate: int
+    location_city: str
+    location_country: str
+    calendar: Calendar
+    member_since: datetime
+    daily_rate: int | None = None
+    tagline: str = ""
+    bio: str = ""
+    profile_photo: str = ""
+    service_types: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+    years_experience: int | None = None
+    tier: Tier = Tier.STANDARD
+    badges: tuple[Badge, ...] = ()
+    rating_sum: int = 0
+    total_reviews: int = 0
+    approval: Approval = Approval.PENDING
+    active: bool = True
+    """False while the user is disabled."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.first_name} {self.last_name}"
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether clients may find and book this companion."""
+        return self.active and self.approval is Approval.APPROVED
+
+    @property
+    def rating_avg(self) -> Decimal:
+        return rating_average(self.rating_sum, self.total_reviews)
+
+
+def rating_average(rating_sum: int, reviews: int) -> Decimal:
+    """The mean rounded half up to 2 decimals; 0 with no reviews (CONTRACT 3)."""
+    if not reviews:
+        return Decimal(0)
+    return (Decimal(rating_sum) / reviews).quantize(Decimal("0.01"), ROUND_HALF_UP)
+
+
+def fold(text: str) -> str:
+    """The form in which names and places are compared on every store alike."""
+    return unicodedata.normalize("NFC", text).casefold()
+
+
+def offered(service_types: Sequence[str], service: str) -> str | None:
+    """The name of the offered service that the text means, regardless of case."""
+    wanted = fold(service)
+    return next((name for name in service_types if fold(name) == wanted), None)
+
+
+@frozen
+class CompanionQuery:
+    """A search (SPECIFICATION 4.2): every filter given must hold; prices in minor units."""
+
+    location: str | None = None
+    service: str | None = None
+    min_price: int | None = None
+    max_price: int | None = None
+    date: date | None = None
+    page: int = 1
+    limit: int = 12

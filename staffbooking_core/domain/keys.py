@@ -1,0 +1,87 @@
+"""API keys: how one is minted, told from garbage, stored, shown, and when it works.
+
+A key is `ps_`, 59 random base62 characters, and the CRC-32 of those 62 as 6 base62
+digits: 68 characters (CONTRACT 2). The checksum lets a scanner tell a real key offline,
+and refuses a garbled one without a look-up; it proves nothing more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from datetime import datetime
+from enum import StrEnum
+
+from attrs import field, frozen
+
+PREFIX = "ps_"
+ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+RANDOM_LENGTH = 59
+KEY_LENGTH = 68
+_CHECKSUM_LENGTH = 6
+
+
+class Permission(StrEnum):
+    READ = "read"
+    BOOK = "book"
+
+
+@frozen
+class ApiKey:
+    """The record of a key. The key itself is shown once, when it is made, and never stored."""
+
+    id: int
+    owner_id: int
+    name: str
+    digest: bytes = field(repr=False)
+    masked_key: str
+    """What lists show: `mask` of the key, kept since it can't be derived later."""
+    permissions: frozenset[Permission]
+    created_at: datetime
+    last_used_at: datetime | None = None
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+
+    def is_active(self, now: datetime) -> bool:
+        """Whether the key works, as far as it depends on the key alone. `now` is wall time."""
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+
+def mint(randomness: str) -> str:
+    """A new key of 59 characters that a secure source drew evenly from `ALPHABET`."""
+    if len(randomness) != RANDOM_LENGTH or not _is_base62(randomness):
+        raise ValueError(f"a key needs {RANDOM_LENGTH} base62 characters")
+    body = PREFIX + randomness
+    return body + _checksum(body)
+
+
+def is_well_formed(text: str) -> bool:
+    """Whether a text can be a key: length, prefix, characters, checksum. Safe with any text."""
+    return (
+        len(text) == KEY_LENGTH
+        and text.startswith(PREFIX)
+        and _is_base62(text[len(PREFIX) :])
+        and text[-_CHECKSUM_LENGTH:] == _checksum(text[:-_CHECKSUM_LENGTH])
+    )
+
+
+def digest(key: str) -> bytes:
+    """What is stored and looked up in place of a well-formed key: its SHA-256, 32 bytes."""
+    return hashlib.sha256(key.encode("ascii")).digest()
+
+
+def mask(key: str) -> str:
+    """The key as lists show it: `ps_abcd…wxyz`."""
+    return f"{key[:7]}…{key[-4:]}"
+
+
+def _is_base62(text: str) -> bool:
+    return text.isascii() and text.isalnum()
+
+
+def _checksum(body: str) -> str:
+    rest, digits = zlib.crc32(body.encode("ascii")), ""
+    for _ in range(_CHECKSUM_LENGTH):
+        rest, digit = divmod(rest, len(ALPHABET))
+        digits = ALPHABET[digit] + digits
+    return digits

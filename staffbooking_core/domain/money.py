@@ -1,0 +1,59 @@
+"""Money: integer minor units, one rounding rule, one split of the fee.
+
+An amount is an `int` of the currency's smallest unit (cents for usd, yen for jpy).
+A rate is an `int` of parts per million, so that no amount is ever a float.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from attrs import frozen
+
+PPM = 1_000_000
+"""A whole, in parts per million."""
+
+MAX_AMOUNT = 99_999_999_999
+"""The largest amount of minor units that a rate or a total may have."""
+
+ZERO_DECIMAL = frozenset(
+    "bif clp djf gnf jpy kmf krw mga pyg rwf vnd vuv xaf xof xpf".split(),
+)
+"""Currencies whose smallest unit is the unit itself."""
+
+THREE_DECIMAL = frozenset("bhd jod kwd omr tnd".split())
+
+
+@frozen
+class Currency:
+    """A currency by its ISO 4217 code, lower case, with the number of its decimals."""
+
+    code: str
+
+    @property
+    def decimals(self) -> int:
+        if self.code in ZERO_DECIMAL:
+            return 0
+        return 3 if self.code in THREE_DECIMAL else 2
+
+    def to_decimal(self, minor: int) -> Decimal:
+        """The amount as it stands on the wire: `20000` is `Decimal("200.00")`."""
+        return Decimal(minor).scaleb(-self.decimals)
+
+    def to_minor(self, amount: Decimal | int) -> int:
+        """The amount in minor units; ValueError where it is finer than the currency."""
+        scaled = Decimal(amount).scaleb(self.decimals)
+        if scaled != scaled.to_integral_value():
+            raise ValueError(f"has more than {self.decimals} decimals")
+        return int(scaled)
+
+
+def share(amount: int, ppm: int) -> int:
+    """`ppm` parts per million of an amount, rounded half up: the one rounding rule."""
+    return (2 * amount * ppm + PPM) // (2 * PPM)
+
+
+def split_fee(kept: int, fee_ppm: int) -> tuple[int, int]:
+    """Part what the booking earned into (platform fee, payout); the two add up to it."""
+    fee = share(kept, fee_ppm)
+    return fee, kept - fee

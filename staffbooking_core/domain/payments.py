@@ -1,0 +1,416 @@
+"""The payment processor in our own words: commands, what it answers, operations.
+
+Every movement of money is an `Operation`: a row with a frozen command, written in the
+transaction that decides it and sent afterwards under a key of its own. A call ends in
+one of three ways: done (a state comes back), `Refused` or `Busy` (nothing moved), or
+`Unknown` (perhaps moved: looked up by snapshot before anything is sent again).
+
+Nothing here is a vendor's word. Amounts are minor units of the deployment's currency.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from attrs import evolve, frozen
+
+from staffbooking_core.errors import StaffbookingError
+
+# What may go wrong ------------------------------------------------------------------
+
+
+class PaymentsError(StaffbookingError):
+    """What a call to the processor may raise; every adapter raises only these."""
+
+    code = "payments"
+
+
+class RefusalCode(StrEnum):
+    PAYEE_NOT_READY = "payee_not_ready"
+    INSUFFICIENT_FUNDS = "insufficient_funds"
+    NOTHING_LEFT = "nothing_left"
+    EXCEEDS_REMAINING = "exceeds_remaining"
+    DISPUTED = "disputed"
+    CHECKOUT_NOT_OPEN = "checkout_not_open"
+    AMOUNT_TOO_SMALL = "amount_too_small"
+    MISSING = "missing"
+    INVALID = "invalid"
+
+
+RETRYABLE_REFUSALS = frozenset({RefusalCode.PAYEE_NOT_READY, RefusalCode.INSUFFICIENT_FUNDS})
+"""Refusals whose cause may go away; the next try needs a new generation of the key,
+because the processor replays a stored refusal under the old one."""
+
+
+class Refused(PaymentsError):
+    """Definite: nothing moved. `reason` says why."""
+
+    def __init__(self, reason: RefusalCode, message: str = "") -> None:
+        self.reason = reason
+        super().__init__(message or reason.value)
+
+    @property
+    def retryable(self) -> bool:
+        return self.reason in RETRYABLE_REFUSALS
+
+
+class Busy(PaymentsError):
+    """Definite: not executed, or the first request still runs. Same key, a little later."""
+
+    def __init__(self, retry_after: float | None = None) -> None:
+        self.retry_after = retry_after
+        super().__init__("the processor is busy")
+
+
+class Unknown(PaymentsError):
+    """Perhaps executed: a timeout, a broken connection, an answer of 5xx."""
+
+
+class Misconfigured(PaymentsError):
+    """Credentials or account settings are wrong: an operator has to act."""
+
+
+class KeyReused(PaymentsError):
+    """The key was sent before with other parameters: a bug of ours, never retried."""
+
+
+class BadSignature(PaymentsError):
+    """An incoming event is not the processor's, or too old, or from the future."""
+
+
+# Commands ---------------------------------------------------------------------------
+
+
+class OpKind(StrEnum):
+    OPEN_CHECKOUT = "open_checkout"
+    CLOSE_CHECKOUT = "close_checkout"
+    REFUND = "refund"
+    PAY_OUT = "pay_out"
+    REVERSE_PAYOUT = "reverse_payout"
+    OPEN_PAYEE = "open_payee"
+
+
+@frozen
+class OpenCheckout:
+    amount: int
+    currency: str
+    booking_code: str
+    customer_email: str
+    description: str
+    success_url: str
+    cancel_url: str
+    expires_at: datetime
+
+
+@frozen
+class CloseCheckout:
+    n: int
+    """The number of the order that opened the page."""
+
+
+@frozen
+class Refund:
+    payment_ref: str
+    amount: int
+    currency: str
+
+
+@frozen
+class PayOut:
+    payment_ref: str
+    companion_id: int
+    amount: int
+    currency: str
+
+
+@frozen
+class ReversePayout:
+    payout_n: int
+    """The number of the order that sent the payout."""
+    amount: int
+    currency: str
+
+
+@frozen
+class OpenPayee:
+    companion_id: int
+    email: str
+    name: str
+    country: str
+
+
+Command = OpenCheckout | CloseCheckout | Refund | PayOut | ReversePayout
+
+KIND_OF: dict[type[Command], OpKind] = {
+    OpenCheckout: OpKind.OPEN_CHECKOUT,
+    CloseCheckout: OpKind.CLOSE_CHECKOUT,
+    Refund: OpKind.REFUND,
+    PayOut: OpKind.PAY_OUT,
+    ReversePayout: OpKind.REVERSE_PAYOUT,
+}
+
+
+@frozen
+class OpKey:
+    """What makes a call safe to repeat: the same key never moves money twice."""
+
+    intent_id: int
+    op_id: int
+    kind: OpKind
+    generation: int
+
+    @property
+    def text(self) -> str:
+        return f"sb_{self.kind}_{self.op_id}_g{self.generation}"
+
+
+# What the processor says --------------------------------------------------------------
+
+
+class CheckoutStatus(StrEnum):
+    OPEN = "open"
+    PAID = "paid"
+    EXPIRED = "expired"
+
+
+class RefundStatus(StrEnum):
+    PENDING = "pending"
+    SETTLED = "settled"
+    FAILED = "failed"
+
+
+class ChargebackStatus(StrEnum):
+    OPEN = "open"
+    WON = "won"
+    LOST = "lost"
+
+
+@frozen
+class Checkout:
+    """A hosted payment page. `op_id` is the operation that opened it."""
+
+    ref: str
+    url: str
+    status: CheckoutStatus
+    expires_at: datetime
+    op_id: int
+
+
+@frozen
+class Payment:
+    """A payment that succeeded, with the amount really charged."""
+
+    ref: str
+    amount: int
+    currency: str
+    paid_at: datetime
+
+
+@frozen
+class RefundState:
+    ref: str
+    status: RefundStatus
+    amount: int
+    op_id: int | None
+    """None: made by hand at the processor, not by us."""
+
+
+@frozen
+class PayoutState:
+    ref: str
+    amount: int
+    reversed: int
+    """How much of it was taken back so far."""
+    op_id: int | None
+
+
+@frozen
+class ReversalState:
+    ref: str
+    payout_ref: str
+    amount: int
+    op_id: int | None
+
+
+@frozen
+class Chargeback:
+    ref: str
+    amount: int
+    status: ChargebackStatus
+
+
+@frozen
+class Payee:
+    """Where a companion's money goes. `needs` names what the processor still wants."""
+
+    ref: str
+    ready: bool
+    needs: tuple[str, ...] = ()
+
+
+@frozen
+class Snapshot:
+    """All that the processor knows of one intent: the only source of facts."""
+
+    intent_id: int
+    checkouts: tuple[Checkout, ...] = ()
+    payments: tuple[Payment, ...] = ()
+    refunds: tuple[RefundState, ...] = ()
+    payouts: tuple[PayoutState, ...] = ()
+    reversals: tuple[ReversalState, ...] = ()
+    chargebacks: tuple[Chargeback, ...] = ()
+
+
+@frozen
+class Nudge:
+    """An event of the processor: it says where to look, never what is true."""
+
+    event_id: str
+    intent_id: int | None = None
+    companion_id: int | None = None
+
+
+# Operations ---------------------------------------------------------------------------
+
+
+class OpStatus(StrEnum):
+    PENDING = "pending"
+    """To be sent (again)."""
+    UNKNOWN = "unknown"
+    """Sent, the outcome is not known."""
+    DONE = "done"
+    REFUSED = "refused"
+    """Definitely not executed, and not to be tried again by itself."""
+    VOID = "void"
+    """Not sent, because its reason went away."""
+    DEAD = "dead"
+    """A bug or a setting stands in the way: an operator has to look."""
+
+
+UNFINISHED = frozenset({OpStatus.PENDING, OpStatus.UNKNOWN})
+
+
+class Settlement(StrEnum):
+    """What became of a done refund or payout at the processor."""
+
+    PENDING = "pending"
+    SETTLED = "settled"
+    FAILED = "failed"
+
+
+@frozen
+class Order:
+    """A movement that a decision wants: it becomes an operation in the same transaction."""
+
+    n: int
+    command: Command
+
+    @property
+    def kind(self) -> OpKind:
+        return KIND_OF[type(self.command)]
+
+
+@frozen
+class Operation:
+    """One movement of money, or one change of a checkout (PAYMENTS 3).
+
+    Unique by (booking_id, n). `next_at` and `lease_until` are wall-clock times.
+    """
+
+    id: int
+    booking_id: int
+    kind: OpKind
+    n: int
+    command: Command
+    created_at: datetime
+    next_at: datetime
+    generation: int = 1
+    status: OpStatus = OpStatus.PENDING
+    attempts: int = 0
+    first_sent_at: datetime | None = None
+    last_sent_at: datetime | None = None
+    result_ref: str | None = None
+    settlement: Settlement | None = None
+    last_error: str | None = None
+
+    @property
+    def key(self) -> OpKey:
+        return OpKey(self.booking_id, self.id, self.kind, self.generation)
+
+    @property
+    def is_finished(self) -> bool:
+        return self.status not in UNFINISHED
+
+
+BACKOFF = tuple(
+    timedelta(seconds=seconds) for seconds in (1, 5, 30, 2 * 60, 10 * 60, 30 * 60, 60 * 60)
+)
+"""Waits after a try that did not end; the last one repeats."""
+
+LOOK_UP_AFTER_ATTEMPTS = 3
+"""From this many tries without an outcome on, look the operation up before sending again:
+a processor that replays a stored 5xx would answer the same for ever."""
+
+KEY_LIFETIME = timedelta(hours=20)
+"""A key older than this may be forgotten by the processor: look up, never send blindly."""
+
+
+def backoff(attempts: int) -> timedelta:
+    """How long to wait after the given number of tries."""
+    return BACKOFF[min(attempts, len(BACKOFF)) - 1]
+
+
+def must_look_up(operation: Operation, now: datetime) -> bool:
+    """Whether sending the operation again under its key could move money twice or never."""
+    if operation.first_sent_at is None or operation.status is not OpStatus.UNKNOWN:
+        return False
+    return (
+        operation.attempts >= LOOK_UP_AFTER_ATTEMPTS
+        or now - operation.first_sent_at >= KEY_LIFETIME
+    )
+
+
+def after_failure(operation: Operation, error: PaymentsError, now: datetime) -> Operation:
+    """The operation after a try that raised: when to go on, or why not."""
+    wait = backoff(operation.attempts)
+    match error:
+        case Refused() if error.retryable:
+            status, generation = OpStatus.PENDING, operation.generation + 1
+        case Refused():
+            status, generation = OpStatus.REFUSED, operation.generation
+        case Busy():
+            # Not executed, but an earlier try under this key may have been.
+            status, generation = operation.status, operation.generation
+            wait = timedelta(seconds=error.retry_after) if error.retry_after else wait
+        case KeyReused():
+            status, generation = OpStatus.DEAD, operation.generation
+        case Misconfigured():
+            status, generation = operation.status, operation.generation
+        case _:
+            status, generation = OpStatus.UNKNOWN, operation.generation
+    return evolve(
+        operation,
+        status=status,
+        generation=generation,
+        next_at=now + wait,
+        last_error=str(error) or type(error).__name__,
+    )
+
+
+def find_result(operation: Operation, snapshot: Snapshot) -> str | None:
+    """The reference of what this operation made, if the processor has it."""
+    made: Sequence[Checkout | RefundState | PayoutState | ReversalState]
+    match operation.kind:
+        case OpKind.OPEN_CHECKOUT:
+            made = snapshot.checkouts
+        case OpKind.REFUND:
+            made = snapshot.refunds
+        case OpKind.PAY_OUT:
+            made = snapshot.payouts
+        case OpKind.REVERSE_PAYOUT:
+            made = snapshot.reversals
+        case _:
+            made = ()
+    return next((state.ref for state in made if state.op_id == operation.id), None)

@@ -1,0 +1,248 @@
+"""From what the processor knows to what we know: the only way in for facts about money.
+
+`reconcile` compares a snapshot with the booking and its operations, and returns the
+steps that are missing. It is idempotent: a fact that was applied before gives no step.
+So a webhook, a duplicate, an event out of order, a poll, the return page and the
+recovery after a crash are all the same call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from attrs import evolve, frozen
+
+from staffbooking_core.domain import ledger
+from staffbooking_core.domain.bookings import (
+    Booking,
+    Intent,
+    Occurrence,
+    PaymentStatus,
+    PayoutStatus,
+    Step,
+)
+from staffbooking_core.domain.effects import claim_back
+from staffbooking_core.domain.lifecycle import Party, Status, Trigger
+from staffbooking_core.domain.moves import advance
+from staffbooking_core.domain.payments import (
+    Chargeback,
+    ChargebackStatus,
+    Checkout,
+    Operation,
+    OpKind,
+    OpStatus,
+    Payment,
+    PayoutState,
+    RefundState,
+    RefundStatus,
+    ReversalState,
+    Settlement,
+    Snapshot,
+)
+from staffbooking_core.policy import Policy
+
+
+@frozen
+class Found:
+    """One fact that was new: the step it makes, and the operation it finishes, if any."""
+
+    step: Step
+    operation: Operation | None = None
+
+
+def reconcile(
+    booking: Booking,
+    operations: Sequence[Operation],
+    snapshot: Snapshot,
+    now: datetime,
+    policy: Policy,
+) -> Iterator[Found]:
+    """Every fact of the snapshot that is not yet known, in an order that holds together.
+
+    Each step starts from the booking of the step before it.
+    """
+    by_id = {operation.id: operation for operation in operations}
+
+    def operation_of(op_id: int | None, kind: OpKind) -> Operation | None:
+        found = by_id.get(op_id) if op_id is not None else None
+        return found if found is not None and found.kind is kind else None
+
+    for checkout in snapshot.checkouts:
+        if (operation := operation_of(checkout.op_id, OpKind.OPEN_CHECKOUT)) is not None:
+            for found in _checkout(booking, operation, checkout):
+                booking = found.step.booking
+                yield found
+    for payment in snapshot.payments:
+        for step in _payment(booking, payment, now, policy):
+            booking = step.booking
+            yield Found(step)
+    for refund in snapshot.refunds:
+        for found in _refund(booking, operation_of(refund.op_id, OpKind.REFUND), refund, now):
+            booking = found.step.booking
+            yield found
+    for payout in snapshot.payouts:
+        for found in _payout(booking, operation_of(payout.op_id, OpKind.PAY_OUT), payout, now):
+            booking = found.step.booking
+            yield found
+    for reversal in snapshot.reversals:
+        operation = operation_of(reversal.op_id, OpKind.REVERSE_PAYOUT)
+        for found in _reversal(booking, operation, reversal, now, policy):
+            booking = found.step.booking
+            yield found
+    for chargeback in snapshot.chargebacks:
+        for step in _chargeback(booking, chargeback, now, policy):
+            booking = step.booking
+            yield Found(step)
+
+
+def _noted(booking: Booking, **fields: object) -> Step:
+    """A fact that changes no status: the next version of the booking with these fields."""
+    return Step(booking).changing(version=booking.version + 1, **fields)
+
+
+def _finished(operation: Operation, ref: str, settlement: Settlement) -> Operation:
+    return evolve(
+        operation,
+        status=OpStatus.DONE,
+        result_ref=ref,
+        settlement=settlement,
+        last_error=None,
+    )
+
+
+def _checkout(booking: Booking, operation: Operation, checkout: Checkout) -> Iterator[Found]:
+    intent = booking.intent
+    if operation.result_ref == checkout.ref or intent is None:
+        return
+    step = _noted(booking)
+    if intent.checkout_n == operation.n:
+        opened = evolve(
+            intent,
+            checkout_ref=checkout.ref,
+            checkout_url=checkout.url,
+            checkout_expires_at=checkout.expires_at,
+        )
+        step = step.changing(intent=opened)
+    yield Found(step, _finished(operation, checkout.ref, Settlement.SETTLED))
+
+
+def _payment(booking: Booking, payment: Payment, now: datetime, policy: Policy) -> Iterator[Step]:
+    intent = booking.intent
+    if intent is None or payment.ref in (intent.payment_ref, *intent.extra_payments):
+        return
+    if (payment.amount, payment.currency) != (booking.total_amount, booking.currency):
+        yield _quarantined(booking, intent, payment, now)
+        return
+    occurrence = Occurrence(Trigger.PAYMENT, Party.PROCESSOR, now, payment=payment)
+    yield advance(booking, occurrence, policy)
+
+
+def _quarantined(booking: Booking, intent: Intent, payment: Payment, now: datetime) -> Step:
+    """Money of a wrong amount or currency is never "paid": it is put aside for an operator."""
+    extra = (*intent.extra_payments, payment.ref)
+    step = _noted(booking, intent=evolve(intent, extra_payments=extra))
+    if payment.currency == booking.currency:
+        step = step.posting(ledger.put_aside(booking.id, payment.ref, payment.amount, now))
+    text = (
+        f"payment {payment.ref} of booking {booking.code} is {payment.amount} "
+        f"{payment.currency}, not {booking.total_amount} {booking.currency}"
+    )
+    return evolve(step, alerts=(text,))
+
+
+_SETTLEMENT = {
+    RefundStatus.PENDING: Settlement.PENDING,
+    RefundStatus.SETTLED: Settlement.SETTLED,
+    RefundStatus.FAILED: Settlement.FAILED,
+}
+
+
+def _refund(
+    booking: Booking, operation: Operation | None, refund: RefundState, now: datetime
+) -> Iterator[Found]:
+    if operation is None:
+        return
+    settlement = _SETTLEMENT[refund.status]
+    if operation.settlement is settlement:
+        return
+    step = _noted(booking)
+    if settlement is Settlement.SETTLED:
+        full = booking.refunded_amount >= booking.total_amount
+        status = PaymentStatus.REFUNDED if full else PaymentStatus.PARTIALLY_REFUNDED
+        if booking.payment_status is PaymentStatus.REFUND_PENDING:
+            step = step.changing(payment_status=status)
+        step = step.posting(ledger.refund_moved(booking.id, operation.id, refund.amount, now))
+    elif settlement is Settlement.FAILED:
+        if operation.settlement is Settlement.SETTLED:
+            failed = ledger.refund_failed(booking.id, operation.id, refund.amount, now)
+            step = step.posting(failed)
+        text = f"refund {refund.ref} of booking {booking.code} failed: still owed"
+        step = evolve(step.changing(payment_status=PaymentStatus.REFUND_PENDING), alerts=(text,))
+    yield Found(step, _finished(operation, refund.ref, settlement))
+
+
+def _payout(
+    booking: Booking, operation: Operation | None, payout: PayoutState, now: datetime
+) -> Iterator[Found]:
+    if operation is None or operation.settlement is Settlement.SETTLED:
+        return
+    sent = booking.payout_status in (PayoutStatus.SCHEDULED, PayoutStatus.FAILED)
+    step = _noted(booking, paid_out=booking.paid_out + payout.amount)
+    step = step.posting(ledger.payout_moved(booking.id, operation.id, payout.amount, now))
+    # A chargeback may have come between the order and its execution.
+    step = step.changing(payout_status=PayoutStatus.PAID) if sent else claim_back(step, now)
+    yield Found(step, _finished(operation, payout.ref, Settlement.SETTLED))
+
+
+def _reversal(
+    booking: Booking,
+    operation: Operation | None,
+    reversal: ReversalState,
+    now: datetime,
+    policy: Policy,
+) -> Iterator[Found]:
+    if operation is None or operation.settlement is Settlement.SETTLED:
+        return
+    claimed = min(reversal.amount, booking.owed_by_staff)
+    step = _noted(
+        booking,
+        paid_out=booking.paid_out - reversal.amount,
+        owed_by_staff=booking.owed_by_staff - claimed,
+    ).posting(ledger.reversal_moved(booking.id, operation.id, reversal.amount, claimed, now))
+    ended = booking.status in (Status.COMPLETED, Status.CANCELLED)
+    if ended and step.booking.payout_left > 0:
+        # The claim was settled otherwise in the meantime: what came back is owed again.
+        step = step.changing(
+            payout_status=PayoutStatus.SCHEDULED,
+            payout_due_at=now + policy.payout_delay,
+            payout_released_at=None,
+        )
+    elif not ended:
+        step = step.changing(payout_status=PayoutStatus.REVERSED)
+    yield Found(step, _finished(operation, reversal.ref, Settlement.SETTLED))
+
+
+_VERDICTS = {
+    ChargebackStatus.WON: Trigger.CHARGEBACK_WON,
+    ChargebackStatus.LOST: Trigger.CHARGEBACK_LOST,
+}
+
+
+def _chargeback(
+    booking: Booking, chargeback: Chargeback, now: datetime, policy: Policy
+) -> Iterator[Step]:
+    """A verdict that is seen before its opening is preceded by it: money moved twice."""
+
+    def move(trigger: Trigger, status: ChargebackStatus) -> Step:
+        seen = evolve(chargeback, status=status)
+        occurrence = Occurrence(trigger, Party.PROCESSOR, now, chargeback=seen)
+        return advance(booking, occurrence, policy)
+
+    known = booking.chargeback_ref == chargeback.ref
+    if not known:
+        step = move(Trigger.CHARGEBACK, ChargebackStatus.OPEN)
+        booking = step.booking
+        yield step
+    if booking.chargeback_status is ChargebackStatus.OPEN and chargeback.status in _VERDICTS:
+        yield move(_VERDICTS[chargeback.status], chargeback.status)

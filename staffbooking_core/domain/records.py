@@ -1,0 +1,181 @@
+"""The wire's view of things: names and shapes of the contract, as plain dictionaries.
+
+Money becomes a `Decimal` of the currency's exact decimals and times become text here, so
+that every runner, event and stored answer says the same. Bytes are made elsewhere, by
+the one codec.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from staffbooking_core.domain.accounts import User
+from staffbooking_core.domain.bookings import Booking
+from staffbooking_core.domain.companions import Companion
+from staffbooking_core.domain.keys import ApiKey
+from staffbooking_core.domain.lifecycle import Party
+from staffbooking_core.domain.money import Currency
+
+Record = dict[str, Any]
+
+
+def instant(at: datetime | None) -> str | None:
+    """An instant as it stands on the wire: ISO 8601 UTC with Z, microseconds if it has any."""
+    if at is None:
+        return None
+    return at.astimezone(UTC).isoformat().removesuffix("+00:00") + "Z"
+
+
+def user_record(user: User) -> Record:
+    """CONTRACT 2."""
+    return {
+        "id": user.id,
+        "email": user.email,
+        "first_name": user.first_name,
+        "last_name": user.last_name,
+        "role": user.role,
+        "subscription": user.subscription,
+        "subscription_expires_at": instant(user.subscription_expires_at),
+        "created_at": instant(user.created_at),
+    }
+
+
+def key_record(key: ApiKey) -> Record:
+    """CONTRACT 2: never the key itself."""
+    return {
+        "id": key.id,
+        "name": key.name,
+        "masked_key": key.masked_key,
+        "permissions": sorted(key.permissions, reverse=True),
+        "created_at": instant(key.created_at),
+        "last_used_at": instant(key.last_used_at),
+        "expires_at": instant(key.expires_at),
+        "revoked_at": instant(key.revoked_at),
+    }
+
+
+def companion_summary(companion: Companion, currency: Currency) -> Record:
+    """An element of a search result (SPECIFICATION 2.1)."""
+    daily = companion.daily_rate
+    return {
+        "id": companion.id,
+        "first_name": companion.first_name,
+        "last_name": companion.last_name,
+        "profile_photo": companion.profile_photo,
+        "tagline": companion.tagline,
+        "hourly_rate": currency.to_decimal(companion.hourly_rate),
+        "daily_rate": None if daily is None else currency.to_decimal(daily),
+        "location_city": companion.location_city,
+        "location_country": companion.location_country,
+        "service_types": ", ".join(companion.service_types),
+        "rating_avg": companion.rating_avg,
+        "total_reviews": companion.total_reviews,
+        "tier": companion.tier,
+        "badges": list(companion.badges),
+    }
+
+
+def companion_detail(
+    companion: Companion,
+    currency: Currency,
+    reviews: list[Record] | None = None,
+    portfolio: list[Record] | None = None,
+) -> Record:
+    """The full profile, with its newest reviews and approved portfolio (CONTRACT 3)."""
+    return {
+        "companion": {
+            **companion_summary(companion, currency),
+            "bio": companion.bio,
+            "languages": list(companion.languages),
+            "years_experience": companion.years_experience,
+            "timezone": companion.calendar.timezone,
+            "currency": currency.code,
+            "member_since": instant(companion.member_since),
+            "reviews": reviews or [],
+            "portfolio": portfolio or [],
+        }
+    }
+
+
+def booking_record(booking: Booking, viewer: Party | None) -> Record:
+    """The record of CONTRACT 4 as a party may read it.
+
+    `viewer` is the side it is made for. The platform's fee and the payout are for the
+    staff member and admins; None makes the form that events carry, the same for everybody.
+    """
+    money = Currency(booking.currency).to_decimal
+    record: Record = {
+        "id": booking.id,
+        "booking_code": booking.code,
+        "status": booking.status,
+        "companion_id": booking.companion_id,
+        "companion_name": booking.companion_name,
+        "customer_id": booking.customer_id,
+        "customer_name": booking.customer_name,
+        "booked_by": booking.booked_by,
+        "service_type": booking.service_type,
+        "location": booking.location,
+        "event_date": booking.event_date.isoformat(),
+        "start_time": booking.start_time,
+        "duration_hours": booking.duration_hours,
+        "timezone": booking.timezone,
+        "starts_at": instant(booking.starts_at),
+        "ends_at": instant(booking.ends_at),
+        "currency": booking.currency,
+        "price": money(booking.price),
+        "insurance_premium": money(booking.insurance_premium),
+        "total_amount": money(booking.total_amount),
+        "refunded_amount": money(booking.refunded_amount),
+        "cancellation_insurance": booking.cancellation_insurance,
+        "event_ref": booking.event_ref,
+        "priority": booking.priority,
+        "checked_in_at": instant(booking.checked_in_at),
+        "accepted_at": instant(booking.accepted_at),
+        "paid_at": instant(booking.paid_at),
+        "completed_at": instant(booking.completed_at),
+        "completed_by": booking.completed_by,
+        "cancelled_at": instant(booking.cancelled_at),
+        "cancelled_by": booking.cancelled_by,
+        "cancel_reason": booking.cancel_reason,
+        "disputed_at": instant(booking.disputed_at),
+        "payment_status": booking.payment_status,
+        "created_at": instant(booking.created_at),
+        "version": booking.version,
+    }
+    if viewer in (Party.STAFF, Party.ADMIN):
+        record["platform_fee"] = money(booking.platform_fee)
+        record["payout_amount"] = money(booking.payout_amount)
+        record["payout_status"] = booking.payout_status
+    if viewer is not None:
+        record["timeline"] = [
+            {
+                "at": instant(entry.at),
+                "from": entry.was,
+                "to": entry.to,
+                "trigger": entry.trigger,
+                "actor": entry.actor,
+            }
+            for entry in booking.timeline
+        ]
+    return record
+
+
+def booking_glimpse(booking: Booking) -> Record:
+    """What a key of somebody outside the booking may read of it (CONTRACT 4)."""
+    return {
+        "booking_code": booking.code,
+        "status": booking.status,
+        "event_date": booking.event_date.isoformat(),
+    }
+
+
+def payment_record(booking: Booking) -> Record:
+    """The payment inside `payment.completed` (CONTRACT 7)."""
+    return {
+        "id": booking.id,
+        "booking_code": booking.code,
+        "amount": Currency(booking.currency).to_decimal(booking.total_amount),
+        "currency": booking.currency,
+        "paid_at": instant(booking.paid_at),
+    }

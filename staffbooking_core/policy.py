@@ -1,0 +1,64 @@
+"""Every figure of the specification and the contract, in one frozen class.
+
+A deployment makes its own by `attrs.evolve(Policy(), ...)`; the settings of the
+environment end here. Rates are parts per million, times are `timedelta`.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from attrs import field, frozen
+
+from staffbooking_core.domain.limits import Limits
+from staffbooking_core.domain.money import Currency
+
+HOUR = timedelta(hours=1)
+
+
+@frozen
+class Policy:
+    """The deployment's rules. The defaults are the published ones."""
+
+    currency: Currency = Currency("usd")
+    base_url: str = "http://127.0.0.1:8000"
+
+    # Price (CONTRACT 4)
+    platform_fee: int = 150_000
+    insurance_rate: int = 50_000
+    day_rate_from_hours: int = 8
+
+    # Lifecycle (SPECIFICATION 3)
+    auto_complete_after: timedelta = 72 * HOUR
+    payment_window: timedelta | None = None
+    check_in_lead: timedelta = 2 * HOUR
+    full_refund_before: timedelta = 48 * HOUR
+    half_refund_before: timedelta = 24 * HOUR
+    quote_lifetime: timedelta = timedelta(minutes=10)
+    rebooking_credit: timedelta = timedelta(days=30)
+    rebooking_suggestions: int = 5
+    late_cancel_payout: bool = True
+    payout_delay: timedelta = 24 * HOUR
+    payout_deadline: timedelta = 48 * HOUR
+
+    # Events that may be booked (CONTRACT, conventions)
+    book_ahead: timedelta = timedelta(days=3 * 366)
+    availability_days: int = 92
+
+    # Hosted checkout (PAYMENTS 2)
+    checkout_lifetime: timedelta = 23 * HOUR
+    checkout_minimum: timedelta = timedelta(minutes=35)
+    checkout_renew_before: timedelta = timedelta(minutes=5)
+    processor_deadline_inline: timedelta = timedelta(seconds=6)
+    processor_deadline: timedelta = timedelta(seconds=12)
+
+    # People (CONTRACT 2)
+    max_active_keys: int = 5
+    session_idle: timedelta = 12 * HOUR
+    session_lifetime: timedelta = timedelta(days=7)
+    idempotency_lifetime: timedelta = 24 * HOUR
+
+    # Work (RELIABILITY 3.1)
+    lease: timedelta = timedelta(seconds=15)
+
+    limits: Limits = field(factory=Limits)

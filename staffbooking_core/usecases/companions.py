@@ -1,0 +1,84 @@
+"""Finding companions: search, detail, availability (SPECIFICATION 4.2 to 4.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, time, timedelta
+
+from staffbooking_core.domain import calendar
+from staffbooking_core.domain.companions import CompanionQuery
+from staffbooking_core.domain.records import Record
+from staffbooking_core.errors import Fault, InvalidField, NotFound, invalid
+from staffbooking_core.ports import Ports
+
+DAY = timedelta(days=1)
+
+
+async def search(ports: Ports, query: CompanionQuery) -> Sequence[bytes]:
+    """Ready-made summaries, up to one more than `query.limit`: its sight means `has_more`."""
+    low, high = query.min_price, query.max_price
+    if low is not None and high is not None and low > high:
+        raise invalid("min_price", "must not be above max_price")
+    async with ports.store.reading() as view:
+        return await view.companions.search(query)
+
+
+async def detail(ports: Ports, companion_id: int) -> bytes:
+    """The ready-made detail; NotFound where the companion is not listed."""
+    async with ports.store.reading() as view:
+        found = await view.companions.detail(companion_id)
+    if found is None:
+        raise NotFound("Companion")
+    return found
+
+
+async def availability(ports: Ports, companion_id: int, start: date, end: date) -> Record:
+    """The free slots of each local day from `start` to `end`, both included (CONTRACT 3)."""
+    _check_range(start, end, ports.policy.availability_days)
+    first = datetime.combine(start, time(), UTC) - DAY
+    last = datetime.combine(end, time(), UTC) + 2 * DAY
+    async with ports.store.reading() as view:
+        agenda = await view.companions.agenda(companion_id, first, last)
+    if agenda is None:
+        raise NotFound("Companion")
+    days = calendar.availability(agenda.calendar, agenda.busy, start, end)
+    return {
+        "companion_id": companion_id,
+        "timezone": agenda.calendar.timezone,
+        "start_date": start.isoformat(),
+        "end_date": end.isoformat(),
+        "availability": [
+            {
+                "date": day.date.isoformat(),
+                "available": bool(day.slots),
+                "slots": [
+                    {
+                        "start": calendar.format_hhmm(slot.start),
+                        "end": calendar.format_hhmm(slot.end),
+                    }
+                    for slot in day.slots
+                ],
+            }
+            for day in days
+        ],
+    }
+
+
+def _check_range(start: date, end: date, most: int) -> None:
+    faults = [
+        Fault(name, f"must lie between {calendar.FIRST_DAY} and {calendar.LAST_DAY}")
+        for name, day in (("start_date", start), ("end_date", end))
+        if not calendar.FIRST_DAY <= day <= calendar.LAST_DAY
+    ]
+    if not faults and end < start:
+        faults = [Fault("end_date", "must not be before start_date")]
+    elif not faults and (end - start).days >= most:
+        faults = [Fault("end_date", f"is more than {most} days from start_date")]
+    if faults:
+        raise InvalidField(faults)
+
+
+async def service_types(ports: Ports) -> Sequence[tuple[str, int]]:
+    """Every offered service, with how many companions offer it."""
+    async with ports.store.reading() as view:
+        return await view.companions.service_types()

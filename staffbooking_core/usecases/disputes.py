@@ -1,0 +1,39 @@
+"""Operators resolve disputes: release, refund, split (CONTRACT 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from staffbooking_core.domain.bookings import Booking, Occurrence
+from staffbooking_core.domain.lifecycle import Party, Status, Trigger
+from staffbooking_core.errors import NotFound
+from staffbooking_core.ports import BookingQuery, Ports, Writing
+from staffbooking_core.usecases.changes import apply
+
+
+async def listing(ports: Ports, page: int = 1, limit: int = 50) -> Sequence[Booking]:
+    """Bookings under dispute, up to `limit + 1`."""
+    query = BookingQuery(user_id=None, status=Status.DISPUTED, page=page, limit=limit)
+    async with ports.store.reading() as view:
+        return await view.bookings.bookings(query)
+
+
+async def resolve(
+    ports: Ports, code: str, trigger: Trigger, amount: int = 0, note: str | None = None
+) -> Booking:
+    """Resolve a dispute: RELEASE, REFUND, or SPLIT with the client's amount in minor units.
+
+    Raises RuleBroken `chargeback_open` where the processor decides, `booking_not_disputed`,
+    and `split_out_of_range`.
+    """
+    now = await ports.clock.business()
+
+    async def unit(tx: Writing) -> Booking:
+        found = await tx.bookings.booking_by_code(code)
+        booking = None if found is None else await tx.bookings.lock_booking(found.id)
+        if booking is None:
+            raise NotFound("Booking")
+        what = Occurrence(trigger, Party.ADMIN, now, reason=note, amount=amount)
+        return await apply(tx, ports, booking, what)
+
+    return await ports.store.write(unit)

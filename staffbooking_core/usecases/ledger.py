@@ -1,0 +1,75 @@
+"""Proof of the money: every invariant of every booking, and the book as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from attrs import frozen
+
+from staffbooking_core.domain.audit import faults_of
+from staffbooking_core.domain.bookings import Booking
+from staffbooking_core.domain.ledger import Account, Posting
+from staffbooking_core.domain.payments import Operation
+from staffbooking_core.errors import NotFound
+from staffbooking_core.ports import Ports
+
+BATCH = 500
+
+
+@frozen
+class Fault:
+    """Something that must never be: of a booking, or (None) of the book as a whole."""
+
+    booking_code: str | None
+    text: str
+
+
+async def check(ports: Ports) -> AsyncIterator[Fault | int]:
+    """Every fault found; in between, after each batch, the number of bookings checked."""
+    checked, cash, after_id, in_flight = 0, 0, 0, False
+    async with ports.store.reading() as view:
+        while batch := await view.money.audit(after_id, BATCH):
+            for audited in batch:
+                for text in faults_of(audited.booking, audited.postings, audited.operations):
+                    yield Fault(audited.booking.code, text)
+                cash += _cash(audited.postings)
+                in_flight |= any(
+                    op.first_sent_at and not op.is_finished for op in audited.operations
+                )
+            checked, after_id = checked + len(batch), batch[-1].booking.id
+            yield checked
+        if imbalance := await view.money.imbalance():
+            yield Fault(None, f"all legs together sum to {imbalance}, not to zero")
+    if ports.sandbox is not None and not in_flight:
+        held = await ports.sandbox.balance()
+        if held != cash:
+            yield Fault(None, f"the processor holds {held}, the ledger says {cash}")
+
+
+def _cash(postings: tuple[Posting, ...]) -> int:
+    return sum(
+        leg.amount
+        for posting in postings
+        for leg in posting.legs
+        if leg.account is Account.PROCESSOR_BALANCE
+    )
+
+
+@frozen
+class Book:
+    """One booking's page of the ledger."""
+
+    booking: Booking
+    postings: tuple[Posting, ...]
+    operations: tuple[Operation, ...]
+
+
+async def show(ports: Ports, code: str) -> Book:
+    """The postings and operations of one booking, oldest first."""
+    async with ports.store.reading() as view:
+        booking = await view.bookings.booking_by_code(code)
+        if booking is None:
+            raise NotFound("Booking")
+        postings = await view.money.postings_of(booking.id)
+        operations = await view.money.operations_of(booking.id)
+    return Book(booking, tuple(postings), tuple(operations))

@@ -1,0 +1,269 @@
+"""The runner of operations: the only caller of the payment processor.
+
+An operation is claimed and marked as sent in one transaction, the call is made outside of
+any, and its outcome is saved in another. A crash between the two leaves it as unknown,
+which is what it is: it is sent again under the same key, and after three tries or a long
+time looked up first (PAYMENTS 3). Running an operation twice is safe at every point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from attrs import evolve, frozen
+
+from staffbooking_core.domain.bookings import Booking, Intent, PayoutStatus, Step
+from staffbooking_core.domain.lifecycle import Status
+from staffbooking_core.domain.payments import (
+    CheckoutStatus,
+    CloseCheckout,
+    OpenCheckout,
+    Operation,
+    OpKind,
+    OpStatus,
+    PaymentsError,
+    PayOut,
+    Refund,
+    ReversePayout,
+    Snapshot,
+    after_failure,
+    backoff,
+    find_result,
+    must_look_up,
+)
+from staffbooking_core.errors import Conflict, NotFound, ProcessorUnavailable
+from staffbooking_core.ports import Lease, Ports, Writing
+from staffbooking_core.usecases import payments
+from staffbooking_core.usecases.changes import save
+
+RESEND_AFTER_LOOK_UP = timedelta(minutes=10)
+"""What the processor may still be doing with a call, it has done by then."""
+
+BATCH = 16
+
+
+@frozen
+class _Sent:
+    """A claimed operation on its way, with what it refers to at the processor."""
+
+    operation: Operation
+    lease: Lease
+    look_up: bool
+    target_ref: str = ""
+
+
+async def run_due(ports: Ports, limit: int = BATCH) -> int:
+    """Run operations that are due, one after the other; how many were claimed."""
+    sent = await _claim(ports, limit)
+    for one in sent:
+        await _run(ports, one, ports.policy.processor_deadline)
+    return len(sent)
+
+
+async def open_checkout_now(ports: Ports, booking_id: int) -> Booking:
+    """Run what a booking waits for until its checkout page is open.
+
+    Raises ProcessorUnavailable when the time for an answer is up: the operation stays.
+    """
+    deadline = ports.clock.wall() + ports.policy.processor_deadline_inline
+    while (left := deadline - ports.clock.wall()) > timedelta(0):
+        sent = await _claim(ports, 1, booking_id)
+        for one in sent:
+            await _run(ports, one, left)
+        async with ports.store.reading() as view:
+            booking = await view.bookings.booking(booking_id)
+            ordered = await view.money.operations_of(booking_id)
+        if booking is None or booking.intent is None:
+            raise NotFound("Booking")
+        if booking.intent.checkout_url is not None:
+            return booking
+        waiting = [one for one in ordered if not one.is_finished]
+        if not waiting or (sent and waiting[0].attempts):
+            break
+        await ports.clock.sleep(0.05)
+    raise ProcessorUnavailable
+
+
+# Claim and guard ------------------------------------------------------------------------
+
+
+async def _claim(ports: Ports, limit: int, booking_id: int | None = None) -> list[_Sent]:
+    now = ports.clock.wall()
+    lease = Lease(ports.ids.token(), now + ports.policy.lease)
+
+    async def unit(tx: Writing) -> list[_Sent]:
+        claimed = await tx.money.claim_operations(now, lease, limit, booking_id)
+        sent = [await _prepare(tx, operation, lease, now) for operation in claimed]
+        return [one for one in sent if one is not None]
+
+    return await ports.store.write(unit)
+
+
+async def _prepare(tx: Writing, operation: Operation, lease: Lease, now: datetime) -> _Sent | None:
+    """Mark a claimed operation as sent, unless its reason went away."""
+    booking = await tx.bookings.booking(operation.booking_id)
+    others = await tx.money.operations_of(operation.booking_id)
+    target = _target(operation, others)
+    if booking is None or target is None or not _still_wanted(operation, booking):
+        await tx.money.save_operation(evolve(operation, status=OpStatus.VOID))
+        return None
+    if must_look_up(operation, now):
+        return _Sent(operation, lease, look_up=True, target_ref=target)
+    operation = evolve(
+        operation,
+        status=OpStatus.UNKNOWN,
+        attempts=operation.attempts + 1,
+        first_sent_at=operation.first_sent_at or now,
+        last_sent_at=now,
+    )
+    await tx.money.save_operation(operation, lease)
+    return _Sent(operation, lease, look_up=False, target_ref=target)
+
+
+def _target(operation: Operation, others: Sequence[Operation]) -> str | None:
+    """The reference that the call needs; "" where it needs none, None where it has none."""
+    match operation.command:
+        case CloseCheckout(n) | ReversePayout(payout_n=n):
+            return next((other.result_ref for other in others if other.n == n), None)
+    return ""
+
+
+def _still_wanted(operation: Operation, booking: Booking) -> bool:
+    """The guard again, just before sending. What was perhaps sent must be seen through."""
+    if operation.status is OpStatus.UNKNOWN:
+        return True
+    match operation.kind:
+        case OpKind.OPEN_CHECKOUT:
+            intent = booking.intent
+            current = intent is not None and intent.checkout_n == operation.n
+            return current and booking.status is Status.ACCEPTED
+        case OpKind.PAY_OUT:
+            held = booking.payout_status not in (PayoutStatus.SCHEDULED, PayoutStatus.FAILED)
+            return not held and booking.payout_n == operation.n
+        case OpKind.REVERSE_PAYOUT:
+            return booking.owed_by_staff > 0
+    return True
+
+
+# Call and record ------------------------------------------------------------------------
+
+
+async def _run(ports: Ports, sent: _Sent, within: timedelta) -> None:
+    try:
+        if sent.look_up:
+            await _look_up(ports, sent, within)
+        else:
+            await _send(ports, sent, within)
+    except PaymentsError as error:
+        await _failed(ports, sent, error)
+    except Conflict:
+        return  # The lease was lost: whoever has it now sees the operation through.
+
+
+async def _send(ports: Ports, sent: _Sent, within: timedelta) -> None:
+    operation, seconds = sent.operation, within.total_seconds()
+    intent_id, call, key = operation.booking_id, ports.payments, operation.key
+    match operation.command:
+        case OpenCheckout() as command:
+            checkout = await call.open_checkout(command, key, seconds)
+            snapshot = Snapshot(intent_id, checkouts=(checkout,))
+        case CloseCheckout():
+            closed = await call.close_checkout(sent.target_ref, key, seconds)
+            await _closed(ports, sent, closed.status, within)
+            return
+        case Refund() as command:
+            refund = await call.refund(command, key, seconds)
+            snapshot = Snapshot(intent_id, refunds=(refund,))
+        case PayOut() as command:
+            payout = await call.pay_out(command, key, seconds)
+            snapshot = Snapshot(intent_id, payouts=(payout,))
+        case ReversePayout() as command:
+            reversal = await call.reverse_payout(command, sent.target_ref, key, seconds)
+            snapshot = Snapshot(intent_id, reversals=(reversal,))
+    await _record(ports, sent, snapshot)
+
+
+async def _record(ports: Ports, sent: _Sent, snapshot: Snapshot) -> None:
+    now = await ports.clock.business()
+
+    async def unit(tx: Writing) -> None:
+        await payments.apply_snapshot(tx, ports, snapshot, now, sent.operation.id, sent.lease)
+
+    await ports.store.write(unit)
+
+
+async def _closed(ports: Ports, sent: _Sent, status: CheckoutStatus, within: timedelta) -> None:
+    """A page that had been paid before it could be closed is a payment to be looked at."""
+    if status is CheckoutStatus.PAID:
+        await payments.look(ports, sent.operation.booking_id, within)
+
+    async def unit(tx: Writing) -> None:
+        operation = await tx.money.lock_operation(sent.operation.id, sent.lease)
+        await tx.money.save_operation(evolve(operation, status=OpStatus.DONE, last_error=None))
+
+    await ports.store.write(unit)
+
+
+async def _look_up(ports: Ports, sent: _Sent, within: timedelta) -> None:
+    """Adopt what an earlier try has made; where it made nothing, a new key may send again."""
+    operation = sent.operation
+    snapshot = await ports.payments.snapshot(operation.booking_id, within.total_seconds())
+    if find_result(operation, snapshot) is not None:
+        await _record(ports, sent, snapshot)
+        return
+    now = ports.clock.wall()
+    rests = (operation.last_sent_at or now) + RESEND_AFTER_LOOK_UP
+
+    async def unit(tx: Writing) -> None:
+        held = await tx.money.lock_operation(operation.id, sent.lease)
+        if now < rests:
+            await tx.money.save_operation(evolve(held, next_at=rests))
+            return
+        again = evolve(
+            held,
+            status=OpStatus.PENDING,
+            generation=held.generation + 1,
+            attempts=0,
+            first_sent_at=None,
+            next_at=now,
+        )
+        await tx.money.save_operation(again)
+
+    await ports.store.write(unit)
+
+
+async def _failed(ports: Ports, sent: _Sent, error: PaymentsError) -> None:
+    now, business = ports.clock.wall(), await ports.clock.business()
+
+    async def unit(tx: Writing) -> None:
+        booking = await tx.bookings.lock_booking(sent.operation.booking_id)
+        operation = await tx.money.lock_operation(sent.operation.id, sent.lease)
+        if sent.look_up:
+            failed = evolve(operation, next_at=now + backoff(operation.attempts))
+        else:
+            failed = after_failure(operation, error, now)
+        await tx.money.save_operation(failed)
+        if booking is not None and (step := _refused(booking, failed)) is not None:
+            await save(tx, ports, booking, step, business)
+
+    await ports.store.write(unit)
+
+
+def _refused(booking: Booking, operation: Operation) -> Step | None:
+    """What a refusal does to the booking: the money is still owed, and somebody is told."""
+    refused = operation.status in (OpStatus.REFUSED, OpStatus.DEAD, OpStatus.PENDING)
+    if not refused or operation.kind is OpKind.CLOSE_CHECKOUT:
+        return None
+    if operation.kind is OpKind.PAY_OUT and booking.payout_status is PayoutStatus.FAILED:
+        return None
+    text = f"{operation.kind} of booking {booking.code} was refused: {operation.last_error}"
+    step = evolve(Step(booking).changing(version=booking.version + 1), alerts=(text,))
+    match operation.kind, booking.intent:
+        case OpKind.PAY_OUT, _:
+            step = step.changing(payout_status=PayoutStatus.FAILED)
+        case OpKind.OPEN_CHECKOUT, Intent() as intent if intent.checkout_n == operation.n:
+            # As if lapsed: the next visit of the client orders another page.
+            lapsed = evolve(intent, checkout_expires_at=booking.created_at)
+            step = step.changing(intent=lapsed)
+    return step

@@ -1,0 +1,1 @@
+"""The worker: it runs timers, effects and deliveries when they are due."""

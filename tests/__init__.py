@@ -1,0 +1,1 @@
+"""The tests: one folder a tier, `support` for what several tiers share."""

@@ -1,0 +1,168 @@
+"""The house is in order: locks, generated pages, file sizes, names of tests, no leftovers."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+RUNTIME = PROJECT["project"]["dependencies"]
+GROUPS = PROJECT["dependency-groups"]
+LOCKS = {
+    "requirements.lock": RUNTIME,
+    "requirements-dev.lock": [*RUNTIME, *GROUPS["dev"]],
+    "requirements-uv.lock": GROUPS["lock"],
+}
+PIN = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^]]*\])?==([^\s;]+)(.*?)(?=^\S|\Z)", re.M | re.S)
+MOST_LINES = 450
+
+
+def pins(lock: str) -> dict[str, str]:
+    """Version by name of what a lock pins; an entry without a hash counts for nothing."""
+    text = (ROOT / lock).read_text(encoding="utf-8")
+    return {
+        canonicalize_name(name): version
+        for name, version, rest in PIN.findall(text)
+        if re.search(r"--hash=sha256:[0-9a-f]{64}", rest)
+    }
+
+
+@pytest.mark.parametrize(("lock", "wanted"), LOCKS.items(), ids=LOCKS)
+def test_a_lock_is_in_step(lock: str, wanted: list[str]) -> None:
+    """Each dependency that pyproject.toml names is pinned with hashes, at a version it allows."""
+    pinned = pins(lock)
+    missed = [
+        text
+        for text in wanted
+        for requirement in [Requirement(text)]
+        if not requirement.specifier.contains(
+            pinned.get(canonicalize_name(requirement.name), "0.dev0"), prereleases=True
+        )
+    ]
+    assert missed == [], "run `make lock`"
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_pins_by_hash_alone(lock: str) -> None:
+    """Every line of a lock is a pin, a hash or a comment: no address, no option, no path."""
+    lines = (ROOT / lock).read_text(encoding="utf-8").splitlines()
+    allowed = re.compile(
+        r"[a-z0-9-]+(\[[a-z0-9,-]+\])?==[^\s/:]+( ; [a-z_]+ [!=]= '\w+')? \\"
+        r"|    --hash=sha256:[0-9a-f]{64}( \\)?"
+        r"|    #( via)?( +[a-z0-9-]+( \(pyproject\.toml(:[a-z]+)?\))?)?"
+    )
+    assert [line for line in lines if not allowed.fullmatch(line)] == []
+
+
+def test_the_locks_agree() -> None:
+    """Tests run on the very versions that the service runs on."""
+    runtime, development = pins("requirements.lock"), pins("requirements-dev.lock")
+    assert {name: development.get(name) for name in runtime} == runtime
+
+
+def test_the_lifecycle_page_is_generated() -> None:
+    """docs/lifecycle.md is what the table prints (`make docs` remakes it)."""
+    printed = subprocess.run(
+        [sys.executable, "-m", "staffbooking_core.domain.lifecycle"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=True,
+    ).stdout
+    assert (ROOT / "docs/lifecycle.md").read_text(encoding="utf-8") == printed
+
+
+def sources() -> Iterator[Path]:
+    """Every file of the project that people wrote, and the locks."""
+    skipped = {"__pycache__", "build", "dist", "var"}
+    for folder, names, files in os.walk(ROOT):
+        names[:] = [n for n in names if n not in skipped and (n == ".ci" or n[0] != ".")]
+        yield from (Path(folder, file) for file in files if not file.endswith((".pyc", ".db")))
+
+
+def leftovers() -> re.Pattern[str]:
+    """What must not stay behind; put together here so that this file has none of it."""
+    marks = "|".join(("TO" + "DO", "FIX" + "ME", "X" * 3, "NotImplemented" + "Error"))
+    hosts = "|".join(("py" + "pi", "python" + "hosted", "npm" + "js", "deb" + "ian"))
+    paths = "|".join(("wo" + "rk/main", "wo" + "rk/shared", "ro" + "ot", "op" + "t"))
+    return re.compile(rf"\b({marks})\b|({hosts})\.(org|com)|(?<![\w.}}])/({paths})/")
+
+
+def test_nothing_is_left_over() -> None:
+    """No unfinished mark, no registry's host and no machine's path is in any file."""
+    pattern = leftovers()
+    found = [
+        f"{path.relative_to(ROOT)}:{number} {line.strip()[:80]}"
+        for path in sources()
+        for number, line in enumerate(path.read_text("utf-8", errors="replace").splitlines(), 1)
+        if pattern.search(line)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# TO" + "DO: later",
+        "raise NotImplemented" + "Error",
+        "https://py" + "pi.org/simple",
+        "see /wo" + "rk/main/README.md",
+    ],
+)
+def test_a_planted_leftover_is_seen(line: str) -> None:
+    """The rule knows each kind of leftover."""
+    assert leftovers().search(line)
+
+
+def test_files_stay_small() -> None:
+    """A Python file has at most 450 lines: one that outgrows this is two ideas."""
+    lengths = {
+        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines())
+        for path in sources()
+        if path.suffix == ".py"
+    }
+    assert {path: lines for path, lines in lengths.items() if lines > MOST_LINES} == {}
+
+
+def test_every_test_states_its_fact() -> None:
+    """Each test function has one sentence that says what is true."""
+    silent = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name.startswith("test_")
+        and not (ast.get_docstring(node) or "").rstrip().endswith(".")
+    ]
+    assert silent == []
+
+
+def test_an_old_python_is_refused_clearly(tmp_path: Path) -> None:
+    """`make` with a Python before 3.11 stops with one line that says what is needed."""
+    old = tmp_path / "python3.10"
+    pretend = "import sys; sys.version_info = (3, 10, 0); exec(sys.argv.pop())"
+    old.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{pretend}" "$2"\n', encoding="utf-8")
+    old.chmod(0o755)
+    made = subprocess.run(
+        ["make", "-s", "demo", f"PY={old}", f"V={tmp_path}/venv"],
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert made.returncode != 0
+    assert made.stderr.startswith("Python 3.11 or later is needed")
+    assert not (tmp_path / "venv").exists()

@@ -1,0 +1,177 @@
+"""Who may import whom: the contracts of pyproject.toml hold, and each of them bites.
+
+The contracts name packages and frameworks; what import-linter cannot say (the core lives
+on the standard library's timeless part and attrs) is read from the syntax trees here.
+"""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = [f"staffbooking_{name}" for name in ("core", "adapters", "http", "cli", "worker")]
+LINT = "import sys; from importlinter.cli import lint_imports_command as run; sys.exit(run())"
+
+PLANTED = {
+    "a framework in the domain": ("staffbooking_core/domain/planted.py", "sqlalchemy"),
+    "a framework in a use-case": ("staffbooking_core/usecases/planted.py", "litestar"),
+    "a use-case in the domain": (
+        "staffbooking_core/domain/planted.py",
+        "staffbooking_core.usecases",
+    ),
+    "ports in the domain": ("staffbooking_core/domain/planted.py", "staffbooking_core.ports"),
+    "a use-case in the ports": ("staffbooking_core/ports.py", "staffbooking_core.usecases"),
+    "the domain in the errors": ("staffbooking_core/errors.py", "staffbooking_core.domain.money"),
+    "an adapter in the core": ("staffbooking_core/usecases/planted.py", "staffbooking_adapters"),
+    "an adapter in an adapter": (
+        "staffbooking_adapters/sql/planted.py",
+        "staffbooking_adapters.memory",
+    ),
+    "an adapter in the codec": ("staffbooking_adapters/codec.py", "staffbooking_adapters.sql"),
+    "a runner in an adapter": ("staffbooking_adapters/sql/planted.py", "staffbooking_http"),
+    "the worker in HTTP": ("staffbooking_http/planted.py", "staffbooking_worker"),
+    "HTTP in the worker": ("staffbooking_worker/planted.py", "staffbooking_http"),
+    "the command line in the worker": ("staffbooking_worker/planted.py", "staffbooking_cli"),
+    "an adapter in HTTP": ("staffbooking_http/planted.py", "staffbooking_adapters.sql"),
+    "an adapter in the command line": (
+        "staffbooking_cli/planted.py",
+        "staffbooking_adapters.memory",
+    ),
+}
+
+
+def lint(folder: Path) -> subprocess.CompletedProcess[str]:
+    """import-linter's verdict on the tree in `folder`, by the contracts beside it."""
+    return subprocess.run(
+        [sys.executable, "-c", LINT, "--no-cache", "--no-logo"],
+        cwd=folder,
+        env={"COLUMNS": "200", "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """The packages and their contracts, free to be spoiled."""
+    for package in PACKAGES:
+        shutil.copytree(
+            ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def test_the_contracts_are_kept() -> None:
+    """The tree as it is keeps every contract."""
+    verdict = lint(ROOT)
+    assert verdict.returncode == 0, verdict.stdout
+    assert verdict.stdout.count("KEPT") == 5
+
+
+@pytest.mark.parametrize(("place", "imported"), PLANTED.values(), ids=PLANTED)
+def test_a_planted_import_breaks_a_contract(copy: Path, place: str, imported: str) -> None:
+    """A forbidden import is found, and named with the module that does it."""
+    with (copy / place).open("a") as file:
+        file.write(f"\nimport {imported}\n")
+    verdict = lint(copy)
+    assert verdict.returncode == 1
+    assert "BROKEN" in verdict.stdout
+    importer = place.removesuffix(".py").replace("/", ".")
+    assert f"{importer} -> {imported} (l." in verdict.stdout
+
+
+def modules(*folders: str) -> Iterator[tuple[Path, ast.Module]]:
+    for folder in folders:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            yield path.relative_to(ROOT), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imported_roots(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """The line and the first part of the name of each absolute import."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name.partition(".")[0]) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.lineno, (node.module or "").partition(".")[0]
+
+
+def test_the_core_imports_the_standard_library_and_attrs() -> None:
+    """No module of the core needs anything else to be installed."""
+    allowed = sys.stdlib_module_names | {"attr", "attrs", "staffbooking_core"}
+    found = [
+        f"{path}:{line} {root}"
+        for path, tree in modules("staffbooking_core")
+        for line, root in imported_roots(tree)
+        if root not in allowed
+    ]
+    assert found == []
+
+
+def test_the_core_has_no_clock_no_chance_no_system() -> None:
+    """The core has no way to the system: no loop, socket, file, thread, clock or die."""
+    forbidden = {"asyncio", "os", "pathlib", "random", "secrets", "socket", "threading", "time"}
+    found = [
+        f"{path}:{line} {root}"
+        for path, tree in modules("staffbooking_core")
+        for line, root in imported_roots(tree)
+        if root in forbidden
+    ]
+    assert found == []
+
+
+CLOCK_READS = {
+    f"{module}{name}"
+    for module in ("", "datetime.", "dt.")
+    for name in ("datetime.now", "datetime.today", "datetime.utcnow", "date.today")
+} | {"time.time", "time.time_ns"}
+
+
+def calls(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """The line and the dotted name of everything that is called."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            yield node.lineno, ast.unparse(node.func)
+
+
+def test_only_the_clock_port_tells_the_time() -> None:
+    """Neither the core nor HTTP nor the worker reads the machine's clock."""
+    found = [
+        f"{path}:{line} {name}()"
+        for path, tree in modules("staffbooking_core", "staffbooking_http", "staffbooking_worker")
+        for line, name in calls(tree)
+        if name in CLOCK_READS
+    ]
+    assert found == []
+
+
+def test_the_core_opens_no_file() -> None:
+    """Nothing in the core calls open()."""
+    found = [
+        f"{path}:{line}"
+        for path, tree in modules("staffbooking_core")
+        for line, name in calls(tree)
+        if name in ("open", "io.open")
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("source", "read"),
+    [
+        ("from datetime import datetime\nnow = datetime.now(tz)", "datetime.now"),
+        ("import datetime as dt\ntoday = dt.date.today()", "dt.date.today"),
+        ("import time\nstarted = time.time()", "time.time"),
+    ],
+)
+def test_a_planted_clock_read_is_seen(source: str, read: str) -> None:
+    """Each way to read the clock is one that the rule knows."""
+    assert [name for _, name in calls(ast.parse(source)) if name in CLOCK_READS] == [read]

@@ -1,0 +1,63 @@
+"""The tests' own PostgreSQL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import asyncpg
+import pytest
+
+from tests.support.postgres import (
+    PostgresServer,
+    database_name,
+    driver_url,
+    running_server,
+    wheel_binaries,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+async def query(url: str, statement: str) -> object:
+    connection = await asyncpg.connect(driver_url(url))
+    try:
+        return await connection.fetchval(statement)
+    finally:
+        await connection.close()
+
+
+async def test_a_new_database_answers(postgres_server: PostgresServer) -> None:
+    """A database that the fixture made runs a query, and is gone after it is dropped."""
+    url = await postgres_server.create_database()
+    assert await query(url, "SELECT 1 + 1") == 2
+    await postgres_server.drop_database(database_name(url))
+    with pytest.raises(asyncpg.InvalidCatalogNameError):
+        await query(url, "SELECT 1")
+
+
+async def test_databases_are_separate(postgres_server: PostgresServer) -> None:
+    """A table of one database is not seen in another."""
+    first, second = [await postgres_server.create_database() for _ in range(2)]
+    await query(first, "CREATE TABLE only_here (id int)")
+    assert await query(first, "SELECT to_regclass('only_here')::text") == "only_here"
+    assert await query(second, "SELECT to_regclass('only_here')::text") is None
+
+
+async def test_a_template_is_copied(postgres_server: PostgresServer) -> None:
+    """A database made from a template starts with the template's tables."""
+    template = await postgres_server.create_database()
+    await query(template, "CREATE TABLE seeded AS SELECT 7 AS id")
+    copy = await postgres_server.create_database(template=database_name(template))
+    assert await query(copy, "SELECT id FROM seeded") == 7
+
+
+async def test_the_wheel_alone_is_enough() -> None:
+    """A machine without PostgreSQL runs the tests on the wheel's programs, keeping nothing."""
+    binaries = wheel_binaries()
+    assert binaries is not None, "the development lock brings the wheel"
+    with running_server(binaries) as server:
+        url = await server.create_database()
+        assert await query(url, "SELECT current_setting('server_version_num')::int / 10000") == 18
+    [folder] = parse_qs(urlsplit(url).query)["host"]
+    assert not Path(folder).exists()

@@ -1,0 +1,46 @@
+"""The seconds each tier of tests used, against what it may use; told, never enforced."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+import pytest
+
+BUDGETS: dict[tuple[str, ...], int] = {
+    ("tests/domain", "tests/usecases"): 90,
+    ("tests/contract",): 90,
+    ("tests/http",): 90,
+    ("tests/money",): 60,
+    ("tests/webhooks",): 60,
+    ("tests/channel",): 60,
+    ("tests/e2e",): 90,
+}
+
+
+class Budget:
+    """A pytest plugin that adds up durations and prints the table at the end of the run."""
+
+    def __init__(self) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        folder = "/".join(report.nodeid.split("/")[:2])
+        self.seconds[folder] += report.duration
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if rows := table(self.seconds):
+            terminalreporter.section("seconds used of each tier's budget")
+            for row in rows:
+                terminalreporter.write_line(row)
+
+
+def table(seconds: Mapping[str, float]) -> list[str]:
+    """One line for each tier that ran: its folders, seconds used, seconds allowed."""
+    rows = []
+    for folders, allowed in BUDGETS.items():
+        used = sum(seconds.get(folder, 0) for folder in folders)
+        if used:
+            late = "  OVER" if used > allowed else ""
+            rows.append(f"{' + '.join(folders):32} {used:6.1f} of {allowed:3d}{late}")
+    return rows

@@ -1,0 +1,354 @@
+"""Values of the core with sane defaults: a test names only what its fact is about.
+
+`make_…` builds a value, `add_…` puts it into a store together with what it refers to.
+Everything happens around `NOW`, a Monday.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from itertools import count
+from typing import Any
+
+from attrs import asdict, evolve
+
+from staffbooking_core.domain import bookings as domain
+from staffbooking_core.domain.accounts import Role, Session, Subscription, User, session_digest
+from staffbooking_core.domain.bookings import Booking, Terms, TimelineEntry, quote_price
+from staffbooking_core.domain.calendar import Calendar, Slot, WeeklySlot
+from staffbooking_core.domain.companions import Approval, Companion
+from staffbooking_core.domain.events import Event, booking_event
+from staffbooking_core.domain.keys import ApiKey, Permission, digest, mask, mint
+from staffbooking_core.domain.ledger import Account, Leg, Posting
+from staffbooking_core.domain.lifecycle import EventName, Party, Status, Trigger
+from staffbooking_core.domain.payments import Nudge, OpenCheckout, Operation, Order, PayOut, Refund
+from staffbooking_core.policy import Policy
+from staffbooking_core.ports import Answer, Change, Credit, Lease, NewKey, NewUser, Store
+
+NOW = datetime(2027, 3, 1, 12, 0, tzinfo=UTC)
+TODAY = NOW.date()
+SECOND, MINUTE, HOUR, DAY = (
+    timedelta(seconds=1),
+    timedelta(minutes=1),
+    timedelta(hours=1),
+    timedelta(days=1),
+)
+POLICY = Policy()
+
+_numbers: Iterator[int] = count(1)
+"""Makes e-mails, codes and keys differ from each other in one run of the tests."""
+
+
+def _built(defaults: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    return {**defaults, **given}
+
+
+# People -----------------------------------------------------------------------------------
+
+
+def make_new_user(**given: Any) -> NewUser:
+    """A customer who is about to be added."""
+    defaults = {
+        "email": f"user{next(_numbers)}@example.com",
+        "first_name": "Ada",
+        "last_name": "Okoro",
+        "role": Role.CUSTOMER,
+        "created_at": NOW - 30 * DAY,
+    }
+    return NewUser(**_built(defaults, given))
+
+
+def make_user(**given: Any) -> User:
+    """A customer with an account; the id is 1."""
+    known = {name: given.pop(name) for name in ("id", "disabled_at") if name in given}
+    return User(**{"id": 1, **asdict(make_new_user(**given), recurse=False), **known})
+
+
+async def add_user(store: Store, **given: Any) -> User:
+    """A customer in the store, with the id that the store gave."""
+    new = make_new_user(**given)
+    return await store.write(lambda unit: unit.accounts.add_user(new))
+
+
+async def add_subscriber(store: Store, **given: Any) -> User:
+    """A customer whose API keys work."""
+    return await add_user(store, **_built({"subscription": Subscription.ENTERPRISE}, given))
+
+
+def make_session(user_id: int = 1, token: str | None = None, **given: Any) -> Session:
+    """A session that began and was seen at NOW."""
+    token = token or f"token{next(_numbers)}"
+    defaults = {
+        "digest": session_digest(token),
+        "user_id": user_id,
+        "created_at": NOW,
+        "seen_at": NOW,
+    }
+    return Session(**_built(defaults, given))
+
+
+async def add_session(store: Store, user_id: int, **given: Any) -> Session:
+    session = make_session(user_id, **given)
+    await store.write(lambda unit: unit.accounts.add_session(session))
+    return session
+
+
+def make_key_text() -> str:
+    """A well-formed key, another one each time."""
+    return mint(f"{next(_numbers):059d}")
+
+
+def make_new_key(owner_id: int = 1, text: str | None = None, **given: Any) -> NewKey:
+    """A key with both permissions that is about to be added."""
+    text = text or make_key_text()
+    defaults = {
+        "owner_id": owner_id,
+        "name": "Back office",
+        "digest": digest(text),
+        "masked_key": mask(text),
+        "permissions": frozenset(Permission),
+        "created_at": NOW,
+    }
+    return NewKey(**_built(defaults, given))
+
+
+async def add_key(store: Store, owner_id: int, text: str | None = None, **given: Any) -> ApiKey:
+    new = make_new_key(owner_id, text, **given)
+    return await store.write(lambda unit: unit.accounts.add_key(new))
+
+
+# Companions -------------------------------------------------------------------------------
+
+
+def make_calendar(
+    timezone: str = "UTC",
+    days: range | tuple[int, ...] = (),
+    start: int = 9,
+    end: int = 17,
+    **given: Any,
+) -> Calendar:
+    """Hours from `start` to `end` on weekdays (Monday 0); with none, free all the time."""
+    slot = Slot(start * 60, end * 60)
+    weekly = tuple(WeeklySlot(weekday, slot) for weekday in days)
+    return Calendar(**_built({"timezone": timezone, "weekly": weekly}, given))
+
+
+def make_companion(**given: Any) -> Companion:
+    """A listed companion of Lisbon for 100.00 an hour, free all the time; the id is 2."""
+    defaults = {
+        "id": 2,
+        "first_name": "Mia",
+        "last_name": "Lindqvist",
+        "hourly_rate": 10_000,
+        "daily_rate": 70_000,
+        "location_city": "Lisbon",
+        "location_country": "Portugal",
+        "calendar": make_calendar(),
+        "member_since": NOW - 300 * DAY,
+        "service_types": ("Gala dinner", "Trade fair"),
+        "languages": ("English", "Portuguese"),
+        "approval": Approval.APPROVED,
+    }
+    return Companion(**_built(defaults, given))
+
+
+async def add_companion(store: Store, **given: Any) -> Companion:
+    """A listed companion in the store, with its staff user; the id is the user's."""
+    companion = make_companion(**given)
+    new = make_new_user(
+        role=Role.STAFF, first_name=companion.first_name, last_name=companion.last_name
+    )
+
+    async def unit(tx: Any) -> Companion:
+        user = await tx.accounts.add_user(new)
+        added = evolve(companion, id=user.id)
+        await tx.companions.save_companion(added)
+        return added
+
+    return await store.write(unit)
+
+
+# Bookings ---------------------------------------------------------------------------------
+
+
+def make_booking(**given: Any) -> Booking:
+    """A pending request of user 1 for companion 2: the day after tomorrow, four hours.
+
+    What is derived from other fields (times, prices, the timeline) follows them unless it
+    is given.
+    """
+    starts_at = given.get("starts_at", NOW + 2 * DAY)
+    hours = given.get("duration_hours", 4)
+    insured = given.get("cancellation_insurance", False)
+    price = quote_price(Terms(10_000, None), hours, insured, POLICY)
+    created_at = given.get("created_at", NOW - DAY)
+    defaults = {
+        "id": 1,
+        "code": f"BK{next(_numbers):012d}",
+        "status": Status.PENDING,
+        "companion_id": 2,
+        "companion_name": "Mia Lindqvist",
+        "customer_id": 1,
+        "customer_name": "Ada Okoro",
+        "booked_by": None,
+        "service_type": "Gala dinner",
+        "location": "Rua Augusta 1, Lisbon",
+        "event_date": starts_at.date(),
+        "start_time": f"{starts_at:%H:%M}",
+        "duration_hours": hours,
+        "timezone": "UTC",
+        "starts_at": starts_at,
+        "ends_at": starts_at + hours * HOUR,
+        "currency": POLICY.currency.code,
+        "fee_ppm": POLICY.platform_fee,
+        "created_at": created_at,
+        "timeline": (
+            TimelineEntry(created_at, None, Status.PENDING, Trigger.REQUEST, Party.CUSTOMER),
+        ),
+        **asdict(price),
+    }
+    return Booking(**_built(defaults, given))
+
+
+def make_change(booking: Booking | None = None, **given: Any) -> Change:
+    """A step of a booking at NOW, with the timer that its status asks for."""
+    booking = booking or make_booking()
+    defaults = {"booking": booking, "due": domain.due(booking, POLICY), "at": NOW}
+    return Change(**_built(defaults, given))
+
+
+def make_event(booking: Booking, **given: Any) -> Event:
+    """`booking.created` of a booking, told at NOW."""
+    event = booking_event(f"evt_{next(_numbers):026d}", EventName.BOOKING_CREATED, booking, NOW)
+    return evolve(event, **given)
+
+
+async def next_booking_id(store: Store) -> int:
+    """The number that the store's next booking will have."""
+    async with store.reading() as view:
+        return (await view.bookings.request_context(0, None, None, TODAY)).booking_id
+
+
+async def add_booking(
+    store: Store,
+    companion: Companion | int | None = None,
+    customer: User | int | None = None,
+    *,
+    change: dict[str, Any] | None = None,
+    **given: Any,
+) -> Booking:
+    """A booking in the store; the companion and the customer are made where none is given.
+
+    `change` has fields of the Change that it is added with.
+    """
+    companion = companion if companion is not None else await add_companion(store)
+    customer = customer if customer is not None else await add_user(store)
+    defaults = {
+        "id": await next_booking_id(store),
+        "companion_id": companion if isinstance(companion, int) else companion.id,
+        "customer_id": customer if isinstance(customer, int) else customer.id,
+    }
+    booking = make_booking(**_built(defaults, given))
+    await store.add_booking(make_change(booking, **(change or {})))
+    return booking
+
+
+def moved(booking: Booking, **fields: Any) -> Booking:
+    """The next version of a booking."""
+    return evolve(booking, **{"version": booking.version + 1, **fields})
+
+
+async def save(store: Store, booking: Booking, **change: Any) -> Booking:
+    """The next version of a booking, saved."""
+    changed = make_change(booking, **change)
+    await store.write(lambda unit: unit.bookings.save(changed))
+    return booking
+
+
+def make_answer(**given: Any) -> Answer:
+    """The kept answer of a call that was made at NOW."""
+    defaults = {
+        "scope": "key:1",
+        "key": f"call-{next(_numbers)}",
+        "fingerprint": b"\x01" * 32,
+        "status": 201,
+        "body": b'{"success":true}',
+        "expires_at": NOW + POLICY.idempotency_lifetime,
+    }
+    return Answer(**_built(defaults, given))
+
+
+def make_credit(booking: Booking, **given: Any) -> Credit:
+    """The priority rebooking that a cancelled booking leaves its customer."""
+    defaults = {
+        "booking_id": booking.id,
+        "customer_id": booking.customer_id,
+        "expires_at": NOW + POLICY.rebooking_credit,
+    }
+    return Credit(**_built(defaults, given))
+
+
+# Money ------------------------------------------------------------------------------------
+
+
+def make_posting(booking_id: int = 1, amount: int = 40_000, **given: Any) -> Posting:
+    """The client's money arriving in escrow."""
+    defaults = {
+        "key": f"pay:p{next(_numbers)}",
+        "booking_id": booking_id,
+        "at": NOW,
+        "legs": (Leg(Account.PROCESSOR_BALANCE, amount), Leg(Account.ESCROW, -amount)),
+    }
+    return Posting(**_built(defaults, given))
+
+
+def make_checkout_command(**given: Any) -> OpenCheckout:
+    defaults = {
+        "amount": 40_000,
+        "currency": "usd",
+        "booking_code": "BK000000000001",
+        "customer_email": "ada@example.com",
+        "description": "Gala dinner with Mia Lindqvist",
+        "success_url": "http://127.0.0.1:8000/paid",
+        "cancel_url": "http://127.0.0.1:8000/back",
+        "expires_at": NOW + 23 * HOUR,
+    }
+    return OpenCheckout(**_built(defaults, given))
+
+
+def make_refund_order(n: int = 1, amount: int = 20_000) -> Order:
+    return Order(n, Refund("pay_1", amount, "usd"))
+
+
+def make_payout_order(n: int = 1, companion_id: int = 2, amount: int = 34_000) -> Order:
+    return Order(n, PayOut("pay_1", companion_id, amount, "usd"))
+
+
+def make_operation(order: Order | None = None, **given: Any) -> Operation:
+    """The pending operation of an order, a checkout's by default."""
+    order = order or Order(1, make_checkout_command())
+    defaults = {
+        "id": 1,
+        "booking_id": 1,
+        "kind": order.kind,
+        "n": order.n,
+        "command": order.command,
+        "created_at": NOW,
+        "next_at": NOW,
+    }
+    return Operation(**_built(defaults, given))
+
+
+def make_lease(now: datetime = NOW, token: str | None = None) -> Lease:
+    """A claim from `now` on, of another holder each time."""
+    return Lease(token or f"lease{next(_numbers)}", now + POLICY.lease)
+
+
+def make_nudge(**given: Any) -> Nudge:
+    return Nudge(**_built({"event_id": f"pevt_{next(_numbers)}", "intent_id": 1}, given))
+
+
+def local_date(day: int) -> date:
+    """The date `day` days after TODAY."""
+    return TODAY + day * DAY

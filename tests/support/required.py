@@ -1,0 +1,30 @@
+"""Tools that a machine may lack, and what happens to the tests that need one.
+
+On a developer's machine they are left out, and the end of the run says so loudly. A
+machine that names the tool in `REQUIRE` (a comma list, as `.ci/run` does) fails instead.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NoReturn
+
+import pytest
+
+_not_run: dict[str, str] = {}
+
+
+def unavailable(tool: str, title: str, reason: str) -> NoReturn:
+    """Leave the asking test out, or fail it where `REQUIRE` names the tool.
+
+    `title` is how the summary calls the tests that are left out ("PostgreSQL").
+    """
+    if tool in os.environ.get("REQUIRE", "").split(","):
+        pytest.fail(f"REQUIRE names {tool}, but {reason}", pytrace=False)
+    _not_run[title] = reason
+    pytest.skip(reason)
+
+
+def not_run() -> list[str]:
+    """One loud line for each kind of tests that was left out."""
+    return [f"{title} tests NOT run: {reason}" for title, reason in _not_run.items()]
