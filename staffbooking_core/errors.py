@@ -8,7 +8,7 @@
     |- NotFound              no such thing, or a thing of somebody else's
     |- Unauthenticated       no credentials, or bad ones
     |- Forbidden             the wrong permission, role, tier or side
-    |- LimitExceeded         a window of requests is spent
+    |- LimitExceeded         a window of requests is spent (in `domain.limits`)
     |- ProcessorUnavailable  the payment processor is out of reach for now
     |- Unavailable           the store is out of reach for now
     |- ConstraintViolated    the store refused a change by a named constraint
@@ -16,18 +16,14 @@
 
 The errors speak of bookings and keys, never of HTTP or SQL: each runner has one
 table that translates them. What a payment processor may answer is in
-`staffbooking_core.domain.payments`.
+`domain.payments`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from attrs import frozen
-
-if TYPE_CHECKING:
-    from staffbooking_core.domain.limits import Verdict
 
 
 class StaffbookingError(Exception):
@@ -109,16 +105,6 @@ class Forbidden(StaffbookingError):
     def __init__(self, code: str = "forbidden", message: str = "Not allowed") -> None:
         self.code = code
         super().__init__(message)
-
-
-class LimitExceeded(StaffbookingError):
-    """A window of requests is spent; `verdict` says until when."""
-
-    code = "rate_limited"
-
-    def __init__(self, verdict: Verdict) -> None:
-        self.verdict = verdict
-        super().__init__("Rate limit exceeded")
 
 
 class ProcessorUnavailable(StaffbookingError):

@@ -7,6 +7,7 @@ out the same each time. None is for a public service: `SeededIds` can be guessed
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hmac
 import random
@@ -14,30 +15,46 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from staffbooking_core.domain.keys import ALPHABET, RANDOM_LENGTH
+from staffbooking_core.ports import Store
 
 CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 class VirtualClock:
-    """A clock that stands until it is moved; business time is `offset` ahead of the wall's."""
+    """A clock that stands until it is moved or slept by.
 
-    def __init__(self, now: datetime, offset: timedelta = timedelta()) -> None:
+    Business time is ahead of the wall's by `offset`, and with a store also by what the
+    sandbox has moved it there.
+    """
+
+    def __init__(
+        self, now: datetime, offset: timedelta = timedelta(), store: Store | None = None
+    ) -> None:
         self.now = now
         self.offset = offset
+        self._store = store
 
     def wall(self) -> datetime:
         return self.now
 
     async def business(self) -> datetime:
-        return self.now + self.offset
+        if self._store is None:
+            return self.now + self.offset
+        async with self._store.reading() as view:
+            return self.now + self.offset + await view.sandbox.clock_offset()
+
+    async def sleep(self, seconds: float) -> None:
+        """Let others run, and the time pass at once."""
+        await asyncio.sleep(0)
+        self.advance(timedelta(seconds=seconds))
 
     def advance(self, by: timedelta) -> None:
         """Let real time pass: both clocks move."""
         self.now += by
 
-    def set_business(self, at: datetime) -> None:
+    async def set_business(self, at: datetime) -> None:
         """Move business time alone, as the sandbox does."""
-        self.offset = at - self.now
+        self.offset += at - await self.business()
 
 
 class SeededIds:

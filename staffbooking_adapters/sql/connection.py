@@ -11,7 +11,6 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import (
     AsyncGenerator,
-    AsyncIterator,
     Awaitable,
     Callable,
     Coroutine,
@@ -26,7 +25,7 @@ from anyio import CancelScope
 from staffbooking_adapters.sql.failures import Repeat
 from staffbooking_adapters.sql.statements import Arguments, Compiled, Row, Statement
 from staffbooking_adapters.sql.types import Dialect
-from staffbooking_core.errors import Unavailable
+from staffbooking_core.errors import Conflict, Unavailable
 
 T = TypeVar("T")
 
@@ -72,7 +71,7 @@ class Connection(ABC):
         if rows:
             await self._execute_many(compiled, [compiled.arguments(row) for row in rows])
 
-    async def stream(self, statement: Statement, /, **params: Any) -> AsyncIterator[Row]:
+    async def stream(self, statement: Statement, /, **params: Any) -> AsyncGenerator[Row]:
         """The rows as of one moment, a chunk at a time: for what outgrows the memory.
 
         It holds a connection until it is exhausted or closed (`contextlib.aclosing`).
@@ -110,10 +109,11 @@ class Database(Connection):
     async def write(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         """Run `work` in one transaction and commit it; any error or cancellation undoes it.
 
-        The whole of `work` runs again, a few times at most, where the database undid it for
-        the sake of another (deadlock) or lost the connection before the end. An answer to
-        COMMIT that never came is `Unavailable`: done or not, nobody knows. After a
-        statement failed, nothing can be committed: its error is raised, even if swallowed.
+        The whole of `work` runs again, a few times at most, where it raised `Conflict`, where
+        the database undid it for the sake of another (deadlock), and where the connection was
+        lost before the end. An answer to COMMIT that never came is `Unavailable`: done or
+        not, nobody knows. After a statement failed, nothing can be committed: its error is
+        raised, even if it was swallowed.
         """
 
     @abstractmethod
@@ -122,11 +122,11 @@ class Database(Connection):
 
 
 async def repeated(unit: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-    """Run a unit of work until the database lets it through, `TRIES` times at most."""
+    """Run a unit of work until it gets through, `TRIES` times at most."""
     for _ in range(TRIES - 1):
         try:
             return await unit(*arguments)
-        except Repeat:
+        except (Repeat, Conflict):
             continue
     return await unit(*arguments)
 

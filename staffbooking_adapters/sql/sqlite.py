@@ -21,6 +21,7 @@ from staffbooking_adapters.sql.connection import (
     CHUNK,
     Connection,
     Database,
+    repeated,
     to_the_end,
     what_failed,
 )
@@ -36,6 +37,10 @@ Synchronous: TypeAlias = Literal["FULL", "OFF"]
 
 BEGIN = Statement(text("BEGIN IMMEDIATE")).on("sqlite")
 COMMIT = Statement(text("COMMIT")).on("sqlite")
+
+WAL = "PRAGMA journal_mode = WAL"
+WAL_PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+"""Seconds between tries to switch a file to WAL while another process does the same."""
 
 READERS = 3
 BUSY_SECONDS = 5.0
@@ -55,15 +60,7 @@ class SqliteDatabase(Database):
         self._writer = Pool(1, self._connect_writer, _disconnect, _is_alive)
 
     async def write(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        driver = await self._writer.acquire()
-        unit = _Unit(self, driver)
-        try:
-            result = await unit.carry_out(work)
-        except BaseException:
-            await to_the_end(self._undo(driver))
-            raise
-        self._writer.release(driver)
-        return result
+        return await repeated(self._write_once, work)
 
     async def close(self) -> None:
         await self._readers.close()
@@ -93,6 +90,17 @@ class SqliteDatabase(Database):
             if failure is None:
                 raise
             raise failure from error
+
+    async def _write_once(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        driver = await self._writer.acquire()
+        unit = _Unit(self, driver)
+        try:
+            result = await unit.carry_out(work)
+        except BaseException:
+            await to_the_end(self._undo(driver))
+            raise
+        self._writer.release(driver)
+        return result
 
     async def _undo(self, driver: Driver) -> None:
         """Give the writer back without a transaction, or close it."""
@@ -136,9 +144,7 @@ class SqliteDatabase(Database):
 
     async def _connect_writer(self) -> Driver:
         return await self._connect(
-            "PRAGMA journal_mode = WAL",
-            f"PRAGMA synchronous = {self._synchronous}",
-            "PRAGMA foreign_keys = ON",
+            WAL, f"PRAGMA synchronous = {self._synchronous}", "PRAGMA foreign_keys = ON"
         )
 
     async def _connect(self, *pragmas: str) -> Driver:
@@ -148,7 +154,7 @@ class SqliteDatabase(Database):
         try:
             await driver
             for pragma in pragmas:
-                await driver.execute_fetchall(pragma)
+                await _set(driver, pragma)
         except BaseException as error:
             await to_the_end(driver.close())
             if isinstance(error, sqlite3.Error):
@@ -210,6 +216,19 @@ class _Unit(Connection):
         except BaseException as error:
             self._failure = what_failed(error)
             raise
+
+
+async def _set(driver: Driver, pragma: str) -> None:
+    # SQLite itself doesn't wait when two processes switch a new file to WAL at a time.
+    for pause in WAL_PAUSES:
+        try:
+            await driver.execute_fetchall(pragma)
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                raise
+        await asyncio.sleep(pause)
+    await driver.execute_fetchall(pragma)
 
 
 async def _fetch(driver: Driver, sql: str, given: Sequence[Arguments]) -> list[Row]:

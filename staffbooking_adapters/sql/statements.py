@@ -26,6 +26,7 @@ from sqlalchemy.sql.dml import UpdateBase
 from sqlalchemy.sql.elements import BindParameter, TextClause
 from sqlalchemy.sql.selectable import SelectBase
 from sqlalchemy.sql.visitors import iterate
+from sqlalchemy.types import NullType
 
 from staffbooking_adapters.sql.types import Converter, Dialect, reader, writer
 
@@ -144,9 +145,15 @@ def _compile(construct: Construct | None, dialect: Dialect) -> Compiled:
         names=names,
         parameters=frozenset(names),
         reads=isinstance(construct, SelectBase) and not _changes_something(construct),
-        bind=_binder([(name, writer(dialect, written.binds[name].type)) for name in names]),
+        bind=_binder([(name, _writer(dialect, written.binds[name])) for name in names]),
         readers=_readers(construct, dialect),
     )
+
+
+def _writer(dialect: Dialect, parameter: BindParameter[Any]) -> Converter | None:
+    if isinstance(parameter.type, NullType):
+        raise TypeError(f"say the type of {parameter.key}: nothing beside it tells")
+    return writer(dialect, parameter.type)
 
 
 def _changes_something(construct: Construct) -> bool:

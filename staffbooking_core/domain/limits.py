@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from attrs import Attribute, evolve, field, frozen
 
 from staffbooking_core.domain.durations import parse_duration
+from staffbooking_core.errors import StaffbookingError
 
 MAX_LIMIT = 1_000_000_000
 
@@ -95,6 +96,16 @@ def look(window: Window | None, now: datetime, rule: Rule) -> Verdict:
 def _seconds(length: timedelta) -> int:
     """Whole seconds, rounded up, in integers all the way."""
     return -(-length // _SECOND)
+
+
+class LimitExceeded(StaffbookingError):
+    """A window of requests is spent; `verdict` says until when."""
+
+    code = "rate_limited"
+
+    def __init__(self, verdict: Verdict) -> None:
+        self.verdict = verdict
+        super().__init__("Rate limit exceeded")
 
 
 @frozen

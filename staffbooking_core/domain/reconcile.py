@@ -8,8 +8,9 @@ recovery after a crash are all the same call.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from typing import Any
 
 from attrs import evolve, frozen
 
@@ -51,6 +52,19 @@ class Found:
     operation: Operation | None = None
 
 
+@frozen
+class _Known:
+    """What a fact is compared with."""
+
+    operations: dict[int, Operation]
+    now: datetime
+    policy: Policy
+
+    def operation(self, op_id: int | None, kind: OpKind) -> Operation | None:
+        found = None if op_id is None else self.operations.get(op_id)
+        return found if found is not None and found.kind is kind else None
+
+
 def reconcile(
     booking: Booking,
     operations: Sequence[Operation],
@@ -62,38 +76,23 @@ def reconcile(
 
     Each step starts from the booking of the step before it.
     """
-    by_id = {operation.id: operation for operation in operations}
-
-    def operation_of(op_id: int | None, kind: OpKind) -> Operation | None:
-        found = by_id.get(op_id) if op_id is not None else None
-        return found if found is not None and found.kind is kind else None
-
-    for checkout in snapshot.checkouts:
-        if (operation := operation_of(checkout.op_id, OpKind.OPEN_CHECKOUT)) is not None:
-            for found in _checkout(booking, operation, checkout):
+    known = _Known({operation.id: operation for operation in operations}, now, policy)
+    readers: tuple[tuple[_Reader, Sequence[Any]], ...] = (
+        (_checkout, snapshot.checkouts),
+        (_payment, snapshot.payments),
+        (_refund, snapshot.refunds),
+        (_payout, snapshot.payouts),
+        (_reversal, snapshot.reversals),
+        (_chargeback, snapshot.chargebacks),
+    )
+    for read, states in readers:
+        for state in states:
+            for found in read(booking, state, known):
                 booking = found.step.booking
                 yield found
-    for payment in snapshot.payments:
-        for step in _payment(booking, payment, now, policy):
-            booking = step.booking
-            yield Found(step)
-    for refund in snapshot.refunds:
-        for found in _refund(booking, operation_of(refund.op_id, OpKind.REFUND), refund, now):
-            booking = found.step.booking
-            yield found
-    for payout in snapshot.payouts:
-        for found in _payout(booking, operation_of(payout.op_id, OpKind.PAY_OUT), payout, now):
-            booking = found.step.booking
-            yield found
-    for reversal in snapshot.reversals:
-        operation = operation_of(reversal.op_id, OpKind.REVERSE_PAYOUT)
-        for found in _reversal(booking, operation, reversal, now, policy):
-            booking = found.step.booking
-            yield found
-    for chargeback in snapshot.chargebacks:
-        for step in _chargeback(booking, chargeback, now, policy):
-            booking = step.booking
-            yield Found(step)
+
+
+_Reader = Callable[[Booking, Any, _Known], Iterator[Found]]
 
 
 def _noted(booking: Booking, **fields: object) -> Step:
@@ -111,9 +110,10 @@ def _finished(operation: Operation, ref: str, settlement: Settlement) -> Operati
     )
 
 
-def _checkout(booking: Booking, operation: Operation, checkout: Checkout) -> Iterator[Found]:
+def _checkout(booking: Booking, checkout: Checkout, known: _Known) -> Iterator[Found]:
+    operation = known.operation(checkout.op_id, OpKind.OPEN_CHECKOUT)
     intent = booking.intent
-    if operation.result_ref == checkout.ref or intent is None:
+    if operation is None or intent is None or operation.result_ref == checkout.ref:
         return
     step = _noted(booking)
     if intent.checkout_n == operation.n:
@@ -127,15 +127,15 @@ def _checkout(booking: Booking, operation: Operation, checkout: Checkout) -> Ite
     yield Found(step, _finished(operation, checkout.ref, Settlement.SETTLED))
 
 
-def _payment(booking: Booking, payment: Payment, now: datetime, policy: Policy) -> Iterator[Step]:
+def _payment(booking: Booking, payment: Payment, known: _Known) -> Iterator[Found]:
     intent = booking.intent
     if intent is None or payment.ref in (intent.payment_ref, *intent.extra_payments):
         return
     if (payment.amount, payment.currency) != (booking.total_amount, booking.currency):
-        yield _quarantined(booking, intent, payment, now)
+        yield Found(_quarantined(booking, intent, payment, known.now))
         return
-    occurrence = Occurrence(Trigger.PAYMENT, Party.PROCESSOR, now, payment=payment)
-    yield advance(booking, occurrence, policy)
+    occurrence = Occurrence(Trigger.PAYMENT, Party.PROCESSOR, known.now, payment=payment)
+    yield Found(advance(booking, occurrence, known.policy))
 
 
 def _quarantined(booking: Booking, intent: Intent, payment: Payment, now: datetime) -> Step:
@@ -158,11 +158,11 @@ _SETTLEMENT = {
 }
 
 
-def _refund(
-    booking: Booking, operation: Operation | None, refund: RefundState, now: datetime
-) -> Iterator[Found]:
+def _refund(booking: Booking, refund: RefundState, known: _Known) -> Iterator[Found]:
+    operation = known.operation(refund.op_id, OpKind.REFUND)
     if operation is None:
         return
+    now = known.now
     settlement = _SETTLEMENT[refund.status]
     if operation.settlement is settlement:
         return
@@ -182,9 +182,8 @@ def _refund(
     yield Found(step, _finished(operation, refund.ref, settlement))
 
 
-def _payout(
-    booking: Booking, operation: Operation | None, payout: PayoutState, now: datetime
-) -> Iterator[Found]:
+def _payout(booking: Booking, payout: PayoutState, known: _Known) -> Iterator[Found]:
+    operation, now = known.operation(payout.op_id, OpKind.PAY_OUT), known.now
     if operation is None or operation.settlement is Settlement.SETTLED:
         return
     sent = booking.payout_status in (PayoutStatus.SCHEDULED, PayoutStatus.FAILED)
@@ -195,13 +194,8 @@ def _payout(
     yield Found(step, _finished(operation, payout.ref, Settlement.SETTLED))
 
 
-def _reversal(
-    booking: Booking,
-    operation: Operation | None,
-    reversal: ReversalState,
-    now: datetime,
-    policy: Policy,
-) -> Iterator[Found]:
+def _reversal(booking: Booking, reversal: ReversalState, known: _Known) -> Iterator[Found]:
+    operation, now = known.operation(reversal.op_id, OpKind.REVERSE_PAYOUT), known.now
     if operation is None or operation.settlement is Settlement.SETTLED:
         return
     claimed = min(reversal.amount, booking.owed_by_staff)
@@ -215,7 +209,7 @@ def _reversal(
         # The claim was settled otherwise in the meantime: what came back is owed again.
         step = step.changing(
             payout_status=PayoutStatus.SCHEDULED,
-            payout_due_at=now + policy.payout_delay,
+            payout_due_at=now + known.policy.payout_delay,
             payout_released_at=None,
         )
     elif not ended:
@@ -229,20 +223,17 @@ _VERDICTS = {
 }
 
 
-def _chargeback(
-    booking: Booking, chargeback: Chargeback, now: datetime, policy: Policy
-) -> Iterator[Step]:
+def _chargeback(booking: Booking, chargeback: Chargeback, known: _Known) -> Iterator[Found]:
     """A verdict that is seen before its opening is preceded by it: money moved twice."""
 
     def move(trigger: Trigger, status: ChargebackStatus) -> Step:
         seen = evolve(chargeback, status=status)
-        occurrence = Occurrence(trigger, Party.PROCESSOR, now, chargeback=seen)
-        return advance(booking, occurrence, policy)
+        occurrence = Occurrence(trigger, Party.PROCESSOR, known.now, chargeback=seen)
+        return advance(booking, occurrence, known.policy)
 
-    known = booking.chargeback_ref == chargeback.ref
-    if not known:
+    if booking.chargeback_ref != chargeback.ref:
         step = move(Trigger.CHARGEBACK, ChargebackStatus.OPEN)
         booking = step.booking
-        yield step
+        yield Found(step)
     if booking.chargeback_status is ChargebackStatus.OPEN and chargeback.status in _VERDICTS:
-        yield move(_VERDICTS[chargeback.status], chargeback.status)
+        yield Found(move(_VERDICTS[chargeback.status], chargeback.status))

@@ -21,7 +21,7 @@ from staffbooking_core.domain.money import Currency
 from staffbooking_core.domain.moves import advance, check_side
 from staffbooking_core.domain.records import Record, instant
 from staffbooking_core.domain.refunds import Refund
-from staffbooking_core.errors import ConstraintViolated, NotFound, RuleBroken
+from staffbooking_core.errors import ConstraintViolated, NotFound, ProcessorUnavailable, RuleBroken
 from staffbooking_core.inputs import CancelBooking, DisputeBooking
 from staffbooking_core.ports import OVERLAP, BookingQuery, Ports, Reading, Writing
 from staffbooking_core.usecases import operations
@@ -304,5 +304,6 @@ async def checkout(ports: Ports, actor: Actor, booking_id: int) -> tuple[Booking
     if booking.intent is None or booking.intent.checkout_url is None:
         booking = await operations.open_checkout_now(ports, booking_id)
     intent = booking.intent
-    assert intent is not None and intent.checkout_url and intent.checkout_expires_at
+    if intent is None or intent.checkout_url is None or intent.checkout_expires_at is None:
+        raise ProcessorUnavailable
     return booking, intent.checkout_url, intent.checkout_expires_at

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from staffbooking_core.domain.accounts import Session, User, fold_email, session_digest
-from staffbooking_core.domain.limits import Verdict
+from staffbooking_core.domain.limits import LimitExceeded, Verdict
 from staffbooking_core.errors import (
     ConstraintViolated,
-    LimitExceeded,
     Unauthenticated,
     invalid,
 )

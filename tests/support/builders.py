@@ -6,7 +6,7 @@ Everything happens around `NOW`, a Monday.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from itertools import count
 from typing import Any
@@ -61,8 +61,10 @@ def make_new_user(**given: Any) -> NewUser:
 
 def make_user(**given: Any) -> User:
     """A customer with an account; the id is 1."""
-    known = {name: given.pop(name) for name in ("id", "disabled_at") if name in given}
-    return User(**{"id": 1, **asdict(make_new_user(**given), recurse=False), **known})
+    known: dict[str, Any] = {
+        name: given.pop(name) for name in ("id", "disabled_at") if name in given
+    }
+    return User(**_built({"id": 1, **asdict(make_new_user(**given), recurse=False)}, known))
 
 
 async def add_user(store: Store, **given: Any) -> User:
@@ -123,7 +125,7 @@ async def add_key(store: Store, owner_id: int, text: str | None = None, **given:
 
 def make_calendar(
     timezone: str = "UTC",
-    days: range | tuple[int, ...] = (),
+    days: Sequence[int] = (),
     start: int = 9,
     end: int = 17,
     **given: Any,

@@ -1,0 +1,207 @@
+"""Settings from the environment: the only reader of it (CONTRACT 9).
+
+Every setting is `STAFFBOOKING_<NAME>`. A wrong value stops the start with one line that
+names the setting and says what it wants.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from attrs import frozen
+
+from staffbooking_core.domain.durations import parse_duration
+from staffbooking_core.domain.limits import parse_limits
+from staffbooking_core.domain.money import PPM, Currency
+from staffbooking_core.errors import StaffbookingError
+from staffbooking_core.policy import Policy
+
+T = TypeVar("T")
+
+PREFIX = "STAFFBOOKING_"
+DEFAULT_SECRET = "development-only-secret-key"
+SHORTEST_SECRET = 16
+LONGEST_PAYOUT_DELAY = timedelta(hours=47)
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class SettingsError(StaffbookingError):
+    """A setting can't be honoured; the message is one line that names it."""
+
+    code = "settings"
+
+    def __init__(self, name: str, message: str) -> None:
+        self.name = name
+        super().__init__(f"{PREFIX}{name} {message}")
+
+
+@frozen
+class Settings:
+    """Everything that a deployment decides."""
+
+    database_url: str
+    secret_keys: tuple[str, ...]
+    """The first one signs, all of them verify."""
+    sandbox: bool
+    """Whether the service's clock can be moved and payments misbehave on demand."""
+    policy: Policy
+    trusted_proxies: tuple[Network, ...] = ()
+    allowed_origins: tuple[str, ...] = ()
+
+    @property
+    def has_default_secret(self) -> bool:
+        return DEFAULT_SECRET in self.secret_keys
+
+
+def load_settings(environ: Mapping[str, str]) -> Settings:
+    """Read and judge all settings. Raises SettingsError for the first that is wrong."""
+    read = _Reader(environ)
+    base_url = read("BASE_URL", _base_url, "http://127.0.0.1:8000")
+    policy = Policy(
+        currency=read("CURRENCY", _currency, "usd"),
+        base_url=base_url,
+        platform_fee=read("PLATFORM_FEE", _rate, "0.15"),
+        insurance_rate=read("INSURANCE_RATE", _rate, "0.05"),
+        late_cancel_payout=read("LATE_CANCEL_PAYOUT", _switch, "1"),
+        payout_delay=read("PAYOUT_DELAY", _payout_delay, "24h"),
+        payment_window=read("PAYMENT_WINDOW", _window, ""),
+        limits=read("LIMITS", parse_limits, ""),
+    )
+    settings = Settings(
+        database_url=read("DATABASE_URL", _database_url, "sqlite+aiosqlite:///staffbooking.db"),
+        secret_keys=read("SECRET_KEY", _secrets, DEFAULT_SECRET),
+        sandbox=read("SANDBOX", _switch, "1"),
+        policy=policy,
+        trusted_proxies=read("TRUSTED_PROXIES", _networks, ""),
+        allowed_origins=read("ALLOWED_ORIGINS", _origins, ""),
+    )
+    read("PAYMENTS", _payments, "fake")
+    if is_public(base_url):
+        _check_public(settings, said=f"{PREFIX}SANDBOX" in environ)
+    return settings
+
+
+class _Reader:
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+
+    def __call__(self, name: str, parse: Callable[[str], T], default: str) -> T:
+        text = self._environ.get(PREFIX + name, default).strip()
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise SettingsError(name, str(error)) from None
+
+
+def _check_public(settings: Settings, *, said: bool) -> None:
+    """On the open internet nothing is pretended by accident, and no secret is known."""
+    if not (said and settings.sandbox):
+        raise SettingsError(
+            "PAYMENTS", "is fake on a public base URL: say STAFFBOOKING_SANDBOX=1 if you mean it"
+        )
+    if settings.has_default_secret:
+        raise SettingsError("SECRET_KEY", "must be set on a public base URL")
+
+
+def is_public(base_url: str) -> bool:
+    """Whether an address is for others than this machine and its private network."""
+    host = urlsplit(base_url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_global
+    except ValueError:
+        local = ("localhost", "test", "local", "internal", "invalid", "example")
+        return "." in host and host.rpartition(".")[2] not in local
+
+
+# Parsers: each raises ValueError with the rest of a sentence -----------------------------
+
+
+def _base_url(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
+        raise ValueError("must be an address such as https://booking.example")
+    if parts.path.strip("/") or parts.username is not None:
+        raise ValueError("must be a scheme and a host, with no path")
+    return text.rstrip("/")
+
+
+def _database_url(text: str) -> str:
+    scheme, _, rest = text.partition("://")
+    if scheme not in ("sqlite+aiosqlite", "postgresql+asyncpg") or not rest.strip("/"):
+        raise ValueError(
+            "must be sqlite+aiosqlite:///FILE or postgresql+asyncpg://USER@HOST/DATABASE"
+        )
+    return text
+
+
+def _currency(text: str) -> Currency:
+    code = text.lower()
+    if len(code) != 3 or not (code.isascii() and code.isalpha()):
+        raise ValueError("must be an ISO 4217 code such as usd")
+    return Currency(code)
+
+
+def _rate(text: str) -> int:
+    try:
+        ppm = Decimal(text) * PPM
+    except InvalidOperation:
+        raise ValueError("must be a fraction such as 0.15") from None
+    if not ppm.is_finite() or not 0 <= ppm <= PPM or ppm != int(ppm):
+        raise ValueError("must be a fraction from 0 to 1 with at most 6 decimals")
+    return int(ppm)
+
+
+def _switch(text: str) -> bool:
+    if text not in ("0", "1"):
+        raise ValueError("must be 1 or 0")
+    return text == "1"
+
+
+def _payout_delay(text: str) -> timedelta:
+    delay = parse_duration(text)
+    if delay > LONGEST_PAYOUT_DELAY:
+        raise ValueError("must be 47h at most: payouts are promised within 48 hours")
+    return delay
+
+
+def _window(text: str) -> timedelta | None:
+    window = parse_duration(text) if text else None
+    if window == timedelta(0):
+        raise ValueError("must be longer than nothing")
+    return window
+
+
+def _secrets(text: str) -> tuple[str, ...]:
+    keys = tuple(key.strip() for key in text.split(","))
+    if any(len(key) < SHORTEST_SECRET for key in keys):
+        raise ValueError(f"must be one or more keys of at least {SHORTEST_SECRET} characters")
+    return keys
+
+
+def _payments(text: str) -> str:
+    if text != "fake":
+        raise ValueError("must be fake: this version has no other processor")
+    return text
+
+
+def _networks(text: str) -> tuple[Network, ...]:
+    parts = filter(None, map(str.strip, text.split(",")))
+    try:
+        return tuple(ipaddress.ip_network(part) for part in parts)
+    except ValueError:
+        raise ValueError("must be networks such as 10.0.0.0/8, separated by commas") from None
+
+
+def _origins(text: str) -> tuple[str, ...]:
+    origins = tuple(filter(None, (part.strip().rstrip("/") for part in text.split(","))))
+    for origin in origins:
+        parts: Any = urlsplit(origin)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path:
+            raise ValueError("must be origins such as https://app.example, separated by commas")
+    return origins

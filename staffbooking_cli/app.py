@@ -1,0 +1,70 @@
+"""The tree of commands.
+
+Modules of commands import typer alone when they are loaded, and what they do its work with
+inside each command: so `--help` costs no database driver and no web framework.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from staffbooking_cli.commands import (
+    bookings,
+    companions,
+    db,
+    demo,
+    disputes,
+    doctor,
+    keys,
+    ledger,
+    openapi,
+    payouts,
+    sandbox,
+    serve,
+    users,
+    worker,
+)
+from staffbooking_cli.errors import refusal
+
+
+class Commands(TyperGroup):
+    """The root: what a command refuses ends as one line on standard error and exit code 1."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            line = refusal(error)
+            if line is None:
+                raise
+            typer.echo(f"staffbooking: {line}", err=True)
+            raise typer.Exit(1) from None
+
+
+app = typer.Typer(
+    cls=Commands,
+    help="A booking service for freelance staff.",
+    epilog="Settings come from the environment (STAFFBOOKING_...).",
+    no_args_is_help=True,
+    # Plain help: a framed one would take longer to draw than all else that help needs.
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+app.command("demo")(demo.demo)
+app.command("serve")(serve.serve)
+app.command("worker")(worker.worker)
+app.add_typer(db.app, name="db")
+app.add_typer(users.app, name="users")
+app.add_typer(companions.app, name="companions")
+app.add_typer(keys.app, name="keys")
+app.add_typer(bookings.app, name="bookings")
+app.add_typer(disputes.app, name="disputes")
+app.add_typer(payouts.app, name="payouts")
+app.add_typer(ledger.app, name="ledger")
+app.add_typer(sandbox.app, name="sandbox")
+app.command("openapi")(openapi.openapi)
+app.command("doctor")(doctor.doctor)

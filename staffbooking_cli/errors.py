@@ -1,0 +1,49 @@
+"""From what went wrong to the one line that an operator reads."""
+
+from __future__ import annotations
+
+import os
+
+DEBUG = "STAFFBOOKING_DEBUG"
+
+
+class Refused(Exception):
+    """The command line itself can't do what it was asked to; the text is the line."""
+
+
+def refusal(error: BaseException) -> str | None:
+    """One line for an error, or None where it is the command framework's own affair
+    (usage, a closed pipe) or was asked to be shown in full (`STAFFBOOKING_DEBUG=1`)."""
+    error = _innermost(error)
+    if type(error).__module__.startswith("typer") or isinstance(error, BrokenPipeError):
+        return None
+    line = _known(error)
+    if line is None:
+        if os.environ.get(DEBUG) == "1":
+            return None
+        line = f"unexpected {type(error).__name__}: {error} ({DEBUG}=1 shows where)"
+    return " ".join(line.split())
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """A group of tasks wraps even a single error."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
+
+
+def _known(error: BaseException) -> str | None:
+    from staffbooking_core.errors import StaffbookingError, Unavailable
+
+    match error:
+        case Refused():
+            return str(error)
+        case Unavailable():
+            return f"the database is out of reach: {error.reason or error.message}"
+        case StaffbookingError():
+            return error.message
+        case OSError() if error.filename is not None:
+            return f"{error.filename}: {error.strerror}"
+        case OSError():
+            return error.strerror or str(error)
+    return None

@@ -1,0 +1,67 @@
+"""What several commands take: `--json`, and values that are read to the letter."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from typing import Annotated, Literal
+
+import typer
+
+MAX_ID = 2**63 - 1
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
+Email = Annotated[str, typer.Argument(metavar="EMAIL", help="Of the account, in any case.")]
+Id = Annotated[int, typer.Argument(metavar="ID", min=1, max=MAX_ID)]
+Code = Annotated[str, typer.Argument(metavar="CODE", help="The booking's code: BK...")]
+Limit = Annotated[int, typer.Option(help="How many a page.", min=1, max=1000)]
+Page = Annotated[int, typer.Option(help="Which page, from 1.", min=1, max=100_000)]
+
+# The core's names, spelled out here so that help needs no core; a test compares them.
+Role = Literal["customer", "staff", "admin"]
+Tier = Literal["none", "basic", "enterprise"]
+Status = Literal["pending", "accepted", "paid", "completed", "cancelled", "disputed"]
+Approval = Literal["pending", "approved", "suspended"]
+
+
+class Permission(str, Enum):
+    """A class, since an option given several times can't be a Literal."""
+
+    READ = "read"
+    BOOK = "book"
+
+
+_INSTANT = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?"
+    r"(Z|[+-][0-9]{2}:[0-9]{2})"
+)
+_AMOUNT = re.compile(r"[0-9]{1,11}(\.[0-9]{1,3})?")
+
+
+def instant(text: str) -> datetime:
+    """ISO 8601 with Z or an offset, as UTC."""
+    try:
+        if _INSTANT.fullmatch(text):
+            return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
+    raise typer.BadParameter(f"{text!r} is not an instant such as 2027-03-01T18:00:00Z")
+
+
+def duration(text: str) -> timedelta:
+    """`90s`, `30m`, `72h`."""
+    from staffbooking_core.domain.durations import parse_duration
+
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} {error}") from None
+
+
+def amount(text: str) -> Decimal:
+    """Money as people write it: `120` or `120.50`."""
+    if not _AMOUNT.fullmatch(text):
+        raise typer.BadParameter(f"{text!r} is not an amount such as 120.50")
+    return Decimal(text)

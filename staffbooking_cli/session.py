@@ -1,0 +1,47 @@
+"""A command's way to the service: settings, a database that is ready, the ports."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from staffbooking_cli.errors import Refused
+
+if TYPE_CHECKING:
+    from staffbooking_adapters.settings import Settings
+    from staffbooking_core.ports import Ports
+
+T = TypeVar("T")
+
+
+def settings() -> Settings:
+    """The deployment's settings. Raises SettingsError for one that is wrong."""
+    from staffbooking_adapters.settings import load_settings
+
+    return load_settings(os.environ)
+
+
+@asynccontextmanager
+async def ready_ports(wanted: Settings) -> AsyncIterator[Ports]:
+    """The ports, on a database that has this version's schema."""
+    from staffbooking_adapters import wiring
+
+    if lacking := await wiring.check_schema(wanted):
+        raise Refused(f"{lacking}: run `staffbooking db upgrade`")
+    async with wiring.open_ports(wanted) as ports:
+        yield ports
+
+
+def run(work: Callable[[Ports], Awaitable[T]]) -> T:
+    """Do a command's work on the ports of this deployment."""
+    import anyio
+
+    wanted = settings()
+
+    async def session() -> T:
+        async with ready_ports(wanted) as ports:
+            return await work(ports)
+
+    return anyio.run(session)

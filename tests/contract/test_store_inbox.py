@@ -1,0 +1,106 @@
+"""The inbox of the processor's events, on every store alike."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.support.builders import HOUR, MINUTE, NOW, POLICY, SECOND, make_lease, make_nudge
+
+pytestmark = pytest.mark.anyio
+
+LEASE = POLICY.lease
+
+
+async def add(store, nudge, provider="fake", now=NOW):
+    return await store.write(lambda unit: unit.money.add_nudge(provider, nudge, now))
+
+
+async def claim(store, now=NOW, lease=None, limit=10):
+    lease = lease or make_lease(now)
+    return list(await store.write(lambda unit: unit.money.claim_nudges(now, lease, limit)))
+
+
+async def finish(store, nudge, lease, retry_at=None, provider="fake"):
+    await store.write(
+        lambda unit: unit.money.finish_nudge(provider, nudge.event_id, lease, retry_at)
+    )
+
+
+async def test_an_event_comes_in_once(store):
+    """A second one of the same id is known, whatever it points to."""
+    nudge = make_nudge(intent_id=7, companion_id=None)
+    again = make_nudge(event_id=nudge.event_id, intent_id=8)
+    assert [await add(store, nudge), await add(store, again)] == [True, False]
+    assert await claim(store) == [("fake", nudge)]
+
+
+async def test_an_event_stays_known(store):
+    """Also when it is done: a late duplicate brings no work."""
+    nudge, lease = make_nudge(), make_lease()
+    await add(store, nudge)
+    await claim(store, lease=lease)
+    await finish(store, nudge, lease)
+    assert await add(store, nudge, now=NOW + HOUR) is False
+    assert await claim(store, NOW + HOUR) == []
+
+
+async def test_each_provider_has_ids_of_its_own(store):
+    """Two processors may name their events alike."""
+    nudge = make_nudge(intent_id=None, companion_id=3)
+    assert [await add(store, nudge, name) for name in ("fake", "stripe")] == [True, True]
+    assert sorted(await claim(store)) == [("fake", nudge), ("stripe", nudge)]
+
+
+async def test_the_oldest_event_is_claimed_first(store):
+    """By the time of its coming, up to the limit."""
+    nudges = [make_nudge() for _ in range(4)]
+    for nudge, minutes in zip(nudges, (3, 1, 2, 0), strict=True):
+        await add(store, nudge, now=NOW + minutes * MINUTE)
+    now = NOW + HOUR
+    claimed = [await claim(store, now, limit=n) for n in (3, 3)]
+    order = [[nudges[n] for n in numbers] for numbers in ((3, 1, 2), (0,))]
+    assert [[nudge for _, nudge in batch] for batch in claimed] == order
+
+
+async def test_a_claimed_event_comes_back(store):
+    """When the lease has run out, and not before."""
+    nudge = make_nudge()
+    await add(store, nudge)
+    await claim(store)
+    assert await claim(store, NOW + LEASE - SECOND) == []
+    assert await claim(store, NOW + LEASE) == [("fake", nudge)]
+
+
+async def test_an_event_may_be_looked_at_again(store):
+    """Not before the time that was named, which may lie within the old lease."""
+    nudge, lease = make_nudge(), make_lease()
+    await add(store, nudge)
+    await claim(store, lease=lease)
+    await finish(store, nudge, lease, retry_at=NOW + 5 * SECOND)
+    assert await claim(store, NOW + 4 * SECOND) == []
+    assert await claim(store, NOW + 5 * SECOND) == [("fake", nudge)]
+
+
+async def test_a_lost_event_cannot_be_finished(store):
+    """Another's claim stands: the event comes back if that one fails."""
+    nudge, lost = make_nudge(), make_lease()
+    await add(store, nudge)
+    await claim(store, lease=lost)
+    await claim(store, NOW + LEASE)
+    await finish(store, nudge, lost)
+    assert await claim(store, NOW + 2 * LEASE) == [("fake", nudge)]
+
+
+async def test_finishing_an_unknown_event_is_no_error(store):
+    """There is nothing to finish."""
+    await finish(store, make_nudge(), make_lease())
+    assert await claim(store) == []
+
+
+async def test_many_deliveries_at_once_are_one(store):
+    """Of the same event coming in several times at the same moment one is new."""
+    nudge = make_nudge()
+    added = await asyncio.gather(*(add(store, nudge) for _ in range(10)))
+    assert sorted(added) == [False] * 9 + [True]

@@ -1,0 +1,138 @@
+"""A deployment of real processes: the command line, a server and workers, on one database."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+
+T = TypeVar("T")
+
+PATIENCE = 30.0
+SECRET = "a-secret-for-the-end-to-end-tests"
+
+
+class Deployment:
+    """Processes of the service that share a database; `kill` is SIGKILL."""
+
+    def __init__(self, folder: Path, database_url: str) -> None:
+        self.folder = folder
+        self.port = _free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.environ = {
+            **{k: v for k, v in os.environ.items() if not k.startswith("STAFFBOOKING_")},
+            "STAFFBOOKING_DATABASE_URL": database_url,
+            "STAFFBOOKING_BASE_URL": self.url,
+            "STAFFBOOKING_SECRET_KEY": SECRET,
+        }
+
+    def cli(self, *words: str, code: int = 0) -> str:
+        """Run a command to its end: what it wrote to standard output."""
+        done = subprocess.run(
+            [sys.executable, "-m", "staffbooking_cli.main", *words],
+            env=self.environ,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
+        return done.stdout
+
+    def json(self, *words: str, code: int = 0) -> Any:
+        """Run a command with --json: the document it wrote."""
+        return json.loads(self.cli(*words, "--json", code=code))
+
+    def start(self, name: str, *words: str) -> None:
+        log = (self.folder / f"{name}.log").open("ab")
+        self.processes[name] = subprocess.Popen(
+            [sys.executable, "-m", "staffbooking_cli.main", *words],
+            env=self.environ,
+            cwd=self.folder,
+            stdout=log,
+            stderr=log,
+        )
+        log.close()
+
+    def serve(self) -> None:
+        self.start("server", "serve", "--host", "127.0.0.1", "--port", str(self.port))
+        self.until(self._answers, "the server answers")
+
+    def work(self) -> None:
+        self.start("worker", "worker")
+
+    def kill(self, name: str) -> None:
+        process = self.processes.pop(name)
+        process.kill()
+        process.wait(10)
+
+    def stop(self, name: str) -> int:
+        """Ask politely: the exit status, which must come within 20 s."""
+        process = self.processes.pop(name)
+        process.send_signal(signal.SIGTERM)
+        return process.wait(20)
+
+    def close(self) -> None:
+        for name in list(self.processes):
+            self.kill(name)
+
+    def log(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text()
+
+    def until(self, try_it: Callable[[], T | None], what: str) -> T:
+        """Ask again and again until something comes."""
+        pause = threading.Event()
+        for _ in range(int(PATIENCE / 0.05)):
+            if (found := try_it()) is not None:
+                return found
+            pause.wait(0.05)
+        logs = {name: self.log(name)[-2000:] for name in self.processes}
+        raise AssertionError(f"in vain: {what}\n{logs}")
+
+    def _answers(self) -> bool | None:
+        try:
+            return True if httpx.get(f"{self.url}/readyz").status_code == 200 else None
+        except httpx.TransportError:
+            return None
+
+    def sign_in(self, email: str, password: str) -> httpx.Client:
+        """A browser that is signed in, with its CSRF token in the headers."""
+        client = httpx.Client(base_url=self.url, timeout=20)
+        answer = client.post("/auth/login", json={"email": email, "password": password})
+        assert answer.status_code == 200, answer.text
+        client.headers["X-CSRF-Token"] = answer.json()["csrf_token"]
+        return client
+
+    def with_key(self, key: str) -> httpx.Client:
+        headers = {"Authorization": f"Bearer {key}"}
+        return httpx.Client(base_url=self.url, headers=headers, timeout=20)
+
+    def set_clock(self, to: datetime) -> None:
+        """Move the service's clock, for all of its processes."""
+        instant = to.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        answer = httpx.post(f"{self.url}/sandbox/clock", json={"set_to": instant})
+        assert answer.status_code == 200, answer.text
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def ok(answer: httpx.Response, status: int = 200) -> Any:
+    """The body of an answer that must have this status."""
+    assert answer.status_code == status, f"{answer.status_code} {answer.text}"
+    return answer.json()

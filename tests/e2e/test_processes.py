@@ -1,0 +1,179 @@
+"""The main job with real processes on both stores, through crashes of server and worker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+from tests.e2e.deployment import Deployment, ok
+
+PASSWORD = "a-long-enough-password"
+
+STAFF = [
+    {
+        "email": f"staff{number}@example.test",
+        "password": PASSWORD,
+        "first_name": "Ada",
+        "last_name": f"Number {number}",
+        "hourly_rate": 40.5,
+        "location_city": "Zürich",
+        "location_country": "Switzerland",
+        "timezone": "Europe/Zurich",
+        "service_types": ["Bartender"],
+        "approved": True,
+    }
+    for number in (1, 2)
+]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def deployment(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Deployment]:
+    """A database with its schema and people; no process runs yet."""
+    url = f"sqlite+aiosqlite:///{tmp_path}/booking.db"
+    if request.param == "postgresql":
+        url = anyio.run(request.getfixturevalue("postgres_server").create_database)
+    deployment = Deployment(tmp_path, url)
+    deployment.cli("db", "upgrade")
+    _people(deployment)
+    yield deployment
+    deployment.close()
+
+
+def _people(deployment: Deployment) -> None:
+    for email, role, tier in (
+        ("customer@example.test", "customer", "none"),
+        ("agency@example.test", "customer", "enterprise"),
+    ):
+        names = ("--first-name", "Grace", "--last-name", "Client")
+        more = ("--password", PASSWORD, "--role", role, "--subscription", tier)
+        deployment.cli("users", "create", email, *names, *more)
+    rows = deployment.folder / "staff.jsonl"
+    rows.write_text("\n".join(json.dumps(row) for row in STAFF))
+    assert deployment.json("companions", "import", str(rows))["imported"] == len(STAFF)
+
+
+def _wanted(companion_id: int, days: int) -> dict[str, Any]:
+    day = datetime.now(UTC).date() + timedelta(days=days)
+    return {
+        "companion_id": companion_id,
+        "event_date": day.isoformat(),
+        "start_time": "10:00",
+        "duration_hours": 4,
+        "service_type": "bartender",
+        "location": "Bahnhofstrasse 1",
+        "customer_email": "customer@example.test",
+    }
+
+
+def _becomes(
+    deployment: Deployment, client: httpx.Client, booking_id: int, **fields: str
+) -> dict[str, Any]:
+    def look() -> dict[str, Any] | None:
+        booking: dict[str, Any] = ok(client.get(f"/bookings/{booking_id}"))["booking"]
+        return booking if fields.items() <= booking.items() else None
+
+    return deployment.until(look, f"booking {booking_id} becomes {fields}")
+
+
+def test_a_booking_goes_from_search_to_payout_through_crashes(deployment: Deployment) -> None:
+    """Killing the server and the worker between the steps loses nothing and doubles nothing."""
+    key = deployment.json(
+        *("keys", "create", "agency@example.test", "--name", "e2e"),
+        *("--permission", "read", "--permission", "book"),
+    )["key"]
+    deployment.serve()
+    deployment.work()
+    api = deployment.with_key(key)
+    found = ok(api.get("/api/v1/companions", params={"location": "ZÜR", "service": "bartender"}))
+    assert [row["last_name"] for row in found["companions"]] == ["Number 1", "Number 2"]
+    companion_id = found["companions"][0]["id"]
+    made = ok(api.post("/api/v1/bookings", json=_wanted(companion_id, 20)), 201)["booking"]
+    assert (made["status"], made["total_amount"]) == ("pending", 162.0)
+
+    deployment.kill("server")
+    deployment.serve()
+    staff = deployment.sign_in("staff1@example.test", PASSWORD)
+    customer = deployment.sign_in("customer@example.test", PASSWORD)
+    path = f"/bookings/{made['id']}"
+    assert ok(staff.post(f"{path}/accept"))["booking"]["status"] == "accepted"
+    deployment.kill("worker")
+    page = ok(customer.post(f"{path}/checkout"))["checkout_url"]
+    assert "Pay" in httpx.get(page).text
+    ok(httpx.post(page, json={"outcome": "succeed"}))
+    _becomes(deployment, customer, made["id"], status="paid")
+    deployment.kill("server")
+    deployment.work()
+    deployment.serve()
+
+    starts = datetime.fromisoformat(made["starts_at"])
+    deployment.set_clock(starts - timedelta(hours=1))
+    ok(staff.post(f"{path}/check-in"))
+    deployment.set_clock(starts + timedelta(hours=5))
+    assert ok(customer.post(f"{path}/confirm"))["booking"]["status"] == "completed"
+    deployment.kill("worker")
+    deployment.set_clock(starts + timedelta(hours=30))
+    deployment.work()
+    booking = _becomes(deployment, staff, made["id"], payout_status="paid")
+
+    assert booking["payout_amount"] == pytest.approx(137.7)
+    assert [entry["to"] for entry in booking["timeline"]] == [
+        "pending",
+        "accepted",
+        "paid",
+        "completed",
+    ]
+    assert deployment.stop("server") == 0
+    assert deployment.stop("worker") == 0
+    assert deployment.json("ledger", "check")["faults"] == []
+
+
+def test_a_cancellation_refunds_half_and_the_rest_is_paid_out(deployment: Deployment) -> None:
+    """Between 48 and 24 hours before the start half is refunded; the worker, killed in the
+    middle and started again, moves both parts once."""
+    deployment.serve()
+    customer = deployment.sign_in("customer@example.test", PASSWORD)
+    staff = deployment.sign_in("staff2@example.test", PASSWORD)
+    me = ok(staff.get("/auth/session"))["user"]["id"]
+    wanted = _wanted(me, 9)
+    del wanted["customer_email"]
+    made = ok(customer.post("/bookings", json=wanted), 201)["booking"]
+    path = f"/bookings/{made['id']}"
+    ok(staff.post(f"{path}/accept"))
+    page = ok(customer.post(f"{path}/checkout"))["checkout_url"]
+    ok(httpx.post(page, json={"outcome": "succeed"}))
+    _becomes(deployment, customer, made["id"], status="paid")
+    starts = datetime.fromisoformat(made["starts_at"])
+    deployment.set_clock(starts - timedelta(hours=36))
+
+    quote = ok(customer.get(f"{path}/cancellation-quote"))
+    assert (quote["refund_percent"], quote["refund_amount"]) == (50, 81.0)
+    booking = ok(customer.post(f"{path}/cancel", json={"quote": quote["quote"]}))["booking"]
+    assert (booking["status"], booking["refunded_amount"]) == ("cancelled", 81.0)
+    deployment.work()
+    deployment.kill("worker")
+    deployment.cli("sandbox", "clock", "advance", "25h")
+    deployment.cli("worker", "--drain")
+    booking = _becomes(deployment, staff, made["id"], payout_status="paid")
+
+    assert booking["payment_status"] == "partially_refunded"
+    assert booking["payout_amount"] == pytest.approx(68.85)
+    assert deployment.json("ledger", "check")["faults"] == []
+
+
+@pytest.mark.parametrize("deployment", ["sqlite"], indirect=True)
+def test_a_wrong_setting_stops_the_start_with_one_line(deployment: Deployment) -> None:
+    """A bad value ends the process with status 1 and one line that names the setting."""
+    deployment.environ["STAFFBOOKING_PAYOUT_DELAY"] = "99h"
+    deployment.start("server", "serve", "--port", str(deployment.port))
+    code = deployment.processes.pop("server").wait(20)
+
+    lines = deployment.log("server").strip().splitlines()
+    assert (code, len(lines)) == (1, 1)
+    assert "STAFFBOOKING_PAYOUT_DELAY" in lines[0]
