@@ -136,6 +136,7 @@ class BookingsWriter(BookingsReader):
     def _put(self, change: Change) -> None:
         state, booking = self.place.state, change.booking
         state.bookings[booking.id] = booking
+        require_free_slot(state, booking)
         self._set_timer(change)
         if change.event is not None:
             told = (change.event.sequence, codec.encode(change.event.envelope))

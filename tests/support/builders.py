@@ -7,7 +7,7 @@ Everything happens around `NOW`, a Monday.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
@@ -349,8 +349,3 @@ def make_lease(now: datetime = NOW, token: str | None = None) -> Lease:
 
 def make_nudge(**given: Any) -> Nudge:
     return Nudge(**_built({"event_id": f"pevt_{next(_numbers)}", "intent_id": 1}, given))
-
-
-def local_date(day: int) -> date:
-    """The date `day` days after TODAY."""
-    return TODAY + day * DAY

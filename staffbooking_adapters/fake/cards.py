@@ -1,0 +1,57 @@
+"""The hosted page's test cards, by the numbers that Stripe made customary.
+
+    4242 4242 4242 4242   pays
+    4000 0000 0000 0002   is declined
+    4000 0000 0000 9995   is declined for insufficient funds
+    4000 0025 0000 3155   asks for a challenge, which is passed by paying again
+    4000 0000 0000 0259   pays, and is charged back a minute later
+
+Any other number is refused and kept nowhere: nobody should type a real one here.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from staffbooking_core.errors import invalid
+
+
+class Outcome(StrEnum):
+    """What a client can do on the page."""
+
+    SUCCEED = "succeed"
+    DECLINE = "decline"
+    INSUFFICIENT_FUNDS = "insufficient_funds"
+    EXPIRE = "expire"
+    CHALLENGE = "challenge"
+    SUCCEED_THEN_CHARGEBACK = "succeed_then_chargeback"
+
+
+CARDS: Final = {
+    "4242424242424242": Outcome.SUCCEED,
+    "4000000000000002": Outcome.DECLINE,
+    "4000000000009995": Outcome.INSUFFICIENT_FUNDS,
+    "4000002500003155": Outcome.CHALLENGE,
+    "4000000000000259": Outcome.SUCCEED_THEN_CHARGEBACK,
+}
+
+_CARD = "card:"
+
+
+def outcome_of_card(number: str) -> Outcome | None:
+    """Where a card leads, however its digits are grouped; None for any but the test cards."""
+    return CARDS.get(number.replace(" ", "").replace("-", ""))
+
+
+def outcome_of(text: str) -> Outcome | None:
+    """An outcome by its name, or by `card:NUMBER`; None for a card that is no test card.
+
+    Raises InvalidField on `outcome` for anything else.
+    """
+    if text.startswith(_CARD):
+        return outcome_of_card(text.removeprefix(_CARD))
+    try:
+        return Outcome(text)
+    except ValueError:
+        raise invalid("outcome", f"must be one of {', '.join(Outcome)}") from None

@@ -1,0 +1,272 @@
+"""From outside to the inputs of the core: strict, and with every fault at once (CONTRACT 1).
+
+`structure` takes what a JSON body, or a row of a file, came as; `structure_query` takes the
+texts of a query. Both enforce the bounds that the class declares: MissingField lists all
+that is absent or null, InvalidField all that is wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from enum import StrEnum
+from functools import lru_cache
+from typing import Annotated, Any, TypeVar, cast, get_args
+
+import attrs
+from attrs import frozen
+from cattrs import Converter
+from cattrs.errors import ClassValidationError, IterableValidationError
+from cattrs.gen import make_dict_structure_fn
+
+from staffbooking_core.domain import calendar
+from staffbooking_core.domain.accounts import is_email
+from staffbooking_core.errors import Fault, InvalidField, MissingField
+from staffbooking_core.inputs import Amount, Instant, Items, Text, Whole
+
+T = TypeVar("T")
+
+Hook = Callable[[Any, Any], Any]
+
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?Z")
+_WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,39})")
+_DECIMAL = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
+
+
+@frozen
+class Price:
+    """A decimal number of money in a query, from 0 on; finer than the currency is fine."""
+
+    le: Decimal = Decimal(1_000_000_000)
+
+
+def structure(cls: type[T], given: Mapping[str, Any]) -> T:
+    """An input made of a JSON object. Unknown fields are ignored; null is absent."""
+    made, found = _try(_converter(False), cls, given)
+    return _judged(made, found)
+
+
+def structure_query(cls: type[T], given: Mapping[str, str], broken: Mapping[str, str]) -> T:
+    """An input made of the texts of a query, in which numbers are plain ASCII digits.
+
+    `broken` tells of fields whose text could not be read, and why; they are in `given` too.
+    """
+    made, found = _try(_converter(True), cls, given)
+    return _judged(made, {**found, **broken})
+
+
+def _try(
+    converter: Converter, cls: type[T], given: Mapping[str, Any]
+) -> tuple[T | None, dict[str, str | None]]:
+    """The input, or each faulty field with what is wrong; None says that it is missing."""
+    try:
+        return converter.structure(given, cls), {}
+    except (ClassValidationError, IterableValidationError) as error:
+        causes = _faults(error, "")
+        return None, {
+            path: None if isinstance(cause, KeyError) else str(cause) for path, cause in causes
+        }
+
+
+def _judged(made: T | None, found: Mapping[str, str | None]) -> T:
+    if missing := [path for path, message in found.items() if message is None]:
+        raise MissingField(Fault(path, "is required") for path in missing)
+    if made is None or found:
+        raise InvalidField(Fault(path, message or "") for path, message in found.items())
+    return made
+
+
+def _faults(error: BaseException, path: str) -> Iterator[tuple[str, BaseException]]:
+    """Each fault with its dotted path, in the order of the fields."""
+    if isinstance(error, ClassValidationError):
+        for cause, note in error.group_exceptions()[0]:
+            yield from _faults(cause, f"{path}.{note.name}" if path else note.name)
+    elif isinstance(error, IterableValidationError):
+        for cause, place in error.group_exceptions()[0]:
+            yield from _faults(cause, f"{path}.{place.index}")
+    else:
+        yield path, error
+
+
+@lru_cache(maxsize=2)
+def _converter(of_texts: bool) -> Converter:
+    converter = Converter(detailed_validation=True)
+    converter.register_structure_hook_factory(attrs.has, lambda cls: _of_class(converter, cls))
+    converter.register_structure_hook(StrEnum, _choice)
+    converter.register_structure_hook(bool, _flag)
+    converter.register_structure_hook(date, _date)
+    converter.register_structure_hook_factory(
+        lambda kind: bool(getattr(kind, "__metadata__", ())),
+        lambda kind: _bounded(converter, kind, of_texts),
+    )
+    return converter
+
+
+def _of_class(converter: Converter, cls: Any) -> Hook:
+    make = make_dict_structure_fn(cls, converter, _cattrs_detailed_validation=True)
+
+    def structure_class(given: Any, kind: Any) -> Any:
+        if not isinstance(given, Mapping):
+            raise ValueError("must be an object")
+        return make({name: value for name, value in given.items() if value is not None}, kind)
+
+    return structure_class
+
+
+def _choice(given: Any, kind: type[StrEnum]) -> StrEnum:
+    members = kind._value2member_map_
+    if not isinstance(given, str) or given not in members:
+        raise ValueError(f"must be one of {', '.join(kind)}")
+    return kind(given)
+
+
+def _flag(given: Any, _: Any) -> bool:
+    if not isinstance(given, bool):
+        raise ValueError("must be true or false")
+    return given
+
+
+def _date(given: Any, _: Any) -> date:
+    if isinstance(given, str) and _DATE.fullmatch(given):
+        try:
+            return date.fromisoformat(given)
+        except ValueError:
+            pass
+    raise ValueError("must be a date of the form YYYY-MM-DD")
+
+
+# Bounds ---------------------------------------------------------------------------------
+
+
+def _bounded(converter: Converter, kind: Any, of_texts: bool) -> Hook:
+    inner, bound = get_args(kind)[:2]
+    if isinstance(bound, Items):
+        elements = get_args(inner)[0]
+        of_list = converter.get_structure_hook(list[elements])  # type: ignore[valid-type]
+        return lambda given, _: _items(given, bound, of_list)
+    check = _CHECKS[type(bound)]
+    if of_texts and (numeric := _NUMERIC.get(type(bound))):
+        form, make = numeric
+        return lambda given, _: check(make(given) if form.fullmatch(given) else given, bound)
+    return lambda given, _: check(given, bound)
+
+
+def _text(given: Any, bound: Text) -> str:
+    if not isinstance(given, str):
+        raise ValueError("must be a text")
+    if "\0" in given or not _is_encodable(given):
+        raise ValueError("must not hold NUL or lone surrogates")
+    if bound.form is not None:
+        _FORMS[bound.form](given)
+    if not bound.min <= len(given) <= bound.max:
+        raise ValueError(f"must have {bound.min} to {bound.max} characters")
+    if bound.min and not given.strip():
+        raise ValueError("must not be blank")
+    return given
+
+
+def _is_encodable(text: str) -> bool:
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _email(text: str) -> None:
+    if not is_email(text):
+        raise ValueError("must be an e-mail address")
+
+
+def _timezone(text: str) -> None:
+    if not calendar.is_timezone(text):
+        raise ValueError("must be the IANA name of a timezone")
+
+
+def _clock(text: str) -> None:
+    try:
+        calendar.parse_hhmm(text)
+    except ValueError:
+        raise ValueError("must be a time of the form HH:MM, 24-hour") from None
+
+
+def _clock_end(text: str) -> None:
+    try:
+        calendar.parse_hhmm(text, ending=True)
+    except ValueError:
+        raise ValueError("must be a time of the form HH:MM, at most 24:00") from None
+
+
+_FORMS: dict[str, Callable[[str], None]] = {
+    "email": _email,
+    "timezone": _timezone,
+    "clock": _clock,
+    "clock_end": _clock_end,
+}
+
+
+def _whole(given: Any, bound: Whole) -> int:
+    if type(given) is not int:
+        raise ValueError("must be an integer")
+    if not bound.ge <= given <= bound.le:
+        raise ValueError(f"must be from {bound.ge} to {bound.le}")
+    return given
+
+
+def _amount(given: Any, bound: Amount) -> Decimal:
+    if type(given) not in (int, Decimal) or not (number := Decimal(given)).is_finite():
+        raise ValueError("must be a number")
+    if not bound.gt < number <= bound.le:
+        raise ValueError(f"must be above {bound.gt} and at most {bound.le}")
+    return number
+
+
+def _price(given: Any, bound: Price) -> Decimal:
+    if not isinstance(given, Decimal):
+        raise ValueError("must be a decimal number")
+    if not 0 <= given <= bound.le:
+        raise ValueError(f"must be from 0 to {bound.le}")
+    return given
+
+
+def _instant(given: Any, _: Instant) -> str:
+    if isinstance(given, str) and _INSTANT.fullmatch(given):
+        try:
+            datetime.fromisoformat(given)
+        except ValueError:
+            pass
+        else:
+            return given
+    raise ValueError("must be an instant such as 2030-01-31T09:00:00Z")
+
+
+def _items(given: Any, bound: Items, of_list: Hook) -> tuple[Any, ...]:
+    if not isinstance(given, list):
+        raise ValueError("must be a list")
+    if not bound.min <= len(given) <= bound.max:
+        raise ValueError(f"must have {bound.min} to {bound.max} elements")
+    items = cast("list[Any]", of_list(given, None))
+    if bound.unique and len(set(items)) < len(items):
+        raise ValueError("must not repeat an element")
+    return tuple(items)
+
+
+_CHECKS: dict[type, Hook] = {
+    Text: _text,
+    Whole: _whole,
+    Amount: _amount,
+    Price: _price,
+    Instant: _instant,
+}
+"""How each bound is enforced: the value comes back, or a ValueError says what is wrong."""
+
+_NUMERIC: dict[type, tuple[re.Pattern[str], Callable[[str], Any]]] = {
+    Whole: (_WHOLE, int),
+    Price: (_DECIMAL, Decimal),
+}
+"""Numbers of a query: a text of another form stays a text, which then is no number."""

@@ -1,0 +1,1 @@
+"""One module a family of commands; each imports what it works with inside its commands."""

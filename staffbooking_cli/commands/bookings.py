@@ -1,0 +1,81 @@
+"""`bookings`: what was requested, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from staffbooking_cli import render
+from staffbooking_cli.options import AsJson, Code, Limit, Page, Status
+from staffbooking_cli.session import run
+
+if TYPE_CHECKING:
+    from staffbooking_core.domain.bookings import Booking
+
+app = typer.Typer(help="Bookings of everybody.", no_args_is_help=True)
+
+COLUMNS = (
+    "booking_code",
+    "status",
+    "starts_at",
+    "duration_hours",
+    "service_type",
+    "companion_name",
+    "customer_name",
+    "total_amount",
+    "currency",
+    "payment_status",
+    "payout_status",
+)
+TIMELINE = ("at", "from", "to", "trigger", "actor")
+
+
+def booking_record(booking: Booking) -> dict[str, Any]:
+    """The record as an admin reads it."""
+    from staffbooking_core.domain import records
+    from staffbooking_core.domain.lifecycle import Party
+
+    return records.booking_record(booking, Party.ADMIN)
+
+
+def show_page(
+    name: str, columns: Sequence[str], found: Sequence[dict[str, Any]], page: int, limit: int,
+    as_json: bool,
+) -> None:
+    """A page of which one row more than asked for was read, to see whether more follow."""
+    rows, has_more = found[:limit], len(found) > limit
+    if as_json:
+        render.print_json({name: rows, "page": page, "limit": limit, "has_more": has_more})
+        return
+    render.print_table(columns, rows)
+    if has_more:
+        render.note(f"There are more: --page {page + 1}")
+
+
+@app.command("list")
+def list_(
+    status: Annotated[Status | None, typer.Option(help="Only these.")] = None,
+    limit: Limit = 50,
+    page: Page = 1,
+    as_json: AsJson = False,
+) -> None:
+    """A page of all bookings, the newest event first."""
+    from staffbooking_core.domain import lifecycle
+    from staffbooking_core.usecases import admin
+
+    wanted = None if status is None else lifecycle.Status(status)
+    found = run(lambda ports: admin.bookings(ports, wanted, page, limit))
+    show_page("bookings", COLUMNS, [*map(booking_record, found)], page, limit, as_json)
+
+
+@app.command()
+def show(code: Code, as_json: AsJson = False) -> None:
+    """One booking, with its timeline."""
+    from staffbooking_core.usecases import bookings
+
+    record = booking_record(run(lambda ports: bookings.by_code(ports, code)))
+    render.show("booking", record, as_json)
+    if not as_json:
+        render.print_table(TIMELINE, record["timeline"], title="timeline")

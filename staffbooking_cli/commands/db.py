@@ -1,0 +1,42 @@
+"""`db`: the database's schema."""
+
+from __future__ import annotations
+
+import typer
+
+from staffbooking_cli import render
+from staffbooking_cli.errors import Refused
+from staffbooking_cli.options import AsJson
+from staffbooking_cli.session import settings
+
+app = typer.Typer(help="The database's schema.", no_args_is_help=True)
+
+
+def _tell(text: str, as_json: bool) -> None:
+    if as_json:
+        render.print_json({"schema": "current"})
+    else:
+        typer.echo(text)
+
+
+@app.command()
+def upgrade(as_json: AsJson = False) -> None:
+    """Make the schema, or bring it to this version; what is there is kept."""
+    import anyio
+
+    from staffbooking_adapters import wiring
+
+    anyio.run(wiring.upgrade_schema, settings())
+    _tell("The schema is this version's.", as_json)
+
+
+@app.command()
+def check(as_json: AsJson = False) -> None:
+    """Exit 1 with what is lacking unless the schema is this version's."""
+    import anyio
+
+    from staffbooking_adapters import wiring
+
+    if lacking := anyio.run(wiring.check_schema, settings()):
+        raise Refused(f"{lacking}: run `staffbooking db upgrade`")
+    _tell("The schema is this version's.", as_json)

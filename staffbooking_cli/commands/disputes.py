@@ -1,0 +1,141 @@
+"""`disputes`: the evidence, and the operator's decision."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from staffbooking_cli import options, render
+from staffbooking_cli.commands.bookings import TIMELINE, booking_record, show_page
+from staffbooking_cli.errors import Refused
+from staffbooking_cli.options import AsJson, Code, Limit, Page
+from staffbooking_cli.session import run
+
+if TYPE_CHECKING:
+    from staffbooking_core.domain.bookings import Booking
+    from staffbooking_core.domain.payments import Operation
+    from staffbooking_core.ports import Ports
+    from staffbooking_core.usecases.ledger import Book
+
+app = typer.Typer(help="Disputes and their resolution.", no_args_is_help=True)
+
+COLUMNS = (
+    "booking_code",
+    "disputed_at",
+    "disputed_by",
+    "dispute_reason",
+    "chargeback_status",
+    "companion_name",
+    "customer_name",
+    "total_amount",
+    "currency",
+)
+OPERATIONS = ("n", "kind", "amount", "status", "settlement", "attempts", "created_at", "last_error")
+
+
+def dispute_record(booking: Booking) -> dict[str, Any]:
+    """The booking's record, with what the dispute is about."""
+    from staffbooking_core.domain.money import Currency
+
+    charged = Currency(booking.currency).to_decimal(booking.chargeback_amount)
+    return {
+        **booking_record(booking),
+        "disputed_by": booking.disputed_by,
+        "dispute_reason": booking.dispute_reason,
+        "chargeback_status": booking.chargeback_status,
+        "chargeback_amount": None if booking.chargeback_ref is None else charged,
+    }
+
+
+def operation_record(operation: Operation, currency: str) -> dict[str, Any]:
+    """One movement of money, as far as an operator has use for it."""
+    from staffbooking_core.domain.money import Currency
+    from staffbooking_core.domain.records import instant
+
+    minor = getattr(operation.command, "amount", None)
+    return {
+        "n": operation.n,
+        "kind": operation.kind,
+        "amount": None if minor is None else Currency(currency).to_decimal(minor),
+        "status": operation.status,
+        "settlement": operation.settlement,
+        "attempts": operation.attempts,
+        "created_at": instant(operation.created_at),
+        "last_sent_at": instant(operation.last_sent_at),
+        "result_ref": operation.result_ref,
+        "last_error": operation.last_error,
+    }
+
+
+@app.command("list")
+def list_(limit: Limit = 50, page: Page = 1, as_json: AsJson = False) -> None:
+    """A page of the bookings under dispute, the newest event first."""
+    from staffbooking_core.usecases import disputes
+
+    found = run(lambda ports: disputes.listing(ports, page, limit))
+    show_page("disputes", COLUMNS, [*map(dispute_record, found)], page, limit, as_json)
+
+
+@app.command()
+def show(code: Code, as_json: AsJson = False) -> None:
+    """The evidence: the booking, its timeline and check-in, every movement of its money."""
+    from staffbooking_core.usecases import ledger
+
+    book = run(lambda ports: ledger.show(ports, code))
+    if book.booking.disputed_at is None:
+        raise Refused(f"booking {code} was never under dispute")
+    record = _evidence(book)
+    render.show("dispute", record, as_json)
+    if not as_json:
+        render.print_table(TIMELINE, record["timeline"], title="timeline")
+        render.print_table(OPERATIONS, record["operations"], title="operations")
+
+
+def _evidence(book: Book) -> dict[str, Any]:
+    currency = book.booking.currency
+    operations = [operation_record(operation, currency) for operation in book.operations]
+    return {**dispute_record(book.booking), "operations": operations}
+
+
+@app.command()
+def resolve(
+    code: Code,
+    release: Annotated[
+        bool, typer.Option("--release", help="The staff member was right: pay out.")
+    ] = False,
+    refund: Annotated[
+        bool, typer.Option("--refund", help="The customer was right: give all back.")
+    ] = False,
+    split: Annotated[
+        Decimal | None,
+        typer.Option(
+            parser=options.amount, metavar="AMOUNT", help="Give so much back, pay out on the rest."
+        ),
+    ] = None,
+    note: Annotated[str | None, typer.Option(help="Why, for the record.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Resolve a dispute: exactly one of --release, --refund, --split."""
+    from staffbooking_core.domain.lifecycle import Trigger
+    from staffbooking_core.usecases import disputes
+
+    if release + refund + (split is not None) != 1:
+        raise typer.BadParameter("give exactly one of --release, --refund, --split AMOUNT")
+    trigger = Trigger.RELEASE if release else Trigger.REFUND if refund else Trigger.SPLIT
+
+    async def work(ports: Ports) -> Booking:
+        amount = _minor(ports, split)
+        return await disputes.resolve(ports, code, trigger, amount, note)
+
+    render.show("booking", booking_record(run(work)), as_json)
+
+
+def _minor(ports: Ports, amount: Decimal | None) -> int:
+    from staffbooking_core.errors import invalid
+
+    try:
+        return 0 if amount is None else ports.policy.currency.to_minor(amount)
+    except ValueError as error:
+        raise invalid("split", str(error)) from None

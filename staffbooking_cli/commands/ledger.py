@@ -1,0 +1,109 @@
+"""`ledger`: proof of the money, and the book of one booking."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from staffbooking_cli import render
+from staffbooking_cli.commands.disputes import OPERATIONS, operation_record
+from staffbooking_cli.options import AsJson, Code
+from staffbooking_cli.session import run
+
+if TYPE_CHECKING:
+    from staffbooking_core.ports import Ports
+    from staffbooking_core.usecases.ledger import Book
+
+app = typer.Typer(help="The double-entry ledger.", no_args_is_help=True)
+
+LEGS = ("at", "posting", "account", "debit", "credit", "balance")
+
+
+@app.command()
+def check(as_json: AsJson = False) -> None:
+    """Prove every invariant of every booking's money; exit 1 where one is broken."""
+    faults, checked = run(_check)
+    if as_json:
+        render.print_json({"faults": faults, "checked": checked})
+    elif faults:
+        render.print_table(("booking_code", "text"), faults)
+    if faults:
+        render.note(f"staffbooking: {len(faults)} faults in {checked} bookings")
+        raise typer.Exit(1)
+    if not as_json:
+        typer.echo(f"{checked} bookings checked, no faults")
+
+
+async def _check(ports: Ports) -> tuple[list[dict[str, Any]], int]:
+    from staffbooking_core.usecases import ledger
+
+    faults, checked = [], 0
+    with render.progress("bookings checked") as tell:
+        async for found in ledger.check(ports):
+            if isinstance(found, int):
+                checked = found
+                tell(checked)
+            else:
+                faults.append({"booking_code": found.booking_code, "text": found.text})
+    return faults, checked
+
+
+@app.command()
+def show(code: Code, as_json: AsJson = False) -> None:
+    """The postings of one booking with running balances, and its operations."""
+    from staffbooking_core.usecases import ledger
+
+    book = run(lambda ports: ledger.show(ports, code))
+    record = _record(book)
+    if as_json:
+        render.print_json({"ledger": record})
+        return
+    render.print_table(LEGS, _legs(book), title=f"{code}, amounts in {book.booking.currency}")
+    render.print_table(OPERATIONS, record["operations"], title="operations")
+
+
+def _record(book: Book) -> dict[str, Any]:
+    from staffbooking_core.domain.ledger import balances
+    from staffbooking_core.domain.money import Currency
+    from staffbooking_core.domain.records import instant
+
+    currency = book.booking.currency
+    money = Currency(currency).to_decimal
+    return {
+        "booking_code": book.booking.code,
+        "currency": currency,
+        "postings": [
+            {
+                "key": posting.key,
+                "at": instant(posting.at),
+                "legs": [{"account": leg.account, "amount": money(leg.amount)} for leg in posting.legs],
+            }
+            for posting in book.postings
+        ],
+        "balances": {str(account): money(sum_) for account, sum_ in balances(book.postings).items()},
+        "operations": [operation_record(operation, currency) for operation in book.operations],
+    }
+
+
+def _legs(book: Book) -> Iterator[dict[str, Any]]:
+    """A line for each leg; a posting's name stands on its first."""
+    from staffbooking_core.domain.money import Currency
+    from staffbooking_core.domain.records import instant
+
+    money = Currency(book.booking.currency).to_decimal
+    sums: Counter[str] = Counter()
+    for posting in book.postings:
+        head = {"at": instant(posting.at), "posting": posting.key}
+        for leg in posting.legs:
+            sums[leg.account] += leg.amount
+            side = "debit" if leg.amount > 0 else "credit"
+            yield {
+                **head,
+                "account": leg.account,
+                side: money(abs(leg.amount)),
+                "balance": money(sums[leg.account]),
+            }
+            head = {}

@@ -1,0 +1,70 @@
+"""`sandbox`: moving the service's clock."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from staffbooking_cli import options, render
+from staffbooking_cli.options import AsJson
+from staffbooking_cli.session import run
+
+if TYPE_CHECKING:
+    from staffbooking_core.ports import Ports
+
+app = typer.Typer(help="The test bench, where payments are pretended.", no_args_is_help=True)
+clock = typer.Typer(help="The service's clock.", no_args_is_help=True)
+app.add_typer(clock, name="clock")
+
+
+def _show(work: Callable[[Ports], Awaitable[datetime]], as_json: bool) -> None:
+    from staffbooking_core.domain.records import instant
+
+    now = instant(run(work))
+    if as_json:
+        render.print_json({"now": now})
+    else:
+        typer.echo(now)
+
+
+@clock.command()
+def show(as_json: AsJson = False) -> None:
+    """What time it is for bookings, refunds and payouts."""
+    from staffbooking_core.usecases import sandbox
+
+    async def work(ports: Ports) -> datetime:
+        sandbox.processor(ports)
+        return await ports.clock.business()
+
+    _show(work, as_json)
+
+
+@clock.command()
+def advance(
+    by: Annotated[
+        timedelta,
+        typer.Argument(parser=options.duration, metavar="DURATION", help="90s, 30m, 72h."),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Move the clock ahead; the worker then does what came due."""
+    from staffbooking_core.usecases import sandbox
+
+    _show(lambda ports: sandbox.advance_clock(ports, by), as_json)
+
+
+@clock.command("set")
+def set_(
+    to: Annotated[
+        datetime,
+        typer.Argument(parser=options.instant, metavar="INSTANT", help="2027-03-01T18:00:00Z."),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Set the clock to an instant that is not in its past; it ticks on from there."""
+    from staffbooking_core.usecases import sandbox
+
+    _show(lambda ports: sandbox.set_clock(ports, to), as_json)

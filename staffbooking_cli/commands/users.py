@@ -1,0 +1,151 @@
+"""`users`: the accounts of customers, staff and admins."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from staffbooking_cli import options, render
+from staffbooking_cli.listing import every
+from staffbooking_cli.options import AsJson, Email, Role, Tier
+from staffbooking_cli.session import run
+
+if TYPE_CHECKING:
+    from staffbooking_core.domain.accounts import User
+    from staffbooking_core.ports import Ports
+
+app = typer.Typer(help="Accounts of customers, staff and admins.", no_args_is_help=True)
+
+COLUMNS = (
+    "id",
+    "email",
+    "first_name",
+    "last_name",
+    "role",
+    "subscription",
+    "subscription_expires_at",
+    "created_at",
+    "disabled_at",
+)
+
+
+def user_record(user: User) -> dict[str, Any]:
+    """The published record, and whether the account is locked."""
+    from staffbooking_core.domain import records
+
+    return {**records.user_record(user), "disabled_at": records.instant(user.disabled_at)}
+
+
+def _show(work: Callable[[Ports], Awaitable[User]], as_json: bool) -> None:
+    render.show("user", user_record(run(work)), as_json)
+
+
+@app.command()
+def create(
+    email: Annotated[str, typer.Argument(metavar="EMAIL")],
+    first_name: Annotated[str, typer.Option()],
+    last_name: Annotated[str, typer.Option()],
+    password: Annotated[
+        str | None, typer.Option(help="Without one nobody can sign in until one is set.")
+    ] = None,
+    role: Annotated[Role, typer.Option()] = "customer",
+    subscription: Annotated[Tier, typer.Option()] = "none",
+    as_json: AsJson = False,
+) -> None:
+    """Make an account."""
+    from staffbooking_adapters.inputs import structure
+    from staffbooking_cli.inputs import NewAccount
+    from staffbooking_core.usecases import admin
+
+    given = {
+        "email": email,
+        "first_name": first_name,
+        "last_name": last_name,
+        "role": role,
+        "password": password,
+        "subscription": subscription,
+    }
+    wanted = structure(NewAccount, given)
+    _show(lambda ports: admin.create_user(ports, wanted.to_create()), as_json)
+
+
+@app.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """All accounts, in the order of their ids."""
+    from staffbooking_core.usecases import admin
+
+    async def work(ports: Ports) -> None:
+        async def found() -> AsyncIterator[dict[str, Any]]:
+            async for user in every(lambda after, limit: admin.users(ports, after, limit)):
+                yield user_record(user)
+
+        await render.show_list("users", COLUMNS, found(), as_json)
+
+    run(work)
+
+
+@app.command()
+def show(email: Email, as_json: AsJson = False) -> None:
+    """One account."""
+    from staffbooking_core.usecases import admin
+
+    _show(lambda ports: admin.user(ports, email), as_json)
+
+
+@app.command()
+def subscribe(
+    email: Email,
+    tier: Annotated[Tier, typer.Argument()],
+    until: Annotated[
+        datetime | None,
+        typer.Option(parser=options.instant, metavar="INSTANT", help="Its end; none by default."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Set the subscription; with enterprise the account's API keys work."""
+    from staffbooking_core.domain.accounts import Subscription
+    from staffbooking_core.usecases import admin
+
+    wanted = Subscription(tier)
+    _show(lambda ports: admin.subscribe(ports, email, wanted, until), as_json)
+
+
+@app.command()
+def disable(email: Email, as_json: AsJson = False) -> None:
+    """Lock an account: sessions and keys stop at once, its companion is not found."""
+    from staffbooking_core.usecases import admin
+
+    _show(lambda ports: admin.disable(ports, email), as_json)
+
+
+@app.command()
+def enable(email: Email, as_json: AsJson = False) -> None:
+    """Open a locked account again."""
+    from staffbooking_core.usecases import admin
+
+    _show(lambda ports: admin.enable(ports, email), as_json)
+
+
+@app.command("set-password")
+def set_password(
+    email: Email,
+    password: Annotated[
+        str | None, typer.Option(help="Asked for, or read from standard input, where left out.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Set a password; every session of the account ends."""
+    from staffbooking_core.usecases import admin
+
+    text = _asked() if password is None else password
+    _show(lambda ports: admin.set_password(ports, email, text), as_json)
+
+
+def _asked() -> str:
+    if sys.stdin.isatty():
+        return str(typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
+    return sys.stdin.readline().rstrip("\r\n")

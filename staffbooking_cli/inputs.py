@@ -1,0 +1,31 @@
+"""Inputs that only the command line has, bounded as those of the core are."""
+
+from __future__ import annotations
+
+from attrs import field, frozen
+
+from staffbooking_core.domain.accounts import Role, Subscription
+from staffbooking_core.inputs import Email, Name, Password
+from staffbooking_core.usecases.admin import CreateUser
+
+
+@frozen(kw_only=True)
+class NewAccount:
+    """`users create`: any role, with or without a password."""
+
+    email: Email
+    first_name: Name
+    last_name: Name
+    role: Role
+    subscription: Subscription
+    password: Password | None = field(default=None, repr=False)
+
+    def to_create(self) -> CreateUser:
+        return CreateUser(
+            email=self.email,
+            first_name=self.first_name,
+            last_name=self.last_name,
+            role=self.role,
+            password=self.password,
+            subscription=self.subscription,
+        )

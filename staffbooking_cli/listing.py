@@ -1,0 +1,27 @@
+"""Whole lists from a store that gives them a page at a time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+PAGE = 500
+
+
+async def every(fetch: Callable[[int, int], Awaitable[Sequence[T]]]) -> AsyncIterator[T]:
+    """All rows of a list in the order of ids; `fetch` is given an id and a number, and gives
+    up to so many rows above that id."""
+    after: int = 0
+    while page := await fetch(after, PAGE):
+        for row in page:
+            yield row
+        last: Any = page[-1]
+        after = last.id
+
+
+async def records(rows: Sequence[T], record: Callable[[T], dict[str, Any]]) -> AsyncIterator[Any]:
+    """The records of rows that are there already."""
+    for row in rows:
+        yield record(row)

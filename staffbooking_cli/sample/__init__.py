@@ -1,0 +1,1 @@
+"""The sample marketplace of `staffbooking demo`."""
