@@ -47,7 +47,7 @@ soak: $(V)/.dev
 	$(BIN)/python -m pytest -q -m soak
 
 docs: $(V)/.dev
-	$(BIN)/python -m staffbooking_core.domain.lifecycle > docs/lifecycle.md
+	$(BIN)/python -c "from staffbooking_core.domain import lifecycle; print(lifecycle.page())" > docs/lifecycle.md
 
 lock: $(BIN)/uv
 	$(compile) pyproject.toml -o requirements.lock

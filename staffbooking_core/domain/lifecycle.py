@@ -1,13 +1,13 @@
 """The lifecycle of a booking: one table, and nothing else decides.
 
 Two rules hold for this file. Everything that may follow a status stands here, and
-only `bookings.advance` reads it. A move that is not in the table does not exist:
+only `moves.advance` reads it. A move that is not in the table does not exist:
 asking for it is one typed error, and changes nothing.
 
 How to read the table: status -> trigger -> who may, what must hold, the next status,
 what happens with it, and the event that tells of it. A row that leads back to its own
-status is a fact that is noted without a change of status. Run as a program, the module
-prints the page `docs/lifecycle.md`.
+status is a fact that is noted without a change of status. `page()` writes the page
+`docs/lifecycle.md`.
 """
 
 from __future__ import annotations
@@ -292,7 +292,3 @@ def page() -> str:
         *(f"| {trigger} | `{code}` |" for trigger, code in NOT_NOW.items()),
     ]
     return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    print(page())

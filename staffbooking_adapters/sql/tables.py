@@ -1,0 +1,408 @@
+"""The tables, as statements see them; the migrations make them.
+
+What no statement names stands in the migrations alone: the constraint that keeps a
+companion's slots apart, and the triggers that seal the ledger. Times are `Instant`; those
+of leases, keys and sessions are wall time, those of bookings business time.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    ForeignKey,
+    Index,
+    LargeBinary,
+    PrimaryKeyConstraint,
+    Sequence,
+    Table,
+    Text,
+    UniqueConstraint,
+    and_,
+    desc,
+    false,
+)
+from sqlalchemy.sql.elements import ColumnElement
+
+from staffbooking_adapters.sql.metadata import metadata
+from staffbooking_adapters.sql.types import BigInt, CivilDate, Instant
+from staffbooking_core.domain.bookings import PayoutStatus
+from staffbooking_core.domain.lifecycle import HOLDS_SLOT, Status
+from staffbooking_core.domain.payments import UNFINISHED
+
+
+def _index(name: str, *columns: ColumnElement[object], where: ColumnElement[bool]) -> Index:
+    """An index of some rows only."""
+    return Index(name, *columns, postgresql_where=where, sqlite_where=where)
+
+
+# People -----------------------------------------------------------------------------------
+
+users = Table(
+    "users",
+    metadata,
+    Column("id", BigInt, primary_key=True),
+    Column("email", Text, nullable=False),
+    Column("email_folded", Text, nullable=False),
+    Column("first_name", Text, nullable=False),
+    Column("last_name", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("subscription", Text, nullable=False),
+    Column("subscription_expires_at", Instant),
+    Column("password_hash", Text),
+    Column("disabled_at", Instant),
+    UniqueConstraint("email_folded", name="uq_users_email"),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("digest", Text, primary_key=True),
+    Column("user_id", BigInt, ForeignKey("users.id"), nullable=False, index=True),
+    Column("created_at", Instant, nullable=False),
+    Column("seen_at", Instant, nullable=False),
+)
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("id", BigInt, primary_key=True),
+    Column("owner_id", BigInt, ForeignKey("users.id"), nullable=False, index=True),
+    Column("name", Text, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("masked_key", Text, nullable=False),
+    Column("permissions", Text, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("last_used_at", Instant),
+    Column("expires_at", Instant),
+    Column("revoked_at", Instant),
+    UniqueConstraint("digest", name="uq_api_keys_digest"),
+)
+"""Digests are hexadecimal text, so that many can be looked up by one array."""
+
+# Companions -------------------------------------------------------------------------------
+
+companions = Table(
+    "companions",
+    metadata,
+    Column("id", BigInt, ForeignKey("users.id"), primary_key=True, autoincrement=False),
+    Column("first_name", Text, nullable=False),
+    Column("last_name", Text, nullable=False),
+    Column("hourly_rate", BigInt, nullable=False),
+    Column("location_city", Text, nullable=False),
+    Column("location_country", Text, nullable=False),
+    Column("calendar", Text, nullable=False),
+    Column("member_since", Instant, nullable=False),
+    Column("daily_rate", BigInt),
+    Column("tagline", Text, nullable=False),
+    Column("bio", Text, nullable=False),
+    Column("profile_photo", Text, nullable=False),
+    Column("service_types", Text, nullable=False),
+    Column("languages", Text, nullable=False),
+    Column("years_experience", BigInt),
+    Column("tier", Text, nullable=False),
+    Column("badges", Text, nullable=False),
+    Column("rating_sum", BigInt, nullable=False),
+    Column("total_reviews", BigInt, nullable=False),
+    Column("approval", Text, nullable=False),
+    Column("active", Boolean, nullable=False),
+    Column("summary", LargeBinary, nullable=False),
+    Column("detail", LargeBinary, nullable=False),
+)
+
+locations = Table(
+    "locations",
+    metadata,
+    Column("id", BigInt, primary_key=True),
+    Column("city_folded", Text, nullable=False),
+    Column("country_folded", Text, nullable=False),
+    UniqueConstraint("city_folded", "country_folded"),
+)
+
+services = Table(
+    "services",
+    metadata,
+    Column("id", BigInt, primary_key=True),
+    Column("name_folded", Text, nullable=False, unique=True),
+)
+"""Row 0 stands for any service."""
+
+companion_search = Table(
+    "companion_search",
+    metadata,
+    Column("service_id", BigInt, nullable=False),
+    Column("companion_id", BigInt, nullable=False),
+    Column("location_id", BigInt, nullable=False),
+    Column("rank", BigInt, nullable=False),
+    Column("hourly_rate", BigInt, nullable=False),
+    Column("weekday_mask", BigInt, nullable=False),
+    Column("spelling", Text, nullable=False),
+    PrimaryKeyConstraint("companion_id", "service_id"),
+    Index(
+        "ix_companion_search_rank",
+        *("service_id", "rank", "companion_id", "hourly_rate", "weekday_mask", "location_id"),
+    ),
+    Index(
+        "ix_companion_search_location",
+        *("service_id", "location_id", "rank", "companion_id", "hourly_rate", "weekday_mask"),
+    ),
+    Index(
+        "ix_companion_search_rate",
+        *("service_id", "hourly_rate", "rank", "companion_id", "weekday_mask", "location_id"),
+    ),
+)
+"""What searches look at: a row for each service of a listed companion, and one of service 0."""
+
+companion_days = Table(
+    "companion_days",
+    metadata,
+    Column("companion_id", BigInt, nullable=False),
+    Column("day", CivilDate, nullable=False),
+    Column("free", Boolean, nullable=False),
+    PrimaryKeyConstraint("companion_id", "day"),
+)
+
+# Bookings ---------------------------------------------------------------------------------
+
+bookings = Table(
+    "bookings",
+    metadata,
+    Column("id", BigInt, primary_key=True, autoincrement=False),
+    Column("code", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("companion_id", BigInt, ForeignKey("companions.id"), nullable=False),
+    Column("companion_name", Text, nullable=False),
+    Column("customer_id", BigInt, ForeignKey("users.id"), nullable=False),
+    Column("customer_name", Text, nullable=False),
+    Column("booked_by", BigInt, ForeignKey("users.id")),
+    Column("service_type", Text, nullable=False),
+    Column("location", Text, nullable=False),
+    Column("event_date", CivilDate, nullable=False),
+    Column("start_time", Text, nullable=False),
+    Column("duration_hours", BigInt, nullable=False),
+    Column("timezone", Text, nullable=False),
+    Column("starts_at", Instant, nullable=False),
+    Column("ends_at", Instant, nullable=False),
+    Column("currency", Text, nullable=False),
+    Column("price", BigInt, nullable=False),
+    Column("insurance_premium", BigInt, nullable=False),
+    Column("fee_ppm", BigInt, nullable=False),
+    Column("platform_fee", BigInt, nullable=False),
+    Column("payout_amount", BigInt, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("cancellation_insurance", Boolean, nullable=False),
+    Column("event_ref", Text),
+    Column("priority", Boolean, nullable=False),
+    Column("version", BigInt, nullable=False),
+    Column("events", BigInt, nullable=False),
+    Column("timeline", Text, nullable=False),
+    Column("checked_in_at", Instant),
+    Column("accepted_at", Instant),
+    Column("paid_at", Instant),
+    Column("completed_at", Instant),
+    Column("completed_by", Text),
+    Column("cancelled_at", Instant),
+    Column("cancelled_by", Text),
+    Column("cancel_reason", Text),
+    Column("disputed_at", Instant),
+    Column("dispute_reason", Text),
+    Column("disputed_by", Text),
+    Column("payment_status", Text, nullable=False),
+    Column("payout_status", Text, nullable=False),
+    Column("payout_due_at", Instant),
+    Column("payout_released_at", Instant),
+    Column("escrow", BigInt, nullable=False),
+    Column("refunded_amount", BigInt, nullable=False),
+    Column("paid_out", BigInt, nullable=False),
+    Column("owed_by_staff", BigInt, nullable=False),
+    Column("payout_n", BigInt),
+    Column("orders", BigInt, nullable=False),
+    Column("settlements", BigInt, nullable=False),
+    Column("chargeback_ref", Text),
+    Column("chargeback_status", Text),
+    Column("chargeback_amount", BigInt, nullable=False),
+    Column("intent", Text),
+    UniqueConstraint("code"),
+)
+"""A column for each field of the domain's `Booking`, by its name and in its order."""
+
+booking_numbers = Sequence("booking_numbers", metadata=metadata)
+"""PostgreSQL's; SQLite counts in `counters`."""
+
+counters = Table(
+    "counters",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", BigInt, nullable=False),
+)
+
+holds_slot = bookings.c.status.in_(sorted(HOLDS_SLOT))
+is_urgent = and_(bookings.c.priority, bookings.c.status == Status.PENDING)
+is_open_payout = bookings.c.payout_status.in_(
+    [PayoutStatus.FAILED, PayoutStatus.FROZEN, PayoutStatus.SCHEDULED]
+)
+
+_newest = (desc(bookings.c.starts_at), desc(bookings.c.id))
+Index("ix_bookings_newest", *_newest)
+Index("ix_bookings_companion", bookings.c.companion_id, *_newest)
+Index("ix_bookings_customer", bookings.c.customer_id, *_newest)
+_index("ix_bookings_agency", bookings.c.booked_by, *_newest, where=bookings.c.booked_by.is_not(None))
+_index("ix_bookings_urgent", bookings.c.companion_id, where=is_urgent)
+_index("ix_bookings_payouts", bookings.c.payout_due_at, bookings.c.id, where=is_open_payout)
+_index(
+    "ix_bookings_slots",
+    *(bookings.c.companion_id, bookings.c.starts_at, bookings.c.ends_at),
+    where=holds_slot,
+)
+
+timers = Table(
+    "timers",
+    metadata,
+    Column("booking_id", BigInt, ForeignKey("bookings.id"), primary_key=True, autoincrement=False),
+    Column("kind", Text, nullable=False),
+    Column("due_at", Instant, nullable=False),
+    Column("not_before", Instant),
+    Column("lease_token", Text),
+    Column("lease_until", Instant),
+    Column("attempts", BigInt, nullable=False),
+    Index("ix_timers_due", "due_at", "booking_id"),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("booking_id", BigInt, ForeignKey("bookings.id"), nullable=False),
+    Column("sequence", BigInt, nullable=False),
+    Column("id", Text, nullable=False, unique=True),
+    Column("name", Text, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("parties", Text, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Column("position", BigInt, unique=True),
+    PrimaryKeyConstraint("booking_id", "sequence"),
+)
+"""`parties` is a JSON array of user ids; `position` is given after the commit."""
+
+answers = Table(
+    "answers",
+    metadata,
+    Column("scope", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("fingerprint", LargeBinary, nullable=False),
+    Column("status", BigInt, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Column("expires_at", Instant, nullable=False, index=True),
+    PrimaryKeyConstraint("scope", "key", name="uq_answers_key"),
+)
+
+rebooking_credits = Table(
+    "rebooking_credits",
+    metadata,
+    Column("booking_id", BigInt, ForeignKey("bookings.id"), primary_key=True, autoincrement=False),
+    Column("customer_id", BigInt, ForeignKey("users.id"), nullable=False),
+    Column("expires_at", Instant, nullable=False),
+    Column("used_by", BigInt),
+)
+
+alerts = Table(
+    "alerts",
+    metadata,
+    Column("id", BigInt, primary_key=True),
+    Column("at", Instant, nullable=False),
+    Column("booking_id", BigInt, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("told", Boolean, nullable=False),
+    Index("ix_alerts_newest", "at", "id"),
+)
+_index("ix_alerts_untold", alerts.c.id, where=alerts.c.told == false())
+
+# Money ------------------------------------------------------------------------------------
+
+payment_operations = Table(
+    "payment_operations",
+    metadata,
+    Column("id", BigInt, primary_key=True),
+    Column("booking_id", BigInt, ForeignKey("bookings.id"), nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("n", BigInt, nullable=False),
+    Column("command", Text, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("next_at", Instant, nullable=False),
+    Column("generation", BigInt, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("attempts", BigInt, nullable=False),
+    Column("first_sent_at", Instant),
+    Column("last_sent_at", Instant),
+    Column("result_ref", Text),
+    Column("settlement", Text),
+    Column("last_error", Text),
+    Column("lease_token", Text),
+    Column("lease_until", Instant),
+    UniqueConstraint("booking_id", "n", name="uq_operations_order"),
+)
+"""A column for each field of the domain's `Operation`, in its order, and the lease."""
+
+is_unfinished = payment_operations.c.status.in_(sorted(UNFINISHED))
+_index(
+    "ix_payment_operations_due",
+    *(payment_operations.c.next_at, payment_operations.c.id),
+    where=is_unfinished,
+)
+
+ledger_postings = Table(
+    "ledger_postings",
+    metadata,
+    Column("id", BigInt, primary_key=True),
+    Column("key", Text, nullable=False),
+    Column("booking_id", BigInt, ForeignKey("bookings.id"), nullable=False, index=True),
+    Column("at", Instant, nullable=False),
+    UniqueConstraint("key", name="uq_ledger_postings_key"),
+)
+
+ledger_legs = Table(
+    "ledger_legs",
+    metadata,
+    Column(
+        "posting_key",
+        Text,
+        ForeignKey("ledger_postings.key", deferrable=True, initially="DEFERRED"),
+        nullable=False,
+    ),
+    Column("n", BigInt, nullable=False),
+    Column("account", Text, nullable=False),
+    Column("amount", BigInt, nullable=False),
+    PrimaryKeyConstraint("posting_key", "n"),
+)
+"""Written before their posting, which then seals them."""
+
+processor_inbox = Table(
+    "processor_inbox",
+    metadata,
+    Column("id", BigInt, primary_key=True),
+    Column("provider", Text, nullable=False),
+    Column("event_id", Text, nullable=False),
+    Column("intent_id", BigInt),
+    Column("companion_id", BigInt),
+    Column("received_at", Instant, nullable=False),
+    Column("next_at", Instant, nullable=False),
+    Column("done", Boolean, nullable=False),
+    Column("lease_token", Text),
+    Column("lease_until", Instant),
+    UniqueConstraint("provider", "event_id", name="uq_processor_inbox_event"),
+)
+_index(
+    "ix_processor_inbox_open",
+    *(processor_inbox.c.received_at, processor_inbox.c.id),
+    where=processor_inbox.c.done == false(),
+)
+
+# The machine ------------------------------------------------------------------------------
+
+sandbox_clock = Table(
+    "sandbox_clock",
+    metadata,
+    Column("id", BigInt, primary_key=True, autoincrement=False),
+    Column("offset_us", BigInt, nullable=False),
+)
+"""One row: by how many microseconds business time is ahead of the wall clock."""

@@ -1,0 +1,133 @@
+"""`companions`: approval, and import from files."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from staffbooking_cli import render
+from staffbooking_cli.listing import every
+from staffbooking_cli.options import Approval, AsJson, Id
+from staffbooking_cli.session import run
+
+if TYPE_CHECKING:
+    from staffbooking_core.domain.companions import Companion
+    from staffbooking_core.domain.money import Currency
+    from staffbooking_core.ports import Ports
+
+app = typer.Typer(help="Companions: approval and import.", no_args_is_help=True)
+
+COLUMNS = (
+    "id",
+    "status",
+    "active",
+    "first_name",
+    "last_name",
+    "location_city",
+    "location_country",
+    "timezone",
+    "hourly_rate",
+    "daily_rate",
+    "service_types",
+    "tier",
+    "rating_avg",
+)
+SKIPPED = ("line", "email", "reason")
+
+
+def companion_record(companion: Companion, currency: Currency) -> dict[str, Any]:
+    """The published profile, and whether it is found."""
+    from staffbooking_core.domain.records import companion_detail
+
+    profile: dict[str, Any] = companion_detail(companion, currency)["companion"]
+    hidden = ("reviews", "portfolio")
+    return {
+        **{name: value for name, value in profile.items() if name not in hidden},
+        "status": companion.approval,
+        "active": companion.active,
+    }
+
+
+@app.command("list")
+def list_(
+    status: Annotated[Approval | None, typer.Option(help="Only these.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """All companions, found or not, in the order of their ids."""
+    from staffbooking_core.usecases import admin
+
+    async def work(ports: Ports) -> None:
+        async def found() -> AsyncIterator[dict[str, Any]]:
+            async for one in every(lambda after, limit: admin.companions(ports, after, limit)):
+                if status in (None, one.approval):
+                    yield companion_record(one, ports.policy.currency)
+
+        await render.show_list("companions", COLUMNS, found(), as_json)
+
+    run(work)
+
+
+@app.command()
+def approve(companion_id: Id, as_json: AsJson = False) -> None:
+    """Let a companion be found and booked."""
+    _decide(companion_id, "approved", as_json)
+
+
+@app.command()
+def suspend(companion_id: Id, as_json: AsJson = False) -> None:
+    """Let a companion be found no more; bookings that were accepted stay."""
+    _decide(companion_id, "suspended", as_json)
+
+
+def _decide(companion_id: int, approval: Approval, as_json: bool) -> None:
+    from staffbooking_core.domain import companions
+    from staffbooking_core.usecases import admin
+
+    async def work(ports: Ports) -> dict[str, Any]:
+        decided = companions.Approval(approval)
+        changed = await admin.approve(ports, companion_id, decided)
+        return companion_record(changed, ports.policy.currency)
+
+    render.show("companion", run(work), as_json)
+
+
+@app.command("import")
+def import_(
+    path: Annotated[
+        Path, typer.Argument(metavar="FILE", help="CSV, a JSON array or JSON Lines, in UTF-8.")
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Import companions; those known by e-mail are updated.
+
+    A bad row is named and skipped, the rest goes in; exit 1 if any was. Fields: email,
+    password, first_name, last_name, tagline, bio, profile_photo, hourly_rate, daily_rate,
+    location_city, location_country, timezone, service_types, languages, tier, badges,
+    weekly, overrides, payout_account, approved. In CSV lists are split by `;`, weekly
+    and overrides are JSON.
+    """
+    from staffbooking_cli.bulk import import_rows
+    from staffbooking_cli.importing import RowFile
+
+    file = RowFile(path)
+
+    async def work(ports: Ports) -> dict[str, Any]:
+        with render.progress(f"importing {path.name}", file.size) as tell:
+            return await import_rows(ports, file.rows(), lambda: tell(file.position))
+
+    outcome = run(work)
+    skipped = outcome["skipped"]
+    if as_json:
+        render.print_json(outcome)
+    else:
+        if skipped:
+            render.print_table(SKIPPED, skipped, title="skipped")
+        counts = {**outcome, "skipped": len(skipped)}
+        render.print_table(tuple(counts), [counts])
+    if skipped:
+        rows = outcome["imported"] + outcome["updated"] + len(skipped)
+        render.note(f"staffbooking: {len(skipped)} of {rows} rows were skipped")
+        raise typer.Exit(1)

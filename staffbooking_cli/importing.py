@@ -1,0 +1,240 @@
+"""Files of companions: CSV, a JSON array, or JSON Lines, read row by row (CONTRACT 9).
+
+A row is a line of JSON Lines, an element of an array, or a record of CSV, which may span
+lines. What can't be read of one row is that row's problem; the rest goes on. CSV and JSON
+Lines are never held whole.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from attrs import NOTHING, fields, frozen
+
+from staffbooking_cli.errors import Refused
+from staffbooking_core.inputs import ImportedCompanion
+
+CHUNK = 1 << 16
+LONGEST_CELL = 1 << 20
+
+FIELDS = [field.name for field in fields(ImportedCompanion)]
+REQUIRED = [field.name for field in fields(ImportedCompanion) if field.default is NOTHING]
+
+
+@frozen
+class Row:
+    """One row: where an editor finds it, and what it says or why it can't be read."""
+
+    line: int
+    given: Mapping[str, Any]
+    problem: str | None = None
+
+    @property
+    def email(self) -> str | None:
+        email = self.given.get("email")
+        return email if isinstance(email, str) else None
+
+
+class RowFile:
+    """A file of rows. Raises Refused for one that as a whole is none of the formats."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._binary: BinaryIO | None = None
+        if path.exists() and not path.is_file():
+            raise Refused(f"{path}: is not a file")
+        self.size = _check_text(path)
+        if not self.size:
+            raise Refused(f"{path}: is empty")
+
+    @property
+    def position(self) -> int:
+        """How many bytes are read."""
+        return 0 if self._binary is None else self._binary.tell()
+
+    def rows(self) -> Iterator[Row]:
+        read = self._reader()
+        with self._path.open("rb") as self._binary:
+            # csv wants line ends as they are; JSON Lines end in any of the usual ways.
+            newline = "" if read is _csv_rows else None
+            text = io.TextIOWrapper(self._binary, encoding="utf-8-sig", newline=newline)
+            try:
+                yield from read(text)
+            except _NotOfTheForm as error:
+                raise Refused(f"{self._path}: {error}") from None
+
+    def _reader(self) -> Callable[[io.TextIOWrapper], Iterator[Row]]:
+        """By the file's ending, else by its first character."""
+        ending = self._path.suffix.lower()
+        if ending == ".csv":
+            return _csv_rows
+        if ending in (".jsonl", ".ndjson"):
+            return _json_lines
+        with self._path.open(encoding="utf-8-sig") as text:
+            first = next((line.lstrip()[0] for line in text if line.strip()), "")
+        if first == "[":
+            return _json_array
+        return _json_lines if first == "{" or ending == ".json" else _csv_rows
+
+
+class _NotOfTheForm(Exception):
+    pass
+
+
+def _check_text(path: Path) -> int:
+    """The size of a file, once all of it is known to be UTF-8: nothing of one that isn't
+    goes in."""
+    decoder, lines, size = codecs.getincrementaldecoder("utf-8")(), 1, 0
+    with path.open("rb") as file:
+        while True:
+            chunk = file.read(CHUNK)
+            try:
+                lines += decoder.decode(chunk, final=not chunk).count("\n")
+            except UnicodeDecodeError as error:
+                lines += error.object[: error.start].count(b"\n")
+                raise Refused(f"{path}: is not UTF-8 text (line {lines})") from None
+            size += len(chunk)
+            if not chunk:
+                return size
+
+
+# JSON -----------------------------------------------------------------------------------
+
+
+class _Doubled(dict[str, Any]):
+    """An object that says something twice."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    return found if len(found) == len(pairs) else _Doubled(found)
+
+
+def _parse(text: str) -> Any:
+    """JSON with exact numbers. ValueError says in a word why it is none."""
+    try:
+        # NaN and the like stay texts: they are no number where one is wanted.
+        return json.loads(
+            text, parse_float=Decimal, parse_constant=str, object_pairs_hook=_object
+        )
+    except json.JSONDecodeError as error:
+        raise ValueError(f"is not JSON: {error.msg} at character {error.pos + 1}") from None
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+    except (ArithmeticError, ValueError):
+        raise ValueError("has a number that is too long") from None
+
+
+def _row(line: int, element: Any) -> Row:
+    if not isinstance(element, dict):
+        return Row(line, {}, "is not an object")
+    return Row(line, element, "has a field twice" if isinstance(element, _Doubled) else None)
+
+
+def _json_lines(text: io.TextIOWrapper) -> Iterator[Row]:
+    for number, line in enumerate(text, 1):
+        if not line.strip():
+            continue
+        try:
+            yield _row(number, _parse(line))
+        except ValueError as error:
+            yield Row(number, {}, str(error))
+
+
+def _json_array(text: io.TextIOWrapper) -> Iterator[Row]:
+    try:
+        elements = _parse(text.read())
+    except ValueError as error:
+        raise _NotOfTheForm(str(error)) from None
+    for number, element in enumerate(elements, 1):
+        yield _row(number, element)
+
+
+# CSV ------------------------------------------------------------------------------------
+
+
+def _csv_rows(text: io.TextIOWrapper) -> Iterator[Row]:
+    csv.field_size_limit(LONGEST_CELL)
+    reader = csv.reader(text, strict=True)
+    header: list[str] | None = None
+    while True:
+        # A record begins on the line after all that were read for those before it.
+        line = reader.line_num + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            break
+        except csv.Error as error:
+            yield Row(line, {}, f"is not CSV: {error}")
+            continue
+        if header is None:
+            header = _header(cells)
+        elif cells:
+            yield _csv_row(line, header, cells)
+
+
+def _header(cells: Sequence[str]) -> list[str]:
+    names = [cell.strip() for cell in cells]
+    if missing := [name for name in REQUIRED if name not in names]:
+        raise _NotOfTheForm(f"the first line must name the columns; it lacks {', '.join(missing)}")
+    known = [name for name in names if name in FIELDS]
+    if len(set(known)) < len(known):
+        raise _NotOfTheForm("the first line names a column twice")
+    return names
+
+
+def _csv_row(line: int, header: Sequence[str], cells: Sequence[str]) -> Row:
+    given = {
+        name: _READ.get(name, str)(cell.strip())
+        for name, cell in zip(header, cells, strict=False)
+        if cell.strip() and name in FIELDS
+    }
+    if len(cells) != len(header):
+        return Row(line, given, f"has {len(cells)} cells, the first line names {len(header)}")
+    return Row(line, given)
+
+
+# A cell that can't be read stays the text it is: the bounds of the field then say what it
+# should be.
+
+_NUMBER = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
+_FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+def _number(cell: str) -> Decimal | str:
+    return Decimal(cell) if _NUMBER.fullmatch(cell) else cell
+
+
+def _list(cell: str) -> list[str]:
+    return [part.strip() for part in cell.split(";") if part.strip()]
+
+
+def _flag(cell: str) -> bool | str:
+    return _FLAGS.get(cell.lower(), cell)
+
+
+def _json(cell: str) -> Any:
+    try:
+        return _parse(cell)
+    except ValueError:
+        return cell
+
+
+_READ: dict[str, Callable[[str], Any]] = {
+    "hourly_rate": _number,
+    "daily_rate": _number,
+    "service_types": _list,
+    "languages": _list,
+    "badges": _list,
+    "weekly": _json,
+    "overrides": _json,
+    "approved": _flag,
+}
