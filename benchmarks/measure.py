@@ -22,7 +22,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 from attrs import astuple, fields, frozen
 
-from benchmarks.load import Request, Result
+from benchmarks.load import Result
 from tests.support import postgres
 
 SAFE_AND_STEADY = {
@@ -215,8 +215,8 @@ class _Usage:
     def now(cls, target: Target, cluster: Cluster) -> _Usage:
         load = resource.getrusage(resource.RUSAGE_CHILDREN)
         return cls(
-            _cpu_seconds(target.pid),
-            _cpu_seconds(cluster.pid),
+            cpu_seconds(target.pid),
+            cpu_seconds(cluster.pid),
             load.ru_utime + load.ru_stime,
             _busy_seconds(),
             monotonic(),
@@ -232,7 +232,7 @@ class _Usage:
         return max(0.0, self.busy - self.server - self.database - self.load)
 
 
-def _cpu_seconds(root: Pid) -> float:
+def cpu_seconds(root: Pid) -> float:
     """The processor time of a process and its descendants, ended ones included."""
     ticks, children = {}, defaultdict(list)
     for stat in Path("/proc").glob("[0-9]*/stat"):

@@ -13,7 +13,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
 from functools import lru_cache
-from typing import Annotated, Any, TypeVar, cast, get_args
+from typing import Any, TypeVar, cast, get_args
 
 import attrs
 from attrs import frozen

@@ -8,7 +8,7 @@ from typing import Any
 from staffbooking_adapters.inputs import structure
 from staffbooking_cli.importing import Row
 from staffbooking_core.domain.accounts import fold_email
-from staffbooking_core.errors import StaffbookingError, Unavailable
+from staffbooking_core.errors import InvalidInput, StaffbookingError, Unavailable
 from staffbooking_core.inputs import ImportedCompanion
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases import admin
@@ -23,21 +23,10 @@ async def import_rows(
     the work goes on."""
     outcome = _Outcome(ports)
     for row in rows:
-        try:
-            await outcome.take(row, _structured(row))
-        except StaffbookingError as error:
-            if isinstance(error, Unavailable):
-                raise
-            outcome.skip(row, error.message)
-        if not row.line % BATCH:
-            tell()
+        await outcome.take(row)
+        tell()
     await outcome.flush()
     return outcome.record()
-
-
-def _structured(row: Row) -> ImportedCompanion:
-    companion = structure(ImportedCompanion, row.given)
-    return companion
 
 
 class _Outcome:
@@ -49,7 +38,16 @@ class _Outcome:
         self._skipped: list[dict[str, Any]] = []
         self._imported = self._updated = 0
 
-    async def take(self, row: Row, companion: ImportedCompanion) -> None:
+    async def take(self, row: Row) -> None:
+        """One row: into the batch, or named with its reason."""
+        if row.problem is not None:
+            self.skip(row, row.problem)
+            return
+        try:
+            companion = structure(ImportedCompanion, row.given)
+        except InvalidInput as error:
+            self.skip(row, error.message)
+            return
         # Somebody who comes twice comes in two batches, so that the later row updates.
         email = fold_email(companion.email)
         if email in self._batch or len(self._batch) >= BATCH:

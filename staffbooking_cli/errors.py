@@ -15,7 +15,7 @@ def refusal(error: BaseException) -> str | None:
     """One line for an error, or None where it is the command framework's own affair
     (usage, a closed pipe) or was asked to be shown in full (`STAFFBOOKING_DEBUG=1`)."""
     error = _innermost(error)
-    if type(error).__module__.startswith("typer") or isinstance(error, BrokenPipeError):
+    if type(error).__module__.startswith(("typer", "click")) or isinstance(error, BrokenPipeError):
         return None
     line = _known(error)
     if line is None:
@@ -46,4 +46,6 @@ def _known(error: BaseException) -> str | None:
             return f"{error.filename}: {error.strerror}"
         case OSError():
             return error.strerror or str(error)
+        case UnicodeEncodeError():
+            return "an argument is not UTF-8 text"
     return None

@@ -39,8 +39,9 @@ class Row:
 
     @property
     def email(self) -> str | None:
+        """As far as it can be shown: whatever a bad row has in its place."""
         email = self.given.get("email")
-        return email if isinstance(email, str) else None
+        return email[:254].encode(errors="replace").decode() if isinstance(email, str) else None
 
 
 class RowFile:
@@ -122,9 +123,7 @@ def _parse(text: str) -> Any:
     """JSON with exact numbers. ValueError says in a word why it is none."""
     try:
         # NaN and the like stay texts: they are no number where one is wanted.
-        return json.loads(
-            text, parse_float=Decimal, parse_constant=str, object_pairs_hook=_object
-        )
+        return json.loads(text, parse_float=Decimal, parse_constant=str, object_pairs_hook=_object)
     except json.JSONDecodeError as error:
         raise ValueError(f"is not JSON: {error.msg} at character {error.pos + 1}") from None
     except RecursionError:
@@ -173,10 +172,12 @@ def _csv_rows(text: io.TextIOWrapper) -> Iterator[Row]:
         except StopIteration:
             break
         except csv.Error as error:
+            if header is None:
+                raise _NotOfTheForm(f"is not CSV: {error}") from None
             yield Row(line, {}, f"is not CSV: {error}")
             continue
         if header is None:
-            header = _header(cells)
+            header = _header(cells) if cells else None
         elif cells:
             yield _csv_row(line, header, cells)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from enum import Enum
+from enum import StrEnum
 from typing import Annotated, Literal
 
 import typer
@@ -26,7 +26,7 @@ Status = Literal["pending", "accepted", "paid", "completed", "cancelled", "dispu
 Approval = Literal["pending", "approved", "suspended"]
 
 
-class Permission(str, Enum):
+class Permission(StrEnum):
     """A class, since an option given several times can't be a Literal."""
 
     READ = "read"

@@ -29,7 +29,7 @@ async def ready_ports(wanted: Settings) -> AsyncIterator[Ports]:
     from staffbooking_adapters import wiring
 
     if lacking := await wiring.check_schema(wanted):
-        raise Refused(f"{lacking}: run `staffbooking db upgrade`")
+        raise Refused(lacking)
     async with wiring.open_ports(wanted) as ports:
         yield ports
 

@@ -1,11 +1,11 @@
 """The fake payment processor (CONTRACT 9): it keeps a real processor's rules, and no money moves.
 
-    cards      what the hosted page accepts, and what each card leads to
-    charge     one payment with all that happened to it since
-    machine    one intent: pages and charges; commands and time give the next state
-    answers    idempotency: what was answered under a key is answered again
-    faults     misbehaviour that was asked for
-    signing    its events: how they are signed, and how they are told from forged ones
-    book       where all of this is kept; a store implements it
-    processor  the ports, by way of all the above
+cards      what the hosted page accepts, and what each card leads to
+charge     one payment with all that happened to it since
+machine    one intent: pages and charges; commands and time give the next state
+answers    idempotency: what was answered under a key is answered again
+faults     misbehaviour that was asked for
+signing    its events: how they are signed, and how they are told from forged ones
+book       where all of this is kept; a store implements it
+processor  the ports, by way of all the above
 """

@@ -41,10 +41,10 @@ class Kept:
     message: str = ""
 
 
-def fingerprint(key: OpKey, command: object) -> str:
+def fingerprint(key: OpKey, *command: object) -> str:
     """What tells one command from another, so that a key cannot serve two."""
-    text = f"{key.kind} {key.intent_id} {key.op_id} {dump(command)}"
-    return hashlib.sha256(text.encode()).hexdigest()
+    parts = (key.kind.value, key.intent_id, key.op_id, *command)
+    return hashlib.sha256("\n".join(map(dump, parts)).encode()).hexdigest()
 
 
 def done(print_: str, answer: object) -> Kept:

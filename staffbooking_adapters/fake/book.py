@@ -22,18 +22,14 @@ from staffbooking_adapters.fake.signing import Event
 
 T = TypeVar("T")
 
-BATCH: Final = 100
-"""Documents that `due` gives at most."""
-
-
 class Reading(Protocol):
     async def get(self, kind: str, key: str) -> str | None:
         """The body of a document."""
         ...
 
     async def due(self, kind: str, now: datetime) -> Sequence[tuple[str, str]]:
-        """Keys and bodies of documents whose `due_at` has come, the earliest first, up to
-        BATCH of them."""
+        """Keys and bodies of documents whose `due_at` has come, the earliest first, a
+        hundred at most."""
         ...
 
     async def total(self, kind: str) -> int:
@@ -98,11 +94,15 @@ async def save_intent(tx: Writing, was: Intent, changed: Intent, now: datetime) 
     changed = evolve(changed, version=was.version + 1)
     due_at, amount = machine.next_change(changed), machine.balance(changed)
     await tx.put(INTENT, str(changed.id), dump(changed), due_at, amount)
+    for page in changed.pages[len(was.pages) :]:
+        await tx.put(PAGE, page.ref, str(changed.id))
     await save_event(tx, Event(f"fev_{changed.id}_{changed.version:06d}", changed.id, now), now)
 
 
 async def intent_of_page(view: Reading, ref: str) -> int | None:
-    """The intent that a checkout page belongs to."""
+    """The intent that a checkout page belongs to; None for any text that is no page's."""
+    if not (ref.isascii() and ref.isalnum()):
+        return None
     body = await view.get(PAGE, ref)
     return None if body is None else int(body)
 

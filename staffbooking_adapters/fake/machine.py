@@ -244,9 +244,7 @@ def refund(
     return _with_charge(intent, charges.refund(charge, made, pending)), made
 
 
-def pay_out(
-    intent: Intent, command: PayOut, op_id: int, ready: bool
-) -> tuple[Intent, PayoutState]:
+def pay_out(intent: Intent, command: PayOut, op_id: int, ready: bool) -> tuple[Intent, PayoutState]:
     """Hand a part of a payment to a payee, who must be `ready`."""
     charge = _charge(intent, command.payment_ref, command.currency)
     if not ready:

@@ -6,6 +6,7 @@ from sqlalchemy import MetaData
 
 metadata = MetaData(
     naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
         "pk": "pk_%(table_name)s",
         "uq": "uq_%(table_name)s_%(column_0_N_name)s",
         "ck": "ck_%(table_name)s_%(constraint_name)s",

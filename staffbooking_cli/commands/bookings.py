@@ -41,7 +41,11 @@ def booking_record(booking: Booking) -> dict[str, Any]:
 
 
 def show_page(
-    name: str, columns: Sequence[str], found: Sequence[dict[str, Any]], page: int, limit: int,
+    name: str,
+    columns: Sequence[str],
+    found: Sequence[dict[str, Any]],
+    page: int,
+    limit: int,
     as_json: bool,
 ) -> None:
     """A page of which one row more than asked for was read, to see whether more follow."""

@@ -38,5 +38,5 @@ def check(as_json: AsJson = False) -> None:
     from staffbooking_adapters import wiring
 
     if lacking := anyio.run(wiring.check_schema, settings()):
-        raise Refused(f"{lacking}: run `staffbooking db upgrade`")
+        raise Refused(lacking)
     _tell("The schema is this version's.", as_json)

@@ -79,11 +79,15 @@ def _record(book: Book) -> dict[str, Any]:
             {
                 "key": posting.key,
                 "at": instant(posting.at),
-                "legs": [{"account": leg.account, "amount": money(leg.amount)} for leg in posting.legs],
+                "legs": [
+                    {"account": leg.account, "amount": money(leg.amount)} for leg in posting.legs
+                ],
             }
             for posting in book.postings
         ],
-        "balances": {str(account): money(sum_) for account, sum_ in balances(book.postings).items()},
+        "balances": {
+            str(account): money(sum_) for account, sum_ in balances(book.postings).items()
+        },
         "operations": [operation_record(operation, currency) for operation in book.operations],
     }
 

@@ -50,11 +50,6 @@ def payout_record(booking: Booking) -> dict[str, Any]:
     }
 
 
-@app.callback()
-def payouts() -> None:
-    """Payouts that are not made yet."""
-
-
 @app.command("list")
 def list_(
     limit: Annotated[int, typer.Option(help="How many at most.", min=1, max=100_000)] = 1000,

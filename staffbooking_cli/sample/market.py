@@ -30,7 +30,7 @@ KNOWN_STAFF = {
 """One staff member each of these cities has a password."""
 
 _TIERS = (("standard", 1.0), ("standard", 1.0), ("standard", 1.1), ("premium", 1.3), ("elite", 1.7))
-_PLAIN = str.maketrans({"ø": "o", "ł": "l", "ı": "i", "ß": "ss", "’": ""})
+_PLAIN = str.maketrans({"ø": "o", "ł": "l", "ß": "ss", "’": ""})
 
 
 def companions(today: date) -> Iterator[dict[str, Any]]:
@@ -52,7 +52,9 @@ def _companion(
     tier, factor = random.choice(_TIERS)
     rate = max(5, round(trade.rate * place.level * factor * random.uniform(0.85, 1.2)))
     others = random.sample(trade.also, random.randint(0, len(trade.also)))
-    speaks = people.languages[: 1 + random.randint(0, len(people.languages) - 1)]
+    speaks = people.languages[: random.randint(1, len(people.languages))]
+    if "Interpreter" in (trade.name, *others):
+        speaks = people.languages
     row = {
         "email": known or email,
         "first_name": first,

@@ -142,7 +142,7 @@ _PEOPLES = {
     "turkish": (
         "Turkish English",
         "Ayşe Defne Elif Zeynep Ece Emre Kerem Mert Ozan Tolga",
-        "Aksoy Arslan Aydın Demir Kaya Korkmaz Öztürk Şahin Yıldız Yılmaz",
+        "Aksoy Arslan Aydemir Demir Güler Kaya Korkmaz Öztürk Şahin Yücel",
     ),
     "arab": (
         "Arabic English French",

@@ -164,7 +164,8 @@ def _split_kept(booking: Booking, kept: int, policy: Policy) -> tuple[int, int]:
 def _share_out(step: Step, split: Split, what: Occurrence, policy: Policy) -> Step:
     booking = step.booking
     k = booking.settlements + 1
-    step = step.posting(ledger.settled(booking.id, k, split, what.now))
+    if split.total:
+        step = step.posting(ledger.settled(booking.id, k, split, what.now))
     step = step.changing(
         escrow=0,
         settlements=k,
@@ -219,23 +220,23 @@ def _freeze(step: Step, what: Occurrence, _: Policy) -> Step:
     earned = booking.platform_fee + booking.payout_amount
     premium = booking.total_amount - booking.refunded_amount - earned
     split = Split(0, booking.platform_fee, premium, booking.payout_amount)
-    step = step.posting(ledger.reopened(booking.id, booking.settlements, split, what.now))
+    if split.total:
+        step = step.posting(ledger.reopened(booking.id, booking.settlements, split, what.now))
     status = PayoutStatus.FROZEN if booking.payout_amount else PayoutStatus.NONE
     return claim_back(step.changing(escrow=split.total, payout_status=status), what.now)
 
 
 def claim_back(step: Step, now: datetime) -> Step:
-    """Claim a payout that was sent already: by a reversal at the processor, and as a debt
-    of the staff member until that has succeeded."""
+    """Claim what was paid out and is not theirs to keep: by a reversal at the processor,
+    and as a debt of the staff member until that has succeeded."""
     booking = step.booking
-    claim = booking.paid_out - booking.owed_by_staff
-    if not claim or booking.payout_n is None:
+    theirs = 0 if booking.status is Status.DISPUTED else booking.payout_amount
+    claim = booking.paid_out - booking.owed_by_staff - theirs
+    if claim <= 0 or booking.payout_n is None:
         return step
-    return (
-        step.changing(owed_by_staff=booking.paid_out)
-        .posting(ledger.clawed_back(booking.id, booking.settlements, claim, now))
-        .ordering(ReversePayout(booking.payout_n, claim, booking.currency))
-    )
+    step = step.changing(owed_by_staff=booking.owed_by_staff + claim)
+    step = step.ordering(ReversePayout(booking.payout_n, claim, booking.currency))
+    return step.posting(ledger.clawed_back(booking.id, step.booking.orders, claim, now))
 
 
 def _note_chargeback(step: Step, what: Occurrence, _: Policy) -> Step:
@@ -246,6 +247,8 @@ def _note_chargeback(step: Step, what: Occurrence, _: Policy) -> Step:
         chargeback_status=chargeback.status,
         chargeback_amount=chargeback.amount,
     )
+    if not chargeback.amount:  # An inquiry: no money has moved.
+        return step
     match chargeback.status:
         case ChargebackStatus.OPEN:
             move = ledger.chargeback_withdrawn

@@ -126,10 +126,10 @@ def payout_moved(booking_id: int, op_id: int, amount: int, at: datetime) -> Post
     return _posting(f"payout:{op_id}", booking_id, at, legs)
 
 
-def clawed_back(booking_id: int, k: int, amount: int, at: datetime) -> Posting:
-    """A payout already sent is claimed from the staff member."""
+def clawed_back(booking_id: int, n: int, amount: int, at: datetime) -> Posting:
+    """A payout already sent is claimed from the staff member, by the order of that number."""
     legs = {Account.STAFF_RECEIVABLE: amount, Account.STAFF_PAYABLE: -amount}
-    return _posting(f"clawback:{booking_id}:{k}", booking_id, at, legs)
+    return _posting(f"clawback:{booking_id}:{n}", booking_id, at, legs)
 
 
 def netted(booking_id: int, k: int, amount: int, at: datetime) -> Posting:

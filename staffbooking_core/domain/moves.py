@@ -164,7 +164,8 @@ def _check_in_open(booking: Booking, what: Occurrence, policy: Policy) -> None:
 
 
 def _payout_held(booking: Booking, _: Occurrence, __: Policy) -> None:
-    if booking.payout_released_at is not None or booking.payout_status is PayoutStatus.NONE:
+    scheduled = booking.payout_status is PayoutStatus.SCHEDULED
+    if not scheduled or booking.payout_released_at is not None:
         _refuse(Guard.PAYOUT_HELD, "The payout was released already")
 
 

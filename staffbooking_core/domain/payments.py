@@ -261,6 +261,7 @@ class Snapshot:
     payouts: tuple[PayoutState, ...] = ()
     reversals: tuple[ReversalState, ...] = ()
     chargebacks: tuple[Chargeback, ...] = ()
+    """The oldest first."""
 
 
 @frozen

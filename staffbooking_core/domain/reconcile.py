@@ -30,11 +30,13 @@ from staffbooking_core.domain.payments import (
     Chargeback,
     ChargebackStatus,
     Checkout,
+    CheckoutStatus,
     Operation,
     OpKind,
     OpStatus,
     Payment,
     PayoutState,
+    Refund,
     RefundState,
     RefundStatus,
     ReversalState,
@@ -64,6 +66,18 @@ class _Known:
         found = None if op_id is None else self.operations.get(op_id)
         return found if found is not None and found.kind is kind else None
 
+    def finish(self, operation: Operation, ref: str, settlement: Settlement) -> Operation:
+        """The operation as it is now that the processor has done it."""
+        done = evolve(
+            operation,
+            status=OpStatus.DONE,
+            result_ref=ref,
+            settlement=settlement,
+            last_error=None,
+        )
+        self.operations[done.id] = done
+        return done
+
 
 def reconcile(
     booking: Booking,
@@ -83,7 +97,7 @@ def reconcile(
         (_refund, snapshot.refunds),
         (_payout, snapshot.payouts),
         (_reversal, snapshot.reversals),
-        (_chargeback, snapshot.chargebacks),
+        (_chargeback, _undecided(booking, snapshot.chargebacks)),
     )
     for read, states in readers:
         for state in states:
@@ -100,31 +114,33 @@ def _noted(booking: Booking, **fields: object) -> Step:
     return Step(booking).changing(version=booking.version + 1, **fields)
 
 
-def _finished(operation: Operation, ref: str, settlement: Settlement) -> Operation:
-    return evolve(
-        operation,
-        status=OpStatus.DONE,
-        result_ref=ref,
-        settlement=settlement,
-        last_error=None,
-    )
-
-
 def _checkout(booking: Booking, checkout: Checkout, known: _Known) -> Iterator[Found]:
     operation = known.operation(checkout.op_id, OpKind.OPEN_CHECKOUT)
     intent = booking.intent
-    if operation is None or intent is None or operation.result_ref == checkout.ref:
+    if operation is None or intent is None:
         return
-    step = _noted(booking)
-    if intent.checkout_n == operation.n:
-        opened = evolve(
-            intent,
-            checkout_ref=checkout.ref,
-            checkout_url=checkout.url,
-            checkout_expires_at=checkout.expires_at,
-        )
-        step = step.changing(intent=opened)
-    yield Found(step, _finished(operation, checkout.ref, Settlement.SETTLED))
+    expired = checkout.status is CheckoutStatus.EXPIRED
+    lapses = min(checkout.expires_at, known.now) if expired else checkout.expires_at
+    if operation.result_ref != checkout.ref:
+        step = _noted(booking)
+        if intent.checkout_n == operation.n:
+            opened = evolve(
+                intent,
+                checkout_ref=checkout.ref,
+                checkout_url=checkout.url,
+                checkout_expires_at=lapses,
+            )
+            step = step.changing(intent=opened)
+        yield Found(step, known.finish(operation, checkout.ref, Settlement.SETTLED))
+    elif expired and _is_current(booking, intent, checkout, lapses):
+        yield Found(_noted(booking, intent=evolve(intent, checkout_expires_at=lapses)))
+
+
+def _is_current(booking: Booking, intent: Intent, checkout: Checkout, lapses: datetime) -> bool:
+    """Whether the client would still be sent to this page, which is closed already."""
+    awaited = booking.status is Status.ACCEPTED and intent.checkout_ref == checkout.ref
+    known_until = intent.checkout_expires_at
+    return awaited and known_until is not None and known_until > lapses
 
 
 def _payment(booking: Booking, payment: Payment, known: _Known) -> Iterator[Found]:
@@ -157,29 +173,49 @@ _SETTLEMENT = {
     RefundStatus.FAILED: Settlement.FAILED,
 }
 
+_COURSE = (None, Settlement.PENDING, Settlement.SETTLED, Settlement.FAILED)
+"""A refund only goes on along this line: what lies behind was seen by an older look."""
+
 
 def _refund(booking: Booking, refund: RefundState, known: _Known) -> Iterator[Found]:
     operation = known.operation(refund.op_id, OpKind.REFUND)
-    if operation is None:
-        return
-    now = known.now
     settlement = _SETTLEMENT[refund.status]
-    if operation.settlement is settlement:
+    if operation is None or _COURSE.index(settlement) <= _COURSE.index(operation.settlement):
         return
-    step = _noted(booking)
+    step, now = _noted(booking), known.now
     if settlement is Settlement.SETTLED:
-        full = booking.refunded_amount >= booking.total_amount
-        status = PaymentStatus.REFUNDED if full else PaymentStatus.PARTIALLY_REFUNDED
-        if booking.payment_status is PaymentStatus.REFUND_PENDING:
-            step = step.changing(payment_status=status)
         step = step.posting(ledger.refund_moved(booking.id, operation.id, refund.amount, now))
     elif settlement is Settlement.FAILED:
         if operation.settlement is Settlement.SETTLED:
             failed = ledger.refund_failed(booking.id, operation.id, refund.amount, now)
             step = step.posting(failed)
         text = f"refund {refund.ref} of booking {booking.code} failed: still owed"
-        step = evolve(step.changing(payment_status=PaymentStatus.REFUND_PENDING), alerts=(text,))
-    yield Found(step, _finished(operation, refund.ref, settlement))
+        step = evolve(step, alerts=(text,))
+    done = known.finish(operation, refund.ref, settlement)
+    yield Found(step.changing(payment_status=_after_refunds(booking, known)), done)
+
+
+_REFUNDING = (
+    PaymentStatus.REFUND_PENDING,
+    PaymentStatus.PARTIALLY_REFUNDED,
+    PaymentStatus.REFUNDED,
+)
+
+
+def _after_refunds(booking: Booking, known: _Known) -> PaymentStatus:
+    """What the refunds of the booking's own payment make of it; an extra payment's say nothing."""
+    if booking.payment_status not in _REFUNDING or booking.intent is None:
+        return booking.payment_status
+    own = booking.intent.payment_ref
+    unsettled = any(
+        operation.settlement is not Settlement.SETTLED
+        for operation in known.operations.values()
+        if isinstance(operation.command, Refund) and own in (None, operation.command.payment_ref)
+    )
+    if unsettled:
+        return PaymentStatus.REFUND_PENDING
+    full = booking.refunded_amount >= booking.total_amount
+    return PaymentStatus.REFUNDED if full else PaymentStatus.PARTIALLY_REFUNDED
 
 
 def _payout(booking: Booking, payout: PayoutState, known: _Known) -> Iterator[Found]:
@@ -187,11 +223,13 @@ def _payout(booking: Booking, payout: PayoutState, known: _Known) -> Iterator[Fo
     if operation is None or operation.settlement is Settlement.SETTLED:
         return
     sent = booking.payout_status in (PayoutStatus.SCHEDULED, PayoutStatus.FAILED)
-    step = _noted(booking, paid_out=booking.paid_out + payout.amount)
+    step = _noted(booking, paid_out=booking.paid_out + payout.amount, payout_n=operation.n)
     step = step.posting(ledger.payout_moved(booking.id, operation.id, payout.amount, now))
+    if sent:
+        step = step.changing(payout_status=PayoutStatus.PAID)
     # A chargeback may have come between the order and its execution.
-    step = step.changing(payout_status=PayoutStatus.PAID) if sent else claim_back(step, now)
-    yield Found(step, _finished(operation, payout.ref, Settlement.SETTLED))
+    step = claim_back(step, now)
+    yield Found(step, known.finish(operation, payout.ref, Settlement.SETTLED))
 
 
 def _reversal(booking: Booking, reversal: ReversalState, known: _Known) -> Iterator[Found]:
@@ -214,7 +252,7 @@ def _reversal(booking: Booking, reversal: ReversalState, known: _Known) -> Itera
         )
     elif not ended:
         step = step.changing(payout_status=PayoutStatus.REVERSED)
-    yield Found(step, _finished(operation, reversal.ref, Settlement.SETTLED))
+    yield Found(step, known.finish(operation, reversal.ref, Settlement.SETTLED))
 
 
 _VERDICTS = {
@@ -223,8 +261,19 @@ _VERDICTS = {
 }
 
 
+def _undecided(booking: Booking, chargebacks: Sequence[Chargeback]) -> Sequence[Chargeback]:
+    """The chargeback that the booking knows of, and later ones: those before it are decided.
+    A snapshot that lacks it is older than what is known."""
+    if booking.chargeback_ref is None:
+        return chargebacks
+    refs = [chargeback.ref for chargeback in chargebacks]
+    known = booking.chargeback_ref in refs
+    return chargebacks[refs.index(booking.chargeback_ref) :] if known else ()
+
+
 def _chargeback(booking: Booking, chargeback: Chargeback, known: _Known) -> Iterator[Found]:
-    """A verdict that is seen before its opening is preceded by it: money moved twice."""
+    """A verdict that is seen before its opening is preceded by it: money moved twice. Of two
+    that are open at once, the later waits for the verdict of the earlier."""
 
     def move(trigger: Trigger, status: ChargebackStatus) -> Step:
         seen = evolve(chargeback, status=status)
@@ -232,6 +281,8 @@ def _chargeback(booking: Booking, chargeback: Chargeback, known: _Known) -> Iter
         return advance(booking, occurrence, known.policy)
 
     if booking.chargeback_ref != chargeback.ref:
+        if booking.chargeback_status is ChargebackStatus.OPEN:
+            return
         step = move(Trigger.CHARGEBACK, ChargebackStatus.OPEN)
         booking = step.booking
         yield Found(step)

@@ -349,6 +349,17 @@ def test_an_inquiry_that_moves_no_money_is_noted():
     assert journey.faults == []
 
 
+def test_a_chargeback_after_all_was_given_back_finds_nothing_to_freeze():
+    """A split of everything leaves nothing: the chargeback is noted, and the loss is ours."""
+    journey = disputed()
+    journey.pull(T.SPLIT, P.ADMIN, journey.ends_at, amount=TOTAL)
+    step = charge_back(journey, DAY)
+    assert (step.booking.status, step.booking.escrow) == (Status.DISPUTED, 0)
+    judge(journey, 2 * DAY, ChargebackStatus.LOST)
+    assert journey.balance(Account.CHARGEBACK_LOSSES) == TOTAL
+    assert journey.faults == []
+
+
 # Late money -----------------------------------------------------------------------------
 
 

@@ -1,0 +1,117 @@
+"""The floor: what PostgreSQL's own pgbench makes of the yardstick's SQL.
+
+No HTTP, no keys, no limits, and parameters written into the text: an optimistic bound that
+shows how much the yardstick itself gives away.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Sequence
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from attrs import frozen
+
+from benchmarks.measure import Cluster, cpu_seconds
+from staffbooking_adapters.sql.postgres import SETTINGS
+
+CLIENTS = 10
+"""As many as a server's pool has connections."""
+
+PARAMETER = re.compile(r"\$(\d+)")
+DONE = re.compile(r"number of transactions actually processed: (\d+)")
+RATE = re.compile(r"tps = ([0-9.]+) \(without initial connection time\)")
+
+
+@frozen
+class Fresh:
+    """A value that every run of a transaction needs anew, e.g. a number or a code."""
+
+    prefix: str | None = None
+    """Of a text; None for a number."""
+
+
+Transaction: TypeAlias = Sequence[tuple[str, Sequence[Any]]]
+"""Statements with their arguments, as the driver takes them."""
+
+
+@frozen
+class Floor:
+    rate: float
+    """Transactions per second."""
+    database_us: float
+    """Processor time of PostgreSQL for each."""
+
+
+def program(cluster: Cluster) -> Path | None:
+    """pgbench beside the binaries of the cluster, if it came with them."""
+    found = cluster.binaries / "pgbench"
+    return found if found.is_file() else None
+
+
+def run(
+    cluster: Cluster, database: str, variants: Sequence[Transaction], seconds: float, folder: Path
+) -> Floor:
+    """Run transactions, chosen at random, as fast as they go."""
+    scripts = []
+    for number, transaction in enumerate(variants):
+        script = folder / f"{number}.sql"
+        script.write_text(_script(transaction))
+        scripts.append(f"--file={script}")
+    options = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())
+    began = cpu_seconds(cluster.pid)
+    done = subprocess.run(
+        [
+            *(cluster.binaries / "pgbench", "--no-vacuum", "--protocol=prepared"),
+            *(f"--client={CLIENTS}", f"--time={max(1, round(seconds))}", *scripts),
+            *(f"--host={cluster.folder}", "--username=app", database),
+        ],
+        env={**os.environ, "PGOPTIONS": options},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    used = cpu_seconds(cluster.pid) - began
+    transactions, rate = DONE.search(done.stdout), RATE.search(done.stdout)
+    if transactions is None or rate is None:
+        raise RuntimeError(f"pgbench said something else: {done.stdout}{done.stderr}")
+    return Floor(float(rate[1]), 1e6 * used / int(transactions[1]))
+
+
+def _script(transaction: Transaction) -> str:
+    lines = ["\\set fresh random(1000000000000, 9000000000000000)"]
+    for sql, arguments in transaction:
+        written = [_literal(argument) for argument in arguments]
+        lines.append(PARAMETER.sub(lambda found: written[int(found[1]) - 1], sql) + ";")  # noqa: B023
+    return "\n".join(lines)
+
+
+def _literal(value: Any) -> str:
+    match value:
+        case None:
+            return "NULL"
+        case Fresh(prefix=None):
+            return "(:fresh)"
+        case Fresh():
+            return f"('{value.prefix}' || (:fresh)::text)"
+        case bool() | int():
+            return str(value)
+        case bytes():
+            return f"'\\x{value.hex()}'"
+        case list() | tuple():
+            return f"ARRAY[{', '.join(map(_literal, value))}]"
+        case date() | datetime():
+            return _quoted(value.isoformat())
+        case str():
+            return _quoted(value)
+    raise TypeError(f"no literal for {value!r}")
+
+
+def _quoted(text: str) -> str:
+    # A colon before a letter would be one of pgbench's variables.
+    escaped = text.replace("\\", "\\\\").replace("'", "''").replace(":", "\\x3a")
+    return f"E'{escaped}'"

@@ -1,0 +1,99 @@
+"""The figures as tables of Markdown, fit for a terminal and for docs/benchmarks.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from attrs import frozen
+
+from benchmarks.measure import Sample
+from benchmarks.pgbench import Floor
+
+GOOD, GOAL = 2.5, 1.5
+"""Processor time of the service per request of the mix, in those of the yardstick."""
+
+HEAD = (
+    "operation,target,requests/s,median ms,p99 ms,server µs,PostgreSQL µs,round trips,memory MB"
+).split(",")
+FLOOR_HEAD = (
+    "operation,pgbench/s,PostgreSQL µs,yardstick of that/s,its PostgreSQL µs of that"
+).split(",")
+
+
+@frozen
+class Measured:
+    """One operation on both targets."""
+
+    operation: str
+    service: Sample
+    yardstick: Sample
+    service_trips: float
+    """Round trips to the database per request, with as many requests at once as in the load."""
+    yardstick_trips: float
+
+    @property
+    def cpu_ratio(self) -> float:
+        return self.service.server_us / self.yardstick.server_us
+
+
+def comparison(measured: Iterable[Measured]) -> str:
+    """The service, the yardstick, and the service in yardsticks."""
+    rows = []
+    for one in measured:
+        service = _figures(one.service, one.service_trips)
+        yardstick = _figures(one.yardstick, one.yardstick_trips)
+        ratios = [a / b if b else 0.0 for a, b in zip(service, yardstick, strict=True)]
+        rows += [
+            [one.operation, "service", *map(_number, service)],
+            ["", "yardstick", *map(_number, yardstick)],
+            ["", "ratio", *(f"{ratio:.2f}" for ratio in ratios)],
+        ]
+    return _table(HEAD, rows)
+
+
+def floors(measured: Iterable[Measured], known: Mapping[str, Floor]) -> str:
+    """How near the yardstick comes to the same SQL without HTTP, keys and limits."""
+    rows = []
+    for one in measured:
+        if floor := known.get(one.operation):
+            rate = one.yardstick.rate / floor.rate
+            cost = one.yardstick.database_us / floor.database_us
+            figures = (_number(floor.rate), _number(floor.database_us))
+            rows.append([one.operation, *figures, f"{rate:.2f}", f"{cost:.2f}"])
+    return _table(FLOOR_HEAD, rows)
+
+
+def verdict(mix: Measured) -> str:
+    """The figure that this benchmark is for."""
+    ratio = mix.cpu_ratio
+    word = "the goal is met" if ratio <= GOAL else "good" if ratio <= GOOD else "too much"
+    return (
+        f"Processor time of the service per request of the mix: {ratio:.2f} times the "
+        f"yardstick's (good at {GOOD}, the goal is {GOAL}): {word}."
+    )
+
+
+def _figures(sample: Sample, trips: float) -> list[float]:
+    return [
+        sample.rate,
+        sample.median_ms,
+        sample.p99_ms,
+        sample.server_us,
+        sample.database_us,
+        trips,
+        sample.memory_mb,
+    ]
+
+
+def _number(figure: float) -> str:
+    return f"{figure:,.0f}" if figure >= 100 else f"{figure:.2f}"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    lines = [_line(head, widths), "|" + "|".join("-" * (width + 2) for width in widths) + "|"]
+    return "\n".join([*lines, *(_line(row, widths) for row in rows)])
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "| " + " | ".join(map(str.ljust, cells, widths)) + " |"

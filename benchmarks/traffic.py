@@ -1,0 +1,101 @@
+"""What the load asks for: each operation with filters and names that vary believably."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from random import Random
+from typing import TypeAlias
+from urllib.parse import urlencode
+
+from benchmarks.load import Request
+from benchmarks.world import BOOKED_AHEAD, PLACES, SERVICES, World, working_day
+
+DAY = timedelta(days=1)
+VARIANTS = 2_000
+"""Different requests of an operation; connections go through them round and round."""
+
+Maker: TypeAlias = Callable[[World, Random], tuple[str, str, str]]
+"""Makes the method, the path and the body of one request."""
+
+
+def search(world: World, dice: Random) -> tuple[str, str, str]:
+    """No filter; every third request turns pages."""
+    page = dice.choice((1, 1, 1, 1, 2, 3))
+    return "GET", "/api/v1/companions" + ("" if page == 1 else f"?page={page}"), ""
+
+
+def filtered(world: World, dice: Random) -> tuple[str, str, str]:
+    """Part of a city's name, a service, a range of prices and a date."""
+    city, _, _ = dice.choice(PLACES)
+    low = 10 * dice.randint(3, 12)
+    asked = {
+        "location": dice.choice((city, city.lower(), city[:4], city[1:])).strip(),
+        "service": dice.choice(SERVICES),
+        "min_price": low,
+        "max_price": low + 10 * dice.randint(5, 15),
+        "date": world.today + dice.randint(2, BOOKED_AHEAD) * DAY,
+    }
+    return "GET", f"/api/v1/companions?{urlencode(asked)}", ""
+
+
+def detail(world: World, dice: Random) -> tuple[str, str, str]:
+    companion = dice.choice(world.companions)
+    while not companion.is_listed:
+        companion = dice.choice(world.companions)
+    return "GET", f"/api/v1/companions/{companion.id}", ""
+
+
+def status(world: World, dice: Random) -> tuple[str, str, str]:
+    """Every fourth by the key that booked, as long as keys take their turns."""
+    return "GET", f"/api/v1/bookings/{dice.choice(world.bookings).code}", ""
+
+
+def create(world: World, dice: Random) -> tuple[str, str, str]:
+    """A request that can be honoured, however often it comes: nobody accepts any."""
+    companion, when = dice.choice(world.companions), None
+    while not companion.is_listed or when is None:
+        companion = dice.choice(world.companions)
+        when = working_day(companion, world.today + dice.randint(BOOKED_AHEAD, 300) * DAY)
+    day, hour = when
+    wanted = {
+        "companion_id": companion.id,
+        "event_date": day.isoformat(),
+        "start_time": f"{hour:02d}:{dice.choice((0, 15, 30)):02d}",
+        "duration_hours": dice.randint(1, 4),
+        "service_type": dice.choice(companion.service_types),
+        "location": "Convention centre, hall 3",
+        "customer_email": dice.choice(world.customers).email,
+    }
+    return "POST", "/api/v1/bookings", json.dumps(wanted)
+
+
+OPERATIONS: dict[str, Maker] = {
+    "search": search,
+    "filter": filtered,
+    "detail": detail,
+    "status": status,
+    "create": create,
+}
+MIX = {"search": 30, "filter": 30, "detail": 25, "status": 10, "create": 5}
+"""Shares in percent."""
+
+
+def make_requests(world: World) -> dict[str, Sequence[Request]]:
+    """The requests of each operation, and of the mix, as they go over the wire."""
+    made: dict[str, Sequence[Request]] = {}
+    for name, maker in OPERATIONS.items():
+        dice = Random(name)
+        made[name] = [_wire(dice.choice(world.keys), *maker(world, dice)) for _ in range(VARIANTS)]
+    dice = Random("mix")
+    names = dice.choices(list(MIX), list(MIX.values()), k=2 * VARIANTS)
+    made["mix"] = [dice.choice(made[name]) for name in names]
+    return made
+
+
+def _wire(key: str, method: str, path: str, body: str) -> Request:
+    head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {key}\r\n"
+    if body:
+        head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+    return Request(201 if method == "POST" else 200, f"{head}\r\n{body}")

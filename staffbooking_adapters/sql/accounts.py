@@ -1,0 +1,178 @@
+"""Users, sessions and API keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from attrs import asdict, evolve, frozen
+from sqlalchemy import bindparam, delete, insert, select, update
+
+from staffbooking_adapters.sql.companions import CompanionsWriter
+from staffbooking_adapters.sql.connection import Connection
+from staffbooking_adapters.sql.statements import Row, Statement
+from staffbooking_adapters.sql.tables import api_keys, sessions, users
+from staffbooking_core.domain.accounts import Role, Session, Subscription, User, fold_email
+from staffbooking_core.domain.keys import ApiKey, Permission
+from staffbooking_core.policy import Policy
+from staffbooking_core.ports import NewKey, NewUser
+
+USER = tuple(column for column in users.columns if column is not users.c.email_folded)
+"""The columns of `to_user`, in the order of the entity's fields."""
+KEY = tuple(api_keys.columns)
+SESSION = tuple(sessions.columns)
+
+_BY_ID = select(*USER).where(users.c.id == bindparam("user_id"))
+GET_USER = Statement(_BY_ID)
+LOCK_USER = Statement(_BY_ID.with_for_update(key_share=True))
+FIND_USER = Statement(select(*USER).where(users.c.email_folded == bindparam("folded")))
+_USER_FIELDS = [column for column in users.c if column is not users.c.id]
+_USER_VALUES = {column.name: bindparam(column.name, type_=column.type) for column in _USER_FIELDS}
+ADD_USER = Statement(insert(users).values(_USER_VALUES).returning(users.c.id))
+SAVE_USER = Statement(
+    update(users).values(_USER_VALUES).where(users.c.id == bindparam("user_id"))
+)
+
+GET_SESSION = Statement(
+    select(*SESSION, *USER)
+    .join_from(sessions, users)
+    .where(sessions.c.digest == bindparam("session"))
+)
+ADD_SESSION = Statement(
+    insert(sessions).values({c.name: bindparam(c.name, type_=c.type) for c in sessions.c})
+)
+TOUCH_SESSION = Statement(
+    update(sessions)
+    .values(seen_at=bindparam("at", type_=sessions.c.seen_at.type))
+    .where(sessions.c.digest == bindparam("session"))
+)
+END_SESSION = Statement(delete(sessions).where(sessions.c.digest == bindparam("session")))
+END_SESSIONS = Statement(delete(sessions).where(sessions.c.user_id == bindparam("user")))
+
+KEYS_OF = Statement(
+    select(*KEY)
+    .where(api_keys.c.owner_id == bindparam("owner"))
+    .order_by(api_keys.c.created_at.desc(), api_keys.c.id.desc())
+)
+GET_KEY = Statement(select(*KEY).where(api_keys.c.id == bindparam("key_id")))
+_NEW_KEY = ("owner_id", "name", "digest", "masked_key", "permissions", "created_at", "expires_at")
+ADD_KEY = Statement(
+    insert(api_keys)
+    .values({name: bindparam(name, type_=api_keys.c[name].type) for name in _NEW_KEY})
+    .returning(api_keys.c.id)
+)
+REVOKE_KEY = Statement(
+    update(api_keys)
+    .values(revoked_at=bindparam("at", type_=api_keys.c.revoked_at.type))
+    .where(api_keys.c.id == bindparam("key_id"), api_keys.c.revoked_at.is_(None))
+)
+
+
+@cache
+def users_after(limit: int) -> Statement:
+    """A page of users by id; the caller keeps the number of limits small."""
+    after = users.c.id > bindparam("after_id")
+    return Statement(select(*USER).where(after).order_by(users.c.id).limit(limit))
+
+
+@frozen
+class AccountsReader:
+    connection: Connection
+
+    async def user(self, user_id: int) -> User | None:
+        return _user_or_none(await self.connection.one(GET_USER, user_id=user_id))
+
+    async def user_by_email(self, email: str) -> User | None:
+        return _user_or_none(await self.connection.one(FIND_USER, folded=fold_email(email)))
+
+    async def users(self, after_id: int, limit: int) -> Sequence[User]:
+        rows = await self.connection.all(users_after(limit), after_id=after_id)
+        return [to_user(row) for row in rows]
+
+    async def session(self, digest: bytes) -> tuple[Session, User] | None:
+        row = await self.connection.one(GET_SESSION, session=digest.hex())
+        return None if row is None else (to_session(row), to_user(row[len(SESSION) :]))
+
+    async def keys_of(self, owner_id: int) -> Sequence[ApiKey]:
+        return [to_key(row) for row in await self.connection.all(KEYS_OF, owner=owner_id)]
+
+    async def key(self, key_id: int) -> ApiKey | None:
+        row = await self.connection.one(GET_KEY, key_id=key_id)
+        return None if row is None else to_key(row)
+
+
+@frozen
+class AccountsWriter(AccountsReader):
+    policy: Policy
+
+    async def lock_user(self, user_id: int) -> User | None:
+        return _user_or_none(await self.connection.one(LOCK_USER, user_id=user_id))
+
+    async def add_user(self, user: NewUser) -> User:
+        fields = asdict(user, recurse=False)
+        folded = fold_email(user.email)
+        added = await self.connection.value(
+            ADD_USER, **fields, email_folded=folded, disabled_at=None
+        )
+        return User(id=added, **fields)
+
+    async def save_user(self, user: User) -> None:
+        fields = asdict(user, recurse=False)
+        user_id = fields.pop("id")
+        folded = fold_email(user.email)
+        await self.connection.run(SAVE_USER, **fields, email_folded=folded, user_id=user_id)
+        await self._keep_companion_in_step(user)
+
+    async def _keep_companion_in_step(self, user: User) -> None:
+        writer = CompanionsWriter(self.connection, self.policy)
+        if (companion := await writer.companion(user.id)) is None:
+            return
+        named = {"first_name": user.first_name, "last_name": user.last_name}
+        changed = evolve(companion, **named, active=user.disabled_at is None)
+        if changed != companion:
+            await writer.save_companion(changed)
+
+    async def add_session(self, session: Session) -> None:
+        fields = asdict(session, recurse=False)
+        await self.connection.run(ADD_SESSION, **{**fields, "digest": session.digest.hex()})
+
+    async def touch_session(self, digest: bytes, seen_at: datetime) -> None:
+        await self.connection.run(TOUCH_SESSION, session=digest.hex(), at=seen_at)
+
+    async def end_session(self, digest: bytes) -> None:
+        await self.connection.run(END_SESSION, session=digest.hex())
+
+    async def end_sessions_of(self, user_id: int) -> None:
+        await self.connection.run(END_SESSIONS, user=user_id)
+
+    async def add_key(self, key: NewKey) -> ApiKey:
+        fields = asdict(key, recurse=False)
+        stored = {"digest": key.digest.hex(), "permissions": ",".join(sorted(key.permissions))}
+        added = await self.connection.value(ADD_KEY, **{**fields, **stored})
+        return ApiKey(id=added, **fields)
+
+    async def revoke_key(self, key_id: int, at: datetime) -> None:
+        await self.connection.run(REVOKE_KEY, key_id=key_id, at=at)
+
+
+def to_user(row: Row) -> User:
+    """From the columns of USER; what follows them is left."""
+    return User(*row[:4], Role(row[4]), row[5], Subscription(row[6]), *row[7:10])
+
+
+def _user_or_none(row: Row | None) -> User | None:
+    return None if row is None else to_user(row)
+
+
+def to_session(row: Row) -> Session:
+    """From the columns of SESSION; what follows them is left."""
+    return Session(bytes.fromhex(row[0]), *row[1:4])
+
+
+def to_key(row: Row) -> ApiKey:
+    """From the columns of KEY; what follows them is left."""
+    permissions = frozenset(map(Permission, filter(None, row[5].split(","))))
+    digest: Any = bytes.fromhex(row[3])
+    return ApiKey(*row[:3], digest, row[4], permissions, *row[6:10])

@@ -1,0 +1,1 @@
+"""The schema's migrations, run by `staffbooking_adapters.sql.schema`."""

@@ -1,0 +1,112 @@
+"""Bringing a database's schema to this version, and telling whether it is there.
+
+Alembic and SQLAlchemy's own engine serve here alone; both are imported when they are
+needed, which is seldom.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import make_url, text
+
+from staffbooking_adapters.sql.engine import open_database
+from staffbooking_adapters.sql.metadata import metadata
+from staffbooking_adapters.sql.statements import Statement
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+    from sqlalchemy import Connection
+
+HEAD = "0002"
+"""The newest revision in `migrations/versions`."""
+
+_ONE_AT_A_TIME = threading.Lock()
+"""What Alembic knows of a run is global to the process."""
+
+HAS_VERSION = Statement(
+    postgresql=text("SELECT to_regclass('alembic_version') IS NOT NULL"),
+    sqlite=text("SELECT count(*) FROM sqlite_master WHERE name = 'alembic_version'"),
+)
+VERSION = Statement(text("SELECT version_num FROM alembic_version"))
+
+
+async def upgrade(url: str) -> None:
+    """Run what is missing of the migrations. Several processes may do so at once."""
+    await asyncio.to_thread(_upgrade, url)
+
+
+def _upgrade(url: str) -> None:
+    from alembic import command
+
+    def run(connection: Connection) -> None:
+        command.upgrade(config(connection), "head")
+
+    with _ONE_AT_A_TIME:
+        asyncio.run(on_connection(url, run))
+
+
+async def check(url: str) -> str | None:
+    """What the schema lacks, in one line; None where it is this version's.
+
+    Raises Unavailable where the database is out of reach.
+    """
+    found = await _version(url)
+    if found is None:
+        return "the database has no schema yet: run `staffbooking db upgrade`"
+    if found != HEAD:
+        return f"the schema is of version {found}, not {HEAD}: run `staffbooking db upgrade`"
+    return None
+
+
+async def _version(url: str) -> str | None:
+    address = make_url(url)
+    if address.get_backend_name() == "sqlite" and not Path(str(address.database)).is_file():
+        return None
+    database = await open_database(url, metadata, pool_size=1)
+    try:
+        if not await database.value(HAS_VERSION):
+            return None
+        version: str | None = await database.value(VERSION)
+        return version
+    finally:
+        await database.close()
+
+
+def config(connection: Connection) -> Config:
+    """Alembic's settings for a run on a connection."""
+    from alembic.config import Config
+
+    settings = Config()
+    settings.set_main_option("script_location", "staffbooking_adapters.sql:migrations")
+    settings.attributes["connection"] = connection
+    return settings
+
+
+async def on_connection(url: str, work: Any) -> None:
+    """Call `work` with a connection of SQLAlchemy's own, in one transaction."""
+    from sqlalchemy import event
+    from sqlalchemy.ext.asyncio import create_async_engine
+    from sqlalchemy.pool import NullPool
+
+    engine = create_async_engine(url, poolclass=NullPool)
+    if engine.dialect.name == "sqlite":
+        event.listen(engine.sync_engine, "connect", _leave_transactions_alone)
+        event.listen(engine.sync_engine, "begin", _begin_at_once)
+    try:
+        async with engine.begin() as connection:
+            await connection.run_sync(work)
+    finally:
+        await engine.dispose()
+
+
+def _leave_transactions_alone(connection: Any, _: Any) -> None:
+    connection.isolation_level = None
+    connection.execute("PRAGMA busy_timeout = 10000")
+
+
+def _begin_at_once(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")

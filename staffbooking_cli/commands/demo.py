@@ -1,0 +1,87 @@
+"""`demo`: the whole service with sample data, in one process."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from staffbooking_cli import render
+from staffbooking_cli.session import ready_ports
+
+if TYPE_CHECKING:
+    from staffbooking_adapters.settings import Settings
+    from staffbooking_core.ports import Ports
+
+HOST = "127.0.0.1"
+
+
+def demo(
+    port: Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65535)] = 8000,
+    dir_: Annotated[
+        Path, typer.Option("--dir", help="Where its data stays for the next start.")
+    ] = Path("var/demo"),
+) -> None:
+    """Run server and worker with sample data, and print lines to try them with.
+
+    STAFFBOOKING_DATABASE_URL puts the data into another database than the folder's SQLite.
+    """
+    import anyio
+
+    from staffbooking_cli.running import free_port
+
+    folder = dir_.absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    taken = free_port(HOST, port)
+    anyio.run(_run, folder, taken, backend_options={"use_uvloop": True})
+
+
+def environment(folder: Path, port: int) -> dict[str, str]:
+    """The demo's own settings, where the environment says nothing else."""
+    own = {
+        "STAFFBOOKING_DATABASE_URL": f"sqlite+aiosqlite:///{folder / 'staffbooking.db'}",
+        "STAFFBOOKING_BASE_URL": f"http://{HOST}:{port}",
+    }
+    return {**own, **os.environ}
+
+
+async def _run(folder: Path, port: int) -> None:
+    import anyio
+
+    from staffbooking_adapters.settings import load_settings
+    from staffbooking_adapters.wiring import upgrade_schema
+    from staffbooking_cli.running import stopping, together, when_listening
+    from staffbooking_http.server import serve
+    from staffbooking_worker.main import work
+
+    settings = load_settings(environment(folder, port))
+    async with stopping() as stop:
+        await upgrade_schema(settings)
+        async with ready_ports(settings) as ports:
+            text = await _prepare(ports, settings, folder)
+
+            async def announce(stop: anyio.Event) -> None:
+                await when_listening(HOST, port)
+                typer.echo(text)
+                await stop.wait()
+
+            await together(
+                stop,
+                lambda stop: serve(ports, HOST, port, stop),
+                lambda stop: work(ports, stop),
+                announce,
+            )
+
+
+async def _prepare(ports: Ports, settings: Settings, folder: Path) -> str:
+    """Fill the database at the first start; all that is to be printed."""
+    from staffbooking_cli.sample import guide, seed
+
+    render.note("Filling the database with sample companions...")
+    await seed.fill(ports)
+    sample = await seed.sample(ports, folder)
+    base = settings.policy.base_url
+    lines = await guide.guide(ports, sample, base, str(folder))
+    return guide.welcome(sample, base, str(folder), settings.database_url) + lines

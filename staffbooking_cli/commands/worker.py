@@ -1,0 +1,46 @@
+"""`worker`: timers, movements of money and the rest of what comes due."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from staffbooking_cli import render
+from staffbooking_cli.options import AsJson
+from staffbooking_cli.session import ready_ports, run, settings
+
+if TYPE_CHECKING:
+    from staffbooking_adapters.settings import Settings
+
+
+def worker(
+    drain: Annotated[
+        bool, typer.Option("--drain", help="Do all that is due, in due order, then exit.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Do what comes due: any number of workers may run. SIGTERM stops it."""
+    import anyio
+
+    from staffbooking_cli.running import log_to_stderr
+    from staffbooking_core.usecases import timers
+
+    log_to_stderr()
+    if not drain:
+        anyio.run(_work, settings(), backend_options={"use_uvloop": True})
+        return
+    done = run(timers.drain)
+    if as_json:
+        render.print_json({"done": done})
+    else:
+        typer.echo(f"{done} pieces of work done, nothing is due.")
+
+
+async def _work(wanted: Settings) -> None:
+    from staffbooking_cli.running import stopping
+    from staffbooking_worker.main import work
+
+    async with stopping() as stop, ready_ports(wanted) as ports:
+        render.note("The worker runs; Ctrl-C stops it.")
+        await work(ports, stop)

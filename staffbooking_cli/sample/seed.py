@@ -1,0 +1,114 @@
+"""The sample marketplace into an empty database, and what a visitor needs of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from attrs import frozen
+
+from staffbooking_cli.bulk import import_rows
+from staffbooking_cli.errors import Refused
+from staffbooking_cli.importing import Row
+from staffbooking_cli.sample.market import PASSWORD, STAFF_EMAIL, companions
+from staffbooking_core.domain.accounts import Role, Subscription, User
+from staffbooking_core.domain.keys import Permission, digest, is_well_formed
+from staffbooking_core.errors import NotFound
+from staffbooking_core.inputs import CreateKey
+from staffbooking_core.ports import Ports
+from staffbooking_core.usecases import admin, keys
+from staffbooking_core.usecases.admin import CreateUser
+
+DOMAIN = "@demo.test"
+CUSTOMER_EMAIL = "customer@demo.test"
+ENTERPRISE_EMAIL = "enterprise@demo.test"
+ADMIN_EMAIL = "admin@demo.test"
+KEY_NAME = "Demo"
+KEY_FILE = "api-key"
+
+
+@frozen
+class Sample:
+    """What the printed lines speak of."""
+
+    key: str
+    staff: User
+
+
+async def fill(ports: Ports) -> bool:
+    """Put the sample in where it isn't yet; whether there was anything to do. A start that
+    was interrupted is gone on with. Raises Refused where the database is somebody else's."""
+    first = await admin.users(ports, limit=1)
+    if first and not first[0].email.endswith(DOMAIN):
+        raise Refused("the database holds data that is not the demo's: give the demo its own")
+    if first and await _known(ports, ADMIN_EMAIL):
+        return False
+    today = (await ports.clock.business()).date()
+    rows = (Row(number, given) for number, given in enumerate(companions(today), 1))
+    await import_rows(ports, rows)
+    for person in _people():
+        if not await _known(ports, person.email):
+            await admin.create_user(ports, person)
+    return True
+
+
+def _people() -> tuple[CreateUser, ...]:
+    """Those who sign in besides staff; the admin, who comes last, says that all are there."""
+    return (
+        _person(CUSTOMER_EMAIL, "Clara", "Winter", Role.CUSTOMER),
+        _person("second.customer@demo.test", "Marcus", "Bell", Role.CUSTOMER),
+        _person(ENTERPRISE_EMAIL, "Grand", "Events", Role.CUSTOMER, Subscription.ENTERPRISE),
+        _person(ADMIN_EMAIL, "Ada", "Keeper", Role.ADMIN),
+    )
+
+
+def _person(
+    email: str, first: str, last: str, role: Role, tier: Subscription = Subscription.NONE
+) -> CreateUser:
+    return CreateUser(
+        email=email,
+        first_name=first,
+        last_name=last,
+        role=role,
+        password=PASSWORD,
+        subscription=tier,
+    )
+
+
+async def _known(ports: Ports, email: str) -> User | None:
+    try:
+        return await admin.user(ports, email)
+    except NotFound:
+        return None
+
+
+async def sample(ports: Ports, folder: Path) -> Sample:
+    """The demo's key and its first staff member."""
+    owner = await admin.user(ports, ENTERPRISE_EMAIL)
+    key = await _kept_key(ports, owner, folder / KEY_FILE)
+    return Sample(key, await admin.user(ports, STAFF_EMAIL))
+
+
+async def _kept_key(ports: Ports, owner: User, path: Path) -> str:
+    """The key that the folder keeps for the next start; a new one where it doesn't work
+    here (another database, a lost folder)."""
+    kept = _read(path)
+    now = ports.clock.wall()
+    active = [key for key in await keys.listing(ports, owner) if key.is_active(now)]
+    if is_well_formed(kept) and any(key.digest == digest(kept) for key in active):
+        return kept
+    for key in active:
+        if key.name == KEY_NAME:
+            await keys.revoke(ports, owner, key.id)
+    wanted = CreateKey(name=KEY_NAME, permissions=(Permission.READ, Permission.BOOK))
+    made, _ = await keys.create(ports, owner, wanted)
+    _write(path, made)
+    return made
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace").strip() if path.exists() else ""
+
+
+def _write(path: Path, key: str) -> None:
+    path.touch(mode=0o600)
+    path.write_text(key + "\n", encoding="utf-8")

@@ -1,0 +1,133 @@
+"""The ways in: by API key, by session, or signed out (CONTRACT 2). A credential that does
+not hold counts against the address that it came from."""
+
+import hmac
+from collections.abc import Callable
+from datetime import datetime
+from typing import NoReturn
+from urllib.parse import urlsplit
+
+from attrs import frozen
+
+from staffbooking_core.domain import keys
+from staffbooking_core.domain.accounts import Actor, User, csrf_token, session_digest
+from staffbooking_core.domain.keys import Permission
+from staffbooking_core.errors import Forbidden, Unauthenticated
+from staffbooking_core.usecases import sessions
+from staffbooking_http import limits
+from staffbooking_http.endpoint import Call
+
+COOKIE = "connect.sid"
+SAFE = frozenset({"GET", "HEAD"})
+
+_COOKIE_NAME = COOKIE.encode()
+
+
+@frozen
+class WithKey:
+    """An API key in the Authorization header, and nothing else."""
+
+    permission: Permission
+    limited: bool = True
+
+    async def admit(self, call: Call) -> None:
+        shown = call.headers(b"authorization")
+        if not shown:
+            raise Unauthenticated("unauthenticated", "An API key is required")
+        if (key := _bearer(shown)) is None:
+            await _refuse(call, "invalid_api_key", "The API key is not valid")
+        try:
+            caller, verdicts = await call.ports.admission.by_key(
+                keys.digest(key), self.permission, call.rules, call.now
+            )
+        except Unauthenticated:
+            await limits.count_address(call)
+            raise
+        limits.settle(call, verdicts)
+        call.user = caller.owner
+        call.actor = Actor(caller.owner.id, caller.owner.role, caller.key.id)
+
+
+@frozen
+class WithSession:
+    """The session cookie of a browser, with the CSRF token where something may change."""
+
+    permit: Callable[[User, datetime], None] | None = None
+    """Raises Forbidden for a user of the wrong role or tier."""
+    limited: bool = True
+
+    async def admit(self, call: Call) -> None:
+        if call.headers(b"authorization"):
+            await _refuse(call, "session_required", "This takes a session, not an API key")
+        if (token := session_token(call)) is None:
+            raise Unauthenticated("unauthenticated", "Sign in first")
+        caller = await call.ports.admission.by_session(session_digest(token), call.now)
+        if caller is None:
+            await _refuse(call, "unauthenticated", "The session has ended: sign in again")
+        if call.scope["method"] not in SAFE:
+            _check_csrf(call, token)
+        if self.permit is not None:
+            self.permit(caller.user, call.now)
+        await limits.count(call, f"user:{caller.user.id}")
+        await sessions.touch(call.ports, caller.session)
+        call.token, call.session, call.user = token, caller.session, caller.user
+        call.actor = Actor(caller.user.id, caller.user.role)
+
+
+@frozen
+class SignedOut:
+    """Signing up and in: no credentials yet, but not from a page of somebody else's."""
+
+    limited: bool = True
+
+    async def admit(self, call: Call) -> None:
+        own = _origin(call.ports.policy.base_url)
+        if any(origin.lower() != own for origin in call.headers(b"origin")):
+            raise Forbidden("foreign_origin", "The request comes from a foreign page")
+        await limits.count_address(call)
+
+
+@frozen
+class Unguarded:
+    """Operations and the sandbox: no sign-in, no limits, no headers of limits."""
+
+    limited: bool = False
+
+    async def admit(self, call: Call) -> None:
+        """Nothing to check."""
+
+
+def session_token(call: Call) -> str | None:
+    """The text of the session cookie; None without one."""
+    for header in call.headers(b"cookie"):
+        for crumb in header.split(b";"):
+            name, _, value = crumb.strip().partition(b"=")
+            if name == _COOKIE_NAME and value:
+                return value.decode("latin-1")
+    return None
+
+
+def _bearer(shown: list[bytes]) -> str | None:
+    """The key of a single, well-formed header; no look-up is made for any other."""
+    scheme, _, rest = shown[0].partition(b" ")
+    key = rest.strip().decode("latin-1")
+    if len(shown) > 1 or scheme.lower() != b"bearer" or not keys.is_well_formed(key):
+        return None
+    return key
+
+
+def _check_csrf(call: Call, token: str) -> None:
+    expected = csrf_token(token).encode()
+    shown = call.headers(b"x-csrf-token")
+    if len(shown) != 1 or not hmac.compare_digest(shown[0], expected):
+        raise Forbidden("csrf_failed", "The X-CSRF-Token header is missing or wrong")
+
+
+async def _refuse(call: Call, code: str, message: str) -> NoReturn:
+    await limits.count_address(call)
+    raise Unauthenticated(code, message)
+
+
+def _origin(base_url: str) -> bytes:
+    parts = urlsplit(base_url)
+    return f"{parts.scheme}://{parts.netloc}".lower().encode()

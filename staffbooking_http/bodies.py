@@ -1,0 +1,121 @@
+"""Reading a request's body: within bounds of size and time, and strict JSON (CONTRACT 1)."""
+
+import asyncio
+import json
+from decimal import Decimal
+from typing import Any, NoReturn
+
+from staffbooking_http.endpoint import Call
+from staffbooking_http.errors import ClientGone, Refused
+
+MOST_BYTES = 64 * 1024
+DEADLINE = 10.0
+"""Seconds that a body may take to come."""
+DEEPEST = 64
+LONGEST_INT = 40
+"""Digits; what is longer is out of every bound, and slow to convert."""
+
+_CLOSE = ((b"connection", b"close"),)
+"""What was not read to its end can't be followed by another request."""
+
+
+async def read(call: Call) -> bytes:
+    """The whole body. Raises Refused: 413, or 400 `body_timeout`; ClientGone."""
+    for length in call.headers(b"content-length"):
+        if length.isdigit() and int(length[:10]) > MOST_BYTES:
+            raise _too_large()
+    try:
+        async with asyncio.timeout(DEADLINE):
+            return await _collect(call)
+    except TimeoutError:
+        raise Refused(400, "body_timeout", "The body took too long to come", _CLOSE) from None
+
+
+async def _collect(call: Call) -> bytes:
+    body = b""
+    while True:
+        message = await call.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        body += message.get("body", b"")
+        if len(body) > MOST_BYTES:
+            raise _too_large()
+        if not message.get("more_body", False):
+            return body
+
+
+def _too_large() -> Refused:
+    return Refused(413, "body_too_large", f"A body has at most {MOST_BYTES} bytes", _CLOSE)
+
+
+def check_media(call: Call) -> None:
+    """Refuse what is not declared as JSON in UTF-8: 415. A page of somebody else's can send
+    forms and plain text with a browser's cookies, but not this."""
+    declared = call.headers(b"content-type")
+    media, *parameters = declared[0].lower().split(b";") if len(declared) == 1 else [b""]
+    charsets = [
+        value.strip(b' "')
+        for name, _, value in (parameter.partition(b"=") for parameter in parameters)
+        if name.strip() == b"charset"
+    ]
+    if media.strip() != b"application/json" or any(name != b"utf-8" for name in charsets):
+        raise Refused(415, "unsupported_media_type", "The body must be application/json in UTF-8")
+
+
+def parse(raw: bytes) -> dict[str, Any]:
+    """A JSON object, to the letter: no NaN, no key twice, no deeper than 64 levels. Numbers
+    with a fraction are Decimal. Raises Refused 400 `malformed_json`."""
+    try:
+        value = _decoder.decode(raw.decode())
+    except (ValueError, ArithmeticError, RecursionError):
+        raise _malformed("The body is not JSON, or has a key twice") from None
+    if not isinstance(value, dict):
+        raise _malformed("The body is not a JSON object")
+    if raw.count(b"{") + raw.count(b"[") > DEEPEST and _is_too_deep(value):
+        raise _malformed(f"The body is deeper than {DEEPEST} levels")
+    return value
+
+
+def _malformed(message: str) -> Refused:
+    return Refused(400, "malformed_json", message)
+
+
+def _is_too_deep(value: Any) -> bool:
+    """Level by level, so that no depth exhausts the stack."""
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [inner for outer in level for inner in _children(outer)]
+        if not level:
+            return False
+    return True
+
+
+def _children(value: dict[str, Any] | list[Any]) -> list[Any]:
+    inner = value.values() if isinstance(value, dict) else value
+    return [each for each in inner if isinstance(each, dict | list)]
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("a key comes twice")
+    return made
+
+
+def _integer(digits: str) -> int:
+    if len(digits) <= LONGEST_INT:
+        return int(digits)
+    huge: int = 10**LONGEST_INT
+    return -huge if digits.startswith("-") else huge
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+_decoder = json.JSONDecoder(
+    object_pairs_hook=_object,
+    parse_float=Decimal,
+    parse_int=_integer,
+    parse_constant=_refuse_constant,
+)

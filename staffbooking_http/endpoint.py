@@ -1,0 +1,163 @@
+"""What an endpoint is, what its handler gets and what it gives back.
+
+The table of endpoints is declared by `@endpoint` in `routes/`; one pipeline runs them all,
+and the OpenAPI document is made of the same declarations.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from datetime import datetime
+from typing import Any, Protocol, TypeAlias
+
+from attrs import field, frozen
+
+from staffbooking_adapters.settings import Network
+from staffbooking_core.domain.accounts import Actor, Session, User
+from staffbooking_core.domain.bookings import Booking
+from staffbooking_core.domain.limits import Limits, Rule, Verdict
+from staffbooking_core.errors import NotFound
+from staffbooking_core.inputs import MAX_ID
+from staffbooking_core.ports import Ports
+from staffbooking_core.usecases.answers import Keep
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Header: TypeAlias = tuple[bytes, bytes]
+
+JSON = b"application/json"
+
+
+@frozen
+class Reply:
+    """An answer before it goes out; the pipeline adds the headers that all answers have."""
+
+    status: int
+    body: bytes = b""
+    headers: tuple[Header, ...] = ()
+    media: bytes = JSON
+
+
+@frozen
+class Site:
+    """What all calls of an application share."""
+
+    ports: Ports
+    proxies: tuple[Network, ...] = ()
+    """Networks whose X-Forwarded-For is believed."""
+
+
+class Call:
+    """One request on its way: what came, and what the pipeline has found out about it."""
+
+    __slots__ = (
+        "actor",
+        "given",
+        "keep",
+        "now",
+        "params",
+        "ports",
+        "receive",
+        "rules",
+        "scope",
+        "session",
+        "site",
+        "token",
+        "user",
+        "verdict",
+    )
+
+    actor: Actor
+    """Who calls: there once the caller is admitted, as are `user` and, in a browser, `token`."""
+    user: User
+    session: Session
+    token: str
+    given: Any
+    """The endpoint's input: an instance of its `body` or `query` class."""
+
+    def __init__(self, site: Site, scope: Scope, receive: Receive) -> None:
+        self.site = site
+        self.ports = site.ports
+        self.scope = scope
+        self.receive = receive
+        self.now: datetime = site.ports.clock.wall()
+        self.params: Sequence[str] = ()
+        self.rules: tuple[Rule, ...] = ()
+        """The windows that the call is counted in, the most specific first."""
+        self.verdict: Verdict | None = None
+        self.keep: Keep | None = None
+
+    def headers(self, name: bytes) -> list[bytes]:
+        """Every value of a header, in the order in which they came."""
+        return [value for known, value in self.scope["headers"] if known == name]
+
+    def path_id(self, what: str) -> int:
+        """The number in the path, to the letter; NotFound where it can't be one (CONTRACT)."""
+        text = self.params[0]
+        if text.isascii() and text.isdigit() and text[0] != "0" and len(text) < 20:
+            if (number := int(text)) <= MAX_ID:
+                return number
+        raise NotFound(what)
+
+
+class Access(Protocol):
+    """How an endpoint is guarded: one way in each, in `access.py`."""
+
+    @property
+    def limited(self) -> bool:
+        """Whether its calls are counted, and its answers tell of a window."""
+        ...
+
+    async def admit(self, call: Call) -> None:
+        """Let the call in, counted: raises Unauthenticated, Forbidden and LimitExceeded."""
+        ...
+
+
+Handler: TypeAlias = Callable[[Call], Awaitable[Reply]]
+
+
+@frozen(kw_only=True)
+class Endpoint:
+    """One row of the table."""
+
+    method: str
+    path: str
+    handler: Handler
+    access: Access
+    summary: str
+    answer: Mapping[str, Any]
+    """The JSON schema of a success."""
+    status: int = 200
+    description: str = ""
+    body: type | None = None
+    body_optional: bool = False
+    query: type | None = None
+    window: str | None = None
+    """The name of its own limit, which is spent besides the general one."""
+    find: Handler | None = None
+    """Looks up what the path names, where something else of the call is wrong: what is not
+    there, or not the caller's, is told before what is wrong with a body (CONTRACT 1)."""
+    kept: Callable[[Call, Booking], Reply] | None = None
+    """How a success reads that an Idempotency-Key keeps."""
+    codes: tuple[str, ...] = ()
+    """The codes of the rules that it may refuse by, for the documents."""
+    not_found: str = ""
+    """What a 404 is about; empty where there is none."""
+    extra: Mapping[str, Any] = field(factory=dict)
+    """More for its OpenAPI operation."""
+
+    def rules(self, limits: Limits) -> tuple[Rule, ...]:
+        """The windows of a deployment that a call spends, the most specific first."""
+        general = (limits.general,)
+        return general if self.window is None else (getattr(limits, self.window), *general)
+
+
+def endpoint(
+    method: str, path: str, access: Access, **described: Any
+) -> Callable[[Handler], Endpoint]:
+    """Declare a handler as an endpoint; the fields are those of `Endpoint`."""
+
+    def declare(handler: Handler) -> Endpoint:
+        return Endpoint(method=method, path=path, access=access, handler=handler, **described)
+
+    return declare

@@ -1,0 +1,114 @@
+"""From errors to answers: the table of CONTRACT 1."""
+
+from typing import Any
+
+from staffbooking_adapters import codec
+from staffbooking_core.domain.payments import PaymentsError
+from staffbooking_core.errors import (
+    Conflict,
+    Forbidden,
+    InvalidField,
+    InvalidInput,
+    LimitExceeded,
+    MissingField,
+    NotFound,
+    ProcessorUnavailable,
+    RuleBroken,
+    StaffbookingError,
+    Unauthenticated,
+    Unavailable,
+)
+from staffbooking_http.endpoint import Header, Reply
+
+RETRY_AFTER = 2
+"""Seconds after which a store that is out of reach may be asked again."""
+
+STATUS: dict[type[StaffbookingError], int] = {
+    MissingField: 400,
+    RuleBroken: 400,
+    Unauthenticated: 401,
+    Forbidden: 403,
+    NotFound: 404,
+    InvalidField: 422,
+    LimitExceeded: 429,
+    ProcessorUnavailable: 500,
+    PaymentsError: 500,
+    Conflict: 503,
+    Unavailable: 503,
+}
+"""The status of each error and of what derives from it; any other is a fault of ours."""
+
+
+class Refused(Exception):
+    """What HTTP itself refuses, before the core is asked."""
+
+    def __init__(
+        self, status: int, code: str, message: str, headers: tuple[Header, ...] = ()
+    ) -> None:
+        self.status, self.code, self.message, self.headers = status, code, message, headers
+        super().__init__(message)
+
+
+class ClientGone(Exception):
+    """The client hung up: nobody waits for an answer."""
+
+
+def unknown_path() -> Refused:
+    return Refused(404, "not_found", "There is nothing at this path")
+
+
+def wrong_method(allow: bytes) -> Refused:
+    message = f"This path takes {allow.decode()}"
+    return Refused(405, "method_not_allowed", message, ((b"allow", allow),))
+
+
+def to_reply(error: BaseException) -> Reply | None:
+    """The answer to an error; None for a fault of ours, which is not to be told."""
+    if isinstance(error, Refused):
+        return Reply(error.status, problem(error.code, error.message), error.headers)
+    if not isinstance(error, StaffbookingError) or (status := _status(error)) is None:
+        return None
+    match error:
+        case InvalidInput():
+            return Reply(status, _faults(error))
+        case Unauthenticated():
+            return Reply(status, _told(error), ((b"www-authenticate", b"Bearer"),))
+        case LimitExceeded():
+            return _limited(error)
+        case Unavailable() | Conflict():
+            body = problem("unavailable", "The service is temporarily unavailable")
+            return Reply(status, body, ((b"retry-after", b"%d" % RETRY_AFTER),))
+        case PaymentsError():
+            return Reply(status, _told(ProcessorUnavailable()))
+    return Reply(status, _told(error))
+
+
+def internal(request_id: str) -> Reply:
+    """The answer to a fault of ours: nothing but the name under which the log tells more."""
+    return Reply(500, problem("internal", "Internal server error", request_id=request_id))
+
+
+def problem(code: str, message: str, **more: Any) -> bytes:
+    """The body of an error (SPECIFICATION 7)."""
+    return codec.encode({"error": message, "code": code, **more})
+
+
+def _status(error: StaffbookingError) -> int | None:
+    return next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), None)
+
+
+def _told(error: StaffbookingError) -> bytes:
+    return problem(error.code, error.message)
+
+
+def _faults(error: InvalidInput) -> bytes:
+    missing = isinstance(error, MissingField)
+    message = "Required fields are missing" if missing else "Some fields are not valid"
+    errors = [{"field": fault.field, "message": fault.message} for fault in error.faults]
+    return problem(error.code, message, errors=errors)
+
+
+def _limited(error: LimitExceeded) -> Reply:
+    seconds = error.verdict.retry_after
+    body = problem(error.code, error.message, retry_after=seconds)
+    return Reply(429, body, ((b"retry-after", b"%d" % seconds),))

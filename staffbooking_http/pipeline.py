@@ -1,0 +1,161 @@
+"""The one way of every call: check by check, in the order of CONTRACT 1.
+
+404 of an unknown path, 405, then 401, 403 and 429 (`access`), then 413, 415, 400 and 422 of
+what was sent, then the use-case. Where something is wrong with what was sent, what the path
+names is looked up first: its 404 and 403 go before. Good calls find it by themselves.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from itertools import count
+
+from attrs import frozen
+
+from staffbooking_adapters.inputs import structure
+from staffbooking_core.domain.limits import Rule
+from staffbooking_core.errors import InvalidInput, LimitExceeded
+from staffbooking_http import bodies, idempotency, limits, queries
+from staffbooking_http.endpoint import Call, Endpoint, Header, Receive, Reply, Scope, Send, Site
+from staffbooking_http.errors import (
+    ClientGone,
+    Refused,
+    internal,
+    to_reply,
+    unknown_path,
+    wrong_method,
+)
+from staffbooking_http.metrics import Tally
+
+log = logging.getLogger("staffbooking.http")
+
+
+@frozen
+class Route:
+    """An endpoint as it stands in one application."""
+
+    endpoint: Endpoint
+    rules: tuple[Rule, ...]
+    tally: Tally
+
+
+class Resource:
+    """What is at one path: a route for each method."""
+
+    def __init__(self, site: Site, endpoints: Sequence[Endpoint]) -> None:
+        figures = site.ports.policy.limits
+        self.routes = {
+            row.method: Route(row, row.rules(figures), Tally(row.method, row.path))
+            for row in endpoints
+        }
+        self.tallies = tuple(route.tally for route in self.routes.values())
+        if get := self.routes.get("GET"):
+            self.routes["HEAD"] = get
+        self.allow = ", ".join((*self.routes, "OPTIONS")).encode()
+        self.limited = any(row.access.limited for row in endpoints)
+
+
+class Pipeline:
+    """Answers calls of the interface. Nothing that it answers is left to a framework."""
+
+    def __init__(self, site: Site, headers: Iterable[Header]) -> None:
+        self.site = site
+        self.stray = Tally("*", "*")
+        """Calls of no known path and method."""
+        self._headers = tuple(headers)
+        self._run = site.ports.ids.token()[:10]
+        self._numbers = count(1)
+
+    async def __call__(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        resource: Resource | None,
+        params: Sequence[str] = (),
+    ) -> None:
+        """Answer one call to a resource, or to nothing."""
+        call = Call(self.site, scope, receive)
+        call.params = params
+        route = None if resource is None else resource.routes.get(scope["method"])
+        request_id = f"{self._run}-{next(self._numbers)}"
+        try:
+            reply = await _answer(call, resource, route)
+        except ClientGone:
+            return
+        except Exception as error:
+            reply = _refusal(call, error, route, request_id)
+        tally = self.stray if route is None else route.tally
+        tally.add(reply.status, (self.site.ports.clock.wall() - call.now).total_seconds())
+        own = (*self._headers, (b"x-request-id", request_id.encode()))
+        if resource is None or resource.limited:
+            own = (*own, *limits.headers(await limits.shown(call)))
+        await respond(send, reply, own, bodiless=scope["method"] == "HEAD")
+
+
+async def respond(
+    send: Send, reply: Reply, headers: Sequence[Header], *, bodiless: bool = False
+) -> None:
+    """Send a reply. A 204 has no content, so no length; HEAD has the length of its GET."""
+    content: tuple[Header, ...] = ()
+    if reply.status != 204:
+        content = (
+            (b"content-type", reply.media),
+            (b"content-length", b"%d" % len(reply.body)),
+        )
+    await send(
+        {
+            "type": "http.response.start",
+            "status": reply.status,
+            "headers": [*content, *headers, *reply.headers],
+        }
+    )
+    await send({"type": "http.response.body", "body": b"" if bodiless else reply.body})
+
+
+async def _answer(call: Call, resource: Resource | None, route: Route | None) -> Reply:
+    if resource is None:
+        raise unknown_path()
+    if route is None:
+        if call.scope["method"] == "OPTIONS":
+            return Reply(204, headers=((b"allow", resource.allow),))
+        raise wrong_method(resource.allow)
+    call.rules = route.rules
+    endpoint = route.endpoint
+    await endpoint.access.admit(call)
+    if endpoint.find is None:
+        return await _handle(call, endpoint)
+    try:
+        return await _handle(call, endpoint)
+    except (InvalidInput, Refused):
+        await endpoint.find(call)
+        raise
+
+
+async def _handle(call: Call, endpoint: Endpoint) -> Reply:
+    if endpoint.body is not None:
+        raw = await bodies.read(call)
+        if endpoint.kept is not None:
+            return await idempotency.answer(call, endpoint, raw)
+        _take(call, endpoint, raw)
+    elif endpoint.query is not None:
+        call.given = queries.read(endpoint.query, call.scope["query_string"])
+    return await endpoint.handler(call)
+
+
+def _take(call: Call, endpoint: Endpoint, raw: bytes) -> None:
+    assert endpoint.body is not None
+    if not raw and endpoint.body_optional:
+        call.given = structure(endpoint.body, {})
+        return
+    bodies.check_media(call)
+    call.given = structure(endpoint.body, bodies.parse(raw))
+
+
+def _refusal(call: Call, error: Exception, route: Route | None, request_id: str) -> Reply:
+    if isinstance(error, LimitExceeded):
+        call.verdict = error.verdict
+    if (reply := to_reply(error)) is not None:
+        return reply
+    where = "no route" if route is None else f"{route.endpoint.method} {route.endpoint.path}"
+    log.error("request %s to %s failed", request_id, where, exc_info=error)
+    return internal(request_id)

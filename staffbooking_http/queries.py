@@ -1,0 +1,117 @@
+"""Query strings: what each endpoint takes, and the strict reading of it (CONTRACT 1)."""
+
+from collections.abc import Mapping
+from datetime import date
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from enum import StrEnum
+from functools import lru_cache
+from typing import Annotated, TypeVar
+from urllib.parse import unquote_to_bytes
+
+import attrs
+from attrs import frozen
+
+from staffbooking_adapters.inputs import Price, structure_query
+from staffbooking_core.domain.companions import CompanionQuery
+from staffbooking_core.domain.lifecycle import Status
+from staffbooking_core.domain.money import Currency
+from staffbooking_core.inputs import Name, Whole
+
+T = TypeVar("T")
+
+SHORT = 256
+"""Bytes of a query that is worth remembering."""
+
+Page = Annotated[int, Whole(1, 100_000)]
+PageSize = Annotated[int, Whole(1, 50)]
+Rate = Annotated[Decimal, Price()]
+
+
+class Side(StrEnum):
+    CUSTOMER = "customer"
+    STAFF = "staff"
+
+
+@frozen(kw_only=True)
+class SearchCompanions:
+    """SPECIFICATION 4.2."""
+
+    location: Name | None = None
+    service: Name | None = None
+    min_price: Rate | None = None
+    max_price: Rate | None = None
+    date: date | None = None
+    page: Page = 1
+    limit: PageSize = 12
+
+    def to_core(self, currency: Currency) -> CompanionQuery:
+        """The same in minor units: a bound finer than the currency moves inwards."""
+        low, high = self.min_price, self.max_price
+        return CompanionQuery(
+            location=self.location,
+            service=self.service,
+            min_price=None if low is None else _minor(low, currency, ROUND_CEILING),
+            max_price=None if high is None else _minor(high, currency, ROUND_FLOOR),
+            date=self.date,
+            page=self.page,
+            limit=self.limit,
+        )
+
+
+@frozen(kw_only=True)
+class ReadAvailability:
+    """SPECIFICATION 4.4."""
+
+    start_date: date
+    end_date: date
+
+
+@frozen(kw_only=True)
+class ListBookings:
+    """CONTRACT 4, by key."""
+
+    status: Status | None = None
+    page: Page = 1
+    limit: PageSize = 12
+
+
+@frozen(kw_only=True)
+class ListMyBookings(ListBookings):
+    """CONTRACT 4, by session."""
+
+    role: Side | None = None
+
+
+def _minor(amount: Decimal, currency: Currency, rounding: str) -> int:
+    return int(amount.scaleb(currency.decimals).to_integral_value(rounding))
+
+
+def read(cls: type[T], raw: bytes) -> T:
+    """The input that a query string holds. Raises MissingField and InvalidField."""
+    return _remembered(cls, raw) if len(raw) <= SHORT else _read(cls, raw)
+
+
+def _read(cls: type[T], raw: bytes) -> T:
+    names = _names(cls)
+    given: dict[str, str] = {}
+    broken: dict[str, str] = {}
+    for part in raw.split(b"&"):
+        encoded, _, value = part.replace(b"+", b" ").partition(b"=")
+        if (name := names.get(unquote_to_bytes(encoded))) is None:
+            continue
+        if name in given:
+            broken[name] = "is given twice"
+        try:
+            given[name] = unquote_to_bytes(value).decode()
+        except UnicodeDecodeError:
+            given[name], broken[name] = "", "must be in UTF-8"
+    return structure_query(cls, given, broken)
+
+
+_remembered = lru_cache(maxsize=1024)(_read)
+"""Queries come again and again, and what is made of them never changes."""
+
+
+@lru_cache(maxsize=16)
+def _names(cls: type) -> Mapping[bytes, str]:
+    return {name.encode(): name for name in attrs.fields_dict(cls)}

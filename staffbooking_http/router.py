@@ -1,0 +1,52 @@
+"""From a path to what is there: a trie of segments, built once."""
+
+from collections.abc import Iterable, Sequence
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class _Node(Generic[T]):
+    __slots__ = ("children", "found", "parameter")
+
+    def __init__(self) -> None:
+        self.children: dict[str, _Node[T]] = {}
+        self.parameter: _Node[T] | None = None
+        self.found: T | None = None
+
+
+class Router(Generic[T]):
+    """Finds what was put at a path such as `/bookings/{id}`. A literal segment goes before a
+    parameter; a parameter is never empty; a trailing slash makes another path."""
+
+    def __init__(self, entries: Iterable[tuple[str, T]]) -> None:
+        self._root: _Node[T] = _Node()
+        self._literal: dict[str, T] = {}
+        for path, entry in entries:
+            if "{" not in path:
+                self._literal[path] = entry
+            else:
+                self._node(path).found = entry
+
+    def _node(self, path: str) -> _Node[T]:
+        node = self._root
+        for segment in path.split("/"):
+            if segment.startswith("{"):
+                node.parameter = node.parameter or _Node()
+                node = node.parameter
+            else:
+                node = node.children.setdefault(segment, _Node())
+        return node
+
+    def find(self, path: str) -> tuple[T, Sequence[str]] | None:
+        """What is at a path, and the texts of its parameters in their order."""
+        if (entry := self._literal.get(path)) is not None:
+            return entry, ()
+        node, parameters = self._root, []
+        for segment in path.split("/"):
+            if (following := node.children.get(segment)) is None:
+                if not segment or (following := node.parameter) is None:
+                    return None
+                parameters.append(segment)
+            node = following
+        return None if node.found is None else (node.found, parameters)

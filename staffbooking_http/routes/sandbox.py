@@ -1,0 +1,133 @@
+"""The test bench over HTTP: the clock, and a processor that misbehaves (CONTRACT 9)."""
+
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Annotated
+
+from attrs import frozen
+
+from staffbooking_adapters import codec
+from staffbooking_core.domain.records import instant
+from staffbooking_core.errors import Fault, MissingField, invalid
+from staffbooking_core.inputs import Instant, Text, Whole
+from staffbooking_core.usecases import sandbox
+from staffbooking_http.access import Unguarded
+from staffbooking_http.endpoint import Call, Reply, endpoint
+from staffbooking_http.shapes import INSTANT, SUCCESS, shape
+
+_DONE = shape({"success": SUCCESS})
+_CENTURY = 100 * 366 * 24 * 3600
+
+
+class Verdict(StrEnum):
+    OPEN = "open"
+    WON = "won"
+    LOST = "lost"
+
+
+class FaultyCall(StrEnum):
+    OPEN_CHECKOUT = "open_checkout"
+    CLOSE_CHECKOUT = "close_checkout"
+    REFUND = "refund"
+    PAY_OUT = "pay_out"
+    REVERSE_PAYOUT = "reverse_payout"
+    OPEN_PAYEE = "open_payee"
+    ANY = "any"
+
+
+class FaultKind(StrEnum):
+    TIMEOUT_BEFORE = "timeout_before"
+    TIMEOUT_AFTER = "timeout_after"
+    ERROR_500 = "error_500"
+    ERROR_500_AFTER = "error_500_after"
+    RATE_LIMIT = "rate_limit"
+    CONFLICT = "conflict"
+    REFUSE = "refuse"
+    SLOW = "slow"
+
+
+@frozen(kw_only=True)
+class MoveClock:
+    """One of the two."""
+
+    advance_seconds: Annotated[int, Whole(-_CENTURY, _CENTURY)] | None = None
+    set_to: Annotated[str, Instant()] | None = None
+
+
+@frozen(kw_only=True)
+class ChargeBack:
+    booking_code: Annotated[str, Text(64)]
+    outcome: Verdict
+
+
+@frozen(kw_only=True)
+class AddFault:
+    op: FaultyCall
+    kind: FaultKind
+    times: Annotated[int, Whole(1, 1000)] = 1
+
+
+@endpoint(
+    "POST",
+    "/sandbox/clock",
+    Unguarded(),
+    summary="Move the service's clock ahead",
+    body=MoveClock,
+    answer=shape({"now": INSTANT}),
+    codes=("clock_backwards",),
+)
+async def clock(call: Call) -> Reply:
+    wanted: MoveClock = call.given
+    match wanted.advance_seconds, wanted.set_to:
+        case None, None:
+            raise MissingField(
+                Fault(name, "one of the two is required") for name in ("advance_seconds", "set_to")
+            )
+        case int(seconds), None:
+            now = await sandbox.advance_clock(call.ports, timedelta(seconds=seconds))
+        case None, str(text):
+            now = await sandbox.set_clock(call.ports, datetime.fromisoformat(text))
+        case _:
+            raise invalid("set_to", "must not come with advance_seconds")
+    return Reply(200, codec.encode({"now": instant(now)}))
+
+
+@endpoint(
+    "POST",
+    "/sandbox/chargebacks",
+    Unguarded(),
+    summary="Open, win or lose a chargeback",
+    body=ChargeBack,
+    answer=_DONE,
+    not_found="Booking",
+)
+async def chargebacks(call: Call) -> Reply:
+    wanted: ChargeBack = call.given
+    await sandbox.charge_back(call.ports, wanted.booking_code, wanted.outcome)
+    return Reply(200, codec.encode({"success": True}))
+
+
+@endpoint(
+    "POST",
+    "/sandbox/payments/faults",
+    Unguarded(),
+    summary="Make the processor misbehave",
+    body=AddFault,
+    answer=_DONE,
+)
+async def add_fault(call: Call) -> Reply:
+    wanted: AddFault = call.given
+    await sandbox.processor(call.ports).add_fault(wanted.op, wanted.kind, wanted.times)
+    return Reply(200, codec.encode({"success": True}))
+
+
+@endpoint(
+    "DELETE",
+    "/sandbox/payments/faults",
+    Unguarded(),
+    summary="Make the processor behave again",
+    answer=_DONE,
+)
+async def clear_faults(call: Call) -> Reply:
+    await sandbox.processor(call.ports).clear_faults()
+    return Reply(200, codec.encode({"success": True}))

@@ -1,0 +1,232 @@
+"""The shapes of what the interface answers, as JSON schemas for the documents.
+
+Beside `records` of the core, which makes them; a test holds answers to these.
+"""
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from staffbooking_core.domain.accounts import Role, Subscription
+from staffbooking_core.domain.bookings import PaymentStatus, PayoutStatus
+from staffbooking_core.domain.companions import Badge, Tier
+from staffbooking_core.domain.keys import Permission
+from staffbooking_core.domain.lifecycle import EventName, Party, Status, Trigger
+
+Schema: TypeAlias = Mapping[str, Any]
+
+TEXT: Schema = {"type": "string"}
+WHOLE: Schema = {"type": "integer"}
+ID: Schema = {"type": "integer", "minimum": 1}
+FLAG: Schema = {"type": "boolean"}
+MONEY: Schema = {"type": "number", "description": "with the currency's exact decimals"}
+DATE: Schema = {"type": "string", "format": "date"}
+INSTANT: Schema = {"type": "string", "format": "date-time", "description": "UTC, with Z"}
+CLOCK: Schema = {"type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$"}
+SUCCESS: Schema = {"const": True}
+
+
+def choice(kind: Any) -> Schema:
+    return {"type": "string", "enum": [str(member.value) for member in kind]}
+
+
+def nullable(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def items(schema: Schema) -> Schema:
+    return {"type": "array", "items": schema}
+
+
+def ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def shape(fields: Mapping[str, Schema], optional: Mapping[str, Schema] | None = None) -> Schema:
+    """An object with these fields, and perhaps the optional ones; more may come later."""
+    return {
+        "type": "object",
+        "properties": {**fields, **(optional or {})},
+        "required": list(fields),
+    }
+
+
+SLOT = shape({"start": CLOCK, "end": {"type": "string", "description": "HH:MM, at most 24:00"}})
+
+_SUMMARY: dict[str, Schema] = {
+    "id": ID,
+    "first_name": TEXT,
+    "last_name": TEXT,
+    "profile_photo": TEXT,
+    "tagline": TEXT,
+    "hourly_rate": MONEY,
+    "daily_rate": nullable(MONEY),
+    "location_city": TEXT,
+    "location_country": TEXT,
+    "service_types": {"type": "string", "description": "names, separated by commas"},
+    "rating_avg": {"type": "number", "minimum": 0, "maximum": 5},
+    "total_reviews": {"type": "integer", "minimum": 0},
+    "tier": choice(Tier),
+    "badges": items(choice(Badge)),
+}
+
+_DETAIL: dict[str, Schema] = {
+    **_SUMMARY,
+    "bio": TEXT,
+    "languages": items(TEXT),
+    "years_experience": nullable(WHOLE),
+    "timezone": {"type": "string", "description": "IANA name"},
+    "currency": {"type": "string", "description": "ISO 4217, lower case"},
+    "member_since": INSTANT,
+    "reviews": {"type": "array", "maxItems": 10, "items": {"type": "object"}},
+    "portfolio": items({"type": "object"}),
+}
+
+_BOOKING: dict[str, Schema] = {
+    "id": ID,
+    "booking_code": {"type": "string", "pattern": "^BK[0-9A-HJKMNP-TV-Z]{12}$"},
+    "status": choice(Status),
+    "companion_id": ID,
+    "companion_name": TEXT,
+    "customer_id": ID,
+    "customer_name": TEXT,
+    "booked_by": nullable(ID),
+    "service_type": TEXT,
+    "location": TEXT,
+    "event_date": DATE,
+    "start_time": CLOCK,
+    "duration_hours": {"type": "integer", "minimum": 1, "maximum": 24},
+    "timezone": TEXT,
+    "starts_at": INSTANT,
+    "ends_at": INSTANT,
+    "currency": TEXT,
+    "price": MONEY,
+    "insurance_premium": MONEY,
+    "total_amount": MONEY,
+    "refunded_amount": MONEY,
+    "cancellation_insurance": FLAG,
+    "event_ref": nullable(TEXT),
+    "priority": FLAG,
+    "checked_in_at": nullable(INSTANT),
+    "accepted_at": nullable(INSTANT),
+    "paid_at": nullable(INSTANT),
+    "completed_at": nullable(INSTANT),
+    "completed_by": nullable(choice((Party.CUSTOMER, Party.SYSTEM, Party.ADMIN))),
+    "cancelled_at": nullable(INSTANT),
+    "cancelled_by": nullable(choice((Party.CUSTOMER, Party.STAFF, Party.SYSTEM, Party.ADMIN))),
+    "cancel_reason": nullable(TEXT),
+    "disputed_at": nullable(INSTANT),
+    "payment_status": choice(PaymentStatus),
+    "created_at": INSTANT,
+    "version": {"type": "integer", "minimum": 1},
+}
+
+_FOR_STAFF: dict[str, Schema] = {
+    "platform_fee": MONEY,
+    "payout_amount": MONEY,
+    "payout_status": choice(PayoutStatus),
+}
+
+_TIMELINE = items(
+    shape(
+        {
+            "at": INSTANT,
+            "from": nullable(choice(Status)),
+            "to": choice(Status),
+            "trigger": choice(Trigger),
+            "actor": choice(Party),
+        }
+    )
+)
+
+_KEY: dict[str, Schema] = {
+    "id": ID,
+    "name": TEXT,
+    "masked_key": {"type": "string", "examples": ["ps_abcd…wxyz"]},
+    "permissions": items(choice(Permission)),
+    "created_at": INSTANT,
+    "last_used_at": nullable(INSTANT),
+    "expires_at": nullable(INSTANT),
+    "revoked_at": nullable(INSTANT),
+}
+
+_USER: dict[str, Schema] = {
+    "id": ID,
+    "email": TEXT,
+    "first_name": TEXT,
+    "last_name": TEXT,
+    "role": choice(Role),
+    "subscription": choice(Subscription),
+    "subscription_expires_at": nullable(INSTANT),
+    "created_at": INSTANT,
+}
+
+_ERROR = shape({"error": TEXT, "code": TEXT})
+
+COMPONENTS: dict[str, Schema] = {
+    "Error": _ERROR,
+    "InvalidInput": shape(
+        {
+            "error": TEXT,
+            "code": {"type": "string", "enum": ["missing_field", "invalid_field"]},
+            "errors": items(shape({"field": TEXT, "message": TEXT})),
+        }
+    ),
+    "RateLimited": shape(
+        {"error": TEXT, "code": {"const": "rate_limited"}, "retry_after": WHOLE}
+    ),
+    "InternalError": shape({"error": TEXT, "code": TEXT}, {"request_id": TEXT}),
+    "User": shape(_USER),
+    "ApiKey": shape(_KEY),
+    "Companion": shape(_SUMMARY),
+    "CompanionDetail": shape(_DETAIL),
+    "Day": shape({"date": DATE, "available": FLAG, "slots": items(SLOT)}),
+    "Booking": shape({**_BOOKING, "timeline": _TIMELINE}, _FOR_STAFF),
+    "BookingGlimpse": shape(
+        {name: _BOOKING[name] for name in ("booking_code", "status", "event_date")}
+    ),
+    "BookingInEvent": shape(_BOOKING),
+    "Payment": shape(
+        {
+            "id": ID,
+            "booking_code": TEXT,
+            "amount": MONEY,
+            "currency": TEXT,
+            "paid_at": INSTANT,
+        }
+    ),
+}
+
+BOOKED = shape({"success": SUCCESS, "booking": ref("Booking")})
+"""What every operation on a booking answers."""
+
+_DATA: dict[EventName, Schema] = {
+    EventName.BOOKING_CREATED: shape({"booking": ref("BookingInEvent")}),
+    EventName.BOOKING_COMPLETED: shape({"booking": ref("BookingInEvent")}),
+    EventName.BOOKING_CANCELLED: shape({"booking": ref("BookingInEvent")}),
+    EventName.PAYMENT_COMPLETED: shape(
+        {"booking": ref("BookingInEvent"), "payment": ref("Payment")}
+    ),
+    EventName.REVIEW_CREATED: shape({"review": {"type": "object"}, "booking_code": TEXT}),
+}
+
+WHEN: dict[EventName, str] = {
+    EventName.BOOKING_CREATED: "A new booking request has been created",
+    EventName.BOOKING_COMPLETED: "A booking has been marked completed",
+    EventName.BOOKING_CANCELLED: "A booking has been cancelled by either party",
+    EventName.PAYMENT_COMPLETED: "A payment has been successfully processed",
+    EventName.REVIEW_CREATED: "A new review has been submitted",
+}
+
+
+def envelope(name: EventName) -> Schema:
+    """The body of an event (CONTRACT 7)."""
+    return shape(
+        {
+            "id": {"type": "string", "pattern": "^evt_"},
+            "event": {"const": name.value},
+            "created_at": INSTANT,
+            "api_version": {"const": "v1"},
+            "sequence": {"type": "integer", "minimum": 1},
+            "data": _DATA[name],
+        }
+    )

@@ -1,0 +1,158 @@
+"""A deployment that the commands run on, and bookings in it that came there by use-cases."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import anyio
+from attrs import frozen
+from typer.testing import CliRunner, Result
+
+from staffbooking_adapters.fake.processor import FakeProcessor
+from staffbooking_adapters.memory.doubles import KeyVault, PlainHasher, RecordingNotifier
+from staffbooking_adapters.memory.fakebook import MemoryFakeBook
+from staffbooking_adapters.memory.store import MemoryStore
+from staffbooking_adapters.settings import Settings
+from staffbooking_adapters.system import SandboxClock, SystemIds
+from staffbooking_cli.app import app
+from staffbooking_core.domain.accounts import Actor, Role, User
+from staffbooking_core.domain.bookings import Booking
+from staffbooking_core.domain.lifecycle import Trigger
+from staffbooking_core.inputs import DisputeBooking, RequestBooking
+from staffbooking_core.policy import Policy
+from staffbooking_core.ports import Ports
+from staffbooking_core.usecases import bookings, requests, sandbox, timers
+from tests.support.builders import DAY, add_companion, add_user
+
+T = TypeVar("T")
+
+
+def make_ports(policy: Policy) -> Ports:
+    """A whole deployment in memory, on the machine's own clock."""
+    store = MemoryStore(policy)
+    clock = SandboxClock(store)
+    processor = FakeProcessor(
+        MemoryFakeBook(), clock, base_url=policy.base_url, secret=b"events of the tests"
+    )
+    return Ports(
+        store=store,
+        admission=store.admission,
+        payments=processor,
+        clock=clock,
+        ids=SystemIds(),
+        hasher=PlainHasher(),
+        vault=KeyVault(b"key of the tests"),
+        notifier=RecordingNotifier(),
+        policy=policy,
+        sandbox=processor,
+    )
+
+
+class Deployment:
+    """What a test sees of it: its ports, and the command line."""
+
+    def __init__(self) -> None:
+        self.ports = make_ports(Policy())
+        self.lacking: str | None = None
+        """What the schema lacks."""
+
+    @asynccontextmanager
+    async def open_ports(self, _: Settings) -> AsyncIterator[Ports]:
+        yield self.ports
+
+    async def check_schema(self, _: Settings) -> str | None:
+        return self.lacking
+
+    async def upgrade_schema(self, _: Settings) -> None:
+        self.lacking = None
+
+    def run(self, work: Callable[[Ports], Awaitable[T]]) -> T:
+        """Do something behind the command line's back."""
+        return anyio.run(work, self.ports)
+
+    def staffbooking(self, *arguments: object, stdin: str | None = None) -> Result:
+        """Run a command: `.stdout`, `.stderr`, `.exit_code`."""
+        return CliRunner().invoke(app, [str(each) for each in arguments], input=stdin)
+
+    def json(self, *arguments: object, stdin: str | None = None) -> Any:
+        """The document that a command prints, which must have worked."""
+        result = self.staffbooking(*arguments, "--json", stdin=stdin)
+        assert result.exit_code == 0, result.stderr
+        assert result.stdout.count("\n") == 1
+        return json.loads(result.stdout)
+
+    def table(self, *arguments: object) -> str:
+        """What a command prints for people, which must have worked."""
+        result = self.staffbooking(*arguments)
+        assert result.exit_code == 0, result.stderr
+        return result.stdout
+
+    def refusal(self, *arguments: object) -> str:
+        """The one line of a command that is refused."""
+        result = self.staffbooking(*arguments)
+        assert (result.exit_code, result.stdout) == (1, "")
+        line, _, rest = result.stderr.partition("\n")
+        assert rest == ""
+        return line
+
+
+# Bookings -------------------------------------------------------------------------------
+
+
+@frozen
+class Party:
+    """A customer and a companion of theirs, with one booking of 400.00."""
+
+    customer: User
+    companion_id: int
+    booking: Booking
+
+
+async def requested(ports: Ports) -> Party:
+    customer = await add_user(ports.store, email="ada@example.com")
+    companion = await add_companion(ports.store)
+    day = (await ports.clock.business()).date() + 14 * DAY
+    wanted = RequestBooking(
+        companion_id=companion.id,
+        event_date=day,
+        start_time="18:00",
+        duration_hours=4,
+        service_type="Gala dinner",
+        location="Rua Augusta 1, Lisbon",
+    )
+    booking = await requests.request(ports, Actor(customer.id, Role.CUSTOMER), wanted)
+    return Party(customer, companion.id, booking)
+
+
+async def paid(ports: Ports) -> Party:
+    party = await requested(ports)
+    booking_id = party.booking.id
+    await bookings.accept(ports, Actor(party.companion_id, Role.STAFF), booking_id)
+    _, url, _ = await bookings.checkout(ports, Actor(party.customer.id, Role.CUSTOMER), booking_id)
+    assert ports.sandbox is not None
+    await ports.sandbox.play(url.rpartition("/")[2], "succeed")
+    await timers.drain(ports)
+    return party
+
+
+async def disputed(ports: Ports) -> Party:
+    party = await paid(ports)
+    await sandbox.set_clock(ports, party.booking.starts_at + timedelta(hours=1))
+    staff = Actor(party.companion_id, Role.STAFF)
+    await bookings.move(ports, staff, party.booking.id, Trigger.CHECK_IN)
+    customer = Actor(party.customer.id, Role.CUSTOMER)
+    reason = DisputeBooking(reason="Came two hours late")
+    await bookings.dispute(ports, customer, party.booking.id, reason)
+    return party
+
+
+async def completed(ports: Ports) -> Party:
+    party = await paid(ports)
+    await sandbox.set_clock(ports, party.booking.ends_at)
+    customer = Actor(party.customer.id, Role.CUSTOMER)
+    await bookings.move(ports, customer, party.booking.id, Trigger.CONFIRM)
+    return party

@@ -1,0 +1,151 @@
+"""`staffbooking users`: accounts by table and by JSON."""
+
+from __future__ import annotations
+
+import pytest
+
+from staffbooking_core.usecases import admin
+from tests.cli.deployment import Deployment
+from tests.support.builders import add_companion, add_user
+
+ADA = ("ada@example.com", "--first-name", "Ada", "--last-name", "Okoro")
+
+
+def test_an_account_is_made(deployment: Deployment) -> None:
+    """The record is the published one, with all that was given."""
+    made = deployment.json(
+        "users", "create", *ADA, "--role", "admin", "--subscription", "enterprise"
+    )["user"]
+    del made["created_at"]
+    assert made == {
+        "id": 1,
+        "email": "ada@example.com",
+        "first_name": "Ada",
+        "last_name": "Okoro",
+        "role": "admin",
+        "subscription": "enterprise",
+        "subscription_expires_at": None,
+        "disabled_at": None,
+    }
+
+
+def test_an_account_is_a_customers_by_default(deployment: Deployment) -> None:
+    """Without options an account is a customer's without a subscription."""
+    made = deployment.json("users", "create", *ADA)["user"]
+    assert (made["role"], made["subscription"]) == ("customer", "none")
+
+
+def test_the_given_password_is_set(deployment: Deployment) -> None:
+    """What --password gives is what one signs in with."""
+    deployment.json("users", "create", *ADA, "--password", "long enough")
+    assert password_of(deployment) == "plain:long enough"
+
+
+def password_of(deployment: Deployment) -> str | None:
+    return deployment.run(lambda ports: admin.user(ports, "ada@example.com")).password_hash
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("not-an-address", *ADA[1:]), "staffbooking: email: must be an e-mail address"),
+        ((*ADA, "--password", "short"), "staffbooking: password: must have 10 to 128 characters"),
+        ((*ADA[:2], " ", *ADA[3:]), "staffbooking: first_name: must not be blank"),
+    ],
+)
+def test_a_bad_account_is_refused(
+    deployment: Deployment, arguments: tuple[str, ...], line: str
+) -> None:
+    """A value out of its bounds is named in one line."""
+    assert deployment.refusal("users", "create", *arguments) == line
+
+
+def test_a_taken_address_is_refused(deployment: Deployment) -> None:
+    """An e-mail has one account, whatever its case."""
+    deployment.json("users", "create", *ADA)
+    line = deployment.refusal("users", "create", "ADA@example.com", *ADA[1:])
+    assert line == "staffbooking: email: is registered already"
+
+
+def test_a_list_has_everybody(deployment: Deployment) -> None:
+    """All accounts come, more than one page of the store, in the order of their ids."""
+
+    async def many(ports):
+        for _ in range(501):
+            await add_user(ports.store)
+
+    deployment.run(many)
+    users = deployment.json("users", "list")["users"]
+    assert [user["id"] for user in users] == list(range(1, 502))
+
+
+def test_an_empty_list_is_a_list(deployment: Deployment) -> None:
+    """Without accounts the document has an empty list."""
+    assert deployment.json("users", "list") == {"users": []}
+
+
+def test_a_table_cuts_nothing(deployment: Deployment) -> None:
+    """A table that is read by a program has whole e-mails and no colour."""
+    email = f"{'x' * 60}@{'y' * 80}.example.com"
+    deployment.json("users", "create", email, *ADA[1:])
+    table = deployment.table("users", "list")
+    assert email in table
+    assert "\x1b" not in table
+
+
+def test_a_table_shows_what_could_steer_a_terminal(deployment: Deployment) -> None:
+    """Control characters and markup in names stay text."""
+    deployment.json("users", "create", ADA[0], "--first-name", "\x1b[31mA\u202e", *ADA[3:])
+    table = deployment.table("users", "list")
+    assert r"\x1b[31mA\u202e" in table
+
+
+def test_an_account_is_shown(deployment: Deployment) -> None:
+    """An account is found by its e-mail in any case."""
+    deployment.json("users", "create", *ADA)
+    assert deployment.json("users", "show", "Ada@Example.com")["user"]["id"] == 1
+    assert "ada@example.com" in deployment.table("users", "show", ADA[0])
+
+
+@pytest.mark.parametrize("command", [("show",), ("disable",), ("enable",), ("subscribe", "basic")])
+def test_an_unknown_account_is_refused(deployment: Deployment, command: tuple[str, ...]) -> None:
+    """Each command says in one line that there is no such account."""
+    name, *rest = command
+    line = deployment.refusal("users", name, "nobody@example.com", *rest)
+    assert line == "staffbooking: User not found"
+
+
+def test_a_subscription_may_end(deployment: Deployment) -> None:
+    """A subscription has the end that it is given, in UTC."""
+    deployment.json("users", "create", *ADA)
+    user = deployment.json(
+        "users", "subscribe", ADA[0], "enterprise", "--until", "2027-03-01T10:00:00+02:00"
+    )["user"]
+    assert user["subscription"] == "enterprise"
+    assert user["subscription_expires_at"] == "2027-03-01T08:00:00Z"
+
+
+def test_an_account_is_locked_and_opened(deployment: Deployment) -> None:
+    """A locked account tells since when; its companion is not found meanwhile."""
+    companion = deployment.run(lambda ports: add_companion(ports.store))
+    email = deployment.json("users", "list")["users"][0]["email"]
+    assert deployment.json("users", "disable", email)["user"]["disabled_at"] is not None
+    assert deployment.json("companions", "list")["companions"][0]["active"] is False
+    assert deployment.json("users", "enable", email)["user"]["disabled_at"] is None
+    listed = deployment.json("companions", "list")["companions"][0]
+    assert (listed["id"], listed["active"]) == (companion.id, True)
+
+
+def test_a_password_is_set(deployment: Deployment) -> None:
+    """The option's password replaces the one that was there."""
+    deployment.json("users", "create", *ADA, "--password", "the first one")
+    deployment.json("users", "set-password", ADA[0], "--password", "the second one")
+    assert password_of(deployment) == "plain:the second one"
+
+
+def test_a_password_is_read_from_standard_input(deployment: Deployment) -> None:
+    """Without the option it is the first line of the input, and no part of the output."""
+    deployment.json("users", "create", *ADA)
+    printed = deployment.json("users", "set-password", ADA[0], stdin="from a pipe \n")
+    assert password_of(deployment) == "plain:from a pipe "
+    assert "pipe" not in str(printed)

@@ -1,0 +1,1 @@
+"""The pages that show code are run."""

@@ -1,0 +1,90 @@
+"""Each processor in turn, as new."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from staffbooking_adapters.memory.fakebook import MemoryFakeBook
+from staffbooking_adapters.sql.engine import Database, Statement, open_database
+from staffbooking_adapters.sql.fakebook import SqlFakeBook
+from staffbooking_adapters.sql.metadata import metadata
+from tests.money.processors import PROCESSORS, Bench, fake_bench, make_book
+from tests.support.postgres import PostgresServer, database_name
+
+EMPTY = Statement(text("DELETE FROM fakepay_documents"))
+
+
+@pytest.fixture
+async def fake_memory() -> Bench:
+    return fake_bench(MemoryFakeBook())
+
+
+@pytest.fixture
+async def sqlite_books(tmp_path: Path) -> AsyncIterator[tuple[Database, Database]]:
+    """One file, opened by two processes as it were."""
+    url = f"sqlite+aiosqlite:///{tmp_path / 'book.db'}"
+    first = await open_database(url, metadata)
+    second = await open_database(url, metadata)
+    await make_book(first)
+    yield first, second
+    await first.close()
+    await second.close()
+
+
+@pytest.fixture(scope="module")
+async def postgres_url(postgres_server: PostgresServer) -> AsyncIterator[str]:
+    url = await postgres_server.create_database()
+    database = await open_database(url, metadata)
+    await make_book(database)
+    await database.close()
+    yield url
+    await postgres_server.drop_database(database_name(url))
+
+
+@pytest.fixture
+async def postgres_books(postgres_url: str) -> AsyncIterator[tuple[Database, Database]]:
+    """One database, opened by two processes as it were."""
+    first = await open_database(postgres_url, metadata, pool_size=16)
+    second = await open_database(postgres_url, metadata, pool_size=16)
+    await first.run(EMPTY)
+    yield first, second
+    await first.close()
+    await second.close()
+
+
+@pytest.fixture
+async def fake_sqlite(sqlite_books: tuple[Database, Database]) -> Bench:
+    return fake_bench(SqlFakeBook(sqlite_books[0]))
+
+
+@pytest.fixture
+async def fake_postgresql(postgres_books: tuple[Database, Database]) -> Bench:
+    return fake_bench(SqlFakeBook(postgres_books[0]))
+
+
+@pytest.fixture(params=PROCESSORS)
+def bench(request: pytest.FixtureRequest) -> Bench:
+    """A processor with nothing in it."""
+    found = request.getfixturevalue(request.param.replace("-", "_"))
+    assert isinstance(found, Bench)
+    return found
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def two(request: pytest.FixtureRequest) -> tuple[Bench, Bench]:
+    """Two processes' fake processors over one book."""
+    first, second = (
+        SqlFakeBook(each) for each in request.getfixturevalue(f"{request.param}_books")
+    )
+    one = fake_bench(first)
+    return one, fake_bench(second, one.clock)
+
+
+@pytest.fixture
+def fake(fake_memory: Bench) -> Bench:
+    """The fake processor alone, for what no other processor has."""
+    return fake_memory

@@ -1,0 +1,420 @@
+"""What every payment processor does, in the words of the `Payments` port."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from staffbooking_core.domain.payments import (
+    BadSignature,
+    Busy,
+    Chargeback,
+    ChargebackStatus,
+    CheckoutStatus,
+    KeyReused,
+    OpKey,
+    OpKind,
+    PayOut,
+    Refund,
+    RefundState,
+    RefundStatus,
+    RefusalCode,
+    Refused,
+    ReversePayout,
+    Unknown,
+)
+from tests.money.processors import INTENT, WITHIN, Bench, make_checkout, make_key
+from tests.support.builders import HOUR, MINUTE, NOW, SECOND
+
+pytestmark = pytest.mark.anyio
+
+
+# Checkout -----------------------------------------------------------------------------------
+
+
+async def test_a_checkout_is_opened(bench: Bench) -> None:
+    """A page has a url, lapses when it was told to, and bears the operation's number."""
+    key = make_key(OpKind.OPEN_CHECKOUT)
+    checkout = await bench.opened(key)
+    assert checkout.url.startswith("http")
+    assert (checkout.status, checkout.op_id) == (CheckoutStatus.OPEN, key.op_id)
+    assert checkout.expires_at == make_checkout().expires_at
+
+
+async def test_the_snapshot_knows_the_checkout(bench: Bench) -> None:
+    """What was opened is found by the intent, without knowing its reference."""
+    checkout = await bench.opened()
+    snapshot = await bench.payments.snapshot(INTENT, WITHIN)
+    assert snapshot.checkouts == (checkout,)
+
+
+async def test_an_unknown_intent_is_empty(bench: Bench) -> None:
+    """Of an intent that it never saw the processor knows nothing, which is no error."""
+    snapshot = await bench.payments.snapshot(404, WITHIN)
+    assert (snapshot.intent_id, snapshot.checkouts, snapshot.payments) == (404, (), ())
+
+
+async def test_too_small_an_amount_is_refused(bench: Bench) -> None:
+    """Less than the least amount is refused, the least amount is not."""
+    least = bench.payments.min_amount("usd")
+    with pytest.raises(Refused) as refused:
+        await bench.opened(amount=least - 1)
+    assert refused.value.reason is RefusalCode.AMOUNT_TOO_SMALL
+    assert (await bench.opened(amount=least)).status is CheckoutStatus.OPEN
+
+
+async def test_a_payment_is_known_once(bench: Bench) -> None:
+    """Who pays makes one payment of the whole amount, and the page is paid."""
+    payment = await bench.paid(amount=20_000)
+    snapshot = await bench.payments.snapshot(INTENT, WITHIN)
+    assert snapshot.payments == (payment,)
+    assert (payment.amount, payment.currency, payment.paid_at) == (20_000, "usd", NOW)
+    assert [checkout.status for checkout in snapshot.checkouts] == [CheckoutStatus.PAID]
+
+
+async def test_paying_twice_charges_once(bench: Bench) -> None:
+    """A page that is paid takes no second payment."""
+    checkout = await bench.opened()
+    await bench.world.pay(checkout)
+    await bench.world.pay(checkout)
+    assert len((await bench.payments.snapshot(INTENT, WITHIN)).payments) == 1
+
+
+async def test_a_declined_card_leaves_the_page_open(bench: Bench) -> None:
+    """After a decline there is no payment, and another card can pay."""
+    checkout = await bench.opened()
+    await bench.world.decline(checkout)
+    declined = await bench.payments.snapshot(INTENT, WITHIN)
+    await bench.world.pay(checkout)
+    assert (declined.checkouts, declined.payments) == ((checkout,), ())
+    assert len((await bench.payments.snapshot(INTENT, WITHIN)).payments) == 1
+
+
+async def test_a_closed_page_cannot_be_paid(bench: Bench) -> None:
+    """What was closed has expired: nobody is charged on it any more."""
+    checkout = await bench.opened()
+    key = make_key(OpKind.CLOSE_CHECKOUT)
+    closed = await bench.payments.close_checkout(checkout.ref, key, WITHIN)
+    await bench.world.pay(checkout)
+    assert closed.status is CheckoutStatus.EXPIRED
+    assert (await bench.payments.snapshot(INTENT, WITHIN)).payments == ()
+
+
+async def test_closing_a_paid_page_says_so(bench: Bench) -> None:
+    """A page that was paid before it was closed comes back as paid, without an error."""
+    checkout = await bench.opened()
+    await bench.world.pay(checkout)
+    key = make_key(OpKind.CLOSE_CHECKOUT)
+    closed = await bench.payments.close_checkout(checkout.ref, key, WITHIN)
+    assert (closed.ref, closed.status) == (checkout.ref, CheckoutStatus.PAID)
+
+
+async def test_closing_twice_is_no_error(bench: Bench) -> None:
+    """A page that had expired comes back as expired."""
+    ref = (await bench.opened()).ref
+    for _ in range(2):
+        key = make_key(OpKind.CLOSE_CHECKOUT)
+        closed = await bench.payments.close_checkout(ref, key, WITHIN)
+        assert closed.status is CheckoutStatus.EXPIRED
+
+
+async def test_a_page_lapses_by_itself(bench: Bench) -> None:
+    """From its time on a page has expired, and takes no payment."""
+    checkout = await bench.opened()
+    bench.clock.advance(12 * HOUR)
+    await bench.world.pay(checkout)
+    snapshot = await bench.payments.snapshot(INTENT, WITHIN)
+    assert [each.status for each in snapshot.checkouts] == [CheckoutStatus.EXPIRED]
+    assert snapshot.payments == ()
+
+
+async def test_a_page_lives_to_its_end(bench: Bench) -> None:
+    """A second before its time a page can still be paid."""
+    checkout = await bench.opened()
+    bench.clock.advance(12 * HOUR - SECOND)
+    await bench.world.pay(checkout)
+    assert len((await bench.payments.snapshot(INTENT, WITHIN)).payments) == 1
+
+
+# Refunds ------------------------------------------------------------------------------------
+
+
+async def test_a_refund_is_known_by_its_operation(bench: Bench) -> None:
+    """A refund settles, and the snapshot has it with the operation's number."""
+    payment, key = await bench.paid(), make_key(OpKind.REFUND)
+    refund = await bench.refunded(payment, 5_000, key)
+    assert (refund.status, refund.amount, refund.op_id) == (RefundStatus.SETTLED, 5_000, key.op_id)
+    assert (await bench.payments.snapshot(INTENT, WITHIN)).refunds == (refund,)
+
+
+async def test_refunds_end_with_the_payment(bench: Bench) -> None:
+    """Refunds may take all of a payment in parts, not more."""
+    payment = await bench.paid(amount=20_000)
+    await bench.refunded(payment, 15_000)
+    with pytest.raises(Refused) as exceeding:
+        await bench.refunded(payment, 5_001)
+    await bench.refunded(payment, 5_000)
+    with pytest.raises(Refused) as nothing:
+        await bench.refunded(payment, 1)
+    assert exceeding.value.reason is RefusalCode.EXCEEDS_REMAINING
+    assert nothing.value.reason is RefusalCode.NOTHING_LEFT
+
+
+async def test_an_unknown_payment_is_not_refunded(bench: Bench) -> None:
+    """Money of a payment that does not exist cannot be given back."""
+    await bench.paid()
+    with pytest.raises(Refused) as refused:
+        await bench.payments.refund(Refund("none", 1, "usd"), make_key(OpKind.REFUND), WITHIN)
+    assert refused.value.reason is RefusalCode.MISSING
+
+
+# Payouts ------------------------------------------------------------------------------------
+
+
+async def test_a_payout_is_known_by_its_operation(bench: Bench) -> None:
+    """A payout is there, whole, and the snapshot has it with the operation's number."""
+    payment, key = await bench.paid(), make_key(OpKind.PAY_OUT)
+    payout = await bench.paid_out(payment, 17_000, key)
+    assert (payout.amount, payout.reversed, payout.op_id) == (17_000, 0, key.op_id)
+    assert (await bench.payments.snapshot(INTENT, WITHIN)).payouts == (payout,)
+
+
+async def test_payouts_end_with_the_payment(bench: Bench) -> None:
+    """Payouts never take more than the payment they are made from, whatever else is held."""
+    payment = await bench.paid(amount=20_000)
+    await bench.paid(intent_id=13)
+    await bench.paid_out(payment, 17_000)
+    with pytest.raises(Refused) as refused:
+        await bench.paid_out(payment, 3_001)
+    assert refused.value.reason is RefusalCode.EXCEEDS_REMAINING
+
+
+async def test_an_unknown_payment_is_not_paid_out(bench: Bench) -> None:
+    """Money of a payment that does not exist cannot be handed on."""
+    await bench.paid()
+    with pytest.raises(Refused) as refused:
+        await bench.payments.pay_out(PayOut("none", 2, 1, "usd"), make_key(OpKind.PAY_OUT), WITHIN)
+    assert refused.value.reason is RefusalCode.MISSING
+
+
+async def test_an_unready_payee_is_not_paid(bench: Bench) -> None:
+    """A payout to a payee who is not ready is refused, and worth another try."""
+    payment = await bench.paid()
+    await bench.world.unready(2)
+    with pytest.raises(Refused) as refused:
+        await bench.paid_out(payment, 17_000)
+    assert refused.value.reason is RefusalCode.PAYEE_NOT_READY
+    assert refused.value.retryable
+
+
+async def test_a_payout_is_taken_back(bench: Bench) -> None:
+    """A reversal takes back up to the payout, which tells how much."""
+    payout = await bench.paid_out(await bench.paid(), 17_000)
+    key = make_key(OpKind.REVERSE_PAYOUT)
+    part = ReversePayout(1, 10_000, "usd")
+    reversal = await bench.payments.reverse_payout(part, payout.ref, key, WITHIN)
+    snapshot = await bench.payments.snapshot(INTENT, WITHIN)
+    assert (reversal.payout_ref, reversal.amount, reversal.op_id) == (
+        payout.ref,
+        10_000,
+        key.op_id,
+    )
+    assert snapshot.reversals == (reversal,)
+    assert [each.reversed for each in snapshot.payouts] == [10_000]
+
+
+async def test_reversals_end_with_the_payout(bench: Bench) -> None:
+    """More than was paid out cannot be taken back."""
+    payout = await bench.paid_out(await bench.paid(), 17_000)
+    too_much = ReversePayout(1, 17_001, "usd")
+    with pytest.raises(Refused) as refused:
+        await bench.payments.reverse_payout(
+            too_much, payout.ref, make_key(OpKind.REVERSE_PAYOUT), WITHIN
+        )
+    assert refused.value.reason is RefusalCode.EXCEEDS_REMAINING
+
+
+# Chargebacks --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("outcome", list(ChargebackStatus))
+async def test_a_chargeback_is_known(bench: Bench, outcome: ChargebackStatus) -> None:
+    """The snapshot has a chargeback's amount, and how it stands."""
+    payment = await bench.paid()
+    await bench.world.charge_back(INTENT, "open")
+    if outcome is not ChargebackStatus.OPEN:
+        await bench.world.charge_back(INTENT, outcome)
+    [found] = (await bench.payments.snapshot(INTENT, WITHIN)).chargebacks
+    assert found == Chargeback(found.ref, payment.amount, outcome)
+
+
+async def test_a_disputed_payment_is_not_refunded(bench: Bench) -> None:
+    """While the bank decides, a refund is refused: it would be paid twice."""
+    payment = await bench.paid()
+    await bench.world.charge_back(INTENT, "open")
+    with pytest.raises(Refused) as refused:
+        await bench.refunded(payment, 1)
+    assert refused.value.reason is RefusalCode.DISPUTED
+
+
+# Keys ---------------------------------------------------------------------------------------
+
+
+async def test_the_same_key_answers_the_same(bench: Bench) -> None:
+    """A repeat gets the first answer, and moves nothing."""
+    payment, key = await bench.paid(), make_key(OpKind.REFUND)
+    first = await bench.refunded(payment, 5_000, key)
+    assert await bench.refunded(payment, 5_000, key) == first
+    assert (await bench.payments.snapshot(INTENT, WITHIN)).refunds == (first,)
+
+
+async def test_a_checkout_is_opened_once(bench: Bench) -> None:
+    """A repeat gets the page that is there, not a second one."""
+    key = make_key(OpKind.OPEN_CHECKOUT)
+    first = await bench.opened(key)
+    assert await bench.opened(key) == first
+    assert len((await bench.payments.snapshot(INTENT, WITHIN)).checkouts) == 1
+
+
+async def test_a_refusal_is_repeated(bench: Bench) -> None:
+    """A refused command stays refused under its key; the next generation gets through."""
+    payment, key = await bench.paid(), make_key(OpKind.REFUND)
+    await bench.world.break_next(OpKind.REFUND, "refuse:insufficient_funds")
+    for _ in range(2):
+        with pytest.raises(Refused) as refused:
+            await bench.refunded(payment, 5_000, key)
+        assert refused.value.reason is RefusalCode.INSUFFICIENT_FUNDS
+    following = OpKey(key.intent_id, key.op_id, key.kind, 2)
+    assert (await bench.refunded(payment, 5_000, following)).op_id == key.op_id
+
+
+async def test_a_key_serves_one_command(bench: Bench) -> None:
+    """The same key with another amount is refused as a bug, and moves nothing."""
+    payment, key = await bench.paid(), make_key(OpKind.REFUND)
+    await bench.refunded(payment, 5_000, key)
+    with pytest.raises(KeyReused):
+        await bench.refunded(payment, 6_000, key)
+    assert len((await bench.payments.snapshot(INTENT, WITHIN)).refunds) == 1
+
+
+async def test_one_of_many_refunds_at_once_is_made(bench: Bench) -> None:
+    """Sixteen calls at once under one key make one refund, and tell of no other."""
+    payment, key = await bench.paid(), make_key(OpKind.REFUND)
+    answers: list[RefundState | None] = []
+
+    async def call() -> None:
+        try:
+            answers.append(await bench.refunded(payment, 5_000, key))
+        except Busy:
+            answers.append(None)
+
+    async with anyio.create_task_group() as group:
+        for _ in range(16):
+            group.start_soon(call)
+    [refund] = (await bench.payments.snapshot(INTENT, WITHIN)).refunds
+    assert set(answers) <= {refund, None}
+    assert refund in answers
+
+
+# A bad network ------------------------------------------------------------------------------
+
+NOTHING_DONE = {
+    "timeout_before": Unknown,
+    "error_500": Unknown,
+    "rate_limit": Busy,
+    "conflict": Busy,
+}
+
+
+@pytest.mark.parametrize("kind", NOTHING_DONE)
+async def test_a_call_that_was_not_executed(bench: Bench, kind: str) -> None:
+    """Nothing moved, and the error does not say that something was refused."""
+    payment = await bench.paid()
+    await bench.world.break_next(OpKind.REFUND, kind)
+    with pytest.raises(NOTHING_DONE[kind]):
+        await bench.refunded(payment, 5_000)
+    assert (await bench.payments.snapshot(INTENT, WITHIN)).refunds == ()
+
+
+@pytest.mark.parametrize("kind", ["timeout_after", "error_500_after"])
+async def test_a_call_whose_answer_was_lost(bench: Bench, kind: str) -> None:
+    """It was executed though nobody was told: the snapshot has it by the operation."""
+    payment, key = await bench.paid(), make_key(OpKind.REFUND)
+    await bench.world.break_next(OpKind.REFUND, kind)
+    with pytest.raises(Unknown):
+        await bench.refunded(payment, 5_000, key)
+    [refund] = (await bench.payments.snapshot(INTENT, WITHIN)).refunds
+    assert (refund.amount, refund.op_id) == (5_000, key.op_id)
+
+
+@pytest.mark.parametrize("kind", ["timeout_before", "timeout_after", "rate_limit", "conflict"])
+async def test_a_repeat_heals(bench: Bench, kind: str) -> None:
+    """After no answer, or none yet, the same key leads to one refund and its answer."""
+    payment, key = await bench.paid(), make_key(OpKind.REFUND)
+    await bench.world.break_next(OpKind.REFUND, kind)
+    with pytest.raises((Unknown, Busy)):
+        await bench.refunded(payment, 5_000, key)
+    refund = await bench.refunded(payment, 5_000, key)
+    assert (await bench.payments.snapshot(INTENT, WITHIN)).refunds == (refund,)
+
+
+@pytest.mark.parametrize("kind", ["error_500", "error_500_after"])
+async def test_a_stored_error_stays(bench: Bench, kind: str) -> None:
+    """An error of the processor is its answer under that key for good: repeating never helps."""
+    payment, key = await bench.paid(), make_key(OpKind.REFUND)
+    await bench.world.break_next(OpKind.REFUND, kind)
+    for _ in range(3):
+        with pytest.raises(Unknown):
+            await bench.refunded(payment, 5_000, key)
+
+
+async def test_no_time_is_unknown(bench: Bench) -> None:
+    """A call that may take no time at all has an unknown outcome, not a crash."""
+    with pytest.raises(Unknown):
+        await bench.payments.open_checkout(make_checkout(), make_key(OpKind.OPEN_CHECKOUT), 0)
+
+
+# Events -------------------------------------------------------------------------------------
+
+
+async def test_a_payment_sends_an_event(bench: Bench) -> None:
+    """The bytes that come in point to the intent that was paid."""
+    await bench.paid()
+    nudges = [
+        nudge
+        for headers, body in await bench.world.events()
+        for nudge in bench.payments.parse_webhook(headers, body, bench.clock.wall())
+    ]
+    assert {nudge.intent_id for nudge in nudges} == {INTENT}
+    assert all(nudge.event_id for nudge in nudges)
+
+
+async def test_header_names_have_no_case(bench: Bench) -> None:
+    """The signature is found however the server spells the header's name."""
+    await bench.paid()
+    headers, body = (await bench.world.events())[0]
+    lower = {name.lower(): value for name, value in headers.items()}
+    assert bench.payments.parse_webhook(lower, body, bench.clock.wall())
+
+
+@pytest.mark.parametrize("minutes", [-6, 6])
+async def test_an_event_holds_for_minutes(bench: Bench, minutes: int) -> None:
+    """An event that is too old, or from the future, is refused."""
+    await bench.paid()
+    headers, body = (await bench.world.events())[0]
+    with pytest.raises(BadSignature):
+        bench.payments.parse_webhook(headers, body, bench.clock.wall() + minutes * MINUTE)
+
+
+async def test_a_changed_event_is_refused(bench: Bench) -> None:
+    """One byte more, and the signature does not fit."""
+    await bench.paid()
+    headers, body = (await bench.world.events())[0]
+    with pytest.raises(BadSignature):
+        bench.payments.parse_webhook(headers, body + b" ", bench.clock.wall())
+
+
+async def test_an_unsigned_event_is_refused(bench: Bench) -> None:
+    """Without a signature nothing is believed."""
+    with pytest.raises(BadSignature):
+        bench.payments.parse_webhook({}, b"{}", bench.clock.wall())
