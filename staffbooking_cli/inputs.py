@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import field, frozen
 
 from staffbooking_core.domain.accounts import Role, Subscription
-from staffbooking_core.inputs import Email, Name, Password
+from staffbooking_core.inputs import Email, Name, Password, ShortText
 from staffbooking_core.usecases.admin import CreateUser
 
 
@@ -29,3 +29,10 @@ class NewAccount:
             password=self.password,
             subscription=self.subscription,
         )
+
+
+@frozen(kw_only=True)
+class Resolution:
+    """`disputes resolve`: what an operator says to it."""
+
+    note: ShortText | None = None

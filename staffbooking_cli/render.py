@@ -5,6 +5,7 @@ Standard output has the answer alone; notes and progress go to standard error.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 Record = Mapping[str, Any]
 
 AS_WIDE_AS_IT_TAKES = 1_000_000
-"""Columns of what is no terminal: a program that reads a table gets whole lines."""
 
 
 def note(text: str) -> None:
@@ -59,21 +59,29 @@ def cell(value: object) -> str:
         case list() | tuple():
             text = ", ".join(map(cell, value))
         case _:
-            text = str(value)
+            text = _INSTANT.sub(r"\1Z", str(value))
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+_INSTANT = re.compile(r"^([0-9-]{10}T[0-9:]{8})\.[0-9]+Z$")
+"""In tables, to the second."""
+
+
 def print_table(columns: Sequence[str], rows: Iterable[Record], title: str = "") -> None:
-    """A table of records: each column is a field's name."""
+    """A table of records. A column is a field's name, or `title=field field` for several
+    in one."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    fields = []
     for column in columns:
-        table.add_column(column.replace("_", " "), overflow="fold")
+        head, _, names = column.rpartition("=")
+        fields.append(names.split())
+        table.add_column((head or names).replace("_", " "), overflow="fold", max_width=_widest())
     for row in rows:
-        table.add_row(*(Text(cell(row.get(column))) for column in columns))
+        table.add_row(*(Text(" ".join(cell(row.get(name)) for name in one)) for one in fields))
     console = _console()
     if title:
         console.print(Text(f"\n{title}"))
@@ -91,11 +99,17 @@ def print_record(record: Record) -> None:
 
 
 def _console() -> Console:
+    """As wide as the table takes: a narrow terminal wraps whole lines, and nothing is cut."""
     from rich.console import Console
 
     if sys.stdout.isatty():
-        return Console(highlight=False)
-    return Console(highlight=False, color_system=None, width=AS_WIDE_AS_IT_TAKES)
+        return Console(highlight=False, width=AS_WIDE_AS_IT_TAKES)
+    return Console(highlight=False, width=AS_WIDE_AS_IT_TAKES, color_system=None)
+
+
+def _widest() -> int | None:
+    """On a terminal long texts are folded within their column."""
+    return 60 if sys.stdout.isatty() else None
 
 
 # Both -----------------------------------------------------------------------------------
@@ -116,7 +130,8 @@ async def show_list(
     if as_json:
         await _print_json_list(name, records)
         return
-    rows = [{column: record.get(column) for column in columns} async for record in records]
+    shown = {name for column in columns for name in column.rpartition("=")[2].split()}
+    rows = [{name: record.get(name) for name in shown} async for record in records]
     print_table(columns, rows)
 
 

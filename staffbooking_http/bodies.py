@@ -32,7 +32,7 @@ async def read(call: Call) -> bytes:
 
 
 async def _collect(call: Call) -> bytes:
-    body = b""
+    body = bytearray()
     while True:
         message = await call.receive()
         if message["type"] == "http.disconnect":
@@ -41,7 +41,7 @@ async def _collect(call: Call) -> bytes:
         if len(body) > MOST_BYTES:
             raise _too_large()
         if not message.get("more_body", False):
-            return body
+            return bytes(body)
 
 
 def _too_large() -> Refused:

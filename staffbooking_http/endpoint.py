@@ -18,6 +18,7 @@ from staffbooking_core.errors import NotFound
 from staffbooking_core.inputs import MAX_ID
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.answers import Keep
+from staffbooking_http.metrics import Tally
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -38,13 +39,17 @@ class Reply:
     media: bytes = JSON
 
 
-@frozen
+@frozen(eq=False)
 class Site:
     """What all calls of an application share."""
 
     ports: Ports
+    document: bytes
+    """The OpenAPI document."""
     proxies: tuple[Network, ...] = ()
     """Networks whose X-Forwarded-For is believed."""
+    tallies: list[Tally] = field(factory=list)
+    """What became of calls so far, for the metrics."""
 
 
 class Call:
@@ -94,10 +99,10 @@ class Call:
     def path_id(self, what: str) -> int:
         """The number in the path, to the letter; NotFound where it can't be one (CONTRACT)."""
         text = self.params[0]
-        if text.isascii() and text.isdigit() and text[0] != "0" and len(text) < 20:
-            if (number := int(text)) <= MAX_ID:
-                return number
-        raise NotFound(what)
+        formed = text.isascii() and text.isdigit() and text[0] != "0" and len(text) < 20
+        if not formed or (number := int(text)) > MAX_ID:
+            raise NotFound(what)
+        return number
 
 
 class Access(Protocol):
@@ -143,8 +148,8 @@ class Endpoint:
     """The codes of the rules that it may refuse by, for the documents."""
     not_found: str = ""
     """What a 404 is about; empty where there is none."""
-    extra: Mapping[str, Any] = field(factory=dict)
-    """More for its OpenAPI operation."""
+    media: str = "application/json"
+    """Of a success, for the documents."""
 
     def rules(self, limits: Limits) -> tuple[Rule, ...]:
         """The windows of a deployment that a call spends, the most specific first."""

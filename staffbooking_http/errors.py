@@ -3,13 +3,13 @@
 from typing import Any
 
 from staffbooking_adapters import codec
+from staffbooking_core.domain.limits import LimitExceeded
 from staffbooking_core.domain.payments import PaymentsError
 from staffbooking_core.errors import (
     Conflict,
     Forbidden,
     InvalidField,
     InvalidInput,
-    LimitExceeded,
     MissingField,
     NotFound,
     ProcessorUnavailable,

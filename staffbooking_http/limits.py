@@ -5,8 +5,8 @@ from ipaddress import IPv6Address, ip_address
 
 from staffbooking_adapters.settings import Network
 from staffbooking_core.domain import limits
-from staffbooking_core.domain.limits import Verdict
-from staffbooking_core.errors import LimitExceeded, Unavailable
+from staffbooking_core.domain.limits import LimitExceeded, Verdict
+from staffbooking_core.errors import Unavailable
 from staffbooking_http.endpoint import Call, Header
 
 NAMES = (b"x-ratelimit-limit", b"x-ratelimit-remaining", b"x-ratelimit-reset")

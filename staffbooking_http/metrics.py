@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
@@ -29,17 +29,16 @@ class Tally:
         self.seconds += seconds
 
 
-class Requests(Collector):
+def page(tallies: Iterable[Tally]) -> bytes:
     """All tallies as Prometheus reads them."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Requests([tally for tally in tallies if tally.statuses]))
+    return generate_latest(registry)
 
-    def __init__(self, tallies: Iterable[Tally]) -> None:
-        self._tallies = tuple(tallies)
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(self)
 
-    def page(self) -> bytes:
-        """The text of /metrics."""
-        return generate_latest(self._registry)
+class _Requests(Collector):
+    def __init__(self, tallies: Sequence[Tally]) -> None:
+        self._tallies = tallies
 
     def collect(self) -> Iterator[Metric]:
         name = "staffbooking_http"
@@ -49,7 +48,7 @@ class Requests(Collector):
         took = HistogramMetricFamily(
             f"{name}_request_seconds", "Time until the answer", labels=("method", "path")
         )
-        for tally in filter(lambda tally: tally.statuses, self._tallies):
+        for tally in self._tallies:
             labels = [tally.method, tally.path]
             for status, number in sorted(tally.statuses.items()):
                 counted.add_metric([*labels, str(status)], number)

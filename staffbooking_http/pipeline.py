@@ -12,8 +12,8 @@ from itertools import count
 from attrs import frozen
 
 from staffbooking_adapters.inputs import structure
-from staffbooking_core.domain.limits import Rule
-from staffbooking_core.errors import InvalidInput, LimitExceeded
+from staffbooking_core.domain.limits import LimitExceeded, Rule
+from staffbooking_core.errors import InvalidInput
 from staffbooking_http import bodies, idempotency, limits, queries
 from staffbooking_http.endpoint import Call, Endpoint, Header, Receive, Reply, Scope, Send, Site
 from staffbooking_http.errors import (
@@ -47,7 +47,7 @@ class Resource:
             row.method: Route(row, row.rules(figures), Tally(row.method, row.path))
             for row in endpoints
         }
-        self.tallies = tuple(route.tally for route in self.routes.values())
+        site.tallies.extend(route.tally for route in self.routes.values())
         if get := self.routes.get("GET"):
             self.routes["HEAD"] = get
         self.allow = ", ".join((*self.routes, "OPTIONS")).encode()
@@ -59,8 +59,8 @@ class Pipeline:
 
     def __init__(self, site: Site, headers: Iterable[Header]) -> None:
         self.site = site
-        self.stray = Tally("*", "*")
-        """Calls of no known path and method."""
+        self._stray = Tally("", "")
+        site.tallies.append(self._stray)
         self._headers = tuple(headers)
         self._run = site.ports.ids.token()[:10]
         self._numbers = count(1)
@@ -84,7 +84,7 @@ class Pipeline:
             return
         except Exception as error:
             reply = _refusal(call, error, route, request_id)
-        tally = self.stray if route is None else route.tally
+        tally = self._stray if route is None else route.tally
         tally.add(reply.status, (self.site.ports.clock.wall() - call.now).total_seconds())
         own = (*self._headers, (b"x-request-id", request_id.encode()))
         if resource is None or resource.limited:

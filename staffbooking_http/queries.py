@@ -1,11 +1,13 @@
 """Query strings: what each endpoint takes, and the strict reading of it (CONTRACT 1)."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from datetime import date
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from enum import StrEnum
 from functools import lru_cache
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 from urllib.parse import unquote_to_bytes
 
 import attrs
@@ -88,10 +90,11 @@ def _minor(amount: Decimal, currency: Currency, rounding: str) -> int:
 
 def read(cls: type[T], raw: bytes) -> T:
     """The input that a query string holds. Raises MissingField and InvalidField."""
-    return _remembered(cls, raw) if len(raw) <= SHORT else _read(cls, raw)
+    made: T = (_remembered if len(raw) <= SHORT else _read)(cls, raw)
+    return made
 
 
-def _read(cls: type[T], raw: bytes) -> T:
+def _read(cls: type, raw: bytes) -> Any:
     names = _names(cls)
     given: dict[str, str] = {}
     broken: dict[str, str] = {}

@@ -171,9 +171,7 @@ COMPONENTS: dict[str, Schema] = {
             "errors": items(shape({"field": TEXT, "message": TEXT})),
         }
     ),
-    "RateLimited": shape(
-        {"error": TEXT, "code": {"const": "rate_limited"}, "retry_after": WHOLE}
-    ),
+    "RateLimited": shape({"error": TEXT, "code": {"const": "rate_limited"}, "retry_after": WHOLE}),
     "InternalError": shape({"error": TEXT, "code": TEXT}, {"request_id": TEXT}),
     "User": shape(_USER),
     "ApiKey": shape(_KEY),

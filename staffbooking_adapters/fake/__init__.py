@@ -7,5 +7,7 @@ answers    idempotency: what was answered under a key is answered again
 faults     misbehaviour that was asked for
 signing    its events: how they are signed, and how they are told from forged ones
 book       where all of this is kept; a store implements it
+calls      one call: faults, kept answers and the machine in one transaction
+outbox     what time changes, and the events that are due
 processor  the ports, by way of all the above
 """

@@ -22,6 +22,7 @@ from staffbooking_adapters.fake.signing import Event
 
 T = TypeVar("T")
 
+
 class Reading(Protocol):
     async def get(self, kind: str, key: str) -> str | None:
         """The body of a document."""

@@ -12,6 +12,7 @@ from sqlalchemy import bindparam, delete, insert, select, update
 
 from staffbooking_adapters.sql.companions import CompanionsWriter
 from staffbooking_adapters.sql.connection import Connection
+from staffbooking_adapters.sql.pages import page_size
 from staffbooking_adapters.sql.statements import Row, Statement
 from staffbooking_adapters.sql.tables import api_keys, sessions, users
 from staffbooking_core.domain.accounts import Role, Session, Subscription, User, fold_email
@@ -71,10 +72,9 @@ REVOKE_KEY = Statement(
 
 
 @cache
-def users_after(limit: int) -> Statement:
-    """A page of users by id; the caller keeps the number of limits small."""
+def users_after(size: int) -> Statement:
     after = users.c.id > bindparam("after_id")
-    return Statement(select(*USER).where(after).order_by(users.c.id).limit(limit))
+    return Statement(select(*USER).where(after).order_by(users.c.id).limit(size))
 
 
 @frozen
@@ -88,8 +88,8 @@ class AccountsReader:
         return _user_or_none(await self.connection.one(FIND_USER, folded=fold_email(email)))
 
     async def users(self, after_id: int, limit: int) -> Sequence[User]:
-        rows = await self.connection.all(users_after(limit), after_id=after_id)
-        return [to_user(row) for row in rows]
+        rows = await self.connection.all(users_after(page_size(limit)), after_id=after_id)
+        return [to_user(row) for row in rows[:limit]]
 
     async def session(self, digest: bytes) -> tuple[Session, User] | None:
         row = await self.connection.one(GET_SESSION, session=digest.hex())

@@ -20,14 +20,12 @@ COLUMNS = (
     "booking_code",
     "status",
     "starts_at",
-    "duration_hours",
-    "service_type",
-    "companion_name",
-    "customer_name",
-    "total_amount",
-    "currency",
-    "payment_status",
-    "payout_status",
+    "hours=duration_hours",
+    "service=service_type",
+    "companion=companion_name",
+    "customer=customer_name",
+    "total=total_amount currency",
+    "payment=payment_status",
 )
 TIMELINE = ("at", "from", "to", "trigger", "actor")
 

@@ -24,16 +24,12 @@ COLUMNS = (
     "id",
     "status",
     "active",
-    "first_name",
-    "last_name",
-    "location_city",
-    "location_country",
-    "timezone",
-    "hourly_rate",
-    "daily_rate",
+    "name=first_name last_name",
+    "city=location_city",
+    "hourly=hourly_rate",
+    "daily=daily_rate",
     "service_types",
     "tier",
-    "rating_avg",
 )
 SKIPPED = ("line", "email", "reason")
 

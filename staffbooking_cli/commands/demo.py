@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from staffbooking_cli import render
+from staffbooking_cli.errors import Refused
 from staffbooking_cli.session import ready_ports
 
 if TYPE_CHECKING:
     from staffbooking_adapters.settings import Settings
+    from staffbooking_cli.sample.seed import Sample
     from staffbooking_core.ports import Ports
 
 HOST = "127.0.0.1"
+DATABASE_URL = "STAFFBOOKING_DATABASE_URL"
 
 
 def demo(
@@ -41,7 +44,7 @@ def demo(
 def environment(folder: Path, port: int) -> dict[str, str]:
     """The demo's own settings, where the environment says nothing else."""
     own = {
-        "STAFFBOOKING_DATABASE_URL": f"sqlite+aiosqlite:///{folder / 'staffbooking.db'}",
+        DATABASE_URL: f"sqlite+aiosqlite:///{folder / 'staffbooking.db'}",
         "STAFFBOOKING_BASE_URL": f"http://{HOST}:{port}",
     }
     return {**own, **os.environ}
@@ -79,9 +82,21 @@ async def _prepare(ports: Ports, settings: Settings, folder: Path) -> str:
     """Fill the database at the first start; all that is to be printed."""
     from staffbooking_cli.sample import guide, seed
 
-    render.note("Filling the database with sample companions...")
-    await seed.fill(ports)
+    if await seed.is_missing(ports):
+        render.note("Filling the database with sample companions...")
+        await seed.fill(ports)
     sample = await seed.sample(ports, folder)
-    base = settings.policy.base_url
-    lines = await guide.guide(ports, sample, base, str(folder))
-    return guide.welcome(sample, base, str(folder), settings.database_url) + lines
+    own = None if DATABASE_URL in os.environ else settings.database_url
+    return guide.welcome(sample, settings.policy.base_url, folder, own) + await _lines(
+        ports, sample, settings, folder
+    )
+
+
+async def _lines(ports: Ports, sample: Sample, settings: Settings, folder: Path) -> str:
+    """Nothing where a visitor has changed the sample so much that the lines can't work."""
+    from staffbooking_cli.sample import guide
+
+    try:
+        return await guide.guide(ports, sample, settings.policy.base_url, folder)
+    except Refused as error:
+        return f"No lines to paste this time: {error}"

@@ -24,13 +24,12 @@ app = typer.Typer(help="Disputes and their resolution.", no_args_is_help=True)
 COLUMNS = (
     "booking_code",
     "disputed_at",
-    "disputed_by",
-    "dispute_reason",
-    "chargeback_status",
-    "companion_name",
-    "customer_name",
-    "total_amount",
-    "currency",
+    "by=disputed_by",
+    "reason=dispute_reason",
+    "companion=companion_name",
+    "customer=customer_name",
+    "total=total_amount currency",
+    "chargeback=chargeback_status",
 )
 OPERATIONS = ("n", "kind", "amount", "status", "settlement", "attempts", "created_at", "last_error")
 
@@ -118,6 +117,8 @@ def resolve(
     as_json: AsJson = False,
 ) -> None:
     """Resolve a dispute: exactly one of --release, --refund, --split."""
+    from staffbooking_adapters.inputs import structure
+    from staffbooking_cli.inputs import Resolution
     from staffbooking_core.domain.lifecycle import Trigger
     from staffbooking_core.usecases import disputes
 
@@ -125,9 +126,11 @@ def resolve(
         raise typer.BadParameter("give exactly one of --release, --refund, --split AMOUNT")
     trigger = Trigger.RELEASE if release else Trigger.REFUND if refund else Trigger.SPLIT
 
+    said = structure(Resolution, {"note": note})
+
     async def work(ports: Ports) -> Booking:
         amount = _minor(ports, split)
-        return await disputes.resolve(ports, code, trigger, amount, note)
+        return await disputes.resolve(ports, code, trigger, amount, said.note)
 
     render.show("booking", booking_record(run(work)), as_json)
 

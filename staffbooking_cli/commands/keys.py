@@ -81,4 +81,7 @@ def revoke(key_id: Id, as_json: AsJson = False) -> None:
     from staffbooking_core.usecases import keys
 
     run(lambda ports: keys.revoke(ports, None, key_id))
-    render.show("revoked", {"id": key_id}, as_json)
+    if as_json:
+        render.print_json({"success": True})
+    else:
+        typer.echo(f"Key {key_id} is revoked.")

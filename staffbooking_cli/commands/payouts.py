@@ -20,13 +20,10 @@ app = typer.Typer(help="Payouts that are not made yet.", no_args_is_help=True)
 COLUMNS = (
     "booking_code",
     "status",
-    "companion_id",
-    "companion_name",
-    "payout_amount",
-    "currency",
+    "companion=companion_name",
+    "payout=payout_amount currency",
     "payout_status",
-    "payout_due_at",
-    "completed_at",
+    "due=payout_due_at",
 )
 
 

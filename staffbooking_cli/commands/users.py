@@ -23,11 +23,10 @@ app = typer.Typer(help="Accounts of customers, staff and admins.", no_args_is_he
 COLUMNS = (
     "id",
     "email",
-    "first_name",
-    "last_name",
+    "name=first_name last_name",
     "role",
     "subscription",
-    "subscription_expires_at",
+    "until=subscription_expires_at",
     "created_at",
     "disabled_at",
 )

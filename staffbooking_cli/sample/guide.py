@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime, timedelta
+from pathlib import Path
 from shlex import quote
 from zoneinfo import ZoneInfo
 
@@ -25,6 +26,7 @@ from staffbooking_core.usecases import companions
 
 DAYS_AHEAD = 14
 DAYS_BETWEEN = 10
+DATABASE_URL = "STAFFBOOKING_DATABASE_URL"
 START, END, HOURS = "18:00", "22:00", 4
 JSON = "-H 'Content-Type: application/json'"
 KEY = '-H "Authorization: Bearer $KEY"'
@@ -47,7 +49,7 @@ async def free_evenings(ports: Ports, companion_id: int) -> tuple[Evening, Eveni
     async with ports.store.reading() as view:
         companion = await view.companions.companion(companion_id)
     if companion is None or not companion.is_listed:
-        raise Refused(f"{STAFF_EMAIL} can't be booked any more: start the demo with another --dir")
+        raise Refused(f"{STAFF_EMAIL} can't be booked any more: the demo can have another --dir")
     timezone = companion.calendar.timezone
     today = (await ports.clock.business()).astimezone(ZoneInfo(timezone)).date()
     first = await _free_day(ports, companion_id, today + timedelta(days=DAYS_AHEAD))
@@ -65,12 +67,13 @@ async def _free_day(ports: Ports, companion_id: int, earliest: date) -> date:
     for day in found["availability"]:
         if any(slot["start"] <= START and slot["end"] >= END for slot in day["slots"]):
             return date.fromisoformat(day["date"])
-    raise Refused(f"{STAFF_EMAIL} has no free evening: start the demo with another --dir")
+    raise Refused(f"{STAFF_EMAIL} has no free evening: the demo can have another --dir")
 
 
-def welcome(given: Sample, base: str, folder: str, database_url: str) -> str:
+def welcome(given: Sample, base: str, folder: Path, own_database: str | None) -> str:
     """Where the service is, and who can sign in."""
     command = f"{quote(sys.executable)} -m staffbooking_cli.main"
+    where = "" if own_database is None else f"export {DATABASE_URL}={quote(own_database)}; "
     return f"""
 staffbooking runs at {base} (Ctrl-C stops it; its data stays)
 
@@ -82,15 +85,14 @@ Sign-ins, all with the password {PASSWORD}
 
 API key       {given.key}
 Data          {folder}
-Commands      export STAFFBOOKING_DATABASE_URL={quote(database_url)}
-              {command} ledger check
+Ledger        {where}{command} ledger check
 
 Lines to paste into a shell, block by block:
 
 """
 
 
-async def guide(ports: Ports, given: Sample, base: str, folder: str) -> str:
+async def guide(ports: Ports, given: Sample, base: str, folder: Path) -> str:
     """All lines, with what each block does."""
     first, second = await free_evenings(ports, given.staff.id)
     blocks = (
@@ -124,8 +126,8 @@ async def guide(ports: Ports, given: Sample, base: str, folder: str) -> str:
     return "\n\n".join("\n".join((f"# {title}", *lines)) for title, lines in blocks)
 
 
-def _names(given: Sample, base: str, folder: str) -> Iterator[str]:
-    yield f"BASE={quote(base)} KEY={given.key} JARS={quote(folder)}"
+def _names(given: Sample, base: str, folder: Path) -> Iterator[str]:
+    yield f"BASE={quote(base)} KEY={given.key} JARS={quote(str(folder))}"
 
 
 def _search() -> Iterator[str]:

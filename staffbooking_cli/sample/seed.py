@@ -34,25 +34,27 @@ class Sample:
     staff: User
 
 
-async def fill(ports: Ports) -> bool:
-    """Put the sample in where it isn't yet; whether there was anything to do. A start that
-    was interrupted is gone on with. Raises Refused where the database is somebody else's."""
+async def is_missing(ports: Ports) -> bool:
+    """Whether the sample is still to be put in, or was only in part: the admin, who comes
+    last, says that all are there. Raises Refused where the database is somebody else's."""
     first = await admin.users(ports, limit=1)
     if first and not first[0].email.endswith(DOMAIN):
         raise Refused("the database holds data that is not the demo's: give the demo its own")
-    if first and await _known(ports, ADMIN_EMAIL):
-        return False
+    return await _known(ports, ADMIN_EMAIL) is None
+
+
+async def fill(ports: Ports) -> None:
+    """Put the sample in; what an interrupted start left behind is gone on with."""
     today = (await ports.clock.business()).date()
     rows = (Row(number, given) for number, given in enumerate(companions(today), 1))
     await import_rows(ports, rows)
     for person in _people():
         if not await _known(ports, person.email):
             await admin.create_user(ports, person)
-    return True
 
 
 def _people() -> tuple[CreateUser, ...]:
-    """Those who sign in besides staff; the admin, who comes last, says that all are there."""
+    """Those who sign in besides staff, the admin last."""
     return (
         _person(CUSTOMER_EMAIL, "Clara", "Winter", Role.CUSTOMER),
         _person("second.customer@demo.test", "Marcus", "Bell", Role.CUSTOMER),

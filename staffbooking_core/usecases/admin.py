@@ -163,7 +163,7 @@ async def import_companions(ports: Ports, rows: Sequence[ImportedCompanion]) -> 
     A row that can't be honoured is refused with its reason, and the rest goes in.
     """
     now = await ports.clock.business()
-    ready: list[tuple[ImportedCompanion, str | None]] = []
+    ready: list[tuple[int, ImportedCompanion, str | None]] = []
     refused: list[tuple[int, str]] = []
     for position, row in enumerate(rows):
         try:
@@ -172,16 +172,16 @@ async def import_companions(ports: Ports, rows: Sequence[ImportedCompanion]) -> 
             refused.append((position, str(error)))
             continue
         hashed = None if row.password is None else await ports.hasher.hash(row.password)
-        ready.append((row, hashed))
+        ready.append((position, row, hashed))
 
     async def unit(tx: Writing) -> ImportCounts:
         updated = 0
         wrong = list(refused)
-        for row, hashed in ready:
+        for position, row, hashed in ready:
             try:
                 updated += await _import_row(tx, ports, row, hashed, now)
             except RuleBroken as error:
-                wrong.append((rows.index(row), error.message))
+                wrong.append((position, error.message))
         imported = len(rows) - len(wrong) - updated
         return ImportCounts(imported, updated, tuple(sorted(wrong)))
 
@@ -208,6 +208,7 @@ async def _import_row(
             member_since=known.member_since,
             rating_sum=known.rating_sum,
             total_reviews=known.total_reviews,
+            years_experience=known.years_experience,
             approval=known.approval if not row.approved else Approval.APPROVED,
             active=person.disabled_at is None,
         )

@@ -12,7 +12,7 @@ from typing import Any
 from attrs import frozen
 
 from staffbooking_core.domain import calendar
-from staffbooking_core.domain.accounts import Actor
+from staffbooking_core.domain.accounts import Actor, Role
 from staffbooking_core.domain.bookings import Booking, Occurrence
 from staffbooking_core.domain.calendar import Interval
 from staffbooking_core.domain.effects import cancellation_refund
@@ -128,7 +128,7 @@ async def listing(
         status=status,
         page=page,
         limit=limit,
-        priority_first=True,
+        priority_first=actor.role is Role.STAFF,
     )
     async with ports.store.reading() as view:
         return await view.bookings.bookings(query)
@@ -290,6 +290,7 @@ async def checkout(ports: Ports, actor: Actor, booking_id: int) -> tuple[Booking
     and is finished later, so asking again is safe.
     """
     now = await ports.clock.business()
+    deadline = ports.clock.wall() + ports.policy.processor_deadline_inline
 
     async def unit(tx: Writing) -> Booking:
         booking, party = _side_or_404(actor, await tx.bookings.lock_booking(booking_id))
@@ -300,10 +301,11 @@ async def checkout(ports: Ports, actor: Actor, booking_id: int) -> tuple[Booking
             return await apply(tx, ports, booking, what)
         return booking
 
-    booking = await ports.store.write(unit)
-    if booking.intent is None or booking.intent.checkout_url is None:
-        booking = await operations.open_checkout_now(ports, booking_id)
-    intent = booking.intent
-    if intent is None or intent.checkout_url is None or intent.checkout_expires_at is None:
-        raise ProcessorUnavailable
-    return booking, intent.checkout_url, intent.checkout_expires_at
+    for _ in range(2):  # An order that has waited for too long is refused: then another one.
+        booking = await ports.store.write(unit)
+        if booking.intent is None or booking.intent.checkout_url is None:
+            booking = await operations.open_checkout_now(ports, booking_id, deadline)
+        intent = booking.intent
+        if intent is not None and intent.checkout_url and intent.checkout_expires_at:
+            return booking, intent.checkout_url, intent.checkout_expires_at
+    raise ProcessorUnavailable

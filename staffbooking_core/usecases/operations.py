@@ -55,31 +55,33 @@ class _Sent:
 
 async def run_due(ports: Ports, limit: int = BATCH) -> int:
     """Run operations that are due, one after the other; how many were claimed."""
-    sent = await _claim(ports, limit)
-    for one in sent:
-        await _run(ports, one, ports.policy.processor_deadline)
-    return len(sent)
+    claimed = await _claim(ports, limit)
+    for sent in claimed:
+        if sent is not None:
+            await _run(ports, sent, ports.policy.processor_deadline)
+    return len(claimed)
 
 
-async def open_checkout_now(ports: Ports, booking_id: int) -> Booking:
-    """Run what a booking waits for until its checkout page is open.
+async def open_checkout_now(ports: Ports, booking_id: int, deadline: datetime) -> Booking:
+    """Run what a booking waits for until its checkout page is open, or nothing is left to
+    wait for: it was paid in the meantime, or the page was refused.
 
     Raises ProcessorUnavailable when the time for an answer is up: the operation stays.
     """
-    deadline = ports.clock.wall() + ports.policy.processor_deadline_inline
     while (left := deadline - ports.clock.wall()) > timedelta(0):
-        sent = await _claim(ports, 1, booking_id)
-        for one in sent:
-            await _run(ports, one, left)
+        claimed = await _claim(ports, 1, booking_id)
+        for sent in claimed:
+            if sent is not None:
+                await _run(ports, sent, left)
         async with ports.store.reading() as view:
             booking = await view.bookings.booking(booking_id)
             ordered = await view.money.operations_of(booking_id)
         if booking is None or booking.intent is None:
             raise NotFound("Booking")
-        if booking.intent.checkout_url is not None:
-            return booking
         waiting = [one for one in ordered if not one.is_finished]
-        if not waiting or (sent and waiting[0].attempts):
+        if booking.intent.checkout_url is not None or not waiting:
+            return booking
+        if claimed and waiting[0].attempts:
             break
         await ports.clock.sleep(0.05)
     raise ProcessorUnavailable
@@ -88,27 +90,30 @@ async def open_checkout_now(ports: Ports, booking_id: int) -> Booking:
 # Claim and guard ------------------------------------------------------------------------
 
 
-async def _claim(ports: Ports, limit: int, booking_id: int | None = None) -> list[_Sent]:
+async def _claim(ports: Ports, limit: int, booking_id: int | None = None) -> list[_Sent | None]:
+    """Claim operations; None stands for one that is void by now."""
     now = ports.clock.wall()
     lease = Lease(ports.ids.token(), now + ports.policy.lease)
 
-    async def unit(tx: Writing) -> list[_Sent]:
+    async def unit(tx: Writing) -> list[_Sent | None]:
         claimed = await tx.money.claim_operations(now, lease, limit, booking_id)
-        sent = [await _prepare(tx, operation, lease, now) for operation in claimed]
-        return [one for one in sent if one is not None]
+        return [await _prepare(tx, operation, lease, now) for operation in claimed]
 
     return await ports.store.write(unit)
 
 
 async def _prepare(tx: Writing, operation: Operation, lease: Lease, now: datetime) -> _Sent | None:
-    """Mark a claimed operation as sent, unless its reason went away."""
+    """Mark a claimed operation as sent, unless its reason went away. Then money that was
+    perhaps sent is looked up: it must not be sent again, nor be forgotten."""
     booking = await tx.bookings.booking(operation.booking_id)
     others = await tx.money.operations_of(operation.booking_id)
     target = _target(operation, others)
-    if booking is None or target is None or not _still_wanted(operation, booking):
+    wanted = booking is not None and _still_wanted(operation, booking)
+    perhaps_sent = operation.status is OpStatus.UNKNOWN
+    if target is None or not (wanted or perhaps_sent):
         await tx.money.save_operation(evolve(operation, status=OpStatus.VOID))
         return None
-    if must_look_up(operation, now):
+    if must_look_up(operation, now) or (not wanted and operation.kind in _TO_STAFF):
         return _Sent(operation, lease, look_up=True, target_ref=target)
     operation = evolve(
         operation,
@@ -129,10 +134,13 @@ def _target(operation: Operation, others: Sequence[Operation]) -> str | None:
     return ""
 
 
+_TO_STAFF = frozenset({OpKind.PAY_OUT, OpKind.REVERSE_PAYOUT})
+"""Money that goes to or comes from a staff member. A checkout page whose opening has no
+answer yet is different: it is opened once more under its key, so that it can be closed."""
+
+
 def _still_wanted(operation: Operation, booking: Booking) -> bool:
-    """The guard again, just before sending. What was perhaps sent must be seen through."""
-    if operation.status is OpStatus.UNKNOWN:
-        return True
+    """The guard again, just before sending."""
     match operation.kind:
         case OpKind.OPEN_CHECKOUT:
             intent = booking.intent
@@ -140,7 +148,8 @@ def _still_wanted(operation: Operation, booking: Booking) -> bool:
             return current and booking.status is Status.ACCEPTED
         case OpKind.PAY_OUT:
             held = booking.payout_status not in (PayoutStatus.SCHEDULED, PayoutStatus.FAILED)
-            return not held and booking.payout_n == operation.n
+            released = booking.payout_released_at is not None and not held
+            return released and booking.payout_n == operation.n
         case OpKind.REVERSE_PAYOUT:
             return booking.owed_by_staff > 0
     return True
@@ -206,7 +215,8 @@ async def _closed(ports: Ports, sent: _Sent, status: CheckoutStatus, within: tim
 
 
 async def _look_up(ports: Ports, sent: _Sent, within: timedelta) -> None:
-    """Adopt what an earlier try has made; where it made nothing, a new key may send again."""
+    """Adopt what an earlier try has made; where it made nothing, a new key may send again:
+    money after a rest, a checkout page at once, since nobody knows the lost one's address."""
     operation = sent.operation
     snapshot = await ports.payments.snapshot(operation.booking_id, within.total_seconds())
     if find_result(operation, snapshot) is not None:
@@ -217,7 +227,7 @@ async def _look_up(ports: Ports, sent: _Sent, within: timedelta) -> None:
 
     async def unit(tx: Writing) -> None:
         held = await tx.money.lock_operation(operation.id, sent.lease)
-        if now < rests:
+        if now < rests and operation.kind is not OpKind.OPEN_CHECKOUT:
             await tx.money.save_operation(evolve(held, next_at=rests))
             return
         again = evolve(
@@ -255,8 +265,8 @@ def _refused(booking: Booking, operation: Operation) -> Step | None:
     refused = operation.status in (OpStatus.REFUSED, OpStatus.DEAD, OpStatus.PENDING)
     if not refused or operation.kind is OpKind.CLOSE_CHECKOUT:
         return None
-    if operation.kind is OpKind.PAY_OUT and booking.payout_status is PayoutStatus.FAILED:
-        return None
+    if operation.kind is OpKind.PAY_OUT and booking.payout_status is not PayoutStatus.SCHEDULED:
+        return None  # Told of before, or frozen: then there is nothing to send for now.
     text = f"{operation.kind} of booking {booking.code} was refused: {operation.last_error}"
     step = evolve(Step(booking).changing(version=booking.version + 1), alerts=(text,))
     match operation.kind, booking.intent:

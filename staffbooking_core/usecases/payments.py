@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from staffbooking_core.domain.payments import Nudge, PaymentsError, Snapshot
 from staffbooking_core.domain.reconcile import reconcile
-from staffbooking_core.errors import Conflict
+from staffbooking_core.errors import Conflict, ConstraintViolated, RuleBroken
 from staffbooking_core.ports import Lease, Ports, Writing
 from staffbooking_core.usecases.changes import save
 
@@ -83,8 +83,12 @@ async def _follow(ports: Ports, provider: str, nudge: Nudge, lease: Lease) -> No
     try:
         if nudge.intent_id is not None:
             await look(ports, nudge.intent_id, ports.policy.processor_deadline)
-    except PaymentsError:
+    except (PaymentsError, Conflict):
         retry_at = ports.clock.wall() + LOOK_AGAIN
+    except (RuleBroken, ConstraintViolated) as error:
+        # What can't be booked must not keep others from being looked at.
+        text = f"event {nudge.event_id} could not be booked: {error}"
+        await ports.notifier.alert(nudge.intent_id or 0, text)
 
     async def unit(tx: Writing) -> None:
         await tx.money.finish_nudge(provider, nudge.event_id, lease, retry_at)

@@ -203,12 +203,12 @@ async def _add_rebooking(ports: Ports, change: Change, code: str, now: datetime)
     """A priority request uses up the credit that the staff's cancellation granted."""
 
     async def unit(tx: Writing) -> None:
+        await tx.bookings.add(change)  # First, so that a twin of this call is told as such.
         cancelled = await tx.bookings.booking_by_code(code)
         credit = None if cancelled is None else await tx.bookings.credit(cancelled.id)
         mine = credit is not None and credit.customer_id == change.booking.customer_id
-        if credit is None or not mine or credit.used_by is not None or now >= credit.expires_at:
+        if credit is None or not mine or now >= credit.expires_at:
             raise _no_rebooking()
-        await tx.bookings.add(change)
         if not await tx.bookings.use_credit(credit, change.booking.id):
             raise _no_rebooking()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from staffbooking_core.domain.bookings import Occurrence, TimerKind
 from staffbooking_core.domain.bookings import due as due_of
 from staffbooking_core.domain.lifecycle import Party, Trigger
@@ -30,19 +32,21 @@ async def run_due(ports: Ports, limit: int = BATCH) -> int:
 
     timers = await ports.store.write(claim)
     for timer in timers:
-        await _fire(ports, timer, lease)
+        await _fire(ports, timer, lease, business)
     return len(timers)
 
 
-async def _fire(ports: Ports, timer: Timer, lease: Lease) -> None:
+async def _fire(ports: Ports, timer: Timer, lease: Lease, business: datetime) -> None:
     async def unit(tx: Writing) -> None:
         booking = await tx.bookings.lock_booking(timer.booking_id)
-        if booking is None:
-            return
-        due = due_of(booking, ports.policy)
-        if due is None or (due.kind, due.at) != (timer.kind, timer.due_at):
+        due = None if booking is None else due_of(booking, ports.policy)
+        if booking is None or due is None or due.kind is not timer.kind:
             return  # Somebody else moved the booking, and with it the timer.
-        what = Occurrence(TRIGGERS[timer.kind], Party.SYSTEM, timer.due_at)
+        if due.at > business:  # The policy gives more time now than when the timer was set.
+            until = ports.clock.wall() + (due.at - business)
+            await tx.money.defer_timer(timer.booking_id, lease, until)
+            return
+        what = Occurrence(TRIGGERS[timer.kind], Party.SYSTEM, due.at)
         await apply(tx, ports, booking, what)
 
     try:

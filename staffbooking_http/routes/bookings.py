@@ -141,9 +141,7 @@ async def read_by_code(call: Call) -> Reply:
     not_found=_WHAT,
 )
 async def read_by_id(call: Call) -> Reply:
-    booking, party, rebooking = await bookings.by_id(
-        call.ports, call.actor, call.path_id(_WHAT)
-    )
+    booking, party, rebooking = await bookings.by_id(call.ports, call.actor, call.path_id(_WHAT))
     record = codec.encode(booking_record(booking, party))
     offer = b"null"
     if rebooking is not None:
@@ -265,9 +263,7 @@ async def accept(call: Call) -> Reply:
     not_found=_WHAT,
 )
 async def checkout(call: Call) -> Reply:
-    booking, url, expires_at = await bookings.checkout(
-        call.ports, call.actor, call.path_id(_WHAT)
-    )
+    booking, url, expires_at = await bookings.checkout(call.ports, call.actor, call.path_id(_WHAT))
     return _done(call, booking, checkout_url=url, expires_at=instant(expires_at))
 
 

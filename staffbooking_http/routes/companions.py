@@ -8,7 +8,9 @@ from staffbooking_http.endpoint import Call, Reply, endpoint
 from staffbooking_http.queries import ReadAvailability, SearchCompanions
 from staffbooking_http.shapes import DATE, FLAG, ID, TEXT, WHOLE, items, ref, shape
 
-_SEARCH_END = {more: b'],"page":%%d,"limit":%%d,"has_more":%s}' % more for more in (b"false", b"true")}
+_SEARCH_END = {
+    more: b'],"page":%%d,"limit":%%d,"has_more":%s}' % more for more in (b"false", b"true")
+}
 
 
 @endpoint(

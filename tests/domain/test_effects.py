@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.bookings import PaymentStatus, PayoutStatus
+from staffbooking_core.domain.bookings import Intent, PaymentStatus, PayoutStatus
 from staffbooking_core.domain.ledger import Account
 from staffbooking_core.domain.lifecycle import Party, Status, Trigger
 from staffbooking_core.domain.payments import (
     ChargebackStatus,
     CloseCheckout,
     OpenCheckout,
+    OpKind,
     PayOut,
     Refund,
     ReversePayout,
@@ -24,7 +26,7 @@ from tests.support.journey import Journey, accepted, cancelled, completed, dispu
 
 T, P = Trigger, Party
 TOTAL, FEE, PAYOUT = 40_000, 6_000, 34_000
-INSURED = {"cancellation_insurance": True}
+INSURED: dict[str, Any] = {"cancellation_insurance": True}
 PREMIUM = 2_000
 
 
@@ -53,7 +55,7 @@ def test_an_acceptance_orders_the_checkout():
     (command,) = commands(step)
     assert isinstance(command, OpenCheckout)
     assert (command.amount, command.customer_email) == (TOTAL, "ada@example.com")
-    assert step.booking.intent.checkout_n == step.orders[0].n == 1
+    assert step.booking.intent == Intent(checkout_n=step.orders[0].n)
     assert step.booking.payment_status is PaymentStatus.REQUIRES_PAYMENT
 
 
@@ -76,7 +78,9 @@ def opened(journey, expires_at):
     return journey
 
 
-@pytest.mark.parametrize("left, orders", [(5 * MINUTE + timedelta(microseconds=1), 0), (5 * MINUTE, 2)])
+@pytest.mark.parametrize(
+    "left, orders", [(5 * MINUTE + timedelta(microseconds=1), 0), (5 * MINUTE, 2)]
+)
 def test_a_checkout_is_renewed_shortly_before_it_lapses(left, orders):
     """With more than five minutes left the page is kept."""
     journey = opened(accepted(), NOW + left)
@@ -277,8 +281,9 @@ def test_a_chargeback_takes_the_cash():
 def test_a_chargeback_after_the_payout_claims_it_back():
     """By a reversal at the processor, and as a debt until that has succeeded."""
     journey, _ = paid_out()
+    payout = next(op for op in journey.operations.values() if op.kind is OpKind.PAY_OUT)
     step = charge_back(journey, 2 * DAY)
-    assert commands(step) == [ReversePayout(journey.booking.payout_n, PAYOUT, "usd")]
+    assert commands(step) == [ReversePayout(payout.n, PAYOUT, "usd")]
     assert journey.booking.owed_by_staff == journey.balance(Account.STAFF_RECEIVABLE) == PAYOUT
     assert journey.faults == []
 
@@ -351,12 +356,12 @@ def test_an_inquiry_that_moves_no_money_is_noted():
 
 def test_a_chargeback_after_all_was_given_back_finds_nothing_to_freeze():
     """A split of everything leaves nothing: the chargeback is noted, and the loss is ours."""
-    journey = disputed()
-    journey.pull(T.SPLIT, P.ADMIN, journey.ends_at, amount=TOTAL)
+    journey = disputed(**INSURED)
+    journey.pull(T.SPLIT, P.ADMIN, journey.ends_at, amount=TOTAL + PREMIUM)
     step = charge_back(journey, DAY)
     assert (step.booking.status, step.booking.escrow) == (Status.DISPUTED, 0)
     judge(journey, 2 * DAY, ChargebackStatus.LOST)
-    assert journey.balance(Account.CHARGEBACK_LOSSES) == TOTAL
+    assert journey.balance(Account.CHARGEBACK_LOSSES) == TOTAL + PREMIUM
     assert journey.faults == []
 
 

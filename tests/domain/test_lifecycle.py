@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,11 @@ from tests.support.journey import JOURNEY_TO
 
 S, T, P = Status, Trigger, Party
 BOTH = {P.CUSTOMER, P.STAFF}
-ENDED, GONE, MET = EventName.BOOKING_COMPLETED, EventName.BOOKING_CANCELLED, EventName.PAYMENT_COMPLETED
+ENDED, GONE, MET = (
+    EventName.BOOKING_COMPLETED,
+    EventName.BOOKING_CANCELLED,
+    EventName.PAYMENT_COMPLETED,
+)
 
 CONTRACT = {
     (S.PENDING, T.ACCEPT): ({P.STAFF}, S.ACCEPTED, None),
@@ -98,7 +103,7 @@ def situation(status, trigger, by):
         now = journey.ends_at
     if trigger is T.RELEASE_PAYOUT:
         now = journey.booking.payout_due_at or journey.ends_at + 3 * DAY
-    facts = {
+    facts: dict[str, Any] = {
         "reason": "because",
         "amount": 1_000,
         "payment": journey.payment("pay_2" if journey.booking.paid_at else "pay_1"),

@@ -68,7 +68,7 @@ def test_a_checkout_ends_with_the_time_to_pay(late, found):
     """Where there is a window to pay, the page opens only within it."""
     policy = evolve(POLICY, payment_window=HOUR)
     journey = accepted(policy)
-    to_the_bound = journey.booking.accepted_at + HOUR + late - journey.starts_at
+    to_the_bound = journey.booking.created_at + HOUR + late - journey.starts_at
     assert outcome(journey, T.CHECKOUT, P.CUSTOMER, to_the_bound) == found
 
 
@@ -91,7 +91,9 @@ def test_checking_in_twice_keeps_the_first_time():
     assert journey.booking.checked_in_at == journey.starts_at
 
 
-@pytest.mark.parametrize("after, found", [(DAY - MICRO, "payout_not_scheduled"), (DAY, "completed")])
+@pytest.mark.parametrize(
+    "after, found", [(DAY - MICRO, "payout_not_scheduled"), (DAY, "completed")]
+)
 def test_a_payout_is_never_early(after, found):
     """It is released at its due time, not a moment before."""
     assert outcome(completed(), T.RELEASE_PAYOUT, P.SYSTEM, END + after) == found
@@ -119,7 +121,9 @@ def test_a_released_payout_can_not_be_disputed():
 def test_a_payout_that_outlived_a_chargeback_can_not_be_disputed():
     """Paid out, charged back and won: the staff member has the money, so it is too late."""
     journey, _ = paid_out()
-    journey.pull(T.CHARGEBACK, P.PROCESSOR, journey.ends_at + 2 * DAY, chargeback=journey.chargeback())
+    journey.pull(
+        T.CHARGEBACK, P.PROCESSOR, journey.ends_at + 2 * DAY, chargeback=journey.chargeback()
+    )
     won = journey.chargeback(ChargebackStatus.WON)
     journey.pull(T.CHARGEBACK_WON, P.PROCESSOR, journey.ends_at + 3 * DAY, chargeback=won)
     assert journey.booking.payout_status == "paid"
@@ -245,13 +249,16 @@ def test_events_are_numbered_without_a_gap():
     assert journey.booking.events == 1 + len(journey.events)
 
 
-@pytest.mark.parametrize("make, by, credits", [
-    (Journey, P.STAFF, 0),
-    (accepted, P.STAFF, 1),
-    (paid, P.STAFF, 1),
-    (paid, P.CUSTOMER, 0),
-    (paid, P.ADMIN, 0),
-])
+@pytest.mark.parametrize(
+    "make, by, credits",
+    [
+        (Journey, P.STAFF, 0),
+        (accepted, P.STAFF, 1),
+        (paid, P.STAFF, 1),
+        (paid, P.CUSTOMER, 0),
+        (paid, P.ADMIN, 0),
+    ],
+)
 def test_staff_who_cancel_what_they_accepted_leave_a_credit(make, by, credits):
     """A priority rebooking comes with the staff's cancellation of an accepted or paid one."""
     journey = make()

@@ -22,8 +22,8 @@ from staffbooking_core.domain.payments import (
     PayoutState,
     RefundState,
     RefundStatus,
-    Refused,
     RefusalCode,
+    Refused,
     ReversalState,
     ReversePayout,
     Snapshot,
@@ -122,12 +122,15 @@ def test_an_error_without_words_is_named_by_its_class():
     assert after_failure(sent(), Unknown(), NOW).last_error == "Unknown"
 
 
-@pytest.mark.parametrize("attempts, age, look", [
-    (1, 0 * HOUR, False),
-    (2, 20 * HOUR - SECOND, False),
-    (3, 0 * HOUR, True),
-    (1, 20 * HOUR, True),
-])
+@pytest.mark.parametrize(
+    "attempts, age, look",
+    [
+        (1, 0 * HOUR, False),
+        (2, 20 * HOUR - SECOND, False),
+        (3, 0 * HOUR, True),
+        (1, 20 * HOUR, True),
+    ],
+)
 def test_many_tries_or_a_long_time_call_for_a_look(attempts, age, look):
     """From the third try on, or when the key is 20 hours old."""
     assert must_look_up(sent(attempts=attempts), NOW + age) is look
@@ -146,20 +149,25 @@ def test_what_was_refused_needs_no_look():
 EVERYTHING = Snapshot(
     1,
     checkouts=(Checkout("co", "/", CheckoutStatus.OPEN, NOW, 1),),
-    refunds=(RefundState("re_hand", RefundStatus.SETTLED, 1, None),
-             RefundState("re", RefundStatus.PENDING, 1, 1)),
+    refunds=(
+        RefundState("re_hand", RefundStatus.SETTLED, 1, None),
+        RefundState("re", RefundStatus.PENDING, 1, 1),
+    ),
     payouts=(PayoutState("tr", 1, 0, 1),),
     reversals=(ReversalState("rv", "tr", 1, 1),),
 )
 
 
-@pytest.mark.parametrize("order, ref", [
-    (None, "co"),
-    (make_refund_order(), "re"),
-    (make_payout_order(), "tr"),
-    (Order(1, ReversePayout(1, 5, "usd")), "rv"),
-    (Order(1, CloseCheckout(1)), None),
-])
+@pytest.mark.parametrize(
+    "order, ref",
+    [
+        (None, "co"),
+        (make_refund_order(), "re"),
+        (make_payout_order(), "tr"),
+        (Order(1, ReversePayout(1, 5, "usd")), "rv"),
+        (Order(1, CloseCheckout(1)), None),
+    ],
+)
 def test_a_result_is_found_by_kind_and_operation(order, ref):
     """What the processor made is known by the number it was sent with."""
     assert find_result(make_operation(order), EVERYTHING) == ref

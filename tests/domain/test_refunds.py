@@ -21,7 +21,12 @@ MICRO = timedelta(microseconds=1)
 def refund(before, by=Party.CUSTOMER, price=10_000, premium=0, policy=POLICY, starts_at=NOW):
     """What a cancellation so long before the start gives back."""
     return refund_for(
-        by=by, price=price, premium=premium, starts_at=starts_at, now=starts_at - before, policy=policy
+        by=by,
+        price=price,
+        premium=premium,
+        starts_at=starts_at,
+        now=starts_at - before,
+        policy=policy,
     )
 
 
@@ -45,7 +50,9 @@ def test_the_tier_turns_at_the_exact_moment(before, percent):
     assert refund(before).percent == percent
 
 
-@pytest.mark.parametrize("before, percent", [(24 * HOUR, 50), (24 * HOUR - MICRO, 50), (SECOND, 50)])
+@pytest.mark.parametrize(
+    "before, percent", [(24 * HOUR, 50), (24 * HOUR - MICRO, 50), (SECOND, 50)]
+)
 def test_insurance_gives_half_at_the_last_moment(before, percent):
     """With insurance the last tier gives 50 % of the price, and keeps the premium."""
     assert refund(before, premium=500) == Refund(
@@ -81,13 +88,17 @@ def test_a_half_refund_of_one_unit_is_not_a_full_one():
     assert (half.amount, half.is_full) == (1, False)
 
 
-@pytest.mark.parametrize("day", [datetime(2027, 3, 28, tzinfo=UTC), datetime(2027, 10, 31, tzinfo=UTC)])
+@pytest.mark.parametrize(
+    "day", [datetime(2027, 3, 28, tzinfo=UTC), datetime(2027, 10, 31, tzinfo=UTC)]
+)
 @pytest.mark.parametrize("hours, percents", [(48, (100, 50)), (24, (50, 0))])
 def test_the_tiers_count_elapsed_hours_on_days_of_a_clock_change(day, hours, percents):
     """Where the clock is moved between, 48 hours are still 48 elapsed hours."""
     starts_at = resolve_local("Europe/Berlin", day.date(), 12 * 60)
     assert starts_at.hour == 10 if day.month == 3 else starts_at.hour == 11
-    found = [refund(hours * HOUR - late, starts_at=starts_at).percent for late in (SECOND * 0, SECOND)]
+    found = [
+        refund(hours * HOUR - late, starts_at=starts_at).percent for late in (SECOND * 0, SECOND)
+    ]
     assert tuple(found) == percents
 
 

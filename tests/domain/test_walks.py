@@ -63,15 +63,27 @@ class Walk:
         journey, end = self.journey, self.journey.ends_at
         way: list[Callable[[], object]] = [
             lambda: journey.pull(T.ACCEPT, P.STAFF, self.now),
-            lambda: (self.book.pay(), self.look()),
+            self.be_paid,
             lambda: journey.pull(T.CONFIRM, P.CUSTOMER, self.at(end)),
             lambda: self.pull_if_may(T.RELEASE_PAYOUT, P.SYSTEM, self.at(end + DAY)),
-            lambda: (self.run_all(), self.look()),
-            lambda: (self.charge_back(), self.look()),
+            self.be_paid_out,
+            self.be_charged_back,
         ]
         for go in way[: self.chance.randrange(len(way) + 1)]:
             go()
             self.check()
+
+    def be_paid(self) -> None:
+        self.book.pay()
+        self.look()
+
+    def be_paid_out(self) -> None:
+        self.run_all()
+        self.look()
+
+    def be_charged_back(self) -> None:
+        self.charge_back()
+        self.look()
 
     def at(self, now):
         self.now = max(self.now, now)
@@ -211,7 +223,9 @@ def test_no_walk_loses_money(seed):
     journey, booking = walk.journey, walk.journey.booking
     assert booking.status in (Status.COMPLETED, Status.CANCELLED)
     failed = sum(
-        refund.amount for refund in walk.book.refunds.values() if refund.status is RefundStatus.FAILED
+        refund.amount
+        for refund in walk.book.refunds.values()
+        if refund.status is RefundStatus.FAILED
     )
     owed = {account: -journey.balance(account) for account in LIABILITIES}
     assert owed == {Account.ESCROW: 0, Account.REFUND_PAYABLE: failed, Account.STAFF_PAYABLE: 0}

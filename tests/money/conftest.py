@@ -19,7 +19,7 @@ EMPTY = Statement(text("DELETE FROM fakepay_documents"))
 
 
 @pytest.fixture
-async def fake_memory() -> Bench:
+def fake_memory() -> Bench:
     return fake_bench(MemoryFakeBook())
 
 

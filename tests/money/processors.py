@@ -7,6 +7,7 @@ a bad network. Another processor joins by one more fixture in `conftest.py` that
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from itertools import count
@@ -135,6 +136,11 @@ def fake_of(bench: Bench) -> FakeProcessor:
     """The processor of a bench that is known to be the fake one."""
     assert isinstance(bench.payments, FakeProcessor)
     return bench.payments
+
+
+async def ids_due(bench: Bench, limit: int = 100) -> list[str]:
+    """The ids of the events that the fake processor brings now."""
+    return [json.loads(body)["id"] for _, body in await fake_of(bench).due_events(limit)]
 
 
 async def make_book(database: Database) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -331,29 +332,40 @@ def act(intent: Intent, what: tuple[object, ...], now: datetime) -> Intent:
     return intent
 
 
+def refunded(charge: Charge) -> int:
+    return sum(r.amount for r in charge.refunds if r.status is RefundStatus.SETTLED)
+
+
+def taken(charge: Charge) -> int:
+    """What the bank has of it."""
+    chargeback = charge.chargeback
+    if chargeback is None or chargeback.status is ChargebackStatus.WON:
+        return 0
+    return chargeback.amount
+
+
 def books(charge: Charge) -> int:
     """What is held of a payment, by the list of its facts alone."""
-    chargeback = charge.chargeback
-    taken = chargeback is not None and chargeback.status is not ChargebackStatus.WON
     return (
         charge.payment.amount
-        - sum(r.amount for r in charge.refunds if r.status is RefundStatus.SETTLED)
+        - refunded(charge)
         - sum(payout.amount for payout in charge.payouts)
         + sum(reversal.amount for reversal in charge.reversals)
-        - (chargeback.amount if chargeback is not None and taken else 0)
+        - taken(charge)
     )
 
 
 @given(st.lists(ACTS, max_size=25))
-def test_money_stays_within_its_bounds(acts: list[tuple[object, ...]]) -> None:
+def test_money_stays_within_its_bounds(acts: list[tuple[Any, ...]]) -> None:
     """Whatever is tried in whatever order: one charge at most, refunds and a lost chargeback
     within it, net payouts within it, and the balance is what the facts add up to."""
     intent, now = opened(), NOW
     for what in [("play", Outcome.SUCCEED), *acts]:
-        now += timedelta(seconds=what[1]) if what[0] == "wait" else timedelta()  # type: ignore[arg-type]
+        now += timedelta(seconds=int(what[1]) if what[0] == "wait" else 0)
         intent = act(machine.at(intent, now), what, now)
         [charge] = intent.charges
         assert 0 <= charge.remaining <= 1_000
+        assert refunded(charge) + taken(charge) <= 1_000
         assert 0 <= charge.unpaid <= 1_000
         assert all(0 <= payout.reversed <= payout.amount for payout in charge.payouts)
         assert machine.balance(intent) == books(charge)

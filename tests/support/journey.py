@@ -6,6 +6,7 @@ A `Book` is the processor's side: what it has made of the journey's operations.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -23,6 +24,7 @@ from staffbooking_core.domain.payments import (
     CheckoutStatus,
     OpenCheckout,
     Operation,
+    OpStatus,
     Payment,
     PayOut,
     PayoutState,
@@ -61,9 +63,7 @@ class Journey:
     def ends_at(self) -> datetime:
         return self.booking.ends_at
 
-    def pull(
-        self, trigger: Trigger, by: Party, now: datetime | None = None, **facts: Any
-    ) -> Step:
+    def pull(self, trigger: Trigger, by: Party, now: datetime | None = None, **facts: Any) -> Step:
         """Move the booking, at its creation unless a time is given."""
         what = Occurrence(trigger, by, now or self.booking.created_at, **facts)
         return self.keep(advance(self.booking, what, self.policy))
@@ -114,7 +114,9 @@ class Journey:
         }
         return Payment(**{**fields, **given})
 
-    def chargeback(self, status: ChargebackStatus = ChargebackStatus.OPEN, **given: Any) -> Chargeback:
+    def chargeback(
+        self, status: ChargebackStatus = ChargebackStatus.OPEN, **given: Any
+    ) -> Chargeback:
         """A chargeback of all that was paid."""
         fields = {"ref": "cb_1", "amount": self.booking.total_amount, "status": status}
         return Chargeback(**{**fields, **given})
@@ -148,8 +150,25 @@ class Book:
                 state = PayoutState(f"tr_{number}", command.amount, 0, number)
                 self.payouts.setdefault(number, state)
             case ReversePayout():
-                state = ReversalState(f"rv_{number}", "tr", command.amount, number)
-                self.reversals.setdefault(number, state)
+                self._reverse(operation, command)
+
+    def _reverse(self, operation: Operation, command: ReversePayout) -> None:
+        """Take a payout back; more than is left of it is refused for good."""
+        number = operation.id
+        payout = next(op for op in self.journey.operations.values() if op.n == command.payout_n)
+        taken = sum(
+            state.amount
+            for state in self.reversals.values()
+            if state.payout_ref == f"tr_{payout.id}"
+        )
+        if number in self.reversals or payout.id not in self.payouts:
+            return
+        if taken + command.amount > self.payouts[payout.id].amount:
+            self.journey.operations[number] = evolve(operation, status=OpStatus.REFUSED)
+            return
+        self.reversals[number] = ReversalState(
+            f"rv_{number}", f"tr_{payout.id}", command.amount, number
+        )
 
     def execute_all(self) -> None:
         for operation in self.journey.operations.values():
@@ -248,7 +267,7 @@ def paid_out(policy: Policy = POLICY, **given: Any) -> tuple[Journey, Book]:
     return journey, book
 
 
-JOURNEY_TO = {
+JOURNEY_TO: dict[Status, Callable[..., Journey]] = {
     Status.PENDING: Journey,
     Status.ACCEPTED: accepted,
     Status.PAID: paid,

@@ -1,0 +1,237 @@
+"""A world put into a fresh database by COPY, in the very rows that the store would write."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import asyncpg
+from attrs import asdict, fields
+from sqlalchemy import Table
+
+from benchmarks.world import DAY, POLICY, World, staff_user
+from staffbooking_adapters import codec
+from staffbooking_adapters.sql import tables
+from staffbooking_adapters.sql.schema import upgrade
+from staffbooking_adapters.sql.store import open_store
+from staffbooking_core.domain.accounts import User, fold_email
+from staffbooking_core.domain.bookings import Booking, TimelineEntry, due
+from staffbooking_core.domain.calendar import Calendar, Interval
+from staffbooking_core.domain.companions import Companion, fold
+from staffbooking_core.domain.events import booking_event
+from staffbooking_core.domain.keys import digest, mask
+from staffbooking_core.domain.lifecycle import EventName
+from staffbooking_core.domain.records import companion_detail, companion_summary
+from staffbooking_core.domain.searchable import marks, weekday_mask
+from tests.support.postgres import PostgresServer, driver_url
+
+Row: TypeAlias = Mapping[str, Any]
+
+SAMPLE = 25
+"""How many companions and bookings are checked against the store."""
+
+NUMBERED = ("users", "api_keys", "locations", "services")
+
+
+async def fill(server: PostgresServer, world: World) -> str:
+    """Make a database with everything in it and return its address."""
+    url = await server.create_database("benchmark")
+    await upgrade(url)
+    connection = await asyncpg.connect(driver_url(url))
+    try:
+        for table, rows in _rows(world):
+            await _copy(connection, table, rows)
+        await _continue_numbers(connection)
+        await _check(url, connection, world)
+        await connection.execute("VACUUM (ANALYZE)")
+        await connection.execute("CHECKPOINT")
+    finally:
+        await connection.close()
+    return url
+
+
+async def _copy(connection: Any, table: Table, rows: Iterable[Row]) -> None:
+    names = [column.name for column in table.columns]
+    rows = list(rows)
+    if rows:
+        names = [name for name in names if name in rows[0]]
+        records = [[row[name] for name in names] for row in rows]
+        await connection.copy_records_to_table(table.name, records=records, columns=names)
+
+
+async def _continue_numbers(connection: Any) -> None:
+    """The next row gets the next number, as if the seed had been written one by one."""
+    for table in NUMBERED:
+        await connection.execute(
+            f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), max(id)) FROM {table}"
+        )
+    await connection.execute("SELECT setval('booking_numbers', max(id)) FROM bookings")
+
+
+def _rows(world: World) -> Iterator[tuple[Table, Iterable[Row]]]:
+    people = [*world.owners, *world.customers, *map(staff_user, world.companions)]
+    yield tables.users, map(_user, people)
+    yield tables.api_keys, _keys(world)
+    places = _numbered((_place(companion) for companion in world.companions), 1)
+    named = _numbered((fold(name) for c in world.companions for name in c.service_types), 1)
+    yield tables.locations, (
+        {"id": number, "city_folded": city, "country_folded": country}
+        for (city, country), number in places.items()
+    )
+    yield tables.services, ({"id": number, "name_folded": n} for n, number in named.items())
+    yield tables.companions, map(_companion, world.companions)
+    listed = [companion for companion in world.companions if companion.is_listed]
+    yield tables.companion_search, (
+        row for companion in listed for row in _search(companion, places, named)
+    )
+    yield tables.companion_days, _days(world)
+    yield tables.bookings, map(_booking, world.bookings)
+    yield tables.timers, filter(None, map(_timer, world.bookings))
+    yield tables.events, map(_event, world.bookings)
+
+
+def _numbered(names: Iterable[Any], first: int) -> dict[Any, int]:
+    return {name: number for number, name in enumerate(dict.fromkeys(names), first)}
+
+
+# People -------------------------------------------------------------------------------------
+
+
+def _user(user: User) -> Row:
+    return {**asdict(user, recurse=False), "email_folded": fold_email(user.email)}
+
+
+def _keys(world: World) -> Iterator[Row]:
+    for number, (owner, key) in enumerate(zip(world.owners, world.keys, strict=True), 1):
+        yield {
+            "id": number,
+            "owner_id": owner.id,
+            "name": "Benchmark",
+            "digest": digest(key).hex(),
+            "masked_key": mask(key),
+            "permissions": "book,read",
+            "created_at": world.now - DAY,
+        }
+
+
+# Companions ---------------------------------------------------------------------------------
+
+
+def _place(companion: Companion) -> tuple[str, str]:
+    return fold(companion.location_city), fold(companion.location_country)
+
+
+def _companion(companion: Companion) -> Row:
+    lists = {
+        name: codec.encode(list(getattr(companion, name))).decode()
+        for name in ("service_types", "languages", "badges")
+    }
+    return {
+        **asdict(companion, recurse=False),
+        **lists,
+        "calendar": _calendar(companion.calendar),
+        "summary": codec.encode(companion_summary(companion, POLICY.currency)),
+        "detail": codec.encode(companion_detail(companion, POLICY.currency)),
+    }
+
+
+def _search(
+    companion: Companion, places: Mapping[tuple[str, str], int], named: Mapping[str, int]
+) -> Iterator[Row]:
+    """A row for each service and one for any, which has number 0."""
+    spelled = [(0, ""), *((named[fold(name)], name) for name in companion.service_types)]
+    for number, spelling in spelled:
+        yield {
+            "service_id": number,
+            "companion_id": companion.id,
+            "location_id": places[_place(companion)],
+            "rank": -(int(companion.rating_avg * 100) << 40) - companion.total_reviews,
+            "hourly_rate": companion.hourly_rate,
+            "weekday_mask": _mask(companion.calendar),
+            "spelling": spelling,
+        }
+
+
+_calendar = lru_cache(maxsize=10_000)(codec.dump)
+_mask = lru_cache(maxsize=10_000)(weekday_mask)
+
+
+def _days(world: World) -> Iterator[Row]:
+    busy: dict[int, list[Interval]] = defaultdict(list)
+    for booking in world.bookings:
+        if booking.holds_slot:
+            busy[booking.companion_id].append(Interval(booking.starts_at, booking.ends_at))
+    for companion in world.companions:
+        hours: Calendar = companion.calendar
+        if hours.overrides or companion.id in busy:
+            for day, free in marks(hours, busy[companion.id]).items():
+                yield {"companion_id": companion.id, "day": day, "free": free}
+
+
+# Bookings -----------------------------------------------------------------------------------
+
+
+def _booking(booking: Booking) -> Row:
+    row = {field.name: getattr(booking, field.name) for field in fields(Booking)}
+    return {**row, "timeline": codec.dump(booking.timeline, tuple[TimelineEntry, ...])}
+
+
+def _timer(booking: Booking) -> Row | None:
+    next_one = due(booking, POLICY)
+    if next_one is None:
+        return None
+    named = {"kind": next_one.kind, "due_at": next_one.at, "attempts": 0}
+    return {"booking_id": booking.id, **named}
+
+
+def _event(booking: Booking) -> Row:
+    event = booking_event(
+        f"evt_{booking.id:026d}", EventName.BOOKING_CREATED, booking, booking.created_at
+    )
+    return {
+        "booking_id": booking.id,
+        "sequence": event.sequence,
+        "id": event.id,
+        "name": event.name,
+        "created_at": event.created_at,
+        "parties": codec.encode(list(event.parties)).decode(),
+        "body": codec.encode(event.envelope),
+    }
+
+
+# The proof ----------------------------------------------------------------------------------
+
+
+async def _check(url: str, connection: Any, world: World) -> None:
+    """Save a sample through the store: nothing may change. Read bookings: they are the same."""
+    companions = world.companions[:: max(1, len(world.companions) // SAMPLE)]
+    before = await _stored(connection, companions)
+    store = await open_store(url, POLICY)
+    try:
+        for companion in companions:
+            await store.write(
+                lambda unit, saved=companion: unit.companions.save_companion(saved)  # type: ignore[misc]
+            )
+        async with store.reading() as view:
+            for booking in world.bookings[:: max(1, len(world.bookings) // SAMPLE)]:
+                if await view.bookings.booking(booking.id) != booking:
+                    raise AssertionError(f"the store reads booking {booking.id} otherwise")
+    finally:
+        await store.close()
+    after = await _stored(connection, companions)
+    if before != after:
+        raise AssertionError("the store writes companions otherwise than the seed")
+
+
+async def _stored(connection: Any, companions: Sequence[Companion]) -> list[Any]:
+    ids = [companion.id for companion in companions]
+    return [
+        sorted(await connection.fetch(f"SELECT * FROM {table} WHERE {key} = ANY ($1)", ids))
+        for table, key in (
+            ("companions", "id"),
+            ("companion_search", "companion_id"),
+            ("companion_days", "companion_id"),
+        )
+    ]

@@ -1,0 +1,88 @@
+"""The ASGI application: the interface's pipeline, and Litestar with the pages beside it.
+
+What is in the table goes straight to the pipeline, past the framework; a path of nothing
+ends there too. So every answer of the interface has the shapes and headers of the contract.
+"""
+
+from collections.abc import Iterator
+
+from staffbooking_adapters import codec
+from staffbooking_adapters.settings import Network
+from staffbooking_core.policy import Policy
+from staffbooking_core.ports import Ports
+from staffbooking_http import openapi, pages
+from staffbooking_http.endpoint import Endpoint, Header, Message, Receive, Scope, Send, Site
+from staffbooking_http.pipeline import Pipeline, Resource
+from staffbooking_http.router import Router
+from staffbooking_http.routes import FAMILIES, SANDBOX
+
+
+class _Page:
+    """What the router finds where a page is."""
+
+
+class Application:
+    """One service over HTTP, on ports that are open as long as it serves."""
+
+    def __init__(self, ports: Ports, *, proxies: tuple[Network, ...] = ()) -> None:
+        families = FAMILIES if ports.sandbox is None else {**FAMILIES, **SANDBOX}
+        document = openapi.document(families, ports.policy)
+        site = Site(ports, codec.encode(document), proxies)
+        self._pages = pages.create_pages(site, document)
+        self._pipeline = Pipeline(site, security_headers(ports.policy, API_POLICY))
+        self._page_headers = security_headers(ports.policy, pages.POLICY)
+        entries: list[tuple[str, Resource | _Page]] = [
+            (path, Resource(site, rows)) for path, rows in _by_path(families)
+        ]
+        entries += [(path, _Page()) for path in pages.paths(self._pages)]
+        self._router = Router(entries)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._pages(scope, receive, send)  # type: ignore[arg-type]
+            return
+        found = self._router.find(scope["path"])
+        match found:
+            case None:
+                await self._pipeline(scope, receive, send, None)
+            case Resource() as resource, params:
+                await self._pipeline(scope, receive, send, resource, params)
+            case _:
+                await self._page(scope, receive, send)
+
+    async def _page(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let Litestar answer, with our headers; HEAD is GET without a body."""
+        bodiless = scope["method"] == "HEAD"
+
+        async def dressed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *self._page_headers]
+            elif bodiless:
+                message = {**message, "body": b""}
+            await send(message)
+
+        asked = {**scope, "method": "GET"} if bodiless else scope
+        await self._pages(asked, receive, dressed)  # type: ignore[arg-type]
+
+
+API_POLICY = "default-src 'none'; frame-ancestors 'none'"
+"""JSON shows and loads nothing, wherever a browser may open it."""
+
+
+def security_headers(policy: Policy, content_policy: str) -> tuple[Header, ...]:
+    """What every response bears (RELIABILITY 2.1)."""
+    headers: tuple[Header, ...] = (
+        (b"x-content-type-options", b"nosniff"),
+        (b"referrer-policy", b"no-referrer"),
+        (b"cache-control", b"no-store"),
+        (b"content-security-policy", content_policy.encode("ascii")),
+    )
+    if policy.base_url.startswith("https:"):
+        headers += ((b"strict-transport-security", b"max-age=31536000"),)
+    return headers
+
+
+def _by_path(families: dict[str, tuple[Endpoint, ...]]) -> Iterator[tuple[str, list[Endpoint]]]:
+    rows = [row for family in families.values() for row in family]
+    for path in dict.fromkeys(row.path for row in rows):
+        yield path, [row for row in rows if row.path == path]

@@ -1,0 +1,39 @@
+"""For other ASGI servers: `staffbooking_http.main:create_app` is an application factory that
+reads the environment, opens its ports with the server's lifespan, and closes them after."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from litestar import Litestar
+
+from staffbooking_adapters.settings import Settings, load_settings
+from staffbooking_adapters.wiring import open_ports
+from staffbooking_http.app import Application
+from staffbooking_http.endpoint import Receive, Scope, Send
+
+
+class Standalone:
+    """An application that opens its own ports."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._application: Application | None = None
+        self._shell = Litestar(lifespan=[self._serving], openapi_config=None, logging_config=None)
+
+    @asynccontextmanager
+    async def _serving(self, _: Litestar) -> AsyncIterator[None]:
+        async with open_ports(self._settings) as ports:
+            self._application = Application(ports, proxies=self._settings.trusted_proxies)
+            yield
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan" or self._application is None:
+            await self._shell(scope, receive, send)  # type: ignore[arg-type]
+        else:
+            await self._application(scope, receive, send)
+
+
+def create_app() -> Standalone:
+    """The application of the environment's settings."""
+    return Standalone(load_settings(os.environ))

@@ -1,0 +1,216 @@
+"""The OpenAPI 3.1 document, made of the table that the service runs on (CONTRACT 9)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, TypeAlias
+
+from staffbooking_core.domain.limits import Rule
+from staffbooking_core.inputs import MAX_ID
+from staffbooking_core.policy import Policy
+from staffbooking_http.access import COOKIE, SAFE, WithKey, WithSession
+from staffbooking_http.endpoint import Endpoint
+from staffbooking_http.schemas import fields_of, of_class
+from staffbooking_http.shapes import COMPONENTS, WHEN, WHOLE, Schema, envelope, ref
+
+Object: TypeAlias = dict[str, Any]
+
+ABOUT = """\
+Search staff, request bookings and follow them from acceptance to payout.
+
+Errors are `{"error", "code"}`; `code` is stable. Missing fields are 400 `missing_field`, wrong
+ones 422 `invalid_field`, both with `errors`, each naming its `field`: every fault at once.
+Limits are fixed windows from their first hit: {limits}. Every answer bears `X-RateLimit-Limit`,
+`X-RateLimit-Remaining` and `X-RateLimit-Reset` (Unix time) of the most specific one.
+Money is a JSON number in {currency}; times are UTC with `Z`.
+"""
+
+LIMIT_HEADERS = {
+    "X-RateLimit-Limit": "Most requests in the window",
+    "X-RateLimit-Remaining": "Requests left in the window",
+    "X-RateLimit-Reset": "Unix time at which the window ends",
+}
+
+REASONS = {
+    200: "Success",
+    201: "Created",
+    204: "No content",
+    400: "Malformed, something required is missing, or a rule forbids it",
+    401: "No or bad credentials",
+    403: "Wrong permission, role, tier, side or CSRF token",
+    404: "There is no such thing, or it is somebody else's",
+    413: "The body is over 64 KiB",
+    415: "The body is not JSON",
+    422: "Some fields are not valid; every one is named",
+    429: "Limit exceeded",
+    500: "A fault of ours, or the payment processor is out of reach",
+    503: "The service is temporarily unavailable",
+}
+
+
+def document(families: Mapping[str, Sequence[Endpoint]], policy: Policy) -> Object:
+    """The whole document, as plain structures."""
+    paths: dict[str, Object] = {}
+    for family, rows in families.items():
+        for row in rows:
+            paths.setdefault(row.path, {})[row.method.lower()] = _operation(family, row)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Staff booking",
+            "version": _version(),
+            "description": _about(policy),
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": policy.base_url}],
+        "tags": [{"name": family} for family in families],
+        "paths": paths,
+        "webhooks": {name.value: _webhook(name) for name in WHEN},
+        "components": {
+            "schemas": dict(COMPONENTS),
+            "headers": {
+                name: {"description": text, "schema": WHOLE} for name, text in LIMIT_HEADERS.items()
+            },
+            "securitySchemes": _SCHEMES,
+        },
+    }
+
+
+_SCHEMES: Object = {
+    "key": {"type": "http", "scheme": "bearer", "description": "An API key: `ps_…`"},
+    "session": {"type": "apiKey", "in": "cookie", "name": COOKIE},
+    "csrf": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "X-CSRF-Token",
+        "description": "With a session, for whatever may change something",
+    },
+}
+
+
+def _about(policy: Policy) -> str:
+    limits = policy.limits
+    rules = (limits.general, limits.bookings)
+    told = ", ".join(_rule(rule) for rule in rules)
+    return ABOUT.replace("{limits}", told).replace("{currency}", policy.currency.code)
+
+
+def _rule(rule: Rule) -> str:
+    return f"{rule.name} {rule.limit} in {rule.window}"
+
+
+def _version() -> str:
+    try:
+        return version("staffbooking")
+    except PackageNotFoundError:
+        return "0"
+
+
+def _operation(family: str, row: Endpoint) -> Object:
+    operation: Object = {
+        "tags": [family],
+        "operationId": f"{row.method.lower()} {row.path}".translate(_PLAIN).strip("_"),
+        "summary": row.summary,
+        "responses": {str(status): reply for status, reply in _responses(row)},
+        "security": _security(row),
+    }
+    if row.description:
+        operation["description"] = row.description
+    if parameters := list(_parameters(row)):
+        operation["parameters"] = parameters
+    if row.body is not None:
+        operation["requestBody"] = {
+            "required": not row.body_optional,
+            "content": {"application/json": {"schema": of_class(row.body)}},
+        }
+    return operation
+
+
+_PLAIN = str.maketrans({"/": "_", "{": "", "}": "", " ": "", "-": "_", ".": "_"})
+
+
+def _security(row: Endpoint) -> list[Object]:
+    if isinstance(row.access, WithKey):
+        return [{"key": []}]
+    if isinstance(row.access, WithSession):
+        safe: Object = {"session": []}
+        return [safe if row.method in SAFE else {**safe, "csrf": []}]
+    return []
+
+
+def _parameters(row: Endpoint) -> Iterator[Object]:
+    if "{id}" in row.path:
+        number = {"type": "integer", "minimum": 1, "maximum": MAX_ID}
+        yield {"name": "id", "in": "path", "required": True, "schema": number}
+    if "{code}" in row.path:
+        code = COMPONENTS["Booking"]["properties"]["booking_code"]
+        yield {"name": "code", "in": "path", "required": True, "schema": code}
+    if row.query is not None:
+        for name, (schema, required) in fields_of(row.query).items():
+            yield {"name": name, "in": "query", "required": required, "schema": schema}
+    if row.kept is not None:
+        yield {
+            "name": "Idempotency-Key",
+            "in": "header",
+            "required": False,
+            "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+        }
+
+
+def _responses(row: Endpoint) -> Iterator[tuple[int, Object]]:
+    headers = {name: {"$ref": f"#/components/headers/{name}"} for name in LIMIT_HEADERS}
+    for status, schema in _statuses(row):
+        reply: Object = {"description": REASONS[status]}
+        if row.access.limited:
+            reply["headers"] = headers
+        if status == 400 and row.codes:
+            reply["description"] += ": " + ", ".join(f"`{code}`" for code in row.codes)
+        if status == 404 and row.not_found:
+            reply["description"] = f"{row.not_found} not found"
+        media = row.media if status == row.status else "application/json"
+        yield status, {**reply, "content": {media: {"schema": schema}}}
+
+
+def _statuses(row: Endpoint) -> Iterator[tuple[int, Schema]]:
+    """Every status that an operation may answer, in order."""
+    error, faults = ref("Error"), {"anyOf": [ref("InvalidInput"), ref("Error")]}
+    takes = row.body is not None or row.query is not None
+    guarded = isinstance(row.access, WithKey | WithSession)
+    yield row.status, row.answer
+    if takes or row.codes:
+        yield 400, faults
+    if guarded or "bad_credentials" in row.codes:
+        yield 401, error
+    if row.access.limited:
+        yield 403, error
+    if row.not_found:
+        yield 404, error
+    if row.body is not None:
+        yield 413, error
+        yield 415, error
+    if takes:
+        yield 422, ref("InvalidInput")
+    if row.access.limited:
+        yield 429, ref("RateLimited")
+    yield 500, ref("InternalError")
+    yield 503, error
+
+
+def _webhook(name: Any) -> Object:
+    headers = (
+        ("X-Webhook-Signature", "Lowercase hexadecimal HMAC-SHA256 of the raw body"),
+        ("X-Webhook-Event", "The event's name"),
+        ("X-Webhook-Id", "The event's id, the same on each retry"),
+        ("X-Webhook-Attempt", "From 1"),
+    )
+    return {
+        "post": {
+            "summary": WHEN[name],
+            "operationId": name.value.replace(".", "_"),
+            "parameters": [
+                {"name": header, "in": "header", "description": text, "schema": {"type": "string"}}
+                for header, text in headers
+            ],
+            "requestBody": {"content": {"application/json": {"schema": envelope(name)}}},
+            "responses": {"2XX": {"description": "Received"}},
+        }
+    }

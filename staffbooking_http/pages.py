@@ -1,0 +1,208 @@
+"""Pages for people, by Litestar: home, the documents, and the fake processor's checkout.
+
+They work without JavaScript, and load nothing from anywhere: the one style sheet stands in
+each page, named by its hash in the policy that the browser enforces.
+"""
+
+import base64
+import hashlib
+import logging
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+from jinja2 import Environment, FileSystemLoader
+from litestar import Litestar, Request, Response, get, post
+from litestar.datastructures import State
+from litestar.exceptions import HTTPException
+from litestar.handlers import BaseRouteHandler
+from litestar.plugins.jinja import JinjaTemplateEngine
+from litestar.response import Redirect, Template
+from litestar.template.config import TemplateConfig
+
+from staffbooking_adapters import codec
+from staffbooking_adapters.inputs import structure
+from staffbooking_core.domain.accounts import Actor, User, csrf_token, session_digest
+from staffbooking_core.domain.money import Currency
+from staffbooking_core.errors import NotFound
+from staffbooking_core.ports import CheckoutPage
+from staffbooking_core.usecases import bookings, payments, sandbox
+from staffbooking_http import bodies, queries
+from staffbooking_http.access import session_token
+from staffbooking_http.endpoint import Call, Site
+from staffbooking_http.errors import internal, to_reply, unknown_path, wrong_method
+
+log = logging.getLogger("staffbooking.http")
+
+WEB = Path(__file__).parent / "web"
+STYLE = (WEB / "style.css").read_text(encoding="utf-8")
+_STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+
+POLICY = (
+    f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
+"""What pages may do: show themselves, and post forms to this service."""
+
+Asked = Request[Any, Any, State]
+
+
+class Outcome(StrEnum):
+    SUCCEED = "succeed"
+    DECLINE = "decline"
+    EXPIRE = "expire"
+    CHALLENGE = "challenge"
+
+
+@frozen(kw_only=True)
+class Play:
+    """What a client does on a checkout page."""
+
+    outcome: Outcome
+
+
+def create_pages(site: Site, document: dict[str, Any]) -> Litestar:
+    """The application of pages; the checkout is there where payments are pretended."""
+    handlers: list[BaseRouteHandler] = [home, docs, returned]
+    if site.ports.sandbox is not None:
+        handlers += [checkout, play]
+    engine = JinjaTemplateEngine.from_environment(_environment())
+    return Litestar(
+        handlers,
+        template_config=TemplateConfig(engine=engine),
+        state=State({"site": site, "document": document}),
+        exception_handlers={Exception: _refuse},
+        openapi_config=None,
+        logging_config=None,
+    )
+
+
+def paths(pages: Litestar) -> Sequence[str]:
+    """The paths of all pages, their parameters as in the table of endpoints."""
+    return [route.path.replace(":str}", "}") for route in pages.routes]
+
+
+def _environment() -> Environment:
+    environment = Environment(loader=FileSystemLoader(WEB / "templates"), autoescape=True)
+    environment.globals["style"] = STYLE
+    environment.filters["shape"] = _shape
+    return environment
+
+
+def _call(request: Asked) -> Call:
+    site: Site = request.app.state.site
+    return Call(site, request.scope, request.receive)  # type: ignore[arg-type]
+
+
+async def _visitor(call: Call) -> tuple[User, str] | None:
+    """Who is signed in, with the session's token."""
+    token = session_token(call)
+    if token is None:
+        return None
+    caller = await call.ports.admission.by_session(session_digest(token), call.now)
+    return None if caller is None else (caller.user, token)
+
+
+@get("/")
+async def home(request: Asked) -> Template:
+    """Where one arrives."""
+    visitor = await _visitor(_call(request))
+    user, token = visitor or (None, None)
+    context = {"user": user, "csrf_token": "" if token is None else csrf_token(token)}
+    return Template("home.html", context=context)
+
+
+@get("/docs")
+async def docs(request: Asked) -> Template:
+    """The documents for reading, without a connection to anywhere."""
+    return Template("docs.html", context={"document": request.app.state.document})
+
+
+@get("/bookings/{number:str}/return")
+async def returned(request: Asked, number: str) -> Template:
+    """Where the hosted checkout sends its customer; tells strangers nothing."""
+    call = _call(request)
+    call.params = (number,)
+    if (visitor := await _visitor(call)) is None:
+        return Template("return.html", context={"booking": None})
+    user, token = visitor
+    actor = Actor(user.id, user.role)
+    booking, _, _ = await bookings.by_id(call.ports, actor, call.path_id("Booking"))
+    context = {"booking": booking, "csrf_token": csrf_token(token)}
+    return Template("return.html", context=context)
+
+
+@get("/sandbox/checkout/{reference:str}")
+async def checkout(request: Asked, reference: str) -> Template:
+    """The hosted page of the pretended processor."""
+    page = await _page(_call(request), reference)
+    amount = Currency(page.currency).to_decimal(page.amount)
+    return Template("checkout.html", context={"page": page, "amount": amount})
+
+
+@post("/sandbox/checkout/{reference:str}", status_code=200)
+async def play(request: Asked, reference: str) -> Response[bytes] | Redirect:
+    """Act on the page: by its form, or as a script by JSON. Paid means paid when this ends."""
+    call = _call(request)
+    await _page(call, reference)
+    raw = await bodies.read(call)
+    by_form = _is_form(call)
+    if not by_form:
+        bodies.check_media(call)
+    wanted = queries.read(Play, raw) if by_form else structure(Play, bodies.parse(raw))
+    page = await sandbox.processor(call.ports).play(reference, wanted.outcome)
+    await payments.deliver_sandbox_events(call.ports)
+    if page is None:
+        raise NotFound("Checkout")
+    if by_form:
+        return Redirect(f"/sandbox/checkout/{page.ref}", status_code=303)
+    answer = codec.encode({"success": True, "state": page.state})
+    return Response(answer, media_type="application/json", status_code=200)
+
+
+async def _page(call: Call, reference: str) -> CheckoutPage:
+    page = await sandbox.processor(call.ports).checkout_page(reference)
+    if page is None:
+        raise NotFound("Checkout")
+    return page
+
+
+def _is_form(call: Call) -> bool:
+    declared = b"".join(call.headers(b"content-type")).lower().partition(b";")[0].strip()
+    return declared == b"application/x-www-form-urlencoded"
+
+
+def _refuse(request: Asked, error: Exception) -> Response[bytes]:
+    """Every error of a page as JSON of the contract's shape."""
+    known: Exception = error
+    if isinstance(error, HTTPException):
+        allow = (error.headers or {}).get("Allow", "")
+        known = wrong_method(allow.encode()) if error.status_code == 405 else unknown_path()
+    reply = to_reply(known)
+    if reply is None:
+        request_id = request.app.state.site.ports.ids.token()[:16]
+        log.error("request %s to a page failed", request_id, exc_info=error)
+        reply = internal(request_id)
+    headers = {name.decode(): value.decode() for name, value in reply.headers}
+    return Response(
+        reply.body, status_code=reply.status, headers=headers, media_type="application/json"
+    )
+
+
+def _shape(schema: dict[str, Any]) -> str:
+    """A schema in a few words, for reading."""
+    if "$ref" in schema:
+        return str(schema["$ref"]).rpartition("/")[2]
+    if options := schema.get("anyOf"):
+        return " | ".join(_shape(option) for option in options)
+    if values := schema.get("enum"):
+        return " | ".join(values)
+    if "const" in schema:
+        return str(codec.encode(schema["const"]), "ascii")
+    if schema.get("type") == "array":
+        return f"[{_shape(schema['items'])}]"
+    if fields := schema.get("properties"):
+        return "{" + ", ".join(fields) + "}"
+    return " ".join(str(schema[part]) for part in ("type", "format") if part in schema)

@@ -1,0 +1,61 @@
+"""Is it alive, is it ready, what does it do: for whoever runs the service (CONTRACT 9)."""
+
+from staffbooking_adapters import codec
+from staffbooking_core.errors import Unavailable
+from staffbooking_core.usecases import health
+from staffbooking_http import metrics
+from staffbooking_http.access import Unguarded
+from staffbooking_http.endpoint import Call, Reply, endpoint
+from staffbooking_http.shapes import shape
+
+_OK = shape({"status": {"const": "ok"}})
+_FINE = codec.encode({"status": "ok"})
+
+
+@endpoint(
+    "GET",
+    "/healthz",
+    Unguarded(),
+    summary="Is the process alive?",
+    answer=_OK,
+)
+async def alive(_: Call) -> Reply:
+    return Reply(200, _FINE)
+
+
+@endpoint(
+    "GET",
+    "/readyz",
+    Unguarded(),
+    summary="Can the service work?",
+    description="503 while the database or its schema is not there.",
+    answer=_OK,
+)
+async def ready(call: Call) -> Reply:
+    if not await health.ready(call.ports):
+        raise Unavailable("not ready")
+    return Reply(200, _FINE)
+
+
+@endpoint(
+    "GET",
+    "/metrics",
+    Unguarded(),
+    summary="Figures for Prometheus",
+    answer={"type": "string"},
+    media="text/plain",
+)
+async def figures(call: Call) -> Reply:
+    page = metrics.page(call.site.tallies)
+    return Reply(200, page, media=b"text/plain; version=0.0.4; charset=utf-8")
+
+
+@endpoint(
+    "GET",
+    "/openapi.json",
+    Unguarded(),
+    summary="This interface as an OpenAPI document",
+    answer={"type": "object"},
+)
+async def openapi(call: Call) -> Reply:
+    return Reply(200, call.site.document)

@@ -1,0 +1,145 @@
+"""Serving the application with uvicorn, embedded: whoever composes it owns the signals."""
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
+
+import anyio
+import uvicorn
+from anyio.abc import TaskStatus
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from staffbooking_adapters.settings import Settings
+from staffbooking_adapters.wiring import open_ports
+from staffbooking_core.ports import Ports
+from staffbooking_http.app import Application
+from staffbooking_http.errors import problem
+
+DRAIN = 15
+"""Seconds that requests in flight have to end, once the server is asked to stop."""
+HEAD_DEADLINE = 5.0
+"""Seconds that the head of a request may take to come."""
+HEAD_BYTES = 64 * 1024
+BACKLOG = 2048
+MOST_CONNECTIONS = 2000
+FRAME_BYTES = 64 * 1024
+
+
+async def serve(
+    settings: Settings,
+    *,
+    host: str,
+    port: int,
+    stop: anyio.Event,
+    ports: Ports | None = None,
+    task_status: TaskStatus[int] = anyio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve until `stop` is set, then let what is in flight end.
+
+    Opens ports of its own unless some are given. `task_status` is started with the port
+    that it listens on; OSError where it can't be had.
+    """
+    with socket.create_server((host, port), family=_family(host), backlog=BACKLOG) as listening:
+        async with AsyncExitStack() as stack:
+            if ports is None:
+                ports = await stack.enter_async_context(open_ports(settings))
+            application = Application(ports, proxies=settings.trusted_proxies)
+            server = _Server(_config(application))
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_stop_with, server, stop)
+                task_status.started(listening.getsockname()[1])
+                await server.serve(sockets=[listening])
+                tasks.cancel_scope.cancel()
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def _config(application: Application) -> uvicorn.Config:
+    return uvicorn.Config(
+        application,
+        http=Protocol,
+        ws="websockets-sansio",
+        ws_max_size=FRAME_BYTES,
+        lifespan="off",
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=DRAIN,
+    )
+
+
+async def _stop_with(server: uvicorn.Server, stop: anyio.Event) -> None:
+    await stop.wait()
+    server.should_exit = True
+
+
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """The caller has them: uvicorn's own handlers would end the process half-way."""
+        yield
+
+
+class Protocol(HttpToolsProtocol):
+    """uvicorn's HTTP/1.1, with bounds on the head of a request and on connections, and
+    with answers of the contract's shape where no request comes about."""
+
+    _head_timer: asyncio.TimerHandle | None = None
+    _head_bytes = 0
+    _head_is_open = True
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > MOST_CONNECTIONS:
+            self._end(503, problem("unavailable", "Too many connections"), b"retry-after: 2\r\n")
+        else:
+            self._watch_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._head_is_complete()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._head_is_open and not self.transport.is_closing():
+            self._head_bytes += len(data)
+            if self._head_bytes > HEAD_BYTES:
+                self.send_400_response("The head of the request is too large")
+            else:
+                self._watch_head()
+
+    def on_message_begin(self) -> None:
+        self._head_is_open = True
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._head_is_complete()
+        super().on_headers_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        self._end(400, problem("malformed_request", msg))
+
+    def _watch_head(self) -> None:
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(HEAD_DEADLINE, self.transport.close)
+
+    def _head_is_complete(self) -> None:
+        self._head_is_open, self._head_bytes = False, 0
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _end(self, status: int, body: bytes, more: bytes = b"") -> None:
+        """Answer without a request, and close."""
+        head = (
+            b"content-type: application/json\r\nx-content-type-options: nosniff\r\n"
+            b"cache-control: no-store\r\nconnection: close\r\n"
+        )
+        length = b"content-length: %d\r\n\r\n" % len(body)
+        self.transport.write(STATUS_LINE[status] + head + more + length + body)
+        self.transport.close()

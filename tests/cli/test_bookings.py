@@ -1,0 +1,137 @@
+"""`staffbooking bookings`, `payouts` and `ledger`: reading what happened."""
+
+from __future__ import annotations
+
+from attrs import evolve
+
+from staffbooking_core.domain.ledger import Account, Leg
+from staffbooking_core.usecases import ledger as ledger_use
+from tests.cli.deployment import Deployment, completed, paid, requested
+from tests.support.builders import add_booking, make_posting, moved, save
+
+
+def test_bookings_are_listed(deployment: Deployment) -> None:
+    """A page says which it is, and whether more follow."""
+
+    async def three(ports):
+        return [await add_booking(ports.store) for _ in range(3)]
+
+    made = deployment.run(three)
+    page = deployment.json("bookings", "list", "--limit", 2)
+    assert (page["page"], page["limit"], page["has_more"]) == (1, 2, True)
+    rest = deployment.json("bookings", "list", "--limit", 2, "--page", 2)
+    assert rest["has_more"] is False
+    codes = {one["booking_code"] for one in page["bookings"] + rest["bookings"]}
+    assert codes == {booking.code for booking in made}
+
+
+def test_a_page_of_a_table_tells_of_the_next(deployment: Deployment) -> None:
+    """The note that there are more is no part of the answer."""
+
+    async def two(ports):
+        return [await add_booking(ports.store) for _ in range(2)]
+
+    first, _ = deployment.run(two)
+    result = deployment.staffbooking("bookings", "list", "--limit", 1)
+    assert result.stderr == "There are more: --page 2\n"
+    assert "400.00" in result.stdout
+    assert first.code in deployment.table("bookings", "list")
+
+
+def test_bookings_are_filtered_by_status(deployment: Deployment) -> None:
+    """Only bookings of that status come."""
+    deployment.run(requested)
+    assert len(deployment.json("bookings", "list", "--status", "pending")["bookings"]) == 1
+    assert deployment.json("bookings", "list", "--status", "paid")["bookings"] == []
+
+
+def test_a_booking_is_shown_as_to_an_admin(deployment: Deployment) -> None:
+    """The record has the fee, the payout and the timeline."""
+    party = deployment.run(paid)
+    booking = deployment.json("bookings", "show", party.booking.code)["booking"]
+    assert (booking["status"], booking["platform_fee"], booking["payout_amount"]) == (
+        "paid",
+        60,
+        340,
+    )
+    assert [entry["to"] for entry in booking["timeline"]] == ["pending", "accepted", "paid"]
+    table = deployment.table("bookings", "show", party.booking.code)
+    assert "payment_succeeded" in table
+    assert booking["starts_at"] in table
+
+
+def test_an_unknown_booking_is_refused(deployment: Deployment) -> None:
+    """No command knows a code that was never given."""
+    for command in (("bookings", "show"), ("ledger", "show"), ("disputes", "show")):
+        line = deployment.refusal(*command, "BK000000000000")
+        assert line == "staffbooking: Booking not found"
+
+
+def test_payouts_are_listed_until_they_are_made(deployment: Deployment) -> None:
+    """A completed booking's payout waits with its due time; once made it is gone."""
+    party = deployment.run(completed)
+    [payout] = deployment.json("payouts", "list")["payouts"]
+    assert payout["booking_code"] == party.booking.code
+    assert (payout["payout_status"], payout["payout_amount"]) == ("scheduled", 340)
+    assert payout["payout_due_at"] > payout["completed_at"]
+    assert "340.00" in deployment.table("payouts", "list")
+    deployment.json("sandbox", "clock", "advance", "25h")
+    assert deployment.json("worker", "--drain")["done"] > 0
+    assert deployment.json("payouts", "list") == {"payouts": []}
+
+
+def test_a_clean_ledger_has_no_faults(deployment: Deployment) -> None:
+    """The proof says how many bookings it looked at."""
+    deployment.run(completed)
+    assert deployment.json("ledger", "check") == {"faults": [], "checked": 1}
+    assert deployment.table("ledger", "check") == "1 bookings checked, no faults\n"
+
+
+def test_a_fault_is_found(deployment: Deployment) -> None:
+    """A posting that nothing explains is named with its booking, and the exit code is 1."""
+    party = deployment.run(paid)
+
+    async def cheat(ports):
+        booking = (await ledger_use.show(ports, party.booking.code)).booking
+        await save(ports.store, moved(booking), postings=(make_posting(booking.id),))
+
+    deployment.run(cheat)
+    result = deployment.staffbooking("ledger", "check", "--json")
+    assert result.exit_code == 1
+    assert party.booking.code in result.stdout
+    assert result.stderr.endswith("faults in 1 bookings\n")
+    table = deployment.staffbooking("ledger", "check")
+    assert (table.exit_code, "escrow is 80000, should be 40000" in table.stdout) == (1, True)
+
+
+def test_a_book_is_shown(deployment: Deployment) -> None:
+    """Each posting with its legs, what they add up to, and the operations."""
+    party = deployment.run(paid)
+    book = deployment.json("ledger", "show", party.booking.code)["ledger"]
+    assert (book["booking_code"], book["currency"]) == (party.booking.code, "usd")
+    [posting] = book["postings"]
+    assert posting["legs"] == [
+        {"account": "processor_balance", "amount": 400},
+        {"account": "escrow", "amount": -400},
+    ]
+    assert book["balances"] == {"processor_balance": 400, "escrow": -400}
+    assert [one["kind"] for one in book["operations"]] == ["open_checkout"]
+
+
+def test_a_book_has_running_balances(deployment: Deployment) -> None:
+    """The table has a line for each leg, with the balance of its account after it."""
+    party = deployment.run(paid)
+
+    async def more(ports):
+        booking = (await ledger_use.show(ports, party.booking.code)).booking
+        legs = (Leg(Account.ESCROW, 15_000), Leg(Account.STAFF_PAYABLE, -15_000))
+        posting = evolve(make_posting(booking.id), key="settle:1:1", legs=legs)
+        await save(ports.store, moved(booking), postings=(posting,))
+
+    deployment.run(more)
+    table = deployment.table("ledger", "show", party.booking.code)
+    lines = [line.split() for line in table.splitlines() if "escrow" in line]
+    assert lines == [
+        ["escrow", "400.00", "-400.00"],
+        [lines[1][0], "settle:1:1", "escrow", "150.00", "-250.00"],
+    ]

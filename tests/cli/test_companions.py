@@ -1,0 +1,43 @@
+"""`staffbooking companions`: who is found."""
+
+from __future__ import annotations
+
+from staffbooking_core.domain.companions import Approval
+from tests.cli.deployment import Deployment
+from tests.support.builders import add_companion
+
+
+def test_companions_are_listed(deployment: Deployment) -> None:
+    """The list has the published profile, found or not, with money as a number."""
+    deployment.run(lambda ports: add_companion(ports.store, approval=Approval.PENDING))
+    [found] = deployment.json("companions", "list")["companions"]
+    assert (found["status"], found["active"]) == ("pending", True)
+    assert (found["first_name"], found["last_name"]) == ("Mia", "Lindqvist")
+    assert (found["hourly_rate"], found["daily_rate"]) == (100, 700)
+    assert "reviews" not in found
+
+
+def test_a_table_has_money_with_its_decimals(deployment: Deployment) -> None:
+    """Rates stand there with the currency's decimals."""
+    deployment.run(lambda ports: add_companion(ports.store))
+    assert "100.00" in deployment.table("companions", "list")
+
+
+def test_a_companion_is_approved_and_suspended(deployment: Deployment) -> None:
+    """Only the decision changes."""
+    companion = deployment.run(lambda ports: add_companion(ports.store, approval=Approval.PENDING))
+    before = deployment.json("companions", "list")["companions"][0]
+    for command, status in (("approve", "approved"), ("suspend", "suspended")):
+        changed = deployment.json("companions", command, companion.id)["companion"]
+        assert changed == {**before, "status": status}
+
+
+def test_an_unknown_companion_is_refused(deployment: Deployment) -> None:
+    """There is nothing to approve."""
+    assert deployment.refusal("companions", "approve", 7) == "staffbooking: Companion not found"
+
+
+def test_an_id_is_a_positive_integer(deployment: Deployment) -> None:
+    """An id that no store could hold is a fault of usage."""
+    for wrong in ("0", str(2**63), "x"):
+        assert deployment.staffbooking("companions", "approve", wrong).exit_code == 2

@@ -1,0 +1,110 @@
+"""`staffbooking disputes`: the evidence and the three ways out."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.deployment import Deployment, disputed, paid
+
+
+@pytest.fixture
+def code(deployment: Deployment) -> str:
+    """Of a booking of 400.00 under dispute."""
+    return deployment.run(disputed).booking.code
+
+
+def test_disputes_are_listed(deployment: Deployment, code: str) -> None:
+    """The list says who disputes what, and why."""
+    page = deployment.json("disputes", "list")
+    assert page["has_more"] is False
+    [dispute] = page["disputes"]
+    assert (dispute["booking_code"], dispute["disputed_by"]) == (code, "customer")
+    assert dispute["dispute_reason"] == "Came two hours late"
+    assert "Came two hours late" in deployment.table("disputes", "list")
+
+
+def test_the_evidence_is_shown(deployment: Deployment, code: str) -> None:
+    """The record, the check-in, the timeline and every movement of money."""
+    dispute = deployment.json("disputes", "show", code)["dispute"]
+    assert dispute["checked_in_at"] is not None
+    assert dispute["timeline"][-1]["to"] == "disputed"
+    assert dispute["operations"][0]["kind"] == "open_checkout"
+    assert dispute["operations"][0]["amount"] == 400
+    assert "open_checkout" in deployment.table("disputes", "show", code)
+
+
+def test_what_was_never_disputed_has_no_evidence(deployment: Deployment) -> None:
+    """A booking without a dispute is refused by its code."""
+    code = deployment.run(paid).booking.code
+    line = deployment.refusal("disputes", "show", code)
+    assert line == f"staffbooking: booking {code} was never under dispute"
+
+
+@pytest.mark.parametrize(
+    ("decision", "status", "refunded", "payout"),
+    [
+        (("--release",), "completed", 0, 340),
+        (("--refund",), "cancelled", 400, 0),
+        (("--split", "100.50"), "completed", 100.5, 254.57),
+    ],
+)
+def test_a_dispute_is_resolved(
+    deployment: Deployment,
+    code: str,
+    decision: tuple[str, ...],
+    status: str,
+    refunded: float,
+    payout: float,
+) -> None:
+    """Each decision shares the money out, and the ledger stays clean."""
+    booking = deployment.json("disputes", "resolve", code, *decision, "--note", "Heard both")
+    booking = booking["booking"]
+    assert (booking["status"], booking["refunded_amount"]) == (status, refunded)
+    assert booking["payout_amount"] == payout
+    deployment.json("worker", "--drain")
+    assert deployment.json("ledger", "check")["faults"] == []
+    assert deployment.json("disputes", "list")["disputes"] == []
+
+
+@pytest.mark.parametrize(
+    "decision",
+    [
+        (),
+        ("--release", "--refund"),
+        ("--refund", "--split", "1"),
+        ("--split", "-1"),
+        ("--split", "nan"),
+    ],
+)
+def test_a_decision_is_exactly_one(
+    deployment: Deployment, code: str, decision: tuple[str, ...]
+) -> None:
+    """None, two, or what is no amount, is a fault of usage that changes nothing."""
+    assert deployment.staffbooking("disputes", "resolve", code, *decision).exit_code == 2
+    assert deployment.json("disputes", "list")["disputes"] != []
+
+
+@pytest.mark.parametrize(
+    ("decision", "reason"),
+    [
+        (("--split", "0.001"), "split: has more than 2 decimals"),
+        (("--release", "--note", "x" * 301), "note: must have 1 to 300 characters"),
+    ],
+)
+def test_a_decision_out_of_bounds_is_refused(
+    deployment: Deployment, code: str, decision: tuple[str, ...], reason: str
+) -> None:
+    """An amount finer than the currency, or too long a note, is named."""
+    line = deployment.refusal("disputes", "resolve", code, *decision)
+    assert line == f"staffbooking: {reason}"
+
+
+def test_a_split_of_more_than_there_is_is_refused(deployment: Deployment, code: str) -> None:
+    """A client can't get more than was paid."""
+    assert deployment.refusal("disputes", "resolve", code, "--split", "400.01")
+
+
+def test_what_is_not_disputed_is_not_resolved(deployment: Deployment) -> None:
+    """A paid booking waits for no operator."""
+    code = deployment.run(paid).booking.code
+    assert "staffbooking: " in deployment.refusal("disputes", "resolve", code, "--refund")

@@ -1,0 +1,112 @@
+"""Help is quick, since it imports nothing; and the words of the options are the core's."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import get_args
+
+import pytest
+
+from staffbooking_cli import options
+from staffbooking_core.domain import keys, lifecycle
+from staffbooking_core.domain.accounts import Role, Subscription
+from staffbooking_core.domain.companions import Approval
+from staffbooking_core.inputs import MAX_ID
+from tests.cli.deployment import Deployment
+
+IMPORTED = """
+import sys
+from staffbooking_cli.main import main
+sys.argv = ["staffbooking", *sys.argv[1:]]
+try:
+    main()
+except SystemExit as end:
+    print(end.code, sorted({name.partition(".")[0] for name in sys.modules}), file=sys.stderr)
+"""
+HEAVY = {
+    "alembic",
+    "anyio",
+    "asyncpg",
+    "attrs",
+    "cattrs",
+    "litestar",
+    "msgspec",
+    "rich",
+    "sqlalchemy",
+    "staffbooking_adapters",
+    "staffbooking_core",
+    "staffbooking_http",
+    "staffbooking_worker",
+    "stripe",
+    "uvicorn",
+}
+COMMANDS = (
+    "demo",
+    "serve",
+    "worker",
+    "db upgrade",
+    "db check",
+    "users create",
+    "users list",
+    "users show",
+    "users subscribe",
+    "users disable",
+    "users enable",
+    "users set-password",
+    "companions list",
+    "companions approve",
+    "companions suspend",
+    "companions import",
+    "keys create",
+    "keys list",
+    "keys revoke",
+    "bookings list",
+    "bookings show",
+    "disputes list",
+    "disputes show",
+    "disputes resolve",
+    "payouts list",
+    "ledger check",
+    "ledger show",
+    "sandbox clock show",
+    "sandbox clock advance",
+    "sandbox clock set",
+    "openapi",
+    "doctor",
+)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["companions", "import", "--help"]])
+def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+    """Neither a driver nor a framework nor the service itself is loaded for help."""
+    ran = subprocess.run(
+        [sys.executable, "-c", IMPORTED, *arguments], capture_output=True, text=True, check=True
+    )
+    code, _, modules = ran.stderr.partition(" ")
+    assert code == "0"
+    assert "Usage: staffbooking" in ran.stdout
+    assert set(modules.strip("[]\n").replace("'", "").split(", ")) & HEAVY == set()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(deployment: Deployment, command: str) -> None:
+    """Each command of the contract is there and says what it does."""
+    printed = deployment.table(*command.split(), "--help")
+    assert printed.startswith(f"Usage: root {command} ")
+
+
+def test_what_is_no_command_is_a_fault_of_usage(deployment: Deployment) -> None:
+    """Unknown commands and options exit with 2."""
+    for arguments in (["fly"], ["users", "fly"], ["users", "list", "--fly"], []):
+        assert deployment.staffbooking(*arguments).exit_code == 2
+
+
+def test_the_choices_are_the_cores() -> None:
+    """What an option offers is what the core knows."""
+    assert get_args(options.Role) == tuple(Role)
+    assert get_args(options.Tier) == tuple(Subscription)
+    assert get_args(options.Status) == tuple(lifecycle.Status)
+    assert get_args(options.Approval) == tuple(Approval)
+    assert list(map(str, options.Permission)) == list(map(str, keys.Permission))
+    assert options.MAX_ID == MAX_ID

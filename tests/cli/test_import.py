@@ -1,0 +1,348 @@
+"""`staffbooking companions import`: three formats, and what is wrong with their rows."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from staffbooking_cli import bulk
+from staffbooking_core.usecases import admin
+from tests.cli.deployment import Deployment
+from tests.support.builders import add_user
+
+MIA: dict[str, Any] = {
+    "email": "mia@example.com",
+    "first_name": "Mia",
+    "last_name": "Lindqvist",
+    "tagline": "Calm hands, “quick” feet",
+    "bio": "First line.\nSecond line, with a comma.",
+    "hourly_rate": 45.5,
+    "daily_rate": 300,
+    "location_city": "Lisbon",
+    "location_country": "Portugal",
+    "timezone": "Europe/Lisbon",
+    "service_types": ["Gala dinner", "Trade fair"],
+    "languages": ["English"],
+    "tier": "premium",
+    "badges": ["verified"],
+    "weekly": [{"weekday": 0, "start": "09:00", "end": "24:00"}],
+    "overrides": [{"date": "2027-03-01", "slots": []}],
+    "approved": True,
+}
+REQUIRED = [
+    "email",
+    "first_name",
+    "last_name",
+    "hourly_rate",
+    "location_city",
+    "location_country",
+    "timezone",
+    "service_types",
+]
+
+
+def person(number: int, **given: Any) -> dict[str, Any]:
+    """A companion with the required fields alone."""
+    least = {name: MIA[name] for name in REQUIRED}
+    return {**least, "email": f"mia{number}@example.com", **given}
+
+
+def as_csv(rows: list[dict[str, Any]]) -> str:
+    """Rows as a spreadsheet writes them, with columns for all that any row has."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)))
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({name: cell(value) for name, value in row.items()})
+    return text.getvalue()
+
+
+def cell(value: Any) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case [dict(), *_]:
+            return json.dumps(value)
+        case list():
+            return " ; ".join(value)
+    return str(value)
+
+
+def as_array(rows: list[dict[str, Any]]) -> str:
+    return json.dumps(rows, indent=2)
+
+
+def as_lines(rows: list[dict[str, Any]]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+FORMATS = {"csv": as_csv, "json": as_array, "jsonl": as_lines}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "companions"
+
+
+def imported(deployment: Deployment, path: Path) -> Any:
+    """The document, whatever the exit code, which must fit it."""
+    result = deployment.staffbooking("companions", "import", path, "--json")
+    document = json.loads(result.stdout)
+    assert result.exit_code == bool(document["skipped"])
+    return document
+
+
+def skipped(deployment: Deployment, path: Path) -> list[tuple[int, str | None, str]]:
+    found = imported(deployment, path)["skipped"]
+    return [(one["line"], one["email"], one["reason"]) for one in found]
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_all_fields_go_in(deployment: Deployment, tmp_path: Path, ending: str) -> None:
+    """Each format carries every field of a companion."""
+    path = tmp_path / f"companions.{ending}"
+    path.write_text(FORMATS[ending]([MIA]), encoding="utf-8")
+    assert imported(deployment, path) == {"imported": 1, "updated": 0, "skipped": []}
+    found = deployment.json("companions", "list")["companions"][0]
+    assert found["hourly_rate"] == 45.5
+    assert found["service_types"] == "Gala dinner, Trade fair"
+    assert (found["status"], found["tier"], found["badges"]) == (
+        "approved",
+        "premium",
+        ["verified"],
+    )
+    assert (found["bio"], found["tagline"]) == (MIA["bio"], MIA["tagline"])
+    stored = deployment.run(lambda ports: admin.companions(ports))[0]
+    assert (len(stored.calendar.weekly), len(stored.calendar.overrides)) == (1, 1)
+
+
+@pytest.mark.parametrize("form", FORMATS.values(), ids=list(FORMATS))
+def test_the_format_is_told_by_the_content(deployment: Deployment, file: Path, form: Any) -> None:
+    """A file without an ending is read as what it holds; a mark of the byte order is no harm."""
+    file.write_text("\ufeff" + form([person(1), person(2)]), encoding="utf-8")
+    assert imported(deployment, file) == {"imported": 2, "updated": 0, "skipped": []}
+
+
+def test_an_import_again_updates(deployment: Deployment, file: Path) -> None:
+    """A companion known by e-mail, in any case, gets what the file says; the id stays."""
+    file.write_text(as_lines([MIA]), encoding="utf-8")
+    imported(deployment, file)
+    file.write_text(as_lines([{**MIA, "email": "MIA@example.com", "hourly_rate": 60}]))
+    assert imported(deployment, file) == {"imported": 0, "updated": 1, "skipped": []}
+    companions = deployment.json("companions", "list")["companions"]
+    assert [(one["id"], one["hourly_rate"]) for one in companions] == [(1, 60)]
+
+
+def test_the_later_of_two_rows_counts(deployment: Deployment, file: Path) -> None:
+    """An e-mail that comes twice in one file is imported, then updated."""
+    file.write_text(as_lines([person(1), person(2), person(1, hourly_rate=70)]))
+    assert imported(deployment, file) == {"imported": 2, "updated": 1, "skipped": []}
+    assert deployment.json("companions", "list")["companions"][0]["hourly_rate"] == 70
+
+
+def test_a_file_larger_than_a_batch_goes_in(deployment: Deployment, file: Path) -> None:
+    """Batches are no border: every row of them goes in."""
+    count = 2 * bulk.BATCH + 1
+    file.write_text(as_lines([person(number) for number in range(count)]))
+    assert imported(deployment, file)["imported"] == count
+
+
+def test_without_a_password_nobody_signs_in(deployment: Deployment, file: Path) -> None:
+    """A password is hashed where it is given, and stays where a later import gives none."""
+    file.write_text(as_lines([person(1, password="long enough"), person(2)]))
+    imported(deployment, file)
+    file.write_text(as_lines([person(1)]))
+    imported(deployment, file)
+    users = deployment.run(lambda ports: admin.users(ports))
+    assert [user.password_hash for user in users] == ["plain:long enough", None]
+
+
+BAD = {
+    "missing": ({"timezone": None}, "timezone: is required"),
+    "rate": ({"hourly_rate": "dear"}, "hourly_rate: must be a number"),
+    "cents": ({"hourly_rate": 45.555}, "hourly_rate: has more than 2 decimals"),
+    "zone": ({"timezone": "Lisbon"}, "timezone: must be the IANA name of a timezone"),
+    "tier": ({"tier": "gold"}, "tier: must be one of standard, premium, elite"),
+    "list": ({"service_types": []}, "service_types: "),
+    "badge": ({"badges": ["famous"]}, "badges.0: must be one of"),
+    "flag": ({"approved": "perhaps"}, "approved: must be true or false"),
+    "weekly": ({"weekly": "mornings"}, "weekly: must be a list"),
+    "backwards": (
+        {"weekly": [{"weekday": 1, "start": "12:00", "end": "11:00"}]},
+        "weekly.0: start must be before end",
+    ),
+    "nul": ({"tagline": "a\0b"}, "tagline: must not hold NUL"),
+    "two": (
+        {"timezone": "X", "tier": "gold"},
+        "timezone: must be the IANA name of a timezone; tier:",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("ending", "lines"), [("csv", (2, 3)), ("json", (1, 2)), ("jsonl", (1, 2))]
+)
+@pytest.mark.parametrize(("wrong", "reason"), BAD.values(), ids=list(BAD))
+def test_a_bad_row_is_named(
+    deployment: Deployment,
+    tmp_path: Path,
+    ending: str,
+    lines: tuple[int, int],
+    wrong: dict[str, Any],
+    reason: str,
+) -> None:
+    """A row out of bounds is named with its line, e-mail and reason; the rest goes in."""
+    path = tmp_path / f"companions.{ending}"
+    bad = {name: value for name, value in person(1, **wrong).items() if value is not None}
+    path.write_text(FORMATS[ending]([bad, person(2)]), encoding="utf-8")
+    document = imported(deployment, path)
+    assert document["imported"] == 1
+    [found] = document["skipped"]
+    assert (found["line"], found["email"]) == (lines[0], "mia1@example.com")
+    assert found["reason"].startswith(reason)
+
+
+def test_somebody_who_is_not_staff_is_no_companion(deployment: Deployment, file: Path) -> None:
+    """A customer's e-mail is refused, in the middle of a batch that goes in."""
+    deployment.run(lambda ports: add_user(ports.store, email="mia2@example.com"))
+    file.write_text(as_lines([person(1), person(2), person(3)]))
+    document = imported(deployment, file)
+    assert (document["imported"], len(document["skipped"])) == (2, 1)
+    assert (document["skipped"][0]["line"]) == 2
+
+
+def test_lines_are_counted_as_an_editor_does(deployment: Deployment, tmp_path: Path) -> None:
+    """Records of CSV may span lines and blank lines are none, but they count."""
+    path = tmp_path / "companions.csv"
+    rows = [MIA, {**MIA, "email": "two@example.com"}, {**MIA, "email": "bad"}]
+    text = as_csv(rows).splitlines(keepends=True)
+    path.write_text("".join([*text[:3], "\r\n", *text[3:]]), encoding="utf-8", newline="")
+    assert skipped(deployment, path) == [(7, "bad", "email: must be an e-mail address")]
+
+
+def test_a_broken_line_of_json_is_named(deployment: Deployment, tmp_path: Path) -> None:
+    """What is no JSON, no object, or says something twice is that line's fault alone."""
+    path = tmp_path / "companions.jsonl"
+    deep = '{"email": ' + "[" * 100_000
+    broken = [
+        "{oops",
+        "[1]",
+        '{"email": 1, "email": 2}',
+        deep,
+        '{"hourly_rate": 1e9999999999999999999}',
+    ]
+    path.write_text("\n".join([*broken, "", json.dumps(person(1))]))
+    document = imported(deployment, path)
+    assert document["imported"] == 1
+    found = [(one["line"], one["reason"].partition(" at ")[0]) for one in document["skipped"]]
+    assert found == [
+        (1, "is not JSON: Expecting property name enclosed in double quotes"),
+        (2, "is not an object"),
+        (3, "has a field twice"),
+        (4, "is nested too deeply"),
+        (5, "has a number that is too long"),
+    ]
+
+
+def test_an_element_that_is_no_object_is_named(deployment: Deployment, file: Path) -> None:
+    """In an array the line is the element's number."""
+    file.write_text(json.dumps([person(1), 7, person(2, hourly_rate=float("nan"))]))
+    assert skipped(deployment, file) == [
+        (2, None, "is not an object"),
+        (3, "mia2@example.com", "hourly_rate: must be a number"),
+    ]
+
+
+def test_a_surrogate_is_named(deployment: Deployment, file: Path) -> None:
+    """Half a character can be neither stored nor printed: the account shows a mark for it."""
+    file.write_text(json.dumps([person(1, email="\ud800@example.com")]))
+    [(line, email, _)] = skipped(deployment, file)
+    assert (line, email) == (1, "?@example.com")
+
+
+def test_a_record_of_other_length_is_named(deployment: Deployment, tmp_path: Path) -> None:
+    """Cells too many or too few would shift what they mean."""
+    path = tmp_path / "companions.csv"
+    header, row = as_csv([person(1)]).splitlines()
+    path.write_text(f"{header}\n{row},more\n{row.rpartition(',')[0]}\n{row}\n")
+    found = skipped(deployment, path)
+    assert [(line, reason) for line, _, reason in found] == [
+        (2, "has 9 cells, the first line names 8"),
+        (3, "has 7 cells, the first line names 8"),
+    ]
+
+
+def test_an_unclosed_quote_is_named(deployment: Deployment, tmp_path: Path) -> None:
+    """A quote that nothing closes is the fault of the record that it begins in."""
+    path = tmp_path / "companions.csv"
+    header, row = as_csv([person(1)]).splitlines()
+    path.write_text(f'{header}\n{row}\n"{row}\n')
+    found = skipped(deployment, path)
+    assert found == [(3, None, "is not CSV: unexpected end of data")]
+
+
+WHOLE = {
+    "latin": ("companions.csv", "Zoë".encode("latin-1"), "is not UTF-8 text (line 1)"),
+    "utf-16": ("companions.json", "[]".encode("utf-16"), "is not UTF-8 text (line 1)"),
+    "cut": ("companions.jsonl", "{}\n\nZoë".encode()[:-1], "is not UTF-8 text (line 3)"),
+    "empty": ("companions.csv", b"", "is empty"),
+    "binary": ("companions", bytes(range(256)), "is not UTF-8 text (line 2)"),
+    "columns": (
+        "companions.csv",
+        b"email,first_name,last_name\n",
+        "the first line must name the columns; it lacks hourly_rate, location_city, "
+        "location_country, timezone, service_types",
+    ),
+    "array": ("companions.json", b"[{}, ", "is not JSON: Expecting value at character 6"),
+}
+
+
+@pytest.mark.parametrize(("name", "content", "reason"), WHOLE.values(), ids=list(WHOLE))
+def test_a_file_of_no_known_form_is_refused(
+    deployment: Deployment, tmp_path: Path, name: str, content: bytes, reason: str
+) -> None:
+    """A file that as a whole is none of the formats is one line, and nothing goes in."""
+    path = tmp_path / name
+    path.write_bytes(content)
+    assert deployment.refusal("companions", "import", path) == f"staffbooking: {path}: {reason}"
+
+
+def test_a_missing_file_is_refused(deployment: Deployment, tmp_path: Path) -> None:
+    """A path that leads nowhere, or to a folder, is one line."""
+    missing = tmp_path / "missing.csv"
+    line = deployment.refusal("companions", "import", missing)
+    assert line == f"staffbooking: {missing}: No such file or directory"
+    line = deployment.refusal("companions", "import", tmp_path)
+    assert line == f"staffbooking: {tmp_path}: is not a file"
+
+
+def test_a_table_tells_what_was_skipped(deployment: Deployment, file: Path) -> None:
+    """People read each skipped row, the counts, and one line on standard error."""
+    file.write_text(as_lines([person(1), person(2, tier="gold")]))
+    result = deployment.staffbooking("companions", "import", file)
+    assert result.exit_code == 1
+    assert "mia2@example.com" in result.stdout
+    assert "tier: must be one of" in result.stdout
+    assert result.stderr == "staffbooking: 1 of 2 rows were skipped\n"
+
+
+def test_unknown_fields_are_ignored(deployment: Deployment, tmp_path: Path) -> None:
+    """A column or member of no known name is never bound to anything."""
+    path = tmp_path / "companions.csv"
+    path.write_text(as_csv([person(1, rating_sum=500, id=99)]))
+    assert imported(deployment, path)["imported"] == 1
+    [found] = deployment.json("companions", "list")["companions"]
+    assert (found["id"], found["rating_avg"]) == (1, 0)
+
+
+def test_without_approval_a_companion_waits(deployment: Deployment, file: Path) -> None:
+    """An imported companion is pending unless the row says that it is approved."""
+    file.write_text(as_lines([person(1)]))
+    imported(deployment, file)
+    assert deployment.json("companions", "list", "--status", "pending")["companions"]
+    assert not deployment.json("companions", "list", "--status", "approved")["companions"]

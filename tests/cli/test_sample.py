@@ -1,0 +1,125 @@
+"""The sample marketplace of `staffbooking demo`: believable, the same each time, kept."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from staffbooking_cli.bulk import import_rows
+from staffbooking_cli.errors import Refused
+from staffbooking_cli.importing import Row
+from staffbooking_cli.sample import guide, seed
+from staffbooking_cli.sample.market import KNOWN_STAFF, companions
+from staffbooking_core.domain.companions import Approval, CompanionQuery
+from staffbooking_core.policy import Policy
+from staffbooking_core.ports import Ports
+from staffbooking_core.usecases import admin, keys
+from staffbooking_core.usecases import companions as finding
+from tests.cli.deployment import make_ports
+from tests.support.builders import add_user
+
+pytestmark = pytest.mark.anyio
+
+TODAY = date(2027, 3, 1)
+ROWS = list(companions(TODAY))
+
+
+@pytest.fixture
+def ports() -> Ports:
+    return make_ports(Policy())
+
+
+@pytest.fixture
+async def filled(ports: Ports) -> Ports:
+    await seed.fill(ports)
+    return ports
+
+
+def test_the_market_is_large() -> None:
+    """Hundreds of people in many cities and zones, each once."""
+    assert len(ROWS) >= 300
+    assert len({row["location_city"] for row in ROWS}) >= 30
+    assert len({row["timezone"] for row in ROWS}) >= 15
+    assert len({row["email"] for row in ROWS}) == len(ROWS)
+
+
+def test_the_market_is_the_same_each_time() -> None:
+    """Two starts on one day make the same rows; on another only the days off move."""
+    assert list(companions(TODAY)) == ROWS
+    later = list(companions(date(2027, 4, 1)))
+    assert [row | {"overrides": []} for row in later] == [row | {"overrides": []} for row in ROWS]
+
+
+async def test_every_row_is_good(ports: Ports) -> None:
+    """Not one of the sample's rows is skipped."""
+    outcome = await import_rows(ports, [Row(n, row) for n, row in enumerate(ROWS, 1)])
+    assert (outcome["imported"], outcome["skipped"]) == (len(ROWS), [])
+
+
+async def test_most_are_found_and_some_wait(filled: Ports) -> None:
+    """A few companions wait for approval; the known staff do not."""
+    found = await admin.companions(filled, limit=1000)
+    waiting = [one for one in found if one.approval is Approval.PENDING]
+    assert 5 <= len(waiting) <= len(found) / 5
+    for email in KNOWN_STAFF.values():
+        assert (await admin.user(filled, email)).id not in {one.id for one in waiting}
+
+
+async def test_it_is_filled_once(filled: Ports) -> None:
+    """A second start finds all there."""
+    assert not await seed.is_missing(filled)
+
+
+async def test_an_interrupted_start_is_gone_on_with(ports: Ports) -> None:
+    """What is there already is no obstacle."""
+    await import_rows(ports, [Row(1, ROWS[0])])
+    assert await seed.is_missing(ports)
+    await seed.fill(ports)
+    assert not await seed.is_missing(ports)
+    assert len(await admin.companions(ports, limit=1000)) == len(ROWS)
+
+
+async def test_a_database_of_others_is_left_alone(ports: Ports) -> None:
+    """The demo does not mix its people with anybody else's."""
+    await add_user(ports.store)
+    with pytest.raises(Refused, match="not the demo's"):
+        await seed.is_missing(ports)
+
+
+async def test_the_key_is_kept(filled: Ports, tmp_path: Path) -> None:
+    """The second start prints the first one's key, which only its owner may read."""
+    first = await seed.sample(filled, tmp_path)
+    assert await seed.sample(filled, tmp_path) == first
+    assert (tmp_path / seed.KEY_FILE).stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("kept", ["", "garbage", "ps_" + "0" * 65])
+async def test_a_lost_key_is_replaced(filled: Ports, tmp_path: Path, kept: str) -> None:
+    """A key that doesn't work here is replaced, and never more than one is active."""
+    for _ in range(7):
+        made = await seed.sample(filled, tmp_path)
+        (tmp_path / seed.KEY_FILE).write_text(kept)
+    owner = await admin.user(filled, seed.ENTERPRISE_EMAIL)
+    active = [one for one in await keys.listing(filled, owner) if one.revoked_at is None]
+    assert len(active) == 1
+    assert made.key.endswith(active[0].masked_key[-4:])
+
+
+async def test_the_lines_search_for_somebody(filled: Ports) -> None:
+    """The printed search has an answer."""
+    query = CompanionQuery(location="lisbon", service="bartender", limit=3)
+    assert await finding.search(filled, query)
+
+
+async def test_the_lines_book_free_evenings(filled: Ports, tmp_path: Path) -> None:
+    """Both evenings are free, about two weeks ahead in the service's time, and in order."""
+    given = await seed.sample(filled, tmp_path)
+    first, second = await guide.free_evenings(filled, given.staff.id)
+    ahead = first.starts_at - datetime.now(UTC)
+    assert 13 <= ahead.days <= 16
+    assert first.ends_at < second.starts_at
+    text = await guide.guide(filled, given, "http://127.0.0.1:8000", tmp_path)
+    assert first.day.isoformat() in text
+    assert second.day.isoformat() in text

@@ -1,0 +1,89 @@
+"""`staffbooking sandbox` and `worker --drain`: time moves, and what came due is done."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from attrs import evolve
+
+from tests.cli.deployment import Deployment, paid
+
+
+def now(deployment: Deployment, *arguments: str) -> datetime:
+    return datetime.fromisoformat(deployment.json("sandbox", "clock", *arguments)["now"])
+
+
+def test_the_clock_is_shown(deployment: Deployment) -> None:
+    """At first the service's time is the real one."""
+    assert abs(now(deployment, "show") - datetime.now(UTC)) < timedelta(minutes=1)
+
+
+def test_the_clock_is_advanced(deployment: Deployment) -> None:
+    """The answer is the new time, and it stays."""
+    before = now(deployment, "show")
+    moved = now(deployment, "advance", "72h")
+    assert timedelta(hours=72) <= moved - before < timedelta(hours=72, minutes=1)
+    assert now(deployment, "show") >= moved
+
+
+def test_the_clock_is_set(deployment: Deployment) -> None:
+    """An instant with any offset is read as what it means."""
+    year = datetime.now(UTC).year + 1
+    moved = now(deployment, "set", f"{year}-03-01T18:00:00+01:00")
+    assert moved == datetime(year, 3, 1, 17, tzinfo=UTC)
+
+
+def test_a_table_is_the_time_alone(deployment: Deployment) -> None:
+    """People read one line."""
+    printed = deployment.table("sandbox", "clock", "show")
+    assert datetime.fromisoformat(printed.strip()).tzinfo is UTC
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("set", "2020-01-01T00:00:00Z"), "The sandbox's clock only runs forward"),
+        (("set", "9999-12-31T23:59:59Z"), "set_to: is too far ahead"),
+    ],
+)
+def test_a_bad_move_is_refused(
+    deployment: Deployment, arguments: tuple[str, ...], reason: str
+) -> None:
+    """Neither backwards nor out of the calendar."""
+    assert deployment.refusal("sandbox", "clock", *arguments) == f"staffbooking: {reason}"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("advance", "3d"),
+        ("advance", "72"),
+        ("set", "tomorrow"),
+        ("set", "2027-03-01T18:00"),
+        ("set", "2027-02-30T18:00Z"),
+        ("set", "0001-01-01T00:00+23:00"),
+    ],
+)
+def test_what_is_no_time_is_a_fault_of_usage(
+    deployment: Deployment, arguments: tuple[str, ...]
+) -> None:
+    """A duration has a unit, an instant has an offset."""
+    assert deployment.staffbooking("sandbox", "clock", *arguments).exit_code == 2
+
+
+def test_without_a_sandbox_no_clock_moves(deployment: Deployment) -> None:
+    """Where payments are real there is no such thing."""
+    deployment.ports = evolve(deployment.ports, sandbox=None)
+    for arguments in (("show",), ("advance", "1h")):
+        assert "Sandbox" in deployment.refusal("sandbox", "clock", *arguments)
+
+
+def test_a_drain_does_what_came_due(deployment: Deployment) -> None:
+    """After the clock moved past completion and payout, one drain does both."""
+    code = deployment.run(paid).booking.code
+    deployment.json("sandbox", "clock", "advance", "600h")
+    assert deployment.json("worker", "--drain")["done"] > 0
+    booking = deployment.json("bookings", "show", code)["booking"]
+    assert (booking["status"], booking["payout_status"]) == ("completed", "paid")
+    assert deployment.table("worker", "--drain") == "0 pieces of work done, nothing is due.\n"

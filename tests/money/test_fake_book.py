@@ -1,0 +1,180 @@
+"""Many callers and processes at one book of the fake processor, and a book that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from staffbooking_adapters.fake.book import FakeBook, Reading, Writing
+from staffbooking_adapters.memory.fakebook import MemoryFakeBook
+from staffbooking_core.domain.payments import (
+    Busy,
+    OpKind,
+    RefusalCode,
+    Refused,
+    Unknown,
+)
+from staffbooking_core.errors import Unavailable
+from tests.money.processors import (
+    INTENT,
+    WITHIN,
+    Bench,
+    fake_bench,
+    fake_of,
+    ids_due,
+    make_checkout,
+    make_key,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+async def together(times: int, act: Callable[[int], Coroutine[Any, Any, None]]) -> None:
+    async with anyio.create_task_group() as group:
+        for number in range(times):
+            group.start_soon(act, number)
+
+
+async def test_sixteen_clients_pay_once(bench: Bench) -> None:
+    """Of sixteen who pay one page at once one pays, and the others are told so."""
+    checkout, pages = await bench.opened(), []
+
+    async def pay(_: int) -> None:
+        pages.append(await fake_of(bench).play(checkout.ref, "succeed"))
+
+    await together(16, pay)
+    notes = sorted(page.message for page in pages if page is not None)
+    assert notes == ["", *["This was already paid"] * 15]
+    assert len((await bench.payments.snapshot(INTENT, WITHIN)).payments) == 1
+
+
+async def test_two_processes_see_one_truth(two: tuple[Bench, Bench]) -> None:
+    """What one process writes the other one reads, and their keys are the same keys."""
+    one, other = two
+    key = make_key(OpKind.OPEN_CHECKOUT)
+    checkout = await one.opened(key)
+    assert await other.opened(key) == checkout
+    await other.world.pay(checkout)
+    assert len((await one.payments.snapshot(INTENT, WITHIN)).payments) == 1
+    assert await fake_of(one).balance() == await fake_of(other).balance() == 20_000
+
+
+async def test_two_processes_refund_once(two: tuple[Bench, Bench]) -> None:
+    """Sixteen calls under one key from two processes at once make one refund."""
+    payment, key = await two[0].paid(), make_key(OpKind.REFUND)
+
+    async def refund(number: int) -> None:
+        await two[number % 2].refunded(payment, 5_000, key)
+
+    await together(16, refund)
+    assert len((await two[0].payments.snapshot(INTENT, WITHIN)).refunds) == 1
+
+
+async def test_two_processes_stay_within_a_payment(two: tuple[Bench, Bench]) -> None:
+    """Refunds with keys of their own race for what is left, and none gets more."""
+    payment = await two[0].paid(amount=20_000)
+    refused = []
+
+    async def refund(number: int) -> None:
+        try:
+            await two[number % 2].refunded(payment, 6_000)
+        except Refused as error:
+            refused.append(error.reason)
+
+    await together(8, refund)
+    assert refused == [RefusalCode.EXCEEDS_REMAINING] * 5
+    assert await fake_of(two[1]).balance() == 2_000
+
+
+async def test_two_processes_share_a_fault(two: tuple[Bench, Bench]) -> None:
+    """A fault strikes as often as it was told to, wherever it was set and wherever it hits."""
+    await fake_of(two[0]).add_fault("open_checkout", "rate_limit", 3)
+    busy = []
+
+    async def open_one(number: int) -> None:
+        try:
+            await two[number % 2].opened(intent_id=number + 1)
+        except Busy:
+            busy.append(number)
+
+    await together(8, open_one)
+    assert len(busy) == 3
+
+
+async def test_an_event_is_taken_by_one(two: tuple[Bench, Bench]) -> None:
+    """Two workers that take events at once get each of them once between them."""
+    for number in range(4):
+        await two[0].paid(intent_id=number + 1)
+    taken: list[str] = []
+
+    async def take(number: int) -> None:
+        taken.extend(await ids_due(two[number % 2], 3))
+
+    await together(6, take)
+    assert len(taken) == len(set(taken)) == 8
+
+
+# The book --------------------------------------------------------------------------------------
+
+
+class BrokenBook:
+    """A book that is out of reach."""
+
+    async def read(self, work: Callable[[Reading], Awaitable[Any]]) -> Any:
+        raise Unavailable("gone")
+
+    async def transact(self, work: Callable[[Writing], Awaitable[Any]]) -> Any:
+        raise Unavailable("gone")
+
+
+class SlowBook(MemoryFakeBook):
+    """A book that never answers."""
+
+    async def transact(self, work: Callable[[Any], Awaitable[Any]]) -> Any:
+        await anyio.sleep_forever()
+
+
+@pytest.mark.parametrize("book", [BrokenBook(), SlowBook()])
+async def test_a_book_out_of_reach_is_unknown(book: FakeBook) -> None:
+    """Calls end in the port's words and in time, whatever happens to the book."""
+    payments = fake_bench(book).payments
+    with pytest.raises(Unknown):
+        await payments.open_checkout(make_checkout(), make_key(OpKind.OPEN_CHECKOUT), 0.01)
+
+
+async def test_a_lost_book_has_no_snapshot() -> None:
+    """A snapshot that cannot be taken is unknown, never empty."""
+    with pytest.raises(Unknown):
+        await fake_bench(BrokenBook()).payments.snapshot(INTENT, WITHIN)
+
+
+async def test_a_raising_transaction_leaves_nothing(bench: Bench) -> None:
+    """What raises in a transaction of the book is undone, on every book."""
+    book: FakeBook = fake_of(bench)._book
+
+    async def work(tx: Writing) -> None:
+        await tx.put("kind", "key", "body")
+        assert await tx.get("kind", "key") == "body"
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        await book.transact(work)
+    assert await book.read(lambda view: view.get("kind", "key")) is None
+
+
+async def test_transactions_wait_for_a_name(bench: Bench) -> None:
+    """Who holds a name sees what the holder before has written, on every book."""
+    book: FakeBook = fake_of(bench)._book
+
+    async def count_one(tx: Writing) -> None:
+        await tx.lock("counter")
+        counted = int(await tx.get("kind", "counter") or "0")
+        await anyio.lowlevel.checkpoint()
+        await tx.put("kind", "counter", str(counted + 1))
+
+    await together(8, lambda _: book.transact(count_one))
+    assert await book.read(lambda view: view.get("kind", "counter")) == "8"

@@ -1,0 +1,102 @@
+"""The signature on the fake processor's events."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from staffbooking_adapters.fake.signing import (
+    NAME,
+    TOLERANCE,
+    Event,
+    body_of,
+    headers_of,
+    read,
+    verify,
+)
+from staffbooking_core.domain.payments import BadSignature, Nudge
+from tests.money.processors import SECRET
+from tests.support.builders import NOW, SECOND
+
+EVENT = Event("fev_7_000001", 7, NOW)
+BODY = body_of(EVENT)
+HEADER = headers_of(BODY, SECRET, NOW)[NAME]
+STAMP, MAC = HEADER.split(",")
+
+
+def test_a_signed_event_passes() -> None:
+    """Signed with our secret just now it is believed, and says where to look."""
+    verify({NAME: HEADER}, BODY, SECRET, NOW)
+    assert read(BODY) == (Nudge("fev_7_000001", 7),)
+
+
+@pytest.mark.parametrize("seconds", [-300, 300])
+def test_the_tolerance_is_exact(seconds: int) -> None:
+    """At 300 s before and after an event holds, one second further it does not."""
+    at = NOW + seconds * SECOND
+    verify({NAME: HEADER}, BODY, SECRET, at)
+    with pytest.raises(BadSignature):
+        verify({NAME: HEADER}, BODY, SECRET, at + SECOND * (1 if seconds > 0 else -1))
+    assert abs(at - NOW) == TOLERANCE
+
+
+def test_one_of_several_signatures_is_enough() -> None:
+    """While a secret is changed, an event bears the signatures of both."""
+    verify({NAME: f"{STAMP},v1={'0' * 64},{MAC}"}, BODY, SECRET, NOW)
+
+
+def test_another_secret_does_not_pass() -> None:
+    """Who has not our secret cannot make us look."""
+    with pytest.raises(BadSignature):
+        verify(headers_of(BODY, b"another", NOW), BODY, SECRET, NOW)
+
+
+def test_the_time_is_signed() -> None:
+    """An old event does not become a new one by another time in its header."""
+    later = NOW + 2 * TOLERANCE
+    with pytest.raises(BadSignature):
+        verify({NAME: f"t={int(later.timestamp())},{MAC}"}, BODY, SECRET, later)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        MAC,
+        STAMP,
+        HEADER + " ",
+        HEADER + "\n",
+        HEADER.upper(),
+        HEADER.replace("v1", "v0"),
+        f"{STAMP},{STAMP},{MAC}",
+        f"{STAMP},{MAC[:-1]}",
+        f"{STAMP},{MAC[:-1]}é",
+        f"t=١٢٣,{MAC}",
+        f"t={'9' * 5000},{MAC}",
+        f"t=-1,{MAC}",
+    ],
+)
+def test_a_malformed_header_is_refused(header: str) -> None:
+    """Whatever is not of the exact form is refused, and nothing else happens."""
+    with pytest.raises(BadSignature):
+        verify({NAME: header}, BODY, SECRET, NOW)
+
+
+@given(st.text(max_size=100))
+@example("t=1,v1=\udcff")
+def test_no_header_breaks_the_check(header: str) -> None:
+    """Any text in the header is refused by the one error."""
+    with pytest.raises(BadSignature):
+        verify({NAME: header}, BODY, SECRET, NOW)
+
+
+def test_two_headers_are_refused() -> None:
+    """A header that is there twice under two spellings is no signature."""
+    with pytest.raises(BadSignature):
+        verify({NAME: HEADER, NAME.lower(): HEADER}, BODY, SECRET, NOW)
+
+
+def test_an_unknown_kind_says_nothing() -> None:
+    """A verified event of a kind that nobody knows is taken, and points nowhere."""
+    assert read(b'{"id": "fev_1", "type": "balance.available", "intent_id": 7}') == ()
