@@ -6,18 +6,22 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.abc
 
 from staffbooking_cli.errors import Refused
 
+if TYPE_CHECKING:
+    from staffbooking_adapters.settings import Settings
+    from staffbooking_core.ports import Ports
+
 GRACE = 18.0
 """Seconds that work in flight may take after the signal: the promise is 20 (CONTRACT 9)."""
-
-Job = Callable[[anyio.Event], Awaitable[None]]
 
 
 def log_to_stderr() -> None:
@@ -54,39 +58,26 @@ async def _listen(
         scope.cancel()
 
 
-async def together(stop: anyio.Event, *jobs: Job) -> None:
-    """Run jobs side by side; where one ends, all are told to stop."""
-
-    async def one(job: Job) -> None:
-        try:
-            await job(stop)
-        finally:
-            stop.set()
-
-    async with anyio.create_task_group() as group:
-        for job in jobs:
-            group.start_soon(one, job)
+def take_port(host: str, port: int) -> int:
+    """The port, or a free one for 0. Raises Refused where it can't be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.create_server((host, port), family=family) as probe:
+            taken: int = probe.getsockname()[1]
+            return taken
+    except OSError as error:
+        raise Refused(f"port {port} of {host}: {error.strerror}") from None
 
 
-def free_port(host: str, port: int) -> int:
-    """The port, or a free one for 0. Raises Refused where it is taken."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            raise Refused(
-                f"port {port} of {host}: {error.strerror}; --port takes another"
-            ) from None
-        taken: int = probe.getsockname()[1]
-        return taken
+async def start_server(
+    jobs: anyio.abc.TaskGroup,
+    settings: Settings,
+    host: str,
+    port: int,
+    stop: anyio.Event,
+    ports: Ports,
+) -> None:
+    """Start the HTTP server among the jobs; it listens when this returns."""
+    from staffbooking_http.server import serve
 
-
-async def when_listening(host: str, port: int) -> None:
-    """Return as soon as somebody listens there."""
-    while True:
-        try:
-            async with await anyio.connect_tcp(host, port):
-                return
-        except OSError:
-            await anyio.sleep(0.05)
+    await jobs.start(partial(serve, settings, host=host, port=port, stop=stop, ports=ports))

@@ -33,11 +33,12 @@ def demo(
     """
     import anyio
 
-    from staffbooking_cli.running import free_port
+    from staffbooking_cli.running import log_to_stderr, take_port
 
+    log_to_stderr()
     folder = dir_.absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    taken = free_port(HOST, port)
+    taken = take_port(HOST, port)
     anyio.run(_run, folder, taken, backend_options={"use_uvloop": True})
 
 
@@ -55,27 +56,17 @@ async def _run(folder: Path, port: int) -> None:
 
     from staffbooking_adapters.settings import load_settings
     from staffbooking_adapters.wiring import upgrade_schema
-    from staffbooking_cli.running import stopping, together, when_listening
-    from staffbooking_http.server import serve
+    from staffbooking_cli.running import start_server, stopping
     from staffbooking_worker.main import work
 
     settings = load_settings(environment(folder, port))
     async with stopping() as stop:
         await upgrade_schema(settings)
-        async with ready_ports(settings) as ports:
+        async with ready_ports(settings) as ports, anyio.create_task_group() as jobs:
             text = await _prepare(ports, settings, folder)
-
-            async def announce(stop: anyio.Event) -> None:
-                await when_listening(HOST, port)
-                typer.echo(text)
-                await stop.wait()
-
-            await together(
-                stop,
-                lambda stop: serve(ports, HOST, port, stop),
-                lambda stop: work(ports, stop),
-                announce,
-            )
+            await start_server(jobs, settings, HOST, port, stop, ports)
+            jobs.start_soon(work, ports, stop)
+            typer.echo(text)
 
 
 async def _prepare(ports: Ports, settings: Settings, folder: Path) -> str:

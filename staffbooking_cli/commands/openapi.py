@@ -1,12 +1,16 @@
-"""`openapi`: the interface as a document."""
+"""`openapi`: the HTTP interface as a document."""
 
 from __future__ import annotations
 
-import typer
+from staffbooking_cli import render
+from staffbooking_cli.session import settings
 
 
 def openapi() -> None:
-    """Print the OpenAPI document of the HTTP interface."""
-    from staffbooking_http.documents import openapi_document
+    """Print the OpenAPI document: the one that the server has at /openapi.json."""
+    from staffbooking_http.openapi import document
+    from staffbooking_http.routes import FAMILIES, SANDBOX
 
-    typer.echo(openapi_document())
+    wanted = settings()
+    families = {**FAMILIES, **SANDBOX} if wanted.sandbox else FAMILIES
+    render.print_json(document(families, wanted.policy))

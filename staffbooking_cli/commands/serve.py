@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from staffbooking_cli import render
 from staffbooking_cli.session import ready_ports, settings
 
 if TYPE_CHECKING:
@@ -19,23 +21,25 @@ def serve(
     """Answer HTTP. SIGTERM finishes what is in flight, and stops it."""
     import anyio
 
-    from staffbooking_cli.running import free_port, log_to_stderr
+    from staffbooking_cli.running import log_to_stderr, take_port
 
     log_to_stderr()
     wanted = settings()
-    anyio.run(_serve, wanted, host, free_port(host, port), backend_options={"use_uvloop": True})
+    taken = take_port(host, port)
+    anyio.run(_serve, wanted, host, taken, backend_options={"use_uvloop": True})
 
 
 async def _serve(wanted: Settings, host: str, port: int) -> None:
-    from staffbooking_cli.running import stopping, together
-    from staffbooking_http.server import serve
+    import anyio
+
+    from staffbooking_cli.running import start_server, stopping
     from staffbooking_worker.lanes import SANDBOX_EVENTS
     from staffbooking_worker.main import work
 
-    async with stopping() as stop, ready_ports(wanted) as ports:
-        await together(
-            stop,
-            lambda stop: serve(ports, host, port, stop),
-            # The pretended processor brings its events by itself, as a real one would.
-            lambda stop: work(ports, stop, [SANDBOX_EVENTS]),
-        )
+    async with stopping() as stop, ready_ports(wanted) as ports, anyio.create_task_group() as jobs:
+        await start_server(jobs, wanted, host, port, stop, ports)
+        render.note(f"Listening on {host} port {port}; Ctrl-C stops it.")
+        if "STAFFBOOKING_BASE_URL" not in os.environ:
+            render.note(f"Links lead to {wanted.policy.base_url}: STAFFBOOKING_BASE_URL is not set")
+        # The pretended processor brings its events by itself, as a real one would.
+        jobs.start_soon(work, ports, stop, [SANDBOX_EVENTS])

@@ -77,9 +77,10 @@ class Intent:
 
     checkout_n: int
     """The number of the order that opens the current hosted checkout."""
+    checkout_expires_at: datetime
+    """When that checkout lapses, also while it is only ordered."""
     checkout_ref: str | None = None
     checkout_url: str | None = None
-    checkout_expires_at: datetime | None = None
     payment_ref: str | None = None
     extra_payments: tuple[str, ...] = ()
     """References of payments that came late, twice or wrong: refunded or put aside."""

@@ -38,8 +38,7 @@ from staffbooking_core.policy import Policy
 
 def _open_intent(step: Step, what: Occurrence, policy: Policy) -> Step:
     step = step.changing(payment_status=PaymentStatus.REQUIRES_PAYMENT)
-    step = step.ordering(_checkout(step.booking, what, policy))
-    return step.changing(intent=Intent(checkout_n=step.booking.orders))
+    return _order_checkout(step, what, policy)
 
 
 def _renew_checkout(step: Step, what: Occurrence, policy: Policy) -> Step:
@@ -47,12 +46,23 @@ def _renew_checkout(step: Step, what: Occurrence, policy: Policy) -> Step:
     in this order, so that never two are open."""
     booking, intent = step.booking, _intent(step.booking)
     lapses = intent.checkout_expires_at
-    if lapses is None or lapses - what.now > policy.checkout_renew_before:
+    # One that was ordered but not opened yet needs the least time that processors ask for.
+    needs = policy.checkout_renew_before
+    if intent.checkout_url is None:
+        needs = policy.checkout_minimum - policy.checkout_renew_before
+    if lapses - what.now > needs:
         return step
     step = step.ordering(CloseCheckout(intent.checkout_n))
-    step = step.ordering(_checkout(booking, what, policy))
-    renewed = Intent(checkout_n=step.booking.orders, extra_payments=intent.extra_payments)
-    return step.changing(intent=renewed)
+    return _order_checkout(step, what, policy, intent.extra_payments)
+
+
+def _order_checkout(
+    step: Step, what: Occurrence, policy: Policy, extra_payments: tuple[str, ...] = ()
+) -> Step:
+    command = _checkout(step.booking, what, policy)
+    step = step.ordering(command)
+    ordered = Intent(step.booking.orders, command.expires_at, extra_payments=extra_payments)
+    return step.changing(intent=ordered)
 
 
 def _checkout(booking: Booking, what: Occurrence, policy: Policy) -> OpenCheckout:

@@ -201,7 +201,8 @@ async def _import_row(
         raise RuleBroken("not_staff", "email: belongs to an account that is not staff")
     named = evolve(person, first_name=row.first_name, last_name=row.last_name)
     await tx.accounts.save_user(evolve(named, password_hash=hashed or person.password_hash))
-    fresh = _companion(row, person.id, now, ports)
+    active = person.disabled_at is None
+    fresh = evolve(_companion(row, person.id, now, ports), active=active)
     if (known := await tx.companions.lock_companion(person.id)) is not None:
         fresh = evolve(
             fresh,
@@ -210,7 +211,6 @@ async def _import_row(
             total_reviews=known.total_reviews,
             years_experience=known.years_experience,
             approval=known.approval if not row.approved else Approval.APPROVED,
-            active=person.disabled_at is None,
         )
     await tx.companions.save_companion(fresh)
     return True

@@ -19,31 +19,10 @@ _DONE = shape({"success": SUCCESS})
 _CENTURY = 100 * 366 * 24 * 3600
 
 
-class Verdict(StrEnum):
+class Outcome(StrEnum):
     OPEN = "open"
     WON = "won"
     LOST = "lost"
-
-
-class FaultyCall(StrEnum):
-    OPEN_CHECKOUT = "open_checkout"
-    CLOSE_CHECKOUT = "close_checkout"
-    REFUND = "refund"
-    PAY_OUT = "pay_out"
-    REVERSE_PAYOUT = "reverse_payout"
-    OPEN_PAYEE = "open_payee"
-    ANY = "any"
-
-
-class FaultKind(StrEnum):
-    TIMEOUT_BEFORE = "timeout_before"
-    TIMEOUT_AFTER = "timeout_after"
-    ERROR_500 = "error_500"
-    ERROR_500_AFTER = "error_500_after"
-    RATE_LIMIT = "rate_limit"
-    CONFLICT = "conflict"
-    REFUSE = "refuse"
-    SLOW = "slow"
 
 
 @frozen(kw_only=True)
@@ -57,13 +36,15 @@ class MoveClock:
 @frozen(kw_only=True)
 class ChargeBack:
     booking_code: Annotated[str, Text(64)]
-    outcome: Verdict
+    outcome: Outcome
 
 
 @frozen(kw_only=True)
 class AddFault:
-    op: FaultyCall
-    kind: FaultKind
+    """Which ops and kinds there are, the processor says itself."""
+
+    op: Annotated[str, Text(64)]
+    kind: Annotated[str, Text(64)]
     times: Annotated[int, Whole(1, 1000)] = 1
 
 
@@ -99,6 +80,7 @@ async def clock(call: Call) -> Reply:
     summary="Open, win or lose a chargeback",
     body=ChargeBack,
     answer=_DONE,
+    codes=("not_paid", "already_charged_back", "chargeback_decided", "nothing_left"),
     not_found="Booking",
 )
 async def chargebacks(call: Call) -> Reply:
@@ -112,6 +94,11 @@ async def chargebacks(call: Call) -> Reply:
     "/sandbox/payments/faults",
     Unguarded(),
     summary="Make the processor misbehave",
+    description=(
+        "`op`: open_checkout, close_checkout, refund, pay_out, reverse_payout, open_payee, any. "
+        "`kind`: timeout_before, timeout_after, error_500, error_500_after, rate_limit, "
+        "conflict, refuse, slow."
+    ),
     body=AddFault,
     answer=_DONE,
 )

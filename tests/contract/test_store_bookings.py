@@ -73,7 +73,7 @@ def everything(booked_by):
         "chargeback_ref": "cb_1",
         "chargeback_status": ChargebackStatus.LOST,
         "chargeback_amount": 8,
-        "intent": Intent(1, "cs_1", "https://pay.example/1", FINE, "pay_1", ("pay_2", "pay_3")),
+        "intent": Intent(1, FINE, "cs_1", "https://pay.example/1", "pay_1", ("pay_2", "pay_3")),
     }
 
 

@@ -55,7 +55,7 @@ def test_an_acceptance_orders_the_checkout():
     (command,) = commands(step)
     assert isinstance(command, OpenCheckout)
     assert (command.amount, command.customer_email) == (TOTAL, "ada@example.com")
-    assert step.booking.intent == Intent(checkout_n=step.orders[0].n)
+    assert step.booking.intent == Intent(step.orders[0].n, command.expires_at)
     assert step.booking.payment_status is PaymentStatus.REQUIRES_PAYMENT
 
 
@@ -73,9 +73,20 @@ def test_a_checkout_lives_until_the_start_within_bounds(before_start, lives):
 
 def opened(journey, expires_at):
     """The journey with its checkout page open until then."""
-    intent = evolve(journey.booking.intent, checkout_ref="co_1", checkout_expires_at=expires_at)
+    page = {"checkout_ref": "co_1", "checkout_url": "https://pay.example/1"}
+    intent = evolve(journey.booking.intent, checkout_expires_at=expires_at, **page)
     journey.booking = evolve(journey.booking, intent=intent)
     return journey
+
+
+@pytest.mark.parametrize("left, orders", [(31 * MINUTE, 0), (30 * MINUTE, 2)])
+def test_a_checkout_that_was_never_opened_is_ordered_anew_in_time(left, orders):
+    """A processor opens no page that lives for less than half an hour: a stale order is
+    replaced before it could be refused."""
+    journey = Journey()
+    journey.pull(T.ACCEPT, P.STAFF, NOW)
+    lapses = journey.booking.intent.checkout_expires_at
+    assert len(journey.pull(T.CHECKOUT, P.CUSTOMER, lapses - left).orders) == orders
 
 
 @pytest.mark.parametrize(
@@ -100,7 +111,9 @@ def test_a_renewal_closes_the_page_before_it_opens_the_next():
 
 def test_a_page_on_its_way_is_not_ordered_twice():
     """While the first page is being opened, asking again orders nothing."""
-    assert accepted().pull(T.CHECKOUT, P.CUSTOMER, NOW).orders == ()
+    journey = Journey()
+    journey.pull(T.ACCEPT, P.STAFF, NOW)
+    assert journey.pull(T.CHECKOUT, P.CUSTOMER, NOW).orders == ()
 
 
 @pytest.mark.parametrize("trigger, by", [(T.CANCEL, P.CUSTOMER), (T.EXPIRE, P.SYSTEM)])

@@ -1,0 +1,1 @@
+"""Use-cases in virtual time, on ports in memory."""
