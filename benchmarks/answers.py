@@ -19,9 +19,7 @@ NEW_EACH_TIME = {"id", "booking_code", "created_at", "at"}
 HEADERS = ("content-type", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
 
 
-def compare(
-    service: int, yardstick: int, requests: Mapping[str, Sequence[Request]]
-) -> list[str]:
+def compare(service: int, yardstick: int, requests: Mapping[str, Sequence[Request]]) -> list[str]:
     """What differs, in a line each; empty where the two say the same."""
     found = []
     for name, variants in requests.items():

@@ -141,6 +141,12 @@ async def generate(
     )
 
 
+def write_requests(requests: Sequence[Request], file: Path) -> Path:
+    """What `main` reads."""
+    file.write_bytes(msgspec.json.encode(requests))
+    return file
+
+
 def main(arguments: Sequence[str]) -> None:
     port, seconds, connections, file = arguments
     requests = msgspec.json.decode(Path(file).read_bytes(), type=list[Request])

@@ -76,15 +76,19 @@ def _rows(world: World) -> Iterator[tuple[Table, Iterable[Row]]]:
     yield tables.api_keys, _keys(world)
     places = _numbered((_place(companion) for companion in world.companions), 1)
     named = _numbered((fold(name) for c in world.companions for name in c.service_types), 1)
-    yield tables.locations, (
-        {"id": number, "city_folded": city, "country_folded": country}
-        for (city, country), number in places.items()
+    yield (
+        tables.locations,
+        (
+            {"id": number, "city_folded": city, "country_folded": country}
+            for (city, country), number in places.items()
+        ),
     )
     yield tables.services, ({"id": number, "name_folded": n} for n, number in named.items())
     yield tables.companions, map(_companion, world.companions)
     listed = [companion for companion in world.companions if companion.is_listed]
-    yield tables.companion_search, (
-        row for companion in listed for row in _search(companion, places, named)
+    yield (
+        tables.companion_search,
+        (row for companion in listed for row in _search(companion, places, named)),
     )
     yield tables.companion_days, _days(world)
     yield tables.bookings, map(_booking, world.bookings)

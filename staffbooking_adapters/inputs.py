@@ -130,12 +130,23 @@ def _flag(given: Any, _: Any) -> bool:
 
 
 def _date(given: Any, _: Any) -> date:
-    if isinstance(given, str) and _DATE.fullmatch(given):
-        try:
-            return date.fromisoformat(given)
-        except ValueError:
-            pass
-    raise ValueError("must be a date of the form YYYY-MM-DD")
+    """A day that calendars know: arithmetic on any other might overflow."""
+    day = _parsed(date.fromisoformat, _DATE, given)
+    if day is None:
+        raise ValueError("must be a date of the form YYYY-MM-DD")
+    if not calendar.FIRST_DAY <= day <= calendar.LAST_DAY:
+        raise ValueError(f"must lie between {calendar.FIRST_DAY} and {calendar.LAST_DAY}")
+    return day
+
+
+def _parsed(parse: Callable[[str], T], form: re.Pattern[str], given: Any) -> T | None:
+    """What a text of that form means; None for another form, and for what means nothing."""
+    if not isinstance(given, str) or not form.fullmatch(given):
+        return None
+    try:
+        return parse(given)
+    except ValueError:
+        return None
 
 
 # Bounds ---------------------------------------------------------------------------------
@@ -235,14 +246,9 @@ def _price(given: Any, bound: Price) -> Decimal:
 
 
 def _instant(given: Any, _: Instant) -> str:
-    if isinstance(given, str) and _INSTANT.fullmatch(given):
-        try:
-            datetime.fromisoformat(given)
-        except ValueError:
-            pass
-        else:
-            return given
-    raise ValueError("must be an instant such as 2030-01-31T09:00:00Z")
+    if _parsed(datetime.fromisoformat, _INSTANT, given) is None:
+        raise ValueError("must be an instant such as 2030-01-31T09:00:00Z")
+    return str(given)
 
 
 def _items(given: Any, bound: Items, of_list: Hook) -> tuple[Any, ...]:

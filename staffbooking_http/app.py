@@ -6,19 +6,28 @@ ends there too. So every answer of the interface has the shapes and headers of t
 
 from collections.abc import Iterator
 
+from attrs import frozen
+
 from staffbooking_adapters import codec
 from staffbooking_adapters.settings import Network
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
 from staffbooking_http import openapi, pages
 from staffbooking_http.endpoint import Endpoint, Header, Message, Receive, Scope, Send, Site
-from staffbooking_http.pipeline import Pipeline, Resource
+from staffbooking_http.errors import other_method
+from staffbooking_http.pipeline import Pipeline, Resource, respond
 from staffbooking_http.router import Router
 from staffbooking_http.routes import FAMILIES, SANDBOX
 
 
+@frozen
 class _Page:
     """What the router finds where a page is."""
+
+    allow: bytes
+
+    def answers(self, method: str) -> bool:
+        return method.encode() in self.allow.split(b", ")
 
 
 class Application:
@@ -34,25 +43,31 @@ class Application:
         entries: list[tuple[str, Resource | _Page]] = [
             (path, Resource(site, rows)) for path, rows in _by_path(families)
         ]
-        entries += [(path, _Page()) for path in pages.paths(self._pages)]
+        entries += [
+            (path, _Page(", ".join((*methods, "OPTIONS")).encode()))
+            for path, methods in pages.methods(self._pages).items()
+        ]
         self._router = Router(entries)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._pages(scope, receive, send)  # type: ignore[arg-type]
             return
-        found = self._router.find(scope["path"])
-        match found:
+        match self._router.find(scope["path"]):
             case None:
                 await self._pipeline(scope, receive, send, None)
             case Resource() as resource, params:
                 await self._pipeline(scope, receive, send, resource, params)
-            case _:
-                await self._page(scope, receive, send)
+            case page, _:
+                await self._page(page, scope, receive, send)
 
-    async def _page(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _page(self, page: _Page, scope: Scope, receive: Receive, send: Send) -> None:
         """Let Litestar answer, with our headers; HEAD is GET without a body."""
-        bodiless = scope["method"] == "HEAD"
+        method = scope["method"]
+        if method == "OPTIONS" or not page.answers(method):
+            await respond(send, other_method(method, page.allow), self._page_headers)
+            return
+        bodiless = method == "HEAD"
 
         async def dressed(message: Message) -> None:
             if message["type"] == "http.response.start":

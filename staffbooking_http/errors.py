@@ -57,9 +57,12 @@ def unknown_path() -> Refused:
     return Refused(404, "not_found", "There is nothing at this path")
 
 
-def wrong_method(allow: bytes) -> Refused:
-    message = f"This path takes {allow.decode()}"
-    return Refused(405, "method_not_allowed", message, ((b"allow", allow),))
+def other_method(method: str, allow: bytes) -> Reply:
+    """The answer to a method that a path does not take: OPTIONS is told which it does."""
+    headers = ((b"allow", allow),)
+    if method == "OPTIONS":
+        return Reply(204, headers=headers)
+    return Reply(405, problem("method_not_allowed", f"This path takes {allow.decode()}"), headers)
 
 
 def to_reply(error: BaseException) -> Reply | None:

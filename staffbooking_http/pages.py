@@ -7,7 +7,7 @@ each page, named by its hash in the policy that the browser enforces.
 import base64
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,24 +15,24 @@ from attrs import frozen
 from jinja2 import Environment, FileSystemLoader
 from litestar import Litestar, Request, Response, get, post
 from litestar.datastructures import State
-from litestar.exceptions import HTTPException
 from litestar.handlers import BaseRouteHandler
 from litestar.plugins.jinja import JinjaTemplateEngine
 from litestar.response import Redirect, Template
+from litestar.routes import HTTPRoute
 from litestar.template.config import TemplateConfig
 
 from staffbooking_adapters import codec
 from staffbooking_adapters.inputs import structure
 from staffbooking_core.domain.accounts import Actor, User, csrf_token, session_digest
 from staffbooking_core.domain.money import Currency
-from staffbooking_core.errors import NotFound, RuleBroken
+from staffbooking_core.errors import NotFound
 from staffbooking_core.inputs import Text
 from staffbooking_core.ports import CheckoutPage
 from staffbooking_core.usecases import bookings, payments, sandbox
 from staffbooking_http import bodies, queries
 from staffbooking_http.access import session_token
 from staffbooking_http.endpoint import Call, Site
-from staffbooking_http.errors import internal, to_reply, unknown_path, wrong_method
+from staffbooking_http.errors import internal, to_reply
 
 log = logging.getLogger("staffbooking.http")
 
@@ -78,9 +78,13 @@ def create_pages(site: Site, document: dict[str, Any]) -> Litestar:
     )
 
 
-def paths(pages: Litestar) -> Sequence[str]:
-    """The paths of all pages, their parameters as in the table of endpoints."""
-    return [route.path.replace(":str}", "}") for route in pages.routes]
+def methods(pages: Litestar) -> Mapping[str, Sequence[str]]:
+    """What each page may be asked for, by path; parameters are as in the table of endpoints."""
+    return {
+        route.path.replace(":str}", "}"): ("GET", "HEAD", *(route.methods & {"POST"}))
+        for route in pages.routes
+        if isinstance(route, HTTPRoute)
+    }
 
 
 def _environment() -> Environment:
@@ -120,10 +124,10 @@ async def docs(request: Asked) -> Template:
 
 
 @get("/bookings/{number:str}/return")
-async def returned(request: Asked, number: str) -> Template:
+async def returned(request: Asked) -> Template:
     """Where the hosted checkout sends its customer; tells strangers nothing."""
     call = _call(request)
-    call.params = (number,)
+    call.params = (request.path_params["number"],)
     if (visitor := await _visitor(call)) is None:
         return Template("return.html", context={"booking": None})
     user, token = visitor
@@ -134,15 +138,15 @@ async def returned(request: Asked, number: str) -> Template:
 
 
 @get("/sandbox/checkout/{reference:str}")
-async def checkout(request: Asked, reference: str) -> Template:
+async def checkout(request: Asked) -> Template:
     """The hosted page of the pretended processor."""
-    return _shown(await _page(_call(request), reference))
+    return _shown(await _page(_call(request), request.path_params["reference"]))
 
 
 @post("/sandbox/checkout/{reference:str}", status_code=200)
-async def play(request: Asked, reference: str) -> Response[bytes] | Template | Redirect:
+async def play(request: Asked) -> Response[bytes] | Template | Redirect:
     """Act on the page: by its form, or as a script by JSON. Paid means paid when this ends."""
-    call = _call(request)
+    call, reference = _call(request), request.path_params["reference"]
     await _page(call, reference)
     raw = await bodies.read(call)
     if _is_form(call):
@@ -154,10 +158,7 @@ async def play(request: Asked, reference: str) -> Response[bytes] | Template | R
 
 
 async def _play_form(call: Call, reference: str, raw: bytes) -> Template | Redirect:
-    try:
-        page = await _play(call, reference, queries.read(Play, raw))
-    except RuleBroken:  # A page that was left open too long: it shows what it is now.
-        page = await _page(call, reference)
+    page = await _play(call, reference, queries.read(Play, raw))
     if page.message:
         return _shown(page)
     return Redirect(f"/sandbox/checkout/{page.ref}", status_code=303)
@@ -190,11 +191,7 @@ def _is_form(call: Call) -> bool:
 
 def _refuse(request: Asked, error: Exception) -> Response[bytes]:
     """Every error of a page as JSON of the contract's shape."""
-    known: Exception = error
-    if isinstance(error, HTTPException):
-        allow = (error.headers or {}).get("Allow", "")
-        known = wrong_method(allow.encode()) if error.status_code == 405 else unknown_path()
-    reply = to_reply(known)
+    reply = to_reply(error)
     if reply is None:
         request_id = request.app.state.site.ports.ids.token()[:16]
         log.error("request %s to a page failed", request_id, exc_info=error)

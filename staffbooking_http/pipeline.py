@@ -20,9 +20,9 @@ from staffbooking_http.errors import (
     ClientGone,
     Refused,
     internal,
+    other_method,
     to_reply,
     unknown_path,
-    wrong_method,
 )
 from staffbooking_http.metrics import Tally
 
@@ -116,9 +116,7 @@ async def _answer(call: Call, resource: Resource | None, route: Route | None) ->
     if resource is None:
         raise unknown_path()
     if route is None:
-        if call.scope["method"] == "OPTIONS":
-            return Reply(204, headers=((b"allow", resource.allow),))
-        raise wrong_method(resource.allow)
+        return other_method(call.scope["method"], resource.allow)
     call.rules = route.rules
     endpoint = route.endpoint
     await endpoint.access.admit(call)

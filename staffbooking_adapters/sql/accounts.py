@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -80,6 +80,8 @@ def users_after(size: int) -> Statement:
 @frozen
 class AccountsReader:
     connection: Connection
+    uses: Mapping[int, datetime]
+    """When keys were used last, as far as that is not written yet."""
 
     async def user(self, user_id: int) -> User | None:
         return _user_or_none(await self.connection.one(GET_USER, user_id=user_id))
@@ -96,11 +98,16 @@ class AccountsReader:
         return None if row is None else (to_session(row), to_user(row[len(SESSION) :]))
 
     async def keys_of(self, owner_id: int) -> Sequence[ApiKey]:
-        return [to_key(row) for row in await self.connection.all(KEYS_OF, owner=owner_id)]
+        rows = await self.connection.all(KEYS_OF, owner=owner_id)
+        return [self._with_use(to_key(row)) for row in rows]
 
     async def key(self, key_id: int) -> ApiKey | None:
         row = await self.connection.one(GET_KEY, key_id=key_id)
-        return None if row is None else to_key(row)
+        return None if row is None else self._with_use(to_key(row))
+
+    def _with_use(self, key: ApiKey) -> ApiKey:
+        used_at = self.uses.get(key.id)
+        return key if used_at is None else evolve(key, last_used_at=used_at)
 
 
 @frozen

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from sqlalchemy import MetaData, make_url
 
 from staffbooking_adapters.sql.connection import Connection, Database
 from staffbooking_adapters.sql.statements import Row, Statement
+from staffbooking_adapters.sql.types import Synchronous
 
 if TYPE_CHECKING:
     from staffbooking_adapters.sql.sqlite import SqliteDatabase
@@ -16,28 +17,31 @@ if TYPE_CHECKING:
 __all__ = ["Connection", "Database", "Row", "Statement", "open_database", "open_sqlite"]
 
 
-async def open_database(url: str, metadata: MetaData, *, pool_size: int = 10) -> Database:
+async def open_database(
+    url: str, metadata: MetaData, *, pool_size: int = 10, synchronous: Synchronous = "FULL"
+) -> Database:
     """Open `postgresql+asyncpg://…` or `sqlite+aiosqlite:///PATH`, on the running loop.
 
     PostgreSQL is first spoken to by the first statement, through at most `pool_size`
     connections; a file of SQLite is made at once (`Unavailable` where it cannot be).
-    `metadata` has the tables, by which SQLite's refusals are known by name.
+    `metadata` has the tables, by which SQLite's refusals are known by name. With
+    `synchronous` OFF a power cut may lose the last seconds.
     """
     address = make_url(url)
     backend = address.get_backend_name()
     if backend == "postgresql":
         from staffbooking_adapters.sql.postgres import PostgresDatabase  # an import to be spared
 
-        return PostgresDatabase(address, pool_size)
+        return PostgresDatabase(address, pool_size, synchronous)
     if backend == "sqlite" and address.database:
-        return await open_sqlite(Path(address.database), metadata)
+        return await open_sqlite(Path(address.database), metadata, synchronous=synchronous)
     raise ValueError(f"no database of this kind: {backend}")
 
 
 async def open_sqlite(
-    path: Path, metadata: MetaData, *, synchronous: Literal["FULL", "OFF"] = "FULL"
+    path: Path, metadata: MetaData, *, synchronous: Synchronous = "FULL"
 ) -> SqliteDatabase:
-    """Open a file of its own; with `OFF` a power cut may lose its last seconds."""
+    """Open a file of SQLite by its path, like `open_database`."""
     from staffbooking_adapters.sql.sqlite import SqliteDatabase
 
     return await SqliteDatabase(path, metadata, synchronous).open()

@@ -17,8 +17,18 @@ MOST = 500
 
 @frozen(eq=False)
 class Waiting(Generic[Q, A]):
+    """A question, and the future that its caller awaits, unless they have gone."""
+
     question: Q
     answer: asyncio.Future[A]
+
+    def give(self, answer: A) -> None:
+        if not self.answer.done():
+            self.answer.set_result(answer)
+
+    def refuse(self, error: BaseException) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(error)
 
 
 @define
@@ -63,5 +73,4 @@ class Lane(Generic[Q, A]):
             raise
         finally:
             for waiting in batch:
-                if not waiting.answer.done():
-                    waiting.answer.set_exception(failure)
+                waiting.refuse(failure)

@@ -22,6 +22,7 @@ from staffbooking_adapters.sql.connection import (
 from staffbooking_adapters.sql.failures import from_postgres, unstorable
 from staffbooking_adapters.sql.pool import Pool
 from staffbooking_adapters.sql.statements import Arguments, Compiled, Row, Statement
+from staffbooking_adapters.sql.types import Synchronous
 from staffbooking_core.errors import Unavailable
 
 T = TypeVar("T")
@@ -43,7 +44,6 @@ SETTINGS = {
     "idle_in_transaction_session_timeout": "15s",
 }
 OPTIONS: dict[str, Any] = {
-    "server_settings": SETTINGS,
     "statement_cache_size": 2048,
     "max_cached_statement_lifetime": 0,  # for ever
     "max_cacheable_statement_size": 0,  # of any length
@@ -59,8 +59,10 @@ class PostgresDatabase(Database):
 
     dialect = "postgresql"
 
-    def __init__(self, url: URL, pool_size: int) -> None:
+    def __init__(self, url: URL, pool_size: int, synchronous: Synchronous = "FULL") -> None:
         self._dsn = url.set(drivername="postgresql").render_as_string(hide_password=False)
+        unsafe = {"synchronous_commit": "off"} if synchronous == "OFF" else {}
+        self._settings = SETTINGS | unsafe
         self._pool: Pool[Driver] = Pool(pool_size, self._connect, _disconnect, _is_alive)
 
     async def write(self, work: Callable[[Connection], Awaitable[T]]) -> T:
@@ -71,7 +73,9 @@ class PostgresDatabase(Database):
 
     async def _connect(self) -> Driver:
         try:
-            return await asyncpg.connect(self._dsn, **OPTIONS)  # type: ignore[no-untyped-call]
+            return await asyncpg.connect(  # type: ignore[no-untyped-call]
+                self._dsn, server_settings=self._settings, **OPTIONS
+            )
         except (OSError, PostgresError, InterfaceError) as error:
             raise Unavailable(f"cannot connect: {error}") from error
 

@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import aiosqlite
 from sqlalchemy import MetaData, text
@@ -28,12 +28,12 @@ from staffbooking_adapters.sql.connection import (
 from staffbooking_adapters.sql.failures import from_sqlite, unique_names, unstorable
 from staffbooking_adapters.sql.pool import Pool
 from staffbooking_adapters.sql.statements import Arguments, Compiled, Row, Statement
+from staffbooking_adapters.sql.types import Synchronous
 from staffbooking_core.errors import Unavailable
 
 T = TypeVar("T")
 Driver: TypeAlias = aiosqlite.Connection
 Call: TypeAlias = Callable[[Driver, str, Sequence[Arguments]], Awaitable[T]]
-Synchronous: TypeAlias = Literal["FULL", "OFF"]
 
 BEGIN = Statement(text("BEGIN IMMEDIATE")).on("sqlite")
 COMMIT = Statement(text("COMMIT")).on("sqlite")

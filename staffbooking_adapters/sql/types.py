@@ -18,6 +18,8 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import TypeEngine
 
 Dialect: TypeAlias = Literal["postgresql", "sqlite"]
+Synchronous: TypeAlias = Literal["FULL", "OFF"]
+"""Whether a commit is on the disk when it returns."""
 Converter: TypeAlias = Callable[[Any], Any]
 
 BigInt: Final = BigInteger().with_variant(Integer(), "sqlite")

@@ -7,7 +7,7 @@ waited for; on SQLite a file of its own beside the main one, made when it is mis
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from attrs import frozen
 from sqlalchemy import (
@@ -33,7 +33,7 @@ from staffbooking_adapters.sql.dialect import rowset, upsert
 from staffbooking_adapters.sql.metadata import metadata
 from staffbooking_adapters.sql.statements import Row, Statement
 from staffbooking_adapters.sql.types import BigInt, Instant
-from staffbooking_core.domain.limits import Window
+from staffbooking_core.domain.limits import Rule, Window
 
 windows_metadata = MetaData(naming_convention=metadata.naming_convention)
 
@@ -50,10 +50,10 @@ rate_windows = Table(
 
 @frozen
 class Hits:
-    """So many hits of a scope at the same moment."""
+    """So many hits of a scope at the same moment, by the same rule."""
 
+    rule: Rule
     n: int
-    window: timedelta
 
 
 WINDOW = (rate_windows.c.scope, rate_windows.c.count, rate_windows.c.resets_at)
@@ -102,7 +102,7 @@ def hit_rows(hits: Mapping[str, Hits], now: datetime) -> dict[str, list[object]]
     return {
         "scopes": list(hits),
         "numbers": [each.n for each in hits.values()],
-        "ends": [now + each.window for each in hits.values()],
+        "ends": [now + each.rule.window for each in hits.values()],
     }
 
 

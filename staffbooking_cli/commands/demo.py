@@ -36,9 +36,9 @@ def demo(
     from staffbooking_cli.running import log_to_stderr, take_port
 
     log_to_stderr()
+    taken = take_port(HOST, port)
     folder = dir_.absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    taken = take_port(HOST, port)
     anyio.run(_run, folder, taken, backend_options={"use_uvloop": True})
 
 

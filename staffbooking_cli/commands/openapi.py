@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from staffbooking_cli import render
+from staffbooking_cli.options import AsJson
 from staffbooking_cli.session import settings
 
 
-def openapi() -> None:
-    """Print the OpenAPI document: the one that the server has at /openapi.json."""
+def openapi(as_json: AsJson = True) -> None:
+    """Print the OpenAPI document, JSON in any case: the server's /openapi.json."""
     from staffbooking_http.openapi import document
     from staffbooking_http.routes import FAMILIES, SANDBOX
 

@@ -131,7 +131,7 @@ def _names(given: Sample, base: str, folder: Path) -> Iterator[str]:
 
 
 def _search() -> Iterator[str]:
-    query = f"location=lisbon&service={GUIDE_SERVICE.lower()}&limit=3"
+    query = "location=lisbon&max_price=80&limit=3"
     yield f'curl -s {KEY} "$BASE/api/v1/companions?{query}"; echo'
 
 

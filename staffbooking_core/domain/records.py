@@ -68,7 +68,7 @@ def companion_summary(companion: Companion, currency: Currency) -> Record:
         "daily_rate": None if daily is None else currency.to_decimal(daily),
         "location_city": companion.location_city,
         "location_country": companion.location_country,
-        "service_types": ", ".join(companion.service_types),
+        "service_types": ",".join(companion.service_types),
         "rating_avg": companion.rating_avg,
         "total_reviews": companion.total_reviews,
         "tier": companion.tier,

@@ -116,7 +116,7 @@ request_by_session = endpoint(
 )
 async def read_by_code(call: Call) -> Reply:
     code = call.params[0]
-    if len(code) != _CODE_LENGTH or not code.isascii():
+    if len(code) != _CODE_LENGTH or not (code.isascii() and code.isalnum()):
         raise NotFound(_WHAT)
     booking = await bookings.by_code(call.ports, code)
     viewer = bookings.side(call.actor, booking)

@@ -127,3 +127,11 @@ def test_a_taken_port_is_one_line(deployment: Deployment, tmp_path: Path) -> Non
             assert line.startswith(
                 f"staffbooking: port {port} of 127.0.0.1: Address already in use"
             )
+
+
+def test_the_interface_is_printed(deployment: Deployment) -> None:
+    """The document has the paths of the interface, those of the sandbox where there is one."""
+    document = deployment.json("openapi")
+    assert document["openapi"].startswith("3.1")
+    assert {"/api/v1/companions", "/sandbox/clock"} <= set(document["paths"])
+    assert deployment.table("openapi").startswith("{")

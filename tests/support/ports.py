@@ -157,7 +157,7 @@ class Scene:
 
     async def request(self, keep: Any = None, by: Actor | None = None, **given: Any) -> Booking:
         """Of four hours, three days ahead at noon, unless fields say otherwise."""
-        wanted = make_request(self.staff.user_id, **given)
+        wanted = make_request(**{"companion_id": self.staff.user_id, **given})
         return await requests.request(self.ports, by or self.customer, wanted, keep)
 
     async def accept(self, booking: Booking, by: Actor | None = None) -> Booking:

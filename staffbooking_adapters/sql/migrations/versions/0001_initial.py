@@ -91,6 +91,21 @@ def upgrade() -> None:
         PrimaryKeyConstraint("name", name="pk_counters"),
     )
     op.create_table(
+        "fakepay_documents",
+        Column("kind", Text(), nullable=False),
+        Column("key", Text(), nullable=False),
+        Column("body", Text(), nullable=False),
+        Column("due_at", Instant),
+        Column("amount", BigInt, nullable=False),
+        PrimaryKeyConstraint("kind", "key", name="pk_fakepay_documents"),
+    )
+    op.create_index(
+        "ix_fakepay_documents_due",
+        "fakepay_documents",
+        ["kind", "due_at"],
+        **_where("due_at IS NOT NULL"),
+    )
+    op.create_table(
         "locations",
         Column("id", BigInt, nullable=False),
         Column("city_folded", Text(), nullable=False),
@@ -402,6 +417,14 @@ def upgrade() -> None:
     )
     if op.get_bind().dialect.name == "postgresql":
         op.execute(CreateSequence(Sequence("booking_numbers")))
+        op.create_table(
+            "rate_windows",
+            Column("scope", Text(), nullable=False),
+            Column("count", BigInt, nullable=False),
+            Column("resets_at", Instant, nullable=False),
+            PrimaryKeyConstraint("scope", name="pk_rate_windows"),
+            postgresql_with={"fillfactor": 50},
+        )
     else:
         op.execute("INSERT INTO counters (name, value) VALUES ('bookings', 0)")
     op.execute("INSERT INTO sandbox_clock (id, offset_us) VALUES (1, 0)")

@@ -1,0 +1,153 @@
+"""The store on PostgreSQL or SQLite, with admission and whatever else shares its database."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
+from datetime import datetime
+from pathlib import Path
+from typing import TypeVar
+
+from attrs import define, field, frozen
+from sqlalchemy import bindparam, delete, make_url, or_
+
+from staffbooking_adapters.sql import windows
+from staffbooking_adapters.sql.accounts import AccountsReader, AccountsWriter
+from staffbooking_adapters.sql.admission import SqlAdmission
+from staffbooking_adapters.sql.bookings import BookingsReader
+from staffbooking_adapters.sql.companions import CompanionsReader, CompanionsWriter
+from staffbooking_adapters.sql.connection import Connection, Database
+from staffbooking_adapters.sql.engine import open_database, open_sqlite
+from staffbooking_adapters.sql.metadata import metadata
+from staffbooking_adapters.sql.money import MoneyReader, MoneyWriter
+from staffbooking_adapters.sql.numbers import BookingNumbers
+from staffbooking_adapters.sql.sandbox import SandboxReader, SandboxWriter
+from staffbooking_adapters.sql.statements import Statement
+from staffbooking_adapters.sql.steps import BookingsWriter, save_step
+from staffbooking_adapters.sql.tables import answers, sessions
+from staffbooking_adapters.sql.types import Instant
+from staffbooking_adapters.sql.uses import KeyUses
+from staffbooking_adapters.sql.windows import windows_metadata
+from staffbooking_core.errors import Conflict
+from staffbooking_core.policy import Policy
+from staffbooking_core.ports import Change, Reading, Writing
+
+T = TypeVar("T")
+
+TRIES = 5
+"""How often a unit of work may run until its Conflict is the caller's."""
+
+END_SESSIONS = Statement(
+    delete(sessions).where(
+        or_(
+            sessions.c.seen_at <= bindparam("idle_since", type_=Instant),
+            sessions.c.created_at <= bindparam("old_since", type_=Instant),
+        )
+    )
+)
+DROP_ANSWERS = Statement(
+    delete(answers).where(answers.c.expires_at <= bindparam("now", type_=Instant))
+)
+
+
+@frozen
+class SqlReading:
+    accounts: AccountsReader
+    companions: CompanionsReader
+    bookings: BookingsReader
+    money: MoneyReader
+    sandbox: SandboxReader
+
+
+@frozen
+class SqlWriting:
+    accounts: AccountsWriter
+    companions: CompanionsWriter
+    bookings: BookingsWriter
+    money: MoneyWriter
+    sandbox: SandboxWriter
+
+
+@define
+class SqlStore:
+    """A Store in one database, of one event loop. The schema must be there (`schema`)."""
+
+    database: Database
+    admission: SqlAdmission
+    policy: Policy
+    _uses: Mapping[int, datetime]
+    _numbers: BookingNumbers = field(factory=BookingNumbers)
+    _view: SqlReading = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._view = SqlReading(
+            AccountsReader(self.database, self._uses),
+            CompanionsReader(self.database),
+            BookingsReader(self.database, self._numbers),
+            MoneyReader(self.database),
+            SandboxReader(self.database),
+        )
+
+    def reading(self) -> AbstractAsyncContextManager[Reading]:
+        return nullcontext(self._view)
+
+    async def write(self, work: Callable[[Writing], Awaitable[T]]) -> T:
+        async def unit(connection: Connection) -> T:
+            return await work(self._writing(connection))
+
+        for _ in range(TRIES - 1):
+            try:
+                return await self.database.write(unit)
+            except Conflict:
+                continue
+        return await self.database.write(unit)
+
+    def _writing(self, connection: Connection) -> SqlWriting:
+        return SqlWriting(
+            AccountsWriter(connection, self._uses, self.policy),
+            CompanionsWriter(connection, self.policy),
+            BookingsWriter(connection, self._numbers, self.policy),
+            MoneyWriter(connection),
+            SandboxWriter(connection),
+        )
+
+    async def add_booking(self, change: Change) -> None:
+        if self.database.dialect == "postgresql" and not change.postings:
+            await save_step(self.database, change, self.policy, is_new=True)
+        else:
+            await self.write(lambda unit: unit.bookings.add(change))
+
+    async def sweep(self, now: datetime, policy: Policy) -> int:
+        idle, old = now - policy.session_idle, now - policy.session_lifetime
+        ended = await self.database.run(END_SESSIONS, idle_since=idle, old_since=old)
+        dropped = await self.database.run(DROP_ANSWERS, now=now)
+        return ended + dropped + await self.admission.sweep(now)
+
+    async def close(self) -> None:
+        """Finish what is under way, and close every connection."""
+        await self.admission.close()
+        await self.admission.counter.close()
+        await self.database.close()
+
+
+async def open_store(url: str, policy: Policy) -> SqlStore:
+    """Open the store of a database's address (`engine.open_database`)."""
+    async with AsyncExitStack() as stack:
+        database = await open_database(url, metadata)
+        stack.push_async_callback(database.close)
+        counter = await _open_counter(url)
+        uses = KeyUses(database if database.dialect == "sqlite" else counter)
+        admission = SqlAdmission(database, counter, policy, uses)
+        stack.pop_all()
+        return SqlStore(database, admission, policy, uses.unwritten)
+
+
+async def _open_counter(url: str) -> Database:
+    """Where windows are counted, by connections that don't wait for the disk."""
+    address = make_url(url)
+    if address.get_backend_name() == "postgresql":
+        return await open_database(url, windows_metadata, pool_size=2, synchronous="OFF")
+    path = Path(f"{address.database}-windows")
+    counter = await open_sqlite(path, windows_metadata, synchronous="OFF")
+    await counter.run(windows.CREATE)
+    return counter

@@ -1,0 +1,111 @@
+"""The commands on a real database of their own, SQLite and PostgreSQL alike."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import anyio
+import pytest
+
+from staffbooking_adapters import wiring
+from staffbooking_adapters.settings import load_settings
+from staffbooking_core.domain.keys import is_well_formed
+from staffbooking_core.ports import Ports
+from tests.cli import deployment as commands
+from tests.cli.test_import import MIA, person
+from tests.support.postgres import PostgresServer, database_name
+
+T = TypeVar("T")
+
+
+class OnDatabase(commands.Deployment):
+    """The deployment that the environment names."""
+
+    def __init__(self) -> None:
+        """Nothing is opened until a command is run."""
+
+    def run(self, work: Callable[[Ports], Awaitable[T]]) -> T:
+        async def opened() -> T:
+            async with wiring.open_ports(load_settings(os.environ)) as ports:
+                return await work(ports)
+
+        return anyio.run(opened)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite+aiosqlite:///{tmp_path}/test.db"
+        return
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    url = anyio.run(server.create_database)
+    yield url
+    anyio.run(server.drop_database, database_name(url))
+
+
+@pytest.fixture
+def deployment(database_url: str, monkeypatch: pytest.MonkeyPatch) -> OnDatabase:
+    for name in [name for name in os.environ if name.startswith("STAFFBOOKING_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("STAFFBOOKING_DATABASE_URL", database_url)
+    made = OnDatabase()
+    assert "staffbooking db upgrade" in made.refusal("db", "check")
+    assert made.json("db", "upgrade") == {"schema": "current"}
+    return made
+
+
+def test_accounts_and_keys(deployment: OnDatabase) -> None:
+    """An account is made, subscribed, locked, and has keys."""
+    email = "agency@example.com"
+    names = ("--first-name", "Grand", "--last-name", "Events")
+    user = deployment.json("users", "create", email, *names, "--password", "long enough")["user"]
+    assert deployment.refusal("users", "create", email.upper(), *names)
+    deployment.json("users", "subscribe", email, "enterprise")
+    made = deployment.json("keys", "create", email, "--name", "Shop", "--permission", "read")
+    assert is_well_formed(made["key"])
+    assert deployment.json("keys", "list", email)["keys"] == [made["api_key"]]
+    deployment.json("keys", "revoke", made["api_key"]["id"])
+    deployment.json("users", "set-password", email, "--password", "still longer")
+    deployment.json("users", "disable", email)
+    listed = deployment.json("users", "list")["users"]
+    assert [(one["id"], one["subscription"]) for one in listed] == [(user["id"], "enterprise")]
+    assert listed[0]["disabled_at"] is not None
+
+
+def test_companions(deployment: OnDatabase, tmp_path: Path) -> None:
+    """They are imported, updated, approved and suspended."""
+    path = tmp_path / "companions.json"
+    path.write_text(json.dumps([MIA, person(1), person(1, hourly_rate=70), person(2, tier="x")]))
+    result = deployment.staffbooking("companions", "import", path, "--json")
+    outcome = json.loads(result.stdout)
+    assert (outcome["imported"], outcome["updated"], len(outcome["skipped"])) == (2, 1, 1)
+    first, second = deployment.json("companions", "list")["companions"]
+    assert (first["bio"], first["hourly_rate"]) == (MIA["bio"], MIA["hourly_rate"])
+    assert (second["hourly_rate"], second["status"]) == (70, "pending")
+    changed = deployment.json("companions", "approve", second["id"])["companion"]
+    assert changed == {**second, "status": "approved"}
+
+
+def test_a_dispute(deployment: OnDatabase) -> None:
+    """It is listed, shown and split; the ledger is clean and the payout is made."""
+    code = deployment.run(commands.disputed).booking.code
+    assert deployment.json("disputes", "list")["disputes"][0]["booking_code"] == code
+    assert deployment.json("disputes", "show", code)["dispute"]["operations"]
+    deployment.json("disputes", "resolve", code, "--split", "100.50")
+    assert deployment.json("payouts", "list")["payouts"][0]["payout_amount"] == 254.57
+    deployment.json("sandbox", "clock", "advance", "25h")
+    assert deployment.json("worker", "--drain")["done"] > 0
+    booking = deployment.json("bookings", "show", code)["booking"]
+    assert (booking["payout_status"], booking["payment_status"]) == ("paid", "partially_refunded")
+    assert len(deployment.json("bookings", "list", "--status", "completed")["bookings"]) == 1
+    assert deployment.json("ledger", "check") == {"faults": [], "checked": 1}
+    assert "staff_payable" in deployment.table("ledger", "show", code)
+
+
+def test_a_healthy_deployment(deployment: OnDatabase) -> None:
+    """Nothing is wrong with it."""
+    assert all(check["ok"] for check in deployment.json("doctor")["checks"])
