@@ -206,14 +206,14 @@ async def status(pool: Pool, code: str, user_id: int) -> bytes:
     if user_id not in (row["customer_id"], row["companion_id"], row["booked_by"]):
         day = row["event_date"].isoformat()
         seen = {"booking_code": row["code"], "status": row["status"], "event_date": day}
-        return b'{"booking":' + encode(seen) + b"}"
+        return b'{"booking":%b}' % encode(seen)
     record = _record(row, {name: row[name] for name in LATER})
     if user_id == row["companion_id"]:
         record["platform_fee"] = _money(row["platform_fee"])
         record["payout_amount"] = _money(row["payout_amount"])
         record["payout_status"] = row["payout_status"]
     timeline = row["timeline"].replace('"was":', '"from":').encode()
-    return b'{"booking":' + encode(record)[:-1] + b',"timeline":' + timeline + b"}}"
+    return b'{"booking":%b,"timeline":%b}}' % (encode(record)[:-1], timeline)
 
 
 def context_arguments(wanted: Wanted) -> list[Any]:
@@ -231,7 +231,7 @@ async def create(pool: Pool, body: bytes, user_id: int) -> bytes:
         raise Refused
     row, record, timeline = new_booking(wanted, rows, user_id, datetime.now(UTC))
     await pool.fetch(CREATE, create_arguments(row, record))
-    return b'{"success":true,"booking":' + record[:-1] + b',"timeline":' + timeline + b"}}"
+    return b'{"success":true,"booking":%b,"timeline":%b}}' % (record[:-1], timeline)
 
 
 def create_arguments(row: Row, record: bytes) -> list[Any]:

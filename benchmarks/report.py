@@ -35,6 +35,11 @@ class Measured:
     def cpu_ratio(self) -> float:
         return self.service.server_us / self.yardstick.server_us
 
+    @property
+    def worst_company(self) -> float:
+        """The share of the machine that others took meanwhile."""
+        return max(self.service.others, self.yardstick.others)
+
 
 def comparison(measured: Iterable[Measured]) -> str:
     """The service, the yardstick, and the service in yardsticks."""

@@ -73,7 +73,7 @@ BIO = "Calm, punctual and well prepared; at home at events from ten guests to tw
 
 @frozen
 class World:
-    """Who is there, and what was booked. Ids are dense: see `companion_ids`."""
+    """Who is there, and what was booked."""
 
     now: datetime
     companions: Sequence[Companion]
@@ -82,6 +82,11 @@ class World:
     """Each has one key, at the same place of `keys`."""
     customers: Sequence[User]
     keys: Sequence[str]
+
+    @property
+    def key_of(self) -> dict[int | None, str]:
+        """The key of each owner's id."""
+        return {owner.id: key for owner, key in zip(self.owners, self.keys, strict=True)}
 
     @property
     def today(self) -> date:

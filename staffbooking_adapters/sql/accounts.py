@@ -32,9 +32,7 @@ FIND_USER = Statement(select(*USER).where(users.c.email_folded == bindparam("fol
 _USER_FIELDS = [column for column in users.c if column is not users.c.id]
 _USER_VALUES = {column.name: bindparam(column.name, type_=column.type) for column in _USER_FIELDS}
 ADD_USER = Statement(insert(users).values(_USER_VALUES).returning(users.c.id))
-SAVE_USER = Statement(
-    update(users).values(_USER_VALUES).where(users.c.id == bindparam("user_id"))
-)
+SAVE_USER = Statement(update(users).values(_USER_VALUES).where(users.c.id == bindparam("user_id")))
 
 GET_SESSION = Statement(
     select(*SESSION, *USER)

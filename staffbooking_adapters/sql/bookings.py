@@ -194,9 +194,7 @@ class BookingsReader:
             return []
         given = {"user_id": query.user_id, "status": query.status, "offset": offset}
         asked = listing(shape).on(self.connection.dialect).parameters
-        rows = await self.connection.all(
-            listing(shape), **{name: given[name] for name in asked}
-        )
+        rows = await self.connection.all(listing(shape), **{name: given[name] for name in asked})
         return [to_booking(row) for row in rows[:wanted]]
 
     async def request_context(

@@ -95,9 +95,7 @@ BUSY = Statement(
 KNOWN = Statement(
     select(companions.c.id, *_SPAN)
     .select_from(
-        companions.outerjoin(
-            bookings, and_(bookings.c.companion_id == companions.c.id, holds_slot)
-        )
+        companions.outerjoin(bookings, and_(bookings.c.companion_id == companions.c.id, holds_slot))
     )
     .where(_IS_IT)
 )

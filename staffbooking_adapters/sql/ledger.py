@@ -85,8 +85,6 @@ async def postings_of(
     rows = await connection.all(POSTINGS_OF, booking_ids=list(booking_ids))
     found: dict[int, tuple[Posting, ...]] = {}
     for (booking_id, key, at), legs in groupby(rows, key=itemgetter(0, 1, 2)):
-        posting = Posting(
-            key, booking_id, at, tuple(Leg(Account(leg[3]), leg[4]) for leg in legs)
-        )
+        posting = Posting(key, booking_id, at, tuple(Leg(Account(leg[3]), leg[4]) for leg in legs))
         found[booking_id] = (*found.get(booking_id, ()), posting)
     return found

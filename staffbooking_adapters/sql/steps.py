@@ -36,7 +36,7 @@ from staffbooking_adapters.sql.tables import (
     rebooking_credits,
     timers,
 )
-from staffbooking_adapters.sql.together import Part, Together
+from staffbooking_adapters.sql.together import Part, Together, needed
 from staffbooking_adapters.sql.types import BigInt, Instant
 from staffbooking_core.domain.bookings import Booking
 from staffbooking_core.domain.payments import OpStatus
@@ -131,7 +131,8 @@ def _drop_and_keep() -> Part:
     )
 
 
-KEEP_ANSWER = Together(_drop_and_keep(), sqlite=(_DROP_EXPIRED, _KEEP))
+DROP_EXPIRED = Statement(sqlite=_DROP_EXPIRED)
+KEEP_ANSWER = Statement(postgresql=_drop_and_keep(), sqlite=_KEEP)
 
 
 @frozen
@@ -239,4 +240,6 @@ class BookingsWriter(BookingsReader):
         return bool(await self.connection.run(USE_CREDIT, **used))
 
     async def keep_answer(self, answer: Answer) -> None:
-        await KEEP_ANSWER.run(self.connection, _to_answer(answer, self.policy))
+        row = _to_answer(answer, self.policy)
+        for statement in (DROP_EXPIRED, KEEP_ANSWER):
+            await self.connection.run(statement, **needed(statement, self.connection, row))

@@ -28,14 +28,10 @@ from staffbooking_adapters.sql.tables import answers, sessions
 from staffbooking_adapters.sql.types import Instant
 from staffbooking_adapters.sql.uses import KeyUses
 from staffbooking_adapters.sql.windows import windows_metadata
-from staffbooking_core.errors import Conflict
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Change, Reading, Writing
 
 T = TypeVar("T")
-
-TRIES = 5
-"""How often a unit of work may run until its Conflict is the caller's."""
 
 END_SESSIONS = Statement(
     delete(sessions).where(
@@ -95,11 +91,6 @@ class SqlStore:
         async def unit(connection: Connection) -> T:
             return await work(self._writing(connection))
 
-        for _ in range(TRIES - 1):
-            try:
-                return await self.database.write(unit)
-            except Conflict:
-                continue
         return await self.database.write(unit)
 
     def _writing(self, connection: Connection) -> SqlWriting:

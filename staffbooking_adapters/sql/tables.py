@@ -247,7 +247,9 @@ _newest = (desc(bookings.c.starts_at), desc(bookings.c.id))
 Index("ix_bookings_newest", *_newest)
 Index("ix_bookings_companion", bookings.c.companion_id, *_newest)
 Index("ix_bookings_customer", bookings.c.customer_id, *_newest)
-_index("ix_bookings_agency", bookings.c.booked_by, *_newest, where=bookings.c.booked_by.is_not(None))
+_index(
+    "ix_bookings_agency", bookings.c.booked_by, *_newest, where=bookings.c.booked_by.is_not(None)
+)
 _index("ix_bookings_urgent", bookings.c.companion_id, where=is_urgent)
 _index("ix_bookings_payouts", bookings.c.payout_due_at, bookings.c.id, where=is_open_payout)
 _index(

@@ -29,13 +29,13 @@ class Together:
     async def run(self, connection: Connection, params: dict[str, Any]) -> int:
         """How many rows the first part touched. `params` may have more than is needed."""
         if connection.dialect == "postgresql":
-            given = _needed(self._at_once, connection, params)
+            given = needed(self._at_once, connection, params)
             touched: int = await connection.value(self._at_once, **given)
             return touched
         first, *others = self._in_turn
-        touched = await connection.run(first, **_needed(first, connection, params))
+        touched = await connection.run(first, **needed(first, connection, params))
         for part in others if touched else ():
-            await connection.run(part, **_needed(part, connection, params))
+            await connection.run(part, **needed(part, connection, params))
         return touched
 
 
@@ -56,5 +56,6 @@ def _only_after(touched: CTE, part: Part) -> Part:
     return part.from_select(part._select_names, rows.where(exists().select_from(touched)))
 
 
-def _needed(statement: Statement, connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
+def needed(statement: Statement, connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
+    """Those of the parameters that a statement has on this database."""
     return {name: params[name] for name in statement.on(connection.dialect).parameters}

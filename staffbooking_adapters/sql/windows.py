@@ -72,9 +72,7 @@ def counting(hits: Select[tuple[str, int, datetime]]) -> Insert:
     ).returning(*WINDOW)
 
 
-HITS = rowset(
-    "hits", scope=("scopes", Text()), n=("numbers", BigInt), resets_at=("ends", Instant)
-)
+HITS = rowset("hits", scope=("scopes", Text()), n=("numbers", BigInt), resets_at=("ends", Instant))
 COUNT = Statement(counting(select(*HITS.c).where(true()).order_by(HITS.c.scope)))
 LOOK = Statement(select(*WINDOW).where(rate_windows.c.scope == bindparam("window")))
 SWEEP = Statement(

@@ -12,13 +12,17 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol, TypeAlias
 
 import pytest
+from sqlalchemy import text
 
 from staffbooking_adapters.memory.store import MemoryStore
+from staffbooking_adapters.sql.engine import Connection, Statement
+from staffbooking_adapters.sql.metadata import metadata
 from staffbooking_adapters.sql.schema import upgrade
-from staffbooking_adapters.sql.store import open_store
+from staffbooking_adapters.sql.store import SqlStore, open_store
+from staffbooking_adapters.sql.windows import windows_metadata
 from staffbooking_core.ports import Admission, Reading, Store
 from tests.support.builders import POLICY
-from tests.support.postgres import PostgresServer, database_name
+from tests.support.postgres import PostgresServer
 
 
 class OpenStore(Store, Protocol):
@@ -45,16 +49,25 @@ async def sqlite(request: pytest.FixtureRequest) -> AsyncIterator[OpenStore]:
 @asynccontextmanager
 async def postgresql(request: pytest.FixtureRequest) -> AsyncIterator[OpenStore]:
     server: PostgresServer = request.getfixturevalue("postgres_server")
-    url = await server.create_database(template=await _migrated_database(request, server))
-    try:
-        async with _opened(url) as store:
-            yield store
-    finally:
-        await server.drop_database(database_name(url))
+    async with _opened(await _migrated_database(request, server)) as store:
+        await store.database.write(_empty)
+        yield store
+
+
+async def _empty(connection: Connection) -> None:
+    """Make the session's database as good as new, much faster than a new one is made."""
+    names = ", ".join([*metadata.tables, *windows_metadata.tables])
+    for statement in (
+        "SET LOCAL session_replication_role = replica",  # the ledger refuses it otherwise
+        f"TRUNCATE {names} RESTART IDENTITY",
+        "ALTER SEQUENCE booking_numbers RESTART",
+        "INSERT INTO sandbox_clock (id, offset_us) VALUES (1, 0)",
+    ):
+        await connection.run(Statement(text(statement)))
 
 
 @asynccontextmanager
-async def _opened(url: str) -> AsyncIterator[OpenStore]:
+async def _opened(url: str) -> AsyncIterator[SqlStore]:
     store = await open_store(url, POLICY)
     try:
         yield store
@@ -63,7 +76,7 @@ async def _opened(url: str) -> AsyncIterator[OpenStore]:
 
 
 MIGRATED = pytest.StashKey[dict[str, str]]()
-"""The templates of the session's databases, made by whoever is the first to need one."""
+"""The session's databases with their tables, made by whoever is the first to need one."""
 
 
 async def _migrated_file(request: pytest.FixtureRequest) -> str:
@@ -78,9 +91,8 @@ async def _migrated_file(request: pytest.FixtureRequest) -> str:
 async def _migrated_database(request: pytest.FixtureRequest, server: PostgresServer) -> str:
     made = request.session.stash.setdefault(MIGRATED, {})
     if "postgresql" not in made:
-        url = await server.create_database()
-        await upgrade(url)
-        made["postgresql"] = database_name(url)
+        made["postgresql"] = await server.create_database()
+        await upgrade(made["postgresql"])
     return made["postgresql"]
 
 

@@ -30,6 +30,7 @@ class Deployment:
         self.port = _free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.clients: list[httpx.Client] = []
         self.environ = {
             **{k: v for k, v in os.environ.items() if not k.startswith("STAFFBOOKING_")},
             "STAFFBOOKING_DATABASE_URL": database_url,
@@ -85,6 +86,8 @@ class Deployment:
         return process.wait(20)
 
     def close(self) -> None:
+        for client in self.clients:
+            client.close()
         for name in list(self.processes):
             self.kill(name)
 
@@ -109,15 +112,19 @@ class Deployment:
 
     def sign_in(self, email: str, password: str) -> httpx.Client:
         """A browser that is signed in, with its CSRF token in the headers."""
-        client = httpx.Client(base_url=self.url, timeout=20)
+        client = self._client({})
         answer = client.post("/auth/login", json={"email": email, "password": password})
         assert answer.status_code == 200, answer.text
         client.headers["X-CSRF-Token"] = answer.json()["csrf_token"]
         return client
 
     def with_key(self, key: str) -> httpx.Client:
-        headers = {"Authorization": f"Bearer {key}"}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=20)
+        return self._client({"Authorization": f"Bearer {key}"})
+
+    def _client(self, headers: dict[str, str]) -> httpx.Client:
+        client = httpx.Client(base_url=self.url, headers=headers, timeout=20)
+        self.clients.append(client)
+        return client
 
     def set_clock(self, to: datetime) -> None:
         """Move the service's clock, for all of its processes."""

@@ -1,0 +1,107 @@
+"""The test bench: a clock that only runs forward, and a processor that misbehaves."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+from attrs import evolve
+
+from staffbooking_core.domain.lifecycle import Status
+from staffbooking_core.errors import InvalidField, NotFound, RuleBroken, Unavailable
+from staffbooking_core.usecases import health, sandbox, sessions
+from tests.support.builders import DAY, HOUR, NOW, SECOND, add_user
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_the_clock_is_moved_ahead(scene):
+    """Business time, and not the real one; it ticks on from there."""
+    assert await sandbox.advance_clock(scene.ports, 72 * HOUR) == NOW + 72 * HOUR
+    assert scene.ports.clock.wall() == NOW
+    scene.pass_time(HOUR)
+    assert await scene.now() == NOW + 73 * HOUR
+
+
+async def test_moves_add_up(scene):
+    """Each from where the last one ended."""
+    await sandbox.advance_clock(scene.ports, HOUR)
+    assert await sandbox.advance_clock(scene.ports, HOUR) == NOW + 2 * HOUR
+
+
+async def test_the_clock_is_set(scene):
+    """To an instant that is not past."""
+    assert await sandbox.set_clock(scene.ports, NOW + DAY) == NOW + DAY
+    assert await sandbox.set_clock(scene.ports, NOW + DAY) == NOW + DAY
+
+
+@pytest.mark.parametrize("move", [
+    lambda ports: sandbox.advance_clock(ports, -SECOND),
+    lambda ports: sandbox.set_clock(ports, NOW - SECOND),
+])
+async def test_the_clock_does_not_run_backwards(scene, move):
+    """Not by a second."""
+    with pytest.raises(RuleBroken) as caught:
+        await move(scene.ports)
+    assert caught.value.code == "clock_backwards"
+
+
+@pytest.mark.parametrize("field, move", [
+    ("advance_seconds", lambda ports: sandbox.advance_clock(ports, 3661 * DAY)),
+    ("advance_seconds", lambda ports: sandbox.advance_clock(ports, timedelta.max)),
+    ("set_to", lambda ports: sandbox.set_clock(ports, datetime.max.replace(tzinfo=NOW.tzinfo))),
+])
+async def test_the_clock_does_not_run_out_of_the_calendar(scene, field, move):
+    """Ten years ahead is the farthest."""
+    with pytest.raises(InvalidField) as caught:
+        await move(scene.ports)
+    assert [fault.field for fault in caught.value.faults] == [field]
+
+
+async def test_sessions_keep_to_real_time(scene):
+    """A clock that jumped signs nobody out."""
+    await add_user(scene.ports.store, email="a@example.com", password_hash="plain:0123456789")
+    given = sessions.Login(email="a@example.com", password="0123456789")
+    _, token = await sessions.login(scene.ports, given, "127.0.0.1")
+    await sandbox.advance_clock(scene.ports, 100 * DAY)
+    digest = sessions.session_digest(token)
+    assert await scene.ports.admission.by_session(digest, scene.ports.clock.wall()) is not None
+
+
+async def test_without_a_sandbox_there_is_no_test_bench(scene):
+    """Where payments are real none of it exists."""
+    ports = evolve(scene.ports, sandbox=None)
+    for call in (
+        sandbox.advance_clock(ports, HOUR),
+        sandbox.set_clock(ports, NOW + HOUR),
+        sandbox.charge_back(ports, "BK000000000000", "open"),
+    ):
+        with pytest.raises(NotFound):
+            await call
+
+
+async def test_a_chargeback_is_taken_note_of_at_once(scene):
+    """Without waiting for the worker."""
+    booking = await scene.paid()
+    await sandbox.charge_back(scene.ports, booking.code, "open")
+    assert (await scene.booking(booking)).status is Status.DISPUTED
+
+
+async def test_an_unknown_booking_has_no_chargeback(scene):
+    """Nor is there an unknown outcome."""
+    with pytest.raises(NotFound):
+        await sandbox.charge_back(scene.ports, "BK000000000000", "open")
+    booking = await scene.paid()
+    with pytest.raises(InvalidField):
+        await sandbox.charge_back(scene.ports, booking.code, "maybe")
+
+
+async def test_the_service_is_ready_while_its_store_answers(scene, monkeypatch):
+    """And says so without raising when it does not."""
+    assert await health.ready(scene.ports)
+
+    def reading():
+        raise Unavailable("gone")
+
+    monkeypatch.setattr(scene.ports.store, "reading", reading)
+    assert not await health.ready(scene.ports)
