@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timedelta
+from itertools import count, islice
 from random import Random
 
 from attrs import frozen
@@ -96,10 +97,13 @@ class World:
 def make_world(companions: int, now: datetime) -> World:
     """As many companions, half as many bookings, and the people around them."""
     dice = Random(companions)
-    owners = [_user(n + 1, "owner", Role.CUSTOMER, now) for n in range(KEYS)]
-    customers = [_user(KEYS + n + 1, "customer", Role.CUSTOMER, now) for n in range(CUSTOMERS)]
-    first = KEYS + CUSTOMERS + 1
-    staff = [_companion(dice, first + n, now) for n in range(companions)]
+    # In the order of their coming, as it would be, and not sorted by what they are.
+    numbers = dice.sample(range(1, KEYS + CUSTOMERS + companions + 1), KEYS + CUSTOMERS)
+    owners = [_user(number, "owner", now) for number in numbers[:KEYS]]
+    customers = [_user(number, "customer", now) for number in numbers[KEYS:]]
+    taken = set(numbers)
+    others = (number for number in count(1) if number not in taken)
+    staff = [_companion(dice, number, now) for number in islice(others, companions)]
     return World(
         now=now,
         companions=staff,
@@ -122,14 +126,14 @@ def staff_user(companion: Companion) -> User:
     )
 
 
-def _user(number: int, kind: str, role: Role, now: datetime) -> User:
+def _user(number: int, kind: str, now: datetime) -> User:
     owner = kind == "owner"
     return User(
         number,
         f"{kind}{number}@example.com",
         FIRST[number % len(FIRST)],
         LAST[number % len(LAST)],
-        role,
+        Role.CUSTOMER,
         now - 100 * DAY,
         subscription=Subscription.ENTERPRISE if owner else Subscription.NONE,
         subscription_expires_at=now + 300 * DAY if owner else None,

@@ -48,8 +48,6 @@ class Settings:
     database_url: str
     secret_keys: tuple[str, ...]
     """The first one signs, all of them verify."""
-    sandbox: bool
-    """Whether the service's clock can be moved and payments misbehave on demand."""
     policy: Policy
     trusted_proxies: tuple[Network, ...] = ()
     allowed_origins: tuple[str, ...] = ()
@@ -72,11 +70,11 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
         payout_delay=read("PAYOUT_DELAY", _payout_delay, "24h"),
         payment_window=read("PAYMENT_WINDOW", _window, ""),
         limits=read("LIMITS", parse_limits, ""),
+        sandbox=read("SANDBOX", _switch, "1"),
     )
     settings = Settings(
         database_url=read("DATABASE_URL", _database_url, "sqlite+aiosqlite:///staffbooking.db"),
         secret_keys=read("SECRET_KEY", _secrets, DEFAULT_SECRET),
-        sandbox=read("SANDBOX", _switch, "1"),
         policy=policy,
         trusted_proxies=read("TRUSTED_PROXIES", _networks, ""),
         allowed_origins=read("ALLOWED_ORIGINS", _origins, ""),
@@ -101,7 +99,7 @@ class _Reader:
 
 def _check_public(settings: Settings, *, said: bool) -> None:
     """On the open internet nothing is pretended by accident, and no secret is known."""
-    if not (said and settings.sandbox):
+    if not (said and settings.policy.sandbox):
         raise SettingsError(
             "PAYMENTS", "is fake on a public base URL: say STAFFBOOKING_SANDBOX=1 if you mean it"
         )

@@ -30,7 +30,7 @@ async def open_ports(settings: Settings) -> AsyncIterator[Ports]:
     async with AsyncExitStack() as stack:
         store = await open_store(settings.database_url, settings.policy)
         stack.push_async_callback(store.close)
-        clock = SandboxClock(store) if settings.sandbox else SystemClock()
+        clock = SandboxClock(store) if settings.policy.sandbox else SystemClock()
         vault = HmacVault(settings.secret_keys)
         processor = FakeProcessor(
             SqlFakeBook(store.database),
@@ -48,7 +48,7 @@ async def open_ports(settings: Settings) -> AsyncIterator[Ports]:
             vault=vault,
             notifier=LogNotifier(),
             policy=settings.policy,
-            sandbox=processor if settings.sandbox else None,
+            sandbox=processor,
         )
 
 

@@ -22,6 +22,8 @@ class Policy:
 
     currency: Currency = Currency("usd")
     base_url: str = "http://127.0.0.1:8000"
+    sandbox: bool = True
+    """Whether the clock may be moved, and payments misbehave, on demand (CONTRACT 9)."""
 
     # Price (CONTRACT 4)
     platform_fee: int = 150_000

@@ -34,7 +34,8 @@ class Application:
     """One service over HTTP, on ports that are open as long as it serves."""
 
     def __init__(self, ports: Ports, *, proxies: tuple[Network, ...] = ()) -> None:
-        families = FAMILIES if ports.sandbox is None else {**FAMILIES, **SANDBOX}
+        bench = ports.policy.sandbox and ports.sandbox is not None
+        families = {**FAMILIES, **SANDBOX} if bench else FAMILIES
         document = openapi.document(families, ports.policy)
         site = Site(ports, codec.encode(document), proxies)
         self._pages = pages.create_pages(site, document)

@@ -113,7 +113,7 @@ async def home(request: Asked) -> Template:
     """Where one arrives."""
     visitor = await _visitor(_call(request))
     user, token = visitor or (None, None)
-    context = {"user": user, "csrf_token": "" if token is None else csrf_token(token)}
+    context = {"user": user, "csrf": "" if token is None else csrf_token(token)}
     return Template("home.html", context=context)
 
 
@@ -133,7 +133,7 @@ async def returned(request: Asked) -> Template:
     user, token = visitor
     actor = Actor(user.id, user.role)
     booking, _, _ = await bookings.by_id(call.ports, actor, call.path_id("Booking"))
-    context = {"booking": booking, "csrf_token": csrf_token(token)}
+    context = {"booking": booking, "csrf": csrf_token(token)}
     return Template("return.html", context=context)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache
-from typing import Any
 
 from attrs import asdict, evolve, frozen
 from sqlalchemy import bindparam, delete, insert, select, update
@@ -13,17 +12,25 @@ from sqlalchemy import bindparam, delete, insert, select, update
 from staffbooking_adapters.sql.companions import CompanionsWriter
 from staffbooking_adapters.sql.connection import Connection
 from staffbooking_adapters.sql.pages import page_size
-from staffbooking_adapters.sql.statements import Row, Statement
+from staffbooking_adapters.sql.rows import Reader
+from staffbooking_adapters.sql.statements import Statement
 from staffbooking_adapters.sql.tables import api_keys, sessions, users
 from staffbooking_core.domain.accounts import Role, Session, Subscription, User, fold_email
 from staffbooking_core.domain.keys import ApiKey, Permission
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import NewKey, NewUser
 
-USER = tuple(column for column in users.columns if column is not users.c.email_folded)
-"""The columns of `to_user`, in the order of the entity's fields."""
-KEY = tuple(api_keys.columns)
-SESSION = tuple(sessions.columns)
+
+def _permissions(text: str) -> frozenset[Permission]:
+    return frozenset(map(Permission, filter(None, text.split(","))))
+
+
+USER = tuple(column for column in users.c if column is not users.c.email_folded)
+to_user = Reader(User, USER, role=Role, subscription=Subscription)
+SESSION = tuple(sessions.c)
+to_session = Reader(Session, SESSION, digest=bytes.fromhex)
+KEY = tuple(api_keys.c)
+to_key = Reader(ApiKey, KEY, digest=bytes.fromhex, permissions=_permissions)
 
 _BY_ID = select(*USER).where(users.c.id == bindparam("user_id"))
 GET_USER = Statement(_BY_ID)
@@ -82,10 +89,10 @@ class AccountsReader:
     """When keys were used last, as far as that is not written yet."""
 
     async def user(self, user_id: int) -> User | None:
-        return _user_or_none(await self.connection.one(GET_USER, user_id=user_id))
+        return to_user.optional(await self.connection.one(GET_USER, user_id=user_id))
 
     async def user_by_email(self, email: str) -> User | None:
-        return _user_or_none(await self.connection.one(FIND_USER, folded=fold_email(email)))
+        return to_user.optional(await self.connection.one(FIND_USER, folded=fold_email(email)))
 
     async def users(self, after_id: int, limit: int) -> Sequence[User]:
         rows = await self.connection.all(users_after(page_size(limit)), after_id=after_id)
@@ -113,7 +120,7 @@ class AccountsWriter(AccountsReader):
     policy: Policy
 
     async def lock_user(self, user_id: int) -> User | None:
-        return _user_or_none(await self.connection.one(LOCK_USER, user_id=user_id))
+        return to_user.optional(await self.connection.one(LOCK_USER, user_id=user_id))
 
     async def add_user(self, user: NewUser) -> User:
         fields = asdict(user, recurse=False)
@@ -134,8 +141,12 @@ class AccountsWriter(AccountsReader):
         writer = CompanionsWriter(self.connection, self.policy)
         if (companion := await writer.companion(user.id)) is None:
             return
-        named = {"first_name": user.first_name, "last_name": user.last_name}
-        changed = evolve(companion, **named, active=user.disabled_at is None)
+        changed = evolve(
+            companion,
+            first_name=user.first_name,
+            last_name=user.last_name,
+            active=user.disabled_at is None,
+        )
         if changed != companion:
             await writer.save_companion(changed)
 
@@ -160,24 +171,3 @@ class AccountsWriter(AccountsReader):
 
     async def revoke_key(self, key_id: int, at: datetime) -> None:
         await self.connection.run(REVOKE_KEY, key_id=key_id, at=at)
-
-
-def to_user(row: Row) -> User:
-    """From the columns of USER; what follows them is left."""
-    return User(*row[:4], Role(row[4]), row[5], Subscription(row[6]), *row[7:10])
-
-
-def _user_or_none(row: Row | None) -> User | None:
-    return None if row is None else to_user(row)
-
-
-def to_session(row: Row) -> Session:
-    """From the columns of SESSION; what follows them is left."""
-    return Session(bytes.fromhex(row[0]), *row[1:4])
-
-
-def to_key(row: Row) -> ApiKey:
-    """From the columns of KEY; what follows them is left."""
-    permissions = frozenset(map(Permission, filter(None, row[5].split(","))))
-    digest: Any = bytes.fromhex(row[3])
-    return ApiKey(*row[:3], digest, row[4], permissions, *row[6:10])

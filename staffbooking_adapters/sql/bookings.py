@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cache, lru_cache
 from typing import Any
@@ -26,6 +26,7 @@ from staffbooking_adapters.sql.companions import holds_time_of, is_listed, to_bu
 from staffbooking_adapters.sql.connection import Connection
 from staffbooking_adapters.sql.numbers import BookingNumbers
 from staffbooking_adapters.sql.pages import page_size
+from staffbooking_adapters.sql.rows import Reader
 from staffbooking_adapters.sql.statements import Row, Statement
 from staffbooking_adapters.sql.tables import (
     answers,
@@ -52,8 +53,32 @@ from staffbooking_core.ports import Answer, Bookable, BookingQuery, Credit, Requ
 
 DAY = timedelta(days=1)
 
+
+@lru_cache(maxsize=2048)
+def _timeline(text: str) -> tuple[TimelineEntry, ...]:
+    return codec.load(text, tuple[TimelineEntry, ...])
+
+
+def _intent(text: str) -> Intent:
+    return codec.load(text, Intent)
+
+
 BOOKING = tuple(bookings.c)
-"""The columns of `to_booking`, in the order of the entity's fields."""
+to_booking = Reader(
+    Booking,
+    BOOKING,
+    status=Status,
+    timeline=_timeline,
+    completed_by=Party,
+    cancelled_by=Party,
+    disputed_by=Party,
+    payment_status=PaymentStatus,
+    payout_status=PayoutStatus,
+    chargeback_status=ChargebackStatus,
+    intent=_intent,
+)
+to_credit = Reader(Credit, tuple(rebooking_credits.c))
+to_answer = Reader(Answer, tuple(answers.c))
 
 _NEWEST = (bookings.c.starts_at.desc(), bookings.c.id.desc())
 _BY_ID = select(*BOOKING).where(bookings.c.id == bindparam("booking_id"))
@@ -176,10 +201,10 @@ class BookingsReader:
     numbers: BookingNumbers
 
     async def booking(self, booking_id: int) -> Booking | None:
-        return _booking_or_none(await self.connection.one(GET, booking_id=booking_id))
+        return to_booking.optional(await self.connection.one(GET, booking_id=booking_id))
 
     async def booking_by_code(self, code: str) -> Booking | None:
-        return _booking_or_none(await self.connection.one(GET_BY_CODE, booking_code=code))
+        return to_booking.optional(await self.connection.one(GET_BY_CODE, booking_code=code))
 
     async def bookings(self, query: BookingQuery) -> Sequence[Booking]:
         wanted, offset = query.limit + 1, (query.page - 1) * query.limit
@@ -225,12 +250,11 @@ class BookingsReader:
         )
 
     async def credit(self, booking_id: int) -> Credit | None:
-        row = await self.connection.one(GET_CREDIT, booking_id=booking_id)
-        return None if row is None else Credit(*row)
+        return to_credit.optional(await self.connection.one(GET_CREDIT, booking_id=booking_id))
 
     async def answer(self, scope: str, key: str, now: datetime) -> Answer | None:
         row = await self.connection.one(GET_ANSWER, answer_scope=scope, answer_key=key, now=now)
-        return None if row is None else Answer(*row)
+        return to_answer.optional(row)
 
     async def events_of(self, booking_id: int) -> Sequence[tuple[int, bytes]]:
         rows = await self.connection.all(EVENTS_OF, booking_id=booking_id)
@@ -251,42 +275,6 @@ def _to_bookable(row: Sequence[Any], rows: Sequence[Row]) -> Bookable:
 
 
 # Rows -------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=2048)
-def _timeline(text: str) -> tuple[TimelineEntry, ...]:
-    return codec.load(text, tuple[TimelineEntry, ...])
-
-
-def _intent(text: str) -> Intent:
-    return codec.load(text, Intent)
-
-
-_READ: dict[str, Callable[[Any], Any]] = {
-    "status": Status,
-    "timeline": _timeline,
-    "completed_by": Party,
-    "cancelled_by": Party,
-    "disputed_by": Party,
-    "payment_status": PaymentStatus,
-    "payout_status": PayoutStatus,
-    "chargeback_status": ChargebackStatus,
-    "intent": _intent,
-}
-_PLACES = [(place, _READ[c.name]) for place, c in enumerate(BOOKING) if c.name in _READ]
-
-
-def to_booking(row: Row) -> Booking:
-    """From the columns of BOOKING; what follows them is left."""
-    fields = list(row[: len(BOOKING)])
-    for place, read in _PLACES:
-        if fields[place] is not None:
-            fields[place] = read(fields[place])
-    return Booking(*fields)
-
-
-def _booking_or_none(row: Row | None) -> Booking | None:
-    return None if row is None else to_booking(row)
 
 
 def to_row(booking: Booking) -> dict[str, Any]:

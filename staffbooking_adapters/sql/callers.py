@@ -10,7 +10,7 @@ from attrs import frozen
 from sqlalchemy import (
     CTE,
     ColumnElement,
-    Select,
+    CompoundSelect,
     Text,
     and_,
     bindparam,
@@ -70,8 +70,8 @@ def _is_permitted(found: CTE) -> ColumnElement[bool]:
     """What `accounts.judge_key` decides of a key for what is asked."""
     now, has = bindparam("now", type_=Instant), found.c
     is_admin = has.owner_role == Role.ADMIN
-    names = literal_column("','") + has.key_permissions + literal_column("','")
-    name = literal_column("','") + _ASKED.c.permission + literal_column("','")
+    comma = literal_column("','", Text())
+    names, name = comma + has.key_permissions + comma, comma + _ASKED.c.permission + comma
     return and_(
         has.key_revoked_at.is_(None),
         or_(has.key_expires_at.is_(None), has.key_expires_at > now),
@@ -90,9 +90,9 @@ def _is_permitted(found: CTE) -> ColumnElement[bool]:
     )
 
 
-def _find_and_count() -> Select[Any]:
+def _find_and_count() -> CompoundSelect[Any]:
     found = _FOUND.cte("found")
-    scope = _ASKED.c.rule + literal_column("':key:'") + cast(found.c.key_id, Text())
+    scope = _ASKED.c.rule + literal_column("':key:'", Text()) + cast(found.c.key_id, Text())
     permitted = (
         select(scope.label("scope"), _ASKED.c.n, _ASKED.c.resets_at)
         .join_from(_ASKED, found, found.c.key_digest == _ASKED.c.digest)
@@ -105,10 +105,11 @@ def _find_and_count() -> Select[Any]:
         .order_by(hits.c.scope)
     )
     counted = counting(together).cte("counted")
-    return union_all(
+    rows: CompoundSelect[Any] = union_all(
         select(*counted.c, *(null() for _ in found.c)),
         select(*(null() for _ in counted.c), *found.c),
     )
+    return rows
 
 
 FIND_AND_COUNT = Statement(postgresql=_find_and_count())

@@ -28,6 +28,7 @@ from staffbooking_adapters import codec
 from staffbooking_adapters.sql.connection import Connection
 from staffbooking_adapters.sql.dialect import containing, in_array, rowset, upsert
 from staffbooking_adapters.sql.pages import page_size
+from staffbooking_adapters.sql.rows import Reader
 from staffbooking_adapters.sql.search import Shape, found, summaries
 from staffbooking_adapters.sql.statements import Row, Statement
 from staffbooking_adapters.sql.tables import (
@@ -58,8 +59,27 @@ from staffbooking_core.ports import Agenda, Candidate
 HIGHEST = 2**63 - 1
 """Above every price."""
 
-COMPANION = tuple(companions.c[:-2])
-"""The columns of `to_companion`, in the order of the entity's fields."""
+
+def to_texts(text: str) -> tuple[str, ...]:
+    """From a JSON array of texts."""
+    return tuple(codec.decode(text))
+
+
+def _badges(text: str) -> tuple[Badge, ...]:
+    return tuple(map(Badge, to_texts(text)))
+
+
+COMPANION = tuple(companions.c)[:-2]
+to_companion = Reader(
+    Companion,
+    COMPANION,
+    calendar=codec.load_calendar,
+    service_types=to_texts,
+    languages=to_texts,
+    tier=Tier,
+    badges=_badges,
+    approval=Approval,
+)
 
 is_listed = and_(companions.c.active, companions.c.approval == Approval.APPROVED)
 _IS_IT = companions.c.id == bindparam("companion_id")
@@ -247,8 +267,7 @@ class CompanionsReader:
         return [_candidate(some) for some in grouped[:limit]]
 
     async def companion(self, companion_id: int) -> Companion | None:
-        row = await self.connection.one(GET, companion_id=companion_id)
-        return None if row is None else to_companion(row)
+        return to_companion.optional(await self.connection.one(GET, companion_id=companion_id))
 
     async def companions(self, after_id: int, limit: int) -> Sequence[Companion]:
         rows = await self.connection.all(companions_after(page_size(limit)), after_id=after_id)
@@ -260,8 +279,7 @@ class CompanionsWriter(CompanionsReader):
     policy: Policy
 
     async def lock_companion(self, companion_id: int) -> Companion | None:
-        row = await self.connection.one(LOCK, companion_id=companion_id)
-        return None if row is None else to_companion(row)
+        return to_companion.optional(await self.connection.one(LOCK, companion_id=companion_id))
 
     async def save_companion(self, companion: Companion) -> None:
         known = await self.connection.all(KNOWN, companion_id=companion.id)
@@ -340,29 +358,6 @@ def _candidate(rows: Sequence[Row]) -> Candidate:
 def to_busy(rows: Iterable[Row]) -> tuple[Interval, ...]:
     """From rows that end with a span of time, or with none where nothing is held."""
     return tuple(Interval(row[-2], row[-1]) for row in rows if row[-1] is not None)
-
-
-def to_companion(row: Row) -> Companion:
-    """From the columns of COMPANION; what follows them is left."""
-    return Companion(
-        *row[:6],
-        codec.load_calendar(row[6]),
-        *row[7:12],
-        service_types=to_texts(row[12]),
-        languages=to_texts(row[13]),
-        years_experience=row[14],
-        tier=Tier(row[15]),
-        badges=tuple(map(Badge, to_texts(row[16]))),
-        rating_sum=row[17],
-        total_reviews=row[18],
-        approval=Approval(row[19]),
-        active=row[20],
-    )
-
-
-def to_texts(text: str) -> tuple[str, ...]:
-    """From a JSON array of texts."""
-    return tuple(codec.decode(text))
 
 
 def _to_row(companion: Companion, policy: Policy) -> dict[str, Any]:

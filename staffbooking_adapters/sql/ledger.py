@@ -10,14 +10,16 @@ from sqlalchemy import Text, insert, select, true
 
 from staffbooking_adapters.sql.connection import Connection
 from staffbooking_adapters.sql.dialect import in_array, rowset, total
+from staffbooking_adapters.sql.money_tables import ledger_legs, ledger_postings
 from staffbooking_adapters.sql.statements import Statement
-from staffbooking_adapters.sql.tables import ledger_legs, ledger_postings
 from staffbooking_adapters.sql.types import BigInt, Instant
 from staffbooking_core.domain.ledger import Account, Leg, Posting
 
 _POSTINGS = rowset(
     "given",
-    **{"key": ("keys", Text()), "booking_id": ("booking_ids", BigInt), "at": ("times", Instant)},
+    key=("keys", Text()),
+    booking_id=("booking_ids", BigInt),
+    at=("times", Instant),
 )
 _ADD_POSTINGS = insert(ledger_postings).from_select(
     list(_POSTINGS.c.keys()), select(*_POSTINGS.c).where(true())

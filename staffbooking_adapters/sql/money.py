@@ -28,18 +28,16 @@ from staffbooking_adapters.sql.bookings import BOOKING, to_booking
 from staffbooking_adapters.sql.connection import Connection, Database
 from staffbooking_adapters.sql.dialect import claim, in_array, upsert
 from staffbooking_adapters.sql.ledger import IMBALANCE, postings_of
-from staffbooking_adapters.sql.pages import page_size
-from staffbooking_adapters.sql.sandbox import clock_offset
-from staffbooking_adapters.sql.statements import Row, Statement
-from staffbooking_adapters.sql.tables import (
-    alerts,
-    bookings,
-    is_open_payout,
+from staffbooking_adapters.sql.money_tables import (
     is_unfinished,
     payment_operations,
     processor_inbox,
-    timers,
 )
+from staffbooking_adapters.sql.pages import page_size
+from staffbooking_adapters.sql.rows import Reader
+from staffbooking_adapters.sql.sandbox import clock_offset
+from staffbooking_adapters.sql.statements import Row, Statement
+from staffbooking_adapters.sql.tables import alerts, bookings, is_open_payout, timers
 from staffbooking_adapters.sql.types import Instant
 from staffbooking_core.domain.bookings import Booking, TimerKind
 from staffbooking_core.domain.ledger import Posting
@@ -54,8 +52,8 @@ from staffbooking_core.domain.payments import (
 from staffbooking_core.errors import Conflict
 from staffbooking_core.ports import Audited, Lease, Timer
 
-OPERATION = tuple(payment_operations.c[:-2])
-"""The columns of `to_operation`, in the order of the entity's fields."""
+OPERATION = tuple(payment_operations.c)[:-2]
+_READ_OPERATION = Reader(Operation, OPERATION, kind=OpKind, status=OpStatus, settlement=Settlement)
 MOST = 500
 """So many rows are claimed at a time, at most."""
 
@@ -370,16 +368,6 @@ def _of(lease: Lease) -> dict[str, Any]:
 
 
 def to_operation(row: Row) -> Operation:
-    """From the columns of OPERATION; what follows them is left."""
-    kind, settlement = OpKind(row[2]), row[13]
-    return Operation(
-        *row[:2],
-        kind,
-        row[3],
-        codec.load_command(kind, row[4]),
-        *row[5:8],
-        OpStatus(row[8]),
-        *row[9:13],
-        None if settlement is None else Settlement(settlement),
-        row[14],
-    )
+    """From the columns of OPERATION."""
+    command = codec.load_command(OpKind(row[2]), row[4])
+    return _READ_OPERATION((*row[:4], command, *row[5:]))

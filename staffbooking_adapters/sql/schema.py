@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
     from sqlalchemy import Connection
 
-HEAD = "0002"
+HEAD = "0003"
 """The newest revision in `migrations/versions`."""
 
 _ONE_AT_A_TIME = threading.Lock()
@@ -63,8 +63,7 @@ async def check(url: str) -> str | None:
 
 
 async def _version(url: str) -> str | None:
-    address = make_url(url)
-    if address.get_backend_name() == "sqlite" and not Path(str(address.database)).is_file():
+    if _is_missing_file(url):
         return None
     database = await open_database(url, metadata, pool_size=1)
     try:
@@ -74,6 +73,12 @@ async def _version(url: str) -> str | None:
         return version
     finally:
         await database.close()
+
+
+def _is_missing_file(url: str) -> bool:
+    """Whether opening the database would make it."""
+    address = make_url(url)
+    return address.get_backend_name() == "sqlite" and not Path(str(address.database)).is_file()
 
 
 def config(connection: Connection) -> Config:

@@ -14,9 +14,9 @@ from functools import cache
 
 from attrs import frozen
 from sqlalchemy import (
-    CTE,
     BindParameter,
     ColumnElement,
+    FromClause,
     Select,
     Subquery,
     Text,
@@ -45,8 +45,6 @@ from staffbooking_adapters.sql.types import BigInt, CivilDate, Dialect
 PLACES = 200
 """Up to so many matching places are searched one by one."""
 SAMPLE = 1_000
-
-_Rows = CTE | Subquery
 
 
 @frozen
@@ -129,7 +127,7 @@ def _ranked(shape: Shape, *conditions: ColumnElement[bool]) -> Select[tuple[int,
 
 
 def _wanted(
-    shape: Shape, rows: object, *conditions: ColumnElement[bool]
+    shape: Shape, rows: FromClause, *conditions: ColumnElement[bool]
 ) -> Select[tuple[int, int]]:
     wanted = and_(_service(shape, rows), *conditions, *_filters(shape, rows))
     return select(rows.c.rank, rows.c.companion_id).where(wanted)
@@ -146,14 +144,15 @@ def _places() -> Select[tuple[int]]:
     return select(locations.c.id).where(named)
 
 
-def _service(shape: Shape, rows: object) -> ColumnElement[bool]:
+def _service(shape: Shape, rows: FromClause) -> ColumnElement[bool]:
+    column: ColumnElement[int] = rows.c.service_id
     if not shape.service:
-        return rows.c.service_id == 0
+        return column == 0
     named = services.c.name_folded == bindparam("service", type_=Text())
-    return rows.c.service_id == select(services.c.id).where(named).scalar_subquery()
+    return column == select(services.c.id).where(named).scalar_subquery()
 
 
-def _filters(shape: Shape, rows: object) -> Sequence[ColumnElement[bool]]:
+def _filters(shape: Shape, rows: FromClause) -> Sequence[ColumnElement[bool]]:
     filters: list[ColumnElement[bool]] = []
     if shape.price:
         filters.append(between(rows.c.hourly_rate + 0, _number("low"), _number("high")))

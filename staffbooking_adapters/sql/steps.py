@@ -26,13 +26,13 @@ from staffbooking_adapters.sql.bookings import BookingsReader, to_booking
 from staffbooking_adapters.sql.connection import Connection
 from staffbooking_adapters.sql.dialect import rowset, upsert
 from staffbooking_adapters.sql.ledger import add_postings
+from staffbooking_adapters.sql.money_tables import payment_operations
 from staffbooking_adapters.sql.statements import Statement
 from staffbooking_adapters.sql.tables import (
     alerts,
     answers,
     bookings,
     events,
-    payment_operations,
     rebooking_credits,
     timers,
 )
@@ -222,8 +222,7 @@ class BookingsWriter(BookingsReader):
     policy: Policy
 
     async def lock_booking(self, booking_id: int) -> Booking | None:
-        row = await self.connection.one(reading.LOCK, booking_id=booking_id)
-        return None if row is None else to_booking(row)
+        return to_booking.optional(await self.connection.one(reading.LOCK, booking_id=booking_id))
 
     async def lock_contenders(self, booking_id: int) -> Sequence[Booking]:
         rows = await self.connection.all(reading.LOCK_CONTENDERS, booking_id=booking_id)

@@ -28,10 +28,9 @@ from staffbooking_adapters.sql.metadata import metadata
 from staffbooking_adapters.sql.types import BigInt, CivilDate, Instant
 from staffbooking_core.domain.bookings import PayoutStatus
 from staffbooking_core.domain.lifecycle import HOLDS_SLOT, Status
-from staffbooking_core.domain.payments import UNFINISHED
 
 
-def _index(name: str, *columns: ColumnElement[object], where: ColumnElement[bool]) -> Index:
+def partial_index(name: str, *columns: ColumnElement[object], where: ColumnElement[bool]) -> Index:
     """An index of some rows only."""
     return Index(name, *columns, postgresql_where=where, sqlite_where=where)
 
@@ -126,7 +125,6 @@ services = Table(
     Column("id", BigInt, primary_key=True),
     Column("name_folded", Text, nullable=False, unique=True),
 )
-"""Row 0 stands for any service."""
 
 companion_search = Table(
     "companion_search",
@@ -149,10 +147,11 @@ companion_search = Table(
     ),
     Index(
         "ix_companion_search_rate",
-        *("service_id", "hourly_rate", "rank", "companion_id", "weekday_mask", "location_id"),
+        *("service_id", "hourly_rate", "rank", "companion_id", "weekday_mask"),
     ),
 )
-"""What searches look at: a row for each service of a listed companion, and one of service 0."""
+"""What searches look at: a row for each service of a listed companion, and one of service 0,
+which stands for any. `rank` ascends in the order of CONTRACT 3."""
 
 companion_days = Table(
     "companion_days",
@@ -247,12 +246,12 @@ _newest = (desc(bookings.c.starts_at), desc(bookings.c.id))
 Index("ix_bookings_newest", *_newest)
 Index("ix_bookings_companion", bookings.c.companion_id, *_newest)
 Index("ix_bookings_customer", bookings.c.customer_id, *_newest)
-_index(
+partial_index(
     "ix_bookings_agency", bookings.c.booked_by, *_newest, where=bookings.c.booked_by.is_not(None)
 )
-_index("ix_bookings_urgent", bookings.c.companion_id, where=is_urgent)
-_index("ix_bookings_payouts", bookings.c.payout_due_at, bookings.c.id, where=is_open_payout)
-_index(
+partial_index("ix_bookings_urgent", bookings.c.companion_id, where=is_urgent)
+partial_index("ix_bookings_payouts", bookings.c.payout_due_at, bookings.c.id, where=is_open_payout)
+partial_index(
     "ix_bookings_slots",
     *(bookings.c.companion_id, bookings.c.starts_at, bookings.c.ends_at),
     where=holds_slot,
@@ -317,87 +316,7 @@ alerts = Table(
     Column("told", Boolean, nullable=False),
     Index("ix_alerts_newest", "at", "id"),
 )
-_index("ix_alerts_untold", alerts.c.id, where=alerts.c.told == false())
-
-# Money ------------------------------------------------------------------------------------
-
-payment_operations = Table(
-    "payment_operations",
-    metadata,
-    Column("id", BigInt, primary_key=True),
-    Column("booking_id", BigInt, ForeignKey("bookings.id"), nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("n", BigInt, nullable=False),
-    Column("command", Text, nullable=False),
-    Column("created_at", Instant, nullable=False),
-    Column("next_at", Instant, nullable=False),
-    Column("generation", BigInt, nullable=False),
-    Column("status", Text, nullable=False),
-    Column("attempts", BigInt, nullable=False),
-    Column("first_sent_at", Instant),
-    Column("last_sent_at", Instant),
-    Column("result_ref", Text),
-    Column("settlement", Text),
-    Column("last_error", Text),
-    Column("lease_token", Text),
-    Column("lease_until", Instant),
-    UniqueConstraint("booking_id", "n", name="uq_operations_order"),
-)
-"""A column for each field of the domain's `Operation`, in its order, and the lease."""
-
-is_unfinished = payment_operations.c.status.in_(sorted(UNFINISHED))
-_index(
-    "ix_payment_operations_due",
-    *(payment_operations.c.next_at, payment_operations.c.id),
-    where=is_unfinished,
-)
-
-ledger_postings = Table(
-    "ledger_postings",
-    metadata,
-    Column("id", BigInt, primary_key=True),
-    Column("key", Text, nullable=False),
-    Column("booking_id", BigInt, ForeignKey("bookings.id"), nullable=False, index=True),
-    Column("at", Instant, nullable=False),
-    UniqueConstraint("key", name="uq_ledger_postings_key"),
-)
-
-ledger_legs = Table(
-    "ledger_legs",
-    metadata,
-    Column(
-        "posting_key",
-        Text,
-        ForeignKey("ledger_postings.key", deferrable=True, initially="DEFERRED"),
-        nullable=False,
-    ),
-    Column("n", BigInt, nullable=False),
-    Column("account", Text, nullable=False),
-    Column("amount", BigInt, nullable=False),
-    PrimaryKeyConstraint("posting_key", "n"),
-)
-"""Written before their posting, which then seals them."""
-
-processor_inbox = Table(
-    "processor_inbox",
-    metadata,
-    Column("id", BigInt, primary_key=True),
-    Column("provider", Text, nullable=False),
-    Column("event_id", Text, nullable=False),
-    Column("intent_id", BigInt),
-    Column("companion_id", BigInt),
-    Column("received_at", Instant, nullable=False),
-    Column("next_at", Instant, nullable=False),
-    Column("done", Boolean, nullable=False),
-    Column("lease_token", Text),
-    Column("lease_until", Instant),
-    UniqueConstraint("provider", "event_id", name="uq_processor_inbox_event"),
-)
-_index(
-    "ix_processor_inbox_open",
-    *(processor_inbox.c.received_at, processor_inbox.c.id),
-    where=processor_inbox.c.done == false(),
-)
+partial_index("ix_alerts_untold", alerts.c.id, where=alerts.c.told == false())
 
 # The machine ------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from sqlalchemy import CTE, Delete, Insert, Update, exists, func, literal_column, select
+from sqlalchemy import CTE, Delete, Insert, Select, Update, exists, func, literal_column, select
 
 from staffbooking_adapters.sql.connection import Connection
 from staffbooking_adapters.sql.statements import Construct, Statement
@@ -52,8 +52,10 @@ def _combined(parts: Sequence[Part]) -> Construct:
 def _only_after(touched: CTE, part: Part) -> Part:
     if not isinstance(part, Insert):
         return part
-    rows: Any = part.select
-    return part.from_select(part._select_names, rows.where(exists().select_from(touched)))
+    rows, names = part.select, part._select_names
+    assert isinstance(rows, Select)
+    assert names is not None
+    return part.from_select(names, rows.where(exists().select_from(touched)))
 
 
 def needed(statement: Statement, connection: Connection, params: dict[str, Any]) -> dict[str, Any]:

@@ -19,14 +19,13 @@ from sqlalchemy import (
     bindparam,
     case,
     delete,
-    func,
     select,
     text,
     true,
 )
 from sqlalchemy.dialects import sqlite
-from sqlalchemy.dialects.postgresql import Insert
 from sqlalchemy.schema import CreateTable
+from sqlalchemy.sql.dml import ReturningInsert
 
 from staffbooking_adapters.sql.connection import Connection
 from staffbooking_adapters.sql.dialect import rowset, upsert
@@ -59,7 +58,7 @@ class Hits:
 WINDOW = (rate_windows.c.scope, rate_windows.c.count, rate_windows.c.resets_at)
 
 
-def counting(hits: Select[tuple[str, int, datetime]]) -> Insert:
+def counting(hits: Select[tuple[str, int, datetime]]) -> ReturningInsert[str, int, datetime]:
     """Count hits, each row a scope, a number and the end of a window that begins now."""
     counted = upsert(rate_windows).from_select(list(rate_windows.c.keys()), hits)
     new, ended = counted.excluded, rate_windows.c.resets_at <= bindparam("now", type_=Instant)

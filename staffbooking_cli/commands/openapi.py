@@ -13,5 +13,5 @@ def openapi(as_json: AsJson = True) -> None:
     from staffbooking_http.routes import FAMILIES, SANDBOX
 
     wanted = settings()
-    families = {**FAMILIES, **SANDBOX} if wanted.sandbox else FAMILIES
+    families = {**FAMILIES, **SANDBOX} if wanted.policy.sandbox else FAMILIES
     render.print_json(document(families, wanted.policy))

@@ -36,7 +36,7 @@ def show(as_json: AsJson = False) -> None:
     from staffbooking_core.usecases import sandbox
 
     async def work(ports: Ports) -> datetime:
-        sandbox.processor(ports)
+        sandbox.bench(ports)
         return await ports.clock.business()
 
     _show(work, as_json)

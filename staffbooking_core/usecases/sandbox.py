@@ -25,7 +25,7 @@ async def set_clock(ports: Ports, to: datetime) -> datetime:
 
 
 async def _move(ports: Ports, field: str, target: Callable[[datetime], datetime]) -> datetime:
-    processor(ports)
+    bench(ports)
 
     async def unit(tx: Writing) -> datetime:
         wall = ports.clock.wall()
@@ -45,18 +45,25 @@ async def _move(ports: Ports, field: str, target: Callable[[datetime], datetime]
 
 
 def processor(ports: Ports) -> SandboxProcessor:
-    """The pretended processor; NotFound where payments are real."""
+    """The pretended processor and its hosted page; NotFound where payments are real."""
     if ports.sandbox is None:
         raise NotFound("Sandbox")
     return ports.sandbox
 
 
+def bench(ports: Ports) -> SandboxProcessor:
+    """The pretended processor, to be tampered with; NotFound where no sandbox is wanted."""
+    if not ports.policy.sandbox:
+        raise NotFound("Sandbox")
+    return processor(ports)
+
+
 async def charge_back(ports: Ports, code: str, outcome: str) -> None:
     """Open, win or lose a chargeback of a booking's payment, and take note of it at once."""
-    bench = processor(ports)
+    pretended = bench(ports)
     async with ports.store.reading() as view:
         booking = await view.bookings.booking_by_code(code)
     if booking is None:
         raise NotFound("Booking")
-    await bench.chargeback(booking.id, outcome)
+    await pretended.chargeback(booking.id, outcome)
     await payments.deliver_sandbox_events(ports)

@@ -104,7 +104,7 @@ async def chargebacks(call: Call) -> Reply:
 )
 async def add_fault(call: Call) -> Reply:
     wanted: AddFault = call.given
-    await sandbox.processor(call.ports).add_fault(wanted.op, wanted.kind, wanted.times)
+    await sandbox.bench(call.ports).add_fault(wanted.op, wanted.kind, wanted.times)
     return Reply(200, codec.encode({"success": True}))
 
 
@@ -116,5 +116,5 @@ async def add_fault(call: Call) -> Reply:
     answer=_DONE,
 )
 async def clear_faults(call: Call) -> Reply:
-    await sandbox.processor(call.ports).clear_faults()
+    await sandbox.bench(call.ports).clear_faults()
     return Reply(200, codec.encode({"success": True}))

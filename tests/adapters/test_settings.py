@@ -20,7 +20,7 @@ def test_the_defaults_are_the_published_ones() -> None:
     settings = load()
 
     assert settings.database_url == "sqlite+aiosqlite:///staffbooking.db"
-    assert settings.sandbox
+    assert settings.policy.sandbox
     assert settings.policy.platform_fee == 150_000
     assert settings.policy.insurance_rate == 50_000
     assert settings.policy.payout_delay == timedelta(hours=24)
@@ -54,7 +54,7 @@ def test_values_are_read() -> None:
     assert settings.secret_keys == (SECRET, f"{SECRET}-old")
     assert len(settings.trusted_proxies) == 2
     assert settings.allowed_origins == ("https://app.example",)
-    assert not settings.sandbox
+    assert not settings.policy.sandbox
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_pretended_payments_on_a_public_address_must_be_meant() -> None:
     with pytest.raises(SettingsError, match="SANDBOX"):
         load(BASE_URL="https://book.acme.com", SECRET_KEY=SECRET)
 
-    assert load(BASE_URL="https://book.acme.com", SECRET_KEY=SECRET, SANDBOX="1").sandbox
+    assert load(BASE_URL="https://book.acme.com", SECRET_KEY=SECRET, SANDBOX="1").policy.sandbox
 
 
 def test_a_default_secret_never_passes_on_a_public_address() -> None:

@@ -39,7 +39,7 @@ def pasted(text: str, until: str = "nothing that is there") -> str:
     lines = text[text.index("# Paste this first") :].partition(f"# {until}")[0]
     ran = subprocess.run(
         ["bash"],
-        input=lines.replace("sleep 3", "sleep 2"),
+        input=lines,
         capture_output=True,
         text=True,
         check=True,

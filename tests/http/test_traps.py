@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 
+import anyio
 import pytest
 
 from staffbooking_http import bodies
@@ -102,8 +103,6 @@ async def test_a_body_that_never_ends_is_given_up(
     sent = []
 
     async def receive() -> dict[str, object]:
-        import anyio
-
         await anyio.sleep_forever()
         raise AssertionError
 
@@ -123,7 +122,7 @@ async def test_a_body_that_never_ends_is_given_up(
     assert json.loads(sent[1]["body"])["code"] == "body_timeout"
 
 
-WRONG = {
+WRONG: dict[str, list[object]] = {
     "companion_id": ["4", 4.0, True, 0, -1, 2**63, 10**30, 1e400, [4], {}],
     "event_date": [
         "2026-W01-1",
@@ -131,10 +130,10 @@ WRONG = {
         "2027-3-3",
         "2027-02-30",
         "2027-03-03T00:00",
-        "٢٠٢٧-٠٣-٠٣",
+        "\u0662\u0660\u0662\u0667-\u0660\u0663-\u0660\u0663",
         5,
     ],
-    "start_time": ["9:5", "24:00", "18:00:00", "18.00", "１８:00", "-1:00", " 18:00", 18],
+    "start_time": ["9:5", "24:00", "18:00:00", "18.00", "\uff11\uff18:00", "-1:00", " 18:00", 18],
     "duration_hours": ["4", 4.0, 0, 25, True, 10**30],
     "service_type": ["", " ", "a\0b", "\ud800", "x" * 101, 5, ["Gala dinner"]],
     "location": ["", "x" * 301, "a\0b", "\udfff\ud800", None.__class__.__name__ * 100],
@@ -191,8 +190,8 @@ IDS = [
     "1_0",
     "1.0",
     "1e3",
-    "١",
-    "１",
+    "\u0661",
+    "\uff11",
     " 1",
     "x",
     str(2**63),
@@ -233,7 +232,7 @@ async def test_a_malformed_code_is_404(each_world: World) -> None:
 
 
 QUERIES = {
-    "min_price": ["nan", "inf", "-1", "1e2", "0x10", "", "１", "1_0", "1,5", "%ff", "9" * 30],
+    "min_price": ["nan", "inf", "-1", "1e2", "0x10", "", "\uff11", "1_0", "1,5", "%ff", "9" * 30],
     "max_price": ["-0.01", "Infinity", "abc"],
     "date": [
         "9999-12-31",
@@ -245,7 +244,7 @@ QUERIES = {
         "%00",
         "2027-02-30",
     ],
-    "page": ["0", "-1", "1.0", "01", "+1", "%2B1", "100001", "x", "", "١"],
+    "page": ["0", "-1", "1.0", "01", "+1", "%2B1", "100001", "x", "", "\u0661"],
     "limit": ["0", "51", "12.0", "9" * 40],
     "location": ["", "%20", "%00", "%ff", "x" * 101, "%ED%A0%80"],
     "service": ["", "a%00b", "%C3"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 import httpx
@@ -38,25 +37,13 @@ PASSWORD = "correct horse"
 BASE = POLICY.base_url
 
 
-class SharedClock(VirtualClock):
-    """A clock that stands, with the sandbox's offset that the store keeps."""
-
-    def __init__(self, store: OpenStore) -> None:
-        super().__init__(NOW)
-        self._store = store
-
-    async def business(self) -> datetime:
-        async with self._store.reading() as view:
-            return self.now + await view.sandbox.clock_offset()
-
-
 class World:
     """The application, its ports, and some people: a customer, a companion, a subscriber with
     a key, an admin, a stranger."""
 
     def __init__(self, store: OpenStore, **options: Any) -> None:
         self.store = store
-        self.clock = SharedClock(store)
+        self.clock = VirtualClock(NOW, store=store)
         self.processor = FakeProcessor(
             MemoryFakeBook(), self.clock, base_url=BASE, secret=b"s" * 32
         )
@@ -114,7 +101,7 @@ class World:
     def client(self, address: str | None = None, **headers: str) -> httpx.AsyncClient:
         """A client that nobody is signed in at."""
         transport = httpx.ASGITransport(
-            self.app,  # type: ignore[arg-type]
+            self.app,
             raise_app_exceptions=True,
             client=(address or self.address, 50_000),
         )

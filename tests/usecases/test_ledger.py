@@ -79,8 +79,8 @@ async def test_what_is_under_way_is_no_fault(scene):
 
 async def test_a_page_of_the_book_shows_one_booking(scene):
     """Its postings and operations, the oldest first."""
-    booking = await scene.paid_out()
     await (await another_companion(scene)).request()
+    booking = await scene.paid_out()
     page = await ledger.show(scene.ports, booking.code)
     assert page.booking == booking
     assert [posting.key.split(":")[0] for posting in page.postings] == ["pay", "settle", "payout"]

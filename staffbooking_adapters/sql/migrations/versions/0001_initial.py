@@ -1,4 +1,4 @@
-"""The tables and their indexes."""
+"""People, companions, and what the machine itself keeps."""
 
 from __future__ import annotations
 
@@ -29,126 +29,17 @@ def _where(postgresql: str, sqlite: str | None = None) -> dict[str, Any]:
 
 
 def upgrade() -> None:
-    op.create_table(
-        "alerts",
-        Column("id", BigInt, nullable=False),
-        Column("at", Instant, nullable=False),
-        Column("booking_id", BigInt, nullable=False),
-        Column("text", Text(), nullable=False),
-        Column("told", Boolean(), nullable=False),
-        PrimaryKeyConstraint("id", name="pk_alerts"),
-    )
-    op.create_index("ix_alerts_newest", "alerts", ["at", "id"])
-    op.create_index("ix_alerts_untold", "alerts", ["id"], **_where("NOT told", "told = 0"))
-    op.create_table(
-        "answers",
-        Column("scope", Text(), nullable=False),
-        Column("key", Text(), nullable=False),
-        Column("fingerprint", LargeBinary(), nullable=False),
-        Column("status", BigInt, nullable=False),
-        Column("body", LargeBinary(), nullable=False),
-        Column("expires_at", Instant, nullable=False),
-        PrimaryKeyConstraint("scope", "key", name="uq_answers_key"),
-    )
-    op.create_index("ix_answers_expires_at", "answers", ["expires_at"])
-    op.create_table(
-        "companion_days",
-        Column("companion_id", BigInt, nullable=False),
-        Column("day", CivilDate, nullable=False),
-        Column("free", Boolean(), nullable=False),
-        PrimaryKeyConstraint("companion_id", "day", name="pk_companion_days"),
-    )
-    op.create_table(
-        "companion_search",
-        Column("service_id", BigInt, nullable=False),
-        Column("companion_id", BigInt, nullable=False),
-        Column("location_id", BigInt, nullable=False),
-        Column("rank", BigInt, nullable=False),
-        Column("hourly_rate", BigInt, nullable=False),
-        Column("weekday_mask", BigInt, nullable=False),
-        Column("spelling", Text(), nullable=False),
-        PrimaryKeyConstraint("companion_id", "service_id", name="pk_companion_search"),
-    )
-    op.create_index(
-        "ix_companion_search_location",
-        "companion_search",
-        ["service_id", "location_id", "rank", "companion_id", "hourly_rate", "weekday_mask"],
-    )
-    op.create_index(
-        "ix_companion_search_rank",
-        "companion_search",
-        ["service_id", "rank", "companion_id", "hourly_rate", "weekday_mask", "location_id"],
-    )
-    op.create_index(
-        "ix_companion_search_rate",
-        "companion_search",
-        ["service_id", "hourly_rate", "rank", "companion_id", "weekday_mask", "location_id"],
-    )
-    op.create_table(
-        "counters",
-        Column("name", Text(), nullable=False),
-        Column("value", BigInt, nullable=False),
-        PrimaryKeyConstraint("name", name="pk_counters"),
-    )
-    op.create_table(
-        "fakepay_documents",
-        Column("kind", Text(), nullable=False),
-        Column("key", Text(), nullable=False),
-        Column("body", Text(), nullable=False),
-        Column("due_at", Instant),
-        Column("amount", BigInt, nullable=False),
-        PrimaryKeyConstraint("kind", "key", name="pk_fakepay_documents"),
-    )
-    op.create_index(
-        "ix_fakepay_documents_due",
-        "fakepay_documents",
-        ["kind", "due_at"],
-        **_where("due_at IS NOT NULL"),
-    )
-    op.create_table(
-        "locations",
-        Column("id", BigInt, nullable=False),
-        Column("city_folded", Text(), nullable=False),
-        Column("country_folded", Text(), nullable=False),
-        PrimaryKeyConstraint("id", name="pk_locations"),
-        UniqueConstraint(
-            "city_folded", "country_folded", name="uq_locations_city_folded_country_folded"
-        ),
-    )
-    op.create_table(
-        "processor_inbox",
-        Column("id", BigInt, nullable=False),
-        Column("provider", Text(), nullable=False),
-        Column("event_id", Text(), nullable=False),
-        Column("intent_id", BigInt),
-        Column("companion_id", BigInt),
-        Column("received_at", Instant, nullable=False),
-        Column("next_at", Instant, nullable=False),
-        Column("done", Boolean(), nullable=False),
-        Column("lease_token", Text()),
-        Column("lease_until", Instant),
-        PrimaryKeyConstraint("id", name="pk_processor_inbox"),
-        UniqueConstraint("provider", "event_id", name="uq_processor_inbox_event"),
-    )
-    op.create_index(
-        "ix_processor_inbox_open",
-        "processor_inbox",
-        ["received_at", "id"],
-        **_where("NOT done", "done = 0"),
-    )
-    op.create_table(
-        "sandbox_clock",
-        Column("id", BigInt, autoincrement=False, nullable=False),
-        Column("offset_us", BigInt, nullable=False),
-        PrimaryKeyConstraint("id", name="pk_sandbox_clock"),
-    )
-    op.create_table(
-        "services",
-        Column("id", BigInt, nullable=False),
-        Column("name_folded", Text(), nullable=False),
-        PrimaryKeyConstraint("id", name="pk_services"),
-        UniqueConstraint("name_folded", name="uq_services_name_folded"),
-    )
+    _add_people()
+    _add_companions()
+    _add_machine()
+    if op.get_bind().dialect.name == "postgresql":
+        _add_what_only_postgresql_has()
+    else:
+        op.execute("INSERT INTO counters (name, value) VALUES ('bookings', 0)")
+    op.execute("INSERT INTO sandbox_clock (id, offset_us) VALUES (1, 0)")
+
+
+def _add_people() -> None:
     op.create_table(
         "users",
         Column("id", BigInt, nullable=False),
@@ -166,6 +57,16 @@ def upgrade() -> None:
         UniqueConstraint("email_folded", name="uq_users_email"),
     )
     op.create_table(
+        "sessions",
+        Column("digest", Text(), nullable=False),
+        Column("user_id", BigInt, nullable=False),
+        Column("created_at", Instant, nullable=False),
+        Column("seen_at", Instant, nullable=False),
+        ForeignKeyConstraint(["user_id"], ["users.id"], name="fk_sessions_user_id"),
+        PrimaryKeyConstraint("digest", name="pk_sessions"),
+    )
+    op.create_index("ix_sessions_user_id", "sessions", ["user_id"])
+    op.create_table(
         "api_keys",
         Column("id", BigInt, nullable=False),
         Column("owner_id", BigInt, nullable=False),
@@ -182,6 +83,9 @@ def upgrade() -> None:
         UniqueConstraint("digest", name="uq_api_keys_digest"),
     )
     op.create_index("ix_api_keys_owner_id", "api_keys", ["owner_id"])
+
+
+def _add_companions() -> None:
     op.create_table(
         "companions",
         Column("id", BigInt, autoincrement=False, nullable=False),
@@ -211,220 +115,95 @@ def upgrade() -> None:
         PrimaryKeyConstraint("id", name="pk_companions"),
     )
     op.create_table(
-        "sessions",
-        Column("digest", Text(), nullable=False),
-        Column("user_id", BigInt, nullable=False),
-        Column("created_at", Instant, nullable=False),
-        Column("seen_at", Instant, nullable=False),
-        ForeignKeyConstraint(["user_id"], ["users.id"], name="fk_sessions_user_id"),
-        PrimaryKeyConstraint("digest", name="pk_sessions"),
+        "locations",
+        Column("id", BigInt, nullable=False),
+        Column("city_folded", Text(), nullable=False),
+        Column("country_folded", Text(), nullable=False),
+        PrimaryKeyConstraint("id", name="pk_locations"),
+        UniqueConstraint(
+            "city_folded", "country_folded", name="uq_locations_city_folded_country_folded"
+        ),
     )
-    op.create_index("ix_sessions_user_id", "sessions", ["user_id"])
     op.create_table(
-        "bookings",
-        Column("id", BigInt, autoincrement=False, nullable=False),
-        Column("code", Text(), nullable=False),
-        Column("status", Text(), nullable=False),
+        "services",
+        Column("id", BigInt, nullable=False),
+        Column("name_folded", Text(), nullable=False),
+        PrimaryKeyConstraint("id", name="pk_services"),
+        UniqueConstraint("name_folded", name="uq_services_name_folded"),
+    )
+    op.create_table(
+        "companion_search",
+        Column("service_id", BigInt, nullable=False),
         Column("companion_id", BigInt, nullable=False),
-        Column("companion_name", Text(), nullable=False),
-        Column("customer_id", BigInt, nullable=False),
-        Column("customer_name", Text(), nullable=False),
-        Column("booked_by", BigInt),
-        Column("service_type", Text(), nullable=False),
-        Column("location", Text(), nullable=False),
-        Column("event_date", CivilDate, nullable=False),
-        Column("start_time", Text(), nullable=False),
-        Column("duration_hours", BigInt, nullable=False),
-        Column("timezone", Text(), nullable=False),
-        Column("starts_at", Instant, nullable=False),
-        Column("ends_at", Instant, nullable=False),
-        Column("currency", Text(), nullable=False),
-        Column("price", BigInt, nullable=False),
-        Column("insurance_premium", BigInt, nullable=False),
-        Column("fee_ppm", BigInt, nullable=False),
-        Column("platform_fee", BigInt, nullable=False),
-        Column("payout_amount", BigInt, nullable=False),
-        Column("created_at", Instant, nullable=False),
-        Column("cancellation_insurance", Boolean(), nullable=False),
-        Column("event_ref", Text()),
-        Column("priority", Boolean(), nullable=False),
-        Column("version", BigInt, nullable=False),
-        Column("events", BigInt, nullable=False),
-        Column("timeline", Text(), nullable=False),
-        Column("checked_in_at", Instant),
-        Column("accepted_at", Instant),
-        Column("paid_at", Instant),
-        Column("completed_at", Instant),
-        Column("completed_by", Text()),
-        Column("cancelled_at", Instant),
-        Column("cancelled_by", Text()),
-        Column("cancel_reason", Text()),
-        Column("disputed_at", Instant),
-        Column("dispute_reason", Text()),
-        Column("disputed_by", Text()),
-        Column("payment_status", Text(), nullable=False),
-        Column("payout_status", Text(), nullable=False),
-        Column("payout_due_at", Instant),
-        Column("payout_released_at", Instant),
-        Column("escrow", BigInt, nullable=False),
-        Column("refunded_amount", BigInt, nullable=False),
-        Column("paid_out", BigInt, nullable=False),
-        Column("owed_by_staff", BigInt, nullable=False),
-        Column("payout_n", BigInt),
-        Column("orders", BigInt, nullable=False),
-        Column("settlements", BigInt, nullable=False),
-        Column("chargeback_ref", Text()),
-        Column("chargeback_status", Text()),
-        Column("chargeback_amount", BigInt, nullable=False),
-        Column("intent", Text()),
-        ForeignKeyConstraint(["booked_by"], ["users.id"], name="fk_bookings_booked_by"),
-        ForeignKeyConstraint(["companion_id"], ["companions.id"], name="fk_bookings_companion_id"),
-        ForeignKeyConstraint(["customer_id"], ["users.id"], name="fk_bookings_customer_id"),
-        PrimaryKeyConstraint("id", name="pk_bookings"),
-        UniqueConstraint("code", name="uq_bookings_code"),
+        Column("location_id", BigInt, nullable=False),
+        Column("rank", BigInt, nullable=False),
+        Column("hourly_rate", BigInt, nullable=False),
+        Column("weekday_mask", BigInt, nullable=False),
+        Column("spelling", Text(), nullable=False),
+        PrimaryKeyConstraint("companion_id", "service_id", name="pk_companion_search"),
     )
     op.create_index(
-        "ix_bookings_agency",
-        "bookings",
-        ["booked_by", text("starts_at DESC"), text("id DESC")],
-        **_where("booked_by IS NOT NULL"),
+        "ix_companion_search_location",
+        "companion_search",
+        ["service_id", "location_id", "rank", "companion_id", "hourly_rate", "weekday_mask"],
     )
     op.create_index(
-        "ix_bookings_companion",
-        "bookings",
-        ["companion_id", text("starts_at DESC"), text("id DESC")],
+        "ix_companion_search_rank",
+        "companion_search",
+        ["service_id", "rank", "companion_id", "hourly_rate", "weekday_mask", "location_id"],
     )
     op.create_index(
-        "ix_bookings_customer", "bookings", ["customer_id", text("starts_at DESC"), text("id DESC")]
-    )
-    op.create_index("ix_bookings_newest", "bookings", [text("starts_at DESC"), text("id DESC")])
-    op.create_index(
-        "ix_bookings_payouts",
-        "bookings",
-        ["payout_due_at", "id"],
-        **_where("payout_status IN ('failed', 'frozen', 'scheduled')"),
-    )
-    op.create_index(
-        "ix_bookings_slots",
-        "bookings",
-        ["companion_id", "starts_at", "ends_at"],
-        **_where("status IN ('accepted', 'disputed', 'paid')"),
-    )
-    op.create_index(
-        "ix_bookings_urgent",
-        "bookings",
-        ["companion_id"],
-        **_where("priority AND status = 'pending'", "priority = 1 AND status = 'pending'"),
+        "ix_companion_search_rate",
+        "companion_search",
+        ["service_id", "hourly_rate", "rank", "companion_id", "weekday_mask"],
     )
     op.create_table(
-        "events",
-        Column("booking_id", BigInt, nullable=False),
-        Column("sequence", BigInt, nullable=False),
-        Column("id", Text(), nullable=False),
+        "companion_days",
+        Column("companion_id", BigInt, nullable=False),
+        Column("day", CivilDate, nullable=False),
+        Column("free", Boolean(), nullable=False),
+        PrimaryKeyConstraint("companion_id", "day", name="pk_companion_days"),
+    )
+
+
+def _add_machine() -> None:
+    op.create_table(
+        "counters",
         Column("name", Text(), nullable=False),
-        Column("created_at", Instant, nullable=False),
-        Column("parties", Text(), nullable=False),
-        Column("body", LargeBinary(), nullable=False),
-        Column("position", BigInt),
-        ForeignKeyConstraint(["booking_id"], ["bookings.id"], name="fk_events_booking_id"),
-        PrimaryKeyConstraint("booking_id", "sequence", name="pk_events"),
-        UniqueConstraint("id", name="uq_events_id"),
-        UniqueConstraint("position", name="uq_events_position"),
+        Column("value", BigInt, nullable=False),
+        PrimaryKeyConstraint("name", name="pk_counters"),
     )
     op.create_table(
-        "ledger_postings",
-        Column("id", BigInt, nullable=False),
-        Column("key", Text(), nullable=False),
-        Column("booking_id", BigInt, nullable=False),
-        Column("at", Instant, nullable=False),
-        ForeignKeyConstraint(["booking_id"], ["bookings.id"], name="fk_ledger_postings_booking_id"),
-        PrimaryKeyConstraint("id", name="pk_ledger_postings"),
-        UniqueConstraint("key", name="uq_ledger_postings_key"),
+        "sandbox_clock",
+        Column("id", BigInt, autoincrement=False, nullable=False),
+        Column("offset_us", BigInt, nullable=False),
+        PrimaryKeyConstraint("id", name="pk_sandbox_clock"),
     )
-    op.create_index("ix_ledger_postings_booking_id", "ledger_postings", ["booking_id"])
     op.create_table(
-        "payment_operations",
-        Column("id", BigInt, nullable=False),
-        Column("booking_id", BigInt, nullable=False),
+        "fakepay_documents",
         Column("kind", Text(), nullable=False),
-        Column("n", BigInt, nullable=False),
-        Column("command", Text(), nullable=False),
-        Column("created_at", Instant, nullable=False),
-        Column("next_at", Instant, nullable=False),
-        Column("generation", BigInt, nullable=False),
-        Column("status", Text(), nullable=False),
-        Column("attempts", BigInt, nullable=False),
-        Column("first_sent_at", Instant),
-        Column("last_sent_at", Instant),
-        Column("result_ref", Text()),
-        Column("settlement", Text()),
-        Column("last_error", Text()),
-        Column("lease_token", Text()),
-        Column("lease_until", Instant),
-        ForeignKeyConstraint(
-            ["booking_id"], ["bookings.id"], name="fk_payment_operations_booking_id"
-        ),
-        PrimaryKeyConstraint("id", name="pk_payment_operations"),
-        UniqueConstraint("booking_id", "n", name="uq_operations_order"),
+        Column("key", Text(), nullable=False),
+        Column("body", Text(), nullable=False),
+        Column("due_at", Instant),
+        Column("amount", BigInt, nullable=False),
+        PrimaryKeyConstraint("kind", "key", name="pk_fakepay_documents"),
     )
     op.create_index(
-        "ix_payment_operations_due",
-        "payment_operations",
-        ["next_at", "id"],
-        **_where("status IN ('pending', 'unknown')"),
+        "ix_fakepay_documents_due",
+        "fakepay_documents",
+        ["kind", "due_at"],
+        **_where("due_at IS NOT NULL"),
     )
+
+
+def _add_what_only_postgresql_has() -> None:
+    """SQLite counts bookings in `counters`, and windows of requests in another file."""
+    op.execute(CreateSequence(Sequence("booking_numbers")))
     op.create_table(
-        "rebooking_credits",
-        Column("booking_id", BigInt, autoincrement=False, nullable=False),
-        Column("customer_id", BigInt, nullable=False),
-        Column("expires_at", Instant, nullable=False),
-        Column("used_by", BigInt),
-        ForeignKeyConstraint(
-            ["booking_id"], ["bookings.id"], name="fk_rebooking_credits_booking_id"
-        ),
-        ForeignKeyConstraint(
-            ["customer_id"], ["users.id"], name="fk_rebooking_credits_customer_id"
-        ),
-        PrimaryKeyConstraint("booking_id", name="pk_rebooking_credits"),
+        "rate_windows",
+        Column("scope", Text(), nullable=False),
+        Column("count", BigInt, nullable=False),
+        Column("resets_at", Instant, nullable=False),
+        PrimaryKeyConstraint("scope", name="pk_rate_windows"),
+        postgresql_with={"fillfactor": 50},
     )
-    op.create_table(
-        "timers",
-        Column("booking_id", BigInt, autoincrement=False, nullable=False),
-        Column("kind", Text(), nullable=False),
-        Column("due_at", Instant, nullable=False),
-        Column("not_before", Instant),
-        Column("lease_token", Text()),
-        Column("lease_until", Instant),
-        Column("attempts", BigInt, nullable=False),
-        ForeignKeyConstraint(["booking_id"], ["bookings.id"], name="fk_timers_booking_id"),
-        PrimaryKeyConstraint("booking_id", name="pk_timers"),
-    )
-    op.create_index("ix_timers_due", "timers", ["due_at", "booking_id"])
-    op.create_table(
-        "ledger_legs",
-        Column("posting_key", Text(), nullable=False),
-        Column("n", BigInt, nullable=False),
-        Column("account", Text(), nullable=False),
-        Column("amount", BigInt, nullable=False),
-        ForeignKeyConstraint(
-            ["posting_key"],
-            ["ledger_postings.key"],
-            name="fk_ledger_legs_posting_key",
-            initially="DEFERRED",
-            deferrable=True,
-        ),
-        PrimaryKeyConstraint("posting_key", "n", name="pk_ledger_legs"),
-    )
-    if op.get_bind().dialect.name == "postgresql":
-        op.execute(CreateSequence(Sequence("booking_numbers")))
-        op.create_table(
-            "rate_windows",
-            Column("scope", Text(), nullable=False),
-            Column("count", BigInt, nullable=False),
-            Column("resets_at", Instant, nullable=False),
-            PrimaryKeyConstraint("scope", name="pk_rate_windows"),
-            postgresql_with={"fillfactor": 50},
-        )
-    else:
-        op.execute("INSERT INTO counters (name, value) VALUES ('bookings', 0)")
-    op.execute("INSERT INTO sandbox_clock (id, offset_us) VALUES (1, 0)")

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from alembic import op
 
-revision = "0002"
-down_revision = "0001"
+revision = "0003"
+down_revision = "0002"
 
 HELD = "('accepted', 'disputed', 'paid')"
 

@@ -1,0 +1,44 @@
+"""From a row to an entity: its columns are the entity's fields, in the same order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+from sqlalchemy import ColumnElement
+
+from staffbooking_adapters.sql.statements import Row
+from staffbooking_adapters.sql.types import Converter
+
+T = TypeVar("T")
+
+
+class Reader(Generic[T]):
+    """Makes an entity of a row's first columns, and leaves what follows them.
+
+    `read` are converters by the column's name, for values that are not the field's yet;
+    NULL is None without them.
+    """
+
+    __slots__ = ("_entity", "_places", "_width")
+
+    def __init__(
+        self,
+        entity: Callable[..., T],
+        columns: Sequence[ColumnElement[Any]],
+        **read: Converter,
+    ) -> None:
+        self._entity = entity
+        self._width = len(columns)
+        names = [getattr(column, "name", "") for column in columns]
+        self._places = [(names.index(name), convert) for name, convert in read.items()]
+
+    def __call__(self, row: Row) -> T:
+        fields = list(row[: self._width])
+        for place, convert in self._places:
+            if fields[place] is not None:
+                fields[place] = convert(fields[place])
+        return self._entity(*fields)
+
+    def optional(self, row: Row | None) -> T | None:
+        return None if row is None else self(row)

@@ -1,0 +1,188 @@
+"""What holds for every row of the table: headers, credentials, errors.
+
+The rows come from the table itself: an endpoint that is not named in a matrix fails.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from staffbooking_core.domain.keys import Permission
+from staffbooking_http.access import SignedOut, Unguarded, WithKey, WithSession
+from staffbooking_http.endpoint import Endpoint
+from staffbooking_http.routes import FAMILIES, SANDBOX
+from tests.http.world import World
+from tests.support.builders import add_booking, add_key, make_key_text
+
+pytestmark = pytest.mark.anyio
+
+ROWS: list[Endpoint] = [row for family in (*FAMILIES.values(), *SANDBOX.values()) for row in family]
+NAMES = [f"{row.method} {row.path}" for row in ROWS]
+SECURITY = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+}
+
+PRINCIPALS = (
+    "nobody",
+    "bad key",
+    "bad session",
+    "reading key",
+    "booking key",
+    "admin's key",
+    "customer",
+    "companion",
+    "stranger",
+    "admin",
+)
+
+OPEN = dict.fromkeys(PRINCIPALS, 200)
+BY_READ = {
+    **dict.fromkeys(PRINCIPALS, 401),
+    "reading key": 200,
+    "booking key": 403,
+    "admin's key": 200,
+}
+BY_BOOK = {**BY_READ, "reading key": 403, "booking key": 200}
+BY_SESSION = {
+    **dict.fromkeys(PRINCIPALS, 401),
+    **dict.fromkeys(("customer", "companion", "stranger", "admin"), 200),
+}
+OF_CUSTOMER = {**BY_SESSION, "companion": 403, "stranger": 404, "admin": 403}
+OF_COMPANION = {**BY_SESSION, "customer": 403, "stranger": 404, "admin": 403}
+OF_PARTIES = {**BY_SESSION, "stranger": 404}
+
+MATRIX: dict[str, dict[str, int]] = {
+    "GET /api/v1/companions": BY_READ,
+    "GET /api/v1/companions/{id}": BY_READ,
+    "GET /api/v1/companions/{id}/availability": BY_READ,
+    "GET /api/v1/service-types": BY_READ,
+    "GET /api/v1/bookings": BY_READ,
+    "GET /api/v1/bookings/{code}": BY_READ,
+    "POST /api/v1/bookings": BY_BOOK,
+    "GET /bookings": BY_SESSION,
+    "POST /bookings": {**BY_SESSION, "companion": 403, "admin": 403},
+    "GET /bookings/{id}": OF_PARTIES,
+    "GET /bookings/{id}/cancellation-quote": OF_PARTIES,
+    "POST /bookings/{id}/accept": OF_COMPANION,
+    "POST /bookings/{id}/decline": OF_COMPANION,
+    "POST /bookings/{id}/check-in": OF_COMPANION,
+    "POST /bookings/{id}/checkout": OF_CUSTOMER,
+    "POST /bookings/{id}/confirm": OF_CUSTOMER,
+    "POST /bookings/{id}/cancel": OF_PARTIES,
+    "POST /bookings/{id}/dispute": {**OF_PARTIES, "admin": 403},
+    "POST /api/keys": {**BY_SESSION, "customer": 403, "companion": 403, "stranger": 403},
+    "GET /api/keys": BY_SESSION,
+    "DELETE /api/keys/{id}": {**BY_SESSION, "companion": 404, "stranger": 404, "admin": 404},
+    "POST /auth/register": OPEN,
+    "POST /auth/login": OPEN,
+    "POST /auth/logout": BY_SESSION,
+    "GET /auth/session": BY_SESSION,
+    "GET /healthz": OPEN,
+    "GET /readyz": OPEN,
+    "GET /metrics": OPEN,
+    "GET /openapi.json": OPEN,
+    "POST /sandbox/clock": OPEN,
+    "POST /sandbox/chargebacks": OPEN,
+    "POST /sandbox/payments/faults": OPEN,
+    "DELETE /sandbox/payments/faults": OPEN,
+}
+"""What each principal meets: 200 stands for being let through to the rules of the state."""
+
+
+async def client_of(world: World, who: str) -> httpx.AsyncClient:
+    """A client of a principal."""
+    match who:
+        case "nobody":
+            return world.client()
+        case "bad key":
+            return world.by_key(make_key_text())
+        case "bad session":
+            return world.client(cookie="connect.sid=guess")
+        case "reading key":
+            return world.by_key(await world.new_key(world.subscriber, Permission.READ))
+        case "booking key":
+            return world.by_key(await world.new_key(world.subscriber, Permission.BOOK))
+        case "admin's key":
+            return world.by_key(await world.new_key(world.admin, Permission.READ))
+    return await world.browser(getattr(world, who).id)
+
+
+async def call(world: World, row: Endpoint, client: httpx.AsyncClient) -> httpx.Response:
+    """A call of a row, on things of the customer's and the companion's."""
+    booking = await add_booking(world.store, world.companion, world.customer)
+    key = await add_key(world.store, world.customer.id)
+    number = {"/api/keys/{id}": key.id, "/api/v1/companions": world.companion.id}
+    wanted = next((number[head] for head in number if row.path.startswith(head)), booking.id)
+    path = row.path.replace("{id}", str(wanted)).replace("{code}", booking.code)
+    body: Any = {"json": {}} if row.body is not None else {}
+    return await client.request(row.method, path, **body)
+
+
+def test_the_matrix_names_every_row() -> None:
+    """A row without its principals can't be added."""
+    assert set(MATRIX) == set(NAMES)
+
+
+@pytest.mark.parametrize("who", PRINCIPALS)
+@pytest.mark.parametrize("row", ROWS, ids=NAMES)
+async def test_every_row_lets_in_whom_it_may(world: World, row: Endpoint, who: str) -> None:
+    """Each principal at each row, on somebody's booking and key."""
+    answer = await call(world, row, await client_of(world, who))
+    expected = MATRIX[f"{row.method} {row.path}"][who]
+    if expected == 200:
+        assert answer.status_code in (200, 201, 400, 422), answer.text
+    else:
+        assert answer.status_code == expected, answer.text
+
+
+@pytest.mark.parametrize("row", ROWS, ids=NAMES)
+async def test_every_answer_has_its_headers(world: World, row: Endpoint) -> None:
+    """Security headers on all answers, figures of a window where there is one."""
+    world.raise_limits()
+    path = row.path.replace("{id}", "1").replace("{code}", "BK")
+    program, browser = world.by_key(), await world.browser(world.customer.id)
+    for client in (world.client(), program, browser):
+        for method in (row.method, "OPTIONS", "TRACE"):
+            answer = await client.request(method, path)
+            assert SECURITY.items() <= answer.headers.items()
+            assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+            assert answer.headers["x-request-id"]
+            assert "server" not in answer.headers
+            assert ("x-ratelimit-reset" in answer.headers) is row.access.limited
+            if answer.status_code >= 400:
+                assert {"error", "code"} <= answer.json().keys()
+
+
+def test_each_path_has_its_way_in() -> None:
+    """Keys alone open /api/v1, sessions alone the rest; only operations are open to all."""
+    for row in ROWS:
+        if row.path.startswith("/api/v1/"):
+            assert isinstance(row.access, WithKey), row.path
+        elif row.path in ("/auth/login", "/auth/register"):
+            assert isinstance(row.access, SignedOut), row.path
+        elif row.path.startswith(("/auth/", "/api/keys", "/bookings")):
+            assert isinstance(row.access, WithSession), row.path
+        else:
+            assert isinstance(row.access, Unguarded), row.path
+
+
+@pytest.mark.parametrize("path", ["/", "/docs", "/nope", "/sandbox/checkout/nope"])
+async def test_pages_and_strays_have_their_headers(world: World, path: str) -> None:
+    """Pages, and paths of nothing, bear the same security headers."""
+    answer = await world.client().get(path)
+    assert SECURITY.items() <= answer.headers.items()
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+async def test_without_a_sandbox_its_paths_are_unknown(world: World) -> None:
+    """Where payments are real, nothing of the sandbox is there."""
+    world.restart(sandbox=None)
+    for row in SANDBOX["Sandbox"]:
+        assert (await world.client().request(row.method, row.path)).status_code == 404
+    assert (await world.client().get("/sandbox/checkout/x")).status_code == 404
+    assert "/sandbox" not in (await world.client().get("/openapi.json")).text
