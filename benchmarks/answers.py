@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from benchmarks.load import Request
 from benchmarks.measure import ask
@@ -12,7 +12,9 @@ from benchmarks.measure import ask
 EACH = 8
 """Requests of each operation that are compared."""
 
-CREATES = "POST"
+Answer: TypeAlias = tuple[int, dict[str, str], bytes]
+
+CREATED = 201
 NEW_EACH_TIME = {"id", "booking_code", "created_at", "at"}
 """What two creations of the same booking differ in."""
 
@@ -24,20 +26,38 @@ def compare(service: int, yardstick: int, requests: Mapping[str, Sequence[Reques
     found = []
     for name, variants in requests.items():
         for request in variants[:EACH]:
-            mine, other = _answer(service, request), _answer(yardstick, request)
-            if mine != other or mine[0] != request.status:
+            mine, other = _ask(service, request), _ask(yardstick, request)
+            if _comparable(request, mine) != _comparable(request, other):
                 found.append(f"{name}: {request.text!r}\n  {mine}\n  {other}")
+            elif request.status == CREATED:
+                found += _misread(service, request, other)
     return found
 
 
-def _answer(port: int, request: Request) -> tuple[int, dict[str, str], Any]:
+def _ask(port: int, request: Request) -> Answer:
     head, _, body = request.text.partition("\r\n\r\n")
     first, *lines = head.split("\r\n")
     method, path, _ = first.split()
     headers = dict(line.split(": ", 1) for line in lines)
-    status, got, content = ask(port, method, path, headers, body.encode() or None)
+    return ask(port, method, path, headers, body.encode() or None)
+
+
+def _comparable(request: Request, answer: Answer) -> Any:
+    status, got, content = answer
+    if status != request.status:
+        raise AssertionError(f"{status} in place of {request.status}: {request.text!r} {content!r}")
     shown = {name: _shown(name, got.get(name, "is missing")) for name in HEADERS}
-    return status, shown, _masked(json.loads(content)) if method == CREATES else content
+    return shown, _masked(json.loads(content)) if status == CREATED else content
+
+
+def _misread(service: int, request: Request, answer: Answer) -> list[str]:
+    """What the yardstick stored is what it said: the service reads the same."""
+    said = json.loads(answer[2])["booking"]
+    key = request.text.partition("Authorization: ")[2].partition("\r\n")[0]
+    path = f"/api/v1/bookings/{said['booking_code']}"
+    _, _, content = ask(service, "GET", path, {"Authorization": key})
+    read = json.loads(content).get("booking")
+    return [] if read == said else [f"stored otherwise:\n  {said}\n  {read}"]
 
 
 def _shown(name: str, value: str) -> str:

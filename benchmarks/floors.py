@@ -15,7 +15,7 @@ from benchmarks.pgbench import Fresh, Transaction
 from benchmarks.world import World
 from tests.support.postgres import driver_url
 
-VARIANTS = 60
+VARIANTS = 30
 """Different transactions of an operation; pgbench takes at most 128."""
 
 

@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Sequence
 from datetime import date, datetime
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any, TypeAlias
 
 from attrs import frozen
@@ -22,9 +23,12 @@ from staffbooking_adapters.sql.postgres import SETTINGS
 CLIENTS = 10
 """As many as a server's pool has connections."""
 
+SETTLING = 0.3
+"""Seconds in which the cluster takes note of its clients' end, and of what they cost."""
+
 PARAMETER = re.compile(r"\$(\d+)")
 DONE = re.compile(r"number of transactions actually processed: (\d+)")
-RATE = re.compile(r"tps = ([0-9.]+) \(without initial connection time\)")
+PROGRESS = re.compile(r"progress: ([0-9.]+) s, ([0-9.]+) tps")
 
 
 @frozen
@@ -56,30 +60,38 @@ def program(cluster: Cluster) -> Path | None:
 def run(
     cluster: Cluster, database: str, variants: Sequence[Transaction], seconds: float, folder: Path
 ) -> Floor:
-    """Run transactions, chosen at random, as fast as they go."""
+    """Run transactions, chosen at random, as fast as they go. A first second doesn't count:
+    each client prepares each statement in it."""
     scripts = []
     for number, transaction in enumerate(variants):
         script = folder / f"{number}.sql"
         script.write_text(_script(transaction))
         scripts.append(f"--file={script}")
     options = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())
-    began = cpu_seconds(cluster.pid)
-    done = subprocess.run(
-        [
-            *(cluster.binaries / "pgbench", "--no-vacuum", "--protocol=prepared"),
-            *(f"--client={CLIENTS}", f"--time={max(1, round(seconds))}", *scripts),
-            *(f"--host={cluster.folder}", "--username=app", database),
-        ],
-        env={**os.environ, "PGOPTIONS": options},
-        check=True,
-        capture_output=True,
-        text=True,
+    words = (
+        *("--no-vacuum", "--protocol=prepared", f"--client={CLIENTS}", "--progress=1"),
+        *(f"--time={1 + max(1, round(seconds))}", f"--host={cluster.folder}", "--username=app"),
+        *(*scripts, database),
     )
-    used = cpu_seconds(cluster.pid) - began
-    transactions, rate = DONE.search(done.stdout), RATE.search(done.stdout)
-    if transactions is None or rate is None:
-        raise RuntimeError(f"pgbench said something else: {done.stdout}{done.stderr}")
-    return Floor(float(rate[1]), 1e6 * used / int(transactions[1]))
+    with subprocess.Popen(
+        [cluster.binaries / "pgbench", *words],
+        env={**os.environ, "PGOPTIONS": options},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr
+        first = next(filter(None, map(PROGRESS.match, process.stderr)), None)
+        began, start = monotonic(), cpu_seconds(cluster.pid)
+        output, errors = process.communicate()
+        took = monotonic() - began
+    sleep(SETTLING)
+    used = cpu_seconds(cluster.pid) - start
+    total = DONE.search(output)
+    if first is None or total is None:
+        raise RuntimeError(f"pgbench said something else: {output}{errors}")
+    transactions = int(total[1]) - float(first[1]) * float(first[2])
+    return Floor(transactions / took, 1e6 * used / transactions)
 
 
 def _script(transaction: Transaction) -> str:

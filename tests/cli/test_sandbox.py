@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from attrs import evolve
 
+from staffbooking_core.policy import Policy
 from tests.cli.deployment import Deployment, paid
 
 
@@ -72,9 +74,10 @@ def test_what_is_no_time_is_a_fault_of_usage(
     assert deployment.staffbooking("sandbox", "clock", *arguments).exit_code == 2
 
 
-def test_without_a_sandbox_no_clock_moves(deployment: Deployment) -> None:
-    """Where payments are real there is no such thing."""
-    deployment.ports = evolve(deployment.ports, sandbox=None)
+@pytest.mark.parametrize("given", [{"sandbox": None}, {"policy": Policy(sandbox=False)}])
+def test_without_a_sandbox_no_clock_moves(deployment: Deployment, given: dict[str, Any]) -> None:
+    """Where payments are real, or no sandbox is wanted, there is no such thing."""
+    deployment.ports = evolve(deployment.ports, **given)
     for arguments in (("show",), ("advance", "1h")):
         assert "Sandbox" in deployment.refusal("sandbox", "clock", *arguments)
 

@@ -40,16 +40,14 @@ async def memory(_: pytest.FixtureRequest) -> AsyncIterator[OpenStore]:
 
 @asynccontextmanager
 async def sqlite(request: pytest.FixtureRequest) -> AsyncIterator[OpenStore]:
-    path = request.getfixturevalue("tmp_path") / "store.db"
-    shutil.copy(await _migrated_file(request), path)
-    async with _opened(f"sqlite+aiosqlite:///{path}") as store:
+    shutil.copy(await _migrated_file(request), request.getfixturevalue("tmp_path") / "store.db")
+    async with opened(await address(request, "sqlite")) as store:
         yield store
 
 
 @asynccontextmanager
 async def postgresql(request: pytest.FixtureRequest) -> AsyncIterator[OpenStore]:
-    server: PostgresServer = request.getfixturevalue("postgres_server")
-    async with _opened(await _migrated_database(request, server)) as store:
+    async with opened(await address(request, "postgresql")) as store:
         await store.database.write(_empty)
         yield store
 
@@ -66,8 +64,15 @@ async def _empty(connection: Connection) -> None:
         await connection.run(Statement(text(statement)))
 
 
+async def address(request: pytest.FixtureRequest, name: str) -> str:
+    """Where a test's store of this name has its rows, for another process to open."""
+    if name == "sqlite":
+        return f"sqlite+aiosqlite:///{request.getfixturevalue('tmp_path') / 'store.db'}"
+    return await _migrated_database(request)
+
+
 @asynccontextmanager
-async def _opened(url: str) -> AsyncIterator[SqlStore]:
+async def opened(url: str) -> AsyncIterator[SqlStore]:
     store = await open_store(url, POLICY)
     try:
         yield store
@@ -88,9 +93,10 @@ async def _migrated_file(request: pytest.FixtureRequest) -> str:
     return made["sqlite"]
 
 
-async def _migrated_database(request: pytest.FixtureRequest, server: PostgresServer) -> str:
+async def _migrated_database(request: pytest.FixtureRequest) -> str:
     made = request.session.stash.setdefault(MIGRATED, {})
     if "postgresql" not in made:
+        server: PostgresServer = request.getfixturevalue("postgres_server")
         made["postgresql"] = await server.create_database()
         await upgrade(made["postgresql"])
     return made["postgresql"]

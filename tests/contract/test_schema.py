@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -11,7 +10,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
-from staffbooking_adapters.sql import fake_tables, money_tables, tables
+from staffbooking_adapters.sql import fake_tables, money_tables
 from staffbooking_adapters.sql.engine import Statement, open_database
 from staffbooking_adapters.sql.metadata import metadata
 from staffbooking_adapters.sql.schema import HEAD, check, config, on_connection, upgrade
@@ -19,14 +18,22 @@ from staffbooking_adapters.sql.windows import windows_metadata
 from staffbooking_core.domain.lifecycle import HOLDS_SLOT, Status
 from staffbooking_core.errors import ConstraintViolated
 from staffbooking_core.ports import OVERLAP
-from tests.support.builders import DAY, HOUR, NOW, add_booking, add_companion, make_posting
-from tests.support.builders import moved as next_version
-from tests.support.builders import save
+from tests.contract.stores import STORES
+from tests.support.builders import (
+    DAY,
+    HOUR,
+    NOW,
+    add_booking,
+    add_companion,
+    make_posting,
+    moved,
+    save,
+)
 from tests.support.postgres import PostgresServer, database_name
 
 pytestmark = pytest.mark.anyio
 
-ALL_TABLES = {*fake_tables.metadata.tables, *money_tables.metadata.tables, *tables.metadata.tables}
+assert metadata is fake_tables.metadata is money_tables.metadata
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -41,34 +48,62 @@ async def empty_url(request, tmp_path):
     await server.drop_database(database_name(url))
 
 
-@pytest.fixture
-def sql_store(store):
-    """The store, where it is one with a schema."""
-    return store
+@pytest.fixture(params=["sqlite", "postgresql"])
+async def sql_store(request):
+    """An empty store of either database."""
+    async with STORES[request.param](request) as opened:
+        yield opened
 
 
 # Migrations -------------------------------------------------------------------------------
 
 
+BY_MIGRATIONS_ALONE = ("ex_bookings_overlap", "alembic_version", "rate_windows")
+"""What the descriptions of the tables don't know of, or not always."""
+
+
 def is_described(item, name, kind, is_reflected, _):
-    """Whether the tables' descriptions know of a thing: of all but the exclusion constraint."""
-    return name not in ("ex_bookings_overlap", "alembic_version")
+    return name not in BY_MIGRATIONS_ALONE
 
 
 async def test_migrations_make_the_tables_that_statements_expect(empty_url):
     """Tables, columns, keys and indexes are those of the descriptions, no more, no less."""
     await upgrade(empty_url)
-    described = [metadata]
-    if empty_url.startswith("postgresql"):
-        described.append(windows_metadata)
 
     def differences(connection: Connection):
         options = {"include_object": is_described, "compare_server_default": True}
-        return compare_metadata(MigrationContext.configure(connection, opts=options), described)
+        return compare_metadata(MigrationContext.configure(connection, opts=options), metadata)
 
     found = []
     await on_connection(empty_url, lambda connection: found.extend(differences(connection)))
     assert found == []
+
+
+INDEXES = {
+    "sqlite": "SELECT sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL",
+    "postgresql": "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public'",
+}
+
+
+async def test_migrations_make_the_indexes_word_for_word(empty_url):
+    """Their columns, directions and conditions too, which a comparison of names leaves out."""
+    made: list[set[str]] = []
+
+    def indexes(connection: Connection) -> None:
+        rows = connection.exec_driver_sql(INDEXES[connection.dialect.name])
+        kept = {" ".join(sql.replace('"', "").split()) for (sql,) in rows}
+        made.append({sql for sql in kept if not any(each in sql for each in BY_MIGRATIONS_ALONE)})
+
+    def make_anew(connection: Connection) -> None:
+        metadata.drop_all(connection)
+        metadata.create_all(connection)
+        indexes(connection)
+
+    await upgrade(empty_url)
+    await on_connection(empty_url, indexes)
+    await on_connection(empty_url, make_anew)
+    assert made[0] == made[1]
+    assert len(made[0]) > 15
 
 
 async def test_check_says_what_is_missing(empty_url):
@@ -100,8 +135,113 @@ async def test_the_version_is_that_of_the_newest_migration(tmp_path):
     assert heads == [HEAD]
 
 
+async def test_postgresql_has_the_windows_of_requests(postgres_server):
+    """As they are described; SQLite keeps them in a file of their own."""
+    url = await postgres_server.create_database()
+    await upgrade(url)
+    found = []
+
+    def differences(connection: Connection) -> None:
+        names = {"include_name": lambda name, kind, _: kind != "table" or name == "rate_windows"}
+        context = MigrationContext.configure(connection, opts=names)
+        found.extend(compare_metadata(context, windows_metadata))
+
+    await on_connection(url, differences)
+    assert found == []
+
+
 async def test_several_upgrades_at_once_are_one(empty_url):
     """Those that come late find nothing to do."""
     await asyncio.gather(*(upgrade(empty_url) for _ in range(3)))
     await upgrade(empty_url)
     assert await check(empty_url) is None
+
+
+# Guards -----------------------------------------------------------------------------------
+
+
+async def execute(store, *statements):
+    """Run statements past the store's adapters, in one unit of work."""
+
+    async def unit(connection):
+        for statement in statements:
+            await connection.run(Statement(text(statement)))
+
+    await store.database.write(unit)
+
+
+async def refusal(store, *statements):
+    """The name by which the database refuses statements."""
+    with pytest.raises(ConstraintViolated) as caught:
+        await execute(store, *statements)
+    return caught.value.constraint
+
+
+@pytest.mark.parametrize("status", sorted(HOLDS_SLOT))
+async def test_no_statement_can_hold_a_slot_twice(sql_store, status):
+    """Neither by a status nor by times that are changed past every check."""
+    companion = await add_companion(sql_store)
+    await add_booking(sql_store, companion, status=Status.PAID, starts_at=NOW + DAY)
+    rival = await add_booking(sql_store, companion, starts_at=NOW + DAY + HOUR)
+    other = await add_booking(sql_store, companion, status=status, starts_at=NOW + 9 * DAY)
+    later = f"(SELECT {{}} FROM bookings WHERE id = {rival.id})"
+    starts, ends = later.format("starts_at"), later.format("ends_at")
+    move = f"starts_at = {starts}, ends_at = {ends}"
+    for change, number in ((f"status = '{status}'", rival.id), (move, other.id)):
+        statement = f"UPDATE bookings SET {change} WHERE id = {number}"
+        assert await refusal(sql_store, statement) == OVERLAP
+
+
+LEG = "INSERT INTO ledger_legs (posting_key, n, account, amount) VALUES ('{}', {}, 'escrow', {})"
+POSTING = (
+    "INSERT INTO ledger_postings (key, booking_id, at)"
+    " SELECT '{}', id, created_at FROM bookings ORDER BY id LIMIT 1"
+)
+
+
+@pytest.mark.parametrize("amounts", [(), (5,), (5, -4), (5, -5, 0), (0, 0)])
+async def test_no_posting_is_out_of_balance(sql_store, amounts):
+    """It has two legs at least, none of them zero, that sum to zero."""
+    await add_booking(sql_store)
+    legs = [LEG.format("k", n, amount) for n, amount in enumerate(amounts)]
+    refused = await refusal(sql_store, *legs, POSTING.format("k"))
+    assert refused == "ck_ledger_postings_balanced"
+
+
+async def test_a_balanced_posting_passes(sql_store):
+    """Written by hand like those that are refused."""
+    await add_booking(sql_store)
+    await execute(sql_store, LEG.format("k", 0, 5), LEG.format("k", 1, -5), POSTING.format("k"))
+    async with sql_store.reading() as view:
+        assert await view.money.imbalance() == 0
+
+
+async def test_legs_need_their_posting(sql_store):
+    """They can't be left alone."""
+    refused = await refusal(sql_store, LEG.format("k", 0, 5), LEG.format("k", 1, -5))
+    assert refused in ("foreign_key", "ck_ledger_postings_balanced")
+
+
+@pytest.mark.parametrize("change", ["UPDATE {} SET {} = {}", "DELETE FROM {}"])
+@pytest.mark.parametrize(
+    ("table", "column"), [("ledger_postings", "at"), ("ledger_legs", "amount")]
+)
+async def test_the_ledger_is_only_added_to(sql_store, change, table, column):
+    """What stands in it stays as it is."""
+    booking = await add_booking(sql_store)
+    await save(sql_store, moved(booking), postings=(make_posting(booking.id),))
+    refused = await refusal(sql_store, change.format(table, column, column))
+    assert refused == "ledger_append_only"
+
+
+async def test_a_posting_takes_no_legs_later(sql_store):
+    """One that would throw it out of balance is refused."""
+    booking = await add_booking(sql_store)
+    posting = make_posting(booking.id)
+    await save(sql_store, moved(booking), postings=(posting,))
+    await refusal(sql_store, LEG.format(posting.key, 7, 1))
+    async with sql_store.reading() as view:
+        assert (await view.money.imbalance(), len(await view.money.postings_of(booking.id))) == (
+            0,
+            1,
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from attrs import evolve
 
 from staffbooking_core.domain.accounts import Subscription
 from staffbooking_core.domain.keys import Permission, is_well_formed
@@ -35,20 +36,16 @@ async def test_signing_up_makes_an_account_and_no_session(world: World) -> None:
     """201 with the user; the cookie comes with the login only."""
     answer = await world.client().post("/auth/register", json=SIGN_UP)
     user = ok(answer, 201)["user"]
-    assert (user["email"], user["role"], user["subscription"]) == (
-        SIGN_UP["email"],
-        "customer",
-        "none",
-    )
+    assert (user["email"], user["role"]) == (SIGN_UP["email"], "customer")
+    assert user["subscription"] == "none"
     assert "set-cookie" not in answer.headers
     assert "password" not in answer.text
 
 
 async def test_a_taken_email_is_422(world: World) -> None:
     """Addresses compare without case."""
-    answer = await world.client().post(
-        "/auth/register", json={**SIGN_UP, "email": "ADA@example.COM"}
-    )
+    taken = {**SIGN_UP, "email": "ADA@example.COM"}
+    answer = await world.client().post("/auth/register", json=taken)
     refused(answer, 422, "invalid_field")
 
 
@@ -67,8 +64,6 @@ async def test_a_login_sets_the_cookie(world: World) -> None:
 
 async def test_the_cookie_is_secure_over_https(world: World) -> None:
     """With an https base URL the cookie is Secure, and HSTS is told."""
-    from attrs import evolve
-
     world.restart(policy=evolve(world.ports.policy, base_url="https://booking.example"))
     answer = await world.client().post("/auth/login", json=SIGN_IN)
     assert "Secure" in crumbs(answer)

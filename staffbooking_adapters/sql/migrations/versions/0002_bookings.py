@@ -196,7 +196,7 @@ def _add_rows_of_bookings() -> None:
         PrimaryKeyConstraint("id", name="pk_alerts"),
     )
     op.create_index("ix_alerts_newest", "alerts", ["at", "id"])
-    op.create_index("ix_alerts_untold", "alerts", ["id"], **_where("NOT told", "told = 0"))
+    op.create_index("ix_alerts_untold", "alerts", ["id"], **_where("told = false", "told = 0"))
 
 
 def _add_money() -> None:
@@ -276,5 +276,5 @@ def _add_money() -> None:
         "ix_processor_inbox_open",
         "processor_inbox",
         ["received_at", "id"],
-        **_where("NOT done", "done = 0"),
+        **_where("done = false", "done = 0"),
     )

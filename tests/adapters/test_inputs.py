@@ -1,0 +1,173 @@
+"""The strict converter: types to the letter, bounds, and every fault at once."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+from typing import Annotated, Any
+
+import pytest
+from attrs import fields, frozen
+from hypothesis import given
+from hypothesis import strategies as st
+
+from staffbooking_adapters.inputs import Price, structure, structure_query
+from staffbooking_core.domain.keys import Permission
+from staffbooking_core.errors import InvalidField, InvalidInput, MissingField
+from staffbooking_core.inputs import (
+    CancelBooking,
+    CreateKey,
+    ImportedCompanion,
+    RequestBookingFor,
+    Whole,
+)
+
+REQUEST: dict[str, Any] = {
+    "companion_id": 4,
+    "event_date": "2027-03-03",
+    "start_time": "09:05",
+    "duration_hours": 4,
+    "service_type": "Gala dinner",
+    "location": "Ångström 1",
+    "customer_email": "ada@example.com",
+}
+ROW: dict[str, Any] = {
+    "email": "mia@example.com",
+    "first_name": "Mia",
+    "last_name": "Lindqvist",
+    "hourly_rate": Decimal("100.50"),
+    "location_city": "Lisbon",
+    "location_country": "Portugal",
+    "timezone": "Europe/Lisbon",
+    "service_types": ["Gala dinner"],
+}
+
+
+def faults(cls: type, given: dict[str, Any]) -> dict[str, str]:
+    """What is wrong, by field."""
+    with pytest.raises(InvalidInput) as caught:
+        structure(cls, given)
+    return {fault.field: fault.message for fault in caught.value.faults}
+
+
+def test_a_good_input_comes_through() -> None:
+    """Each field in its type; what is not there has its default, what is unknown is ignored."""
+    made = structure(RequestBookingFor, {**REQUEST, "total_amount": 1, "event_ref": None})
+    assert (made.companion_id, made.event_date) == (4, date(2027, 3, 3))
+    assert (made.cancellation_insurance, made.event_ref) == (False, None)
+
+
+def test_missing_and_null_are_one() -> None:
+    """All of them are told, whatever else is wrong."""
+    given = {**REQUEST, "location": None, "duration_hours": "4"}
+    del given["companion_id"]
+    with pytest.raises(MissingField) as caught:
+        structure(RequestBookingFor, given)
+    assert {fault.field for fault in caught.value.faults} == {"companion_id", "location"}
+
+
+def test_every_fault_is_told_at_once() -> None:
+    """Wrong types, formats and bounds come together, in the order of the fields."""
+    given: dict[str, Any] = {name: [] for name in REQUEST}
+    assert set(faults(RequestBookingFor, given)) == set(REQUEST)
+
+
+def test_nested_faults_have_dotted_names() -> None:
+    """A field inside a list is named by its way there."""
+    weekly = [{"weekday": 0, "start": "09:00", "end": "24:00"}, {"weekday": 7, "start": 9}, 5]
+    given = {**ROW, "weekly": weekly}
+    assert set(faults(ImportedCompanion, given)) == {"weekly.1.end"}
+    weekly[1]["end"] = "24:01"  # type: ignore[index]
+    assert faults(ImportedCompanion, given).keys() == {
+        "weekly.1.start",
+        "weekly.1.end",
+        "weekly.1.weekday",
+        "weekly.2",
+    }
+
+
+def test_lists_are_bounded_and_do_not_repeat() -> None:
+    """Length, elements and repetitions are checked; a text is no list."""
+    wanted = structure(CreateKey, {"name": "x", "permissions": ["book", "read"]})
+    assert wanted.permissions == (Permission.BOOK, Permission.READ)
+    for wrong in ([], ["read", "read"], "read", ["read", "write"], ["read"] * 3, {"read": 1}):
+        found = faults(CreateKey, {"name": "x", "permissions": wrong})
+        assert {name.partition(".")[0] for name in found} == {"permissions"}
+
+
+@pytest.mark.parametrize("rate", ["100", True, None.__class__, Decimal("NaN"), 0, -1, 10**7, 1.5])
+def test_money_is_a_number_within_bounds(rate: Any) -> None:
+    """Neither text nor truth nor a float is money."""
+    assert faults(ImportedCompanion, {**ROW, "hourly_rate": rate}).keys() == {"hourly_rate"}
+
+
+def test_a_zone_is_an_iana_name() -> None:
+    """No path is made of it."""
+    assert faults(ImportedCompanion, {**ROW, "timezone": "../etc/passwd"}).keys() == {"timezone"}
+
+
+def test_messages_never_echo() -> None:
+    """What came in is not sent back: it may not even be encodable."""
+    for value in ("\ud800", "secret"):
+        given = {name: value for name in REQUEST if name not in ("service_type", "location")}
+        told = faults(RequestBookingFor, {**REQUEST, **given})
+        assert value not in "".join(told.values())
+
+
+texts = st.text(st.characters()) | st.just("\ud800")
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.decimals() | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def named(cls: type, given: dict[str, Any]) -> set[str]:
+    """The fields that are refused; none where an input is made."""
+    try:
+        structure(cls, given)
+    except InvalidInput as error:
+        return {fault.field.partition(".")[0] for fault in error.faults}
+    return set()
+
+
+@given(st.sampled_from([RequestBookingFor, CreateKey, CancelBooking, ImportedCompanion]), st.data())
+def test_any_input_is_taken_or_refused(cls: type, data: st.DataObject) -> None:
+    """Whatever JSON holds, the converter makes an input or names fields: nothing else."""
+    names = [field.name for field in fields(cls)]
+    good = ROW if cls is ImportedCompanion else REQUEST
+    strange = data.draw(st.dictionaries(st.sampled_from(names), json_values, max_size=4))
+    assert named(cls, {**good, **strange}) <= set(names)
+
+
+@frozen(kw_only=True)
+class Asked:
+    page: Annotated[int, Whole(1, 100)] = 1
+    price: Annotated[Decimal, Price()] | None = None
+
+
+@pytest.mark.parametrize(
+    ("text", "price"), [("0", "0"), ("10.005", "10.005"), ("1000000000", "1e9"), ("007", "7")]
+)
+def test_a_price_of_a_query_is_exact(text: str, price: str) -> None:
+    """Decimal digits, as many as there are."""
+    assert structure_query(Asked, {"price": text}, {}).price == Decimal(price)
+
+
+@pytest.mark.parametrize("text", ["", "-1", "+1", "1e2", "nan", "inf", ".5", "5.", "1_0", "\u0661"])
+def test_other_prices_are_refused(text: str) -> None:
+    """No signs, exponents or foreign digits."""
+    with pytest.raises(InvalidField):
+        structure_query(Asked, {"price": text}, {})
+
+
+def test_a_broken_text_is_told_with_the_rest() -> None:
+    """What could not be read is a fault among the others."""
+    with pytest.raises(InvalidField) as caught:
+        structure_query(Asked, {"page": "0", "price": ""}, {"price": "must be in UTF-8"})
+    assert [(fault.field, fault.message) for fault in caught.value.faults] == [
+        ("page", "must be from 1 to 100"),
+        ("price", "must be in UTF-8"),
+    ]
+    with pytest.raises(InvalidField):
+        structure_query(Asked, {"page": "1"}, {"page": "is given twice"})

@@ -1,0 +1,1 @@
+"""The service under chance: random acts, faults and crashes on virtual time."""
