@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import cache, lru_cache
 from secrets import randbits
+from time import time_ns
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl
 from zoneinfo import ZoneInfo
@@ -236,7 +237,7 @@ async def create(pool: Pool, body: bytes, user_id: int) -> bytes:
 
 def create_arguments(row: Row, record: bytes) -> list[Any]:
     created = (_instant(row["created_at"]) or "").encode()
-    event = f"evt_{_base32(50)}{_base32(80)}"
+    event = f"evt_{_base32(time_ns() // 1_000_000, 10)}{_base32(randbits(80), 16)}"
     body = (
         b'{"id":"%b","event":"booking.created","created_at":"%b","api_version":"v1",'
         b'"sequence":1,"data":{"booking":%b}}' % (event.encode(), created, record)
@@ -265,7 +266,7 @@ def new_booking(
     timeline = f'[{{"at":"{at}","%s":null,"to":"pending","trigger":"request","actor":"api"}}]'
     row = {
         "id": found["number"],
-        "code": "BK" + _base32(60),
+        "code": "BK" + _base32(randbits(60), 12),
         "status": "pending",
         "companion_id": wanted.companion_id,
         "companion_name": f"{found['first_name']} {found['last_name']}",
@@ -370,9 +371,9 @@ def _money(minor: int) -> msgspec.Raw:
     return msgspec.Raw(b"%d.%02d" % divmod(minor, 100))
 
 
-def _base32(bits: int) -> str:
-    drawn, digits = randbits(bits), ""
-    for _ in range(bits // 5):
-        drawn, digit = divmod(drawn, 32)
-        digits += CROCKFORD[digit]
+def _base32(number: int, length: int) -> str:
+    digits = ""
+    for _ in range(length):
+        number, digit = divmod(number, 32)
+        digits = CROCKFORD[digit] + digits
     return digits

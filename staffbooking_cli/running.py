@@ -30,6 +30,7 @@ def log_to_stderr() -> None:
         stream=sys.stderr,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
+    logging.getLogger("alembic").setLevel(logging.WARNING)
 
 
 @asynccontextmanager

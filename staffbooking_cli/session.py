@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def settings() -> Settings:
-    """The deployment's settings. Raises SettingsError for one that is wrong."""
+def settings(**defaults: str) -> Settings:
+    """The deployment's settings, with defaults of the command's own by their full names.
+    Raises SettingsError for one that is wrong."""
     from staffbooking_adapters.settings import load_settings
 
-    return load_settings(os.environ)
+    return load_settings({**defaults, **os.environ})
 
 
 @asynccontextmanager

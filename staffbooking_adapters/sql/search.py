@@ -42,7 +42,7 @@ from staffbooking_adapters.sql.tables import (
 )
 from staffbooking_adapters.sql.types import BigInt, CivilDate, Dialect
 
-PLACES = 200
+PLACES = 100
 """Up to so many matching places are searched one by one."""
 SAMPLE = 1_000
 

@@ -43,12 +43,13 @@ def demo(
 
 
 def environment(folder: Path, port: int) -> dict[str, str]:
-    """The demo's own settings, where the environment says nothing else."""
+    """The demo's own settings, where the environment says nothing else. What the printed
+    lines do needs a sandbox in any case."""
     own = {
         DATABASE_URL: f"sqlite+aiosqlite:///{folder / 'staffbooking.db'}",
         "STAFFBOOKING_BASE_URL": f"http://{HOST}:{port}",
     }
-    return {**own, **os.environ}
+    return {**own, **os.environ, "STAFFBOOKING_SANDBOX": "1"}
 
 
 async def _run(folder: Path, port: int) -> None:

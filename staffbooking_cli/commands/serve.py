@@ -24,9 +24,16 @@ def serve(
     from staffbooking_cli.running import log_to_stderr, take_port
 
     log_to_stderr()
-    wanted = settings()
+    settings()
     taken = take_port(host, port)
+    wanted = settings(STAFFBOOKING_BASE_URL=_address(host, taken))
     anyio.run(_serve, wanted, host, taken, backend_options={"use_uvloop": True})
+
+
+def _address(host: str, port: int) -> str:
+    """Where links lead to if nobody says: to this server, as seen from its own machine."""
+    near = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+    return f"http://[{near}]:{port}" if ":" in near else f"http://{near}:{port}"
 
 
 async def _serve(wanted: Settings, host: str, port: int) -> None:
@@ -40,6 +47,7 @@ async def _serve(wanted: Settings, host: str, port: int) -> None:
         await start_server(jobs, wanted, host, port, stop, ports)
         render.note(f"Listening on {host} port {port}; Ctrl-C stops it.")
         if "STAFFBOOKING_BASE_URL" not in os.environ:
-            render.note(f"Links lead to {wanted.policy.base_url}: STAFFBOOKING_BASE_URL is not set")
+            address = wanted.policy.base_url
+            render.note(f"STAFFBOOKING_BASE_URL is not set: links lead to {address}")
         # The pretended processor brings its events by itself, as a real one would.
         jobs.start_soon(work, ports, stop, [SANDBOX_EVENTS])

@@ -44,7 +44,7 @@ def _open_intent(step: Step, what: Occurrence, policy: Policy) -> Step:
 def _renew_checkout(step: Step, what: Occurrence, policy: Policy) -> Step:
     """The page is kept while it lives long enough; else it is closed and a next one opened,
     in this order, so that never two are open."""
-    booking, intent = step.booking, _intent(step.booking)
+    intent = _intent(step.booking)
     lapses = intent.checkout_expires_at
     # One that was ordered but not opened yet needs the least time that processors ask for.
     needs = policy.checkout_renew_before

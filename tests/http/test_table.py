@@ -129,16 +129,14 @@ def test_the_matrix_names_every_row() -> None:
     assert set(MATRIX) == set(NAMES)
 
 
-@pytest.mark.parametrize("who", PRINCIPALS)
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
-async def test_every_row_lets_in_whom_it_may(world: World, row: Endpoint, who: str) -> None:
-    """Each principal at each row, on somebody's booking and key."""
-    answer = await call(world, row, await client_of(world, who))
-    expected = MATRIX[f"{row.method} {row.path}"][who]
-    if expected == 200:
-        assert answer.status_code in (200, 201, 400, 422), answer.text
-    else:
-        assert answer.status_code == expected, answer.text
+async def test_every_row_lets_in_whom_it_may(world: World, row: Endpoint) -> None:
+    """Each principal at each row, on a booking and a key of the customer's."""
+    met = {}
+    for who in PRINCIPALS:
+        status = (await call(world, row, await client_of(world, who))).status_code
+        met[who] = 200 if status in (200, 201, 400, 422) else status
+    assert met == MATRIX[f"{row.method} {row.path}"]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
