@@ -39,6 +39,34 @@ STATUS: dict[type[StaffbookingError], int] = {
 """The status of each error and of what derives from it; any other is a fault of ours."""
 
 
+CODES = {
+    "malformed_request": "what came is not HTTP",
+    "malformed_json": "the body is not a JSON object, or has a key twice",
+    "missing_field": "required fields are missing or null: `errors` lists them all",
+    "invalid_field": "fields of the wrong type, bounds, format or meaning: `errors` lists them all",
+    "body_timeout": "the body took more than 10 seconds to come",
+    "body_too_large": "the body is over 64 KiB",
+    "unsupported_media_type": "the body is not declared as JSON in UTF-8",
+    "unauthenticated": "no credentials, or a session that has ended",
+    "invalid_api_key": "a key that is garbled, unknown, expired or revoked",
+    "session_required": "a key where a session is needed",
+    "bad_credentials": "the e-mail or the password is wrong",
+    "permission_required": "the key lacks the permission",
+    "subscription_required": "its owner has no active enterprise subscription",
+    "csrf_failed": "X-CSRF-Token is missing or wrong",
+    "foreign_origin": "signing in from a page of somebody else's",
+    "wrong_party": "the other side of the booking may do this",
+    "customers_only": "only customers book for themselves",
+    "not_found": "no such path or thing, or somebody else's",
+    "method_not_allowed": "the path takes other methods: Allow lists them",
+    "rate_limited": "a window is spent: `retry_after` says for how many seconds",
+    "processor_unavailable": "the payment processor is out of reach; nothing is lost, try again",
+    "internal": "a fault of ours; the log tells more under `request_id`",
+    "unavailable": "the service is out of reach for now: see Retry-After",
+}
+"""What any call may be refused by, for the documents; rules have codes of their own."""
+
+
 class Refused(Exception):
     """What HTTP itself refuses, before the core is asked."""
 

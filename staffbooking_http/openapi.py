@@ -9,16 +9,28 @@ from staffbooking_core.inputs import MAX_ID
 from staffbooking_core.policy import Policy
 from staffbooking_http.access import COOKIE, SAFE, WithKey, WithSession
 from staffbooking_http.endpoint import Endpoint
+from staffbooking_http.errors import CODES
 from staffbooking_http.schemas import fields_of, of_class
-from staffbooking_http.shapes import COMPONENTS, WHEN, WHOLE, Schema, envelope, ref
+from staffbooking_http.shapes import (
+    COMPONENTS,
+    SUCCESS,
+    TEXT,
+    WHEN,
+    WHOLE,
+    Schema,
+    envelope,
+    ref,
+    shape,
+)
 
 Object: TypeAlias = dict[str, Any]
 
 ABOUT = """\
 Search staff, request bookings and follow them from acceptance to payout.
 
-Errors are `{"error", "code"}`; `code` is stable. Missing fields are 400 `missing_field`, wrong
-ones 422 `invalid_field`, both with `errors`, each naming its `field`: every fault at once.
+Errors are `{"error", "code"}`; `code` is stable, `x-codes` lists all. Missing fields are 400
+`missing_field`, wrong ones 422 `invalid_field`, both with `errors`, each naming its `field`:
+every fault at once.
 Limits are fixed windows from their first hit: {limits}. Every answer bears `X-RateLimit-Limit`,
 `X-RateLimit-Remaining` and `X-RateLimit-Reset` (Unix time) of the most specific one.
 Money is a JSON number in {currency}; times are UTC with `Z`.
@@ -53,6 +65,8 @@ def document(families: Mapping[str, Sequence[Endpoint]], policy: Policy) -> Obje
     for family, rows in families.items():
         for row in rows:
             paths.setdefault(row.path, {})[row.method.lower()] = _operation(family, row)
+    if "Sandbox" in families:
+        paths["/sandbox/checkout/{id}"] = {"post": _HOSTED_PAGE}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -61,6 +75,7 @@ def document(families: Mapping[str, Sequence[Endpoint]], policy: Policy) -> Obje
             "description": _about(policy),
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
+        "x-codes": {**CODES, **dict.fromkeys(_own_codes(families), "a rule forbids it")},
         "servers": [{"url": policy.base_url}],
         "tags": [{"name": family} for family in families],
         "paths": paths,
@@ -73,6 +88,44 @@ def document(families: Mapping[str, Sequence[Endpoint]], policy: Policy) -> Obje
             "securitySchemes": _SCHEMES,
         },
     }
+
+
+_OUTCOME: Object = {"type": "string", "enum": ["succeed", "decline", "expire", "challenge"]}
+_HOSTED_PAGE: Object = {
+    "tags": ["Sandbox"],
+    "operationId": "post_sandbox_checkout",
+    "summary": "Act on the hosted checkout page, as its form does",
+    "security": [],
+    "parameters": [
+        {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}},
+    ],
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": shape({"outcome": _OUTCOME})}},
+    },
+    "responses": {
+        "200": {
+            "description": "What state the page is in now",
+            "content": {
+                "application/json": {"schema": shape({"success": SUCCESS, "state": TEXT})},
+            },
+        },
+        **{
+            str(status): {
+                "description": REASONS[status],
+                "content": {"application/json": {"schema": ref("Error")}},
+            }
+            for status in (400, 404, 413, 415, 422)
+        },
+    },
+}
+"""It belongs to the pages, not to the table; scripts may use it all the same."""
+
+
+def _own_codes(families: Mapping[str, Sequence[Endpoint]]) -> list[str]:
+    """The codes of rules, which are told with the operations that they belong to."""
+    codes = {code for rows in families.values() for row in rows for code in row.codes}
+    return sorted(codes - set(CODES))
 
 
 _SCHEMES: Object = {
@@ -95,7 +148,9 @@ def _about(policy: Policy) -> str:
 
 
 def _rule(rule: Rule) -> str:
-    return f"{rule.name} {rule.limit} in {rule.window}"
+    minutes = int(rule.window.total_seconds()) // 60
+    window = f"{minutes} minutes" if minutes else f"{rule.window.seconds} seconds"
+    return f"{rule.name} {rule.limit} in {window}"
 
 
 def _version() -> str:

@@ -7,6 +7,7 @@ each page, named by its hash in the policy that the browser enforces.
 import base64
 import hashlib
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,6 +21,7 @@ from litestar.plugins.jinja import JinjaTemplateEngine
 from litestar.response import Redirect, Template
 from litestar.routes import HTTPRoute
 from litestar.template.config import TemplateConfig
+from markupsafe import Markup, escape
 
 from staffbooking_adapters import codec
 from staffbooking_adapters.inputs import structure
@@ -91,6 +93,7 @@ def _environment() -> Environment:
     environment = Environment(loader=FileSystemLoader(WEB / "templates"), autoescape=True)
     environment.globals["style"] = STYLE
     environment.filters["shape"] = _shape
+    environment.filters["prose"] = _prose
     return environment
 
 
@@ -216,4 +219,21 @@ def _shape(schema: dict[str, Any]) -> str:
         return f"[{_shape(schema['items'])}]"
     if fields := schema.get("properties"):
         return "{" + ", ".join(fields) + "}"
-    return " ".join(str(schema[part]) for part in ("type", "format") if part in schema)
+    words = [str(schema[part]) for part in ("type", "format") if part in schema]
+    words += [f"{name} {schema[part]}" for part, name in _BOUNDS.items() if part in schema]
+    return " ".join(words)
+
+
+_BOUNDS = {
+    "minimum": "from",
+    "exclusiveMinimum": "above",
+    "minLength": "length from",
+    "maximum": "to",
+    "maxLength": "to",
+    "default": "default",
+}
+
+
+def _prose(text: str) -> Markup:
+    """Text with its `code` set as such."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))

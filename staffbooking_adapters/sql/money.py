@@ -36,6 +36,7 @@ from staffbooking_adapters.sql.money_tables import (
 from staffbooking_adapters.sql.pages import page_size
 from staffbooking_adapters.sql.rows import Reader
 from staffbooking_adapters.sql.sandbox import clock_offset
+from staffbooking_adapters.sql.schema import HAS_VERSION
 from staffbooking_adapters.sql.statements import Row, Statement
 from staffbooking_adapters.sql.tables import alerts, bookings, is_open_payout, timers
 from staffbooking_adapters.sql.types import Instant
@@ -49,7 +50,7 @@ from staffbooking_core.domain.payments import (
     OpStatus,
     Settlement,
 )
-from staffbooking_core.errors import Conflict
+from staffbooking_core.errors import Conflict, Unavailable
 from staffbooking_core.ports import Audited, Lease, Timer
 
 OPERATION = tuple(payment_operations.c)[:-2]
@@ -270,6 +271,8 @@ class MoneyReader:
         return [to_booking(row) for row in rows[:limit]]
 
     async def pending(self, now: datetime) -> int:
+        if not await self.connection.value(HAS_VERSION):
+            raise Unavailable("the database has no schema yet")
         business = now + await clock_offset(self.connection)
         count: int = await self.connection.value(PENDING, now=now, business=business)
         return count

@@ -23,6 +23,7 @@ from sqlalchemy import (
     and_,
     between,
     bindparam,
+    case,
     func,
     literal_column,
     or_,
@@ -83,7 +84,7 @@ def found(shape: Shape, dialect: Dialect) -> Subquery:
     if shape.place and dialect == "postgresql":
         ways = _by_place(shape)
     elif shape.place or shape.price:
-        ways = _by_sample(shape)
+        ways = _by_sample(shape, dialect)
     else:
         ways = [_ranked(shape)]
     rows = union_all(*ways).subquery("ways") if len(ways) > 1 else ways[0].subquery("way")
@@ -97,14 +98,14 @@ def _by_place(shape: Shape) -> list[Select[tuple[int, int]]]:
     few = select(func.count()).select_from(places).scalar_subquery() <= PLACES
     there = companion_search.alias("there")
     here = _wanted(shape, there, there.c.location_id == places.c.id)
-    best = _first(shape, here).lateral("best")
+    best = _first(here, _reach(shape)).lateral("best")
     in_places = select(best.c.rank, best.c.companion_id).select_from(places.join(best, true()))
     # Not a join: the planner would leave the order of the rank for it.
     matches = companion_search.c.location_id.in_(select(places.c.id)).is_(true())
     return [in_places.where(few), _ranked(shape, matches, ~few)]
 
 
-def _by_sample(shape: Shape) -> list[Select[tuple[int, int]]]:
+def _by_sample(shape: Shape, dialect: Dialect) -> list[Select[tuple[int, int]]]:
     row = companion_search.alias("near")
     if shape.place:
         near = row.c.location_id.in_(_places())
@@ -114,15 +115,19 @@ def _by_sample(shape: Shape) -> list[Select[tuple[int, int]]]:
     sample = select(*columns).where(_service(shape, row), near).limit(SAMPLE).cte("sample")
     whole = select(func.count()).select_from(sample).scalar_subquery() < SAMPLE
     in_sample = select(sample.c.rank, sample.c.companion_id).where(whole, *_filters(shape, sample))
-    if shape.place:
-        matches = (companion_search.c.location_id + 0).in_(_places())
-        return [in_sample, _ranked(shape, matches, ~whole)]
-    return [in_sample, _ranked(shape, ~whole)]
+    matches = [(companion_search.c.location_id + 0).in_(_places())] if shape.place else []
+    if dialect == "postgresql":
+        return [in_sample, _ranked(shape, ~whole, *matches)]
+    # SQLite would look at such a condition with each row; at a LIMIT it looks before the first.
+    return [in_sample, _ranked(shape, *matches, reach=case((~whole, _reach(shape)), else_=0))]
 
 
-def _ranked(shape: Shape, *conditions: ColumnElement[bool]) -> Select[tuple[int, int]]:
+def _ranked(
+    shape: Shape, *conditions: ColumnElement[bool], reach: ColumnElement[int] | None = None
+) -> Select[tuple[int, int]]:
     """The best that meet the conditions, looked for along the rank."""
-    best = _first(shape, _wanted(shape, companion_search, *conditions)).subquery("ranked")
+    wanted = _wanted(shape, companion_search, *conditions)
+    best = _first(wanted, _reach(shape) if reach is None else reach).subquery("ranked")
     return select(best.c.rank, best.c.companion_id)
 
 
@@ -133,10 +138,14 @@ def _wanted(
     return select(rows.c.rank, rows.c.companion_id).where(wanted)
 
 
-def _first(shape: Shape, rows: Select[tuple[int, int]]) -> Select[tuple[int, int]]:
-    """As many of the rows as the page reaches down to."""
-    reach = _number("offset") + literal_column(str(shape.size)) if shape.later else shape.size
+def _first(rows: Select[tuple[int, int]], reach: ColumnElement[int]) -> Select[tuple[int, int]]:
     return rows.order_by(*rows.selected_columns).limit(reach)
+
+
+def _reach(shape: Shape) -> ColumnElement[int]:
+    """How far down the rank the page ends."""
+    size: ColumnElement[int] = literal_column(str(shape.size), BigInt)
+    return _number("offset") + size if shape.later else size
 
 
 def _places() -> Select[tuple[int]]:

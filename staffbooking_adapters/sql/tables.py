@@ -280,7 +280,7 @@ events = Table(
     Column("created_at", Instant, nullable=False),
     Column("parties", Text, nullable=False),
     Column("body", LargeBinary, nullable=False),
-    Column("position", BigInt, unique=True),
+    Column("position", BigInt),
     PrimaryKeyConstraint("booking_id", "sequence"),
 )
 """`parties` is a JSON array of user ids; `position` is given after the commit."""

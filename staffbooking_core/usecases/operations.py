@@ -113,7 +113,7 @@ async def _prepare(tx: Writing, operation: Operation, lease: Lease, now: datetim
     if target is None or not (wanted or perhaps_sent):
         await tx.money.save_operation(evolve(operation, status=OpStatus.VOID))
         return None
-    if must_look_up(operation, now):
+    if must_look_up(operation, now) or (not wanted and operation.kind in _TO_STAFF):
         return _Sent(operation, lease, look_up=True, target_ref=target)
     operation = evolve(
         operation,

@@ -19,7 +19,11 @@ pytestmark = pytest.mark.anyio
 RULE = Rule("general", 5, HOUR)
 ENDS = (None, NOW + SECOND, NOW)
 """Of a key or a subscription: never, not yet, just now."""
-GRANTED = (frozenset(), frozenset({Permission.READ}), frozenset(Permission))
+GRANTED: tuple[frozenset[Permission], ...] = (
+    frozenset(),
+    frozenset({Permission.READ}),
+    frozenset(Permission),
+)
 ASKED = (None, Permission.READ, Permission.BOOK)
 
 

@@ -16,9 +16,9 @@ from staffbooking_adapters.sql.metadata import metadata
 from staffbooking_adapters.sql.schema import HEAD, check, config, on_connection, upgrade
 from staffbooking_adapters.sql.windows import windows_metadata
 from staffbooking_core.domain.lifecycle import HOLDS_SLOT, Status
-from staffbooking_core.errors import ConstraintViolated
+from staffbooking_core.errors import ConstraintViolated, Unavailable
 from staffbooking_core.ports import OVERLAP
-from tests.contract.stores import STORES
+from tests.contract.stores import STORES, opened, read
 from tests.support.builders import (
     DAY,
     HOUR,
@@ -33,7 +33,8 @@ from tests.support.postgres import PostgresServer, database_name
 
 pytestmark = pytest.mark.anyio
 
-assert metadata is fake_tables.metadata is money_tables.metadata
+assert fake_tables.fakepay_documents.name in metadata.tables
+assert money_tables.ledger_legs.name in metadata.tables
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -112,6 +113,15 @@ async def test_check_says_what_is_missing(empty_url):
     await upgrade(empty_url)
     assert before == "the database has no schema yet: run `staffbooking db upgrade`"
     assert await check(empty_url) is None
+
+
+async def test_a_store_without_a_schema_is_not_ready(empty_url):
+    """It can be opened, and says that it can't work yet; once upgraded it can."""
+    async with opened(empty_url) as store:
+        with pytest.raises(Unavailable):
+            await read(store, lambda view: view.money.pending(NOW))
+        await upgrade(empty_url)
+        assert await read(store, lambda view: view.money.pending(NOW)) == 0
 
 
 async def test_check_tells_an_older_schema(empty_url):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,6 +12,7 @@ import jsonschema_rs
 import pytest
 import schemathesis
 
+from staffbooking_core.domain.lifecycle import NOT_NOW, Party, Trigger, who_may
 from staffbooking_http.routes import FAMILIES, SANDBOX
 from tests.http.test_flow import accepted
 from tests.http.world import PASSWORD, World, ok
@@ -18,6 +20,7 @@ from tests.support.builders import POLICY
 
 pytestmark = pytest.mark.anyio
 
+HOSTED_PAGE = ("POST", "/sandbox/checkout/{id}")
 ROWS = [row for family in (*FAMILIES.values(), *SANDBOX.values()) for row in family]
 
 
@@ -47,14 +50,33 @@ def schemas_in(node: Any) -> Iterator[dict[str, Any]]:
 async def test_every_endpoint_is_documented(world: World) -> None:
     """Each row of the table is an operation, and each operation a row."""
     found = {(method, path) for method, path, _ in operations(await document_of(world))}
-    assert found == {(row.method, row.path) for row in ROWS}
+    assert found == {(row.method, row.path) for row in ROWS} | {HOSTED_PAGE}
 
 
 async def test_the_document_is_openapi_3_1(world: World) -> None:
     """A reader of OpenAPI takes it, with all operations."""
     schema = schemathesis.openapi.from_dict(await document_of(world))
     assert schema.specification.version == "3.1.0"
-    assert len(list(schema.get_all_operations())) == len(ROWS)
+    assert len(list(schema.get_all_operations())) == len(ROWS) + 1
+
+
+async def test_every_code_is_told(world: World) -> None:
+    """Whatever the lifecycle, the guards and the rules refuse by is listed."""
+    told = (await document_of(world))["x-codes"].keys()
+    sources = [
+        path
+        for package in ("staffbooking_core", "staffbooking_http")
+        for path in (Path(__file__).parents[2] / package).rglob("*.py")
+    ]
+    raised = re.compile(r"(?:RuleBroken|Forbidden|Unauthenticated|Refused)\((?:\d+, )?\"(\w+)\"")
+    found = {code for path in sources for code in raised.findall(path.read_text("utf-8"))}
+    by_people = {NOT_NOW[trigger] for trigger in Trigger if who_may(trigger) & PEOPLE}
+    assert found | by_people <= told | BY_OPERATORS
+
+
+PEOPLE = {Party.CUSTOMER, Party.STAFF}
+BY_OPERATORS = {"not_staff", "split_out_of_range"}
+"""Codes of what the command line alone can ask for."""
 
 
 async def test_every_schema_is_a_schema(world: World) -> None:
@@ -176,6 +198,8 @@ class Checking(httpx.AsyncBaseTransport):
         reply = operation["responses"][str(status)]
         schema = reply["content"]["application/json"]["schema"]
         validator(self.document, schema).validate(jsonschema_rs_value(body))
+        if status >= 400:
+            assert jsonschema_rs_value(body)["code"] in self.document["x-codes"]
 
 
 async def test_answers_are_as_the_document_says(world: World, monkeypatch: Any) -> None:
@@ -267,3 +291,11 @@ async def test_the_docs_page_tells_every_endpoint(world: World) -> None:
     assert "<script" not in page
     assert not re.search(r'(src|href)="https?://', page)
     assert POLICY.currency.code in page
+
+
+async def test_the_docs_page_reads_well(world: World) -> None:
+    """Code in descriptions is set as code, and nothing is escaped twice."""
+    page = (await world.client().get("/docs")).text
+    assert "<code>missing_field</code>" in page
+    assert "&lt;code&gt;" not in page
+    assert "&amp;#34;" not in page

@@ -159,7 +159,6 @@ def _add_rows_of_bookings() -> None:
         ForeignKeyConstraint(["booking_id"], ["bookings.id"], name="fk_events_booking_id"),
         PrimaryKeyConstraint("booking_id", "sequence", name="pk_events"),
         UniqueConstraint("id", name="uq_events_id"),
-        UniqueConstraint("position", name="uq_events_position"),
     )
     op.create_table(
         "answers",

@@ -1,0 +1,86 @@
+"""Twenty thousand companions and bookings, written by the database itself in a moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlalchemy import Boolean, Date, DateTime, LargeBinary, Table, Text
+
+from staffbooking_adapters.sql import tables
+
+MANY = 20_000
+PLACES = 400
+SERVICES = 20
+
+_NUMBERS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {many})"
+_SEARCHED = {
+    "companion_id": "i",
+    "location_id": f"1 + i * 31 % {PLACES}",
+    "rank": "-CAST(i * 17 % 501 AS BIGINT) * 1099511627776 - i % 97",
+    "hourly_rate": "1000 + i * 7 % 20000",
+    "weekday_mask": "31",
+}
+_ROWS: list[tuple[Table, int, dict[str, str]]] = [
+    (tables.users, MANY, {"id": "i", "email_folded": "'user' || i"}),
+    (tables.companions, MANY, {"id": "i", "approval": "'approved'"}),
+    (
+        tables.locations,
+        PLACES,
+        {"id": "i", "city_folded": "'city' || i || '.'", "country_folded": "'land' || i % 9"},
+    ),
+    (tables.services, SERVICES, {"id": "i", "name_folded": "'service' || i"}),
+    (tables.companion_search, MANY, {"service_id": "0", **_SEARCHED}),
+    (tables.companion_search, MANY, {"service_id": f"1 + i * 13 % {SERVICES}", **_SEARCHED}),
+    (tables.companion_days, MANY, {"companion_id": "i"}),
+    (
+        tables.bookings,
+        MANY,
+        {
+            "id": "i",
+            "code": "'BK' || i",
+            "companion_id": f"1 + i * 37 % {MANY}",
+            "customer_id": f"1 + i * 53 % {MANY}",
+            "booked_by": f"CASE i % 3 WHEN 0 THEN 1 + i * 59 % {MANY} END",
+            "status": "CASE i % 4 WHEN 0 THEN 'completed' WHEN 1 THEN 'paid' ELSE 'pending' END",
+            "starts_at": "{hour}",
+            "ends_at": "{next_hour}",
+            "priority": "i % 500 = 0",
+        },
+    ),
+    (tables.timers, MANY, {"booking_id": "i", "due_at": "{hour}"}),
+]
+"""What is filled with something of its own in each table; all else is filled anyhow."""
+
+
+def statements(dialect: str) -> Iterator[str]:
+    """INSERTs in the words of a database."""
+    for table, many, given in _ROWS:
+        columns = {
+            column.name: given.get(column.name) or _anything(column.type, dialect)
+            for column in table.columns
+            if column.name in given or not column.nullable
+        }
+        values = ", ".join(columns.values()).format(
+            hour=_hour("i", dialect), next_hour=_hour("(i + 1)", dialect)
+        )
+        numbers = _NUMBERS.format(many=many)
+        yield f"INSERT INTO {table.name} ({', '.join(columns)}) {numbers} SELECT {values} FROM n"
+
+
+def _anything(kind: object, dialect: str) -> str:
+    is_postgresql = dialect == "postgresql"
+    if isinstance(kind, DateTime):
+        return _hour("0", dialect)
+    if isinstance(kind, Date):
+        return "date '2027-03-01'" if is_postgresql else "'2027-03-01'"
+    if isinstance(kind, LargeBinary):
+        return "'x'::bytea" if is_postgresql else "x'78'"
+    if isinstance(kind, Boolean):
+        return "true"
+    return "'[]'" if isinstance(kind, Text) else "1"
+
+
+def _hour(number: str, dialect: str) -> str:
+    if dialect == "postgresql":
+        return f"timestamptz '2027-03-01' + {number} * interval '1 hour'"
+    return f"{number} * 3600000000"
