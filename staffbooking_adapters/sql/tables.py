@@ -106,6 +106,7 @@ companions = Table(
     Column("total_reviews", BigInt, nullable=False),
     Column("approval", Text, nullable=False),
     Column("active", Boolean, nullable=False),
+    Column("payout_account", Text),
     Column("summary", LargeBinary, nullable=False),
     Column("detail", LargeBinary, nullable=False),
 )

@@ -63,6 +63,8 @@ class Companion:
     approval: Approval = Approval.PENDING
     active: bool = True
     """False while the user is disabled."""
+    payout_account: str | None = None
+    """Where the processor pays out to, as it names the place; never shown to clients."""
 
     @property
     def name(self) -> str:

@@ -244,6 +244,7 @@ def _companion(row: ImportedCompanion, user_id: int, now: datetime, ports: Ports
         tier=row.tier,
         badges=row.badges,
         approval=Approval.APPROVED if row.approved else Approval.PENDING,
+        payout_account=row.payout_account,
     )
 
 

@@ -57,12 +57,11 @@ async def request(
     if keep is not None and (kept := await answers.find(ports, keep)) is not None:
         raise AnsweredBefore(kept)
     now = await ports.clock.business()
+    # A day beyond every calendar is refused below; until then it must not overflow.
+    day = min(max(wanted.event_date, calendar.FIRST_DAY), calendar.LAST_DAY)
     async with ports.store.reading() as view:
         context = await view.bookings.request_context(
-            wanted.companion_id,
-            email,
-            actor.user_id if email is None else None,
-            wanted.event_date,
+            wanted.companion_id, email, actor.user_id if email is None else None, day
         )
     booking = _decide(ports, actor, wanted, context, now)
     return await _save(ports, booking, wanted.rebooking_of, keep, now)

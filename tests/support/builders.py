@@ -151,6 +151,7 @@ def make_companion(**given: Any) -> Companion:
         "service_types": ("Gala dinner", "Trade fair"),
         "languages": ("English", "Portuguese"),
         "approval": Approval.APPROVED,
+        "payout_account": "acct_mia",
     }
     return Companion(**_built(defaults, given))
 

@@ -109,6 +109,7 @@ def _add_companions() -> None:
         Column("total_reviews", BigInt, nullable=False),
         Column("approval", Text(), nullable=False),
         Column("active", Boolean(), nullable=False),
+        Column("payout_account", Text()),
         Column("summary", LargeBinary(), nullable=False),
         Column("detail", LargeBinary(), nullable=False),
         ForeignKeyConstraint(["id"], ["users.id"], name="fk_companions_id"),
