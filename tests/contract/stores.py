@@ -54,14 +54,24 @@ async def postgresql(request: pytest.FixtureRequest) -> AsyncIterator[OpenStore]
 
 async def _empty(connection: Connection) -> None:
     """Make the session's database as good as new, much faster than a new one is made."""
-    names = ", ".join([*metadata.tables, *windows_metadata.tables])
-    for statement in (
-        "SET LOCAL session_replication_role = replica",  # the ledger refuses it otherwise
-        f"TRUNCATE {names} RESTART IDENTITY",
-        "ALTER SEQUENCE booking_numbers RESTART",
-        "INSERT INTO sandbox_clock (id, offset_us) VALUES (1, 0)",
-    ):
-        await connection.run(Statement(text(statement)))
+    await connection.run(EMPTY)
+
+
+_TABLES = [*metadata.tables.values(), *windows_metadata.tables.values()]
+_NUMBERED = [table.name for table in _TABLES if table.autoincrement_column is not None]
+EMPTY = Statement(
+    text(
+        "; ".join(
+            (
+                "SET LOCAL session_replication_role = replica",  # the ledger refuses it otherwise
+                *(f"DELETE FROM {table.name}" for table in _TABLES),
+                *(f"SELECT setval('{name}_id_seq', 1, false)" for name in _NUMBERED),
+                "SELECT setval('booking_numbers', 1, false)",
+                "INSERT INTO sandbox_clock VALUES (1, 0)",
+            )
+        )
+    )
+)
 
 
 async def address(request: pytest.FixtureRequest, name: str) -> str:

@@ -85,6 +85,7 @@ def test_a_checkout_that_was_never_opened_is_ordered_anew_in_time(left, orders):
     replaced before it could be refused."""
     journey = Journey()
     journey.pull(T.ACCEPT, P.STAFF, NOW)
+    assert journey.booking.intent is not None
     lapses = journey.booking.intent.checkout_expires_at
     assert len(journey.pull(T.CHECKOUT, P.CUSTOMER, lapses - left).orders) == orders
 

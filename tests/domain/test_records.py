@@ -81,7 +81,7 @@ def test_a_summary_has_the_published_fields():
         "location_city", "location_country", "service_types", "rating_avg", "total_reviews",
         "tier", "badges",
     } <= set(record)  # fmt: skip
-    assert record["service_types"] == "Gala dinner, Trade fair"
+    assert record["service_types"] == "Gala dinner,Trade fair"
     assert (record["hourly_rate"], record["badges"]) == (Decimal("100.00"), ["verified"])
 
 

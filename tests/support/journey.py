@@ -144,11 +144,11 @@ class Book:
                 )
                 self.checkouts.setdefault(number, page)
             case Refund():
-                state = RefundState(f"re_{number}", RefundStatus.SETTLED, command.amount, number)
-                self.refunds.setdefault(number, state)
+                refund = RefundState(f"re_{number}", RefundStatus.SETTLED, command.amount, number)
+                self.refunds.setdefault(number, refund)
             case PayOut():
-                state = PayoutState(f"tr_{number}", command.amount, 0, number)
-                self.payouts.setdefault(number, state)
+                payout = PayoutState(f"tr_{number}", command.amount, 0, number)
+                self.payouts.setdefault(number, payout)
             case ReversePayout():
                 self._reverse(operation, command)
 

@@ -25,7 +25,7 @@ from staffbooking_adapters.memory.store import MemoryStore
 from staffbooking_core.domain.accounts import Actor, Role, User
 from staffbooking_core.domain.bookings import Booking
 from staffbooking_core.domain.companions import Companion
-from staffbooking_core.domain.lifecycle import Party, Trigger
+from staffbooking_core.domain.lifecycle import Trigger
 from staffbooking_core.domain.payments import Operation
 from staffbooking_core.inputs import CancelBooking, DisputeBooking, RequestBooking
 from staffbooking_core.policy import Policy
@@ -33,25 +33,11 @@ from staffbooking_core.ports import Ports
 from staffbooking_core.usecases import bookings, disputes, ledger, requests, sandbox, timers
 from tests.support.builders import DAY, HOUR, NOW, POLICY, add_companion, add_user
 
-PLATFORM = Actor(0, Role.ADMIN)
-
-
-class StoreClock(VirtualClock):
-    """A virtual clock whose business time the sandbox moves, through the store."""
-
-    def __init__(self, now: datetime, store: MemoryStore) -> None:
-        super().__init__(now)
-        self._store = store
-
-    async def business(self) -> datetime:
-        async with self._store.reading() as view:
-            return self.now + await view.sandbox.clock_offset()
-
 
 def memory_ports(policy: Policy = POLICY, now: datetime = NOW, **ports: Any) -> Ports:
     """All ports in memory; any of them may be given instead."""
     store = MemoryStore(policy)
-    clock = StoreClock(now, store)
+    clock = VirtualClock(now, store=store)
     refs = count(1)
     processor = FakeProcessor(
         MemoryFakeBook(),
@@ -246,10 +232,3 @@ def make_request(companion_id: int, **given: Any) -> RequestBooking:
         "location": "Rua Augusta 1, Lisbon",
     }
     return RequestBooking(**{**defaults, **given})
-
-
-def party_named(party: Party, scene: Scene) -> Actor:
-    """The scene's actor of a party."""
-    return {Party.CUSTOMER: scene.customer, Party.STAFF: scene.staff, Party.ADMIN: scene.admin}[
-        party
-    ]

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.accounts import Role, Subscription
+from staffbooking_core.domain.accounts import Role, Subscription, session_digest
 from staffbooking_core.domain.calendar import Override, Slot, WeeklySlot
 from staffbooking_core.domain.companions import Approval, Tier
 from staffbooking_core.domain.lifecycle import Status
@@ -66,12 +66,15 @@ async def test_without_a_password_nobody_signs_in(scene):
     assert await login(scene)
 
 
-@pytest.mark.parametrize("password, good", [
-    ("x" * 9, False),
-    ("x" * 10, True),
-    ("x" * 128, True),
-    ("x" * 129, False),
-])
+@pytest.mark.parametrize(
+    "password, good",
+    [
+        ("x" * 9, False),
+        ("x" * 10, True),
+        ("x" * 128, True),
+        ("x" * 129, False),
+    ],
+)
 async def test_a_password_has_10_to_128_characters(scene, password, good):
     """When it is made and when it is set."""
     calls = [
@@ -134,7 +137,7 @@ async def test_disabling_locks_at_once(scene):
     _, token = await login(scene, email)
     user = await admin.disable(scene.ports, email)
     assert user.disabled_at == scene.ports.clock.wall()
-    digest, wall = sessions.session_digest(token), scene.ports.clock.wall()
+    digest, wall = session_digest(token), scene.ports.clock.wall()
     assert await scene.ports.admission.by_session(digest, wall) is None
     assert not await listed(scene, user.id)
     with pytest.raises(Unauthenticated):
@@ -158,7 +161,7 @@ async def test_a_new_password_ends_all_sessions(scene):
     await create(scene, password=PASSWORD)
     _, token = await login(scene)
     await admin.set_password(scene.ports, "ada@example.com", "another " + PASSWORD)
-    digest = sessions.session_digest(token)
+    digest = session_digest(token)
     assert await scene.ports.admission.by_session(digest, scene.ports.clock.wall()) is None
     with pytest.raises(Unauthenticated):
         await login(scene)
@@ -266,17 +269,25 @@ async def test_the_same_email_twice_is_made_and_updated(scene):
 SLOT = ImportedSlot(start="10:00", end="09:00")
 
 
-@pytest.mark.parametrize("fields, text", [
-    ({"hourly_rate": Decimal("1.005")}, "hourly_rate"),
-    ({"daily_rate": Decimal("1.005")}, "daily_rate"),
-    ({"timezone": "Mars/Olympus"}, "timezone"),
-    ({"weekly": (ImportedWeekly(weekday=0, start="10:00", end="10:00"),)}, "weekly.0"),
-    ({"overrides": (ImportedOverride(date=date(2027, 3, 4), slots=(SLOT,)),)}, "overrides.0.slots.0"),
-    ({"overrides": (ImportedOverride(date=date(2027, 3, 4), slots=()),) * 2}, "overrides"),
-])
+@pytest.mark.parametrize(
+    "fields, text",
+    [
+        ({"hourly_rate": Decimal("1.005")}, "hourly_rate"),
+        ({"daily_rate": Decimal("1.005")}, "daily_rate"),
+        ({"timezone": "Mars/Olympus"}, "timezone"),
+        ({"weekly": (ImportedWeekly(weekday=0, start="10:00", end="10:00"),)}, "weekly.0"),
+        (
+            {"overrides": (ImportedOverride(date=date(2027, 3, 4), slots=(SLOT,)),)},
+            "overrides.0.slots.0",
+        ),
+        ({"overrides": (ImportedOverride(date=date(2027, 3, 4), slots=()),) * 2}, "overrides"),
+    ],
+)
 async def test_a_bad_row_is_named_and_the_rest_goes_in(scene, fields, text):
     """By its position, with what is wrong."""
-    made, updated, refused = await imported(scene, row("a@example.com"), row(**fields), row("c@example.com"))
+    made, updated, refused = await imported(
+        scene, row("a@example.com"), row(**fields), row("c@example.com")
+    )
     assert (made, updated) == (2, 0)
     ((position, reason),) = refused
     assert position == 1
@@ -294,7 +305,9 @@ async def test_an_account_that_is_not_staff_is_left_alone(scene):
 async def test_rates_are_of_the_deployments_currency():
     """Yen have no decimals."""
     ports = memory_ports(evolve(POLICY, currency=Currency("jpy")))
-    counts = await admin.import_companions(ports, [row(), row("b@x.org", hourly_rate=Decimal(5000))])
+    counts = await admin.import_companions(
+        ports, [row(), row("b@x.org", hourly_rate=Decimal(5000))]
+    )
     assert (counts.imported, [position for position, _ in counts.refused]) == (1, [0])
 
 

@@ -171,13 +171,16 @@ async def test_a_request_can_be_accepted_until_its_start(scene):
 # Cancelling -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("by, hours, refund, payout", [
-    ("customer", 48, 42_000, 0),
-    ("customer", 24, 20_000, 17_000),
-    ("customer", 1, 20_000, 17_000),
-    ("staff", 1, 42_000, 0),
-    ("admin", 1, 42_000, 0),
-])
+@pytest.mark.parametrize(
+    "by, hours, refund, payout",
+    [
+        ("customer", 48, 42_000, 0),
+        ("customer", 24, 20_000, 17_000),
+        ("customer", 1, 20_000, 17_000),
+        ("staff", 1, 42_000, 0),
+        ("admin", 1, 42_000, 0),
+    ],
+)
 async def test_an_insured_cancellation_ends_in_the_right_money(scene, by, hours, refund, payout):
     """Refund and payout really arrive, and what is left is the platform's."""
     booking = await scene.paid(cancellation_insurance=True)
@@ -239,16 +242,19 @@ async def test_a_booking_that_is_not_there_is_not_found(scene):
             await call
 
 
-@pytest.mark.parametrize("trigger, wrong", [
-    (Trigger.ACCEPT, "customer"),
-    (Trigger.DECLINE, "customer"),
-    (Trigger.CHECK_IN, "customer"),
-    (Trigger.CONFIRM, "staff"),
-    (Trigger.CHECKOUT, "staff"),
-    (Trigger.ACCEPT, "admin"),
-    (Trigger.CONFIRM, "admin"),
-    (Trigger.DISPUTE, "admin"),
-])
+@pytest.mark.parametrize(
+    "trigger, wrong",
+    [
+        (Trigger.ACCEPT, "customer"),
+        (Trigger.DECLINE, "customer"),
+        (Trigger.CHECK_IN, "customer"),
+        (Trigger.CONFIRM, "staff"),
+        (Trigger.CHECKOUT, "staff"),
+        (Trigger.ACCEPT, "admin"),
+        (Trigger.CONFIRM, "admin"),
+        (Trigger.DISPUTE, "admin"),
+    ],
+)
 async def test_the_wrong_side_is_forbidden(scene, trigger, wrong):
     """Before any rule about the state."""
     booking = await scene.request()

@@ -107,12 +107,15 @@ async def test_a_booking_over_midnight_takes_of_both_days(scene):
     }
 
 
-@pytest.mark.parametrize("days, fields", [
-    (0, []),
-    (91, []),
-    (92, ["end_date"]),
-    (-1, ["end_date"]),
-])
+@pytest.mark.parametrize(
+    "days, fields",
+    [
+        (0, []),
+        (91, []),
+        (92, ["end_date"]),
+        (-1, ["end_date"]),
+    ],
+)
 async def test_a_range_has_at_most_92_days(scene, days, fields):
     """Both ends included, and the end is not before the start."""
     if not fields:
@@ -123,11 +126,14 @@ async def test_a_range_has_at_most_92_days(scene, days, fields):
     assert [fault.field for fault in caught.value.faults] == fields
 
 
-@pytest.mark.parametrize("start, end, fields", [
-    (date.min, date.min, ["start_date", "end_date"]),
-    (date.max, date.max, ["start_date", "end_date"]),
-    (DAY, date.max, ["end_date"]),
-])
+@pytest.mark.parametrize(
+    "start, end, fields",
+    [
+        (date.min, date.min, ["start_date", "end_date"]),
+        (date.max, date.max, ["start_date", "end_date"]),
+        (DAY, date.max, ["end_date"]),
+    ],
+)
 async def test_days_that_no_calendar_knows_are_refused(scene, start, end, fields):
     """Named, each, and no arithmetic overflows."""
     with pytest.raises(InvalidField) as caught:

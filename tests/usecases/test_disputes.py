@@ -40,13 +40,18 @@ async def finish(scene, booking):
 
 
 @pytest.mark.parametrize("when", ["paid", "completed"])
-@pytest.mark.parametrize("trigger, amount, refund, payout, status", [
-    (T.RELEASE, 0, 0, 34_000, "completed"),
-    (T.REFUND, 0, 42_000, 0, "cancelled"),
-    (T.SPLIT, 10_000, 10_000, 25_500, "completed"),
-    (T.SPLIT, 42_000, 42_000, 0, "completed"),
-])
-async def test_a_resolution_moves_all_the_money(scene, when, trigger, amount, refund, payout, status):
+@pytest.mark.parametrize(
+    "trigger, amount, refund, payout, status",
+    [
+        (T.RELEASE, 0, 0, 34_000, "completed"),
+        (T.REFUND, 0, 42_000, 0, "cancelled"),
+        (T.SPLIT, 10_000, 10_000, 25_500, "completed"),
+        (T.SPLIT, 42_000, 42_000, 0, "completed"),
+    ],
+)
+async def test_a_resolution_moves_all_the_money(
+    scene, when, trigger, amount, refund, payout, status
+):
     """What the client gets, what the staff member gets, and the rest is the platform's."""
     booking = await disputed(scene, when, cancellation_insurance=True)
     found = await scene.resolve(booking, trigger, amount)
@@ -109,10 +114,13 @@ MAKERS = ["paid", "completed", "paid_out"]
 
 
 @pytest.mark.parametrize("make", MAKERS)
-@pytest.mark.parametrize("verdict, status, payout, held", [
-    ("won", Status.COMPLETED, 34_000, 6_000),
-    ("lost", Status.CANCELLED, 0, 0),
-])
+@pytest.mark.parametrize(
+    "verdict, status, payout, held",
+    [
+        ("won", Status.COMPLETED, 34_000, 6_000),
+        ("lost", Status.CANCELLED, 0, 0),
+    ],
+)
 async def test_a_chargeback_ends_with_its_verdict(scene, make, verdict, status, payout, held):
     """Before completion, after it, after the payout: the money ends where it belongs."""
     booking = await getattr(scene, make)()

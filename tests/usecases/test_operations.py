@@ -97,11 +97,14 @@ async def test_faults_at_every_call_of_a_whole_life(kind):
     assert await scene.faults() == []
 
 
-@pytest.mark.parametrize("op, status", [
-    ("open_checkout", "refused"),
-    ("refund", "refused"),
-    ("pay_out", "refused"),
-])
+@pytest.mark.parametrize(
+    "op, status",
+    [
+        ("open_checkout", "refused"),
+        ("refund", "refused"),
+        ("pay_out", "refused"),
+    ],
+)
 async def test_a_refusal_is_final_and_told(scene, op, status):
     """The money is still owed, and an operator hears of it."""
     booking, _ = await reach(scene, op)

@@ -6,7 +6,7 @@ import pytest
 from attrs import evolve
 
 from staffbooking_core.domain.lifecycle import EventName, Status
-from staffbooking_core.domain.payments import BadSignature, OpKind
+from staffbooking_core.domain.payments import BadSignature, OpKind, PaymentsError
 from staffbooking_core.errors import Forbidden, ProcessorUnavailable, RuleBroken
 from staffbooking_core.usecases import bookings, payments
 from tests.support.builders import DAY, HOUR, MINUTE, SECOND, make_lease
@@ -248,7 +248,7 @@ async def test_an_event_is_looked_at_again_when_the_processor_is_away(scene):
         parse_webhook = real.parse_webhook
 
         async def snapshot(self, intent_id, within):
-            raise payments.PaymentsError
+            raise PaymentsError
 
     away = evolve(scene, ports=evolve(scene.ports, payments=Away()))
     await payments.deliver_sandbox_events(away.ports)
@@ -332,7 +332,9 @@ async def test_the_slot_of_a_late_payment_stays_free(scene):
     assert (await scene.booking(other)).status is Status.ACCEPTED
 
 
-@pytest.mark.parametrize("ends, owed", [("pending_then_settled", 0), ("pending_then_failed", 40_000)])
+@pytest.mark.parametrize(
+    "ends, owed", [("pending_then_settled", 0), ("pending_then_failed", 40_000)]
+)
 async def test_a_refund_that_takes_its_time_ends_later(scene, ends, owed):
     """Settled: the money is gone. Failed: it is back and still owed, and somebody is told."""
     booking = await scene.paid()

@@ -7,8 +7,10 @@ from datetime import datetime, timedelta
 import pytest
 from attrs import evolve
 
+from staffbooking_core.domain.accounts import session_digest
 from staffbooking_core.domain.lifecycle import Status
 from staffbooking_core.errors import InvalidField, NotFound, RuleBroken, Unavailable
+from staffbooking_core.inputs import Login
 from staffbooking_core.usecases import health, sandbox, sessions
 from tests.support.builders import DAY, HOUR, NOW, SECOND, add_user
 
@@ -35,10 +37,13 @@ async def test_the_clock_is_set(scene):
     assert await sandbox.set_clock(scene.ports, NOW + DAY) == NOW + DAY
 
 
-@pytest.mark.parametrize("move", [
-    lambda ports: sandbox.advance_clock(ports, -SECOND),
-    lambda ports: sandbox.set_clock(ports, NOW - SECOND),
-])
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda ports: sandbox.advance_clock(ports, -SECOND),
+        lambda ports: sandbox.set_clock(ports, NOW - SECOND),
+    ],
+)
 async def test_the_clock_does_not_run_backwards(scene, move):
     """Not by a second."""
     with pytest.raises(RuleBroken) as caught:
@@ -46,11 +51,14 @@ async def test_the_clock_does_not_run_backwards(scene, move):
     assert caught.value.code == "clock_backwards"
 
 
-@pytest.mark.parametrize("field, move", [
-    ("advance_seconds", lambda ports: sandbox.advance_clock(ports, 3661 * DAY)),
-    ("advance_seconds", lambda ports: sandbox.advance_clock(ports, timedelta.max)),
-    ("set_to", lambda ports: sandbox.set_clock(ports, datetime.max.replace(tzinfo=NOW.tzinfo))),
-])
+@pytest.mark.parametrize(
+    "field, move",
+    [
+        ("advance_seconds", lambda ports: sandbox.advance_clock(ports, 3661 * DAY)),
+        ("advance_seconds", lambda ports: sandbox.advance_clock(ports, timedelta.max)),
+        ("set_to", lambda ports: sandbox.set_clock(ports, datetime.max.replace(tzinfo=NOW.tzinfo))),
+    ],
+)
 async def test_the_clock_does_not_run_out_of_the_calendar(scene, field, move):
     """Ten years ahead is the farthest."""
     with pytest.raises(InvalidField) as caught:
@@ -61,10 +69,10 @@ async def test_the_clock_does_not_run_out_of_the_calendar(scene, field, move):
 async def test_sessions_keep_to_real_time(scene):
     """A clock that jumped signs nobody out."""
     await add_user(scene.ports.store, email="a@example.com", password_hash="plain:0123456789")
-    given = sessions.Login(email="a@example.com", password="0123456789")
+    given = Login(email="a@example.com", password="0123456789")
     _, token = await sessions.login(scene.ports, given, "127.0.0.1")
     await sandbox.advance_clock(scene.ports, 100 * DAY)
-    digest = sessions.session_digest(token)
+    digest = session_digest(token)
     assert await scene.ports.admission.by_session(digest, scene.ports.clock.wall()) is not None
 
 
