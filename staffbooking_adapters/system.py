@@ -52,21 +52,18 @@ class SystemIds:
     """Names from the operating system's secure source."""
 
     def booking_code(self) -> str:
-        return "BK" + _draw(CROCKFORD, 12)
+        return "BK" + _base32(secrets.randbits(12 * 5), 12)
 
     def event_id(self) -> str:
         """The time in milliseconds, then 80 random bits: names sort by their making."""
-        return "evt_" + _base32(time_ns() // 1_000_000, 10) + _draw(CROCKFORD, 16)
+        made = time_ns() // 1_000_000
+        return "evt_" + _base32(made << 80 | secrets.randbits(80), 26)
 
     def token(self) -> str:
         return secrets.token_urlsafe(32)
 
     def key_body(self) -> str:
-        return _draw(ALPHABET, RANDOM_LENGTH)
-
-
-def _draw(alphabet: str, length: int) -> str:
-    return "".join(secrets.choice(alphabet) for _ in range(length))
+        return "".join(secrets.choice(ALPHABET) for _ in range(RANDOM_LENGTH))
 
 
 def _base32(number: int, length: int) -> str:

@@ -139,7 +139,7 @@ class AccountsWriter(AccountsReader):
 
     async def _keep_companion_in_step(self, user: User) -> None:
         writer = CompanionsWriter(self.connection, self.policy)
-        if (companion := await writer.companion(user.id)) is None:
+        if (companion := await writer.lock_companion(user.id)) is None:
             return
         changed = evolve(
             companion,

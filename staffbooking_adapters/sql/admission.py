@@ -143,6 +143,8 @@ class SqlAdmission:
         return self.database.dialect == "sqlite"
 
     async def _count(self, hits: Mapping[str, Hits], now: datetime) -> dict[str, Window]:
+        if not hits:
+            return {}
         try:
             return await windows.count(self.counter, hits, now)
         except Unavailable:

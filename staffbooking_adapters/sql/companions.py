@@ -112,14 +112,10 @@ BUSY = Statement(
     .where(holds_time_of(bindparam("companion_id", type_=BigInt)))
     .order_by(bookings.c.starts_at)
 )
-KNOWN = Statement(
-    select(companions.c.id, *_SPAN)
-    .select_from(
-        companions.outerjoin(bookings, and_(bookings.c.companion_id == companions.c.id, holds_slot))
-    )
-    .where(_IS_IT)
+HOLD = Statement(select(companions.c.id).where(_IS_IT).with_for_update(key_share=True))
+ALL_BUSY = Statement(
+    select(*_SPAN).where(bookings.c.companion_id == bindparam("companion_id"), holds_slot)
 )
-"""A row at least where there is such a companion, with all time that is held."""
 
 SERVICES = Statement(
     select(services.c.name_folded, companion_search.c.spelling, func.count())
@@ -282,7 +278,9 @@ class CompanionsWriter(CompanionsReader):
         return to_companion.optional(await self.connection.one(LOCK, companion_id=companion_id))
 
     async def save_companion(self, companion: Companion) -> None:
-        known = await self.connection.all(KNOWN, companion_id=companion.id)
+        # What is taken is read once the row is held: who takes more then waits to mark it.
+        known = await self.connection.one(HOLD, companion_id=companion.id)
+        taken = await self.connection.all(ALL_BUSY, companion_id=companion.id) if known else []
         offers = {fold(name): name for name in reversed(companion.service_types)}
         place = {
             "city": fold(companion.location_city),
@@ -301,7 +299,7 @@ class CompanionsWriter(CompanionsReader):
                 hourly_rate=companion.hourly_rate,
                 weekday_mask=weekday_mask(companion.calendar),
             )
-        await self._mark(companion.id, marks(companion.calendar, to_busy(known)))
+        await self._mark(companion.id, marks(companion.calendar, to_busy(taken)))
 
     async def busy(self, companion_id: int, first: datetime, last: datetime) -> Sequence[Interval]:
         span = {"first": first, "last": last}

@@ -8,6 +8,8 @@ from typing import Generic, TypeVar
 
 from attrs import define, field, frozen
 
+from staffbooking_core.errors import Unavailable
+
 Q = TypeVar("Q")
 A = TypeVar("A")
 
@@ -35,12 +37,12 @@ class Waiting(Generic[Q, A]):
 class Lane(Generic[Q, A]):
     """Questions are gathered while a flush runs; the next takes all of them.
 
-    `flush` sets the answer of each; what it leaves or raises is the error of those left.
+    `flush` answers each; what it raises is the answer of those that are left.
     """
 
     flush: Callable[[Sequence[Waiting[Q, A]]], Awaitable[None]]
-    _waiting: list[Waiting[Q, A]] = field(factory=list)
-    _running: asyncio.Task[None] | None = None
+    _waiting: list[Waiting[Q, A]] = field(factory=list, init=False)
+    _running: asyncio.Task[None] | None = field(default=None, init=False)
 
     async def ask(self, question: Q) -> A:
         waiting: Waiting[Q, A] = Waiting(question, asyncio.get_running_loop().create_future())
@@ -58,19 +60,16 @@ class Lane(Generic[Q, A]):
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
-                await self._answer(batch)
+                await self._flush(batch)
         finally:
             self._running = None
 
-    async def _answer(self, batch: Sequence[Waiting[Q, A]]) -> None:
-        failure: BaseException = RuntimeError("left without an answer")
+    async def _flush(self, batch: Sequence[Waiting[Q, A]]) -> None:
+        failure: Exception = Unavailable("the process is stopping")
         try:
             await self.flush(batch)
         except Exception as error:
             failure = error
-        except asyncio.CancelledError:
-            failure = asyncio.CancelledError()
-            raise
         finally:
             for waiting in batch:
                 waiting.refuse(failure)

@@ -1,10 +1,10 @@
 """Searches: companions that meet every filter, best first, in one statement each.
 
-Four ways lead to the matching rows of `companion_search`, and each is cheap where another
-is not: along the rank (many match), along the rank within each matching place (few
-places match), and a sample of all rows of a price range or of the places, which is the
-whole where it comes out smaller than asked for. `+ 0` keeps a filter from being taken for
-a way.
+Three ways lead to the matching rows of `companion_search`, and each is cheap where another
+is not: along the rank (many match); along the rank within each matching place (few places
+match; PostgreSQL alone); and a sample of the rows of a price range or of the places, which
+is the whole where it comes out smaller than asked for. `+ 0` keeps a filter from being
+taken for a way.
 """
 
 from __future__ import annotations

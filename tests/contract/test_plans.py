@@ -43,7 +43,7 @@ OTHERS = {
     "all bookings": bookings.listing(bookings.Shape(None, False, True, 13, False)),
     "agenda": companions.AGENDA,
     "busy": companions.BUSY,
-    "known": companions.KNOWN,
+    "all busy": companions.ALL_BUSY,
     "candidates": companions.candidates(51),
     "timers": money.claim_timers(16),
     "credit": steps.USE_CREDIT,

@@ -8,21 +8,26 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from datetime import UTC, datetime, time
 from functools import partial
 from itertools import cycle, islice
+from typing import Any
 
 import pytest
 from attrs import evolve
 
 from staffbooking_adapters.memory.doubles import VirtualClock
 from staffbooking_core.domain.accounts import Subscription
+from staffbooking_core.domain.calendar import has_free_hour
+from staffbooking_core.domain.companions import Approval, CompanionQuery
 from staffbooking_core.domain.keys import Permission
 from staffbooking_core.domain.lifecycle import Status, Trigger
 from staffbooking_core.domain.limits import Rule
 from staffbooking_core.errors import ConstraintViolated, NotFound, RuleBroken
 from staffbooking_core.inputs import CreateKey
 from staffbooking_core.ports import ANSWER_KEPT
-from staffbooking_core.usecases import keys
+from staffbooking_core.usecases import admin, keys
+from tests.contract.days import change_companion, hold
 from tests.contract.stores import STORES, address, opened, read
 from tests.support.builders import (
     DAY,
@@ -33,6 +38,7 @@ from tests.support.builders import (
     add_companion,
     add_user,
     make_answer,
+    make_calendar,
     make_change,
     make_lease,
     make_refund_order,
@@ -214,3 +220,52 @@ async def test_no_step_of_a_booking_is_lost(processes):
         await at_once([partial(store.write, unit) for store in by_turns(processes)])
     found = await read(processes[1], lambda view: view.bookings.booking(booking.id))
     assert (found.version, found.escrow) == (1 + ROUNDS * CALLERS, ROUNDS * CALLERS)
+
+
+async def test_no_change_of_a_companion_is_lost(ports):
+    """Suspended, disabled and renamed at the same moment it is all three."""
+    for _ in range(ROUNDS):
+        companion = await add_companion(ports[0].store)
+        async with ports[0].store.reading() as view:
+            user = await view.accounts.user(companion.id)
+        calls: list[Any] = [partial(admin.disable, each, user.email) for each in by_turns(ports, 5)]
+        calls += [
+            partial(admin.approve, each, companion.id, Approval.SUSPENDED)
+            for each in by_turns(ports, 5)
+        ]
+        assert len(won(await at_once(calls))) == 10
+        async with ports[1].store.reading() as view:
+            found = await view.companions.companion(companion.id)
+        assert found == evolve(companion, active=False, approval=Approval.SUSPENDED)
+
+
+async def test_searches_by_date_survive_a_race(processes):
+    """Bookings come while the companion changes its hours: what is found is still true."""
+    customer = await add_user(processes[0])
+    days = [(NOW + n * DAY).date() for n in range(1, 9)]
+    for number in range(ROUNDS):
+        companion = await add_companion(processes[0], first_name=f"N{number}")
+        hours = [make_calendar(days=range(n)) for n in (7, 6, 5, 4)]
+        calls: list[Any] = [
+            partial(change_companion, store, companion, calendar=each)
+            for store, each in zip(by_turns(processes, 4), hours, strict=True)
+        ]
+        starts = [datetime.combine(day, time(9), UTC) for day in days]
+        calls += [
+            partial(hold, store, companion, customer.id, starts_at=at, duration_hours=7 + n % 2)
+            for n, (store, at) in enumerate(zip(by_turns(processes, 8), starts, strict=True))
+        ]
+        assert len(won(await at_once(calls))) == 12
+        async with processes[1].reading() as view:
+            agenda = await view.companions.agenda(companion.id, NOW, NOW + 10 * DAY)
+            found = [
+                day
+                for day in days
+                if any(f'"id":{companion.id},'.encode() in each for each in await on(view, day))
+            ]
+        assert len(agenda.busy) == len(days)
+        assert found == [day for day in days if has_free_hour(agenda.calendar, agenda.busy, day)]
+
+
+async def on(view, day):
+    return await view.companions.search(CompanionQuery(date=day, limit=50))

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import pytest
 from attrs import evolve
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -409,6 +409,7 @@ CHECKS = settings(
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
 )
 
 
@@ -420,5 +421,5 @@ def test_no_history_loses_money() -> None:
 @pytest.mark.soak
 def test_no_long_history_loses_money() -> None:
     """The same for many more and longer ones."""
-    more = settings(CHECKS, max_examples=3000, stateful_step_count=120)
+    more = settings(CHECKS, max_examples=1500, stateful_step_count=100)
     run_state_machine_as_test(MoneyMachine, settings=more)

@@ -7,7 +7,7 @@ A `Book` is the processor's side: what it has made of the journey's operations.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from attrs import evolve
@@ -275,3 +275,32 @@ JOURNEY_TO: dict[Status, Callable[..., Journey]] = {
     Status.DISPUTED: disputed,
     Status.CANCELLED: cancelled,
 }
+
+
+# With the processor's book ----------------------------------------------------------------
+
+
+def with_book(journey: Journey) -> tuple[Journey, Book]:
+    """The journey, and the processor's book that knows its payment."""
+    book = Book(journey)
+    if journey.booking.paid_at is not None:
+        book.pay()
+    return journey, book
+
+
+def look(journey: Journey, book: Book, after: timedelta = DAY) -> list[Found]:
+    """See all that the book has, so long after the end of the event."""
+    return journey.see(book.snapshot, journey.ends_at + after)
+
+
+def last_operation(journey: Journey) -> Operation:
+    return list(journey.operations.values())[-1]
+
+
+def reversing() -> tuple[Journey, Book]:
+    """Paid out, charged back, and the reversal has succeeded at the processor."""
+    journey, book = paid_out()
+    book.charge_back()
+    look(journey, book, 2 * DAY)
+    book.execute_all()
+    return journey, book

@@ -31,6 +31,7 @@ from staffbooking_core.inputs import CancelBooking, DisputeBooking, RequestBooki
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases import bookings, disputes, ledger, requests, sandbox, timers
+from staffbooking_core.usecases.answers import Keep
 from tests.support.builders import DAY, HOUR, NOW, POLICY, add_companion, add_user
 
 
@@ -232,3 +233,14 @@ def make_request(companion_id: int, **given: Any) -> RequestBooking:
         "location": "Rua Augusta 1, Lisbon",
     }
     return RequestBooking(**{**defaults, **given})
+
+
+def make_keep(key: str = "call", fingerprint: bytes = b"same", scope: str = "key:1") -> Keep:
+    """A call with an idempotency key, whose answer is the code of its booking."""
+    return Keep(scope, key, fingerprint, lambda booking: (201, booking.code.encode()))
+
+
+async def bookings_of(scene: Scene, actor: Actor | None = None) -> list[Booking]:
+    """What an actor's list shows first; the customer's unless another is given."""
+    by = actor or scene.customer
+    return list(await bookings.listing(scene.ports, by, role=None, status=None, page=1, limit=50))

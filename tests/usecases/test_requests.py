@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import date
 
 import pytest
 from attrs import asdict, evolve
@@ -10,12 +10,12 @@ from attrs import asdict, evolve
 from staffbooking_core.domain.accounts import Actor, Role
 from staffbooking_core.domain.calendar import Slot, WeeklySlot
 from staffbooking_core.domain.companions import Approval
-from staffbooking_core.domain.lifecycle import Party, Status, Trigger
+from staffbooking_core.domain.lifecycle import Party, Status
 from staffbooking_core.domain.money import Currency
 from staffbooking_core.errors import Forbidden, InvalidField, NotFound, RuleBroken
 from staffbooking_core.inputs import RequestBookingFor
-from staffbooking_core.usecases import admin, answers, bookings, requests
-from staffbooking_core.usecases.answers import AnsweredBefore, Keep
+from staffbooking_core.usecases import admin, bookings, requests
+from staffbooking_core.usecases.answers import AnsweredBefore
 from tests.support.builders import (
     DAY,
     POLICY,
@@ -30,6 +30,8 @@ from tests.support.ports import (
     actor_of,
     another_companion,
     another_customer,
+    bookings_of,
+    make_keep,
     make_request,
     make_scene,
     memory_ports,
@@ -256,211 +258,60 @@ async def test_too_small_an_amount_can_not_be_charged(scene):
 # Kept answers -----------------------------------------------------------------------------
 
 
-def keep(key="call", fingerprint=b"same", scope="key:1"):
-    return Keep(scope, key, fingerprint, lambda booking: (201, booking.code.encode()))
-
-
 async def test_a_repeated_call_gets_the_first_answer(scene):
     """Byte for byte, and no second booking is made."""
-    booking = await scene.request(keep())
+    booking = await scene.request(make_keep())
     with pytest.raises(AnsweredBefore) as caught:
-        await scene.request(keep())
+        await scene.request(make_keep())
     assert (caught.value.answer.status, caught.value.answer.body) == (201, booking.code.encode())
-    assert len(await listing(scene)) == 1
-
-
-async def listing(scene):
-    return await bookings.listing(
-        scene.ports, scene.customer, role=None, status=None, page=1, limit=50
-    )
+    assert len(await bookings_of(scene)) == 1
 
 
 async def test_another_body_under_the_key_is_refused(scene):
     """The key was used for another request."""
-    await scene.request(keep())
+    await scene.request(make_keep())
     with pytest.raises(RuleBroken) as caught:
-        await scene.request(keep(fingerprint=b"other"))
+        await scene.request(make_keep(fingerprint=b"other"))
     assert caught.value.code == "idempotency_mismatch"
 
 
 async def test_a_key_belongs_to_its_caller(scene):
     """Another caller's same key is another key."""
-    await scene.request(keep())
-    assert (await scene.request(keep(scope="key:2"))).status is Status.PENDING
+    await scene.request(make_keep())
+    assert (await scene.request(make_keep(scope="key:2"))).status is Status.PENDING
 
 
 async def test_an_answer_is_kept_for_a_day(scene):
     """Of real time; then the key is free again."""
-    await scene.request(keep())
+    await scene.request(make_keep())
     scene.pass_time(DAY - SECOND)
     with pytest.raises(AnsweredBefore):
-        await scene.request(keep())
+        await scene.request(make_keep())
     scene.pass_time(SECOND)
-    assert (await scene.request(keep())).status is Status.PENDING
-
-
-@pytest.fixture
-def blind(monkeypatch):
-    """The next look for a kept answer finds none: a twin is about to keep it."""
-    real, looks = answers.find, []
-
-    async def find(ports, keep):
-        looks.append(keep)
-        return None if len(looks) == 2 else await real(ports, keep)
-
-    monkeypatch.setattr(answers, "find", find)
+    assert (await scene.request(make_keep())).status is Status.PENDING
 
 
 @pytest.mark.usefixtures("blind")
 async def test_of_twins_one_books_and_both_get_its_answer(scene):
     """Two equal calls at the same moment, neither having seen an answer."""
-    booking = await scene.request(keep())
+    booking = await scene.request(make_keep())
     with pytest.raises(AnsweredBefore) as caught:
-        await scene.request(keep())
+        await scene.request(make_keep())
     assert caught.value.answer.body == booking.code.encode()
-    assert len(await listing(scene)) == 1
+    assert len(await bookings_of(scene)) == 1
 
 
 @pytest.mark.usefixtures("blind")
 async def test_of_unequal_twins_the_slower_is_refused(scene):
     """The mismatch is found under concurrency too."""
-    await scene.request(keep())
+    await scene.request(make_keep())
     with pytest.raises(RuleBroken) as caught:
-        await scene.request(keep(fingerprint=b"other"))
+        await scene.request(make_keep(fingerprint=b"other"))
     assert caught.value.code == "idempotency_mismatch"
-    assert len(await listing(scene)) == 1
+    assert len(await bookings_of(scene)) == 1
 
 
-# Priority rebooking -----------------------------------------------------------------------
-
-
-async def rebooking_of(scene, booking, by=None):
-    """The credit of a booking as its reader sees it."""
-    _, _, rebooking = await bookings.by_id(scene.ports, by or scene.customer, booking.id)
-    return rebooking
-
-
-async def let_down(scene, **given):
-    """An accepted booking that the staff member has cancelled."""
-    booking = await scene.accepted(**given)
-    return await scene.cancel(booking, scene.staff)
-
-
-async def test_a_cancellation_by_staff_gives_a_credit(scene):
-    """Shown to the customer with its end, thirty days ahead."""
-    booking = await let_down(scene)
-    rebooking = await rebooking_of(scene, booking)
-    assert rebooking.expires_at == await scene.now() + 30 * DAY
-
-
-@pytest.mark.parametrize("actor", ["staff", "admin"])
-async def test_a_credit_is_shown_to_the_customer_alone(scene, actor):
-    """It is theirs."""
-    booking = await let_down(scene)
-    rebooking = await rebooking_of(scene, booking, getattr(scene, actor))
-    assert rebooking is None
-
-
-async def test_who_could_stand_in_is_suggested(scene):
-    """Up to five who offer the service and are free then; never the one who cancelled."""
-    others = [await another_companion(scene) for _ in range(7)]
-    busy = others[0]
-    booking = await let_down(scene)
-    await (await another_customer(busy)).accepted()
-    await another_companion(scene, service_types=("Trade fair",))
-    rebooking = await rebooking_of(scene, booking)
-    suggested = [str(one.staff.user_id) for one in others[1:6]]
-    assert [
-        summary.decode().split('"id":')[1].split(",")[0] for summary in rebooking.companions
-    ] == (suggested)
-
-
-async def test_nobody_stands_in_for_what_is_past(scene):
-    """After the start there is nothing to suggest, but the credit stays."""
-    await another_companion(scene)
-    booking = await let_down(scene)
-    await scene.jump_to(booking.starts_at)
-    rebooking = await rebooking_of(scene, booking)
-    assert rebooking.companions == ()
-
-
-async def test_a_rebooking_has_priority(scene):
-    """It is marked, and uses the credit up."""
-    booking = await let_down(scene)
-    again = await scene.request(rebooking_of=booking.code)
-    assert again.priority
-    rebooking = await rebooking_of(scene, booking)
-    assert rebooking is None
-
-
-async def no_rebooking(scene, rebooking_of, **given):
-    with pytest.raises(RuleBroken) as caught:
-        await scene.request(rebooking_of=rebooking_of, **given)
-    return caught.value.code
-
-
-async def test_a_credit_is_used_once(scene):
-    """And a refused use saves no booking."""
-    booking = await let_down(scene)
-    await scene.request(rebooking_of=booking.code)
-    before = len(await listing(scene))
-    assert await no_rebooking(scene, booking.code) == "rebooking_not_available"
-    assert len(await listing(scene)) == before
-
-
-@pytest.mark.parametrize("early, lapsed", [(SECOND, False), (0 * SECOND, True)])
-async def test_a_credit_lapses(scene, early, lapsed):
-    """At thirty days it is gone; a second before it works."""
-    booking = await let_down(scene)
-    await scene.jump_to(booking.cancelled_at + 30 * DAY - early)
-    wanted = {"event_date": date(2027, 7, 1), "rebooking_of": booking.code}
-    if lapsed:
-        assert await no_rebooking(scene, **wanted) == "rebooking_not_available"
-    else:
-        assert (await scene.request(**wanted)).priority
-
-
-async def test_a_credit_is_its_customers(scene):
-    """Somebody else's is none."""
-    booking = await let_down(scene)
-    other = await another_customer(scene)
-    assert await no_rebooking(other, booking.code) == "rebooking_not_available"
-
-
-@pytest.mark.parametrize("code", ["BK000000000000", "", "nonsense"])
-async def test_an_unknown_code_has_no_credit(scene, code):
-    """Nor has one that was never cancelled."""
-    assert await no_rebooking(scene, code) == "rebooking_not_available"
-    live = await scene.accepted()
-    other = {"event_date": date(2027, 3, 9)}
-    with pytest.raises(RuleBroken):
-        await scene.request(rebooking_of=live.code, **other)
-
-
-@pytest.mark.usefixtures("blind")
-async def test_a_twin_of_a_rebooking_gets_its_answer(scene):
-    """Not the refusal of a credit that its own twin has used."""
-    booking = await let_down(scene)
-    again = await scene.request(keep(), rebooking_of=booking.code)
-    with pytest.raises(AnsweredBefore) as caught:
-        await scene.request(keep(), rebooking_of=booking.code)
-    assert caught.value.answer.body == again.code.encode()
-
-
-async def test_priority_requests_come_first_for_staff(scene):
-    """Before all others, while they are pending; for the customer the newest event is first."""
-    cancelled = await let_down(scene)
-    urgent = await scene.request(rebooking_of=cancelled.code)
-    newer = await scene.request(event_date=urgent.event_date + timedelta(days=3))
-
-    async def first(actor):
-        rows = await bookings.listing(scene.ports, actor, role=None, status=None, page=1, limit=10)
-        return rows[0].id
-
-    assert await first(scene.staff) == urgent.id
-    assert await first(scene.customer) == newer.id
-    await scene.move(urgent, Trigger.DECLINE, scene.staff)
-    assert await first(scene.staff) == newer.id
+# Deployments --------------------------------------------------------------------------------
 
 
 async def test_a_deployment_has_its_own_figures():
