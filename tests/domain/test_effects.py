@@ -74,7 +74,7 @@ def test_a_checkout_lives_until_the_start_within_bounds(before_start, lives):
 def opened(journey, expires_at):
     """The journey with its checkout page open until then."""
     page = {"checkout_ref": "co_1", "checkout_url": "https://pay.example/1"}
-    intent = evolve(journey.booking.intent, checkout_expires_at=expires_at, **page)
+    intent = evolve(journey.intent, checkout_expires_at=expires_at, **page)
     journey.booking = evolve(journey.booking, intent=intent)
     return journey
 
@@ -85,8 +85,7 @@ def test_a_checkout_that_was_never_opened_is_ordered_anew_in_time(left, orders):
     replaced before it could be refused."""
     journey = Journey()
     journey.pull(T.ACCEPT, P.STAFF, NOW)
-    assert journey.booking.intent is not None
-    lapses = journey.booking.intent.checkout_expires_at
+    lapses = journey.intent.checkout_expires_at
     assert len(journey.pull(T.CHECKOUT, P.CUSTOMER, lapses - left).orders) == orders
 
 

@@ -42,7 +42,7 @@ def test_an_opened_checkout_is_known():
     journey, book = with_book(accepted())
     book.execute_all()
     look(journey, book)
-    assert journey.booking.intent.checkout_url == "/pay"
+    assert journey.intent.checkout_url == "/pay"
     assert last_operation(journey).status is OpStatus.DONE
 
 
@@ -50,10 +50,10 @@ def test_a_superseded_checkout_is_not_the_current_one():
     """The page of an older order finishes its operation and changes nothing else."""
     journey, book = with_book(accepted())
     book.execute_all()
-    intent = evolve(journey.booking.intent, checkout_n=9)
+    intent = evolve(journey.intent, checkout_n=9)
     journey.booking = evolve(journey.booking, intent=intent)
     look(journey, book)
-    assert journey.booking.intent.checkout_url is None
+    assert journey.intent.checkout_url is None
     assert last_operation(journey).status is OpStatus.DONE
 
 
@@ -61,12 +61,12 @@ def test_a_checkout_that_expired_early_counts_as_lapsed():
     """The next visit of the client then orders another page."""
     journey, book = with_book(accepted())
     book.execute_all()
-    now = journey.booking.accepted_at
+    now = journey.booking.created_at
     journey.see(book.snapshot, now)
     number, page = next(iter(book.checkouts.items()))
     book.checkouts[number] = evolve(page, status=CheckoutStatus.EXPIRED)
     journey.see(book.snapshot, now + HOUR)
-    assert journey.booking.intent.checkout_expires_at == now + HOUR
+    assert journey.intent.checkout_expires_at == now + HOUR
     assert journey.see(book.snapshot, now + 2 * HOUR) == []
     assert len(journey.pull(T.CHECKOUT, P.CUSTOMER, now + 2 * HOUR).orders) == 2
 

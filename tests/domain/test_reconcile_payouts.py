@@ -119,8 +119,8 @@ def test_a_reversal_after_the_verdict_is_owed_again():
     """Won first, with the debt netted; the reversal comes late: it is paid out once more."""
     journey, book = reversing()
     won = journey.chargeback(WON)
-    journey.pull(T.CHARGEBACK_WON, P.PROCESSOR, journey.ends_at + 3 * DAY, chargeback=won)
-    assert journey.booking.payout_status == PayoutStatus.PAID
+    step = journey.pull(T.CHARGEBACK_WON, P.PROCESSOR, journey.ends_at + 3 * DAY, chargeback=won)
+    assert step.booking.payout_status == PayoutStatus.PAID
     book.charge_back(status=WON)
     look(journey, book, 4 * DAY)
     assert journey.booking.payout_status == PayoutStatus.SCHEDULED

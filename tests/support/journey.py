@@ -13,7 +13,7 @@ from typing import Any
 from attrs import evolve
 
 from staffbooking_core.domain.audit import faults_of
-from staffbooking_core.domain.bookings import Booking, Occurrence, Step
+from staffbooking_core.domain.bookings import Booking, Intent, Occurrence, Step
 from staffbooking_core.domain.ledger import Posting, balances
 from staffbooking_core.domain.lifecycle import EventName, Party, Status, Trigger
 from staffbooking_core.domain.moves import advance
@@ -62,6 +62,12 @@ class Journey:
     @property
     def ends_at(self) -> datetime:
         return self.booking.ends_at
+
+    @property
+    def intent(self) -> Intent:
+        """The payment intent, which there is from the acceptance on."""
+        assert self.booking.intent is not None
+        return self.booking.intent
 
     def pull(self, trigger: Trigger, by: Party, now: datetime | None = None, **facts: Any) -> Step:
         """Move the booking, at its creation unless a time is given."""

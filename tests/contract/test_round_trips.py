@@ -1,0 +1,90 @@
+"""How often the store goes to PostgreSQL for what is asked most: once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from staffbooking_core.domain.companions import CompanionQuery
+from staffbooking_core.domain.keys import Permission
+from staffbooking_core.domain.limits import Rule
+from tests.contract.stores import STORES
+from tests.support.builders import (
+    HOUR,
+    NOW,
+    TODAY,
+    add_booking,
+    add_companion,
+    add_key,
+    add_subscriber,
+    add_user,
+    make_answer,
+    make_booking,
+    make_change,
+    make_event,
+    make_refund_order,
+    moved,
+    next_booking_id,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def store(request):
+    async with STORES["postgresql"](request) as opened:
+        yield opened
+
+
+async def trips(database, work):
+    """How often the driver is called for some work."""
+    before = database.round_trips
+    await work
+    return database.round_trips - before
+
+
+async def test_a_request_is_read_and_saved_in_one_trip_each(store):
+    """Its context, with a number of its own; then booking, timer, event and answer together."""
+    companion, customer = await add_companion(store), await add_user(store)
+    async with store.reading() as view:
+        context = view.bookings.request_context(companion.id, customer.email, None, TODAY)
+        assert await trips(store.database, context) == 1
+    number = await next_booking_id(store)
+    booking = make_booking(id=number, companion_id=companion.id, customer_id=customer.id)
+    change = make_change(booking, event=make_event(booking), answer=make_answer())
+    assert await trips(store.database, store.add_booking(change)) == 1
+
+
+async def test_a_step_is_saved_in_one_trip(store):
+    """Between the two that begin and commit, whatever comes with it but postings."""
+    booking = await add_booking(store)
+    change = make_change(moved(booking), orders=(make_refund_order(),), alerts=("look",))
+    saved = store.write(lambda unit: unit.bookings.save(change))
+    assert await trips(store.database, saved) == 3
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        CompanionQuery(),
+        CompanionQuery("lis", "gala dinner", 1, 20_000, TODAY, page=3),
+        CompanionQuery(min_price=1),
+    ],
+)
+async def test_a_search_is_one_trip(store, query):
+    """Whatever its filters and its page."""
+    async with store.reading() as view:
+        assert await trips(store.database, view.companions.search(query)) == 1
+
+
+async def test_calls_at_once_are_admitted_in_one_trip(store):
+    """Keys and hits of the same moment are looked up, judged and counted together."""
+    owner = await add_subscriber(store)
+    keys = [await add_key(store, owner.id) for _ in range(3)]
+    rule, admission = Rule("general", 50, HOUR), store.admission
+    calls = [
+        admission.by_key(key.digest, Permission.READ, (rule,), NOW) for key in keys for _ in "ab"
+    ]
+    calls += [admission.hit("contact:203.0.113.7", rule, NOW) for _ in range(5)]
+    assert await trips(admission.counter, asyncio.gather(*calls)) == 1
