@@ -44,6 +44,8 @@ bench: $(V)/.dev
 	$(BIN)/python -m benchmarks
 
 soak: $(V)/.dev
+	RACE_ROUNDS=1000 RACE_CALLERS=64 $(BIN)/python -m pytest -q tests/contract/test_races.py \
+		tests/contract/test_money_races.py
 	$(BIN)/python -m pytest -q -m soak
 
 docs: $(V)/.dev

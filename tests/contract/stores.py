@@ -16,7 +16,7 @@ from sqlalchemy import text
 
 from staffbooking_adapters.memory.store import MemoryStore
 from staffbooking_adapters.sql.engine import Connection, Statement
-from staffbooking_adapters.sql.metadata import metadata
+from staffbooking_adapters.sql.fake_tables import fakepay_documents
 from staffbooking_adapters.sql.schema import upgrade
 from staffbooking_adapters.sql.store import SqlStore, open_store
 from staffbooking_adapters.sql.windows import windows_metadata
@@ -57,7 +57,7 @@ async def _empty(connection: Connection) -> None:
     await connection.run(EMPTY)
 
 
-_TABLES = [*metadata.tables.values(), *windows_metadata.tables.values()]
+_TABLES = [*fakepay_documents.metadata.tables.values(), *windows_metadata.tables.values()]
 _NUMBERED = [table.name for table in _TABLES if table.autoincrement_column is not None]
 EMPTY = Statement(
     text(

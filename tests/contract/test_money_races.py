@@ -25,7 +25,7 @@ from tests.contract.test_races import (
     statuses,
     won,
 )
-from tests.support.builders import HOUR, NOW, POLICY
+from tests.support.builders import DAY, HOUR, NOW, POLICY
 from tests.support.ports import memory_ports
 
 pytestmark = pytest.mark.anyio
@@ -107,7 +107,8 @@ async def test_a_payout_is_sent_once(ports):
     """Many workers release and send what is due at the same moment; it is sent once."""
     for _ in range(ROUNDS):
         scenes = await new_scenes(ports)
-        booking = await scenes[0].completed()
+        ahead = (await scenes[0].now() + 3 * DAY).date()
+        booking = await scenes[0].completed(event_date=ahead)
         await scenes[0].jump_to(booking.ends_at + 25 * HOUR)
         await at_once([partial(each.drain) for each in by_turns(scenes)])
         paid = await settled(scenes, booking)

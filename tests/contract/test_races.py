@@ -7,6 +7,7 @@ other at a barrier, and take turns in the store that they use.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import Counter
 from datetime import UTC, datetime, time
 from functools import partial
@@ -48,9 +49,9 @@ from tests.support.ports import make_scene, memory_ports
 
 pytestmark = pytest.mark.anyio
 
-CALLERS = 16
-ROUNDS = 10
-"""Races show themselves in one round or another."""
+CALLERS = int(os.environ.get("RACE_CALLERS", "16"))
+ROUNDS = int(os.environ.get("RACE_ROUNDS", "10"))
+"""Races show themselves in one round or another; `make soak` runs many more."""
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
