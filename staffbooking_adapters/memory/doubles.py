@@ -1,4 +1,4 @@
-"""Stand-ins for the machine: time, chance, passwords, keys and alerts under control.
+"""Stand-ins for the machine: time, chance, passwords and alerts under control.
 
 With these and the memory store a whole deployment runs offline, at any hour, and comes
 out the same each time. None is for a public service: `SeededIds` can be guessed and
@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import hmac
 import random
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from staffbooking_core.domain.keys import ALPHABET, RANDOM_LENGTH
@@ -91,22 +89,6 @@ class PlainHasher:
         return hashed == f"plain:{password}"
 
 
-class KeyVault:
-    """HMAC-SHA256 with a key of its own for each purpose. The first key signs, all verify."""
-
-    def __init__(self, *keys: bytes) -> None:
-        if not keys:
-            raise ValueError("a vault needs a key")
-        self._keys: Sequence[bytes] = keys
-
-    def sign(self, purpose: str, message: bytes) -> bytes:
-        return _sign(self._keys[0], purpose, message)
-
-    def verify(self, purpose: str, message: bytes, signature: bytes) -> bool:
-        made = (_sign(key, purpose, message) for key in self._keys)
-        return any(hmac.compare_digest(each, signature) for each in made)
-
-
 class RecordingNotifier:
     """Keeps the alerts, oldest first, as (booking id, text)."""
 
@@ -115,7 +97,3 @@ class RecordingNotifier:
 
     async def alert(self, booking_id: int, text: str) -> None:
         self.alerts.append((booking_id, text))
-
-
-def _sign(key: bytes, purpose: str, message: bytes) -> bytes:
-    return hmac.digest(hmac.digest(key, purpose.encode(), "sha256"), message, "sha256")

@@ -11,7 +11,7 @@ from staffbooking_adapters.settings import SettingsError, is_public, load_settin
 SECRET = "a-secret-of-the-deployment"
 
 
-def load(**values: str):  # type: ignore[no-untyped-def]
+def load(**values: str):
     return load_settings({f"STAFFBOOKING_{name}": value for name, value in values.items()})
 
 

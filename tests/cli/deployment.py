@@ -13,11 +13,11 @@ from attrs import frozen
 from typer.testing import CliRunner, Result
 
 from staffbooking_adapters.fake.processor import FakeProcessor
-from staffbooking_adapters.memory.doubles import KeyVault, PlainHasher, RecordingNotifier
+from staffbooking_adapters.memory.doubles import PlainHasher, RecordingNotifier
 from staffbooking_adapters.memory.fakebook import MemoryFakeBook
 from staffbooking_adapters.memory.store import MemoryStore
 from staffbooking_adapters.settings import Settings
-from staffbooking_adapters.system import SandboxClock, SystemIds
+from staffbooking_adapters.system import HmacVault, SandboxClock, SystemIds
 from staffbooking_cli.app import app
 from staffbooking_core.domain.accounts import Actor, Role, User
 from staffbooking_core.domain.bookings import Booking
@@ -45,7 +45,7 @@ def make_ports(policy: Policy) -> Ports:
         clock=clock,
         ids=SystemIds(),
         hasher=PlainHasher(),
-        vault=KeyVault(b"key of the tests"),
+        vault=HmacVault(["key of the tests"]),
         notifier=RecordingNotifier(),
         policy=policy,
         sandbox=processor,

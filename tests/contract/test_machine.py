@@ -7,24 +7,19 @@ import re
 import pytest
 
 from staffbooking_adapters.memory.doubles import (
-    KeyVault,
     PlainHasher,
     RecordingNotifier,
     SeededIds,
     VirtualClock,
 )
 from staffbooking_adapters.memory.store import MemoryStore
-from staffbooking_adapters.system import Argon2Hasher, HmacVault, SystemIds
+from staffbooking_adapters.system import Argon2Hasher, SystemIds
 from staffbooking_core.domain.keys import is_well_formed, mint
 from tests.support.builders import DAY, HOUR, NOW, POLICY, SECOND
 
 pytestmark = pytest.mark.anyio
 
 CROCKFORD = "[0-9A-HJKMNP-TV-Z]"
-VAULTS = [
-    lambda *keys: KeyVault(*(key.encode() for key in keys)),
-    lambda *keys: HmacVault(keys),
-]
 
 
 # Ids --------------------------------------------------------------------------------------
@@ -59,30 +54,6 @@ async def test_event_ids_sort_by_their_making():
     ids = SeededIds()
     made = [ids.event_id() for _ in range(100)]
     assert made == sorted(made)
-
-
-# Vaults -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("vault", VAULTS, ids=["memory", "system"])
-async def test_a_signature_is_of_its_purpose_and_message(vault):
-    """It verifies for both, and for nothing else."""
-    safe = vault("key")
-    signature = safe.sign("quote", b"message")
-    assert safe.verify("quote", b"message", signature)
-    assert not safe.verify("webhook", b"message", signature)
-    assert not safe.verify("quote", b"messagE", signature)
-    assert not safe.verify("quote", b"message", signature[:-1])
-    assert not vault("another").verify("quote", b"message", signature)
-
-
-@pytest.mark.parametrize("vault", VAULTS, ids=["memory", "system"])
-async def test_an_older_key_still_verifies(vault):
-    """The first key signs; what a later one in the list made is accepted."""
-    old, both, new = vault("old"), vault("new", "old"), vault("new")
-    assert both.verify("quote", b"message", old.sign("quote", b"message"))
-    assert both.sign("quote", b"message") == new.sign("quote", b"message")
-    assert not new.verify("quote", b"message", old.sign("quote", b"message"))
 
 
 # Passwords --------------------------------------------------------------------------------

@@ -9,13 +9,13 @@ from attrs import evolve
 
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.memory.doubles import (
-    KeyVault,
     PlainHasher,
     RecordingNotifier,
     SeededIds,
     VirtualClock,
 )
 from staffbooking_adapters.memory.fakebook import MemoryFakeBook
+from staffbooking_adapters.system import HmacVault
 from staffbooking_core.domain.accounts import Role, Subscription, User, csrf_token
 from staffbooking_core.domain.keys import Permission
 from staffbooking_core.domain.limits import Rule
@@ -55,7 +55,7 @@ class World:
             clock=self.clock,
             ids=SeededIds(),
             hasher=PlainHasher(),
-            vault=KeyVault(b"v" * 32),
+            vault=HmacVault(["v" * 32]),
             notifier=self.notifier,
             policy=POLICY,
             sandbox=self.processor,

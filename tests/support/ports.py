@@ -14,7 +14,6 @@ from attrs import evolve, frozen
 
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.memory.doubles import (
-    KeyVault,
     PlainHasher,
     RecordingNotifier,
     SeededIds,
@@ -22,6 +21,7 @@ from staffbooking_adapters.memory.doubles import (
 )
 from staffbooking_adapters.memory.fakebook import MemoryFakeBook
 from staffbooking_adapters.memory.store import MemoryStore
+from staffbooking_adapters.system import HmacVault
 from staffbooking_core.domain.accounts import Actor, Role, User
 from staffbooking_core.domain.bookings import Booking
 from staffbooking_core.domain.companions import Companion
@@ -54,7 +54,7 @@ def memory_ports(policy: Policy = POLICY, now: datetime = NOW, **ports: Any) -> 
         "clock": clock,
         "ids": SeededIds(),
         "hasher": PlainHasher(),
-        "vault": KeyVault(b"key"),
+        "vault": HmacVault(["key"]),
         "notifier": RecordingNotifier(),
         "policy": policy,
         "sandbox": processor,
