@@ -13,7 +13,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from attrs import frozen
+from attrs import field, frozen
 
 from staffbooking_core.domain.durations import parse_duration
 from staffbooking_core.domain.limits import parse_limits
@@ -45,8 +45,8 @@ class SettingsError(StaffbookingError):
 class Settings:
     """Everything that a deployment decides."""
 
-    database_url: str
-    secret_keys: tuple[str, ...]
+    database_url: str = field(repr=False)
+    secret_keys: tuple[str, ...] = field(repr=False)
     """The first one signs, all of them verify."""
     policy: Policy
     trusted_proxies: tuple[Network, ...] = ()

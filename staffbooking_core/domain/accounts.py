@@ -8,7 +8,7 @@ import re
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from attrs import frozen
+from attrs import field, frozen
 
 from staffbooking_core.domain.keys import ApiKey, Permission
 from staffbooking_core.errors import Forbidden, Unauthenticated
@@ -40,7 +40,7 @@ class User:
     created_at: datetime
     subscription: Subscription = Subscription.NONE
     subscription_expires_at: datetime | None = None
-    password_hash: str | None = None
+    password_hash: str | None = field(default=None, repr=False)
     """None: nobody can sign in until a password is set."""
     disabled_at: datetime | None = None
 
@@ -60,7 +60,7 @@ class User:
 class Session:
     """A signed-in browser. Only the digest of its token is ever stored."""
 
-    digest: bytes
+    digest: bytes = field(repr=False)
     user_id: int
     created_at: datetime
     seen_at: datetime

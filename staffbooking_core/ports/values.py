@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TypeVar
 
-from attrs import frozen
+from attrs import field, frozen
 
 from staffbooking_core.domain.accounts import Role, Subscription, User
 from staffbooking_core.domain.bookings import Booking, Due, TimerKind
@@ -49,7 +49,7 @@ class NewUser:
     last_name: str
     role: Role
     created_at: datetime
-    password_hash: str | None = None
+    password_hash: str | None = field(default=None, repr=False)
     subscription: Subscription = Subscription.NONE
     subscription_expires_at: datetime | None = None
 
@@ -58,7 +58,7 @@ class NewUser:
 class NewKey:
     owner_id: int
     name: str
-    digest: bytes
+    digest: bytes = field(repr=False)
     masked_key: str
     permissions: frozenset[Permission]
     created_at: datetime

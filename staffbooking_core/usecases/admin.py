@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from staffbooking_core.domain.accounts import PASSWORD_LENGTH, Role, Subscription, User
 from staffbooking_core.domain.bookings import Booking
@@ -28,7 +28,7 @@ class CreateUser:
     first_name: str
     last_name: str
     role: Role
-    password: str | None = None
+    password: str | None = field(default=None, repr=False)
     subscription: Subscription = Subscription.NONE
 
 

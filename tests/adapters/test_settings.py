@@ -136,3 +136,11 @@ def test_a_default_secret_never_passes_on_a_public_address() -> None:
 def test_public_addresses_are_told_from_private_ones(url: str, public: bool) -> None:
     """Loopback, private networks and reserved names are not public; the rest is."""
     assert is_public(url) is public
+
+
+def test_secrets_never_stand_in_a_representation() -> None:
+    """Neither the secret keys nor the database's password show where settings are printed."""
+    settings = load(SECRET_KEY=SECRET, DATABASE_URL="postgresql+asyncpg://u:hush@h/db")
+
+    assert SECRET not in repr(settings)
+    assert "hush" not in repr(settings)

@@ -1,0 +1,54 @@
+"""The pages in a real browser: what its own engine makes of them, policy and all."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.deployment import Deployment
+from tests.support.required import unavailable
+
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--enable-logging=stderr",
+    "--virtual-time-budget=5000",
+)
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Iterator[Deployment]:
+    """A server on an empty database."""
+    deployment = Deployment(tmp_path, f"sqlite+aiosqlite:///{tmp_path}/booking.db")
+    deployment.cli("db", "upgrade")
+    deployment.serve()
+    yield deployment
+    deployment.close()
+
+
+def test_a_browser_shows_the_pages_and_finds_nothing_to_block(deployment: Deployment) -> None:
+    """The start page and the documents are drawn; their own policy blocks nothing of them."""
+    browser = shutil.which("chromium") or shutil.which("chromium-browser")
+    if browser is None:
+        unavailable("chromium", "Browser", "there is no chromium on the path")
+    profile = deployment.folder / "profile"
+    for path, expected in (("/", "csrf-token"), ("/docs", "/api/v1/bookings")):
+        drawn = subprocess.run(
+            [browser, *FLAGS, f"--user-data-dir={profile}", "--dump-dom", deployment.url + path],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        assert expected in drawn.stdout
+        assert "Content Security Policy" not in drawn.stderr
