@@ -117,9 +117,10 @@ class SqlAdmission:
             batch = _without_keys(batch, error)
             callers, counted = {}, self._count_alone(_hits(_admitted(batch, {}, now)), now)
         admitted = _admitted(batch, callers, now)
+        hits = _hits(admitted)
         if counted is None:
-            counted = await self._count(_hits(admitted), now)
-        _tell(admitted, counted)
+            counted = await self._count(hits, now)
+        _tell(admitted, hits, counted)
 
     async def _find(
         self, batch: Sequence[_Waiting], now: datetime
@@ -202,9 +203,11 @@ def _hits(admitted: Sequence[_Admitted]) -> dict[str, Hits]:
     return dict(sorted(hits.items()))
 
 
-def _tell(admitted: Sequence[_Admitted], counted: Mapping[str, Window]) -> None:
+def _tell(
+    admitted: Sequence[_Admitted], hits: Mapping[str, Hits], counted: Mapping[str, Window]
+) -> None:
     """Give each its own verdicts: hits that were counted together still come one by one."""
-    left = {scope: hits.n for scope, hits in _hits(admitted).items()}
+    left = {scope: hit.n for scope, hit in hits.items()}
     for waiting, caller in admitted:
         question, verdicts = waiting.question, []
         for scope, rule in zip(question.scopes(caller), question.rules, strict=True):

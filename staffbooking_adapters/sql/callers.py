@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from attrs import frozen
@@ -145,6 +146,8 @@ async def find_and_count(
     return callers, windows
 
 
+@lru_cache(maxsize=4096)
 def _to_caller(row: Row) -> tuple[str, KeyCaller]:
+    """The same row makes the same caller: most requests show a key that was just read."""
     digest: str = row[3]
     return digest, KeyCaller(to_key(row), to_user(row[len(KEY) :]))

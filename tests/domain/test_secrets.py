@@ -17,7 +17,12 @@ NOW = datetime(2027, 3, 1, tzinfo=UTC)
 SECRET = "hush-hush-hush"
 NAMES: dict[str, Any] = {"email": "ada@example.com", "first_name": "Ada", "last_name": "Okoro"}
 DIGEST = SECRET.encode()
-KEY: dict[str, Any] = {"owner_id": 1, "name": "Till", "digest": DIGEST, "masked_key": "ps_abcd…wxyz"}
+KEY: dict[str, Any] = {
+    "owner_id": 1,
+    "name": "Till",
+    "digest": DIGEST,
+    "masked_key": "ps_abcd…wxyz",
+}
 
 
 @pytest.mark.parametrize(
