@@ -7,6 +7,7 @@ time of a small query; and SQLite needs the same for its readers and its one wri
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
@@ -32,17 +33,16 @@ class Pool(Generic[C]):
         self._connect = connect
         self._disconnect = disconnect
         self._is_alive = is_alive
-        self._free = asyncio.Semaphore(size)
+        self._free = size
+        """How many more may be lent; while it is 0 callers wait in line."""
+        self._waiting: deque[asyncio.Future[None]] = deque()
         self._idle: list[C] = []
         self._open: set[C] = set()
         self._closed = False
 
     async def acquire(self) -> C:
         """A connection for the caller alone, to be given to `release`."""
-        if self._free.locked():
-            await self._wait()
-        else:
-            await self._free.acquire()
+        await self._take_turn()
         while self._idle:
             connection = self._idle.pop()
             if self._is_alive(connection):
@@ -51,7 +51,7 @@ class Pool(Generic[C]):
         try:
             connection = await self._connect()
         except BaseException:
-            self._free.release()
+            self._pass_on()
             raise
         self._open.add(connection)
         return connection
@@ -62,7 +62,7 @@ class Pool(Generic[C]):
             self._idle.append(connection)
         else:
             self._open.discard(connection)
-        self._free.release()
+        self._pass_on()
 
     async def close(self) -> None:
         """Lend no more; close what is idle now or soon, and then the rest."""
@@ -72,17 +72,41 @@ class Pool(Generic[C]):
         try:
             async with asyncio.timeout(PATIENCE):
                 for _ in range(self._size):
-                    await self._free.acquire()
-        except TimeoutError:
+                    await self._take_turn(closing=True)
+        except (TimeoutError, Unavailable):
             pass
         while self._open:
             await self._disconnect(self._open.pop())
 
-    async def _wait(self) -> None:
-        if self._closed:
+    async def _take_turn(self, *, closing: bool = False) -> None:
+        if self._free:
+            self._free -= 1
+            return
+        if self._closed and not closing:
             raise Unavailable("the database is closed")
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[None] = loop.create_future()
+        self._waiting.append(turn)
+        # A bare timer: asyncio.timeout costs as much as the rest of a small query's way here.
+        timer = loop.call_later(PATIENCE, _give_up, turn)
         try:
-            async with asyncio.timeout(PATIENCE):
-                await self._free.acquire()
-        except TimeoutError:
-            raise Unavailable("every connection is busy") from None
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
+                self._pass_on()  # It was our turn at the very moment of the cancellation.
+            raise
+        finally:
+            timer.cancel()
+
+    def _pass_on(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
+
+
+def _give_up(turn: asyncio.Future[None]) -> None:
+    if not turn.done():
+        turn.set_exception(Unavailable("every connection is busy"))
