@@ -133,14 +133,6 @@ class ReversePayout:
     currency: str
 
 
-@frozen
-class OpenPayee:
-    companion_id: int
-    email: str
-    name: str
-    country: str
-
-
 Command = OpenCheckout | CloseCheckout | Refund | PayOut | ReversePayout
 
 KIND_OF: dict[type[Command], OpKind] = {
@@ -239,15 +231,6 @@ class Chargeback:
     ref: str
     amount: int
     status: ChargebackStatus
-
-
-@frozen
-class Payee:
-    """Where a companion's money goes. `needs` names what the processor still wants."""
-
-    ref: str
-    ready: bool
-    needs: tuple[str, ...] = ()
 
 
 @frozen
