@@ -41,7 +41,6 @@ class Policy:
     rebooking_suggestions: int = 5
     late_cancel_payout: bool = True
     payout_delay: timedelta = 24 * HOUR
-    payout_deadline: timedelta = 48 * HOUR
 
     # Events that may be booked (CONTRACT, conventions)
     book_ahead: timedelta = timedelta(days=3 * 366)

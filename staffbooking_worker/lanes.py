@@ -27,11 +27,6 @@ async def _sweep(ports: Ports) -> int:
     return 0
 
 
-async def _operation(ports: Ports) -> int:
-    # One at a time: a lease covers one call, and a slow one must not age its neighbours'.
-    return await operations.run_due(ports, 1)
-
-
 async def _nudge(ports: Ports) -> int:
     return await payments.follow_nudges(ports, 1)
 
@@ -40,7 +35,7 @@ SANDBOX_EVENTS = Lane("sandbox-events", payments.deliver_sandbox_events, idle=0.
 
 LANES = (
     Lane("timers", timers.run_due, idle=0.5),
-    Lane("operations", _operation, idle=0.25, width=4),
+    Lane("operations", operations.run_due, idle=0.25, width=4),
     Lane("nudges", _nudge, idle=0.5, width=2),
     Lane("alerts", timers.tell_alerts, idle=2),
     Lane("sweep", _sweep, idle=600),

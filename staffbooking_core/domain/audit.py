@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from staffbooking_core.domain.bookings import Booking, PayoutStatus
-from staffbooking_core.domain.ledger import Account, Posting, balances
+from staffbooking_core.domain.ledger import OWED, Account, Posting, balances
 from staffbooking_core.domain.lifecycle import TABLE, Status, Trigger
 from staffbooking_core.domain.payments import Operation, OpKind, OpStatus, Refund, Settlement
 
@@ -32,7 +32,7 @@ def _differs(what: str, found: int, wanted: int) -> Iterator[str]:
 
 
 def _accounts(booking: Booking, owed: dict[Account, int], receivable: int) -> Iterator[str]:
-    for account in (Account.ESCROW, Account.REFUND_PAYABLE, Account.STAFF_PAYABLE):
+    for account in OWED:
         if owed.get(account, 0) < 0:
             yield f"{account} is negative: {owed[account]}"
     yield from _differs("escrow", owed.get(Account.ESCROW, 0), booking.escrow)

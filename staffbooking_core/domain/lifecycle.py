@@ -246,9 +246,6 @@ def who_may(trigger: Trigger) -> frozenset[Party]:
     return frozenset().union(*rows)
 
 
-ALREADY_PAID = frozenset({S.PAID, S.COMPLETED, S.DISPUTED})
-"""Statuses in which the booking's payment is held or was earned."""
-
 HOLDS_SLOT = frozenset({S.ACCEPTED, S.PAID, S.DISPUTED})
 """Statuses in which no other booking of the companion may overlap (CONTRACT 4)."""
 

@@ -40,8 +40,6 @@ from staffbooking_core.usecases.changes import save
 RESEND_AFTER_LOOK_UP = timedelta(minutes=10)
 """What the processor may still be doing with a call, it has done by then."""
 
-BATCH = 16
-
 
 @frozen
 class _Sent:
@@ -53,9 +51,13 @@ class _Sent:
     target_ref: str = ""
 
 
-async def run_due(ports: Ports, limit: int = BATCH) -> int:
-    """Run operations that are due, one after the other; how many were claimed."""
-    claimed = await _claim(ports, limit)
+async def run_due(ports: Ports) -> int:
+    """Run the operation that is due first; whether there was one, as 1 or 0.
+
+    Never more than one: a lease covers one call, and a slow call must not outlast the
+    leases of others that wait behind it.
+    """
+    claimed = await _claim(ports)
     for sent in claimed:
         if sent is not None:
             await _run(ports, sent, ports.policy.processor_deadline)
@@ -69,7 +71,7 @@ async def open_checkout_now(ports: Ports, booking_id: int, deadline: datetime) -
     Raises ProcessorUnavailable when the time for an answer is up: the operation stays.
     """
     while (left := deadline - ports.clock.wall()) > timedelta(0):
-        claimed = await _claim(ports, 1, booking_id)
+        claimed = await _claim(ports, booking_id)
         for sent in claimed:
             if sent is not None:
                 await _run(ports, sent, left)
@@ -90,13 +92,13 @@ async def open_checkout_now(ports: Ports, booking_id: int, deadline: datetime) -
 # Claim and guard ------------------------------------------------------------------------
 
 
-async def _claim(ports: Ports, limit: int, booking_id: int | None = None) -> list[_Sent | None]:
-    """Claim operations; None stands for one that is void by now."""
+async def _claim(ports: Ports, booking_id: int | None = None) -> list[_Sent | None]:
+    """Claim at most one operation; None stands for one that is void by now."""
     now = ports.clock.wall()
     lease = Lease(ports.ids.token(), now + ports.policy.lease)
 
     async def unit(tx: Writing) -> list[_Sent | None]:
-        claimed = await tx.money.claim_operations(now, lease, limit, booking_id)
+        claimed = await tx.money.claim_operations(now, lease, 1, booking_id)
         return [await _prepare(tx, operation, lease, now) for operation in claimed]
 
     return await ports.store.write(unit)

@@ -85,7 +85,7 @@ async def drain(ports: Ports) -> int:
     what one brings about is done before the next."""
     done = 0
     while (
-        step := await operations.run_due(ports, 1)
+        step := await operations.run_due(ports)
         or await payments.deliver_sandbox_events(ports)
         or await payments.follow_nudges(ports)
         or await run_due(ports, 1)
