@@ -21,6 +21,8 @@ class Policy:
     """The deployment's rules. The defaults are the published ones."""
 
     currency: Currency = Currency("usd")
+    country: str = "US"
+    """Where staff members are paid unless they say otherwise (ISO 3166, two letters)."""
     base_url: str = "http://127.0.0.1:8000"
     sandbox: bool = True
     """Whether the clock may be moved, and payments misbehave, on demand (CONTRACT 9)."""
@@ -41,6 +43,9 @@ class Policy:
     rebooking_suggestions: int = 5
     late_cancel_payout: bool = True
     payout_delay: timedelta = 24 * HOUR
+    payout_deadline: timedelta = 48 * HOUR
+    """After completion every payout is made; operators are told `payout_alarm` before."""
+    payout_alarm: timedelta = 6 * HOUR
 
     # Events that may be booked (CONTRACT, conventions)
     book_ahead: timedelta = timedelta(days=3 * 366)
@@ -52,6 +57,11 @@ class Policy:
     checkout_renew_before: timedelta = timedelta(minutes=5)
     processor_deadline_inline: timedelta = timedelta(seconds=6)
     processor_deadline: timedelta = timedelta(seconds=12)
+
+    # Lost events of the processor (PAYMENTS 4)
+    catch_up_every: timedelta = timedelta(minutes=5)
+    look_at_open_every: timedelta = timedelta(minutes=15)
+    look_at_refunds_every: timedelta = timedelta(hours=6)
 
     # People (CONTRACT 2)
     max_active_keys: int = 5

@@ -139,12 +139,17 @@ class Booking:
     payout_status: PayoutStatus = PayoutStatus.NONE
     payout_due_at: datetime | None = None
     payout_released_at: datetime | None = None
+    payout_alarmed_at: datetime | None = None
+    """When the operators were told that the payout is about to be late."""
     escrow: int = 0
     refunded_amount: int = 0
     paid_out: int = 0
     """What the staff member has received, less what was taken back."""
     owed_by_staff: int = 0
     """What of that is claimed back."""
+    netted: int = 0
+    """What was settled against other bookings of the staff member: above zero kept from this
+    payout for a debt of another, below zero a debt of this one made good by another."""
     payout_n: int | None = None
     """The number of the order that sent the last payout."""
     orders: int = 0

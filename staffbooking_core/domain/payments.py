@@ -115,6 +115,8 @@ class Refund:
     payment_ref: str
     amount: int
     currency: str
+    replaces: int | None = None
+    """The number of the order that this one tries anew, after it was refused or failed."""
 
 
 @frozen
@@ -123,6 +125,9 @@ class PayOut:
     companion_id: int
     amount: int
     currency: str
+    payee_ref: str = ""
+    """The payee at the processor, as known when a key is first used, then frozen with it;
+    empty while there is none, which a processor that needs one refuses as not ready."""
 
 
 @frozen
@@ -146,7 +151,10 @@ KIND_OF: dict[type[Command], OpKind] = {
 
 @frozen
 class OpKey:
-    """What makes a call safe to repeat: the same key never moves money twice."""
+    """What makes a call safe to repeat: the same key never moves money twice.
+
+    Of a payee's opening `op_id` is the companion's id, and there is no intent (0). An adapter
+    puts the deployment's name before `text`, where several share one processor."""
 
     intent_id: int
     op_id: int
@@ -155,7 +163,7 @@ class OpKey:
 
     @property
     def text(self) -> str:
-        return f"sb_{self.kind}_{self.op_id}_g{self.generation}"
+        return f"{self.kind}_{self.op_id}_g{self.generation}"
 
 
 # What the processor says --------------------------------------------------------------
@@ -228,9 +236,32 @@ class ReversalState:
 
 @frozen
 class Chargeback:
+    """A payment that the client's bank took back. A mere inquiry, which moves no money, is
+    none yet."""
+
     ref: str
     amount: int
     status: ChargebackStatus
+    payment_ref: str
+
+
+@frozen
+class Fee:
+    """What the processor kept for itself of a payment, or for a chargeback."""
+
+    ref: str
+    amount: int
+
+
+@frozen
+class IntentRefs:
+    """Where to look for an intent: what we know that was made for it, since not every
+    processor can find it by its number alone."""
+
+    intent_id: int
+    checkouts: tuple[tuple[str, int], ...] = ()
+    """Reference and op_id of each page that was opened."""
+    payments: tuple[str, ...] = ()
 
 
 @frozen
@@ -245,15 +276,18 @@ class Snapshot:
     reversals: tuple[ReversalState, ...] = ()
     chargebacks: tuple[Chargeback, ...] = ()
     """The oldest first."""
+    fees: tuple[Fee, ...] = ()
 
 
 @frozen
 class Nudge:
-    """An event of the processor: it says where to look, never what is true."""
+    """An event of the processor: it says where to look, never what is true. One of the three
+    is given: an intent, a payment whose intent has to be asked for, or a payee."""
 
     event_id: str
     intent_id: int | None = None
-    companion_id: int | None = None
+    payment_ref: str | None = None
+    payee_ref: str | None = None
 
 
 # Operations ---------------------------------------------------------------------------

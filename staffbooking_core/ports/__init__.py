@@ -16,7 +16,13 @@ from attrs import frozen
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports.admission import Admission, KeyCaller, SessionCaller
 from staffbooking_core.ports.machine import Clock, Hasher, Ids, Notifier, Vault
-from staffbooking_core.ports.processor import CheckoutPage, Payments, SandboxProcessor
+from staffbooking_core.ports.processor import (
+    CheckoutPage,
+    Finding,
+    PayeePage,
+    Payments,
+    SandboxProcessor,
+)
 from staffbooking_core.ports.store import (
     AccountsReading,
     AccountsWriting,
@@ -26,6 +32,8 @@ from staffbooking_core.ports.store import (
     CompanionsWriting,
     MoneyReading,
     MoneyWriting,
+    PayeesReading,
+    PayeesWriting,
     Reading,
     SandboxReading,
     SandboxWriting,
@@ -39,6 +47,7 @@ from staffbooking_core.ports.values import (
     Agenda,
     Answer,
     Audited,
+    Backlog,
     Bookable,
     BookingQuery,
     Candidate,
@@ -79,6 +88,7 @@ __all__ = [
     "Agenda",
     "Answer",
     "Audited",
+    "Backlog",
     "Bookable",
     "BookingQuery",
     "BookingsReading",
@@ -90,6 +100,7 @@ __all__ = [
     "CompanionsReading",
     "CompanionsWriting",
     "Credit",
+    "Finding",
     "Hasher",
     "Ids",
     "KeyCaller",
@@ -99,6 +110,9 @@ __all__ = [
     "NewKey",
     "NewUser",
     "Notifier",
+    "PayeePage",
+    "PayeesReading",
+    "PayeesWriting",
     "Payments",
     "Ports",
     "Reading",

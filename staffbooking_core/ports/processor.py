@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from attrs import frozen
 
+from staffbooking_core.domain.payees import Link, OpenPayee, PayeeState
 from staffbooking_core.domain.payments import (
     Checkout,
+    IntentRefs,
     Nudge,
     OpenCheckout,
     OpKey,
@@ -21,8 +23,16 @@ from staffbooking_core.domain.payments import (
     ReversePayout,
     Snapshot,
 )
+from staffbooking_core.domain.statement import Movement
 
-T = TypeVar("T")
+
+@frozen
+class Finding:
+    """What a look at the processor's own settings found: right or wrong, and what to do."""
+
+    name: str
+    ok: bool
+    detail: str
 
 
 class Payments(Protocol):
@@ -49,7 +59,33 @@ class Payments(Protocol):
     async def reverse_payout(
         self, command: ReversePayout, payout_ref: str, key: OpKey, within: float
     ) -> ReversalState: ...
-    async def snapshot(self, intent_id: int, within: float) -> Snapshot: ...
+    async def open_payee(self, command: OpenPayee, key: OpKey, within: float) -> PayeeState: ...
+    async def payee(self, ref: str, within: float) -> PayeeState: ...
+    async def onboarding_link(
+        self, ref: str, return_url: str, refresh_url: str, within: float
+    ) -> Link:
+        """A page where the payee completes the account; one for each visit, never kept."""
+        ...
+
+    async def snapshot(self, refs: IntentRefs, within: float) -> Snapshot: ...
+    async def find_intent(self, payment_ref: str, within: float) -> int | None:
+        """The intent that a payment is for; None where it is none of ours."""
+        ...
+
+    async def changes(self, cursor: str | None, within: float) -> tuple[Sequence[Nudge], str]:
+        """The events since the cursor that an earlier call gave (None: from a while ago on),
+        some of them perhaps again, with the next cursor: what heals lost webhooks."""
+        ...
+
+    def statement(self) -> AsyncIterator[Movement]:
+        """Every movement of the platform's balance, in the order of intents, those of none
+        first. Flat in memory, however many there are."""
+        ...
+
+    async def checkup(self, within: float) -> Sequence[Finding]:
+        """Whether the account at the processor is set up so that money held stays there."""
+        ...
+
     def parse_webhook(
         self, headers: Mapping[str, str], body: bytes, now: datetime
     ) -> Sequence[Nudge]:
@@ -75,12 +111,27 @@ class CheckoutPage:
     """Why the last try was declined."""
 
 
+@frozen
+class PayeePage:
+    """What the onboarding page of the pretended processor shows."""
+
+    ref: str
+    name: str
+    ready: bool
+    return_url: str
+
+
 class SandboxProcessor(Protocol):
     """What only a pretended processor can do: the test bench of the whole service."""
 
     async def checkout_page(self, ref: str) -> CheckoutPage | None: ...
     async def play(self, ref: str, outcome: str) -> CheckoutPage | None:
         """Act on a checkout page as a client would: succeed, decline, expire, challenge."""
+        ...
+
+    async def payee_page(self, ref: str) -> PayeePage | None: ...
+    async def complete_payee(self, ref: str) -> PayeePage | None:
+        """Act on an onboarding page as a staff member would: now the payee is ready."""
         ...
 
     async def chargeback(self, intent_id: int, outcome: str) -> None:

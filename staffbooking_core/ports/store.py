@@ -16,15 +16,19 @@ from staffbooking_core.domain.calendar import Interval
 from staffbooking_core.domain.companions import Companion, CompanionQuery
 from staffbooking_core.domain.keys import ApiKey
 from staffbooking_core.domain.ledger import Posting
+from staffbooking_core.domain.payees import Payee
 from staffbooking_core.domain.payments import (
     Nudge,
     Operation,
+    OpKind,
 )
+from staffbooking_core.domain.statement import CashBook
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports.values import (
     Agenda,
     Answer,
     Audited,
+    Backlog,
     BookingQuery,
     Candidate,
     Change,
@@ -197,12 +201,43 @@ class MoneyReading(Protocol):
         """The sum over all legs of all postings; anything but 0 is a fault."""
         ...
 
+    async def cash(self) -> int:
+        """The sum over all legs of the account `processor_balance`."""
+        ...
+
+    async def cash_books(self, after_id: int, limit: int) -> Sequence[CashBook]:
+        """A batch of bookings that have an intent, by id, each with its legs of the account
+        `processor_balance`, oldest first; lean, for all bookings are gone through."""
+        ...
+
     async def payouts(self, limit: int) -> Sequence[Booking]:
         """Bookings whose payout is scheduled, failed or frozen, the earliest due first."""
         ...
 
+    async def failed_refunds(self, limit: int) -> Sequence[tuple[Booking, Operation]]:
+        """Refunds that are refused, dead or failed and that no later order replaces, with
+        their bookings: money still owed to a client. The oldest first."""
+        ...
+
+    async def debts_of(self, companion_id: int) -> Sequence[int]:
+        """The ids of bookings for which the companion owes money (`owed_by_staff`), rising."""
+        ...
+
+    async def unsettled(self, after_id: int, limit: int) -> Sequence[Booking]:
+        """A batch of bookings whose payment the processor has not decided yet, by id: those
+        with payment status requires_payment, processing or refund_pending."""
+        ...
+
+    async def cursor(self, provider: str) -> tuple[str, datetime] | None:
+        """How far the processor's events were caught up with, and when (wall time)."""
+        ...
+
     async def pending(self, now: datetime) -> int:
-        """How many operations, timers and nudges are due: for health and metrics."""
+        """How many operations, timers, nudges and payees are due: for health."""
+        ...
+
+    async def backlog(self, now: datetime) -> Sequence[Backlog]:
+        """Due work by kind, for metrics; kinds with nothing due may be left out."""
         ...
 
     async def alerts(self, limit: int) -> Sequence[tuple[datetime, int, str]]:
@@ -212,11 +247,17 @@ class MoneyReading(Protocol):
 
 class MoneyWriting(MoneyReading, Protocol):
     async def claim_operations(
-        self, now: datetime, lease: Lease, limit: int, booking_id: int | None = None
+        self,
+        now: datetime,
+        lease: Lease,
+        limit: int,
+        booking_id: int | None = None,
+        kinds: frozenset[OpKind] = frozenset(OpKind),
     ) -> Sequence[Operation]:
-        """Claim due operations, the earliest first. Of each booking only the unfinished one
-        with the lowest number is ever given, and none while another's lease on it runs:
-        so at most one runs per booking. With `booking_id`, of that booking alone, due or not.
+        """Claim due operations of these kinds, the earliest first. Of each booking only the
+        unfinished one with the lowest number is ever given, whatever its kind, and none while
+        another's lease on it runs: so at most one runs per booking. With `booking_id`, of
+        that booking alone, due or not.
         """
         ...
 
@@ -225,8 +266,15 @@ class MoneyWriting(MoneyReading, Protocol):
         ...
 
     async def save_operation(self, operation: Operation, lease: Lease | None = None) -> None:
-        """Save its progress. With a lease: keep it claimed; without: release it."""
+        """Save its progress, and its command. With a lease: keep it claimed; without:
+        release it."""
         ...
+
+    async def wake_payouts(self, companion_id: int, now: datetime) -> int:
+        """Make the companion's payouts that wait for another try due at once; how many."""
+        ...
+
+    async def save_cursor(self, provider: str, cursor: str, now: datetime) -> None: ...
 
     async def claim_timers(
         self, business: datetime, now: datetime, lease: Lease, limit: int
@@ -261,6 +309,34 @@ class MoneyWriting(MoneyReading, Protocol):
         ...
 
 
+class PayeesReading(Protocol):
+    async def payee(self, provider: str, companion_id: int) -> Payee | None: ...
+    async def payee_by_ref(self, provider: str, ref: str) -> Payee | None: ...
+
+
+class PayeesWriting(PayeesReading, Protocol):
+    async def claim_payees(
+        self,
+        provider: str,
+        now: datetime,
+        lease: Lease,
+        limit: int,
+        companion_id: int | None = None,
+    ) -> Sequence[Payee]:
+        """Claim payees whose `next_at` has come, the earliest first. With `companion_id`, that
+        one alone, due or not, unless it is claimed already."""
+        ...
+
+    async def lock_payee(self, provider: str, companion_id: int, lease: Lease) -> Payee:
+        """The claimed payee, held. Raises Conflict when the lease was lost."""
+        ...
+
+    async def save_payee(self, payee: Payee, lease: Lease | None = None) -> None:
+        """Insert or replace. With a lease: keep it claimed, raises Conflict where the claim was
+        lost; without: release it."""
+        ...
+
+
 class SandboxReading(Protocol):
     async def clock_offset(self) -> timedelta:
         """How far business time is ahead of the wall clock; zero at first."""
@@ -287,6 +363,8 @@ class Reading(Protocol):
     @property
     def money(self) -> MoneyReading: ...
     @property
+    def payees(self) -> PayeesReading: ...
+    @property
     def sandbox(self) -> SandboxReading: ...
 
 
@@ -301,6 +379,8 @@ class Writing(Protocol):
     def bookings(self) -> BookingsWriting: ...
     @property
     def money(self) -> MoneyWriting: ...
+    @property
+    def payees(self) -> PayeesWriting: ...
     @property
     def sandbox(self) -> SandboxWriting: ...
 

@@ -179,3 +179,13 @@ class Audited:
     booking: Booking
     postings: tuple[Posting, ...]
     operations: tuple[Operation, ...]
+
+
+@frozen
+class Backlog:
+    """Work of one kind that is due: how much, and how late the oldest of it is (seconds)."""
+
+    kind: str
+    """An `OpKind`, `timer`, `event`, `payee` or `payout` (released, not made yet)."""
+    count: int
+    oldest: float
