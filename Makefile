@@ -15,14 +15,15 @@ install = $(BIN)/uv pip install -q --python $(BIN)/python $(1) 2>/dev/null || $(
 compile = $(BIN)/uv pip compile -q --universal --python-version 3.11 \
 	--generate-hashes --no-header --no-emit-index-url --no-emit-find-links $(UPGRADE)
 
-.PHONY: help demo test check bench soak docs lock clean
+.PHONY: help demo test check bench bench-money soak docs lock clean
 
 help:
 	@echo "make demo    run the service with sample data on SQLite; prints where to look"
 	@echo "make test    run the tests, on SQLite and on a PostgreSQL of their own"
 	@echo "make check   format, lint, types, imports, locks, generated pages"
 	@echo "make bench   measure against the yardstick, on PostgreSQL"
-	@echo "make soak    long races and endurance tests"
+	@echo "make bench-money   reconcile 100,000 bookings, send 1,000 payouts at once"
+	@echo "make soak    long races, endurance, planted bugs, SIMULATION_STEPS=2000000 steps"
 	@echo "make docs    remake the generated pages"
 	@echo "make lock    remake the locks (UPGRADE=--upgrade for newer versions)"
 	@echo "make clean   remove environments, caches and build results"
@@ -43,10 +44,15 @@ check: $(V)/.dev
 bench: $(V)/.dev
 	$(BIN)/python -m benchmarks
 
+bench-money: $(V)/.dev
+	$(BIN)/python -m benchmarks.money
+
 soak: $(V)/.dev
 	RACE_ROUNDS=1000 RACE_CALLERS=64 $(BIN)/python -m pytest -q tests/contract/test_races.py \
 		tests/contract/test_money_races.py
 	$(BIN)/python -m pytest -q -m soak
+	$(BIN)/python -m tests.mutants
+	$(BIN)/python -m tests.simulation
 
 docs: $(V)/.dev
 	$(BIN)/python -c "from staffbooking_core.domain import lifecycle; print(lifecycle.page())" > docs/lifecycle.md

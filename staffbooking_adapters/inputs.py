@@ -199,6 +199,11 @@ def _timezone(text: str) -> None:
         raise ValueError("must be the IANA name of a timezone")
 
 
+def _country(text: str) -> None:
+    if not (len(text) == 2 and text.isascii() and text.isalpha()):
+        raise ValueError("must be the two letters of a country (ISO 3166)")
+
+
 def _clock(text: str) -> None:
     try:
         calendar.parse_hhmm(text)
@@ -216,6 +221,7 @@ def _clock_end(text: str) -> None:
 _FORMS: dict[str, Callable[[str], None]] = {
     "email": _email,
     "timezone": _timezone,
+    "country": _country,
     "clock": _clock,
     "clock_end": _clock_end,
 }

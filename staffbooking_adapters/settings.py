@@ -7,6 +7,7 @@ names the setting and says what it wants.
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
@@ -17,7 +18,7 @@ from attrs import field, frozen
 
 from staffbooking_core.domain.durations import parse_duration
 from staffbooking_core.domain.limits import parse_limits
-from staffbooking_core.domain.money import PPM, Currency
+from staffbooking_core.domain.money import PPM, THREE_DECIMAL, Currency
 from staffbooking_core.errors import StaffbookingError
 from staffbooking_core.policy import Policy
 
@@ -27,6 +28,10 @@ PREFIX = "STAFFBOOKING_"
 DEFAULT_SECRET = "development-only-secret-key"
 SHORTEST_SECRET = 16
 LONGEST_PAYOUT_DELAY = timedelta(hours=47)
+
+STRIPE_CANT = frozenset("huf isk twd ugx".split()) | THREE_DECIMAL
+"""Currencies that Stripe counts, or pays out, otherwise than by their smallest unit: a fee's
+split could not be paid to the unit (PAYMENTS 2)."""
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -42,6 +47,33 @@ class SettingsError(StaffbookingError):
 
 
 @frozen
+class Fake:
+    """Payments are pretended: no money moves."""
+
+    manual_payees: bool = False
+    """Whether staff members complete their payout accounts on a page, as with a real one."""
+
+
+@frozen
+class Stripe:
+    """Payments are made by Stripe."""
+
+    secret_key: str = field(repr=False)
+    webhook_secrets: tuple[str, ...] = field(repr=False)
+    """One for each endpoint that Stripe posts to, and while one is rotated two."""
+    environment: str = "main"
+    """This deployment's name among those that share the account: a part of every key and of
+    all that is made there."""
+    api_base: str | None = None
+    """Where the stub of the tests listens; None for Stripe itself."""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the key moves real money."""
+        return self.secret_key[2:].startswith("_live_")
+
+
+@frozen
 class Settings:
     """Everything that a deployment decides."""
 
@@ -49,6 +81,7 @@ class Settings:
     secret_keys: tuple[str, ...] = field(repr=False)
     """The first one signs, all of them verify."""
     policy: Policy
+    processor: Fake | Stripe = Fake()
     trusted_proxies: tuple[Network, ...] = ()
     allowed_origins: tuple[str, ...] = ()
 
@@ -60,29 +93,48 @@ class Settings:
 def load_settings(environ: Mapping[str, str]) -> Settings:
     """Read and judge all settings. Raises SettingsError for the first that is wrong."""
     read = _Reader(environ)
-    base_url = read("BASE_URL", _base_url, "http://127.0.0.1:8000")
+    pretended = read("PAYMENTS", _payments, "fake") == "fake"
     policy = Policy(
         currency=read("CURRENCY", _currency, "usd"),
-        base_url=base_url,
+        country=read("COUNTRY", _country, "US"),
+        base_url=read("BASE_URL", _base_url, "http://127.0.0.1:8000"),
         platform_fee=read("PLATFORM_FEE", _rate, "0.15"),
         insurance_rate=read("INSURANCE_RATE", _rate, "0.05"),
         late_cancel_payout=read("LATE_CANCEL_PAYOUT", _switch, "1"),
         payout_delay=read("PAYOUT_DELAY", _payout_delay, "24h"),
         payment_window=read("PAYMENT_WINDOW", _window, ""),
         limits=read("LIMITS", parse_limits, ""),
-        sandbox=read("SANDBOX", _switch, "1"),
+        sandbox=read("SANDBOX", _switch, "1" if pretended else "0"),
     )
     settings = Settings(
         database_url=read("DATABASE_URL", _database_url, "sqlite+aiosqlite:///staffbooking.db"),
         secret_keys=read("SECRET_KEY", _secrets, DEFAULT_SECRET),
         policy=policy,
+        processor=_fake(read) if pretended else _stripe(read),
         trusted_proxies=read("TRUSTED_PROXIES", _networks, ""),
         allowed_origins=read("ALLOWED_ORIGINS", _origins, ""),
     )
-    read("PAYMENTS", _payments, "fake")
-    if is_public(base_url):
-        _check_public(settings, said=f"{PREFIX}SANDBOX" in environ)
+    match settings.processor:
+        case Stripe() as stripe:
+            _check_real(settings, stripe)
+        case Fake() if is_public(policy.base_url):
+            _check_public(settings, said=read.has("SANDBOX"))
     return settings
+
+
+def _fake(read: _Reader) -> Fake:
+    return Fake(manual_payees=read("FAKE_PAYEES", _fake_payees, "auto") == "manual")
+
+
+def _stripe(read: _Reader) -> Stripe:
+    if read.has("FAKE_PAYEES"):
+        raise SettingsError("FAKE_PAYEES", "is for pretended payments alone: PAYMENTS is stripe")
+    return Stripe(
+        secret_key=read("STRIPE_SECRET_KEY", _stripe_key, ""),
+        webhook_secrets=read("STRIPE_WEBHOOK_SECRET", _stripe_webhook_secrets, ""),
+        environment=read("ENVIRONMENT", _environment, "main"),
+        api_base=read("STRIPE_API_BASE", _stripe_api_base, ""),
+    )
 
 
 class _Reader:
@@ -95,6 +147,27 @@ class _Reader:
             return parse(text)
         except ValueError as error:
             raise SettingsError(name, str(error)) from None
+
+    def has(self, name: str) -> bool:
+        """Whether the environment says anything of it."""
+        return PREFIX + name in self._environ
+
+
+def _check_real(settings: Settings, stripe: Stripe) -> None:
+    """Where money moves nothing is pretended, no secret is known, and every amount can be
+    paid to the unit."""
+    if settings.policy.sandbox:
+        raise SettingsError("SANDBOX", "is for pretended payments alone: PAYMENTS is stripe")
+    if settings.has_default_secret:
+        raise SettingsError("SECRET_KEY", "must be set where PAYMENTS is stripe")
+    if (currency := settings.policy.currency.code) in STRIPE_CANT:
+        raise SettingsError("CURRENCY", f"can't be {currency} where PAYMENTS is stripe")
+    if not stripe.is_live:
+        return
+    if not settings.policy.base_url.startswith("https:"):
+        raise SettingsError("BASE_URL", "must be https with a live STRIPE_SECRET_KEY")
+    if stripe.api_base is not None:
+        raise SettingsError("STRIPE_API_BASE", "is for tests: not with a live STRIPE_SECRET_KEY")
 
 
 def _check_public(settings: Settings, *, said: bool) -> None:
@@ -182,10 +255,48 @@ def _secrets(text: str) -> tuple[str, ...]:
     return keys
 
 
+def _country(text: str) -> str:
+    code = text.upper()
+    if len(code) != 2 or not (code.isascii() and code.isalpha()):
+        raise ValueError("must be two letters of ISO 3166 such as US")
+    return code
+
+
 def _payments(text: str) -> str:
-    if text != "fake":
-        raise ValueError("must be fake: this version has no other processor")
+    if text not in ("fake", "stripe"):
+        raise ValueError("must be fake or stripe")
     return text
+
+
+def _fake_payees(text: str) -> str:
+    if text not in ("auto", "manual"):
+        raise ValueError("must be auto or manual")
+    return text
+
+
+def _stripe_key(text: str) -> str:
+    if not re.fullmatch(r"(sk|rk)_[A-Za-z0-9_]+", text, re.ASCII):
+        raise ValueError("must be Stripe's secret key, sk_..., or a restricted one, rk_...")
+    return text
+
+
+def _stripe_webhook_secrets(text: str) -> tuple[str, ...]:
+    secrets = tuple(part.strip() for part in text.split(","))
+    if not all(re.fullmatch(r"whsec_[!-~]+", secret) for secret in secrets):
+        raise ValueError("must be the endpoints' secrets, whsec_..., separated by commas")
+    return secrets
+
+
+def _environment(text: str) -> str:
+    if not re.fullmatch(r"[a-z0-9-]{1,32}", text):
+        raise ValueError("must be 1 to 32 lower-case letters, digits and hyphens")
+    return text
+
+
+def _stripe_api_base(text: str) -> str | None:
+    if text and not re.fullmatch(r"http://(127\.0\.0\.1|localhost|\[::1\]):[0-9]{1,5}", text):
+        raise ValueError("must be an http address of this machine: it is for tests alone")
+    return text or None
 
 
 def _networks(text: str) -> tuple[Network, ...]:

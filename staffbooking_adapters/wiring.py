@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
 
-from staffbooking_adapters.settings import Settings
+from staffbooking_adapters.settings import Fake, Settings, Stripe
 from staffbooking_adapters.system import (
     Argon2Hasher,
     HmacVault,
@@ -13,7 +14,13 @@ from staffbooking_adapters.system import (
     SystemClock,
     SystemIds,
 )
-from staffbooking_core.ports import Ports
+from staffbooking_core.policy import Policy
+from staffbooking_core.ports import Clock, Payments, Ports, SandboxProcessor, Vault
+
+if TYPE_CHECKING:
+    from staffbooking_adapters.fake.processor import FakeProcessor
+    from staffbooking_adapters.sql.engine import Database
+    from staffbooking_adapters.stripe.processor import StripeProcessor
 
 
 @asynccontextmanager
@@ -22,9 +29,7 @@ async def open_ports(settings: Settings) -> AsyncIterator[Ports]:
 
     The schema must be there: `upgrade_schema` makes it.
     """
-    from staffbooking_adapters.fake.processor import FakeProcessor
     from staffbooking_adapters.notify.log import LogNotifier
-    from staffbooking_adapters.sql.fakebook import SqlFakeBook
     from staffbooking_adapters.sql.store import open_store
 
     async with AsyncExitStack() as stack:
@@ -32,24 +37,56 @@ async def open_ports(settings: Settings) -> AsyncIterator[Ports]:
         stack.push_async_callback(store.close)
         clock = SandboxClock(store) if settings.policy.sandbox else SystemClock()
         vault = HmacVault(settings.secret_keys)
-        processor = FakeProcessor(
-            SqlFakeBook(store.database),
-            clock,
-            base_url=settings.policy.base_url,
-            secret=vault.sign("fake-processor", b"events"),
-        )
+        payments: Payments
+        sandbox: SandboxProcessor | None = None
+        match settings.processor:
+            case Stripe() as stripe:
+                payments = real = _stripe(stripe, settings.policy)
+                stack.push_async_callback(real.close)
+            case Fake() as fake:
+                pretended = _fake(fake, settings.policy.base_url, store.database, clock, vault)
+                payments = sandbox = pretended
         yield Ports(
             store=store,
             admission=store.admission,
-            payments=processor,
+            payments=payments,
             clock=clock,
             ids=SystemIds(),
             hasher=Argon2Hasher(),
             vault=vault,
             notifier=LogNotifier(),
             policy=settings.policy,
-            sandbox=processor,
+            sandbox=sandbox,
         )
+
+
+def _stripe(settings: Stripe, policy: Policy) -> StripeProcessor:
+    # The client of Stripe takes its time to load: only where it is used.
+    from staffbooking_adapters.stripe.processor import StripeProcessor
+
+    return StripeProcessor(
+        settings.secret_key,
+        settings.webhook_secrets,
+        settings.environment,
+        base_url=policy.base_url,
+        currency=policy.currency.code,
+        base_addresses=None if settings.api_base is None else {"api": settings.api_base},
+    )
+
+
+def _fake(
+    settings: Fake, base_url: str, database: Database, clock: Clock, vault: Vault
+) -> FakeProcessor:
+    from staffbooking_adapters.fake.processor import FakeProcessor
+    from staffbooking_adapters.sql.fakebook import SqlFakeBook
+
+    return FakeProcessor(
+        SqlFakeBook(database),
+        clock,
+        base_url=base_url,
+        secret=vault.sign("fake-processor", b"events"),
+        manual_payees=settings.manual_payees,
+    )
 
 
 async def upgrade_schema(settings: Settings) -> None:

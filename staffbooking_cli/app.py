@@ -21,7 +21,9 @@ from staffbooking_cli.commands import (
     keys,
     ledger,
     openapi,
+    payments,
     payouts,
+    refunds,
     sandbox,
     serve,
     users,
@@ -64,6 +66,8 @@ app.add_typer(keys.app, name="keys")
 app.add_typer(bookings.app, name="bookings")
 app.add_typer(disputes.app, name="disputes")
 app.add_typer(payouts.app, name="payouts")
+app.add_typer(refunds.app, name="refunds")
+app.add_typer(payments.app, name="payments")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(sandbox.app, name="sandbox")
 app.command("openapi")(openapi.openapi)

@@ -32,7 +32,7 @@ class NewAccount:
 
 
 @frozen(kw_only=True)
-class Resolution:
-    """`disputes resolve`: what an operator says to it."""
+class Note:
+    """`disputes resolve`, `payouts hold`: what an operator says to it."""
 
     note: ShortText | None = None

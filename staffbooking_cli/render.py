@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -67,9 +68,9 @@ _INSTANT = re.compile(r"^([0-9-]{10}T[0-9:]{8})\.[0-9]+Z$")
 """In tables, to the second."""
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Record], title: str = "") -> None:
+def print_table(columns: Sequence[str], rows: Sequence[Record], title: str = "") -> None:
     """A table of records. A column is a field's name, or `title=field field` for several
-    in one."""
+    in one; numbers stand under each other by their last digit."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
@@ -79,7 +80,12 @@ def print_table(columns: Sequence[str], rows: Iterable[Record], title: str = "")
     for column in columns:
         head, _, names = column.rpartition("=")
         fields.append(names.split())
-        table.add_column((head or names).replace("_", " "), overflow="fold", max_width=_widest())
+        table.add_column(
+            (head or names).replace("_", " "),
+            overflow="fold",
+            max_width=_widest(),
+            justify="right" if _are_numbers(row.get(names) for row in rows) else "left",
+        )
     for row in rows:
         table.add_row(*(Text(" ".join(cell(row.get(name)) for name in one)) for one in fields))
     console = _console()
@@ -88,14 +94,22 @@ def print_table(columns: Sequence[str], rows: Iterable[Record], title: str = "")
     console.print(table)
 
 
+def _are_numbers(values: Iterable[object]) -> bool:
+    """Whether there are numbers, and perhaps gaps, but nothing else."""
+    kinds = {type(value) for value in values} - {type(None)}
+    return bool(kinds) and kinds <= {int, float, Decimal}
+
+
 def print_record(record: Record) -> None:
-    """One record, a line for each field; nested lists are left to tables of their own."""
-    rows = (
-        {"field": name, "value": value}
-        for name, value in record.items()
-        if not (isinstance(value, list) and value and isinstance(value[0], Mapping))
-    )
+    """One record, a line for each field; what is nested is left to tables of its own."""
+    rows = [
+        {"field": name, "value": value} for name, value in record.items() if not _is_nested(value)
+    ]
     print_table(("field", "value"), rows)
+
+
+def _is_nested(value: object) -> bool:
+    return isinstance(value[0] if isinstance(value, list) and value else value, Mapping)
 
 
 def _console() -> Console:

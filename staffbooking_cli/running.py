@@ -30,7 +30,9 @@ def log_to_stderr() -> None:
         stream=sys.stderr,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
-    logging.getLogger("alembic").setLevel(logging.WARNING)
+    for library in ("alembic", "httpx", "stripe"):
+        # Their own words tell of every call.
+        logging.getLogger(library).setLevel(logging.WARNING)
 
 
 @asynccontextmanager

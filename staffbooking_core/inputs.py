@@ -30,7 +30,7 @@ class Text:
     max: int = 100
     min: int = 1
     form: str | None = None
-    """`email`, `timezone`, `clock` (HH:MM) or `clock_end` (HH:MM or 24:00)."""
+    """`email`, `timezone`, `country` (ISO 3166), `clock` (HH:MM) or `clock_end` (to 24:00)."""
 
 
 @frozen
@@ -68,6 +68,7 @@ Name = Annotated[str, Text(100)]
 ShortText = Annotated[str, Text(300)]
 LongText = Annotated[str, Text(5000)]
 Email = Annotated[str, Text(254, form="email")]
+Country = Annotated[str, Text(2, 2, form="country")]
 Clock = Annotated[str, Text(5, 5, form="clock")]
 ClockEnd = Annotated[str, Text(5, 5, form="clock_end")]
 Password = Annotated[str, Text(PASSWORD_LENGTH[1], PASSWORD_LENGTH[0])]
@@ -135,6 +136,12 @@ class CancelBooking:
 @frozen(kw_only=True)
 class DisputeBooking:
     reason: ShortText
+
+
+@frozen(kw_only=True)
+class OpenPayoutAccount:
+    country: Country | None = None
+    """Where the account is, in letters of either case; the deployment's unless given."""
 
 
 # Import of companions (CONTRACT 9) ------------------------------------------------------

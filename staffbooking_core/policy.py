@@ -62,6 +62,10 @@ class Policy:
     catch_up_every: timedelta = timedelta(minutes=5)
     look_at_open_every: timedelta = timedelta(minutes=15)
     look_at_refunds_every: timedelta = timedelta(hours=6)
+    events_kept: timedelta = timedelta(days=7)
+    """Done ones, so that repeats are known: longer than a processor repeats them."""
+    told_within: timedelta = timedelta(minutes=15)
+    """What the processor moved is known to us by then, or something is wrong."""
 
     # People (CONTRACT 2)
     max_active_keys: int = 5

@@ -19,33 +19,34 @@ _CLOSE = ((b"connection", b"close"),)
 """What was not read to its end can't be followed by another request."""
 
 
-async def read(call: Call) -> bytes:
-    """The whole body. Raises Refused: 413, or 400 `body_timeout`; ClientGone."""
+async def read(call: Call, most: int = MOST_BYTES) -> bytes:
+    """The whole body, of at most so many bytes. Raises Refused: 413, or 400 `body_timeout`;
+    ClientGone."""
     for length in call.headers(b"content-length"):
-        if length.isdigit() and int(length[:10]) > MOST_BYTES:
-            raise _too_large()
+        if length.isdigit() and int(length[:10]) > most:
+            raise _too_large(most)
     try:
         async with asyncio.timeout(DEADLINE):
-            return await _collect(call)
+            return await _collect(call, most)
     except TimeoutError:
         raise Refused(400, "body_timeout", "The body took too long to come", _CLOSE) from None
 
 
-async def _collect(call: Call) -> bytes:
+async def _collect(call: Call, most: int) -> bytes:
     body = bytearray()
     while True:
         message = await call.receive()
         if message["type"] == "http.disconnect":
             raise ClientGone
         body += message.get("body", b"")
-        if len(body) > MOST_BYTES:
-            raise _too_large()
+        if len(body) > most:
+            raise _too_large(most)
         if not message.get("more_body", False):
             return bytes(body)
 
 
-def _too_large() -> Refused:
-    return Refused(413, "body_too_large", f"A body has at most {MOST_BYTES} bytes", _CLOSE)
+def _too_large(most: int) -> Refused:
+    return Refused(413, "body_too_large", f"A body has at most {most} bytes here", _CLOSE)
 
 
 def check_media(call: Call) -> None:

@@ -18,7 +18,7 @@ from staffbooking_core.errors import NotFound
 from staffbooking_core.inputs import MAX_ID
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.answers import Keep
-from staffbooking_http.metrics import Tally
+from staffbooking_http.metrics import DueWork, Tally
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -50,6 +50,8 @@ class Site:
     """Networks whose X-Forwarded-For is believed."""
     tallies: list[Tally] = field(factory=list)
     """What became of calls so far, for the metrics."""
+    due_work: DueWork = field(factory=DueWork)
+    """What waits to be done, for the metrics."""
 
 
 class Call:
@@ -78,7 +80,7 @@ class Call:
     session: Session
     token: str
     given: Any
-    """The endpoint's input: an instance of its `body` or `query` class."""
+    """The endpoint's input: an instance of its `body` or `query` class, or the `raw` bytes."""
 
     def __init__(self, site: Site, scope: Scope, receive: Receive) -> None:
         self.site = site
@@ -136,6 +138,8 @@ class Endpoint:
     description: str = ""
     body: type | None = None
     body_optional: bool = False
+    raw: int | None = None
+    """The most bytes of a body that is taken as it comes, whatever it holds."""
     query: type | None = None
     window: str | None = None
     """The name of its own limit, which is spent besides the general one."""

@@ -4,7 +4,7 @@ from typing import Any
 
 from staffbooking_adapters import codec
 from staffbooking_core.domain.limits import LimitExceeded
-from staffbooking_core.domain.payments import PaymentsError
+from staffbooking_core.domain.payments import BadSignature, PaymentsError
 from staffbooking_core.errors import (
     Conflict,
     Forbidden,
@@ -26,6 +26,7 @@ RETRY_AFTER = 2
 STATUS: dict[type[StaffbookingError], int] = {
     MissingField: 400,
     RuleBroken: 400,
+    BadSignature: 400,
     Unauthenticated: 401,
     Forbidden: 403,
     NotFound: 404,
@@ -45,7 +46,7 @@ CODES = {
     "missing_field": "required fields are missing or null: `errors` lists them all",
     "invalid_field": "fields of the wrong type, bounds, format or meaning: `errors` lists them all",
     "body_timeout": "the body took more than 10 seconds to come",
-    "body_too_large": "the body is over 64 KiB",
+    "body_too_large": "the body is over 64 KiB, an event of the processor over 256 KiB",
     "unsupported_media_type": "the body is not declared as JSON in UTF-8",
     "unauthenticated": "no credentials, or a session that has ended",
     "invalid_api_key": "a key that is garbled, unknown, expired or revoked",
@@ -57,6 +58,8 @@ CODES = {
     "foreign_origin": "signing in from a page of somebody else's",
     "wrong_party": "the other side of the booking may do this",
     "customers_only": "only customers book for themselves",
+    "staff_only": "only staff members are paid out to",
+    "bad_signature": "an event that the payment processor did not sign, or not just now",
     "not_found": "no such path or thing, or somebody else's",
     "method_not_allowed": "the path takes other methods: Allow lists them",
     "rate_limited": "a window is spent: `retry_after` says for how many seconds",
@@ -109,6 +112,8 @@ def to_reply(error: BaseException) -> Reply | None:
         case Unavailable() | Conflict():
             body = problem("unavailable", "The service is temporarily unavailable")
             return Reply(status, body, ((b"retry-after", b"%d" % RETRY_AFTER),))
+        case BadSignature():
+            return Reply(status, problem("bad_signature", "This is no event of the processor"))
         case PaymentsError():
             return Reply(status, _told(ProcessorUnavailable()))
     return Reply(status, _told(error))

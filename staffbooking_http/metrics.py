@@ -1,12 +1,23 @@
-"""Counts and durations of requests: a few additions a call, families when scraped."""
+"""Counts and durations of requests, and the work that is due: a few additions a call, one look
+at the store in a while, families when scraped."""
 
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
 
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
+
+from staffbooking_core.errors import Unavailable
+from staffbooking_core.ports import Backlog, Ports
+from staffbooking_core.usecases import health
 
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Upper bounds of the histogram's buckets, in seconds."""
@@ -29,10 +40,36 @@ class Tally:
         self.seconds += seconds
 
 
-def page(tallies: Iterable[Tally]) -> bytes:
-    """All tallies as Prometheus reads them."""
+KEPT = timedelta(seconds=5)
+
+
+class DueWork:
+    """What waits to be done, asked for once in a while: however many read the figures, and
+    however often, the store is spared."""
+
+    __slots__ = ("_asked_at", "_rows")
+
+    def __init__(self) -> None:
+        self._asked_at: datetime | None = None
+        self._rows: Sequence[Backlog] = ()
+
+    async def rows(self, ports: Ports) -> Sequence[Backlog]:
+        """By kind; nothing while the store is out of reach."""
+        now = ports.clock.wall()
+        if self._asked_at is None or now - self._asked_at >= KEPT:
+            try:
+                self._rows = await health.backlog(ports)
+            except Unavailable:
+                return ()
+            self._asked_at = now
+        return self._rows
+
+
+def page(tallies: Iterable[Tally], due_work: Sequence[Backlog]) -> bytes:
+    """All figures as Prometheus reads them."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Requests([tally for tally in tallies if tally.statuses]))
+    registry.register(_DueWork(due_work))
     return generate_latest(registry)
 
 
@@ -55,6 +92,23 @@ class _Requests(Collector):
             took.add_metric(labels, list(_cumulated(tally)), tally.seconds)
         yield counted
         yield took
+
+
+class _DueWork(Collector):
+    def __init__(self, rows: Sequence[Backlog]) -> None:
+        self._rows = rows
+
+    def collect(self) -> Iterator[Metric]:
+        name = "staffbooking_due_work"
+        waiting = GaugeMetricFamily(name, "Work that is due and not done yet", labels=("kind",))
+        oldest = GaugeMetricFamily(
+            f"{name}_oldest_seconds", "How late the oldest of it is", labels=("kind",)
+        )
+        for row in self._rows:
+            waiting.add_metric([row.kind], row.count)
+            oldest.add_metric([row.kind], row.oldest)
+        yield waiting
+        yield oldest
 
 
 def _cumulated(tally: Tally) -> Iterator[tuple[str, float]]:

@@ -13,6 +13,7 @@ from staffbooking_http.errors import CODES
 from staffbooking_http.schemas import fields_of, of_class
 from staffbooking_http.shapes import (
     COMPONENTS,
+    FLAG,
     SUCCESS,
     TEXT,
     WHEN,
@@ -50,7 +51,7 @@ REASONS = {
     401: "No or bad credentials",
     403: "Wrong permission, role, tier, side or CSRF token",
     404: "There is no such thing, or it is somebody else's",
-    413: "The body is over 64 KiB",
+    413: "The body is too large",
     415: "The body is not JSON",
     422: "Some fields are not valid; every one is named",
     429: "Limit exceeded",
@@ -66,7 +67,7 @@ def document(families: Mapping[str, Sequence[Endpoint]], policy: Policy) -> Obje
         for row in rows:
             paths.setdefault(row.path, {})[row.method.lower()] = _operation(family, row)
     if "Sandbox" in families:
-        paths["/sandbox/checkout/{id}"] = {"post": _HOSTED_PAGE}
+        paths |= _HOSTED_PAGES
     return {
         "openapi": "3.1.0",
         "info": {
@@ -90,36 +91,53 @@ def document(families: Mapping[str, Sequence[Endpoint]], policy: Policy) -> Obje
     }
 
 
-_OUTCOME: Object = {"type": "string", "enum": ["succeed", "decline", "expire", "challenge"]}
-_HOSTED_PAGE: Object = {
-    "tags": ["Sandbox"],
-    "operationId": "post_sandbox_checkout",
-    "summary": "Act on the hosted checkout page, as its form does",
-    "security": [],
-    "parameters": [
-        {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}},
-    ],
-    "requestBody": {
-        "required": True,
-        "content": {"application/json": {"schema": shape({"outcome": _OUTCOME})}},
-    },
-    "responses": {
-        "200": {
-            "description": "What state the page is in now",
-            "content": {
-                "application/json": {"schema": shape({"success": SUCCESS, "state": TEXT})},
+def _hosted_page(name: str, summary: str, asked: Schema, told: Schema) -> Object:
+    """Acting on a page of the pretended processor as a script. It belongs to the pages, not to
+    the table."""
+    return {
+        "tags": ["Sandbox"],
+        "operationId": f"post_sandbox_{name}",
+        "summary": summary,
+        "security": [],
+        "parameters": [
+            {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}},
+        ],
+        "requestBody": {"required": True, "content": {"application/json": {"schema": asked}}},
+        "responses": {
+            "200": {
+                "description": REASONS[200],
+                "content": {"application/json": {"schema": told}},
+            },
+            **{
+                str(status): {
+                    "description": REASONS[status],
+                    "content": {"application/json": {"schema": ref("Error")}},
+                }
+                for status in (400, 404, 413, 415, 422)
             },
         },
-        **{
-            str(status): {
-                "description": REASONS[status],
-                "content": {"application/json": {"schema": ref("Error")}},
-            }
-            for status in (400, 404, 413, 415, 422)
-        },
+    }
+
+
+_OUTCOME: Object = {"type": "string", "enum": ["succeed", "decline", "expire", "challenge"]}
+_HOSTED_PAGES: Object = {
+    "/sandbox/checkout/{id}": {
+        "post": _hosted_page(
+            "checkout",
+            "Act on the hosted checkout page, as its form does",
+            shape({"outcome": _OUTCOME}),
+            shape({"success": SUCCESS, "state": TEXT}),
+        )
+    },
+    "/sandbox/payees/{id}": {
+        "post": _hosted_page(
+            "payee",
+            "Complete a payout account, as its page does",
+            shape({}),
+            shape({"success": SUCCESS, "ready": FLAG}),
+        )
     },
 }
-"""It belongs to the pages, not to the table; scripts may use it all the same."""
 
 
 def _own_codes(families: Mapping[str, Sequence[Endpoint]]) -> list[str]:
@@ -177,6 +195,12 @@ def _operation(family: str, row: Endpoint) -> Object:
             "required": not row.body_optional,
             "content": {"application/json": {"schema": of_class(row.body)}},
         }
+    if row.raw is not None:
+        most = f"At most {row.raw // 1024} KiB of any type"
+        operation["requestBody"] = {
+            "required": True,
+            "content": {"*/*": {"schema": {"description": most}}},
+        }
     return operation
 
 
@@ -199,6 +223,8 @@ def _parameters(row: Endpoint) -> Iterator[Object]:
     if "{code}" in row.path:
         code = COMPONENTS["Booking"]["properties"]["booking_code"]
         yield {"name": "code", "in": "path", "required": True, "schema": code}
+    if "{provider}" in row.path:
+        yield {"name": "provider", "in": "path", "required": True, "schema": TEXT}
     if row.query is not None:
         for name, (schema, required) in fields_of(row.query).items():
             yield {"name": name, "in": "query", "required": required, "schema": schema}
@@ -239,8 +265,9 @@ def _statuses(row: Endpoint) -> Iterator[tuple[int, Schema]]:
         yield 403, error
     if row.not_found:
         yield 404, error
-    if row.body is not None:
+    if row.body is not None or row.raw is not None:
         yield 413, error
+    if row.body is not None:
         yield 415, error
     if takes:
         yield 422, ref("InvalidInput")

@@ -1,7 +1,7 @@
-"""Pages for people, by Litestar: home, the documents, and the fake processor's checkout.
+"""Pages for people, by Litestar: home, the documents, payouts, and the fake processor's own.
 
-They work without JavaScript, and load nothing from anywhere: the one style sheet stands in
-each page, named by its hash in the policy that the browser enforces.
+They load nothing from anywhere: the one style sheet stands in each page, and the one script in
+the page that needs it, both named by their hashes in the policy that the browser enforces.
 """
 
 import base64
@@ -9,6 +9,7 @@ import hashlib
 import logging
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,27 +27,36 @@ from markupsafe import Markup, escape
 from staffbooking_adapters import codec
 from staffbooking_adapters.inputs import structure
 from staffbooking_core.domain.accounts import Actor, User, csrf_token, session_digest
+from staffbooking_core.domain.bookings import Booking
+from staffbooking_core.domain.lifecycle import Party, Status
 from staffbooking_core.domain.money import Currency
-from staffbooking_core.errors import NotFound
+from staffbooking_core.domain.payees import PayeeStatus
+from staffbooking_core.errors import NotFound, StaffbookingError
 from staffbooking_core.inputs import Text
-from staffbooking_core.ports import CheckoutPage
-from staffbooking_core.usecases import bookings, payments, sandbox
+from staffbooking_core.ports import CheckoutPage, PayeePage
+from staffbooking_core.usecases import bookings, payees, payments, sandbox
 from staffbooking_http import bodies, queries
 from staffbooking_http.access import session_token
 from staffbooking_http.endpoint import Call, Site
 from staffbooking_http.errors import internal, to_reply
+from staffbooking_http.routes.payees import staff_only
 
 log = logging.getLogger("staffbooking.http")
 
 WEB = Path(__file__).parent / "web"
 STYLE = (WEB / "style.css").read_text(encoding="utf-8")
-_STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+SCRIPT = (WEB / "payouts.js").read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
 
 POLICY = (
-    f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; form-action 'self'; "
-    "base-uri 'none'; frame-ancestors 'none'"
+    f"default-src 'none'; style-src {_hash(STYLE)}; script-src {_hash(SCRIPT)}; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-"""What pages may do: show themselves, and post forms to this service."""
+"""What pages may do: show themselves, post forms to this service, and run our one script."""
 
 Asked = Request[Any, Any, State]
 
@@ -65,10 +75,10 @@ class Play:
 
 
 def create_pages(site: Site, document: dict[str, Any]) -> Litestar:
-    """The application of pages; the checkout is there where payments are pretended."""
-    handlers: list[BaseRouteHandler] = [home, docs, returned]
+    """The application of pages; the processor's own are there where payments are pretended."""
+    handlers: list[BaseRouteHandler] = [home, docs, returned, payouts]
     if site.ports.sandbox is not None:
-        handlers += [checkout, play]
+        handlers += [checkout, play, onboarding, complete]
     engine = JinjaTemplateEngine.from_environment(_environment())
     return Litestar(
         handlers,
@@ -91,7 +101,7 @@ def methods(pages: Litestar) -> Mapping[str, Sequence[str]]:
 
 def _environment() -> Environment:
     environment = Environment(loader=FileSystemLoader(WEB / "templates"), autoescape=True)
-    environment.globals["style"] = STYLE
+    environment.globals |= {"style": STYLE, "script": SCRIPT}
     environment.filters["shape"] = _shape
     environment.filters["prose"] = _prose
     return environment
@@ -134,10 +144,60 @@ async def returned(request: Asked) -> Template:
     if (visitor := await _visitor(call)) is None:
         return Template("return.html", context={"booking": None})
     user, token = visitor
-    actor = Actor(user.id, user.role)
-    booking, _, _ = await bookings.by_id(call.ports, actor, call.path_id("Booking"))
-    context = {"booking": booking, "csrf": csrf_token(token)}
+    actor, number = Actor(user.id, user.role), call.path_id("Booking")
+    booking, party, _ = await bookings.by_id(call.ports, actor, number)
+    cancelled = _said(call, b"cancelled")
+    if party is Party.CUSTOMER and booking.status is Status.ACCEPTED and not cancelled:
+        # What can't be learned now is learned later: the page shows the status, no more.
+        with suppress(StaffbookingError):
+            await payments.look(call.ports, number, call.ports.policy.processor_deadline_inline)
+        booking, _, _ = await bookings.by_id(call.ports, actor, number)
+    context = {
+        "booking": booking,
+        "cancelled": cancelled,
+        "open_page": await _open_page(call, booking) if party is Party.CUSTOMER else None,
+        "csrf": csrf_token(token),
+    }
     return Template("return.html", context=context)
+
+
+async def _open_page(call: Call, booking: Booking) -> dict[str, str] | None:
+    """The page where an accepted booking can still be paid, and until when."""
+    intent = booking.intent
+    if booking.status is not Status.ACCEPTED or intent is None or not intent.checkout_url:
+        return None
+    until = intent.checkout_expires_at
+    if until is None or until <= await call.ports.clock.business():
+        return None
+    return {"url": intent.checkout_url, "until": f"{until:%Y-%m-%d %H:%M} UTC"}
+
+
+def _said(call: Call, word: bytes) -> bool:
+    """Whether the address ends in a word by which the processor's page tells what happened."""
+    return word in call.scope["query_string"].split(b"&")
+
+
+@get("/staff/payouts")
+async def payouts(request: Asked) -> Template:
+    """Where a staff member opens a payout account, and comes back to from the processor."""
+    call = _call(request)
+    if (visitor := await _visitor(call)) is None:
+        return Template("payouts.html", context={"user": None})
+    user, token = visitor
+    staff_only(user, call.now)
+    done = _said(call, b"done")
+    find = payees.account_on_return if done else payees.account
+    payee = await find(call.ports, Actor(user.id, user.role))
+    context = {
+        "user": user,
+        "payee": payee,
+        "status": PayeeStatus.NONE if payee is None else payee.status,
+        "country": call.ports.policy.country,
+        "done": done,
+        "again": _said(call, b"again"),
+        "csrf": csrf_token(token),
+    }
+    return Template("payouts.html", context=context)
 
 
 @get("/sandbox/checkout/{reference:str}")
@@ -184,6 +244,39 @@ async def _page(call: Call, reference: str) -> CheckoutPage:
     page = await sandbox.processor(call.ports).checkout_page(reference)
     if page is None:
         raise NotFound("Checkout")
+    return page
+
+
+@get("/sandbox/payees/{reference:str}")
+async def onboarding(request: Asked) -> Template:
+    """The page of the pretended processor where a payee completes the account."""
+    page = await sandbox.processor(_call(request).ports).payee_page(
+        request.path_params["reference"]
+    )
+    return Template("payee.html", context={"page": _there(page)})
+
+
+@post("/sandbox/payees/{reference:str}", status_code=200)
+async def complete(request: Asked) -> Response[bytes] | Redirect:
+    """Complete the account, by the page's button or as a script by JSON."""
+    call, reference = _call(request), request.path_params["reference"]
+    pretended = sandbox.processor(call.ports)
+    _there(await pretended.payee_page(reference))
+    raw = await bodies.read(call)
+    if not _is_form(call):
+        bodies.check_media(call)
+        bodies.parse(raw)
+    page = _there(await pretended.complete_payee(reference))
+    await payments.deliver_sandbox_events(call.ports)
+    if _is_form(call):
+        return Redirect(f"/sandbox/payees/{page.ref}", status_code=303)
+    answer = codec.encode({"success": True, "ready": page.ready})
+    return Response(answer, media_type="application/json", status_code=200)
+
+
+def _there(page: PayeePage | None) -> PayeePage:
+    if page is None:
+        raise NotFound("Payout account")
     return page
 
 

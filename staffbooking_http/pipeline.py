@@ -130,7 +130,9 @@ async def _answer(call: Call, resource: Resource | None, route: Route | None) ->
 
 
 async def _handle(call: Call, endpoint: Endpoint) -> Reply:
-    if endpoint.body is not None:
+    if endpoint.raw is not None:
+        call.given = await bodies.read(call, endpoint.raw)
+    elif endpoint.body is not None:
         raw = await bodies.read(call)
         if endpoint.kept is not None:
             return await idempotency.answer(call, endpoint, raw)

@@ -15,6 +15,7 @@ from staffbooking_http.shapes import CLOCK, DATE, INSTANT, Schema, choice
 _FORMS: dict[str, dict[str, Any]] = {
     "email": {"format": "email"},
     "timezone": {"description": "IANA name of a timezone"},
+    "country": {"pattern": "^[A-Za-z]{2}$", "description": "ISO 3166, two letters"},
     "clock": {"pattern": CLOCK["pattern"]},
     "clock_end": {"pattern": "^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$"},
 }

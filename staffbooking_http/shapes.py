@@ -11,6 +11,7 @@ from staffbooking_core.domain.bookings import PaymentStatus, PayoutStatus
 from staffbooking_core.domain.companions import Badge, Tier
 from staffbooking_core.domain.keys import Permission
 from staffbooking_core.domain.lifecycle import EventName, Party, Status, Trigger
+from staffbooking_core.domain.payees import PayeeStatus
 
 Schema: TypeAlias = Mapping[str, Any]
 
@@ -183,6 +184,15 @@ COMPONENTS: dict[str, Schema] = {
         {name: _BOOKING[name] for name in ("booking_code", "status", "event_date")}
     ),
     "BookingInEvent": shape(_BOOKING),
+    "PayoutAccount": shape(
+        {
+            "status": choice(PayeeStatus),
+            "provider": TEXT,
+            "country": nullable(TEXT),
+            "needs": items(TEXT),
+            "message": nullable({"type": "string", "description": "why it was refused"}),
+        }
+    ),
     "Payment": shape(
         {
             "id": ID,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from attrs import frozen
 
+from staffbooking_core.domain.payments import OpKind
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases import operations, payments, timers
+from staffbooking_core.usecases import catching_up, operations, payees, payments, timers
 
 
 @frozen
@@ -31,12 +33,24 @@ async def _nudge(ports: Ports) -> int:
     return await payments.follow_nudges(ports, 1)
 
 
+def _operations(*kinds: OpKind) -> Callable[[Ports], Awaitable[int]]:
+    return partial(operations.run_due, kinds=frozenset(kinds))
+
+
+_CHECKOUTS = _operations(OpKind.OPEN_CHECKOUT, OpKind.CLOSE_CHECKOUT)
+_REFUNDS = _operations(OpKind.REFUND, OpKind.REVERSE_PAYOUT)
+_PAYOUTS = _operations(OpKind.PAY_OUT)
+
 SANDBOX_EVENTS = Lane("sandbox-events", payments.deliver_sandbox_events, idle=0.5)
 
 LANES = (
     Lane("timers", timers.run_due, idle=0.5),
-    Lane("operations", operations.run_due, idle=0.25, width=4),
+    Lane("checkouts", _CHECKOUTS, idle=0.25, width=2),
+    Lane("refunds", _REFUNDS, idle=0.5, width=2),
+    Lane("payouts", _PAYOUTS, idle=0.5, width=2),
+    Lane("payees", payees.run_due, idle=2),
     Lane("nudges", _nudge, idle=0.5, width=2),
+    Lane("lost-events", catching_up.run, idle=30),
     Lane("alerts", timers.tell_alerts, idle=2),
     Lane("sweep", _sweep, idle=600),
     SANDBOX_EVENTS,

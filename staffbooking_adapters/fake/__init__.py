@@ -6,6 +6,7 @@ machine    one intent: pages and charges; commands and time give the next state
 answers    idempotency: what was answered under a key is answered again
 faults     misbehaviour that was asked for
 signing    its events: how they are signed, and how they are told from forged ones
+payees     accounts of staff members, and whether they can be paid
 book       where all of this is kept; a store implements it
 calls      one call: faults, kept answers and the machine in one transaction
 outbox     what time changes, and the events that are due

@@ -1,14 +1,16 @@
 """Idempotency as Stripe does it: what was answered under a key is answered again.
 
 That holds for refusals and for errors of 5xx too: a refused command needs a new key once
-the cause is gone, and repeating a 5xx alone leads nowhere. Keys are kept for ever here.
+the cause is gone, and repeating a 5xx alone leads nowhere. After a day a key is forgotten, and
+whoever repeats a command under it moves money twice.
 """
 
 from __future__ import annotations
 
 import hashlib
+from datetime import timedelta
 from enum import StrEnum
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from attrs import frozen
 
@@ -22,6 +24,9 @@ from staffbooking_core.domain.payments import (
 )
 
 A = TypeVar("A")
+
+KEPT: Final = timedelta(hours=24)
+"""How long a key is known, in real time, which is also what callers go by."""
 
 
 class Ending(StrEnum):

@@ -1,11 +1,11 @@
 """One call to the fake processor: faults strike, an answer under the key is replayed, or
 the command is executed and its answer kept. All of it is one transaction of the book, with
-the intent held: of many calls with one key one is executed, and all get its answer.
+the intent or payee held: of many calls with one key one is executed, and all get its answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Final, TypeAlias, TypeVar
@@ -13,9 +13,7 @@ from typing import Final, TypeAlias, TypeVar
 import anyio
 from attrs import frozen
 
-from staffbooking_adapters.codec import dump
 from staffbooking_adapters.fake import book as books
-from staffbooking_adapters.fake import machine
 from staffbooking_adapters.fake.answers import (
     Ending,
     Kept,
@@ -25,7 +23,7 @@ from staffbooking_adapters.fake.answers import (
     replay,
 )
 from staffbooking_adapters.fake.book import FakeBook, Writing
-from staffbooking_adapters.fake.faults import NOT_EXECUTED, refusal
+from staffbooking_adapters.fake.faults import NOT_EXECUTED, Chance, refusal
 from staffbooking_adapters.fake.machine import Intent
 from staffbooking_core.domain.payments import Busy, OpKey, Refused, Unknown
 from staffbooking_core.errors import Unavailable
@@ -36,8 +34,20 @@ A = TypeVar("A")
 Move: TypeAlias = Callable[[Intent, datetime, str], tuple[Intent, A]]
 """From an intent, business time and the fault that strikes: the next state, the answer."""
 
+Act: TypeAlias = Callable[[Writing, datetime, str], Awaitable[A]]
+"""The same in a transaction, for what is more than a move. It writes nothing and then raises."""
+
 SLOW: Final = 2.0
 """Seconds that a slow call takes."""
+
+
+@contextmanager
+def in_reach() -> Iterator[None]:
+    """A book that is out of reach is a processor that does not answer."""
+    try:
+        yield
+    except Unavailable as error:
+        raise Unknown(error.reason or "the book is out of reach") from error
 
 
 @contextmanager
@@ -46,23 +56,34 @@ def deadline(within: float) -> Iterator[None]:
     if within <= 0:
         raise Unknown("no time for an answer")
     try:
-        with anyio.fail_after(within):
+        with in_reach(), anyio.fail_after(within):
             yield
     except TimeoutError:
         raise Unknown("no answer in time") from None
-    except Unavailable as error:
-        raise Unknown(error.reason or "the book is out of reach") from error
 
 
 @frozen
 class Calls:
     book: FakeBook
     clock: Clock
+    chance: Chance
 
-    async def make(
+    async def move(
         self, key: OpKey, command: tuple[object, ...], answer: type[A], within: float, move: Move[A]
     ) -> A:
-        """Execute `move` once under this key; `command` is what it was made from.
+        """`make` a move of the key's intent."""
+
+        async def act(tx: Writing, now: datetime, fault: str) -> A:
+            return await books.change(
+                tx, key.intent_id, now, lambda intent: move(intent, now, fault)
+            )
+
+        return await self.make(key, command, answer, within, act)
+
+    async def make(
+        self, key: OpKey, command: tuple[object, ...], answer: type[A], within: float, act: Act[A]
+    ) -> A:
+        """Execute `act` once under this key; `command` is what it was made from.
 
         Raises Refused, Busy, Unknown and KeyReused."""
         with deadline(within):
@@ -70,14 +91,14 @@ class Calls:
             now = await self.clock.business()
 
             async def unit(tx: Writing) -> tuple[str, Kept | None]:
-                intent = await books.lock_intent(tx, key.intent_id)
-                fault = await books.take_fault(tx, key.kind)
+                await tx.lock(books.lock_of(key))
+                fault = await books.take_fault(tx, key.kind, self.chance)
                 if fault in NOT_EXECUTED:
                     return fault, None
                 kept = await books.kept_answer(tx, key.text)
                 if kept is None:
-                    kept = await _execute(tx, intent, now, fault, print_, move)
-                    await tx.put(books.ANSWER, key.text, dump(kept))
+                    kept = await _execute(tx, now, fault, print_, act)
+                    await books.keep_answer(tx, key.text, kept, self.clock.wall())
                 return fault, kept
 
             fault, kept = await self.book.transact(unit)
@@ -100,19 +121,14 @@ class Calls:
                     raise Unknown("no answer in time")
 
 
-async def _execute(
-    tx: Writing, was: Intent, now: datetime, fault: str, print_: str, move: Move[A]
-) -> Kept:
-    """Make the move, unless the fault is in its way; the answer that the key keeps."""
+async def _execute(tx: Writing, now: datetime, fault: str, print_: str, act: Act[A]) -> Kept:
+    """Act, unless the fault is in the way; the answer that the key keeps."""
     if fault == "error_500":
         return Kept(print_, Ending.ERROR)
     try:
         if (code := refusal(fault)) is not None:
             raise Refused(code)
-        changed, answer = move(machine.at(was, now), now, fault)
+        kept = done(print_, await act(tx, now, fault))
     except Refused as error:
         kept = refused(print_, error)
-    else:
-        await books.save_intent(tx, was, changed, now)
-        kept = done(print_, answer)
     return Kept(print_, Ending.ERROR) if fault == "error_500_after" else kept

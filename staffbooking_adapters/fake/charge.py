@@ -14,6 +14,7 @@ from attrs import evolve, frozen
 from staffbooking_core.domain.payments import (
     Chargeback,
     ChargebackStatus,
+    Fee,
     Payment,
     PayoutState,
     RefundState,
@@ -22,16 +23,17 @@ from staffbooking_core.domain.payments import (
     Refused,
     ReversalState,
 )
+from staffbooking_core.domain.statement import Cash, MovementKind
 from staffbooking_core.errors import RuleBroken
 
 LATER: Final = timedelta(minutes=1)
-"""Business time until what is to happen later by itself: a pending refund's end, the
-chargeback of a card that pays first."""
+"""Business time until what is to happen later by itself: a refund's end, the chargeback of
+a card that pays first."""
 
 
 @frozen
 class Pending:
-    """A refund on its way: when it ends, and how."""
+    """A refund whose last word is not spoken: when it ends, and how."""
 
     ref: str
     at: datetime
@@ -41,6 +43,8 @@ class Pending:
 @frozen
 class Charge:
     payment: Payment
+    fee: int = 0
+    """What the processor keeps of the payment, and once more if it is charged back."""
     refunds: tuple[RefundState, ...] = ()
     pending: tuple[Pending, ...] = ()
     payouts: tuple[PayoutState, ...] = ()
@@ -61,13 +65,33 @@ class Charge:
         return self.payment.amount - sum(made.amount - made.reversed for made in self.payouts)
 
     @property
-    def balance(self) -> int:
-        """What the platform holds of it: below zero where it paid out what was taken back."""
-        refunded = sum(r.amount for r in self.refunds if r.status is RefundStatus.SETTLED)
-        chargeback = self.chargeback
-        lost = chargeback is not None and chargeback.status is not ChargebackStatus.WON
-        taken = chargeback.amount if chargeback is not None and lost else 0
-        return self.unpaid - refunded - taken
+    def fees(self) -> tuple[Fee, ...]:
+        if not self.fee:
+            return ()
+        of_payment = Fee(f"ffee_{_number(self)}", self.fee)
+        if self.chargeback is None:
+            return (of_payment,)
+        return of_payment, Fee(f"fcbfee_{_number(self)}", self.fee)
+
+    @property
+    def moved(self) -> Cash:
+        """What it did to the platform's balance, as far as it still stands: a settled refund
+        that failed afterwards is as if it had never been."""
+        found = {(MovementKind.PAYMENT, self.payment.ref): self.payment.amount}
+        for fee in self.fees:
+            found[MovementKind.FEE, fee.ref] = -fee.amount
+        for refund in self.refunds:
+            if refund.status is RefundStatus.SETTLED:
+                found[MovementKind.REFUND, refund.ref] = -refund.amount
+        for payout in self.payouts:
+            found[MovementKind.PAYOUT, payout.ref] = -payout.amount
+        for reversal in self.reversals:
+            found[MovementKind.REVERSAL, reversal.ref] = reversal.amount
+        if self.chargeback is not None:
+            found[MovementKind.CHARGEBACK, self.chargeback.ref] = -self.chargeback.amount
+            if self.chargeback.status is ChargebackStatus.WON:
+                found[MovementKind.REINSTATEMENT, self.chargeback.ref] = self.chargeback.amount
+        return found
 
     @property
     def next_change(self) -> datetime | None:
@@ -76,6 +100,10 @@ class Charge:
         if self.chargeback_at is not None:
             moments.append(self.chargeback_at)
         return min(moments, default=None)
+
+
+def _number(charge: Charge) -> str:
+    return charge.payment.ref.removeprefix("fpay_")
 
 
 def at(charge: Charge, now: datetime) -> Charge:
@@ -100,7 +128,7 @@ def _ended(charge: Charge, pending: Pending) -> Charge:
 
 
 def refund(charge: Charge, made: RefundState, pending: Pending | None) -> Charge:
-    """Give money back to the client, at once or at the end of `pending`."""
+    """Give money back to the client; with `pending` that is not the last word."""
     if charge.chargeback is not None and charge.chargeback.status is not ChargebackStatus.WON:
         raise Refused(RefusalCode.DISPUTED)
     _within(made.amount, charge.remaining)
@@ -141,8 +169,8 @@ def open_chargeback(charge: Charge) -> Charge:
         raise RuleBroken("already_charged_back", "This payment was charged back already")
     if not charge.remaining:
         raise RuleBroken("nothing_left", "All of this payment was refunded")
-    ref = f"fcb_{charge.payment.ref.removeprefix('fpay_')}"
-    opened = Chargeback(ref, charge.remaining, ChargebackStatus.OPEN)
+    ref, amount = f"fcb_{_number(charge)}", charge.remaining
+    opened = Chargeback(ref, amount, ChargebackStatus.OPEN, charge.payment.ref)
     return evolve(charge, chargeback=opened)
 
 

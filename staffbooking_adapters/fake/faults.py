@@ -8,17 +8,22 @@
     conflict           busy, as if the same key were still in work elsewhere
     refuse             refused as invalid, or as said: `refuse:payee_not_ready`
     slow               answers after two seconds
-    pending_then_settled, pending_then_failed
-                       of a refund: it is pending for a minute, and then ends so
+    pending_then_settled, pending_then_failed, settled_then_failed
+                       of a refund: it stands like the one at first, and a minute later
+                       ends like the other
 
 Of events, under the op `event`: `drop` loses one for good, `delay` brings it a minute
 late, `duplicate` brings it twice, `reorder` brings it behind the others that are due,
-`bad_signature` brings it signed with a wrong secret, and then never again.
+`bad_signature` brings it signed with a wrong secret, and then never again. What was lost
+is still listed by `changes`.
+
+A fault may also strike by chance: the processor asks its `Chance` at each call and event.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
 from attrs import evolve, frozen
 
@@ -33,15 +38,25 @@ OPS: Final = (*OpKind, ANY, EVENT)
 MOST: Final = 1_000_000
 
 NOT_EXECUTED: Final = frozenset({"timeout_before", "rate_limit", "conflict"})
-PENDING: Final = {
-    "pending_then_settled": RefundStatus.SETTLED,
-    "pending_then_failed": RefundStatus.FAILED,
+COURSES: Final = {
+    "pending_then_settled": (RefundStatus.PENDING, RefundStatus.SETTLED),
+    "pending_then_failed": (RefundStatus.PENDING, RefundStatus.FAILED),
+    "settled_then_failed": (RefundStatus.SETTLED, RefundStatus.FAILED),
 }
 CALL_KINDS: Final = (
     *("timeout_before", "timeout_after", "error_500", "error_500_after"),
     *("rate_limit", "conflict", "refuse", "slow"),
 )
 EVENT_KINDS: Final = ("delay", "duplicate", "drop", "reorder", "bad_signature")
+
+
+Chance: TypeAlias = Callable[[str], str]
+"""Asked with an op (a call's, or EVENT): the kind of fault that strikes it, "" for none."""
+
+
+def never(_: str) -> str:
+    """A chance without faults."""
+    return ""
 
 
 @frozen
@@ -70,7 +85,7 @@ def fault(op: str, kind: str, times: int) -> Fault:
 def _kinds(op: str) -> tuple[str, ...]:
     if op == EVENT:
         return EVENT_KINDS
-    return (*CALL_KINDS, *PENDING) if op == OpKind.REFUND else CALL_KINDS
+    return (*CALL_KINDS, *COURSES) if op == OpKind.REFUND else CALL_KINDS
 
 
 def _fits(op: str, kind: str) -> bool:

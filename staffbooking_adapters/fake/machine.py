@@ -8,10 +8,10 @@ Amounts are minor units, times are business time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeAlias
 
 from attrs import evolve, frozen
 
@@ -36,6 +36,7 @@ from staffbooking_core.domain.payments import (
     ReversePayout,
     Snapshot,
 )
+from staffbooking_core.domain.statement import Cash, Movement, MovementKind
 from staffbooking_core.errors import RuleBroken
 from staffbooking_core.ports import CheckoutPage
 
@@ -45,6 +46,9 @@ LONGEST: Final = timedelta(hours=24)
 
 MINIMUM: Final = {0: 1, 2: 50, 3: 500}
 """The least amount that can be charged, by the currency's decimals."""
+
+Course: TypeAlias = tuple[RefundStatus, RefundStatus]
+"""How a refund stands at first, and a while later."""
 
 
 class PageState(StrEnum):
@@ -76,12 +80,15 @@ class Page:
 
 @frozen
 class Intent:
-    """All of one intent; `version` counts its changes."""
+    """All of one intent; `version` counts its changes, `lines` those of its statement."""
 
     id: int
     pages: tuple[Page, ...] = ()
     charges: tuple[Charge, ...] = ()
+    disputed: tuple[str, ...] = ()
+    """The payments that were charged back, in that order."""
     version: int = 0
+    lines: int = 0
 
 
 def min_amount(currency: str) -> int:
@@ -93,8 +100,25 @@ def min_amount(currency: str) -> int:
 
 
 def balance(intent: Intent) -> int:
-    """What the platform holds of it at the processor."""
-    return sum(charge.balance for charge in intent.charges)
+    """What the platform holds of it at the processor: below zero where it paid out what was
+    taken back."""
+    return sum(_moved(intent).values())
+
+
+def movements(was: Intent, changed: Intent, now: datetime) -> Iterator[Movement]:
+    """What a change did to the platform's balance, line by line."""
+    before, after = _moved(was), _moved(changed)
+    for (kind, ref), amount in after.items():
+        if (kind, ref) not in before:
+            yield Movement(changed.id, kind, ref, amount, now)
+    for (kind, ref), amount in before.items():
+        if (kind, ref) not in after:
+            # Nothing else can be undone: a refund that had settled has failed.
+            yield Movement(changed.id, MovementKind.REFUND_FAILED, ref, -amount, now)
+
+
+def _moved(intent: Intent) -> Cash:
+    return {name: amount for each in intent.charges for name, amount in each.moved.items()}
 
 
 def next_change(intent: Intent) -> datetime | None:
@@ -107,6 +131,7 @@ def next_change(intent: Intent) -> datetime | None:
 def snapshot(intent: Intent) -> Snapshot:
     """Everything, in the order in which it was made."""
     every = intent.charges
+    by_payment = {each.payment.ref: each.chargeback for each in every}
     return Snapshot(
         intent.id,
         checkouts=tuple(page.checkout for page in intent.pages),
@@ -114,7 +139,8 @@ def snapshot(intent: Intent) -> Snapshot:
         refunds=tuple(refund for each in every for refund in each.refunds),
         payouts=tuple(payout for each in every for payout in each.payouts),
         reversals=tuple(reversal for each in every for reversal in each.reversals),
-        chargebacks=tuple(each.chargeback for each in every if each.chargeback is not None),
+        chargebacks=tuple(made for ref in intent.disputed if (made := by_payment[ref])),
+        fees=tuple(fee for each in every for fee in each.fees),
     )
 
 
@@ -150,11 +176,12 @@ def find_page(intent: Intent, ref: str) -> Page:
 
 def at(intent: Intent, now: datetime) -> Intent:
     """The intent at a later moment: pages lapse, refunds end, a late chargeback comes."""
-    return evolve(
+    changed = evolve(
         intent,
         pages=tuple(_page_at(page, now) for page in intent.pages),
         charges=tuple(charges.at(charge, now) for charge in intent.charges),
     )
+    return _with_disputes(changed)
 
 
 def _page_at(page: Page, now: datetime) -> Page:
@@ -196,8 +223,12 @@ DECLINED: Final = {
 }
 
 
-def play(intent: Intent, ref: str, outcome: Outcome, now: datetime) -> tuple[Intent, str]:
-    """The client's act on a page: the next state, and a note where nothing could be done."""
+def play(
+    intent: Intent, ref: str, outcome: Outcome, now: datetime, fee_ppm: int = 0
+) -> tuple[Intent, str]:
+    """The client's act on a page: the next state, and a note where nothing could be done.
+
+    Of what is paid the processor keeps `fee_ppm` millionths."""
     page = find_page(intent, ref)
     if page.state is PageState.PAID:
         return intent, "This was already paid"
@@ -205,9 +236,9 @@ def play(intent: Intent, ref: str, outcome: Outcome, now: datetime) -> tuple[Int
         return intent, "This checkout has expired"
     match outcome:
         case Outcome.SUCCEED:
-            return _paid(intent, page, now, None), ""
+            return _paid(intent, page, now, fee_ppm), ""
         case Outcome.SUCCEED_THEN_CHARGEBACK:
-            return _paid(intent, page, now, now + LATER), ""
+            return _paid(intent, page, now, fee_ppm, now + LATER), ""
         case Outcome.DECLINE | Outcome.INSUFFICIENT_FUNDS:
             changed = evolve(page, state=PageState.OPEN, message=DECLINED[outcome])
         case Outcome.CHALLENGE:
@@ -217,10 +248,13 @@ def play(intent: Intent, ref: str, outcome: Outcome, now: datetime) -> tuple[Int
     return _with_page(intent, changed), ""
 
 
-def _paid(intent: Intent, page: Page, now: datetime, chargeback_at: datetime | None) -> Intent:
-    ref = f"fpay_{intent.id}_{len(intent.charges) + 1}"
-    payment = Payment(ref, page.command.amount, page.command.currency, now)
-    charge = Charge(payment, chargeback_at=chargeback_at)
+def _paid(
+    intent: Intent, page: Page, now: datetime, fee_ppm: int, chargeback_at: datetime | None = None
+) -> Intent:
+    ref, amount = f"fpay_{intent.id}_{len(intent.charges) + 1}", page.command.amount
+    payment = Payment(ref, amount, page.command.currency, now)
+    fee = (amount * fee_ppm + 500_000) // 1_000_000
+    charge = Charge(payment, fee, chargeback_at=chargeback_at)
     intent = _with_page(intent, evolve(page, state=PageState.PAID, message=""))
     return evolve(intent, charges=(*intent.charges, charge))
 
@@ -231,14 +265,14 @@ def _paid(intent: Intent, page: Page, now: datetime, chargeback_at: datetime | N
 def refund(
     intent: Intent,
     command: Refund,
-    op_id: int,
+    op_id: int | None,
     now: datetime,
-    ends: RefundStatus | None = None,
+    course: Course | None = None,
 ) -> tuple[Intent, RefundState]:
-    """Give back to the client: settled at once, or with `ends` pending for a while."""
+    """Give back to the client: settled at once and for good, unless `course` says otherwise."""
     charge = _charge(intent, command.payment_ref, command.currency)
     ref = f"fre_{intent.id}_{1 + sum(len(each.refunds) for each in intent.charges)}"
-    status = RefundStatus.SETTLED if ends is None else RefundStatus.PENDING
+    status, ends = course or (RefundStatus.SETTLED, None)
     made = RefundState(ref, status, command.amount, op_id)
     pending = None if ends is None else Pending(ref, now + LATER, ends)
     return _with_charge(intent, charges.refund(charge, made, pending)), made
@@ -255,7 +289,7 @@ def pay_out(intent: Intent, command: PayOut, op_id: int, ready: bool) -> tuple[I
 
 
 def reverse_payout(
-    intent: Intent, command: ReversePayout, payout_ref: str, op_id: int
+    intent: Intent, command: ReversePayout, payout_ref: str, op_id: int | None
 ) -> tuple[Intent, ReversalState]:
     """Take a payout back, in whole or in part."""
     charge = _find(intent, lambda each: any(made.ref == payout_ref for made in each.payouts))
@@ -265,9 +299,27 @@ def reverse_payout(
     return _with_charge(intent, charges.reverse(charge, made)), made
 
 
+def refund_by_hand(intent: Intent, amount: int, now: datetime) -> Intent:
+    """As somebody would on the processor's own pages: from the first payment that has as
+    much left. Raises Refused like `refund`."""
+    charge = _find(intent, lambda each: each.remaining >= amount)
+    command = Refund(charge.payment.ref, amount, charge.payment.currency)
+    return refund(intent, command, None, now)[0]
+
+
+def reverse_by_hand(intent: Intent, amount: int) -> Intent:
+    """Likewise of a payout: of the first that has as much left."""
+    for charge in intent.charges:
+        for payout in charge.payouts:
+            if payout.amount - payout.reversed >= amount:
+                command = ReversePayout(0, amount, charge.payment.currency)
+                return reverse_payout(intent, command, payout.ref, None)[0]
+    raise Refused(RefusalCode.MISSING)
+
+
 def chargeback(intent: Intent, outcome: ChargebackStatus) -> Intent:
-    """The client's bank claims the payment back, or decides. Of several payments it is the
-    one with an open chargeback, else the first of which something can be taken back.
+    """The client's bank claims a payment back, or decides. Of several payments it claims the
+    first of which something can be taken back, and decides of the first that is disputed.
 
     Raises RuleBroken: `not_paid`, `already_charged_back`, `chargeback_decided`, `nothing_left`.
     """
@@ -275,10 +327,23 @@ def chargeback(intent: Intent, outcome: ChargebackStatus) -> Intent:
         raise RuleBroken("not_paid", "There is no payment to charge back")
     disputed = [each for each in intent.charges if _is_disputed(each)]
     takeable = [each for each in intent.charges if each.chargeback is None and each.remaining]
-    charge = (disputed or takeable or intent.charges)[0]
     if outcome is ChargebackStatus.OPEN:
-        return _with_charge(intent, charges.open_chargeback(charge))
-    return _with_charge(intent, charges.decide_chargeback(charge, outcome))
+        charge = (takeable or disputed or intent.charges)[0]
+        changed = charges.open_chargeback(charge)
+    else:
+        charge = (disputed or takeable or intent.charges)[0]
+        changed = charges.decide_chargeback(charge, outcome)
+    return _with_disputes(_with_charge(intent, changed))
+
+
+def _with_disputes(intent: Intent) -> Intent:
+    """Take note of chargebacks that are new."""
+    new = tuple(
+        each.payment.ref
+        for each in intent.charges
+        if each.chargeback is not None and each.payment.ref not in intent.disputed
+    )
+    return evolve(intent, disputed=(*intent.disputed, *new))
 
 
 def _is_disputed(charge: Charge) -> bool:

@@ -1,19 +1,20 @@
-"""What the fake does by itself: time moves its intents on, and its events are brought."""
+"""What the fake does by itself: time moves its intents on, old things are forgotten, and its
+events are brought."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 from attrs import evolve, frozen
 
 from staffbooking_adapters.codec import load
 from staffbooking_adapters.fake import book as books
-from staffbooking_adapters.fake import machine
 from staffbooking_adapters.fake.book import FakeBook, Reading, Writing
 from staffbooking_adapters.fake.charge import LATER
-from staffbooking_adapters.fake.faults import EVENT
+from staffbooking_adapters.fake.faults import EVENT, Chance
 from staffbooking_adapters.fake.signing import Event
 
 AGAIN: Final = timedelta(seconds=30)
@@ -31,41 +32,50 @@ class Sending:
 
 async def move_on(book: FakeBook, now: datetime) -> None:
     """Write down what time alone has changed: lapsed pages, refunds that ended."""
-
-    async def due(view: Reading) -> Sequence[tuple[str, str]]:
-        return await view.due(books.INTENT, now)
-
-    while found := await book.read(due):
+    while found := await book.read(lambda view: view.due(books.INTENT, now)):
         for key, _ in found:
             await _move_on(book, int(key), now)
 
 
 async def _move_on(book: FakeBook, intent_id: int, now: datetime) -> None:
     async def unit(tx: Writing) -> None:
-        was = await books.lock_intent(tx, intent_id)
-        await books.save_intent(tx, was, machine.at(was, now), now)
+        await tx.lock(books.lock_of_intent(intent_id))
+        await books.change(tx, intent_id, now, lambda intent: (intent, None))
 
     await book.transact(unit)
 
 
-async def take(book: FakeBook, now: datetime, limit: int) -> list[Sending]:
-    """The events that are due, the oldest first; whoever takes them has to bring them."""
+async def forget(book: FakeBook, now: datetime, wall: datetime) -> None:
+    """Delete events that are listed no longer, and answers whose keys are too old."""
+    for kind, at in ((books.LOG, now), (books.ANSWER, wall)):
+        if await book.read(partial(_due, kind=kind, at=at)):
+            await book.transact(partial(_forget, kind=kind, at=at))
 
-    async def due(view: Reading) -> Sequence[tuple[str, str]]:
-        return await view.due(books.EVENTS, now)
+
+async def _due(view: Reading, kind: str, at: datetime) -> Sequence[tuple[str, str]]:
+    return await view.due(kind, at)
+
+
+async def _forget(tx: Writing, kind: str, at: datetime) -> None:
+    await tx.forget(kind, at)
+
+
+async def take(book: FakeBook, now: datetime, limit: int, chance: Chance) -> list[Sending]:
+    """The events that are due, the oldest first; whoever takes them has to bring them."""
 
     async def unit(tx: Writing) -> list[Sending]:
         await tx.lock(books.EVENTS)
         sendings: list[Sending] = []
         behind: list[Sending] = []
-        for _, body in (await due(tx))[:limit]:
+        for _, body in (await _due(tx, books.EVENTS, now))[:limit]:
             event = load(body, Event)
-            fault = await books.take_fault(tx, EVENT)
+            fault = await books.take_fault(tx, EVENT, chance)
             (behind if fault == "reorder" else sendings).extend(_sendings(event, fault))
             await _put_off(tx, event, fault, now)
         return sendings + behind
 
-    return await book.transact(unit) if await book.read(due) else []
+    due = await book.read(partial(_due, kind=books.EVENTS, at=now))
+    return await book.transact(unit) if due else []
 
 
 def _sendings(event: Event, fault: str) -> list[Sending]:

@@ -19,7 +19,8 @@ from staffbooking_core.domain.payments import BadSignature, Nudge
 
 NAME: Final = "Fake-Signature"
 TOLERANCE: Final = timedelta(seconds=300)
-KIND: Final = "intent.changed"
+INTENT_CHANGED: Final = "intent.changed"
+PAYEE_CHANGED: Final = "payee.changed"
 
 _FORM = re.compile(r"t=(\d{1,11})((?:,v1=[0-9a-f]{64})+)", re.ASCII)
 _MAC_LENGTH = 64
@@ -27,18 +28,25 @@ _MAC_LENGTH = 64
 
 @frozen
 class Event:
-    """An intent changed. `sent` tells that it was brought once already."""
+    """An intent or a payee changed. `sent` tells that it was brought once already."""
 
     id: str
-    intent_id: int
     created_at: datetime
+    intent_id: int | None = None
+    payee_ref: str | None = None
     sent: bool = False
+
+    @property
+    def nudge(self) -> Nudge:
+        return Nudge(self.id, self.intent_id, payee_ref=self.payee_ref)
 
 
 def body_of(event: Event) -> bytes:
     """The bytes that are signed and brought."""
-    fields = {"id": event.id, "type": KIND, "created_at": event.created_at}
-    return encode({**fields, "intent_id": event.intent_id})
+    fields = {"id": event.id, "created_at": event.created_at}
+    if event.payee_ref is not None:
+        return encode({**fields, "type": PAYEE_CHANGED, "payee_ref": event.payee_ref})
+    return encode({**fields, "type": INTENT_CHANGED, "intent_id": event.intent_id})
 
 
 def headers_of(body: bytes, secret: bytes, at: datetime) -> Mapping[str, str]:
@@ -73,6 +81,8 @@ def _header(headers: Mapping[str, str]) -> str:
 def read(body: bytes) -> Sequence[Nudge]:
     """Where a verified event says to look; nowhere for a kind that is not known."""
     event: Any = decode(body)
-    if event["type"] != KIND:
-        return ()
-    return (Nudge(event["id"], event["intent_id"]),)
+    if event["type"] == INTENT_CHANGED:
+        return (Nudge(event["id"], intent_id=event["intent_id"]),)
+    if event["type"] == PAYEE_CHANGED:
+        return (Nudge(event["id"], payee_ref=event["payee_ref"]),)
+    return ()

@@ -21,6 +21,7 @@ from staffbooking_core.domain.companions import Companion
 from staffbooking_core.domain.keys import ApiKey
 from staffbooking_core.domain.ledger import Posting
 from staffbooking_core.domain.limits import Window
+from staffbooking_core.domain.payees import Payee
 from staffbooking_core.domain.payments import Nudge, Operation
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Answer, Credit, Lease
@@ -126,9 +127,20 @@ class NudgeRow:
     lease: Lease | None = None
 
 
+@frozen
+class PayeeRow:
+    payee: Payee
+    lease: Lease | None = None
+
+
 def is_running(lease: Lease | None, now: datetime) -> bool:
     """Whether somebody's claim still holds; `now` is wall time."""
     return lease is not None and now < lease.until
+
+
+def is_holder(kept: Lease | None, shown: Lease) -> bool:
+    """Whether a claim is still the holder's: one that ran out is, until another claims."""
+    return kept is not None and kept.token == shown.token
 
 
 @define
@@ -158,6 +170,10 @@ class State:
     alerts: Table[int, AlertRow] = field(factory=Table)
     timers: Table[int, TimerRow] = field(factory=Table)
     nudges: Table[tuple[str, str], NudgeRow] = field(factory=Table)
+    cursors: Table[str, tuple[str, datetime]] = field(factory=Table)
+    payees: Table[tuple[str, int], PayeeRow] = field(factory=Table)
+    payee_by_ref: Table[tuple[str, str], int] = field(factory=Table)
+    """The companion's id, by provider and reference."""
     clock_offset: timedelta = timedelta()
 
     def fork(self) -> State:

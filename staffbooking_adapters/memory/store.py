@@ -15,6 +15,7 @@ from staffbooking_adapters.memory.admission import MemoryAdmission
 from staffbooking_adapters.memory.bookings import BookingsReader, BookingsWriter
 from staffbooking_adapters.memory.companions import CompanionsReader, CompanionsWriter
 from staffbooking_adapters.memory.money import MoneyReader, MoneyWriter
+from staffbooking_adapters.memory.payees import PayeesReader, PayeesWriter
 from staffbooking_adapters.memory.state import Place, Shared, State
 from staffbooking_core.errors import Conflict
 from staffbooking_core.policy import Policy
@@ -24,6 +25,8 @@ T = TypeVar("T")
 
 TRIES = 5
 """How often a unit of work may run until its Conflict is the caller's."""
+
+"""For so long a processor's event that is done is still known as a duplicate."""
 
 
 @frozen
@@ -51,6 +54,7 @@ class MemoryReading:
     companions: CompanionsReader
     bookings: BookingsReader
     money: MoneyReader
+    payees: PayeesReader
     sandbox: SandboxReader
 
 
@@ -60,6 +64,7 @@ class MemoryWriting:
     companions: CompanionsWriter
     bookings: BookingsWriter
     money: MoneyWriter
+    payees: PayeesWriter
     sandbox: SandboxWriter
 
 
@@ -77,6 +82,7 @@ class MemoryStore:
             CompanionsReader(place),
             BookingsReader(place),
             MoneyReader(place),
+            PayeesReader(place),
             SandboxReader(place),
         )
         self.admission = MemoryAdmission(place)
@@ -120,6 +126,7 @@ def _writing(place: Place) -> MemoryWriting:
         CompanionsWriter(place),
         BookingsWriter(place),
         MoneyWriter(place),
+        PayeesWriter(place),
         SandboxWriter(place),
     )
 
@@ -133,11 +140,18 @@ def _sweep(place: Place, now: datetime, policy: Policy) -> int:
         or session.created_at + policy.session_lifetime <= now
     ]
     answers = [name for name, answer in state.answers.items() if answer.expires_at <= now]
+    done = [
+        name
+        for name, row in state.nudges.items()
+        if row.done and row.received_at + policy.events_kept <= now
+    ]
     ended = [scope for scope, window in windows.items() if window.resets_at <= now]
     for digest in sessions:
         state.sessions.discard(digest)
     for name in answers:
         state.answers.discard(name)
+    for event in done:
+        state.nudges.discard(event)
     for scope in ended:
         del windows[scope]
-    return len(sessions) + len(answers) + len(ended)
+    return len(sessions) + len(answers) + len(done) + len(ended)

@@ -23,7 +23,9 @@ from sqlalchemy import (
     cast,
     column,
     func,
+    literal,
     select,
+    tuple_,
     update,
 )
 from sqlalchemy.dialects.postgresql import insert
@@ -68,6 +70,28 @@ def _any(element: in_array, compiler: SQLCompiler, **kw: Any) -> str:
 def _in_json(element: in_array, compiler: SQLCompiler, **kw: Any) -> str:
     item, items = (compiler.process(clause, **kw) for clause in element.clauses)
     return f"{item} IN (SELECT value FROM json_each({items}))"
+
+
+class json_integer(FunctionElement[int]):  # noqa: N801 - reads as the operator it is
+    """An integer in a JSON object that is kept as text, or NULL where it has none."""
+
+    type = BigInt
+    inherit_cache = True
+
+    def __init__(self, column: ColumnElement[Any], key: str) -> None:
+        super().__init__(column, literal(key, Text()))
+
+
+@compiles(json_integer, "postgresql")
+def _arrow(element: json_integer, compiler: SQLCompiler, **kw: Any) -> str:
+    item, key = (compiler.process(clause, **kw) for clause in element.clauses)
+    return f"CAST(CAST({item} AS json) ->> {key} AS BIGINT)"
+
+
+@compiles(json_integer, "sqlite")
+def _extract(element: json_integer, compiler: SQLCompiler, **kw: Any) -> str:
+    item, key = (compiler.process(clause, **kw) for clause in element.clauses)
+    return f"json_extract({item}, '$.' || {key})"
 
 
 class _Unnest(FunctionElement[Any]):
@@ -118,10 +142,10 @@ def claim(
     The rows come back in no order. A CTE, since a plain `IN (SELECT … LIMIT)` may be run
     more than once by the planner.
     """
-    [key] = table.primary_key.columns
-    picked = select(key).where(due).order_by(*order_by).limit(limit)
+    key = table.primary_key.columns
+    picked = select(*key).where(due).order_by(*order_by).limit(limit)
     taken = picked.with_for_update(skip_locked=True).cte("taken")
-    chosen = update(table).where(key.in_(select(taken.c[key.name])))
+    chosen = update(table).where(tuple_(*key).in_(select(*taken.c)))
     return chosen.values(**values).returning(*returning)
 
 

@@ -17,8 +17,9 @@ fakepay_documents = Table(
     Column("amount", BigInt, nullable=False),
     PrimaryKeyConstraint("kind", "key"),
 )
-"""JSON documents. `due_at` is business time: when an event is to be brought, or an intent
-changes by itself. `amount` is what an intent holds, in minor units."""
+"""JSON documents. `due_at` is business time: when an event is to be brought or is listed no
+longer, or an intent changes by itself; of a kept answer it is real time. `amount` is what an
+intent holds, in minor units."""
 
 Index(
     "ix_fakepay_documents_due",

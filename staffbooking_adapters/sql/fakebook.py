@@ -20,6 +20,7 @@ from staffbooking_adapters.sql.fake_tables import fakepay_documents as documents
 T = TypeVar("T")
 
 BATCH = 100
+STRETCH = 500
 
 _CLASS_OF_LOCKS = 1_717_660
 """Keeps these locks apart from all others: PostgreSQL locks pairs of numbers by themselves."""
@@ -36,6 +37,12 @@ DUE = Statement(
     .order_by(documents.c.due_at, documents.c.key)
     .limit(BATCH)
 )
+AFTER = Statement(
+    select(documents.c.key, documents.c.body)
+    .where(documents.c.kind == bindparam("kind"), documents.c.key > bindparam("key"))
+    .order_by(documents.c.key)
+    .limit(STRETCH)
+)
 TOTAL = Statement(select(total(documents.c.amount)).where(documents.c.kind == bindparam("kind")))
 LOCK = Statement(
     postgresql=select(
@@ -51,6 +58,11 @@ PUT = Statement(
     )
 )
 DELETE = Statement(delete(documents).where(_THIS))
+FORGET = Statement(
+    delete(documents).where(
+        documents.c.kind == bindparam("kind"), documents.c.due_at <= bindparam("now")
+    )
+)
 
 
 @frozen
@@ -63,6 +75,10 @@ class SqlDocuments:
 
     async def due(self, kind: str, now: datetime) -> Sequence[tuple[str, str]]:
         rows = await self.connection.all(DUE, kind=kind, now=now)
+        return [(key, body) for key, body in rows]
+
+    async def after(self, kind: str, key: str) -> Sequence[tuple[str, str]]:
+        rows = await self.connection.all(AFTER, kind=kind, key=key)
         return [(key, body) for key, body in rows]
 
     async def total(self, kind: str) -> int:
@@ -79,6 +95,9 @@ class SqlDocuments:
 
     async def delete(self, kind: str, key: str) -> None:
         await self.connection.run(DELETE, kind=kind, key=key)
+
+    async def forget(self, kind: str, now: datetime) -> None:
+        await self.connection.run(FORGET, kind=kind, now=now)
 
 
 class SqlFakeBook:

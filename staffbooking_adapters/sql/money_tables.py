@@ -1,4 +1,4 @@
-"""The tables of operations, of the ledger, and of the processor's inbox."""
+"""The tables of operations, of the ledger, and of all that comes from the processor."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    and_,
     false,
+    or_,
+    true,
 )
 
 from staffbooking_adapters.sql.metadata import metadata
 from staffbooking_adapters.sql.tables import partial_index
 from staffbooking_adapters.sql.types import BigInt, Instant
-from staffbooking_core.domain.payments import UNFINISHED
+from staffbooking_core.domain.payments import UNFINISHED, OpKind, OpStatus, Settlement
 
 payment_operations = Table(
     "payment_operations",
@@ -47,6 +50,16 @@ partial_index(
     "ix_payment_operations_due",
     *(payment_operations.c.next_at, payment_operations.c.id),
     where=is_unfinished,
+)
+is_failed_refund = and_(
+    payment_operations.c.kind == OpKind.REFUND,
+    or_(
+        payment_operations.c.status.in_([OpStatus.DEAD, OpStatus.REFUSED]),
+        payment_operations.c.settlement == Settlement.FAILED,
+    ),
+)
+partial_index(
+    "ix_payment_operations_failed_refunds", payment_operations.c.id, where=is_failed_refund
 )
 
 ledger_postings = Table(
@@ -82,7 +95,8 @@ processor_inbox = Table(
     Column("provider", Text, nullable=False),
     Column("event_id", Text, nullable=False),
     Column("intent_id", BigInt),
-    Column("companion_id", BigInt),
+    Column("payment_ref", Text),
+    Column("payee_ref", Text),
     Column("received_at", Instant, nullable=False),
     Column("next_at", Instant, nullable=False),
     Column("done", Boolean, nullable=False),
@@ -94,4 +108,50 @@ partial_index(
     "ix_processor_inbox_open",
     *(processor_inbox.c.received_at, processor_inbox.c.id),
     where=processor_inbox.c.done == false(),
+)
+partial_index(
+    "ix_processor_inbox_open_intents",
+    processor_inbox.c.intent_id,
+    where=processor_inbox.c.done == false(),
+)
+partial_index(
+    "ix_processor_inbox_done",
+    processor_inbox.c.received_at,
+    where=processor_inbox.c.done == true(),
+)
+
+processor_cursors = Table(
+    "processor_cursors",
+    metadata,
+    Column("provider", Text, primary_key=True),
+    Column("cursor", Text, nullable=False),
+    Column("at", Instant, nullable=False),
+)
+
+payees = Table(
+    "payees",
+    metadata,
+    Column("provider", Text, nullable=False),
+    Column("companion_id", BigInt, ForeignKey("users.id"), nullable=False),
+    Column("command", Text, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("next_at", Instant),
+    Column("generation", BigInt, nullable=False),
+    Column("attempts", BigInt, nullable=False),
+    Column("first_sent_at", Instant),
+    Column("ref", Text),
+    Column("ready", Boolean, nullable=False),
+    Column("needs", Text, nullable=False),
+    Column("last_error", Text),
+    Column("lease_token", Text),
+    Column("lease_until", Instant),
+    PrimaryKeyConstraint("provider", "companion_id"),
+    UniqueConstraint("provider", "ref", name="uq_payees_ref"),
+)
+"""A column for each field of the domain's `Payee`, in its order, and the lease."""
+
+partial_index(
+    "ix_payees_due",
+    *(payees.c.provider, payees.c.next_at, payees.c.companion_id),
+    where=payees.c.next_at.is_not(None),
 )

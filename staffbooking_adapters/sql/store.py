@@ -9,18 +9,21 @@ from pathlib import Path
 from typing import TypeVar
 
 from attrs import define, field, frozen
-from sqlalchemy import bindparam, delete, make_url, or_
+from sqlalchemy import bindparam, delete, make_url, or_, true
 
 from staffbooking_adapters.sql import windows
 from staffbooking_adapters.sql.accounts import AccountsReader, AccountsWriter
 from staffbooking_adapters.sql.admission import SqlAdmission
 from staffbooking_adapters.sql.bookings import BookingsReader
+from staffbooking_adapters.sql.claims import MoneyWriter
 from staffbooking_adapters.sql.companions import CompanionsReader, CompanionsWriter
 from staffbooking_adapters.sql.connection import Connection, Database
 from staffbooking_adapters.sql.engine import open_database, open_sqlite
 from staffbooking_adapters.sql.metadata import metadata
-from staffbooking_adapters.sql.money import MoneyReader, MoneyWriter
+from staffbooking_adapters.sql.money import MoneyReader
+from staffbooking_adapters.sql.money_tables import processor_inbox
 from staffbooking_adapters.sql.numbers import BookingNumbers
+from staffbooking_adapters.sql.payees import PayeesReader, PayeesWriter
 from staffbooking_adapters.sql.sandbox import SandboxReader, SandboxWriter
 from staffbooking_adapters.sql.statements import Statement
 from staffbooking_adapters.sql.steps import BookingsWriter, save_step
@@ -44,6 +47,13 @@ END_SESSIONS = Statement(
 DROP_ANSWERS = Statement(
     delete(answers).where(answers.c.expires_at <= bindparam("now", type_=Instant))
 )
+DROP_EVENTS = Statement(
+    delete(processor_inbox).where(
+        processor_inbox.c.done == true(),
+        processor_inbox.c.received_at <= bindparam("old_since", type_=Instant),
+    )
+)
+"""For so long a processor's event that is done is still known as a duplicate."""
 
 
 @frozen
@@ -52,6 +62,7 @@ class SqlReading:
     companions: CompanionsReader
     bookings: BookingsReader
     money: MoneyReader
+    payees: PayeesReader
     sandbox: SandboxReader
 
 
@@ -61,6 +72,7 @@ class SqlWriting:
     companions: CompanionsWriter
     bookings: BookingsWriter
     money: MoneyWriter
+    payees: PayeesWriter
     sandbox: SandboxWriter
 
 
@@ -81,6 +93,7 @@ class SqlStore:
             CompanionsReader(self.database),
             BookingsReader(self.database, self._numbers),
             MoneyReader(self.database),
+            PayeesReader(self.database),
             SandboxReader(self.database),
         )
 
@@ -99,6 +112,7 @@ class SqlStore:
             CompanionsWriter(connection, self.policy),
             BookingsWriter(connection, self._numbers, self.policy),
             MoneyWriter(connection),
+            PayeesWriter(connection),
             SandboxWriter(connection),
         )
 
@@ -112,7 +126,8 @@ class SqlStore:
         idle, old = now - policy.session_idle, now - policy.session_lifetime
         ended = await self.database.run(END_SESSIONS, idle_since=idle, old_since=old)
         dropped = await self.database.run(DROP_ANSWERS, now=now)
-        return ended + dropped + await self.admission.sweep(now)
+        forgotten = await self.database.run(DROP_EVENTS, old_since=now - policy.events_kept)
+        return ended + dropped + forgotten + await self.admission.sweep(now)
 
     async def close(self) -> None:
         """Finish what is under way, and close every connection."""

@@ -26,7 +26,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from staffbooking_adapters.sql.metadata import metadata
 from staffbooking_adapters.sql.types import BigInt, CivilDate, Instant
-from staffbooking_core.domain.bookings import PayoutStatus
+from staffbooking_core.domain.bookings import PaymentStatus, PayoutStatus
 from staffbooking_core.domain.lifecycle import HOLDS_SLOT, Status
 
 
@@ -212,10 +212,12 @@ bookings = Table(
     Column("payout_status", Text, nullable=False),
     Column("payout_due_at", Instant),
     Column("payout_released_at", Instant),
+    Column("payout_alarmed_at", Instant),
     Column("escrow", BigInt, nullable=False),
     Column("refunded_amount", BigInt, nullable=False),
     Column("paid_out", BigInt, nullable=False),
     Column("owed_by_staff", BigInt, nullable=False),
+    Column("netted", BigInt, nullable=False, server_default="0"),
     Column("payout_n", BigInt),
     Column("orders", BigInt, nullable=False),
     Column("settlements", BigInt, nullable=False),
@@ -242,6 +244,10 @@ is_urgent = and_(bookings.c.priority, bookings.c.status == Status.PENDING)
 is_open_payout = bookings.c.payout_status.in_(
     [PayoutStatus.FAILED, PayoutStatus.FROZEN, PayoutStatus.SCHEDULED]
 )
+is_indebted = bookings.c.owed_by_staff > 0
+is_unsettled = bookings.c.payment_status.in_(
+    [PaymentStatus.PROCESSING, PaymentStatus.REFUND_PENDING, PaymentStatus.REQUIRES_PAYMENT]
+)
 
 _newest = (desc(bookings.c.starts_at), desc(bookings.c.id))
 Index("ix_bookings_newest", *_newest)
@@ -252,6 +258,8 @@ partial_index(
 )
 partial_index("ix_bookings_urgent", bookings.c.companion_id, where=is_urgent)
 partial_index("ix_bookings_payouts", bookings.c.payout_due_at, bookings.c.id, where=is_open_payout)
+partial_index("ix_bookings_debts", bookings.c.companion_id, bookings.c.id, where=is_indebted)
+partial_index("ix_bookings_unsettled", bookings.c.id, where=is_unsettled)
 partial_index(
     "ix_bookings_slots",
     *(bookings.c.companion_id, bookings.c.starts_at, bookings.c.ends_at),

@@ -31,7 +31,16 @@ COLUMNS = (
     "total=total_amount currency",
     "chargeback=chargeback_status",
 )
-OPERATIONS = ("n", "kind", "amount", "status", "settlement", "attempts", "created_at", "last_error")
+OPERATIONS = (
+    "id",
+    "kind",
+    "amount",
+    "status",
+    "settlement",
+    "attempts",
+    "created_at",
+    "last_error",
+)
 
 
 def dispute_record(booking: Booking) -> dict[str, Any]:
@@ -43,6 +52,7 @@ def dispute_record(booking: Booking) -> dict[str, Any]:
         **booking_record(booking),
         "disputed_by": booking.disputed_by,
         "dispute_reason": booking.dispute_reason,
+        "chargeback_ref": booking.chargeback_ref,
         "chargeback_status": booking.chargeback_status,
         "chargeback_amount": None if booking.chargeback_ref is None else charged,
     }
@@ -55,6 +65,7 @@ def operation_record(operation: Operation, currency: str) -> dict[str, Any]:
 
     minor = getattr(operation.command, "amount", None)
     return {
+        "id": operation.id,
         "n": operation.n,
         "kind": operation.kind,
         "amount": None if minor is None else Currency(currency).to_decimal(minor),
@@ -89,13 +100,26 @@ def show(code: Code, as_json: AsJson = False) -> None:
     render.show("dispute", record, as_json)
     if not as_json:
         render.print_table(TIMELINE, record["timeline"], title="timeline")
+        render.print_table(tuple(record["money"]), [record["money"]], title="money")
         render.print_table(OPERATIONS, record["operations"], title="operations")
 
 
 def _evidence(book: Book) -> dict[str, Any]:
-    currency = book.booking.currency
-    operations = [operation_record(operation, currency) for operation in book.operations]
-    return {**dispute_record(book.booking), "operations": operations}
+    from staffbooking_core.domain.money import Currency
+
+    booking, currency = book.booking, book.booking.currency
+    money = Currency(currency).to_decimal
+    return {
+        **dispute_record(booking),
+        "payment_ref": None if booking.intent is None else booking.intent.payment_ref,
+        "money": {
+            "held": money(booking.escrow),
+            "refunded": money(booking.refunded_amount),
+            "paid_out": money(booking.paid_out),
+            "owed_by_staff": money(booking.owed_by_staff),
+        },
+        "operations": [operation_record(operation, currency) for operation in book.operations],
+    }
 
 
 @app.command()
@@ -118,7 +142,7 @@ def resolve(
 ) -> None:
     """Resolve a dispute: exactly one of --release, --refund, --split."""
     from staffbooking_adapters.inputs import structure
-    from staffbooking_cli.inputs import Resolution
+    from staffbooking_cli.inputs import Note
     from staffbooking_core.domain.lifecycle import Trigger
     from staffbooking_core.usecases import disputes
 
@@ -126,7 +150,7 @@ def resolve(
         raise typer.BadParameter("give exactly one of --release, --refund, --split AMOUNT")
     trigger = Trigger.RELEASE if release else Trigger.REFUND if refund else Trigger.SPLIT
 
-    said = structure(Resolution, {"note": note})
+    said = structure(Note, {"note": note})
 
     async def work(ports: Ports) -> Booking:
         amount = _minor(ports, split)

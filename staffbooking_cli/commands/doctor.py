@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -13,17 +14,19 @@ from staffbooking_cli.options import AsJson
 from staffbooking_cli.session import settings
 
 if TYPE_CHECKING:
-    from staffbooking_adapters.settings import Settings
     from staffbooking_core.ports import Ports
 
 Check = dict[str, Any]
 
-NAMES = ("settings", "secret", "schema", "database", "processor", "clock", "work")
-"""In their order."""
+MOST = 10_000
+"""How many payouts or refunds that wait are looked at."""
+MISSED = 3
+"""After so many rounds in which nobody caught up with the processor's events, nobody does."""
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Look at settings, database, processor, clock and pending work; exit 1 on a fault."""
+    """Look at settings, database, processor, clock and the state of the work; exit 1 on a
+    fault."""
     import anyio
 
     checks = anyio.run(_all)
@@ -36,59 +39,158 @@ def doctor(as_json: AsJson = False) -> None:
         raise typer.Exit(1)
 
 
+def _check(name: str, detail: str, ok: bool = True) -> Check:
+    return {"name": name, "ok": ok, "detail": " ".join(detail.split())}
+
+
 async def _all() -> list[Check]:
-    """As many checks as can be made: each needs what the ones before it found."""
+    """As many checks as can be made: each stage needs that the one before it is in order."""
     checks: list[Check] = []
-    try:
-        async for check in _examine():
-            checks.append(check)  # noqa: PERF401  (those before a fault are to be kept)
-    except Exception as error:
-        checks.append(_check(NAMES[len(checks)], refusal(error) or repr(error), ok=False))
+    for name, stage in (("settings", _settings), ("schema", _schema), ("database", _ports)):
+        checks += [check async for check in _made(name, stage())]
+        if not all(check["ok"] for check in checks):
+            break
     return checks
 
 
-def _check(name: str, detail: str, ok: bool = True) -> Check:
-    return {"name": name, "ok": ok, "detail": detail}
-
-
-async def _examine() -> AsyncIterator[Check]:
-    from staffbooking_adapters import wiring
-
-    wanted = settings()
-    yield _check("settings", f"base URL {wanted.policy.base_url}, {wanted.policy.currency.code}")
-    yield _secret(wanted)
-    lacking = await wiring.check_schema(wanted)
-    schema = "is this version's" if lacking is None else lacking
-    yield _check("schema", schema, ok=lacking is None)
-    if lacking is not None:
-        return
-    async with wiring.open_ports(wanted) as ports:
-        async for check in _examine_ports(ports, wanted):
+async def _made(name: str, checks: AsyncIterator[Check]) -> AsyncIterator[Check]:
+    """The checks, and the error that ends them as the last one."""
+    try:
+        async for check in checks:
             yield check
+    except Exception as error:
+        yield _check(name, refusal(error) or repr(error), ok=False)
 
 
-def _secret(wanted: Settings) -> Check:
+# Before anything is open ----------------------------------------------------------------
+
+
+async def _settings() -> AsyncIterator[Check]:
+    wanted = settings()
+    policy, kind = wanted.policy, wanted.database_url.partition("+")[0]
+    yield _check("settings", f"{kind}, base URL {policy.base_url}, {policy.currency.code}")
     if wanted.has_default_secret:
         detail = "the default, known to everybody: set STAFFBOOKING_SECRET_KEY for other than tests"
-        return _check("secret", detail)
-    return _check("secret", "is set")
+        yield _check("secret", detail)
+    else:
+        yield _check("secret", "is set")
 
 
-async def _examine_ports(ports: Ports, wanted: Settings) -> AsyncIterator[Check]:
-    from staffbooking_core.domain.records import instant
+async def _schema() -> AsyncIterator[Check]:
+    from staffbooking_adapters import wiring
+
+    lacking = await wiring.check_schema(settings())
+    yield _check("schema", lacking or "is this version's", ok=lacking is None)
+
+
+# With the ports open --------------------------------------------------------------------
+
+
+async def _ports() -> AsyncIterator[Check]:
+    from staffbooking_adapters import wiring
+
+    async with wiring.open_ports(settings()) as ports:
+        for name, look in LOOKS.items():
+            async for check in _made(name, look(ports)):
+                yield check
+
+
+async def _database(ports: Ports) -> AsyncIterator[Check]:
     from staffbooking_core.usecases import health
 
-    kind = wanted.database_url.partition("+")[0]
     ready = await health.ready(ports)
-    yield _check("database", f"{kind} {'answers' if ready else 'does not answer'}", ok=ready)
+    yield _check("database", "answers" if ready else "does not answer", ok=ready)
+
+
+async def _processor(ports: Ports) -> AsyncIterator[Check]:
+    """What it is, and what it says of our account there."""
     pretended = " (pretended: no money moves)" if ports.sandbox is not None else ""
+    within = ports.policy.processor_deadline.total_seconds()
+    findings = await ports.payments.checkup(within)
     yield _check("processor", f"{ports.payments.name}{pretended}")
-    business = await ports.clock.business()
-    ahead = int((business - ports.clock.wall()).total_seconds())
-    detail = f"{instant(business)}, {ahead} s ahead of the real time"
-    yield _check("clock", detail)
+    for found in findings:
+        yield _check(f"processor: {found.name}", found.detail, found.ok)
+
+
+async def _clock(ports: Ports) -> AsyncIterator[Check]:
+    from staffbooking_core.domain.records import instant
+
+    business = (await ports.clock.business()).replace(microsecond=0)
+    ahead = business - ports.clock.wall().replace(microsecond=0)
+    yield _check("clock", f"{instant(business)}, {_span(ahead)} ahead of the real time")
+
+
+async def _events(ports: Ports) -> AsyncIterator[Check]:
+    """Whether lost events of the processor are caught up with, which a worker does."""
     async with ports.store.reading() as view:
-        due = await view.money.pending(ports.clock.wall())
-        alerts = await view.money.alerts(5)
+        cursor = await view.money.cursor(ports.payments.name)
+    if cursor is None:
+        yield _check("events", "not caught up with yet: a worker does it")
+        return
+    age = ports.clock.wall() - cursor[1]
+    late = age > MISSED * ports.policy.catch_up_every
+    hint = ": does a worker run?" if late else ""
+    yield _check("events", f"caught up with {_span(age)} ago{hint}", ok=not late)
+
+
+async def _payouts(ports: Ports) -> AsyncIterator[Check]:
+    """Those that are late, or about to be: so late that the operators are told."""
+    from staffbooking_core.domain.bookings import PayoutStatus, payout_alarm, payout_deadline
+
+    now = await ports.clock.business()
+    async with ports.store.reading() as view:
+        unmade = await view.money.payouts(MOST)
+    held = sum(booking.payout_status is PayoutStatus.FROZEN for booking in unmade)
+    due = [
+        booking.payout_due_at
+        for booking in unmade
+        if booking.payout_status is not PayoutStatus.FROZEN and booking.payout_due_at is not None
+    ]
+    near = sum(now >= payout_alarm(at, ports.policy) for at in due)
+    past = sum(now >= payout_deadline(at, ports.policy) for at in due)
+    text = f"{len(due)} to be made, {held} frozen"
+    if near:
+        text += f"; {near - past} near their deadline, {past} past it: staffbooking payouts list"
+    yield _check("payouts", text, ok=not near)
+
+
+async def _refunds(ports: Ports) -> AsyncIterator[Check]:
+    async with ports.store.reading() as view:
+        failed = len(await view.money.failed_refunds(MOST))
+    text = f"{failed} failed: staffbooking refunds list" if failed else "none failed"
+    yield _check("refunds", text, ok=not failed)
+
+
+async def _work(ports: Ports) -> AsyncIterator[Check]:
+    from staffbooking_core.usecases import health
+
+    backlog = [found for found in await health.backlog(ports) if found.count]
+    parts = [
+        f"{found.count} {found.kind} (the oldest {_span(timedelta(seconds=found.oldest))} late)"
+        for found in backlog
+    ]
+    async with ports.store.reading() as view:
+        alerts = await view.money.alerts(1)
     latest = f"; newest alert: {alerts[0][2]}" if alerts else ""
-    yield _check("work", f"{due} due{latest}")
+    yield _check("work", f"due: {', '.join(parts) or 'nothing'}{latest}")
+
+
+def _span(time: timedelta) -> str:
+    """In the largest unit that leaves something to count."""
+    seconds = time.total_seconds()
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+LOOKS: dict[str, Callable[[Ports], AsyncIterator[Check]]] = {
+    "database": _database,
+    "processor": _processor,
+    "clock": _clock,
+    "events": _events,
+    "payouts": _payouts,
+    "refunds": _refunds,
+    "work": _work,
+}
+"""In their order."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="The double-entry ledger.", no_args_is_help=True)
 
 LEGS = ("at", "posting", "account", "debit", "credit", "balance")
+BALANCES = ("account", "debits", "credits", "balance")
 
 
 @app.command()
@@ -53,7 +54,8 @@ async def _check(ports: Ports) -> tuple[list[dict[str, Any]], int]:
 
 @app.command()
 def show(code: Code, as_json: AsJson = False) -> None:
-    """The postings of one booking with running balances, and its operations."""
+    """The postings of one booking with running balances, its operations, and what its
+    accounts add up to: debits above zero, credits below."""
     from staffbooking_core.usecases import ledger
 
     book = run(lambda ports: ledger.show(ports, code))
@@ -61,8 +63,10 @@ def show(code: Code, as_json: AsJson = False) -> None:
     if as_json:
         render.print_json({"ledger": record})
         return
-    render.print_table(LEGS, _legs(book), title=f"{code}, amounts in {book.booking.currency}")
+    title = f"{code}, amounts in {book.booking.currency}"
+    render.print_table(LEGS, [*_legs(book)], title=title)
     render.print_table(OPERATIONS, record["operations"], title="operations")
+    render.print_table(BALANCES, [*_balances(book)], title="balances")
 
 
 def _record(book: Book) -> dict[str, Any]:
@@ -111,3 +115,25 @@ def _legs(book: Book) -> Iterator[dict[str, Any]]:
                 "balance": money(sums[leg.account]),
             }
             head = {}
+
+
+def _balances(book: Book) -> Iterator[dict[str, Any]]:
+    """A line for each account that the booking has touched, in the order of the chart."""
+    from staffbooking_core.domain.ledger import Account
+    from staffbooking_core.domain.money import Currency
+
+    money = Currency(book.booking.currency).to_decimal
+    for account in Account:
+        amounts = [
+            leg.amount
+            for posting in book.postings
+            for leg in posting.legs
+            if leg.account is account
+        ]
+        if amounts:
+            yield {
+                "account": account,
+                "debits": money(sum(amount for amount in amounts if amount > 0)),
+                "credits": money(-sum(amount for amount in amounts if amount < 0)),
+                "balance": money(sum(amounts)),
+            }

@@ -2,36 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from staffbooking_cli import render
-from staffbooking_cli.listing import records
-from staffbooking_cli.options import AsJson
+from staffbooking_cli.commands.disputes import OPERATIONS, operation_record
+from staffbooking_cli.options import AsJson, Code
 from staffbooking_cli.session import run
 
 if TYPE_CHECKING:
     from staffbooking_core.domain.bookings import Booking
+    from staffbooking_core.domain.payments import Operation
+    from staffbooking_core.policy import Policy
     from staffbooking_core.ports import Ports
 
-app = typer.Typer(help="Payouts that are not made yet.", no_args_is_help=True)
+app = typer.Typer(help="Payouts: what is not made yet, hold, release, retry.", no_args_is_help=True)
 
 COLUMNS = (
     "booking_code",
     "status",
     "companion=companion_name",
-    "payout=payout_amount currency",
+    "payout=left currency",
     "payout_status",
     "due=payout_due_at",
+    "released=released_at",
+    "attempts",
+    "last_error",
 )
 
 
-def payout_record(booking: Booking) -> dict[str, Any]:
+def payout_record(booking: Booking, policy: Policy) -> dict[str, Any]:
+    """The payout of a booking; `left` is what of it is still to be sent."""
+    from staffbooking_core.domain.bookings import payout_deadline
     from staffbooking_core.domain.money import Currency
     from staffbooking_core.domain.records import instant
 
     money = Currency(booking.currency).to_decimal
+    due_at = booking.payout_due_at
     return {
         "booking_code": booking.code,
         "status": booking.status,
@@ -41,8 +50,11 @@ def payout_record(booking: Booking) -> dict[str, Any]:
         "price": money(booking.price),
         "platform_fee": money(booking.platform_fee),
         "payout_amount": money(booking.payout_amount),
+        "left": money(booking.payout_left),
         "payout_status": booking.payout_status,
-        "payout_due_at": instant(booking.payout_due_at),
+        "payout_due_at": instant(due_at),
+        "released_at": instant(booking.payout_released_at),
+        "promised_by": instant(due_at and payout_deadline(due_at, policy)),
         "completed_at": instant(booking.completed_at),
     }
 
@@ -52,11 +64,89 @@ def list_(
     limit: Annotated[int, typer.Option(help="How many at most.", min=1, max=100_000)] = 1000,
     as_json: AsJson = False,
 ) -> None:
-    """Payouts that are scheduled, failed or frozen, the earliest due first."""
+    """Payouts that are scheduled, failed or frozen, the earliest due first.
+
+    Frozen ones are on hold, or their booking is under dispute.
+    """
     from staffbooking_core.usecases import admin
 
     async def work(ports: Ports) -> None:
         found = await admin.payouts(ports, limit)
-        await render.show_list("payouts", COLUMNS, records(found, payout_record), as_json)
+        await render.show_list("payouts", COLUMNS, _with_tries(ports, found), as_json)
 
     run(work)
+
+
+async def _with_tries(ports: Ports, found: Sequence[Booking]) -> AsyncIterator[dict[str, Any]]:
+    """The records, of those that were released with how often they were tried, and why the
+    last try failed."""
+    async with ports.store.reading() as view:
+        for booking in found:
+            sent: Operation | None = None
+            if booking.payout_released_at is not None:
+                operations = await view.money.operations_of(booking.id)
+                sent = next((one for one in operations if one.n == booking.payout_n), None)
+            yield {
+                **payout_record(booking, ports.policy),
+                "attempts": 0 if sent is None else sent.attempts,
+                "last_error": None if sent is None else sent.last_error,
+            }
+
+
+@app.command()
+def show(code: Code, as_json: AsJson = False) -> None:
+    """The payout of one booking, with every try to send it or to take it back."""
+    from staffbooking_core.domain.payments import OpKind
+    from staffbooking_core.usecases import ledger
+
+    async def work(ports: Ports) -> dict[str, Any]:
+        book = await ledger.show(ports, code)
+        operations = [
+            operation_record(one, book.booking.currency)
+            for one in book.operations
+            if one.kind in (OpKind.PAY_OUT, OpKind.REVERSE_PAYOUT)
+        ]
+        return {**payout_record(book.booking, ports.policy), "operations": operations}
+
+    record = run(work)
+    render.show("payout", record, as_json)
+    if not as_json:
+        render.print_table(OPERATIONS, record["operations"], title="operations")
+
+
+@app.command()
+def hold(
+    code: Code,
+    note: Annotated[str | None, typer.Option(help="Why, for the record.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Hold a payout back until it is released: nothing more is sent of it."""
+    from staffbooking_adapters.inputs import structure
+    from staffbooking_cli.inputs import Note
+    from staffbooking_core.usecases import payouts
+
+    said = structure(Note, {"note": note})
+    _show(lambda ports: payouts.hold(ports, code, said.note), as_json)
+
+
+@app.command()
+def release(code: Code, as_json: AsJson = False) -> None:
+    """Let a payout go that was on hold: the worker sends it when it is due."""
+    from staffbooking_core.usecases import payouts
+
+    _show(lambda ports: payouts.release(ports, code), as_json)
+
+
+@app.command()
+def retry(code: Code, as_json: AsJson = False) -> None:
+    """Try a payout again now that failed, or that waits for its next try."""
+    from staffbooking_core.usecases import payouts
+
+    _show(lambda ports: payouts.retry(ports, code), as_json)
+
+
+def _show(work: Callable[[Ports], Awaitable[Booking]], as_json: bool) -> None:
+    async def done(ports: Ports) -> dict[str, Any]:
+        return payout_record(await work(ports), ports.policy)
+
+    render.show("payout", run(done), as_json)

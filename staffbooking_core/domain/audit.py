@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from staffbooking_core.domain.bookings import Booking, PayoutStatus
 from staffbooking_core.domain.ledger import OWED, Account, Posting, balances
 from staffbooking_core.domain.lifecycle import TABLE, Status, Trigger
-from staffbooking_core.domain.payments import Operation, OpKind, OpStatus, Refund, Settlement
+from staffbooking_core.domain.owed import refunds_owed
+from staffbooking_core.domain.payments import Operation, OpKind, OpStatus, Refund
 
 
 def faults_of(
@@ -37,6 +38,7 @@ def _accounts(booking: Booking, owed: dict[Account, int], receivable: int) -> It
             yield f"{account} is negative: {owed[account]}"
     yield from _differs("escrow", owed.get(Account.ESCROW, 0), booking.escrow)
     yield from _differs("staff_receivable", receivable, booking.owed_by_staff)
+    yield from _differs("staff_netting", owed.get(Account.STAFF_NETTING, 0), booking.netted)
     if booking.escrow > booking.total_amount:
         yield f"escrow {booking.escrow} is above the total {booking.total_amount}"
     ended = booking.status in (Status.COMPLETED, Status.CANCELLED)
@@ -68,8 +70,8 @@ def _movements(
     """What is owed in refunds is exactly what refunds are still on their way for."""
     open_refunds = sum(
         operation.command.amount
-        for operation in operations
-        if isinstance(operation.command, Refund) and operation.settlement is not Settlement.SETTLED
+        for operation in refunds_owed(operations)
+        if isinstance(operation.command, Refund)
     )
     yield from _differs("refund_payable", owed.get(Account.REFUND_PAYABLE, 0), open_refunds)
     yield from _differs("paid out", booking.paid_out, _moved_to_staff(operations))

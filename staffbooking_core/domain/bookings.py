@@ -49,6 +49,7 @@ class TimerKind(StrEnum):
     EXPIRE = "expire"
     AUTO_COMPLETE = "auto_complete"
     PAY_OUT = "pay_out"
+    PAYOUT_ALARM = "payout_alarm"
 
 
 @frozen
@@ -166,9 +167,14 @@ class Booking:
         return self.price + self.insurance_premium
 
     @property
+    def received_by_staff(self) -> int:
+        """What the staff member has had of it: sent, or settled against other bookings."""
+        return self.paid_out + self.netted
+
+    @property
     def payout_left(self) -> int:
         """What of the payout is still to be sent."""
-        return self.payout_amount - (self.paid_out - self.owed_by_staff)
+        return self.payout_amount - (self.received_by_staff - self.owed_by_staff)
 
     @property
     def holds_slot(self) -> bool:
@@ -267,7 +273,23 @@ def due(booking: Booking, policy: Policy) -> Due | None:
             and booking.payout_due_at is not None
         ):
             return Due(TimerKind.PAY_OUT, booking.payout_due_at)
+        case Status.COMPLETED | Status.CANCELLED if (
+            booking.payout_status in (PayoutStatus.SCHEDULED, PayoutStatus.FAILED)
+            and booking.payout_due_at is not None
+            and booking.payout_alarmed_at is None
+        ):
+            return Due(TimerKind.PAYOUT_ALARM, payout_alarm(booking.payout_due_at, policy))
     return None
+
+
+def payout_deadline(due_at: datetime, policy: Policy) -> datetime:
+    """Until when a payout is promised to be made that is due at a time (CONTRACT 4)."""
+    return due_at - policy.payout_delay + policy.payout_deadline
+
+
+def payout_alarm(due_at: datetime, policy: Policy) -> datetime:
+    """When the operators are told of a payout that was released and is still not made."""
+    return max(due_at, payout_deadline(due_at, policy) - policy.payout_alarm)
 
 
 def payment_ends(booking: Booking, policy: Policy) -> datetime:

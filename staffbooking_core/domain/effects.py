@@ -19,6 +19,7 @@ from staffbooking_core.domain.bookings import (
     PaymentStatus,
     PayoutStatus,
     Step,
+    payout_deadline,
 )
 from staffbooking_core.domain.ledger import Split
 from staffbooking_core.domain.lifecycle import Effect, Party, Status
@@ -75,7 +76,7 @@ def _checkout(booking: Booking, what: Occurrence, policy: Policy) -> OpenCheckou
         customer_email=what.customer_email,
         description=f"{booking.service_type} by {booking.companion_name}, {booking.event_date}",
         success_url=page,
-        cancel_url=page,
+        cancel_url=f"{page}?cancelled",
         expires_at=max(latest, what.now + policy.checkout_minimum),
     )
 
@@ -174,6 +175,7 @@ def _split_kept(booking: Booking, kept: int, policy: Policy) -> tuple[int, int]:
 def _share_out(step: Step, split: Split, what: Occurrence, policy: Policy) -> Step:
     booking = step.booking
     k = booking.settlements + 1
+    was_sent = booking.paid_out or booking.payout_status is PayoutStatus.REVERSED
     if split.total:
         step = step.posting(ledger.settled(booking.id, k, split, what.now))
     step = step.changing(
@@ -182,9 +184,10 @@ def _share_out(step: Step, split: Split, what: Occurrence, policy: Policy) -> St
         platform_fee=split.fee,
         payout_amount=split.payout,
         refunded_amount=booking.refunded_amount + split.refund,
-        payout_status=PayoutStatus.NONE,
+        payout_status=PayoutStatus.REVERSED if was_sent else PayoutStatus.NONE,
         payout_due_at=None,
         payout_released_at=None,
+        payout_alarmed_at=None,
     )
     if split.refund:
         command = Refund(_payment_ref(booking), split.refund, booking.currency)
@@ -198,9 +201,13 @@ def _schedule_payout(step: Step, what: Occurrence, policy: Policy) -> Step:
     booking = step.booking
     net = min(booking.payout_amount, booking.owed_by_staff)
     if net:
-        step = step.changing(owed_by_staff=booking.owed_by_staff - net).posting(
+        owed = booking.owed_by_staff - net
+        step = step.changing(owed_by_staff=owed).posting(
             ledger.netted(booking.id, booking.settlements, net, what.now)
         )
+        # The reversal on its way asks for too much. What is back already is not asked for again.
+        if 0 < owed < booking.paid_out and booking.payout_n is not None:
+            step = step.ordering(ReversePayout(booking.payout_n, owed, booking.currency))
     if not booking.payout_amount:
         return step
     if not step.booking.payout_left:
@@ -212,14 +219,41 @@ def _schedule_payout(step: Step, what: Occurrence, policy: Policy) -> Step:
 
 def _send_payout(step: Step, what: Occurrence, _: Policy) -> Step:
     booking = step.booking
+    step = step.changing(payout_released_at=what.now)
+    if not booking.payout_left:  # All of it was kept for debts of other bookings.
+        return step.changing(payout_status=PayoutStatus.PAID)
     command = PayOut(
         payment_ref=_payment_ref(booking),
         companion_id=booking.companion_id,
         amount=booking.payout_left,
         currency=booking.currency,
     )
-    step = step.changing(payout_released_at=what.now).ordering(command)
-    return step.changing(payout_n=step.booking.orders)
+    step = step.ordering(command)
+    return step.changing(payout_n=step.booking.orders, payout_status=PayoutStatus.SCHEDULED)
+
+
+def _hold_payout(step: Step, what: Occurrence, _: Policy) -> Step:
+    text = f"the payout of booking {step.booking.code} is on hold: {what.reason or 'no reason'}"
+    step = step.changing(payout_status=PayoutStatus.FROZEN)
+    return evolve(step, alerts=(*step.alerts, text))
+
+
+def _resume_payout(step: Step, what: Occurrence, _: Policy) -> Step:
+    due_at = max(what.now, step.booking.payout_due_at or what.now)
+    return step.changing(
+        payout_status=PayoutStatus.SCHEDULED,
+        payout_due_at=due_at,
+        payout_released_at=None,
+        payout_alarmed_at=None,
+    )
+
+
+def _note_alarm(step: Step, what: Occurrence, policy: Policy) -> Step:
+    booking = step.booking
+    deadline = payout_deadline(booking.payout_due_at or what.now, policy)
+    text = f"the payout of booking {booking.code} is not made yet: it is promised by {deadline}"
+    step = step.changing(payout_alarmed_at=what.now)
+    return evolve(step, alerts=(*step.alerts, text))
 
 
 def _freeze(step: Step, what: Occurrence, _: Policy) -> Step:
@@ -241,12 +275,15 @@ def claim_back(step: Step, now: datetime) -> Step:
     and as a debt of the staff member until that has succeeded."""
     booking = step.booking
     theirs = 0 if booking.status is Status.DISPUTED else booking.payout_amount
-    claim = booking.paid_out - booking.owed_by_staff - theirs
-    if claim <= 0 or booking.payout_n is None:
+    claim = booking.received_by_staff - booking.owed_by_staff - theirs
+    if claim <= 0:
         return step
     step = step.changing(owed_by_staff=booking.owed_by_staff + claim)
-    step = step.ordering(ReversePayout(booking.payout_n, claim, booking.currency))
-    return step.posting(ledger.clawed_back(booking.id, step.booking.orders, claim, now))
+    # What was kept for a debt of another booking can't be reversed: later payouts make it good.
+    reversible = min(claim, booking.paid_out - booking.owed_by_staff)
+    if reversible > 0 and booking.payout_n is not None:
+        step = step.ordering(ReversePayout(booking.payout_n, reversible, booking.currency))
+    return step.posting(ledger.clawed_back(booking.id, step.booking.version, claim, now))
 
 
 def _note_chargeback(step: Step, what: Occurrence, _: Policy) -> Step:
@@ -257,8 +294,6 @@ def _note_chargeback(step: Step, what: Occurrence, _: Policy) -> Step:
         chargeback_status=chargeback.status,
         chargeback_amount=chargeback.amount,
     )
-    if not chargeback.amount:  # An inquiry: no money has moved.
-        return step
     match chargeback.status:
         case ChargebackStatus.OPEN:
             move = ledger.chargeback_withdrawn
@@ -332,6 +367,9 @@ EFFECTS: dict[Effect, Callable[[Step, Occurrence, Policy], Step]] = {
     Effect.LOSE_CHARGEBACK: _lose_chargeback,
     Effect.WRITE_OFF: _write_off,
     Effect.SEND_PAYOUT: _send_payout,
+    Effect.HOLD_PAYOUT: _hold_payout,
+    Effect.RESUME_PAYOUT: _resume_payout,
+    Effect.NOTE_ALARM: _note_alarm,
     Effect.GRANT_CREDIT: _grant_credit,
     Effect.ALERT: _alert,
 }

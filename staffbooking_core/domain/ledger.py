@@ -15,11 +15,15 @@ from enum import StrEnum
 
 from attrs import field, frozen
 
+from staffbooking_core.domain.statement import MovementKind
+
 
 class Account(StrEnum):
     PROCESSOR_BALANCE = "processor_balance"
     DISPUTE_RECEIVABLE = "dispute_receivable"
     STAFF_RECEIVABLE = "staff_receivable"
+    STAFF_NETTING = "staff_netting"
+    """What one booking's payout made good of another's debt: zero over all bookings."""
     ESCROW = "escrow"
     REFUND_PAYABLE = "refund_payable"
     STAFF_PAYABLE = "staff_payable"
@@ -120,16 +124,22 @@ def refund_failed(booking_id: int, op_id: int, amount: int, at: datetime) -> Pos
     return _posting(f"refund:{op_id}:failed", booking_id, at, legs)
 
 
+def refund_given_by_bank(booking_id: int, op_id: int, amount: int, at: datetime) -> Posting:
+    """A lost chargeback gave the client what a refund still owed."""
+    legs = {Account.REFUND_PAYABLE: amount, Account.CHARGEBACK_LOSSES: -amount}
+    return _posting(f"refund:{op_id}:bank", booking_id, at, legs)
+
+
 def payout_moved(booking_id: int, op_id: int, amount: int, at: datetime) -> Posting:
     """The processor says that a payout reached the staff member's account."""
     legs = {Account.STAFF_PAYABLE: amount, Account.PROCESSOR_BALANCE: -amount}
     return _posting(f"payout:{op_id}", booking_id, at, legs)
 
 
-def clawed_back(booking_id: int, n: int, amount: int, at: datetime) -> Posting:
-    """A payout already sent is claimed from the staff member, by the order of that number."""
+def clawed_back(booking_id: int, version: int, amount: int, at: datetime) -> Posting:
+    """A payout already sent is claimed from the staff member, in this step of the booking."""
     legs = {Account.STAFF_RECEIVABLE: amount, Account.STAFF_PAYABLE: -amount}
-    return _posting(f"clawback:{booking_id}:{n}", booking_id, at, legs)
+    return _posting(f"claim:{booking_id}:{version}", booking_id, at, legs)
 
 
 def netted(booking_id: int, k: int, amount: int, at: datetime) -> Posting:
@@ -148,28 +158,69 @@ def reversal_moved(booking_id: int, op_id: int, amount: int, claimed: int, at: d
     return _posting(f"reversal:{op_id}", booking_id, at, legs)
 
 
+def kept_for_debt(booking_id: int, version: int, amount: int, at: datetime) -> Posting:
+    """A part of a payout is kept for what the staff member owes of another booking."""
+    legs = {Account.STAFF_PAYABLE: amount, Account.STAFF_NETTING: -amount}
+    return _posting(f"kept:{booking_id}:{version}", booking_id, at, legs)
+
+
+def made_good(booking_id: int, version: int, amount: int, at: datetime) -> Posting:
+    """What was kept from the payout of another booking settles this one's debt."""
+    legs = {Account.STAFF_NETTING: amount, Account.STAFF_RECEIVABLE: -amount}
+    return _posting(f"made_good:{booking_id}:{version}", booking_id, at, legs)
+
+
+def fee_kept(booking_id: int, ref: str, amount: int, at: datetime) -> Posting:
+    """What the processor kept for itself."""
+    legs = {Account.PROCESSOR_FEES: amount, Account.PROCESSOR_BALANCE: -amount}
+    return _posting(fee_key(ref), booking_id, at, legs)
+
+
+def fee_key(ref: str) -> str:
+    return f"fee:{ref}"
+
+
+def done_by_hand(
+    booking_id: int, kind: MovementKind, ref: str, amount: int, at: datetime
+) -> Posting:
+    """Somebody moved money at the processor without us: `amount` is what its balance gained.
+    It waits in suspense for an operator."""
+    legs = {Account.PROCESSOR_BALANCE: amount, Account.SUSPENSE: -amount}
+    return _posting(by_hand(kind, ref), booking_id, at, legs)
+
+
+def by_hand(kind: MovementKind, ref: str) -> str:
+    """The key of a movement that was made by hand."""
+    return f"manual:{kind}:{ref}"
+
+
 def put_aside(booking_id: int, payment_ref: str, amount: int, at: datetime) -> Posting:
     """Money that matches no booking's total waits in suspense for an operator."""
     legs = {Account.PROCESSOR_BALANCE: amount, Account.SUSPENSE: -amount}
     return _posting(f"pay:{payment_ref}", booking_id, at, legs)
 
 
+def chargeback_key(ref: str, end: str) -> str:
+    """Of a chargeback's money: taken (`out`), given back (`in`), or written off (`lost`)."""
+    return f"cb:{ref}:{end}"
+
+
 def chargeback_withdrawn(booking_id: int, ref: str, amount: int, at: datetime) -> Posting:
     """The processor took a disputed charge back from the platform."""
     legs = {Account.DISPUTE_RECEIVABLE: amount, Account.PROCESSOR_BALANCE: -amount}
-    return _posting(f"cb:{ref}:out", booking_id, at, legs)
+    return _posting(chargeback_key(ref, "out"), booking_id, at, legs)
 
 
 def chargeback_reinstated(booking_id: int, ref: str, amount: int, at: datetime) -> Posting:
     """The processor gave a disputed charge back to the platform."""
     legs = {Account.PROCESSOR_BALANCE: amount, Account.DISPUTE_RECEIVABLE: -amount}
-    return _posting(f"cb:{ref}:in", booking_id, at, legs)
+    return _posting(chargeback_key(ref, "in"), booking_id, at, legs)
 
 
 def chargeback_lost(booking_id: int, ref: str, amount: int, at: datetime) -> Posting:
     """What a lost chargeback took beyond the money held for the booking is our loss."""
     legs = {Account.CHARGEBACK_LOSSES: amount, Account.DISPUTE_RECEIVABLE: -amount}
-    return _posting(f"cb:{ref}:lost", booking_id, at, legs)
+    return _posting(chargeback_key(ref, "lost"), booking_id, at, legs)
 
 
 def balances(postings: Iterable[Posting]) -> Counter[Account]:

@@ -52,6 +52,10 @@ class Trigger(StrEnum):
     CONFIRM = "confirm"
     AUTO_COMPLETE = "auto_complete"
     RELEASE_PAYOUT = "release_payout"
+    HOLD_PAYOUT = "hold_payout"
+    RESUME_PAYOUT = "resume_payout"
+    RETRY_PAYOUT = "retry_payout"
+    PAYOUT_ALARM = "payout_alarm"
     DISPUTE = "dispute"
     RELEASE = "resolve_release"
     REFUND = "resolve_refund"
@@ -73,6 +77,9 @@ class Guard(StrEnum):
     NO_CHARGEBACK = "chargeback_open"
     CHARGEBACK_OPEN = "no_chargeback_open"
     PAYOUT_SCHEDULED = "payout_not_scheduled"
+    PAYOUT_PENDING = "payout_not_pending"
+    PAYOUT_ON_HOLD = "payout_not_on_hold"
+    PAYOUT_FAILED = "payout_not_failed"
 
 
 class Effect(StrEnum):
@@ -93,6 +100,9 @@ class Effect(StrEnum):
     LOSE_CHARGEBACK = "the processor has taken the money back, the rest is earned"
     WRITE_OFF = "write the lost money off"
     SEND_PAYOUT = "send the payout"
+    HOLD_PAYOUT = "hold the payout back"
+    RESUME_PAYOUT = "schedule the payout anew"
+    NOTE_ALARM = "tell the operators that the payout is about to be late"
     GRANT_CREDIT = "where the staff member cancels: grant a priority rebooking"
     ALERT = "alert the operators"
 
@@ -142,6 +152,19 @@ REQUESTED = Move(
 """How a booking comes into being: the only move that starts from nothing."""
 
 _LATE_PAYMENT = (E.REFUND_LATE, E.ALERT)
+
+
+def _payout_moves(at: Status) -> dict[Trigger, Move]:
+    """What may become of the payout of a booking that has ended, one way or the other."""
+    return {
+        T.RELEASE_PAYOUT: Move(SYSTEM, at, (G.PAYOUT_SCHEDULED,), (E.SEND_PAYOUT,)),
+        T.PAYOUT_ALARM: Move(SYSTEM, at, (G.PAYOUT_PENDING,), (E.NOTE_ALARM,)),
+        T.HOLD_PAYOUT: Move(ADMIN, at, (G.PAYOUT_PENDING,), (E.HOLD_PAYOUT,)),
+        T.RESUME_PAYOUT: Move(ADMIN, at, (G.PAYOUT_ON_HOLD,), (E.RESUME_PAYOUT,)),
+        T.RETRY_PAYOUT: Move(ADMIN, at, (G.PAYOUT_FAILED,), (E.SEND_PAYOUT,)),
+    }
+
+
 _CHARGED_BACK = Move(PROCESSOR, S.DISPUTED, (), (E.FREEZE, E.NOTE_CHARGEBACK, E.ALERT))
 
 TABLE: dict[Status, dict[Trigger, Move]] = {
@@ -181,7 +204,7 @@ TABLE: dict[Status, dict[Trigger, Move]] = {
     },
     S.COMPLETED: {
         T.DISPUTE: Move(CUSTOMER, S.DISPUTED, (G.PAYOUT_HELD,), (E.FREEZE,)),
-        T.RELEASE_PAYOUT: Move(SYSTEM, S.COMPLETED, (G.PAYOUT_SCHEDULED,), (E.SEND_PAYOUT,)),
+        **_payout_moves(S.COMPLETED),
         T.CHARGEBACK: _CHARGED_BACK,
         T.PAYMENT: Move(PROCESSOR, S.COMPLETED, (), _LATE_PAYMENT),
     },
@@ -208,7 +231,7 @@ TABLE: dict[Status, dict[Trigger, Move]] = {
     },
     S.CANCELLED: {
         T.PAYMENT: Move(PROCESSOR, S.CANCELLED, (), _LATE_PAYMENT),
-        T.RELEASE_PAYOUT: Move(SYSTEM, S.CANCELLED, (G.PAYOUT_SCHEDULED,), (E.SEND_PAYOUT,)),
+        **_payout_moves(S.CANCELLED),
         T.CHARGEBACK: Move(PROCESSOR, S.CANCELLED, (), (E.NOTE_CHARGEBACK, E.ALERT)),
         T.CHARGEBACK_WON: Move(PROCESSOR, S.CANCELLED, (), (E.NOTE_CHARGEBACK,)),
         T.CHARGEBACK_LOST: Move(
@@ -229,6 +252,10 @@ NOT_NOW: dict[Trigger, str] = {
     T.CONFIRM: "booking_not_paid",
     T.AUTO_COMPLETE: "booking_not_paid",
     T.RELEASE_PAYOUT: "payout_not_scheduled",
+    T.HOLD_PAYOUT: "payout_not_pending",
+    T.RESUME_PAYOUT: "payout_not_on_hold",
+    T.RETRY_PAYOUT: "payout_not_failed",
+    T.PAYOUT_ALARM: "payout_not_pending",
     T.DISPUTE: "booking_not_disputable",
     T.RELEASE: "booking_not_disputed",
     T.REFUND: "booking_not_disputed",

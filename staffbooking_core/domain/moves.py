@@ -164,8 +164,8 @@ def _check_in_open(booking: Booking, what: Occurrence, policy: Policy) -> None:
 
 
 def _payout_held(booking: Booking, _: Occurrence, __: Policy) -> None:
-    scheduled = booking.payout_status is PayoutStatus.SCHEDULED
-    if not scheduled or booking.payout_released_at is not None:
+    to_come = booking.payout_status in (PayoutStatus.SCHEDULED, PayoutStatus.FROZEN)
+    if not to_come or booking.payout_released_at is not None:
         _refuse(Guard.PAYOUT_HELD, "The payout was released already")
 
 
@@ -187,6 +187,24 @@ def _payout_scheduled(booking: Booking, what: Occurrence, _: Policy) -> None:
         _refuse(Guard.PAYOUT_SCHEDULED, "No payout is due")
 
 
+_UNPAID = (PayoutStatus.SCHEDULED, PayoutStatus.FAILED)
+
+
+def _payout_pending(booking: Booking, _: Occurrence, __: Policy) -> None:
+    if booking.payout_status not in _UNPAID:
+        _refuse(Guard.PAYOUT_PENDING, "No payout is waiting to be made")
+
+
+def _payout_on_hold(booking: Booking, _: Occurrence, __: Policy) -> None:
+    if booking.payout_status is not PayoutStatus.FROZEN:
+        _refuse(Guard.PAYOUT_ON_HOLD, "The payout is not on hold")
+
+
+def _payout_failed(booking: Booking, _: Occurrence, __: Policy) -> None:
+    if booking.payout_status is not PayoutStatus.FAILED:
+        _refuse(Guard.PAYOUT_FAILED, "The payout has not failed")
+
+
 _GUARDS: dict[Guard, Callable[[Booking, Occurrence, Policy], None]] = {
     Guard.BEFORE_START: _before_start,
     Guard.CANCELLABLE: _cancellable,
@@ -197,4 +215,7 @@ _GUARDS: dict[Guard, Callable[[Booking, Occurrence, Policy], None]] = {
     Guard.NO_CHARGEBACK: _no_chargeback,
     Guard.CHARGEBACK_OPEN: _chargeback_open,
     Guard.PAYOUT_SCHEDULED: _payout_scheduled,
+    Guard.PAYOUT_PENDING: _payout_pending,
+    Guard.PAYOUT_ON_HOLD: _payout_on_hold,
+    Guard.PAYOUT_FAILED: _payout_failed,
 }

@@ -2,8 +2,8 @@
 
 A payee is opened once, under a key of its own, and then completed by the staff member on a
 page of the processor. Opening moves no money, so an opening that got lost is simply sent
-again: under its key, and once that is old under the next (an account that nobody knows of
-stays empty).
+again: under its key, and after some tries, or once that is old, under the next (an account
+that nobody knows of stays empty).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from attrs import evolve, frozen
 
 from staffbooking_core.domain.payments import (
     KEY_LIFETIME,
+    LOOK_UP_AFTER_ATTEMPTS,
     Busy,
     KeyReused,
-    Misconfigured,
     OpKey,
     OpKind,
     PaymentsError,
@@ -100,9 +100,12 @@ the processor's event usually comes long before."""
 
 
 def sending(payee: Payee, now: datetime) -> Payee:
-    """The payee as its opening is about to be sent: under the next key if this one is old."""
-    if payee.first_sent_at is not None and now - payee.first_sent_at >= KEY_LIFETIME:
-        payee = evolve(payee, generation=payee.generation + 1, attempts=0, first_sent_at=None)
+    """The payee as its opening is about to be sent: under the next key if this one is old, or
+    was tried so often that a stored 5xx may be all that it ever gives."""
+    old = payee.first_sent_at is not None and now - payee.first_sent_at >= KEY_LIFETIME
+    worn = payee.attempts > 0 and payee.attempts % LOOK_UP_AFTER_ATTEMPTS == 0
+    if old or worn:
+        payee = evolve(payee, generation=payee.generation + 1, first_sent_at=None)
     sent_at = payee.first_sent_at or now
     return evolve(payee, attempts=payee.attempts + 1, first_sent_at=sent_at)
 
@@ -124,7 +127,7 @@ def seen(payee: Payee, state: PayeeState, now: datetime) -> Payee:
 
 def failed(payee: Payee, error: PaymentsError, now: datetime) -> Payee:
     """The payee after a call that raised: a refusal is final until it is asked for anew."""
-    refused = payee.ref is None and isinstance(error, Refused | KeyReused | Misconfigured)
+    refused = payee.ref is None and isinstance(error, Refused | KeyReused)
     wait = backoff(max(payee.attempts, 1))
     if isinstance(error, Busy) and error.retry_after:
         wait = timedelta(seconds=error.retry_after)

@@ -392,10 +392,11 @@ def must_look_up(operation: Operation, now: datetime) -> bool:
 
 def after_failure(operation: Operation, error: PaymentsError, now: datetime) -> Operation:
     """The operation after a try that raised: when to go on, or why not."""
-    wait = backoff(operation.attempts)
+    wait, first_sent_at = backoff(operation.attempts), operation.first_sent_at
     match error:
         case Refused() if error.retryable:
             status, generation = OpStatus.PENDING, operation.generation + 1
+            first_sent_at = None
         case Refused():
             status, generation = OpStatus.REFUSED, operation.generation
         case Busy():
@@ -412,6 +413,7 @@ def after_failure(operation: Operation, error: PaymentsError, now: datetime) -> 
         operation,
         status=status,
         generation=generation,
+        first_sent_at=first_sent_at,
         next_at=now + wait,
         last_error=str(error) or type(error).__name__,
     )

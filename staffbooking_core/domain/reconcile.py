@@ -8,7 +8,7 @@ recovery after a crash are all the same call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -26,11 +26,14 @@ from staffbooking_core.domain.bookings import (
 from staffbooking_core.domain.effects import claim_back
 from staffbooking_core.domain.lifecycle import Party, Status, Trigger
 from staffbooking_core.domain.moves import advance
+from staffbooking_core.domain.owed import failed_refunds, order_anew, refunds_owed
 from staffbooking_core.domain.payments import (
     Chargeback,
     ChargebackStatus,
     Checkout,
     CheckoutStatus,
+    Fee,
+    IntentRefs,
     Operation,
     OpKind,
     OpStatus,
@@ -43,6 +46,7 @@ from staffbooking_core.domain.payments import (
     Settlement,
     Snapshot,
 )
+from staffbooking_core.domain.statement import MovementKind
 from staffbooking_core.policy import Policy
 
 
@@ -54,11 +58,27 @@ class Found:
     operation: Operation | None = None
 
 
+def refs_of(booking: Booking, operations: Sequence[Operation]) -> IntentRefs:
+    """Where the processor is to look for a booking's intent."""
+    intent = booking.intent
+    if intent is None:
+        return IntentRefs(booking.id)
+    paid = () if intent.payment_ref is None else (intent.payment_ref,)
+    opened = (
+        (one.result_ref, one.id)
+        for one in operations
+        if one.kind is OpKind.OPEN_CHECKOUT and one.result_ref is not None
+    )
+    return IntentRefs(booking.id, tuple(opened), (*paid, *intent.extra_payments))
+
+
 @frozen
 class _Known:
     """What a fact is compared with."""
 
     operations: dict[int, Operation]
+    posted: set[str]
+    """The keys of the booking's postings: how facts are known that belong to no operation."""
     now: datetime
     policy: Policy
 
@@ -78,26 +98,36 @@ class _Known:
         self.operations[done.id] = done
         return done
 
+    def is_new(self, *keys: str) -> bool:
+        """Whether none of these postings was made; from now on they all were."""
+        known = not self.posted.isdisjoint(keys)
+        self.posted.update(keys)
+        return not known
+
 
 def reconcile(
     booking: Booking,
     operations: Sequence[Operation],
+    posted: Collection[str],
     snapshot: Snapshot,
     now: datetime,
     policy: Policy,
 ) -> Iterator[Found]:
     """Every fact of the snapshot that is not yet known, in an order that holds together.
 
-    Each step starts from the booking of the step before it.
+    Each step starts from the booking of the step before it. `posted` has the keys of the
+    booking's postings.
     """
-    known = _Known({operation.id: operation for operation in operations}, now, policy)
+    by_id = {operation.id: operation for operation in operations}
+    known = _Known(by_id, set(posted), now, policy)
     readers: tuple[tuple[_Reader, Sequence[Any]], ...] = (
         (_checkout, snapshot.checkouts),
         (_payment, snapshot.payments),
         (_refund, snapshot.refunds),
         (_payout, snapshot.payouts),
         (_reversal, snapshot.reversals),
-        (_chargeback, _undecided(booking, snapshot.chargebacks)),
+        (_chargeback, snapshot.chargebacks),
+        (_fee, snapshot.fees),
     )
     for read, states in readers:
         for state in states:
@@ -180,7 +210,10 @@ _COURSE = (None, Settlement.PENDING, Settlement.SETTLED, Settlement.FAILED)
 def _refund(booking: Booking, refund: RefundState, known: _Known) -> Iterator[Found]:
     operation = known.operation(refund.op_id, OpKind.REFUND)
     settlement = _SETTLEMENT[refund.status]
-    if operation is None or _COURSE.index(settlement) <= _COURSE.index(operation.settlement):
+    if operation is None:
+        yield from _refund_by_hand(booking, refund, known)
+        return
+    if _COURSE.index(settlement) <= _COURSE.index(operation.settlement):
         return
     step, now = _noted(booking), known.now
     if settlement is Settlement.SETTLED:
@@ -207,12 +240,12 @@ def _after_refunds(booking: Booking, known: _Known) -> PaymentStatus:
     if booking.payment_status not in _REFUNDING or booking.intent is None:
         return booking.payment_status
     own = booking.intent.payment_ref
-    unsettled = any(
-        operation.settlement is not Settlement.SETTLED
-        for operation in known.operations.values()
-        if isinstance(operation.command, Refund) and own in (None, operation.command.payment_ref)
+    unsettled = (
+        operation.command
+        for operation in refunds_owed(list(known.operations.values()))
+        if isinstance(operation.command, Refund)
     )
-    if unsettled:
+    if any(own in (None, command.payment_ref) for command in unsettled):
         return PaymentStatus.REFUND_PENDING
     full = booking.refunded_amount >= booking.total_amount
     return PaymentStatus.REFUNDED if full else PaymentStatus.PARTIALLY_REFUNDED
@@ -220,9 +253,14 @@ def _after_refunds(booking: Booking, known: _Known) -> PaymentStatus:
 
 def _payout(booking: Booking, payout: PayoutState, known: _Known) -> Iterator[Found]:
     operation, now = known.operation(payout.op_id, OpKind.PAY_OUT), known.now
-    if operation is None or operation.settlement is Settlement.SETTLED:
+    if operation is None:
+        yield from _by_hand(booking, MovementKind.PAYOUT, payout.ref, -payout.amount, known)
         return
-    sent = booking.payout_status in (PayoutStatus.SCHEDULED, PayoutStatus.FAILED)
+    if operation.settlement is Settlement.SETTLED:
+        return
+    # One that was put on hold too late to be stopped is made all the same.
+    was_open = (PayoutStatus.SCHEDULED, PayoutStatus.FAILED, PayoutStatus.FROZEN)
+    sent = booking.status is not Status.DISPUTED and booking.payout_status in was_open
     step = _noted(booking, paid_out=booking.paid_out + payout.amount, payout_n=operation.n)
     step = step.posting(ledger.payout_moved(booking.id, operation.id, payout.amount, now))
     if sent:
@@ -234,7 +272,10 @@ def _payout(booking: Booking, payout: PayoutState, known: _Known) -> Iterator[Fo
 
 def _reversal(booking: Booking, reversal: ReversalState, known: _Known) -> Iterator[Found]:
     operation, now = known.operation(reversal.op_id, OpKind.REVERSE_PAYOUT), known.now
-    if operation is None or operation.settlement is Settlement.SETTLED:
+    if operation is None:
+        yield from _by_hand(booking, MovementKind.REVERSAL, reversal.ref, reversal.amount, known)
+        return
+    if operation.settlement is Settlement.SETTLED:
         return
     claimed = min(reversal.amount, booking.owed_by_staff)
     step = _noted(
@@ -249,11 +290,39 @@ def _reversal(booking: Booking, reversal: ReversalState, known: _Known) -> Itera
             payout_status=PayoutStatus.SCHEDULED,
             payout_due_at=now + known.policy.payout_delay,
             payout_released_at=None,
+            payout_alarmed_at=None,
         )
     elif not ended:
         step = step.changing(payout_status=PayoutStatus.REVERSED)
     yield Found(step, known.finish(operation, reversal.ref, Settlement.SETTLED))
 
+
+def _by_hand(
+    booking: Booking, kind: MovementKind, ref: str, gained: int, known: _Known
+) -> Iterator[Found]:
+    """Money that somebody moved at the processor without us is booked, and told."""
+    if known.is_new(ledger.by_hand(kind, ref)):
+        text = f"{kind} {ref} of booking {booking.code} was made by hand, of {abs(gained)}"
+        posting = ledger.done_by_hand(booking.id, kind, ref, gained, known.now)
+        yield Found(evolve(_noted(booking).posting(posting), alerts=(text,)))
+
+
+def _refund_by_hand(booking: Booking, refund: RefundState, known: _Known) -> Iterator[Found]:
+    moved = ledger.by_hand(MovementKind.REFUND, refund.ref)
+    if refund.status is RefundStatus.SETTLED:
+        yield from _by_hand(booking, MovementKind.REFUND, refund.ref, -refund.amount, known)
+    elif refund.status is RefundStatus.FAILED and moved in known.posted:
+        failed = MovementKind.REFUND_FAILED
+        yield from _by_hand(booking, failed, refund.ref, refund.amount, known)
+
+
+def _fee(booking: Booking, fee: Fee, known: _Known) -> Iterator[Found]:
+    if fee.amount and known.is_new(ledger.fee_key(fee.ref)):
+        kept = ledger.fee_kept(booking.id, fee.ref, fee.amount, known.now)
+        yield Found(_noted(booking).posting(kept))
+
+
+# Chargebacks ----------------------------------------------------------------------------
 
 _VERDICTS = {
     ChargebackStatus.WON: Trigger.CHARGEBACK_WON,
@@ -261,17 +330,17 @@ _VERDICTS = {
 }
 
 
-def _undecided(booking: Booking, chargebacks: Sequence[Chargeback]) -> Sequence[Chargeback]:
-    """The chargeback that the booking knows of, and later ones: those before it are decided.
-    A snapshot that lacks it is older than what is known."""
-    if booking.chargeback_ref is None:
-        return chargebacks
-    refs = [chargeback.ref for chargeback in chargebacks]
-    known = booking.chargeback_ref in refs
-    return chargebacks[refs.index(booking.chargeback_ref) :] if known else ()
-
-
 def _chargeback(booking: Booking, chargeback: Chargeback, known: _Known) -> Iterator[Found]:
+    intent = booking.intent
+    if intent is None or not chargeback.amount:
+        return
+    if chargeback.payment_ref == intent.payment_ref:
+        yield from _own_chargeback(booking, chargeback, known)
+    else:
+        yield from _extra_chargeback(booking, chargeback, known)
+
+
+def _own_chargeback(booking: Booking, chargeback: Chargeback, known: _Known) -> Iterator[Found]:
     """A verdict that is seen before its opening is preceded by it: money moved twice. Of two
     that are open at once, the later waits for the verdict of the earlier."""
 
@@ -281,10 +350,70 @@ def _chargeback(booking: Booking, chargeback: Chargeback, known: _Known) -> Iter
         return advance(booking, occurrence, known.policy)
 
     if booking.chargeback_ref != chargeback.ref:
-        if booking.chargeback_status is ChargebackStatus.OPEN:
+        opened = ledger.chargeback_key(chargeback.ref, "out")
+        if booking.chargeback_status is ChargebackStatus.OPEN or not known.is_new(opened):
             return
         step = move(Trigger.CHARGEBACK, ChargebackStatus.OPEN)
         booking = step.booking
         yield Found(step)
     if booking.chargeback_status is ChargebackStatus.OPEN and chargeback.status in _VERDICTS:
-        yield Found(move(_VERDICTS[chargeback.status], chargeback.status))
+        step = move(_VERDICTS[chargeback.status], chargeback.status)
+        booking = step.booking
+        yield Found(step)
+        if chargeback.status is ChargebackStatus.WON:
+            yield from _refund_after_all(booking, known)
+        else:
+            yield from _given_by_bank(step, chargeback, known)
+
+
+def _refund_after_all(booking: Booking, known: _Known) -> Iterator[Found]:
+    """Refunds that were refused while the card issuer decided can be made now."""
+    own = booking.intent and booking.intent.payment_ref
+    refused = [
+        operation
+        for operation in failed_refunds(list(known.operations.values()))
+        if isinstance(operation.command, Refund)
+        and operation.status is OpStatus.REFUSED
+        and operation.command.payment_ref == own
+    ]
+    for operation in refused:  # The new orders stand for these, also where more is to be read.
+        del known.operations[operation.id]
+    if refused:
+        yield Found(order_anew(booking, refused))
+
+
+def _extra_chargeback(booking: Booking, chargeback: Chargeback, known: _Known) -> Iterator[Found]:
+    """Of a payment that came late, twice or wrong: it says nothing about the booking, whose
+    own money is another. Each of its two facts is known by its posting."""
+    ref, amount, now = chargeback.ref, chargeback.amount, known.now
+    if known.is_new(ledger.chargeback_key(ref, "out")):
+        text = f"payment {chargeback.payment_ref} of booking {booking.code} was charged back"
+        step = _noted(booking).posting(ledger.chargeback_withdrawn(booking.id, ref, amount, now))
+        booking = step.booking
+        yield Found(evolve(step, alerts=(text,)))
+    ends = {ChargebackStatus.WON: "in", ChargebackStatus.LOST: "lost"}
+    if (end := ends.get(chargeback.status)) and known.is_new(ledger.chargeback_key(ref, end)):
+        won = chargeback.status is ChargebackStatus.WON
+        book = ledger.chargeback_reinstated if won else ledger.chargeback_lost
+        step = _noted(booking).posting(book(booking.id, ref, amount, now))
+        yield Found(step)
+        yield from _given_by_bank(step, chargeback, known)
+
+
+def _given_by_bank(verdict: Step, chargeback: Chargeback, known: _Known) -> Iterator[Found]:
+    """A refund that was refused while the card issuer decided, and then lost, has reached the
+    client all the same: what the verdict wrote off for it is no loss, and owed no more."""
+    booking = verdict.booking
+    lost = ledger.balances(verdict.postings)[ledger.Account.CHARGEBACK_LOSSES]
+    for operation in failed_refunds(list(known.operations.values())):
+        command = operation.command
+        if not isinstance(command, Refund) or command.payment_ref != chargeback.payment_ref:
+            continue
+        if command.amount > lost:
+            continue
+        lost -= command.amount
+        given = ledger.refund_given_by_bank(booking.id, operation.id, command.amount, known.now)
+        step = _noted(booking).posting(given)
+        booking = step.booking
+        known.operations[operation.id] = evolve(operation, status=OpStatus.VOID)
+        yield Found(step, known.operations[operation.id])

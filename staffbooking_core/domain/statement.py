@@ -56,6 +56,8 @@ class CashBook:
     in_flight: bool
     """Whether something is under way that explains a difference: an operation that was sent,
     an event that was not followed yet."""
+    changed_at: datetime | None = None
+    """Business time of the newest of these postings."""
 
 
 def theirs(movements: Iterable[Movement]) -> Counter[tuple[MovementKind, str]]:
@@ -69,11 +71,11 @@ def ours(book: CashBook) -> Counter[tuple[MovementKind, str]]:
     """The booking's cash postings, named as the processor names them."""
     found: Counter[tuple[MovementKind, str]] = Counter()
     for key, amount in book.postings:
-        found[_name(key, amount, book.refs)] += amount
+        found[_name(key, book.refs)] += amount
     return found
 
 
-def _name(key: str, amount: int, refs: Mapping[int, str]) -> tuple[MovementKind, str]:
+def _name(key: str, refs: Mapping[int, str]) -> tuple[MovementKind, str]:
     """What a posting's key (`ledger`) stands for."""
     head, _, rest = key.partition(":")
     ref, _, end = rest.rpartition(":")
@@ -92,7 +94,7 @@ def _name(key: str, amount: int, refs: Mapping[int, str]) -> tuple[MovementKind,
         case "cb":
             return (MovementKind.CHARGEBACK if end == "out" else MovementKind.REINSTATEMENT), ref
         case "manual":
-            return _manual(rest, amount)
+            return _manual(rest)
     return MovementKind.OTHER, key
 
 
@@ -100,15 +102,24 @@ def _ref(op_id: str, refs: Mapping[int, str]) -> str:
     return refs.get(int(op_id), f"operation {op_id}")
 
 
-def _manual(rest: str, amount: int) -> tuple[MovementKind, str]:
+def _manual(rest: str) -> tuple[MovementKind, str]:
     """Of what was done by hand: `manual:refund:REF`, `manual:refund_failed:REF`, and so on."""
     kind, _, ref = rest.partition(":")
     return MovementKind(kind), ref
 
 
+def _in_the_end(cash: Cash) -> Counter[tuple[MovementKind, str]]:
+    """A refund that failed takes itself back: who never saw it settled has missed nothing."""
+    found: Counter[tuple[MovementKind, str]] = Counter()
+    for (kind, ref), amount in cash.items():
+        undone = kind is MovementKind.REFUND_FAILED
+        found[MovementKind.REFUND if undone else kind, ref] += amount
+    return found
+
+
 def differences(book: CashBook, movements: Iterable[Movement]) -> Iterator[str]:
     """Every movement that one side has and the other lacks, or has with another amount."""
-    there, here = theirs(movements), ours(book)
+    there, here = _in_the_end(theirs(movements)), _in_the_end(ours(book))
     for name in sorted({*there, *here}):
         if there[name] == here[name]:
             continue

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from attrs import evolve
+
 from staffbooking_core.domain.bookings import Booking, Occurrence
 from staffbooking_core.domain.lifecycle import Party, Status, Trigger
+from staffbooking_core.domain.moves import advance
 from staffbooking_core.errors import NotFound
 from staffbooking_core.ports import BookingQuery, Ports, Writing
-from staffbooking_core.usecases.changes import apply
+from staffbooking_core.usecases.changes import save
 
 
 async def listing(ports: Ports, page: int = 1, limit: int = 50) -> Sequence[Booking]:
@@ -34,6 +37,11 @@ async def resolve(
         if booking is None:
             raise NotFound("Booking")
         what = Occurrence(trigger, Party.ADMIN, now, reason=note, amount=amount)
-        return await apply(tx, ports, booking, what)
+        step = advance(booking, what, ports.policy)
+        if note:  # Why it was decided so stays on record with the alerts.
+            text = f"the dispute of booking {code} was ended by {trigger}: {note}"
+            step = evolve(step, alerts=(*step.alerts, text))
+        await save(tx, ports, booking, step, now)
+        return step.booking
 
     return await ports.store.write(unit)

@@ -1,9 +1,11 @@
-"""Is the service able to work?"""
+"""Is the service able to work, and does it keep up with its work?"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from staffbooking_core.errors import StaffbookingError
-from staffbooking_core.ports import Ports
+from staffbooking_core.ports import Backlog, Ports
 
 
 async def ready(ports: Ports) -> bool:
@@ -14,3 +16,9 @@ async def ready(ports: Ports) -> bool:
     except StaffbookingError:
         return False
     return True
+
+
+async def backlog(ports: Ports) -> Sequence[Backlog]:
+    """Work that is due and not done yet, by kind; what a worker does at once stays near 0."""
+    async with ports.store.reading() as view:
+        return await view.money.backlog(ports.clock.wall())

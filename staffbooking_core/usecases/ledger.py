@@ -8,10 +8,10 @@ from attrs import frozen
 
 from staffbooking_core.domain.audit import faults_of
 from staffbooking_core.domain.bookings import Booking
-from staffbooking_core.domain.ledger import Account, Posting
+from staffbooking_core.domain.ledger import Posting
 from staffbooking_core.domain.payments import Operation
 from staffbooking_core.errors import NotFound
-from staffbooking_core.ports import Ports
+from staffbooking_core.ports import Ports, SandboxProcessor
 
 BATCH = 500
 
@@ -26,13 +26,13 @@ class Fault:
 
 async def check(ports: Ports) -> AsyncIterator[Fault | int]:
     """Every fault found; in between, after each batch, the number of bookings checked."""
-    checked, cash, after_id, in_flight = 0, 0, 0, False
+    checked, netted, after_id, in_flight = 0, 0, 0, False
     async with ports.store.reading() as view:
         while batch := await view.money.audit(after_id, BATCH):
             for audited in batch:
                 for text in faults_of(audited.booking, audited.postings, audited.operations):
                     yield Fault(audited.booking.code, text)
-                cash += _cash(audited.postings)
+                netted += audited.booking.netted
                 in_flight |= any(
                     op.first_sent_at and not op.is_finished for op in audited.operations
                 )
@@ -40,19 +40,24 @@ async def check(ports: Ports) -> AsyncIterator[Fault | int]:
             yield checked
         if imbalance := await view.money.imbalance():
             yield Fault(None, f"all legs together sum to {imbalance}, not to zero")
+    if netted:
+        yield Fault(None, f"debts netted between bookings sum to {netted}, not to zero")
     if ports.sandbox is not None and not in_flight:
-        held = await ports.sandbox.balance()
+        held, cash = await _both_books(ports, ports.sandbox)
         if held != cash:
             yield Fault(None, f"the processor holds {held}, the ledger says {cash}")
 
 
-def _cash(postings: tuple[Posting, ...]) -> int:
-    return sum(
-        leg.amount
-        for posting in postings
-        for leg in posting.legs
-        if leg.account is Account.PROCESSOR_BALANCE
-    )
+async def _both_books(ports: Ports, processor: SandboxProcessor) -> tuple[int, int]:
+    """What the pretended processor holds, and what the ledger says of it. What was paid just
+    now takes a moment to be told: then they are looked at again."""
+    for wait in (0.2, 0.5, 1.0, 1.5, 0):
+        async with ports.store.reading() as view:
+            held, cash = await processor.balance(), await view.money.cash()
+        if held == cash:
+            break
+        await ports.clock.sleep(wait)
+    return held, cash
 
 
 @frozen

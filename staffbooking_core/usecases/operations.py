@@ -18,6 +18,8 @@ from staffbooking_core.domain.lifecycle import Status
 from staffbooking_core.domain.payments import (
     CheckoutStatus,
     CloseCheckout,
+    Command,
+    Misconfigured,
     OpenCheckout,
     Operation,
     OpKind,
@@ -25,6 +27,8 @@ from staffbooking_core.domain.payments import (
     PaymentsError,
     PayOut,
     Refund,
+    RefusalCode,
+    Refused,
     ReversePayout,
     Snapshot,
     after_failure,
@@ -34,7 +38,7 @@ from staffbooking_core.domain.payments import (
 )
 from staffbooking_core.errors import Conflict, NotFound, ProcessorUnavailable
 from staffbooking_core.ports import Lease, Ports, Writing
-from staffbooking_core.usecases import payments
+from staffbooking_core.usecases import payees, payments
 from staffbooking_core.usecases.changes import save
 
 RESEND_AFTER_LOOK_UP = timedelta(minutes=10)
@@ -51,17 +55,33 @@ class _Sent:
     target_ref: str = ""
 
 
-async def run_due(ports: Ports) -> int:
-    """Run the operation that is due first; whether there was one, as 1 or 0.
+ALL = frozenset(OpKind)
+
+
+async def run_due(ports: Ports, kinds: frozenset[OpKind] = ALL) -> int:
+    """Run the operation of these kinds that is due first; whether there was one, as 1 or 0.
 
     Never more than one: a lease covers one call, and a slow call must not outlast the
     leases of others that wait behind it.
     """
-    claimed = await _claim(ports)
+    claimed = await _claim(ports, kinds=kinds)
     for sent in claimed:
         if sent is not None:
             await _run(ports, sent, ports.policy.processor_deadline)
     return len(claimed)
+
+
+async def run_of_booking(ports: Ports, booking_id: int) -> None:
+    """Run what is ordered for one booking now, due or not, in its order, until all is done
+    or something has to wait: for an operator who wants to see the outcome."""
+    while claimed := await _claim(ports, booking_id):
+        for sent in claimed:
+            if sent is not None:
+                await _run(ports, sent, ports.policy.processor_deadline)
+                async with ports.store.reading() as view:
+                    ordered = await view.money.operations_of(booking_id)
+                if any(one.id == sent.operation.id and not one.is_finished for one in ordered):
+                    return
 
 
 async def open_checkout_now(ports: Ports, booking_id: int, deadline: datetime) -> Booking:
@@ -92,19 +112,23 @@ async def open_checkout_now(ports: Ports, booking_id: int, deadline: datetime) -
 # Claim and guard ------------------------------------------------------------------------
 
 
-async def _claim(ports: Ports, booking_id: int | None = None) -> list[_Sent | None]:
+async def _claim(
+    ports: Ports, booking_id: int | None = None, kinds: frozenset[OpKind] = ALL
+) -> list[_Sent | None]:
     """Claim at most one operation; None stands for one that is void by now."""
     now = ports.clock.wall()
     lease = Lease(ports.ids.token(), now + ports.policy.lease)
 
     async def unit(tx: Writing) -> list[_Sent | None]:
-        claimed = await tx.money.claim_operations(now, lease, 1, booking_id)
-        return [await _prepare(tx, operation, lease, now) for operation in claimed]
+        claimed = await tx.money.claim_operations(now, lease, 1, booking_id, kinds)
+        return [await _prepare(tx, ports, operation, lease, now) for operation in claimed]
 
     return await ports.store.write(unit)
 
 
-async def _prepare(tx: Writing, operation: Operation, lease: Lease, now: datetime) -> _Sent | None:
+async def _prepare(
+    tx: Writing, ports: Ports, operation: Operation, lease: Lease, now: datetime
+) -> _Sent | None:
     """Mark a claimed operation as sent, unless its reason went away. Then money that was
     perhaps sent is looked up: it must not be sent again, nor be forgotten."""
     booking = await tx.bookings.booking(operation.booking_id)
@@ -119,6 +143,7 @@ async def _prepare(tx: Writing, operation: Operation, lease: Lease, now: datetim
         return _Sent(operation, lease, look_up=True, target_ref=target)
     operation = evolve(
         operation,
+        command=await _addressed(tx, ports, operation),
         status=OpStatus.UNKNOWN,
         attempts=operation.attempts + 1,
         first_sent_at=operation.first_sent_at or now,
@@ -126,6 +151,16 @@ async def _prepare(tx: Writing, operation: Operation, lease: Lease, now: datetim
     )
     await tx.money.save_operation(operation, lease)
     return _Sent(operation, lease, look_up=False, target_ref=target)
+
+
+async def _addressed(tx: Writing, ports: Ports, operation: Operation) -> Command:
+    """The command as it is sent under this key from now on: a payout goes to the payee that
+    is known when the key is first used."""
+    command = operation.command
+    if isinstance(command, PayOut) and operation.first_sent_at is None:
+        ref = await payees.ref_of(tx, ports, command.companion_id)
+        return evolve(command, payee_ref=ref)
+    return command
 
 
 def _target(operation: Operation, others: Sequence[Operation]) -> str | None:
@@ -153,7 +188,8 @@ def _still_wanted(operation: Operation, booking: Booking) -> bool:
             released = booking.payout_released_at is not None and not held
             return released and booking.payout_n == operation.n
         case OpKind.REVERSE_PAYOUT:
-            return booking.owed_by_staff > 0
+            claimed = getattr(operation.command, "amount", 0)
+            return booking.owed_by_staff >= claimed
     return True
 
 
@@ -220,7 +256,7 @@ async def _look_up(ports: Ports, sent: _Sent, within: timedelta) -> None:
     """Adopt what an earlier try has made; where it made nothing, a new key may send again:
     money after a rest, a checkout page at once, since nobody knows the lost one's address."""
     operation = sent.operation
-    snapshot = await ports.payments.snapshot(operation.booking_id, within.total_seconds())
+    snapshot = await payments.snapshot_of(ports, operation.booking_id, within)
     if find_result(operation, snapshot) is not None:
         await _record(ports, sent, snapshot)
         return
@@ -256,10 +292,22 @@ async def _failed(ports: Ports, sent: _Sent, error: PaymentsError) -> None:
         else:
             failed = after_failure(operation, error, now)
         await tx.money.save_operation(failed)
-        if booking is not None and (step := _refused(booking, failed)) is not None:
+        if isinstance(error, Refused) and error.reason is RefusalCode.PAYEE_NOT_READY:
+            await _doubt_payee(tx, ports, failed)
+        told = failed.status is OpStatus.PENDING and failed.last_error == operation.last_error
+        if booking is None or told:
+            return
+        if (step := _refused(booking, failed)) is not None:
             await save(tx, ports, booking, step, business)
 
     await ports.store.write(unit)
+    if isinstance(error, Misconfigured) and sent.operation.attempts == 1:
+        await ports.notifier.alert(sent.operation.booking_id, f"the processor refuses us: {error}")
+
+
+async def _doubt_payee(tx: Writing, ports: Ports, operation: Operation) -> None:
+    if isinstance(operation.command, PayOut):
+        await payees.doubt(tx, ports, operation.command.companion_id)
 
 
 def _refused(booking: Booking, operation: Operation) -> Step | None:

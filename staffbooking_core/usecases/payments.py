@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from staffbooking_core.domain.payments import Nudge, PaymentsError, Snapshot
-from staffbooking_core.domain.reconcile import reconcile
+from staffbooking_core.domain.reconcile import reconcile, refs_of
 from staffbooking_core.errors import Conflict, ConstraintViolated, RuleBroken
 from staffbooking_core.ports import Lease, Ports, Writing
+from staffbooking_core.usecases import payees
 from staffbooking_core.usecases.changes import save
 
 LOOK_AGAIN = timedelta(seconds=5)
@@ -17,13 +18,24 @@ BATCH = 16
 
 async def look(ports: Ports, intent_id: int, within: timedelta) -> None:
     """Ask the processor all about one intent, and apply what is new. Safe at any time."""
-    snapshot = await ports.payments.snapshot(intent_id, within.total_seconds())
+    snapshot = await snapshot_of(ports, intent_id, within)
     now = await ports.clock.business()
 
     async def unit(tx: Writing) -> None:
         await apply_snapshot(tx, ports, snapshot, now)
 
     await ports.store.write(unit)
+
+
+async def snapshot_of(ports: Ports, intent_id: int, within: timedelta) -> Snapshot:
+    """All that the processor knows of one intent; nothing of one that is not ours."""
+    async with ports.store.reading() as view:
+        booking = await view.bookings.booking(intent_id)
+        operations = await view.money.operations_of(intent_id)
+    if booking is None:
+        return Snapshot(intent_id)
+    refs = refs_of(booking, operations)
+    return await ports.payments.snapshot(refs, within.total_seconds())
 
 
 async def apply_snapshot(
@@ -42,7 +54,8 @@ async def apply_snapshot(
     if operation_id is not None and lease is not None:
         await tx.money.lock_operation(operation_id, lease)
     operations = await tx.money.operations_of(booking.id)
-    for found in reconcile(booking, operations, snapshot, now, ports.policy):
+    posted = [posting.key for posting in await tx.money.postings_of(booking.id)]
+    for found in reconcile(booking, operations, posted, snapshot, now, ports.policy):
         await save(tx, ports, booking, found.step, now)
         booking = found.step.booking
         if found.operation is not None:
@@ -81,8 +94,7 @@ async def follow_nudges(ports: Ports, limit: int = BATCH) -> int:
 async def _follow(ports: Ports, provider: str, nudge: Nudge, lease: Lease) -> None:
     retry_at = None
     try:
-        if nudge.intent_id is not None:
-            await look(ports, nudge.intent_id, ports.policy.processor_deadline)
+        await _look_where_it_says(ports, nudge)
     except (PaymentsError, Conflict):
         retry_at = ports.clock.wall() + LOOK_AGAIN
     except (RuleBroken, ConstraintViolated) as error:
@@ -97,6 +109,16 @@ async def _follow(ports: Ports, provider: str, nudge: Nudge, lease: Lease) -> No
         await ports.store.write(unit)
     except Conflict:
         return  # The claim was lost; looking once more does no harm.
+
+
+async def _look_where_it_says(ports: Ports, nudge: Nudge) -> None:
+    within, intent_id = ports.policy.processor_deadline, nudge.intent_id
+    if nudge.payee_ref is not None:
+        await payees.look(ports, nudge.payee_ref, within)
+    if nudge.payment_ref is not None:
+        intent_id = await ports.payments.find_intent(nudge.payment_ref, within.total_seconds())
+    if intent_id is not None:
+        await look(ports, intent_id, within)
 
 
 async def deliver_sandbox_events(ports: Ports, limit: int = BATCH) -> int:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
-from staffbooking_core.domain.bookings import Occurrence, TimerKind
+from staffbooking_core.domain import netting
+from staffbooking_core.domain.bookings import Booking, Occurrence, TimerKind
 from staffbooking_core.domain.bookings import due as due_of
 from staffbooking_core.domain.lifecycle import Party, Trigger
+from staffbooking_core.domain.netting import Debt
 from staffbooking_core.errors import StaffbookingError, Unavailable
 from staffbooking_core.ports import Lease, Ports, Timer, Writing
-from staffbooking_core.usecases import operations, payments
-from staffbooking_core.usecases.changes import apply
+from staffbooking_core.usecases import catching_up, operations, payees, payments
+from staffbooking_core.usecases.changes import apply, to_change
 
 TRIGGERS = {
     TimerKind.EXPIRE: Trigger.EXPIRE,
     TimerKind.AUTO_COMPLETE: Trigger.AUTO_COMPLETE,
     TimerKind.PAY_OUT: Trigger.RELEASE_PAYOUT,
+    TimerKind.PAYOUT_ALARM: Trigger.PAYOUT_ALARM,
 }
 
 BATCH = 16
@@ -38,6 +42,7 @@ async def run_due(ports: Ports, limit: int = BATCH) -> int:
 
 async def _fire(ports: Ports, timer: Timer, lease: Lease, business: datetime) -> None:
     async def unit(tx: Writing) -> None:
+        debts = await _debts(tx, timer)
         booking = await tx.bookings.lock_booking(timer.booking_id)
         due = None if booking is None else due_of(booking, ports.policy)
         if booking is None or due is None or due.kind is not timer.kind:
@@ -46,6 +51,7 @@ async def _fire(ports: Ports, timer: Timer, lease: Lease, business: datetime) ->
             until = ports.clock.wall() + (due.at - business)
             await tx.money.defer_timer(timer.booking_id, lease, until)
             return
+        booking = await _net(tx, ports, booking, debts, due.at)
         what = Occurrence(TRIGGERS[timer.kind], Party.SYSTEM, due.at)
         await apply(tx, ports, booking, what)
 
@@ -56,6 +62,35 @@ async def _fire(ports: Ports, timer: Timer, lease: Lease, business: datetime) ->
     except StaffbookingError as error:
         await _put_off(ports, timer, lease)
         await ports.notifier.alert(timer.booking_id, f"timer {timer.kind} failed: {error}")
+
+
+async def _debts(tx: Writing, timer: Timer) -> Sequence[int]:
+    """Before a payout: the bookings for which its staff member owes money, held in the order
+    of their ids, as all bookings are; those that come after this one are held later."""
+    if timer.kind is not TimerKind.PAY_OUT:
+        return ()
+    booking = await tx.bookings.booking(timer.booking_id)
+    owing = () if booking is None else await tx.money.debts_of(booking.companion_id)
+    for debtor in owing:
+        if debtor < timer.booking_id:
+            await tx.bookings.lock_booking(debtor)
+    return owing
+
+
+async def _net(
+    tx: Writing, ports: Ports, payer: Booking, owing: Sequence[int], now: datetime
+) -> Booking:
+    """Keep of a payout what is owed for other bookings; the payer as it is then."""
+    debts = []
+    for booking_id in owing:
+        debtor = await tx.bookings.lock_booking(booking_id)
+        if debtor is not None and debtor.id != payer.id:
+            operations = await tx.money.operations_of(debtor.id)
+            debts.append(Debt(debtor, tuple(operations)))
+    for step in netting.net(payer, debts, now):
+        await tx.bookings.save(to_change(ports, step, now))
+        payer = step.booking if step.booking.id == payer.id else payer
+    return payer
 
 
 async def _put_off(ports: Ports, timer: Timer, lease: Lease) -> None:
@@ -86,8 +121,10 @@ async def drain(ports: Ports) -> int:
     done = 0
     while (
         step := await operations.run_due(ports)
+        or await payees.run_due(ports)
         or await payments.deliver_sandbox_events(ports)
         or await payments.follow_nudges(ports)
+        or await catching_up.run(ports)
         or await run_due(ports, 1)
         or await tell_alerts(ports)
     ):

@@ -3,7 +3,16 @@
 from types import ModuleType
 
 from staffbooking_http.endpoint import Endpoint
-from staffbooking_http.routes import auth, bookings, companions, keys, operations, sandbox
+from staffbooking_http.routes import (
+    auth,
+    bookings,
+    companions,
+    keys,
+    operations,
+    payees,
+    payments,
+    sandbox,
+)
 
 
 def _declared(module: ModuleType) -> tuple[Endpoint, ...]:
@@ -15,6 +24,8 @@ FAMILIES: dict[str, tuple[Endpoint, ...]] = {
     "Bookings": _declared(bookings),
     "API keys": _declared(keys),
     "Accounts": _declared(auth),
+    "Payout accounts": _declared(payees),
+    "Processor": _declared(payments),
     "Operations": _declared(operations),
 }
 

@@ -95,9 +95,11 @@ async def chargebacks(call: Call) -> Reply:
     Unguarded(),
     summary="Make the processor misbehave",
     description=(
-        "`op`: open_checkout, close_checkout, refund, pay_out, reverse_payout, open_payee, any. "
-        "`kind`: timeout_before, timeout_after, error_500, error_500_after, rate_limit, "
-        "conflict, refuse, slow."
+        "`op`: open_checkout, close_checkout, refund, pay_out, reverse_payout, open_payee, any, "
+        "event. `kind` of calls: timeout_before, timeout_after, error_500, error_500_after, "
+        "rate_limit, conflict, refuse, slow; of refunds too: pending_then_settled, "
+        "pending_then_failed, settled_then_failed; of events: delay, duplicate, drop, reorder, "
+        "bad_signature."
     ),
     body=AddFault,
     answer=_DONE,

@@ -6,9 +6,16 @@ from datetime import timedelta
 
 import pytest
 
-from staffbooking_adapters.settings import SettingsError, is_public, load_settings
+from staffbooking_adapters.settings import Fake, SettingsError, Stripe, is_public, load_settings
 
 SECRET = "a-secret-of-the-deployment"
+STRIPE = {
+    "PAYMENTS": "stripe",
+    "SECRET_KEY": SECRET,
+    "STRIPE_SECRET_KEY": "sk_test_51Abc",
+    "STRIPE_WEBHOOK_SECRET": "whsec_one",
+}
+LIVE = {**STRIPE, "STRIPE_SECRET_KEY": "rk_live_51Abc", "BASE_URL": "https://book.acme.com"}
 
 
 def load(**values: str):
@@ -27,6 +34,8 @@ def test_the_defaults_are_the_published_ones() -> None:
     assert settings.policy.payment_window is None
     assert settings.policy.late_cancel_payout
     assert settings.policy.currency.code == "usd"
+    assert settings.policy.country == "US"
+    assert settings.processor == Fake(manual_payees=False)
     assert settings.policy.limits.general.limit == 1000
 
 
@@ -34,6 +43,7 @@ def test_values_are_read() -> None:
     """What the environment says goes into the settings and the policy."""
     settings = load(
         CURRENCY="JPY",
+        COUNTRY="jp",
         PLATFORM_FEE="0.125",
         PAYOUT_DELAY="90m",
         PAYMENT_WINDOW="30m",
@@ -43,9 +53,11 @@ def test_values_are_read() -> None:
         TRUSTED_PROXIES="10.0.0.0/8, 192.168.1.1",
         ALLOWED_ORIGINS="https://app.example",
         SANDBOX="0",
+        FAKE_PAYEES="manual",
     )
 
     assert settings.policy.currency.decimals == 0
+    assert settings.policy.country == "JP"
     assert settings.policy.platform_fee == 125_000
     assert settings.policy.payout_delay == timedelta(minutes=90)
     assert settings.policy.payment_window == timedelta(minutes=30)
@@ -55,6 +67,7 @@ def test_values_are_read() -> None:
     assert len(settings.trusted_proxies) == 2
     assert settings.allowed_origins == ("https://app.example",)
     assert not settings.policy.sandbox
+    assert settings.processor == Fake(manual_payees=True)
 
 
 @pytest.mark.parametrize(
@@ -73,6 +86,9 @@ def test_values_are_read() -> None:
         ("PAYMENTS", "paypal"),
         ("SANDBOX", "yes"),
         ("CURRENCY", "dollars"),
+        ("COUNTRY", "USA"),
+        ("COUNTRY", "U1"),
+        ("FAKE_PAYEES", "none"),
         ("PLATFORM_FEE", "15%"),
         ("PLATFORM_FEE", "1.5"),
         ("PLATFORM_FEE", "-0.1"),
@@ -97,10 +113,11 @@ def test_a_wrong_value_is_one_line_that_names_it(name: str, value: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_a_secret_never_stands_in_a_message() -> None:
+@pytest.mark.parametrize("name", ["SECRET_KEY", "STRIPE_SECRET_KEY", "STRIPE_WEBHOOK_SECRET"])
+def test_a_secret_never_stands_in_a_message(name: str) -> None:
     """A refused secret is not repeated to whoever reads the log."""
-    with pytest.raises(SettingsError) as caught:
-        load(SECRET_KEY="hush-hush")
+    with pytest.raises(SettingsError, match=f"^STAFFBOOKING_{name} ") as caught:
+        load(**{**STRIPE, name: "hush-hush"})
 
     assert "hush" not in str(caught.value)
 
@@ -117,6 +134,94 @@ def test_a_default_secret_never_passes_on_a_public_address() -> None:
     """Even an express sandbox needs a secret of its own on a public base URL."""
     with pytest.raises(SettingsError, match="SECRET_KEY"):
         load(BASE_URL="https://book.acme.com", SANDBOX="1")
+
+
+def test_payments_by_stripe_are_read() -> None:
+    """With PAYMENTS=stripe there is a key, one secret or more, a name, and no sandbox."""
+    secrets = {"STRIPE_WEBHOOK_SECRET": "whsec_one, whsec_two"}
+    settings = load(**{**STRIPE, **secrets, "ENVIRONMENT": "eu-2"})
+
+    assert settings.processor == Stripe("sk_test_51Abc", ("whsec_one", "whsec_two"), "eu-2")
+    assert not settings.policy.sandbox
+    assert not settings.processor.is_live
+    assert load(**STRIPE, SANDBOX="0").processor == Stripe("sk_test_51Abc", ("whsec_one",), "main")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
+def test_the_stub_of_the_tests_may_stand_in_for_stripe(host: str) -> None:
+    """An address of this machine takes the place of Stripe's own."""
+    settings = load(**STRIPE, STRIPE_API_BASE=f"http://{host}:4242")
+
+    assert settings.processor.api_base == f"http://{host}:4242"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("STRIPE_SECRET_KEY", ""),
+        ("STRIPE_SECRET_KEY", "pk_test_51Abc"),
+        ("STRIPE_SECRET_KEY", "sk_"),
+        ("STRIPE_SECRET_KEY", "sk_test_51 Abc"),
+        ("STRIPE_WEBHOOK_SECRET", ""),
+        ("STRIPE_WEBHOOK_SECRET", "whsec_"),
+        ("STRIPE_WEBHOOK_SECRET", "whsec_one,"),
+        ("STRIPE_WEBHOOK_SECRET", "whsec_one two"),
+        ("STRIPE_WEBHOOK_SECRET", "secret"),
+        ("ENVIRONMENT", ""),
+        ("ENVIRONMENT", "Main"),
+        ("ENVIRONMENT", "eu_2"),
+        ("ENVIRONMENT", "e" * 33),
+        ("STRIPE_API_BASE", "https://127.0.0.1:4242"),
+        ("STRIPE_API_BASE", "http://127.0.0.1.example.com:4242"),
+        ("STRIPE_API_BASE", "http://10.0.0.1:4242"),
+        ("STRIPE_API_BASE", "http://user@127.0.0.1:4242"),
+        ("STRIPE_API_BASE", "http://127.0.0.1:4242/path"),
+        ("SANDBOX", "1"),
+        ("FAKE_PAYEES", "auto"),
+        ("SECRET_KEY", "development-only-secret-key"),
+        *(("CURRENCY", code) for code in "isk ugx huf twd bhd jod kwd omr TND".split()),
+    ],
+)
+def test_what_stripe_can_not_be_run_with_is_one_line(name: str, value: str) -> None:
+    """With PAYMENTS=stripe what is missing, malformed, pretended, known to everybody, or
+    not to be paid to the unit, is refused by the setting's name."""
+    with pytest.raises(SettingsError, match=f"^STAFFBOOKING_{name} ") as caught:
+        load(**{**STRIPE, name: value})
+
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unsaid_secret_never_passes_with_stripe() -> None:
+    """The default secret is refused on a private address too."""
+    with pytest.raises(SettingsError, match=r"^STAFFBOOKING_SECRET_KEY "):
+        load(**{name: value for name, value in STRIPE.items() if name != "SECRET_KEY"})
+
+
+@pytest.mark.parametrize("code", ["usd", "eur", "jpy", "krw"])
+def test_other_currencies_pass_with_stripe(code: str) -> None:
+    """Currencies of two decimals, or of none, are what Stripe counts them as."""
+    assert load(**STRIPE, CURRENCY=code).policy.currency.code == code
+
+
+@pytest.mark.parametrize("prefix", ["sk", "rk"])
+def test_a_live_key_needs_an_address_that_is_https(prefix: str) -> None:
+    """Who pays real money comes back over https; with a test key any address will do."""
+    live = {**LIVE, "STRIPE_SECRET_KEY": f"{prefix}_live_51Abc"}
+    assert load(**live).processor.is_live
+
+    with pytest.raises(SettingsError, match=r"^STAFFBOOKING_BASE_URL must be https"):
+        load(**{**live, "BASE_URL": "http://book.acme.com"})
+
+
+def test_a_live_key_never_goes_to_a_stub() -> None:
+    """No stand-in for Stripe is ever shown a live key."""
+    with pytest.raises(SettingsError, match=r"^STAFFBOOKING_STRIPE_API_BASE "):
+        load(**LIVE, STRIPE_API_BASE="http://127.0.0.1:4242")
+
+
+def test_stripe_on_a_public_address_needs_no_more_words() -> None:
+    """What is said of pretended payments on a public address is not asked of real ones."""
+    assert not load(**STRIPE, BASE_URL="https://book.acme.com").policy.sandbox
 
 
 @pytest.mark.parametrize(
@@ -139,8 +244,8 @@ def test_public_addresses_are_told_from_private_ones(url: str, public: bool) -> 
 
 
 def test_secrets_never_stand_in_a_representation() -> None:
-    """Neither the secret keys nor the database's password show where settings are printed."""
-    settings = load(SECRET_KEY=SECRET, DATABASE_URL="postgresql+asyncpg://u:hush@h/db")
+    """Neither keys and secrets nor the database's password show where settings are printed."""
+    settings = load(**STRIPE, DATABASE_URL="postgresql+asyncpg://u:hush@h/db")
 
-    assert SECRET not in repr(settings)
-    assert "hush" not in repr(settings)
+    for secret in (SECRET, "hush", "sk_test_51Abc", "whsec_one"):
+        assert secret not in repr(settings)

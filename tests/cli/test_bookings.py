@@ -1,4 +1,4 @@
-"""`staffbooking bookings`, `payouts` and `ledger`: reading what happened."""
+"""`staffbooking bookings` and `ledger`: reading what happened."""
 
 from __future__ import annotations
 
@@ -67,19 +67,6 @@ def test_an_unknown_booking_is_refused(deployment: Deployment) -> None:
         assert line == "staffbooking: Booking not found"
 
 
-def test_payouts_are_listed_until_they_are_made(deployment: Deployment) -> None:
-    """A completed booking's payout waits with its due time; once made it is gone."""
-    party = deployment.run(completed)
-    [payout] = deployment.json("payouts", "list")["payouts"]
-    assert payout["booking_code"] == party.booking.code
-    assert (payout["payout_status"], payout["payout_amount"]) == ("scheduled", 340)
-    assert payout["payout_due_at"] > payout["completed_at"]
-    assert "340.00" in deployment.table("payouts", "list")
-    deployment.json("sandbox", "clock", "advance", "25h")
-    assert deployment.json("worker", "--drain")["done"] > 0
-    assert deployment.json("payouts", "list") == {"payouts": []}
-
-
 def test_a_clean_ledger_has_no_faults(deployment: Deployment) -> None:
     """The proof says how many bookings it looked at."""
     deployment.run(completed)
@@ -119,7 +106,8 @@ def test_a_book_is_shown(deployment: Deployment) -> None:
 
 
 def test_a_book_has_running_balances(deployment: Deployment) -> None:
-    """The table has a line for each leg, with the balance of its account after it."""
+    """The table has a line for each leg, with the balance of its account after it; the last
+    one has what the accounts add up to."""
     party = deployment.run(paid)
 
     async def more(ports):
@@ -130,8 +118,25 @@ def test_a_book_has_running_balances(deployment: Deployment) -> None:
 
     deployment.run(more)
     table = deployment.table("ledger", "show", party.booking.code)
-    lines = [line.split() for line in table.splitlines() if "escrow" in line]
+    legs, _, rest = table.partition("operations")
+    lines = [line.split() for line in legs.splitlines() if "escrow" in line]
     assert lines == [
         ["escrow", "400.00", "-400.00"],
         [lines[1][0], "settle:1:1", "escrow", "150.00", "-250.00"],
     ]
+    _, _, balances = rest.partition("balances")
+    assert [line.split() for line in balances.splitlines() if "." in line] == [
+        ["processor_balance", "400.00", "0.00", "400.00"],
+        ["escrow", "150.00", "400.00", "-250.00"],
+        ["staff_payable", "0.00", "150.00", "-150.00"],
+    ]
+
+
+def test_amounts_stand_under_each_other(deployment: Deployment) -> None:
+    """Numbers of a column end where those above them end; texts begin there."""
+    code = deployment.run(paid).booking.code
+    legs, _, _ = deployment.table("ledger", "show", code).partition("operations")
+    lines = [line for line in legs.splitlines() if "400.00" in line]
+    assert [line.split()[-1] for line in lines] == ["400.00", "-400.00"]
+    assert len({len(line.rstrip()) for line in lines}) == 1
+    assert lines[0].index("processor_balance") == lines[1].index("escrow")

@@ -30,7 +30,11 @@ def test_the_evidence_is_shown(deployment: Deployment, code: str) -> None:
     assert dispute["timeline"][-1]["to"] == "disputed"
     assert dispute["operations"][0]["kind"] == "open_checkout"
     assert dispute["operations"][0]["amount"] == 400
-    assert "open_checkout" in deployment.table("disputes", "show", code)
+    assert dispute["money"] == {"held": 400, "refunded": 0, "paid_out": 0, "owed_by_staff": 0}
+    assert dispute["payment_ref"]
+    table = deployment.table("disputes", "show", code)
+    assert table.index("timeline") < table.index("money") < table.index("open_checkout")
+    assert "{" not in table
 
 
 def test_what_was_never_disputed_has_no_evidence(deployment: Deployment) -> None:

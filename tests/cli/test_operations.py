@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import logging
+from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from staffbooking_adapters import wiring
+from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.settings import Settings
+from staffbooking_core.domain.accounts import Actor, Role
+from staffbooking_core.domain.payments import Misconfigured, Unknown
 from staffbooking_core.errors import Unavailable
-from tests.cli.deployment import Deployment
+from staffbooking_core.inputs import CancelBooking
+from staffbooking_core.ports import Finding
+from staffbooking_core.usecases import bookings
+from tests.cli.deployment import Deployment, completed, paid
+from tests.support.builders import HOUR, MINUTE
 
 LACKING = "the database has no schema yet: run `staffbooking db upgrade`"
 
@@ -88,8 +99,10 @@ def checks(deployment: Deployment) -> dict[str, bool]:
 
 def test_a_healthy_deployment_passes(deployment: Deployment) -> None:
     """Every check is made, and each has something to say."""
-    names = ("settings", "secret", "schema", "database", "processor", "clock", "work")
-    assert checks(deployment) == dict.fromkeys(names, True)
+    names = ("settings", "secret", "schema", "database", "processor", "clock")
+    found = checks(deployment)
+    assert found == dict.fromkeys(found, True)
+    assert {*names, "processor: payees", "events", "payouts", "refunds", "work"} <= {*found}
     table = deployment.table("doctor")
     assert "the default, known to everybody" in table
     assert "0 s ahead of the real time" in table
@@ -112,6 +125,124 @@ def test_what_is_wrong_is_named(deployment: Deployment, monkeypatch: pytest.Monk
     monkeypatch.setenv("STAFFBOOKING_PAYMENTS", "cash")
     result = deployment.staffbooking("doctor", "--json")
     assert (result.exit_code, "STAFFBOOKING_PAYMENTS must be" in result.stdout) == (1, True)
+
+
+def check(deployment: Deployment, name: str) -> tuple[bool, str]:
+    """What one check says, whatever the others do."""
+    result = deployment.staffbooking("doctor", "--json")
+    [found] = [one for one in json.loads(result.stdout)["checks"] if one["name"] == name]
+    assert (result.exit_code == 0) <= found["ok"]
+    return found["ok"], found["detail"]
+
+
+@pytest.mark.parametrize(
+    "error", [Misconfigured("the key is not valid"), Unknown("no answer in time")]
+)
+def test_a_processor_that_does_not_work_is_one_line(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """A wrong key, or nobody there, fails the check, and the others are still made."""
+
+    async def fail(_: FakeProcessor, within: float) -> Sequence[Finding]:
+        raise error
+
+    monkeypatch.setattr(FakeProcessor, "checkup", fail)
+    assert check(deployment, "processor") == (False, str(error))
+    assert check(deployment, "work")[0]
+
+
+def test_what_the_processor_finds_wrong_is_told(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of its findings is a check of its own, in one line, and a bad one is a fault."""
+
+    async def find(_: FakeProcessor, within: float) -> Sequence[Finding]:
+        return Finding("key", True, "test mode"), Finding("payouts", False, "are daily,\nwrongly")
+
+    monkeypatch.setattr(FakeProcessor, "checkup", find)
+    assert check(deployment, "processor: key") == (True, "test mode")
+    assert check(deployment, "processor: payouts") == (False, "are daily, wrongly")
+    result = deployment.staffbooking("doctor")
+    assert result.stderr == "staffbooking: not in order: processor: payouts\n"
+
+
+@pytest.mark.parametrize(
+    ("ago", "ok", "text"),
+    [(2 * MINUTE, True, "caught up with 2 min ago"), (3 * HOUR, False, "does a worker run?")],
+)
+def test_events_that_nobody_asks_for_are_told(
+    deployment: Deployment, ago: timedelta, ok: bool, text: str
+) -> None:
+    """Where no worker has caught up with the processor for long, that is a fault."""
+    assert check(deployment, "events") == (True, "not caught up with yet: a worker does it")
+
+    async def caught_up(ports):
+        at = ports.clock.wall() - ago
+        await ports.store.write(lambda tx: tx.money.save_cursor("fake", "7", at))
+
+    deployment.run(caught_up)
+    found, detail = check(deployment, "events")
+    assert (found, text in detail) == (ok, True)
+
+
+@pytest.mark.parametrize(
+    ("ahead", "ok", "text"),
+    [
+        ("41h", True, "1 to be made, 0 frozen"),
+        ("43h", False, "1 to be made, 0 frozen; 1 near their deadline, 0 past it"),
+        ("49h", False, "1 to be made, 0 frozen; 0 near their deadline, 1 past it"),
+    ],
+)
+def test_payouts_about_to_be_late_are_told(
+    deployment: Deployment, ahead: str, ok: bool, text: str
+) -> None:
+    """Six hours before they must be made, payouts that are not are a fault."""
+    deployment.run(completed)
+    deployment.json("sandbox", "clock", "advance", ahead)
+    found, detail = check(deployment, "payouts")
+    assert (found, detail.startswith(text)) == (ok, True)
+
+
+def test_payouts_on_hold_are_no_fault(deployment: Deployment) -> None:
+    """Who held a payout back knows that it is late."""
+    code = deployment.run(completed).booking.code
+    deployment.json("payouts", "hold", code)
+    deployment.json("sandbox", "clock", "advance", "72h")
+    assert check(deployment, "payouts") == (True, "0 to be made, 1 frozen")
+
+
+def test_failed_refunds_are_told(deployment: Deployment) -> None:
+    """Clients who wait for their money are a fault, with the command that names them."""
+    assert check(deployment, "refunds") == (True, "none failed")
+
+    async def refused(ports):
+        party = await paid(ports)
+        await ports.sandbox.add_fault("refund", "refuse", 1)
+        customer = Actor(party.customer.id, Role.CUSTOMER)
+        await bookings.cancel(ports, customer, party.booking.id, CancelBooking())
+
+    deployment.run(refused)
+    deployment.json("worker", "--drain")
+    assert check(deployment, "refunds") == (False, "1 failed: staffbooking refunds list")
+
+
+def test_work_that_is_due_is_told_by_kind(deployment: Deployment) -> None:
+    """The check says how much of what is due, and how late the oldest of it is."""
+    assert check(deployment, "work") == (True, "due: nothing")
+    deployment.run(completed)
+    deployment.json("sandbox", "clock", "advance", "26h")
+    detail = check(deployment, "work")[1]
+    assert "1 timer (the oldest 2 h late)" in detail
+
+
+@pytest.mark.parametrize("library", ["httpx", "stripe", "alembic"])
+def test_the_log_is_the_services_own(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch, library: str
+) -> None:
+    """Libraries that tell of every call they make are asked to tell of faults alone."""
+    monkeypatch.setattr(logging.getLogger(library), "level", logging.NOTSET)
+    deployment.json("worker", "--drain")
+    assert logging.getLogger(library).level == logging.WARNING
 
 
 def test_a_taken_port_is_one_line(deployment: Deployment, tmp_path: Path) -> None:

@@ -91,18 +91,23 @@ def test_companions(deployment: OnDatabase, tmp_path: Path) -> None:
 
 
 def test_a_dispute(deployment: OnDatabase) -> None:
-    """It is listed, shown and split; the ledger is clean and the payout is made."""
+    """It is listed, shown and split; its payout is held, released and made; the ledger is clean,
+    and the processor's book says the same."""
     code = deployment.run(commands.disputed).booking.code
     assert deployment.json("disputes", "list")["disputes"][0]["booking_code"] == code
     assert deployment.json("disputes", "show", code)["dispute"]["operations"]
     deployment.json("disputes", "resolve", code, "--split", "100.50")
     assert deployment.json("payouts", "list")["payouts"][0]["payout_amount"] == 254.57
+    assert deployment.json("payouts", "hold", code)["payout"]["payout_status"] == "frozen"
+    assert deployment.json("payouts", "release", code)["payout"]["payout_status"] == "scheduled"
     deployment.json("sandbox", "clock", "advance", "25h")
     assert deployment.json("worker", "--drain")["done"] > 0
     booking = deployment.json("bookings", "show", code)["booking"]
     assert (booking["payout_status"], booking["payment_status"]) == ("paid", "partially_refunded")
     assert len(deployment.json("bookings", "list", "--status", "completed")["bookings"]) == 1
     assert deployment.json("ledger", "check") == {"faults": [], "checked": 1}
+    assert deployment.json("payments", "reconcile")["differences"] == []
+    assert deployment.json("refunds", "list") == {"refunds": []}
     assert "staff_payable" in deployment.table("ledger", "show", code)
 
 

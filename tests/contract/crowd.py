@@ -1,4 +1,5 @@
-"""Twenty thousand companions and bookings, written by the database itself in a moment."""
+"""Twenty thousand companions and bookings, with what moved of their money, written by the
+database itself in a moment."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections.abc import Iterator
 
 from sqlalchemy import Boolean, Date, DateTime, LargeBinary, Table, Text
 
-from staffbooking_adapters.sql import tables
+from staffbooking_adapters.sql import money_tables, tables
 
 MANY = 20_000
 PLACES = 400
@@ -45,9 +46,46 @@ _ROWS: list[tuple[Table, int, dict[str, str]]] = [
             "starts_at": "{hour}",
             "ends_at": "{next_hour}",
             "priority": "i % 500 = 0",
+            "intent": "'{{}}'",
+            "payment_status": "CASE i % 50 WHEN 0 THEN 'processing' ELSE 'succeeded' END",
+            "owed_by_staff": "CASE i % 500 WHEN 0 THEN 1 ELSE 0 END",
         },
     ),
     (tables.timers, MANY, {"booking_id": "i", "due_at": "{hour}"}),
+    (
+        money_tables.payment_operations,
+        2 * MANY,
+        {
+            "id": "i",
+            "booking_id": "(i + 1) / 2",
+            "n": "2 - i % 2",
+            "kind": "CASE i % 2 WHEN 0 THEN 'pay_out' ELSE 'refund' END",
+            "command": "'{{}}'",
+            "status": "CASE i % 20 WHEN 0 THEN 'pending' WHEN 1 THEN 'refused' ELSE 'done' END",
+            "next_at": "{hour}",
+        },
+    ),
+    (
+        money_tables.ledger_legs,
+        2 * MANY,
+        {
+            "posting_key": "'k' || ((i + 1) / 2)",
+            "n": "i % 2",
+            "account": "CASE i % 2 WHEN 0 THEN 'processor_balance' ELSE 'escrow' END",
+            "amount": "1 - i % 2 * 2",
+        },
+    ),
+    (money_tables.ledger_postings, MANY, {"id": "i", "key": "'k' || i", "booking_id": "i"}),
+    (
+        money_tables.processor_inbox,
+        MANY,
+        {"id": "i", "event_id": "'e' || i", "intent_id": "i", "done": "i % 50 <> 0"},
+    ),
+    (
+        money_tables.payees,
+        MANY,
+        {"companion_id": "i", "ref": "'r' || i", "next_at": "CASE WHEN i % 20 = 0 THEN {hour} END"},
+    ),
 ]
 """What is filled with something of its own in each table; all else is filled anyhow."""
 

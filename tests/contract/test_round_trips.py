@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from staffbooking_core.domain.bookings import Intent
 from staffbooking_core.domain.companions import CompanionQuery
 from staffbooking_core.domain.keys import Permission
 from staffbooking_core.domain.limits import Rule
@@ -88,3 +89,10 @@ async def test_calls_at_once_are_admitted_in_one_trip(store):
     ]
     calls += [admission.hit("contact:203.0.113.7", rule, NOW) for _ in range(5)]
     assert await trips(admission.counter, asyncio.gather(*calls)) == 1
+
+
+async def test_a_batch_of_cash_books_is_one_trip(store):
+    """And so of one moment, whatever belongs to its bookings."""
+    await add_booking(store, intent=Intent(1, NOW), change={"orders": (make_refund_order(),)})
+    async with store.reading() as view:
+        assert await trips(store.database, view.money.cash_books(0, 100)) == 1

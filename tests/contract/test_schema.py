@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import date, datetime
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, MetaData, Table, select, text
 
 from staffbooking_adapters.sql import fake_tables, money_tables
 from staffbooking_adapters.sql.engine import Statement, open_database
 from staffbooking_adapters.sql.metadata import metadata
 from staffbooking_adapters.sql.schema import HEAD, check, config, on_connection, upgrade
+from staffbooking_adapters.sql.tables import bookings
 from staffbooking_adapters.sql.windows import windows_metadata
 from staffbooking_core.domain.lifecycle import HOLDS_SLOT, Status
+from staffbooking_core.domain.payments import Nudge
 from staffbooking_core.errors import ConstraintViolated, Unavailable
 from staffbooking_core.ports import OVERLAP
 from tests.contract.stores import STORES, opened, read
@@ -23,8 +27,10 @@ from tests.support.builders import (
     DAY,
     HOUR,
     NOW,
+    TODAY,
     add_booking,
     add_companion,
+    make_lease,
     make_posting,
     moved,
     save,
@@ -132,6 +138,37 @@ async def test_check_tells_an_older_schema(empty_url):
     await database.close()
     found = await check(empty_url)
     assert found == f"the schema is of version 0001, not {HEAD}: run `staffbooking db upgrade`"
+
+
+ANYTHING = {int: 1, str: "x", bytes: b"x", bool: False, datetime: NOW, date: TODAY}
+
+
+def add_row(connection, name, **given):
+    """Write a row into a table as it is by now, with something in each column that needs it."""
+    table = Table(name, MetaData(), autoload_with=connection)
+    needed = {c.name: ANYTHING[c.type.python_type] for c in table.c if not c.nullable}
+    connection.execute(table.insert().values({**needed, **given}))
+
+
+async def test_an_upgrade_to_payees_keeps_what_is_there(empty_url):
+    """Bookings get what is new as it begins; events of companions, which have nothing to point
+    to any more, are done, and those of bookings still wait."""
+
+    def fill(connection: Connection) -> None:
+        command.upgrade(config(connection), "0003")
+        for name in ("users", "companions", "bookings"):
+            add_row(connection, name)
+        add_row(connection, "processor_inbox", id=1, event_id="evt_1", companion_id=1)
+        add_row(connection, "processor_inbox", id=2, event_id="evt_2", intent_id=1)
+
+    await on_connection(empty_url, fill)
+    await upgrade(empty_url)
+    async with opened(empty_url) as store:
+        new = select(bookings.c.id, bookings.c.netted, bookings.c.payout_alarmed_at)
+        assert await store.database.all(Statement(new)) == [(1, 0, None)]
+        lease = make_lease()
+        claimed = await store.write(lambda unit: unit.money.claim_nudges(NOW, lease, 10))
+        assert list(claimed) == [("x", Nudge("evt_2", intent_id=1))]
 
 
 async def test_the_version_is_that_of_the_newest_migration(tmp_path):

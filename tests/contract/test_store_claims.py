@@ -9,7 +9,7 @@ import pytest
 from attrs import evolve
 
 from staffbooking_core.domain.bookings import Due, TimerKind
-from staffbooking_core.domain.payments import OpStatus
+from staffbooking_core.domain.payments import OpKind, OpStatus
 from staffbooking_core.errors import Conflict
 from staffbooking_core.ports import Lease, Timer
 from tests.support.builders import (
@@ -40,11 +40,11 @@ async def operation_ids(store, booking):
         return [operation.id for operation in await view.money.operations_of(booking.id)]
 
 
-async def claim(store, now=NOW, lease=None, limit=10, booking_id=None):
+async def claim(store, now=NOW, lease=None, limit=10, booking_id=None, kinds=frozenset(OpKind)):
     """What is claimed, and by which lease."""
     lease = lease or make_lease(now)
     found = await store.write(
-        lambda unit: unit.money.claim_operations(now, lease, limit, booking_id)
+        lambda unit: unit.money.claim_operations(now, lease, limit, booking_id, kinds)
     )
     return list(found), lease
 
@@ -142,6 +142,57 @@ async def test_a_claim_may_be_of_one_booking(store):
     assert await claimed_ids(store, booking_id=booking.id) == []
     assert await claimed_ids(store, NOW + LEASE, booking_id=booking.id) == ids[:1]
     assert await claimed_ids(store, booking_id=booking.id + 2) == []
+
+
+async def test_a_claim_may_be_of_some_kinds(store):
+    """Operations of another kind are left to others, however many are due before."""
+    for minutes in range(3):
+        at = NOW - minutes * MINUTE
+        await add_booking(store, change={"orders": (make_payout_order(1),), "at": at})
+    booking = await add_booking(store, change={"orders": TWO[:1]})
+    ids = await operation_ids(store, booking)
+    assert await claimed_ids(store, kinds=frozenset({OpKind.OPEN_CHECKOUT})) == []
+    others = frozenset(OpKind) - {OpKind.PAY_OUT}
+    assert await claimed_ids(store, limit=1, kinds=others) == ids
+    assert len(await claimed_ids(store, kinds=frozenset({OpKind.PAY_OUT}))) == 3
+
+
+async def test_another_kind_still_comes_first(store):
+    """An operation that waits behind one of a kind that is not wanted is not given."""
+    booking = await add_booking(store, change={"orders": TWO})
+    payouts = frozenset({OpKind.PAY_OUT})
+    assert await claimed_ids(store, kinds=payouts) == []
+    assert await claimed_ids(store, booking_id=booking.id, kinds=payouts) == []
+    (first,), _ = await claim(store)
+    await save_operation(store, evolve(first, status=OpStatus.DONE))
+    assert await claimed_ids(store, kinds=payouts) == (await operation_ids(store, booking))[1:]
+
+
+async def test_payouts_that_wait_may_be_woken(store):
+    """Those of one companion that are to be tried again later are due at once."""
+    companion, customer = await add_companion(store), await add_user(store)
+    later, payout = NOW + HOUR, (make_payout_order(1),)
+    mine = [
+        await add_booking(store, companion, customer, change={"orders": payout, "at": later})
+        for _ in range(2)
+    ]
+    await add_booking(store, companion, customer, change={"orders": TWO[:1], "at": later})
+    await add_booking(store, change={"orders": payout, "at": later})
+    woken = [
+        await store.write(lambda unit: unit.money.wake_payouts(companion.id, NOW)) for _ in "ab"
+    ]
+    assert woken == [2, 0]
+    assert await claimed_ids(store) == [(await operation_ids(store, each))[0] for each in mine]
+
+
+@pytest.mark.parametrize("status", [OpStatus.UNKNOWN, OpStatus.DONE, OpStatus.REFUSED])
+async def test_only_what_is_to_be_sent_is_woken(store, status):
+    """A payout whose outcome is unknown waits for its time, a finished one for nothing."""
+    booking = await add_booking(store, change={"orders": (make_payout_order(1),)})
+    (operation,), _ = await claim(store)
+    await save_operation(store, evolve(operation, status=status, next_at=NOW + HOUR))
+    woken = await store.write(lambda unit: unit.money.wake_payouts(booking.companion_id, NOW))
+    assert woken == 0
 
 
 async def test_many_workers_share_the_work(store):

@@ -30,9 +30,19 @@ async def finish(store, nudge, lease, retry_at=None, provider="fake"):
 
 async def test_an_event_comes_in_once(store):
     """A second one of the same id is known, whatever it points to."""
-    nudge = make_nudge(intent_id=7, companion_id=None)
+    nudge = make_nudge(intent_id=7)
     again = make_nudge(event_id=nudge.event_id, intent_id=8)
     assert [await add(store, nudge), await add(store, again)] == [True, False]
+    assert await claim(store) == [("fake", nudge)]
+
+
+@pytest.mark.parametrize(
+    "where", [{"intent_id": 7}, {"payment_ref": "pi_\N{GRINNING FACE}"}, {"payee_ref": "acct_1"}]
+)
+async def test_an_event_says_where_to_look(store, where):
+    """At an intent, a payment or a payee, just as it came in."""
+    nudge = make_nudge(**{"intent_id": None, **where})
+    await add(store, nudge)
     assert await claim(store) == [("fake", nudge)]
 
 
@@ -48,7 +58,7 @@ async def test_an_event_stays_known(store):
 
 async def test_each_provider_has_ids_of_its_own(store):
     """Two processors may name their events alike."""
-    nudge = make_nudge(intent_id=None, companion_id=3)
+    nudge = make_nudge(intent_id=None, payee_ref="acct_3")
     assert [await add(store, nudge, name) for name in ("fake", "stripe")] == [True, True]
     assert sorted(await claim(store)) == [("fake", nudge), ("stripe", nudge)]
 

@@ -112,11 +112,12 @@ async def test_an_order_has_its_number_once(store):
 
 
 async def test_an_operations_progress_is_kept(store):
-    """Every field of it but the command, the number and the booking may change."""
+    """Every field of it but the kind, the number and the booking may change."""
     booking = await add_booking(store, change={"orders": ORDERS})
-    operation, *others = await operations_of(store, booking)
+    *others, operation, last = await operations_of(store, booking)
     changed = evolve(
         operation,
+        command=evolve(operation.command, payee_ref="acct_1"),
         generation=2,
         status=OpStatus.DONE,
         attempts=3,
@@ -128,7 +129,7 @@ async def test_an_operations_progress_is_kept(store):
         last_error="card refused \N{GRINNING FACE}",
     )
     await store.write(lambda unit: unit.money.save_operation(changed))
-    assert await operations_of(store, booking) == [changed, *others]
+    assert await operations_of(store, booking) == [*others, changed, last]
 
 
 # Postings ---------------------------------------------------------------------------------

@@ -84,6 +84,28 @@ async def test_a_sweep_takes_what_has_expired(store):
     assert (await store.admission.look("new", rule, NOW)).remaining == 4
 
 
+async def test_a_sweep_forgets_old_events(store):
+    """Those of the processor that are done, after a week: then an event counts as new."""
+    old, recent, waiting = (make_nudge() for _ in range(3))
+
+    async def finish(tx, nudge, at):
+        lease = make_lease(at)
+        await tx.money.add_nudge("fake", nudge, at)
+        await tx.money.claim_nudges(at, lease, 1)
+        await tx.money.finish_nudge("fake", nudge.event_id, lease, None)
+
+    await store.write(lambda unit: finish(unit, old, NOW))
+    await store.write(lambda unit: finish(unit, recent, NOW + SECOND))
+    await store.write(lambda unit: unit.money.add_nudge("fake", waiting, NOW))
+
+    assert [await store.sweep(NOW + 7 * DAY, POLICY) for _ in range(2)] == [1, 0]
+
+    async def add(tx):
+        return [await tx.money.add_nudge("fake", each, NOW) for each in (old, recent, waiting)]
+
+    assert await store.write(add) == [True, False, False]
+
+
 async def test_a_sweep_leaves_all_else(store):
     """Bookings, work and keys stay, however old they are."""
     booking = await add_booking(store)

@@ -7,7 +7,16 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from staffbooking_core.domain.bookings import Due, Price, Terms, TimerKind, due, quote_price
+from staffbooking_core.domain.bookings import (
+    Due,
+    PayoutStatus,
+    Price,
+    Terms,
+    TimerKind,
+    due,
+    payout_deadline,
+    quote_price,
+)
 from staffbooking_core.domain.lifecycle import Party, Status, Trigger
 from staffbooking_core.domain.money import PPM
 from tests.support.builders import DAY, HOUR, NOW, POLICY, make_booking
@@ -129,11 +138,55 @@ def test_what_was_earned_is_paid_out_after_the_delay(journey, after):
     assert due(booking, POLICY) == Due(TimerKind.PAY_OUT, booking.starts_at + after + DAY)
 
 
-def test_a_released_payout_is_not_due_again():
-    """Once ordered, the payout is the runner's."""
-    journey = completed()
-    journey.pull(Trigger.RELEASE_PAYOUT, Party.SYSTEM, journey.booking.payout_due_at)
+@pytest.mark.parametrize("delay, after", [(24, 42), (47, 47), (41, 42), (43, 43), (0, 42)])
+def test_the_operators_are_told_before_a_released_payout_is_late(delay, after):
+    """Six hours before the 48 hours are over, but never before it is due."""
+    policy = evolve(POLICY, payout_delay=delay * HOUR)
+    journey = released(policy)
+    assert due(journey.booking, policy) == alarm(journey.ends_at + after * HOUR)
+
+
+@pytest.mark.parametrize("status", [PayoutStatus.SCHEDULED, PayoutStatus.FAILED])
+def test_a_payout_that_is_not_made_is_about_to_be_late(status):
+    """On its way or refused: either way the money is not there."""
+    journey = released()
+    booking = evolve(journey.booking, payout_status=status)
+    assert due(booking, POLICY) == alarm(journey.ends_at + 42 * HOUR)
+
+
+@pytest.mark.parametrize("status", [PayoutStatus.PAID, PayoutStatus.FROZEN, PayoutStatus.REVERSED])
+def test_a_payout_that_is_made_or_held_is_not_late(status):
+    """Then there is nobody to be told, and nothing is due again."""
+    assert due(evolve(released().booking, payout_status=status), POLICY) is None
+
+
+def test_a_released_payout_is_told_of_once():
+    """After that it is the runner's and the operators'."""
+    journey = released()
+    journey.pull(Trigger.PAYOUT_ALARM, Party.SYSTEM, journey.ends_at + 42 * HOUR)
     assert due(journey.booking, POLICY) is None
+
+
+def released(policy=POLICY):
+    """Completed, and the payout is ordered."""
+    journey = completed(policy)
+    journey.pull(Trigger.RELEASE_PAYOUT, Party.SYSTEM, journey.booking.payout_due_at)
+    return journey
+
+
+def alarm(at):
+    return Due(TimerKind.PAYOUT_ALARM, at)
+
+
+@pytest.mark.parametrize("delay", [0, 24, 47])
+def test_a_payout_is_promised_within_48_hours(delay):
+    """Of the completion, however long the delay is."""
+    policy = evolve(POLICY, payout_delay=delay * HOUR)
+    journey = completed(policy)
+    due_at = journey.booking.payout_due_at
+    assert due_at is not None
+    promised = payout_deadline(due_at, policy)
+    assert promised == journey.ends_at + 48 * HOUR
 
 
 def test_a_dispute_stops_the_clock():

@@ -357,16 +357,6 @@ def test_a_lost_chargeback_of_a_cancelled_booking_is_written_off():
     assert journey.faults == []
 
 
-def test_an_inquiry_that_moves_no_money_is_noted():
-    """A chargeback of 0 freezes the booking, and posts nothing."""
-    journey = paid()
-    step = charge_back(journey, DAY, amount=0)
-    assert (step.booking.status, step.postings) == (Status.DISPUTED, ())
-    step = judge(journey, 2 * DAY, ChargebackStatus.WON, amount=0)
-    assert step.booking.status is Status.COMPLETED
-    assert journey.faults == []
-
-
 def test_a_chargeback_after_all_was_given_back_finds_nothing_to_freeze():
     """A split of everything leaves nothing: the chargeback is noted, and the loss is ours."""
     journey = disputed(**INSURED)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from staffbooking_core.domain import ledger
 from staffbooking_core.domain.ledger import Account, Leg, Posting, Split, balances
+from staffbooking_core.domain.statement import MovementKind
 from tests.support.builders import NOW, make_posting
 
 A = Account
@@ -22,10 +23,15 @@ MADE = [
     ledger.refund_late(1, "p", 5, NOW),
     ledger.refund_moved(1, 7, 5, NOW),
     ledger.refund_failed(1, 7, 5, NOW),
+    ledger.refund_given_by_bank(1, 7, 5, NOW),
     ledger.payout_moved(1, 7, 5, NOW),
     ledger.clawed_back(1, 1, 5, NOW),
     ledger.netted(1, 1, 5, NOW),
     ledger.reversal_moved(1, 7, 5, 3, NOW),
+    ledger.kept_for_debt(1, 1, 5, NOW),
+    ledger.made_good(1, 1, 5, NOW),
+    ledger.fee_kept(1, "f", 5, NOW),
+    ledger.done_by_hand(1, MovementKind.REFUND, "r", -5, NOW),
     ledger.chargeback_withdrawn(1, "c", 5, NOW),
     ledger.chargeback_reinstated(1, "c", 5, NOW),
     ledger.chargeback_lost(1, "c", 5, NOW),
@@ -103,6 +109,35 @@ def test_a_reversal_ends_a_claim_or_is_owed_again(amount, data):
     assert sums[A.PROCESSOR_BALANCE] == amount
     assert sums[A.STAFF_RECEIVABLE] == -claimed
     assert sums[A.STAFF_PAYABLE] == claimed - amount
+
+
+def test_what_one_booking_keeps_makes_another_one_good():
+    """The payable of the one and the debt of the other are less; nothing is between them."""
+    sums = balances([ledger.kept_for_debt(1, 3, 5, NOW), ledger.made_good(2, 7, 5, NOW)])
+    assert (sums[A.STAFF_PAYABLE], sums[A.STAFF_RECEIVABLE], sums[A.STAFF_NETTING]) == (5, -5, 0)
+
+
+def test_a_booking_may_keep_and_make_good_in_turn():
+    """As its versions go on; what it does in the same version has another name."""
+    keys = {
+        made(1, version, 5, NOW).key
+        for made in (ledger.kept_for_debt, ledger.made_good, ledger.clawed_back)
+        for version in (1, 2)
+    }
+    assert len(keys) == 6
+
+
+@pytest.mark.parametrize("gained", [-5, 5])
+def test_what_was_done_by_hand_waits_in_suspense(gained):
+    """Whether the balance at the processor lost by it, or gained."""
+    sums = balances([ledger.done_by_hand(1, MovementKind.REVERSAL, "r", gained, NOW)])
+    assert (sums[A.PROCESSOR_BALANCE], sums[A.SUSPENSE]) == (gained, -gained)
+
+
+def test_by_hand_each_kind_has_a_key_of_its_own():
+    """A refund that fails later is another movement than the refund."""
+    kinds = list(MovementKind)
+    assert len({ledger.by_hand(kind, "r") for kind in kinds}) == len(kinds)
 
 
 def test_balances_add_up_over_postings():

@@ -6,8 +6,9 @@ from itertools import product
 from typing import Any
 
 import pytest
+from attrs import evolve
 
-from staffbooking_core.domain.bookings import Occurrence
+from staffbooking_core.domain.bookings import Occurrence, PayoutStatus
 from staffbooking_core.domain.lifecycle import (
     HOLDS_SLOT,
     TABLE,
@@ -30,6 +31,14 @@ ENDED, GONE, MET = (
     EventName.BOOKING_CANCELLED,
     EventName.PAYMENT_COMPLETED,
 )
+
+PAYOUTS = {
+    T.HOLD_PAYOUT: {P.ADMIN},
+    T.RESUME_PAYOUT: {P.ADMIN},
+    T.RETRY_PAYOUT: {P.ADMIN},
+    T.PAYOUT_ALARM: {P.SYSTEM},
+}
+"""What may become of a payout after its booking has ended, without a change of status."""
 
 CONTRACT = {
     (S.PENDING, T.ACCEPT): ({P.STAFF}, S.ACCEPTED, None),
@@ -61,6 +70,11 @@ CONTRACT = {
     (S.DISPUTED, T.PAYMENT): ({P.PROCESSOR}, S.DISPUTED, None),
     (S.CANCELLED, T.PAYMENT): ({P.PROCESSOR}, S.CANCELLED, None),
     (S.CANCELLED, T.RELEASE_PAYOUT): ({P.SYSTEM}, S.CANCELLED, None),
+    **{
+        (ended, trigger): (parties, ended, None)
+        for ended in (S.COMPLETED, S.CANCELLED)
+        for trigger, parties in PAYOUTS.items()
+    },
     (S.CANCELLED, T.CHARGEBACK): ({P.PROCESSOR}, S.CANCELLED, None),
     (S.CANCELLED, T.CHARGEBACK_WON): ({P.PROCESSOR}, S.CANCELLED, None),
     (S.CANCELLED, T.CHARGEBACK_LOST): ({P.PROCESSOR}, S.CANCELLED, None),
@@ -79,6 +93,10 @@ REFUSALS = {
     T.CONFIRM: "booking_not_paid",
     T.AUTO_COMPLETE: "booking_not_paid",
     T.RELEASE_PAYOUT: "payout_not_scheduled",
+    T.HOLD_PAYOUT: "payout_not_pending",
+    T.RESUME_PAYOUT: "payout_not_on_hold",
+    T.RETRY_PAYOUT: "payout_not_failed",
+    T.PAYOUT_ALARM: "payout_not_pending",
     T.DISPUTE: "booking_not_disputable",
     T.RELEASE: "booking_not_disputed",
     T.REFUND: "booking_not_disputed",
@@ -88,6 +106,7 @@ REFUSALS = {
     T.CHARGEBACK_LOST: "no_chargeback_open",
 }
 VERDICTS = {T.CHARGEBACK_WON: ChargebackStatus.WON, T.CHARGEBACK_LOST: ChargebackStatus.LOST}
+WAITING = {T.RESUME_PAYOUT: PayoutStatus.FROZEN, T.RETRY_PAYOUT: PayoutStatus.FAILED}
 PRODUCT = list(product(Status, Trigger, Party))
 
 
@@ -98,6 +117,8 @@ def situation(status, trigger, by):
     if trigger in VERDICTS and status in (S.DISPUTED, S.CANCELLED):
         charged = journey.chargeback()
         journey.pull(T.CHARGEBACK, P.PROCESSOR, journey.starts_at, chargeback=charged)
+    if trigger in WAITING and status in (S.COMPLETED, S.CANCELLED):
+        journey.booking = evolve(journey.booking, payout_status=WAITING[trigger])
     now = journey.starts_at - HOUR
     if trigger in (T.DISPUTE, T.CONFIRM, T.AUTO_COMPLETE):
         now = journey.ends_at

@@ -99,6 +99,18 @@ def test_a_refusal_is_final_unless_its_cause_may_go(code):
     assert after.last_error == code.value
 
 
+def test_a_new_key_is_young_again():
+    """So that its age is counted from when it is first sent, not from the refused one's."""
+    after = after_failure(sent(), Refused(RefusalCode.PAYEE_NOT_READY), NOW)
+    assert after.first_sent_at is None
+    assert not must_look_up(evolve(after, status=OpStatus.UNKNOWN), NOW + 99 * HOUR)
+
+
+def test_a_key_that_stays_keeps_its_age():
+    """Whatever may have happened under it."""
+    assert after_failure(sent(), Unknown("timeout"), NOW + HOUR).first_sent_at == NOW
+
+
 @pytest.mark.parametrize("error", [Unknown("timeout"), Busy(), Misconfigured("401")])
 def test_what_may_have_happened_stays_unknown(error):
     """The same key is sent again later; nothing else about it changes."""
@@ -110,6 +122,12 @@ def test_what_may_have_happened_stays_unknown(error):
 def test_a_busy_processor_says_when():
     """Its own wait counts."""
     assert after_failure(sent(), Busy(7.5), NOW).next_at == NOW + timedelta(seconds=7.5)
+
+
+def test_a_key_names_kind_operation_and_generation():
+    """Alike in every deployment: a processor's adapter puts the deployment's name before it."""
+    operation = make_operation(make_refund_order(), id=12, generation=3)
+    assert operation.key.text == "refund_12_g3"
 
 
 def test_a_reused_key_is_a_bug():

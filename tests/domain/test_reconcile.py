@@ -12,8 +12,6 @@ from staffbooking_core.domain.payments import (
     ChargebackStatus,
     CheckoutStatus,
     OpStatus,
-    PayoutState,
-    RefundState,
     RefundStatus,
     Settlement,
     Snapshot,
@@ -239,17 +237,6 @@ def test_facts_may_come_in_any_order():
         assert journey.faults == []
     assert journey.see(whole, NOW + 9 * DAY) == []
     assert journey.balance(Account.PROCESSOR_BALANCE) == book.cash
-
-
-def test_what_others_did_by_hand_is_left_alone():
-    """A refund or payout without an operation of ours is no step."""
-    journey = paid()
-    by_hand = Snapshot(
-        1,
-        refunds=(RefundState("re_9", RefundStatus.SETTLED, 100, None),),
-        payouts=(PayoutState("tr_9", 100, 0, 999),),
-    )
-    assert journey.see(by_hand, NOW) == []
 
 
 def test_a_finished_operation_keeps_its_reference():

@@ -1,4 +1,8 @@
-"""Random walks through the lifecycle: whatever happens, in whatever order, no money is lost."""
+"""Random walks through the lifecycle: whatever happens, in whatever order, no money is lost.
+
+What others do is part of it: the processor charges fees and refuses, people at the processor
+move money by hand, and the staff member's other bookings owe or are owed.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +14,32 @@ from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from staffbooking_core.domain.bookings import PayoutStatus, TimerKind, due
+from staffbooking_core.domain.bookings import PayoutStatus, Step, TimerKind, due
 from staffbooking_core.domain.ledger import Account
 from staffbooking_core.domain.lifecycle import TABLE, Party, Status, Trigger
 from staffbooking_core.domain.money import split_fee
-from staffbooking_core.domain.payments import ChargebackStatus, OpKind, OpStatus, RefundStatus
+from staffbooking_core.domain.netting import Debt, net
+from staffbooking_core.domain.owed import failed_refunds, order_anew
+from staffbooking_core.domain.payments import (
+    ChargebackStatus,
+    Fee,
+    OpKind,
+    OpStatus,
+    Refund,
+    RefundStatus,
+    RefusalCode,
+)
+from staffbooking_core.domain.statement import differences
 from staffbooking_core.errors import RuleBroken
 from tests.support.builders import DAY, HOUR, POLICY, make_booking
-from tests.support.journey import Book, Journey
+from tests.support.journey import Book, Journey, debt_of, refuse
 
 T, P = Trigger, Party
 LIABILITIES = (Account.ESCROW, Account.REFUND_PAYABLE, Account.STAFF_PAYABLE)
 FACTS = {T.PAYMENT, T.CHARGEBACK, T.CHARGEBACK_WON, T.CHARGEBACK_LOST}
 """The processor's part, which comes by snapshots; the rest is pulled by people and timers."""
 TIMERS = {
+    TimerKind.PAYOUT_ALARM: T.PAYOUT_ALARM,
     TimerKind.EXPIRE: T.EXPIRE,
     TimerKind.AUTO_COMPLETE: T.AUTO_COMPLETE,
     TimerKind.PAY_OUT: T.RELEASE_PAYOUT,
@@ -94,7 +110,8 @@ class Walk:
         if self.journey.booking.intent is not None:
             ways.append(self.pay)
         if self.book.payments:
-            ways += [self.charge_back] * 2
+            ways += [*[self.charge_back] * 2, self.charge_a_fee, self.refuse, self.refund_anew]
+            ways += [self.move_by_hand, self.be_made_good]
         if self.book.refunds:
             ways.append(self.settle)
         self.chance.choice(ways)()
@@ -111,6 +128,8 @@ class Walk:
             self.pull_if_may(trigger, self.chance.choice(sorted(moves[trigger].by)), self.now)
 
     def pull_if_may(self, trigger, by, now) -> None:
+        if trigger is T.RELEASE_PAYOUT and self.chance.random() < 0.3:
+            self.make_good()
         before = self.journey.booking
         try:
             self.journey.pull(trigger, by, now, amount=self.chance.randint(1, before.total_amount))
@@ -134,7 +153,9 @@ class Walk:
         elif self.book.payments and len(self.book.chargebacks) < 3:
             total = self.journey.booking.total_amount
             amount = self.chance.choice([total, total // 2, total + 15, 0])
-            self.book.charge_back(f"cb_{len(self.book.chargebacks) + 1}", amount=amount)
+            payment = self.chance.choice(self.book.payments)
+            ref = f"cb_{len(self.book.chargebacks) + 1}"
+            self.book.charge_back(ref, amount=amount, payment_ref=payment.ref)
 
     def settle(self) -> None:
         """A refund goes on its way: pending, settled, failed."""
@@ -142,37 +163,96 @@ class Walk:
         at = COURSE.index(self.book.refunds[number].status)
         self.book.settle(number, self.chance.choice(COURSE[at:]))
 
-    def run(self) -> None:
-        """The runner takes the next operation: void where its reason went away, else sent. The
-        processor executes it now or later, and that it has is seen at the next look."""
-        waiting = [op for op in self.journey.operations.values() if not op.is_finished]
-        if not waiting:
+    def charge_a_fee(self) -> None:
+        """For itself, or a part of it back."""
+        self.book.fees.append(Fee(f"fee_{len(self.book.fees)}", self.chance.choice([30, 1, 0, -7])))
+
+    def move_by_hand(self) -> None:
+        """Somebody does at the processor what no operation of ours has ordered."""
+        amount = self.chance.choice([1, 700])
+        ways: list[Callable[[int], object]] = [self.book.refund_by_hand, self.book.pay_out_by_hand]
+        if self.book.payouts:
+            ways.append(self.book.reverse_by_hand)
+        self.chance.choice(ways)(amount)
+
+    def refuse(self) -> None:
+        """The processor refuses what is due, for good or for a while; a payout then waits."""
+        refusable = {OpKind.REFUND, OpKind.PAY_OUT, OpKind.REVERSE_PAYOUT}
+        waiting = [op for op in self.journey.operations.values() if not op.is_finished][:1]
+        for operation in waiting:
+            if operation.kind not in refusable or self.book.has_made(operation):
+                return
+            reason = self.chance.choice([RefusalCode.INSUFFICIENT_FUNDS, RefusalCode.DISPUTED])
+            refuse(self.journey, operation, reason)
+            self.sent.discard(operation.id)
+            booking = self.journey.booking
+            if operation.kind is OpKind.PAY_OUT and booking.payout_status is PayoutStatus.SCHEDULED:
+                failed = Step(booking).changing(version=booking.version + 1)
+                self.journey.keep(failed.changing(payout_status=PayoutStatus.FAILED))
+
+    def refund_anew(self) -> None:
+        """An operator tries failed refunds again."""
+        if failed := failed_refunds(list(self.journey.operations.values())):
+            self.journey.keep(order_anew(self.journey.booking, failed))
+
+    def make_good(self) -> None:
+        """A part of the payout is kept for what the staff member owes of another booking."""
+        booking = self.journey.booking
+        is_due = due(booking, self.policy)
+        if is_due is None or is_due.kind is not TimerKind.PAY_OUT:
             return
-        operation = waiting[0]
-        if operation.id in self.sent or self.is_wanted(operation):
-            self.sent.add(operation.id)
-            if self.chance.random() < 0.7:
-                self.book.execute(operation)
-        else:
-            self.journey.operations[operation.id] = evolve(operation, status=OpStatus.VOID)
+        owed = self.chance.choice([1, booking.payout_left, 700])
+        owing = make_booking(id=2, status=Status.CANCELLED, owed_by_staff=owed)
+        for step in net(booking, [Debt(owing, ())], self.now):
+            if step.booking.id == booking.id:
+                self.journey.keep(step)
+
+    def be_made_good(self, amount: int = 0) -> None:
+        """What the staff member owes of this one is kept from the payout of another."""
+        amount = amount or self.chance.choice([1, 700, 10**9])
+        payer = make_booking(id=2, payout_amount=amount)
+        for step in net(payer, [debt_of(self.journey)], self.now):
+            if step.booking.id == self.journey.booking.id:
+                self.journey.keep(step)
+
+    def run(self) -> None:
+        """The runner takes the next operation. The processor executes it now or later, and that
+        it has is seen at the next look."""
+        waiting = [op for op in self.journey.operations.values() if not op.is_finished]
+        if waiting and self.send(waiting[0]) and self.chance.random() < 0.7:
+            self.book.execute(waiting[0])
 
     def run_all(self) -> None:
-        for operation in list(self.journey.operations.values()):
-            wanted = operation.id in self.sent or self.is_wanted(operation)
-            if not operation.is_finished and wanted:
+        """The runner goes through all of them; each is known before the next is sent."""
+        for number in list(self.journey.operations):
+            operation = self.journey.operations[number]
+            if not operation.is_finished and self.send(operation):
                 self.book.execute(operation)
+                self.journey.see(self.book.snapshot, self.now)
+
+    def send(self, operation) -> bool:
+        """Whether an operation is sent: it is void where its reason went away before."""
+        if operation.id in self.sent or self.is_wanted(operation):
+            self.sent.add(operation.id)
+            return True
+        self.journey.operations[operation.id] = evolve(operation, status=OpStatus.VOID)
+        return False
 
     def is_wanted(self, operation) -> bool:
         """As the runner asks before it sends."""
         booking = self.journey.booking
         if operation.kind is OpKind.PAY_OUT:
             return booking.payout_released_at is not None and booking.payout_n == operation.n
-        return operation.kind is not OpKind.REVERSE_PAYOUT or booking.owed_by_staff > 0
+        if operation.kind is OpKind.REVERSE_PAYOUT:
+            return bool(booking.owed_by_staff >= operation.command.amount)
+        return True
 
     def look(self) -> None:
-        """What the processor knows becomes known; a second look has nothing new."""
+        """What the processor knows becomes known; a second look has nothing new, and the ledger
+        has line by line what the processor's statement has."""
         self.journey.see(self.book.snapshot, self.now)
         assert self.journey.see(self.book.snapshot, self.now) == []
+        assert list(differences(self.journey.cash_book, self.book.statement)) == []
 
     def check(self) -> None:
         journey = self.journey
@@ -196,6 +276,7 @@ class Walk:
                 if refund.status is RefundStatus.PENDING:
                     self.book.settle(number, RefundStatus.SETTLED)
             self.look()
+            self.be_made_good(10**9)
             self.check()
             self.now += 80 * HOUR
             if (coming := due(self.journey.booking, self.policy)) and coming.at <= self.now:
@@ -209,6 +290,10 @@ class Walk:
         charged = booking.chargeback_status is ChargebackStatus.OPEN
         if booking.status is Status.DISPUTED and not charged:
             self.journey.pull(T.RELEASE, P.ADMIN, self.now)
+        elif booking.payout_status is PayoutStatus.FROZEN and not charged:
+            self.journey.pull(T.RESUME_PAYOUT, P.ADMIN, self.now)
+        elif booking.payout_status is PayoutStatus.FAILED:
+            self.journey.pull(T.RETRY_PAYOUT, P.ADMIN, self.now)
 
 
 @settings(max_examples=300, deadline=timedelta(seconds=5))
@@ -223,15 +308,16 @@ def test_no_walk_loses_money(seed):
     journey, booking = walk.journey, walk.journey.booking
     assert booking.status in (Status.COMPLETED, Status.CANCELLED)
     failed = sum(
-        refund.amount
-        for refund in walk.book.refunds.values()
-        if refund.status is RefundStatus.FAILED
+        operation.command.amount
+        for operation in failed_refunds(list(journey.operations.values()))
+        if isinstance(operation.command, Refund)
     )
     owed = {account: -journey.balance(account) for account in LIABILITIES}
     assert owed == {Account.ESCROW: 0, Account.REFUND_PAYABLE: failed, Account.STAFF_PAYABLE: 0}
     assert journey.balance(Account.PROCESSOR_BALANCE) == walk.book.cash
     assert journey.balance(Account.STAFF_RECEIVABLE) == 0
-    assert booking.payout_status in (PayoutStatus.PAID, PayoutStatus.NONE)
+    ends = (PayoutStatus.PAID, PayoutStatus.NONE, PayoutStatus.REVERSED)
+    assert booking.payout_status in ends
 
 
 @settings(max_examples=200, deadline=timedelta(seconds=5))

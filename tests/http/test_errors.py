@@ -131,6 +131,9 @@ class Failing:
     def reading(self) -> None:
         raise self.error
 
+    async def write(self, _: object) -> None:
+        raise self.error
+
 
 @pytest.mark.parametrize("error", [Unavailable("gone"), Conflict("row")], ids=["gone", "conflict"])
 async def test_a_store_out_of_reach_is_503(world: World, error: Exception) -> None:

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from staffbooking_core.domain.payments import Unknown
 from staffbooking_core.usecases import timers
 from tests.http.world import World, ok
 
@@ -170,3 +171,56 @@ async def test_the_customer_comes_back_to_a_page(world: World) -> None:
     assert code not in (await world.client().get(f"{path}/return")).text
     stranger = await world.browser(world.stranger.id)
     assert (await stranger.get(f"{path}/return")).status_code == 404
+
+
+async def test_the_way_back_says_paid_once_it_is(world: World) -> None:
+    """The page asks the processor by itself, where it is the customer's: nobody else's visit
+    does, and while the processor is away the page waits."""
+    path, customer, staff = await accepted(world)
+    url = ok(await customer.post(f"{path}/checkout"))["checkout_url"]
+    assert WAITING in (await customer.get(f"{path}/return")).text
+    await world.processor.play(url.rpartition("/")[2], "succeed")
+    assert WAITING in (await staff.get(f"{path}/return")).text
+    world.restart(payments=Away())
+    there = await world.browser(world.customer.id)
+    assert WAITING in (await there.get(f"{path}/return")).text
+    assert "held in escrow" in (await customer.get(f"{path}/return")).text
+    assert ok(await customer.get(path))["booking"]["status"] == "paid"
+
+
+WAITING = "We wait for the payment processor"
+
+
+class Away:
+    """A processor that does not answer."""
+
+    name = "fake"
+
+    async def snapshot(self, *_: object) -> None:
+        raise Unknown("away")
+
+
+async def test_a_change_of_mind_can_be_changed(world: World) -> None:
+    """Who left the checkout is told that it is not paid, until when it can be, and where."""
+    path, customer, staff = await accepted(world)
+    url = ok(await customer.post(f"{path}/checkout"))["checkout_url"]
+    left = (await customer.get(f"{path}/return?cancelled")).text
+    assert "It is not paid yet. You can pay until 2027-03-02 11:00 UTC." in left
+    assert f'href="{url}"' in left
+    assert url not in (await staff.get(f"{path}/return?cancelled")).text
+    await set_clock(world, "2027-03-02T11:00:00Z")
+    lapsed = (await customer.get(f"{path}/return?cancelled")).text
+    assert "It is not paid yet." in lapsed
+    assert url not in lapsed
+
+
+async def test_whoever_left_and_paid_is_told_the_status(world: World) -> None:
+    """The word in the address never outweighs the booking's status."""
+    path, customer, _ = await paid(world)
+    page = (await customer.get(f"{path}/return?cancelled")).text
+    assert "held in escrow" in page
+    assert "not paid" not in page
+    ok(await customer.post(f"{path}/cancel"))
+    page = (await customer.get(f"{path}/return")).text
+    assert "This booking is cancelled" in page
+    assert "held in escrow" not in page

@@ -16,11 +16,11 @@ from staffbooking_core.domain.lifecycle import NOT_NOW, Party, Trigger, who_may
 from staffbooking_http.routes import FAMILIES, SANDBOX
 from tests.http.test_flow import accepted
 from tests.http.world import PASSWORD, World, ok
-from tests.support.builders import POLICY
+from tests.support.builders import POLICY, add_companion
 
 pytestmark = pytest.mark.anyio
 
-HOSTED_PAGE = ("POST", "/sandbox/checkout/{id}")
+HOSTED_PAGES = {("POST", "/sandbox/checkout/{id}"), ("POST", "/sandbox/payees/{id}")}
 ROWS = [row for family in (*FAMILIES.values(), *SANDBOX.values()) for row in family]
 
 
@@ -50,14 +50,14 @@ def schemas_in(node: Any) -> Iterator[dict[str, Any]]:
 async def test_every_endpoint_is_documented(world: World) -> None:
     """Each row of the table is an operation, and each operation a row."""
     found = {(method, path) for method, path, _ in operations(await document_of(world))}
-    assert found == {(row.method, row.path) for row in ROWS} | {HOSTED_PAGE}
+    assert found == {(row.method, row.path) for row in ROWS} | HOSTED_PAGES
 
 
 async def test_the_document_is_openapi_3_1(world: World) -> None:
     """A reader of OpenAPI takes it, with all operations."""
     schema = schemathesis.openapi.from_dict(await document_of(world))
     assert schema.specification.version == "3.1.0"
-    assert len(list(schema.get_all_operations())) == len(ROWS) + 1
+    assert len(list(schema.get_all_operations())) == len(ROWS) + len(HOSTED_PAGES)
 
 
 async def test_every_code_is_told(world: World) -> None:
@@ -75,7 +75,12 @@ async def test_every_code_is_told(world: World) -> None:
 
 
 PEOPLE = {Party.CUSTOMER, Party.STAFF}
-BY_OPERATORS = {"not_staff", "split_out_of_range"}
+BY_OPERATORS = {
+    "no_failed_refund",
+    "not_staff",
+    "processor_misconfigured",
+    "split_out_of_range",
+}
 """Codes of what the command line alone can ask for."""
 
 
@@ -242,6 +247,7 @@ async def _walk(world: World) -> None:
     for client in (customer, staff, await world.browser(world.stranger.id)):
         await _operations(client, path)
     await _people(world)
+    await _payouts(world)
     await _bench(world, code)
 
 
@@ -269,6 +275,21 @@ async def _people(world: World) -> None:
     await owner.delete("/api/keys/999")
     for _ in range(2):
         await owner.post("/auth/logout")
+
+
+async def _payouts(world: World) -> None:
+    companion = await add_companion(world.store, payout_account=None)
+    for who in (companion.id, world.customer.id):
+        browser = await world.browser(who)
+        await browser.get("/staff/payout-account")
+        for body in ({}, {"country": "USA"}, {"country": "PT"}):
+            await browser.post("/staff/payout-account", json=body)
+    url = ok(await (await world.browser(companion.id)).post("/staff/payout-account"))
+    for reference in (url["onboarding_url"].rpartition("/")[2], "nope"):
+        await world.client().post(f"/sandbox/payees/{reference}", json={})
+    for provider in ("fake", "other"):
+        await world.client().post(f"/processor/{provider}/webhook", content=b"{}")
+    await world.client().post("/processor/fake/webhook", content=b"x" * 300_000)
 
 
 async def _bench(world: World, code: str) -> None:

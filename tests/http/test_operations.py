@@ -10,6 +10,7 @@ from staffbooking_core.errors import Unavailable
 from tests.http.test_errors import Failing
 from tests.http.test_flow import accepted, paid
 from tests.http.world import World, fields, ok, refused
+from tests.support.builders import SECOND
 
 pytestmark = pytest.mark.anyio
 
@@ -52,6 +53,33 @@ async def test_requests_are_counted_by_route_and_status(world: World) -> None:
     assert found[counted, "", "", "404"] == 1
     assert found["staffbooking_http_request_seconds_count", *route] == 2
     assert found["staffbooking_http_request_seconds_bucket", "+Inf", *route] == 2
+
+
+async def test_due_work_is_counted_by_kind(world: World) -> None:
+    """How much waits, and for how long the oldest: asked for once in a few seconds."""
+    await accepted(world)
+    name, kind = "staffbooking_due_work", "open_checkout"
+    assert (await samples(world))[name, kind] == 1
+    await accepted(world, event_date="2027-03-04")
+    assert (await samples(world))[name, kind] == 1
+    world.clock.advance(30 * SECOND)
+    found = await samples(world)
+    assert (found[name, kind], found[f"{name}_oldest_seconds", kind]) == (2, 30)
+    await accepted(world, event_date="2027-03-05")
+    assert (await samples(world))[name, kind] == 2
+
+
+async def test_figures_need_no_store(world: World) -> None:
+    """While the store is away they tell of requests alone, and of due work again after."""
+    await accepted(world)
+    store = world.ports.store
+    world.restart(store=Failing(Unavailable("gone")))
+    await world.client().get("/healthz")
+    found = await samples(world)
+    assert found["staffbooking_http_requests_total", "GET", "/healthz", "200"] == 1
+    assert not [sample for sample in found if sample[0] == "staffbooking_due_work"]
+    world.restart(store=store)
+    assert ("staffbooking_due_work", "open_checkout") in await samples(world)
 
 
 # The sandbox ----------------------------------------------------------------------------

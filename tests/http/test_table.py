@@ -53,6 +53,7 @@ BY_SESSION = {
     **dict.fromkeys(PRINCIPALS, 401),
     **dict.fromkeys(("customer", "companion", "stranger", "admin"), 200),
 }
+BY_STAFF = {**BY_SESSION, "customer": 403, "stranger": 403, "admin": 403}
 OF_CUSTOMER = {**BY_SESSION, "companion": 403, "stranger": 404, "admin": 403}
 OF_COMPANION = {**BY_SESSION, "customer": 403, "stranger": 404, "admin": 403}
 OF_PARTIES = {**BY_SESSION, "stranger": 404}
@@ -83,6 +84,9 @@ MATRIX: dict[str, dict[str, int]] = {
     "POST /auth/login": OPEN,
     "POST /auth/logout": BY_SESSION,
     "GET /auth/session": BY_SESSION,
+    "GET /staff/payout-account": BY_STAFF,
+    "POST /staff/payout-account": BY_STAFF,
+    "POST /processor/{provider}/webhook": OPEN,
     "GET /healthz": OPEN,
     "GET /readyz": OPEN,
     "GET /metrics": OPEN,
@@ -120,6 +124,7 @@ async def call(world: World, row: Endpoint, client: httpx.AsyncClient) -> httpx.
     number = {"/api/keys/{id}": key.id, "/api/v1/companions": world.companion.id}
     wanted = next((number[head] for head in number if row.path.startswith(head)), booking.id)
     path = row.path.replace("{id}", str(wanted)).replace("{code}", booking.code)
+    path = path.replace("{provider}", world.ports.payments.name)
     body: Any = {"json": {}} if row.body is not None else {}
     return await client.request(row.method, path, **body)
 
@@ -164,7 +169,7 @@ def test_each_path_has_its_way_in() -> None:
             assert isinstance(row.access, WithKey), row.path
         elif row.path in ("/auth/login", "/auth/register"):
             assert isinstance(row.access, SignedOut), row.path
-        elif row.path.startswith(("/auth/", "/api/keys", "/bookings")):
+        elif row.path.startswith(("/auth/", "/api/keys", "/bookings", "/staff/")):
             assert isinstance(row.access, WithSession), row.path
         else:
             assert isinstance(row.access, Unguarded), row.path

@@ -12,7 +12,9 @@ from staffbooking_adapters.memory.fakebook import MemoryFakeBook
 from staffbooking_adapters.sql.engine import Database, Statement, open_database
 from staffbooking_adapters.sql.fakebook import SqlFakeBook
 from staffbooking_adapters.sql.metadata import metadata
-from tests.money.processors import PROCESSORS, Bench, fake_bench, make_book
+from tests.money.fakes import fake_with
+from tests.money.processors import FAKES, Bench, fake_bench, make_book, stripe_bench
+from tests.money.scenes import Play, make_play
 from tests.support.postgres import PostgresServer, database_name
 
 EMPTY = Statement(text("DELETE FROM fakepay_documents"))
@@ -66,9 +68,16 @@ async def fake_postgresql(postgres_books: tuple[Database, Database]) -> Bench:
     return fake_bench(SqlFakeBook(postgres_books[0]))
 
 
-@pytest.fixture(params=PROCESSORS)
+@pytest.fixture
+async def stripe() -> AsyncIterator[Bench]:
+    """Stripe's adapter alone, on its stub."""
+    async with stripe_bench() as bench:
+        yield bench
+
+
+@pytest.fixture(params=FAKES)
 def bench(request: pytest.FixtureRequest) -> Bench:
-    """A processor with nothing in it."""
+    """A fake processor with nothing in it; the contract suite has more than these."""
     found = request.getfixturevalue(request.param.replace("-", "_"))
     assert isinstance(found, Bench)
     return found
@@ -88,3 +97,13 @@ def two(request: pytest.FixtureRequest) -> tuple[Bench, Bench]:
 def fake(fake_memory: Bench) -> Bench:
     """The fake processor alone, for what no other processor has."""
     return fake_memory
+
+
+@pytest.fixture(params=["fake", "stripe"])
+async def play(request: pytest.FixtureRequest) -> AsyncIterator[Play]:
+    """A whole deployment on a processor that keeps a fee of each payment."""
+    if request.param == "fake":
+        yield await make_play(fake_with(fee_ppm=29_000))
+        return
+    async with stripe_bench() as bench:
+        yield await make_play(bench)

@@ -8,21 +8,28 @@ a bad network. Another processor joins by one more fixture in `conftest.py` that
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from collections import defaultdict
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
 from itertools import count
 from typing import Any, Protocol
 
-from attrs import frozen
+import pytest
+from attrs import Factory, frozen
 from sqlalchemy import create_mock_engine, text
+from stripe import HTTPXClient, StripeClient
 
 from staffbooking_adapters.fake.book import FakeBook
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.memory.doubles import VirtualClock
 from staffbooking_adapters.sql.engine import Database, Statement
 from staffbooking_adapters.sql.fake_tables import fakepay_documents
+from staffbooking_adapters.stripe.processor import VERSION, StripeProcessor
+from staffbooking_core.domain.payees import OpenPayee, PayeeState
 from staffbooking_core.domain.payments import (
     Checkout,
+    IntentRefs,
     OpenCheckout,
     OpKey,
     OpKind,
@@ -31,15 +38,23 @@ from staffbooking_core.domain.payments import (
     PayoutState,
     Refund,
     RefundState,
+    Snapshot,
 )
 from staffbooking_core.ports import Payments
+from tests.stripe_stub import Stub, open_stub
 from tests.support.builders import NOW
 
-PROCESSORS = ("fake-memory", "fake-sqlite", "fake-postgresql")
+FAKES = ("fake-memory", "fake-sqlite", "fake-postgresql")
+PROCESSORS = (*FAKES, "stripe")
 
 WITHIN = 20.0
 SECRET = b"a secret of the tests"
 INTENT = 12
+COMPANION = 2
+BASE_URL = "https://bookings.example.com"
+
+ON_EACH = pytest.mark.parametrize("bench", PROCESSORS, indirect=True)
+"""What a test holds for has to hold for every processor."""
 
 _operations = count(1)
 
@@ -56,15 +71,25 @@ class World(Protocol):
     async def charge_back(self, intent_id: int, outcome: str) -> None:
         """The client's bank takes the payment back (open), or decides: won, lost."""
 
+    async def refund_by_hand(self, payment: Payment, amount: int) -> None:
+        """An operator gives money back without us."""
+
+    async def reverse_by_hand(self, payout: PayoutState, amount: int) -> None:
+        """An operator takes a payout back without us."""
+
     async def break_next(self, op: OpKind, kind: str) -> None:
         """The next call of this kind fails: timeout_before, timeout_after, error_500,
         error_500_after, rate_limit, conflict, or refuse:CODE."""
 
-    async def unready(self, companion_id: int) -> None:
-        """The payee cannot be paid for now."""
+    async def set_ready(self, payee_ref: str, ready: bool) -> None:
+        """The payee can be paid from now on, or cannot."""
 
     async def events(self) -> Sequence[tuple[Mapping[str, str], bytes]]:
         """What the processor has sent since it was asked last: headers and bodies."""
+        ...
+
+    async def balance(self) -> int:
+        """What the platform holds at the processor."""
         ...
 
 
@@ -81,14 +106,72 @@ class FakeWorld:
     async def charge_back(self, intent_id: int, outcome: str) -> None:
         await self.processor.chargeback(intent_id, outcome)
 
+    async def refund_by_hand(self, payment: Payment, amount: int) -> None:
+        await self.processor.refund_by_hand(INTENT, amount)
+
+    async def reverse_by_hand(self, payout: PayoutState, amount: int) -> None:
+        await self.processor.reverse_by_hand(INTENT, amount)
+
     async def break_next(self, op: OpKind, kind: str) -> None:
         await self.processor.add_fault(op, kind, 1)
 
-    async def unready(self, companion_id: int) -> None:
-        await self.processor.set_payee_ready(companion_id, False)
+    async def set_ready(self, payee_ref: str, ready: bool) -> None:
+        await self.processor.set_payee_ready(COMPANION, ready)
 
     async def events(self) -> Sequence[tuple[Mapping[str, str], bytes]]:
         return await self.processor.due_events(100)
+
+    async def balance(self) -> int:
+        return await self.processor.balance()
+
+
+FAULTS_OF_STRIPE = {
+    "timeout_before": "reset_before",
+    "timeout_after": "reset_after",
+    "refuse:insufficient_funds": "refuse:balance_insufficient",
+}
+
+
+@frozen
+class StripeWorld:
+    stub: Stub
+
+    async def pay(self, checkout: Checkout) -> None:
+        self.stub.pay(checkout.ref)
+
+    async def decline(self, checkout: Checkout) -> None:
+        self.stub.decline(checkout.ref)
+
+    async def charge_back(self, intent_id: int, outcome: str) -> None:
+        self.stub.charge_back(intent_id, outcome)
+
+    async def refund_by_hand(self, payment: Payment, amount: int) -> None:
+        self.stub.refund_by_hand(payment.ref, amount)
+
+    async def reverse_by_hand(self, payout: PayoutState, amount: int) -> None:
+        http, key = HTTPXClient(), f"by hand {next(_operations)}"
+        dashboard = StripeClient(
+            self.stub.api_key,
+            stripe_version=VERSION,
+            base_addresses={"api": self.stub.url},
+            http_client=http,
+        )
+        await dashboard.v1.transfers.reversals.create_async(
+            payout.ref, {"amount": amount}, {"idempotency_key": key}
+        )
+        await http.close_async()
+
+    async def break_next(self, op: OpKind, kind: str) -> None:
+        self.stub.break_next(op, FAULTS_OF_STRIPE.get(kind, kind))
+
+    async def set_ready(self, payee_ref: str, ready: bool) -> None:
+        self.stub.set_payee_ready(payee_ref, ready)
+
+    async def events(self) -> Sequence[tuple[Mapping[str, str], bytes]]:
+        return self.stub.events()
+
+    async def balance(self) -> int:
+        return self.stub.balance()
 
 
 @frozen
@@ -98,18 +181,28 @@ class Bench:
     payments: Payments
     world: World
     clock: VirtualClock
+    checkouts: dict[int, tuple[tuple[str, int], ...]] = Factory(lambda: defaultdict(tuple))
+    charged: dict[int, tuple[str, ...]] = Factory(lambda: defaultdict(tuple))
+    """The pages of each intent, and payments that no page tells of, as the core knows them."""
 
     async def opened(
         self, key: OpKey | None = None, intent_id: int = INTENT, amount: int = 20_000
     ) -> Checkout:
         key = key or make_key(OpKind.OPEN_CHECKOUT, intent_id)
-        return await self.payments.open_checkout(make_checkout(amount), key, WITHIN)
+        command = make_checkout(amount, now=self.clock.wall())
+        opened = await self.payments.open_checkout(command, key, WITHIN)
+        known = dict(self.checkouts[intent_id]) | {opened.ref: opened.op_id}
+        self.checkouts[intent_id] = tuple(known.items())
+        return opened
+
+    async def snapshot(self, intent_id: int = INTENT) -> Snapshot:
+        refs = IntentRefs(intent_id, self.checkouts[intent_id], self.charged[intent_id])
+        return await self.payments.snapshot(refs, WITHIN)
 
     async def paid(self, intent_id: int = INTENT, amount: int = 20_000) -> Payment:
         """An intent with one payment."""
         await self.world.pay(await self.opened(intent_id=intent_id, amount=amount))
-        snapshot = await self.payments.snapshot(intent_id, WITHIN)
-        return snapshot.payments[0]
+        return (await self.snapshot(intent_id)).payments[0]
 
     async def refunded(
         self, payment: Payment, amount: int, key: OpKey | None = None
@@ -118,11 +211,23 @@ class Bench:
         command = Refund(payment.ref, amount, payment.currency)
         return await self.payments.refund(command, key, WITHIN)
 
+    async def payee(self, ready: bool = True) -> PayeeState:
+        """The account of the companion, which is opened once."""
+        key = OpKey(0, COMPANION, OpKind.OPEN_PAYEE, 1)
+        opened = await self.payments.open_payee(make_payee(), key, WITHIN)
+        await self.world.set_ready(opened.ref, ready)
+        return await self.payments.payee(opened.ref, WITHIN)
+
     async def paid_out(
-        self, payment: Payment, amount: int, key: OpKey | None = None
+        self,
+        payment: Payment,
+        amount: int,
+        key: OpKey | None = None,
+        payee: PayeeState | None = None,
     ) -> PayoutState:
         key = key or make_key(OpKind.PAY_OUT)
-        command = PayOut(payment.ref, 2, amount, payment.currency)
+        ref = (payee or await self.payee()).ref
+        command = PayOut(payment.ref, COMPANION, amount, payment.currency, ref)
         return await self.payments.pay_out(command, key, WITHIN)
 
 
@@ -136,6 +241,39 @@ def fake_of(bench: Bench) -> FakeProcessor:
     """The processor of a bench that is known to be the fake one."""
     assert isinstance(bench.payments, FakeProcessor)
     return bench.payments
+
+
+def make_stripe(stub: Stub, **given: Any) -> StripeProcessor:
+    """A processor on the stub; each fault of a call is seen, since nothing is sent again."""
+    defaults = {
+        "secret_key": stub.api_key,
+        "webhook_secrets": stub.secrets,
+        "environment": "test",
+        "base_url": BASE_URL,
+        "currency": "usd",
+        "base_addresses": {"api": stub.url},
+    }
+    return StripeProcessor(**{**defaults, **given})
+
+
+@asynccontextmanager
+async def stripe_bench() -> AsyncIterator[Bench]:
+    """Stripe's adapter on a stub of Stripe, whose account is set up well."""
+    clock = VirtualClock(NOW)
+    async with open_stub(clock.wall) as stub:
+        url = f"{BASE_URL}/processor/stripe/webhook"
+        stub.set_settings(endpoints=(url,), destinations=(url,))
+        processor = make_stripe(stub)
+        try:
+            yield Bench(processor, StripeWorld(stub), clock)
+        finally:
+            await processor.close()
+
+
+def stub_of(bench: Bench) -> Stub:
+    """The stub behind a bench that is known to be Stripe's."""
+    assert isinstance(bench.world, StripeWorld)
+    return bench.world.stub
 
 
 async def ids_due(bench: Bench, limit: int = 100) -> list[str]:
@@ -152,8 +290,8 @@ async def make_book(database: Database) -> None:
         await database.run(Statement(text(str(ddl.compile(dialect=engine.dialect)))))
 
 
-def make_checkout(amount: int = 20_000, currency: str = "usd") -> OpenCheckout:
-    """A page that lapses twelve hours after NOW."""
+def make_checkout(amount: int = 20_000, currency: str = "usd", now: datetime = NOW) -> OpenCheckout:
+    """A page that lapses twelve hours later."""
     return OpenCheckout(
         amount=amount,
         currency=currency,
@@ -162,8 +300,12 @@ def make_checkout(amount: int = 20_000, currency: str = "usd") -> OpenCheckout:
         description="Gala dinner by Mia Lindqvist",
         success_url="http://test/bookings/12/return?done",
         cancel_url="http://test/bookings/12/return",
-        expires_at=NOW + timedelta(hours=12),
+        expires_at=now + timedelta(hours=12),
     )
+
+
+def make_payee(companion_id: int = COMPANION) -> OpenPayee:
+    return OpenPayee(companion_id, "mia@example.com", "Mia Lindqvist", "US", "usd")
 
 
 def make_key(kind: OpKind, intent_id: int = INTENT, generation: int = 1) -> OpKey:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
@@ -18,10 +18,8 @@ from staffbooking_core.domain.payments import (
     Refused,
     Unknown,
 )
-from staffbooking_core.errors import Unavailable
+from tests.money.fakes import BrokenBook, together
 from tests.money.processors import (
-    INTENT,
-    WITHIN,
     Bench,
     fake_bench,
     fake_of,
@@ -29,14 +27,9 @@ from tests.money.processors import (
     make_checkout,
     make_key,
 )
+from tests.support.builders import HOUR, NOW, SECOND
 
 pytestmark = pytest.mark.anyio
-
-
-async def together(times: int, act: Callable[[int], Coroutine[Any, Any, None]]) -> None:
-    async with anyio.create_task_group() as group:
-        for number in range(times):
-            group.start_soon(act, number)
 
 
 async def test_sixteen_clients_pay_once(bench: Bench) -> None:
@@ -49,7 +42,7 @@ async def test_sixteen_clients_pay_once(bench: Bench) -> None:
     await together(16, pay)
     notes = sorted(page.message for page in pages if page is not None)
     assert notes == ["", *["This was already paid"] * 15]
-    assert len((await bench.payments.snapshot(INTENT, WITHIN)).payments) == 1
+    assert len((await bench.snapshot()).payments) == 1
 
 
 async def test_two_processes_see_one_truth(two: tuple[Bench, Bench]) -> None:
@@ -59,7 +52,7 @@ async def test_two_processes_see_one_truth(two: tuple[Bench, Bench]) -> None:
     checkout = await one.opened(key)
     assert await other.opened(key) == checkout
     await other.world.pay(checkout)
-    assert len((await one.payments.snapshot(INTENT, WITHIN)).payments) == 1
+    assert len((await one.snapshot()).payments) == 1
     assert await fake_of(one).balance() == await fake_of(other).balance() == 20_000
 
 
@@ -71,7 +64,7 @@ async def test_two_processes_refund_once(two: tuple[Bench, Bench]) -> None:
         await two[number % 2].refunded(payment, 5_000, key)
 
     await together(16, refund)
-    assert len((await two[0].payments.snapshot(INTENT, WITHIN)).refunds) == 1
+    assert len((await two[0].snapshot()).refunds) == 1
 
 
 async def test_two_processes_stay_within_a_payment(two: tuple[Bench, Bench]) -> None:
@@ -121,16 +114,6 @@ async def test_an_event_is_taken_by_one(two: tuple[Bench, Bench]) -> None:
 # The book --------------------------------------------------------------------------------------
 
 
-class BrokenBook:
-    """A book that is out of reach."""
-
-    async def read(self, work: Callable[[Reading], Awaitable[Any]]) -> Any:
-        raise Unavailable("gone")
-
-    async def transact(self, work: Callable[[Writing], Awaitable[Any]]) -> Any:
-        raise Unavailable("gone")
-
-
 class SlowBook(MemoryFakeBook):
     """A book that never answers."""
 
@@ -149,7 +132,7 @@ async def test_a_book_out_of_reach_is_unknown(book: FakeBook) -> None:
 async def test_a_lost_book_has_no_snapshot() -> None:
     """A snapshot that cannot be taken is unknown, never empty."""
     with pytest.raises(Unknown):
-        await fake_bench(BrokenBook()).payments.snapshot(INTENT, WITHIN)
+        await fake_bench(BrokenBook()).snapshot()
 
 
 async def test_a_raising_transaction_leaves_nothing(bench: Bench) -> None:
@@ -178,3 +161,67 @@ async def test_transactions_wait_for_a_name(bench: Bench) -> None:
 
     await together(8, lambda _: book.transact(count_one))
     assert await book.read(lambda view: view.get("kind", "counter")) == "8"
+
+
+async def put_numbers(tx: Writing) -> None:
+    """Six hundred and one documents, due one second after the other."""
+    for number in range(601):
+        await tx.put("kind", f"{number:03d}", str(number), NOW + number * SECOND, amount=number)
+
+
+async def test_documents_come_in_portions(bench: Bench) -> None:
+    """A hundred of what is due, five hundred beyond a key, within a transaction and after."""
+    book: FakeBook = fake_of(bench)._book
+
+    async def look(view: Reading) -> list[int]:
+        due = await view.due("kind", NOW + 150 * SECOND)
+        beyond = await view.after("kind", "099")
+        last = await view.after("kind", "599")
+        assert [key for key, _ in due] == [f"{number:03d}" for number in range(100)]
+        assert [body for _, body in beyond] == [str(number) for number in range(100, 600)]
+        assert last == [("600", "600")]
+        return [len(due), await view.total("kind")]
+
+    async def work(tx: Writing) -> list[int]:
+        await put_numbers(tx)
+        return await look(tx)
+
+    assert await book.transact(work) == await book.read(look) == [100, 180_300]
+
+
+async def test_what_is_due_is_forgotten_at_once(bench: Bench) -> None:
+    """All of it, up to the very moment, and nothing of another kind or without a time."""
+    book: FakeBook = fake_of(bench)._book
+
+    async def work(tx: Writing) -> None:
+        await put_numbers(tx)
+        await tx.put("kind", "700", "timeless")
+        await tx.put("other", "000", "other", NOW)
+        await tx.forget("kind", NOW + 599 * SECOND)
+
+    await book.transact(work)
+    left = await book.read(lambda view: view.after("kind", ""))
+    assert left == [("600", "600"), ("700", "timeless")]
+    assert await book.read(lambda view: view.get("other", "000")) == "other"
+
+
+async def test_a_raising_transaction_brings_everything_back(bench: Bench) -> None:
+    """What it replaced, deleted and forgot is as it was, in all its orders."""
+    book: FakeBook = fake_of(bench)._book
+    await book.transact(put_numbers)
+
+    async def work(tx: Writing) -> None:
+        await tx.put("kind", "000", "changed", NOW + HOUR, amount=7)
+        await tx.put("kind", "000", "again")
+        await tx.delete("kind", "001")
+        await tx.forget("kind", NOW + 100 * SECOND)
+        assert await tx.total("kind") < 180_300
+        raise LookupError
+
+    async def look(view: Reading) -> tuple[object, ...]:
+        return await view.after("kind", ""), await view.due("kind", NOW), await view.total("kind")
+
+    before = await book.read(look)
+    with pytest.raises(LookupError):
+        await book.transact(work)
+    assert await book.read(look) == before

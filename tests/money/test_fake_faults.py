@@ -6,19 +6,18 @@ import pytest
 from attrs import evolve
 
 from staffbooking_adapters.fake.charge import LATER
-from staffbooking_adapters.fake.faults import CALL_KINDS, EVENT_KINDS
+from staffbooking_adapters.fake.faults import CALL_KINDS, COURSES, EVENT_KINDS
 from staffbooking_core.domain.payments import (
     BadSignature,
     Busy,
     OpKind,
-    RefundStatus,
     RefusalCode,
     Refused,
     Unknown,
 )
 from staffbooking_core.errors import InvalidField
+from tests.money.fakes import fake_with
 from tests.money.processors import (
-    INTENT,
     WITHIN,
     Bench,
     fake_of,
@@ -83,21 +82,21 @@ async def test_a_slow_call_outlasts_a_short_deadline(fake: Bench) -> None:
     await fake_of(fake).add_fault("open_checkout", "slow", 1)
     with pytest.raises(Unknown):
         await fake.payments.open_checkout(make_checkout(), make_key(OpKind.OPEN_CHECKOUT), 1.5)
-    assert len((await fake.payments.snapshot(INTENT, WITHIN)).checkouts) == 1
+    assert len((await fake.snapshot()).checkouts) == 1
 
 
-@pytest.mark.parametrize("verdict", ["settled", "failed"])
-async def test_a_refund_may_stay_pending(bench: Bench, verdict: str) -> None:
-    """A refund that is pending at first ends by itself, and an event tells of it."""
+@pytest.mark.parametrize("kind", COURSES)
+async def test_a_refund_may_take_another_course(bench: Bench, kind: str) -> None:
+    """It stands as told at first, ends by itself, and an event tells of its end."""
     payment = await bench.paid()
-    await fake_of(bench).add_fault("refund", f"pending_then_{verdict}", 1)
+    await fake_of(bench).add_fault("refund", kind, 1)
     refund = await bench.refunded(payment, 5_000)
     before = set(await ids_due(bench))
     await bench.clock.set_business(NOW + LATER)
-    assert refund.status is RefundStatus.PENDING
+    first, last = COURSES[kind]
+    assert refund.status is first
     assert set(await ids_due(bench)) - before
-    [ended] = (await bench.payments.snapshot(INTENT, WITHIN)).refunds
-    assert ended == evolve(refund, status=RefundStatus(verdict))
+    assert (await bench.snapshot()).refunds == (evolve(refund, status=last),)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +109,7 @@ async def test_a_refund_may_stay_pending(bench: Bench, verdict: str) -> None:
         ("refund", "slow:2", 1, ["kind"]),
         ("event", "slow", 1, ["kind"]),
         ("event", "refuse:invalid", 1, ["kind"]),
-        ("pay_out", "pending_then_failed", 1, ["kind"]),
+        ("pay_out", "settled_then_failed", 1, ["kind"]),
         ("refund", "refuse", 0, ["times"]),
         ("refund", "refuse", 2**70, ["times"]),
         ("", "", -1, ["op", "times"]),
@@ -130,6 +129,37 @@ async def test_an_unknown_fault_is_named(
 async def test_every_published_fault_is_taken(fake: Bench, op: str, kind: str) -> None:
     """Each op goes with each kind of a call's fault."""
     await fake_of(fake).add_fault(op, kind, 1)
+
+
+# Chance ----------------------------------------------------------------------------------------
+
+
+async def test_a_fault_may_strike_by_chance() -> None:
+    """Each call asks for one, by its op; those that were asked for come first."""
+    asked, kinds = list[str](), ["rate_limit", "", "refuse:disputed"]
+
+    def chance(op: str) -> str:
+        asked.append(op)
+        return kinds.pop(0)
+
+    bench = fake_with(chance=chance)
+    await fake_of(bench).add_fault("any", "timeout_before", 1)
+    assert [await attempt(bench) for _ in range(4)] == ["Unknown", "Busy", "done", "disputed"]
+    assert asked == ["open_checkout"] * 3
+
+
+async def test_events_are_struck_by_chance() -> None:
+    """Each that is to be brought asks as well."""
+    bench = fake_with(chance=lambda op: "drop" if op == "event" else "")
+    await bench.opened()
+    assert await ids_due(bench) == []
+
+
+async def test_chance_keeps_to_the_faults_that_there_are() -> None:
+    """A kind that does not fit the op is a mistake of whoever asks for it."""
+    bench = fake_with(chance=lambda _: "drop")
+    with pytest.raises(InvalidField):
+        await bench.opened()
 
 
 # Events ----------------------------------------------------------------------------------------

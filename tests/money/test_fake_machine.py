@@ -14,45 +14,22 @@ from staffbooking_adapters.codec import dump, load
 from staffbooking_adapters.fake import machine
 from staffbooking_adapters.fake.cards import Outcome, outcome_of, outcome_of_card
 from staffbooking_adapters.fake.charge import LATER, Charge
-from staffbooking_adapters.fake.machine import Intent, PageState
+from staffbooking_adapters.fake.faults import COURSES
+from staffbooking_adapters.fake.machine import Course, Intent, PageState
 from staffbooking_core.domain.payments import (
     ChargebackStatus,
     CheckoutStatus,
+    Fee,
     PayOut,
     Refund,
     RefundStatus,
     RefusalCode,
     Refused,
-    ReversePayout,
 )
 from staffbooking_core.errors import InvalidField, RuleBroken
+from tests.money.intents import opened, paid, paid_twice, pay_out, refund, reverse
 from tests.money.processors import make_checkout
 from tests.support.builders import HOUR, MINUTE, NOW, SECOND
-
-
-def opened(amount: int = 1_000, currency: str = "usd", ref: str = "p1", n: int = 1) -> Intent:
-    intent, _ = machine.open_checkout(
-        Intent(7), make_checkout(amount, currency), n, ref, f"http://test/{ref}", NOW
-    )
-    return intent
-
-
-def paid(amount: int = 1_000, outcome: Outcome = Outcome.SUCCEED) -> Intent:
-    intent, _ = machine.play(opened(amount), "p1", outcome, NOW)
-    return intent
-
-
-def refund(intent: Intent, amount: int, ends: RefundStatus | None = None) -> Intent:
-    command = Refund("fpay_7_1", amount, "usd")
-    return machine.refund(intent, command, 2, NOW, ends)[0]
-
-
-def pay_out(intent: Intent, amount: int) -> Intent:
-    return machine.pay_out(intent, PayOut("fpay_7_1", 3, amount, "usd"), 4, ready=True)[0]
-
-
-def reverse(intent: Intent, amount: int, payout_ref: str = "fpo_7_1") -> Intent:
-    return machine.reverse_payout(intent, ReversePayout(1, amount, "usd"), payout_ref, 5)[0]
 
 
 def page_state(intent: Intent) -> str:
@@ -133,10 +110,7 @@ def test_the_way_back_depends_on_the_payment() -> None:
 
 def test_two_open_pages_can_both_be_paid() -> None:
     """As at a real processor, nothing but the caller keeps an intent from being paid twice."""
-    two, _ = machine.open_checkout(opened(), make_checkout(500), 2, "p2", "http://test", NOW)
-    for ref in ("p1", "p2"):
-        two, _ = machine.play(two, ref, Outcome.SUCCEED, NOW)
-    assert [payment.amount for payment in machine.snapshot(two).payments] == [1_000, 500]
+    assert [payment.amount for payment in machine.snapshot(paid_twice()).payments] == [1_000, 500]
 
 
 @pytest.mark.parametrize(
@@ -203,102 +177,63 @@ def test_a_payout_is_reversed_once() -> None:
     assert refused.value.reason is RefusalCode.NOTHING_LEFT
 
 
-@pytest.mark.parametrize(
-    ("ends", "balance"), [(RefundStatus.SETTLED, 600), (RefundStatus.FAILED, 1_000)]
-)
-def test_a_pending_refund_ends_by_itself(ends: RefundStatus, balance: int) -> None:
-    """Money is with us until a pending refund settles, and stays where it fails."""
-    pending = refund(paid(), 400, ends)
-    at_last = machine.at(pending, NOW + LATER)
-    assert machine.balance(pending) == 1_000
-    assert machine.snapshot(pending).refunds[0].status is RefundStatus.PENDING
-    assert machine.snapshot(at_last).refunds[0].status is ends
-    assert machine.balance(at_last) == balance
+@pytest.mark.parametrize("course", COURSES.values())
+def test_a_refund_ends_by_itself(course: Course) -> None:
+    """Money is gone while a refund is settled, and with us before and where it fails."""
+    first = refund(paid(), 400, course)
+    last = machine.at(first, NOW + LATER)
+    held = {RefundStatus.PENDING: 1_000, RefundStatus.SETTLED: 600, RefundStatus.FAILED: 1_000}
+    for intent, status in zip((first, last), course, strict=True):
+        assert machine.snapshot(intent).refunds[0].status is status
+        assert machine.balance(intent) == held[status]
 
 
-def test_a_pending_refund_counts() -> None:
+@pytest.mark.parametrize("kind", ["pending_then_failed", "settled_then_failed"])
+def test_a_refund_counts_until_it_fails(kind: str) -> None:
     """What is on its way back cannot be refunded once more; what failed can."""
-    pending = refund(paid(), 1_000, RefundStatus.FAILED)
+    first = refund(paid(), 1_000, COURSES[kind])
     with pytest.raises(Refused):
-        refund(pending, 1)
-    refund(machine.at(pending, NOW + LATER), 1_000)
+        refund(first, 1)
+    refund(machine.at(first, NOW + LATER), 1_000)
 
 
-# Chargebacks --------------------------------------------------------------------------------
+def test_a_fee_is_rounded_half_up() -> None:
+    """Of 1,000 at 2.95 % thirty are kept, and the balance lacks them."""
+    intent = paid(1_000, fee_ppm=29_500)
+    assert machine.snapshot(intent).fees == (Fee("ffee_7_1", 30),)
+    assert machine.balance(intent) == 970
 
 
-@pytest.mark.parametrize(
-    ("outcome", "balance"),
-    [(ChargebackStatus.OPEN, 0), (ChargebackStatus.WON, 700), (ChargebackStatus.LOST, 0)],
-)
-def test_a_chargeback_takes_what_is_left(outcome: ChargebackStatus, balance: int) -> None:
-    """It takes what was not refunded; won it comes back, lost it stays away. A verdict
-    without an open chargeback opens it first."""
-    charged = machine.chargeback(refund(paid(), 300), outcome)
-    [chargeback] = machine.snapshot(charged).chargebacks
-    assert (chargeback.amount, chargeback.status) == (700, outcome)
-    assert machine.balance(charged) == balance
+def test_a_refund_by_hand_is_none_of_ours() -> None:
+    """It bears no operation, and is taken from a payment that has as much left."""
+    two = machine.refund_by_hand(refund(paid_twice(), 800), 300, NOW)
+    assert [state.op_id for state in machine.snapshot(two).refunds] == [2, None]
+    assert [charge.remaining for charge in two.charges] == [200, 200]
 
 
-def test_a_chargeback_after_the_payout_leaves_a_debt() -> None:
-    """The bank takes from the platform what was paid out already."""
-    assert machine.balance(machine.chargeback(pay_out(paid(), 850), ChargebackStatus.OPEN)) == -850
+def test_a_reversal_by_hand_is_none_of_ours() -> None:
+    """It bears no operation, and is taken from a payout that has as much left."""
+    out = reverse(pay_out(pay_out(paid(), 400), 500), 300)
+    changed = machine.reverse_by_hand(out, 450)
+    assert [state.op_id for state in machine.snapshot(changed).reversals] == [5, None]
+    assert [payout.reversed for payout in machine.snapshot(changed).payouts] == [300, 450]
 
 
-def test_a_won_payment_can_be_refunded() -> None:
-    """After the bank decided for us, and only then, a refund passes again."""
-    won = machine.chargeback(paid(), ChargebackStatus.WON)
-    assert machine.balance(refund(won, 1_000)) == 0
-    with pytest.raises(Refused) as refused:
-        refund(machine.chargeback(paid(), ChargebackStatus.LOST), 1)
-    assert refused.value.reason is RefusalCode.DISPUTED
-
-
-@pytest.mark.parametrize(
-    ("intent", "outcome", "code"),
-    [
-        (opened(), ChargebackStatus.OPEN, "not_paid"),
-        (refund(paid(), 1_000), ChargebackStatus.OPEN, "nothing_left"),
-        (
-            machine.chargeback(paid(), ChargebackStatus.OPEN),
-            ChargebackStatus.OPEN,
-            "already_charged_back",
-        ),
-        (
-            machine.chargeback(paid(), ChargebackStatus.WON),
-            ChargebackStatus.LOST,
-            "chargeback_decided",
-        ),
-    ],
-)
-def test_what_cannot_be_charged_back(intent: Intent, outcome: ChargebackStatus, code: str) -> None:
-    """Each chargeback that cannot be is refused by its own rule."""
-    with pytest.raises(RuleBroken) as broken:
-        machine.chargeback(intent, outcome)
-    assert broken.value.code == code
-
-
-def test_a_card_charges_back_later() -> None:
-    """The card for it pays first, and is charged back after a while."""
-    intent = paid(outcome=Outcome.SUCCEED_THEN_CHARGEBACK)
-    assert machine.snapshot(machine.at(intent, NOW + LATER - SECOND)).chargebacks == ()
-    [chargeback] = machine.snapshot(machine.at(intent, NOW + LATER)).chargebacks
-    assert (chargeback.amount, chargeback.status) == (1_000, ChargebackStatus.OPEN)
-
-
-def test_a_refunded_card_is_not_charged_back() -> None:
-    """Where everything was refunded in the meantime, the bank has nothing to take."""
-    intent = refund(paid(outcome=Outcome.SUCCEED_THEN_CHARGEBACK), 1_000)
-    later = machine.at(intent, NOW + LATER)
-    assert machine.snapshot(later).chargebacks == ()
-    assert machine.next_change(later) is None
+@pytest.mark.parametrize("amount", [-1, 0, 1_001])
+def test_a_hand_is_held_to_the_same_bounds(amount: int) -> None:
+    """Nobody refunds or takes back what is not there."""
+    intent = pay_out(paid(), 1_000)
+    with pytest.raises(Refused):
+        machine.refund_by_hand(intent, amount, NOW)
+    with pytest.raises(Refused):
+        machine.reverse_by_hand(intent, amount)
 
 
 # Whatever happens ---------------------------------------------------------------------------
 
 AMOUNTS = st.integers(-10, 1_200)
 ACTS = st.one_of(
-    st.tuples(st.just("refund"), AMOUNTS, st.sampled_from([None, *list(RefundStatus)[1:]])),
+    st.tuples(st.just("refund"), AMOUNTS, st.sampled_from([None, *COURSES])),
     st.tuples(st.just("pay_out"), AMOUNTS, st.booleans()),
     st.tuples(st.just("reverse"), AMOUNTS, st.integers(1, 3)),
     st.tuples(st.just("chargeback"), st.sampled_from(ChargebackStatus)),
@@ -312,10 +247,9 @@ def act(intent: Intent, what: tuple[object, ...], now: datetime) -> Intent:
     """The intent after one act; as it was where the act is refused."""
     try:
         match what:
-            case "refund", int(amount), ends:
-                assert ends is None or isinstance(ends, RefundStatus)
-                command = Refund("fpay_7_1", amount, "usd")
-                return machine.refund(intent, command, 2, now, ends)[0]
+            case "refund", int(amount), kind:
+                command, course = Refund("fpay_7_1", amount, "usd"), COURSES.get(str(kind))
+                return machine.refund(intent, command, 2, now, course)[0]
             case "pay_out", int(amount), bool(ready):
                 out = PayOut("fpay_7_1", 3, amount, "usd")
                 return machine.pay_out(intent, out, 4, ready)[0]
@@ -324,7 +258,7 @@ def act(intent: Intent, what: tuple[object, ...], now: datetime) -> Intent:
             case "chargeback", ChargebackStatus() as outcome:
                 return machine.chargeback(intent, outcome)
             case "play", Outcome() as outcome:
-                return machine.play(intent, "p1", outcome, now)[0]
+                return machine.play(intent, "p1", outcome, now, 29_000)[0]
             case ("close",):
                 return machine.close_checkout(intent, "p1")[0]
     except (Refused, RuleBroken):
@@ -348,6 +282,7 @@ def books(charge: Charge) -> int:
     """What is held of a payment, by the list of its facts alone."""
     return (
         charge.payment.amount
+        - sum(fee.amount for fee in charge.fees)
         - refunded(charge)
         - sum(payout.amount for payout in charge.payouts)
         + sum(reversal.amount for reversal in charge.reversals)

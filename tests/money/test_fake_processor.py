@@ -12,11 +12,11 @@ from staffbooking_adapters.fake.processor import NO_TEST_CARD
 from staffbooking_core.domain.payments import (
     OpKind,
     Refund,
-    Refused,
     ReversePayout,
 )
 from staffbooking_core.errors import InvalidField, RuleBroken
 from staffbooking_core.ports import CheckoutPage, Payments, SandboxProcessor
+from tests.money.fakes import fake_with
 from tests.money.processors import (
     INTENT,
     WITHIN,
@@ -141,16 +141,6 @@ async def test_an_empty_book_holds_nothing(bench: Bench) -> None:
     assert await fake_of(bench).balance() == 0
 
 
-async def test_a_payee_becomes_ready(bench: Bench) -> None:
-    """A payee is ready at once; one who was not can be paid when ready again."""
-    payment, fake = await bench.paid(), fake_of(bench)
-    await fake.set_payee_ready(2, False)
-    with pytest.raises(Refused):
-        await bench.paid_out(payment, 1)
-    await fake.set_payee_ready(2, True)
-    assert (await bench.paid_out(payment, 1)).amount == 1
-
-
 async def test_an_unpaid_intent_is_not_charged_back(bench: Bench) -> None:
     """Neither an open page nor an unknown intent has a payment to take back."""
     await bench.opened()
@@ -166,3 +156,43 @@ async def test_an_unknown_verdict_is_refused(fake: Bench) -> None:
     with pytest.raises(InvalidField) as invalid:
         await fake_of(fake).chargeback(INTENT, "draw")
     assert [fault.field for fault in invalid.value.faults] == ["outcome"]
+
+
+# Looking ---------------------------------------------------------------------------------------
+
+
+async def test_the_intent_of_a_payment_is_found(bench: Bench) -> None:
+    """By the payment's reference alone."""
+    payment = await bench.paid(intent_id=13)
+    assert await bench.payments.find_intent(payment.ref, WITHIN) == 13
+
+
+@pytest.mark.parametrize(
+    "ref", ["", "\0", "é", "pi_12", "fpay_12_2", "fpay_404_1", "fpay_012_1", f"fpay_{'9' * 19}_1"]
+)
+async def test_a_foreign_payment_has_no_intent(bench: Bench, ref: str) -> None:
+    """What is no payment of this processor belongs to nobody, on every book."""
+    await bench.paid()
+    assert await bench.payments.find_intent(ref, WITHIN) is None
+
+
+async def test_the_checkup_says_what_is_pretended(fake: Bench) -> None:
+    """Nobody can take it for a real one, and as it comes nothing is wrong."""
+    found = {each.name: each for each in await fake.payments.checkup(WITHIN)}
+    assert "no money moves" in found["processor"].detail
+    assert "at once" in found["payees"].detail
+    assert all(each.ok for each in found.values())
+
+
+async def test_the_checkup_knows_how_payees_are_completed() -> None:
+    """By hand, where it was set so."""
+    found = {each.name: each for each in await fake_with(manual_payees=True).payments.checkup(1)}
+    assert "by hand" in found["payees"].detail
+
+
+async def test_the_checkup_names_waiting_faults(bench: Bench) -> None:
+    """Misbehaviour that was asked for and has not struck yet is not in order."""
+    await fake_of(bench).add_fault("refund", "timeout_after", 2)
+    found = {each.name: each for each in await bench.payments.checkup(WITHIN)}
+    assert not found["faults"].ok
+    assert found["faults"].detail == "refund timeout_after x 2"

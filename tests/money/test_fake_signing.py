@@ -19,7 +19,7 @@ from staffbooking_core.domain.payments import BadSignature, Nudge
 from tests.money.processors import SECRET
 from tests.support.builders import NOW, SECOND
 
-EVENT = Event("fev_7_000001", 7, NOW)
+EVENT = Event("fev_7_000001", NOW, 7)
 BODY = body_of(EVENT)
 HEADER = headers_of(BODY, SECRET, NOW)[NAME]
 STAMP, MAC = HEADER.split(",")
@@ -29,6 +29,12 @@ def test_a_signed_event_passes() -> None:
     """Signed with our secret just now it is believed, and says where to look."""
     verify({NAME: HEADER}, BODY, SECRET, NOW)
     assert read(BODY) == (Nudge("fev_7_000001", 7),)
+
+
+def test_an_event_of_a_payee_points_to_it() -> None:
+    """It says where to look, and names no intent."""
+    event = Event("fev_p2_000001", NOW, payee_ref="fpa_2_x")
+    assert read(body_of(event)) == (event.nudge,) == (Nudge("fev_p2_000001", payee_ref="fpa_2_x"),)
 
 
 @pytest.mark.parametrize("seconds", [-300, 300])

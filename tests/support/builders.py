@@ -22,6 +22,7 @@ from staffbooking_core.domain.events import Event, booking_event
 from staffbooking_core.domain.keys import ApiKey, Permission, digest, mask, mint
 from staffbooking_core.domain.ledger import Account, Leg, Posting
 from staffbooking_core.domain.lifecycle import EventName, Party, Status, Trigger
+from staffbooking_core.domain.payees import OpenPayee, Payee
 from staffbooking_core.domain.payments import Nudge, OpenCheckout, Operation, Order, PayOut, Refund
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Answer, Change, Credit, Lease, NewKey, NewUser, Store
@@ -350,3 +351,25 @@ def make_lease(now: datetime = NOW, token: str | None = None) -> Lease:
 
 def make_nudge(**given: Any) -> Nudge:
     return Nudge(**_built({"event_id": f"pevt_{next(_numbers)}", "intent_id": 1}, given))
+
+
+def make_payee(companion_id: int = 2, **given: Any) -> Payee:
+    """A payout account that is to be opened at NOW."""
+    command = OpenPayee(companion_id, "mia@example.com", "Mia Lindqvist", "PT", "usd")
+    defaults = {
+        "provider": "fake",
+        "companion_id": companion_id,
+        "command": command,
+        "created_at": NOW,
+        "next_at": NOW,
+    }
+    return Payee(**_built(defaults, given))
+
+
+async def add_payee(store: Store, **given: Any) -> Payee:
+    """A payout account in the store; the companion is made where none is given."""
+    if "companion_id" not in given:
+        given["companion_id"] = (await add_companion(store)).id
+    payee = make_payee(**given)
+    await store.write(lambda unit: unit.payees.save_payee(payee))
+    return payee

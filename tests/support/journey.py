@@ -14,14 +14,16 @@ from attrs import evolve
 
 from staffbooking_core.domain.audit import faults_of
 from staffbooking_core.domain.bookings import Booking, Intent, Occurrence, Step
-from staffbooking_core.domain.ledger import Posting, balances
+from staffbooking_core.domain.ledger import Account, Posting, balances
 from staffbooking_core.domain.lifecycle import EventName, Party, Status, Trigger
 from staffbooking_core.domain.moves import advance
+from staffbooking_core.domain.netting import Debt, net
 from staffbooking_core.domain.payments import (
     Chargeback,
     ChargebackStatus,
     Checkout,
     CheckoutStatus,
+    Fee,
     OpenCheckout,
     Operation,
     OpStatus,
@@ -31,11 +33,15 @@ from staffbooking_core.domain.payments import (
     Refund,
     RefundState,
     RefundStatus,
+    RefusalCode,
+    Refused,
     ReversalState,
     ReversePayout,
     Snapshot,
+    after_failure,
 )
 from staffbooking_core.domain.reconcile import Found, reconcile
+from staffbooking_core.domain.statement import CashBook, Movement, MovementKind
 from staffbooking_core.policy import Policy
 from tests.support.builders import DAY, HOUR, POLICY, make_booking, make_operation
 
@@ -77,7 +83,7 @@ class Journey:
     def see(self, snapshot: Snapshot, now: datetime) -> list[Found]:
         """Take note of what a snapshot has that is new."""
         operations = tuple(self.operations.values())
-        found = list(reconcile(self.booking, operations, snapshot, now, self.policy))
+        found = list(reconcile(self.booking, operations, self.postings, snapshot, now, self.policy))
         for one in found:
             self.keep(one.step)
             if one.operation is not None:
@@ -110,6 +116,18 @@ class Journey:
         """Debits less credits of one account."""
         return balances(self.postings.values())[account]  # type: ignore[index]
 
+    @property
+    def cash_book(self) -> CashBook:
+        """Its cash as the ledger has it, with nothing under way."""
+        postings = tuple(
+            (posting.key, leg.amount)
+            for posting in self.postings.values()
+            for leg in posting.legs
+            if leg.account is Account.PROCESSOR_BALANCE
+        )
+        refs = {one.id: one.result_ref for one in self.operations.values() if one.result_ref}
+        return CashBook(self.booking.id, self.booking.code, postings, refs, in_flight=False)
+
     def payment(self, ref: str = PAID_WITH, **given: Any) -> Payment:
         """The payment that the booking waits for."""
         fields = {
@@ -124,7 +142,12 @@ class Journey:
         self, status: ChargebackStatus = ChargebackStatus.OPEN, **given: Any
     ) -> Chargeback:
         """A chargeback of all that was paid."""
-        fields = {"ref": "cb_1", "amount": self.booking.total_amount, "status": status}
+        fields = {
+            "ref": "cb_1",
+            "amount": self.booking.total_amount,
+            "status": status,
+            "payment_ref": PAID_WITH,
+        }
         return Chargeback(**{**fields, **given})
 
 
@@ -139,6 +162,9 @@ class Book:
         self.payouts: dict[int, PayoutState] = {}
         self.reversals: dict[int, ReversalState] = {}
         self.chargebacks: dict[str, Chargeback] = {}
+        self.fees: list[Fee] = []
+        self.came_back: set[int] = set()
+        """Refunds that had settled before they failed."""
 
     def execute(self, operation: Operation) -> None:
         """Do what an operation orders, once."""
@@ -181,6 +207,10 @@ class Book:
             if not operation.is_finished:
                 self.execute(operation)
 
+    def has_made(self, operation: Operation) -> bool:
+        """Whether it has executed an operation, seen or not."""
+        return any(operation.id in made for made in (self.refunds, self.payouts, self.reversals))
+
     def pay(self, ref: str = PAID_WITH, **given: Any) -> None:
         self.payments.append(self.journey.payment(ref, **given))
 
@@ -191,7 +221,29 @@ class Book:
 
     def settle(self, number: int, status: RefundStatus) -> None:
         """Change what became of a refund."""
-        self.refunds[number] = evolve(self.refunds[number], status=status)
+        known = self.refunds[number]
+        if known.status is RefundStatus.SETTLED and status is RefundStatus.FAILED:
+            self.came_back.add(number)
+        self.refunds[number] = evolve(known, status=status)
+
+    # By hand: numbers below zero stand for operations that there are not ---------------------
+
+    def refund_by_hand(self, amount: int = 100) -> int:
+        number = -1 - len(self.refunds)
+        made = RefundState(f"re_hand{-number}", RefundStatus.SETTLED, amount, None)
+        self.refunds[number] = made
+        return number
+
+    def pay_out_by_hand(self, amount: int = 100) -> None:
+        number = -1 - len(self.payouts)
+        self.payouts[number] = PayoutState(f"tr_hand{-number}", amount, 0, None)
+
+    def reverse_by_hand(self, amount: int = 100) -> None:
+        """Of the last payout."""
+        number = -1 - len(self.reversals)
+        payout = list(self.payouts.values())[-1]
+        made = ReversalState(f"rv_hand{-number}", payout.ref, amount, None)
+        self.reversals[number] = made
 
     @property
     def snapshot(self) -> Snapshot:
@@ -203,26 +255,36 @@ class Book:
             tuple(self.payouts.values()),
             tuple(self.reversals.values()),
             tuple(self.chargebacks.values()),
+            tuple(self.fees),
         )
+
+    @property
+    def statement(self) -> list[Movement]:
+        """What all of it did to the platform's balance."""
+        booking, kinds = self.journey.booking, MovementKind
+        moved = [(kinds.PAYMENT, made.ref, made.amount) for made in self.payments]
+        moved += [(kinds.FEE, fee.ref, -fee.amount) for fee in self.fees]
+        moved += [(kinds.PAYOUT, made.ref, -made.amount) for made in self.payouts.values()]
+        moved += [(kinds.REVERSAL, made.ref, made.amount) for made in self.reversals.values()]
+        for number, refund in self.refunds.items():
+            if refund.status is RefundStatus.SETTLED or number in self.came_back:
+                moved.append((kinds.REFUND, refund.ref, -refund.amount))
+            if number in self.came_back:
+                moved.append((kinds.REFUND_FAILED, refund.ref, refund.amount))
+        for charged in self.chargebacks.values():
+            moved.append((kinds.CHARGEBACK, charged.ref, -charged.amount))
+            if charged.status is ChargebackStatus.WON:
+                moved.append((kinds.REINSTATEMENT, charged.ref, charged.amount))
+        return [
+            Movement(booking.id, kind, ref, amount, booking.created_at)
+            for kind, ref, amount in moved
+            if amount
+        ]
 
     @property
     def cash(self) -> int:
         """What the processor holds for the platform of this booking's money."""
-        refunded = sum(
-            state.amount for state in self.refunds.values() if state.status is RefundStatus.SETTLED
-        )
-        withdrawn = sum(
-            state.amount
-            for state in self.chargebacks.values()
-            if state.status is not ChargebackStatus.WON
-        )
-        return (
-            sum(payment.amount for payment in self.payments)
-            - refunded
-            - sum(state.amount for state in self.payouts.values())
-            + sum(state.amount for state in self.reversals.values())
-            - withdrawn
-        )
+        return sum(movement.amount for movement in self.statement)
 
 
 # Journeys up to a status ------------------------------------------------------------------
@@ -310,3 +372,37 @@ def reversing() -> tuple[Journey, Book]:
     look(journey, book, 2 * DAY)
     book.execute_all()
     return journey, book
+
+
+# Debts ------------------------------------------------------------------------------------
+
+
+def refuse(
+    journey: Journey, operation: Operation, reason: RefusalCode = RefusalCode.INSUFFICIENT_FUNDS
+) -> Operation:
+    """The processor refuses an operation; it waits for its next try if the cause may go."""
+    refused = after_failure(evolve(operation, attempts=1), Refused(reason), operation.created_at)
+    journey.operations[operation.id] = refused
+    return refused
+
+
+def owing(**given: Any) -> tuple[Journey, Book]:
+    """Paid out and charged back for good; the reversal was refused once, and waits."""
+    journey, book = paid_out(**given)
+    book.charge_back()
+    look(journey, book, 2 * DAY)
+    refuse(journey, last_operation(journey))
+    book.charge_back(status=ChargebackStatus.LOST)
+    look(journey, book, 3 * DAY)
+    return journey, book
+
+
+def debt_of(journey: Journey) -> Debt:
+    return Debt(journey.booking, tuple(journey.operations.values()))
+
+
+def settle_debts(payer: Journey, *debtors: Journey) -> list[Step]:
+    """Keep of the payer's payout what the debtors owe."""
+    of = {journey.booking.id: journey for journey in (payer, *debtors)}
+    steps = net(payer.booking, [debt_of(debtor) for debtor in debtors], payer.ends_at + DAY)
+    return [of[step.booking.id].keep(step) for step in steps]

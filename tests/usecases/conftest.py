@@ -5,12 +5,18 @@ from __future__ import annotations
 import pytest
 
 from staffbooking_core.usecases import answers
+from tests.support.desk import Desk, make_desk
 from tests.support.ports import Scene, make_scene
 
 
 @pytest.fixture
 async def scene() -> Scene:
     return await make_scene()
+
+
+@pytest.fixture
+async def desk() -> Desk:
+    return await make_desk()
 
 
 @pytest.fixture

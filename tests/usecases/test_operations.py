@@ -7,7 +7,14 @@ from attrs import evolve
 
 from staffbooking_core.domain.bookings import Occurrence
 from staffbooking_core.domain.lifecycle import Party, Status, Trigger
-from staffbooking_core.domain.payments import Chargeback, ChargebackStatus, OpKind, OpStatus
+from staffbooking_core.domain.payments import (
+    Chargeback,
+    ChargebackStatus,
+    IntentRefs,
+    Misconfigured,
+    OpKind,
+    OpStatus,
+)
 from staffbooking_core.errors import Conflict
 from staffbooking_core.usecases import operations
 from staffbooking_core.usecases.changes import apply
@@ -52,7 +59,7 @@ async def reach(scene, op):
 
 async def states(scene, booking, op):
     """Everything at the processor that an operation of the kind has made."""
-    snapshot = await scene.ports.payments.snapshot(booking.id, 5.0)
+    snapshot = await scene.ports.payments.snapshot(IntentRefs(booking.id), 5.0)
     return {
         "open_checkout": snapshot.checkouts,
         "close_checkout": snapshot.checkouts,
@@ -180,6 +187,32 @@ async def test_what_was_never_made_is_sent_anew_after_a_rest(scene):
     assert (last.status, last.generation) == (OpStatus.DONE, 2)
 
 
+async def test_wrong_settings_are_told_once_and_stop_nothing(scene):
+    """An operator mends them; the operation goes on by itself."""
+    booking, _ = await reach(scene, "refund")
+
+    async def refund(*_):
+        raise Misconfigured("no such key")
+
+    wrong = with_call(scene, refund=refund)
+    for _ in range(3):
+        await operations.run_due(wrong.ports)
+        scene.pass_time(MINUTE)
+    told = [text for _, text in scene.ports.notifier.alerts]
+    assert told == ["the processor refuses us: no such key"]
+    await scene.settle_down()
+    assert len(await states(scene, booking, "refund")) == 1
+    assert await scene.faults() == []
+
+
+async def test_a_lane_runs_its_own_kinds(scene):
+    """A worker that sends payouts leaves refunds to another."""
+    booking, _ = await reach(scene, "refund")
+    assert await operations.run_due(scene.ports, frozenset({OpKind.PAY_OUT})) == 0
+    assert await operations.run_due(scene.ports, frozenset({OpKind.REFUND})) == 1
+    assert len(await states(scene, booking, "refund")) == 1
+
+
 # What changes while an operation waits ---------------------------------------------------
 
 
@@ -258,7 +291,7 @@ async def lose_a_quarter(scene, booking):
         (Trigger.CHARGEBACK, ChargebackStatus.OPEN),
         (Trigger.CHARGEBACK_LOST, ChargebackStatus.LOST),
     ):
-        fact = Chargeback("cb", 10_000, status)
+        fact = Chargeback("cb", 10_000, status, "fpay_1_1")
         what = Occurrence(trigger, Party.PROCESSOR, await scene.now(), chargeback=fact)
 
         async def unit(tx, what=what):

@@ -8,8 +8,8 @@ from attrs import evolve
 from staffbooking_core.domain.lifecycle import EventName, Status
 from staffbooking_core.domain.payments import BadSignature, OpKind, PaymentsError
 from staffbooking_core.errors import Forbidden, ProcessorUnavailable, RuleBroken
-from staffbooking_core.usecases import bookings, payments
-from tests.support.builders import DAY, HOUR, MINUTE, SECOND, make_lease
+from staffbooking_core.usecases import bookings, payments, timers
+from tests.support.builders import DAY, HOUR, MINUTE, SECOND, make_lease, make_nudge
 from tests.support.ports import another_companion
 
 pytestmark = pytest.mark.anyio
@@ -259,6 +259,20 @@ async def test_an_event_is_looked_at_again_when_the_processor_is_away(scene):
     assert (await scene.booking(booking)).status is Status.PAID
 
 
+@pytest.mark.parametrize("known, status", [(True, Status.PAID), (False, Status.ACCEPTED)])
+async def test_an_event_may_name_a_payment(scene, known, status):
+    """Whose intent is asked for; a payment that is none of ours is nobody's."""
+    booking = await scene.accepted()
+    await scene.play(booking)
+    ref = f"fpay_{booking.id if known else 999}_1"
+    nudge = make_nudge(intent_id=None, payment_ref=ref)
+    now = scene.ports.clock.wall()
+    await scene.ports.store.write(lambda tx: tx.money.add_nudge("fake", nudge, now))
+    assert await payments.follow_nudges(scene.ports) == 1
+    assert (await scene.booking(booking)).status is status
+    assert await payments.follow_nudges(scene.ports) == 0
+
+
 async def test_a_fact_that_can_not_be_booked_stops_no_other(scene, monkeypatch):
     """Somebody is told, and the next event is looked at."""
     other = await another_companion(scene)
@@ -312,9 +326,9 @@ async def test_an_expired_bookings_payment_is_refunded(scene):
     """Paid a second before the start, seen after it."""
     booking = await scene.accepted()
     await scene.jump_to(booking.starts_at - HOUR)
-    await scene.fault("event", "drop", 10)
     await scene.play(booking)
     await scene.jump_to(booking.starts_at)
+    await timers.run_due(scene.ports)
     await scene.drain()
     found = await scene.booking(booking)
     assert (found.cancel_reason, found.payment_status) == ("expired", "refunded")

@@ -1,0 +1,116 @@
+"""Many bookings like one: the rows that the service itself wrote for it, over and over.
+
+The one booking has numbers that appear nowhere else, so that its rows are cloned by putting
+other numbers in their place, in columns and in texts, whatever the tables are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+BOOKING_NUMBERS = 7_777_777_000
+OPERATION_NUMBERS = 8_888_888_000
+"""From where the numbers of the ones that are cloned are given."""
+MOST_OPERATIONS = 10
+"""Of one booking."""
+BATCH = 5_000
+
+ROWS = {
+    "bookings": "SELECT * FROM bookings WHERE id = $1",
+    "timers": "SELECT * FROM timers WHERE booking_id = $1",
+    "payment_operations": "SELECT * FROM payment_operations WHERE booking_id = $1 ORDER BY n",
+    "ledger_legs": (
+        "SELECT ledger_legs.* FROM ledger_legs JOIN ledger_postings ON key = posting_key "
+        "WHERE booking_id = $1"
+    ),
+    "ledger_postings": (
+        "SELECT key, booking_id, at FROM ledger_postings WHERE booking_id = $1 ORDER BY id"
+    ),
+    "fakepay_documents": (
+        "SELECT * FROM fakepay_documents WHERE kind = 'intent' AND key = $1::bigint::text "
+        "OR kind = 'line' AND key LIKE lpad($1::bigint::text, 19, '0') || '%'"
+    ),
+}
+"""What there is of a booking for the ledger and for the fake processor; its legs come before
+their postings, which seal them."""
+
+
+@frozen
+class Original:
+    """A booking with its rows, and the numbers that its clones have in place of its own."""
+
+    booking_id: int
+    operation_ids: tuple[int, ...]
+    code: str
+    rows: Mapping[str, Sequence[Mapping[str, Any]]]
+
+    def clones(self, table: str, first_id: int, count: int) -> Iterator[tuple[Any, ...]]:
+        rows = [tuple(row.values()) for row in self.rows[table]]
+        for booking_id in range(first_id, first_id + count):
+            numbers = self._numbers(booking_id)
+            texts = self._texts(booking_id, numbers)
+            for row in rows:
+                yield tuple(_renumbered(value, numbers, texts) for value in row)
+
+    def _numbers(self, booking_id: int) -> dict[int, int]:
+        named = {old: booking_id * MOST_OPERATIONS + n for n, old in enumerate(self.operation_ids)}
+        return {self.booking_id: booking_id, **named}
+
+    def _texts(self, booking_id: int, numbers: Mapping[int, int]) -> list[tuple[str, str]]:
+        """Padded numbers keep their width."""
+        return [
+            (self.code, f"BM{booking_id:012d}"),
+            (f"{self.booking_id:019d}", f"{booking_id:019d}"),
+            *((str(old), str(new)) for old, new in numbers.items()),
+        ]
+
+
+def _renumbered(value: Any, numbers: Mapping[int, int], texts: Sequence[tuple[str, str]]) -> Any:
+    if isinstance(value, int):
+        return numbers.get(value, value)
+    if isinstance(value, str):
+        for old, new in texts:
+            value = value.replace(old, new)
+    return value
+
+
+async def number_apart(connection: Any) -> None:
+    """From now on bookings and operations get numbers that can't be mistaken for others."""
+    await connection.execute(f"SELECT setval('booking_numbers', {BOOKING_NUMBERS})")
+    await connection.execute(
+        "SELECT setval(pg_get_serial_sequence('payment_operations', 'id'), $1::bigint)",
+        OPERATION_NUMBERS,
+    )
+
+
+async def read_original(connection: Any, booking_id: int) -> Original:
+    rows = {
+        table: [dict(row) for row in await connection.fetch(query, booking_id)]
+        for table, query in ROWS.items()
+    }
+    [booking] = rows["bookings"]
+    operations = tuple(row["id"] for row in rows["payment_operations"])
+    return Original(booking_id, operations, booking["code"], rows)
+
+
+async def add_clones(connection: Any, original: Original, first_id: int, count: int) -> None:
+    """Clones with the numbers from `first_id` on."""
+    for start in range(first_id, first_id + count, BATCH):
+        size = min(BATCH, first_id + count - start)
+        async with connection.transaction():
+            for table, rows in original.rows.items():
+                if rows:
+                    await connection.copy_records_to_table(
+                        table,
+                        records=list(original.clones(table, start, size)),
+                        columns=list(rows[0]),
+                    )
+
+
+async def settle_down(connection: Any) -> None:
+    """As after a night: statistics are there, and no checkpoint is due."""
+    await connection.execute("VACUUM (ANALYZE)")
+    await connection.execute("CHECKPOINT")

@@ -1,0 +1,256 @@
+"""`python -m benchmarks.money`: many bookings reconciled in one pass, many payouts at once.
+
+Real commands and a real worker on a PostgreSQL of its own, with the fake processor's book.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from datetime import date, timedelta
+from pathlib import Path
+from statistics import median, quantiles
+from tempfile import TemporaryDirectory
+from time import monotonic
+from typing import Any
+
+import asyncpg
+from attrs import frozen
+
+from benchmarks.clones import add_clones, number_apart, read_original, settle_down
+from benchmarks.measure import PATIENCE, Cluster, running_cluster
+from staffbooking_adapters.settings import load_settings
+from staffbooking_adapters.sql.schema import upgrade
+from staffbooking_adapters.wiring import open_ports
+from staffbooking_core.domain.bookings import Booking
+from staffbooking_core.domain.statement import MovementKind
+from staffbooking_core.usecases import bookings as acts
+from tests.support.ports import Scene, make_scene
+from tests.support.postgres import driver_url
+
+COMMAND = ("-m", "staffbooking_cli.main")
+FEW = 10
+"""Into so many parts the bookings are divided for the first of two measurements."""
+QUIET = 60
+"""Checkouts that are opened while nothing else goes on."""
+POLL = 0.25
+TOO_LONG = 600.0
+
+
+@frozen
+class Pass:
+    """One run of `payments reconcile`."""
+
+    bookings: int
+    seconds: float
+    memory_mb: float
+
+
+@frozen
+class Rush:
+    """What came of payouts that were due at the same moment."""
+
+    payouts: int
+    seconds: float
+    quiet_ms: list[float]
+    """How long it took to accept a booking and open its checkout."""
+    busy_ms: list[float]
+
+
+def main() -> int:
+    options = _options()
+    with running_cluster() as cluster, TemporaryDirectory(prefix="bench-") as folder:
+        passes, rush = asyncio.run(_run(options, cluster, Path(folder)))
+    sys.stdout.write(_page(passes, rush))
+    return 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.money", description=__doc__)
+    parser.add_argument("--bookings", type=int, default=100_000, metavar="N")
+    parser.add_argument("--payouts", type=int, default=1_000, metavar="N")
+    parser.add_argument("--quick", action="store_true", help="5,000 bookings, 100 payouts")
+    options = parser.parse_args()
+    if options.quick:
+        options.bookings, options.payouts = 5_000, 100
+    return options
+
+
+async def _run(
+    options: argparse.Namespace, cluster: Cluster, folder: Path
+) -> tuple[list[Pass], Rush]:
+    url = await cluster.server.create_database("money")
+    await upgrade(url)
+    environ = {
+        "STAFFBOOKING_DATABASE_URL": url,
+        "STAFFBOOKING_SECRET_KEY": "a-secret-for-the-benchmark-only",
+    }
+    connection = await asyncpg.connect(driver_url(url))
+    try:
+        async with _scene(environ) as scene:
+            await number_apart(connection)
+            passes = await _passes(options.bookings, environ, connection, scene)
+            first = options.bookings + 1
+            with _running_worker(environ, folder / "worker.log"):
+                rush = await _rush(options.payouts, first, connection, scene)
+            _say("reconciling all of it once more")
+            _reconcile(environ, options.bookings + options.payouts)
+    finally:
+        await connection.close()
+    return passes, rush
+
+
+@asynccontextmanager
+async def _scene(environ: Mapping[str, str]) -> AsyncIterator[Scene]:
+    async with open_ports(load_settings(environ)) as ports:
+        yield await make_scene(ports.policy, ports)
+
+
+async def _day(scene: Scene, ahead: int) -> date:
+    return (await scene.now()).date() + timedelta(days=ahead)
+
+
+# Reconciliation -----------------------------------------------------------------------------
+
+
+async def _passes(
+    bookings: int, environ: Mapping[str, str], connection: Any, scene: Scene
+) -> list[Pass]:
+    """With few bookings and with many: memory may not grow with them."""
+    booking = await scene.paid_out(event_date=await _day(scene, 4))
+    original = await read_original(connection, booking.id)
+    few = bookings // FEW
+    passes = []
+    for first, count in ((1, few), (few + 1, bookings - few)):
+        _say(f"seeding {count:,} bookings")
+        await add_clones(connection, original, first, count)
+        await settle_down(connection)
+        passes.append(_reconcile(environ, first + count - 1))
+    return passes
+
+
+def _reconcile(environ: Mapping[str, str], bookings: int) -> Pass:
+    """Run the command; it fails where anything differs."""
+    began = monotonic()
+    words = [sys.executable, *COMMAND, "payments", "reconcile"]
+    process = subprocess.Popen(words, env={**os.environ, **environ}, stdout=subprocess.PIPE)
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        output = process.stdout.read().decode() if process.stdout else ""
+        sys.exit(f"payments reconcile failed: {output[-2000:]}")
+    return Pass(bookings, monotonic() - began, usage.ru_maxrss / 1024)
+
+
+# Payouts ------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _running_worker(environ: Mapping[str, str], log: Path) -> Iterator[None]:
+    with log.open("ab") as output:
+        worker = subprocess.Popen(
+            [sys.executable, *COMMAND, "worker"],
+            env={**os.environ, **environ},
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        yield
+    finally:
+        worker.terminate()
+        worker.wait(PATIENCE)
+
+
+async def _rush(payouts: int, first: int, connection: Any, scene: Scene) -> Rush:
+    """Let so many payouts come due at one moment, and open checkouts meanwhile."""
+    _say(f"seeding {payouts:,} payouts")
+    booking = await scene.completed(event_date=await _day(scene, 4))
+    original = await read_original(connection, booking.id)
+    await add_clones(connection, original, first, payouts)
+    await settle_down(connection)
+    requests = _requests(scene)
+    quiet = [await _open_checkout(scene, await anext(requests)) for _ in range(QUIET)]
+    assert booking.payout_due_at is not None
+    await scene.jump_to(booking.payout_due_at)
+    began, busy = monotonic(), []
+    while await _unpaid(connection, first, payouts):
+        if monotonic() - began > TOO_LONG:
+            sys.exit("the payouts don't come to an end")
+        busy.append(await _open_checkout(scene, await anext(requests)))
+        await asyncio.sleep(POLL)
+    seconds = monotonic() - began
+    await _check_sent_once(scene, first, payouts)
+    return Rush(payouts, seconds, quiet, busy)
+
+
+async def _requests(scene: Scene) -> AsyncIterator[Booking]:
+    """One after the other, each for a later day."""
+    ahead = 30
+    while True:
+        ahead += 1
+        yield await scene.request(event_date=await _day(scene, ahead))
+
+
+async def _open_checkout(scene: Scene, booking: Booking) -> float:
+    """Milliseconds from the acceptance until the page is open."""
+    began = monotonic()
+    await scene.accept(booking)
+    await acts.checkout(scene.ports, scene.customer, booking.id)
+    return 1000 * (monotonic() - began)
+
+
+async def _unpaid(connection: Any, first: int, count: int) -> int:
+    query = "SELECT count(*) FROM bookings WHERE id BETWEEN $1 AND $2 AND payout_status <> 'paid'"
+    unpaid: int = await connection.fetchval(query, first, first + count - 1)
+    return unpaid
+
+
+async def _check_sent_once(scene: Scene, first: int, count: int) -> None:
+    sent = [
+        line.intent_id
+        async for line in scene.ports.payments.statement()
+        if line.kind is MovementKind.PAYOUT and first <= (line.intent_id or 0) < first + count
+    ]
+    if sent != list(range(first, first + count)):
+        sys.exit(f"{len(sent)} payouts of {len(set(sent))} bookings, not {count}")
+
+
+# The figures --------------------------------------------------------------------------------
+
+
+def _page(passes: list[Pass], rush: Rush) -> str:
+    lines = [
+        "| `payments reconcile` of | seconds | bookings/s | peak memory MB |",
+        "|---|---|---|---|",
+        *(
+            f"| {one.bookings:,} bookings | {one.seconds:.1f} | {one.bookings / one.seconds:,.0f} "
+            f"| {one.memory_mb:.0f} |"
+            for one in passes
+        ),
+        "",
+        f"{rush.payouts:,} payouts due at one moment were all sent once in {rush.seconds:.1f} s "
+        f"({rush.payouts / rush.seconds:.0f}/s) by one worker.",
+        "",
+        "| accepting a booking and opening its checkout | median ms | p95 ms |",
+        "|---|---|---|",
+        f"| nothing else going on ({len(rush.quiet_ms)}) | {_figures(rush.quiet_ms)} |",
+        f"| during the payouts ({len(rush.busy_ms)}) | {_figures(rush.busy_ms)} |",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _figures(samples: list[float]) -> str:
+    return f"{median(samples):.0f} | {quantiles(samples, n=20)[-1]:.0f}"
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,40 @@
+"""The least that Stripe charges, by currency."""
+
+from __future__ import annotations
+
+from typing import Final
+
+LEAST: Final = {
+    "aed": 200,
+    "aud": 50,
+    "bgn": 100,
+    "brl": 50,
+    "cad": 50,
+    "chf": 50,
+    "czk": 1500,
+    "dkk": 250,
+    "eur": 50,
+    "gbp": 30,
+    "hkd": 400,
+    "inr": 50,
+    "jpy": 50,
+    "mxn": 1000,
+    "myr": 200,
+    "nok": 300,
+    "nzd": 50,
+    "pln": 200,
+    "ron": 200,
+    "sek": 300,
+    "sgd": 50,
+    "thb": 1000,
+    "usd": 50,
+}
+"""Minor units, as Stripe publishes them."""
+
+OTHERWISE: Final = 1000
+"""Of a currency without a published minimum Stripe wants about half a dollar's worth."""
+
+
+def min_amount(currency: str) -> int:
+    """The least total of one payment, in minor units."""
+    return LEAST.get(currency, OTHERWISE)

@@ -1,0 +1,123 @@
+"""Stripe's events: signed bytes that say where to look. Nothing else in them is believed.
+
+There are two kinds: those of the account, with an object in them, and the thin ones of the
+payees' accounts (v2), which only name theirs. Each endpoint has a secret of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from stripe import SignatureVerificationError, WebhookSignature
+
+from staffbooking_adapters.stripe.marks import Marks
+from staffbooking_adapters.stripe.reading import dig, id_of
+from staffbooking_core.domain.payments import BadSignature, Nudge
+
+HEADER: Final = "stripe-signature"
+TOLERANCE: Final = timedelta(seconds=300)
+MAX_BYTES: Final = 256 * 1024
+
+OF_PAYEES: Final = "account.updated"
+
+TYPES: Final = (
+    "checkout.session.completed",
+    "checkout.session.async_payment_succeeded",
+    "checkout.session.async_payment_failed",
+    "checkout.session.expired",
+    "payment_intent.succeeded",
+    "payment_intent.payment_failed",
+    "charge.refunded",
+    "charge.updated",
+    "refund.created",
+    "refund.updated",
+    "refund.failed",
+    "transfer.created",
+    "transfer.updated",
+    "transfer.reversed",
+    "charge.dispute.created",
+    "charge.dispute.updated",
+    "charge.dispute.funds_withdrawn",
+    "charge.dispute.funds_reinstated",
+    "charge.dispute.closed",
+)
+"""The events of the platform's own account that say something about an intent."""
+
+THIN_TYPES: Final = (
+    "v2.core.account[configuration.recipient].capability_status_updated",
+    "v2.core.account[requirements].updated",
+)
+
+_FORM = re.compile(r"t=(\d{1,11})(?:,v\d{1,2}=[0-9a-f]{1,128})+", re.ASCII)
+
+
+def verify(headers: Mapping[str, str], body: bytes, secrets: Iterable[str], now: datetime) -> None:
+    """Raises BadSignature unless these very bytes were signed with a secret just now."""
+    header = _header(headers)
+    form = _FORM.fullmatch(header)
+    if form is None:
+        raise BadSignature("the signature is missing or malformed")
+    if len(body) > MAX_BYTES:
+        raise BadSignature("the event is too large")
+    if not any(_is_signed(header, body, secret) for secret in secrets):
+        raise BadSignature("the signature is not ours")
+    # The SDK would know the past side alone, and by a clock of its own.
+    if abs(now.timestamp() - int(form[1])) > TOLERANCE.total_seconds():
+        raise BadSignature("the event is too old, or from the future")
+
+
+def _header(headers: Mapping[str, str]) -> str:
+    found = [value for name, value in headers.items() if name.lower() == HEADER]
+    return found[0] if len(found) == 1 else ""
+
+
+def _is_signed(header: str, body: bytes, secret: str) -> bool:
+    try:
+        return bool(WebhookSignature.verify_header(body, header, secret, tolerance=None))
+    except (SignatureVerificationError, UnicodeDecodeError):
+        return False
+
+
+def read(body: bytes, marks: Marks) -> Sequence[Nudge]:
+    """Where a verified event says to look: nowhere, if it is none of ours."""
+    try:
+        event = json.loads(body)
+    except ValueError:
+        return ()
+    return nudges(event, marks)
+
+
+def nudges(event: Any, marks: Marks) -> Sequence[Nudge]:
+    """The same for an event that is a document already; at most one."""
+    event_id = dig(event, "id")
+    if not isinstance(event_id, str) or event.get("livemode") is not marks.live:
+        return ()
+    if event.get("object") == "v2.core.event":
+        payee = id_of(event.get("related_object")) if event.get("type") in THIN_TYPES else None
+        return () if payee is None else (Nudge(event_id, payee_ref=payee),)
+    subject = dig(event, "data", "object")
+    metadata = dig(subject, "metadata") or {}
+    if not isinstance(subject, dict) or marks.is_foreign(metadata):
+        return ()
+    if event.get("type") == OF_PAYEES:
+        payee = id_of(subject)
+        return () if payee is None else (Nudge(event_id, payee_ref=payee),)
+    if event.get("type") not in TYPES or event.get("account") is not None:
+        return ()
+    return _of_money(event_id, subject, metadata, marks)
+
+
+def _of_money(
+    event_id: str, subject: dict[str, Any], metadata: dict[str, Any], marks: Marks
+) -> Sequence[Nudge]:
+    intent_id = marks.intent_of(metadata) or marks.intent_of_group(subject.get("transfer_group"))
+    if intent_id is not None:
+        return (Nudge(event_id, intent_id=intent_id),)
+    # What was made by hand bears no number, nor does a dispute: its payment does.
+    own = subject.get("object") == "payment_intent"
+    payment = id_of(subject if own else subject.get("payment_intent"))
+    return () if payment is None else (Nudge(event_id, payment_ref=payment),)

@@ -1,0 +1,71 @@
+"""What tells our objects at Stripe from those of other deployments on the same account.
+
+Everything that we make bears the deployment's name in its metadata and in its transfer
+group, and every idempotency key begins with it. Nothing personal is put there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import frozen
+
+from staffbooking_core.domain.payments import OpKey
+
+_NUMBER = re.compile(r"\d{1,18}", re.ASCII)
+
+
+@frozen
+class Marks:
+    """`environment` is the deployment's name, `live` whether its key moves real money."""
+
+    environment: str
+    live: bool
+
+    def key(self, text: str) -> str:
+        """An idempotency key of this deployment."""
+        return f"sb_{self.environment}_{text}"
+
+    def group(self, intent_id: int) -> str:
+        """The transfer group of an intent: how its payouts are found without a reference."""
+        return f"{self._groups}{intent_id}"
+
+    @property
+    def _groups(self) -> str:
+        return f"sb_{self.environment}_intent_"
+
+    def metadata(self, key: OpKey) -> dict[str, str]:
+        """An intent's number is its booking's."""
+        return {
+            "sb_env": self.environment,
+            "intent_id": str(key.intent_id),
+            "booking_id": str(key.intent_id),
+            "op_id": str(key.op_id),
+        }
+
+    def is_foreign(self, metadata: Mapping[str, Any]) -> bool:
+        """Whether another deployment made it; what was made by hand bears no name."""
+        return bool(metadata.get("sb_env", self.environment) != self.environment)
+
+    def intent_of(self, metadata: Mapping[str, Any]) -> int | None:
+        return self._number(metadata, "intent_id")
+
+    def op_of(self, metadata: Mapping[str, Any]) -> int | None:
+        """The operation that made it; None for what was made by hand."""
+        return self._number(metadata, "op_id")
+
+    def _number(self, metadata: Mapping[str, Any], name: str) -> int | None:
+        if metadata.get("sb_env") != self.environment:
+            return None
+        return _number(metadata.get(name))
+
+    def intent_of_group(self, group: Any) -> int | None:
+        if not isinstance(group, str) or not group.startswith(self._groups):
+            return None
+        return _number(group.removeprefix(self._groups))
+
+
+def _number(text: Any) -> int | None:
+    return int(text) if isinstance(text, str) and _NUMBER.fullmatch(text) else None

@@ -1,0 +1,68 @@
+"""`refunds`: money that clients are still owed because its refund failed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from staffbooking_cli import render
+from staffbooking_cli.commands.bookings import booking_record
+from staffbooking_cli.commands.disputes import operation_record
+from staffbooking_cli.listing import records
+from staffbooking_cli.options import AsJson, Code
+from staffbooking_cli.session import run
+
+if TYPE_CHECKING:
+    from staffbooking_core.domain.bookings import Booking
+    from staffbooking_core.domain.payments import Operation
+    from staffbooking_core.ports import Ports
+
+app = typer.Typer(help="Refunds that failed.", no_args_is_help=True)
+
+COLUMNS = (
+    "booking_code",
+    "customer=customer_name",
+    "refund=amount currency",
+    "status",
+    "settlement",
+    "attempts",
+    "created_at",
+    "last_error",
+)
+
+
+def refund_record(failed: tuple[Booking, Operation]) -> dict[str, Any]:
+    """A refund that moved no money, or whose money came back."""
+    booking, operation = failed
+    return {
+        "booking_code": booking.code,
+        "customer_id": booking.customer_id,
+        "customer_name": booking.customer_name,
+        "currency": booking.currency,
+        **operation_record(operation, booking.currency),
+    }
+
+
+@app.command("list")
+def list_(
+    limit: Annotated[int, typer.Option(help="How many at most.", min=1, max=100_000)] = 1000,
+    as_json: AsJson = False,
+) -> None:
+    """Refunds that were refused or came back and were not ordered anew, the oldest first."""
+    from staffbooking_core.usecases import refunds
+
+    async def work(ports: Ports) -> None:
+        found = await refunds.failed(ports, limit)
+        await render.show_list("refunds", COLUMNS, records(found, refund_record), as_json)
+
+    run(work)
+
+
+@app.command()
+def retry(code: Code, as_json: AsJson = False) -> None:
+    """Order every failed refund of a booking anew, and send it now."""
+    from staffbooking_core.usecases import refunds
+
+    booking = run(lambda ports: refunds.retry(ports, code))
+    render.show("booking", booking_record(booking), as_json)

@@ -1,0 +1,78 @@
+"""Payout accounts: where staff members are paid out to (CONTRACT 3)."""
+
+from datetime import datetime
+
+from staffbooking_adapters import codec
+from staffbooking_core.domain.accounts import Role, User
+from staffbooking_core.domain.payees import Payee, PayeeStatus
+from staffbooking_core.domain.records import Record, instant
+from staffbooking_core.errors import Forbidden
+from staffbooking_core.inputs import OpenPayoutAccount
+from staffbooking_core.usecases import payees
+from staffbooking_http.access import WithSession
+from staffbooking_http.endpoint import Call, Reply, endpoint
+from staffbooking_http.shapes import INSTANT, SUCCESS, TEXT, ref, shape
+
+
+def staff_only(user: User, _: datetime) -> None:
+    """Raises Forbidden for whoever is never paid out to."""
+    if user.role is not Role.STAFF:
+        raise Forbidden("staff_only", "Only staff members have a payout account")
+
+
+def _record(call: Call, payee: Payee | None) -> Record:
+    """How the account stands; `message` says why it was refused."""
+    status = PayeeStatus.NONE if payee is None else payee.status
+    return {
+        "status": status,
+        "provider": call.ports.payments.name,
+        "country": payee.command.country if payee else None,
+        "needs": list(payee.needs) if payee else [],
+        "message": payee.last_error if payee and status is PayeeStatus.REFUSED else None,
+    }
+
+
+@endpoint(
+    "GET",
+    "/staff/payout-account",
+    WithSession(permit=staff_only),
+    summary="See how your payout account stands",
+    description="`needs` names what the payment processor still asks for.",
+    answer=shape({"payout_account": ref("PayoutAccount")}),
+    codes=("staff_only",),
+)
+async def read(call: Call) -> Reply:
+    payee = await payees.account(call.ports, call.actor)
+    return Reply(200, codec.encode({"payout_account": _record(call, payee)}))
+
+
+@endpoint(
+    "POST",
+    "/staff/payout-account",
+    WithSession(permit=staff_only),
+    summary="Open your payout account, or go on with it",
+    description=(
+        "`onboarding_url` is a page of the payment processor, for one visit: ask again for the "
+        "next. 500 `processor_unavailable` where the processor is away; safe to repeat."
+    ),
+    body=OpenPayoutAccount,
+    body_optional=True,
+    answer=shape(
+        {
+            "success": SUCCESS,
+            "payout_account": ref("PayoutAccount"),
+            "onboarding_url": TEXT,
+            "expires_at": INSTANT,
+        }
+    ),
+    codes=("payout_account_refused", "staff_only"),
+)
+async def open_page(call: Call) -> Reply:
+    payee, link = await payees.open_page(call.ports, call.actor, call.given.country)
+    answer = {
+        "success": True,
+        "payout_account": _record(call, payee),
+        "onboarding_url": link.url,
+        "expires_at": instant(link.expires_at),
+    }
+    return Reply(200, codec.encode(answer))

@@ -1,0 +1,32 @@
+"""The page on payments names what the code has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from staffbooking_adapters.settings import STRIPE_CANT
+from staffbooking_adapters.stripe.events import THIN_TYPES, TYPES
+from staffbooking_adapters.stripe.processor import VERSION
+from staffbooking_core.domain.ledger import Account
+
+PAGE = (Path(__file__).parents[2] / "docs/payments.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", [*TYPES, *THIN_TYPES, VERSION])
+def test_the_endpoints_are_told_in_full(name: str) -> None:
+    """Who sets Stripe up by the page leaves out no event, and takes the right version."""
+    assert f"`{name}`" in PAGE
+
+
+@pytest.mark.parametrize("account", Account)
+def test_the_accounts_are_explained(account: Account) -> None:
+    """Whoever reads a booking's ledger finds each of its accounts on the page."""
+    assert f"`{account}`" in PAGE.partition("| Account |")[2]
+
+
+def test_the_refused_currencies_are_named() -> None:
+    """The page names the currencies that stop the start, and no others."""
+    named = PAGE.partition("| one for all bookings; not `")[2].partition("`")[0]
+    assert {*named.split()} == STRIPE_CANT

@@ -1,0 +1,269 @@
+"""The stub of Stripe takes and gives what the SDK's own types say, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from typing import Any
+
+import httpx
+import pytest
+import stripe
+from stripe._api_version import _ApiVersion
+
+from staffbooking_adapters.memory.doubles import VirtualClock
+from tests.stripe_stub import VERSION, Stub, open_stub
+from tests.stripe_stub.answers import Departure, departure, hold
+from tests.stripe_stub.client import account, key, open_client, paid, session
+from tests.stripe_stub.contract import operation
+from tests.stripe_stub.documents import OLDER, OPENAPI, limit, samples
+from tests.stripe_stub.refusals import Unfit
+from tests.support.builders import NOW
+
+pytestmark = pytest.mark.anyio
+
+LENGTHS = [(200, True), (201, False)] if OPENAPI.exists() else [(200, True), (201, True)]
+"""Of a reference: without Stripe's document the stub knows no limit."""
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock(NOW)
+
+
+@pytest.fixture
+async def stub(clock: VirtualClock) -> AsyncIterator[Stub]:
+    async with open_stub(clock.wall) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def client(stub: Stub) -> AsyncIterator[stripe.StripeClient]:
+    async with open_client(stub) as opened:
+        yield opened
+
+
+# What the SDK's types say --------------------------------------------------------------------
+
+
+def test_an_operation_is_read_from_the_sdk() -> None:
+    """Verb, path, parameters and result come from the source of the method of that name."""
+    found = operation("v1.transfers.reversals.create")
+    assert (found.verb, found.path) == ("post", "/v1/transfers/{id}/reversals")
+    assert found.result.load() is stripe.TransferReversal
+    assert not found.is_list
+
+
+def test_the_version_is_the_sdks() -> None:
+    """The stub speaks the version that the installed SDK was generated from."""
+    assert VERSION == _ApiVersion.CURRENT
+
+
+def _removed(params: Any) -> None:
+    params["payment_method_types"] = ["card"]
+
+
+def _nested_typo(params: Any) -> None:
+    params["line_items"][0]["price_data"]["unit_ammount"] = 1
+
+
+def _enum_typo(params: Any) -> None:
+    params["submit_type"] = "bok"
+
+
+def _float(params: Any) -> None:
+    params["line_items"][0]["price_data"]["unit_amount"] = 12.5
+
+
+def _missing(params: Any) -> None:
+    del params["line_items"][0]["price_data"]["currency"]
+
+
+def _empty(params: Any) -> None:
+    params["cancel_url"] = ""
+
+
+def _not_a_list(params: Any) -> None:
+    params["line_items"] = {"first": params["line_items"][0]}
+
+
+def _not_a_boolean(params: Any) -> None:
+    params["adaptive_pricing"]["enabled"] = "no"
+
+
+UNFIT: dict[str, Callable[[Any], None]] = {
+    "payment_method_types": _removed,
+    "line_items[0][price_data][unit_ammount]": _nested_typo,
+    "submit_type": _enum_typo,
+    "line_items[0][price_data][unit_amount]": _float,
+    "line_items[0][price_data][currency]": _missing,
+    "cancel_url": _empty,
+    "line_items": _not_a_list,
+    "adaptive_pricing[enabled]": _not_a_boolean,
+}
+
+
+@pytest.mark.parametrize(("param", "spoil"), UNFIT.items(), ids=UNFIT)
+async def test_an_unfit_parameter_is_named(
+    client: stripe.StripeClient, param: str, spoil: Callable[[Any], None]
+) -> None:
+    """What the types do not allow is refused with 400, and the answer says where."""
+    params = session()
+    spoil(params)
+    with pytest.raises(stripe.InvalidRequestError) as refused:
+        await client.v1.checkout.sessions.create_async(params, key())
+    assert (refused.value.http_status, refused.value.param) == (400, param)
+
+
+async def test_a_validation_failure_is_not_stored(client: stripe.StripeClient) -> None:
+    """The key of a request that failed validation serves the right one."""
+    with pytest.raises(stripe.InvalidRequestError):
+        await client.v1.checkout.sessions.create_async(session(mode="pay"), key("k"))
+    made = await client.v1.checkout.sessions.create_async(session(), key("k"))
+    assert made.status == "open"
+
+
+async def test_v2_takes_json(client: stripe.StripeClient) -> None:
+    """A number where v2 wants text is refused: its bodies have types of their own."""
+    with pytest.raises(stripe.InvalidRequestError) as refused:
+        await client.v2.core.accounts.create_async(account(display_name=5), key())
+    body: Any = refused.value.json_body
+    assert body["error"]["param"] == "display_name"
+
+
+async def test_an_unknown_path_is_404(stub: Stub) -> None:
+    """What the stub does not play is said so, not answered with nothing."""
+    headers = {"Authorization": f"Bearer {stub.api_key}", "Stripe-Version": VERSION}
+    async with httpx.AsyncClient(base_url=stub.url, headers=headers) as http:
+        assert (await http.get("/v1/customers")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("change", "trouble"),
+    [
+        ({"amount": "5"}, ".amount cannot be '5'"),
+        ({"reason": "bored"}, ".reason cannot be 'bored'"),
+        ({"colour": "red"}, ".colour is unknown"),
+        ({"charge": {"id": "pi_1", "object": "payment_intent"}}, ".charge cannot be"),
+    ],
+)
+def test_a_wrong_answer_is_noticed(change: dict[str, Any], trouble: str) -> None:
+    """An answer that the SDK's types do not allow is a bug of the stub."""
+    right = {"id": "re_1", "object": "refund", "amount": 5, "created": 1, "currency": "usd"}
+    hold(operation("v1.refunds.retrieve"), right)
+    with pytest.raises(Departure) as raised:
+        hold(operation("v1.refunds.retrieve"), right | change)
+    assert trouble in str(raised.value)
+
+
+def test_a_missing_field_is_noticed() -> None:
+    """What Stripe always sends has to be there."""
+    with pytest.raises(Departure, match=r"currency is missing"):
+        hold(
+            operation("v1.refunds.retrieve"),
+            {"id": "re_1", "object": "refund", "amount": 5, "created": 1},
+        )
+
+
+async def test_the_stubs_own_bugs_are_raised(clock: VirtualClock) -> None:
+    """A test that made the stub answer nonsense fails when the stub is closed."""
+    with pytest.raises(ExceptionGroup, match="the stub of Stripe is wrong"):
+        await _make_nonsense(clock)
+
+
+async def _make_nonsense(clock: VirtualClock) -> None:
+    async with open_stub(clock.wall) as stub, open_client(stub) as client:
+        payment = await paid(stub, client)
+        stub.objects("charge")[0]["colour"] = "red"
+        with pytest.raises(stripe.APIError):
+            await client.v1.charges.list_async({"payment_intent": payment.id})
+
+
+# Stripe's documents --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("length", "is_taken"), LENGTHS)
+async def test_lengths_are_limited(
+    stub: Stub, client: stripe.StripeClient, length: int, is_taken: bool
+) -> None:
+    """A reference of 200 characters is taken, one more is refused where the document is there."""
+    params = session(client_reference_id="B" * length)
+    with suppress(stripe.InvalidRequestError):
+        await client.v1.checkout.sessions.create_async(params, key())
+    assert bool(stub.objects("checkout.session")) == is_taken
+
+
+SCHEMA = {
+    "properties": {
+        "names": {"items": {"type": "string", "maxLength": 3}},
+        "either": {"anyOf": [{"type": "string", "maxLength": 2}, {"type": "object"}]},
+    },
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"names": ["Ada", "Mia"]},
+        {"either": "ab"},
+        {"either": {"x": "abc"}},
+        {"adaptive_pricing": 1},
+    ],
+)
+def test_a_document_allows(value: dict[str, Any]) -> None:
+    """What is within the lengths, and what is known to be newer than the document."""
+    limit(SCHEMA, value)
+
+
+@pytest.mark.parametrize(
+    ("value", "param"),
+    [
+        ({"names": ["Ada", "Anna"]}, "names[1]"),
+        ({"either": "abc"}, "either"),
+        ({"neither": "a"}, "neither"),
+    ],
+)
+def test_a_document_forbids(value: dict[str, Any], param: str) -> None:
+    """What is too long anywhere, and what nobody has written down as newer."""
+    with pytest.raises(Unfit) as unfit:
+        limit(SCHEMA, value)
+    assert unfit.value.param == param
+
+
+def test_the_sample_objects_fit() -> None:
+    """Stripe's own samples, where they are there, depart from the types only as is known."""
+    found = {name: departure(sample) for name, sample in samples().items()}
+    assert found == {name: OLDER.get(name) for name in found}
+
+
+# Who asks ------------------------------------------------------------------------------------
+
+
+async def test_a_wrong_key_is_401(stub: Stub) -> None:
+    """Whoever does not know the secret key learns nothing."""
+    async with open_client(stub, "sk_test_wrong") as client:
+        with pytest.raises(stripe.AuthenticationError) as refused:
+            await client.v1.balance.retrieve_async()
+    assert refused.value.http_status == 401
+
+
+async def test_a_restricted_key_is_403(stub: Stub) -> None:
+    """A key that may do nothing is told so."""
+    async with open_client(stub, stub.restricted_key) as client:
+        with pytest.raises(stripe.PermissionError) as refused:
+            await client.v1.balance.retrieve_async()
+    assert refused.value.http_status == 403
+
+
+async def test_another_version_is_refused(stub: Stub) -> None:
+    """Who does not pin the version of the SDK is refused."""
+    async with open_client(stub, version="2026-09-30.dahlia") as client:
+        with pytest.raises(stripe.InvalidRequestError, match="version"):
+            await client.v1.balance.retrieve_async()
+
+
+async def test_a_post_needs_a_key(client: stripe.StripeClient) -> None:
+    """The random key that the SDK makes up is as good as none."""
+    with pytest.raises(stripe.InvalidRequestError, match="Idempotency-Key"):
+        await client.v1.checkout.sessions.create_async(session())

@@ -1,0 +1,262 @@
+"""What the adapter of Stripe makes of errors: definite, busy, unknown, or ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from stripe import APIError, InvalidRequestError
+
+from staffbooking_adapters.stripe.errors import judged
+from staffbooking_core.domain.payments import (
+    Busy,
+    CheckoutStatus,
+    IntentRefs,
+    KeyReused,
+    Misconfigured,
+    OpKind,
+    PaymentsError,
+    PayOut,
+    Refund,
+    RefusalCode,
+    Refused,
+    Unknown,
+)
+from tests.money.processors import (
+    COMPANION,
+    WITHIN,
+    Bench,
+    make_checkout,
+    make_key,
+    make_stripe,
+    stub_of,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+def _error(status: int | None, **said: Any) -> APIError:
+    """What the SDK raises for an answer of this status that says so."""
+    document = {"error": said} if said else None
+    return APIError(said.get("message", "no"), None, status, document, {})
+
+
+def _refund(payment_ref: str) -> Refund:
+    return Refund(payment_ref, 5_000, "usd")
+
+
+# By status ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "meaning"),
+    [
+        (_error(None), Unknown),
+        (_error(500, type="api_error"), Unknown),
+        (_error(503, type="api_error"), Unknown),
+        (_error(400), Unknown),
+        (_error(403), Unknown),
+        (_error(409, code="idempotency_key_in_use", type="idempotency_error"), Busy),
+        (_error(409, message="still running"), Busy),
+        (_error(429, message="too many requests"), Busy),
+        (_error(400, code="lock_timeout"), Busy),
+        (_error(400, code="rate_limit"), Busy),
+        (_error(400, type="idempotency_error"), KeyReused),
+        (_error(401, type="invalid_request_error"), Misconfigured),
+        (_error(403, type="invalid_request_error"), Misconfigured),
+        (_error(402, type="card_error"), Refused),
+        (_error(404, code="resource_missing"), Refused),
+    ],
+)
+def test_the_status_decides(error: APIError, meaning: type[PaymentsError]) -> None:
+    """An error that Stripe tells with 4xx is definite; without an answer nothing is known."""
+    assert type(judged(error)) is meaning
+
+
+REASONS = {
+    "account_invalid": RefusalCode.PAYEE_NOT_READY,
+    "insufficient_capabilities_for_transfer": RefusalCode.PAYEE_NOT_READY,
+    "balance_insufficient": RefusalCode.INSUFFICIENT_FUNDS,
+    "charge_already_refunded": RefusalCode.NOTHING_LEFT,
+    "charge_disputed": RefusalCode.DISPUTED,
+    "amount_too_large": RefusalCode.EXCEEDS_REMAINING,
+    "amount_too_small": RefusalCode.AMOUNT_TOO_SMALL,
+    "resource_missing": RefusalCode.MISSING,
+    "parameter_unknown": RefusalCode.INVALID,
+}
+
+
+@pytest.mark.parametrize("code", REASONS)
+@pytest.mark.parametrize("status", [400, 403])
+def test_a_refusal_has_a_reason(code: str, status: int) -> None:
+    """Stripe's codes have ours, whether the payee or the request is at fault."""
+    error = judged(_error(status, code=code, message="no"))
+    if code == "parameter_unknown" and status == 403:
+        assert isinstance(error, Misconfigured)
+    else:
+        assert isinstance(error, Refused)
+        assert error.reason is REASONS[code]
+
+
+def test_a_refusal_without_a_code_is_invalid() -> None:
+    """What nobody foresaw is told in Stripe's words, with the number of the request."""
+    error = InvalidRequestError(
+        "Something else", None, None, None, 400, {"error": {}}, {"request-id": "req_1"}
+    )
+    error.error = _error(400, message="Something else").error
+    meaning = judged(error)
+    assert isinstance(meaning, Refused)
+    assert meaning.reason is RefusalCode.INVALID
+    assert str(meaning) == "Request req_1: Something else"
+
+
+def test_secrets_stay_out_of_messages() -> None:
+    """Should Stripe quote a secret, it is not passed on."""
+    text = "bad key sk_live_abc123 or rk_test_x9 or whsec_Zz0"
+    assert str(judged(_error(401, message=text))) == "bad key sk_*** or rk_*** or whsec_***"
+
+
+@pytest.mark.parametrize(
+    ("said", "wait"), [("2", 2.0), ("86400", 3600.0), ("soon", None), ("", None), ("²", None)]
+)
+def test_stripe_says_how_long_to_wait(said: str, wait: float | None) -> None:
+    """Seconds are believed up to an hour, anything else is not."""
+    document = {"error": {"code": "rate_limit"}}
+    error = judged(APIError("no", None, 429, document, {"retry-after": said}))
+    assert isinstance(error, Busy)
+    assert error.retry_after == wait
+
+
+# On the wire --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", ["html", "truncated", "reset_before", "error_500"])
+async def test_an_answer_nobody_can_read_is_unknown(stripe: Bench, fault: str) -> None:
+    """A gateway's page, half an answer, none, or an error of Stripe's own tell nothing."""
+    stub_of(stripe).break_next("open_checkout", fault)
+    with pytest.raises(Unknown):
+        await stripe.opened()
+
+
+async def test_a_busy_processor_says_when(stripe: Bench) -> None:
+    """After too many requests Stripe tells when to come back."""
+    stub_of(stripe).break_next("open_checkout", "rate_limit")
+    with pytest.raises(Busy) as busy:
+        await stripe.opened()
+    assert busy.value.retry_after == 1.0
+
+
+@pytest.mark.parametrize("key", ["sk_test_wrong", "restricted"])
+async def test_a_key_that_may_not_is_misconfigured(stripe: Bench, key: str) -> None:
+    """A wrong key, or one without the permission, is for an operator."""
+    stub = stub_of(stripe)
+    processor = make_stripe(stub, secret_key=stub.restricted_key if key == "restricted" else key)
+    with pytest.raises(Misconfigured):
+        await processor.open_checkout(make_checkout(), make_key(OpKind.OPEN_CHECKOUT), WITHIN)
+    await processor.close()
+
+
+async def test_a_slow_answer_is_unknown(stripe: Bench) -> None:
+    """Past the time that was given nothing is known, though it may have been executed."""
+    stub_of(stripe).break_next("refund", "slow", seconds=10)
+    payment = await stripe.paid()
+    command = _refund(payment.ref)
+    with pytest.raises(Unknown):
+        await stripe.payments.refund(command, make_key(OpKind.REFUND), 0.2)
+    assert len((await stripe.snapshot()).refunds) == 1
+
+
+@pytest.mark.parametrize("within", [0, -1])
+async def test_without_time_nothing_is_sent(stripe: Bench, within: float) -> None:
+    """A call that may take no time is not begun, even where the connection stands already."""
+    payment = await stripe.paid()
+    with pytest.raises(Unknown):
+        await stripe.payments.refund(_refund(payment.ref), make_key(OpKind.REFUND), within)
+    assert stub_of(stripe).objects("refund") == []
+
+
+async def test_nothing_is_sent_again_behind_our_back(stripe: Bench) -> None:
+    """Repeats are the runner's, durable and within its deadline: a call is sent once."""
+    payment = await stripe.paid()
+    stub_of(stripe).break_next("refund", "reset_before")
+    with pytest.raises(Unknown):
+        await stripe.refunded(payment, 5_000)
+    assert stub_of(stripe).objects("refund") == []
+
+
+# Looking before a movement ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", ["reset_before", "html", "error_500", "rate_limit"])
+async def test_a_failed_look_is_definite(stripe: Bench, fault: str) -> None:
+    """Where the look before a payout fails nothing was sent: busy, not unknown."""
+    payment, payee = await stripe.paid(), await stripe.payee()
+    stub_of(stripe).break_next("look", fault)
+    with pytest.raises(Busy):
+        await stripe.paid_out(payment, 17_000, payee=payee)
+    assert stub_of(stripe).objects("transfer") == []
+
+
+async def test_a_slow_look_is_definite(stripe: Bench) -> None:
+    """Where the look takes all the time nothing was sent."""
+    payment, payee = await stripe.paid(), await stripe.payee()
+    stub_of(stripe).break_next("look", "slow", seconds=10)
+    command = PayOut(payment.ref, COMPANION, 17_000, "usd", payee.ref)
+    with pytest.raises(Busy):
+        await stripe.payments.pay_out(command, make_key(OpKind.PAY_OUT), 0.2)
+    assert stub_of(stripe).objects("transfer") == []
+
+
+async def test_a_lost_payout_is_unknown(stripe: Bench) -> None:
+    """Where the payout itself gets no answer it may have been made."""
+    payment, payee = await stripe.paid(), await stripe.payee()
+    stub_of(stripe).break_next("pay_out", "reset_after")
+    with pytest.raises(Unknown):
+        await stripe.paid_out(payment, 17_000, payee=payee)
+    assert len((await stripe.snapshot()).payouts) == 1
+
+
+async def test_a_failed_snapshot_tells_nothing(stripe: Bench) -> None:
+    """One read that fails ends the whole look: no snapshot is ever a part of one."""
+    await stripe.paid()
+    stub_of(stripe).break_next("look", "error_500")
+    with pytest.raises(Unknown):
+        await stripe.snapshot()
+
+
+async def test_a_page_of_another_account_is_missing(stripe: Bench) -> None:
+    """A page that Stripe does not know is no empty snapshot: key and records disagree."""
+    with pytest.raises(Refused) as refused:
+        await stripe.payments.snapshot(IntentRefs(12, (("cs_test_other", 1),)), WITHIN)
+    assert refused.value.reason is RefusalCode.MISSING
+
+
+# Closing a page -----------------------------------------------------------------------------
+
+
+async def test_an_unknown_page_is_missing(stripe: Bench) -> None:
+    """A page that is not there can't be closed, nor looked at."""
+    with pytest.raises(Refused) as refused:
+        await stripe.payments.close_checkout("cs_none", make_key(OpKind.CLOSE_CHECKOUT), WITHIN)
+    assert refused.value.reason is RefusalCode.MISSING
+    assert [each.operation for each in stub_of(stripe).seen] == ["v1.checkout.sessions.expire"]
+
+
+async def test_a_refused_closing_of_an_open_page_stays_refused(stripe: Bench) -> None:
+    """If the page is open all the same, Stripe's reason is another, and is told."""
+    checkout = await stripe.opened()
+    stub_of(stripe).break_next("close_checkout", "refuse:parameter_unknown")
+    with pytest.raises(Refused) as refused:
+        await stripe.payments.close_checkout(checkout.ref, make_key(OpKind.CLOSE_CHECKOUT), WITHIN)
+    assert refused.value.reason is RefusalCode.INVALID
+
+
+async def test_a_look_after_a_refused_closing_may_fail(stripe: Bench) -> None:
+    """Nothing was closed, and what became of the page is asked again: same key, same end."""
+    checkout, key = await stripe.opened(), make_key(OpKind.CLOSE_CHECKOUT)
+    await stripe.world.pay(checkout)
+    stub_of(stripe).break_next("look", "error_500")
+    with pytest.raises(Busy):
+        await stripe.payments.close_checkout(checkout.ref, key, WITHIN)
+    closed = await stripe.payments.close_checkout(checkout.ref, key, WITHIN)
+    assert closed.status is CheckoutStatus.PAID

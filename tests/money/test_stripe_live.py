@@ -1,0 +1,118 @@
+"""The contract over Stripe's own test mode: run by hand, with a key, before it is trusted.
+
+    STRIPE_TEST_KEY=sk_test_... python -m pytest -m stripe_live
+
+The stub stands for Stripe in all other tests, so what it assumes is proved only here:
+
+- the refusals: of a payout to an account that is not ready, of more than a payment has left,
+  of a refund while a chargeback is open;
+- that a payout out of a payment passes while the payment's funds are pending;
+- the movements of the balance that come with a payment, a refund, a chargeback, and the
+  categories that the statement reads them by.
+
+What needs a browser or an address that Stripe can reach is left for a person to look at once,
+with `stripe listen`: paying on the hosted page, an account that gets ready, and the thin events
+that tell of it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import anyio
+import pytest
+
+from staffbooking_core.domain.payments import (
+    ChargebackStatus,
+    OpKind,
+    RefusalCode,
+    Refused,
+)
+from staffbooking_core.domain.statement import MovementKind, theirs
+from tests.money import test_payments_contract as contract
+from tests.money import test_payments_looking as looking
+from tests.money.live import IS_DISPUTED, LiveWorld, live_bench, sandbox_key
+from tests.money.processors import INTENT, WITHIN, Bench, make_key
+
+pytestmark = [pytest.mark.anyio, pytest.mark.stripe_live]
+
+LOOKS = 30
+"""How often what Stripe does a little later is looked for, at two seconds' distance."""
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    async with live_bench(sandbox_key(os.environ)) as live:
+        yield live
+
+
+async def _soon(happened: Callable[[], Awaitable[bool]]) -> None:
+    for _ in range(LOOKS):
+        if await happened():
+            return
+        await anyio.sleep(2)
+    pytest.fail("Stripe takes longer than this test waits")
+
+
+test_a_checkout_is_opened = contract.test_a_checkout_is_opened
+test_the_snapshot_knows_the_checkout = contract.test_the_snapshot_knows_the_checkout
+test_an_unknown_intent_is_empty = contract.test_an_unknown_intent_is_empty
+test_too_small_an_amount_is_refused = contract.test_too_small_an_amount_is_refused
+test_closing_twice_is_no_error = contract.test_closing_twice_is_no_error
+test_a_refund_is_known_by_its_operation = contract.test_a_refund_is_known_by_its_operation
+test_refunds_end_with_the_payment = contract.test_refunds_end_with_the_payment
+test_an_unknown_payment_is_not_refunded = contract.test_an_unknown_payment_is_not_refunded
+test_an_unready_payee_is_not_paid = contract.test_an_unready_payee_is_not_paid
+test_the_same_key_answers_the_same = contract.test_the_same_key_answers_the_same
+test_a_checkout_is_opened_once = contract.test_a_checkout_is_opened_once
+test_a_key_serves_one_command = contract.test_a_key_serves_one_command
+test_one_of_many_refunds_at_once_is_made = contract.test_one_of_many_refunds_at_once_is_made
+
+test_a_refund_by_hand_has_no_operation = looking.test_a_refund_by_hand_has_no_operation
+test_a_payment_leads_to_its_intent = looking.test_a_payment_leads_to_its_intent
+test_an_unknown_payment_leads_nowhere = looking.test_an_unknown_payment_leads_nowhere
+test_a_payee_is_opened_once = looking.test_a_payee_is_opened_once
+test_an_unknown_payee_is_missing = looking.test_an_unknown_payee_is_missing
+test_a_payee_gets_a_page = looking.test_a_payee_gets_a_page
+
+
+async def test_changes_tell_of_a_payment(bench: Bench) -> None:
+    """Stripe lists the events of a payment soon after it."""
+    await bench.paid()
+
+    async def told() -> bool:
+        nudges, _ = await bench.payments.changes(None, WITHIN)
+        return INTENT in {nudge.intent_id for nudge in nudges}
+
+    await _soon(told)
+
+
+async def test_a_chargeback_stands_in_the_way_of_a_refund(bench: Bench) -> None:
+    """A disputed card's money is taken, with a fee, and can't be refunded meanwhile."""
+    assert isinstance(bench.world, LiveWorld)
+    await bench.world.charge(await bench.opened(), IS_DISPUTED)
+
+    async def disputed() -> bool:
+        return bool((await bench.snapshot()).chargebacks)
+
+    await _soon(disputed)
+    snapshot = await bench.snapshot()
+    [found], [payment] = snapshot.chargebacks, snapshot.payments
+    with pytest.raises(Refused) as refused:
+        await bench.refunded(payment, 1_000)
+    assert (found.status, found.amount) == (ChargebackStatus.OPEN, payment.amount)
+    assert refused.value.reason is RefusalCode.DISPUTED
+    assert len(snapshot.fees) == 2
+
+
+async def test_the_statement_has_payment_and_refund(bench: Bench) -> None:
+    """The lines of a payment and its refund are there, by their references."""
+    payment = await bench.paid()
+    refund = await bench.refunded(payment, 3_000, make_key(OpKind.REFUND))
+    lines = [each async for each in bench.payments.statement() if each.intent_id == INTENT]
+    found = theirs(each for each in lines if each.kind is not MovementKind.FEE)
+    assert found == {
+        (MovementKind.PAYMENT, payment.ref): payment.amount,
+        (MovementKind.REFUND, refund.ref): -3_000,
+    }

@@ -1,0 +1,225 @@
+"""Idempotency keys as Stripe keeps them, and what goes wrong between us and Stripe."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+import stripe
+
+from staffbooking_adapters.memory.doubles import VirtualClock
+from tests.stripe_stub import Stub, open_stub
+from tests.stripe_stub.client import account, key, open_client, paid, session, transfer
+from tests.support.builders import DAY, NOW, SECOND
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock(NOW)
+
+
+@pytest.fixture
+async def stub(clock: VirtualClock) -> AsyncIterator[Stub]:
+    async with open_stub(clock.wall) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def client(stub: Stub) -> AsyncIterator[stripe.StripeClient]:
+    async with open_client(stub) as opened:
+        yield opened
+
+
+# Keys ----------------------------------------------------------------------------------------
+
+
+async def test_a_repeat_is_replayed(stub: Stub, client: stripe.StripeClient) -> None:
+    """The same key and parameters give the first answer, marked as a replay, and do nothing."""
+    first = await client.v1.checkout.sessions.create_async(session(), key("k"))
+    again = await client.v1.checkout.sessions.create_async(session(), key("k"))
+    assert again == first
+    assert again.last_response is not None
+    assert again.last_response.headers["Idempotent-Replayed"] == "true"
+    assert len(stub.objects("checkout.session")) == 1
+
+
+async def test_a_key_serves_one_request(client: stripe.StripeClient) -> None:
+    """The same key with other parameters is an idempotency error, not an answer."""
+    await client.v1.checkout.sessions.create_async(session(), key("k"))
+    with pytest.raises(stripe.IdempotencyError) as refused:
+        await client.v1.checkout.sessions.create_async(session(amount=1_000), key("k"))
+    assert refused.value.http_status == 400
+
+
+async def test_a_key_serves_one_path(client: stripe.StripeClient) -> None:
+    """The same key at another object is an idempotency error."""
+    sessions = client.v1.checkout.sessions
+    first, second = [await sessions.create_async(session(), key()) for _ in range(2)]
+    await sessions.expire_async(first.id, None, key("k"))
+    with pytest.raises(stripe.IdempotencyError):
+        await sessions.expire_async(second.id, None, key("k"))
+
+
+async def test_a_refusal_is_stored(stub: Stub, client: stripe.StripeClient) -> None:
+    """Once its cause is gone a refusal stays under its key; another key gets through."""
+    payment = await paid(stub, client)
+    wanted = transfer(payment, (await client.v2.core.accounts.create_async(account(), key())).id, 5)
+    for _ in range(2):
+        with pytest.raises(stripe.InvalidRequestError) as refused:
+            await client.v1.transfers.create_async(wanted, key("k"))
+        assert refused.value.code == "insufficient_capabilities_for_transfer"
+        stub.set_payee_ready(wanted["destination"])
+    assert (await client.v1.transfers.create_async(wanted, key("other"))).amount == 5
+
+
+async def test_a_key_is_forgotten_after_a_day(
+    clock: VirtualClock, client: stripe.StripeClient
+) -> None:
+    """After 24 hours the same key does the work once more."""
+    params = session(expires_at=None)
+    first = await client.v1.checkout.sessions.create_async(params, key("k"))
+    clock.advance(DAY - SECOND)
+    still = await client.v1.checkout.sessions.create_async(params, key("k"))
+    clock.advance(SECOND)
+    second = await client.v1.checkout.sessions.create_async(params, key("k"))
+    assert still.id == first.id != second.id
+
+
+async def test_a_key_in_use_is_409(stub: Stub, client: stripe.StripeClient) -> None:
+    """While the first request under a key still runs, the second is turned away."""
+    stub.break_next("open_checkout", "slow", seconds=60)
+    async with anyio.create_task_group() as group:
+        group.start_soon(client.v1.checkout.sessions.create_async, session(), key("k"))
+        while not stub.seen:
+            await anyio.lowlevel.checkpoint()
+        with pytest.raises(stripe.APIError) as refused:
+            await client.v1.checkout.sessions.create_async(session(), key("k"))
+        stub.hurry()
+    body: Any = refused.value.json_body
+    assert (refused.value.http_status, body["error"]["code"]) == (409, "idempotency_key_in_use")
+    later = await client.v1.checkout.sessions.create_async(session(), key("k"))
+    assert [each["id"] for each in stub.objects("checkout.session")] == [later.id]
+
+
+async def test_v2_repeats_what_succeeded(stub: Stub, client: stripe.StripeClient) -> None:
+    """The same key opens one account, for weeks."""
+    first, again = [
+        await client.v2.core.accounts.create_async(account(), key("k")) for _ in range(2)
+    ]
+    assert first.id == again.id
+    assert len(stub.objects("v2.core.account")) == 1
+
+
+async def test_v2_tries_again_what_failed(stub: Stub, client: stripe.StripeClient) -> None:
+    """In v2 an error is not the answer for good: the same key gets through later."""
+    stub.break_next("open_payee", "error_500")
+    with pytest.raises(stripe.APIError):
+        await client.v2.core.accounts.create_async(account(), key("k"))
+    assert stub.objects("v2.core.account") == []
+    assert (await client.v2.core.accounts.create_async(account(), key("k"))).id
+
+
+async def test_v2_tells_what_an_error_hid(stub: Stub, client: stripe.StripeClient) -> None:
+    """In v2 a repeat after an error finds what had been made."""
+    stub.break_next("open_payee", "error_500_after")
+    with pytest.raises(stripe.APIError):
+        await client.v2.core.accounts.create_async(account(), key("k"))
+    found = await client.v2.core.accounts.create_async(account(), key("k"))
+    assert [each["id"] for each in stub.objects("v2.core.account")] == [found.id]
+
+
+# Faults --------------------------------------------------------------------------------------
+
+BROKEN: dict[str, tuple[type[stripe.StripeError], int | None, int, bool]] = {
+    "reset_before": (stripe.APIConnectionError, None, 0, True),
+    "reset_after": (stripe.APIConnectionError, None, 1, True),
+    "truncated": (stripe.APIConnectionError, None, 1, True),
+    "error_500": (stripe.APIError, 500, 0, False),
+    "error_500_after": (stripe.APIError, 500, 1, False),
+    "html": (stripe.APIError, 502, 0, True),
+    "rate_limit": (stripe.RateLimitError, 429, 0, True),
+    "conflict": (stripe.APIError, 409, 0, True),
+    "refuse:balance_insufficient": (stripe.InvalidRequestError, 400, 0, False),
+}
+"""The error, its status, how many objects were made, and whether a repeat heals."""
+
+
+@pytest.mark.parametrize(("kind", "wanted"), BROKEN.items(), ids=BROKEN)
+async def test_a_call_is_broken(
+    stub: Stub,
+    client: stripe.StripeClient,
+    kind: str,
+    wanted: tuple[type[stripe.StripeError], int | None, int, bool],
+) -> None:
+    """Each fault gives its error, has executed or not, and is stored under the key or not."""
+    error, status, made, heals = wanted
+    stub.break_next("open_checkout", kind)
+    with pytest.raises(error) as raised:
+        await client.v1.checkout.sessions.create_async(session(), key("k"))
+    assert (raised.value.http_status, len(stub.objects("checkout.session"))) == (status, made)
+    if heals:
+        await client.v1.checkout.sessions.create_async(session(), key("k"))
+        assert len(stub.objects("checkout.session")) == 1
+    else:
+        with pytest.raises(error):
+            await client.v1.checkout.sessions.create_async(session(), key("k"))
+
+
+async def test_a_fault_waits_for_its_operation(stub: Stub, client: stripe.StripeClient) -> None:
+    """A fault of refunds leaves checkouts alone."""
+    stub.break_next("refund", "error_500")
+    assert (await client.v1.checkout.sessions.create_async(session(), key())).status == "open"
+
+
+async def test_a_fault_lasts_so_many_times(stub: Stub, client: stripe.StripeClient) -> None:
+    """A fault for two calls lets the third one through."""
+    stub.break_next("look", "reset_before", times=2)
+    for _ in range(2):
+        with pytest.raises(stripe.APIConnectionError):
+            await client.v1.balance.retrieve_async()
+    assert (await client.v1.balance.retrieve_async()).object == "balance"
+
+
+async def test_faults_by_chance_are_the_same_for_a_seed(clock: VirtualClock) -> None:
+    """A tenth or so of the POSTs goes wrong, and the same ones each time."""
+
+    async def run() -> list[str]:
+        outcomes = []
+        async with open_stub(clock.wall) as stub, open_client(stub) as client:
+            stub.fault_rate(seed=5, rate=0.3)
+            for _ in range(30):
+                try:
+                    await client.v1.checkout.sessions.create_async(session(), key())
+                except stripe.StripeError as error:
+                    outcomes.append(type(error).__name__)
+                else:
+                    outcomes.append("")
+        return outcomes
+
+    first, second = await run(), await run()
+    assert first == second
+    assert 3 < len([each for each in first if each]) < 20
+
+
+async def test_a_slow_call_was_executed(stub: Stub, client: stripe.StripeClient) -> None:
+    """Who does not wait for a slow answer finds it under the key."""
+    stub.break_next("open_checkout", "slow", seconds=60)
+    async with anyio.create_task_group() as group:
+        group.start_soon(client.v1.checkout.sessions.create_async, session(), key("k"))
+        while not stub.seen:
+            await anyio.lowlevel.checkpoint()
+        group.cancel_scope.cancel()
+    stub.hurry()
+    found = await client.v1.checkout.sessions.create_async(session(), key("k"))
+    assert [each["id"] for each in stub.objects("checkout.session")] == [found.id]
+
+
+async def test_reads_go_wrong_on_demand_alone(stub: Stub, client: stripe.StripeClient) -> None:
+    """Chance befalls only what moves something."""
+    stub.fault_rate(seed=1, rate=1.0)
+    assert (await client.v1.balance.retrieve_async()).object == "balance"

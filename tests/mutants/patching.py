@@ -1,0 +1,106 @@
+"""Applying unified diffs, strictly: every line of context must be there, and but once.
+
+Line numbers are no matter, since files grow above a place; the text of the place is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from attrs import frozen
+
+PATCHES = tuple(sorted(Path(__file__).parent.glob("*.patch")))
+
+_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@.*")
+
+
+class DoesNotApply(Exception):
+    """The patch is malformed, or what it changes is not there."""
+
+
+@frozen
+class Hunk:
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+
+@frozen
+class Change:
+    """What a patch does to one file."""
+
+    path: str
+    hunks: tuple[Hunk, ...]
+
+
+def why(text: str) -> str:
+    """What a patch says of itself, above the diff."""
+    return text.partition("\n--- ")[0].strip()
+
+
+def changes(text: str) -> list[Change]:
+    """The changes of a patch, by file. Raises DoesNotApply where it is malformed."""
+    lines = text.splitlines()
+    files = [number for number, line in enumerate(lines) if line.startswith("--- a/")]
+    if not files:
+        raise DoesNotApply("the patch changes no file")
+    ends = [*files[1:], len(lines)]
+    return [_change(lines[start:end]) for start, end in zip(files, ends, strict=True)]
+
+
+def _change(lines: Sequence[str]) -> Change:
+    path = lines[0].removeprefix("--- a/")
+    if len(lines) < 3 or lines[1] != f"+++ b/{path}" or not _HUNK.fullmatch(lines[2]):
+        raise DoesNotApply(f"the head of {path} is malformed")
+    return Change(path, tuple(_hunks(lines[2:])))
+
+
+def _hunks(lines: Sequence[str]) -> Iterator[Hunk]:
+    heads = [line for line in lines if line.startswith("@@")]
+    bodies = [
+        list(group)
+        for is_head, group in groupby(lines, key=lambda line: line.startswith("@@"))
+        if not is_head
+    ]
+    for head, body in zip(heads, bodies, strict=True):
+        known = _HUNK.fullmatch(head)
+        hunk = Hunk(
+            tuple(line[1:] for line in body if line[:1] in " -"),
+            tuple(line[1:] for line in body if line[:1] in " +"),
+        )
+        told = [int(count or 1) for count in known.groups()] if known else []
+        if told != [len(hunk.before), len(hunk.after)] or any(
+            line[:1] not in " -+" for line in body
+        ):
+            raise DoesNotApply(f"{head} does not count its lines right")
+        yield hunk
+
+
+def apply(text: str, root: Path) -> None:
+    """Apply a patch below a folder, whole or not at all. Raises DoesNotApply."""
+    patched = {root / each.path: _patched(each, root) for each in changes(text)}
+    for path, changed in patched.items():
+        path.write_text(changed, encoding="utf-8")
+
+
+def _patched(change: Change, root: Path) -> str:
+    path = root / change.path
+    if not path.is_file():
+        raise DoesNotApply(f"there is no {change.path}")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for hunk in change.hunks:
+        at = _place(lines, hunk, change.path)
+        lines[at : at + len(hunk.before)] = hunk.after
+    return "\n".join(lines) + "\n"
+
+
+def _place(lines: Sequence[str], hunk: Hunk, path: str) -> int:
+    size = len(hunk.before)
+    found = [
+        at for at in range(len(lines) - size + 1) if tuple(lines[at : at + size]) == hunk.before
+    ]
+    if len(found) != 1:
+        raise DoesNotApply(f"{path} has the place {len(found)} times")
+    return found[0]

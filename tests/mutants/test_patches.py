@@ -1,0 +1,92 @@
+"""The planted bugs still fit the code; `make soak` shows that each is caught."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.mutants.patching import PATCHES, DoesNotApply, apply, changes, why
+
+ROOT = Path(__file__).parents[2]
+
+DIFF = """\
+Why.
+
+--- a/file.py
++++ b/file.py
+@@ -1,3 +1,3 @@
+ one = 1
+-two = 2
++two = 3
+ three = 3
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "file.py"
+    path.write_text("zero = 0\none = 1\ntwo = 2\nthree = 3\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("patch", PATCHES, ids=lambda patch: patch.stem)
+def test_a_planted_bug_applies(patch: Path, tmp_path: Path) -> None:
+    """The patch says what is wrong with it, fits the sources, and leaves them parseable."""
+    text = patch.read_text(encoding="utf-8")
+    touched = [each.path for each in changes(text)]
+    for path in touched:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / path, tmp_path / path)
+
+    apply(text, tmp_path)
+
+    assert why(text)
+    for path in touched:
+        changed = (tmp_path / path).read_text(encoding="utf-8")
+        ast.parse(changed)
+        assert changed != (ROOT / path).read_text(encoding="utf-8")
+
+
+def test_there_are_at_least_ten() -> None:
+    """Ten planted bugs or more are kept."""
+    assert len(PATCHES) >= 10
+
+
+def test_a_patch_finds_its_place(file: Path) -> None:
+    """A hunk is applied where its text is, whatever its line number says."""
+    apply(DIFF, file.parent)
+
+    assert file.read_text(encoding="utf-8") == "zero = 0\none = 1\ntwo = 3\nthree = 3\n"
+
+
+@pytest.mark.parametrize(
+    ("found", "put"),
+    [
+        ("two = 2", "two = 4"),
+        ("one = 1\ntwo = 2\nthree = 3\n", "one = 1\ntwo = 2\nthree = 3\n" * 2),
+    ],
+    ids=["gone", "twice"],
+)
+def test_a_place_that_is_not_there_once_is_refused(file: Path, found: str, put: str) -> None:
+    """Where the context has changed or is ambiguous the patch does not apply at all."""
+    text = file.read_text(encoding="utf-8").replace(found, put)
+    file.write_text(text, encoding="utf-8")
+
+    with pytest.raises(DoesNotApply):
+        apply(DIFF, file.parent)
+
+    assert file.read_text(encoding="utf-8") == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", DIFF.replace("+++ b/file.py", "+++ b/other.py"), DIFF.replace("-1,3", "-1,4")],
+    ids=["empty", "two names", "wrong count"],
+)
+def test_a_malformed_patch_is_refused(file: Path, text: str) -> None:
+    """What is no unified diff of a known file is not guessed at."""
+    with pytest.raises(DoesNotApply):
+        apply(text, file.parent)

@@ -1,0 +1,118 @@
+"""What must hold after every step (RELIABILITY 3.2 and 6): our books, and the processor's own.
+
+Only what a step has changed is looked at again: rows are values, so a change is seen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from itertools import combinations
+
+from staffbooking_adapters.codec import load
+from staffbooking_adapters.fake import book as books
+from staffbooking_adapters.fake import machine
+from staffbooking_adapters.fake.charge import Charge
+from staffbooking_core.domain.audit import faults_of
+from staffbooking_core.domain.bookings import Booking
+from staffbooking_core.domain.payments import CheckoutStatus, RefundStatus
+from staffbooking_core.ports import Audited
+from tests.simulation.world import World
+
+
+class Checks:
+    """Remembers what was found right, as it was then."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._ours: dict[int, Audited] = {}
+        self._theirs: dict[int, str] = {}
+
+    async def look(self) -> list[str]:
+        """What is wrong now, of all that was not looked at before."""
+        everything = await self._world.scene.audited()
+        new = [one for one in everything if not _is_same(one, self._ours.get(one.booking.id))]
+        self._ours.update((one.booking.id, one) for one in new)
+        bookings = [one.booking for one in everything]
+        found = [fault for one in new for fault in _faults(one)]
+        if new:
+            found += [*_sold_twice(bookings), *_badly_netted(bookings)]
+        return [*found, *await self._faults_of_processor(bookings)]
+
+    async def _faults_of_processor(self, bookings: Sequence[Booking]) -> list[str]:
+        found: list[str] = []
+        now = await self._world.scene.now()
+        for booking in bookings:
+            body = await self._body(booking.id)
+            if body is not None and body != self._theirs.get(booking.id):
+                self._theirs[booking.id] = body
+                found += _given_too_much(booking, load(body, machine.Intent), now)
+        return found
+
+    async def _body(self, intent_id: int) -> str | None:
+        return await self._world.book.read(lambda view: view.get(books.INTENT, str(intent_id)))
+
+
+def _is_same(one: Audited, seen: Audited | None) -> bool:
+    return (
+        seen is not None
+        and one.booking is seen.booking
+        and one.operations == seen.operations
+        and one.postings == seen.postings
+    )
+
+
+def _faults(one: Audited) -> Iterator[str]:
+    for text in faults_of(one.booking, one.postings, one.operations):
+        yield f"booking {one.booking.id}: {text}"
+
+
+def _sold_twice(bookings: Sequence[Booking]) -> Iterator[str]:
+    holders = [booking for booking in bookings if booking.holds_slot]
+    for one, other in combinations(holders, 2):
+        overlap = one.starts_at < other.ends_at and other.starts_at < one.ends_at
+        if overlap and one.companion_id == other.companion_id:
+            yield f"bookings {one.id} and {other.id} hold the same time"
+
+
+def _badly_netted(bookings: Sequence[Booking]) -> Iterator[str]:
+    if netted := sum(booking.netted for booking in bookings):
+        yield f"debts netted between bookings sum to {netted}"
+
+
+def _given_too_much(booking: Booking, intent: machine.Intent, now: datetime) -> Iterator[str]:
+    """What the processor's own book says of us; what was done there by hand is not ours."""
+    charged = sum(charge.payment.amount for charge in intent.charges)
+    if charged > booking.total_amount:
+        yield f"booking {booking.id}: charged {charged} of {booking.total_amount}"
+    given = sum(_refunded(charge) + _paid_out(charge) for charge in intent.charges)
+    if given > charged:
+        yield f"booking {booking.id}: charged {charged}, refunded and paid out {given}"
+    known = machine.snapshot(machine.at(intent, now))
+    if sum(page.status is CheckoutStatus.OPEN for page in known.checkouts) > 1:
+        yield f"booking {booking.id}: more than one checkout is open"
+    moved = Counter(
+        [
+            *(refund.op_id for refund in known.refunds),
+            *(payout.op_id for payout in known.payouts),
+            *(reversal.op_id for reversal in known.reversals),
+        ]
+    )
+    for op_id, times in moved.items():
+        if op_id is not None and times > 1:
+            yield f"booking {booking.id}: operation {op_id} has moved money {times} times"
+
+
+def _refunded(charge: Charge) -> int:
+    return sum(
+        refund.amount
+        for refund in charge.refunds
+        if refund.op_id is not None and refund.status is not RefundStatus.FAILED
+    )
+
+
+def _paid_out(charge: Charge) -> int:
+    """Less what we took back."""
+    reversed_ = sum(back.amount for back in charge.reversals if back.op_id is not None)
+    return sum(payout.amount for payout in charge.payouts) - reversed_

@@ -1,0 +1,157 @@
+"""Connected accounts (v2) and the links that bring their owners to Stripe's forms."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from tests.stripe_stub.books import Books, Doc, check_metadata
+from tests.stripe_stub.calls import Call, Handler
+from tests.stripe_stub.refusals import Refusal
+
+ON_DEMAND = ("configuration", "defaults", "future_requirements", "identity", "requirements")
+"""Null unless the call says `include`."""
+
+CAPABILITY_CHANGED = "v2.core.account[configuration.recipient].capability_status_updated"
+REQUIREMENTS_CHANGED = "v2.core.account[requirements].updated"
+
+
+def create(books: Books, call: Call) -> Doc:
+    given = call.params
+    identity, defaults = given.get("identity", {}), given.get("defaults", {})
+    if "contact_email" not in given and given.get("dashboard") == "express":
+        raise Refusal("An express account needs a contact_email", param="contact_email")
+    if "country" not in identity:
+        raise Refusal("A recipient needs a country", param="identity[country]")
+    asked = _asked(given)
+    account = books.add(
+        {
+            "id": books.new_id("acct_1", 15),
+            "object": "v2.core.account",
+            "applied_configurations": ["recipient"] if asked else [],
+            "closed": False,
+            "configuration": {
+                "customer": None,
+                "merchant": None,
+                "recipient": {
+                    "applied": True,
+                    "capabilities": {"stripe_balance": {"stripe_transfers": _capability(False)}},
+                }
+                if asked
+                else None,
+            },
+            "contact_email": given.get("contact_email"),
+            "created": _moment(books),
+            "dashboard": given.get("dashboard"),
+            "defaults": {
+                "currency": defaults.get("currency"),
+                "locales": None,
+                "profile": None,
+                "responsibilities": {
+                    **defaults.get("responsibilities", {}),
+                    "requirements_collector": "stripe",
+                },
+            },
+            "display_name": given.get("display_name"),
+            "future_requirements": None,
+            "identity": {
+                "attestations": None,
+                "business_details": None,
+                "country": identity["country"],
+                "entity_type": identity.get("entity_type"),
+                "individual": None,
+            },
+            "livemode": False,
+            "metadata": check_metadata(given.get("metadata", {})),
+            "requirements": _requirements(False),
+        }
+    )
+    return _shown(account, call)
+
+
+def _asked(given: dict[str, Any]) -> bool:
+    """Whether the account is to receive transfers."""
+    recipient = given.get("configuration", {}).get("recipient", {})
+    balance = recipient.get("capabilities", {}).get("stripe_balance", {})
+    return bool(balance.get("stripe_transfers", {}).get("requested"))
+
+
+def _capability(ready: bool) -> Doc:
+    lacking = {"code": "requirements_past_due", "resolution": "provide_info"}
+    return {
+        "status": "active" if ready else "restricted",
+        "status_details": [] if ready else [lacking],
+    }
+
+
+def _requirements(ready: bool) -> Doc:
+    restricted = {
+        "capability": "stripe_balance.stripe_transfers",
+        "configuration": "recipient",
+        "deadline": {"status": "currently_due"},
+    }
+    entry = {
+        "awaiting_action_from": "user",
+        "description": "identity.individual.given_name",
+        "errors": [],
+        "impact": {"restricts_capabilities": [restricted]},
+        "minimum_deadline": {"status": "currently_due"},
+        "reference": None,
+        "requested_reasons": [{"code": "routine_onboarding"}],
+    }
+    summary = {"minimum_deadline": {"status": "currently_due", "time": None}}
+    return {"entries": [] if ready else [entry], "summary": None if ready else summary}
+
+
+def can_receive(account: Doc) -> bool:
+    recipient = account["configuration"]["recipient"]
+    if recipient is None:
+        return False
+    balance = recipient["capabilities"]["stripe_balance"]
+    return bool(balance["stripe_transfers"]["status"] == "active")
+
+
+def set_ready(books: Books, reference: str, ready: bool) -> None:
+    """The payee has told Stripe all it wanted to know, or Stripe wants to know more."""
+    account = books.find("v2.core.account", reference)
+    recipient = account["configuration"]["recipient"]
+    recipient["capabilities"]["stripe_balance"]["stripe_transfers"] = _capability(ready)
+    account["requirements"] = _requirements(ready)
+    for kind in (CAPABILITY_CHANGED, REQUIREMENTS_CHANGED):
+        books.mail.thin(kind, reference, books.new_id("evt_test_"), _moment(books))
+
+
+def retrieve(books: Books, call: Call) -> Doc:
+    return _shown(books.at("v2.core.account", call.ids[0]), call)
+
+
+def _shown(account: Doc, call: Call) -> Doc:
+    included = {each.partition(".")[0] for each in call.params.get("include", ())}
+    hidden = set(ON_DEMAND) - included
+    return {name: None if name in hidden else value for name, value in account.items()}
+
+
+def link(books: Books, call: Call) -> Doc:
+    account = books.find("v2.core.account", call.params["account"], "account")
+    return {
+        "object": "v2.core.account_link",
+        "account": account["id"],
+        "created": _moment(books),
+        "expires_at": _moment(books, timedelta(minutes=5)),
+        "livemode": False,
+        "url": f"https://connect.stripe.com/setup/e/{account['id']}/{books.new_id('', 12)}",
+        "use_case": call.params["use_case"],
+    }
+
+
+def _moment(books: Books, after: timedelta = timedelta()) -> str:
+    """Times of v2 are texts."""
+    moment = books.now() + after
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+ROUTES: dict[str, Handler] = {
+    "v2.core.accounts.create": create,
+    "v2.core.accounts.retrieve": retrieve,
+    "v2.core.account_links.create": link,
+}

@@ -1,0 +1,184 @@
+"""The stub's own answers, held against the SDK's types.
+
+A field that the SDK does not know, one of another type, or a missing one that Stripe always
+sends is an error of the stub. A check gives None or the place and the trouble, so that what
+fits costs little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, ForwardRef, Literal, Union, get_args, get_origin
+
+from stripe import ListObject, StripeObject
+from stripe._object_classes import get_object_class
+from stripe._stripe_object import UntypedStripeObject
+from stripe.v2 import ListObject as ListObjectV2
+
+from tests.stripe_stub.contract import Operation
+
+Check = Callable[[Any], str | None]
+
+LIST_MARKS: dict[Any, dict[str, Any]] = {
+    ListObject: {"object": Literal["list"]},
+    ListObjectV2: {"previous_page_url": str | None},
+}
+"""What the SDK's two kinds of lists have without saying so in their types."""
+
+
+class Departure(AssertionError):
+    """An answer that Stripe would not give."""
+
+
+def hold(operation: Operation, document: dict[str, Any]) -> None:
+    """Raise `Departure` when this is no answer of that operation."""
+    trouble = _answer_check(operation)(document)
+    if trouble is not None:
+        raise Departure(f"{operation.name}: {trouble}")
+
+
+def departure(document: dict[str, Any]) -> str | None:
+    """How an object of v1 departs from the class that its `object` names; None: it does not."""
+    kind: Any = get_object_class("V1", document["object"])
+    return _structure(kind)(document)
+
+
+@cache
+def _answer_check(operation: Operation) -> Check:
+    result: Any = operation.result.load()
+    if not operation.is_list:
+        return _check(result)
+    return _check((ListObjectV2 if operation.is_v2 else ListObject)[result])
+
+
+def _check(hint: Any) -> Check:
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return _any_of(inner)
+    if origin is Literal:
+        return lambda value: None if value in inner else _strange(value)
+    if origin is list:
+        return _each(_check(inner[0]))
+    if origin is UntypedStripeObject:
+        return _values(_check(inner[0]))
+    if origin in LIST_MARKS:
+        return _Structure({**_hints(origin), "data": list[inner[0]]})  # type: ignore[valid-type]
+    if isinstance(hint, ForwardRef):
+        return _referred(hint.__forward_arg__)
+    if hint is Any:
+        return lambda value: None
+    return _structure(hint) if issubclass(hint, StripeObject) else _plain(hint)
+
+
+def _strange(value: Any) -> str:
+    return f" cannot be {value!r:.80}"
+
+
+def _plain(kind: Any) -> Check:
+    def check(value: Any) -> str | None:
+        fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+        return None if fits else _strange(value)
+
+    return check
+
+
+def _any_of(options: tuple[Any, ...]) -> Check:
+    """One of several; an enumeration is closed though the SDK's type is open."""
+    if any(get_origin(each) is Literal for each in options):
+        options = tuple(each for each in options if each is not str)
+    checks = [_check(each) for each in options if each is not NoneType]
+    may_be_none = NoneType in options
+
+    def check(value: Any) -> str | None:
+        if value is None and may_be_none:
+            return None
+        troubles = []
+        for each in checks:
+            trouble = each(value)
+            if trouble is None:
+                return None
+            troubles.append(trouble)
+        return max(troubles, key=lambda trouble: len(trouble.partition(" ")[0]))
+
+    return check
+
+
+def _each(inner: Check) -> Check:
+    def check(value: Any) -> str | None:
+        if not isinstance(value, list):
+            return _strange(value)
+        troubles = (f"[{i}]{trouble}" for i, each in enumerate(value) if (trouble := inner(each)))
+        return next(troubles, None)
+
+    return check
+
+
+def _values(inner: Check) -> Check:
+    def check(value: Any) -> str | None:
+        if not isinstance(value, dict):
+            return _strange(value)
+        troubles = (f".{key}{trouble}" for key, v in value.items() if (trouble := inner(v)))
+        return next(troubles, None)
+
+    return check
+
+
+def _referred(name: str) -> Check:
+    """An object that takes the place of its id names its own class.
+
+    The SDK's modules import some under another name: `Dispute as DisputeResource`.
+    """
+    wanted = name.removesuffix("Resource")
+
+    def check(value: Any) -> str | None:
+        named = value.get("object", "") if isinstance(value, dict) else ""
+        found: Any = get_object_class("V1", named)
+        if found.__name__ != wanted:
+            return _strange(value)
+        return _structure(found)(value)
+
+    return check
+
+
+@cache
+def _structure(kind: Any) -> Check:
+    return _Structure(_hints(kind))
+
+
+def _hints(kind: Any) -> dict[str, Any]:
+    """The types of the fields of a class of the SDK."""
+    own = {
+        name: hint
+        for name, hint in kind.__annotations__.items()
+        if name not in ("OBJECT_NAME", "_inner_class_types")
+    }
+    return own | LIST_MARKS.get(kind, {})
+
+
+class _Structure:
+    """The check of an object; those of its fields are made when they are first there."""
+
+    def __init__(self, hints: dict[str, Any]) -> None:
+        self._hints = hints
+        self._checks: dict[str, Check] = {}
+        self._needed = {name for name, hint in hints.items() if NoneType not in get_args(hint)}
+
+    def __call__(self, value: Any) -> str | None:
+        if not isinstance(value, dict):
+            return _strange(value)
+        for key in self._needed - value.keys():
+            return f".{key} is missing"
+        for key, each in value.items():
+            check = self._checks.get(key) or self._made(key)
+            trouble = check(each)
+            if trouble is not None:
+                return f".{key}{trouble}"
+        return None
+
+    def _made(self, key: str) -> Check:
+        if key not in self._hints:
+            return lambda value: " is unknown"
+        self._checks[key] = made = _check(self._hints[key])
+        return made

@@ -1,0 +1,106 @@
+"""The events that Stripe sends: written when something changes, signed when they go out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+from attrs import frozen
+from stripe import WebhookSignature
+
+from tests.stripe_stub.version import VERSION
+
+SNAPSHOT_SECRET = "whsec_of_the_accounts_events"
+THIN_SECRET = "whsec_of_the_thin_events"
+
+
+class Delivery(StrEnum):
+    """How events come in from now on."""
+
+    PROMPT = "prompt"
+    DUPLICATE = "duplicate"
+    DELAY = "delay"
+    REORDER = "reorder"
+    """The newest first."""
+    DROP = "drop"
+    """Never, though Stripe lists them."""
+
+
+@frozen
+class Letter:
+    due: datetime
+    body: bytes
+    secret: str
+
+
+class Mail:
+    """What is on its way to our endpoints."""
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        self.delivery = Delivery.PROMPT
+        self.delay = timedelta(minutes=10)
+        self._now = now
+        self._waiting: list[Letter] = []
+
+    def snapshot(self, kind: str, document: dict[str, Any], event_id: str, stamp: int) -> Any:
+        """An event with the object as it is now; it is put on its way and given back."""
+        event = {
+            "id": event_id,
+            "object": "event",
+            "api_version": VERSION,
+            "created": stamp,
+            "data": {"object": document},
+            "livemode": False,
+            "pending_webhooks": 1,
+            "request": {"id": None, "idempotency_key": None},
+            "type": kind,
+        }
+        return msgspec.json.decode(self._send(event, SNAPSHOT_SECRET))
+
+    def thin(self, kind: str, reference: str, event_id: str, moment: str) -> None:
+        """An event of an account that only names it."""
+        event = {
+            "id": event_id,
+            "object": "v2.core.event",
+            "created": moment,
+            "livemode": False,
+            "related_object": {
+                "id": reference,
+                "type": "v2.core.account",
+                "url": f"/v2/core/accounts/{reference}",
+            },
+            "type": kind,
+        }
+        self._send(event, THIN_SECRET)
+
+    def _send(self, event: dict[str, Any], secret: str) -> bytes:
+        late = self.delivery is Delivery.DELAY
+        body = msgspec.json.encode(event)
+        letter = Letter(self._now() + (self.delay if late else timedelta()), body, secret)
+        match self.delivery:
+            case Delivery.DROP:
+                pass
+            case Delivery.DUPLICATE:
+                self._waiting += [letter, letter]
+            case Delivery.REORDER:
+                self._waiting.insert(0, letter)
+            case _:
+                self._waiting.append(letter)
+        return body
+
+    def due(self) -> list[tuple[dict[str, str], bytes]]:
+        """The headers and bodies that come in now, each once."""
+        now = self._now()
+        arrived = [each for each in self._waiting if each.due <= now]
+        self._waiting = [each for each in self._waiting if each.due > now]
+        return [(self._headers(each, now), each.body) for each in arrived]
+
+    @staticmethod
+    def _headers(letter: Letter, now: datetime) -> dict[str, str]:
+        signature = WebhookSignature.generate_signature_header(
+            letter.body.decode(), letter.secret, timestamp=int(now.timestamp())
+        )
+        return {"Content-Type": "application/json", "Stripe-Signature": signature}

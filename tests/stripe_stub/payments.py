@@ -1,0 +1,154 @@
+"""Payment intents and their charges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.stripe_stub.books import Books, Doc
+from tests.stripe_stub.calls import Call, Handler, page
+
+CARD = {
+    "type": "card",
+    "card": {
+        "brand": "visa",
+        "country": "US",
+        "exp_month": 12,
+        "exp_year": 2040,
+        "funding": "credit",
+        "last4": "4242",
+        "network": "visa",
+    },
+}
+
+
+def open_intent(books: Books, amount: int, currency: str, data: dict[str, Any]) -> Doc:
+    intent = books.add(
+        {
+            "id": books.new_id("pi_"),
+            "object": "payment_intent",
+            "amount": amount,
+            "amount_capturable": 0,
+            "amount_received": 0,
+            "canceled_at": None,
+            "capture_method": "automatic_async",
+            "client_secret": None,
+            "confirmation_method": "automatic",
+            "created": books.stamp(),
+            "currency": currency,
+            "customer": None,
+            "description": data.get("description"),
+            "last_payment_error": None,
+            "latest_charge": None,
+            "livemode": False,
+            "metadata": data.get("metadata", {}),
+            "payment_method_types": ["card"],
+            "status": "requires_payment_method",
+            "transfer_data": None,
+            "transfer_group": data.get("transfer_group"),
+        }
+    )
+    books.tell("payment_intent.created", intent)
+    return intent
+
+
+def charge(books: Books, intent: Doc, email: str | None, amount: int) -> None:
+    """The card pays."""
+    charged = _charge(books, intent, email, amount, "succeeded")
+    moved = books.move("charge", charged, amount, fee=books.terms.fee(amount))
+    charged.update(
+        paid=True, captured=True, amount_captured=amount, balance_transaction=moved["id"]
+    )
+    intent.update(
+        amount=amount,
+        amount_received=amount,
+        last_payment_error=None,
+        latest_charge=charged["id"],
+        status="succeeded",
+    )
+    books.tell("charge.succeeded", charged)
+    books.tell("payment_intent.succeeded", intent)
+
+
+def decline(books: Books, intent: Doc, email: str | None) -> None:
+    """The card does not pay, which leaves a failed charge behind."""
+    failed = _charge(books, intent, email, intent["amount"], "failed")
+    failed.update(failure_code="card_declined", failure_message="Your card was declined.")
+    error = {
+        "type": "card_error",
+        "code": "card_declined",
+        "decline_code": "generic_decline",
+        "message": "Your card was declined.",
+        "charge": failed["id"],
+    }
+    intent.update(latest_charge=failed["id"], last_payment_error=error)
+    books.tell("charge.failed", failed)
+    books.tell("payment_intent.payment_failed", intent)
+
+
+def _charge(books: Books, intent: Doc, email: str | None, amount: int, status: str) -> Doc:
+    return books.add(
+        {
+            "id": books.new_id("ch_"),
+            "object": "charge",
+            "amount": amount,
+            "amount_captured": 0,
+            "amount_refunded": 0,
+            "balance_transaction": None,
+            "billing_details": {"address": None, "email": email, "name": None, "phone": None},
+            "captured": False,
+            "created": books.stamp(),
+            "currency": intent["currency"],
+            "customer": None,
+            "description": intent["description"],
+            "disputed": False,
+            "failure_code": None,
+            "failure_message": None,
+            "fraud_details": {},
+            "livemode": False,
+            "metadata": dict(intent["metadata"]),
+            "paid": False,
+            "payment_intent": intent["id"],
+            "payment_method": books.new_id("pm_"),
+            "payment_method_details": CARD,
+            "refunded": False,
+            "status": status,
+            "transfer_group": intent["transfer_group"],
+        }
+    )
+
+
+def cancel(books: Books, intent: Doc) -> None:
+    """The page of an unpaid intent has gone."""
+    intent.update(status="canceled", canceled_at=books.stamp(), cancellation_reason="expired")
+    books.tell("payment_intent.canceled", intent)
+
+
+def charge_of(books: Books, intent: Doc) -> Doc | None:
+    """The charge that paid an intent."""
+    latest = intent["latest_charge"]
+    found = books.find("charge", latest) if latest else None
+    return found if found and found["paid"] else None
+
+
+def retrieve_intent(books: Books, call: Call) -> Doc:
+    return books.at("payment_intent", call.ids[0])
+
+
+def list_intents(books: Books, call: Call) -> Doc:
+    return page(call, books.all("payment_intent"))
+
+
+def retrieve_charge(books: Books, call: Call) -> Doc:
+    return books.at("charge", call.ids[0])
+
+
+def list_charges(books: Books, call: Call) -> Doc:
+    return page(call, books.all("charge"))
+
+
+ROUTES: dict[str, Handler] = {
+    "v1.payment_intents.retrieve": retrieve_intent,
+    "v1.payment_intents.list": list_intents,
+    "v1.charges.retrieve": retrieve_charge,
+    "v1.charges.list": list_charges,
+}

@@ -1,0 +1,47 @@
+"""How Stripe says no."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Refusal(Exception):
+    """An answer that is an error.
+
+    `kind` is Stripe's `type` of the error; `code` and `param` may be missing, as there.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        param: str | None = None,
+        status: int = 400,
+        kind: str = "invalid_request_error",
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.param = param
+        self.status = status
+        self.kind = kind
+
+    def document(self) -> dict[str, Any]:
+        error = {
+            "type": self.kind,
+            "code": self.code,
+            "message": self.message,
+            "param": self.param,
+        }
+        return {"error": {name: value for name, value in error.items() if value is not None}}
+
+
+class Unfit(Refusal):
+    """A request that fails validation: its endpoint never begins, so nothing is stored."""
+
+
+def missing(kind: str, reference: str, param: str, status: int = 400) -> Refusal:
+    return Refusal(
+        f"No such {kind}: '{reference}'", code="resource_missing", param=param, status=status
+    )

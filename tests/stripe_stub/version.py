@@ -1,0 +1,3 @@
+"""The one version of the API that the stub speaks."""
+
+VERSION = "2026-10-28.endive"
