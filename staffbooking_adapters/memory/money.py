@@ -20,7 +20,7 @@ from staffbooking_adapters.memory.state import (
     is_running,
 )
 from staffbooking_core.domain.bookings import Booking, PaymentStatus, PayoutStatus
-from staffbooking_core.domain.ledger import Account, Posting
+from staffbooking_core.domain.ledger import Account, Posting, balances
 from staffbooking_core.domain.payments import (
     Nudge,
     Operation,
@@ -99,8 +99,8 @@ class MoneyReader:
         postings = self.place.state.postings.values()
         return sum(leg.amount for posting in postings for leg in posting.legs)
 
-    async def cash(self) -> int:
-        return sum(amount for _, amount in _cash(self.place.state.postings.values()))
+    async def balance(self, account: Account) -> int:
+        return balances(self.place.state.postings.values())[account]
 
     async def cash_books(self, after_id: int, limit: int) -> Sequence[CashBook]:
         state = self.place.state

@@ -42,7 +42,7 @@ from staffbooking_core.domain.statement import CashBook
 
 _POSTED, _AMOUNT = ledger_postings.c.booking_id, ledger_legs.c.amount
 _IS_CASH = ledger_legs.c.account == Account.PROCESSOR_BALANCE
-CASH = Statement(select(total(_AMOUNT)).where(_IS_CASH))
+BALANCE = Statement(select(total(_AMOUNT)).where(ledger_legs.c.account == bindparam("account")))
 
 _BOOKING, _POSTING, _REF, _IN_FLIGHT = range(4)
 """The sorts of rows, in the order in which they come of each booking."""

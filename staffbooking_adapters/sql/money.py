@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from staffbooking_adapters import codec
 from staffbooking_adapters.sql.bookings import BOOKING, to_booking
-from staffbooking_adapters.sql.cash import CASH, cash_books
+from staffbooking_adapters.sql.cash import BALANCE, cash_books
 from staffbooking_adapters.sql.connection import Connection, Database
 from staffbooking_adapters.sql.dialect import in_array, json_integer
 from staffbooking_adapters.sql.leases import NOW
@@ -55,7 +55,7 @@ from staffbooking_adapters.sql.tables import (
 )
 from staffbooking_adapters.sql.types import Instant
 from staffbooking_core.domain.bookings import Booking, PayoutStatus
-from staffbooking_core.domain.ledger import Posting
+from staffbooking_core.domain.ledger import Account, Posting
 from staffbooking_core.domain.payments import Operation, OpKind, OpStatus, Settlement
 from staffbooking_core.domain.statement import CashBook
 from staffbooking_core.errors import Unavailable
@@ -215,8 +215,8 @@ class MoneyReader:
         amount: int = await self.connection.value(IMBALANCE)
         return amount
 
-    async def cash(self) -> int:
-        amount: int = await self.connection.value(CASH)
+    async def balance(self, account: Account) -> int:
+        amount: int = await self.connection.value(BALANCE, account=account)
         return amount
 
     async def cash_books(self, after_id: int, limit: int) -> Sequence[CashBook]:

@@ -15,7 +15,7 @@ from staffbooking_core.domain.bookings import Booking
 from staffbooking_core.domain.calendar import Interval
 from staffbooking_core.domain.companions import Companion, CompanionQuery
 from staffbooking_core.domain.keys import ApiKey
-from staffbooking_core.domain.ledger import Posting
+from staffbooking_core.domain.ledger import Account, Posting
 from staffbooking_core.domain.payees import Payee
 from staffbooking_core.domain.payments import (
     Nudge,
@@ -201,8 +201,8 @@ class MoneyReading(Protocol):
         """The sum over all legs of all postings; anything but 0 is a fault."""
         ...
 
-    async def cash(self) -> int:
-        """The sum over all legs of the account `processor_balance`."""
+    async def balance(self, account: Account) -> int:
+        """The sum over all legs of an account; debits positive."""
         ...
 
     async def cash_books(self, after_id: int, limit: int) -> Sequence[CashBook]:

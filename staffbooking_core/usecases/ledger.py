@@ -8,12 +8,13 @@ from attrs import frozen
 
 from staffbooking_core.domain.audit import faults_of
 from staffbooking_core.domain.bookings import Booking
-from staffbooking_core.domain.ledger import Posting
+from staffbooking_core.domain.ledger import Account, Posting
 from staffbooking_core.domain.payments import Operation
 from staffbooking_core.errors import NotFound
 from staffbooking_core.ports import Ports, SandboxProcessor
 
 BATCH = 500
+CASH = Account.PROCESSOR_BALANCE
 
 
 @frozen
@@ -26,13 +27,12 @@ class Fault:
 
 async def check(ports: Ports) -> AsyncIterator[Fault | int]:
     """Every fault found; in between, after each batch, the number of bookings checked."""
-    checked, netted, after_id, in_flight = 0, 0, 0, False
+    checked, after_id, in_flight = 0, 0, False
     async with ports.store.reading() as view:
         while batch := await view.money.audit(after_id, BATCH):
             for audited in batch:
                 for text in faults_of(audited.booking, audited.postings, audited.operations):
                     yield Fault(audited.booking.code, text)
-                netted += audited.booking.netted
                 in_flight |= any(
                     op.first_sent_at and not op.is_finished for op in audited.operations
                 )
@@ -40,6 +40,7 @@ async def check(ports: Ports) -> AsyncIterator[Fault | int]:
             yield checked
         if imbalance := await view.money.imbalance():
             yield Fault(None, f"all legs together sum to {imbalance}, not to zero")
+        netted = -await view.money.balance(Account.STAFF_NETTING)
     if netted:
         yield Fault(None, f"debts netted between bookings sum to {netted}, not to zero")
     if ports.sandbox is not None and not in_flight:
@@ -53,7 +54,7 @@ async def _both_books(ports: Ports, processor: SandboxProcessor) -> tuple[int, i
     now takes a moment to be told: then they are looked at again."""
     for wait in (0.2, 0.5, 1.0, 1.5, 0):
         async with ports.store.reading() as view:
-            held, cash = await processor.balance(), await view.money.cash()
+            held, cash = await processor.balance(), await view.money.balance(CASH)
         if held == cash:
             break
         await ports.clock.sleep(wait)

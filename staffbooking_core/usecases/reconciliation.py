@@ -13,7 +13,12 @@ from attrs import frozen
 
 from staffbooking_core.domain.payments import Misconfigured, PaymentsError
 from staffbooking_core.domain.statement import CashBook, Movement, MovementKind, differences
-from staffbooking_core.errors import ProcessorUnavailable, RuleBroken
+from staffbooking_core.errors import (
+    Conflict,
+    ConstraintViolated,
+    ProcessorUnavailable,
+    RuleBroken,
+)
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases import payments
 
@@ -88,7 +93,10 @@ async def _compare(
     found = [*differences(book, lines)]
     if not (found and apply):
         return found, False
-    await payments.look(ports, book.booking_id, ports.policy.processor_deadline)
+    try:
+        await payments.look(ports, book.booking_id, ports.policy.processor_deadline)
+    except (RuleBroken, ConstraintViolated, Conflict) as error:
+        return [*found, f"could not be applied: {error}"], False
     async with ports.store.reading() as view:
         [book] = await view.money.cash_books(book.booking_id - 1, 1)
     return [*differences(book, lines)], True

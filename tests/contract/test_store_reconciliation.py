@@ -74,14 +74,14 @@ async def cash_books(store, after_id=0, limit=100):
     return list(await read(store, lambda view: view.money.cash_books(after_id, limit)))
 
 
-async def test_cash_is_the_processors_balance(store):
+async def test_an_account_has_a_balance(store):
     """The sum of its legs alone; nothing at first."""
-    sums = [await read(store, lambda view: view.money.cash())]
+    sums = [await read(store, lambda view: view.money.balance(Account.PROCESSOR_BALANCE))]
     for amount in (99_999_999_999, -40_000):
         booking, _ = await add_accepted(store)
         settled = make_posting(booking.id, key=f"settle:{booking.id}", legs=SETTLE)
         await save(store, moved(booking), postings=(make_posting(booking.id, amount), settled))
-        sums.append(await read(store, lambda view: view.money.cash()))
+        sums.append(await read(store, lambda view: view.money.balance(Account.PROCESSOR_BALANCE)))
     assert sums == [0, 99_999_999_999, 99_999_959_999]
 
 

@@ -183,55 +183,6 @@ def test_it_is_not_ordered_anew_while_we_may_lose_or_have_lost(status):
     assert journey.faults == []
 
 
-def test_a_refund_that_the_bank_has_made_is_owed_no_more():
-    """What the verdict took is what the client was to get: no loss beyond that."""
-    journey, book = refused_as_disputed()
-    book.charge_back(status=LOST)
-    look(journey, book, 2 * DAY)
-    assert refunds_owed(list(journey.operations.values())) == []
-    assert journey.balance(Account.REFUND_PAYABLE) == 0
-    assert journey.balance(Account.CHARGEBACK_LOSSES) == 0
-    assert look(journey, book, 3 * DAY) == []
-    assert journey.faults == []
-
-
-def test_a_bank_that_gave_less_leaves_the_refund_owed():
-    """A lost chargeback of a part is our loss, and the client still waits for all of it."""
-    journey, book = cancelled(RefusalCode.DISPUTED)
-    book.charge_back(amount=10_000, status=LOST)
-    look(journey, book, 2 * DAY)
-    assert journey.balance(Account.REFUND_PAYABLE) == -TOTAL
-    assert journey.balance(Account.CHARGEBACK_LOSSES) == 10_000
-    assert journey.faults == []
-
-
-def test_the_bank_makes_good_the_refund_of_its_own_payment_only():
-    """That of a second payment, refused as well, is still owed."""
-    journey, book = refused_as_disputed()
-    book.pay("pay_2")
-    look(journey, book, 2 * DAY)
-    other = refuse(journey, last_operation(journey), RefusalCode.INVALID)
-    book.charge_back(status=LOST)
-    look(journey, book, 3 * DAY)
-    assert failed(journey) == [other]
-    assert journey.balance(Account.REFUND_PAYABLE) == -TOTAL
-    assert journey.faults == []
-
-
-def test_the_bank_makes_good_the_refund_of_a_second_payment_too():
-    """Its chargeback says nothing of the booking, but its refund is owed no more."""
-    journey, book = with_book(paid())
-    book.pay("pay_2")
-    look(journey, book, -DAY)
-    refuse(journey, last_operation(journey), RefusalCode.DISPUTED)
-    book.charge_back(payment_ref="pay_2", status=LOST)
-    look(journey, book)
-    assert failed(journey) == []
-    assert journey.balance(Account.CHARGEBACK_LOSSES) == 0
-    assert journey.booking.status is Status.PAID
-    assert journey.faults == []
-
-
 def test_a_second_look_at_the_verdict_orders_nothing_more():
     """Like every fact it is applied once."""
     journey, book = refused_as_disputed()

@@ -223,7 +223,7 @@ class Play(Scene):
         assert await self.faults() == []
         assert await self.differences() == []
         async with self.ports.store.reading() as view:
-            assert await view.money.cash() == await self.held()
+            assert await view.money.balance(Account.PROCESSOR_BALANCE) == await self.held()
 
     async def end(self, booking: Booking) -> Booking:
         """Let everything come to rest, check it, and see that nothing is owed any more."""

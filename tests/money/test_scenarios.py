@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from staffbooking_core.domain.bookings import PaymentStatus, PayoutStatus
+from staffbooking_core.domain.bookings import Booking, PaymentStatus, PayoutStatus
 from staffbooking_core.domain.ledger import Account
 from staffbooking_core.domain.lifecycle import Status, Trigger
 from staffbooking_core.domain.payments import OpKind, OpStatus
@@ -299,20 +299,36 @@ async def test_a_refund_fails_and_is_made_anew(play: Play) -> None:
     assert sum((await play.moved(booking)).values()) == 0
 
 
-async def test_a_refund_waits_for_the_bank(play: Play) -> None:
-    """A refund that was refused because the bank decides is made once the bank has."""
+async def _refused_refund(play: Play) -> Booking:
+    """Cancelled by the companion, when the bank had taken the money back already."""
     booking = await play.paid()
     await play.bench.world.charge_back(booking.id, "open")
     await play.lose_events()
     await play.cancel(booking, play.staff)
     await operations.run_of_booking(play.ports, booking.id)
     assert (await play.operations(booking))[-1].status is OpStatus.REFUSED
+    return booking
+
+
+async def test_a_refund_waits_for_the_bank(play: Play) -> None:
+    """A refund that was refused because the bank decides is made once the bank has."""
+    booking = await _refused_refund(play)
 
     await play.charge_back(booking, "won")
     booking = await play.end(booking)
 
     assert booking.payment_status is PaymentStatus.REFUNDED
     assert sum((await play.moved(booking)).values()) == 0
+
+
+async def test_the_bank_gives_what_was_owed(play: Play) -> None:
+    """Where the bank keeps the money, the client has it, and no refund is owed any more."""
+    booking = await _refused_refund(play)
+
+    await play.charge_back(booking, "lost")
+    booking = await play.end(booking)
+
+    assert await play.moved(booking) == {Moved.PAYMENT: TOTAL, Moved.CHARGEBACK: -TOTAL}
 
 
 # By others ----------------------------------------------------------------------------------

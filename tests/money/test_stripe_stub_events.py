@@ -84,6 +84,17 @@ async def test_a_disputed_charge_is_not_refunded(stub: Stub, client: stripe.Stri
     assert refused.value.code == "charge_disputed"
 
 
+async def test_a_won_dispute_lets_refunds_through(stub: Stub, client: stripe.StripeClient) -> None:
+    """The money is the platform's again, so it can be given back; a lost one is gone."""
+    payment = await paid(stub, client)
+    stub.charge_back(payment.id, "won")
+    part: Any = {"payment_intent": payment.id, "amount": 1}
+    assert (await client.v1.refunds.create_async(part, key())).status == "succeeded"
+    stub.charge_back(payment.id, "lost")
+    with pytest.raises(stripe.InvalidRequestError, match="charged back"):
+        await client.v1.refunds.create_async(part, key())
+
+
 async def test_the_terms_can_be_others(clock: VirtualClock) -> None:
     """A test may have it free of charge."""
     terms = Terms(fee_rate=0, fee_fixed=0, dispute_fee=0)

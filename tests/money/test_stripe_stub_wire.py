@@ -7,11 +7,12 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
+import httpx
 import pytest
 import stripe
 
 from staffbooking_adapters.memory.doubles import VirtualClock
-from tests.stripe_stub import Stub, open_stub
+from tests.stripe_stub import VERSION, Stub, open_stub
 from tests.stripe_stub.client import account, key, open_client, paid, session, transfer
 from tests.support.builders import DAY, NOW, SECOND
 
@@ -170,6 +171,15 @@ async def test_a_call_is_broken(
             await client.v1.checkout.sessions.create_async(session(), key("k"))
 
 
+async def test_a_reset_is_a_reset(stub: Stub) -> None:
+    """The connection does not end in order: the network says that it was reset."""
+    stub.break_next("look", "reset_before")
+    headers = {"Authorization": f"Bearer {stub.api_key}", "Stripe-Version": VERSION}
+    async with httpx.AsyncClient(base_url=stub.url, headers=headers) as http:
+        with pytest.raises(httpx.ReadError):
+            await http.get("/v1/balance")
+
+
 async def test_a_fault_waits_for_its_operation(stub: Stub, client: stripe.StripeClient) -> None:
     """A fault of refunds leaves checkouts alone."""
     stub.break_next("refund", "error_500")
@@ -214,6 +224,8 @@ async def test_a_slow_call_was_executed(stub: Stub, client: stripe.StripeClient)
         while not stub.seen:
             await anyio.lowlevel.checkpoint()
         group.cancel_scope.cancel()
+    # By the end of another call the stub has noticed that the first caller is gone.
+    await client.v1.balance.retrieve_async()
     stub.hurry()
     found = await client.v1.checkout.sessions.create_async(session(), key("k"))
     assert [each["id"] for each in stub.objects("checkout.session")] == [found.id]

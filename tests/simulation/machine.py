@@ -276,16 +276,26 @@ class MoneyMachine(RuleBasedStateMachine):
         self.do(self.world.scene.fault(op, kind, times))
 
     @rule(
-        op=st.sampled_from(["refund", "pay_out", "reverse_payout", "any"]),
+        number=PICKS,
         kind=st.sampled_from(["timeout_before", "timeout_after", "error_500_after"]),
         away=st.sampled_from([SECOND, HOUR, 25 * HOUR]),
     )
-    def lose_answers(self, op: str, kind: str, away: timedelta) -> None:
-        """An answer is lost, and the event that would tell, perhaps as the last of a day."""
-        self.do(self.world.scene.fault(op, kind))
-        self.do(self.world.scene.fault("event", "drop"))
-        self.do(self.world.scene.drain())
-        self.world.scene.pass_time(away)
+    def lose_an_answer(self, number: int, kind: str, away: timedelta) -> None:
+        """Money is moved; the answer is lost, and the event that would tell, perhaps as the
+        last of a day."""
+        scene, booking = self.pick(number, *HELD)
+        match booking.status:
+            case Status.PAID:
+                self.do(scene.cancel(booking))
+            case Status.DISPUTED:
+                self.do(scene.resolve(booking, Trigger.SPLIT, 10_000))
+            case _ if booking.payout_due_at is not None:
+                self.do(scene.jump_to(booking.payout_due_at))
+        self.do(scene.fault("any", kind))
+        self.do(scene.fault("event", "drop"))
+        self.do(scene.drain())
+        scene.pass_time(away)
+        self.do(scene.fake.due_events(0))  # By itself it forgets what is old.
 
     @rule(what=st.sampled_from(RARER_FAULTS))
     def rarer_fault(self, what: tuple[str, str]) -> None:
