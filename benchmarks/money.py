@@ -30,7 +30,7 @@ from staffbooking_adapters.wiring import open_ports
 from staffbooking_core.domain.bookings import Booking
 from staffbooking_core.domain.statement import MovementKind
 from staffbooking_core.usecases import bookings as acts
-from tests.support.ports import Scene, make_scene
+from tests.support.ports import Scene, another_companion, another_customer, make_scene
 from tests.support.postgres import driver_url
 
 COMMAND = ("-m", "staffbooking_cli.main")
@@ -172,7 +172,8 @@ async def _rush(payouts: int, first: int, connection: Any, scene: Scene) -> Rush
     original = await read_original(connection, booking.id)
     await add_clones(connection, original, first, payouts)
     await settle_down(connection)
-    requests = _requests(scene)
+    # Of people who don't have all those bookings.
+    requests = _requests(scene := await another_customer(await another_companion(scene)))
     quiet = [await _open_checkout(scene, await anext(requests)) for _ in range(QUIET)]
     assert booking.payout_due_at is not None
     await scene.jump_to(booking.payout_due_at)

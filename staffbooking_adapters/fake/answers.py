@@ -8,7 +8,7 @@ whoever repeats a command under it moves money twice.
 from __future__ import annotations
 
 import hashlib
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, TypeVar
 
@@ -44,6 +44,8 @@ class Kept:
     ending: Ending
     body: str = ""
     message: str = ""
+    until: datetime | None = None
+    """From then on (real time) the key is forgotten."""
 
 
 def fingerprint(key: OpKey, *command: object) -> str:

@@ -202,13 +202,16 @@ async def save_event(tx: Writing, event: Event, due_at: datetime) -> None:
 # Answers and faults -------------------------------------------------------------------------
 
 
-async def kept_answer(tx: Reading, key: str) -> Kept | None:
+async def kept_answer(tx: Reading, key: str, wall: datetime) -> Kept | None:
     body = await tx.get(ANSWER, key)
-    return None if body is None else load(body, Kept)
+    kept = None if body is None else load(body, Kept)
+    is_old = kept is not None and kept.until is not None and kept.until <= wall
+    return None if is_old else kept
 
 
 async def keep_answer(tx: Writing, key: str, kept: Kept, wall: datetime) -> None:
-    await tx.put(ANSWER, key, dump(kept), wall + KEPT)
+    until = wall + KEPT
+    await tx.put(ANSWER, key, dump(evolve(kept, until=until)), until)
 
 
 async def take_fault(tx: Writing, op: str, chance: Chance) -> str:

@@ -88,17 +88,17 @@ class Calls:
         Raises Refused, Busy, Unknown and KeyReused."""
         with deadline(within):
             print_ = fingerprint(key, *command)
-            now = await self.clock.business()
+            now, wall = await self.clock.business(), self.clock.wall()
 
             async def unit(tx: Writing) -> tuple[str, Kept | None]:
                 await tx.lock(books.lock_of(key))
                 fault = await books.take_fault(tx, key.kind, self.chance)
                 if fault in NOT_EXECUTED:
                     return fault, None
-                kept = await books.kept_answer(tx, key.text)
+                kept = await books.kept_answer(tx, key.text, wall)
                 if kept is None:
                     kept = await _execute(tx, now, fault, print_, act)
-                    await books.keep_answer(tx, key.text, kept, self.clock.wall())
+                    await books.keep_answer(tx, key.text, kept, wall)
                 return fault, kept
 
             fault, kept = await self.book.transact(unit)
