@@ -79,7 +79,9 @@ def test_what_only_the_ledger_has_is_a_difference(deployment: Deployment, code: 
 
     async def cheat(ports):
         booking = await bookings.by_code(ports, code)
-        await save(ports.store, moved(booking), postings=(make_posting(booking.id, at=booking.created_at),))
+        await save(
+            ports.store, moved(booking), postings=(make_posting(booking.id, at=booking.created_at),)
+        )
 
     deployment.run(cheat)
     status, outcome = reconciled(deployment, "--apply")
