@@ -46,14 +46,17 @@ class Original:
     operation_ids: tuple[int, ...]
     code: str
     rows: Mapping[str, Sequence[Mapping[str, Any]]]
+    companions: Sequence[int]
+    """Whose clones they are, in turn: nobody has them all."""
 
     def clones(self, table: str, first_id: int, count: int) -> Iterator[tuple[Any, ...]]:
-        rows = [tuple(row.values()) for row in self.rows[table]]
         for booking_id in range(first_id, first_id + count):
             numbers = self._numbers(booking_id)
             texts = self._texts(booking_id, numbers)
-            for row in rows:
-                yield tuple(_renumbered(value, numbers, texts) for value in row)
+            whose = {"companion_id": self.companions[booking_id % len(self.companions)]}
+            for row in self.rows[table]:
+                changed = {**row, **whose} if "companion_id" in row else row
+                yield tuple(_renumbered(value, numbers, texts) for value in changed.values())
 
     def _numbers(self, booking_id: int) -> dict[int, int]:
         named = {old: booking_id * MOST_OPERATIONS + n for n, old in enumerate(self.operation_ids)}
@@ -86,14 +89,14 @@ async def number_apart(connection: Any) -> None:
     )
 
 
-async def read_original(connection: Any, booking_id: int) -> Original:
+async def read_original(connection: Any, booking_id: int, companions: Sequence[int]) -> Original:
     rows = {
         table: [dict(row) for row in await connection.fetch(query, booking_id)]
         for table, query in ROWS.items()
     }
     [booking] = rows["bookings"]
     operations = tuple(row["id"] for row in rows["payment_operations"])
-    return Original(booking_id, operations, booking["code"], rows)
+    return Original(booking_id, operations, booking["code"], rows, companions)
 
 
 async def add_clones(connection: Any, original: Original, first_id: int, count: int) -> None:

@@ -10,7 +10,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import date, timedelta
 from pathlib import Path
@@ -34,6 +34,8 @@ from tests.support.ports import Scene, another_companion, another_customer, make
 from tests.support.postgres import driver_url
 
 COMMAND = ("-m", "staffbooking_cli.main")
+COMPANIONS = 200
+"""Whose bookings they are."""
 FEW = 10
 """Into so many parts the bookings are divided for the first of two measurements."""
 QUIET = 60
@@ -94,10 +96,11 @@ async def _run(
     try:
         async with _scene(environ) as scene:
             await number_apart(connection)
-            passes = await _passes(options.bookings, environ, connection, scene)
+            companions = [(await another_companion(scene)).staff.user_id for _ in range(COMPANIONS)]
+            passes = await _passes(options.bookings, environ, connection, scene, companions)
             first = options.bookings + 1
             with _running_worker(environ, folder / "worker.log"):
-                rush = await _rush(options.payouts, first, connection, scene)
+                rush = await _rush(options.payouts, first, connection, scene, companions)
             _say("reconciling all of it once more")
             _reconcile(environ, options.bookings + options.payouts)
     finally:
@@ -119,11 +122,15 @@ async def _day(scene: Scene, ahead: int) -> date:
 
 
 async def _passes(
-    bookings: int, environ: Mapping[str, str], connection: Any, scene: Scene
+    bookings: int,
+    environ: Mapping[str, str],
+    connection: Any,
+    scene: Scene,
+    companions: Sequence[int],
 ) -> list[Pass]:
     """With few bookings and with many: memory may not grow with them."""
     booking = await scene.paid_out(event_date=await _day(scene, 4))
-    original = await read_original(connection, booking.id)
+    original = await read_original(connection, booking.id, companions)
     few = bookings // FEW
     passes = []
     for first, count in ((1, few), (few + 1, bookings - few)):
@@ -165,14 +172,15 @@ def _running_worker(environ: Mapping[str, str], log: Path) -> Iterator[None]:
         worker.wait(PATIENCE)
 
 
-async def _rush(payouts: int, first: int, connection: Any, scene: Scene) -> Rush:
+async def _rush(
+    payouts: int, first: int, connection: Any, scene: Scene, companions: Sequence[int]
+) -> Rush:
     """Let so many payouts come due at one moment, and open checkouts meanwhile."""
     _say(f"seeding {payouts:,} payouts")
     booking = await scene.completed(event_date=await _day(scene, 4))
-    original = await read_original(connection, booking.id)
+    original = await read_original(connection, booking.id, companions)
     await add_clones(connection, original, first, payouts)
     await settle_down(connection)
-    # Of people who don't have all those bookings.
     requests = _requests(scene := await another_customer(await another_companion(scene)))
     quiet = [await _open_checkout(scene, await anext(requests)) for _ in range(QUIET)]
     assert booking.payout_due_at is not None

@@ -275,7 +275,7 @@ def _fake_payees(text: str) -> str:
 
 
 def _stripe_key(text: str) -> str:
-    if not re.fullmatch(r"(sk|rk)_[A-Za-z0-9_]+", text, re.ASCII):
+    if not re.fullmatch(r"(sk|rk)_(test|live)_\w+", text, re.ASCII):
         raise ValueError("must be Stripe's secret key, sk_..., or a restricted one, rk_...")
     return text
 

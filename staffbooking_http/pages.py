@@ -150,7 +150,9 @@ async def returned(request: Asked) -> Template:
     if party is Party.CUSTOMER and booking.status is Status.ACCEPTED and not cancelled:
         # What can't be learned now is learned later: the page shows the status, no more.
         with suppress(StaffbookingError):
-            await payments.look(call.ports, number, call.ports.policy.processor_deadline_inline)
+            await payments.look_on_visit(
+                call.ports, number, call.ports.policy.processor_deadline_inline
+            )
         booking, _, _ = await bookings.by_id(call.ports, actor, number)
     context = {
         "booking": booking,
@@ -192,6 +194,7 @@ async def payouts(request: Asked) -> Template:
         "user": user,
         "payee": payee,
         "status": PayeeStatus.NONE if payee is None else payee.status,
+        "refused": payees.REFUSED,
         "country": call.ports.policy.country,
         "done": done,
         "again": _said(call, b"again"),

@@ -141,7 +141,12 @@ class MoneyReader:
 
     async def unsettled(self, after_id: int, limit: int) -> Sequence[Booking]:
         later = self._bookings_after(after_id)
-        return [booking for booking in later if booking.payment_status in UNSETTLED][:limit]
+        nudged = {row.nudge.intent_id for row in self.place.state.nudges.values() if not row.done}
+        return [
+            booking
+            for booking in later
+            if booking.payment_status in UNSETTLED and booking.id not in nudged
+        ][:limit]
 
     def _bookings_after(self, after_id: int) -> list[Booking]:
         bookings = self.place.state.bookings
@@ -265,7 +270,7 @@ class MoneyWriter(MoneyReader):
             for name, row in nudges.items()
             if not row.done and row.next_at <= now and not is_running(row.lease, now)
         ]
-        due.sort(key=lambda name: nudges[name].received_at)
+        due.sort(key=lambda name: nudges[name].next_at)
         for name in due[:limit]:
             nudges[name] = evolve(nudges[name], lease=lease)
         return [(name[0], nudges[name].nudge) for name in due[:limit]]
@@ -317,10 +322,9 @@ def _cash_book(state: State, booking: Booking, is_nudged: bool) -> CashBook:
 
 
 def _is_failed_refund(operation: Operation) -> bool:
-    return operation.kind is OpKind.REFUND and (
-        operation.status in (OpStatus.REFUSED, OpStatus.DEAD)
-        or operation.settlement is Settlement.FAILED
-    )
+    failed = operation.status in (OpStatus.REFUSED, OpStatus.DEAD)
+    came_back = operation.settlement is Settlement.FAILED and operation.status is not OpStatus.VOID
+    return operation.kind is OpKind.REFUND and (failed or came_back)
 
 
 def _due_work(state: State, now: datetime) -> Iterator[tuple[str, timedelta]]:

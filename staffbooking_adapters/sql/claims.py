@@ -126,7 +126,7 @@ def claim_nudges(limit: int) -> Statement:
     return claiming(
         processor_inbox,
         NUDGE_IS_DUE,
-        (inbox.received_at, inbox.id),
+        (inbox.next_at, inbox.id),
         limit,
         returning=(
             *(inbox.received_at, inbox.id, inbox.provider),

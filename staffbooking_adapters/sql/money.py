@@ -162,7 +162,10 @@ def bookings_after(size: int) -> Statement:
 
 @cache
 def unsettled(size: int) -> Statement:
-    found = select(*BOOKING).where(is_unsettled, _AFTER)
+    is_nudged = exists().where(
+        processor_inbox.c.intent_id == bookings.c.id, processor_inbox.c.done == false()
+    )
+    found = select(*BOOKING).where(is_unsettled, _AFTER, ~is_nudged)
     return Statement(found.order_by(bookings.c.id).limit(size))
 
 

@@ -53,6 +53,7 @@ partial_index(
 )
 is_failed_refund = and_(
     payment_operations.c.kind == OpKind.REFUND,
+    payment_operations.c.status != OpStatus.VOID,
     or_(
         payment_operations.c.status.in_([OpStatus.DEAD, OpStatus.REFUSED]),
         payment_operations.c.settlement == Settlement.FAILED,

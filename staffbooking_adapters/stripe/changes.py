@@ -41,7 +41,8 @@ async def changes(api: V1Services, marks: Marks, cursor: str | None) -> tuple[Se
     end, window = newest[0].created, SHORTEST
     start = end - FIRST_LOOK if cursor is None else max(int(cursor) - OVERLAP, end - KEPT)
     found: list[Event] = []
-    while start <= end and len(found) < ENOUGH:
+    # What was seen before does not count: each call gets beyond its cursor.
+    while start <= end and (len(found) < ENOUGH or start <= int(cursor or 0)):
         page = await api.events.list_async(
             {"types": _TYPES, "created": {"gte": start, "lt": start + window}, "limit": PAGE}
         )

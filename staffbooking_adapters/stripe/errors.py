@@ -60,11 +60,14 @@ def judged(error: StripeError) -> PaymentsError:
         return Busy(_retry_after(error))
     if getattr(said, "type", None) == "idempotency_error":
         return KeyReused(_text(error))
+    param = getattr(said, "param", None)
+    if code == "resource_missing" and param == "destination":  # The payee may yet get another.
+        return Refused(RefusalCode.PAYEE_NOT_READY, _text(error))
     if code in REFUSALS:
         return Refused(REFUSALS[code], _text(error))
     if status in (401, 403):
         return Misconfigured(_text(error))
-    return Refused(_by_words(error, getattr(said, "param", None)), _text(error))
+    return Refused(_by_words(error, param), _text(error))
 
 
 def _by_words(error: StripeError, param: str | None) -> RefusalCode:

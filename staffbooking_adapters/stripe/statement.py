@@ -9,16 +9,20 @@ the list as well.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, Final, TypeAlias, TypeVar
 
-from anyio import to_thread
+from anyio import sleep, to_thread
 from stripe import V1Services
 
 from staffbooking_adapters.stripe.errors import answering
 from staffbooking_adapters.stripe.marks import Marks
 from staffbooking_adapters.stripe.reading import dig, id_of, moment
+from staffbooking_core.domain.payments import Busy, Unknown
 from staffbooking_core.domain.statement import Movement, MovementKind
+
+T = TypeVar("T")
 
 KINDS: Final = {
     "charge": MovementKind.PAYMENT,
@@ -34,6 +38,10 @@ KINDS: Final = {
 PAGE_TIME: Final = 30.0
 """Seconds for each page."""
 
+PAUSES: Final = (1.0, 5.0, 20.0)
+"""Seconds before a page is asked for again: it is only read, and thousands of pages shall not
+end with one that was busy."""
+
 BATCH: Final = 1000
 
 Line: TypeAlias = tuple[int | None, str | None, str, str, int, int]
@@ -44,20 +52,29 @@ async def movements(api: V1Services, marks: Marks) -> AsyncIterator[Movement]:
     """Raises the core's errors."""
     spool = await to_thread.run_sync(_Spool)
     try:
-        with answering(PAGE_TIME):
-            page = await api.balance_transactions.list_async(
-                {"limit": 100, "expand": ["data.source"]}
-            )
+        page = await _patiently(
+            partial(api.balance_transactions.list_async, {"limit": 100, "expand": ["data.source"]})
+        )
         while page.data:
             lines = [line for each in page.data for line in _lines(each.to_dict(), marks)]
             await to_thread.run_sync(spool.keep, lines)
-            with answering(PAGE_TIME):
-                page = await page.next_page_async()
+            page = await _patiently(page.next_page_async)
         while batch := await to_thread.run_sync(spool.take):
             for movement in batch:
                 yield movement
     finally:
         spool.close()
+
+
+async def _patiently(ask: Callable[[], Awaitable[T]]) -> T:
+    for pause in PAUSES:
+        try:
+            with answering(PAGE_TIME):
+                return await ask()
+        except (Busy, Unknown):
+            await sleep(pause)
+    with answering(PAGE_TIME):
+        return await ask()
 
 
 def _lines(transaction: dict[str, Any], marks: Marks) -> Iterator[Line]:

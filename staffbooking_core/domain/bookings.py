@@ -45,6 +45,10 @@ class PayoutStatus(StrEnum):
     REVERSED = "reversed"
 
 
+UNPAID = frozenset({PayoutStatus.SCHEDULED, PayoutStatus.FAILED})
+"""A payout is to be made, and nothing stands in its way."""
+
+
 class TimerKind(StrEnum):
     EXPIRE = "expire"
     AUTO_COMPLETE = "auto_complete"
@@ -274,7 +278,7 @@ def due(booking: Booking, policy: Policy) -> Due | None:
         ):
             return Due(TimerKind.PAY_OUT, booking.payout_due_at)
         case Status.COMPLETED | Status.CANCELLED if (
-            booking.payout_status in (PayoutStatus.SCHEDULED, PayoutStatus.FAILED)
+            booking.payout_status in UNPAID
             and booking.payout_due_at is not None
             and booking.payout_alarmed_at is None
         ):

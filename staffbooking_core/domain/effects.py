@@ -266,6 +266,9 @@ def _freeze(step: Step, what: Occurrence, _: Policy) -> Step:
     split = Split(0, booking.platform_fee, premium, booking.payout_amount)
     if split.total:
         step = step.posting(ledger.reopened(booking.id, booking.settlements, split, what.now))
+    if booking.payout_status is PayoutStatus.FROZEN:
+        text = f"booking {booking.code} is disputed: the hold on its payout ends with the dispute"
+        step = evolve(step, alerts=(*step.alerts, text))
     status = PayoutStatus.FROZEN if booking.payout_amount else PayoutStatus.NONE
     return claim_back(step.changing(escrow=split.total, payout_status=status), what.now)
 

@@ -217,6 +217,12 @@ def chargeback_reinstated(booking_id: int, ref: str, amount: int, at: datetime) 
     return _posting(chargeback_key(ref, "in"), booking_id, at, legs)
 
 
+def judged_anew(booking_id: int, ref: str, version: int, gained: int, at: datetime) -> Posting:
+    """A verdict was changed, and the money moved once more: it waits in suspense."""
+    legs = {Account.PROCESSOR_BALANCE: gained, Account.SUSPENSE: -gained}
+    return _posting(chargeback_key(ref, str(version)), booking_id, at, legs)
+
+
 def chargeback_lost(booking_id: int, ref: str, amount: int, at: datetime) -> Posting:
     """What a lost chargeback took beyond the money held for the booking is our loss."""
     legs = {Account.CHARGEBACK_LOSSES: amount, Account.DISPUTE_RECEIVABLE: -amount}

@@ -83,7 +83,7 @@ class Guard(StrEnum):
 
 
 class Effect(StrEnum):
-    """What a move brings about; `bookings` has one function for each."""
+    """What a move brings about; `effects` has one function for each."""
 
     OPEN_INTENT = "create the payment intent, open the hosted checkout"
     RENEW_CHECKOUT = "open the hosted checkout anew where it has lapsed"

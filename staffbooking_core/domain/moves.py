@@ -12,6 +12,7 @@ from collections.abc import Callable
 from attrs import evolve
 
 from staffbooking_core.domain.bookings import (
+    UNPAID,
     Booking,
     Occurrence,
     PayoutStatus,
@@ -187,11 +188,8 @@ def _payout_scheduled(booking: Booking, what: Occurrence, _: Policy) -> None:
         _refuse(Guard.PAYOUT_SCHEDULED, "No payout is due")
 
 
-_UNPAID = (PayoutStatus.SCHEDULED, PayoutStatus.FAILED)
-
-
 def _payout_pending(booking: Booking, _: Occurrence, __: Policy) -> None:
-    if booking.payout_status not in _UNPAID:
+    if booking.payout_status not in UNPAID:
         _refuse(Guard.PAYOUT_PENDING, "No payout is waiting to be made")
 
 

@@ -113,7 +113,7 @@ def sending(payee: Payee, now: datetime) -> Payee:
 def seen(payee: Payee, state: PayeeState, now: datetime) -> Payee:
     """The payee after the processor told of it."""
     attempts = 0 if payee.ref is None else payee.attempts + 1
-    wait = min(LOOK_FIRST * 2 ** min(attempts, 16), LOOK_SELDOM)
+    wait = _until_next_look(attempts)
     return evolve(
         payee,
         ref=state.ref,
@@ -125,14 +125,22 @@ def seen(payee: Payee, state: PayeeState, now: datetime) -> Payee:
     )
 
 
+def _until_next_look(looks: int) -> timedelta:
+    """How long to wait after so many looks that found the account incomplete, or failed."""
+    return min(LOOK_FIRST * (1 << min(looks, 16)), LOOK_SELDOM)
+
+
 def failed(payee: Payee, error: PaymentsError, now: datetime) -> Payee:
     """The payee after a call that raised: a refusal is final until it is asked for anew."""
     refused = payee.ref is None and isinstance(error, Refused | KeyReused)
-    wait = backoff(max(payee.attempts, 1))
+    attempts, wait = payee.attempts, backoff(max(payee.attempts, 1))
+    if payee.ref is not None:  # Openings are counted as they are sent, looks here.
+        attempts, wait = payee.attempts + 1, _until_next_look(payee.attempts)
     if isinstance(error, Busy) and error.retry_after:
         wait = timedelta(seconds=error.retry_after)
     return evolve(
         payee,
+        attempts=attempts,
         next_at=None if refused else now + wait,
         last_error=str(error) or type(error).__name__,
     )

@@ -16,6 +16,7 @@ from attrs import evolve, frozen
 
 from staffbooking_core.domain import ledger
 from staffbooking_core.domain.bookings import (
+    UNPAID,
     Booking,
     Intent,
     Occurrence,
@@ -259,8 +260,8 @@ def _payout(booking: Booking, payout: PayoutState, known: _Known) -> Iterator[Fo
     if operation.settlement is Settlement.SETTLED:
         return
     # One that was put on hold too late to be stopped is made all the same.
-    was_open = (PayoutStatus.SCHEDULED, PayoutStatus.FAILED, PayoutStatus.FROZEN)
-    sent = booking.status is not Status.DISPUTED and booking.payout_status in was_open
+    was_open = booking.payout_status in (*UNPAID, PayoutStatus.FROZEN)
+    sent = booking.status is not Status.DISPUTED and was_open
     step = _noted(booking, paid_out=booking.paid_out + payout.amount, payout_n=operation.n)
     step = step.posting(ledger.payout_moved(booking.id, operation.id, payout.amount, now))
     if sent:
@@ -356,6 +357,9 @@ def _own_chargeback(booking: Booking, chargeback: Chargeback, known: _Known) -> 
         step = move(Trigger.CHARGEBACK, ChargebackStatus.OPEN)
         booking = step.booking
         yield Found(step)
+    elif booking.chargeback_status in _VERDICTS:
+        yield from _judged_anew(booking, chargeback, known)
+        return
     if booking.chargeback_status is ChargebackStatus.OPEN and chargeback.status in _VERDICTS:
         step = move(_VERDICTS[chargeback.status], chargeback.status)
         booking = step.booking
@@ -364,6 +368,22 @@ def _own_chargeback(booking: Booking, chargeback: Chargeback, known: _Known) -> 
             yield from _refund_after_all(booking, known)
         else:
             yield from _given_by_bank(step, chargeback, known)
+
+
+def _judged_anew(booking: Booking, chargeback: Chargeback, known: _Known) -> Iterator[Found]:
+    """A verdict that was changed (an appeal): the money moved once more, and an operator has to
+    see what becomes of it; a payout that is still to come waits for that."""
+    if chargeback.status in (booking.chargeback_status, ChargebackStatus.OPEN):
+        return
+    won = chargeback.status is ChargebackStatus.WON
+    gained = booking.chargeback_amount if won else -booking.chargeback_amount
+    step = _noted(booking, chargeback_status=chargeback.status)
+    version, ref, now = step.booking.version, chargeback.ref, known.now
+    step = step.posting(ledger.judged_anew(booking.id, ref, version, gained, now))
+    if booking.payout_status in UNPAID and not won:
+        step = step.changing(payout_status=PayoutStatus.FROZEN)
+    text = f"chargeback {ref} of booking {booking.code} was judged anew: {chargeback.status}"
+    yield Found(evolve(step, alerts=(text,)))
 
 
 def _refund_after_all(booking: Booking, known: _Known) -> Iterator[Found]:
@@ -415,5 +435,6 @@ def _given_by_bank(verdict: Step, chargeback: Chargeback, known: _Known) -> Iter
         given = ledger.refund_given_by_bank(booking.id, operation.id, command.amount, known.now)
         step = _noted(booking).posting(given)
         booking = step.booking
-        known.operations[operation.id] = evolve(operation, status=OpStatus.VOID)
-        yield Found(step, known.operations[operation.id])
+        void = evolve(operation, status=OpStatus.VOID)
+        known.operations[operation.id] = void
+        yield Found(step, void)

@@ -108,12 +108,18 @@ def _manual(rest: str) -> tuple[MovementKind, str]:
     return MovementKind(kind), ref
 
 
+_UNDOES = {
+    MovementKind.REFUND_FAILED: MovementKind.REFUND,
+    MovementKind.REINSTATEMENT: MovementKind.CHARGEBACK,
+}
+
+
 def _in_the_end(cash: Cash) -> Counter[tuple[MovementKind, str]]:
-    """A refund that failed takes itself back: who never saw it settled has missed nothing."""
+    """A refund that failed takes itself back, and so does a chargeback that was won: who saw
+    only the end, or every step between, has the same."""
     found: Counter[tuple[MovementKind, str]] = Counter()
     for (kind, ref), amount in cash.items():
-        undone = kind is MovementKind.REFUND_FAILED
-        found[MovementKind.REFUND if undone else kind, ref] += amount
+        found[_UNDOES.get(kind, kind), ref] += amount
     return found
 
 

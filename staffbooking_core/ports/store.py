@@ -225,7 +225,8 @@ class MoneyReading(Protocol):
 
     async def unsettled(self, after_id: int, limit: int) -> Sequence[Booking]:
         """A batch of bookings whose payment the processor has not decided yet, by id: those
-        with payment status requires_payment, processing or refund_pending."""
+        with payment status requires_payment, processing or refund_pending; without those that
+        an event in the inbox already says to look at."""
         ...
 
     async def cursor(self, provider: str) -> tuple[str, datetime] | None:
@@ -299,7 +300,8 @@ class MoneyWriting(MoneyReading, Protocol):
     async def claim_nudges(
         self, now: datetime, lease: Lease, limit: int
     ) -> Sequence[tuple[str, Nudge]]:
-        """Claim events that are not done, the oldest first, with their providers."""
+        """Claim events that are not done, the earliest due first, with their providers: one
+        that is tried again and again keeps no other waiting."""
         ...
 
     async def finish_nudge(

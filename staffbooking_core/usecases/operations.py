@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from attrs import evolve, frozen
 
-from staffbooking_core.domain.bookings import Booking, Intent, PayoutStatus, Step
+from staffbooking_core.domain.bookings import UNPAID, Booking, Intent, PayoutStatus, Step
 from staffbooking_core.domain.lifecycle import Status
 from staffbooking_core.domain.payments import (
     CheckoutStatus,
@@ -131,7 +131,9 @@ async def _prepare(
 ) -> _Sent | None:
     """Mark a claimed operation as sent, unless its reason went away. Then money that was
     perhaps sent is looked up: it must not be sent again, nor be forgotten."""
-    booking = await tx.bookings.booking(operation.booking_id)
+    # Held where a debt may just now be settled otherwise, or the payout be put on hold.
+    read = tx.bookings.lock_booking if operation.kind in _TO_STAFF else tx.bookings.booking
+    booking = await read(operation.booking_id)
     others = await tx.money.operations_of(operation.booking_id)
     target = _target(operation, others)
     wanted = booking is not None and _still_wanted(operation, booking)
@@ -184,9 +186,8 @@ def _still_wanted(operation: Operation, booking: Booking) -> bool:
             current = intent is not None and intent.checkout_n == operation.n
             return current and booking.status is Status.ACCEPTED
         case OpKind.PAY_OUT:
-            held = booking.payout_status not in (PayoutStatus.SCHEDULED, PayoutStatus.FAILED)
-            released = booking.payout_released_at is not None and not held
-            return released and booking.payout_n == operation.n
+            released = booking.payout_released_at is not None
+            return released and booking.payout_status in UNPAID and booking.payout_n == operation.n
         case OpKind.REVERSE_PAYOUT:
             claimed = getattr(operation.command, "amount", 0)
             return booking.owed_by_staff >= claimed

@@ -27,11 +27,16 @@ from staffbooking_core.domain.payees import (
 from staffbooking_core.domain.payments import (
     KeyReused,
     Misconfigured,
+    Nudge,
     PaymentsError,
     Refused,
 )
 from staffbooking_core.errors import Conflict, NotFound, ProcessorUnavailable, RuleBroken
 from staffbooking_core.ports import Lease, Ports, Reading, Writing
+from staffbooking_core.usecases import inbox
+
+REFUSED = "The payment processor did not open the account; try another country, or ask us"
+"""What the processor says itself speaks of the platform's settings too: that is for operators."""
 
 
 @frozen
@@ -63,6 +68,9 @@ async def account_on_return(ports: Ports, actor: Actor) -> Payee | None:
     payee = await account(ports, actor)
     if payee is None or payee.ref is None or payee.ready:
         return payee
+    name = inbox.visit(payee.ref, ports.clock.wall())
+    if not await inbox.note(ports, [Nudge(name, payee_ref=payee.ref)]):
+        return payee
     with suppress(PaymentsError, Conflict):
         await look(ports, payee.ref, ports.policy.processor_deadline_inline)
     return await account(ports, actor)
@@ -84,7 +92,7 @@ async def open_page(ports: Ports, actor: Actor, country: str | None) -> tuple[Pa
             payee = await _opened(ports, payee, deadline)
         return payee, await _link(ports, payee, deadline)
     except Refused as error:
-        raise RuleBroken("payout_account_refused", error.message) from None
+        raise RuleBroken("payout_account_refused", REFUSED) from error
     except PaymentsError:
         raise ProcessorUnavailable from None
 
@@ -123,8 +131,10 @@ async def _asked_for(
         known = await tx.payees.payee(first.provider, user_id)
         if known is not None:
             payee = asked_again(known, first.command, first.created_at)
+        elif imported is None or await tx.payees.payee_by_ref(first.provider, imported.ref):
+            payee = first
         else:
-            payee = first if imported is None else seen(first, imported, first.created_at)
+            payee = seen(first, imported, first.created_at)
         if payee != known:
             await _store(tx, known, payee, first.created_at)
         return payee
@@ -202,10 +212,9 @@ async def doubt(tx: Writing, ports: Ports, companion_id: int) -> None:
 async def ref_of(view: Reading, ports: Ports, companion_id: int) -> str:
     """What a payout to a companion is sent to; empty where there is no account."""
     payee = await view.payees.payee(ports.payments.name, companion_id)
-    if payee is not None and payee.ref is not None:
-        return payee.ref
-    companion = await view.companions.companion(companion_id)
-    return "" if companion is None else companion.payout_account or ""
+    if payee is not None:
+        return payee.ref or ""
+    return await _imported_ref(view, ports, companion_id) or ""
 
 
 # Claim, call and record -----------------------------------------------------------------
@@ -240,7 +249,7 @@ async def _call(ports: Ports, claimed: _Claimed, within: timedelta) -> Payee:
             state = await ports.payments.payee(payee.ref, seconds)
     except PaymentsError as error:
         await _save(ports, claimed, error)
-        if isinstance(error, KeyReused | Misconfigured):
+        if isinstance(error, KeyReused | Misconfigured) and payee.last_error != str(error):
             text = f"the payout account of companion {payee.companion_id}: {error}"
             await ports.notifier.alert(0, text)
         raise

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from staffbooking_core.domain.payments import Nudge, PaymentsError, Snapshot
+from staffbooking_core.domain.payments import Nudge, PaymentsError, Refused, Snapshot
 from staffbooking_core.domain.reconcile import reconcile, refs_of
 from staffbooking_core.errors import Conflict, ConstraintViolated, RuleBroken
 from staffbooking_core.ports import Lease, Ports, Writing
-from staffbooking_core.usecases import payees
+from staffbooking_core.usecases import inbox, payees
 from staffbooking_core.usecases.changes import save
 
 LOOK_AGAIN = timedelta(seconds=5)
@@ -25,6 +25,13 @@ async def look(ports: Ports, intent_id: int, within: timedelta) -> None:
         await apply_snapshot(tx, ports, snapshot, now)
 
     await ports.store.write(unit)
+
+
+async def look_on_visit(ports: Ports, intent_id: int, within: timedelta) -> None:
+    """A look for somebody who waits on a page, at most one every few seconds."""
+    name = inbox.visit(intent_id, ports.clock.wall())
+    if await inbox.note(ports, [Nudge(name, intent_id=intent_id)]):
+        await look(ports, intent_id, within)
 
 
 async def snapshot_of(ports: Ports, intent_id: int, within: timedelta) -> Snapshot:
@@ -67,14 +74,8 @@ async def receive(ports: Ports, headers: Mapping[str, str], body: bytes) -> int:
 
     Raises BadSignature. Once this returns, the event is not lost.
     """
-    now = ports.clock.wall()
-    nudges = ports.payments.parse_webhook(headers, body, now)
-
-    async def unit(tx: Writing) -> int:
-        added = [await tx.money.add_nudge(ports.payments.name, nudge, now) for nudge in nudges]
-        return sum(added)
-
-    return await ports.store.write(unit)
+    nudges = ports.payments.parse_webhook(headers, body, ports.clock.wall())
+    return await inbox.note(ports, nudges)
 
 
 async def follow_nudges(ports: Ports, limit: int = BATCH) -> int:
@@ -95,12 +96,12 @@ async def _follow(ports: Ports, provider: str, nudge: Nudge, lease: Lease) -> No
     retry_at = None
     try:
         await _look_where_it_says(ports, nudge)
-    except (PaymentsError, Conflict):
-        retry_at = ports.clock.wall() + LOOK_AGAIN
-    except (RuleBroken, ConstraintViolated) as error:
-        # What can't be booked must not keep others from being looked at.
+    except (Refused, RuleBroken, ConstraintViolated) as error:
+        # What can't be seen or booked must not keep others from being looked at.
         text = f"event {nudge.event_id} could not be booked: {error}"
         await ports.notifier.alert(nudge.intent_id or 0, text)
+    except (PaymentsError, Conflict):
+        retry_at = ports.clock.wall() + LOOK_AGAIN
 
     async def unit(tx: Writing) -> None:
         await tx.money.finish_nudge(provider, nudge.event_id, lease, retry_at)

@@ -28,7 +28,7 @@ def _record(call: Call, payee: Payee | None) -> Record:
         "provider": call.ports.payments.name,
         "country": payee.command.country if payee else None,
         "needs": list(payee.needs) if payee else [],
-        "message": payee.last_error if payee and status is PayeeStatus.REFUSED else None,
+        "message": payees.REFUSED if status is PayeeStatus.REFUSED else None,
     }
 
 

@@ -181,6 +181,7 @@ async def test_failed_refunds_are_told(store):
         {"status": OpStatus.PENDING},
         {"status": OpStatus.UNKNOWN},
         {"status": OpStatus.VOID},
+        {"status": OpStatus.VOID, "settlement": Settlement.FAILED},
         {"status": OpStatus.DONE},
         {"status": OpStatus.DONE, "settlement": Settlement.PENDING},
         {"status": OpStatus.DONE, "settlement": Settlement.SETTLED},
@@ -227,6 +228,20 @@ UNSETTLED = {
     PaymentStatus.PROCESSING,
     PaymentStatus.REFUND_PENDING,
 }
+
+
+async def test_what_an_event_tells_of_is_not_told_besides(store):
+    """It is looked at already; once the event is done the payment is told again."""
+    companion, customer = await add_companion(store), await add_user(store)
+    waits = PaymentStatus.REQUIRES_PAYMENT
+    booking = await add_booking(store, companion, customer, payment_status=waits)
+    nudge, lease = make_nudge(intent_id=booking.id), make_lease()
+    await store.write(lambda unit: unit.money.add_nudge("fake", nudge, NOW))
+    assert list(await read(store, lambda view: view.money.unsettled(0, 10))) == []
+    await store.write(lambda unit: unit.money.claim_nudges(NOW, lease, 1))
+    await store.write(lambda unit: unit.money.finish_nudge("fake", nudge.event_id, lease, None))
+    (told,) = await read(store, lambda view: view.money.unsettled(0, 10))
+    assert told.id == booking.id
 
 
 async def test_unsettled_payments_are_told_in_batches(store):

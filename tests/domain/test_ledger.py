@@ -35,6 +35,7 @@ MADE = [
     ledger.chargeback_withdrawn(1, "c", 5, NOW),
     ledger.chargeback_reinstated(1, "c", 5, NOW),
     ledger.chargeback_lost(1, "c", 5, NOW),
+    ledger.judged_anew(1, "c", 7, 5, NOW),
 ]
 
 

@@ -167,10 +167,14 @@ def test_a_lost_answer_is_asked_for_again_ever_later():
     assert waits == [SECOND, 5 * SECOND, 30 * SECOND]
 
 
-def test_an_imported_payee_that_can_not_be_looked_at_is_tried_again():
-    """It was never opened here, so it has no tries yet."""
-    payee = failed(make_payee(ref="acct_1"), Unknown(), NOW)
-    assert (payee.next_at, payee.last_error) == (NOW + SECOND, "Unknown")
+def test_a_look_that_fails_is_repeated_ever_later():
+    """Ten minutes, twenty, forty: an account that is gone shall not be asked for all day."""
+    payee, waits = make_payee(ref="acct_1"), []
+    for _ in range(3):
+        payee = failed(payee, Unknown(), NOW)
+        waits.append(wait_of(payee))
+    assert waits == [LOOK_FIRST, 2 * LOOK_FIRST, 4 * LOOK_FIRST]
+    assert payee.last_error == "Unknown"
 
 
 def test_a_wrong_setting_is_no_refusal():

@@ -6,6 +6,7 @@ from itertools import permutations
 
 import pytest
 
+from staffbooking_core.domain.bookings import PayoutStatus
 from staffbooking_core.domain.ledger import Account
 from staffbooking_core.domain.lifecycle import Party, Status, Trigger
 from staffbooking_core.domain.payments import (
@@ -303,3 +304,36 @@ def test_a_finished_operation_is_not_taken_for_one_by_hand():
     journey, book = paid_out()
     assert look(journey, book) == []
     assert last_operation(journey).result_ref == book.payouts[last_operation(journey).id].ref
+
+
+# Verdicts that are changed --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("first", "second", "gained"), [(WON, LOST, -TOTAL), (LOST, WON, TOTAL)])
+def test_a_changed_verdict_is_booked_and_told(first, second, gained):
+    """An appeal moved the money once more: it waits in suspense for an operator."""
+    journey, book = with_book(paid())
+    book.charge_back(status=first)
+    look(journey, book)
+    told, held = len(journey.alerts), journey.balance(A.PROCESSOR_BALANCE)
+    book.charge_back(status=OPEN)
+    assert look(journey, book) == []
+    book.charge_back(status=second)
+    look(journey, book)
+    assert journey.balance(A.PROCESSOR_BALANCE) == held + gained == book.cash
+    assert journey.balance(A.SUSPENSE) == -gained
+    assert len(journey.alerts) == told + 1
+    assert look(journey, book) == []
+    assert journey.faults == []
+
+
+def test_a_payout_waits_where_a_won_chargeback_is_lost_after_all():
+    """The money is gone, so an operator has to let it go."""
+    journey, book = with_book(paid())
+    book.charge_back(status=WON)
+    look(journey, book)
+    was = journey.booking.payout_status
+    book.charge_back(status=LOST)
+    look(journey, book)
+    now = journey.booking.payout_status
+    assert (was, now) == (PayoutStatus.SCHEDULED, PayoutStatus.FROZEN)

@@ -28,7 +28,6 @@ KEYS = {
     (K.PAYOUT, "tr_1"): "payout:8",
     (K.REVERSAL, "rv_1"): "reversal:9",
     (K.CHARGEBACK, "cb_1"): chargeback_key("cb_1", "out"),
-    (K.REINSTATEMENT, "cb_1"): chargeback_key("cb_1", "in"),
     (K.FEE, "fee_1"): fee_key("fee_1"),
     (K.REFUND, "re_9"): by_hand(K.REFUND, "re_9"),
     (K.PAYOUT, "tr_9"): by_hand(K.PAYOUT, "tr_9"),
@@ -122,6 +121,25 @@ def test_a_failure_that_only_one_side_knows_is_named(key):
     assert text == "refund re_1 is -5 at the processor, 0 in the ledger"
 
 
+# Chargebacks that were won --------------------------------------------------------------
+
+
+def test_a_chargeback_that_was_won_has_moved_nothing():
+    """However often the money went and came: the processor may tell of each time."""
+    lines = [
+        moved(kind, "cb_1", amount) for kind, amount in ((K.CHARGEBACK, -5), (K.REINSTATEMENT, 5))
+    ]
+    assert compare([], lines) == []
+    assert compare([(chargeback_key("cb_1", "out"), -5)], [*lines, lines[0]]) == []
+
+
+def test_a_reinstatement_that_only_one_side_knows_is_named():
+    """The ledger has the money back, the processor has not."""
+    postings = [(chargeback_key("cb_1", "out"), -5), (chargeback_key("cb_1", "in"), 5)]
+    (text,) = compare(postings, [moved(K.CHARGEBACK, "cb_1", -5)])
+    assert text == "chargeback cb_1 is -5 at the processor, 0 in the ledger"
+
+
 # Names ----------------------------------------------------------------------------------
 
 
@@ -193,7 +211,7 @@ WAYS: list[Callable[[Journey, Book], object]] = [
     with_a_fee,
     quarantined,
     paid_twice,
-    *map(charged_back, ChargebackStatus),
+    *map(charged_back, (ChargebackStatus.OPEN, ChargebackStatus.LOST)),
 ]
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from staffbooking_core.domain.payments import Unknown
 from staffbooking_core.usecases import timers
+from staffbooking_core.usecases.inbox import VISIT
 from tests.http.world import World, ok
 
 pytestmark = pytest.mark.anyio
@@ -181,9 +182,12 @@ async def test_the_way_back_says_paid_once_it_is(world: World) -> None:
     assert WAITING in (await customer.get(f"{path}/return")).text
     await world.processor.play(url.rpartition("/")[2], "succeed")
     assert WAITING in (await staff.get(f"{path}/return")).text
+    assert WAITING in (await customer.get(f"{path}/return")).text  # Asked a moment ago.
+    world.clock.advance(VISIT)
     world.restart(payments=Away())
     there = await world.browser(world.customer.id)
     assert WAITING in (await there.get(f"{path}/return")).text
+    world.clock.advance(VISIT)
     assert "held in escrow" in (await customer.get(f"{path}/return")).text
     assert ok(await customer.get(path))["booking"]["status"] == "paid"
 

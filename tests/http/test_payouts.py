@@ -16,6 +16,7 @@ from staffbooking_adapters.memory.fakebook import MemoryFakeBook
 from staffbooking_core.domain.accounts import Role
 from staffbooking_core.errors import Unavailable
 from staffbooking_core.usecases import payees
+from staffbooking_core.usecases.inbox import VISIT
 from tests.http.test_errors import JSON, Failing
 from tests.http.world import BASE, World, fields, ok, refused
 from tests.support.builders import HOUR, add_companion, add_user
@@ -250,6 +251,8 @@ async def test_who_comes_back_sees_what_holds_now(world: World) -> None:
     browser, url = await onboarding(world)
     assert "has not cleared it yet" in (await browser.get(f"{PAGE}?done")).text
     await world.ports.sandbox.complete_payee(url.rpartition("/")[2])  # type: ignore[union-attr]
+    assert status(await browser.get(f"{PAGE}?done")) == "incomplete"  # Asked a moment ago.
+    world.clock.advance(VISIT)
     assert status(await browser.get(PAGE)) == "incomplete"
     assert status(await browser.get(f"{PAGE}?done")) == "ready"
     assert status(await browser.get(PAGE)) == "ready"

@@ -90,6 +90,21 @@ async def test_a_busy_time_is_read_in_pieces(
     assert calls > 2
 
 
+async def test_a_crowded_overlap_stops_no_later_news(
+    stripe: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was told before and is read again does not count as enough."""
+    monkeypatch.setattr(changes, "ENOUGH", 2)
+    for intent_id in range(21, 25):
+        await stripe.paid(intent_id=intent_id)
+    cursor = (await _told(stripe, None))[1]
+    stripe.clock.advance(HOUR)
+    await stripe.paid(intent_id=30)
+    told, further = await _told(stripe, cursor)
+    assert further != cursor
+    assert 30 in told | (await _told(stripe, further))[0]
+
+
 async def test_a_crowded_while_is_read_to_its_end(
     stripe: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,12 +182,26 @@ async def test_a_long_statement_is_complete(stripe: Bench, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("fault", ["reset_before", "error_500", "html"])
-async def test_a_broken_statement_is_no_statement(stripe: Bench, fault: str) -> None:
+async def test_a_broken_statement_is_no_statement(
+    stripe: Bench, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
     """If a page does not come nothing is told, rather than a part that looks like all."""
+    monkeypatch.setattr(statement, "PAUSES", (0, 0, 0))
     await stripe.paid()
-    stub_of(stripe).break_next("look", fault)
+    stub_of(stripe).break_next("look", fault, times=4)
     with pytest.raises(Unknown):
         await anext(stripe.payments.statement())
+
+
+@pytest.mark.parametrize("fault", ["reset_before", "error_500", "rate_limit"])
+async def test_a_page_that_breaks_is_asked_for_again(
+    stripe: Bench, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    """It is only read: thousands of pages shall not end with one that was busy."""
+    monkeypatch.setattr(statement, "PAUSES", (0, 0, 0))
+    await stripe.paid()
+    stub_of(stripe).break_next("look", fault)
+    assert len(await _lines(stripe.payments)) == 2
 
 
 async def test_an_empty_account_has_no_lines(stripe: Bench) -> None:

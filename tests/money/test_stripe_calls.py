@@ -13,6 +13,7 @@ from stripe._api_version import _ApiVersion
 
 from staffbooking_adapters.stripe.currencies import min_amount
 from staffbooking_adapters.stripe.processor import VERSION, StripeProcessor
+from staffbooking_core.domain.payees import PayeeState
 from staffbooking_core.domain.payments import (
     OpKey,
     OpKind,
@@ -181,6 +182,14 @@ async def test_no_account_is_no_call(stripe: Bench) -> None:
         await stripe.payments.pay_out(command, make_key(OpKind.PAY_OUT), WITHIN)
     assert refused.value.reason is RefusalCode.PAYEE_NOT_READY
     assert stub_of(stripe).seen == []
+
+
+async def test_an_account_that_is_gone_is_not_ready(stripe: Bench) -> None:
+    """The companion may open another: the payout is worth another try."""
+    payment = await stripe.paid()
+    with pytest.raises(Refused) as refused:
+        await stripe.paid_out(payment, 17_000, payee=PayeeState("acct_of_nobody", ready=True))
+    assert refused.value.reason is RefusalCode.PAYEE_NOT_READY
 
 
 async def test_an_unpaid_intent_is_not_paid_out(stripe: Bench) -> None:

@@ -295,7 +295,6 @@ class MoneyMachine(RuleBasedStateMachine):
         self.do(scene.fault("event", "drop"))
         self.do(scene.drain())
         scene.pass_time(away)
-        self.do(scene.fake.due_events(0))  # By itself it forgets what is old.
 
     @rule(what=st.sampled_from(RARER_FAULTS))
     def rarer_fault(self, what: tuple[str, str]) -> None:

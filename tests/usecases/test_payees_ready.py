@@ -185,9 +185,11 @@ async def test_a_payout_goes_to_the_account(desk):
         assert await payees.ref_of(view, desk.ports, 999) == ""
     imported = await add_companion(desk.ports.store, payout_account="acct_7")
     payee, _ = await desk.ask()
+    copied = await add_companion(desk.ports.store, payout_account=payee.ref)
     async with desk.ports.store.reading() as view:
         assert await payees.ref_of(view, desk.ports, imported.id) == "acct_7"
         assert await payees.ref_of(view, desk.ports, desk.staff.user_id) == payee.ref
+        assert await payees.ref_of(view, desk.ports, copied.id) == ""
 
 
 # Imported accounts ----------------------------------------------------------------------

@@ -6,7 +6,14 @@ import pytest
 from attrs import evolve
 
 from staffbooking_core.domain.lifecycle import EventName, Status
-from staffbooking_core.domain.payments import BadSignature, OpKind, PaymentsError
+from staffbooking_core.domain.payments import (
+    BadSignature,
+    OpKind,
+    PaymentsError,
+    RefusalCode,
+    Refused,
+    Unknown,
+)
 from staffbooking_core.errors import Forbidden, ProcessorUnavailable, RuleBroken
 from staffbooking_core.usecases import bookings, payments, timers
 from tests.support.builders import DAY, HOUR, MINUTE, SECOND, make_lease, make_nudge
@@ -290,6 +297,44 @@ async def test_a_fact_that_can_not_be_booked_stops_no_other(scene, monkeypatch):
     await scene.drain()
     assert (await scene.booking(second)).status is Status.PAID
     assert {number for number, _ in scene.ports.notifier.alerts} == {first.id}
+
+
+async def test_an_event_that_is_refused_is_told_and_done(scene, monkeypatch):
+    """What the processor does not know any more is not asked for again and again."""
+    booking = await scene.accepted()
+    await scene.play(booking)
+    refused = Refused(RefusalCode.MISSING)
+    monkeypatch.setattr(scene.ports.payments, "snapshot", failing(refused), raising=False)
+    await scene.drain()
+    assert {number for number, _ in scene.ports.notifier.alerts} == {booking.id}
+    scene.pass_time(MINUTE)
+    assert await payments.follow_nudges(scene.ports) == 0
+
+
+async def test_what_is_tried_again_keeps_no_news_waiting(scene, monkeypatch):
+    """A later event is looked at before those that failed are."""
+    first = await scene.accepted()
+    for number in range(3):
+        nudge = make_nudge(intent_id=first.id + 100 + number, payment_ref=f"fpay_{number}")
+        await scene.ports.store.write(
+            lambda tx, nudge=nudge: tx.money.add_nudge("fake", nudge, scene.ports.clock.wall())
+        )
+    monkeypatch.setattr(scene.ports.payments, "find_intent", failing(Unknown()), raising=False)
+    assert await payments.follow_nudges(scene.ports) == 3
+    scene.pass_time(payments.LOOK_AGAIN - SECOND)
+    await scene.play(first)
+    fresh, now = make_nudge(intent_id=first.id), scene.ports.clock.wall()
+    await scene.ports.store.write(lambda tx: tx.money.add_nudge("fake", fresh, now))
+    scene.pass_time(SECOND)
+    assert await payments.follow_nudges(scene.ports, 1) == 1
+    assert (await scene.booking(first)).status is Status.PAID
+
+
+def failing(error):
+    async def call(*_):
+        raise error
+
+    return call
 
 
 # Money that comes late ------------------------------------------------------------------

@@ -256,7 +256,7 @@ async def slip(scene, booking, key, amount=7):
         ("payout:999", "payout operation 999"),
         ("reversal:999", "reversal operation 999"),
         ("cb:cb_9:out", "chargeback cb_9"),
-        ("cb:cb_9:in", "reinstatement cb_9"),
+        ("cb:cb_9:in", "chargeback cb_9"),
         ("fee:fee_9", "fee fee_9"),
         ("manual:refund:re_9", "refund re_9"),
         ("slip:9", "other slip:9"),

@@ -52,7 +52,10 @@ def _extend_operations() -> None:
         "ix_payment_operations_failed_refunds",
         "payment_operations",
         ["id"],
-        **_where("kind = 'refund' AND (status IN ('dead', 'refused') OR settlement = 'failed')"),
+        **_where(
+            "kind = 'refund' AND status != 'void'"
+            " AND (status IN ('dead', 'refused') OR settlement = 'failed')"
+        ),
     )
 
 
