@@ -8,6 +8,7 @@ recovery after a crash are all the same call.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 from typing import Any
@@ -25,6 +26,7 @@ from staffbooking_core.domain.bookings import (
     Step,
 )
 from staffbooking_core.domain.effects import claim_back
+from staffbooking_core.domain.ledger import Account, Posting
 from staffbooking_core.domain.lifecycle import Party, Status, Trigger
 from staffbooking_core.domain.moves import advance
 from staffbooking_core.domain.owed import failed_refunds, order_anew, refunds_owed
@@ -80,6 +82,8 @@ class _Known:
     operations: dict[int, Operation]
     posted: set[str]
     """The keys of the booking's postings: how facts are known that belong to no operation."""
+    sums: Counter[Account]
+    """The balances of the booking's accounts, as far as verdicts change them."""
     now: datetime
     policy: Policy
 
@@ -109,18 +113,18 @@ class _Known:
 def reconcile(
     booking: Booking,
     operations: Sequence[Operation],
-    posted: Collection[str],
+    postings: Collection[Posting],
     snapshot: Snapshot,
     now: datetime,
     policy: Policy,
 ) -> Iterator[Found]:
     """Every fact of the snapshot that is not yet known, in an order that holds together.
 
-    Each step starts from the booking of the step before it. `posted` has the keys of the
-    booking's postings.
+    Each step starts from the booking of the step before it.
     """
     by_id = {operation.id: operation for operation in operations}
-    known = _Known(by_id, set(posted), now, policy)
+    posted = {posting.key for posting in postings}
+    known = _Known(by_id, posted, ledger.balances(postings), now, policy)
     readers: tuple[tuple[_Reader, Sequence[Any]], ...] = (
         (_checkout, snapshot.checkouts),
         (_payment, snapshot.payments),
@@ -358,22 +362,25 @@ def _own_chargeback(booking: Booking, chargeback: Chargeback, known: _Known) -> 
         booking = step.booking
         yield Found(step)
     elif booking.chargeback_status in _VERDICTS:
-        yield from _judged_anew(booking, chargeback, known)
+        if chargeback.status is booking.chargeback_status:
+            yield from _given_by_bank(booking, chargeback, known)
+        else:
+            yield from _judged_anew(booking, chargeback, known)
         return
     if booking.chargeback_status is ChargebackStatus.OPEN and chargeback.status in _VERDICTS:
         step = move(_VERDICTS[chargeback.status], chargeback.status)
         booking = step.booking
+        known.sums.update(ledger.balances(step.postings))
         yield Found(step)
         if chargeback.status is ChargebackStatus.WON:
             yield from _refund_after_all(booking, known)
-        else:
-            yield from _given_by_bank(step, chargeback, known)
+        yield from _given_by_bank(booking, chargeback, known)
 
 
 def _judged_anew(booking: Booking, chargeback: Chargeback, known: _Known) -> Iterator[Found]:
     """A verdict that was changed (an appeal): the money moved once more, and an operator has to
     see what becomes of it; a payout that is still to come waits for that."""
-    if chargeback.status in (booking.chargeback_status, ChargebackStatus.OPEN):
+    if chargeback.status is ChargebackStatus.OPEN:
         return
     won = chargeback.status is ChargebackStatus.WON
     gained = booking.chargeback_amount if won else -booking.chargeback_amount
@@ -416,22 +423,24 @@ def _extra_chargeback(booking: Booking, chargeback: Chargeback, known: _Known) -
         won = chargeback.status is ChargebackStatus.WON
         book = ledger.chargeback_reinstated if won else ledger.chargeback_lost
         step = _noted(booking).posting(book(booking.id, ref, amount, now))
+        booking = step.booking
+        known.sums.update(ledger.balances(step.postings))
         yield Found(step)
-        yield from _given_by_bank(step, chargeback, known)
+    yield from _given_by_bank(booking, chargeback, known)
 
 
-def _given_by_bank(verdict: Step, chargeback: Chargeback, known: _Known) -> Iterator[Found]:
-    """A refund that was refused while the card issuer decided, and then lost, has reached the
-    client all the same: what the verdict wrote off for it is no loss, and owed no more."""
-    booking = verdict.booking
-    lost = ledger.balances(verdict.postings)[ledger.Account.CHARGEBACK_LOSSES]
+def _given_by_bank(booking: Booking, chargeback: Chargeback, known: _Known) -> Iterator[Found]:
+    """A refund that was refused, before the verdict or after, has reached the client all the
+    same where the verdict is lost: what was written off for it is no loss, and owed no more."""
+    if chargeback.status is not ChargebackStatus.LOST:
+        return
     for operation in failed_refunds(list(known.operations.values())):
         command = operation.command
         if not isinstance(command, Refund) or command.payment_ref != chargeback.payment_ref:
             continue
-        if command.amount > lost:
+        if command.amount > known.sums[Account.CHARGEBACK_LOSSES]:
             continue
-        lost -= command.amount
+        known.sums[Account.CHARGEBACK_LOSSES] -= command.amount
         given = ledger.refund_given_by_bank(booking.id, operation.id, command.amount, known.now)
         step = _noted(booking).posting(given)
         booking = step.booking

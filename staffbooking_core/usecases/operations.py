@@ -20,6 +20,7 @@ from staffbooking_core.domain.payments import (
     CloseCheckout,
     Command,
     Misconfigured,
+    Nudge,
     OpenCheckout,
     Operation,
     OpKind,
@@ -293,6 +294,10 @@ async def _failed(ports: Ports, sent: _Sent, error: PaymentsError) -> None:
         else:
             failed = after_failure(operation, error, now)
         await tx.money.save_operation(failed)
+        if failed.status is OpStatus.REFUSED and failed.kind is OpKind.REFUND:
+            # Perhaps the bank gave the money back already: a look shows it.
+            name = f"refused:{failed.id}:{failed.generation}"
+            await tx.money.add_nudge(ports.payments.name, Nudge(name, failed.booking_id), now)
         if isinstance(error, Refused) and error.reason is RefusalCode.PAYEE_NOT_READY:
             await _doubt_payee(tx, ports, failed)
         told = failed.status is OpStatus.PENDING and failed.last_error == operation.last_error

@@ -61,8 +61,8 @@ async def apply_snapshot(
     if operation_id is not None and lease is not None:
         await tx.money.lock_operation(operation_id, lease)
     operations = await tx.money.operations_of(booking.id)
-    posted = [posting.key for posting in await tx.money.postings_of(booking.id)]
-    for found in reconcile(booking, operations, posted, snapshot, now, ports.policy):
+    postings = await tx.money.postings_of(booking.id)
+    for found in reconcile(booking, operations, postings, snapshot, now, ports.policy):
         await save(tx, ports, booking, found.step, now)
         booking = found.step.booking
         if found.operation is not None:

@@ -100,3 +100,24 @@ def test_a_payment_that_came_twice_is_given_back_by_its_own_chargeback():
     assert refunds_owed(list(journey.operations.values())) == []
     assert journey.balance(Account.CHARGEBACK_LOSSES) == 0
     assert journey.faults == []
+
+
+@pytest.mark.parametrize("payment_ref", ["pay_1", "pay_2"])
+def test_a_refund_that_is_refused_after_the_verdict_is_found_too(payment_ref):
+    """It was still on its way when the verdict came: the next look sees that it is not owed."""
+    journey, book = with_book(paid())
+    if payment_ref == "pay_2":
+        book.pay("pay_2")
+        look(journey, book)
+    else:
+        journey.pull(Trigger.CANCEL, Party.CUSTOMER, journey.starts_at - 60 * HOUR)
+    book.charge_back("cb_9", payment_ref=payment_ref, status=LOST)
+    look(journey, book)
+    assert journey.balance(Account.CHARGEBACK_LOSSES) == TOTAL
+    (refund,) = (one for one in journey.operations.values() if one.kind is OpKind.REFUND)
+    journey.operations[refund.id] = evolve(refund, status=OpStatus.REFUSED)
+    look(journey, book, 2 * DAY)
+    assert refunds_owed(list(journey.operations.values())) == []
+    assert journey.balance(Account.CHARGEBACK_LOSSES) == 0
+    assert look(journey, book, 3 * DAY) == []
+    assert journey.faults == []

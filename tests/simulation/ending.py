@@ -120,10 +120,7 @@ def _check(one: Audited, by_hand: bool) -> None:
     refused = {op.kind for op in one.operations if op.status is OpStatus.REFUSED}
     if by_hand:
         return
-    # Of a refund that was refused only after the bank's verdict, people have to write off.
-    written_off = any(posting.key.endswith(":lost") for posting in one.postings)
-    lost = booking.chargeback_status is ChargebackStatus.LOST or written_off
-    assert (lost and OpKind.REFUND in refused) or not any(owed[account] for account in OWED)
+    assert not any(owed[account] for account in OWED)
     assert booking.payout_status in (PayoutStatus.NONE, PayoutStatus.PAID, PayoutStatus.REVERSED)
     irrecoverable = OpKind.REVERSE_PAYOUT in refused or booking.netted > 0
     assert irrecoverable or booking.owed_by_staff == 0

@@ -83,7 +83,11 @@ class Journey:
     def see(self, snapshot: Snapshot, now: datetime) -> list[Found]:
         """Take note of what a snapshot has that is new."""
         operations = tuple(self.operations.values())
-        found = list(reconcile(self.booking, operations, self.postings, snapshot, now, self.policy))
+        found = list(
+            reconcile(
+                self.booking, operations, tuple(self.postings.values()), snapshot, now, self.policy
+            )
+        )
         for one in found:
             self.keep(one.step)
             if one.operation is not None:
