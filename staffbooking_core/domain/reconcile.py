@@ -402,9 +402,9 @@ def _refund_after_all(booking: Booking, known: _Known) -> Iterator[Found]:
         if isinstance(operation.command, Refund)
         and operation.status is OpStatus.REFUSED
         and operation.command.payment_ref == own
+        # Each is ordered anew once, also where two verdicts are read in one look.
+        and known.is_new(f"again:{operation.id}")
     ]
-    for operation in refused:  # The new orders stand for these, also where more is to be read.
-        del known.operations[operation.id]
     if refused:
         yield Found(order_anew(booking, refused))
 
