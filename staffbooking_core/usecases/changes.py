@@ -9,6 +9,7 @@ from staffbooking_core.domain.calendar import Interval
 from staffbooking_core.domain.events import booking_event
 from staffbooking_core.domain.moves import advance
 from staffbooking_core.domain.searchable import local_days, marks_on
+from staffbooking_core.errors import NotFound
 from staffbooking_core.ports import Answer, Change, Credit, Ports, Writing
 
 NEAR = timedelta(days=2)
@@ -34,6 +35,15 @@ def to_change(ports: Ports, step: Step, now: datetime, answer: Answer | None = N
         credit=credit,
         answer=answer,
     )
+
+
+async def hold_by_code(tx: Writing, code: str) -> Booking:
+    """The booking that an operator names, held. Raises NotFound."""
+    found = await tx.bookings.booking_by_code(code)
+    booking = None if found is None else await tx.bookings.lock_booking(found.id)
+    if booking is None:
+        raise NotFound("Booking")
+    return booking
 
 
 async def apply(tx: Writing, ports: Ports, booking: Booking, what: Occurrence) -> Booking:

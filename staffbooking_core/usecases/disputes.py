@@ -9,9 +9,8 @@ from attrs import evolve
 from staffbooking_core.domain.bookings import Booking, Occurrence
 from staffbooking_core.domain.lifecycle import Party, Status, Trigger
 from staffbooking_core.domain.moves import advance
-from staffbooking_core.errors import NotFound
 from staffbooking_core.ports import BookingQuery, Ports, Writing
-from staffbooking_core.usecases.changes import save
+from staffbooking_core.usecases.changes import hold_by_code, save
 
 
 async def listing(ports: Ports, page: int = 1, limit: int = 50) -> Sequence[Booking]:
@@ -32,10 +31,7 @@ async def resolve(
     now = await ports.clock.business()
 
     async def unit(tx: Writing) -> Booking:
-        found = await tx.bookings.booking_by_code(code)
-        booking = None if found is None else await tx.bookings.lock_booking(found.id)
-        if booking is None:
-            raise NotFound("Booking")
+        booking = await hold_by_code(tx, code)
         what = Occurrence(trigger, Party.ADMIN, now, reason=note, amount=amount)
         step = advance(booking, what, ports.policy)
         if note:  # Why it was decided so stays on record with the alerts.

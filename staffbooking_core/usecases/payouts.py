@@ -7,7 +7,7 @@ from staffbooking_core.domain.lifecycle import Party, Trigger
 from staffbooking_core.errors import NotFound
 from staffbooking_core.ports import Ports, Writing
 from staffbooking_core.usecases import operations
-from staffbooking_core.usecases.changes import apply
+from staffbooking_core.usecases.changes import apply, hold_by_code
 
 
 async def hold(ports: Ports, code: str, note: str | None = None) -> Booking:
@@ -43,10 +43,7 @@ async def _move(ports: Ports, code: str, trigger: Trigger, note: str | None = No
     now = await ports.clock.business()
 
     async def unit(tx: Writing) -> Booking:
-        found = await tx.bookings.booking_by_code(code)
-        booking = None if found is None else await tx.bookings.lock_booking(found.id)
-        if booking is None:
-            raise NotFound("Booking")
+        booking = await hold_by_code(tx, code)
         return await apply(tx, ports, booking, Occurrence(trigger, Party.ADMIN, now, reason=note))
 
     return await ports.store.write(unit)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from staffbooking_core.domain.bookings import Booking
 from staffbooking_core.domain.owed import failed_refunds, order_anew
 from staffbooking_core.domain.payments import Operation
-from staffbooking_core.errors import NotFound, RuleBroken
+from staffbooking_core.errors import RuleBroken
 from staffbooking_core.ports import Ports, Writing
 from staffbooking_core.usecases import operations
-from staffbooking_core.usecases.changes import save
+from staffbooking_core.usecases.changes import hold_by_code, save
 
 
 async def failed(ports: Ports, limit: int = 100) -> Sequence[tuple[Booking, Operation]]:
@@ -25,10 +25,7 @@ async def retry(ports: Ports, code: str) -> Booking:
     now = await ports.clock.business()
 
     async def unit(tx: Writing) -> int:
-        found = await tx.bookings.booking_by_code(code)
-        booking = None if found is None else await tx.bookings.lock_booking(found.id)
-        if booking is None:
-            raise NotFound("Booking")
+        booking = await hold_by_code(tx, code)
         owed = failed_refunds(await tx.money.operations_of(booking.id))
         if not owed:
             raise RuleBroken("no_failed_refund", "No refund of this booking has failed")
