@@ -12,7 +12,8 @@ from datetime import datetime, timedelta
 
 from staffbooking_core.domain.bookings import Booking, PaymentStatus
 from staffbooking_core.domain.payments import Nudge, PaymentsError
-from staffbooking_core.ports import Ports, Writing
+from staffbooking_core.ports import Ports
+from staffbooking_core.usecases import inbox
 
 BATCH = 500
 CALLS = 20
@@ -41,7 +42,7 @@ async def _list_events(ports: Ports) -> int:
             nudges, reached = await ports.payments.changes(cursor, within)
         except PaymentsError:
             break  # The time of the last success is what `doctor` and the metrics show.
-        added += await _add(ports, nudges, name, reached)
+        added += await inbox.note(ports, nudges, (name, reached))
         if reached == cursor:
             break
         cursor = reached
@@ -59,8 +60,8 @@ async def _look_again(ports: Ports) -> int:
     added = 0
     async for batch in _unsettled(ports):
         if nudges := [*_looks(ports, batch, since, now)]:
-            added += await _add(ports, nudges)
-    await _add(ports, (), LOOKS, now.isoformat())
+            added += await inbox.note(ports, nudges)
+    await inbox.note(ports, (), (LOOKS, now.isoformat()))
     return added
 
 
@@ -97,18 +98,3 @@ def _may_be_paid(booking: Booking, now: datetime, settled_in: timedelta) -> bool
     if intent is None or accepted_at is None or intent.checkout_ref is None:
         return False
     return accepted_at + settled_in <= now < intent.checkout_expires_at + LINGER
-
-
-async def _add(
-    ports: Ports, nudges: Sequence[Nudge], name: str | None = None, cursor: str = ""
-) -> int:
-    """Put nudges into the inbox and, with them, how far the list was read."""
-    wall = ports.clock.wall()
-
-    async def unit(tx: Writing) -> int:
-        added = [await tx.money.add_nudge(ports.payments.name, nudge, wall) for nudge in nudges]
-        if name is not None:
-            await tx.money.save_cursor(name, cursor, wall)
-        return sum(added)
-
-    return await ports.store.write(unit)

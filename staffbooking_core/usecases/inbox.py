@@ -11,12 +11,15 @@ from staffbooking_core.ports import Ports, Writing
 VISIT = timedelta(seconds=5)
 
 
-async def note(ports: Ports, nudges: Sequence[Nudge]) -> int:
-    """Put nudges into the inbox; how many were new."""
+async def note(ports: Ports, nudges: Sequence[Nudge], cursor: tuple[str, str] | None = None) -> int:
+    """Put nudges into the inbox and, with them, how far a list was read: the list's name and
+    the cursor. How many nudges were new."""
     now = ports.clock.wall()
 
     async def unit(tx: Writing) -> int:
         added = [await tx.money.add_nudge(ports.payments.name, nudge, now) for nudge in nudges]
+        if cursor is not None:
+            await tx.money.save_cursor(*cursor, now)
         return sum(added)
 
     return await ports.store.write(unit)
