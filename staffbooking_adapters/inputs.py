@@ -23,6 +23,7 @@ from cattrs.gen import make_dict_structure_fn
 
 from staffbooking_core.domain import calendar
 from staffbooking_core.domain.accounts import is_email
+from staffbooking_core.domain.addresses import judge_url
 from staffbooking_core.errors import Fault, InvalidField, MissingField
 from staffbooking_core.inputs import Amount, Instant, Items, Text, Whole
 
@@ -218,12 +219,13 @@ def _clock_end(text: str) -> None:
         raise ValueError("must be a time of the form HH:MM, at most 24:00") from None
 
 
-_FORMS: dict[str, Callable[[str], None]] = {
+_FORMS: dict[str, Callable[[str], object]] = {
     "email": _email,
     "timezone": _timezone,
     "country": _country,
     "clock": _clock,
     "clock_end": _clock_end,
+    "webhook": lambda text: judge_url(text, insecure=True),
 }
 
 

@@ -79,7 +79,7 @@ class Settings:
 
     database_url: str = field(repr=False)
     secret_keys: tuple[str, ...] = field(repr=False)
-    """The first one signs, all of them verify."""
+    """The first one signs and seals, all of them verify and open."""
     policy: Policy
     processor: Fake | Stripe = Fake()
     trusted_proxies: tuple[Network, ...] = ()
@@ -105,6 +105,7 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
         payment_window=read("PAYMENT_WINDOW", _window, ""),
         limits=read("LIMITS", parse_limits, ""),
         sandbox=read("SANDBOX", _switch, "1" if pretended else "0"),
+        webhook_allow_insecure=read("WEBHOOK_ALLOW_INSECURE", _switch, "0"),
     )
     settings = Settings(
         database_url=read("DATABASE_URL", _database_url, "sqlite+aiosqlite:///staffbooking.db"),
@@ -114,6 +115,8 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
         trusted_proxies=read("TRUSTED_PROXIES", _networks, ""),
         allowed_origins=read("ALLOWED_ORIGINS", _origins, ""),
     )
+    if policy.webhook_allow_insecure and not policy.sandbox:
+        raise SettingsError("WEBHOOK_ALLOW_INSECURE", "is for sandboxes alone: SANDBOX is off")
     match settings.processor:
         case Stripe() as stripe:
             _check_real(settings, stripe)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
+import base64
 import secrets
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from time import time_ns
@@ -65,6 +63,9 @@ class SystemIds:
     def key_body(self) -> str:
         return "".join(secrets.choice(ALPHABET) for _ in range(RANDOM_LENGTH))
 
+    def webhook_secret(self) -> str:
+        return "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
+
 
 def _base32(number: int, length: int) -> str:
     digits = ""
@@ -108,23 +109,3 @@ def _verify(password: str, hashed: str | None) -> bool:
         return _hasher().verify(hashed or _nobodys_hash(), password) and hashed is not None
     except (Argon2Error, InvalidHashError):
         return False
-
-
-class HmacVault:
-    """Signatures by HMAC-SHA256, with a key of its own for each purpose."""
-
-    def __init__(self, secret_keys: Sequence[str]) -> None:
-        self._keys = tuple(key.encode() for key in secret_keys)
-
-    def sign(self, purpose: str, message: bytes) -> bytes:
-        return _sign(self._keys[0], purpose, message)
-
-    def verify(self, purpose: str, message: bytes, signature: bytes) -> bool:
-        return any(
-            hmac.compare_digest(_sign(key, purpose, message), signature) for key in self._keys
-        )
-
-
-def _sign(key: bytes, purpose: str, message: bytes) -> bytes:
-    derived = hmac.digest(key, b"staffbooking:" + purpose.encode(), hashlib.sha256)
-    return hmac.digest(derived, message, hashlib.sha256)

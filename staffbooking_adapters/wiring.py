@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from staffbooking_adapters.settings import Fake, Settings, Stripe
-from staffbooking_adapters.system import (
-    Argon2Hasher,
-    HmacVault,
-    SandboxClock,
-    SystemClock,
-    SystemIds,
-)
+from staffbooking_adapters.system import Argon2Hasher, SandboxClock, SystemClock, SystemIds
+from staffbooking_adapters.vault import KeyringVault
+from staffbooking_core.domain.webhooks import Failure
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Clock, Payments, Ports, SandboxProcessor, Vault
 
@@ -21,6 +17,7 @@ if TYPE_CHECKING:
     from staffbooking_adapters.fake.processor import FakeProcessor
     from staffbooking_adapters.sql.engine import Database
     from staffbooking_adapters.stripe.processor import StripeProcessor
+    from staffbooking_adapters.webhook.sender import HttpSender
 
 
 @asynccontextmanager
@@ -36,7 +33,9 @@ async def open_ports(settings: Settings) -> AsyncIterator[Ports]:
         store = await open_store(settings.database_url, settings.policy)
         stack.push_async_callback(store.close)
         clock = SandboxClock(store) if settings.policy.sandbox else SystemClock()
-        vault = HmacVault(settings.secret_keys)
+        vault = KeyringVault(settings.secret_keys)
+        sender = _LateSender(insecure=settings.policy.webhook_allow_insecure)
+        stack.push_async_callback(sender.close)
         payments: Payments
         sandbox: SandboxProcessor | None = None
         match settings.processor:
@@ -55,9 +54,38 @@ async def open_ports(settings: Settings) -> AsyncIterator[Ports]:
             hasher=Argon2Hasher(),
             vault=vault,
             notifier=LogNotifier(),
+            hints=store.hints,
+            sender=sender,
             policy=settings.policy,
             sandbox=sandbox,
         )
+
+
+class _LateSender:
+    """The sender of webhooks, loaded and opened by the first use: most commands send none."""
+
+    def __init__(self, *, insecure: bool) -> None:
+        self._insecure = insecure
+        self._opened: HttpSender | None = None
+
+    async def send(
+        self, url: str, headers: Mapping[str, str], body: bytes, seconds: float
+    ) -> int | Failure:
+        return await self._open().send(url, headers, body, seconds)
+
+    async def resolves_to_unsafe(self, host: str) -> bool:
+        return await self._open().resolves_to_unsafe(host)
+
+    async def close(self) -> None:
+        if self._opened is not None:
+            await self._opened.close()
+
+    def _open(self) -> HttpSender:
+        if self._opened is None:
+            from staffbooking_adapters.webhook.sender import HttpSender
+
+            self._opened = HttpSender(insecure=self._insecure)
+        return self._opened
 
 
 def _stripe(settings: Stripe, policy: Policy) -> StripeProcessor:

@@ -25,11 +25,13 @@ from staffbooking_cli.commands import (
     payouts,
     refunds,
     sandbox,
+    secrets,
     serve,
     users,
+    webhooks,
     worker,
 )
-from staffbooking_cli.errors import refusal
+from staffbooking_cli.errors import innermost, refusal
 
 
 class Commands(TyperGroup):
@@ -40,6 +42,8 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
         except Exception as error:
             line = refusal(error)
+            if line is None and isinstance(error, BaseExceptionGroup):
+                raise innermost(error) from None
             if line is None:
                 raise
             typer.echo(f"staffbooking: {line}", err=True)
@@ -69,6 +73,8 @@ app.add_typer(payouts.app, name="payouts")
 app.add_typer(refunds.app, name="refunds")
 app.add_typer(payments.app, name="payments")
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(webhooks.app, name="webhooks")
+app.add_typer(secrets.app, name="secrets")
 app.add_typer(sandbox.app, name="sandbox")
 app.command("openapi")(openapi.openapi)
 app.command("doctor")(doctor.doctor)

@@ -14,7 +14,7 @@ class Refused(Exception):
 def refusal(error: BaseException) -> str | None:
     """One line for an error, or None where it is the command framework's own affair
     (usage, a closed pipe) or was asked to be shown in full (`STAFFBOOKING_DEBUG=1`)."""
-    error = _innermost(error)
+    error = innermost(error)
     if type(error).__module__.startswith(("typer", "click")) or isinstance(error, BrokenPipeError):
         return None
     line = _known(error)
@@ -25,7 +25,7 @@ def refusal(error: BaseException) -> str | None:
     return " ".join(line.split())
 
 
-def _innermost(error: BaseException) -> BaseException:
+def innermost(error: BaseException) -> BaseException:
     """A group of tasks wraps even a single error."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]

@@ -11,6 +11,7 @@
     |- LimitExceeded         a window of requests is spent (in `domain.limits`)
     |- ProcessorUnavailable  the payment processor is out of reach for now
     |- Unavailable           the store is out of reach for now
+    |- SealBroken            a sealed secret can't be opened with the keys that are known
     |- ConstraintViolated    the store refused a change by a named constraint
     `- Conflict              somebody changed the same row first; repeat the use-case
 
@@ -124,6 +125,15 @@ class Unavailable(StaffbookingError):
     def __init__(self, reason: str = "") -> None:
         self.reason = reason
         super().__init__("The service is temporarily unavailable")
+
+
+class SealBroken(StaffbookingError):
+    """A sealed secret can't be opened: its key is gone, or it isn't this row's."""
+
+    code = "seal_broken"
+
+    def __init__(self) -> None:
+        super().__init__("a sealed secret can't be opened with the keys of SECRET_KEY")
 
 
 class ConstraintViolated(StaffbookingError):

@@ -17,6 +17,7 @@ from attrs import field, frozen
 from staffbooking_core.domain.accounts import PASSWORD_LENGTH, Role
 from staffbooking_core.domain.companions import Badge, Tier
 from staffbooking_core.domain.keys import Permission
+from staffbooking_core.domain.lifecycle import EventName
 
 MAX_ID = 2**63 - 1
 
@@ -30,7 +31,8 @@ class Text:
     max: int = 100
     min: int = 1
     form: str | None = None
-    """`email`, `timezone`, `country` (ISO 3166), `clock` (HH:MM) or `clock_end` (to 24:00)."""
+    """`email`, `timezone`, `country` (ISO 3166), `clock` (HH:MM), `clock_end` (to 24:00) or
+    `webhook` (the URL of a receiver, as a sandbox may take it)."""
 
 
 @frozen
@@ -71,6 +73,7 @@ Email = Annotated[str, Text(254, form="email")]
 Country = Annotated[str, Text(2, 2, form="country")]
 Clock = Annotated[str, Text(5, 5, form="clock")]
 ClockEnd = Annotated[str, Text(5, 5, form="clock_end")]
+Mark = Annotated[int, Whole(1, 5)]
 Password = Annotated[str, Text(PASSWORD_LENGTH[1], PASSWORD_LENGTH[0])]
 
 # The inputs -----------------------------------------------------------------------------
@@ -139,9 +142,42 @@ class DisputeBooking:
 
 
 @frozen(kw_only=True)
+class SubmitReview:
+    """SPECIFICATION 2.4."""
+
+    rating: Mark
+    comment: Annotated[str, Text(2000, 0)] | None = None
+    punctuality: Mark | None = None
+    professionalism: Mark | None = None
+    communication: Mark | None = None
+    appearance: Mark | None = None
+
+
+@frozen(kw_only=True)
+class RespondToReview:
+    response: Annotated[str, Text(2000)]
+
+
+@frozen(kw_only=True)
 class OpenPayoutAccount:
     country: Country | None = None
     """Where the account is, in letters of either case; the deployment's unless given."""
+
+
+@frozen(kw_only=True)
+class CreateWebhook:
+    url: Annotated[str, Text(2048, form="webhook")]
+    events: Annotated[tuple[EventName, ...], Items(5, 1)] | None = None
+    """All five unless given."""
+    description: Annotated[str, Text(5000, 0)] | None = None
+
+
+@frozen(kw_only=True)
+class ChangeWebhook:
+    events: Annotated[tuple[EventName, ...], Items(5, 1)] | None = None
+    description: Annotated[str, Text(5000, 0)] | None = None
+    active: bool | None = None
+    """False pauses it; true sends what was held, also where it was disabled."""
 
 
 # Import of companions (CONTRACT 9) ------------------------------------------------------

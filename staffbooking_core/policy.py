@@ -50,6 +50,8 @@ class Policy:
     # Events that may be booked (CONTRACT, conventions)
     book_ahead: timedelta = timedelta(days=3 * 366)
     availability_days: int = 92
+    detail_reviews: int = 10
+    """The newest reviews that a companion's detail shows."""
 
     # Hosted checkout (PAYMENTS 2)
     checkout_lifetime: timedelta = 23 * HOUR
@@ -76,4 +78,25 @@ class Policy:
     # Work (RELIABILITY 3.1)
     lease: timedelta = timedelta(seconds=15)
 
+    # Webhooks (CONTRACT 7)
+    max_webhooks: int = 10
+    webhook_waits: tuple[timedelta, ...] = (
+        timedelta(seconds=1),
+        timedelta(seconds=4),
+        timedelta(seconds=16),
+    )
+    """Before each retry, from the end of the failed attempt."""
+    webhook_deadline: timedelta = timedelta(seconds=10)
+    """For a whole attempt, from the look-up of the name to the head of the response."""
+    webhook_in_flight: int = 4
+    """Attempts at one endpoint at a time."""
+    webhook_disable_after: int = 10
+    webhook_held_for: timedelta = timedelta(days=7)
+    webhook_kept_for: timedelta = timedelta(days=30)
+    """Deliveries that are done, with their attempts."""
+    webhook_secret_overlap: timedelta = timedelta(hours=24)
+    webhook_allow_insecure: bool = False
+    """Whether http and loopback pass: for sandboxes and tests only."""
+
+    # Requests (CONTRACT 8)
     limits: Limits = field(factory=Limits)

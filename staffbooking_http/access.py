@@ -2,9 +2,9 @@
 not hold counts against the address that it came from."""
 
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 from urllib.parse import urlsplit
 
 from attrs import frozen
@@ -12,6 +12,7 @@ from attrs import frozen
 from staffbooking_core.domain import keys
 from staffbooking_core.domain.accounts import Actor, User, csrf_token, session_digest
 from staffbooking_core.domain.keys import Permission
+from staffbooking_core.domain.limits import Rule, Verdict
 from staffbooking_core.errors import Forbidden, Unauthenticated
 from staffbooking_core.usecases import sessions
 from staffbooking_http import limits
@@ -19,6 +20,9 @@ from staffbooking_http.endpoint import Call
 
 COOKIE = "connect.sid"
 SAFE = frozenset({"GET", "HEAD"})
+
+Permit: TypeAlias = Callable[[User, datetime], None]
+"""Raises Forbidden for a user of the wrong role or tier."""
 
 _COOKIE_NAME = COOKIE.encode()
 
@@ -31,29 +35,14 @@ class WithKey:
     limited: bool = True
 
     async def admit(self, call: Call) -> None:
-        shown = call.headers(b"authorization")
-        if not shown:
-            raise Unauthenticated("unauthenticated", "An API key is required")
-        if (key := _bearer(shown)) is None:
-            await _refuse(call, "invalid_api_key", "The API key is not valid")
-        try:
-            caller, verdicts = await call.ports.admission.by_key(
-                keys.digest(key), self.permission, call.rules, call.now
-            )
-        except Unauthenticated:
-            await limits.count_address(call)
-            raise
-        limits.settle(call, verdicts)
-        call.user = caller.owner
-        call.actor = Actor(caller.owner.id, caller.owner.role, caller.key.id)
+        limits.settle(call, await _admit_key(call, self.permission, call.rules))
 
 
 @frozen
 class WithSession:
     """The session cookie of a browser, with the CSRF token where something may change."""
 
-    permit: Callable[[User, datetime], None] | None = None
-    """Raises Forbidden for a user of the wrong role or tier."""
+    permit: Permit | None = None
     limited: bool = True
 
     async def admit(self, call: Call) -> None:
@@ -72,6 +61,31 @@ class WithSession:
         await sessions.touch(call.ports, caller.session)
         call.token, call.session, call.user = token, caller.session, caller.user
         call.actor = Actor(caller.user.id, caller.user.role)
+
+
+@frozen
+class WithEither:
+    """An API key or a session: with an Authorization header no session is looked at."""
+
+    permission: Permission
+    """What a key needs."""
+    permit: Permit | None = None
+    """What a session needs."""
+    window: str | None = None
+    """The name of a limit of the user, whichever way they come in: it is spent instead of the
+    general one."""
+    limited: bool = True
+
+    async def admit(self, call: Call) -> None:
+        if self.window is not None:
+            call.rules = (getattr(call.ports.policy.limits, self.window),)
+        if not call.headers(b"authorization"):
+            await WithSession(self.permit).admit(call)
+        elif self.window is None:
+            await WithKey(self.permission).admit(call)
+        else:
+            await _admit_key(call, self.permission, ())
+            await limits.count(call, f"user:{call.user.id}")
 
 
 @frozen
@@ -105,6 +119,27 @@ def session_token(call: Call) -> str | None:
             if name == _COOKIE_NAME and value:
                 return value.decode("latin-1")
     return None
+
+
+async def _admit_key(
+    call: Call, permission: Permission, rules: Sequence[Rule]
+) -> Sequence[Verdict]:
+    """Let a key in, and say how its windows of these rules stand."""
+    shown = call.headers(b"authorization")
+    if not shown:
+        raise Unauthenticated("unauthenticated", "An API key is required")
+    if (key := _bearer(shown)) is None:
+        await _refuse(call, "invalid_api_key", "The API key is not valid")
+    try:
+        caller, verdicts = await call.ports.admission.by_key(
+            keys.digest(key), permission, rules, call.now
+        )
+    except Unauthenticated:
+        await limits.count_address(call)
+        raise
+    call.user = caller.owner
+    call.actor = Actor(caller.owner.id, caller.owner.role, caller.key.id)
+    return verdicts
 
 
 def _bearer(shown: list[bytes]) -> str | None:

@@ -18,7 +18,7 @@ from staffbooking_core.errors import NotFound
 from staffbooking_core.inputs import MAX_ID
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.answers import Keep
-from staffbooking_http.metrics import DueWork, Tally
+from staffbooking_http.metrics import Tally, Workload
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -50,7 +50,7 @@ class Site:
     """Networks whose X-Forwarded-For is believed."""
     tallies: list[Tally] = field(factory=list)
     """What became of calls so far, for the metrics."""
-    due_work: DueWork = field(factory=DueWork)
+    workload: Workload = field(factory=Workload)
     """What waits to be done, for the metrics."""
 
 
@@ -98,9 +98,10 @@ class Call:
         """Every value of a header, in the order in which they came."""
         return [value for known, value in self.scope["headers"] if known == name]
 
-    def path_id(self, what: str) -> int:
-        """The number in the path, to the letter; NotFound where it can't be one (CONTRACT)."""
-        text = self.params[0]
+    def path_id(self, what: str, place: int = 0) -> int:
+        """The number at a place of the path's parameters, to the letter; NotFound where it can't
+        be one (CONTRACT)."""
+        text = self.params[place]
         formed = text.isascii() and text.isdigit() and text[0] != "0" and len(text) < 20
         if not formed or (number := int(text)) > MAX_ID:
             raise NotFound(what)

@@ -58,7 +58,7 @@ CODES = {
     "foreign_origin": "signing in from a page of somebody else's",
     "wrong_party": "the other side of the booking may do this",
     "customers_only": "only customers book for themselves",
-    "staff_only": "only staff members are paid out to",
+    "staff_only": "only staff members are paid out to, and respond to reviews",
     "bad_signature": "an event that the payment processor did not sign, or not just now",
     "not_found": "no such path or thing, or somebody else's",
     "method_not_allowed": "the path takes other methods: Allow lists them",

@@ -1,11 +1,12 @@
-"""Counts and durations of requests, and the work that is due: a few additions a call, one look
-at the store in a while, families when scraped."""
+"""Counts and durations of requests, the work that is due, and webhooks: a few additions a call,
+one look at the store in a while, families when scraped."""
 
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
+from attrs import frozen
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -16,7 +17,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from staffbooking_core.errors import Unavailable
-from staffbooking_core.ports import Backlog, Ports
+from staffbooking_core.ports import Backlog, Ports, WebhookFigures
 from staffbooking_core.usecases import health
 
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -43,33 +44,43 @@ class Tally:
 KEPT = timedelta(seconds=5)
 
 
-class DueWork:
-    """What waits to be done, asked for once in a while: however many read the figures, and
-    however often, the store is spared."""
+@frozen
+class Work:
+    """What waits to be done, by kind, and how webhooks fare."""
 
-    __slots__ = ("_asked_at", "_rows")
+    due: Sequence[Backlog]
+    webhooks: WebhookFigures
+
+
+class Workload:
+    """Work as the store knows it, asked for once in a while: however many read the figures,
+    and however often, the store is spared."""
+
+    __slots__ = ("_asked_at", "_seen")
 
     def __init__(self) -> None:
         self._asked_at: datetime | None = None
-        self._rows: Sequence[Backlog] = ()
+        self._seen: Work | None = None
 
-    async def rows(self, ports: Ports) -> Sequence[Backlog]:
-        """By kind; nothing while the store is out of reach."""
+    async def look(self, ports: Ports) -> Work | None:
+        """None while the store is out of reach."""
         now = ports.clock.wall()
         if self._asked_at is None or now - self._asked_at >= KEPT:
             try:
-                self._rows = await health.backlog(ports)
+                self._seen = Work(await health.backlog(ports), await health.webhooks(ports))
             except Unavailable:
-                return ()
+                return None
             self._asked_at = now
-        return self._rows
+        return self._seen
 
 
-def page(tallies: Iterable[Tally], due_work: Sequence[Backlog]) -> bytes:
-    """All figures as Prometheus reads them."""
+def page(tallies: Iterable[Tally], work: Work | None) -> bytes:
+    """All figures as Prometheus reads them; without work, those of requests alone."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Requests([tally for tally in tallies if tally.statuses]))
-    registry.register(_DueWork(due_work))
+    if work is not None:
+        registry.register(_DueWork(work.due))
+        registry.register(_Webhooks(work.webhooks))
     return generate_latest(registry)
 
 
@@ -109,6 +120,32 @@ class _DueWork(Collector):
             oldest.add_metric([row.kind], row.oldest)
         yield waiting
         yield oldest
+
+
+class _Webhooks(Collector):
+    def __init__(self, figures: WebhookFigures) -> None:
+        self._figures = figures
+
+    def collect(self) -> Iterator[Metric]:
+        name, figures = "staffbooking_webhook", self._figures
+        attempts = CounterMetricFamily(
+            f"{name}_attempts", "Attempts to deliver a webhook", labels=("outcome",)
+        )
+        attempts.add_metric(["succeeded"], figures.succeeded)
+        attempts.add_metric(["failed"], figures.failed)
+        deliveries = GaugeMetricFamily(
+            f"{name}_deliveries", "Deliveries that are not done yet", labels=("status",)
+        )
+        deliveries.add_metric(["pending"], figures.pending)
+        deliveries.add_metric(["held"], figures.held)
+        yield attempts
+        yield deliveries
+        yield GaugeMetricFamily(
+            f"{name}_lag_seconds", "How late the most overdue delivery is", figures.lag
+        )
+        yield GaugeMetricFamily(
+            f"{name}_events_unplaced", "Events that no worker has taken up", figures.unplaced
+        )
 
 
 def _cumulated(tally: Tally) -> Iterator[tuple[str, float]]:

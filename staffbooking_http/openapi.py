@@ -1,5 +1,6 @@
 """The OpenAPI 3.1 document, made of the table that the service runs on (CONTRACT 9)."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeAlias
@@ -7,7 +8,7 @@ from typing import Any, TypeAlias
 from staffbooking_core.domain.limits import Rule
 from staffbooking_core.inputs import MAX_ID
 from staffbooking_core.policy import Policy
-from staffbooking_http.access import COOKIE, SAFE, WithKey, WithSession
+from staffbooking_http.access import COOKIE, SAFE, WithEither, WithKey, WithSession
 from staffbooking_http.endpoint import Endpoint
 from staffbooking_http.errors import CODES
 from staffbooking_http.schemas import fields_of, of_class
@@ -19,7 +20,7 @@ from staffbooking_http.shapes import (
     WHEN,
     WHOLE,
     Schema,
-    envelope,
+    event_ref,
     ref,
     shape,
 )
@@ -80,7 +81,7 @@ def document(families: Mapping[str, Sequence[Endpoint]], policy: Policy) -> Obje
         "servers": [{"url": policy.base_url}],
         "tags": [{"name": family} for family in families],
         "paths": paths,
-        "webhooks": {name.value: _webhook(name) for name in WHEN},
+        "webhooks": {str(event): _webhook(event) for event in WHEN},
         "components": {
             "schemas": dict(COMPONENTS),
             "headers": {
@@ -160,7 +161,7 @@ _SCHEMES: Object = {
 
 def _about(policy: Policy) -> str:
     limits = policy.limits
-    rules = (limits.general, limits.bookings)
+    rules = (limits.general, limits.bookings, limits.webhooks)
     told = ", ".join(_rule(rule) for rule in rules)
     return ABOUT.replace("{limits}", told).replace("{currency}", policy.currency.code)
 
@@ -208,23 +209,26 @@ _PLAIN = str.maketrans({"/": "_", "{": "", "}": "", " ": "", "-": "_", ".": "_"}
 
 
 def _security(row: Endpoint) -> list[Object]:
-    if isinstance(row.access, WithKey):
-        return [{"key": []}]
-    if isinstance(row.access, WithSession):
-        safe: Object = {"session": []}
-        return [safe if row.method in SAFE else {**safe, "csrf": []}]
-    return []
+    ways: list[Object] = []
+    if isinstance(row.access, WithKey | WithEither):
+        ways.append({"key": []})
+    if isinstance(row.access, WithSession | WithEither):
+        ways.append({"session": []} if row.method in SAFE else {"session": [], "csrf": []})
+    return ways
+
+
+_NUMBER: Schema = {"type": "integer", "minimum": 1, "maximum": MAX_ID}
+_IN_PATH: dict[str, Schema] = {
+    "id": _NUMBER,
+    "delivery_id": _NUMBER,
+    "code": COMPONENTS["Booking"]["properties"]["booking_code"],
+    "provider": TEXT,
+}
 
 
 def _parameters(row: Endpoint) -> Iterator[Object]:
-    if "{id}" in row.path:
-        number = {"type": "integer", "minimum": 1, "maximum": MAX_ID}
-        yield {"name": "id", "in": "path", "required": True, "schema": number}
-    if "{code}" in row.path:
-        code = COMPONENTS["Booking"]["properties"]["booking_code"]
-        yield {"name": "code", "in": "path", "required": True, "schema": code}
-    if "{provider}" in row.path:
-        yield {"name": "provider", "in": "path", "required": True, "schema": TEXT}
+    for name in re.findall(r"{(\w+)}", row.path):
+        yield {"name": name, "in": "path", "required": True, "schema": _IN_PATH[name]}
     if row.query is not None:
         for name, (schema, required) in fields_of(row.query).items():
             yield {"name": name, "in": "query", "required": required, "schema": schema}
@@ -255,7 +259,7 @@ def _statuses(row: Endpoint) -> Iterator[tuple[int, Schema]]:
     """Every status that an operation may answer, in order."""
     error, faults = ref("Error"), {"anyOf": [ref("InvalidInput"), ref("Error")]}
     takes = row.body is not None or row.query is not None
-    guarded = isinstance(row.access, WithKey | WithSession)
+    guarded = isinstance(row.access, WithKey | WithSession | WithEither)
     yield row.status, row.answer
     if takes or row.codes:
         yield 400, faults
@@ -277,22 +281,48 @@ def _statuses(row: Endpoint) -> Iterator[tuple[int, Schema]]:
     yield 503, error
 
 
-def _webhook(name: Any) -> Object:
-    headers = (
-        ("X-Webhook-Signature", "Lowercase hexadecimal HMAC-SHA256 of the raw body"),
-        ("X-Webhook-Event", "The event's name"),
-        ("X-Webhook-Id", "The event's id, the same on each retry"),
-        ("X-Webhook-Attempt", "From 1"),
-    )
+_SENT: dict[str, tuple[str, Schema]] = {
+    "X-Webhook-Signature": (
+        "Lowercase hexadecimal HMAC-SHA256 of the raw body; its key is the whole secret",
+        {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+    ),
+    "X-Webhook-Event": ("The event's name", TEXT),
+    "X-Webhook-Id": ("The event's id, the same on each retry", TEXT),
+    "X-Webhook-Attempt": ("Counts the attempts of a delivery", _NUMBER),
+    "webhook-id": ("Standard Webhooks: the event's id", TEXT),
+    "webhook-timestamp": ("Standard Webhooks: when it was sent, as Unix time", WHOLE),
+    "webhook-signature": (
+        "Standard Webhooks: `v1,` and a signature; two of them while a secret is rotated",
+        TEXT,
+    ),
+}
+
+_ANSWERS = {
+    "2XX": "Received, within 10 seconds",
+    "3XX": "Not received: redirects are not followed",
+    "default": "Not received: tried again after 1, 4 and 16 seconds, a test never",
+}
+
+
+def _webhook(event: str) -> Object:
     return {
         "post": {
-            "summary": WHEN[name],
-            "operationId": name.value.replace(".", "_"),
+            "summary": WHEN[event],
+            "operationId": event.replace(".", "_"),
             "parameters": [
-                {"name": header, "in": "header", "description": text, "schema": {"type": "string"}}
-                for header, text in headers
+                {
+                    "name": name,
+                    "in": "header",
+                    "required": True,
+                    "description": text,
+                    "schema": schema,
+                }
+                for name, (text, schema) in _SENT.items()
             ],
-            "requestBody": {"content": {"application/json": {"schema": envelope(name)}}},
-            "responses": {"2XX": {"description": "Received"}},
+            "requestBody": {
+                "required": True,
+                "content": {"application/json": {"schema": event_ref(event)}},
+            },
+            "responses": {status: {"description": text} for status, text in _ANSWERS.items()},
         }
     }

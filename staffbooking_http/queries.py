@@ -17,7 +17,7 @@ from staffbooking_adapters.inputs import Price, structure_query
 from staffbooking_core.domain.companions import CompanionQuery
 from staffbooking_core.domain.lifecycle import Status
 from staffbooking_core.domain.money import Currency
-from staffbooking_core.inputs import Name, Whole
+from staffbooking_core.inputs import Name, Text, Whole
 
 T = TypeVar("T")
 
@@ -82,6 +82,31 @@ class ListMyBookings(ListBookings):
     """CONTRACT 4, by session."""
 
     role: Side | None = None
+
+
+@frozen(kw_only=True)
+class ListReviews:
+    """CONTRACT 5."""
+
+    page: Page = 1
+    limit: PageSize = 12
+
+
+@frozen(kw_only=True)
+class ListDeliveries:
+    """CONTRACT 7."""
+
+    page: Page = 1
+    limit: PageSize = 12
+
+
+@frozen(kw_only=True)
+class ReadEvents:
+    """CONTRACT 7."""
+
+    after: Annotated[str, Text(100, 0)] | None = None
+    """The id of the last event that was read; the feed's beginning unless given."""
+    limit: Annotated[int, Whole(1, 100)] = 50
 
 
 def _minor(amount: Decimal, currency: Currency, rounding: str) -> int:

@@ -17,6 +17,7 @@ _FORMS: dict[str, dict[str, Any]] = {
     "timezone": {"description": "IANA name of a timezone"},
     "country": {"pattern": "^[A-Za-z]{2}$", "description": "ISO 3166, two letters"},
     "clock": {"pattern": CLOCK["pattern"]},
+    "webhook": {"format": "uri"},
     "clock_end": {"pattern": "^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$"},
 }
 

@@ -9,9 +9,11 @@ from typing import Any, TypeAlias
 from staffbooking_core.domain.accounts import Role, Subscription
 from staffbooking_core.domain.bookings import PaymentStatus, PayoutStatus
 from staffbooking_core.domain.companions import Badge, Tier
+from staffbooking_core.domain.events import API_VERSION, TEST_EVENT
 from staffbooking_core.domain.keys import Permission
 from staffbooking_core.domain.lifecycle import EventName, Party, Status, Trigger
 from staffbooking_core.domain.payees import PayeeStatus
+from staffbooking_core.domain.webhooks import EVENTS, DeliveryStatus, Failure
 
 Schema: TypeAlias = Mapping[str, Any]
 
@@ -24,6 +26,7 @@ DATE: Schema = {"type": "string", "format": "date"}
 INSTANT: Schema = {"type": "string", "format": "date-time", "description": "UTC, with Z"}
 CLOCK: Schema = {"type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$"}
 SUCCESS: Schema = {"const": True}
+RATING_AVG: Schema = {"type": "number", "minimum": 0, "maximum": 5}
 
 
 def choice(kind: Any) -> Schema:
@@ -64,7 +67,7 @@ _SUMMARY: dict[str, Schema] = {
     "location_city": TEXT,
     "location_country": TEXT,
     "service_types": {"type": "string", "description": "names, separated by commas"},
-    "rating_avg": {"type": "number", "minimum": 0, "maximum": 5},
+    "rating_avg": RATING_AVG,
     "total_reviews": {"type": "integer", "minimum": 0},
     "tier": choice(Tier),
     "badges": items(choice(Badge)),
@@ -78,7 +81,7 @@ _DETAIL: dict[str, Schema] = {
     "timezone": {"type": "string", "description": "IANA name"},
     "currency": {"type": "string", "description": "ISO 4217, lower case"},
     "member_since": INSTANT,
-    "reviews": {"type": "array", "maxItems": 10, "items": {"type": "object"}},
+    "reviews": {**items(ref("Review")), "maxItems": 10},
     "portfolio": items({"type": "object"}),
 }
 
@@ -139,6 +142,26 @@ _TIMELINE = items(
     )
 )
 
+_MARK: Schema = {"type": "integer", "minimum": 1, "maximum": 5}
+
+_REVIEW: dict[str, Schema] = {
+    "id": ID,
+    "booking_id": ID,
+    "reviewer_id": ID,
+    "reviewer_name": TEXT,
+    "reviewer_role": choice((Party.CUSTOMER, Party.STAFF)),
+    "reviewee_id": ID,
+    "rating": _MARK,
+    "comment": nullable(TEXT),
+    "punctuality": nullable(_MARK),
+    "professionalism": nullable(_MARK),
+    "communication": nullable(_MARK),
+    "appearance": nullable(_MARK),
+    "response": nullable(TEXT),
+    "responded_at": nullable(INSTANT),
+    "created_at": INSTANT,
+}
+
 _KEY: dict[str, Schema] = {
     "id": ID,
     "name": TEXT,
@@ -148,6 +171,36 @@ _KEY: dict[str, Schema] = {
     "last_used_at": nullable(INSTANT),
     "expires_at": nullable(INSTANT),
     "revoked_at": nullable(INSTANT),
+}
+
+_WEBHOOK: dict[str, Schema] = {
+    "id": ID,
+    "url": {"type": "string", "format": "uri"},
+    "events": items(choice(EVENTS)),
+    "description": nullable(TEXT),
+    "active": {"type": "boolean", "description": "false while it is paused or disabled"},
+    "consecutive_failures": {"type": "integer", "minimum": 0},
+    "disabled_at": nullable(INSTANT),
+    "disabled_reason": nullable(TEXT),
+    "created_at": INSTANT,
+}
+
+_OUTCOME: dict[str, Schema] = {
+    "response_status": nullable(WHOLE),
+    "duration_ms": {"type": "integer", "minimum": 0},
+    "error": nullable(choice(Failure)),
+}
+
+_DELIVERY: dict[str, Schema] = {
+    "id": ID,
+    "event_id": {"type": "string", "pattern": "^evt_"},
+    "event": {"type": "string", "enum": [*EVENTS, TEST_EVENT]},
+    "status": choice(DeliveryStatus),
+    "attempts": items(
+        shape({"number": {"type": "integer", "minimum": 1}, "at": INSTANT, **_OUTCOME})
+    ),
+    "next_attempt_at": nullable(INSTANT),
+    "created_at": INSTANT,
 }
 
 _USER: dict[str, Schema] = {
@@ -184,6 +237,7 @@ COMPONENTS: dict[str, Schema] = {
         {name: _BOOKING[name] for name in ("booking_code", "status", "event_date")}
     ),
     "BookingInEvent": shape(_BOOKING),
+    "Review": shape(_REVIEW),
     "PayoutAccount": shape(
         {
             "status": choice(PayeeStatus),
@@ -193,6 +247,9 @@ COMPONENTS: dict[str, Schema] = {
             "message": nullable({"type": "string", "description": "why it was refused"}),
         }
     ),
+    "Webhook": shape(_WEBHOOK),
+    "Delivery": shape(_DELIVERY),
+    "TestDelivery": shape({"id": ID, "status": _DELIVERY["status"], **_OUTCOME}),
     "Payment": shape(
         {
             "id": ID,
@@ -207,34 +264,49 @@ COMPONENTS: dict[str, Schema] = {
 BOOKED = shape({"success": SUCCESS, "booking": ref("Booking")})
 """What every operation on a booking answers."""
 
-_DATA: dict[EventName, Schema] = {
+_DATA: dict[str, Schema] = {
     EventName.BOOKING_CREATED: shape({"booking": ref("BookingInEvent")}),
     EventName.BOOKING_COMPLETED: shape({"booking": ref("BookingInEvent")}),
     EventName.BOOKING_CANCELLED: shape({"booking": ref("BookingInEvent")}),
     EventName.PAYMENT_COMPLETED: shape(
         {"booking": ref("BookingInEvent"), "payment": ref("Payment")}
     ),
-    EventName.REVIEW_CREATED: shape({"review": {"type": "object"}, "booking_code": TEXT}),
+    EventName.REVIEW_CREATED: shape({"review": ref("Review"), "booking_code": TEXT}),
+    TEST_EVENT: shape({"webhook_id": ID}),
 }
 
-WHEN: dict[EventName, str] = {
+WHEN: dict[str, str] = {
     EventName.BOOKING_CREATED: "A new booking request has been created",
     EventName.BOOKING_COMPLETED: "A booking has been marked completed",
     EventName.BOOKING_CANCELLED: "A booking has been cancelled by either party",
     EventName.PAYMENT_COMPLETED: "A payment has been successfully processed",
     EventName.REVIEW_CREATED: "A new review has been submitted",
+    TEST_EVENT: "The owner of an endpoint tests it: it tells of nothing, and stands in no feed",
 }
 
 
-def envelope(name: EventName) -> Schema:
+def _envelope(event: str) -> Schema:
     """The body of an event (CONTRACT 7)."""
+    rising = {"type": "integer", "minimum": 1, "description": "rises with each of a booking"}
     return shape(
         {
             "id": {"type": "string", "pattern": "^evt_"},
-            "event": {"const": name.value},
+            "event": {"const": str(event)},
             "created_at": INSTANT,
-            "api_version": {"const": "v1"},
-            "sequence": {"type": "integer", "minimum": 1},
-            "data": _DATA[name],
+            "api_version": {"const": API_VERSION},
+            "sequence": {"const": 0} if event == TEST_EVENT else rising,
+            "data": _DATA[event],
         }
     )
+
+
+def event_ref(event: str) -> Schema:
+    """The component that is the body of an event."""
+    return ref(_event_component(event))
+
+
+def _event_component(event: str) -> str:
+    return event.title().replace(".", "")
+
+
+COMPONENTS |= {_event_component(event): _envelope(event) for event in WHEN}

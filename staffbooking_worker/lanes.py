@@ -8,8 +8,15 @@ from functools import partial
 from attrs import frozen
 
 from staffbooking_core.domain.payments import OpKind
-from staffbooking_core.ports import Ports
-from staffbooking_core.usecases import catching_up, operations, payees, payments, timers
+from staffbooking_core.ports import Hint, Ports
+from staffbooking_core.usecases import (
+    catching_up,
+    deliveries,
+    operations,
+    payees,
+    payments,
+    timers,
+)
 
 
 @frozen
@@ -22,11 +29,13 @@ class Lane:
     """Seconds to wait where nothing was due. Polling is the truth; hints only shorten it."""
     width: int = 1
     """How many run side by side."""
+    hint: Hint | None = None
+    """What ends the wait at once."""
 
 
 async def _sweep(ports: Ports) -> int:
     await ports.store.sweep(ports.clock.wall(), ports.policy)
-    return 0
+    return await deliveries.give_up_held(ports)
 
 
 async def _nudge(ports: Ports) -> int:
@@ -52,6 +61,9 @@ LANES = (
     Lane("nudges", _nudge, idle=0.5, width=2),
     Lane("lost-events", catching_up.run, idle=30),
     Lane("alerts", timers.tell_alerts, idle=2),
+    Lane("events", deliveries.publish, idle=0.25, hint=Hint.EVENTS),
+    Lane("held-deliveries", deliveries.resume_held, idle=2),
+    Lane("notices", deliveries.tell_notices, idle=2),
     Lane("sweep", _sweep, idle=600),
     SANDBOX_EVENTS,
 )

@@ -1,15 +1,20 @@
-"""The worker: runs all lanes until it is told to stop. Any number of workers may run."""
+"""The worker: runs all lanes and sends deliveries until it is told to stop. Any number of
+workers may run."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 import anyio
 
 from staffbooking_core.errors import Unavailable
 from staffbooking_core.ports import Ports
+from staffbooking_core.usecases import timers
+from staffbooking_worker import dispatch
 from staffbooking_worker.lanes import LANES, Lane
+from staffbooking_worker.waiting import first_of
 
 logger = logging.getLogger("staffbooking.worker")
 
@@ -17,8 +22,24 @@ PAUSE = 1.0
 """Seconds to wait after a fault: of the store, or of ours."""
 
 
-async def work(ports: Ports, stop: anyio.Event, lanes: Sequence[Lane] = LANES) -> None:
-    """Do due work until `stop` is set; what is in flight then is finished first."""
+async def work(ports: Ports, stop: anyio.Event) -> None:
+    """Do due work of every kind until `stop` is set; what is in flight is finished first."""
+    async with anyio.create_task_group() as group:
+        group.start_soon(dispatch.serve, ports, stop)
+        group.start_soon(run_lanes, ports, stop, LANES)
+
+
+async def drain(ports: Ports) -> int:
+    """Do all that is due, until nothing new is; how much there was. What deliveries may have
+    to wait for is not waited for."""
+    done = 0
+    while step := await timers.drain(ports) + await dispatch.drain(ports):
+        done += step
+    return done
+
+
+async def run_lanes(ports: Ports, stop: anyio.Event, lanes: Sequence[Lane]) -> None:
+    """Do due work of these kinds until `stop` is set; what is in flight is finished first."""
     async with anyio.create_task_group() as group:
         for lane in lanes:
             for _ in range(lane.width):
@@ -28,6 +49,7 @@ async def work(ports: Ports, stop: anyio.Event, lanes: Sequence[Lane] = LANES) -
 async def _run(ports: Ports, lane: Lane, stop: anyio.Event) -> None:
     """A fault is logged and waited out: what was not done is still due."""
     while not stop.is_set():
+        heard = 0 if lane.hint is None else ports.hints.count(lane.hint)
         try:
             wait = 0.0 if await lane.run(ports) else lane.idle
         except Unavailable as error:
@@ -37,5 +59,7 @@ async def _run(ports: Ports, lane: Lane, stop: anyio.Event) -> None:
             logger.exception("%s: an unexpected fault", lane.name)
             wait = PAUSE
         if wait:
-            with anyio.move_on_after(wait):
-                await stop.wait()
+            waits: list[Callable[[], Awaitable[object]]] = [stop.wait]
+            if lane.hint is not None:
+                waits.append(partial(ports.hints.wait, lane.hint, heard, wait))
+            await first_of(wait, *waits)

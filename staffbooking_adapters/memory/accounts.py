@@ -8,11 +8,11 @@ from datetime import datetime
 from attrs import asdict, evolve, frozen
 
 from staffbooking_adapters.memory.companions import put_companion
-from staffbooking_adapters.memory.state import Place
+from staffbooking_adapters.memory.state import NoticeRow, Place
 from staffbooking_core.domain.accounts import Session, User, fold_email
 from staffbooking_core.domain.keys import ApiKey
 from staffbooking_core.errors import ConstraintViolated
-from staffbooking_core.ports import EMAIL_TAKEN, NewKey, NewUser
+from staffbooking_core.ports import EMAIL_TAKEN, NewKey, NewUser, Notice
 
 KEY_TAKEN = "uq_api_keys_digest"
 
@@ -110,6 +110,17 @@ class AccountsWriter(AccountsReader):
         key = keys.get(key_id)
         if key is not None and key.revoked_at is None:
             keys[key_id] = evolve(key, revoked_at=at)
+
+    async def add_notice(self, notice: Notice, at: datetime) -> None:
+        number = next(self.place.shared.notice_ids)
+        self.place.state.notices[number] = NoticeRow(notice, at)
+
+    async def take_notices(self, limit: int) -> Sequence[Notice]:
+        notices = self.place.state.notices
+        untold = [number for number in sorted(notices) if not notices[number].is_told][:limit]
+        for number in untold:
+            notices[number] = evolve(notices[number], is_told=True)
+        return [notices[number].notice for number in untold]
 
 
 def find_by_email(place: Place, email: str) -> User | None:

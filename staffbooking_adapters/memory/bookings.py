@@ -7,8 +7,8 @@ from datetime import UTC, date, datetime, time, timedelta
 
 from attrs import evolve, frozen
 
-from staffbooking_adapters import codec
 from staffbooking_adapters.memory.accounts import find_by_email
+from staffbooking_adapters.memory.feed import add_event
 from staffbooking_adapters.memory.money import add_operation, add_posting
 from staffbooking_adapters.memory.slots import bookings_of, busy, overlaps, require_free_slot
 from staffbooking_adapters.memory.state import AlertRow, Place, TimerRow
@@ -96,7 +96,9 @@ class BookingsReader:
         return kept if kept is not None and now < kept.expires_at else None
 
     async def events_of(self, booking_id: int) -> Sequence[tuple[int, bytes]]:
-        return sorted(self.place.state.events.get(booking_id) or ())
+        state = self.place.state
+        rows = [state.events[number] for number in state.events_of.get(booking_id) or ()]
+        return sorted((row.told.sequence, row.body) for row in rows)
 
 
 @frozen
@@ -139,8 +141,7 @@ class BookingsWriter(BookingsReader):
         require_free_slot(state, booking)
         self._set_timer(change)
         if change.event is not None:
-            told = (change.event.sequence, codec.encode(change.event.envelope))
-            state.events[booking.id] = (*(state.events.get(booking.id) or ()), told)
+            add_event(self.place, change.event)
         for posting in change.postings:
             add_posting(state, posting)
         for order in change.orders:

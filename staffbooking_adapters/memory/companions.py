@@ -13,6 +13,7 @@ from datetime import date, datetime
 from attrs import frozen
 
 from staffbooking_adapters import codec
+from staffbooking_adapters.memory.reviews import newest
 from staffbooking_adapters.memory.slots import all_busy, busy
 from staffbooking_adapters.memory.state import CompanionRow, Place
 from staffbooking_core.domain.calendar import Interval, has_free_hour
@@ -103,10 +104,11 @@ class CompanionsWriter(CompanionsReader):
 def put_companion(place: Place, companion: Companion) -> None:
     """Insert or replace a companion, with its ready-made bytes."""
     currency = place.policy.currency
+    reviews = newest(place.state, companion.id, 0, place.policy.detail_reviews)
     place.state.companions[companion.id] = CompanionRow(
         companion,
         summary=codec.encode(companion_summary(companion, currency)),
-        detail=codec.encode(companion_detail(companion, currency)),
+        detail=codec.encode(companion_detail(companion, currency, reviews)),
         rank=(-companion.rating_avg, -companion.total_reviews, companion.id),
         places=(fold(companion.location_city), fold(companion.location_country)),
         services=frozenset(fold(name) for name in companion.service_types),

@@ -1,4 +1,4 @@
-"""Stand-ins for the machine: time, chance, passwords and alerts under control.
+"""Stand-ins for the machine: time, chance, passwords and what people are told under control.
 
 With these and the memory store a whole deployment runs offline, at any hour, and comes
 out the same each time. None is for a public service: `SeededIds` can be guessed and
@@ -13,7 +13,7 @@ import random
 from datetime import datetime, timedelta
 
 from staffbooking_core.domain.keys import ALPHABET, RANDOM_LENGTH
-from staffbooking_core.ports import Store
+from staffbooking_core.ports import Notice, Store
 
 CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
@@ -75,6 +75,9 @@ class SeededIds:
     def key_body(self) -> str:
         return self._draw(ALPHABET, RANDOM_LENGTH)
 
+    def webhook_secret(self) -> str:
+        return "whsec_" + base64.b64encode(self._random.randbytes(32)).decode()
+
     def _draw(self, letters: str, length: int) -> str:
         return "".join(self._random.choices(letters, k=length))
 
@@ -90,10 +93,14 @@ class PlainHasher:
 
 
 class RecordingNotifier:
-    """Keeps the alerts, oldest first, as (booking id, text)."""
+    """Keeps the alerts, as (booking id, text), and the notices, each oldest first."""
 
     def __init__(self) -> None:
         self.alerts: list[tuple[int, str]] = []
+        self.notices: list[Notice] = []
 
     async def alert(self, booking_id: int, text: str) -> None:
         self.alerts.append((booking_id, text))
+
+    async def tell(self, notice: Notice) -> None:
+        self.notices.append(notice)

@@ -23,8 +23,10 @@ from staffbooking_core.domain.ledger import Posting
 from staffbooking_core.domain.limits import Window
 from staffbooking_core.domain.payees import Payee
 from staffbooking_core.domain.payments import Nudge, Operation
+from staffbooking_core.domain.reviews import Review
+from staffbooking_core.domain.webhooks import Attempt, Delivery, Endpoint, Told
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import Answer, Credit, Lease
+from staffbooking_core.ports import Answer, Credit, Hint, Lease, Notice
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -96,10 +98,24 @@ class CompanionRow:
 
 
 @frozen
+class EventRow:
+    told: Told
+    body: bytes = field(repr=False)
+    position: int | None = None
+
+
+@frozen
 class AlertRow:
     at: datetime
     booking_id: int
     text: str
+    is_told: bool = False
+
+
+@frozen
+class NoticeRow:
+    notice: Notice
+    at: datetime
     is_told: bool = False
 
 
@@ -133,6 +149,25 @@ class PayeeRow:
     lease: Lease | None = None
 
 
+@frozen
+class EndpointRow:
+    """An endpoint, when it wants its next turn, and who has one now."""
+
+    endpoint: Endpoint
+    due_at: datetime | None = None
+    lease: Lease | None = None
+
+
+@frozen
+class DeliveryRow:
+    delivery: Delivery
+    due_at: datetime
+    """When it was due last: once it is done, it is kept for a while from then on."""
+    attempts: tuple[Attempt, ...] = ()
+    body: bytes | None = field(default=None, repr=False)
+    """Its own, where its event stands in no feed."""
+
+
 def is_running(lease: Lease | None, now: datetime) -> bool:
     """Whether somebody's claim still holds; `now` is wall time."""
     return lease is not None and now < lease.until
@@ -159,8 +194,11 @@ class State:
     """By companion."""
     answers: Table[tuple[str, str], Answer] = field(factory=Table)
     credits: Table[int, Credit] = field(factory=Table)
-    events: Table[int, tuple[tuple[int, bytes], ...]] = field(factory=Table)
+    events: Table[str, EventRow] = field(factory=Table)
+    events_of: Table[int, tuple[str, ...]] = field(factory=Table)
     """By booking."""
+    event_by_position: Table[int, str] = field(factory=Table)
+    """In the order of positions."""
     operations: Table[int, OperationRow] = field(factory=Table)
     operations_of: Table[int, tuple[int, ...]] = field(factory=Table)
     """By booking, in the order of their numbers."""
@@ -174,6 +212,18 @@ class State:
     payees: Table[tuple[str, int], PayeeRow] = field(factory=Table)
     payee_by_ref: Table[tuple[str, str], int] = field(factory=Table)
     """The companion's id, by provider and reference."""
+    reviews: Table[int, Review] = field(factory=Table)
+    review_by_party: Table[tuple[int, int], int] = field(factory=Table)
+    """By booking and reviewer."""
+    reviews_of: Table[int, tuple[int, ...]] = field(factory=Table)
+    """By who is reviewed, the oldest first."""
+    endpoints: Table[int, EndpointRow] = field(factory=Table)
+    deliveries: Table[int, DeliveryRow] = field(factory=Table)
+    deliveries_of: Table[int, tuple[int, ...]] = field(factory=Table)
+    """By endpoint, in the order of their making."""
+    delivery_by_event: Table[tuple[int, str], int] = field(factory=Table)
+    """By endpoint and event."""
+    notices: Table[int, NoticeRow] = field(factory=Table)
     clock_offset: timedelta = timedelta()
 
     def fork(self) -> State:
@@ -195,6 +245,10 @@ class Shared:
     booking_ids: Iterator[int] = field(factory=lambda: count(1))
     operation_ids: Iterator[int] = field(factory=lambda: count(1))
     alert_ids: Iterator[int] = field(factory=lambda: count(1))
+    review_ids: Iterator[int] = field(factory=lambda: count(1))
+    endpoint_ids: Iterator[int] = field(factory=lambda: count(1))
+    delivery_ids: Iterator[int] = field(factory=lambda: count(1))
+    notice_ids: Iterator[int] = field(factory=lambda: count(1))
     windows: dict[str, Window] = field(factory=dict)
     keys_used_at: dict[int, datetime] = field(factory=dict)
 
@@ -206,3 +260,5 @@ class Place:
     state: State
     shared: Shared
     policy: Policy
+    hints: set[Hint] = field(factory=set)
+    """What the fork will be worth a hint for, once it is committed."""

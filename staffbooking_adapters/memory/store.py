@@ -10,13 +10,20 @@ from typing import TypeVar
 
 from attrs import frozen
 
+from staffbooking_adapters.hints import LocalHints
 from staffbooking_adapters.memory.accounts import AccountsReader, AccountsWriter
 from staffbooking_adapters.memory.admission import MemoryAdmission
 from staffbooking_adapters.memory.bookings import BookingsReader, BookingsWriter
 from staffbooking_adapters.memory.companions import CompanionsReader, CompanionsWriter
 from staffbooking_adapters.memory.money import MoneyReader, MoneyWriter
 from staffbooking_adapters.memory.payees import PayeesReader, PayeesWriter
+from staffbooking_adapters.memory.reviews import ReviewsReader, ReviewsWriter
 from staffbooking_adapters.memory.state import Place, Shared, State
+from staffbooking_adapters.memory.webhooks import (
+    WebhooksReader,
+    WebhooksWriter,
+    drop_deliveries,
+)
 from staffbooking_core.errors import Conflict
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Change, Reading, Writing
@@ -25,8 +32,6 @@ T = TypeVar("T")
 
 TRIES = 5
 """How often a unit of work may run until its Conflict is the caller's."""
-
-"""For so long a processor's event that is done is still known as a duplicate."""
 
 
 @frozen
@@ -55,6 +60,8 @@ class MemoryReading:
     bookings: BookingsReader
     money: MoneyReader
     payees: PayeesReader
+    reviews: ReviewsReader
+    webhooks: WebhooksReader
     sandbox: SandboxReader
 
 
@@ -65,6 +72,8 @@ class MemoryWriting:
     bookings: BookingsWriter
     money: MoneyWriter
     payees: PayeesWriter
+    reviews: ReviewsWriter
+    webhooks: WebhooksWriter
     sandbox: SandboxWriter
 
 
@@ -83,9 +92,12 @@ class MemoryStore:
             BookingsReader(place),
             MoneyReader(place),
             PayeesReader(place),
+            ReviewsReader(place),
+            WebhooksReader(place),
             SandboxReader(place),
         )
         self.admission = MemoryAdmission(place)
+        self.hints = LocalHints()
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[Reading]:
@@ -117,6 +129,8 @@ class MemoryStore:
             place = Place(committed.state.fork(), committed.shared, committed.policy)
             result = await work(place)
             committed.state = place.state
+            for hint in place.hints:
+                self.hints.give(hint)
             return result
 
 
@@ -127,6 +141,8 @@ def _writing(place: Place) -> MemoryWriting:
         BookingsWriter(place),
         MoneyWriter(place),
         PayeesWriter(place),
+        ReviewsWriter(place),
+        WebhooksWriter(place),
         SandboxWriter(place),
     )
 
@@ -154,4 +170,5 @@ def _sweep(place: Place, now: datetime, policy: Policy) -> int:
         state.nudges.discard(event)
     for scope in ended:
         del windows[scope]
-    return len(sessions) + len(answers) + len(done) + len(ended)
+    dropped = drop_deliveries(state, now - policy.webhook_kept_for)
+    return len(sessions) + len(answers) + len(done) + len(ended) + dropped

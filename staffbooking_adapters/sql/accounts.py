@@ -11,14 +11,17 @@ from sqlalchemy import bindparam, delete, insert, select, update
 
 from staffbooking_adapters.sql.companions import CompanionsWriter
 from staffbooking_adapters.sql.connection import Connection
+from staffbooking_adapters.sql.dialect import claim
+from staffbooking_adapters.sql.leases import MOST
 from staffbooking_adapters.sql.pages import page_size
 from staffbooking_adapters.sql.rows import Reader
 from staffbooking_adapters.sql.statements import Statement
 from staffbooking_adapters.sql.tables import api_keys, sessions, users
+from staffbooking_adapters.sql.webhook_tables import is_untold, notices
 from staffbooking_core.domain.accounts import Role, Session, Subscription, User, fold_email
 from staffbooking_core.domain.keys import ApiKey, Permission
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import NewKey, NewUser
+from staffbooking_core.ports import NewKey, NewUser, Notice
 
 
 def _permissions(text: str) -> frozenset[Permission]:
@@ -74,6 +77,29 @@ REVOKE_KEY = Statement(
     .values(revoked_at=bindparam("at", type_=api_keys.c.revoked_at.type))
     .where(api_keys.c.id == bindparam("key_id"), api_keys.c.revoked_at.is_(None))
 )
+
+
+_NOTICE = ("user_id", "kind", "subject", "text")
+ADD_NOTICE = Statement(
+    insert(notices).values(
+        **{name: bindparam(name, type_=notices.c[name].type) for name in (*_NOTICE, "at")},
+        told=False,
+    )
+)
+
+
+@cache
+def take_notices(limit: int) -> Statement:
+    return Statement(
+        claim(
+            notices,
+            due=is_untold,
+            order_by=[notices.c.id],
+            limit=limit,
+            values={"told": True},
+            returning=(notices.c.id, *(notices.c[name] for name in _NOTICE)),
+        )
+    )
 
 
 @cache
@@ -171,3 +197,10 @@ class AccountsWriter(AccountsReader):
 
     async def revoke_key(self, key_id: int, at: datetime) -> None:
         await self.connection.run(REVOKE_KEY, key_id=key_id, at=at)
+
+    async def add_notice(self, notice: Notice, at: datetime) -> None:
+        await self.connection.run(ADD_NOTICE, **asdict(notice), at=at)
+
+    async def take_notices(self, limit: int) -> Sequence[Notice]:
+        rows = await self.connection.all(take_notices(min(limit, MOST)))
+        return [Notice(*told) for _, *told in sorted(rows)]

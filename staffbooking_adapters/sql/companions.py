@@ -28,6 +28,7 @@ from staffbooking_adapters import codec
 from staffbooking_adapters.sql.connection import Connection
 from staffbooking_adapters.sql.dialect import containing, in_array, rowset, upsert
 from staffbooking_adapters.sql.pages import page_size
+from staffbooking_adapters.sql.reviews import ReviewsReader
 from staffbooking_adapters.sql.rows import Reader
 from staffbooking_adapters.sql.search import Shape, found, summaries
 from staffbooking_adapters.sql.statements import Row, Statement
@@ -52,6 +53,7 @@ from staffbooking_core.domain.companions import (
     fold,
 )
 from staffbooking_core.domain.records import companion_detail, companion_summary
+from staffbooking_core.domain.reviews import Review
 from staffbooking_core.domain.searchable import marks, weekday_mask
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Agenda, Candidate
@@ -287,7 +289,8 @@ class CompanionsWriter(CompanionsReader):
             "country": fold(companion.location_country),
         }
         named = {"folded": sorted(offers), "spellings": [offers[name] for name in sorted(offers)]}
-        row = _to_row(companion, self.policy)
+        shown = await self._shown_reviews(companion.id) if known else []
+        row = _to_row(companion, self.policy, shown)
         await (REPLACE if known else ADD).run(self.connection, {**row, **place, **named})
         if companion.is_listed:
             await self.connection.run(
@@ -300,6 +303,10 @@ class CompanionsWriter(CompanionsReader):
                 weekday_mask=weekday_mask(companion.calendar),
             )
         await self._mark(companion.id, marks(companion.calendar, to_busy(taken)))
+
+    async def _shown_reviews(self, companion_id: int) -> Sequence[Review]:
+        reviews = ReviewsReader(self.connection)
+        return await reviews.reviews_of(companion_id, 1, self.policy.detail_reviews)
 
     async def busy(self, companion_id: int, first: datetime, last: datetime) -> Sequence[Interval]:
         span = {"first": first, "last": last}
@@ -358,7 +365,7 @@ def to_busy(rows: Iterable[Row]) -> tuple[Interval, ...]:
     return tuple(Interval(row[-2], row[-1]) for row in rows if row[-1] is not None)
 
 
-def _to_row(companion: Companion, policy: Policy) -> dict[str, Any]:
+def _to_row(companion: Companion, policy: Policy, reviews: Sequence[Review]) -> dict[str, Any]:
     lists = {
         name: codec.encode(list(getattr(companion, name))).decode()
         for name in ("service_types", "languages", "badges")
@@ -368,5 +375,5 @@ def _to_row(companion: Companion, policy: Policy) -> dict[str, Any]:
         **lists,
         "calendar": codec.dump(companion.calendar),
         "summary": codec.encode(companion_summary(companion, policy.currency)),
-        "detail": codec.encode(companion_detail(companion, policy.currency)),
+        "detail": codec.encode(companion_detail(companion, policy.currency, reviews)),
     }

@@ -29,6 +29,11 @@ def is_held(table: Table) -> ColumnElement[bool]:
     return table.c.lease_token == bindparam("held_by")
 
 
+def is_free(table: Table) -> ColumnElement[bool]:
+    """Whether nobody's lease runs."""
+    return or_(table.c.lease_until.is_(None), table.c.lease_until <= NOW)
+
+
 def claiming(
     table: Table,
     due: ColumnElement[bool],
@@ -38,11 +43,10 @@ def claiming(
     values: Mapping[str, Any] = HELD,
 ) -> Statement:
     """Take due rows on which no lease runs."""
-    is_free = or_(table.c.lease_until.is_(None), table.c.lease_until <= NOW)
     return Statement(
         claim(
             table,
-            due=and_(is_free, due),
+            due=and_(is_free(table), due),
             order_by=order_by,
             limit=limit,
             values=values,

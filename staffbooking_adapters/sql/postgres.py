@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, TypeAlias, TypeVar
 
 import asyncpg
@@ -70,6 +70,15 @@ class PostgresDatabase(Database):
 
     async def close(self) -> None:
         await self._pool.close()
+
+    @asynccontextmanager
+    async def apart(self) -> AsyncIterator[Driver]:
+        """A connection beside the pool, for who keeps it: to listen."""
+        driver = await self._connect()
+        try:
+            yield driver
+        finally:
+            await _disconnect(driver)
 
     async def _connect(self) -> Driver:
         try:

@@ -46,6 +46,10 @@ READERS = 3
 BUSY_SECONDS = 5.0
 """How long to wait for another process to end its writing."""
 
+BUSY_PAUSE = 0.004
+"""Seconds between the tries of who waits to write. SQLite's own go up to 0.1, and those who
+write all the time come in between: under load a stranger would wait for seconds."""
+
 
 class SqliteDatabase(Database):
     """One file. Several processes may have it open at a time."""
@@ -81,7 +85,7 @@ class SqliteDatabase(Database):
         """Call the driver, its errors in the core's words."""
         self.round_trips += 1
         try:
-            return await call(driver, compiled.sql, given)
+            return await _patiently(call, driver, compiled.sql, given)
         except asyncio.CancelledError:
             await driver.interrupt()  # nobody wants the answer any more
             raise
@@ -144,7 +148,10 @@ class SqliteDatabase(Database):
 
     async def _connect_writer(self) -> Driver:
         return await self._connect(
-            WAL, f"PRAGMA synchronous = {self._synchronous}", "PRAGMA foreign_keys = ON"
+            WAL,
+            f"PRAGMA synchronous = {self._synchronous}",
+            "PRAGMA foreign_keys = ON",
+            "PRAGMA busy_timeout = 0",
         )
 
     async def _connect(self, *pragmas: str) -> Driver:
@@ -216,6 +223,20 @@ class _Unit(Connection):
         except BaseException as error:
             self._failure = what_failed(error)
             raise
+
+
+async def _patiently(call: Call[T], driver: Driver, sql: str, given: Sequence[Arguments]) -> T:
+    """Try again while another process writes. Only what begins to write meets one: a BEGIN,
+    or a statement that is a unit of its own, so nothing was done yet."""
+    clock = asyncio.get_running_loop().time
+    until = clock() + BUSY_SECONDS
+    while True:
+        try:
+            return await call(driver, sql, given)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or clock() > until:
+                raise
+        await asyncio.sleep(BUSY_PAUSE)
 
 
 async def _set(driver: Driver, pragma: str) -> None:

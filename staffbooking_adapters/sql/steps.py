@@ -42,7 +42,7 @@ from staffbooking_core.domain.bookings import Booking
 from staffbooking_core.domain.payments import OpStatus
 from staffbooking_core.errors import Conflict
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import Answer, Change, Credit
+from staffbooking_core.ports import Answer, Change, Credit, Hint
 
 _FIELDS = {column.name: bindparam(column.name, type_=column.type) for column in bookings.c}
 _ID = bindparam("id", type_=BigInt)
@@ -220,6 +220,8 @@ def _to_answer(answer: Answer, policy: Policy) -> dict[str, Any]:
 @frozen
 class BookingsWriter(BookingsReader):
     policy: Policy
+    hints: set[Hint]
+    """What the unit of work will be worth a hint for, once it is committed."""
 
     async def lock_booking(self, booking_id: int) -> Booking | None:
         return to_booking.optional(await self.connection.one(reading.LOCK, booking_id=booking_id))
@@ -229,10 +231,15 @@ class BookingsWriter(BookingsReader):
         return [to_booking(row) for row in rows]
 
     async def save(self, change: Change) -> None:
-        await save_step(self.connection, change, self.policy, is_new=False)
+        await self._save(change, is_new=False)
 
     async def add(self, change: Change) -> None:
-        await save_step(self.connection, change, self.policy, is_new=True)
+        await self._save(change, is_new=True)
+
+    async def _save(self, change: Change, is_new: bool) -> None:
+        await save_step(self.connection, change, self.policy, is_new)
+        if change.event is not None:
+            self.hints.add(Hint.EVENTS)
 
     async def use_credit(self, credit: Credit, used_by: int) -> bool:
         used = {"cancelled": credit.booking_id, "user": used_by}

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from attrs import define, field, frozen
-from sqlalchemy import bindparam, delete, make_url, or_, true
+from sqlalchemy import bindparam, delete, make_url, or_, select, true
 
+from staffbooking_adapters.hints import LocalHints
 from staffbooking_adapters.sql import windows
 from staffbooking_adapters.sql.accounts import AccountsReader, AccountsWriter
 from staffbooking_adapters.sql.admission import SqlAdmission
@@ -18,21 +19,26 @@ from staffbooking_adapters.sql.bookings import BookingsReader
 from staffbooking_adapters.sql.claims import MoneyWriter
 from staffbooking_adapters.sql.companions import CompanionsReader, CompanionsWriter
 from staffbooking_adapters.sql.connection import Connection, Database
+from staffbooking_adapters.sql.deliveries import WebhooksWriter
 from staffbooking_adapters.sql.engine import open_database, open_sqlite
+from staffbooking_adapters.sql.hints import hints_of
 from staffbooking_adapters.sql.metadata import metadata
 from staffbooking_adapters.sql.money import MoneyReader
 from staffbooking_adapters.sql.money_tables import processor_inbox
 from staffbooking_adapters.sql.numbers import BookingNumbers
 from staffbooking_adapters.sql.payees import PayeesReader, PayeesWriter
+from staffbooking_adapters.sql.reviews import ReviewsReader, ReviewsWriter
 from staffbooking_adapters.sql.sandbox import SandboxReader, SandboxWriter
 from staffbooking_adapters.sql.statements import Statement
 from staffbooking_adapters.sql.steps import BookingsWriter, save_step
 from staffbooking_adapters.sql.tables import answers, sessions
 from staffbooking_adapters.sql.types import Instant
 from staffbooking_adapters.sql.uses import KeyUses
+from staffbooking_adapters.sql.webhook_tables import deliveries, is_done
+from staffbooking_adapters.sql.webhooks import WebhooksReader
 from staffbooking_adapters.sql.windows import windows_metadata
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import Change, Reading, Writing
+from staffbooking_core.ports import Change, Hint, Reading, Writing
 
 T = TypeVar("T")
 
@@ -55,6 +61,23 @@ DROP_EVENTS = Statement(
 )
 """For so long a processor's event that is done is still known as a duplicate."""
 
+BITE = 100
+"""Deliveries that are deleted at a time, with their attempts."""
+
+_OLD_DELIVERIES = (
+    select(deliveries.c.id)
+    .where(is_done, deliveries.c.next_at <= bindparam("old_since", type_=Instant))
+    .order_by(deliveries.c.next_at, deliveries.c.id)
+    .limit(BITE)
+    .with_for_update(skip_locked=True)
+    .cte("old")
+)
+DROP_DELIVERIES = Statement(
+    delete(deliveries)
+    .where(deliveries.c.id.in_(select(_OLD_DELIVERIES.c.id)))
+    .returning(deliveries.c.id)
+)
+
 
 @frozen
 class SqlReading:
@@ -63,6 +86,8 @@ class SqlReading:
     bookings: BookingsReader
     money: MoneyReader
     payees: PayeesReader
+    webhooks: WebhooksReader
+    reviews: ReviewsReader
     sandbox: SandboxReader
 
 
@@ -73,7 +98,11 @@ class SqlWriting:
     bookings: BookingsWriter
     money: MoneyWriter
     payees: PayeesWriter
+    webhooks: WebhooksWriter
+    reviews: ReviewsWriter
     sandbox: SandboxWriter
+    hints: set[Hint]
+    """What it will be worth a hint for, once it is committed."""
 
 
 @define
@@ -83,6 +112,7 @@ class SqlStore:
     database: Database
     admission: SqlAdmission
     policy: Policy
+    hints: LocalHints
     _uses: Mapping[int, datetime]
     _numbers: BookingNumbers = field(factory=BookingNumbers)
     _view: SqlReading = field(init=False)
@@ -94,6 +124,8 @@ class SqlStore:
             BookingsReader(self.database, self._numbers),
             MoneyReader(self.database),
             PayeesReader(self.database),
+            WebhooksReader(self.database),
+            ReviewsReader(self.database),
             SandboxReader(self.database),
         )
 
@@ -101,24 +133,34 @@ class SqlStore:
         return nullcontext(self._view)
 
     async def write(self, work: Callable[[Writing], Awaitable[T]]) -> T:
-        async def unit(connection: Connection) -> T:
-            return await work(self._writing(connection))
+        async def unit(connection: Connection) -> tuple[T, set[Hint]]:
+            writing = self._writing(connection)
+            return await work(writing), writing.hints
 
-        return await self.database.write(unit)
+        result, hints = await self.database.write(unit)
+        for hint in hints:
+            self.hints.give(hint)
+        return result
 
     def _writing(self, connection: Connection) -> SqlWriting:
+        hints: set[Hint] = set()
         return SqlWriting(
             AccountsWriter(connection, self._uses, self.policy),
             CompanionsWriter(connection, self.policy),
-            BookingsWriter(connection, self._numbers, self.policy),
+            BookingsWriter(connection, self._numbers, self.policy, hints),
             MoneyWriter(connection),
             PayeesWriter(connection),
+            WebhooksWriter(connection, hints),
+            ReviewsWriter(connection),
             SandboxWriter(connection),
+            hints,
         )
 
     async def add_booking(self, change: Change) -> None:
         if self.database.dialect == "postgresql" and not change.postings:
             await save_step(self.database, change, self.policy, is_new=True)
+            if change.event is not None:
+                self.hints.give(Hint.EVENTS)
         else:
             await self.write(lambda unit: unit.bookings.add(change))
 
@@ -127,10 +169,18 @@ class SqlStore:
         ended = await self.database.run(END_SESSIONS, idle_since=idle, old_since=old)
         dropped = await self.database.run(DROP_ANSWERS, now=now)
         forgotten = await self.database.run(DROP_EVENTS, old_since=now - policy.events_kept)
-        return ended + dropped + forgotten + await self.admission.sweep(now)
+        gone = await self._drop_deliveries(now - policy.webhook_kept_for)
+        return ended + dropped + forgotten + gone + await self.admission.sweep(now)
+
+    async def _drop_deliveries(self, old_since: datetime) -> int:
+        gone = 0
+        while bite := await self.database.all(DROP_DELIVERIES, old_since=old_since):
+            gone += len(bite)
+        return gone
 
     async def close(self) -> None:
         """Finish what is under way, and close every connection."""
+        await self.hints.close()
         await self.admission.close()
         await self.admission.counter.close()
         await self.database.close()
@@ -145,7 +195,7 @@ async def open_store(url: str, policy: Policy) -> SqlStore:
         uses = KeyUses(database if database.dialect == "sqlite" else counter)
         admission = SqlAdmission(database, counter, policy, uses)
         stack.pop_all()
-        return SqlStore(database, admission, policy, uses.unwritten)
+        return SqlStore(database, admission, policy, hints_of(counter), uses.unwritten)
 
 
 async def _open_counter(url: str) -> Database:

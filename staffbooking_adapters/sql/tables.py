@@ -315,6 +315,28 @@ rebooking_credits = Table(
     Column("used_by", BigInt),
 )
 
+reviews = Table(
+    "reviews",
+    metadata,
+    Column("id", BigInt, primary_key=True),
+    Column("booking_id", BigInt, ForeignKey("bookings.id"), nullable=False),
+    Column("reviewer_id", BigInt, ForeignKey("users.id"), nullable=False),
+    Column("reviewer_name", Text, nullable=False),
+    Column("reviewer_role", Text, nullable=False),
+    Column("reviewee_id", BigInt, ForeignKey("users.id"), nullable=False),
+    Column("rating", BigInt, nullable=False),
+    Column("comment", Text),
+    Column("punctuality", BigInt),
+    Column("professionalism", BigInt),
+    Column("communication", BigInt),
+    Column("appearance", BigInt),
+    Column("created_at", Instant, nullable=False),
+    Column("response", Text),
+    Column("responded_at", Instant),
+    UniqueConstraint("booking_id", "reviewer_id", name="uq_reviews_reviewer"),
+    Index("ix_reviews_newest", "reviewee_id", "id", "rating"),
+)
+
 alerts = Table(
     "alerts",
     metadata,

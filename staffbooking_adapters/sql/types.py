@@ -84,4 +84,4 @@ def _instant(value: int) -> datetime:
 def _json_array(item: Converter | None) -> Converter:
     if item is None:
         return json.dumps
-    return lambda values: json.dumps([item(value) for value in values])
+    return lambda values: json.dumps([None if v is None else item(v) for v in values])

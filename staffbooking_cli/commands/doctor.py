@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from staffbooking_cli import render
+from staffbooking_cli.commands.webhooks import every_endpoint
 from staffbooking_cli.errors import refusal
 from staffbooking_cli.options import AsJson
 from staffbooking_cli.session import settings
@@ -22,6 +23,10 @@ MOST = 10_000
 """How many payouts or refunds that wait are looked at."""
 MISSED = 3
 """After so many rounds in which nobody caught up with the processor's events, nobody does."""
+PATIENCE = 1.0
+"""Seconds in which a worker takes up an event."""
+MOST_LAG = timedelta(minutes=1)
+"""Deliveries that are later are not made, or not fast enough."""
 
 
 def doctor(as_json: AsJson = False) -> None:
@@ -175,6 +180,36 @@ async def _work(ports: Ports) -> AsyncIterator[Check]:
     yield _check("work", f"due: {', '.join(parts) or 'nothing'}{latest}")
 
 
+async def _webhooks(ports: Ports) -> AsyncIterator[Check]:
+    """Whether events are taken up and delivered, which a worker does."""
+    from staffbooking_core.usecases import health
+
+    figures = await health.webhooks(ports)
+    endpoints = [each.endpoint async for each in every_endpoint(ports)]
+    lag = timedelta(seconds=figures.lag)
+    stuck = figures.unplaced > 0 and await _is_stuck(ports)
+    disabled = sum(endpoint.disabled_at is not None for endpoint in endpoints)
+    text = f"{len(endpoints)} endpoints, {disabled} disabled; "
+    text += f"{figures.pending} deliveries pending, {figures.held} held"
+    if lag > MOST_LAG:
+        text += f"; the most overdue {_span(lag)} late: does a worker run?"
+    if stuck:
+        text += f"; {figures.unplaced} events not taken up: does a worker run?"
+    yield _check("webhooks", text, ok=lag <= MOST_LAG and not stuck)
+
+
+async def _is_stuck(ports: Ports) -> bool:
+    """Whether the event that is next stays so: on a busy service there is always a next one."""
+
+    async def next_event() -> str | None:
+        waiting = await ports.store.write(lambda tx: tx.webhooks.unplaced(1))
+        return waiting[0].id if waiting else None
+
+    first = await next_event()
+    await ports.clock.sleep(PATIENCE)
+    return first is not None and await next_event() == first
+
+
 def _span(time: timedelta) -> str:
     """In the largest unit that leaves something to count."""
     seconds = time.total_seconds()
@@ -191,6 +226,7 @@ LOOKS: dict[str, Callable[[Ports], AsyncIterator[Check]]] = {
     "events": _events,
     "payouts": _payouts,
     "refunds": _refunds,
+    "webhooks": _webhooks,
     "work": _work,
 }
 """In their order."""

@@ -41,7 +41,7 @@ async def _serve(wanted: Settings, host: str, port: int) -> None:
 
     from staffbooking_cli.running import start_server, stopping
     from staffbooking_worker.lanes import SANDBOX_EVENTS
-    from staffbooking_worker.main import work
+    from staffbooking_worker.main import run_lanes
 
     async with stopping() as stop, ready_ports(wanted) as ports, anyio.create_task_group() as jobs:
         await start_server(jobs, wanted, host, port, stop, ports)
@@ -50,4 +50,4 @@ async def _serve(wanted: Settings, host: str, port: int) -> None:
             address = wanted.policy.base_url
             render.note(f"STAFFBOOKING_BASE_URL is not set: links lead to {address}")
         # The pretended processor brings its events by itself, as a real one would.
-        jobs.start_soon(work, ports, stop, [SANDBOX_EVENTS])
+        jobs.start_soon(run_lanes, ports, stop, [SANDBOX_EVENTS])

@@ -24,13 +24,13 @@ def worker(
     import anyio
 
     from staffbooking_cli.running import log_to_stderr
-    from staffbooking_core.usecases import timers
+    from staffbooking_worker.main import drain as drain_all
 
     log_to_stderr()
     if not drain:
         anyio.run(_work, settings(), backend_options={"use_uvloop": True})
         return
-    done = run(timers.drain)
+    done = run(drain_all)
     if as_json:
         render.print_json({"done": done})
     else:

@@ -9,9 +9,17 @@ from attrs import frozen
 
 from staffbooking_core.domain.bookings import Booking
 from staffbooking_core.domain.lifecycle import EventName
-from staffbooking_core.domain.records import booking_record, instant, payment_record
+from staffbooking_core.domain.records import (
+    booking_record,
+    instant,
+    payment_record,
+    review_record,
+)
+from staffbooking_core.domain.reviews import Review
 
 API_VERSION = "v1"
+
+TEST_EVENT = "webhook.test"
 
 
 @frozen
@@ -44,6 +52,18 @@ def booking_event(event_id: str, name: EventName, booking: Booking, at: datetime
     data = {"booking": booking_record(booking, None)}
     if name is EventName.PAYMENT_COMPLETED:
         data["payment"] = payment_record(booking)
+    return _event(event_id, name, booking, at, data)
+
+
+def review_event(event_id: str, review: Review, booking: Booking, at: datetime) -> Event:
+    """The event that tells of a new review; the booking is as this event leaves it."""
+    data = {"review": review_record(review), "booking_code": booking.code}
+    return _event(event_id, EventName.REVIEW_CREATED, booking, at, data)
+
+
+def _event(
+    event_id: str, name: EventName, booking: Booking, at: datetime, data: dict[str, Any]
+) -> Event:
     parties = {booking.customer_id, booking.companion_id, booking.booked_by} - {None}
     return Event(
         id=event_id,
@@ -54,3 +74,15 @@ def booking_event(event_id: str, name: EventName, booking: Booking, at: datetime
         parties=tuple(sorted(p for p in parties if p is not None)),
         data=data,
     )
+
+
+def envelope_of_test(event_id: str, endpoint_id: int, at: datetime) -> dict[str, Any]:
+    """The body of a test event: it tells of nothing, and stands in no feed."""
+    return {
+        "id": event_id,
+        "event": TEST_EVENT,
+        "created_at": instant(at),
+        "api_version": API_VERSION,
+        "sequence": 0,
+        "data": {"webhook_id": endpoint_id},
+    }

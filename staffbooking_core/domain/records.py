@@ -7,6 +7,7 @@ the one codec.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,6 +17,14 @@ from staffbooking_core.domain.companions import Companion
 from staffbooking_core.domain.keys import ApiKey
 from staffbooking_core.domain.lifecycle import Party
 from staffbooking_core.domain.money import Currency
+from staffbooking_core.domain.reviews import Review
+from staffbooking_core.domain.webhooks import (
+    EVENTS,
+    Attempt,
+    Delivery,
+    DeliveryStatus,
+    Endpoint,
+)
 
 Record = dict[str, Any]
 
@@ -79,7 +88,7 @@ def companion_summary(companion: Companion, currency: Currency) -> Record:
 def companion_detail(
     companion: Companion,
     currency: Currency,
-    reviews: list[Record] | None = None,
+    reviews: Sequence[Review] = (),
     portfolio: list[Record] | None = None,
 ) -> Record:
     """The full profile, with its newest reviews and approved portfolio (CONTRACT 3)."""
@@ -92,7 +101,7 @@ def companion_detail(
             "timezone": companion.calendar.timezone,
             "currency": currency.code,
             "member_since": instant(companion.member_since),
-            "reviews": reviews or [],
+            "reviews": [review_record(review) for review in reviews],
             "portfolio": portfolio or [],
         }
     }
@@ -167,6 +176,65 @@ def booking_glimpse(booking: Booking) -> Record:
         "booking_code": booking.code,
         "status": booking.status,
         "event_date": booking.event_date.isoformat(),
+    }
+
+
+def review_record(review: Review) -> Record:
+    """CONTRACT 5."""
+    return {
+        "id": review.id,
+        "booking_id": review.booking_id,
+        "reviewer_id": review.reviewer_id,
+        "reviewer_name": review.reviewer_name,
+        "reviewer_role": review.reviewer_role,
+        "reviewee_id": review.reviewee_id,
+        "rating": review.rating,
+        "comment": review.comment,
+        "punctuality": review.punctuality,
+        "professionalism": review.professionalism,
+        "communication": review.communication,
+        "appearance": review.appearance,
+        "response": review.response,
+        "responded_at": instant(review.responded_at),
+        "created_at": instant(review.created_at),
+    }
+
+
+def webhook_record(endpoint: Endpoint) -> Record:
+    """CONTRACT 7: never its secret."""
+    return {
+        "id": endpoint.id,
+        "url": endpoint.url,
+        "events": [event for event in EVENTS if event in endpoint.events],
+        "description": endpoint.description,
+        "active": endpoint.active,
+        "consecutive_failures": endpoint.consecutive_failures,
+        "disabled_at": instant(endpoint.disabled_at),
+        "disabled_reason": endpoint.disabled_reason,
+        "created_at": instant(endpoint.created_at),
+    }
+
+
+def delivery_record(delivery: Delivery, attempts: Iterable[Attempt]) -> Record:
+    """CONTRACT 7. While it is held nobody can say when it will be tried."""
+    pending = delivery.status is DeliveryStatus.PENDING
+    return {
+        "id": delivery.id,
+        "event_id": delivery.event_id,
+        "event": delivery.event,
+        "status": delivery.status,
+        "attempts": [
+            {
+                "number": attempt.number,
+                "at": instant(attempt.at),
+                "response_status": attempt.response_status,
+                "duration_ms": attempt.duration_ms,
+                "error": attempt.error,
+            }
+            for attempt in attempts
+        ],
+        "next_attempt_at": instant(delivery.next_at) if pending else None,
+        "created_at": instant(delivery.created_at),
     }
 
 

@@ -15,7 +15,16 @@ from attrs import frozen
 
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports.admission import Admission, KeyCaller, SessionCaller
-from staffbooking_core.ports.machine import Clock, Hasher, Ids, Notifier, Vault
+from staffbooking_core.ports.machine import (
+    Clock,
+    Hasher,
+    Hint,
+    Hints,
+    Ids,
+    Notice,
+    Notifier,
+    Vault,
+)
 from staffbooking_core.ports.processor import (
     CheckoutPage,
     Finding,
@@ -23,6 +32,7 @@ from staffbooking_core.ports.processor import (
     Payments,
     SandboxProcessor,
 )
+from staffbooking_core.ports.reviews import ReviewsReading, ReviewsWriting
 from staffbooking_core.ports.store import (
     AccountsReading,
     AccountsWriting,
@@ -41,6 +51,7 @@ from staffbooking_core.ports.store import (
     Writing,
 )
 from staffbooking_core.ports.values import (
+    ALREADY_REVIEWED,
     ANSWER_KEPT,
     EMAIL_TAKEN,
     OVERLAP,
@@ -59,6 +70,15 @@ from staffbooking_core.ports.values import (
     RequestContext,
     Timer,
 )
+from staffbooking_core.ports.webhooks import (
+    NewEndpoint,
+    Parcel,
+    Turn,
+    WebhookFigures,
+    WebhookSender,
+    WebhooksReading,
+    WebhooksWriting,
+)
 
 
 @frozen
@@ -73,12 +93,15 @@ class Ports:
     hasher: Hasher
     vault: Vault
     notifier: Notifier
+    hints: Hints
+    sender: WebhookSender
     policy: Policy
     sandbox: SandboxProcessor | None = None
     """None where payments are real."""
 
 
 __all__ = [
+    "ALREADY_REVIEWED",
     "ANSWER_KEPT",
     "EMAIL_TAKEN",
     "OVERLAP",
@@ -102,14 +125,19 @@ __all__ = [
     "Credit",
     "Finding",
     "Hasher",
+    "Hint",
+    "Hints",
     "Ids",
     "KeyCaller",
     "Lease",
     "MoneyReading",
     "MoneyWriting",
+    "NewEndpoint",
     "NewKey",
     "NewUser",
+    "Notice",
     "Notifier",
+    "Parcel",
     "PayeePage",
     "PayeesReading",
     "PayeesWriting",
@@ -117,12 +145,19 @@ __all__ = [
     "Ports",
     "Reading",
     "RequestContext",
+    "ReviewsReading",
+    "ReviewsWriting",
     "SandboxProcessor",
     "SandboxReading",
     "SandboxWriting",
     "SessionCaller",
     "Store",
     "Timer",
+    "Turn",
     "Vault",
+    "WebhookFigures",
+    "WebhookSender",
+    "WebhooksReading",
+    "WebhooksWriting",
     "Writing",
 ]

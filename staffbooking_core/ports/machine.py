@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Protocol, TypeVar
+from enum import StrEnum
+from typing import Protocol
 
-T = TypeVar("T")
+from attrs import frozen
 
 
 class Clock(Protocol):
@@ -41,6 +42,10 @@ class Ids(Protocol):
         """59 base62 characters."""
         ...
 
+    def webhook_secret(self) -> str:
+        """`whsec_` and 32 bytes in base64."""
+        ...
+
 
 class Hasher(Protocol):
     """Slow password hashes, computed off the event loop."""
@@ -52,13 +57,61 @@ class Hasher(Protocol):
 
 
 class Vault(Protocol):
-    """Keyed signatures, by purpose; what an older key made still verifies."""
+    """Keyed signatures and seals, by purpose; what an older key made still holds."""
 
     def sign(self, purpose: str, message: bytes) -> bytes: ...
     def verify(self, purpose: str, message: bytes, signature: bytes) -> bool: ...
+    def seal(self, purpose: str, secret: bytes, row: int) -> bytes:
+        """Encrypt a secret for the row that keeps it: it opens in no other."""
+        ...
+
+    def open(self, purpose: str, sealed: bytes, row: int) -> bytes:
+        """Raises SealBroken where it was sealed for another purpose or row, with a key that is
+        not known any more, or was changed."""
+        ...
+
+    def is_current(self, sealed: bytes) -> bool:
+        """Whether it is sealed with the key that seals now."""
+        ...
+
+
+class Hint(StrEnum):
+    """What a process may want to be woken for."""
+
+    EVENTS = "events"
+    """An event was committed."""
+    DELIVERIES = "deliveries"
+    """An endpoint was given its turn."""
+
+
+class Hints(Protocol):
+    """Hints that work may be due, from any process of the deployment. The store gives them
+    after its commits. One may be lost: polling is the truth."""
+
+    def count(self, hint: Hint) -> int:
+        """How many were heard so far."""
+        ...
+
+    async def wait(self, hint: Hint, beyond: int, seconds: float) -> None:
+        """Until more than `beyond` were heard, or the time has passed."""
+        ...
+
+
+@frozen
+class Notice:
+    """Something to tell a person."""
+
+    user_id: int
+    kind: str
+    subject: str
+    text: str
 
 
 class Notifier(Protocol):
     async def alert(self, booking_id: int, text: str) -> None:
         """Tell the operators of something that they should look at."""
+        ...
+
+    async def tell(self, notice: Notice) -> None:
+        """Tell a person."""
         ...

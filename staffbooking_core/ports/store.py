@@ -24,6 +24,8 @@ from staffbooking_core.domain.payments import (
 )
 from staffbooking_core.domain.statement import CashBook
 from staffbooking_core.policy import Policy
+from staffbooking_core.ports.machine import Notice
+from staffbooking_core.ports.reviews import ReviewsReading, ReviewsWriting
 from staffbooking_core.ports.values import (
     Agenda,
     Answer,
@@ -39,6 +41,7 @@ from staffbooking_core.ports.values import (
     RequestContext,
     Timer,
 )
+from staffbooking_core.ports.webhooks import WebhooksReading, WebhooksWriting
 
 T = TypeVar("T")
 
@@ -83,6 +86,12 @@ class AccountsWriting(AccountsReading, Protocol):
         """A key revoked already keeps its first time."""
         ...
 
+    async def add_notice(self, notice: Notice, at: datetime) -> None: ...
+    async def take_notices(self, limit: int) -> Sequence[Notice]:
+        """Notices that nobody was told of yet, the oldest first. They count as told once this
+        unit of work commits."""
+        ...
+
 
 class CompanionsReading(Protocol):
     async def search(self, query: CompanionQuery) -> Sequence[bytes]:
@@ -119,7 +128,8 @@ class CompanionsReading(Protocol):
 class CompanionsWriting(CompanionsReading, Protocol):
     async def lock_companion(self, companion_id: int) -> Companion | None: ...
     async def save_companion(self, companion: Companion) -> None:
-        """Insert or replace, with its ready-made bytes and all that searches look at."""
+        """Insert or replace, with its ready-made bytes (of which the detail shows its newest
+        reviews) and all that searches look at."""
         ...
 
     async def busy(
@@ -367,11 +377,16 @@ class Reading(Protocol):
     @property
     def payees(self) -> PayeesReading: ...
     @property
+    def reviews(self) -> ReviewsReading: ...
+    @property
+    def webhooks(self) -> WebhooksReading: ...
+    @property
     def sandbox(self) -> SandboxReading: ...
 
 
 class Writing(Protocol):
-    """One transaction. Order of locks: users, bookings by id, companion, the rest."""
+    """One transaction. Order of locks: users, bookings by id, companion, the feed, endpoints by
+    id, deliveries by id, the rest."""
 
     @property
     def accounts(self) -> AccountsWriting: ...
@@ -383,6 +398,10 @@ class Writing(Protocol):
     def money(self) -> MoneyWriting: ...
     @property
     def payees(self) -> PayeesWriting: ...
+    @property
+    def reviews(self) -> ReviewsWriting: ...
+    @property
+    def webhooks(self) -> WebhooksWriting: ...
     @property
     def sandbox(self) -> SandboxWriting: ...
 

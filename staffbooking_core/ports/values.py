@@ -29,6 +29,8 @@ OVERLAP = "ex_bookings_overlap"
 EMAIL_TAKEN = "uq_users_email"
 ANSWER_KEPT = "uq_answers_key"
 """An answer is kept already for this caller and idempotency key."""
+ALREADY_REVIEWED = "uq_reviews_reviewer"
+"""A party reviews a booking once."""
 
 # Values that cross the ports --------------------------------------------------------------
 

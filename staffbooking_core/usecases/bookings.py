@@ -36,7 +36,8 @@ def side(actor: Actor, booking: Booking) -> Party | None:
     return Party.ADMIN if actor.is_admin else booking.party_of(actor.user_id)
 
 
-def _side_or_404(actor: Actor, booking: Booking | None) -> tuple[Booking, Party]:
+def side_or_404(actor: Actor, booking: Booking | None) -> tuple[Booking, Party]:
+    """The booking with the side that the actor is on; NotFound for a stranger too."""
     party = None if booking is None else side(actor, booking)
     if booking is None or party is None:
         raise NotFound("Booking")
@@ -70,7 +71,7 @@ async def by_id(
     """A booking, the side that the actor is on, and the customer's credit if there is one."""
     now = await ports.clock.business()
     async with ports.store.reading() as view:
-        booking, party = _side_or_404(actor, await view.bookings.booking(booking_id))
+        booking, party = side_or_404(actor, await view.bookings.booking(booking_id))
         rebooking = None
         if party is Party.CUSTOMER and booking.status is Status.CANCELLED:
             rebooking = await _rebooking(ports, view, booking, now)
@@ -141,7 +142,7 @@ async def authorize(ports: Ports, actor: Actor, booking_id: int, trigger: Trigge
     """Raise NotFound for a stranger and Forbidden for the wrong side, before anything else
     of a call is looked at (CONTRACT 1)."""
     async with ports.store.reading() as view:
-        booking, party = _side_or_404(actor, await view.bookings.booking(booking_id))
+        booking, party = side_or_404(actor, await view.bookings.booking(booking_id))
     check_side(booking.status, trigger, party)
 
 
@@ -152,7 +153,7 @@ async def accept(ports: Ports, actor: Actor, booking_id: int) -> Booking:
     async def unit(tx: Writing) -> Booking:
         contenders = await tx.bookings.lock_contenders(booking_id)
         mine = next((booking for booking in contenders if booking.id == booking_id), None)
-        booking, party = _side_or_404(actor, mine)
+        booking, party = side_or_404(actor, mine)
         customer = await tx.accounts.user(booking.customer_id)
         email = "" if customer is None else customer.email
         what = Occurrence(Trigger.ACCEPT, party, now, customer_email=email)
@@ -183,7 +184,7 @@ async def move(
     now = await ports.clock.business()
 
     async def unit(tx: Writing) -> Booking:
-        booking, party = _side_or_404(actor, await tx.bookings.lock_booking(booking_id))
+        booking, party = side_or_404(actor, await tx.bookings.lock_booking(booking_id))
         return await apply(tx, ports, booking, Occurrence(trigger, party, now, reason=reason))
 
     return await ports.store.write(unit)
@@ -199,7 +200,7 @@ async def cancel(ports: Ports, actor: Actor, booking_id: int, given: CancelBooki
     now = await ports.clock.business()
 
     async def unit(tx: Writing) -> Booking:
-        booking, party = _side_or_404(actor, await tx.bookings.lock_booking(booking_id))
+        booking, party = side_or_404(actor, await tx.bookings.lock_booking(booking_id))
         what = Occurrence(Trigger.CANCEL, party, now, reason=given.reason)
         advance(booking, what, ports.policy)
         if given.quote is not None:
@@ -217,7 +218,7 @@ async def quote(ports: Ports, actor: Actor, booking_id: int) -> Record:
     """What cancelling now would give back, signed so that it holds for ten minutes."""
     now = await ports.clock.business()
     async with ports.store.reading() as view:
-        booking, party = _side_or_404(actor, await view.bookings.booking(booking_id))
+        booking, party = side_or_404(actor, await view.bookings.booking(booking_id))
     advance(booking, Occurrence(Trigger.CANCEL, party, now), ports.policy)
     refund = cancellation_refund(booking, party, now, ports.policy)
     expires_at = now + ports.policy.quote_lifetime
@@ -293,7 +294,7 @@ async def checkout(ports: Ports, actor: Actor, booking_id: int) -> tuple[Booking
     deadline = ports.clock.wall() + ports.policy.processor_deadline_inline
 
     async def unit(tx: Writing) -> Booking:
-        booking, party = _side_or_404(actor, await tx.bookings.lock_booking(booking_id))
+        booking, party = side_or_404(actor, await tx.bookings.lock_booking(booking_id))
         customer = await tx.accounts.user(booking.customer_id)
         email = "" if customer is None else customer.email
         what = Occurrence(Trigger.CHECKOUT, party, now, customer_email=email)

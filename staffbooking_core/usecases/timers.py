@@ -12,7 +12,7 @@ from staffbooking_core.domain.lifecycle import Party, Trigger
 from staffbooking_core.domain.netting import Debt
 from staffbooking_core.errors import StaffbookingError, Unavailable
 from staffbooking_core.ports import Lease, Ports, Timer, Writing
-from staffbooking_core.usecases import catching_up, operations, payees, payments
+from staffbooking_core.usecases import catching_up, deliveries, operations, payees, payments
 from staffbooking_core.usecases.changes import apply, to_change
 
 TRIGGERS = {
@@ -115,9 +115,10 @@ async def tell_alerts(ports: Ports, limit: int = BATCH) -> int:
 
 
 async def drain(ports: Ports) -> int:
-    """Do everything that is due, until nothing new is: for tests and for a clock that
-    jumped. Timers fire one by one, so that they keep their order over all bookings, and
-    what one brings about is done before the next."""
+    """Do everything that is due, until nothing new is, but for sending deliveries
+    (`deliveries.deliver_due`): for tests and for a clock that jumped. Timers fire one by one,
+    so that they keep their order over all bookings, and what one brings about is done before
+    the next."""
     done = 0
     while (
         step := await operations.run_due(ports)
@@ -127,6 +128,8 @@ async def drain(ports: Ports) -> int:
         or await catching_up.run(ports)
         or await run_due(ports, 1)
         or await tell_alerts(ports)
+        or await deliveries.publish(ports)
+        or await deliveries.tell_notices(ports)
     ):
         done += step
     return done

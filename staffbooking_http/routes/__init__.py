@@ -11,7 +11,9 @@ from staffbooking_http.routes import (
     operations,
     payees,
     payments,
+    reviews,
     sandbox,
+    webhooks,
 )
 
 
@@ -22,6 +24,8 @@ def _declared(module: ModuleType) -> tuple[Endpoint, ...]:
 FAMILIES: dict[str, tuple[Endpoint, ...]] = {
     "Companions": _declared(companions),
     "Bookings": _declared(bookings),
+    "Reviews": _declared(reviews),
+    "Webhooks": _declared(webhooks),
     "API keys": _declared(keys),
     "Accounts": _declared(auth),
     "Payout accounts": _declared(payees),

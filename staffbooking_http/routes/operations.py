@@ -42,12 +42,12 @@ async def ready(call: Call) -> Reply:
     "/metrics",
     Unguarded(),
     summary="Figures for Prometheus",
-    description="Requests by route and status, and due work by kind.",
+    description="Requests by route and status, due work by kind, and webhooks.",
     answer={"type": "string"},
     media="text/plain",
 )
 async def figures(call: Call) -> Reply:
-    page = metrics.page(call.site.tallies, await call.site.due_work.rows(call.ports))
+    page = metrics.page(call.site.tallies, await call.site.workload.look(call.ports))
     return Reply(200, page, media=b"text/plain; version=0.0.4; charset=utf-8")
 
 

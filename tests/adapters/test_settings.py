@@ -37,6 +37,7 @@ def test_the_defaults_are_the_published_ones() -> None:
     assert settings.policy.country == "US"
     assert settings.processor == Fake(manual_payees=False)
     assert settings.policy.limits.general.limit == 1000
+    assert not settings.policy.webhook_allow_insecure
 
 
 def test_values_are_read() -> None:
@@ -103,6 +104,7 @@ def test_values_are_read() -> None:
         ("LIMITS", "speed=1/1h"),
         ("TRUSTED_PROXIES", "everybody"),
         ("ALLOWED_ORIGINS", "app.example"),
+        ("WEBHOOK_ALLOW_INSECURE", "yes"),
     ],
 )
 def test_a_wrong_value_is_one_line_that_names_it(name: str, value: str) -> None:
@@ -134,6 +136,14 @@ def test_a_default_secret_never_passes_on_a_public_address() -> None:
     """Even an express sandbox needs a secret of its own on a public base URL."""
     with pytest.raises(SettingsError, match="SECRET_KEY"):
         load(BASE_URL="https://book.acme.com", SANDBOX="1")
+
+
+def test_insecure_webhooks_are_for_sandboxes() -> None:
+    """Webhooks over http and to this machine are allowed where the sandbox is, nowhere else."""
+    assert load(WEBHOOK_ALLOW_INSECURE="1").policy.webhook_allow_insecure
+
+    with pytest.raises(SettingsError, match=r"^STAFFBOOKING_WEBHOOK_ALLOW_INSECURE "):
+        load(WEBHOOK_ALLOW_INSECURE="1", SANDBOX="0")
 
 
 def test_payments_by_stripe_are_read() -> None:
@@ -178,6 +188,7 @@ def test_the_stub_of_the_tests_may_stand_in_for_stripe(host: str) -> None:
         ("STRIPE_API_BASE", "http://127.0.0.1:4242/path"),
         ("SANDBOX", "1"),
         ("FAKE_PAYEES", "auto"),
+        ("WEBHOOK_ALLOW_INSECURE", "1"),
         ("SECRET_KEY", "development-only-secret-key"),
         *(("CURRENCY", code) for code in "isk ugx huf twd bhd jod kwd omr TND".split()),
     ],

@@ -1,4 +1,4 @@
-"""The machine's clock, randomness, slow hashes and signatures."""
+"""The machine's clock, randomness and slow hashes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, timedelta
 
 import pytest
 
-from staffbooking_adapters.system import Argon2Hasher, HmacVault, SystemClock, SystemIds
+from staffbooking_adapters.system import Argon2Hasher, SystemClock, SystemIds
 from staffbooking_core.domain import keys
 
 pytestmark = pytest.mark.anyio
@@ -59,23 +59,3 @@ async def test_a_password_verifies_against_its_own_hash_alone() -> None:
     assert not await hasher.verify("wrong horse battery", hashed)
     assert not await hasher.verify("correct horse battery", None)
     assert not await hasher.verify("correct horse battery", "not a hash")
-
-
-def test_a_signature_is_for_one_purpose() -> None:
-    """What is signed for one purpose doesn't verify for another."""
-    vault = HmacVault(["first secret key"])
-
-    signature = vault.sign("quote", b"message")
-
-    assert vault.verify("quote", b"message", signature)
-    assert not vault.verify("other", b"message", signature)
-    assert not vault.verify("quote", b"messagf", signature)
-
-
-def test_an_older_key_still_verifies() -> None:
-    """After rotation the new key signs, and what the old one signed holds."""
-    signature = HmacVault(["old secret key"]).sign("quote", b"message")
-    rotated = HmacVault(["new secret key", "old secret key"])
-
-    assert rotated.verify("quote", b"message", signature)
-    assert rotated.sign("quote", b"message") != signature

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -105,3 +107,66 @@ async def test_the_stub_is_reached_by_its_address(database_url: str) -> None:
             key, *_ = await ports.payments.checkup(10)
 
     assert (key.name, key.ok) == ("key", True)
+
+
+async def test_the_sender_is_opened_by_its_first_use(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who sends no webhook opens nothing for it; one sender serves all that are sent, by the
+    settings' word on what is safe, and it is closed at the end."""
+    made: list[Any] = []
+
+    class Recording:
+        def __init__(self, **named: Any) -> None:
+            made.append(named)
+
+        async def send(self, *given: Any) -> int:
+            made.append(given)
+            return 204
+
+        async def resolves_to_unsafe(self, host: str) -> bool:
+            return host == "metadata.internal"
+
+        async def close(self) -> None:
+            made.append("closed")
+
+    monkeypatch.setattr("staffbooking_adapters.webhook.sender.HttpSender", Recording)
+    async with wiring.open_ports(settings(database_url)):
+        pass
+    assert made == []
+
+    async with wiring.open_ports(settings(database_url, WEBHOOK_ALLOW_INSECURE="1")) as ports:
+        assert await ports.sender.send("http://127.0.0.1:9", {"a": "b"}, b"{}", 10) == 204
+        assert await ports.sender.resolves_to_unsafe("metadata.internal")
+        assert not await ports.sender.resolves_to_unsafe("crm.example")
+
+    assert made == [{"insecure": True}, ("http://127.0.0.1:9", {"a": "b"}, b"{}", 10), "closed"]
+
+
+async def test_what_webhooks_need_is_loaded_where_it_is_used(database_url: str) -> None:
+    """A process that opens all ports and neither sends nor seals doesn't wait for it to load."""
+    code = f"""
+import sys, anyio
+from staffbooking_adapters.settings import load_settings
+from staffbooking_adapters.wiring import open_ports
+
+async def work():
+    async with open_ports(load_settings({{"STAFFBOOKING_DATABASE_URL": {database_url!r}}})):
+        sys.exit(" ".join({{"aiohttp", "aiodns", "cryptography"}} & sys.modules.keys()))
+
+anyio.run(work)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert ended.stderr.strip() == ""
+
+
+async def test_hints_and_seals_are_of_the_deployment(database_url: str) -> None:
+    """Hints are heard from the store's own commits, and what is sealed outlives the process."""
+    async with wiring.open_ports(settings(database_url)) as ports:
+        sealed = ports.vault.seal("webhook", b"hush", 7)
+        assert ports.hints is ports.store.hints  # type: ignore[attr-defined]
+
+    async with wiring.open_ports(settings(database_url)) as ports:
+        assert ports.vault.open("webhook", sealed, 7) == b"hush"

@@ -15,9 +15,11 @@ from typer.testing import CliRunner, Result
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.memory.doubles import PlainHasher, RecordingNotifier
 from staffbooking_adapters.memory.fakebook import MemoryFakeBook
+from staffbooking_adapters.memory.receivers import MemorySender
 from staffbooking_adapters.memory.store import MemoryStore
 from staffbooking_adapters.settings import Settings
-from staffbooking_adapters.system import HmacVault, SandboxClock, SystemIds
+from staffbooking_adapters.system import SandboxClock, SystemIds
+from staffbooking_adapters.vault import KeyringVault
 from staffbooking_cli.app import app
 from staffbooking_core.domain.accounts import Actor, Role, User
 from staffbooking_core.domain.bookings import Booking
@@ -45,8 +47,10 @@ def make_ports(policy: Policy) -> Ports:
         clock=clock,
         ids=SystemIds(),
         hasher=PlainHasher(),
-        vault=HmacVault(["key of the tests"]),
+        vault=KeyringVault(["key of the tests"]),
         notifier=RecordingNotifier(),
+        hints=store.hints,
+        sender=MemorySender(),
         policy=policy,
         sandbox=processor,
     )

@@ -13,6 +13,8 @@ import pytest
 from staffbooking_adapters import wiring
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.settings import Settings
+from staffbooking_adapters.system import SystemClock
+from staffbooking_cli.commands import doctor
 from staffbooking_core.domain.accounts import Actor, Role
 from staffbooking_core.domain.payments import Misconfigured, Unknown
 from staffbooking_core.errors import Unavailable
@@ -20,9 +22,17 @@ from staffbooking_core.inputs import CancelBooking
 from staffbooking_core.ports import Finding
 from staffbooking_core.usecases import bookings
 from tests.cli.deployment import Deployment, completed, paid
-from tests.support.builders import HOUR, MINUTE
+from tests.support.builders import HOUR, MINUTE, SECOND
+from tests.support.webhooks import add_delivery, add_endpoint, place, tell
+
 
 LACKING = "the database has no schema yet: run `staffbooking db upgrade`"
+
+
+@pytest.fixture(autouse=True)
+def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing happens beside a test: there is nothing to wait for."""
+    monkeypatch.setattr(doctor, "PATIENCE", 0)
 
 
 def test_the_schema_is_made(deployment: Deployment) -> None:
@@ -102,7 +112,9 @@ def test_a_healthy_deployment_passes(deployment: Deployment) -> None:
     names = ("settings", "secret", "schema", "database", "processor", "clock")
     found = checks(deployment)
     assert found == dict.fromkeys(found, True)
-    assert {*names, "processor: payees", "events", "payouts", "refunds", "work"} <= {*found}
+    assert {*names, "processor: payees", "events", "payouts", "refunds", "webhooks", "work"} <= {
+        *found
+    }
     table = deployment.table("doctor")
     assert "the default, known to everybody" in table
     assert "0 s ahead of the real time" in table
@@ -224,6 +236,60 @@ def test_failed_refunds_are_told(deployment: Deployment) -> None:
     deployment.run(refused)
     deployment.json("worker", "--drain")
     assert check(deployment, "refunds") == (False, "1 failed: staffbooking refunds list")
+
+
+@pytest.mark.parametrize(
+    ("late", "ok", "text"),
+    [(50 * SECOND, True, "1 deliveries pending, 0 held"), (HOUR, False, "60 min late")],
+)
+def test_webhooks_that_lag_are_told(
+    deployment: Deployment, late: timedelta, ok: bool, text: str
+) -> None:
+    """Deliveries that should have been made over a minute ago are a fault."""
+
+    async def overdue(ports):
+        endpoint = await add_endpoint(ports.store)
+        await add_delivery(ports.store, endpoint, next_at=ports.clock.wall() - late)
+        await place(ports.store)
+
+    deployment.run(overdue)
+    found, detail = check(deployment, "webhooks")
+    assert (found, text in detail) == (ok, True)
+
+
+def test_events_that_nobody_takes_up_are_told(deployment: Deployment) -> None:
+    """Where the next event stays the next one, no worker runs."""
+    deployment.run(lambda ports: tell(ports.store))
+    found, detail = check(deployment, "webhooks")
+    assert (found, "1 events not taken up: does a worker run?" in detail) == (False, True)
+    deployment.json("worker", "--drain")
+    assert check(deployment, "webhooks")[0]
+
+
+def test_events_that_are_taken_up_are_no_fault(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy service some event always waits for its turn, but not the same one."""
+    deployment.run(lambda ports: tell(ports.store))
+
+    async def meanwhile(_: SystemClock, seconds: float) -> None:
+        await place(deployment.ports.store)
+        await tell(deployment.ports.store)
+
+    monkeypatch.setattr(SystemClock, "sleep", meanwhile)
+    assert check(deployment, "webhooks")[0]
+
+
+def test_disabled_endpoints_are_counted(deployment: Deployment) -> None:
+    """They are their owners' affair, and no fault; those that are paused don't count."""
+
+    async def add(ports):
+        for disabled_at in (None, ports.clock.wall(), ports.clock.wall()):
+            await add_endpoint(ports.store, active=False, disabled_at=disabled_at)
+
+    deployment.run(add)
+    found, detail = check(deployment, "webhooks")
+    assert (found, detail.startswith("3 endpoints, 2 disabled;")) == (True, True)
 
 
 def test_work_that_is_due_is_told_by_kind(deployment: Deployment) -> None:

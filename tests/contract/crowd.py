@@ -1,5 +1,5 @@
-"""Twenty thousand companions and bookings, with what moved of their money, written by the
-database itself in a moment."""
+"""Twenty thousand companions and bookings, with what moved of their money and what is told of
+them, written by the database itself in a moment."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from sqlalchemy import Boolean, Date, DateTime, LargeBinary, Table, Text
 
-from staffbooking_adapters.sql import money_tables, tables
+from staffbooking_adapters.sql import money_tables, tables, webhook_tables
 
 MANY = 20_000
 PLACES = 400
@@ -22,7 +22,15 @@ _SEARCHED = {
     "weekday_mask": "31",
 }
 _ROWS: list[tuple[Table, int, dict[str, str]]] = [
-    (tables.users, MANY, {"id": "i", "email_folded": "'user' || i"}),
+    (
+        tables.users,
+        MANY,
+        {
+            "id": "i",
+            "email_folded": "'user' || i",
+            "role": "CASE i % 2000 WHEN 0 THEN 'admin' ELSE 'customer' END",
+        },
+    ),
     (tables.companions, MANY, {"id": "i", "approval": "'approved'"}),
     (
         tables.locations,
@@ -82,10 +90,53 @@ _ROWS: list[tuple[Table, int, dict[str, str]]] = [
         {"id": "i", "event_id": "'e' || i", "intent_id": "i", "done": "i % 50 <> 0"},
     ),
     (
+        tables.reviews,
+        MANY,
+        {
+            "id": "i",
+            "booking_id": "i",
+            "reviewer_id": f"1 + i * 53 % {MANY}",
+            "reviewee_id": f"1 + i * 37 % {MANY}",
+        },
+    ),
+    (
         money_tables.payees,
         MANY,
         {"companion_id": "i", "ref": "'r' || i", "next_at": "CASE WHEN i % 20 = 0 THEN {hour} END"},
     ),
+    (
+        tables.events,
+        MANY,
+        {"booking_id": "i", "id": "'e' || i", "position": "CASE WHEN i % 50 <> 0 THEN i END"},
+    ),
+    (webhook_tables.event_readers, MANY, {"user_id": "i", "position": "i"}),
+    (
+        webhook_tables.endpoints,
+        2 * MANY,
+        {
+            "id": "i",
+            "owner_id": f"1 + i % {MANY}",
+            "active": "i % 3 <> 0",
+            "troubled": "i % 3 = 1",
+            "due_at": "CASE WHEN i % 20 = 0 THEN {hour} END",
+            "lease_token": "CASE WHEN i % 40 = 0 THEN 't' || i END",
+        },
+    ),
+    (
+        webhook_tables.deliveries,
+        2 * MANY,
+        {
+            "id": "i",
+            "endpoint_id": f"1 + i * 31 % {MANY}",
+            "event_id": "'e' || i",
+            "status": "CASE i % 20 WHEN 0 THEN 'pending' WHEN 1 THEN 'held' ELSE 'failed' END",
+            "tries": "i / 20 % 4",
+            "next_at": "{hour}",
+            "held_at": "CASE i % 20 WHEN 1 THEN {hour} END",
+        },
+    ),
+    (webhook_tables.attempts, MANY, {"delivery_id": "i", "at": "{hour}"}),
+    (webhook_tables.notices, MANY, {"id": "i", "told": "i % 50 <> 0"}),
 ]
 """What is filled with something of its own in each table; all else is filled anyhow."""
 

@@ -20,7 +20,7 @@ from staffbooking_adapters.sql.fake_tables import fakepay_documents
 from staffbooking_adapters.sql.schema import upgrade
 from staffbooking_adapters.sql.store import SqlStore, open_store
 from staffbooking_adapters.sql.windows import windows_metadata
-from staffbooking_core.ports import Admission, Reading, Store
+from staffbooking_core.ports import Admission, Hints, Reading, Store
 from tests.support.builders import POLICY
 from tests.support.postgres import PostgresServer
 
@@ -28,6 +28,8 @@ from tests.support.postgres import PostgresServer
 class OpenStore(Store, Protocol):
     @property
     def admission(self) -> Admission: ...
+    @property
+    def hints(self) -> Hints: ...
 
 
 Opener: TypeAlias = Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[OpenStore]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 
 import pytest
@@ -15,6 +16,7 @@ from staffbooking_adapters.memory.doubles import (
 from staffbooking_adapters.memory.store import MemoryStore
 from staffbooking_adapters.system import Argon2Hasher, SystemIds
 from staffbooking_core.domain.keys import is_well_formed, mint
+from staffbooking_core.ports import Notice
 from tests.support.builders import DAY, HOUR, NOW, POLICY, SECOND
 
 pytestmark = pytest.mark.anyio
@@ -32,10 +34,14 @@ async def test_names_have_their_forms(ids):
     assert re.fullmatch(f"evt_{CROCKFORD}{{26}}", ids.event_id())
     assert re.fullmatch("[A-Za-z0-9_-]{43}", ids.token())
     assert is_well_formed(mint(ids.key_body()))
+    prefix, secret = ids.webhook_secret().split("_")
+    assert (prefix, len(base64.b64decode(secret, validate=True))) == ("whsec", 32)
 
 
 @pytest.mark.parametrize("ids", [SeededIds(), SystemIds()], ids=["seeded", "system"])
-@pytest.mark.parametrize("name", ["booking_code", "event_id", "token", "key_body"])
+@pytest.mark.parametrize(
+    "name", ["booking_code", "event_id", "token", "key_body", "webhook_secret"]
+)
 async def test_no_name_comes_twice(ids, name):
     """Each call gives another."""
     assert len({getattr(ids, name)() for _ in range(1_000)}) == 1_000
@@ -104,3 +110,12 @@ async def test_alerts_are_recorded_in_order():
     await notifier.alert(1, "one")
     await notifier.alert(2, "two")
     assert notifier.alerts == [(1, "one"), (2, "two")]
+
+
+async def test_notices_are_recorded_in_order():
+    """Whole, with the user whom each is for."""
+    notifier = RecordingNotifier()
+    told = [Notice(user_id, "webhook_disabled", "Disabled", "It failed") for user_id in (1, 2)]
+    for notice in told:
+        await notifier.tell(notice)
+    assert notifier.notices == told

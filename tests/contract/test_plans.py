@@ -13,14 +13,19 @@ import asyncpg
 import pytest
 
 from staffbooking_adapters.sql import (
+    accounts,
     bookings,
     cash,
     claims,
     companions,
+    deliveries,
+    feed,
     money,
     payees,
+    reviews,
     steps,
     store,
+    webhooks,
 )
 from staffbooking_adapters.sql.postgres import SETTINGS
 from staffbooking_adapters.sql.schema import upgrade
@@ -57,6 +62,10 @@ OTHERS = {
     "candidates": companions.candidates(51),
     "timers": claims.claim_timers(16),
     "credit": steps.USE_CREDIT,
+    "review": reviews.GET,
+    "newest reviews": reviews.newest(13),
+    "ratings": reviews.RATINGS,
+    "response": reviews.RESPOND,
 }
 ALL = frozenset(OpKind)
 MONEY = {
@@ -77,14 +86,46 @@ MONEY = {
     "pending": money.PENDING,
     "backlog": money.BACKLOG,
 }
-STATEMENTS = {**SEARCHES, **LATER, **OTHERS, **MONEY}
+WEBHOOKS = {
+    "endpoints of a user": webhooks.ENDPOINTS_OF,
+    "endpoints with deliveries held": webhooks.holding(101),
+    "next turn": webhooks.NEXT_TURN,
+    "turns": deliveries.claim_turns(64),
+    "due deliveries": deliveries.due_deliveries(32),
+    "renewed turns": deliveries.RENEW_TURNS,
+    "locked turns": deliveries.LOCK_TURNS,
+    "ended turns": deliveries.END_TURNS,
+    "locked deliveries": deliveries.LOCK_DELIVERIES,
+    "saved deliveries": deliveries.SAVE_DELIVERIES,
+    "log of an endpoint": webhooks.deliveries_of(51),
+    "log of a delivery": webhooks.ATTEMPTS_OF,
+    "newest attempts": webhooks.attempts_since(101),
+    "own feed": feed.feed(101, True),
+    "feed of all": feed.feed(101, False),
+    "place in the own feed": feed.MY_POSITION,
+    "last place": feed.LAST_POSITION,
+    "first unplaced event": feed.FIRST_UNPLACED,
+    "unplaced events": feed.unplaced(200),
+    "placed events": feed.PLACE,
+    "subscribers": deliveries.SUBSCRIBERS,
+    "woken endpoints": deliveries.WAKE,
+    "held deliveries": deliveries.HOLD,
+    "resumed deliveries": deliveries.RESUME,
+    "cancelled deliveries": deliveries.CANCEL,
+    "deliveries held for long": deliveries.cancel_held(100),
+    "old deliveries": store.DROP_DELIVERIES,
+    "notices": accounts.take_notices(16),
+}
+STATEMENTS = {**SEARCHES, **LATER, **OTHERS, **MONEY, **WEBHOOKS}
 BIG = (
     "(companion_search|near|there|companions|companion_days|bookings|timers|users"
-    "|payment_operations|other|later|ledger_postings|ledger_legs|processor_inbox|payees)"
+    "|payment_operations|other|later|ledger_postings|ledger_legs|processor_inbox|payees|reviews"
+    "|events|event_readers|webhook_(endpoints|deliveries|attempts)|notices)"
 )
 IN_ORDER = (
     "(bookings_(newest|urgent|payouts)|payment_operations_failed_refunds"
-    "|processor_inbox_open(_intents)?|payees_due)"
+    "|processor_inbox_open(_intents)?|payees_due"
+    "|events_unplaced|users_admins|webhook_deliveries_(done|held_since)|notices_untold)"
 )
 
 

@@ -28,6 +28,14 @@ from tests.support.builders import (
     moved,
     next_booking_id,
 )
+from tests.support.webhooks import (
+    add_delivery,
+    add_endpoint,
+    claim_turns,
+    make_attempt,
+    make_new_delivery,
+    told,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -96,3 +104,43 @@ async def test_a_batch_of_cash_books_is_one_trip(store):
     await add_booking(store, intent=Intent(1, NOW), change={"orders": (make_refund_order(),)})
     async with store.reading() as view:
         assert await trips(store.database, view.money.cash_books(0, 100)) == 1
+
+
+async def test_turns_are_claimed_in_three_trips(store):
+    """Between the two that begin and commit, however many: endpoints, deliveries, owners."""
+    endpoints = [await add_endpoint(store) for _ in range(3)]
+    for endpoint in endpoints * 2:
+        await add_delivery(store, endpoint)
+    assert await trips(store.database, claim_turns(store)) == 5
+
+
+async def test_outcomes_are_saved_in_a_trip_for_each_step(store):
+    """However many deliveries of however many endpoints there are."""
+    endpoints = [await add_endpoint(store) for _ in range(3)]
+    deliveries = [await add_delivery(store, endpoint) for endpoint in endpoints * 2]
+    claims = [(turn.endpoint.id, turn.lease.token) for turn in await claim_turns(store)]
+
+    async def settle(tx):
+        await tx.webhooks.lock_turns(claims)
+        await tx.webhooks.lock_deliveries([each.id for each in deliveries])
+        await tx.webhooks.save_deliveries(deliveries)
+        await tx.webhooks.add_attempts([(each.id, make_attempt()) for each in deliveries])
+        await tx.webhooks.save_endpoints(endpoints)
+        await tx.webhooks.end_turns([endpoint.id for endpoint in endpoints], NOW)
+
+    assert await trips(store.database, store.write(settle)) == 6 + 2
+
+
+async def test_events_are_published_in_few_trips(store):
+    """Two to lock the feed, two to place, two for the deliveries, whatever their number."""
+    endpoint = await add_endpoint(store)
+    events = [told(make_event(make_booking(id=number))) for number in range(1, 4)]
+
+    async def publish(tx):
+        await tx.webhooks.lock_feed()
+        await tx.webhooks.unplaced(10)
+        await tx.webhooks.place([(event, n) for n, event in enumerate(events)])
+        await tx.webhooks.subscribers([endpoint.owner_id])
+        await tx.webhooks.add_deliveries([make_new_delivery(endpoint.id) for _ in events])
+
+    assert await trips(store.database, store.write(publish)) == 8 + 2

@@ -36,6 +36,7 @@ from tests.support.builders import (
     save,
 )
 from tests.support.postgres import PostgresServer, database_name
+from tests.support.webhooks import place
 
 pytestmark = pytest.mark.anyio
 
@@ -143,9 +144,9 @@ async def test_check_tells_an_older_schema(empty_url):
 ANYTHING = {int: 1, str: "x", bytes: b"x", bool: False, datetime: NOW, date: TODAY}
 
 
-def add_row(connection, name, **given):
+def add_row(connection, table_name, **given):
     """Write a row into a table as it is by now, with something in each column that needs it."""
-    table = Table(name, MetaData(), autoload_with=connection)
+    table = Table(table_name, MetaData(), autoload_with=connection)
     needed = {c.name: ANYTHING[c.type.python_type] for c in table.c if not c.nullable}
     connection.execute(table.insert().values({**needed, **given}))
 
@@ -169,6 +170,22 @@ async def test_an_upgrade_to_payees_keeps_what_is_there(empty_url):
         lease = make_lease()
         claimed = await store.write(lambda unit: unit.money.claim_nudges(NOW, lease, 10))
         assert list(claimed) == [("x", Nudge("evt_2", intent_id=1))]
+
+
+async def test_an_upgrade_to_webhooks_keeps_what_was_told(empty_url):
+    """Events from before get their positions like those that follow."""
+
+    def fill(connection: Connection) -> None:
+        command.upgrade(config(connection), "0004")
+        for name in ("users", "companions", "bookings"):
+            add_row(connection, name)
+        add_row(connection, "events", id="evt_1", name="booking.created", parties="[1]")
+
+    await on_connection(empty_url, fill)
+    await upgrade(empty_url)
+    async with opened(empty_url) as store:
+        assert [event.id for event in await place(store)] == ["evt_1"]
+        assert await read(store, lambda view: view.webhooks.feed(1, 0, 10)) == [b"x"]
 
 
 async def test_the_version_is_that_of_the_newest_migration(tmp_path):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from attrs import evolve
 
-from staffbooking_core.domain.events import booking_event
+from staffbooking_core.domain.events import booking_event, review_event
 from staffbooking_core.domain.lifecycle import EventName
-from staffbooking_core.domain.records import booking_record, payment_record
+from staffbooking_core.domain.records import booking_record, payment_record, review_record
 from tests.support.builders import NOW, make_booking
 from tests.support.journey import paid
+from tests.support.reviews import make_review
 
 CREATED, MET = EventName.BOOKING_CREATED, EventName.PAYMENT_COMPLETED
 
@@ -57,3 +59,12 @@ def test_the_parties_get_it(booked_by, parties):
     """Customer, companion and who booked, each once."""
     event = booking_event("evt_1", CREATED, make_booking(booked_by=booked_by), NOW)
     assert event.parties == parties
+
+
+def test_a_reviews_event_carries_the_review_and_the_code():
+    """CONTRACT 7: told as the booking's other events are, to the same parties."""
+    booking, review = make_booking(booked_by=9, events=4), make_review()
+    event = review_event("evt_1", review, booking, NOW)
+    assert event.data == {"review": review_record(review), "booking_code": booking.code}
+    told = booking_event("evt_1", EventName.REVIEW_CREATED, booking, NOW)
+    assert event == evolve(told, data=event.data)

@@ -9,20 +9,26 @@ import pytest
 
 from staffbooking_core.domain.companions import Badge
 from staffbooking_core.domain.keys import ApiKey, Permission
-from staffbooking_core.domain.lifecycle import Party, Trigger
+from staffbooking_core.domain.lifecycle import EventName, Party, Trigger
 from staffbooking_core.domain.money import Currency
 from staffbooking_core.domain.records import (
     booking_glimpse,
     booking_record,
     companion_detail,
     companion_summary,
+    delivery_record,
     instant,
     key_record,
     payment_record,
+    review_record,
     user_record,
+    webhook_record,
 )
+from staffbooking_core.domain.webhooks import DeliveryStatus
 from tests.support.builders import DAY, NOW, make_booking, make_companion, make_new_key, make_user
 from tests.support.journey import accepted, cancelled, completed, paid
+from tests.support.reviews import make_review
+from tests.support.webhooks import make_attempt, make_delivery, make_endpoint
 
 USD = Currency("usd")
 
@@ -181,3 +187,86 @@ def test_a_payment_is_of_the_total():
         "currency": "usd",
         "paid_at": instant(booking.paid_at),
     }
+
+
+def test_a_review_has_the_contracts_fields():
+    """CONTRACT 5: null where nothing was said."""
+    review = make_review(id=7, rating=5, punctuality=4)
+    record = {
+        "id": 7,
+        "booking_id": 1,
+        "reviewer_id": 1,
+        "reviewer_name": "Ada Okoro",
+        "reviewer_role": "customer",
+        "reviewee_id": 2,
+        "rating": 5,
+        "comment": None,
+        "punctuality": 4,
+        "professionalism": None,
+        "communication": None,
+        "appearance": None,
+        "response": None,
+        "responded_at": None,
+        "created_at": "2027-03-01T12:00:00Z",
+    }
+    assert review_record(review) == record
+    answered = review_record(review.answered("Thanks", NOW + DAY))
+    assert answered == {**record, "response": "Thanks", "responded_at": "2027-03-02T12:00:00Z"}
+
+
+def test_a_detail_shows_reviews_as_they_are_listed():
+    """In the order in which they are given."""
+    reviews = [make_review(id=2), make_review(id=1)]
+    record = companion_detail(make_companion(), USD, reviews)["companion"]
+    assert record["reviews"] == [review_record(review) for review in reviews]
+
+
+def test_a_webhook_shows_no_secret():
+    """CONTRACT 7: its events in their published order, why it is disabled, and nothing sealed."""
+    events = frozenset({EventName.REVIEW_CREATED, EventName.BOOKING_CREATED})
+    reason = "10 deliveries in a row failed"
+    endpoint = make_endpoint(
+        url="https://x.example/in",
+        events=events,
+        active=False,
+        consecutive_failures=10,
+        disabled_at=NOW,
+        disabled_reason=reason,
+    )
+    assert webhook_record(endpoint) == {
+        "id": 1,
+        "url": "https://x.example/in",
+        "events": ["booking.created", "review.created"],
+        "description": None,
+        "active": False,
+        "consecutive_failures": 10,
+        "disabled_at": "2027-03-01T12:00:00Z",
+        "disabled_reason": reason,
+        "created_at": "2027-03-01T12:00:00Z",
+    }
+
+
+def test_a_delivery_shows_its_attempts():
+    """CONTRACT 7: when the next one is, as long as one is sure to come."""
+    delivery = make_delivery(next_at=NOW + DAY)
+    record = {
+        "id": 1,
+        "event_id": delivery.event_id,
+        "event": "booking.created",
+        "status": "pending",
+        "attempts": [
+            {
+                "number": 1,
+                "at": "2027-03-01T12:00:00Z",
+                "response_status": 500,
+                "duration_ms": 80,
+                "error": "http_status",
+            }
+        ],
+        "next_attempt_at": "2027-03-02T12:00:00Z",
+        "created_at": "2027-03-01T12:00:00Z",
+    }
+    attempts = [make_attempt(response_status=500, error="http_status")]
+    assert delivery_record(delivery, attempts) == record
+    held = delivery_record(make_delivery(next_at=NOW, status=DeliveryStatus.HELD), [])
+    assert (held["status"], held["next_attempt_at"], held["attempts"]) == ("held", None, [])

@@ -12,11 +12,12 @@ import jsonschema_rs
 import pytest
 import schemathesis
 
-from staffbooking_core.domain.lifecycle import NOT_NOW, Party, Trigger, who_may
+from staffbooking_core.domain.lifecycle import NOT_NOW, Party, Status, Trigger, who_may
+from staffbooking_core.usecases import deliveries
 from staffbooking_http.routes import FAMILIES, SANDBOX
 from tests.http.test_flow import accepted
 from tests.http.world import PASSWORD, World, ok
-from tests.support.builders import POLICY, add_companion
+from tests.support.builders import POLICY, add_booking, add_companion
 
 pytestmark = pytest.mark.anyio
 
@@ -142,7 +143,7 @@ async def test_the_bounds_of_inputs_are_told(world: World) -> None:
 
 
 async def test_the_webhooks_are_told(world: World) -> None:
-    """The five events, each with the shape of its body."""
+    """The five events and the test, each with the shape of its body."""
     document = await document_of(world)
     assert set(document["webhooks"]) == {
         "booking.created",
@@ -150,6 +151,7 @@ async def test_the_webhooks_are_told(world: World) -> None:
         "booking.cancelled",
         "payment.completed",
         "review.created",
+        "webhook.test",
     }
 
 
@@ -247,6 +249,8 @@ async def _walk(world: World) -> None:
     for client in (customer, staff, await world.browser(world.stranger.id)):
         await _operations(client, path)
     await _people(world)
+    await _reviews(world)
+    await _webhooks(world)
     await _payouts(world)
     await _bench(world, code)
 
@@ -275,6 +279,51 @@ async def _people(world: World) -> None:
     await owner.delete("/api/keys/999")
     for _ in range(2):
         await owner.post("/auth/logout")
+
+
+async def _reviews(world: World) -> None:
+    people = (world.customer, world.companion)
+    booking = await add_booking(world.store, *people[::-1], status=Status.COMPLETED)
+    customer, staff = [await world.browser(one.id) for one in people]
+    path, number = f"/reviews/booking/{booking.id}", 0
+    for body in ({}, {"rating": 6}, {"rating": 5, "comment": "Great"}, {"rating": 5}):
+        made = await customer.post(path, json=body)
+        number = made.json().get("review", {}).get("id", number)
+    await (await world.browser(world.admin.id)).post(path, json={"rating": 1})
+    await customer.post("/reviews/booking/999", json={"rating": 1})
+    for client in (customer, staff):
+        for said in ({}, {"response": ""}, {"response": "Thank you"}, {"response": "Again"}):
+            await client.post(f"/reviews/{number}/respond", json=said)
+    await staff.post("/reviews/999/respond", json={"response": "Thank you"})
+    for client in (customer, world.by_key(), world.client()):
+        for user in (world.companion.id, 999):
+            await client.get(f"/reviews/user/{user}?limit=1")
+            await client.get(f"/reviews/user/{user}?limit=0")
+    await world.by_key().get(f"/api/v1/companions/{world.companion.id}")
+
+
+async def _webhooks(world: World) -> None:
+    path, program = "/api/webhooks", world.by_key()
+    for body in ({}, {"url": "http://10.0.0.1"}, {"url": "https://x.example", "events": ["x"]}):
+        await program.post(path, json=body)
+    made = ok(await program.post(path, json={"url": "https://x.example/in"}), 201)["webhook"]
+    sent = ok(await program.post(f"{path}/{made['id']}/test"))["delivery"]
+    for client in (program, await world.browser(world.admin.id), world.client()):
+        await client.get(path)
+        one = f"{path}/{made['id']}"
+        for change in ({"active": False}, {"active": "no"}):
+            await client.patch(one, json=change)
+        for word in ("test", "rotate-secret", "activate-secret", "activate-secret"):
+            await client.post(f"{one}/{word}")
+        await client.post(f"{one}/deliveries/{sent['id']}/redeliver")
+        await client.post(f"{one}/deliveries/999/redeliver")
+        for query in ("", "?limit=0"):
+            await client.get(f"{one}/deliveries{query}")
+    await deliveries.publish(world.ports)
+    for query in ("", "?limit=1", "?limit=0", "?after=evt_unknown"):
+        await (await world.browser(world.admin.id)).get(f"/api/events{query}")
+    for _ in range(2):
+        await program.delete(f"{path}/{made['id']}")
 
 
 async def _payouts(world: World) -> None:

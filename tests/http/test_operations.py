@@ -6,11 +6,13 @@ import pytest
 from attrs import evolve
 from prometheus_client.parser import text_string_to_metric_families
 
+from staffbooking_core.domain.webhooks import DeliveryStatus
 from staffbooking_core.errors import Unavailable
 from tests.http.test_errors import Failing
 from tests.http.test_flow import accepted, paid
 from tests.http.world import World, fields, ok, refused
-from tests.support.builders import SECOND
+from tests.support.builders import NOW, SECOND
+from tests.support.webhooks import add_delivery, add_endpoint, place, tell
 
 pytestmark = pytest.mark.anyio
 
@@ -69,6 +71,25 @@ async def test_due_work_is_counted_by_kind(world: World) -> None:
     assert (await samples(world))[name, kind] == 2
 
 
+async def test_webhooks_are_counted(world: World) -> None:
+    """Attempts by how they ended, what is on its way, and how late it is."""
+    store, name = world.ports.store, "staffbooking_webhook"
+    first = await add_endpoint(store, succeeded=3, failed=1)
+    second = await add_endpoint(store, succeeded=4)
+    await add_delivery(store, first)
+    await add_delivery(store, second, status=DeliveryStatus.HELD, held_at=NOW)
+    await place(store)
+    await tell(store)
+    world.clock.advance(7 * SECOND)
+    found = await samples(world)
+    attempts = f"{name}_attempts_total"
+    assert (found[attempts, "succeeded"], found[attempts, "failed"]) == (7, 1)
+    deliveries = f"{name}_deliveries"
+    assert (found[deliveries, "pending"], found[deliveries, "held"]) == (1, 1)
+    assert found[f"{name}_lag_seconds",] == 7
+    assert found[f"{name}_events_unplaced",] == 1
+
+
 async def test_figures_need_no_store(world: World) -> None:
     """While the store is away they tell of requests alone, and of due work again after."""
     await accepted(world)
@@ -77,7 +98,7 @@ async def test_figures_need_no_store(world: World) -> None:
     await world.client().get("/healthz")
     found = await samples(world)
     assert found["staffbooking_http_requests_total", "GET", "/healthz", "200"] == 1
-    assert not [sample for sample in found if sample[0] == "staffbooking_due_work"]
+    assert not [sample for sample in found if "staffbooking_http" not in sample[0]]
     world.restart(store=store)
     assert ("staffbooking_due_work", "open_checkout") in await samples(world)
 

@@ -12,11 +12,13 @@ import pytest
 from attrs import evolve
 
 from staffbooking_core.domain.keys import Permission
-from staffbooking_http.access import SignedOut, Unguarded, WithKey, WithSession
+from staffbooking_http.access import SignedOut, Unguarded, WithEither, WithKey, WithSession
 from staffbooking_http.endpoint import Endpoint
 from staffbooking_http.routes import FAMILIES, SANDBOX
 from tests.http.world import World
 from tests.support.builders import add_booking, add_key, make_key_text
+from tests.support.reviews import add_review
+from tests.support.webhooks import add_delivery, add_endpoint
 
 pytestmark = pytest.mark.anyio
 
@@ -57,6 +59,11 @@ BY_STAFF = {**BY_SESSION, "customer": 403, "stranger": 403, "admin": 403}
 OF_CUSTOMER = {**BY_SESSION, "companion": 403, "stranger": 404, "admin": 403}
 OF_COMPANION = {**BY_SESSION, "customer": 403, "stranger": 404, "admin": 403}
 OF_PARTIES = {**BY_SESSION, "stranger": 404}
+BY_EITHER = {**BY_READ, **dict.fromkeys(("customer", "companion", "stranger", "admin"), 200)}
+NO_TIER = dict.fromkeys(("customer", "companion", "stranger"), 403)
+TO_LOOK = {**BY_EITHER, **NO_TIER}
+TO_CHANGE = {**TO_LOOK, "reading key": 403, "booking key": 200}
+FOREIGN = {"admin's key": 404, "admin": 404}
 
 MATRIX: dict[str, dict[str, int]] = {
     "GET /api/v1/companions": BY_READ,
@@ -77,6 +84,19 @@ MATRIX: dict[str, dict[str, int]] = {
     "POST /bookings/{id}/confirm": OF_CUSTOMER,
     "POST /bookings/{id}/cancel": OF_PARTIES,
     "POST /bookings/{id}/dispute": {**OF_PARTIES, "admin": 403},
+    "POST /reviews/booking/{id}": {**OF_PARTIES, "admin": 403},
+    "GET /reviews/user/{id}": BY_EITHER,
+    "POST /reviews/{id}/respond": BY_STAFF,
+    "POST /api/webhooks": TO_CHANGE,
+    "GET /api/webhooks": TO_LOOK,
+    "PATCH /api/webhooks/{id}": {**TO_CHANGE, **FOREIGN},
+    "DELETE /api/webhooks/{id}": {**TO_CHANGE, **FOREIGN},
+    "POST /api/webhooks/{id}/test": {**TO_CHANGE, **FOREIGN},
+    "POST /api/webhooks/{id}/rotate-secret": {**TO_CHANGE, **FOREIGN},
+    "POST /api/webhooks/{id}/activate-secret": {**TO_CHANGE, **FOREIGN},
+    "GET /api/webhooks/{id}/deliveries": {**TO_LOOK, **FOREIGN},
+    "POST /api/webhooks/{id}/deliveries/{delivery_id}/redeliver": {**TO_CHANGE, **FOREIGN},
+    "GET /api/events": TO_LOOK,
     "POST /api/keys": {**BY_SESSION, "customer": 403, "companion": 403, "stranger": 403},
     "GET /api/keys": BY_SESSION,
     "DELETE /api/keys/{id}": {**BY_SESSION, "companion": 404, "stranger": 404, "admin": 404},
@@ -118,13 +138,25 @@ async def client_of(world: World, who: str) -> httpx.AsyncClient:
 
 
 async def call(world: World, row: Endpoint, client: httpx.AsyncClient) -> httpx.Response:
-    """A call of a row, on things of the customer's and the companion's."""
+    """A call of a row, on things of the customer's and the companion's, and on a webhook
+    endpoint of the subscriber's."""
     booking = await add_booking(world.store, world.companion, world.customer)
     key = await add_key(world.store, world.customer.id)
-    number = {"/api/keys/{id}": key.id, "/api/v1/companions": world.companion.id}
+    review = await add_review(world.store, booking)
+    hook = await add_endpoint(world.store, world.subscriber, vault=world.ports.vault)
+    number = {
+        "/api/keys/{id}": key.id,
+        "/api/v1/companions": world.companion.id,
+        "/reviews/user/": world.companion.id,
+        "/reviews/{id}/": review.id,
+        "/api/webhooks": hook.id,
+    }
     wanted = next((number[head] for head in number if row.path.startswith(head)), booking.id)
     path = row.path.replace("{id}", str(wanted)).replace("{code}", booking.code)
     path = path.replace("{provider}", world.ports.payments.name)
+    if "{delivery_id}" in path:
+        delivery = await add_delivery(world.store, hook)
+        path = path.replace("{delivery_id}", str(delivery.id))
     body: Any = {"json": {}} if row.body is not None else {}
     return await client.request(row.method, path, **body)
 
@@ -148,7 +180,8 @@ async def test_every_row_lets_in_whom_it_may(world: World, row: Endpoint) -> Non
 async def test_every_answer_has_its_headers(world: World, row: Endpoint) -> None:
     """Security headers on all answers, figures of a window where there is one."""
     world.raise_limits()
-    path = row.path.replace("{id}", "1").replace("{code}", "BK")
+    path = row.path.replace("{code}", "BK")
+    path = path.replace("{id}", "1").replace("{delivery_id}", "1")
     program, browser = world.by_key(), await world.browser(world.customer.id)
     for client in (world.client(), program, browser):
         for method in (row.method, "OPTIONS", "TRACE"):
@@ -163,13 +196,16 @@ async def test_every_answer_has_its_headers(world: World, row: Endpoint) -> None
 
 
 def test_each_path_has_its_way_in() -> None:
-    """Keys alone open /api/v1, sessions alone the rest; only operations are open to all."""
+    """Keys alone open /api/v1, sessions alone the rest but for webhooks, and for reviews, which
+    both may read; only operations are open to all."""
     for row in ROWS:
         if row.path.startswith("/api/v1/"):
             assert isinstance(row.access, WithKey), row.path
         elif row.path in ("/auth/login", "/auth/register"):
             assert isinstance(row.access, SignedOut), row.path
-        elif row.path.startswith(("/auth/", "/api/keys", "/bookings", "/staff/")):
+        elif row.path.startswith(("/reviews/user/", "/api/webhooks", "/api/events")):
+            assert isinstance(row.access, WithEither), row.path
+        elif row.path.startswith(("/auth/", "/api/keys", "/bookings", "/staff/", "/reviews/")):
             assert isinstance(row.access, WithSession), row.path
         else:
             assert isinstance(row.access, Unguarded), row.path

@@ -15,7 +15,8 @@ from staffbooking_adapters.memory.doubles import (
     VirtualClock,
 )
 from staffbooking_adapters.memory.fakebook import MemoryFakeBook
-from staffbooking_adapters.system import HmacVault
+from staffbooking_adapters.memory.receivers import MemorySender
+from staffbooking_adapters.vault import KeyringVault
 from staffbooking_core.domain.accounts import Role, Subscription, User, csrf_token
 from staffbooking_core.domain.keys import Permission
 from staffbooking_core.domain.limits import Rule
@@ -48,6 +49,7 @@ class World:
             MemoryFakeBook(), self.clock, base_url=BASE, secret=b"s" * 32
         )
         self.notifier = RecordingNotifier()
+        self.sender = MemorySender()
         self.ports = Ports(
             store=store,
             admission=store.admission,
@@ -55,8 +57,10 @@ class World:
             clock=self.clock,
             ids=SeededIds(),
             hasher=PlainHasher(),
-            vault=HmacVault(["v" * 32]),
+            vault=KeyringVault(["v" * 32]),
             notifier=self.notifier,
+            hints=store.hints,
+            sender=self.sender,
             policy=POLICY,
             sandbox=self.processor,
         )
@@ -70,7 +74,7 @@ class World:
 
     def raise_limits(self, **rules: Rule) -> None:
         """Limits that no test comes near, but for those given."""
-        free = {name: Rule(name, 100_000, HOUR) for name in ("general", "bookings")}
+        free = {name: Rule(name, 100_000, HOUR) for name in ("general", "bookings", "webhooks")}
         limits = evolve(POLICY.limits, **{**free, **rules})
         self.restart(policy=evolve(POLICY, limits=limits))
 

@@ -55,6 +55,7 @@ async def come_to_rest(world: World, verdict: str, by_hand: set[int]) -> None:
     await _reconcile(scene)
     for one in await scene.audited():
         _check(one, one.booking.id in by_hand)
+    await world.mail.come_to_rest([one.booking.id for one in await scene.audited()])
 
 
 async def _onboard(companion: SimulatedScene) -> None:

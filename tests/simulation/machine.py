@@ -1,7 +1,7 @@
 """The state machine: what people, the processor, the network and time may do, in any order.
 
 After each step the books are right, no time is sold twice, and the processor gave no more
-than it took. A history ends as `ending` says.
+than it took. A history ends as `ending` says, and what it told as `mail` does.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from staffbooking_core.usecases import bookings as acts
 from staffbooking_core.usecases import payouts, refunds
 from tests.simulation.checks import Checks
 from tests.simulation.ending import ENDED, come_to_rest
+from tests.simulation.mail import MOODS
 from tests.simulation.world import CALLS, POINTS, Crash, SimulatedScene, make_world
 from tests.support.builders import DAY, HOUR, MINUTE, POLICY, SECOND
 
@@ -67,6 +68,7 @@ RARER_FAULTS = (
 PICKS = st.integers(0, 1000)
 JUMPS = (5 * MINUTE, HOUR, HOUR, 12 * HOUR, DAY, 80 * HOUR, 21 * DAY)
 WAITS = (SECOND, 20 * SECOND, 20 * SECOND, 6 * MINUTE, 11 * MINUTE, HOUR, 21 * HOUR, 25 * HOUR)
+RETRIES = (SECOND, 4 * SECOND, 16 * SECOND, 20 * SECOND)
 WEEK = 7 * DAY
 HELD = (Status.PAID, Status.DISPUTED, Status.COMPLETED)
 
@@ -308,6 +310,30 @@ class MoneyMachine(RuleBasedStateMachine):
     def crash(self, point: str, spared: int) -> None:
         """The process dies at this point when it comes there the next time, or later."""
         self.world.fate.point, self.world.fate.spared = point, spared
+
+    # Receivers of webhooks ------------------------------------------------------------------
+
+    @rule(number=PICKS, what=st.sampled_from([*MOODS, "pause", "enable"]))
+    def treat_webhook(self, number: int, what: str) -> None:
+        """A receiver changes how it answers, or its owner pauses it for a while."""
+        if what in MOODS:
+            self.world.mail.let_answer(number, what)
+        else:
+            self.do(self.world.mail.set_active(number, active=what == "enable"))
+
+    @rule(
+        retries=st.integers(0, len(RETRIES)),
+        dies=st.sampled_from(["", "", "before a commit", "after a commit"]),
+        spared=st.integers(0, 6),
+    )
+    def deliver(self, retries: int, dies: str, spared: int) -> None:
+        """What is due is sent, with so many waits for retries, or until the process dies."""
+        if dies:
+            self.world.fate.point, self.world.fate.spared = dies, spared
+        self.do(self.world.mail.deliver())
+        for wait in RETRIES[:retries]:
+            self.world.scene.pass_time(wait)
+            self.do(self.world.mail.deliver())
 
     # Time and work --------------------------------------------------------------------------
 

@@ -22,7 +22,8 @@ from staffbooking_core.domain.lifecycle import Status
 from staffbooking_core.domain.payments import ChargebackStatus, OpKey, PayOut, PayoutState
 from staffbooking_core.ports import Audited, Change, Ports, Reading, Writing
 from staffbooking_core.usecases import payees
-from tests.support.builders import POLICY, add_companion, add_user
+from tests.simulation.mail import Mail, make_mail
+from tests.support.builders import POLICY, add_companion, add_subscriber, add_user
 from tests.support.ports import Scene, actor_of, memory_ports
 
 T = TypeVar("T")
@@ -138,12 +139,13 @@ class SimulatedScene(Scene):
 
 @frozen
 class World:
-    """The people of a history, and the processor's own book."""
+    """The people of a history, the processor's own book, and where events go."""
 
     scenes: tuple[SimulatedScene, ...]
     """One for each pair of a customer and a companion."""
     fate: Fate
     book: MemoryFakeBook
+    mail: Mail
 
     @property
     def scene(self) -> SimulatedScene:
@@ -165,7 +167,8 @@ class World:
 
 
 async def make_world(manual_payees: bool, fee_ppm: int) -> World:
-    """Two customers and two companions; `manual_payees` have to complete an account first."""
+    """Two customers, the first with a subscription, and two companions; `manual_payees` have to
+    complete an account first."""
     ports, book, fate = memory_ports(POLICY), MemoryFakeBook(), Fate()
     fake = FakeProcessor(
         book,
@@ -184,12 +187,14 @@ async def make_world(manual_payees: bool, fee_ppm: int) -> World:
         sandbox=fake,
     )
     scenes = await _people(ports)
-    return World(scenes, fate, book)
+    mail = await make_mail(ports, scenes[0].customer, scenes[1].customer, scenes[0].admin)
+    return World(scenes, fate, book, mail)
 
 
 async def _people(ports: Ports) -> tuple[SimulatedScene, ...]:
     staff = [await add_companion(ports.store, payout_account=None) for _ in range(2)]
-    customers: list[Actor] = [actor_of(await add_user(ports.store)) for _ in range(2)]
+    people = await add_subscriber(ports.store), await add_user(ports.store)
+    customers: list[Actor] = [actor_of(customer) for customer in people]
     admin = actor_of(await add_user(ports.store, role=Role.ADMIN))
     return tuple(
         SimulatedScene(ports, customer, actor_of(companion), admin)

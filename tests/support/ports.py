@@ -20,8 +20,9 @@ from staffbooking_adapters.memory.doubles import (
     VirtualClock,
 )
 from staffbooking_adapters.memory.fakebook import MemoryFakeBook
+from staffbooking_adapters.memory.receivers import MemorySender
 from staffbooking_adapters.memory.store import MemoryStore
-from staffbooking_adapters.system import HmacVault
+from staffbooking_adapters.vault import KeyringVault
 from staffbooking_core.domain.accounts import Actor, Role, User
 from staffbooking_core.domain.bookings import Booking
 from staffbooking_core.domain.companions import Companion
@@ -37,7 +38,7 @@ from tests.support.builders import DAY, HOUR, NOW, POLICY, add_companion, add_us
 
 def memory_ports(policy: Policy = POLICY, now: datetime = NOW, **ports: Any) -> Ports:
     """All ports in memory; any of them may be given instead."""
-    store = MemoryStore(policy)
+    store = ports.get("store") or MemoryStore(policy)
     clock = VirtualClock(now, store=store)
     refs = count(1)
     processor = FakeProcessor(
@@ -54,8 +55,10 @@ def memory_ports(policy: Policy = POLICY, now: datetime = NOW, **ports: Any) -> 
         "clock": clock,
         "ids": SeededIds(),
         "hasher": PlainHasher(),
-        "vault": HmacVault(["key"]),
+        "vault": KeyringVault(["key"]),
         "notifier": RecordingNotifier(),
+        "hints": store.hints,
+        "sender": MemorySender(),
         "policy": policy,
         "sandbox": processor,
     }

@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 from attrs import evolve
 
-from staffbooking_adapters.system import HmacVault
+from staffbooking_adapters.vault import KeyringVault
 from staffbooking_core.domain.lifecycle import Status, Trigger
 from staffbooking_core.errors import Forbidden, NotFound, RuleBroken
 from staffbooking_core.usecases import bookings
@@ -170,7 +170,7 @@ async def test_a_forged_quote_is_none(scene):
     """Other words under the old signature, or signed with another key."""
     booking, said = await quoted(scene, HOUR)
     message, _, signature = said["quote"].partition(".")
-    forged = signed_by(HmacVault(["mine"]), said["quote"], percent=100, amount=40_000)
+    forged = signed_by(KeyringVault(["mine"]), said["quote"], percent=100, amount=40_000)
     mixed = f"{forged.partition('.')[0]}.{signature}"
     for text in (forged, mixed, f"{message}.", message):
         assert await refused(scene, booking, text) == "quote_invalid"
@@ -210,5 +210,5 @@ async def test_a_stranger_with_a_quote_is_still_a_stranger(scene):
 async def test_a_key_that_was_rotated_still_verifies(scene):
     """Quotes outlive a change of the secret."""
     booking, said = await quoted(scene)
-    rotated = evolve(scene, ports=evolve(scene.ports, vault=HmacVault(["new", "key"])))
+    rotated = evolve(scene, ports=evolve(scene.ports, vault=KeyringVault(["new", "key"])))
     assert (await rotated.cancel(booking, quote=said["quote"])).refunded_amount == 40_000

@@ -6,11 +6,18 @@ from typing import cast
 
 import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 
+from staffbooking_core.domain.accounts import Role
+from staffbooking_core.domain.webhooks import DeliveryStatus, Endpoint
 from staffbooking_core.errors import Unavailable
-from staffbooking_core.ports import Ports
+from staffbooking_core.ports import Hint, Ports
 from staffbooking_worker import main
 from staffbooking_worker.lanes import Lane
+from tests.support.builders import add_user
+from tests.support.ports import memory_ports
+from tests.support.post import Post, make_post
+from tests.support.webhooks import tell
 
 pytestmark = pytest.mark.anyio
 
@@ -46,7 +53,7 @@ async def test_a_lane_runs_on_until_told_to_stop() -> None:
     work = Work(stop, 1, 1, 3)
 
     with anyio.fail_after(5):
-        await main.work(PORTS, stop, [Lane("busy", work, idle=60)])
+        await main.run_lanes(PORTS, stop, [Lane("busy", work, idle=60)])
 
     assert work.calls == 4
 
@@ -57,7 +64,7 @@ async def test_a_store_out_of_reach_does_not_end_a_lane() -> None:
     work = Work(stop, Unavailable("gone"), 1)
 
     with anyio.fail_after(5):
-        await main.work(PORTS, stop, [Lane("store", work, idle=60)])
+        await main.run_lanes(PORTS, stop, [Lane("store", work, idle=60)])
 
     assert work.calls == 3
 
@@ -70,7 +77,7 @@ async def test_an_unexpected_fault_is_logged_and_does_not_end_a_lane(
     work = Work(stop, RuntimeError("a bug"), 1)
 
     with anyio.fail_after(5):
-        await main.work(PORTS, stop, [Lane("buggy", work, idle=60)])
+        await main.run_lanes(PORTS, stop, [Lane("buggy", work, idle=60)])
 
     assert work.calls == 3
     assert "a bug" in caplog.text
@@ -85,7 +92,7 @@ async def test_stopping_does_not_wait_for_an_idle_lane() -> None:
         return 0
 
     with anyio.fail_after(5):
-        await main.work(
+        await main.run_lanes(
             PORTS, stop, [Lane("idle", nothing_due, idle=3600), Lane("ends", ends_it, idle=1)]
         )
 
@@ -103,6 +110,94 @@ async def test_what_is_in_flight_is_finished() -> None:
         return 1
 
     with anyio.fail_after(5):
-        await main.work(PORTS, stop, [Lane("slow", slow, idle=1)])
+        await main.run_lanes(PORTS, stop, [Lane("slow", slow, idle=1)])
 
     assert finished == [True]
+
+
+# Hints ----------------------------------------------------------------------------------
+
+
+async def test_a_hint_ends_the_wait_of_its_lane() -> None:
+    """An idle lane that would sleep for an hour works as soon as it is told to."""
+    stop, ports = anyio.Event(), memory_ports()
+    work = Work(stop, 0)
+    lane = Lane("hinted", work, idle=3600, hint=Hint.EVENTS)
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(main.run_lanes, ports, stop, [lane])
+            while work.calls == 0:
+                await checkpoint()
+            await tell(ports.store)
+
+    assert work.calls == 2
+
+
+async def test_a_hint_while_a_lane_works_is_not_missed() -> None:
+    """What was committed after the lane had looked is not left until the next poll."""
+    stop, ports = anyio.Event(), memory_ports()
+    calls = []
+
+    async def look(_: Ports) -> int:
+        calls.append(True)
+        if len(calls) == 1:
+            await tell(ports.store)
+        else:
+            stop.set()
+        return 0
+
+    with anyio.fail_after(5):
+        await main.run_lanes(ports, stop, [Lane("hinted", look, idle=3600, hint=Hint.EVENTS)])
+
+    assert len(calls) == 2
+
+
+# The whole worker -----------------------------------------------------------------------
+
+
+async def told(post: Post) -> tuple[Endpoint, str]:
+    """An event that an endpoint gets, once a worker runs."""
+    boss = await add_user(post.ports.store, role=Role.ADMIN)
+    endpoint = await post.endpoint(owner=boss)
+    post.answer(endpoint, 200)
+    return endpoint, (await tell(post.ports.store)).id
+
+
+async def test_drain_does_all_that_is_due() -> None:
+    """An event is published and delivered, and a second call finds nothing."""
+    post = make_post()
+    endpoint, event_id = await told(post)
+
+    assert await main.drain(post.ports) == 2
+    assert await main.drain(post.ports) == 0
+
+    [sent] = post.sent
+    assert (sent.url, sent.headers["X-Webhook-Id"]) == (endpoint.url, event_id)
+
+
+async def test_drain_does_not_wait_for_retries() -> None:
+    """A delivery that fails is left to be tried when it is due."""
+    post = make_post()
+    endpoint, _ = await told(post)
+    post.answer(endpoint, 500)
+
+    with anyio.fail_after(5):
+        assert await main.drain(post.ports) == 2
+
+    assert await post.statuses(endpoint) == [DeliveryStatus.PENDING]
+
+
+async def test_the_worker_publishes_and_sends() -> None:
+    """One call runs all that a deployment needs, until it is told to stop."""
+    post, stop = make_post(), anyio.Event()
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(main.work, post.ports, stop)
+            endpoint, _ = await told(post)
+            while await post.statuses(endpoint) != [DeliveryStatus.SUCCEEDED]:
+                await checkpoint()
+            stop.set()
+
+    assert len(post.sent) == 1

@@ -1,0 +1,322 @@
+"""`python -m benchmarks.webhooks`: deliveries per second, how late retries are, and what hanging
+receivers cost the others.
+
+One real worker on a PostgreSQL of its own, which keeps what it was given safe; receivers
+that cost next to nothing, in this process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from statistics import median, quantiles
+from tempfile import TemporaryDirectory
+from time import time
+
+import aiohttp
+import asyncpg
+import uvloop
+from attrs import evolve, frozen
+
+from benchmarks.measure import PATIENCE, Cluster, running_cluster
+from benchmarks.receivers import Got, listen
+from benchmarks.wire import raw_sockets
+from staffbooking_adapters.settings import load_settings
+from staffbooking_adapters.sql.schema import upgrade
+from staffbooking_adapters.wiring import open_ports
+from staffbooking_core.domain.webhooks import EVENTS, Endpoint, Secrets, headers
+from staffbooking_core.ports import NewEndpoint, Ports, Writing
+from staffbooking_core.usecases import deliveries
+from staffbooking_core.usecases.deliveries import SEALED_FOR
+from tests.support.ports import Scene, make_scene
+from tests.support.postgres import driver_url
+
+WIDTH = 64
+"""Requests in flight of the two floors; and of the worker, with 16 endpoints."""
+ENDPOINTS = 16
+FLAKY = 20
+RATE = 20
+"""Events a second while isolation is measured, to ten endpoints."""
+POLL = 0.1
+TOO_LONG = 300.0
+
+
+@frozen
+class Figures:
+    """Rates in deliveries a second, times in milliseconds."""
+
+    worker: float
+    aiohttp: float
+    raw: float
+    lateness: Sequence[float]
+    quiet: Sequence[float]
+    one_hangs: Sequence[float]
+    half_hang: Sequence[float]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.webhooks", description=__doc__)
+    parser.add_argument("--events", type=int, default=1_000, metavar="N")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of each look at isolation")
+    options = parser.parse_args()
+    with running_cluster() as cluster, TemporaryDirectory(prefix="bench-") as folder:
+        figures = uvloop.run(_run(options, cluster, Path(folder)))
+    sys.stdout.write(_page(figures))
+    return 0
+
+
+async def _run(options: argparse.Namespace, cluster: Cluster, folder: Path) -> Figures:
+    got = Got()
+    server, base = await listen(got)
+    log = folder / "worker.log"
+    async with server:
+        _say("the floors")
+        body = b'{"id":"evt_1","data":"%s"}' % (b"x" * 1_000)
+        floor = await raw_sockets(base + "/good/0", body, WIDTH, 20_000)
+        client = await _with_aiohttp(base + "/good/0", body, 10_000)
+        got.clear()
+        async with _deployment(cluster) as (environ, scene):
+            worker = await _throughput(environ, scene, base, got, log, options.events)
+            lateness = await _lateness(environ, scene, base, log)
+        quiet, one_hangs, half_hang = [
+            await _isolation(cluster, base, got, log, hanging, options.seconds)
+            for hanging in (0, 1, 5)
+        ]
+    return Figures(worker, client, floor, lateness, quiet, one_hangs, half_hang)
+
+
+@asynccontextmanager
+async def _deployment(cluster: Cluster) -> AsyncIterator[tuple[Mapping[str, str], Scene]]:
+    """A database of its own, and people in it."""
+    url = await cluster.server.create_database()
+    await upgrade(url)
+    environ = {
+        "STAFFBOOKING_DATABASE_URL": url,
+        "STAFFBOOKING_SECRET_KEY": "a-secret-for-the-benchmark-only",
+        "STAFFBOOKING_WEBHOOK_ALLOW_INSECURE": "1",
+    }
+    async with open_ports(load_settings(environ)) as ports:
+        yield environ, await make_scene(ports.policy, ports)
+
+
+@contextmanager
+def _running_worker(environ: Mapping[str, str], log: Path) -> Iterator[None]:
+    with log.open("ab") as output:
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "staffbooking_cli.main", "worker"],
+            env={**os.environ, **environ},
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        yield
+    finally:
+        worker.terminate()
+        worker.wait(PATIENCE)
+
+
+async def _register(scene: Scene, urls: Sequence[str]) -> None:
+    """Endpoints of the admin, who gets every event; without the bound of ten."""
+    ports = scene.ports
+
+    async def unit(tx: Writing) -> None:
+        for url in urls:
+            new = NewEndpoint(scene.admin.user_id, url, frozenset(EVENTS), None, datetime.now(UTC))
+            await tx.webhooks.save_endpoints([_sealed(ports, await tx.webhooks.add_endpoint(new))])
+
+    await ports.store.write(unit)
+
+
+def _sealed(ports: Ports, endpoint: Endpoint) -> Endpoint:
+    secret = ports.ids.webhook_secret().encode()
+    return evolve(endpoint, secrets=Secrets(ports.vault.seal(SEALED_FOR, secret, endpoint.id)))
+
+
+async def _add_events(scene: Scene, count: int) -> None:
+    day = (datetime.now(UTC) + timedelta(days=30)).date()
+    for _ in range(count):
+        await scene.request(event_date=day)
+
+
+async def _until_done(ports: Ports) -> None:
+    began = time()
+    while True:
+        async with ports.store.reading() as view:
+            figures = await view.webhooks.figures(ports.clock.wall())
+        if not figures.unplaced and not figures.pending:
+            return
+        if time() - began > TOO_LONG:
+            sys.exit("the deliveries don't come to an end")
+        await asyncio.sleep(POLL)
+
+
+# Throughput -------------------------------------------------------------------------------
+
+
+async def _throughput(
+    environ: Mapping[str, str], scene: Scene, base: str, got: Got, log: Path, events: int
+) -> float:
+    """Deliveries a second of one worker, from its first to its last."""
+    _say(f"{events * ENDPOINTS:,} deliveries to ideal receivers")
+    await _register(scene, [f"{base}/good/{n}" for n in range(ENDPOINTS)])
+    await _add_events(scene, events)
+    while await deliveries.publish(scene.ports):
+        pass
+    with _running_worker(environ, log):
+        await _until_done(scene.ports)
+    times = got.times(b"/good")
+    return (len(times) - 1) / (times[-1] - times[0])
+
+
+async def _with_aiohttp(url: str, body: bytes, count: int) -> float:
+    """Requests a second of the bare client, signed, and nothing else."""
+    left = iter(range(count))
+    secret = "whsec_" + "A" * 43 + "="
+
+    async def send(session: aiohttp.ClientSession) -> None:
+        for _ in left:
+            signed = headers([secret], "evt_1", "booking.created", 1, body, datetime.now(UTC))
+            async with session.post(url, data=body, headers=signed) as answer:
+                await answer.read()
+
+    connector = aiohttp.TCPConnector(limit=0)
+    async with aiohttp.ClientSession(connector=connector) as session:
+        began = time()
+        await asyncio.gather(*(send(session) for _ in range(WIDTH)))
+        return count / (time() - began)
+
+
+# Retries ----------------------------------------------------------------------------------
+
+
+async def _lateness(
+    environ: Mapping[str, str], scene: Scene, base: str, log: Path
+) -> Sequence[float]:
+    """Of 2,000 deliveries that fail once, while others go on: milliseconds by which the retry
+    began after its wait."""
+    _say("2,000 retries under load")
+    await _register(scene, [f"{base}/flaky/{n}" for n in range(FLAKY)])
+    with _running_worker(environ, log):
+        await _add_events(scene, 2_000 // FLAKY)
+        await _until_done(scene.ports)
+    connection = await asyncpg.connect(driver_url(environ["STAFFBOOKING_DATABASE_URL"]))
+    try:
+        rows = await connection.fetch(
+            """SELECT extract(epoch FROM retry.at - failed.at) * 1000
+                      - failed.duration_ms - 1000 AS late
+               FROM webhook_attempts AS retry
+               JOIN webhook_attempts AS failed
+                 ON failed.delivery_id = retry.delivery_id AND failed.number = 1
+               WHERE retry.number = 2 AND failed.error IS NOT NULL"""
+        )
+    finally:
+        await connection.close()
+    late = [float(row["late"]) for row in rows]
+    if len(late) != 2_000:
+        sys.exit(f"{len(late)} retries, not 2,000")
+    return late
+
+
+# Isolation --------------------------------------------------------------------------------
+
+
+async def _isolation(
+    cluster: Cluster, base: str, got: Got, log: Path, hanging: int, seconds: float
+) -> Sequence[float]:
+    """Milliseconds from the request of a booking until its event came to each of the healthy
+    endpoints, where so many of ten hang until their deadline."""
+    _say(f"{hanging} of 10 endpoints hang")
+    async with _deployment(cluster) as (environ, scene):
+        kinds = ["hang"] * hanging + ["good"] * (10 - hanging)
+        await _register(scene, [f"{base}/{kind}/{n}" for n, kind in enumerate(kinds)])
+        day = (datetime.now(UTC) + timedelta(days=30)).date()
+        got.clear()
+        asked: list[tuple[int, float]] = []
+        with _running_worker(environ, log):
+            await scene.request(event_date=day)
+            await got.any.wait()  # The worker is warm now.
+            for _ in range(int(seconds * RATE)):
+                began = time()
+                booking = await scene.request(event_date=day)
+                asked.append((booking.id, began))
+                await asyncio.sleep(max(0.0, 1 / RATE - (time() - began)))
+            await asyncio.sleep(2)
+        async with scene.ports.store.reading() as view:
+            bodies = await view.webhooks.feed(None, 1, len(asked))
+    return _latencies(got, asked, bodies)
+
+
+def _latencies(
+    got: Got, asked: Sequence[tuple[int, float]], bodies: Sequence[bytes]
+) -> Sequence[float]:
+    began = dict(asked)
+    of_event = {_id_of(body): began[_booking_of(body)] for body in bodies}
+    return [
+        1000 * (times[0] - of_event[event_id])
+        for (path, event_id), times in got.arrivals.items()
+        if path.startswith(b"/good") and event_id in of_event
+    ]
+
+
+def _id_of(body: bytes) -> bytes:
+    return body.split(b'"id":"', 1)[1].split(b'"', 1)[0]
+
+
+def _booking_of(body: bytes) -> int:
+    return int(body.split(b'"booking":{"id":', 1)[1].split(b",", 1)[0])
+
+
+# The figures ------------------------------------------------------------------------------
+
+
+def _page(figures: Figures) -> str:
+    quiet = _p99(figures.quiet)
+    rows = [
+        ("nothing hangs", figures.quiet),
+        ("1 of 10 hangs", figures.one_hangs),
+        ("5 of 10 hang", figures.half_hang),
+    ]
+    return "\n".join(
+        [
+            "| sent, with 64 in flight | a second | of raw sockets | of bare aiohttp |",
+            "|---|---|---|---|",
+            _rate("raw sockets, nothing stored", figures.raw, figures),
+            _rate("bare aiohttp, signed, nothing stored", figures.aiohttp, figures),
+            _rate("one worker, claimed, signed, stored", figures.worker, figures),
+            "",
+            f"Retries (2,000) began {median(figures.lateness):.0f} ms (median), "
+            f"{_p99(figures.lateness):.0f} ms (p99) after their wait; "
+            f"the earliest {min(figures.lateness):.1f} ms.",
+            "",
+            "| from the request to a healthy receiver | median ms | p99 ms | p99, quiet = 1 |",
+            "|---|---|---|---|",
+            *(
+                f"| {name} | {median(times):.0f} | {_p99(times):.0f} | {_p99(times) / quiet:.2f} |"
+                for name, times in rows
+            ),
+            "",
+        ]
+    )
+
+
+def _rate(name: str, rate: float, figures: Figures) -> str:
+    return f"| {name} | {rate:,.0f} | {rate / figures.raw:.2f} | {rate / figures.aiohttp:.2f} |"
+
+
+def _p99(samples: Sequence[float]) -> float:
+    return quantiles(samples, n=100)[-1]
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,31 @@
+"""The floor of any sender: bare sockets, each request built anew, signed, and its answer read
+to the end of the head."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from time import time
+from urllib.parse import urlsplit
+
+
+async def raw_sockets(url: str, body: bytes, width: int, count: int) -> float:
+    """POSTs a second over so many connections."""
+    parts = urlsplit(url)
+    left = iter(range(count))
+
+    async def send() -> None:
+        reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+        for number in left:
+            signature = hmac.new(b"secret", body, "sha256").hexdigest()
+            head = (
+                f"POST {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\nWebhook-Id: {number}\r\n"
+                f"X-Webhook-Signature: {signature}\r\nContent-Length: {len(body)}\r\n\r\n"
+            )
+            writer.write(head.encode() + body)
+            await reader.readuntil(b"\r\n\r\n")
+        writer.close()
+
+    began = time()
+    await asyncio.gather(*(send() for _ in range(width)))
+    return count / (time() - began)

@@ -1,0 +1,83 @@
+"""Reviews, and what they come to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from attrs import asdict, fields, frozen
+from sqlalchemy import bindparam, func, insert, select, update
+
+from staffbooking_adapters.sql.connection import Connection
+from staffbooking_adapters.sql.dialect import total
+from staffbooking_adapters.sql.pages import page_size
+from staffbooking_adapters.sql.rows import Reader
+from staffbooking_adapters.sql.statements import Statement
+from staffbooking_adapters.sql.tables import reviews, users
+from staffbooking_adapters.sql.types import BigInt
+from staffbooking_core.domain.lifecycle import Party
+from staffbooking_core.domain.reviews import NewReview, Ratings, Review
+
+REVIEW = tuple(reviews.c[field.name] for field in fields(Review))
+to_review = Reader(Review, REVIEW, reviewer_role=Party)
+
+_FIELDS = {column.name: bindparam(column.name, type_=column.type) for column in REVIEW}
+_IS_IT = reviews.c.id == bindparam("review_id")
+
+GET = Statement(select(*REVIEW).where(_IS_IT))
+RATINGS = Statement(
+    select(total(reviews.c.rating), func.count(reviews.c.id))
+    .select_from(users.outerjoin(reviews, reviews.c.reviewee_id == users.c.id))
+    .where(users.c.id == bindparam("user_id"))
+    .group_by(users.c.id)
+)
+ADD = Statement(
+    insert(reviews)
+    .values({field.name: _FIELDS[field.name] for field in fields(NewReview)})
+    .returning(reviews.c.id)
+)
+RESPOND = Statement(
+    update(reviews)
+    .values({name: _FIELDS[name] for name in ("response", "responded_at")})
+    .where(_IS_IT, reviews.c.response.is_(None))
+)
+
+
+@cache
+def newest(size: int) -> Statement:
+    """The newest reviews of a person, after so many that are newer."""
+    return Statement(
+        select(*REVIEW)
+        .where(reviews.c.reviewee_id == bindparam("user_id"))
+        .order_by(reviews.c.id.desc())
+        .limit(size)
+        .offset(bindparam("offset", type_=BigInt))
+    )
+
+
+@frozen
+class ReviewsReader:
+    connection: Connection
+
+    async def review(self, review_id: int) -> Review | None:
+        return to_review.optional(await self.connection.one(GET, review_id=review_id))
+
+    async def reviews_of(self, user_id: int, page: int, limit: int) -> Sequence[Review]:
+        given = {"user_id": user_id, "offset": (page - 1) * limit}
+        rows = await self.connection.all(newest(page_size(limit)), **given)
+        return [to_review(row) for row in rows[:limit]]
+
+    async def ratings_of(self, user_id: int) -> Ratings | None:
+        row = await self.connection.one(RATINGS, user_id=user_id)
+        return None if row is None else Ratings(*row)
+
+
+@frozen
+class ReviewsWriter(ReviewsReader):
+    async def add_review(self, review: NewReview) -> Review:
+        given = asdict(review, recurse=False)
+        return Review(id=await self.connection.value(ADD, **given), **given)
+
+    async def save_response(self, review: Review) -> bool:
+        answer = {"response": review.response, "responded_at": review.responded_at}
+        return bool(await self.connection.run(RESPOND, review_id=review.id, **answer))

@@ -1,0 +1,90 @@
+"""Signatures and seals with the keys of SECRET_KEY."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from staffbooking_core.errors import SealBroken
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+VERSION = b"\x01"
+NAME_LENGTH = 8
+NONCE_LENGTH = 12
+
+
+class KeyringVault:
+    """Signs by HMAC-SHA256 and seals by AES-256-GCM, with keys of their own for each purpose.
+
+    The first of the secret keys signs and seals; what any of them made holds. A seal is a
+    byte for its form, the name of its key, a random nonce, and the encrypted secret.
+    """
+
+    def __init__(self, secret_keys: Sequence[str]) -> None:
+        keys = [key.encode() for key in secret_keys]
+        self._keys = {_name_of(key): key for key in keys}
+        self._name, self._key = _name_of(keys[0]), keys[0]
+
+    def sign(self, purpose: str, message: bytes) -> bytes:
+        return _sign(self._key, purpose, message)
+
+    def verify(self, purpose: str, message: bytes, signature: bytes) -> bool:
+        return any(
+            hmac.compare_digest(_sign(key, purpose, message), signature)
+            for key in self._keys.values()
+        )
+
+    def seal(self, purpose: str, secret: bytes, row: int) -> bytes:
+        head, nonce = VERSION + self._name, secrets.token_bytes(NONCE_LENGTH)
+        sealed = _cipher(self._key, purpose).encrypt(nonce, secret, _place(row))
+        return head + nonce + sealed
+
+    def open(self, purpose: str, sealed: bytes, row: int) -> bytes:
+        from cryptography.exceptions import InvalidTag
+
+        head, rest = _cut(sealed, len(VERSION) + NAME_LENGTH)
+        nonce, encrypted = _cut(rest, NONCE_LENGTH)
+        key = self._keys.get(head.removeprefix(VERSION))
+        if key is None:
+            raise SealBroken
+        try:
+            return _cipher(key, purpose).decrypt(nonce, encrypted, _place(row))
+        except (InvalidTag, ValueError):
+            raise SealBroken from None
+
+    def is_current(self, sealed: bytes) -> bool:
+        return sealed.startswith(VERSION + self._name)
+
+
+def _sign(key: bytes, purpose: str, message: bytes) -> bytes:
+    return hmac.digest(_derived(key, f"staffbooking:{purpose}"), message, hashlib.sha256)
+
+
+def _cipher(key: bytes, purpose: str) -> AESGCM:
+    # Takes its time to load: only where something is sealed.
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    return AESGCM(_derived(key, f"staffbooking-seal:{purpose}"))
+
+
+def _name_of(key: bytes) -> bytes:
+    """Tells keys apart, and nothing of them."""
+    return _derived(key, "staffbooking-name")[:NAME_LENGTH]
+
+
+def _derived(key: bytes, use: str) -> bytes:
+    return hmac.digest(key, use.encode(), hashlib.sha256)
+
+
+def _place(row: int) -> bytes:
+    """What a seal is bound to beside its key, which is the purpose's own."""
+    return str(row).encode()
+
+
+def _cut(text: bytes, length: int) -> tuple[bytes, bytes]:
+    return text[:length], text[length:]

@@ -1,0 +1,164 @@
+"""Connections to receivers: made to judged addresses, bounded in what they read, kept for the
+same URL for a while."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Sequence
+from typing import Any, Final
+
+import aiohttp
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.client_reqrep import ConnectionKey
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.tracing import Trace
+
+from staffbooking_adapters.webhook.gate import Gate, NotSent
+from staffbooking_core.domain.webhooks import Failure
+
+CONNECT_SECONDS: Final = 3.0
+"""To reach one address; the handshake of TLS is not in it."""
+
+KEPT_SECONDS: Final = 4.0
+"""How long a connection is kept idle; receivers often close them after 5."""
+
+MOST_OPEN: Final = 256
+"""Beyond this number, connections are not kept."""
+
+MOST_BYTES: Final = 64 * 1024
+"""Read of one response, its head included."""
+
+
+class Stale(Exception):
+    """A kept connection turned out to be closed before a byte of the response came: nothing
+    is known against the receiver."""
+
+
+class Wire(ResponseHandler):
+    """One connection: reads a bounded number of bytes for each response, and never lingers."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, open_wires: set[Wire]) -> None:
+        super().__init__(loop)
+        self._open_wires = open_wires
+        self._requests = 0
+        self._read = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._open_wires.add(self)
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._open_wires.discard(self)
+        super().connection_lost(exc)
+
+    def set_response_params(self, **params: Any) -> None:
+        self._requests += 1
+        self._read = 0
+        super().set_response_params(**params)
+
+    def data_received(self, data: bytes) -> None:
+        room = max(0, MOST_BYTES - self._read)
+        self._read += len(data)
+        # The head goes in by itself: so nothing that is wrong with a body spoils it.
+        head, end, rest = data[:room].partition(b"\r\n\r\n")
+        super().data_received(head + end)
+        if rest:
+            super().data_received(rest)
+        if self._read > MOST_BYTES and self.transport is not None:
+            self.set_exception(HttpProcessingError(code=400, message="too long"))
+            self.transport.abort()
+
+    def set_exception(self, exc: BaseException, *cause: BaseException) -> None:
+        if self._requests > 1 and not self._read:
+            super().set_exception(Stale())
+        else:
+            super().set_exception(exc, *cause)
+
+    @property
+    def should_close(self) -> bool:
+        return super().should_close or len(self._open_wires) > MOST_OPEN
+
+    def is_connected(self) -> bool:
+        # Whoever speaks unasked on a kept connection is not listened to.
+        return super().is_connected() and not super().should_close
+
+    def close(self) -> None:
+        # A receiver that reads nothing would keep an orderly end waiting for ever.
+        self.abort()
+
+
+class Request(aiohttp.ClientRequest):
+    """A request whose connection is kept for its very URL."""
+
+    @property
+    def connection_key(self) -> ConnectionKey:
+        return super().connection_key._replace(proxy_headers_hash=hash(self.url))
+
+
+class Connector(aiohttp.BaseConnector):
+    """Makes connections to addresses that the gate lets through. `kept` says whether they
+    serve more than one request."""
+
+    def __init__(
+        self, gate: Gate, tls: ssl.SSLContext, open_wires: set[Wire], *, kept: bool
+    ) -> None:
+        # Those who send bound their number: to wait here would spend an attempt's time.
+        if kept:
+            super().__init__(limit=0, keepalive_timeout=KEPT_SECONDS)
+        else:
+            super().__init__(limit=0, force_close=True)
+        self._gate = gate
+        self._tls = tls
+        self._open_wires = open_wires
+
+    async def _create_connection(
+        self,
+        req: aiohttp.ClientRequest,
+        traces: list[Trace],
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - it is the base that asks for it
+    ) -> Wire:
+        host, port = req.url.raw_host, req.url.port
+        assert host is not None
+        assert port is not None
+        reached = await self._reach(await self._gate.addresses(host), port)
+        secure = req.is_ssl()
+        try:
+            _, wire = await self._loop.create_connection(
+                lambda: Wire(self._loop, self._open_wires),
+                sock=reached,
+                ssl=self._tls if secure else None,
+                server_hostname=host if secure else None,
+            )
+        except ssl.SSLError:
+            raise NotSent(Failure.TLS_FAILED) from None
+        except OSError:
+            raise NotSent(Failure.CONNECTION_CLOSED) from None
+        return wire
+
+    async def _reach(self, addresses: Sequence[str], port: int) -> socket.socket:
+        """A connection to the first of these addresses that can be reached."""
+        failure = Failure.CONNECTION_FAILED
+        for address in addresses:
+            try:
+                async with asyncio.timeout(CONNECT_SECONDS):
+                    return await self._connect(address, port)
+            except TimeoutError:
+                failure = Failure.TIMEOUT
+            except OSError:
+                failure = Failure.CONNECTION_FAILED
+        raise NotSent(failure)
+
+    async def _connect(self, address: str, port: int) -> socket.socket:
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        connection = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            connection.setblocking(False)
+            # The kernel takes no more from a receiver than is read of it; it doubles this.
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, MOST_BYTES // 2)
+            await self._loop.sock_connect(connection, (address, port))
+        except BaseException:
+            connection.close()
+            raise
+        return connection

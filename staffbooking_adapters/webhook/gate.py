@@ -1,0 +1,118 @@
+"""Which addresses a name stands for, and whether they may be connected to.
+
+A name is looked up once for each new connection, and one unsafe answer refuses them all.
+What is connected to is an address that was judged here, never the name: so an answer that
+changes in between changes nothing, and there is nothing left to be checked on the open
+connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from ipaddress import ip_address
+from typing import Final, Protocol
+
+import aiodns
+import pycares
+from attrs import frozen
+
+from staffbooking_core.domain.addresses import is_safe
+from staffbooking_core.domain.webhooks import Failure
+
+LOOK_UP_SECONDS: Final = 1.0
+"""For a question to a server of names, the first time; the second and last time twice that."""
+
+MOST_ADDRESSES: Final = 3
+"""That are tried, of those that a name stands for."""
+
+
+class Names(Protocol):
+    """Who knows which addresses a name stands for."""
+
+    async def look_up(self, name: str) -> Sequence[str]:
+        """All of them. Raises OSError where there are none."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class NotSent(Exception):
+    """No connection came about."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure)
+        self.failure = failure
+
+
+class SystemNames:
+    """Asks the machine's servers of names, without a thread for each question: a name that
+    hangs keeps no other waiting. Made where the event loop runs.
+
+    Answers are kept as long as they say they may be.
+    """
+
+    def __init__(self, servers: Sequence[str] | None = None) -> None:
+        # Registered names are whole: none is looked up below a domain of the machine's own.
+        flags = pycares.ARES_FLAG_NOSEARCH | pycares.ARES_FLAG_EDNS
+        self._resolver = aiodns.DNSResolver(
+            servers, asyncio.get_running_loop(), flags=flags, timeout=LOOK_UP_SECONDS, tries=2
+        )
+
+    async def look_up(self, name: str) -> Sequence[str]:
+        try:
+            found = await self._resolver.getaddrinfo(name, type=socket.SOCK_STREAM)
+        except aiodns.error.DNSError as error:
+            raise OSError(str(error)) from error
+        return [node.addr[0].decode() for node in found.nodes]
+
+    async def close(self) -> None:
+        await self._resolver.close()
+
+
+@frozen
+class Gate:
+    """The one place that decides what is connected to."""
+
+    names: Names
+    loopback: bool
+
+    async def addresses(self, host: str) -> Sequence[str]:
+        """Addresses of a host that may be connected to, as many as are worth trying.
+
+        Raises NotSent where it has none, or any that is unsafe.
+        """
+        try:
+            found = [host] if _is_address(host) else await self.names.look_up(host)
+        except OSError:
+            found = []
+        if not found:
+            raise NotSent(Failure.NAME_NOT_RESOLVED)
+        if not all(map(self.lets_through, found)):
+            raise NotSent(Failure.UNSAFE_ADDRESS)
+        return found[:MOST_ADDRESSES]
+
+    def lets_through(self, address: str) -> bool:
+        return is_safe(address, loopback=self.loopback) and (self.loopback or not is_own(address))
+
+
+def is_own(address: str) -> bool:
+    """Whether an address is one of this machine's: the way to it then starts there. No packet
+    is sent."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as way:
+            way.connect((address, 9))
+            start: str = way.getsockname()[0]
+    except OSError:
+        return False
+    return start == address
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,241 @@
+"""`webhooks`: everybody's endpoints, what became of deliveries, and watching them go out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from staffbooking_cli import options, render
+from staffbooking_cli.listing import PAGE
+from staffbooking_cli.options import AsJson, Id, Limit, Page
+from staffbooking_cli.session import run
+
+if TYPE_CHECKING:
+    from staffbooking_core.domain.webhooks import Attempt, Delivery, Endpoint, Subscriber
+    from staffbooking_core.ports import Ports
+    from staffbooking_core.usecases.webhooks import Logged
+
+app = typer.Typer(help="Webhooks: endpoints, deliveries, attempts.", no_args_is_help=True)
+
+COLUMNS = (
+    "id",
+    "owner=owner_email",
+    "url",
+    "state",
+    "failures=consecutive_failures",
+    "created_at",
+    "reason=disabled_reason",
+)
+DELIVERIES = ("id", "event", "event_id", "status", "tries", "last", "next_attempt_at", "created_at")
+ATTEMPTS = ("number", "at", "response_status", "error", "ms=duration_ms")
+
+POLL = 0.5
+"""Seconds between looks for new attempts."""
+SLACK = timedelta(seconds=10)
+"""An attempt is logged once it has ended: so much later than its deadline, at most, unless the
+store was away. Clocks of several machines may differ by as much."""
+
+
+async def every_endpoint(ports: Ports) -> AsyncIterator[Subscriber]:
+    """Everybody's endpoints, in the order of ids."""
+    from staffbooking_core.usecases import webhooks
+
+    last = 0
+    while page := await webhooks.all_of(ports, last, PAGE):
+        for each in page:
+            yield each
+        last = page[-1].endpoint.id
+
+
+@app.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """Everybody's endpoints that are not deleted, in the order of their ids."""
+
+    async def work(ports: Ports) -> None:
+        async def found() -> AsyncIterator[dict[str, Any]]:
+            async for each in every_endpoint(ports):
+                owner = {"owner_id": each.owner.id, "owner_email": each.owner.email}
+                yield {**_record(each.endpoint), **owner}
+
+        await render.show_list("webhooks", COLUMNS, found(), as_json)
+
+    run(work)
+
+
+def _record(endpoint: Endpoint) -> dict[str, Any]:
+    """The published record, and in a word whether it is sent to."""
+    from staffbooking_core.domain.records import webhook_record
+
+    state = "paused" if endpoint.disabled_at is None else "disabled"
+    return {**webhook_record(endpoint), "state": "active" if endpoint.active else state}
+
+
+@app.command()
+def deliveries(endpoint_id: Id, limit: Limit = 50, page: Page = 1, as_json: AsJson = False) -> None:
+    """A page of an endpoint's deliveries, the newest first."""
+    from staffbooking_core.usecases import webhooks
+
+    found, has_more = run(
+        lambda ports: webhooks.deliveries_of(ports, None, endpoint_id, page, limit)
+    )
+    records = [_delivery_record(logged) for logged in found]
+    if as_json:
+        render.print_json({"deliveries": records, "has_more": has_more})
+        return
+    render.print_table(DELIVERIES, [{**record, **_summed(record)} for record in records])
+    if has_more:
+        render.note(f"There are more: --page {page + 1}")
+
+
+def _delivery_record(logged: Logged) -> dict[str, Any]:
+    from staffbooking_core.domain.records import delivery_record
+
+    return delivery_record(logged.delivery, logged.attempts)
+
+
+def _summed(record: dict[str, Any]) -> dict[str, Any]:
+    """How often it was tried, and what came of the last time."""
+    attempts = record["attempts"]
+    return {"tries": len(attempts), "last": _outcome(attempts[-1]) if attempts else None}
+
+
+def _outcome(attempt: dict[str, Any]) -> object:
+    """The status of the response, or why there is none."""
+    return attempt["response_status"] or attempt["error"]
+
+
+@app.command()
+def redeliver(
+    delivery_id: Annotated[int, typer.Argument(metavar="DELIVERY_ID", min=1, max=options.MAX_ID)],
+    as_json: AsJson = False,
+) -> None:
+    """Send an event once more, with the same id and bytes: the worker does it at once, or once
+    its endpoint may be sent to."""
+    from staffbooking_core.usecases import webhooks
+
+    logged = run(lambda ports: webhooks.redeliver(ports, None, delivery_id))
+    record = _delivery_record(logged)
+    render.show("delivery", record, as_json)
+    if not as_json:
+        render.print_table(ATTEMPTS, record["attempts"], title="attempts so far")
+
+
+@app.command()
+def enable(endpoint_id: Id, as_json: AsJson = False) -> None:
+    """Make an endpoint active again that was paused or disabled: what was held for it is sent."""
+    from staffbooking_core.usecases import webhooks
+
+    endpoint = run(lambda ports: webhooks.enable(ports, None, endpoint_id))
+    render.show("webhook", _record(endpoint), as_json)
+
+
+# Watching ---------------------------------------------------------------------------------
+
+
+@app.command()
+def tail(
+    endpoint_id: Annotated[
+        int | None,
+        typer.Argument(metavar="[ID]", min=1, max=options.MAX_ID, help="Of this endpoint alone."),
+    ] = None,
+    since: Annotated[
+        str, typer.Option(metavar="DURATION", help="Begin with those so long ago.")
+    ] = "10m",
+    follow: Annotated[bool, typer.Option(help="Wait for more, until Ctrl-C.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document a line.")] = False,
+) -> None:
+    """Attempts to deliver, one a line, as they are made."""
+    import anyio
+
+    ago = options.duration(since)
+
+    async def work(ports: Ports) -> None:
+        from staffbooking_cli.running import stopping
+        from staffbooking_core.usecases import webhooks
+
+        if endpoint_id is not None:
+            await webhooks.authorize(ports, None, endpoint_id)
+        log = AttemptLog(ports, ports.clock.wall() - ago, endpoint_id)
+        async with stopping() as stop:
+            while not stop.is_set():
+                async for delivery, attempt in log.new():
+                    _print_line(_attempt_record(delivery, attempt), as_json)
+                if not follow:
+                    return
+                with anyio.move_on_after(POLL):
+                    await stop.wait()
+
+    run(work)
+
+
+class AttemptLog:
+    """Attempts as they become known, each once. They become so when they have ended, a little
+    out of order: hence each look overlaps with the one before."""
+
+    def __init__(self, ports: Ports, since: datetime, endpoint_id: int | None = None) -> None:
+        self._ports, self._since, self._endpoint_id = ports, since, endpoint_id
+        self._seen: dict[tuple[int, int], datetime] = {}
+        """When attempts began that may be found again, by delivery and number."""
+
+    async def new(self) -> AsyncIterator[tuple[Delivery, Attempt]]:
+        """Those that were not given yet, the oldest first."""
+        next_since = self._ports.clock.wall() - self._ports.policy.webhook_deadline - SLACK
+        since, limit, page = self._since, PAGE, await self._page(self._since, PAGE)
+        while page:
+            for delivery, attempt in page:
+                if self._is_new(delivery, attempt):
+                    yield delivery, attempt
+            if len(page) < limit:
+                break
+            last = page[-1][1].at
+            limit = PAGE if last > since else 2 * limit  # That many began at one instant.
+            since = last
+            self._forget(min(since, next_since))
+            page = await self._page(since, limit)
+        self._since = max(self._since, next_since)
+        self._forget(self._since)
+
+    async def _page(self, since: datetime, limit: int) -> Sequence[tuple[Delivery, Attempt]]:
+        async with self._ports.store.reading() as view:
+            return await view.webhooks.attempts_since(since, limit)
+
+    def _is_new(self, delivery: Delivery, attempt: Attempt) -> bool:
+        name = delivery.id, attempt.number
+        is_new = name not in self._seen
+        self._seen[name] = attempt.at
+        return is_new and self._endpoint_id in (None, delivery.endpoint_id)
+
+    def _forget(self, before: datetime) -> None:
+        self._seen = {name: at for name, at in self._seen.items() if at >= before}
+
+
+def _attempt_record(delivery: Delivery, attempt: Attempt) -> dict[str, Any]:
+    from staffbooking_core.domain.records import delivery_record
+
+    [record] = delivery_record(delivery, [attempt])["attempts"]
+    return {
+        "webhook_id": delivery.endpoint_id,
+        "delivery_id": delivery.id,
+        "event": delivery.event,
+        "event_id": delivery.event_id,
+        **record,
+    }
+
+
+def _print_line(record: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        render.print_json(record)
+        return
+    words = (
+        render.cell(record["at"]),
+        f"webhook {record['webhook_id']}",
+        f"{record['event']:<17}",
+        record["event_id"],
+        f"attempt {record['number']}",
+        _outcome(record),
+        f"{record['duration_ms']} ms",
+    )
+    typer.echo("  ".join(map(str, words)))

@@ -1,0 +1,32 @@
+"""The store's family of reviews."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from staffbooking_core.domain.reviews import NewReview, Ratings, Review
+
+
+class ReviewsReading(Protocol):
+    async def review(self, review_id: int) -> Review | None: ...
+    async def reviews_of(self, user_id: int, page: int, limit: int) -> Sequence[Review]:
+        """A page of the reviews of a person, the newest first."""
+        ...
+
+    async def ratings_of(self, user_id: int) -> Ratings | None:
+        """What the reviews of a person come to; None where there is no such user."""
+        ...
+
+
+class ReviewsWriting(ReviewsReading, Protocol):
+    """Who changes a review of a companion holds the companion before and saves it after:
+    what is shown of it tells of its ratings and newest reviews."""
+
+    async def add_review(self, review: NewReview) -> Review:
+        """Raises ConstraintViolated(ALREADY_REVIEWED): one review a party and booking."""
+        ...
+
+    async def save_response(self, review: Review) -> bool:
+        """Keep its response; False, and nothing changes, where it has one already."""
+        ...

@@ -1,0 +1,251 @@
+"""For who receives webhooks: whether a request is the service's own, whether its event was
+here before, and whether a later one of the same booking was.
+
+    receiver = Receiver([secret])
+    received = receiver.receive(headers, body, time.time())
+
+One file that needs the standard library alone: import it, or copy it. `body` is what came
+over the wire, byte for byte: parsed and written anew it has another signature.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any, Protocol
+
+Envelope = dict[str, Any]
+"""An event: `id, event, created_at, api_version, sequence, data`. Numbers with a fraction, so
+all money, are `Decimal`."""
+
+PUBLISHED, STANDARD = "x-webhook-signature", "webhook-signature"
+
+REPEATED = {"webhook-id": "id", "x-webhook-id": "id", "x-webhook-event": "event"}
+"""Headers that say again what the body says."""
+
+FIELDS = {"id": str, "event": str, "sequence": int, "data": dict}
+
+
+def hex_signature(secret: str, body: bytes) -> str:
+    """The published signature (SPECIFICATION 6.1): the key is the whole secret's text."""
+    return hmac.new(secret.encode(), body, "sha256").hexdigest()
+
+
+def standard_signature(secret: str, event_id: str, timestamp: int, body: bytes) -> str:
+    """The signature of the Standard Webhooks scheme, version 1, with the same secret: the key
+    is what its base64 part stands for. `timestamp` is in Unix seconds."""
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    signed = b"%s.%d.%s" % (_bytes(event_id), timestamp, body)
+    return "v1," + base64.b64encode(hmac.digest(key, signed, "sha256")).decode()
+
+
+class Reason(StrEnum):
+    UNSIGNED = "unsigned"
+    BAD_HEADER = "bad_header"
+    """One is there twice, lacks those that belong to it, or isn't of its form."""
+    WRONG_SIGNATURE = "wrong_signature"
+    OUT_OF_TIME = "out_of_time"
+    """Signed too long ago, or in the future: a replay, or a clock that is wrong."""
+    BAD_BODY = "bad_body"
+    CONTRADICTION = "contradiction"
+    """Headers name another event than the body."""
+
+
+class Refused(Exception):
+    """A request that is not to be believed: do nothing, and answer 400."""
+
+    def __init__(self, reason: Reason) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """An event that is the service's own."""
+
+    envelope: Envelope
+    is_repeat: bool
+    """It was here before: answer 2xx, and do nothing."""
+    is_stale: bool
+    """A later event of its booking was here before: what it tells did happen, but its record
+    must not replace the later one."""
+
+
+class Memory(Protocol):
+    """What was received so far. A database can take its place: two tables with a unique key
+    each, written in the transaction of what the event brings about."""
+
+    def add(self, event_id: str) -> bool:
+        """Remember an event; False where it is remembered already."""
+        ...
+
+    def advance(self, booking_code: str, sequence: int) -> bool:
+        """Remember how far a booking has come; False where it had come further."""
+        ...
+
+
+class RecentMemory:
+    """The last `limit` events, and as many bookings, as long as this process lives. It is for
+    one thread at a time."""
+
+    def __init__(self, limit: int = 10_000) -> None:
+        self._limit = limit
+        self._events: dict[str, int] = {}
+        self._bookings: dict[str, int] = {}
+
+    def add(self, event_id: str) -> bool:
+        if event_id in self._events:
+            return False
+        self._keep(self._events, event_id, 0)
+        return True
+
+    def forget(self, event_id: str) -> None:
+        """For an event that could not be dealt with: when it is sent again, it is no repeat."""
+        self._events.pop(event_id, None)
+
+    def advance(self, booking_code: str, sequence: int) -> bool:
+        furthest = self._bookings.pop(booking_code, sequence)
+        self._keep(self._bookings, booking_code, max(furthest, sequence))
+        return sequence >= furthest
+
+    def _keep(self, kept: dict[str, int], key: str, value: int) -> None:
+        kept[key] = value
+        if len(kept) > self._limit:
+            del kept[next(iter(kept))]
+
+
+class Receiver:
+    """Takes the webhooks of one endpoint.
+
+    `secrets` are all that may sign: while one is rotated, the old and the new one, or either.
+    `tolerance` is how many seconds a signed time may be off, both ways. Raises ValueError
+    where a secret isn't one.
+    """
+
+    def __init__(
+        self, secrets: Sequence[str], memory: Memory | None = None, tolerance: float = 300
+    ) -> None:
+        if not secrets or not all(map(_is_secret, secrets)):
+            raise ValueError("a list of secrets is needed, each whsec_ and base64")
+        self._secrets = tuple(secrets)
+        self._memory = RecentMemory() if memory is None else memory
+        self._tolerance = tolerance
+
+    def receive(self, headers: Mapping[str, str], body: bytes, now: float) -> Received:
+        """The event of a request; `now` is in Unix seconds. Raises Refused."""
+        return self.take(self.verify(headers, body, now))
+
+    def take(self, envelope: Envelope) -> Received:
+        """An event that came by a way that needs no signature, such as the pull feed."""
+        code = booking_code(envelope)
+        return Received(
+            envelope,
+            is_repeat=not self._memory.add(envelope["id"]),
+            is_stale=code is not None and not self._memory.advance(code, envelope["sequence"]),
+        )
+
+    def verify(self, headers: Mapping[str, str], body: bytes, now: float) -> Envelope:
+        """The event of a request, without a look at what was received before. Raises Refused.
+
+        Every signature that is there must hold. One without a time is the published one alone:
+        then an old request can be played again, and only its id gives it away.
+        """
+        published, standard = _header(headers, PUBLISHED), _header(headers, STANDARD)
+        if published is None and standard is None:
+            raise Refused(Reason.UNSIGNED)
+        signatures = (standard or "").split()
+        if standard is not None:
+            self._check_standard(headers, signatures, body, now)
+        # Several signatures: the secret is being rotated. The published one is by the old
+        # secret then, which a receiver with the new one alone can't know.
+        if published is not None and len(signatures) < 2:
+            self._check([published], [hex_signature(secret, body) for secret in self._secrets])
+        envelope = _parsed(body)
+        for name, field in REPEATED.items():
+            if _header(headers, name) not in (None, envelope[field]):
+                raise Refused(Reason.CONTRADICTION)
+        return envelope
+
+    def _check_standard(
+        self, headers: Mapping[str, str], signatures: list[str], body: bytes, now: float
+    ) -> None:
+        event_id = _header(headers, "webhook-id")
+        # To the letter, since what is signed is the number and not its spelling.
+        stamp = re.fullmatch("[1-9][0-9]{0,11}", _header(headers, "webhook-timestamp") or "")
+        if event_id is None or stamp is None:
+            raise Refused(Reason.BAD_HEADER)
+        at = int(stamp[0])
+        expected = [standard_signature(each, event_id, at, body) for each in self._secrets]
+        self._check(signatures, expected)
+        if not abs(now - at) <= self._tolerance:
+            raise Refused(Reason.OUT_OF_TIME)
+
+    @staticmethod
+    def _check(given: Iterable[str], expected: Iterable[str]) -> None:
+        """Raise unless one of those given is one of those expected."""
+        wanted = [_bytes(each) for each in expected]
+        if not any(hmac.compare_digest(_bytes(g), w) for g in given for w in wanted):
+            raise Refused(Reason.WRONG_SIGNATURE)
+
+
+def booking_code(envelope: Envelope) -> str | None:
+    """The booking that an event is about; None where it is about none, as a test."""
+    about = envelope["data"].get("booking") or envelope["data"]
+    code: str | None = about.get("booking_code")
+    return code
+
+
+def in_order(envelopes: Iterable[Envelope]) -> list[Envelope]:
+    """Each booking's own events by their sequence, in the places that they had together.
+
+    Nothing is to be waited for where a number is missing: events that an endpoint didn't
+    subscribe to have numbers too.
+    """
+    arrived = list(envelopes)
+    own: dict[str | None, list[Envelope]] = {}
+    for envelope in arrived:
+        own.setdefault(booking_code(envelope), []).append(envelope)
+    for code, events in own.items():
+        if code is not None:
+            events.sort(key=lambda event: int(event["sequence"]))
+    turns = {code: iter(events) for code, events in own.items()}
+    return [next(turns[booking_code(envelope)]) for envelope in arrived]
+
+
+def _is_secret(secret: str) -> bool:
+    try:
+        key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
+    except ValueError:
+        return False
+    return secret.startswith("whsec_") and key != b""
+
+
+def _header(headers: Mapping[str, str], name: str) -> str | None:
+    """Its value, in whatever case the name is written; refused where there are two."""
+    values = [value for key, value in headers.items() if key.lower() == name]
+    if len(values) > 1:
+        raise Refused(Reason.BAD_HEADER)
+    return values[0] if values else None
+
+
+def _bytes(text: str) -> bytes:
+    """Any text at all: what isn't UTF-8 has its own bytes too."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _parsed(body: bytes) -> Envelope:
+    try:
+        envelope = json.loads(body, parse_float=Decimal)
+    except (ValueError, ArithmeticError, RecursionError):
+        raise Refused(Reason.BAD_BODY) from None
+    if not isinstance(envelope, dict):
+        raise Refused(Reason.BAD_BODY)
+    if not all(isinstance(envelope.get(name), kind) for name, kind in FIELDS.items()):
+        raise Refused(Reason.BAD_BODY)
+    return envelope

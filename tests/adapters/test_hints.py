@@ -1,0 +1,144 @@
+"""Hints within a process, on virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import pytest
+
+from staffbooking_adapters.hints import LocalHints
+from staffbooking_core.ports import Hint
+from tests.support.loop import VirtualLoop
+
+T = TypeVar("T")
+
+DAY = 86_400.0
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run on a loop of its own, whose time passes only while nothing else can happen."""
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(work)
+
+
+def passed() -> float:
+    """Seconds since the loop was made."""
+    return asyncio.get_running_loop().time()
+
+
+def test_hints_are_counted_each_by_its_kind() -> None:
+    """Nothing was heard at first, and one kind says nothing of another."""
+    hints = LocalHints()
+    assert {hints.count(hint) for hint in Hint} == {0}
+
+    hints.give(Hint.EVENTS)
+    hints.give(Hint.EVENTS)
+
+    assert (hints.count(Hint.EVENTS), hints.count(Hint.DELIVERIES)) == (2, 0)
+
+
+def test_a_hint_wakes_all_that_wait() -> None:
+    """However many wait for it, no time passes between the hint and their waking."""
+
+    async def work() -> float:
+        hints = LocalHints()
+        waiting = [asyncio.create_task(hints.wait(Hint.EVENTS, 0, DAY)) for _ in range(100)]
+        await asyncio.sleep(1)
+        hints.give(Hint.EVENTS)
+        await asyncio.gather(*waiting)
+        return passed()
+
+    assert run(work()) == 1
+
+
+def test_a_hint_that_came_before_the_wait_counts() -> None:
+    """Who looks at the count first, works, and then waits beyond it, misses nothing."""
+
+    async def work() -> float:
+        hints = LocalHints()
+        heard = hints.count(Hint.EVENTS)
+        hints.give(Hint.EVENTS)
+        await hints.wait(Hint.EVENTS, heard, DAY)
+        return passed()
+
+    assert run(work()) == 0
+
+
+def test_without_a_hint_the_time_passes() -> None:
+    """Neither silence nor hints of another kind, nor one too few, end a wait early."""
+
+    async def work() -> float:
+        hints = LocalHints()
+        loop = asyncio.get_running_loop()
+        loop.call_later(1, hints.give, Hint.DELIVERIES)
+        loop.call_later(2, hints.give, Hint.EVENTS)
+        await hints.wait(Hint.EVENTS, 1, 60)
+        return passed()
+
+    assert run(work()) == pytest.approx(60)
+
+
+def test_a_waiter_may_leave() -> None:
+    """One that is cancelled is gone, and the others are woken as before."""
+
+    async def work() -> bool:
+        hints = LocalHints()
+        leaving, staying = (asyncio.create_task(hints.wait(Hint.EVENTS, 0, DAY)) for _ in range(2))
+        await asyncio.sleep(1)
+        leaving.cancel()
+        hints.give(Hint.EVENTS)
+        await staying
+        return leaving.cancelled()
+
+    assert run(work())
+
+
+def test_one_that_is_woken_and_cancelled_at_once_is_cancelled() -> None:
+    """A cancellation is never swallowed by a hint."""
+
+    async def work() -> bool:
+        hints = LocalHints()
+        waiting = asyncio.create_task(hints.wait(Hint.EVENTS, 0, DAY))
+        await asyncio.sleep(1)
+        hints.give(Hint.EVENTS)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        return waiting.cancelled()
+
+    assert run(work())
+
+
+def test_a_wait_leaves_nothing_behind() -> None:
+    """However it ended: woken, cancelled, or out of time."""
+
+    async def work() -> bool:
+        hints, untouched = LocalHints(), LocalHints()
+        for each in (hints, untouched):
+            each.give(Hint.EVENTS)
+        await hints.wait(Hint.EVENTS, 1, 1)
+        woken, cancelled = (asyncio.create_task(hints.wait(Hint.EVENTS, n, DAY)) for n in (1, 2))
+        await asyncio.sleep(1)
+        hints.give(Hint.EVENTS)
+        untouched.give(Hint.EVENTS)
+        await woken
+        cancelled.cancel()
+        await asyncio.wait([cancelled])
+        return vars(hints) == vars(untouched)
+
+    assert run(work())
+
+
+def test_hints_outlive_a_loop() -> None:
+    """A store in memory may be used by one loop after the other."""
+    hints = LocalHints()
+    run(hints.wait(Hint.EVENTS, 0, 1))
+    hints.give(Hint.EVENTS)
+
+    async def work() -> float:
+        await hints.wait(Hint.EVENTS, 0, DAY)
+        await hints.wait(Hint.EVENTS, 1, 1)
+        return passed()
+
+    assert run(work()) == 1

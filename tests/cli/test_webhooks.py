@@ -1,0 +1,305 @@
+"""`staffbooking webhooks`: endpoints, their deliveries, and watching attempts."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from staffbooking_adapters.memory.receivers import MemorySender
+from staffbooking_cli.commands import webhooks
+from staffbooking_cli.commands.webhooks import AttemptLog
+from staffbooking_core.domain.accounts import Role
+from staffbooking_core.domain.webhooks import Endpoint
+from staffbooking_core.ports import Ports
+from tests.cli.deployment import Deployment
+from tests.support.builders import MINUTE, SECOND, add_subscriber
+from tests.support.ports import memory_ports
+from tests.support.webhooks import add_delivery, add_endpoint, make_attempt, tell
+
+URL = "https://crm.example.com/in"
+OWNER = "agency@example.com"
+DAY_AGO = ("--since", "24h", "--no-follow")
+
+
+async def registered(ports: Ports, **given: Any) -> Endpoint:
+    """An admin's endpoint, which gets all events."""
+    owner = await add_subscriber(ports.store, role=Role.ADMIN, email=OWNER)
+    return await add_endpoint(ports.store, owner, vault=ports.vault, url=URL, **given)
+
+
+@pytest.fixture
+def endpoint(deployment: Deployment) -> Endpoint:
+    return deployment.run(registered)
+
+
+def sender_of(deployment: Deployment) -> MemorySender:
+    assert isinstance(deployment.ports.sender, MemorySender)
+    return deployment.ports.sender
+
+
+def deliver(deployment: Deployment, status: int | None) -> str:
+    """Tell an event, and send it to a receiver that answers so, or isn't there; the event."""
+    sender = sender_of(deployment)
+    sender.receivers = {} if status is None else {URL: lambda _, body: status}
+    event = deployment.run(lambda ports: tell(ports.store))
+    deployment.json("worker", "--drain")
+    return event.id
+
+
+def deliveries(deployment: Deployment, endpoint: Endpoint, *options: object) -> list[Any]:
+    found = deployment.json("webhooks", "deliveries", endpoint.id, *options)["deliveries"]
+    assert isinstance(found, list)
+    return found
+
+
+# Endpoints --------------------------------------------------------------------------------
+
+
+def test_without_endpoints_the_list_is_empty(deployment: Deployment) -> None:
+    """There is nothing to show yet."""
+    assert deployment.json("webhooks", "list") == {"webhooks": []}
+
+
+def test_endpoints_are_listed_with_their_owners(deployment: Deployment, endpoint: Endpoint) -> None:
+    """The list has the published record and whose it is, but no secret."""
+    [listed] = deployment.json("webhooks", "list")["webhooks"]
+    assert (listed["id"], listed["url"], listed["state"]) == (endpoint.id, URL, "active")
+    assert (listed["owner_id"], listed["owner_email"]) == (endpoint.owner_id, OWNER)
+    assert listed["consecutive_failures"] == 0
+    assert "secret" not in json.dumps(listed)
+    table = deployment.table("webhooks", "list")
+    assert (URL in table, OWNER in table, "active" in table) == (True, True, True)
+
+
+def test_lists_are_read_in_pages(
+    deployment: Deployment, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long it is, the list has every endpoint once."""
+    monkeypatch.setattr(webhooks, "PAGE", 2)
+    others = [deployment.run(lambda ports: add_endpoint(ports.store)) for _ in range(4)]
+    listed = deployment.json("webhooks", "list")["webhooks"]
+    assert [one["id"] for one in listed] == [endpoint.id, *(one.id for one in others)]
+
+
+@pytest.mark.parametrize(
+    ("disabled", "state"), [(False, "paused"), (True, "disabled")], ids=["paused", "disabled"]
+)
+def test_an_endpoint_that_is_not_sent_to_says_why(
+    deployment: Deployment, disabled: bool, state: str
+) -> None:
+    """Its owner may have paused it, or the service has disabled it."""
+    at = deployment.ports.clock.wall() if disabled else None
+    deployment.run(lambda ports: registered(ports, active=False, disabled_at=at))
+    [listed] = deployment.json("webhooks", "list")["webhooks"]
+    assert (listed["state"], listed["active"]) == (state, False)
+
+
+def test_an_endpoint_is_enabled(deployment: Deployment) -> None:
+    """What was held for it is sent, and its record is clean."""
+    endpoint = deployment.run(lambda ports: registered(ports, active=False, consecutive_failures=7))
+    deliver(deployment, 200)
+    assert deliveries(deployment, endpoint)[0]["status"] == "held"
+    enabled = deployment.json("webhooks", "enable", endpoint.id)["webhook"]
+    assert (enabled["active"], enabled["consecutive_failures"]) == (True, 0)
+    deployment.json("worker", "--drain")
+    assert deliveries(deployment, endpoint)[0]["status"] == "succeeded"
+    assert "active" in deployment.table("webhooks", "enable", endpoint.id)
+
+
+# Deliveries -------------------------------------------------------------------------------
+
+
+def test_a_delivery_has_its_attempts(deployment: Deployment, endpoint: Endpoint) -> None:
+    """The document has the record of the contract, the table what came of the last attempt."""
+    event_id = deliver(deployment, 204)
+    [delivery] = deliveries(deployment, endpoint)
+    assert (delivery["event_id"], delivery["event"]) == (event_id, "booking.created")
+    assert (delivery["status"], delivery["next_attempt_at"]) == ("succeeded", None)
+    [attempt] = delivery["attempts"]
+    assert (attempt["number"], attempt["response_status"], attempt["error"]) == (1, 204, None)
+    table = deployment.table("webhooks", "deliveries", endpoint.id)
+    assert (event_id in table, "204" in table, "succeeded" in table) == (True, True, True)
+
+
+def test_a_failed_attempt_says_why(deployment: Deployment, endpoint: Endpoint) -> None:
+    """Where there was no response the table has the reason, and when it is tried again."""
+    deliver(deployment, None)
+    [delivery] = deliveries(deployment, endpoint)
+    assert delivery["status"] == "pending"
+    assert delivery["next_attempt_at"] > delivery["attempts"][0]["at"]
+    assert "connection_failed" in deployment.table("webhooks", "deliveries", endpoint.id)
+
+
+def test_deliveries_come_in_pages(deployment: Deployment, endpoint: Endpoint) -> None:
+    """The newest come first, and a note says that there are more."""
+    first, second = deliver(deployment, 200), deliver(deployment, 200)
+    page = deployment.json("webhooks", "deliveries", endpoint.id, "--limit", 1)
+    assert ([one["event_id"] for one in page["deliveries"]], page["has_more"]) == ([second], True)
+    [older] = deliveries(deployment, endpoint, "--limit", 1, "--page", 2)
+    assert older["event_id"] == first
+    result = deployment.staffbooking("webhooks", "deliveries", endpoint.id, "--limit", 1)
+    assert "There are more: --page 2" in result.stderr
+
+
+def test_a_delivery_is_sent_again(deployment: Deployment, endpoint: Endpoint) -> None:
+    """The receiver gets the same event with the same bytes once more."""
+    event_id = deliver(deployment, 200)
+    [delivery] = deliveries(deployment, endpoint)
+    again = deployment.json("webhooks", "redeliver", delivery["id"])["delivery"]
+    assert (again["status"], len(again["attempts"])) == ("pending", 1)
+    deployment.json("worker", "--drain")
+    first, second = sender_of(deployment).sent
+    assert (first.body, first.headers["webhook-id"]) == (second.body, event_id)
+    assert second.headers["webhook-id"] == event_id
+    assert "attempts so far" in deployment.table("webhooks", "redeliver", delivery["id"])
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        (("deliveries", 77), "Webhook not found"),
+        (("enable", 77), "Webhook not found"),
+        (("tail", 77), "Webhook not found"),
+        (("redeliver", 77), "Delivery not found"),
+    ],
+)
+def test_what_is_not_there_is_refused(
+    deployment: Deployment, command: tuple[object, ...], line: str
+) -> None:
+    """One line says what is not found."""
+    assert deployment.refusal("webhooks", *command) == f"staffbooking: {line}"
+
+
+# Watching ---------------------------------------------------------------------------------
+
+
+def lines(deployment: Deployment, *options: object) -> list[Any]:
+    result = deployment.staffbooking("webhooks", "tail", *options, "--json")
+    assert result.exit_code == 0, result.stderr
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_attempts_are_printed_one_a_line(deployment: Deployment, endpoint: Endpoint) -> None:
+    """Each has the event, the endpoint, and what came of it."""
+    event_id = deliver(deployment, 503)
+    [line] = lines(deployment, *DAY_AGO)
+    assert (line["webhook_id"], line["event_id"]) == (endpoint.id, event_id)
+    assert (line["event"], line["number"]) == ("booking.created", 1)
+    assert (line["response_status"], line["error"]) == (503, "http_status")
+    assert line["duration_ms"] >= 0
+    told = deployment.table("webhooks", "tail", *DAY_AGO)
+    assert told.count("\n") == 1
+    for word in (f"webhook {endpoint.id}", "booking.created", event_id, "attempt 1", "503", " ms"):
+        assert word in told
+
+
+def test_where_there_was_no_response_the_line_says_why(
+    deployment: Deployment, endpoint: Endpoint
+) -> None:
+    """The reason stands in the place of the status."""
+    deliver(deployment, None)
+    assert "connection_failed" in deployment.table("webhooks", "tail", endpoint.id, *DAY_AGO)
+
+
+def test_attempts_of_one_endpoint_are_watched(deployment: Deployment, endpoint: Endpoint) -> None:
+    """Of another endpoint nothing is printed."""
+    deliver(deployment, 200)
+    other = deployment.run(lambda ports: add_endpoint(ports.store))
+    assert len(lines(deployment, endpoint.id, *DAY_AGO)) == 1
+    assert lines(deployment, other.id, *DAY_AGO) == []
+
+
+def test_attempts_of_long_ago_are_left_out(deployment: Deployment, endpoint: Endpoint) -> None:
+    """Only those since the time that was asked for are printed."""
+
+    async def long_ago(ports: Ports) -> None:
+        await log(ports, endpoint, ports.clock.wall() - 11 * MINUTE)
+
+    deployment.run(long_ago)
+    assert lines(deployment, "--no-follow") == []
+    assert len(lines(deployment, "--no-follow", "--since", "12m")) == 1
+
+
+def test_a_length_of_time_is_checked(deployment: Deployment) -> None:
+    """What is none is a fault of usage."""
+    result = deployment.staffbooking("webhooks", "tail", "--since", "soon")
+    assert result.exit_code == 2
+    assert "'soon' is not a duration" in result.stderr
+
+
+async def log(ports: Ports, endpoint: Endpoint, *begun: Any) -> list[int]:
+    """Attempts that began then, each of a delivery of its own; the deliveries."""
+    made = []
+    for at in begun:
+        delivery = await add_delivery(ports.store, endpoint)
+        attempt = make_attempt(at=at)
+
+        async def unit(tx: Any, made: Any = (delivery.id, attempt)) -> None:
+            await tx.webhooks.add_attempts([made])
+
+        await ports.store.write(unit)
+        made.append(delivery.id)
+    return made
+
+
+async def new(log: AttemptLog) -> list[int]:
+    return [delivery.id async for delivery, _ in log.new()]
+
+
+@pytest.fixture
+def ports() -> Ports:
+    return memory_ports()
+
+
+@pytest.mark.anyio
+async def test_what_is_logged_late_is_told_too(ports: Ports) -> None:
+    """An attempt that took longer than later ones is not missed, and nothing is told twice."""
+    endpoint, now = await add_endpoint(ports.store), ports.clock.wall()
+    watched = AttemptLog(ports, now)
+    later = await log(ports, endpoint, now + 9 * SECOND)
+    ports.clock.advance(10 * SECOND)  # type: ignore[attr-defined]
+    assert await new(watched) == later
+    earlier = await log(ports, endpoint, now + SECOND)
+    assert await new(watched) == earlier
+    assert await new(watched) == []
+
+
+@pytest.mark.anyio
+async def test_nothing_is_told_twice_however_time_passes(ports: Ports) -> None:
+    """Looks overlap, and what one finds again is dropped until it is not found any more."""
+    endpoint, now = await add_endpoint(ports.store), ports.clock.wall()
+    watched, told = AttemptLog(ports, now), []
+    made = await log(ports, endpoint, *(now + n * SECOND for n in range(40)))
+    for _ in range(40):
+        ports.clock.advance(timedelta(seconds=3))  # type: ignore[attr-defined]
+        told += await new(watched)
+    assert told == made
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("at_once", [1, 2, 5, 12])
+async def test_more_than_a_page_is_told_in_order(
+    ports: Ports, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    """A long time ago is read a page at a time, each attempt once, however many began at the
+    same instant."""
+    monkeypatch.setattr(webhooks, "PAGE", 3)
+    endpoint, now = await add_endpoint(ports.store), ports.clock.wall()
+    made = await log(ports, endpoint, *(now + n // at_once * SECOND for n in range(12)))
+    ports.clock.advance(10 * MINUTE)  # type: ignore[attr-defined]
+    assert await new(AttemptLog(ports, now)) == made
+
+
+@pytest.mark.anyio
+async def test_little_is_remembered(ports: Ports) -> None:
+    """After a look into the past no more is kept than the next look may find again."""
+    endpoint, now = await add_endpoint(ports.store), ports.clock.wall()
+    await log(ports, endpoint, *(now + n * SECOND for n in range(100)))
+    ports.clock.advance(99 * SECOND)  # type: ignore[attr-defined]
+    watched = AttemptLog(ports, now)
+    assert len(await new(watched)) == 100
+    overlap = ports.policy.webhook_deadline + webhooks.SLACK
+    assert len(watched._seen) == overlap / SECOND + 1

@@ -1,0 +1,235 @@
+"""The page on receiving webhooks, its example and its code do what they say."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from staffbooking_adapters.codec import decode, encode
+from staffbooking_core.domain import events
+from staffbooking_core.domain.lifecycle import EventName
+from staffbooking_core.domain.webhooks import MAX_URL, Failure, headers
+from staffbooking_core.receiving import Reason, Receiver, RecentMemory
+from tests.support.builders import NOW, POLICY, make_booking
+from tests.support.required import unavailable
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/webhooks.md").read_text(encoding="utf-8")
+VECTORS = json.loads((ROOT / "docs/webhooks-vectors.json").read_text(encoding="utf-8"))
+SECRET, OTHER = VECTORS[2]["secrets"]
+
+
+def body(event_id: str = "evt_1", sequence: int = 1) -> bytes:
+    booking = make_booking(code="BK1")
+    event = events.booking_event(event_id, EventName.BOOKING_CREATED, booking, NOW)
+    return encode({**event.envelope, "sequence": sequence})
+
+
+def signed(sent: bytes, secret: str = SECRET) -> dict[str, str]:
+    """The headers of an attempt that is made now."""
+    event_id, event = decode(sent)["id"], decode(sent)["event"]
+    return headers([secret], event_id, event, 1, sent, datetime.now(UTC))
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+
+
+def rows(table: str) -> list[str]:
+    """The first cells of a table, by its head."""
+    lines = PAGE.partition(table)[2].partition("\n\n")[0].splitlines()[2:]
+    return [name for line in lines for name in re.findall(r"`([^`]+)`", line.split("|")[1])]
+
+
+# What it names ----------------------------------------------------------------------------
+
+
+def test_all_names_are_explained():
+    """Each event, each failure of an attempt and each reason of the kit, and no others."""
+    assert {*rows("| Event | When |")} == {*EventName}
+    assert rows("| `error` | What happened | Look at |") == [*Failure]
+    assert rows("| `Refused.reason` | |") == [*Reason]
+
+
+def test_the_headers_are_those_that_are_sent():
+    """What the client adds, and all that the domain makes."""
+    assert {*rows("| Header | |")} == {*signed(body()), "User-Agent"}
+
+
+def test_the_figures_are_the_policys():
+    """The page promises what the code does."""
+    seconds = [wait.total_seconds() for wait in POLICY.webhook_waits]
+    assert "at once, then {:.0f}, {:.0f} and {:.0f} seconds after".format(*seconds) in PAGE
+    assert f"2xx within {POLICY.webhook_deadline.seconds} seconds" in PAGE
+    assert f"At most {POLICY.webhook_in_flight} deliveries" in PAGE
+    assert f"**At {POLICY.webhook_disable_after} the endpoint is disabled**" in PAGE
+    assert f"are `held`: for {POLICY.webhook_held_for.days} days" in PAGE
+    assert f"for {POLICY.webhook_kept_for.days} days after its end" in PAGE
+    assert f"at most {POLICY.max_webhooks} endpoints" in PAGE
+    assert f"at most {MAX_URL} characters" in PAGE
+    assert f"(or {POLICY.webhook_secret_overlap.total_seconds() / 3600:.0f} hours)" in PAGE
+    rule = POLICY.limits.webhooks
+    assert f"makes {rule.limit} of these requests per {rule.window.seconds // 60} minutes" in PAGE
+
+
+def test_the_envelope_is_a_real_one():
+    """The first golden vector's, with the fields that events have."""
+    (shown,) = map(json.loads, blocks("json"))
+    real = decode(body())
+    assert shown == json.loads(VECTORS[0]["body"])
+    assert [*shown] == [*real]
+    assert [*shown["data"]["booking"]] == [*real["data"]["booking"]]
+
+
+def test_the_test_event_of_the_vectors_is_a_real_one():
+    """It has the bytes that the service makes."""
+    made = events.envelope_of_test(VECTORS[1]["id"], 7, NOW)
+    assert encode(made).decode() == VECTORS[1]["body"]
+
+
+# Its code ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def page() -> dict[str, Any]:
+    """The names that the page's code makes, and what it kept."""
+    kept: list[dict[str, Any]] = []
+    names: dict[str, Any] = {"secret": SECRET, "keep": kept.append, "kept": kept}
+    for block in blocks("python"):
+        exec(compile(block, "docs/webhooks.md", "exec"), names)
+    return names
+
+
+def test_the_handler_keeps_an_event_once(page):
+    """It answers 204 to an event and to its repeat, 400 to a forged one."""
+    sent = body()
+    answers = [page["handle"](signed(sent), sent) for _ in range(2)]
+    assert answers == [(204, ""), (204, "")]
+    assert page["handle"](signed(sent, OTHER), sent) == (400, "wrong_signature")
+    assert [each["id"] for each in page["kept"]] == ["evt_1"]
+
+
+def test_the_public_verifier_is_used_rightly(page):
+    """It gives the envelope."""
+    assert page["verified"](signed(body()), body())["id"] == "evt_1"
+
+
+def test_a_database_remembers_what_was_dealt_with(page):
+    """Of an event that failed nothing is remembered; one that didn't is a repeat."""
+    db, sent = sqlite3.connect(":memory:"), body()
+    page["Kept"](db)
+
+    def fail(envelope: dict[str, Any]) -> None:
+        raise ValueError(envelope["id"])
+
+    keep, page["keep"] = page["keep"], fail
+    with pytest.raises(ValueError, match="evt_1"):
+        page["handle_in"](db, signed(sent), sent)
+    page["keep"] = keep
+    for _ in range(2):
+        page["handle_in"](db, signed(sent), sent)
+    db.close()
+    assert [each["id"] for each in page["kept"]] == ["evt_1"]
+
+
+def test_a_database_remembers_like_the_kit(page):
+    """It knows repeats and stale events by the same rules."""
+    db = sqlite3.connect(":memory:")
+    steps = [("a", 2), ("b", 5), ("b", 5), ("c", 4), ("d", 6)]
+    told = []
+    for memory in (page["Kept"](db), RecentMemory()):
+        taken = [Receiver([SECRET], memory).take(decode(body(*each))) for each in steps]
+        told.append([(each.is_repeat, each.is_stale) for each in taken])
+    db.close()
+    assert told[0] == told[1]
+    assert [*map(any, told[0])] == [False, False, True, True, False]
+
+
+def test_the_feed_is_read_to_its_end(page):
+    """Page after page, from the last id that was read; repeats are passed over."""
+    fed = [decode(body(f"evt_{n}", n)) for n in range(1, 6)]
+    asked = []
+
+    def get(path: str, query: dict[str, Any]) -> dict[str, Any]:
+        asked.append((path, query["after"]))
+        start = int(query["after"].removeprefix("evt_"))
+        return {"events": fed[start : start + 2], "has_more": start + 2 < len(fed)}
+
+    receiver = Receiver([SECRET])
+    receiver.take(fed[2])
+    assert page["catch_up"](get, receiver, "evt_1") == "evt_5"
+    assert asked == [("/api/events", "evt_1"), ("/api/events", "evt_3")]
+    assert [each["id"] for each in page["kept"]] == ["evt_2", "evt_4", "evt_5"]
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["about"])
+def test_the_signatures_can_be_made_by_hand(vector, tmp_path):
+    """The lines for openssl give what the golden vectors say."""
+    if shutil.which("openssl") is None:
+        unavailable("openssl", "openssl", "there is no openssl")
+    (lines,) = blocks("bash")
+    (tmp_path / "body.json").write_bytes(vector["body"].encode())
+    names = {
+        "SECRET": vector["secrets"][0],
+        "ID": vector["id"],
+        "TIMESTAMP": str(vector["timestamp"]),
+    }
+    ran = subprocess.run(
+        ["sh", "-ec", lines], cwd=tmp_path, env=os.environ | names, capture_output=True, check=True
+    )
+    published, _, standard = ran.stdout.decode().split()
+    assert published == vector["x-webhook-signature"]
+    assert f"v1,{standard}" == vector["webhook-signature"].split()[0]
+
+
+# Its example ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def example() -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """The receiver, running with two secrets, and its port."""
+    with subprocess.Popen(
+        [sys.executable, "docs/examples/receiver.py", "0"],
+        cwd=ROOT,
+        env=os.environ | {"WEBHOOK_SECRET": f"{SECRET},{OTHER}", "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            yield process, int(process.stdout.readline().rpartition(" ")[2])
+        finally:
+            process.kill()
+
+
+def post(port: int, sent: bytes, named: dict[str, str]) -> tuple[int, str]:
+    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.request("POST", "/hooks", sent, named)
+    answer = connection.getresponse()
+    connection.close()
+    return answer.status, answer.reason
+
+
+def test_the_example_runs(example):
+    """It takes a signed event, tells it once, and refuses a forged one."""
+    process, port = example
+    forged = signed(body("evt_9"), "whsec_" + "A" * 43 + "=")
+    assert post(port, body(), signed(body())) == (204, "No Content")
+    assert post(port, body(), signed(body(), OTHER)) == (204, "No Content")
+    assert post(port, body("evt_9"), forged) == (400, "wrong_signature")
+    assert post(port, body("evt_2"), signed(body("evt_2"))) == (204, "No Content")
+    process.terminate()
+    assert process.stdout.read() == "booking.created evt_1\nbooking.created evt_2\n"

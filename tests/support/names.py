@@ -1,0 +1,107 @@
+"""Names for tests: made-up ones, and a real server of names on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import Mapping, Sequence
+from ipaddress import ip_address
+from typing import Self
+
+
+class FakeNames:
+    """Knows what it was told. Each look-up of a name gives the next of its answers, the last
+    one for ever; an empty answer means that there is no such name."""
+
+    def __init__(self, answers: Mapping[str, Sequence[Sequence[str]]]) -> None:
+        self._answers = {name: list(told) for name, told in answers.items()}
+        self.asked: list[str] = []
+
+    async def look_up(self, name: str) -> Sequence[str]:
+        self.asked.append(name)
+        answers = self._answers.get(name, [[]])
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if not answer:
+            raise OSError(f"no such name: {name}")
+        return answer
+
+    async def close(self) -> None:
+        self.asked.append("closed")
+
+
+class EveryName(FakeNames):
+    """All names there are stand for the same addresses."""
+
+    def __init__(self, *addresses: str) -> None:
+        super().__init__({})
+        self._addresses = addresses
+
+    async def look_up(self, name: str) -> Sequence[str]:
+        self.asked.append(name)
+        return self._addresses
+
+
+class HangingNames(FakeNames):
+    """Never answers."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+
+    async def look_up(self, name: str) -> Sequence[str]:
+        self.asked.append(name)
+        await asyncio.Event().wait()
+        return ()
+
+
+class NameServer(asyncio.DatagramProtocol):
+    """Answers questions over UDP: from what it was told, "no such name" for the rest, and
+    nothing at all for names under `hangs.test`."""
+
+    def __init__(self, addresses: Mapping[str, Sequence[str]]) -> None:
+        self._addresses = addresses
+        self.asked: list[str] = []
+
+    async def __aenter__(self) -> Self:
+        loop = asyncio.get_running_loop()
+        self._transport, _ = await loop.create_datagram_endpoint(
+            lambda: self, local_addr=("127.0.0.1", 0)
+        )
+        self.address = "{}:{}".format(*self._transport.get_extra_info("sockname"))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._transport.close()
+
+    def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
+        name, end = _name(data)
+        kind = struct.unpack_from(">H", data, end)[0]
+        self.asked.append(name)
+        if name.endswith("hangs.test"):
+            return
+        version = 4 if kind == 1 else 6
+        found = [a for a in map(ip_address, self._addresses.get(name, ())) if a.version == version]
+        code = 0 if name in self._addresses else 3
+        head = data[:2] + struct.pack(">HHHHH", 0x8180 | code, 1, len(found), 0, 0)
+        records = b"".join(
+            b"\xc0\x0c" + struct.pack(">HHIH", kind, 1, 0, len(a.packed)) + a.packed for a in found
+        )
+        self._transport.sendto(head + data[12 : end + 4] + records, addr)
+
+
+def _name(question: bytes) -> tuple[str, int]:
+    """The name that is asked for, and where it ends."""
+    labels, at = [], 12
+    while size := question[at]:
+        labels.append(question[at + 1 : at + 1 + size].decode().lower())
+        at += 1 + size
+    return ".".join(labels), at + 1
+
+
+def has_ipv6() -> bool:
+    """Whether this machine has a loopback of version 6."""
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return True
+    except OSError:
+        return False

@@ -1,0 +1,295 @@
+"""Receivers of webhooks on loopback, of every kind: each is a real server.
+
+A behaviour serves one connection; it is what a `Receiver` is made with. What came in is
+kept: the connections, the requests with all their bytes, and how many bytes went out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import socket
+import ssl
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Self
+
+import trustme
+from attrs import define, field, frozen
+
+DRIP = 0.02
+"""Seconds between the bytes of who drips."""
+
+
+@frozen
+class Request:
+    """What was received: the head's bytes as they came, and the body."""
+
+    head: bytes
+    body: bytes
+
+    @property
+    def line(self) -> str:
+        return self.head.split(b"\r\n", 1)[0].decode()
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """By their names in lower case."""
+        lines = self.head.decode("latin-1").split("\r\n")[1:]
+        split = (line.split(":", 1) for line in lines if line)
+        return {name.lower(): value.strip() for name, value in split}
+
+
+@define
+class Connection:
+    """One connection as the receiver sees it."""
+
+    receiver: Receiver
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def request(self) -> Request | None:
+        """The next request, whole; None where there is none any more."""
+        try:
+            head = await self.reader.readuntil(b"\r\n\r\n")
+            length = Request(head, b"").headers.get("content-length", "0")
+            request = Request(head, await self.reader.readexactly(int(length)))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return None
+        self.receiver.requests.append(request)
+        return request
+
+    async def write(self, data: bytes) -> None:
+        """Waits until most of it is on its way."""
+        self.writer.write(data)
+        await self.writer.drain()
+        self.receiver.written += len(data)
+
+    def reset(self) -> None:
+        """End it the hard way: the other side gets an error, not an end."""
+        if not self.writer.is_closing():
+            own = self.writer.get_extra_info("socket")
+            own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.writer.transport.abort()
+
+
+Behaviour = Callable[[Connection], Awaitable[None]]
+
+
+@define(eq=False)
+class Receiver:
+    """A server on loopback, from `async with` to its end."""
+
+    behaviour: Behaviour
+    tls: ssl.SSLContext | None = None
+    host: str = "127.0.0.1"
+    """Where it listens."""
+    name: str | None = None
+    """What its URL calls it, where that isn't its address."""
+    port: int = 0
+    requests: list[Request] = field(factory=list)
+    connections: int = 0
+    written: int = 0
+    _tasks: set[asyncio.Task[None]] = field(factory=set)
+    _server: asyncio.Server | None = None
+
+    @property
+    def url(self) -> str:
+        scheme = "http" if self.tls is None else "https"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{scheme}://{self.name or host}:{self.port}/hook"
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(
+            self._serve, self.host, self.port, ssl=self.tls, limit=1 << 20
+        )
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._server is not None:
+            self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        self.connections += 1
+        # What lies on its way counts as written: so little may lie there.
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+        try:
+            await self.behaviour(Connection(self, reader, writer))
+            writer.close()
+        except ConnectionError:
+            pass
+        except asyncio.CancelledError:
+            writer.transport.abort()
+        finally:
+            writer.transport.abort()
+            self._tasks.discard(task)
+
+
+def answering(
+    response: bytes = b"HTTP/1.1 204 No Content\r\n\r\n", *, times: int | None = None
+) -> Behaviour:
+    """Reads each request whole and answers it with these bytes. After so many `times` it
+    closes the connection, without having said that it would."""
+
+    async def behave(connection: Connection) -> None:
+        left = times
+        while left != 0 and await connection.request():
+            await connection.write(response)
+            left = None if left is None else left - 1
+
+    return behave
+
+
+def speaking(unasked: bytes) -> Behaviour:
+    """Says this as soon as it was accepted."""
+
+    async def behave(connection: Connection) -> None:
+        await connection.write(unasked)
+        await connection.reader.read()
+
+    return behave
+
+
+def status(code: int, body: bytes = b"") -> Behaviour:
+    head = f"HTTP/1.1 {code} So\r\nContent-Length: {len(body)}\r\n\r\n"
+    return answering(head.encode() + body)
+
+
+def redirect(code: int, location: str) -> Behaviour:
+    head = f"HTTP/1.1 {code} There\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n"
+    return answering(head.encode())
+
+
+async def silent(connection: Connection) -> None:
+    """Accepts, reads nothing and says nothing: where TLS is expected, its handshake hangs."""
+    await asyncio.Event().wait()
+
+
+async def hangs_at_head(connection: Connection) -> None:
+    """Reads the request and says nothing."""
+    await connection.request()
+    await asyncio.Event().wait()
+
+
+async def drips_head(connection: Connection) -> None:
+    """A head that never ends, byte by byte."""
+    await connection.request()
+    await connection.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+    while True:
+        await asyncio.sleep(DRIP)
+        await connection.write(b"x")
+
+
+async def drips_body(connection: Connection) -> None:
+    """A good head, and a body byte by byte."""
+    await connection.request()
+    await connection.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+    while True:
+        await asyncio.sleep(DRIP)
+        await connection.write(b"x")
+
+
+async def cuts_body(connection: Connection) -> None:
+    """A good head, and less of a body than it says."""
+    await connection.request()
+    await connection.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nshort")
+
+
+async def endless_body(connection: Connection) -> None:
+    await connection.request()
+    await connection.write(b"HTTP/1.1 200 OK\r\n\r\n")
+    while True:
+        await connection.write(bytes(64 * 1024))
+
+
+async def gzip_bomb(connection: Connection) -> None:
+    """8 KB that would be 8 MB."""
+    bomb = gzip.compress(bytes(8 * 1024 * 1024))
+    await connection.request()
+    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(bomb)}\r\n\r\n"
+    await connection.write(head.encode() + bomb)
+    await connection.request()
+
+
+async def many_headers(connection: Connection) -> None:
+    """100,000 of them."""
+    await connection.request()
+    await connection.write(b"HTTP/1.1 200 OK\r\n")
+    for number in range(100_000):
+        await connection.write(b"X-%d: x\r\n" % number)
+    await connection.write(b"\r\n")
+
+
+async def long_header(connection: Connection) -> None:
+    """One that never ends."""
+    await connection.request()
+    await connection.write(b"HTTP/1.1 200 OK\r\nX-Long: ")
+    while True:
+        await connection.write(b"x" * 16 * 1024)
+
+
+async def endless_continue(connection: Connection) -> None:
+    """Promises an answer for ever."""
+    await connection.request()
+    while True:
+        await connection.write(b"HTTP/1.1 100 Continue\r\n\r\n" * 100)
+
+
+async def resets(connection: Connection) -> None:
+    """As soon as it was accepted."""
+    connection.reset()
+
+
+async def resets_after_request(connection: Connection) -> None:
+    await connection.request()
+    connection.reset()
+
+
+async def closes_after_request(connection: Connection) -> None:
+    await connection.request()
+
+
+@asynccontextmanager
+async def closed_port() -> AsyncIterator[str]:
+    """The URL of a port that refuses connections; nobody else gets it meanwhile."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{bound.getsockname()[1]}/hook"
+
+
+@asynccontextmanager
+async def never_accepts() -> AsyncIterator[str]:
+    """The URL of a server whose queue is full: connections to it hang."""
+    waiting = []
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listening:
+        address = listening.getsockname()
+        for _ in range(4):
+            waiting.append(socket.socket())
+            waiting[-1].setblocking(False)
+            with suppress(BlockingIOError):
+                waiting[-1].connect(address)
+        yield f"http://127.0.0.1:{address[1]}/hook"
+        for connection in waiting:
+            connection.close()
+
+
+def tls_of(authority: trustme.CA, *names: str) -> ssl.SSLContext:
+    """A server's side of TLS, with a certificate for these names."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(*names).configure_cert(context)
+    return context
+
+
+def trusting(authority: trustme.CA) -> ssl.SSLContext:
+    """A client's side of TLS that knows this authority alone."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    authority.configure_trust(context)
+    return context

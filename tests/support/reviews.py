@@ -1,0 +1,67 @@
+"""Reviews with sane defaults, and what is asked of the use-cases about them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import asdict
+
+from staffbooking_core.domain.bookings import Booking
+from staffbooking_core.domain.lifecycle import Party
+from staffbooking_core.domain.reviews import NewReview, Opinion, Review, reviewed
+from staffbooking_core.inputs import SubmitReview
+from staffbooking_core.ports import Store, Writing
+from tests.support.builders import NOW, add_booking, make_booking
+
+
+def make_opinion(**given: Any) -> Opinion:
+    """Four of five, and nothing more said."""
+    return Opinion(**asdict(SubmitReview(**{"rating": 4, **given})))
+
+
+def make_new_review(
+    booking: Booking | None = None, by: Party = Party.CUSTOMER, **given: Any
+) -> NewReview:
+    """What the customer says of the companion at NOW, unless it is the other way round."""
+    booking = booking or make_booking()
+    customer, staff = (
+        (booking.customer_id, booking.customer_name),
+        (booking.companion_id, booking.companion_name),
+    )
+    (reviewer_id, name), (reviewee_id, _) = (
+        (customer, staff) if by is Party.CUSTOMER else (staff, customer)
+    )
+    defaults = {
+        **asdict(make_opinion()),
+        "booking_id": booking.id,
+        "reviewer_id": reviewer_id,
+        "reviewer_name": name,
+        "reviewer_role": by,
+        "reviewee_id": reviewee_id,
+        "created_at": NOW,
+    }
+    return NewReview(**{**defaults, **given})
+
+
+def make_review(**given: Any) -> Review:
+    """The same as it is kept; the id is 1."""
+    kept = {name: given.pop(name) for name in ("response", "responded_at") if name in given}
+    number = given.pop("id", 1)
+    return Review(id=number, **asdict(make_new_review(**given)), **kept)
+
+
+async def add_review(
+    store: Store, booking: Booking | None = None, by: Party = Party.CUSTOMER, **given: Any
+) -> Review:
+    """A review in the store, and in the rating of its companion; the booking is made where
+    none is given."""
+    new = make_new_review(booking or await add_booking(store), by, **given)
+
+    async def unit(tx: Writing) -> Review:
+        companion = await tx.companions.lock_companion(new.reviewee_id)
+        review = await tx.reviews.add_review(new)
+        if companion is not None:
+            await tx.companions.save_companion(reviewed(companion, review))
+        return review
+
+    return await store.write(unit)

@@ -1,0 +1,213 @@
+"""Endpoints, events and deliveries with sane defaults, as `builders` has them for all else."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+from attrs import evolve, fields
+
+from staffbooking_core.domain.accounts import Role, User
+from staffbooking_core.domain.bookings import Booking
+from staffbooking_core.domain.events import Event
+from staffbooking_core.domain.webhooks import (
+    EVENTS,
+    Attempt,
+    Delivery,
+    DeliveryStatus,
+    Endpoint,
+    NewDelivery,
+    Secrets,
+    Told,
+    in_feed_order,
+)
+from staffbooking_core.ports import Lease, NewEndpoint, Store, Turn, Vault
+from staffbooking_core.usecases.deliveries import SEALED_FOR
+from tests.support.builders import (
+    NOW,
+    TODAY,
+    add_subscriber,
+    make_booking,
+    make_change,
+    make_companion,
+    make_event,
+    make_lease,
+    make_new_user,
+    moved,
+)
+
+SECRET = "whsec_c2VjcmV0IG9mIGFuIGVuZHBvaW50LCBvZiAzMiBieXRlcw=="
+
+DONE = (DeliveryStatus.SUCCEEDED, DeliveryStatus.FAILED, DeliveryStatus.CANCELLED)
+
+_numbers = count(1)
+
+_REGISTERED = {part.name for part in fields(NewEndpoint)}
+_ORDERED = {part.name for part in fields(NewDelivery)}
+
+
+def make_new_endpoint(owner_id: int = 1, **given: Any) -> NewEndpoint:
+    """An address for all events, of its own host, that is about to be registered."""
+    defaults = {
+        "owner_id": owner_id,
+        "url": f"https://hooks{next(_numbers)}.example.com/in",
+        "events": frozenset(EVENTS),
+        "description": None,
+        "created_at": NOW,
+    }
+    return NewEndpoint(**{**defaults, **given})
+
+
+def make_endpoint(owner_id: int = 1, **given: Any) -> Endpoint:
+    """An active endpoint of user 1; the id is 1."""
+    new = make_new_endpoint(owner_id)
+    registered = {name: getattr(new, name) for name in _REGISTERED}
+    return Endpoint(**{"id": 1, "secrets": Secrets(b"sealed"), **registered, **given})
+
+
+async def add_endpoint(
+    store: Store,
+    owner: User | None = None,
+    *,
+    vault: Vault | None = None,
+    secret: str = SECRET,
+    **given: Any,
+) -> Endpoint:
+    """An endpoint in the store, of a subscriber made for it unless there is an owner. Its
+    secret is sealed by the vault, where there is one."""
+    owner = owner or await add_subscriber(store)
+    new = make_new_endpoint(owner.id, **{name: given[name] for name in given.keys() & _REGISTERED})
+
+    async def unit(tx: Any) -> Endpoint:
+        added = await tx.webhooks.add_endpoint(new)
+        sealed = secret.encode()
+        if vault is not None:
+            sealed = vault.seal(SEALED_FOR, sealed, added.id)
+        endpoint: Endpoint = evolve(added, **{"secrets": Secrets(sealed), **given})
+        await tx.webhooks.save_endpoints([endpoint])
+        return endpoint
+
+    return await store.write(unit)
+
+
+# Events -----------------------------------------------------------------------------------
+
+
+async def tell(store: Store, booking: Booking | None = None, **given: Any) -> Event:
+    """An event of a booking, committed with its next step, or with a booking made for it; it
+    has no position yet."""
+
+    async def unit(tx: Any) -> Event:
+        step = await _make_request(tx) if booking is None else await _make_step(tx, booking)
+        event = make_event(step, **given)
+        save = tx.bookings.add if booking is None else tx.bookings.save
+        await save(make_change(step, event=event))
+        return event
+
+    return await store.write(unit)
+
+
+async def _make_request(tx: Any) -> Booking:
+    staff, customer = [
+        await tx.accounts.add_user(make_new_user(role=role)) for role in (Role.STAFF, Role.CUSTOMER)
+    ]
+    await tx.companions.save_companion(make_companion(id=staff.id))
+    context = await tx.bookings.request_context(staff.id, None, customer.id, TODAY)
+    return make_booking(id=context.booking_id, companion_id=staff.id, customer_id=customer.id)
+
+
+async def _make_step(tx: Any, booking: Booking) -> Booking:
+    found = await tx.bookings.lock_booking(booking.id)
+    return moved(found, events=found.events + 1)
+
+
+def told(event: Event) -> Told:
+    """An event as its readers are found."""
+    return Told(event.id, event.booking_id, event.sequence, event.name, event.parties)
+
+
+async def place(store: Store, limit: int = 1_000) -> list[Told]:
+    """Give committed events their positions, in order, and nobody a delivery."""
+
+    async def unit(tx: Any) -> list[Told]:
+        last = await tx.webhooks.lock_feed()
+        events = in_feed_order(await tx.webhooks.unplaced(limit))
+        await tx.webhooks.place([(event, last + n) for n, event in enumerate(events, start=1)])
+        return events
+
+    return await store.write(unit)
+
+
+# Deliveries -------------------------------------------------------------------------------
+
+
+def make_new_delivery(
+    endpoint_id: int = 1, about: Event | None = None, **given: Any
+) -> NewDelivery:
+    """A first delivery that is due at NOW, and held since where it is held."""
+    status = given.get("status", DeliveryStatus.PENDING)
+    defaults = {
+        "endpoint_id": endpoint_id,
+        "event_id": f"evt_{next(_numbers):026d}" if about is None else about.id,
+        "event": EVENTS[0] if about is None else about.name,
+        "created_at": NOW,
+        "status": status,
+        "next_at": None if status in DONE else NOW,
+        "held_at": NOW if status is DeliveryStatus.HELD else None,
+    }
+    return NewDelivery(**{**defaults, **given})
+
+
+def make_delivery(**given: Any) -> Delivery:
+    """A pending delivery to endpoint 1, due at NOW and not tried yet; the id is 1."""
+    new = make_new_delivery()
+    ordered = {name: getattr(new, name) for name in _ORDERED}
+    return Delivery(**{"id": 1, **ordered, **given})
+
+
+async def add_delivery(
+    store: Store, endpoint: Endpoint, event: Event | None = None, **given: Any
+) -> Delivery:
+    """A delivery in the store, of an event made for it unless there is one. A pending one
+    gives its endpoint a turn; one that is done was due at NOW."""
+    event = event or await tell(store)
+    ordered = {name: given[name] for name in given.keys() & _ORDERED}
+    if given.get("status") in DONE:
+        given.setdefault("next_at", None)
+        given.setdefault("held_at", None)
+        ordered |= {"status": DeliveryStatus.HELD, "next_at": NOW, "held_at": NOW}
+    new = make_new_delivery(endpoint.id, event, **ordered)
+
+    async def unit(tx: Any) -> Delivery:
+        await tx.webhooks.lock_endpoint(endpoint.id)
+        await tx.webhooks.add_deliveries([new])
+        ((added, _), *_) = await tx.webhooks.deliveries(endpoint.id, 1, 1)
+        delivery: Delivery = evolve(added, **given)
+        await tx.webhooks.save_deliveries([delivery])
+        return delivery
+
+    return await store.write(unit)
+
+
+def make_attempt(number: int = 1, **given: Any) -> Attempt:
+    """A try at NOW that succeeded after 80 ms."""
+    defaults = {"number": number, "at": NOW, "duration_ms": 80, "response_status": 200}
+    return Attempt(**{**defaults, **given})
+
+
+async def claim_turns(
+    store: Store,
+    now: Any = NOW,
+    lease: Lease | None = None,
+    limit: int = 10,
+    batch: int = 10,
+    *,
+    troubled: bool = False,
+) -> list[Turn]:
+    """The turns that a worker of its own gets."""
+    lease = lease or make_lease(now)
+    return list(
+        await store.write(
+            lambda unit: unit.webhooks.claim_turns(now, lease, limit, batch, troubled=troubled)
+        )
+    )

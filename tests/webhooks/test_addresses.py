@@ -1,0 +1,177 @@
+"""Which addresses are safe, which URLs may be registered: the corpus, and the rules beyond it."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from staffbooking_core.domain.addresses import is_safe, judge_url
+from staffbooking_core.domain.webhooks import MAX_URL
+from tests.webhooks.corpus import (
+    ADDRESSES,
+    ANSWERS,
+    HOSTS,
+    PUBLIC,
+    REDIRECTS,
+    URLS,
+    as_host,
+    size,
+)
+
+
+def said_of(url: str, *, insecure: bool = False) -> str | None:
+    """What is wrong with a URL; None where it may be registered."""
+    try:
+        judge_url(url, insecure=insecure)
+    except ValueError as refused:
+        return str(refused)
+    return None
+
+
+def test_the_corpus_is_large() -> None:
+    """There are 250 vectors to refuse and 25 to let through, at the least."""
+    assert size(ADDRESSES, HOSTS, URLS, ANSWERS, REDIRECTS) >= 250
+    assert size(PUBLIC) >= 25
+
+
+@pytest.mark.parametrize("group", ADDRESSES)
+def test_unsafe_addresses(group: str) -> None:
+    """None is safe, and no URL may hold it."""
+    assert list(filter(is_safe, ADDRESSES[group])) == []
+    said = {said_of(f"https://{as_host(address)}:8443/hook") for address in ADDRESSES[group]}
+    assert said == {"must lead to a public address"}
+
+
+@pytest.mark.parametrize("group", HOSTS)
+def test_odd_hosts(group: str) -> None:
+    """No spelling gets a host by that is none, or is not public."""
+    said = {host: said_of(f"https://{host}/hook") for host in HOSTS[group]}
+    assert [host for host, wrong in said.items() if wrong is None] == []
+
+
+@pytest.mark.parametrize("group", URLS)
+def test_odd_urls(group: str) -> None:
+    """None can be registered."""
+    assert [url for url in URLS[group] if said_of(url) is None] == []
+
+
+def test_public_literals() -> None:
+    """They may be registered, and are looked up in their usual notation."""
+    literals = PUBLIC["literals"]
+    looked_up = {url: judge_url(url) for url in literals}
+    assert looked_up == {url: reached.split()[0] for url, reached in literals.items()}
+
+
+def test_public_names() -> None:
+    """They may be registered."""
+    assert {url: said_of(url) for url in PUBLIC["names"]} == dict.fromkeys(PUBLIC["names"])
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://hooks.bücher.example/", "hooks.xn--bcher-kva.example"),
+        ("https://EXAMPLE.com./", "example.com"),
+        ("https://[2606:4700:4700:0:0:0:0:1111]:8443/", "2606:4700:4700::1111"),
+        ("https://134744072/", "8.8.8.8"),
+    ],
+)
+def test_a_host_is_told_as_it_is_looked_up(url: str, host: str) -> None:
+    """Names are told in ASCII and lower case without a last dot, addresses as usual."""
+    assert judge_url(url) == host
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.255.255.254", "::1"])
+def test_loopback_on_demand(address: str) -> None:
+    """Where it is asked for, loopback is safe."""
+    assert is_safe(address, loopback=True)
+
+
+def test_nothing_else_on_demand() -> None:
+    """Loopback is all that is let through on demand: not even its other forms are."""
+    safe = {a for group in ADDRESSES.values() for a in group if is_safe(a, loopback=True)}
+    assert safe == set(ADDRESSES["loopback"])
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:8000/hook",
+        "https://localhost/",
+        "http://hooks.localhost:1/",
+        "http://[::1]/",
+        "http://2130706433/",
+        "http://example.com/",
+    ],
+)
+def test_insecure_urls_on_demand(url: str) -> None:
+    """A sandbox may let http and loopback through."""
+    assert said_of(url, insecure=True) is None
+
+
+@pytest.mark.parametrize("host", ["10.0.0.1", "169.254.169.254", "0.0.0.0", "[fd00::1]", "10.1"])
+def test_private_urls_on_no_demand(host: str) -> None:
+    """Nothing that is private passes in a sandbox."""
+    assert said_of(f"http://{host}/", insecure=True) == "must lead to a public address"
+
+
+def test_no_address_is_unsafe() -> None:
+    """What is no address in its usual notation isn't safe."""
+    assert not any(map(is_safe, ["", "8.8.8", "8.8.8.8/32", "example.com", "0x08080808"]))
+
+
+def test_the_longest_url() -> None:
+    """A URL may have 2,048 characters, and no more."""
+    longest = "https://example.com/".ljust(MAX_URL, "x")
+    assert said_of(longest) is None
+    assert said_of(longest + "x") == "must have at most 2048 characters"
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("http://example.com/", "must be an https URL"),
+        ("https://example.com/#a", "must not have a fragment"),
+        ("https://a@example.com/", "must not hold a user name or password"),
+        ("https://example.com/a b", "must not hold blanks"),
+        ("https://example.com:0/", "must have a port of 1 to 65535"),
+        ("https://example.com/é", "must have its special characters percent-encoded"),
+        ("https://straße.example/", "must have the host's name in ASCII"),
+        ("https://a..b/", "must have a host that is a name or an address"),
+    ],
+)
+def test_what_is_wrong_is_said(url: str, said: str) -> None:
+    """The message says what to change."""
+    assert (said_of(url) or "").startswith(said)
+
+
+@st.composite
+def spellings(draw: st.DrawFn) -> str:
+    """An address of version 4 in one of the spellings that the C library knows."""
+    value = draw(st.integers(0, 2**32 - 1))
+    count = draw(st.integers(1, 4))
+    firsts = [value >> 8 * (3 - place) & 255 for place in range(count - 1)]
+    parts = [*firsts, value & (256 ** (5 - count) - 1)]
+    forms = st.sampled_from(["{}", "0{:o}", "0x{:x}", "0X{:X}", "000{:o}", "0x0{:x}"])
+    return ".".join(draw(forms).format(part) for part in parts)
+
+
+@given(spellings(), st.sampled_from(["", "."]))
+def test_spellings_are_read_as_the_c_library_reads_them(spelling: str, dot: str) -> None:
+    """Whichever way an address is spelled, it is judged as the one that it is."""
+    meant = socket.inet_ntoa(socket.inet_aton(spelling))
+    url = f"https://{spelling}{dot}/"
+    if is_safe(meant):
+        assert judge_url(url) == meant
+    else:
+        assert said_of(url) == "must lead to a public address"
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_judged(text: str) -> None:
+    """Of any text at all comes a judgement, and a sentence where it isn't a good one."""
+    for url in (text, f"https://{text}", f"https://example.com{text}", f"https://{text}/"):
+        assert (said_of(url) or "must ").startswith("must ")

@@ -1,0 +1,172 @@
+"""The corpus against the real sender and a sentinel that listens where nobody may get to."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
+
+import pytest
+import trustme
+from attrs import define
+
+from staffbooking_adapters.webhook import connections
+from staffbooking_adapters.webhook.sender import HttpSender
+from staffbooking_core.domain.webhooks import Failure
+from tests.support.names import EveryName, FakeNames, has_ipv6
+from tests.support.receivers import Receiver, redirect, trusting
+from tests.webhooks.corpus import (
+    ADDRESSES,
+    ANSWERS,
+    HOSTS,
+    NAMED,
+    PUBLIC,
+    REDIRECTS,
+    URLS,
+    as_host,
+)
+
+pytestmark = pytest.mark.anyio
+
+TRUSTING = trusting(trustme.CA())
+AMPLE = 10.0
+
+
+@define
+class Sentinel:
+    """Listens on all addresses of the machine: so at all of 127.0.0.0/8, and at ::1 where there
+    is version 6."""
+
+    port: int
+    listening: Sequence[socket.socket]
+
+    def reached(self) -> int:
+        """How many connections came in; the kernel has them, whether or not they were ever
+        looked at."""
+        count = 0
+        for server in self.listening:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except BlockingIOError:
+                    break
+                connection.close()
+                count += 1
+        return count
+
+
+@pytest.fixture
+def sentinel() -> Iterator[Sentinel]:
+    with ExitStack() as stack:
+        first = stack.enter_context(socket.create_server(("", 0)))
+        port: int = first.getsockname()[1]
+        listening = [first]
+        if has_ipv6():
+            other = socket.create_server(("::", port), family=socket.AF_INET6)
+            listening.append(stack.enter_context(other))
+        for server in listening:
+            server.setblocking(False)
+        yield Sentinel(port, listening)
+
+
+@asynccontextmanager
+async def sending(names: FakeNames, *, insecure: bool = False) -> AsyncIterator[HttpSender]:
+    made = HttpSender(insecure=insecure, names=names, tls=TRUSTING)
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+async def not_refused(names: FakeNames, urls: Mapping[str, str]) -> set[str]:
+    """Of URLs by what they stand for, those that are not refused for their address."""
+    async with sending(names) as sends:
+        ended = {vector: await sends.send(url, {}, b"{}", AMPLE) for vector, url in urls.items()}
+    return {vector for vector, failure in ended.items() if failure is not Failure.UNSAFE_ADDRESS}
+
+
+def test_the_sentinel_listens(sentinel: Sentinel) -> None:
+    """All of 127.0.0.0/8 leads to it, 0.0.0.0 too, and ::1 where the machine has it."""
+    places = ["127.0.0.1", "127.1.2.3", "127.255.255.254", "0.0.0.0", *["::1"] * has_ipv6()]
+    for place in places:
+        socket.create_connection((place, sentinel.port)).close()
+    assert sentinel.reached() == len(places)
+
+
+@pytest.mark.parametrize("group", ADDRESSES)
+async def test_unsafe_literals(sentinel: Sentinel, group: str) -> None:
+    """As a URL's host they are not connected to."""
+    urls = {a: f"https://{as_host(a)}:{sentinel.port}/" for a in ADDRESSES[group]}
+    assert await not_refused(FakeNames({}), urls) == set()
+    assert sentinel.reached() == 0
+
+
+@pytest.mark.parametrize("group", ADDRESSES)
+@pytest.mark.parametrize("answer", ["{}", "{} 8.8.8.8", "8.8.8.8 {}"])
+async def test_unsafe_answers(sentinel: Sentinel, group: str, answer: str) -> None:
+    """As what a name stands for they are not connected to, alone or among public ones."""
+    names = {f"v{number}.test": address for number, address in enumerate(ADDRESSES[group])}
+    told = FakeNames({name: [answer.format(a).split()] for name, a in names.items()})
+    urls = {address: f"https://{name}:{sentinel.port}/" for name, address in names.items()}
+    assert await not_refused(told, urls) == set()
+    assert sentinel.reached() == 0
+
+
+@pytest.mark.parametrize("group", HOSTS)
+async def test_odd_hosts(sentinel: Sentinel, group: str) -> None:
+    """They aren't even looked up."""
+    names = EveryName("127.0.0.1")
+    urls = {host: f"https://{host}:{sentinel.port}/hook" for host in HOSTS[group]}
+    assert await not_refused(names, urls) == set()
+    assert names.asked == ["closed"]
+    assert sentinel.reached() == 0
+
+
+@pytest.mark.parametrize("group", URLS)
+async def test_odd_urls(sentinel: Sentinel, group: str) -> None:
+    """They aren't sent to, whatever their host stands for."""
+    assert await not_refused(EveryName("127.0.0.1"), {url: url for url in URLS[group]}) == set()
+    assert sentinel.reached() == 0
+
+
+@pytest.mark.parametrize("answers", [answers for group in ANSWERS.values() for answers in group])
+async def test_answers(sentinel: Sentinel, answers: str) -> None:
+    """The answer to the sender's own look-up counts, all of it; those before it don't."""
+    told = [answer.split() for answer in answers.split(" | ")]
+    names = FakeNames({"hooks.test": told})
+    async with sending(names) as sends:
+        for _ in told[:-1]:
+            assert not await sends.resolves_to_unsafe("hooks.test")
+        ended = await sends.send(f"https://hooks.test:{sentinel.port}/", {}, b"{}", AMPLE)
+    assert ended is Failure.UNSAFE_ADDRESS
+    assert sentinel.reached() == 0
+
+
+@pytest.mark.parametrize("code", [300, 301, 302, 303, 307, 308])
+async def test_redirects(sentinel: Sentinel, code: int) -> None:
+    """None is followed, even where loopback is allowed."""
+    locations = [location for group in REDIRECTS.values() for location in group]
+    async with sending(EveryName("127.0.0.1"), insecure=True) as sends:
+        for location in locations:
+            target = location.replace("{port}", str(sentinel.port))
+            async with Receiver(redirect(code, target)) as receiver:
+                assert await sends.send(receiver.url, {}, b"{}", AMPLE) == code
+                assert len(receiver.requests) == 1
+    assert sentinel.reached() == 0
+
+
+@pytest.mark.parametrize("group", PUBLIC)
+async def test_public_urls(monkeypatch: pytest.MonkeyPatch, group: str) -> None:
+    """They are let through, up to the connection, which is to their very address and port."""
+    tried: list[str] = []
+
+    async def connect(_: object, address: str, port: int) -> socket.socket:
+        tried.append(f"{address} {port}")
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(connections.Connector, "_connect", connect)
+    async with sending(EveryName(NAMED)) as sends:
+        for url in PUBLIC[group]:
+            ended = await sends.send(url, {}, b"{}", AMPLE)
+            assert ended is Failure.CONNECTION_FAILED
+    assert tried == list(PUBLIC[group].values())

@@ -1,0 +1,275 @@
+"""Receivers of every kind, real ones: each attempt ends in time, with the right outcome."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
+
+import pytest
+import trustme
+import uvloop
+
+from staffbooking_adapters.webhook import connections, sender
+from staffbooking_adapters.webhook.connections import MOST_BYTES
+from staffbooking_core.domain.webhooks import Failure
+from tests.support.names import EveryName, HangingNames
+from tests.support.receivers import (
+    Behaviour,
+    Receiver,
+    answering,
+    closed_port,
+    closes_after_request,
+    cuts_body,
+    drips_body,
+    drips_head,
+    endless_body,
+    endless_continue,
+    gzip_bomb,
+    hangs_at_head,
+    long_header,
+    many_headers,
+    never_accepts,
+    redirect,
+    resets,
+    resets_after_request,
+    silent,
+    speaking,
+    status,
+    tls_of,
+    trusting,
+)
+
+SHORT = 0.2
+"""Seconds, where an attempt is to end by its deadline."""
+AMPLE = 600.0
+"""Where it isn't: so long that nothing ends by it."""
+NO_END = 30.0
+"""An attempt that isn't over by then has no end."""
+
+AUTHORITY = trustme.CA()
+
+Loop = Callable[[], asyncio.AbstractEventLoop]
+Scene = Coroutine[None, None, int | Failure]
+
+
+@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def loop(request: pytest.FixtureRequest) -> Loop:
+    made: Loop = request.param
+    return made
+
+
+def outcome(loop: Loop, scene: Scene) -> int | Failure:
+    """How an attempt ends, on a loop of this kind."""
+
+    async def bounded() -> int | Failure:
+        async with asyncio.timeout(NO_END):
+            return await scene
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        return runner.run(bounded())
+
+
+@pytest.fixture(autouse=True)
+def bodies_are_soon_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sender, "DROP_SECONDS", 0.1)
+
+
+async def attempt(
+    url: str, seconds: float, names: EveryName | HangingNames | None = None
+) -> int | Failure:
+    names = names or EveryName("127.0.0.1")
+    sends = sender.HttpSender(insecure=True, names=names, tls=trusting(AUTHORITY))
+    try:
+        return await sends.send(url, {"X-Webhook-Id": "evt_1"}, b"{}", seconds)
+    finally:
+        await sends.close()
+
+
+async def attempt_at(receiver: Receiver, seconds: float) -> int | Failure:
+    async with receiver:
+        return await attempt(receiver.url, seconds)
+
+
+async def attempt_within(place: AbstractAsyncContextManager[str], seconds: float) -> int | Failure:
+    async with place as url:
+        return await attempt(url, seconds)
+
+
+def deadline(expected: int | Failure) -> float:
+    return SHORT if expected is Failure.TIMEOUT else AMPLE
+
+
+ODD: dict[str, tuple[Behaviour, int | Failure]] = {
+    "says nothing": (silent, Failure.TIMEOUT),
+    "hangs at the head": (hangs_at_head, Failure.TIMEOUT),
+    "drips its head": (drips_head, Failure.TIMEOUT),
+    "drips its body": (drips_body, 200),
+    "cuts its body": (cuts_body, 200),
+    "never ends its body": (endless_body, 200),
+    "a bomb of gzip": (gzip_bomb, 200),
+    "a body that isn't chunked as it says": (
+        answering(b"HTTP/1.1 202 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"),
+        202,
+    ),
+    "100,000 headers": (many_headers, Failure.MALFORMED_RESPONSE),
+    "a header without end": (long_header, Failure.MALFORMED_RESPONSE),
+    "100 Continue without end": (endless_continue, Failure.MALFORMED_RESPONSE),
+    "not HTTP": (answering(b"SSH-2.0-OpenSSH_9.6\r\n\r\n"), Failure.MALFORMED_RESPONSE),
+    "HTTP/0.9": (answering(b"<html>hello</html>\r\n\r\n"), Failure.MALFORMED_RESPONSE),
+    "no status": (answering(b"HTTP/1.1 OK\r\n\r\n"), Failure.MALFORMED_RESPONSE),
+    "a status too long": (answering(b"HTTP/1.1 2000 OK\r\n\r\n"), Failure.MALFORMED_RESPONSE),
+    "a header without a colon": (
+        answering(b"HTTP/1.1 200 OK\r\nnonsense\r\n\r\n"),
+        Failure.MALFORMED_RESPONSE,
+    ),
+    "a length that is none": (
+        answering(b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n"),
+        Failure.MALFORMED_RESPONSE,
+    ),
+    "a length below zero": (
+        answering(b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"),
+        Failure.MALFORMED_RESPONSE,
+    ),
+    "NUL in a header": (
+        answering(b"HTTP/1.1 200 OK\r\nX-Nul: a\x00b\r\n\r\n"),
+        Failure.MALFORMED_RESPONSE,
+    ),
+    "half a head": (
+        answering(b"HTTP/1.1 200 OK\r\nX-Half", times=1),
+        Failure.CONNECTION_CLOSED,
+    ),
+    "bytes that aren't text": (answering(b"\x16\x03\x01" * 100), Failure.MALFORMED_RESPONSE),
+    "switches protocols": (
+        answering(b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"),
+        101,
+    ),
+    "resets at once": (resets, Failure.CONNECTION_CLOSED),
+    "resets after the request": (resets_after_request, Failure.CONNECTION_CLOSED),
+    "closes after the request": (closes_after_request, Failure.CONNECTION_CLOSED),
+    "continues, then answers": (
+        answering(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 Done\r\n\r\n"),
+        204,
+    ),
+    "sets a broken cookie": (
+        answering(b"HTTP/1.1 204 Done\r\nSet-Cookie: \xff=;;=\r\n\r\n"),
+        204,
+    ),
+    "headers in latin-1": (answering(b"HTTP/1.1 204 Done\r\nX-Name: \xe9\r\n\r\n"), 204),
+    "a type that is none": (
+        answering(b"HTTP/1.1 200 OK\r\nContent-Type: ///;;=\xff\r\nContent-Length: 0\r\n\r\n"),
+        200,
+    ),
+    "two answers": (answering(b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n" * 2), 500),
+    "400": (status(400, b"no"), 400),
+    "410": (status(410), 410),
+    "429": (status(429), 429),
+    "503": (status(503, b"busy"), 503),
+    "redirects": (redirect(302, "http://127.0.0.1/"), 302),
+}
+
+
+@pytest.mark.parametrize(("behaviour", "expected"), ODD.values(), ids=ODD)
+def test_an_odd_receiver(loop: Loop, behaviour: Behaviour, expected: int | Failure) -> None:
+    """The head decides; whatever a receiver does, the attempt ends within its deadline."""
+    assert outcome(loop, attempt_at(Receiver(behaviour), deadline(expected))) == expected
+
+
+TLS: dict[str, tuple[Receiver, int | Failure]] = {
+    "a right certificate": (
+        Receiver(answering(), tls_of(AUTHORITY, "hooks.test"), name="hooks.test"),
+        204,
+    ),
+    "a right certificate for an address": (
+        Receiver(answering(), tls_of(AUTHORITY, "127.0.0.1")),
+        204,
+    ),
+    "another name": (
+        Receiver(answering(), tls_of(AUTHORITY, "other.test"), name="hooks.test"),
+        Failure.TLS_FAILED,
+    ),
+    "another authority": (
+        Receiver(answering(), tls_of(trustme.CA(), "hooks.test"), name="hooks.test"),
+        Failure.TLS_FAILED,
+    ),
+    "drips its body": (
+        Receiver(drips_body, tls_of(AUTHORITY, "hooks.test"), name="hooks.test"),
+        200,
+    ),
+    "hangs at the head": (
+        Receiver(hangs_at_head, tls_of(AUTHORITY, "hooks.test"), name="hooks.test"),
+        Failure.TIMEOUT,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TLS)
+def test_a_receiver_with_tls(loop: Loop, case: str) -> None:
+    """The certificate must be of a known authority and for the name in the URL."""
+    receiver, expected = TLS[case]
+    again = Receiver(receiver.behaviour, receiver.tls, name=receiver.name)
+    assert outcome(loop, attempt_at(again, deadline(expected))) == expected
+
+
+PLAIN: dict[str, tuple[Behaviour, Failure]] = {
+    "says nothing": (silent, Failure.TIMEOUT),
+    "is a web server": (speaking(b"HTTP/1.1 400 Bad Request\r\n\r\n"), Failure.TLS_FAILED),
+    "resets": (resets, Failure.CONNECTION_CLOSED),
+}
+
+
+@pytest.mark.parametrize(("behaviour", "expected"), PLAIN.values(), ids=PLAIN)
+def test_a_receiver_without_tls(loop: Loop, behaviour: Behaviour, expected: Failure) -> None:
+    """Where https is expected, a receiver that doesn't speak TLS gets no request."""
+
+    async def at_https() -> int | Failure:
+        async with Receiver(behaviour) as receiver:
+            ended = await attempt(receiver.url.replace("http://", "https://"), deadline(expected))
+            assert receiver.requests == []
+            return ended
+
+    assert outcome(loop, at_https()) == expected
+
+
+def test_a_closed_port(loop: Loop) -> None:
+    """A refused connection is a failed one."""
+    assert outcome(loop, attempt_within(closed_port(), AMPLE)) is Failure.CONNECTION_FAILED
+
+
+def test_nobody_accepts(loop: Loop) -> None:
+    """A connection that nobody accepts ends by the deadline."""
+    assert outcome(loop, attempt_within(never_accepts(), SHORT)) is Failure.TIMEOUT
+
+
+def test_names_hang(loop: Loop) -> None:
+    """A name whose look-up hangs ends by the deadline."""
+    hanging = attempt("http://hooks.test/", SHORT, HangingNames())
+    assert outcome(loop, hanging) is Failure.TIMEOUT
+
+
+@pytest.mark.parametrize("behaviour", [endless_body, many_headers, long_header, endless_continue])
+def test_little_is_read(loop: Loop, behaviour: Behaviour) -> None:
+    """No more is taken from a receiver than what lies on its way and the bound."""
+    receiver = Receiver(behaviour)
+    outcome(loop, attempt_at(receiver, AMPLE))
+    assert receiver.written <= 5 * MOST_BYTES
+
+
+def test_a_body_does_not_outlast_the_deadline(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the deadline comes while the body is dropped, the head has decided."""
+    monkeypatch.setattr(sender, "DROP_SECONDS", 10 * NO_END)
+    assert outcome(loop, attempt_at(Receiver(drips_body), 1.0)) == 200
+
+
+def test_an_address_out_of_reach(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To be reached an address has a time of its own, so that the next one gets its turn."""
+    monkeypatch.setattr(connections, "CONNECT_SECONDS", SHORT)
+
+    async def with_two_addresses() -> int | Failure:
+        async with never_accepts() as full:
+            port = int(full.split(":")[2].split("/")[0])
+            async with Receiver(answering(), host="127.0.0.2", port=port):
+                both = EveryName("127.0.0.1", "127.0.0.2")
+                return await attempt(f"http://hooks.test:{port}/", AMPLE, both)
+
+    assert outcome(loop, with_two_addresses()) == 204

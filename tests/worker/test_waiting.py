@@ -1,0 +1,56 @@
+"""Waiting for whatever comes first, on the loop's own time."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import anyio
+import pytest
+
+from staffbooking_worker.waiting import first_of
+from tests.support.loop import VirtualLoop
+
+pytestmark = pytest.mark.anyio
+
+HOUR = 3_600.0
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, Any]]:
+    return "asyncio", {"loop_factory": VirtualLoop}
+
+
+async def test_the_first_ends_the_wait() -> None:
+    """The others are given up, however long they would take."""
+    given_up = []
+
+    async def slow() -> None:
+        try:
+            await anyio.sleep(2 * HOUR)
+        finally:
+            given_up.append(True)
+
+    await first_of(HOUR, slow, partial(anyio.sleep, 7), partial(anyio.sleep, 9))
+    assert (anyio.current_time(), given_up) == (7, [True])
+
+
+async def test_time_ends_the_wait() -> None:
+    """Where nothing comes, it is the time that was given."""
+    await first_of(5, anyio.Event().wait, anyio.Event().wait)
+    assert anyio.current_time() == 5
+
+
+async def test_what_has_come_already_is_not_waited_for() -> None:
+    """No time passes."""
+    come = anyio.Event()
+    come.set()
+    await first_of(HOUR, anyio.Event().wait, come.wait)
+    assert anyio.current_time() == 0
+
+
+async def test_who_waits_may_be_given_up_itself() -> None:
+    """A wait that somebody else ends early leaves nothing running."""
+    with anyio.move_on_after(3):
+        await first_of(HOUR, anyio.Event().wait)
+    assert anyio.current_time() == 3
