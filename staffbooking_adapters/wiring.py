@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def open_ports(settings: Settings) -> AsyncIterator[Ports]:
-    """Open everything that a process needs, and close it again at the end.
+async def open_ports(settings: Settings, *, stays: bool = False) -> AsyncIterator[Ports]:
+    """Open everything that a process needs, and close it again at the end. In a process that
+    `stays` nothing is left to be loaded later, when others would wait for it.
 
     The schema must be there: `upgrade_schema` makes it.
     """
@@ -36,6 +37,8 @@ async def open_ports(settings: Settings) -> AsyncIterator[Ports]:
         vault = KeyringVault(settings.secret_keys)
         sender = _LateSender(insecure=settings.policy.webhook_allow_insecure)
         stack.push_async_callback(sender.close)
+        if stays:
+            sender.open()
         payments: Payments
         sandbox: SandboxProcessor | None = None
         match settings.processor:
@@ -71,16 +74,16 @@ class _LateSender:
     async def send(
         self, url: str, headers: Mapping[str, str], body: bytes, seconds: float
     ) -> int | Failure:
-        return await self._open().send(url, headers, body, seconds)
+        return await self.open().send(url, headers, body, seconds)
 
     async def resolves_to_unsafe(self, host: str) -> bool:
-        return await self._open().resolves_to_unsafe(host)
+        return await self.open().resolves_to_unsafe(host)
 
     async def close(self) -> None:
         if self._opened is not None:
             await self._opened.close()
 
-    def _open(self) -> HttpSender:
+    def open(self) -> HttpSender:
         if self._opened is None:
             from staffbooking_adapters.webhook.sender import HttpSender
 

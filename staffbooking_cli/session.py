@@ -25,13 +25,14 @@ def settings(**defaults: str) -> Settings:
 
 
 @asynccontextmanager
-async def ready_ports(wanted: Settings) -> AsyncIterator[Ports]:
-    """The ports, on a database that has this version's schema."""
+async def ready_ports(wanted: Settings, *, stays: bool = False) -> AsyncIterator[Ports]:
+    """The ports, on a database that has this version's schema; for a process that `stays` with
+    all that it may ever need."""
     from staffbooking_adapters import wiring
 
     if lacking := await wiring.check_schema(wanted):
         raise Refused(lacking)
-    async with wiring.open_ports(wanted) as ports:
+    async with wiring.open_ports(wanted, stays=stays) as ports:
         yield ports
 
 

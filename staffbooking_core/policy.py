@@ -88,6 +88,8 @@ class Policy:
     """Before each retry, from the end of the failed attempt."""
     webhook_deadline: timedelta = timedelta(seconds=10)
     """For a whole attempt, from the look-up of the name to the head of the response."""
+    webhook_slow: timedelta = timedelta(seconds=1)
+    """An endpoint whose attempt took longer is served apart, as those are that fail."""
     webhook_in_flight: int = 4
     """Attempts at one endpoint at a time."""
     webhook_disable_after: int = 10

@@ -3,6 +3,9 @@ here before, and whether a later one of the same booking was.
 
     receiver = Receiver([secret])
     received = receiver.receive(headers, body, time.time())
+    if not received.is_repeat:
+        ...  # what the event brings about
+        receiver.done(received)
 
 One file that needs the standard library alone: import it, or copy it. `body` is what came
 over the wire, byte for byte: parsed and written anew it has another signature.
@@ -18,11 +21,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
 Envelope = dict[str, Any]
 """An event: `id, event, created_at, api_version, sequence, data`. Numbers with a fraction, so
 all money, are `Decimal`."""
+
+Headers = Mapping[str, str] | Mapping[bytes, bytes]
+"""In any case; as bytes they are in ASGI."""
 
 PUBLISHED, STANDARD = "x-webhook-signature", "webhook-signature"
 
@@ -71,86 +77,59 @@ class Received:
 
     envelope: Envelope
     is_repeat: bool
-    """It was here before: answer 2xx, and do nothing."""
+    """It was dealt with before: answer 2xx, and do nothing."""
     is_stale: bool
-    """A later event of its booking was here before: what it tells did happen, but its record
-    must not replace the later one."""
-
-
-class Memory(Protocol):
-    """What was received so far. A database can take its place: two tables with a unique key
-    each, written in the transaction of what the event brings about."""
-
-    def add(self, event_id: str) -> bool:
-        """Remember an event; False where it is remembered already."""
-        ...
-
-    def advance(self, booking_code: str, sequence: int) -> bool:
-        """Remember how far a booking has come; False where it had come further."""
-        ...
-
-
-class RecentMemory:
-    """The last `limit` events, and as many bookings, as long as this process lives. It is for
-    one thread at a time."""
-
-    def __init__(self, limit: int = 10_000) -> None:
-        self._limit = limit
-        self._events: dict[str, int] = {}
-        self._bookings: dict[str, int] = {}
-
-    def add(self, event_id: str) -> bool:
-        if event_id in self._events:
-            return False
-        self._keep(self._events, event_id, 0)
-        return True
-
-    def forget(self, event_id: str) -> None:
-        """For an event that could not be dealt with: when it is sent again, it is no repeat."""
-        self._events.pop(event_id, None)
-
-    def advance(self, booking_code: str, sequence: int) -> bool:
-        furthest = self._bookings.pop(booking_code, sequence)
-        self._keep(self._bookings, booking_code, max(furthest, sequence))
-        return sequence >= furthest
-
-    def _keep(self, kept: dict[str, int], key: str, value: int) -> None:
-        kept[key] = value
-        if len(kept) > self._limit:
-            del kept[next(iter(kept))]
+    """A later event of its booking was dealt with before: what it tells did happen, but its
+    record must not replace the later one."""
 
 
 class Receiver:
     """Takes the webhooks of one endpoint.
 
     `secrets` are all that may sign: while one is rotated, the old and the new one, or either.
-    `tolerance` is how many seconds a signed time may be off, both ways. Raises ValueError
-    where a secret isn't one.
+    `tolerance` is how many seconds a signed time may be off, both ways. What is `done` is
+    remembered while this process lives: the last `limit` events, and as many bookings. It is
+    for one thread at a time. Raises ValueError where a secret isn't one.
     """
 
-    def __init__(
-        self, secrets: Sequence[str], memory: Memory | None = None, tolerance: float = 300
-    ) -> None:
+    def __init__(self, secrets: Sequence[str], tolerance: float = 300, limit: int = 10_000) -> None:
         if not secrets or not all(map(_is_secret, secrets)):
             raise ValueError("a list of secrets is needed, each whsec_ and base64")
         self._secrets = tuple(secrets)
-        self._memory = RecentMemory() if memory is None else memory
         self._tolerance = tolerance
+        self._limit = limit
+        self._events: dict[str, int] = {}
+        self._bookings: dict[str, int] = {}
+        """How far each has come."""
 
-    def receive(self, headers: Mapping[str, str], body: bytes, now: float) -> Received:
+    def receive(self, headers: Headers, body: bytes, now: float) -> Received:
         """The event of a request; `now` is in Unix seconds. Raises Refused."""
         return self.take(self.verify(headers, body, now))
 
     def take(self, envelope: Envelope) -> Received:
         """An event that came by a way that needs no signature, such as the pull feed."""
-        code = booking_code(envelope)
+        code, sequence = booking_code(envelope), envelope["sequence"]
         return Received(
             envelope,
-            is_repeat=not self._memory.add(envelope["id"]),
-            is_stale=code is not None and not self._memory.advance(code, envelope["sequence"]),
+            is_repeat=envelope["id"] in self._events,
+            is_stale=code is not None and sequence < self._bookings.get(code, sequence),
         )
 
-    def verify(self, headers: Mapping[str, str], body: bytes, now: float) -> Envelope:
+    def done(self, received: Received) -> None:
+        """Remember an event, now that it was dealt with. Not before: what fails is sent again,
+        and would be taken for a repeat."""
+        code, sequence = booking_code(received.envelope), received.envelope["sequence"]
+        self._keep(self._events, received.envelope["id"], sequence)
+        if code is not None:
+            furthest = self._bookings.pop(code, sequence)
+            self._keep(self._bookings, code, max(furthest, sequence))
+
+    def _keep(self, kept: dict[str, int], key: str, value: int) -> None:
+        kept[key] = value
+        if len(kept) > self._limit:
+            del kept[next(iter(kept))]
+
+    def verify(self, headers: Headers, body: bytes, now: float) -> Envelope:
         """The event of a request, without a look at what was received before. Raises Refused.
 
         Every signature that is there must hold. One without a time is the published one alone:
@@ -173,7 +152,7 @@ class Receiver:
         return envelope
 
     def _check_standard(
-        self, headers: Mapping[str, str], signatures: list[str], body: bytes, now: float
+        self, headers: Headers, signatures: list[str], body: bytes, now: float
     ) -> None:
         event_id = _header(headers, "webhook-id")
         # To the letter, since what is signed is the number and not its spelling.
@@ -196,9 +175,10 @@ class Receiver:
 
 def booking_code(envelope: Envelope) -> str | None:
     """The booking that an event is about; None where it is about none, as a test."""
-    about = envelope["data"].get("booking") or envelope["data"]
-    code: str | None = about.get("booking_code")
-    return code
+    data = envelope["data"]
+    booking = data.get("booking")
+    code = (booking if isinstance(booking, dict) else data).get("booking_code")
+    return code if isinstance(code, str) else None
 
 
 def in_order(envelopes: Iterable[Envelope]) -> list[Envelope]:
@@ -226,12 +206,20 @@ def _is_secret(secret: str) -> bool:
     return secret.startswith("whsec_") and key != b""
 
 
-def _header(headers: Mapping[str, str], name: str) -> str | None:
+def _header(headers: Headers, name: str) -> str | None:
     """Its value, in whatever case the name is written; refused where there are two."""
-    values = [value for key, value in headers.items() if key.lower() == name]
+    values = [value for key, value in headers.items() if _text(key).lower() == name]
     if len(values) > 1:
         raise Refused(Reason.BAD_HEADER)
-    return values[0] if values else None
+    return _text(values[0]) if values and values[0] is not None else None
+
+
+def _text(given: object) -> str:
+    if isinstance(given, bytes):
+        return given.decode("latin-1")
+    if not isinstance(given, str):
+        raise Refused(Reason.BAD_HEADER)
+    return given
 
 
 def _bytes(text: str) -> bytes:

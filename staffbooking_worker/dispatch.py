@@ -8,6 +8,7 @@ at once.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from functools import partial
 
 import anyio
@@ -15,7 +16,7 @@ from anyio.abc import TaskGroup
 from attrs import define, field
 
 from staffbooking_core.errors import SealBroken, Unavailable
-from staffbooking_core.ports import Hint, Parcel, Ports, Turn
+from staffbooking_core.ports import Claim, Hint, Parcel, Ports, Turn
 from staffbooking_core.usecases import deliveries
 from staffbooking_core.usecases.deliveries import Sent
 from staffbooking_worker.waiting import first_of
@@ -30,6 +31,9 @@ TURN_SECONDS = 2.0
 
 POLL = 0.25
 """Seconds between looks where nobody hints. Polling is the truth."""
+
+BUSY_PAUSE = 0.05
+"""Seconds until the next try to claim what somebody else has locked."""
 
 PAUSE = 1.0
 """Seconds to wait after a fault: of the store, or of ours."""
@@ -59,6 +63,7 @@ class _Item:
     settled: anyio.Event = field(factory=anyio.Event)
     is_served: bool = False
     """Whether the endpoint may still be sent to, once settled."""
+    failure: Exception | None = None
 
 
 class _Settling:
@@ -72,11 +77,13 @@ class _Settling:
 
     async def put(self, turn: Turn, sent: Sent | None = None) -> bool:
         """Save an outcome, or without one the end of the turn; whether the endpoint may still
-        be sent to by who holds the turn."""
+        be sent to by who holds the turn. Raises what kept it from being saved."""
         item = _Item(turn, sent)
         self._waiting.append(item)
         self._given.set()
         await item.settled.wait()
+        if item.failure is not None:
+            raise item.failure
         return item.is_served
 
     async def run(self) -> None:
@@ -86,30 +93,37 @@ class _Settling:
             while self._waiting:
                 batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
                 await self._settle(batch)
+                for item in batch:
+                    item.settled.set()
 
-    async def _settle(self, batch: list[_Item]) -> None:
-        sent = [item.sent for item in batch if item.sent is not None]
-        over = [item.turn for item in batch if item.sent is None]
-        served: frozenset[int] = frozenset()
+    async def _settle(self, batch: Sequence[_Item]) -> None:
+        """What can't be settled for one endpoint keeps no other's from being settled."""
         try:
-            served = await self._persist(sent, over)
-        except Exception:
-            logger.exception("%d outcomes of deliveries could not be saved", len(sent))
-        for item in batch:
-            item.is_served = item.turn.endpoint.id in served
-            item.settled.set()
+            await self._persist(batch)
+        except Exception as error:
+            claims = {item.turn.claim for item in batch}
+            for claim in claims if len(claims) > 1 else ():
+                await self._settle([item for item in batch if item.turn.claim == claim])
+            if len(claims) == 1:
+                for item in batch:
+                    item.failure = error
 
-    async def _persist(self, sent: list[Sent], over: list[Turn]) -> frozenset[int]:
+    async def _persist(self, batch: Sequence[_Item]) -> None:
         """What was sent is not sent again because the store is away for a while: to settle
         twice is safe, and the claims tell whether it is still ours to save."""
+        sent = [item.sent for item in batch if item.sent is not None]
+        over = [item.turn for item in batch if item.sent is None]
         while True:
             try:
-                return await deliveries.settle(self._ports, sent, over)
+                served = await deliveries.settle(self._ports, sent, over)
+                break
             except Unavailable as error:
                 if self._stop.is_set():
                     raise
                 logger.warning("outcomes wait for the store: %s", error.reason)
                 await anyio.sleep(PAUSE)
+        for item in batch:
+            item.is_served = item.turn.claim in served
 
 
 class _Dispatcher:
@@ -118,8 +132,10 @@ class _Dispatcher:
         self._ports = ports
         self._stop = stop
         self._settling = _Settling(ports, stop)
-        self._turns: dict[bool, dict[int, Turn]] = {False: {}, True: {}}
-        """Those that run, by endpoint: of sound ones, of troubled ones."""
+        self._turns: dict[bool, dict[Claim, Turn]] = {False: {}, True: {}}
+        """Those that run: of sound endpoints, of troubled ones."""
+        self._is_idle = {False: False, True: False}
+        """Whether nothing of a kind was due when it was last looked for."""
         self._ended = anyio.Event()
 
     async def run(self, *, until_idle: bool = False) -> None:
@@ -143,7 +159,7 @@ class _Dispatcher:
             except Exception:
                 logger.exception("deliveries: an unexpected fault")
                 wait = PAUSE
-            if until_idle and wait and not any(self._turns.values()):
+            if until_idle and self._is_idle[troubled] and not any(self._turns.values()):
                 return
             if wait:
                 hinted = partial(self._ports.hints.wait, Hint.DELIVERIES, heard, wait)
@@ -157,13 +173,15 @@ class _Dispatcher:
         now = self._ports.clock.wall()
         async with self._ports.store.reading() as view:
             due = await view.webhooks.next_turn(now, troubled=troubled)
+        self._is_idle[troubled] = due is None or due > now
         if due is None or due > now:
             return POLL if due is None else min(POLL, (due - now).total_seconds())
         turns = await deliveries.claim(self._ports, SLOTS - len(running), troubled=troubled)
         for turn in turns:
-            running[turn.endpoint.id] = turn
+            running[turn.claim] = turn
             group.start_soon(self._take, turn, troubled)
-        return 0.0
+        # What is due and can't be had is just being changed by somebody.
+        return 0.0 if turns else BUSY_PAUSE
 
     async def _take(self, turn: Turn, troubled: bool) -> None:
         """One turn of one endpoint."""
@@ -176,10 +194,10 @@ class _Dispatcher:
             # Nobody can sign for it until its key is back: its claim simply runs out.
             logger.error("webhook %d: %s", turn.endpoint.id, error)
         except Exception:
+            # Its claim runs out too: what was sent is sent again, but not at once.
             logger.exception("webhook %d: an unexpected fault", turn.endpoint.id)
         finally:
-            if self._turns[troubled].get(turn.endpoint.id) is turn:
-                del self._turns[troubled][turn.endpoint.id]
+            del self._turns[troubled][turn.claim]
             self._ended.set()
             self._ended = anyio.Event()
 

@@ -12,6 +12,7 @@ from staffbooking_core.ports import Hint, Ports
 from staffbooking_core.usecases import (
     catching_up,
     deliveries,
+    notices,
     operations,
     payees,
     payments,
@@ -35,7 +36,7 @@ class Lane:
 
 async def _sweep(ports: Ports) -> int:
     await ports.store.sweep(ports.clock.wall(), ports.policy)
-    return await deliveries.give_up_held(ports)
+    return 0
 
 
 async def _nudge(ports: Ports) -> int:
@@ -63,7 +64,8 @@ LANES = (
     Lane("alerts", timers.tell_alerts, idle=2),
     Lane("events", deliveries.publish, idle=0.25, hint=Hint.EVENTS),
     Lane("held-deliveries", deliveries.resume_held, idle=2),
-    Lane("notices", deliveries.tell_notices, idle=2),
+    Lane("expired-deliveries", deliveries.give_up_held, idle=600),
+    Lane("notices", notices.tell_notices, idle=2),
     Lane("sweep", _sweep, idle=600),
     SANDBOX_EVENTS,
 )

@@ -22,6 +22,7 @@ class Endpoint(BaseHTTPRequestHandler):
             return
         if not received.is_repeat:  # keep it, answer at once, and do the work afterwards
             print(received.envelope["event"], received.envelope["id"], flush=True)
+            RECEIVER.done(received)
         self.send_response(204)
         self.end_headers()
 

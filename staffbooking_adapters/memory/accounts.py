@@ -1,4 +1,4 @@
-"""Users, sessions and API keys in memory."""
+"""Users, sessions, API keys, and what people are to be told, in memory."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from datetime import datetime
 from attrs import asdict, evolve, frozen
 
 from staffbooking_adapters.memory.companions import put_companion
-from staffbooking_adapters.memory.state import NoticeRow, Place
+from staffbooking_adapters.memory.state import NoticeRow, Place, is_holder, is_running
 from staffbooking_core.domain.accounts import Session, User, fold_email
 from staffbooking_core.domain.keys import ApiKey
 from staffbooking_core.errors import ConstraintViolated
-from staffbooking_core.ports import EMAIL_TAKEN, NewKey, NewUser, Notice
+from staffbooking_core.ports import EMAIL_TAKEN, Lease, NewKey, NewUser, Notice
 
 KEY_TAKEN = "uq_api_keys_digest"
 
@@ -115,12 +115,19 @@ class AccountsWriter(AccountsReader):
         number = next(self.place.shared.notice_ids)
         self.place.state.notices[number] = NoticeRow(notice, at)
 
-    async def take_notices(self, limit: int) -> Sequence[Notice]:
+    async def claim_notices(
+        self, now: datetime, lease: Lease, limit: int
+    ) -> Sequence[tuple[int, Notice]]:
         notices = self.place.state.notices
-        untold = [number for number in sorted(notices) if not notices[number].is_told][:limit]
-        for number in untold:
-            notices[number] = evolve(notices[number], is_told=True)
-        return [notices[number].notice for number in untold]
+        free = [number for number in sorted(notices) if not is_running(notices[number].lease, now)]
+        for number in free[:limit]:
+            notices[number] = evolve(notices[number], lease=lease)
+        return [(number, notices[number].notice) for number in free[:limit]]
+
+    async def finish_notice(self, notice_id: int, lease: Lease) -> None:
+        row = self.place.state.notices.get(notice_id)
+        if row is not None and is_holder(row.lease, lease):
+            self.place.state.notices.discard(notice_id)
 
 
 def find_by_email(place: Place, email: str) -> User | None:

@@ -116,7 +116,7 @@ class AlertRow:
 class NoticeRow:
     notice: Notice
     at: datetime
-    is_told: bool = False
+    lease: Lease | None = None
 
 
 @frozen

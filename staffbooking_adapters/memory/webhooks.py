@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -28,7 +28,7 @@ from staffbooking_core.domain.webhooks import (
     Subscriber,
     Told,
 )
-from staffbooking_core.ports import Hint, Lease, NewEndpoint, Parcel, Turn, WebhookFigures
+from staffbooking_core.ports import Claim, Hint, Lease, NewEndpoint, Parcel, Turn, WebhookFigures
 
 OPEN = frozenset({DeliveryStatus.PENDING, DeliveryStatus.HELD})
 
@@ -178,13 +178,13 @@ class WebhooksWriter(WebhooksReader):
             if row.lease is not None and row.lease.token in tokens:
                 rows[number] = evolve(row, lease=Lease(row.lease.token, until))
 
-    async def lock_turns(self, claims: Sequence[tuple[int, str]]) -> Sequence[Subscriber]:
-        state, tokens = self._place.state, dict(claims)
-        return [
-            _subscriber(state, row)
+    async def lock_turns(self, claims: Sequence[Claim]) -> Mapping[Claim, Subscriber]:
+        state = self._place.state
+        return {
+            (number, row.lease.token): _subscriber(state, row)
             for number, row in state.endpoints.items()
-            if row.lease is not None and row.lease.token == tokens.get(number)
-        ]
+            if row.lease is not None and (number, row.lease.token) in claims
+        }
 
     async def end_turns(self, endpoint_ids: Sequence[int], now: datetime) -> None:
         rows = self._place.state.endpoints

@@ -1,4 +1,4 @@
-"""Users, sessions and API keys."""
+"""Users, sessions, API keys, and what people are to be told."""
 
 from __future__ import annotations
 
@@ -7,21 +7,19 @@ from datetime import datetime
 from functools import cache
 
 from attrs import asdict, evolve, frozen
-from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy import bindparam, delete, insert, select, true, update
 
 from staffbooking_adapters.sql.companions import CompanionsWriter
 from staffbooking_adapters.sql.connection import Connection
-from staffbooking_adapters.sql.dialect import claim
-from staffbooking_adapters.sql.leases import MOST
+from staffbooking_adapters.sql.leases import MOST, claiming, is_held, terms
 from staffbooking_adapters.sql.pages import page_size
 from staffbooking_adapters.sql.rows import Reader
 from staffbooking_adapters.sql.statements import Statement
-from staffbooking_adapters.sql.tables import api_keys, sessions, users
-from staffbooking_adapters.sql.webhook_tables import is_untold, notices
+from staffbooking_adapters.sql.tables import api_keys, notices, sessions, users
 from staffbooking_core.domain.accounts import Role, Session, Subscription, User, fold_email
 from staffbooking_core.domain.keys import ApiKey, Permission
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import NewKey, NewUser, Notice
+from staffbooking_core.ports import Lease, NewKey, NewUser, Notice
 
 
 def _permissions(text: str) -> frozenset[Permission]:
@@ -78,28 +76,21 @@ REVOKE_KEY = Statement(
     .where(api_keys.c.id == bindparam("key_id"), api_keys.c.revoked_at.is_(None))
 )
 
-
 _NOTICE = ("user_id", "kind", "subject", "text")
 ADD_NOTICE = Statement(
     insert(notices).values(
-        **{name: bindparam(name, type_=notices.c[name].type) for name in (*_NOTICE, "at")},
-        told=False,
+        {name: bindparam(name, type_=notices.c[name].type) for name in (*_NOTICE, "at")}
     )
+)
+FINISH_NOTICE = Statement(
+    delete(notices).where(notices.c.id == bindparam("notice_id"), is_held(notices))
 )
 
 
 @cache
-def take_notices(limit: int) -> Statement:
-    return Statement(
-        claim(
-            notices,
-            due=is_untold,
-            order_by=[notices.c.id],
-            limit=limit,
-            values={"told": True},
-            returning=(notices.c.id, *(notices.c[name] for name in _NOTICE)),
-        )
-    )
+def claim_notices(limit: int) -> Statement:
+    told = (notices.c.id, *(notices.c[name] for name in _NOTICE))
+    return claiming(notices, true(), [notices.c.id], limit, told)
 
 
 @cache
@@ -201,6 +192,12 @@ class AccountsWriter(AccountsReader):
     async def add_notice(self, notice: Notice, at: datetime) -> None:
         await self.connection.run(ADD_NOTICE, **asdict(notice), at=at)
 
-    async def take_notices(self, limit: int) -> Sequence[Notice]:
-        rows = await self.connection.all(take_notices(min(limit, MOST)))
-        return [Notice(*told) for _, *told in sorted(rows)]
+    async def claim_notices(
+        self, now: datetime, lease: Lease, limit: int
+    ) -> Sequence[tuple[int, Notice]]:
+        statement = claim_notices(min(limit, MOST))
+        rows = await self.connection.all(statement, now=now, **terms(lease))
+        return [(number, Notice(*told)) for number, *told in sorted(rows)]
+
+    async def finish_notice(self, notice_id: int, lease: Lease) -> None:
+        await self.connection.run(FINISH_NOTICE, notice_id=notice_id, held_by=lease.token)

@@ -6,7 +6,7 @@ row: so it sees what others committed before, and nothing that is pending is lef
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -71,7 +71,7 @@ from staffbooking_core.domain.webhooks import (
     Subscriber,
     Told,
 )
-from staffbooking_core.ports import Hint, Lease, NewEndpoint, Parcel, Turn
+from staffbooking_core.ports import Claim, Hint, Lease, NewEndpoint, Parcel, Turn
 
 # Endpoints --------------------------------------------------------------------------------
 
@@ -166,7 +166,8 @@ RENEW_TURNS = Statement(
 
 _CLAIMS = rowset("claims", id=("endpoint_ids", BigInt), token=("tokens", Text()))
 LOCK_TURNS = Statement(
-    SUBSCRIBER.join(
+    SUBSCRIBER.add_columns(endpoints.c.lease_token)
+    .join(
         _CLAIMS,
         and_(_CLAIMS.c.id == endpoints.c.id, _CLAIMS.c.token == endpoints.c.lease_token),
     )
@@ -343,10 +344,10 @@ class WebhooksWriter(WebhooksReader):
     async def renew_turns(self, tokens: Sequence[str], until: datetime) -> None:
         await self.connection.run(RENEW_TURNS, tokens=list(tokens), until=until)
 
-    async def lock_turns(self, claims: Sequence[tuple[int, str]]) -> Sequence[Subscriber]:
+    async def lock_turns(self, claims: Sequence[Claim]) -> Mapping[Claim, Subscriber]:
         ids, tokens = [number for number, _ in claims], [token for _, token in claims]
         rows = await self.connection.all(LOCK_TURNS, endpoint_ids=ids, tokens=tokens)
-        return [to_subscriber(row) for row in rows]
+        return {(row[0], row[-1]): to_subscriber(row) for row in rows}
 
     async def end_turns(self, endpoint_ids: Sequence[int], now: datetime) -> None:
         await self._take_turns(END_TURNS, endpoint_ids, now)

@@ -47,8 +47,8 @@ BUSY_SECONDS = 5.0
 """How long to wait for another process to end its writing."""
 
 BUSY_PAUSE = 0.004
-"""Seconds between the tries of who waits to write. SQLite's own go up to 0.1, and those who
-write all the time come in between: under load a stranger would wait for seconds."""
+"""Seconds between the tries of who waits. SQLite's own, which are switched off, go up to 0.1,
+and those who write all the time come in between: a stranger would wait for seconds."""
 
 
 class SqliteDatabase(Database):
@@ -151,12 +151,11 @@ class SqliteDatabase(Database):
             WAL,
             f"PRAGMA synchronous = {self._synchronous}",
             "PRAGMA foreign_keys = ON",
-            "PRAGMA busy_timeout = 0",
         )
 
     async def _connect(self, *pragmas: str) -> Driver:
         driver = aiosqlite.connect(
-            self._path, timeout=BUSY_SECONDS, isolation_level=None, cached_statements=1024
+            self._path, timeout=0, isolation_level=None, cached_statements=1024
         )
         try:
             await driver
@@ -234,9 +233,16 @@ async def _patiently(call: Call[T], driver: Driver, sql: str, given: Sequence[Ar
         try:
             return await call(driver, sql, given)
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or clock() > until:
+            if not _is_busy(error) or clock() > until:
                 raise
         await asyncio.sleep(BUSY_PAUSE)
+
+
+def _is_busy(error: sqlite3.OperationalError) -> bool:
+    """Whether another process writes, or puts the file in order after one that was killed. A
+    unit of work that found itself outdated would be so at each try."""
+    code = error.sqlite_errorcode
+    return code & 0xFF == sqlite3.SQLITE_BUSY and code != sqlite3.SQLITE_BUSY_SNAPSHOT
 
 
 async def _set(driver: Driver, pragma: str) -> None:
@@ -246,7 +252,7 @@ async def _set(driver: Driver, pragma: str) -> None:
             await driver.execute_fetchall(pragma)
             return
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+            if not _is_busy(error):
                 raise
         await asyncio.sleep(pause)
     await driver.execute_fetchall(pragma)

@@ -80,6 +80,20 @@ api_keys = Table(
 )
 """Digests are hexadecimal text, so that many can be looked up by one array."""
 
+notices = Table(
+    "notices",
+    metadata,
+    Column("id", BigInt, primary_key=True),
+    Column("user_id", BigInt, nullable=False),
+    Column("at", Instant, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("lease_token", Text),
+    Column("lease_until", Instant),
+)
+"""What people are yet to be told: a row goes away once it was told."""
+
 # Companions -------------------------------------------------------------------------------
 
 companions = Table(

@@ -1,7 +1,7 @@
 """The tables of webhook endpoints, of what is on its way to them, and of the pull feed.
 
-Times of turns, leases, deliveries and attempts are wall time; `created_at` of a delivery is
-its event's.
+Times of turns, leases, deliveries and attempts are wall time; `created_at` is business time,
+of a delivery that at which its event was fanned out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     and_,
-    false,
 )
 
 from staffbooking_adapters.sql.metadata import metadata
@@ -155,19 +154,3 @@ Index(
     postgresql_where=is_placed,
     sqlite_where=is_placed,
 )
-
-# Notices ----------------------------------------------------------------------------------
-
-notices = Table(
-    "notices",
-    metadata,
-    Column("id", BigInt, primary_key=True),
-    Column("user_id", BigInt, nullable=False),
-    Column("at", Instant, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("subject", Text, nullable=False),
-    Column("text", Text, nullable=False),
-    Column("told", Boolean, nullable=False),
-)
-is_untold = notices.c.told == false()
-partial_index("ix_notices_untold", notices.c.id, where=is_untold)

@@ -24,6 +24,11 @@ CONNECT_SECONDS: Final = 3.0
 KEPT_SECONDS: Final = 4.0
 """How long a connection is kept idle; receivers often close them after 5."""
 
+STALE_SECONDS: Final = 0.05
+"""Within this time of a request, a kept connection that ends is taken for one that was closed
+already: that is known after one round trip, and most receivers are nearer than this. A later
+end may well be that of a receiver which has read the request and failed with it."""
+
 MOST_OPEN: Final = 256
 """Beyond this number, connections are not kept."""
 
@@ -32,8 +37,8 @@ MOST_BYTES: Final = 64 * 1024
 
 
 class Stale(Exception):
-    """A kept connection turned out to be closed before a byte of the response came: nothing
-    is known against the receiver."""
+    """A kept connection turned out to be closed as soon as it was used again: nothing is known
+    against the receiver."""
 
 
 class Wire(ResponseHandler):
@@ -43,6 +48,7 @@ class Wire(ResponseHandler):
         super().__init__(loop)
         self._open_wires = open_wires
         self._requests = 0
+        self._asked = 0.0
         self._read = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -55,6 +61,7 @@ class Wire(ResponseHandler):
 
     def set_response_params(self, **params: Any) -> None:
         self._requests += 1
+        self._asked = self._loop.time()
         self._read = 0
         super().set_response_params(**params)
 
@@ -71,7 +78,8 @@ class Wire(ResponseHandler):
             self.transport.abort()
 
     def set_exception(self, exc: BaseException, *cause: BaseException) -> None:
-        if self._requests > 1 and not self._read:
+        at_once = self._loop.time() - self._asked < STALE_SECONDS
+        if self._requests > 1 and at_once and not self._read:
             super().set_exception(Stale())
         else:
             super().set_exception(exc, *cause)

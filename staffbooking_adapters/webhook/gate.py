@@ -9,16 +9,18 @@ connection.
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from collections.abc import Sequence
 from ipaddress import ip_address
+from itertools import zip_longest
 from typing import Final, Protocol
 
 import aiodns
 import pycares
 from attrs import frozen
 
-from staffbooking_core.domain.addresses import is_safe
+from staffbooking_core.domain.addresses import is_safe, stands_for
 from staffbooking_core.domain.webhooks import Failure
 
 LOOK_UP_SECONDS: Final = 1.0
@@ -81,7 +83,7 @@ class Gate:
     async def addresses(self, host: str) -> Sequence[str]:
         """Addresses of a host that may be connected to, as many as are worth trying.
 
-        Raises NotSent where it has none, or any that is unsafe.
+        Raises NotSent where it has none, or any that is unsafe or can't be judged.
         """
         try:
             found = [host] if _is_address(host) else await self.names.look_up(host)
@@ -91,23 +93,39 @@ class Gate:
             raise NotSent(Failure.NAME_NOT_RESOLVED)
         if not all(map(self.lets_through, found)):
             raise NotSent(Failure.UNSAFE_ADDRESS)
-        return found[:MOST_ADDRESSES]
+        return _in_turns(found)[:MOST_ADDRESSES]
 
     def lets_through(self, address: str) -> bool:
         return is_safe(address, loopback=self.loopback) and (self.loopback or not is_own(address))
 
 
 def is_own(address: str) -> bool:
-    """Whether an address is one of this machine's: the way to it then starts there. No packet
-    is sent."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    """Whether an address is, or stands for, one of this machine's: the way to it then starts
+    there. No packet is sent. Raises NotSent where the machine has no socket left to tell."""
+    meant = stands_for(ip_address(address))
+    family = socket.AF_INET6 if meant.version == 6 else socket.AF_INET
     try:
-        with socket.socket(family, socket.SOCK_DGRAM) as way:
-            way.connect((address, 9))
-            start: str = way.getsockname()[0]
-    except OSError:
-        return False
-    return start == address
+        way = socket.socket(family, socket.SOCK_DGRAM)
+    except OSError as error:
+        if error.errno == errno.EAFNOSUPPORT:
+            return False
+        raise NotSent(Failure.CONNECTION_FAILED) from None
+    with way:
+        try:
+            way.connect((str(meant), 9))
+        except OSError:
+            return False
+        return ip_address(way.getsockname()[0]) == meant
+
+
+def _in_turns(found: Sequence[str]) -> Sequence[str]:
+    """Both versions in turns, beginning with that of the first: so few of them are enough where
+    one version leads nowhere."""
+    begins = ":" in found[0]
+    first = [address for address in found if (":" in address) is begins]
+    second = [address for address in found if (":" in address) is not begins]
+    pairs = zip_longest(first, second)
+    return [address for pair in pairs for address in pair if address is not None]
 
 
 def _is_address(host: str) -> bool:

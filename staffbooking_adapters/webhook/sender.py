@@ -13,7 +13,13 @@ import aiohttp
 import certifi
 from yarl import URL
 
-from staffbooking_adapters.webhook.connections import Connector, Request, Stale, Wire
+from staffbooking_adapters.webhook.connections import (
+    MOST_BYTES,
+    Connector,
+    Request,
+    Stale,
+    Wire,
+)
 from staffbooking_adapters.webhook.gate import Gate, Names, NotSent, SystemNames
 from staffbooking_core.domain.addresses import judge_url
 from staffbooking_core.domain.webhooks import Failure
@@ -128,6 +134,10 @@ def _session(connector: Connector) -> aiohttp.ClientSession:
         trust_env=False,
         timeout=aiohttp.ClientTimeout(total=None),
         read_bufsize=16 * 1024,
+        # A connection bounds the whole: no part of it needs a bound of its own.
+        max_line_size=MOST_BYTES,
+        max_field_size=MOST_BYTES,
+        max_headers=MOST_BYTES,
     )
 
 

@@ -63,7 +63,7 @@ async def _run(folder: Path, port: int) -> None:
     settings = load_settings(environment(folder, port))
     async with stopping() as stop:
         await upgrade_schema(settings)
-        async with ready_ports(settings) as ports, anyio.create_task_group() as jobs:
+        async with ready_ports(settings, stays=True) as ports, anyio.create_task_group() as jobs:
             text = await _prepare(ports, settings, folder)
             await start_server(jobs, settings, HOST, port, stop, ports)
             jobs.start_soon(work, ports, stop)

@@ -25,8 +25,9 @@ def secrets() -> None:
 
 @app.command()
 def rotate(as_json: AsJson = False) -> None:
-    """Seal stored secrets anew with the first key of STAFFBOOKING_SECRET_KEY; the others may
-    be taken out of the setting then. Exit 1 where no key opens some of them."""
+    """Seal stored secrets anew with the first key of STAFFBOOKING_SECRET_KEY, which every process
+    must know by then; the others may be taken out of the setting afterwards. Exit 1 where no
+    key opens some of them."""
     resealed, broken = run(_reseal)
     if as_json:
         render.print_json({"resealed": resealed, "broken": broken})

@@ -43,7 +43,11 @@ async def _serve(wanted: Settings, host: str, port: int) -> None:
     from staffbooking_worker.lanes import SANDBOX_EVENTS
     from staffbooking_worker.main import run_lanes
 
-    async with stopping() as stop, ready_ports(wanted) as ports, anyio.create_task_group() as jobs:
+    async with (
+        stopping() as stop,
+        ready_ports(wanted, stays=True) as ports,
+        anyio.create_task_group() as jobs,
+    ):
         await start_server(jobs, wanted, host, port, stop, ports)
         render.note(f"Listening on {host} port {port}; Ctrl-C stops it.")
         if "STAFFBOOKING_BASE_URL" not in os.environ:

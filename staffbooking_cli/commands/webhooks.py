@@ -183,8 +183,9 @@ class AttemptLog:
     async def new(self) -> AsyncIterator[tuple[Delivery, Attempt]]:
         """Those that were not given yet, the oldest first."""
         next_since = self._ports.clock.wall() - self._ports.policy.webhook_deadline - SLACK
-        since, limit, page = self._since, PAGE, await self._page(self._since, PAGE)
-        while page:
+        since, limit = self._since, PAGE
+        while True:
+            page = await self._page(since, limit)
             for delivery, attempt in page:
                 if self._is_new(delivery, attempt):
                     yield delivery, attempt
@@ -194,7 +195,6 @@ class AttemptLog:
             limit = PAGE if last > since else 2 * limit  # That many began at one instant.
             since = last
             self._forget(min(since, next_since))
-            page = await self._page(since, limit)
         self._since = max(self._since, next_since)
         self._forget(self._since)
 

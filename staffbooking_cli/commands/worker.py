@@ -41,6 +41,6 @@ async def _work(wanted: Settings) -> None:
     from staffbooking_cli.running import stopping
     from staffbooking_worker.main import work
 
-    async with stopping() as stop, ready_ports(wanted) as ports:
+    async with stopping() as stop, ready_ports(wanted, stays=True) as ports:
         render.note("The worker runs; Ctrl-C stops it.")
         await work(ports, stop)

@@ -16,6 +16,7 @@ from ipaddress import (
     IPv6Network,
     ip_address,
 )
+from stringprep import in_table_a1
 from typing import Final
 
 from staffbooking_core.domain.webhooks import MAX_URL
@@ -68,7 +69,7 @@ LOOPBACK_V6: Final = IPv6Address("::1")
 _URL: Final = re.compile(
     r"(?P<scheme>[a-z]+)://"
     r"(?:\[(?P<v6>[0-9a-f:.]+)\]|(?P<name>[^\[\]:/?#@%]+))"
-    r"(?::(?P<port>[0-9]+))?"
+    r"(?::(?P<port>[0-9]*))?"
     r"(?P<rest>[/?].*)?",
     re.I | re.S | re.A,
 )
@@ -76,7 +77,9 @@ _LABEL: Final = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?", re.A)
 _NUMBER: Final = re.compile(r"0x[0-9a-f]*|[0-9]+", re.A)
 
 _AMBIGUOUS: Final = frozenset("ßς\u200c\u200d")
-"""Characters that older rules of names map to others: the name would be somebody else's."""
+"""Characters that the rules of names in the standard library (IDNA of 2003) map to others, and
+newer ones don't: the name would be somebody else's. So it may be with all that Unicode took in
+after its version 3.2, which is theirs: ẞ, say."""
 
 
 def is_safe(address: str, *, loopback: bool = False) -> bool:
@@ -89,6 +92,13 @@ def is_safe(address: str, *, loopback: bool = False) -> bool:
     if loopback and (parsed == LOOPBACK_V6 or _within(parsed, LOOPBACK_V4)):
         return True
     return _is_public(parsed)
+
+
+def stands_for(address: Address) -> Address:
+    """The address of version 4 in a mapped one and in one of NAT64; any other is itself."""
+    if isinstance(address, IPv6Address) and (address in MAPPED or address in NAT64):
+        return IPv4Address(int(address) & 0xFFFF_FFFF)
+    return address
 
 
 def judge_url(url: str, *, insecure: bool = False) -> str:
@@ -111,7 +121,7 @@ def judge_url(url: str, *, insecure: bool = False) -> str:
     parts = _URL.fullmatch(url)
     if parts is None:
         raise ValueError("must have a host, and a port of 1 to 65535 if any")
-    if parts["port"] is not None and not 1 <= int(parts["port"]) <= 65535:
+    if parts["port"] and not 1 <= int(parts["port"]) <= 65535:
         raise ValueError("must have a port of 1 to 65535 if any")
     if not (parts["rest"] or "").isascii():
         raise ValueError("must have its special characters percent-encoded")
@@ -126,13 +136,12 @@ def _within(address: Address, network: IPv4Network | IPv6Network) -> bool:
 
 
 def _is_public(address: Address) -> bool:
-    if isinstance(address, IPv4Address):
-        return not any(address in network for network in UNSAFE_V4)
-    if address.scope_id is not None:
+    if isinstance(address, IPv6Address) and address.scope_id is not None:
         return False
-    if address in MAPPED or address in NAT64:
-        return _is_public(IPv4Address(int(address) & 0xFFFF_FFFF))
-    return address in GLOBAL_UNICAST and not any(address in network for network in UNSAFE_V6)
+    meant = stands_for(address)
+    if isinstance(meant, IPv4Address):
+        return not any(meant in network for network in UNSAFE_V4)
+    return meant in GLOBAL_UNICAST and not any(meant in network for network in UNSAFE_V6)
 
 
 def _may_be_public(host: str, *, loopback: bool) -> bool:
@@ -155,7 +164,7 @@ def _v6(text: str) -> str:
 
 def _host(text: str) -> str:
     """A name or an address of version 4, in whichever spelling, as it is looked up."""
-    if not _AMBIGUOUS.isdisjoint(text):
+    if any(letter in _AMBIGUOUS or in_table_a1(letter) for letter in text):
         raise ValueError("must have the host's name in ASCII (xn--…)")
     try:
         name = text.encode("idna").decode().lower().removesuffix(".")

@@ -95,7 +95,8 @@ class Endpoint:
     disabled_reason: str | None = None
     deleted_at: datetime | None = None
     troubled: bool = False
-    """Whether its last attempt failed: those are sent to apart, so that they delay nobody."""
+    """Whether its last attempt failed, or took long: those are sent to apart, so that they
+    delay nobody."""
     succeeded: int = 0
     """Attempts so far, by their outcome: for metrics."""
     failed: int = 0
@@ -221,8 +222,9 @@ def after_outcome(
     """What becomes of an endpoint by an attempt; `delivery` is as the attempt left it. At the
     last failure in a row that is borne it is disabled."""
     if outcome.error is None:
+        slow = outcome.ended_at - outcome.at > policy.webhook_slow
         succeeded = endpoint.succeeded + 1
-        return evolve(endpoint, consecutive_failures=0, troubled=False, succeeded=succeeded)
+        return evolve(endpoint, consecutive_failures=0, troubled=slow, succeeded=succeeded)
     endpoint = evolve(endpoint, troubled=True, failed=endpoint.failed + 1)
     if delivery.status is not DeliveryStatus.FAILED or not delivery.counts or not endpoint.active:
         return endpoint

@@ -71,6 +71,7 @@ from staffbooking_core.ports.values import (
     Timer,
 )
 from staffbooking_core.ports.webhooks import (
+    Claim,
     NewEndpoint,
     Parcel,
     Turn,
@@ -119,6 +120,7 @@ __all__ = [
     "Candidate",
     "Change",
     "CheckoutPage",
+    "Claim",
     "Clock",
     "CompanionsReading",
     "CompanionsWriting",

@@ -113,5 +113,6 @@ class Notifier(Protocol):
         ...
 
     async def tell(self, notice: Notice) -> None:
-        """Tell a person."""
+        """Tell a person: once more, where it was told and that could not be noted. Raises
+        anything where it could not be told, and is asked again later."""
         ...

@@ -87,9 +87,15 @@ class AccountsWriting(AccountsReading, Protocol):
         ...
 
     async def add_notice(self, notice: Notice, at: datetime) -> None: ...
-    async def take_notices(self, limit: int) -> Sequence[Notice]:
-        """Notices that nobody was told of yet, the oldest first. They count as told once this
-        unit of work commits."""
+    async def claim_notices(
+        self, now: datetime, lease: Lease, limit: int
+    ) -> Sequence[tuple[int, Notice]]:
+        """Claim notices that nobody was told of yet, the oldest first, with their ids; none
+        while another's lease on it runs."""
+        ...
+
+    async def finish_notice(self, notice_id: int, lease: Lease) -> None:
+        """It was told, and goes away; nothing where the claim was lost."""
         ...
 
 

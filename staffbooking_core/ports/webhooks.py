@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from attrs import field, frozen
 
@@ -43,6 +43,10 @@ class Parcel:
     body: bytes = field(repr=False)
 
 
+Claim: TypeAlias = tuple[int, str]
+"""An endpoint's id, and the token of the lease on it."""
+
+
 @frozen
 class Turn:
     """A claimed endpoint with some of its due deliveries: it is sent to until `lease` ends,
@@ -52,6 +56,10 @@ class Turn:
     owner: User
     lease: Lease
     parcels: tuple[Parcel, ...]
+
+    @property
+    def claim(self) -> Claim:
+        return self.endpoint.id, self.lease.token
 
 
 @frozen
@@ -184,9 +192,9 @@ class WebhooksWriting(WebhooksReading, Protocol):
         """Make these claims last longer, where they are still held."""
         ...
 
-    async def lock_turns(self, claims: Sequence[tuple[int, str]]) -> Sequence[Subscriber]:
-        """Of these endpoints by token, those whose claim is still held: locked in the order of
-        ids, deleted ones too, with their owners."""
+    async def lock_turns(self, claims: Sequence[Claim]) -> Mapping[Claim, Subscriber]:
+        """Those of the claims that are still held: their endpoints, locked in the order of ids,
+        deleted ones too, with their owners."""
         ...
 
     async def end_turns(self, endpoint_ids: Sequence[int], now: datetime) -> None:

@@ -18,14 +18,14 @@ from staffbooking_core.domain.webhooks import (
     Endpoint,
     Failure,
     Outcome,
-    Subscriber,
     after_attempt,
     after_outcome,
     fan_out,
     headers,
     in_feed_order,
 )
-from staffbooking_core.ports import Lease, Notice, Parcel, Ports, Turn, Writing
+from staffbooking_core.errors import SealBroken
+from staffbooking_core.ports import Claim, Lease, Notice, Parcel, Ports, Turn, Writing
 
 SEALED_FOR = "webhook-secrets"
 """The vault's purpose."""
@@ -50,6 +50,8 @@ async def publish(ports: Ports, limit: int = PLACED) -> int:
     async def unit(tx: Writing) -> int:
         last = await tx.webhooks.lock_feed()
         events = in_feed_order(await tx.webhooks.unplaced(limit))
+        if not events:  # Another worker was quicker.
+            return 0
         await tx.webhooks.place([(event, last + n) for n, event in enumerate(events, start=1)])
         parties = {party for event in events for party in event.parties}
         subscribers = await tx.webhooks.subscribers(sorted(parties))
@@ -114,35 +116,36 @@ async def attempt(ports: Ports, url: str, secrets: Sequence[str], parcel: Parcel
     return Outcome(at, ended_at, response_status=answer)
 
 
-async def settle(ports: Ports, sent: Iterable[Sent], over: Iterable[Turn] = ()) -> frozenset[int]:
+async def settle(ports: Ports, sent: Iterable[Sent], over: Iterable[Turn] = ()) -> frozenset[Claim]:
     """Save what came of attempts, and end these turns; in one transaction, whatever the
-    endpoints, and safe to do twice. The ids of those endpoints that may still be sent to by
-    who holds them."""
+    endpoints, and safe to do twice. The claims by which may still be sent: lost ones are left
+    out, and nothing is saved for them."""
     results = sorted(sent, key=lambda each: each.outcome.ended_at)
-    ended = {turn.endpoint.id: turn for turn in over}
-    claimed = {each.turn.endpoint.id: each.turn for each in results} | ended
-    tokens = sorted((number, turn.lease.token) for number, turn in claimed.items())
+    ended = {turn.claim for turn in over}
+    claims = sorted(ended.union(each.turn.claim for each in results))
     now = ports.clock.wall()
 
-    async def unit(tx: Writing) -> frozenset[int]:
-        held = {each.endpoint.id: each for each in await tx.webhooks.lock_turns(tokens)}
-        mine = [each for each in results if each.turn.endpoint.id in held]
-        endpoints = await _save(tx, ports, mine, held, now)
-        if over_now := sorted(ended.keys() & held.keys()):
+    async def unit(tx: Writing) -> frozenset[Claim]:
+        held = await tx.webhooks.lock_turns(claims)
+        mine = [each for each in results if each.turn.claim in held]
+        endpoints = await _save(tx, ports, mine, [each.endpoint for each in held.values()], now)
+        if over_now := sorted(endpoint_id for endpoint_id, _ in ended & held.keys()):
             await tx.webhooks.end_turns(over_now, now)
         return frozenset(
-            number for number, each in held.items() if endpoints[number].is_served(each.owner, now)
+            (endpoint_id, token)
+            for (endpoint_id, token), each in held.items()
+            if endpoints[endpoint_id].is_served(each.owner, now)
         )
 
     return await ports.store.write(unit)
 
 
 async def _save(
-    tx: Writing, ports: Ports, sent: Sequence[Sent], held: dict[int, Subscriber], now: datetime
+    tx: Writing, ports: Ports, sent: Sequence[Sent], held: Iterable[Endpoint], now: datetime
 ) -> dict[int, Endpoint]:
     """Save outcomes in the order in which they came, for endpoints that are locked; these
     endpoints by id, as they are then."""
-    endpoints = {number: each.endpoint for number, each in held.items()}
+    endpoints = {endpoint.id: endpoint for endpoint in held}
     if not sent:
         return endpoints
     wanted = sorted(each.delivery.id for each in sent)
@@ -229,26 +232,20 @@ async def give_up_held(ports: Ports) -> int:
     return await ports.store.write(lambda tx: tx.webhooks.cancel_held(before, PLACED))
 
 
-async def tell_notices(ports: Ports, limit: int = 16) -> int:
-    """Tell people what is to be told; how much there was."""
-
-    async def take(tx: Writing) -> list[Notice]:
-        return list(await tx.accounts.take_notices(limit))
-
-    notices = await ports.store.write(take)
-    for notice in notices:
-        await ports.notifier.tell(notice)
-    return len(notices)
-
-
 async def deliver_due(ports: Ports) -> int:
     """Send what is due, one after the other, until nothing is; how many attempts were made.
-    For embedding and tests: the worker sends side by side. Raises SealBroken."""
-    made = 0
+    For embedding and tests: the worker sends side by side. Raises SealBroken, once all others
+    were sent."""
+    made, broken = 0, None
     for troubled in (False, True):
         while await _is_due(ports, troubled):
             for turn in await claim(ports, 1, troubled=troubled):
-                made += await _take(ports, turn)
+                try:
+                    made += await _take(ports, turn)
+                except SealBroken as error:
+                    broken = error  # Its claim runs out.
+    if broken is not None:
+        raise broken
     return made
 
 
@@ -266,7 +263,7 @@ async def _take(ports: Ports, turn: Turn) -> int:
         outcome = await attempt(ports, turn.endpoint.url, secrets, parcel)
         served = await settle(ports, [Sent(turn, parcel.delivery, outcome)])
         made += 1
-        if turn.endpoint.id not in served:
+        if turn.claim not in served:
             break
     await settle(ports, [], [turn])
     return made

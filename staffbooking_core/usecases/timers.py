@@ -12,7 +12,14 @@ from staffbooking_core.domain.lifecycle import Party, Trigger
 from staffbooking_core.domain.netting import Debt
 from staffbooking_core.errors import StaffbookingError, Unavailable
 from staffbooking_core.ports import Lease, Ports, Timer, Writing
-from staffbooking_core.usecases import catching_up, deliveries, operations, payees, payments
+from staffbooking_core.usecases import (
+    catching_up,
+    deliveries,
+    notices,
+    operations,
+    payees,
+    payments,
+)
 from staffbooking_core.usecases.changes import apply, to_change
 
 TRIGGERS = {
@@ -129,7 +136,7 @@ async def drain(ports: Ports) -> int:
         or await run_due(ports, 1)
         or await tell_alerts(ports)
         or await deliveries.publish(ports)
-        or await deliveries.tell_notices(ports)
+        or await notices.tell_notices(ports)
     ):
         done += step
     return done

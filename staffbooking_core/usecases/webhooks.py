@@ -244,7 +244,10 @@ async def redeliver(
         if known is None or endpoint_id not in (None, known.endpoint_id):
             raise NotFound("Delivery")
         endpoint = _owned(await tx.webhooks.lock_endpoint(known.endpoint_id), user, "Delivery")
-        (delivery,) = await tx.webhooks.lock_deliveries([delivery_id])
+        locked = await tx.webhooks.lock_deliveries([delivery_id])
+        if not locked:  # Dropped just now: it was too old.
+            raise NotFound("Delivery")
+        delivery = locked[0]
         again = delivery.again(now, served=await _is_served(tx, endpoint, now))
         if again != delivery:
             await tx.webhooks.save_deliveries([again])

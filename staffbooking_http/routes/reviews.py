@@ -112,7 +112,7 @@ async def _find_review(call: Call) -> Reply:
     body=RespondToReview,
     find=_find_review,
     answer=_DONE,
-    codes=("already_responded", "staff_only"),
+    codes=("already_responded",),
     not_found="Review",
 )
 async def respond(call: Call) -> Reply:

@@ -65,7 +65,7 @@ class Deployment:
         """What the schema lacks."""
 
     @asynccontextmanager
-    async def open_ports(self, _: Settings) -> AsyncIterator[Ports]:
+    async def open_ports(self, _: Settings, *, stays: bool = False) -> AsyncIterator[Ports]:
         yield self.ports
 
     async def check_schema(self, _: Settings) -> str | None:

@@ -25,7 +25,6 @@ from tests.cli.deployment import Deployment, completed, paid
 from tests.support.builders import HOUR, MINUTE, SECOND
 from tests.support.webhooks import add_delivery, add_endpoint, place, tell
 
-
 LACKING = "the database has no schema yet: run `staffbooking db upgrade`"
 
 

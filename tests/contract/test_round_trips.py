@@ -118,7 +118,7 @@ async def test_outcomes_are_saved_in_a_trip_for_each_step(store):
     """However many deliveries of however many endpoints there are."""
     endpoints = [await add_endpoint(store) for _ in range(3)]
     deliveries = [await add_delivery(store, endpoint) for endpoint in endpoints * 2]
-    claims = [(turn.endpoint.id, turn.lease.token) for turn in await claim_turns(store)]
+    claims = [turn.claim for turn in await claim_turns(store)]
 
     async def settle(tx):
         await tx.webhooks.lock_turns(claims)

@@ -129,7 +129,7 @@ async def test_the_end_of_a_turn_is_worth_a_hint(store, heard, sent, expected):
         await save(store, succeeded(parcel.delivery))
 
     async def unit(tx):
-        await tx.webhooks.lock_turns([(endpoint.id, turn.lease.token)])
+        await tx.webhooks.lock_turns([turn.claim])
         await tx.webhooks.end_turns([endpoint.id], NOW)
 
     await store.write(unit)

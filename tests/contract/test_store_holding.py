@@ -73,9 +73,9 @@ async def test_a_claim_outlasts_the_holding(store):
     await hold(store, endpoint)
 
     async def settle(tx):
-        held = await tx.webhooks.lock_turns([(endpoint.id, turn.lease.token)])
+        held = await tx.webhooks.lock_turns([turn.claim])
         await tx.webhooks.end_turns([endpoint.id], NOW)
-        return [each.endpoint.id for each in held]
+        return [each.endpoint.id for each in held.values()]
 
     assert await store.write(settle) == [endpoint.id]
     assert await next_turn(store, NOW + DAY) is None

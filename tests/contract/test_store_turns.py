@@ -41,21 +41,22 @@ async def next_turn(store, now=NOW, troubled=False):
 
 
 async def lock(store, *claims):
-    return list(await store.write(lambda unit: unit.webhooks.lock_turns(claims)))
+    return await store.write(lambda unit: unit.webhooks.lock_turns(claims))
 
 
 async def locked(store, *turns):
     """The ids of the endpoints whose claims are still held."""
-    held = await lock(store, *((turn.endpoint.id, turn.lease.token) for turn in turns))
-    return [each.endpoint.id for each in held]
+    held = await lock(store, *(turn.claim for turn in turns))
+    assert [number for number, _ in held] == [each.endpoint.id for each in held.values()]
+    return [each.endpoint.id for each in held.values()]
 
 
 async def end(store, *turns, now=NOW):
-    claims = [(turn.endpoint.id, turn.lease.token) for turn in turns]
+    claims = [turn.claim for turn in turns]
 
     async def unit(tx):
         held = await tx.webhooks.lock_turns(claims)
-        await tx.webhooks.end_turns([each.endpoint.id for each in held], now)
+        await tx.webhooks.end_turns([number for number, _ in held], now)
 
     await store.write(unit)
 
@@ -270,8 +271,9 @@ async def test_the_holder_may_lock_its_turns(store):
         await add_delivery(store, endpoint, next_at=NOW - minutes * MINUTE)
     turns = await claim_turns(store)
     assert [turn.endpoint.id for turn in turns] == ids(*endpoints[::-1])
-    held = await lock(store, *((turn.endpoint.id, turn.lease.token) for turn in turns))
-    assert held == [Subscriber(*each) for each in zip(endpoints, owners, strict=True)]
+    held = await lock(store, *(turn.claim for turn in turns))
+    subscribers = [Subscriber(*each) for each in zip(endpoints, owners, strict=True)]
+    assert list(held.values()) == subscribers
     assert await locked(store, turns[1]) == ids(endpoints[1])
 
 
@@ -290,10 +292,10 @@ async def test_nobody_holds_what_was_not_claimed(store):
     endpoints = await add_waiting(store, -1, 1)
     (turn,) = await claim_turns(store)
     token = turn.lease.token
-    assert await lock(store, (endpoints[1].id, token), (404, token), (turn.endpoint.id, "x")) == []
+    assert await lock(store, (endpoints[1].id, token), (404, token), (turn.endpoint.id, "x")) == {}
     await end(store, turn)
     assert await locked(store, turn) == []
-    assert await lock(store) == []
+    assert await lock(store) == {}
 
 
 async def test_a_deleted_endpoint_may_be_settled(store):
@@ -302,8 +304,8 @@ async def test_a_deleted_endpoint_may_be_settled(store):
     (turn,) = await claim_turns(store)
     deleted = evolve(endpoint, active=False, deleted_at=NOW)
     await store.write(lambda unit: unit.webhooks.save_endpoints([deleted]))
-    (held,) = await lock(store, (endpoint.id, turn.lease.token))
-    assert held.endpoint == deleted
+    held = await lock(store, turn.claim)
+    assert held[turn.claim].endpoint == deleted
 
 
 async def test_a_claim_may_be_renewed(store):

@@ -1,8 +1,7 @@
-"""Webhook endpoints, notices and figures, on every store alike."""
+"""Webhook endpoints and figures, on every store alike."""
 
 from __future__ import annotations
 
-import asyncio
 from datetime import timedelta
 
 import pytest
@@ -11,14 +10,13 @@ from attrs import evolve
 from staffbooking_core.domain.accounts import Role
 from staffbooking_core.domain.lifecycle import EventName
 from staffbooking_core.domain.webhooks import DeliveryStatus, Endpoint, Secrets, Subscriber
-from staffbooking_core.ports import Notice, WebhookFigures
+from staffbooking_core.ports import WebhookFigures
 from tests.contract.stores import read
 from tests.support.builders import (
     DAY,
     HOUR,
     MINUTE,
     NOW,
-    SECOND,
     add_subscriber,
     add_user,
 )
@@ -172,9 +170,8 @@ async def test_saving_leaves_a_claim_and_a_turn_alone(store):
     await add_delivery(store, endpoint)
     (turn,) = await claim_turns(store)
     await save(store, evolve(endpoint, description="Till"))
-    claim = (endpoint.id, turn.lease.token)
-    held = await store.write(lambda unit: unit.webhooks.lock_turns([claim]))
-    assert [each.endpoint.description for each in held] == ["Till"]
+    held = await store.write(lambda unit: unit.webhooks.lock_turns([turn.claim]))
+    assert [each.endpoint.description for each in held.values()] == ["Till"]
     (again,) = await claim_turns(store, NOW + HOUR)
     assert again.endpoint == evolve(endpoint, description="Till")
 
@@ -196,58 +193,6 @@ async def test_events_go_to_parties_and_admins(store):
     assert await subscribers(users[0], users[1]) == [everybody[n] for n in (0, 1, 2, 4)]
     assert await subscribers(users[0], admin) == [everybody[n] for n in (1, 2, 4)]
     assert await subscribers() == [everybody[1]]
-
-
-# Notices ----------------------------------------------------------------------------------
-
-
-def make_notice(user, subject="Your webhook endpoint was disabled"):
-    return Notice(user.id, "webhook_disabled", subject, "It failed\nten times: \N{PILE OF POO}.")
-
-
-async def add_notice(store, notice, at=NOW):
-    await store.write(lambda unit: unit.accounts.add_notice(notice, at))
-
-
-async def take_notices(store, limit=10):
-    return list(await store.write(lambda unit: unit.accounts.take_notices(limit)))
-
-
-async def test_each_notice_is_taken_once(store):
-    """The oldest first, as many as asked for."""
-    user = await add_user(store)
-    notices = [make_notice(user, f"No. {n}") for n in range(3)]
-    for n, notice in enumerate(notices):
-        await add_notice(store, notice, NOW + n * SECOND)
-    assert [await take_notices(store, 2), await take_notices(store)] == [notices[:2], notices[2:]]
-    assert await take_notices(store) == []
-
-
-async def test_a_notice_that_was_not_told_is_taken_again(store):
-    """Where the unit of work that took it is rolled back."""
-    notice = make_notice(await add_user(store))
-    await add_notice(store, notice)
-
-    async def unit(tx):
-        assert await tx.accounts.take_notices(10) == [notice]
-        raise LookupError
-
-    with pytest.raises(LookupError):
-        await store.write(unit)
-    assert await take_notices(store) == [notice]
-
-
-async def test_notices_are_shared_by_workers(store):
-    """Each is taken by one of those that ask at the same moment."""
-    user = await add_user(store)
-    notices = [make_notice(user, f"No. {n}") for n in range(12)]
-    for notice in notices:
-        await add_notice(store, notice)
-    taken = await asyncio.gather(*(take_notices(store, 3) for _ in range(6)))
-    taken.append(await take_notices(store, 20))
-    assert sorted(each.subject for batch in taken for each in batch) == sorted(
-        notice.subject for notice in notices
-    )
 
 
 # Figures ----------------------------------------------------------------------------------

@@ -208,7 +208,7 @@ def settling(turn):
     """The end of a turn whose deliveries all arrived."""
 
     async def unit(tx):
-        held = await tx.webhooks.lock_turns([(turn.endpoint.id, turn.lease.token)])
+        held = await tx.webhooks.lock_turns([turn.claim])
         if held:
             await tx.webhooks.save_deliveries([succeeded(each.delivery) for each in turn.parcels])
             await tx.webhooks.end_turns([turn.endpoint.id], NOW)

@@ -9,19 +9,25 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.models import CommandInfo
 
 from staffbooking_adapters.codec import decode, encode
+from staffbooking_cli.commands import doctor, secrets, webhooks
 from staffbooking_core.domain import events
 from staffbooking_core.domain.lifecycle import EventName
 from staffbooking_core.domain.webhooks import MAX_URL, Failure, headers
-from staffbooking_core.receiving import Reason, Receiver, RecentMemory
+from staffbooking_core.ports import WebhookFigures
+from staffbooking_core.receiving import Reason, Receiver
+from staffbooking_http import metrics
+from staffbooking_http.routes import FAMILIES
 from tests.support.builders import NOW, POLICY, make_booking
 from tests.support.required import unavailable
 
@@ -73,6 +79,7 @@ def test_the_figures_are_the_policys():
     seconds = [wait.total_seconds() for wait in POLICY.webhook_waits]
     assert "at once, then {:.0f}, {:.0f} and {:.0f} seconds after".format(*seconds) in PAGE
     assert f"2xx within {POLICY.webhook_deadline.seconds} seconds" in PAGE
+    assert f"longer than {POLICY.webhook_slow.seconds} second, are served apart" in PAGE
     assert f"At most {POLICY.webhook_in_flight} deliveries" in PAGE
     assert f"**At {POLICY.webhook_disable_after} the endpoint is disabled**" in PAGE
     assert f"are `held`: for {POLICY.webhook_held_for.days} days" in PAGE
@@ -82,6 +89,40 @@ def test_the_figures_are_the_policys():
     assert f"(or {POLICY.webhook_secret_overlap.total_seconds() / 3600:.0f} hours)" in PAGE
     rule = POLICY.limits.webhooks
     assert f"makes {rule.limit} of these requests per {rule.window.seconds // 60} minutes" in PAGE
+
+
+def test_the_requests_are_all_there_are():
+    """Each route of webhooks and the feed is told, by its method, and no other."""
+    served = {(row.method, row.path) for family in FAMILIES.values() for row in family}
+    told = re.findall(r'(GET|POST|PATCH|DELETE) (?:"\$BASE)?(/api/[a-z0-9/-]+)', PAGE)
+    told += [("POST", path) for path in re.findall(r'curl "\$BASE(/\S+)" .*\n +-d', PAGE)]
+    told += [("POST", f"/api/webhooks/7{rest}") for rest in re.findall(r"(?<=…)/[a-z-]+", PAGE)]
+    ids = {"/7": "/{id}", "/41": "/{delivery_id}"}
+    assert {(method, re.sub(r"/\d+", lambda id_: ids[id_[0]], path)) for method, path in told} == {
+        row for row in served if row[1].startswith(("/api/webhooks", "/api/events"))
+    }
+
+
+def test_the_commands_for_operators_are_all_there_are():
+    """Each of them, with what it needs."""
+    named = re.findall(r"^staffbooking ([a-z -]+[a-z])(?: [A-Z_]+)? +#", PAGE, re.MULTILINE)
+    assert named == [
+        *(f"webhooks {_name(each)}" for each in webhooks.app.registered_commands),
+        doctor.doctor.__name__,
+        *(f"secrets {_name(each)}" for each in secrets.app.registered_commands),
+    ]
+
+
+def _name(command: CommandInfo) -> str:
+    assert command.callback is not None
+    return command.name or command.callback.__name__
+
+
+def test_the_figures_for_operators_are_those_of_metrics():
+    """All of webhooks, by the names that are scraped."""
+    work = metrics.Work([], WebhookFigures(0, 0, 0, 0, 0, 0.0))
+    scraped = re.findall(r"^(staffbooking_webhook\w+)", metrics.page([], work).decode(), re.M)
+    assert rows("| At `/metrics` | |") == [*dict.fromkeys(scraped)]
 
 
 def test_the_envelope_is_a_real_one():
@@ -106,7 +147,9 @@ def test_the_test_event_of_the_vectors_is_a_real_one():
 def page() -> dict[str, Any]:
     """The names that the page's code makes, and what it kept."""
     kept: list[dict[str, Any]] = []
+    replaced: list[dict[str, Any]] = []
     names: dict[str, Any] = {"secret": SECRET, "keep": kept.append, "kept": kept}
+    names |= {"replace_record": replaced.append, "replaced": replaced}
     for block in blocks("python"):
         exec(compile(block, "docs/webhooks.md", "exec"), names)
     return names
@@ -121,44 +164,85 @@ def test_the_handler_keeps_an_event_once(page):
     assert [each["id"] for each in page["kept"]] == ["evt_1"]
 
 
+def test_the_handler_loses_nothing(page):
+    """An event that could not be kept is kept when it is sent again."""
+    sent = body()
+    failing(page, lambda: page["handle"](signed(sent), sent))
+    assert page["handle"](signed(sent), sent) == (204, "")
+    assert [each["id"] for each in page["kept"]] == ["evt_1"]
+
+
+def failing(page: dict[str, Any], work: Callable[[], object]) -> None:
+    """Do some work while `keep` fails."""
+
+    def fail(envelope: dict[str, Any]) -> None:
+        raise OSError(envelope["id"])
+
+    keep, page["keep"] = page["keep"], fail
+    with pytest.raises(OSError, match="evt_"):
+        work()
+    page["keep"] = keep
+
+
 def test_the_public_verifier_is_used_rightly(page):
     """It gives the envelope."""
     assert page["verified"](signed(body()), body())["id"] == "evt_1"
 
 
-def test_a_database_remembers_what_was_dealt_with(page):
+@pytest.fixture
+def db(page: dict[str, Any]) -> Iterator[sqlite3.Connection]:
+    """A database with the page's tables."""
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(page["TABLES"])
+        yield db
+
+
+def test_a_database_remembers_what_was_dealt_with(page, db):
     """Of an event that failed nothing is remembered; one that didn't is a repeat."""
-    db, sent = sqlite3.connect(":memory:"), body()
-    page["Kept"](db)
-
-    def fail(envelope: dict[str, Any]) -> None:
-        raise ValueError(envelope["id"])
-
-    keep, page["keep"] = page["keep"], fail
-    with pytest.raises(ValueError, match="evt_1"):
-        page["handle_in"](db, signed(sent), sent)
-    page["keep"] = keep
+    sent = body()
+    failing(page, lambda: page["handle_in"](db, signed(sent), sent))
     for _ in range(2):
         page["handle_in"](db, signed(sent), sent)
-    db.close()
     assert [each["id"] for each in page["kept"]] == ["evt_1"]
 
 
-def test_a_database_remembers_like_the_kit(page):
-    """It knows repeats and stale events by the same rules."""
-    db = sqlite3.connect(":memory:")
+def test_a_late_failure_is_taken_back_too(page, db):
+    """Where the record could not be replaced, all is done again at the next attempt."""
+    replaced, sent = page["replaced"], body()
+    page["replace_record"] = lambda envelope: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        page["handle_in"](db, signed(sent), sent)
+    page["replace_record"] = replaced.append
+    page["handle_in"](db, signed(sent), sent)
+    assert [each["id"] for each in replaced] == ["evt_1"]
+
+
+def test_a_database_remembers_like_the_kit(page, db):
+    """It keeps each event once, and replaces no record by a stale one."""
     steps = [("a", 2), ("b", 5), ("b", 5), ("c", 4), ("d", 6)]
-    told = []
-    for memory in (page["Kept"](db), RecentMemory()):
-        taken = [Receiver([SECRET], memory).take(decode(body(*each))) for each in steps]
-        told.append([(each.is_repeat, each.is_stale) for each in taken])
-    db.close()
-    assert told[0] == told[1]
-    assert [*map(any, told[0])] == [False, False, True, True, False]
+    receiver, new, latest = Receiver([SECRET]), [], []
+    for step in steps:
+        sent = body(*step)
+        page["handle_in"](db, signed(sent), sent)
+        received = receiver.take(decode(sent))
+        receiver.done(received)
+        if not received.is_repeat:
+            new.append(step[0])
+            latest += [] if received.is_stale else [step[0]]
+    assert [each["id"] for each in page["kept"]] == new == ["a", "b", "c", "d"]
+    assert [each["id"] for each in page["replaced"]] == latest == ["a", "b", "d"]
+
+
+def test_a_test_event_has_a_place_in_the_database(page, db):
+    """Although it is about no booking."""
+    sent = encode(events.envelope_of_test("evt_9", 7, NOW))
+    page["handle_in"](db, signed(sent), sent)
+    assert [each["id"] for each in page["replaced"]] == ["evt_9"]
 
 
 def test_the_feed_is_read_to_its_end(page):
-    """Page after page, from the last id that was read; repeats are passed over."""
+    """Page after page, from the last id that was read; repeats are passed over, and what could
+    not be kept is kept the next time."""
     fed = [decode(body(f"evt_{n}", n)) for n in range(1, 6)]
     asked = []
 
@@ -168,7 +252,9 @@ def test_the_feed_is_read_to_its_end(page):
         return {"events": fed[start : start + 2], "has_more": start + 2 < len(fed)}
 
     receiver = Receiver([SECRET])
-    receiver.take(fed[2])
+    receiver.done(receiver.take(fed[2]))
+    failing(page, lambda: page["catch_up"](get, receiver, "evt_1"))
+    asked.clear()
     assert page["catch_up"](get, receiver, "evt_1") == "evt_5"
     assert asked == [("/api/events", "evt_1"), ("/api/events", "evt_3")]
     assert [each["id"] for each in page["kept"]] == ["evt_2", "evt_4", "evt_5"]

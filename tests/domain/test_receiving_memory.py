@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from staffbooking_core import receiving
-from staffbooking_core.receiving import Receiver, RecentMemory, in_order
+from staffbooking_core.receiving import Receiver, in_order
 
 SECRET = "whsec_" + "A" * 43 + "="
 CODE = "BK7Q2M4X9C1DTR"
@@ -19,10 +19,14 @@ def envelope(event_id: str = "evt_1", sequence: int = 1, code: str = CODE) -> di
     return {"id": event_id, "event": "e", "sequence": sequence, "data": {"booking": booking}}
 
 
-def takes(*events: dict[str, Any], memory: RecentMemory | None = None) -> list[tuple[bool, bool]]:
-    receiver = Receiver([SECRET], memory)
-    taken = [receiver.take(event) for event in events]
-    return [(each.is_repeat, each.is_stale) for each in taken]
+def takes(*events: dict[str, Any], limit: int = 10_000) -> list[tuple[bool, bool]]:
+    """Whether each is a repeat, and stale, where all before were dealt with."""
+    receiver, told = Receiver([SECRET], limit=limit), []
+    for event in events:
+        received = receiver.take(event)
+        receiver.done(received)
+        told.append((received.is_repeat, received.is_stale))
+    return told
 
 
 def test_an_older_event_of_a_booking_is_stale():
@@ -48,32 +52,32 @@ def test_a_test_is_never_stale():
     assert takes(envelope("a", 3), test) == [(False, False)] * 2
 
 
-def test_a_forgotten_event_is_new_again():
-    """What could not be dealt with is dealt with when it is sent again."""
-    memory = RecentMemory()
-    takes(envelope(), memory=memory)
-    memory.forget("evt_1")
-    memory.forget("never seen")
-    assert takes(envelope(), memory=memory) == [(False, False)]
+def test_what_is_not_done_makes_nothing_stale():
+    """Until a later event is dealt with, the older record is the one to have."""
+    receiver = Receiver([SECRET])
+    receiver.take(envelope("b", 5))
+    assert not receiver.take(envelope("a", 4)).is_stale
 
 
 @given(st.lists(st.integers(0, 8)), st.integers(1, 5))
 def test_the_newest_events_are_remembered(ids, limit):
     """An event is a repeat while fewer than `limit` new ones came after it."""
-    memory, new = RecentMemory(limit), list[str]()
-    for event_id in map(str, ids):
-        assert memory.add(event_id) == (event_id not in new[-limit:])
-        if event_id not in new[-limit:]:
+    told = takes(*(envelope(str(each), code="") for each in ids), limit=limit)
+    new = list[int]()
+    for event_id, (is_repeat, _) in zip(ids, told, strict=True):
+        assert is_repeat == (event_id in new[-limit:])
+        if not is_repeat:
             new.append(event_id)
 
 
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 9))), st.integers(1, 5))
 def test_the_bookings_that_moved_last_are_remembered(steps, limit):
     """How far a booking has come is known while fewer than `limit` others came after it."""
-    memory, known = RecentMemory(limit), dict[int, int]()
-    for booking, sequence in steps:
+    events = [envelope(str(n), step[1], str(step[0])) for n, step in enumerate(steps)]
+    known = dict[int, int]()
+    for (booking, sequence), (_, is_stale) in zip(steps, takes(*events, limit=limit), strict=True):
         furthest = known.pop(booking, 0)
-        assert memory.advance(str(booking), sequence) == (sequence >= furthest)
+        assert is_stale == (sequence < furthest)
         known[booking] = max(furthest, sequence)
         known = dict(list(known.items())[-limit:])
 

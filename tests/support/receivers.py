@@ -13,6 +13,7 @@ import ssl
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import cache
 from typing import Self
 
 import trustme
@@ -210,12 +211,17 @@ async def endless_body(connection: Connection) -> None:
         await connection.write(bytes(64 * 1024))
 
 
-async def gzip_bomb(connection: Connection) -> None:
+@cache
+def bomb() -> bytes:
     """8 KB that would be 8 MB."""
-    bomb = gzip.compress(bytes(8 * 1024 * 1024))
+    return gzip.compress(bytes(8 * 1024 * 1024))
+
+
+async def gzip_bomb(connection: Connection) -> None:
+    """A body that is far larger than it looks."""
     await connection.request()
-    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(bomb)}\r\n\r\n"
-    await connection.write(head.encode() + bomb)
+    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(bomb())}\r\n\r\n"
+    await connection.write(head.encode() + bomb())
     await connection.request()
 
 

@@ -286,10 +286,29 @@ async def test_who_lost_the_claim_settles_nothing(post: Post, endpoint: Endpoint
     served = await deliveries.settle(post.ports, outcomes(mine, failure=None), [mine])
     [(delivery, attempts)] = await post.logged(endpoint)
     assert (served, delivery.status, len(attempts)) == (
-        frozenset({endpoint.id}),
+        frozenset({mine.claim}),
         DeliveryStatus.SUCCEEDED,
         1,
     )
+
+
+async def test_a_lost_claim_beside_the_one_that_took_its_place(
+    post: Post, endpoint: Endpoint
+) -> None:
+    """Settled together, what came by the lost one is left out, and the other is saved."""
+    for _ in range(2):
+        await add_delivery(post.ports.store, endpoint)
+    late = await post.claim()
+    post.clock.advance(MINUTE)
+    mine = await post.claim()
+    first, second = outcomes(mine, failure=None)
+    stale = outcomes(late, failure=None)[1]
+    assert await deliveries.settle(post.ports, [first, stale], [late]) == {mine.claim}
+    statuses = [delivery.status for delivery, _ in await post.logged(endpoint)]
+    assert sorted(statuses) == [PENDING, DeliveryStatus.SUCCEEDED]
+    assert await deliveries.settle(post.ports, [second], [mine]) == {mine.claim}
+    statuses = [delivery.status for delivery, _ in await post.logged(endpoint)]
+    assert statuses == [DeliveryStatus.SUCCEEDED, DeliveryStatus.SUCCEEDED]
 
 
 async def test_a_late_end_of_a_turn_ends_no_other(post: Post, endpoint: Endpoint) -> None:
@@ -307,7 +326,7 @@ async def test_to_settle_twice_is_to_settle_once(post: Post, endpoint: Endpoint)
     await add_delivery(post.ports.store, endpoint)
     turn = await post.claim()
     for _ in range(2):
-        assert await deliveries.settle(post.ports, outcomes(turn)) == {endpoint.id}
+        assert await deliveries.settle(post.ports, outcomes(turn)) == {turn.claim}
     [(delivery, attempts)] = await post.logged(endpoint)
     assert (delivery.tries, len(attempts)) == (1, 1)
     assert (await post.found(endpoint)).failed == 1

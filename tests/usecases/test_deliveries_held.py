@@ -10,7 +10,7 @@ from attrs import evolve
 
 from staffbooking_core.domain.accounts import Subscription
 from staffbooking_core.domain.webhooks import Delivery, DeliveryStatus, Endpoint, Outcome
-from staffbooking_core.usecases import admin, deliveries, webhooks
+from staffbooking_core.usecases import admin, deliveries, notices, webhooks
 from tests.support.builders import DAY, HOUR, NOW, SECOND, add_subscriber
 from tests.support.post import Post, make_post, outcomes
 from tests.support.webhooks import add_delivery, add_endpoint
@@ -50,8 +50,8 @@ async def test_the_tenth_failure_in_a_row_disables(post: Post, endpoint: Endpoin
     assert (after.active, after.consecutive_failures) == (False, 10)
     assert after.disabled_at is not None
     assert after.disabled_reason == "10 deliveries in a row failed"
-    assert await deliveries.tell_notices(post.ports) == 1
-    assert await deliveries.tell_notices(post.ports) == 0
+    assert await notices.tell_notices(post.ports) == 1
+    assert await notices.tell_notices(post.ports) == 0
     [notice] = post.notices
     assert (notice.user_id, notice.kind) == (endpoint.owner_id, "webhook_disabled")
     assert f"endpoint {endpoint.id}" in notice.text

@@ -161,6 +161,15 @@ ODD: dict[str, tuple[Behaviour, int | Failure]] = {
         200,
     ),
     "two answers": (answering(b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n" * 2), 500),
+    "a header of 60 KB": (
+        answering(b"HTTP/1.1 204 Done\r\nX-Long: " + b"x" * 60_000 + b"\r\n\r\n"),
+        204,
+    ),
+    "5,000 headers": (
+        answering(b"HTTP/1.1 204 Done\r\n" + b"X-Many: x\r\n" * 5000 + b"\r\n"),
+        204,
+    ),
+    "a reason of 60 KB": (answering(b"HTTP/1.1 204 " + b"x" * 60_000 + b"\r\n\r\n"), 204),
     "400": (status(400, b"no"), 400),
     "410": (status(410), 410),
     "429": (status(429), 429),

@@ -25,7 +25,8 @@ async def main(attempt_seconds: float, lease_seconds: float) -> None:
         webhook_deadline=timedelta(seconds=attempt_seconds),
         lease=timedelta(seconds=lease_seconds),
     )
-    async with stopping() as stop, open_ports(evolve(settings, policy=policy)) as ports:
+    staying = evolve(settings, policy=policy)
+    async with stopping() as stop, open_ports(staying, stays=True) as ports:
         await work(ports, stop)
 
 

@@ -1,163 +1,36 @@
-"""The loops that send: side by side, fair, and none in the way of another. Time is the loop's, and
-passes only while nothing else can happen."""
+"""The loops that send: side by side, fair, and none in the way of another."""
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
-from datetime import datetime, timedelta
 from itertools import pairwise
-from typing import Any
 
 import anyio
 import pytest
-from anyio.lowlevel import checkpoint
 from attrs import evolve
 
-from staffbooking_adapters.memory.doubles import VirtualClock
-from staffbooking_adapters.memory.receivers import MemorySender, Sent
-from staffbooking_core.domain.webhooks import DeliveryStatus, Endpoint, Failure
-from staffbooking_core.errors import Unavailable
-from staffbooking_core.ports import Ports
+from staffbooking_core.domain.webhooks import DeliveryStatus
 from staffbooking_core.usecases import deliveries
 from staffbooking_worker import dispatch
 from tests.support.builders import NOW, POLICY, SECOND
-from tests.support.loop import VirtualLoop
 from tests.support.post import WAITS, Post, make_post
-from tests.support.webhooks import add_delivery, add_endpoint
+from tests.worker.scenery import (
+    FOREVER,
+    SUCCEEDED,
+    Gates,
+    LoopClock,
+    anyio_backend,
+    post,
+    sender,
+    serving,
+    until,
+    until_logged,
+    with_deliveries,
+)
+
+__all__ = ["anyio_backend", "post", "sender"]
 
 pytestmark = pytest.mark.anyio
-
-FOREVER = 3_600
-"""Seconds of the loop's time: what takes so long never comes."""
-
-SUCCEEDED = DeliveryStatus.SUCCEEDED
-
-
-@pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, Any]]:
-    return "asyncio", {"loop_factory": VirtualLoop}
-
-
-class LoopClock(VirtualClock):
-    """Goes with the loop."""
-
-    def wall(self) -> datetime:
-        return self.now + timedelta(seconds=asyncio.get_running_loop().time())
-
-
-class Gates(MemorySender):
-    """Receivers that answer 200 at once, unless they are told what else to do."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.acts: dict[str, Callable[[], Awaitable[int | Failure]]] = {}
-        self.gate = anyio.Event()
-        self.in_flight: Counter[str] = Counter()
-        self.most: Counter[str] = Counter()
-        """The most that were in flight at a time, by address."""
-
-    async def send(
-        self, url: str, headers: Mapping[str, str], body: bytes, seconds: float
-    ) -> int | Failure:
-        self.sent.append(Sent(url, headers, body))
-        self.in_flight[url] += 1
-        self.most[url] = max(self.most[url], self.in_flight[url])
-        try:
-            return await self.acts.get(url, self.answer)()
-        finally:
-            self.in_flight[url] -= 1
-
-    async def answer(self) -> int:
-        await checkpoint()
-        return 200
-
-    async def fail(self) -> int:
-        await checkpoint()
-        return 500
-
-    async def hang(self) -> int:
-        """Until the gate is opened."""
-        await self.gate.wait()
-        return 200
-
-    async def time_out(self) -> Failure:
-        await anyio.sleep(10)
-        return Failure.TIMEOUT
-
-    def urls(self) -> list[str]:
-        """Where requests went, in their order."""
-        return [each.url for each in self.sent]
-
-
-class FaultyStore:
-    """A store that is out of reach when it is told so."""
-
-    def __init__(self, real: Any) -> None:
-        self.real = real
-        self.faults: list[str] = []
-        """What goes wrong with the next units of work: "before" or "after" their commit."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.real, name)
-
-    async def write(self, work: Any) -> Any:
-        fault = self.faults.pop(0) if self.faults else ""
-        if fault == "before":
-            raise Unavailable("gone")
-        result = await self.real.write(work)
-        if fault == "after":
-            raise Unavailable("gone")
-        return result
-
-
-@pytest.fixture
-def sender() -> Gates:
-    return Gates()
-
-
-@pytest.fixture
-def post(sender: Gates) -> Post:
-    return make_post(clock=LoopClock(NOW), sender=sender)
-
-
-async def with_deliveries(post: Post, number: int = 1, **given: Any) -> Endpoint:
-    """An endpoint to which so many are due."""
-    endpoint = await post.endpoint(**given)
-    for _ in range(number):
-        await add_delivery(post.ports.store, endpoint)
-    return endpoint
-
-
-@asynccontextmanager
-async def serving(ports: Ports, workers: int = 1) -> AsyncIterator[anyio.Event]:
-    """The dispatcher runs in the background, and is told to stop at the end."""
-    stop = anyio.Event()
-    with anyio.fail_after(FOREVER):
-        async with anyio.create_task_group() as group:
-            for _ in range(workers):
-                group.start_soon(dispatch.serve, ports, stop)
-            yield stop
-            stop.set()
-
-
-async def a_tick() -> None:
-    """The shortest time in which others get on."""
-    await anyio.sleep(0.01)
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Let others run until something holds."""
-    while not holds():
-        await a_tick()
-
-
-async def until_logged(post: Post, endpoint: Endpoint, number: int) -> None:
-    """Until the newest delivery to an endpoint has had so many attempts."""
-    while (await post.newest(endpoint)).attempts < number:
-        await a_tick()
 
 
 # Side by side -----------------------------------------------------------------------------
@@ -309,7 +182,7 @@ async def test_what_is_in_flight_is_finished(post: Post, sender: Gates) -> None:
     async with serving(post.ports) as stop:
         await until(lambda: len(sender.sent) == 4)
         stop.set()
-        await anyio.sleep(1)
+        await anyio.sleep(0.5)
         sender.gate.set()
     assert len(sender.sent) == 4
     assert (await post.statuses(endpoint)).count(SUCCEEDED) == 4
@@ -349,97 +222,3 @@ async def test_drain_leaves_what_is_not_due(post: Post, sender: Gates) -> None:
         assert await dispatch.drain(post.ports) == 3
         assert await dispatch.drain(post.ports) == 0
     assert set(await post.statuses(endpoint)) == {DeliveryStatus.PENDING}
-
-
-# Faults -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "faults", [["before", "before"], ["after"], ["before", "after", "after"]], ids=",".join
-)
-async def test_what_was_sent_is_not_sent_again(
-    post: Post, sender: Gates, faults: list[str]
-) -> None:
-    """While the store is away outcomes wait, whether or not it has saved them already."""
-    store = FaultyStore(post.ports.store)
-    endpoint = await with_deliveries(post)
-
-    async def answer() -> int:
-        store.faults += faults
-        return 200
-
-    sender.acts[endpoint.url] = answer
-    async with serving(evolve(post.ports, store=store)):
-        await until(lambda: len(sender.sent) == 1 and not store.faults)
-        await until_logged(post, endpoint, 1)
-        await anyio.sleep(60)
-    [(delivery, attempts)] = await post.logged(endpoint)
-    assert (delivery.status, len(attempts), len(sender.sent)) == (SUCCEEDED, 1, 1)
-
-
-async def test_a_store_that_is_away_is_waited_for(post: Post, sender: Gates) -> None:
-    """Claims that could not be made are made later."""
-    store = FaultyStore(post.ports.store)
-    store.faults += ["before"] * 3
-    await with_deliveries(post)
-    async with serving(evolve(post.ports, store=store)):
-        await until(lambda: len(sender.sent) == 1)
-
-
-async def test_a_fault_in_one_turn_leaves_the_others(
-    post: Post, sender: Gates, caplog: pytest.LogCaptureFixture
-) -> None:
-    """It is logged; the others are sent, and its own delivery again when its claim is over."""
-    broken, sound = await with_deliveries(post), await with_deliveries(post, 20)
-    faults = ["a bug"]
-
-    async def fault() -> int:
-        if faults:
-            raise RuntimeError(faults.pop())
-        return 200
-
-    sender.acts[broken.url] = fault
-    async with serving(post.ports):
-        await until(lambda: sender.urls().count(sound.url) == 20)
-        await until_logged(post, broken, 1)
-    assert "a bug" in caplog.text
-    assert await post.statuses(broken) == [SUCCEEDED]
-
-
-@pytest.mark.parametrize("step", ["claim", "settle", "renew"])
-async def test_an_unexpected_fault_ends_nothing(
-    post: Post,
-    sender: Gates,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-    step: str,
-) -> None:
-    """A bug in any step is logged, and the dispatcher goes on."""
-    real, faults = getattr(deliveries, step), ["a bug"]
-
-    async def faulty(*args: Any, **named: Any) -> Any:
-        if faults:
-            raise RuntimeError(faults.pop())
-        return await real(*args, **named)
-
-    monkeypatch.setattr(deliveries, step, faulty)
-    endpoint = await with_deliveries(post)
-    async with serving(post.ports):
-        await until_logged(post, endpoint, 1)
-        await until(lambda: not faults)
-        later = await with_deliveries(post)
-        await until_logged(post, later, 1)
-    assert "a bug" in caplog.text
-
-
-async def test_without_its_key_one_endpoint_waits(
-    post: Post, sender: Gates, caplog: pytest.LogCaptureFixture
-) -> None:
-    """It is named in the log, nothing is sent to it, and all others are."""
-    sealed = await add_endpoint(post.ports.store)
-    await add_delivery(post.ports.store, sealed)
-    sound = await with_deliveries(post, 20)
-    async with serving(post.ports):
-        await until(lambda: len(sender.sent) == 20)
-    assert {*sender.urls()} == {sound.url}
-    assert f"webhook {sealed.id}: a sealed secret can't be opened" in caplog.text

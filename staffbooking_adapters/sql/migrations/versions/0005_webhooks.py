@@ -22,9 +22,9 @@ revision = "0005"
 down_revision = "0004"
 
 
-def _where(postgresql: str, sqlite: str | None = None) -> dict[str, Any]:
+def _where(rows: str) -> dict[str, Any]:
     """The rows that a partial index is of."""
-    return {"postgresql_where": text(postgresql), "sqlite_where": text(sqlite or postgresql)}
+    return {"postgresql_where": text(rows), "sqlite_where": text(rows)}
 
 
 def upgrade() -> None:
@@ -152,7 +152,7 @@ def _add_notices() -> None:
         Column("kind", Text(), nullable=False),
         Column("subject", Text(), nullable=False),
         Column("text", Text(), nullable=False),
-        Column("told", Boolean(), nullable=False),
+        Column("lease_token", Text()),
+        Column("lease_until", Instant),
         PrimaryKeyConstraint("id", name="pk_notices"),
     )
-    op.create_index("ix_notices_untold", "notices", ["id"], **_where("told = false", "told = 0"))

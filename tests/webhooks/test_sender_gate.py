@@ -1,0 +1,82 @@
+"""Which addresses a sender tries, and which are the machine's own."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Sequence
+
+import pytest
+
+from staffbooking_adapters.webhook import gate
+from staffbooking_adapters.webhook.gate import Gate, NotSent, is_own
+from staffbooking_core.domain.webhooks import Failure
+from tests.support.names import EveryName
+
+pytestmark = pytest.mark.anyio
+
+
+def refusing(code: int) -> type[socket.socket]:
+    """Sockets that the machine doesn't give, for this reason."""
+
+    class Refused(socket.socket):
+        def __init__(self, *_: object) -> None:
+            raise OSError(code, "none")
+
+    return Refused
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["127.0.0.1", "::ffff:127.0.0.1", "::ffff:7f00:1", "64:ff9b::127.0.0.1", "64:ff9b::7f00:1"],
+)
+def test_own_addresses(address: str) -> None:
+    """An address of this machine is known as such, in any form that leads to it."""
+    assert is_own(address)
+
+
+@pytest.mark.parametrize("address", ["8.8.8.8", "::ffff:808:808", "2606:4700:4700::1111"])
+def test_addresses_of_others(address: str) -> None:
+    """Other addresses aren't the machine's own, whether or not there is a way to them."""
+    assert not is_own(address)
+
+
+def test_nothing_is_let_through_unjudged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the machine is out of sockets, nobody knows whether an address is its own: so it
+    isn't connected to."""
+    monkeypatch.setattr(socket, "socket", refusing(errno.EMFILE))
+    with pytest.raises(NotSent) as raised:
+        is_own("8.8.8.8")
+    assert raised.value.failure is Failure.CONNECTION_FAILED
+
+
+def test_a_machine_without_version_6(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no address of version 6 of its own, and can say so."""
+    monkeypatch.setattr(socket, "socket", refusing(errno.EAFNOSUPPORT))
+    assert not is_own("2606:4700:4700::1111")
+
+
+async def test_own_addresses_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An address of this machine is unsafe, public though it may be."""
+    monkeypatch.setattr(gate, "is_own", lambda address: address == "8.8.4.4")
+    with pytest.raises(NotSent) as raised:
+        await Gate(EveryName("8.8.8.8", "8.8.4.4"), loopback=False).addresses("hooks.test")
+    assert raised.value.failure is Failure.UNSAFE_ADDRESS
+
+
+@pytest.mark.parametrize(
+    ("found", "tried"),
+    [
+        (["2600::1", "2600::2", "2600::3", "8.8.8.8"], ["2600::1", "8.8.8.8", "2600::2"]),
+        (["8.8.8.8", "8.8.4.4", "2600::1", "2600::2"], ["8.8.8.8", "2600::1", "8.8.4.4"]),
+        (["8.8.8.8", "8.8.4.4", "1.1.1.1", "1.0.0.1"], ["8.8.8.8", "8.8.4.4", "1.1.1.1"]),
+        (["2600::1", "8.8.8.8"], ["2600::1", "8.8.8.8"]),
+    ],
+)
+async def test_versions_take_turns(
+    monkeypatch: pytest.MonkeyPatch, found: Sequence[str], tried: Sequence[str]
+) -> None:
+    """Few addresses are tried, and of both versions where there are both: the version of the
+    first begins, and within a version the order stays."""
+    monkeypatch.setattr(gate, "is_own", lambda _: False)
+    assert await Gate(EveryName(*found), loopback=False).addresses("hooks.test") == tried
