@@ -1,8 +1,8 @@
 """Sends deliveries side by side: many endpoints at once, at most a few attempts at each.
 
 An endpoint is served in turns, and its claim is renewed while one lasts. Those whose last
-attempt failed have slots of their own: however many of them hang, the others' turns come
-at once.
+attempt failed or took long have slots of their own: however many of them hang, the others'
+turns come at once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ logger = logging.getLogger("staffbooking.worker")
 SLOTS = 64
 """Turns at a time, of sound endpoints and of troubled ones each."""
 
-TURN_SECONDS = 2.0
+TURN_SECONDS = 0.1
 """After so long a turn starts no more attempts, so that others have theirs."""
 
 POLL = 0.25
@@ -48,7 +48,8 @@ async def serve(ports: Ports, stop: anyio.Event) -> None:
 
 
 async def drain(ports: Ports) -> int:
-    """Send all that is due now; how many attempts were made."""
+    """Send all that is due now; how many attempts were made. What keeps it from being claimed
+    is raised, in a group."""
     dispatcher = _Dispatcher(ports, anyio.Event())
     await dispatcher.run(until_idle=True)
     return dispatcher.attempts
@@ -148,16 +149,16 @@ class _Dispatcher:
             helpers.cancel_scope.cancel()
 
     async def _serve(self, group: TaskGroup, troubled: bool, until_idle: bool) -> None:
-        """Start turns of one kind. A fault is logged and waited out: what was due is still."""
+        """Start turns of one kind. A fault is logged and waited out, since what was due is
+        still; with `until_idle` it is raised."""
         while not self._stop.is_set():
             heard, ended = self._ports.hints.count(Hint.DELIVERIES), self._ended
             try:
                 wait = await self._start_turns(group, troubled)
-            except Unavailable as error:
-                logger.warning("deliveries: the store is out of reach: %s", error.reason)
-                wait = PAUSE
-            except Exception:
-                logger.exception("deliveries: an unexpected fault")
+            except Exception as error:
+                if until_idle:
+                    raise
+                _log_fault(error)
                 wait = PAUSE
             if until_idle and self._is_idle[troubled] and not any(self._turns.values()):
                 return
@@ -207,10 +208,8 @@ class _Dispatcher:
             turns = [turn for running in self._turns.values() for turn in running.values()]
             try:
                 await deliveries.renew(self._ports, turns)
-            except Unavailable as error:
-                logger.warning("claims could not be renewed: %s", error.reason)
-            except Exception:
-                logger.exception("claims could not be renewed")
+            except Exception as error:
+                _log_fault(error)
 
 
 class _Run:
@@ -244,3 +243,10 @@ class _Run:
         if self._is_over or late or self._stop.is_set():
             return None
         return next(self._left, None)
+
+
+def _log_fault(error: Exception) -> None:
+    if isinstance(error, Unavailable):
+        logger.warning("deliveries: the store is out of reach: %s", error.reason)
+    else:
+        logger.error("deliveries: an unexpected fault", exc_info=error)

@@ -53,6 +53,7 @@ from staffbooking_core.domain.webhooks import (
 from staffbooking_core.ports import WebhookFigures
 
 
+@cache  # There are 31 of them.
 def _events(text: str) -> frozenset[EventName]:
     return frozenset(map(EventName, filter(None, text.split(","))))
 

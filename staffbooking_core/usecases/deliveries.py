@@ -33,7 +33,7 @@ SEALED_FOR = "webhook-secrets"
 PLACED = 200
 """Events that get their positions in one step."""
 
-TURN = 32
+TURN = 16
 """Deliveries of one turn, at most: then others have theirs."""
 
 PAGE = 100

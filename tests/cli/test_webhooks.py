@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+import signal
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
+from staffbooking_adapters import wiring
 from staffbooking_adapters.memory.receivers import MemorySender
+from staffbooking_adapters.settings import load_settings
 from staffbooking_cli.commands import webhooks
 from staffbooking_cli.commands.webhooks import AttemptLog
 from staffbooking_core.domain.accounts import Role
 from staffbooking_core.domain.webhooks import Endpoint
 from staffbooking_core.ports import Ports
 from tests.cli.deployment import Deployment
+from tests.cli.processes import LONGEST, environment, finished, read_until, running, stopped
 from tests.support.builders import MINUTE, SECOND, add_subscriber
 from tests.support.ports import memory_ports
 from tests.support.webhooks import add_delivery, add_endpoint, make_attempt, tell
@@ -303,3 +309,45 @@ async def test_little_is_remembered(ports: Ports) -> None:
     assert len(await new(watched)) == 100
     overlap = ports.policy.webhook_deadline + webhooks.SLACK
     assert len(watched._seen) == overlap / SECOND + 1
+
+
+# A process ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    """A database of its own, with the schema."""
+    made = environment(DATABASE_URL=f"sqlite+aiosqlite:///{tmp_path}/test.db")
+    assert finished("db", "upgrade", env=made).returncode == 0
+    return made
+
+
+async def attempted(env: dict[str, str]) -> str:
+    """An attempt in a database that is new; its event."""
+    async with wiring.open_ports(load_settings(env)) as ports:
+        endpoint = await registered(ports)
+        [delivery_id] = await log(ports, endpoint, ports.clock.wall())
+        async with ports.store.reading() as view:
+            delivery = await view.webhooks.delivery(delivery_id)
+    assert delivery is not None
+    return delivery.event_id
+
+
+def test_attempts_are_printed_as_they_are_made(env: dict[str, str]) -> None:
+    """It waits for them until it is interrupted, and that is no fault."""
+    with running("webhooks", "tail", "--json", env=env) as watching:
+        event_id = anyio.run(attempted, env)
+        line = json.loads(read_until(watching.stdout, event_id))
+        assert (line["number"], line["response_status"]) == (1, 200)
+        assert stopped(watching, signal.SIGINT) == 0
+
+
+def test_a_closed_pipe_ends_the_watch(env: dict[str, str]) -> None:
+    """Who reads only the first lines gets no trace."""
+    with running("webhooks", "tail", env=env) as watching:
+        assert watching.stdout is not None
+        watching.stdout.close()
+        anyio.run(attempted, env)
+        assert watching.wait(LONGEST) == 1
+        assert watching.stderr is not None
+        assert watching.stderr.read() == ""

@@ -9,6 +9,7 @@ import anyio
 import pytest
 from attrs import evolve
 
+from staffbooking_core.errors import Unavailable
 from staffbooking_core.ports import Ports, Turn
 from staffbooking_core.usecases import deliveries
 from staffbooking_worker import dispatch
@@ -188,3 +189,18 @@ async def test_without_its_key_one_endpoint_waits(
         await until(lambda: len(sender.sent) == 20)
     assert {*sender.urls()} == {sound.url}
     assert f"webhook {sealed.id}: a sealed secret can't be opened" in caplog.text
+
+
+async def test_a_drain_does_not_pass_over_a_fault(
+    post: Post, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was due and could not be claimed is not taken for nothing."""
+
+    async def faulty(*_: Any, **__: Any) -> list[Turn]:
+        raise Unavailable("gone")
+
+    monkeypatch.setattr(deliveries, "claim", faulty)
+    await with_deliveries(post)
+    with pytest.raises(ExceptionGroup) as raised:
+        await dispatch.drain(post.ports)
+    assert raised.group_contains(Unavailable)
