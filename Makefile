@@ -82,6 +82,8 @@ $(V)/.run: $(BIN)/python requirements.lock
 	@$(call install,--require-hashes -r requirements.lock)
 	@touch $@
 
+# The tests start many processes: none should have to compile what is installed.
+$(V)/.dev: export UV_COMPILE_BYTECODE = 1
 $(V)/.dev: $(BIN)/python requirements-dev.lock pyproject.toml
 	@$(call install,--require-hashes -r requirements-dev.lock)
 	@$(call install,--no-deps --no-build-isolation -e .)
