@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
+from ipaddress import ip_address
 
 import pytest
 import trustme
@@ -158,10 +159,10 @@ async def test_redirects(sentinel: Sentinel, code: int) -> None:
 @pytest.mark.parametrize("group", PUBLIC)
 async def test_public_urls(monkeypatch: pytest.MonkeyPatch, group: str) -> None:
     """They are let through, up to the connection, which is to their very address and port."""
-    tried: list[str] = []
+    tried: list[tuple[object, int]] = []
 
     async def connect(_: object, address: str, port: int) -> socket.socket:
-        tried.append(f"{address} {port}")
+        tried.append((ip_address(address), port))
         raise ConnectionRefusedError
 
     monkeypatch.setattr(connections.Connector, "_connect", connect)
@@ -169,4 +170,5 @@ async def test_public_urls(monkeypatch: pytest.MonkeyPatch, group: str) -> None:
         for url in PUBLIC[group]:
             ended = await sends.send(url, {}, b"{}", AMPLE)
             assert ended is Failure.CONNECTION_FAILED
-    assert tried == list(PUBLIC[group].values())
+    reached = [place.split() for place in PUBLIC[group].values()]
+    assert tried == [(ip_address(address), int(port)) for address, port in reached]
