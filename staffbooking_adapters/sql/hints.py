@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 CHANNEL = "staffbooking"
 
 TELL = Statement(select(func.pg_notify(literal(CHANNEL), bindparam("payload", type_=String))))
+PACE = 0.02
+"""Seconds between one NOTIFY and the next: where hundreds of events a second are written, each
+with its own would cost as much as writing it."""
 PULSE = 30.0
 """Seconds of silence after which the listening connection is tried."""
 PATIENCE = 5.0
@@ -86,6 +89,7 @@ class PostgresHints(LocalHints):
                 self._untold.clear()
                 with suppress(Exception):
                     await self._database.value(TELL, payload=payload)
+                await asyncio.sleep(PACE)
         finally:
             self._telling = None
 
