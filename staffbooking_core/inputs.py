@@ -18,6 +18,7 @@ from staffbooking_core.domain.accounts import PASSWORD_LENGTH, Role
 from staffbooking_core.domain.companions import Badge, Tier
 from staffbooking_core.domain.keys import Permission
 from staffbooking_core.domain.lifecycle import EventName
+from staffbooking_core.domain.webhooks import MAX_URL
 
 MAX_ID = 2**63 - 1
 
@@ -166,7 +167,7 @@ class OpenPayoutAccount:
 
 @frozen(kw_only=True)
 class CreateWebhook:
-    url: Annotated[str, Text(2048, form="webhook")]
+    url: Annotated[str, Text(MAX_URL, form="webhook")]
     events: Annotated[tuple[EventName, ...], Items(5, 1)] | None = None
     """All five unless given."""
     description: Annotated[str, Text(5000, 0)] | None = None

@@ -86,6 +86,9 @@ class WebhooksReader:
     async def has_unplaced(self) -> bool:
         return any(feed.unplaced(self._place.state))
 
+    async def unplaced(self, limit: int) -> Sequence[Told]:
+        return feed.next_unplaced(self._place.state, limit)
+
     async def holding(self, after_id: int, limit: int) -> Sequence[Subscriber]:
         state = self._place.state
         holding = {row.delivery.endpoint_id for row in _held(state.deliveries.values())}
@@ -99,11 +102,11 @@ class WebhooksReader:
 
     async def figures(self, now: datetime) -> WebhookFigures:
         state = self._place.state
-        kept = [row.endpoint for row in _kept(state)]
+        endpoints = [row.endpoint for row in state.endpoints.values()]
         due = [at for at, _ in _pending(state.deliveries.values())]
         return WebhookFigures(
-            succeeded=sum(endpoint.succeeded for endpoint in kept),
-            failed=sum(endpoint.failed for endpoint in kept),
+            succeeded=sum(endpoint.succeeded for endpoint in endpoints),
+            failed=sum(endpoint.failed for endpoint in endpoints),
             pending=len(due),
             held=len(_held(state.deliveries.values())),
             unplaced=sum(1 for _ in feed.unplaced(state)),
@@ -131,9 +134,6 @@ class WebhooksWriter(WebhooksReader):
 
     async def lock_feed(self) -> int:
         return max(self._place.state.event_by_position, default=0)
-
-    async def unplaced(self, limit: int) -> Sequence[Told]:
-        return feed.next_unplaced(self._place.state, limit)
 
     async def place(self, placed: Sequence[tuple[Told, int]]) -> None:
         feed.place_events(self._place.state, placed)

@@ -284,9 +284,6 @@ class WebhooksWriter(WebhooksReader):
     async def lock_feed(self) -> int:
         return await feed.lock_feed(self.connection)
 
-    async def unplaced(self, limit: int) -> Sequence[Told]:
-        return await feed.next_unplaced(self.connection, limit)
-
     async def place(self, placed: Sequence[tuple[Told, int]]) -> None:
         await feed.place_events(self.connection, placed)
 

@@ -49,6 +49,7 @@ from staffbooking_core.domain.webhooks import (
     Endpoint,
     Secrets,
     Subscriber,
+    Told,
 )
 from staffbooking_core.ports import WebhookFigures
 
@@ -183,7 +184,7 @@ def _count(*kinds: ColumnElement[bool]) -> ColumnElement[int]:
 FIGURES = Statement(
     select(
         *(
-            select(total(column)).where(is_kept).scalar_subquery()
+            select(total(column)).scalar_subquery()
             for column in (endpoints.c.succeeded, endpoints.c.failed)
         ),
         _count(is_retry, is_first_try),
@@ -243,6 +244,9 @@ class WebhooksReader:
 
     async def has_unplaced(self) -> bool:
         return await feed.has_unplaced(self.connection)
+
+    async def unplaced(self, limit: int) -> Sequence[Told]:
+        return await feed.next_unplaced(self.connection, limit)
 
     async def holding(self, after_id: int, limit: int) -> Sequence[Subscriber]:
         rows = await self.connection.all(holding(page_size(limit)), after_id=after_id)

@@ -202,7 +202,8 @@ async def _is_stuck(ports: Ports) -> bool:
     """Whether the event that is next stays so: on a busy service there is always a next one."""
 
     async def next_event() -> str | None:
-        waiting = await ports.store.write(lambda tx: tx.webhooks.unplaced(1))
+        async with ports.store.reading() as view:
+            waiting = await view.webhooks.unplaced(1)
         return waiting[0].id if waiting else None
 
     first = await next_event()

@@ -213,15 +213,14 @@ class AttemptLog:
 
 
 def _attempt_record(delivery: Delivery, attempt: Attempt) -> dict[str, Any]:
-    from staffbooking_core.domain.records import delivery_record
+    from staffbooking_core.domain.records import attempt_record
 
-    [record] = delivery_record(delivery, [attempt])["attempts"]
     return {
         "webhook_id": delivery.endpoint_id,
         "delivery_id": delivery.id,
         "event": delivery.event,
         "event_id": delivery.event_id,
-        **record,
+        **attempt_record(attempt),
     }
 
 

@@ -215,6 +215,17 @@ def webhook_record(endpoint: Endpoint) -> Record:
     }
 
 
+def attempt_record(attempt: Attempt) -> Record:
+    """CONTRACT 7."""
+    return {
+        "number": attempt.number,
+        "at": instant(attempt.at),
+        "response_status": attempt.response_status,
+        "duration_ms": attempt.duration_ms,
+        "error": attempt.error,
+    }
+
+
 def delivery_record(delivery: Delivery, attempts: Iterable[Attempt]) -> Record:
     """CONTRACT 7. While it is held nobody can say when it will be tried."""
     pending = delivery.status is DeliveryStatus.PENDING
@@ -223,16 +234,7 @@ def delivery_record(delivery: Delivery, attempts: Iterable[Attempt]) -> Record:
         "event_id": delivery.event_id,
         "event": delivery.event,
         "status": delivery.status,
-        "attempts": [
-            {
-                "number": attempt.number,
-                "at": instant(attempt.at),
-                "response_status": attempt.response_status,
-                "duration_ms": attempt.duration_ms,
-                "error": attempt.error,
-            }
-            for attempt in attempts
-        ],
+        "attempts": [attempt_record(attempt) for attempt in attempts],
         "next_attempt_at": instant(delivery.next_at) if pending else None,
         "created_at": instant(delivery.created_at),
     }

@@ -67,7 +67,7 @@ class WebhookFigures:
     """For metrics. `lag` is how late the most overdue delivery is, in seconds."""
 
     succeeded: int
-    """Attempts, over all endpoints that are not deleted."""
+    """Attempts, over all endpoints: deleted ones too, since a counter never goes down."""
     failed: int
     pending: int
     """Deliveries."""
@@ -121,6 +121,11 @@ class WebhooksReading(Protocol):
         """Whether a committed event has no position yet."""
         ...
 
+    async def unplaced(self, limit: int) -> Sequence[Told]:
+        """About `limit` events without a position, the first made first, each with all others
+        of its booking that have none."""
+        ...
+
     async def holding(self, after_id: int, limit: int) -> Sequence[Subscriber]:
         """Endpoints that are active and not deleted, and have deliveries held: in the order of
         ids, from the first above `after_id`."""
@@ -152,11 +157,6 @@ class WebhooksWriting(WebhooksReading, Protocol):
     async def lock_feed(self) -> int:
         """The last position that was given, 0 at first. Nobody else gives one until this unit
         of work ends: so positions become visible in their order."""
-        ...
-
-    async def unplaced(self, limit: int) -> Sequence[Told]:
-        """About `limit` events without a position, the first made first, each with all others
-        of its booking that have none."""
         ...
 
     async def place(self, placed: Sequence[tuple[Told, int]]) -> None:
