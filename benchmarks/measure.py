@@ -191,7 +191,7 @@ def run_round(
         p99_ms=result.p99_ms,
         server_us=1e6 * used.server / result.requests,
         database_us=1e6 * used.database / result.requests,
-        memory_mb=_memory_mb(target.pid),
+        memory_mb=memory_mb(target.pid),
         others=used.others / (used.wall * (os.cpu_count() or 1)),
     )
     return Round(sample, result.odd)
@@ -258,5 +258,5 @@ def _busy_seconds() -> float:
     return (sum(ticks) - ticks[3] - ticks[4]) / TICKS
 
 
-def _memory_mb(pid: Pid) -> float:
+def memory_mb(pid: Pid) -> float:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE / 2**20

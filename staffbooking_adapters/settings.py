@@ -33,6 +33,14 @@ STRIPE_CANT = frozenset("huf isk twd ugx".split()) | THREE_DECIMAL
 """Currencies that Stripe counts, or pays out, otherwise than by their smallest unit: a fee's
 split could not be paid to the unit (PAYMENTS 2)."""
 
+_USER = r"((?![@/?#])[!-~])*@"
+_PLACE = rf"({_USER})?([\w.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{{1,5}})?(/[0-9]*)?"
+_TLS = r"(ssl_(ca_certs|certfile|keyfile)=[^&#\s]+|ssl_cert_reqs=(none|optional|required))"
+REDIS_URL = re.compile(
+    rf"redis://{_PLACE}|rediss://{_PLACE}(\?{_TLS}(&{_TLS})*)?|unix://({_USER})?/[^?#\s]+",
+    re.ASCII,
+)
+
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
@@ -84,6 +92,10 @@ class Settings:
     processor: Fake | Stripe = Fake()
     trusted_proxies: tuple[Network, ...] = ()
     allowed_origins: tuple[str, ...] = ()
+    redis_url: str | None = field(default=None, repr=False)
+    """What takes word between processes; None where the database does."""
+    blocked_terms: tuple[str, ...] = ()
+    """What messages must not say, besides the default list."""
 
     @property
     def has_default_secret(self) -> bool:
@@ -114,6 +126,8 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
         processor=_fake(read) if pretended else _stripe(read),
         trusted_proxies=read("TRUSTED_PROXIES", _networks, ""),
         allowed_origins=read("ALLOWED_ORIGINS", _origins, ""),
+        redis_url=read("REDIS_URL", _redis_url, ""),
+        blocked_terms=read("BLOCKED_TERMS", _terms, ""),
     )
     if policy.webhook_allow_insecure and not policy.sandbox:
         raise SettingsError("WEBHOOK_ALLOW_INSECURE", "is for sandboxes alone: SANDBOX is off")
@@ -317,3 +331,16 @@ def _origins(text: str) -> tuple[str, ...]:
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.path:
             raise ValueError("must be origins such as https://app.example, separated by commas")
     return origins
+
+
+def _redis_url(text: str) -> str | None:
+    if text and not (REDIS_URL.fullmatch(text) and urlsplit(text).port != 0):
+        raise ValueError(
+            "must be redis://HOST:PORT, rediss://HOST:PORT or unix:///PATH, "
+            "with %XX for what is special in a password"
+        )
+    return text or None
+
+
+def _terms(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, map(str.strip, text.split(","))))

@@ -14,6 +14,7 @@ from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Clock, Payments, Ports, SandboxProcessor, Vault
 
 if TYPE_CHECKING:
+    from staffbooking_adapters.chat.local import LocalChat
     from staffbooking_adapters.fake.processor import FakeProcessor
     from staffbooking_adapters.sql.engine import Database
     from staffbooking_adapters.stripe.processor import StripeProcessor
@@ -27,6 +28,7 @@ async def open_ports(settings: Settings, *, stays: bool = False) -> AsyncIterato
 
     The schema must be there: `upgrade_schema` makes it.
     """
+    from staffbooking_adapters.content.filter import DefaultContentFilter
     from staffbooking_adapters.notify.log import LogNotifier
     from staffbooking_adapters.sql.store import open_store
 
@@ -37,8 +39,12 @@ async def open_ports(settings: Settings, *, stays: bool = False) -> AsyncIterato
         vault = KeyringVault(settings.secret_keys)
         sender = _LateSender(insecure=settings.policy.webhook_allow_insecure)
         stack.push_async_callback(sender.close)
+        content_filter = DefaultContentFilter(settings.blocked_terms)
         if stays:
             sender.open()
+            content_filter.load()
+        chat = _chat(settings, loaded=stays)
+        stack.push_async_callback(chat.close)
         payments: Payments
         sandbox: SandboxProcessor | None = None
         match settings.processor:
@@ -59,6 +65,8 @@ async def open_ports(settings: Settings, *, stays: bool = False) -> AsyncIterato
             notifier=LogNotifier(),
             hints=store.hints,
             sender=sender,
+            chat=chat,
+            content_filter=content_filter,
             policy=settings.policy,
             sandbox=sandbox,
         )
@@ -89,6 +97,24 @@ class _LateSender:
 
             self._opened = HttpSender(insecure=self._insecure)
         return self._opened
+
+
+def _chat(settings: Settings, *, loaded: bool) -> LocalChat:
+    from staffbooking_adapters.chat.local import LocalChat
+    from staffbooking_adapters.chat.redis import RedisWire, channel_of
+    from staffbooking_adapters.chat.shared import SharedChat
+
+    if settings.redis_url is not None:
+        channel = channel_of(settings.database_url, settings.policy.base_url)
+        wire = RedisWire(settings.redis_url, channel)
+        if loaded:
+            wire.open()
+        return SharedChat(wire)
+    if settings.database_url.startswith("sqlite"):
+        return LocalChat()
+    from staffbooking_adapters.sql.wire import PostgresWire
+
+    return SharedChat(PostgresWire(settings.database_url))
 
 
 def _stripe(settings: Stripe, policy: Policy) -> StripeProcessor:

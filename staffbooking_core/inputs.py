@@ -160,6 +160,11 @@ class RespondToReview:
 
 
 @frozen(kw_only=True)
+class SendMessage:
+    content: LongText
+
+
+@frozen(kw_only=True)
 class OpenPayoutAccount:
     country: Country | None = None
     """Where the account is, in letters of either case; the deployment's unless given."""
@@ -179,6 +184,40 @@ class ChangeWebhook:
     description: Annotated[str, Text(5000, 0)] | None = None
     active: bool | None = None
     """False pauses it; true sends what was held, also where it was disabled."""
+
+
+# Events of the channel (CONTRACT 6) -----------------------------------------------------
+
+
+@frozen(kw_only=True)
+class SendToConversation:
+    conversation_id: Id
+    content: LongText
+    client_message_id: Annotated[str, Text(100)] | None = None
+    """The client's own name for it: sent again, it is stored once and acknowledged again."""
+
+
+@frozen(kw_only=True)
+class Type:
+    conversation_id: Id
+    is_typing: bool
+
+
+@frozen(kw_only=True)
+class ReadUpTo:
+    conversation_id: Id
+    message_id: Id
+
+
+@frozen(kw_only=True)
+class AskPresence:
+    user_ids: Annotated[tuple[Id, ...], Items(50)]
+
+
+@frozen(kw_only=True)
+class Resume:
+    after: Annotated[int, Whole(0, MAX_ID)]
+    """The last message that the client has; 0 for all."""
 
 
 # Import of companions (CONTRACT 9) ------------------------------------------------------

@@ -100,5 +100,22 @@ class Policy:
     webhook_allow_insecure: bool = False
     """Whether http and loopback pass: for sandboxes and tests only."""
 
+    # The channel (CONTRACT 6)
+    max_connections: int = 10
+    """Of a user at a time, over all processes."""
+    channel_overrun: int = 3
+    """The event after so many times the limit of a window ends the connection."""
+    typing_lapse: timedelta = timedelta(seconds=6)
+    resume_grace: timedelta = timedelta(seconds=1)
+    """For so long after it is opened a connection that has not spoken yet is kept from new
+    messages: what it asks to resume from comes first, and nothing twice."""
+    presence_grace: timedelta = timedelta(seconds=5)
+    """Who is back within it was never away, for others."""
+    presence_lease: timedelta = timedelta(seconds=15)
+    """For so long after its last sign of life a process counts as living."""
+    presence_beat: timedelta = timedelta(seconds=5)
+    sessions_judged_every: timedelta = timedelta(milliseconds=500)
+    """Those of open connections: who logged out is cut off within this, or two of it."""
+
     # Requests (CONTRACT 8)
     limits: Limits = field(factory=Limits)

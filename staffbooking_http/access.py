@@ -2,7 +2,7 @@
 not hold counts against the address that it came from."""
 
 import hmac
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import NoReturn, TypeAlias
 from urllib.parse import urlsplit
@@ -16,7 +16,7 @@ from staffbooking_core.domain.limits import Rule, Verdict
 from staffbooking_core.errors import Forbidden, Unauthenticated
 from staffbooking_core.usecases import sessions
 from staffbooking_http import limits
-from staffbooking_http.endpoint import Call
+from staffbooking_http.endpoint import Call, Header
 
 COOKIE = "connect.sid"
 SAFE = frozenset({"GET", "HEAD"})
@@ -48,7 +48,7 @@ class WithSession:
     async def admit(self, call: Call) -> None:
         if call.headers(b"authorization"):
             await _refuse(call, "session_required", "This takes a session, not an API key")
-        if (token := session_token(call)) is None:
+        if (token := session_token(call.scope["headers"])) is None:
             raise Unauthenticated("unauthenticated", "Sign in first")
         caller = await call.ports.admission.by_session(session_digest(token), call.now)
         if caller is None:
@@ -111,9 +111,9 @@ class Unguarded:
         """Nothing to check."""
 
 
-def session_token(call: Call) -> str | None:
+def session_token(headers: Iterable[Header]) -> str | None:
     """The text of the session cookie; None without one."""
-    for header in call.headers(b"cookie"):
+    for header in (value for known, value in headers if known == b"cookie"):
         for crumb in header.split(b";"):
             name, _, value = crumb.strip().partition(b"=")
             if name == _COOKIE_NAME and value:

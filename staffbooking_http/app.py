@@ -1,10 +1,11 @@
-"""The ASGI application: the interface's pipeline, and Litestar with the pages beside it.
+"""The ASGI application: the interface's pipeline, the channel, and Litestar with the pages.
 
 What is in the table goes straight to the pipeline, past the framework; a path of nothing
 ends there too. So every answer of the interface has the shapes and headers of the contract.
 """
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager
 
 from attrs import frozen
 
@@ -13,11 +14,15 @@ from staffbooking_adapters.settings import Network
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
 from staffbooking_http import openapi, pages
+from staffbooking_http.channel import handshake, socketio
+from staffbooking_http.channel.socketio import SocketIo
+from staffbooking_http.channel.switchboard import Switchboard
+from staffbooking_http.channel.websocket import WebSocket
 from staffbooking_http.endpoint import Endpoint, Header, Message, Receive, Scope, Send, Site
-from staffbooking_http.errors import other_method
+from staffbooking_http.errors import other_method, unknown_path
 from staffbooking_http.pipeline import Pipeline, Resource, respond
 from staffbooking_http.router import Router
-from staffbooking_http.routes import FAMILIES, SANDBOX
+from staffbooking_http.routes import FAMILIES, SANDBOX, channel
 
 
 @frozen
@@ -31,15 +36,26 @@ class _Page:
 
 
 class Application:
-    """One service over HTTP, on ports that are open as long as it serves."""
+    """One service over HTTP, on ports that are open as long as it serves. The channel is open
+    while it is `running`."""
 
-    def __init__(self, ports: Ports, *, proxies: tuple[Network, ...] = ()) -> None:
+    def __init__(
+        self, ports: Ports, *, proxies: tuple[Network, ...] = (), origins: Iterable[str] = ()
+    ) -> None:
+        """`origins` are those whose pages may open the channel, besides the base URL's."""
         bench = ports.policy.sandbox and ports.sandbox is not None
         families = {**FAMILIES, **SANDBOX} if bench else FAMILIES
         document = openapi.document(families, ports.policy)
-        site = Site(ports, codec.encode(document), proxies)
+        headers = security_headers(ports.policy, API_POLICY)
+        self.switchboard = Switchboard(ports)
+        encoded, traffic = codec.encode(document), self.switchboard.traffic
+        site = Site(ports, encoded, proxies, headers, traffic=traffic)
+        allowed = handshake.origins(ports.policy.base_url, origins)
+        self._site = site
+        self._websocket = WebSocket(site, self.switchboard, allowed)
+        self._socketio = SocketIo(site, self.switchboard, allowed)
         self._pages = pages.create_pages(site, document)
-        self._pipeline = Pipeline(site, security_headers(ports.policy, API_POLICY))
+        self._pipeline = Pipeline(site)
         self._page_headers = security_headers(ports.policy, pages.POLICY)
         entries: list[tuple[str, Resource | _Page]] = [
             (path, Resource(site, rows)) for path, rows in _by_path(families)
@@ -50,9 +66,33 @@ class Application:
         ]
         self._router = Router(entries)
 
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Keep the channel open; when the context ends, its connections do."""
+        async with self.switchboard.running(), self._socketio.running():
+            yield
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._pages(scope, receive, send)  # type: ignore[arg-type]
+        match scope["type"]:
+            case "http":
+                await self._answer(scope, receive, send)
+            case "websocket":
+                await self._connect(scope, receive, send)
+            case _:
+                await self._pages(scope, receive, send)  # type: ignore[arg-type]
+
+    async def _connect(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == channel.PATH:
+            await self._websocket(scope, receive, send)
+        elif scope["path"] in socketio.PATHS:
+            await self._socketio(scope, receive, send)
+        else:
+            await receive()
+            await handshake.refuse(self._site, scope, send, unknown_path())
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] in socketio.PATHS:
+            await self._socketio(scope, receive, send)
             return
         match self._router.find(scope["path"]):
             case None:

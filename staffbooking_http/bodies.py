@@ -63,17 +63,23 @@ def check_media(call: Call) -> None:
         raise Refused(415, "unsupported_media_type", "The body must be application/json in UTF-8")
 
 
-def parse(raw: bytes) -> dict[str, Any]:
-    """A JSON object, to the letter: no NaN, no key twice, no deeper than 64 levels. Numbers
+def parse(raw: bytes, deepest: int = DEEPEST) -> dict[str, Any]:
+    """A JSON object, to the letter: no NaN, no key twice, no deeper than so many levels. Numbers
     with a fraction are Decimal. Raises Refused 400 `malformed_json`."""
+    value = decode(raw, deepest)
+    if not isinstance(value, dict):
+        raise _malformed("The body is not a JSON object")
+    return value
+
+
+def decode(raw: bytes, deepest: int) -> Any:
+    """Any JSON, as strictly as `parse` takes an object."""
     try:
         value = _decoder.decode(raw.decode())
     except (ValueError, ArithmeticError, RecursionError):
         raise _malformed("The body is not JSON, or has a key twice") from None
-    if not isinstance(value, dict):
-        raise _malformed("The body is not a JSON object")
-    if raw.count(b"{") + raw.count(b"[") > DEEPEST and _is_too_deep(value):
-        raise _malformed(f"The body is deeper than {DEEPEST} levels")
+    if raw.count(b"{") + raw.count(b"[") > deepest and _is_too_deep(value, deepest):
+        raise _malformed(f"The body is deeper than {deepest} levels")
     return value
 
 
@@ -81,10 +87,10 @@ def _malformed(message: str) -> Refused:
     return Refused(400, "malformed_json", message)
 
 
-def _is_too_deep(value: Any) -> bool:
+def _is_too_deep(value: Any, deepest: int) -> bool:
     """Level by level, so that no depth exhausts the stack."""
     level = [value]
-    for _ in range(DEEPEST):
+    for _ in range(deepest):
         level = [inner for outer in level for inner in _children(outer)]
         if not level:
             return False

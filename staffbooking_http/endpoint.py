@@ -4,8 +4,9 @@ The table of endpoints is declared by `@endpoint` in `routes/`; one pipeline run
 and the OpenAPI document is made of the same declarations.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
 from datetime import datetime
+from itertools import count
 from typing import Any, Protocol, TypeAlias
 
 from attrs import field, frozen
@@ -18,7 +19,7 @@ from staffbooking_core.errors import NotFound
 from staffbooking_core.inputs import MAX_ID
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.answers import Keep
-from staffbooking_http.metrics import Tally, Workload
+from staffbooking_http.metrics import Tally, Traffic, Workload
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -48,10 +49,21 @@ class Site:
     """The OpenAPI document."""
     proxies: tuple[Network, ...] = ()
     """Networks whose X-Forwarded-For is believed."""
+    headers: tuple[Header, ...] = ()
+    """What every answer of the interface bears."""
+    request_ids: Iterator[str] = field(init=False)
+    """A name for each answer, by which the log knows it."""
     tallies: list[Tally] = field(factory=list)
     """What became of calls so far, for the metrics."""
+    traffic: Traffic = field(factory=Traffic)
+    """What passes over the channel, for the metrics."""
     workload: Workload = field(factory=Workload)
     """What waits to be done, for the metrics."""
+
+    @request_ids.default
+    def _number_requests(self) -> Iterator[str]:
+        run = self.ports.ids.token()[:10]
+        return (f"{run}-{number}" for number in count(1))
 
 
 class Call:

@@ -24,8 +24,14 @@ class Standalone:
     @asynccontextmanager
     async def _serving(self, _: Litestar) -> AsyncIterator[None]:
         async with open_ports(self._settings) as ports:
-            self._application = Application(ports, proxies=self._settings.trusted_proxies)
-            yield
+            application = Application(
+                ports,
+                proxies=self._settings.trusted_proxies,
+                origins=self._settings.allowed_origins,
+            )
+            async with application.running():
+                self._application = application
+                yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan" or self._application is None:

@@ -1,5 +1,5 @@
-"""Counts and durations of requests, the work that is due, and webhooks: a few additions a call,
-one look at the store in a while, families when scraped."""
+"""Counts and durations of requests, the channel, the work that is due, and webhooks: a few
+additions a call, one look at the store in a while, families when scraped."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -41,6 +41,20 @@ class Tally:
         self.seconds += seconds
 
 
+class Traffic:
+    """What passes over the channel of this process."""
+
+    __slots__ = ("connections", "messages", "slow")
+
+    def __init__(self) -> None:
+        self.connections = 0
+        """Those that are open."""
+        self.messages = 0
+        """Told so far, to one connection each."""
+        self.slow = 0
+        """Connections that were closed since they did not read."""
+
+
 KEPT = timedelta(seconds=5)
 
 
@@ -74,10 +88,11 @@ class Workload:
         return self._seen
 
 
-def page(tallies: Iterable[Tally], work: Work | None) -> bytes:
-    """All figures as Prometheus reads them; without work, those of requests alone."""
+def page(tallies: Iterable[Tally], traffic: Traffic, work: Work | None) -> bytes:
+    """All figures as Prometheus reads them; without work, those of the process alone."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Requests([tally for tally in tallies if tally.statuses]))
+    registry.register(_Channel(traffic))
     if work is not None:
         registry.register(_DueWork(work.due))
         registry.register(_Webhooks(work.webhooks))
@@ -103,6 +118,23 @@ class _Requests(Collector):
             took.add_metric(labels, list(_cumulated(tally)), tally.seconds)
         yield counted
         yield took
+
+
+class _Channel(Collector):
+    def __init__(self, traffic: Traffic) -> None:
+        self._traffic = traffic
+
+    def collect(self) -> Iterator[Metric]:
+        name, traffic = "staffbooking_channel", self._traffic
+        yield GaugeMetricFamily(
+            f"{name}_connections", "Open connections of the channel", traffic.connections
+        )
+        yield CounterMetricFamily(
+            f"{name}_messages", "Messages told, to one connection each", traffic.messages
+        )
+        yield CounterMetricFamily(
+            f"{name}_slow", "Connections closed since they did not read", traffic.slow
+        )
 
 
 class _DueWork(Collector):

@@ -55,6 +55,7 @@ REASONS = {
     413: "The body is too large",
     415: "The body is not JSON",
     422: "Some fields are not valid; every one is named",
+    426: "A WebSocket: ask for an upgrade",
     429: "Limit exceeded",
     500: "A fault of ours, or the payment processor is out of reach",
     503: "The service is temporarily unavailable",
@@ -73,7 +74,7 @@ def document(families: Mapping[str, Sequence[Endpoint]], policy: Policy) -> Obje
         "openapi": "3.1.0",
         "info": {
             "title": "Staff booking",
-            "version": _version(),
+            "version": service_version(),
             "description": _about(policy),
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
@@ -172,7 +173,8 @@ def _rule(rule: Rule) -> str:
     return f"{rule.name} {rule.limit} in {window}"
 
 
-def _version() -> str:
+def service_version() -> str:
+    """Of the package that is installed."""
     try:
         return version("staffbooking")
     except PackageNotFoundError:

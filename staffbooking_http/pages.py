@@ -114,7 +114,7 @@ def _call(request: Asked) -> Call:
 
 async def _visitor(call: Call) -> tuple[User, str] | None:
     """Who is signed in, with the session's token."""
-    token = session_token(call)
+    token = session_token(call.scope["headers"])
     if token is None:
         return None
     caller = await call.ports.admission.by_session(session_digest(token), call.now)

@@ -6,8 +6,7 @@ names is looked up first: its 404 and 403 go before. Good calls find it by thems
 """
 
 import logging
-from collections.abc import Iterable, Sequence
-from itertools import count
+from collections.abc import Sequence
 
 from attrs import frozen
 
@@ -57,13 +56,10 @@ class Resource:
 class Pipeline:
     """Answers calls of the interface. Nothing that it answers is left to a framework."""
 
-    def __init__(self, site: Site, headers: Iterable[Header]) -> None:
+    def __init__(self, site: Site) -> None:
         self.site = site
         self._stray = Tally("", "")
         site.tallies.append(self._stray)
-        self._headers = tuple(headers)
-        self._run = site.ports.ids.token()[:10]
-        self._numbers = count(1)
 
     async def __call__(
         self,
@@ -77,7 +73,7 @@ class Pipeline:
         call = Call(self.site, scope, receive)
         call.params = params
         route = None if resource is None else resource.routes.get(scope["method"])
-        request_id = f"{self._run}-{next(self._numbers)}"
+        request_id = next(self.site.request_ids)
         try:
             reply = await _answer(call, resource, route)
         except ClientGone:
@@ -86,7 +82,7 @@ class Pipeline:
             reply = _refusal(call, error, route, request_id)
         tally = self._stray if route is None else route.tally
         tally.add(reply.status, (self.site.ports.clock.wall() - call.now).total_seconds())
-        own = (*self._headers, (b"x-request-id", request_id.encode()))
+        own = (*self.site.headers, (b"x-request-id", request_id.encode()))
         if resource is None or resource.limited:
             own = (*own, *limits.headers(await limits.shown(call)))
         await respond(send, reply, own, bodiless=scope["method"] == "HEAD")

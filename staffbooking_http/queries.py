@@ -17,7 +17,7 @@ from staffbooking_adapters.inputs import Price, structure_query
 from staffbooking_core.domain.companions import CompanionQuery
 from staffbooking_core.domain.lifecycle import Status
 from staffbooking_core.domain.money import Currency
-from staffbooking_core.inputs import Name, Text, Whole
+from staffbooking_core.inputs import MAX_ID, Id, Name, Text, Whole
 
 T = TypeVar("T")
 
@@ -106,6 +106,33 @@ class ReadEvents:
 
     after: Annotated[str, Text(100, 0)] | None = None
     """The id of the last event that was read; the feed's beginning unless given."""
+    limit: Annotated[int, Whole(1, 100)] = 50
+
+
+@frozen(kw_only=True)
+class ListConversations:
+    """CONTRACT 6."""
+
+    page: Page = 1
+    limit: Annotated[int, Whole(1, 100)] = 100
+
+
+@frozen(kw_only=True)
+class Connect:
+    """Of the handshake at /ws."""
+
+    after: Annotated[int, Whole(0, MAX_ID)] | None = None
+    """The last message that the client has: it is told of what came after it, as if it asked
+    to resume, but with no race against what comes meanwhile."""
+
+
+@frozen(kw_only=True)
+class ReadHistory:
+    """CONTRACT 6."""
+
+    before: Id | None = None
+    after: Annotated[int, Whole(0, MAX_ID)] | None = None
+    """0 is the beginning."""
     limit: Annotated[int, Whole(1, 100)] = 50
 
 

@@ -1,6 +1,7 @@
 """Serving the application with uvicorn, embedded: whoever composes it owns the signals."""
 
 import asyncio
+import resource
 import socket
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
@@ -14,6 +15,9 @@ from staffbooking_adapters.settings import Settings
 from staffbooking_adapters.wiring import open_ports
 from staffbooking_core.ports import Ports
 from staffbooking_http.app import Application
+from staffbooking_http.channel.frames import FRAME_BYTES
+from staffbooking_http.channel.protocol import WebSocketProtocol, is_handshake
+from staffbooking_http.channel.switchboard import Switchboard
 from staffbooking_http.errors import problem
 
 DRAIN = 15
@@ -22,8 +26,12 @@ HEAD_DEADLINE = 5.0
 """Seconds that the head of a request may take to come."""
 HEAD_BYTES = 64 * 1024
 BACKLOG = 2048
-MOST_CONNECTIONS = 2000
-FRAME_BYTES = 64 * 1024
+MOST_CONNECTIONS = 4000
+"""Of HTTP and of the channel together."""
+PING_EVERY = 20.0
+"""Seconds between pings of an open WebSocket; one that does not answer for as long is cut off."""
+OTHER_FILES = 500
+"""Files that a process may have open besides its connections."""
 
 
 async def serve(
@@ -40,17 +48,33 @@ async def serve(
     Opens ports of its own unless some are given. `task_status` is started with the port
     that it listens on; OSError where it can't be had.
     """
+    _allow_files(MOST_CONNECTIONS + OTHER_FILES)
     with socket.create_server((host, port), family=_family(host), backlog=BACKLOG) as listening:
+        # Its connections inherit it. asyncio sees to it for some sockets only, and then an
+        # answer's body waits 40 ms for the client to acknowledge its head.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         async with AsyncExitStack() as stack:
             if ports is None:
                 ports = await stack.enter_async_context(open_ports(settings))
-            application = Application(ports, proxies=settings.trusted_proxies)
+            application = Application(
+                ports, proxies=settings.trusted_proxies, origins=settings.allowed_origins
+            )
             server = _Server(_config(application))
+            await stack.enter_async_context(application.running())
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_stop_with, server, stop)
+                tasks.start_soon(_stop_with, server, application.switchboard, stop)
                 task_status.started(listening.getsockname()[1])
                 await server.serve(sockets=[listening])
                 tasks.cancel_scope.cancel()
+
+
+def _allow_files(number: int) -> None:
+    """Let the process have so many files open, or as many as it may allow itself."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY:
+        number = min(number, hard)
+    if soft != resource.RLIM_INFINITY and soft < number:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (number, hard))
 
 
 def _family(host: str) -> socket.AddressFamily:
@@ -61,8 +85,11 @@ def _config(application: Application) -> uvicorn.Config:
     return uvicorn.Config(
         application,
         http=Protocol,
-        ws="websockets-sansio",
+        ws=WebSocketProtocol,
         ws_max_size=FRAME_BYTES,
+        ws_per_message_deflate=False,
+        ws_ping_interval=PING_EVERY,
+        ws_ping_timeout=PING_EVERY,
         lifespan="off",
         log_config=None,
         log_level="warning",
@@ -73,8 +100,9 @@ def _config(application: Application) -> uvicorn.Config:
     )
 
 
-async def _stop_with(server: uvicorn.Server, stop: anyio.Event) -> None:
+async def _stop_with(server: uvicorn.Server, switchboard: Switchboard, stop: anyio.Event) -> None:
     await stop.wait()
+    await switchboard.retire()
     server.should_exit = True
 
 
@@ -120,6 +148,17 @@ class Protocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._head_is_complete()
         super().on_headers_complete()
+
+    def _should_upgrade(self) -> bool:
+        """A handshake that is not well-formed is a request like any other."""
+        return (
+            super()._should_upgrade()
+            and (self.parser.get_method(), self.parser.get_http_version()) == (b"GET", "1.1")
+            and is_handshake(self.url, self.headers)
+        )
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Whoever asks for what is not there is told so: it is nothing for our log."""
 
     def send_400_response(self, msg: str) -> None:
         self._end(400, problem("malformed_request", msg))

@@ -12,6 +12,7 @@ from staffbooking_core.domain.companions import Badge, Tier
 from staffbooking_core.domain.events import API_VERSION, TEST_EVENT
 from staffbooking_core.domain.keys import Permission
 from staffbooking_core.domain.lifecycle import EventName, Party, Status, Trigger
+from staffbooking_core.domain.messages import Kind
 from staffbooking_core.domain.payees import PayeeStatus
 from staffbooking_core.domain.webhooks import EVENTS, DeliveryStatus, Failure
 
@@ -162,6 +163,28 @@ _REVIEW: dict[str, Schema] = {
     "created_at": INSTANT,
 }
 
+_MESSAGE: dict[str, Schema] = {
+    "id": {**ID, "description": "rises over all conversations"},
+    "conversation_id": ID,
+    "sender_id": ID,
+    "sender_name": TEXT,
+    "content": TEXT,
+    "created_at": INSTANT,
+}
+
+_CONVERSATION: dict[str, Schema] = {
+    "id": ID,
+    "type": choice(Kind),
+    "title": {"type": "string", "description": "the other one's name, or a group's `event_ref`"},
+    "booking_code": nullable(
+        {**_BOOKING["booking_code"], "description": "the newest one of the two; a group has none"}
+    ),
+    "participants": items(shape({"user_id": ID, "name": TEXT, "online": FLAG})),
+    "last_message": nullable(ref("Message")),
+    "unread_count": {"type": "integer", "minimum": 0},
+    "updated_at": INSTANT,
+}
+
 _KEY: dict[str, Schema] = {
     "id": ID,
     "name": TEXT,
@@ -221,7 +244,10 @@ COMPONENTS: dict[str, Schema] = {
     "InvalidInput": shape(
         {
             "error": TEXT,
-            "code": {"type": "string", "enum": ["missing_field", "invalid_field"]},
+            "code": {
+                "type": "string",
+                "enum": ["missing_field", "invalid_field", "content_blocked"],
+            },
             "errors": items(shape({"field": TEXT, "message": TEXT})),
         }
     ),
@@ -238,6 +264,8 @@ COMPONENTS: dict[str, Schema] = {
     ),
     "BookingInEvent": shape(_BOOKING),
     "Review": shape(_REVIEW),
+    "Message": shape(_MESSAGE),
+    "Conversation": shape(_CONVERSATION),
     "PayoutAccount": shape(
         {
             "status": choice(PayeeStatus),

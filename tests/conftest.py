@@ -6,9 +6,10 @@ import pytest
 
 from tests.support.budget import Budget
 from tests.support.postgres import postgres_server
+from tests.support.redis import redis_server
 from tests.support.required import not_run
 
-__all__ = ["postgres_server"]
+__all__ = ["postgres_server", "redis_server"]
 
 
 @pytest.fixture(scope="session")

@@ -37,6 +37,10 @@ class AccountsReader:
             return None
         return session, state.users[session.user_id]
 
+    async def sessions(self, digests: Sequence[bytes]) -> Sequence[tuple[Session, User]]:
+        found = [await self.session(digest) for digest in digests]
+        return [each for each in found if each is not None]
+
     async def keys_of(self, owner_id: int) -> Sequence[ApiKey]:
         keys = [key for key in self.place.state.keys.values() if key.owner_id == owner_id]
         keys.sort(key=lambda key: (key.created_at, key.id), reverse=True)

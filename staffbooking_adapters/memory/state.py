@@ -21,12 +21,13 @@ from staffbooking_core.domain.companions import Companion
 from staffbooking_core.domain.keys import ApiKey
 from staffbooking_core.domain.ledger import Posting
 from staffbooking_core.domain.limits import Window
+from staffbooking_core.domain.messages import Conversation, Message
 from staffbooking_core.domain.payees import Payee
 from staffbooking_core.domain.payments import Nudge, Operation
 from staffbooking_core.domain.reviews import Review
 from staffbooking_core.domain.webhooks import Attempt, Delivery, Endpoint, Told
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import Answer, Credit, Hint, Lease, Notice
+from staffbooking_core.ports import Answer, Credit, Hint, Lease, Notice, Pair
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -168,6 +169,13 @@ class DeliveryRow:
     """Its own, where its event stands in no feed."""
 
 
+@frozen
+class ConversationRow:
+    conversation: Conversation
+    is_open: bool
+    """A group that is not is not there for anybody yet."""
+
+
 def is_running(lease: Lease | None, now: datetime) -> bool:
     """Whether somebody's claim still holds; `now` is wall time."""
     return lease is not None and now < lease.until
@@ -224,6 +232,24 @@ class State:
     delivery_by_event: Table[tuple[int, str], int] = field(factory=Table)
     """By endpoint and event."""
     notices: Table[int, NoticeRow] = field(factory=Table)
+    conversations: Table[int, ConversationRow] = field(factory=Table)
+    direct_by_pair: Table[Pair, int] = field(factory=Table)
+    group_by_event: Table[tuple[int, str], int] = field(factory=Table)
+    """By customer and reference."""
+    conversations_of: Table[int, tuple[int, ...]] = field(factory=Table)
+    """By who is or was in them."""
+    messages: Table[int, Message] = field(factory=Table)
+    """Numbered from 1 without a gap."""
+    messages_of: Table[int, tuple[int, ...]] = field(factory=Table)
+    """By conversation, in the order of ids."""
+    message_by_name: Table[tuple[int, int, str], int] = field(factory=Table)
+    """By conversation, sender and the sender's own id."""
+    nodes: Table[str, datetime] = field(factory=Table)
+    """Until when each is alive."""
+    connections: Table[tuple[int, str], int] = field(factory=Table)
+    """How many, by user and node."""
+    last_seen: Table[int, datetime] = field(factory=Table)
+    """By user."""
     clock_offset: timedelta = timedelta()
 
     def fork(self) -> State:
@@ -249,6 +275,7 @@ class Shared:
     endpoint_ids: Iterator[int] = field(factory=lambda: count(1))
     delivery_ids: Iterator[int] = field(factory=lambda: count(1))
     notice_ids: Iterator[int] = field(factory=lambda: count(1))
+    conversation_ids: Iterator[int] = field(factory=lambda: count(1))
     windows: dict[str, Window] = field(factory=dict)
     keys_used_at: dict[int, datetime] = field(factory=dict)
 

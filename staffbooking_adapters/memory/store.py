@@ -15,8 +15,10 @@ from staffbooking_adapters.memory.accounts import AccountsReader, AccountsWriter
 from staffbooking_adapters.memory.admission import MemoryAdmission
 from staffbooking_adapters.memory.bookings import BookingsReader, BookingsWriter
 from staffbooking_adapters.memory.companions import CompanionsReader, CompanionsWriter
+from staffbooking_adapters.memory.messages import MessagesReader, MessagesWriter
 from staffbooking_adapters.memory.money import MoneyReader, MoneyWriter
 from staffbooking_adapters.memory.payees import PayeesReader, PayeesWriter
+from staffbooking_adapters.memory.presence import PresenceReader, PresenceWriter
 from staffbooking_adapters.memory.reviews import ReviewsReader, ReviewsWriter
 from staffbooking_adapters.memory.state import Place, Shared, State
 from staffbooking_adapters.memory.webhooks import (
@@ -62,6 +64,8 @@ class MemoryReading:
     payees: PayeesReader
     reviews: ReviewsReader
     webhooks: WebhooksReader
+    messages: MessagesReader
+    presence: PresenceReader
     sandbox: SandboxReader
 
 
@@ -74,6 +78,8 @@ class MemoryWriting:
     payees: PayeesWriter
     reviews: ReviewsWriter
     webhooks: WebhooksWriter
+    messages: MessagesWriter
+    presence: PresenceWriter
     sandbox: SandboxWriter
 
 
@@ -94,6 +100,8 @@ class MemoryStore:
             PayeesReader(place),
             ReviewsReader(place),
             WebhooksReader(place),
+            MessagesReader(place),
+            PresenceReader(place),
             SandboxReader(place),
         )
         self.admission = MemoryAdmission(place)
@@ -143,6 +151,8 @@ def _writing(place: Place) -> MemoryWriting:
         PayeesWriter(place),
         ReviewsWriter(place),
         WebhooksWriter(place),
+        MessagesWriter(place),
+        PresenceWriter(place),
         SandboxWriter(place),
     )
 

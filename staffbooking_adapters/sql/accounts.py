@@ -11,10 +11,11 @@ from sqlalchemy import bindparam, delete, insert, select, true, update
 
 from staffbooking_adapters.sql.companions import CompanionsWriter
 from staffbooking_adapters.sql.connection import Connection
+from staffbooking_adapters.sql.dialect import in_array
 from staffbooking_adapters.sql.leases import MOST, claiming, is_held, terms
 from staffbooking_adapters.sql.pages import page_size
 from staffbooking_adapters.sql.rows import Reader
-from staffbooking_adapters.sql.statements import Statement
+from staffbooking_adapters.sql.statements import Row, Statement
 from staffbooking_adapters.sql.tables import api_keys, notices, sessions, users
 from staffbooking_core.domain.accounts import Role, Session, Subscription, User, fold_email
 from staffbooking_core.domain.keys import ApiKey, Permission
@@ -42,11 +43,9 @@ _USER_VALUES = {column.name: bindparam(column.name, type_=column.type) for colum
 ADD_USER = Statement(insert(users).values(_USER_VALUES).returning(users.c.id))
 SAVE_USER = Statement(update(users).values(_USER_VALUES).where(users.c.id == bindparam("user_id")))
 
-GET_SESSION = Statement(
-    select(*SESSION, *USER)
-    .join_from(sessions, users)
-    .where(sessions.c.digest == bindparam("session"))
-)
+_SIGNED_IN = select(*SESSION, *USER).join_from(sessions, users)
+GET_SESSION = Statement(_SIGNED_IN.where(sessions.c.digest == bindparam("session")))
+GET_SESSIONS = Statement(_SIGNED_IN.where(in_array(sessions.c.digest, "sessions")))
 ADD_SESSION = Statement(
     insert(sessions).values({c.name: bindparam(c.name, type_=c.type) for c in sessions.c})
 )
@@ -117,7 +116,11 @@ class AccountsReader:
 
     async def session(self, digest: bytes) -> tuple[Session, User] | None:
         row = await self.connection.one(GET_SESSION, session=digest.hex())
-        return None if row is None else (to_session(row), to_user(row[len(SESSION) :]))
+        return None if row is None else _signed_in(row)
+
+    async def sessions(self, digests: Sequence[bytes]) -> Sequence[tuple[Session, User]]:
+        wanted = [digest.hex() for digest in digests]
+        return [_signed_in(row) for row in await self.connection.all(GET_SESSIONS, sessions=wanted)]
 
     async def keys_of(self, owner_id: int) -> Sequence[ApiKey]:
         rows = await self.connection.all(KEYS_OF, owner=owner_id)
@@ -201,3 +204,8 @@ class AccountsWriter(AccountsReader):
 
     async def finish_notice(self, notice_id: int, lease: Lease) -> None:
         await self.connection.run(FINISH_NOTICE, notice_id=notice_id, held_by=lease.token)
+
+
+def _signed_in(row: Row) -> tuple[Session, User]:
+    """From the columns of a session and its user."""
+    return to_session(row), to_user(row[len(SESSION) :])

@@ -118,6 +118,8 @@ def unstorable(names: Sequence[str], given: Iterable[Arguments]) -> Exception | 
 
 
 def _cannot_be_kept(value: object) -> bool:
+    if isinstance(value, list):
+        return any(map(_cannot_be_kept, value))
     if isinstance(value, str):
         return "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value)
     return isinstance(value, int) and not -(2**63) <= value < 2**63

@@ -5,30 +5,26 @@ from __future__ import annotations
 import asyncio
 import secrets
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
-
-from sqlalchemy import String, bindparam, func, literal, select
+from functools import partial
+from typing import TYPE_CHECKING
 
 from staffbooking_adapters.hints import LocalHints
+from staffbooking_adapters.listening import keep_listening
 from staffbooking_adapters.sql.connection import Database
-from staffbooking_adapters.sql.statements import Statement
+from staffbooking_adapters.sql.listening import listen, telling
 from staffbooking_core.ports import Hint
 
 if TYPE_CHECKING:
-    from staffbooking_adapters.sql.postgres import Driver, PostgresDatabase
+    from staffbooking_adapters.sql.postgres import PostgresDatabase
 
 CHANNEL = "staffbooking"
 
-TELL = Statement(select(func.pg_notify(literal(CHANNEL), bindparam("payload", type_=String))))
+TELL = telling(CHANNEL)
 PACE = 0.02
 """Seconds between one NOTIFY and the next: where hundreds of events a second are written, each
 with its own would cost as much as writing it."""
-PULSE = 30.0
-"""Seconds of silence after which the listening connection is tried."""
 PATIENCE = 5.0
-"""Seconds that it may take to answer, and that the last hints are waited for at the end."""
-PAUSES = (0.1, 1.0, 5.0)
-"""Seconds before each next try to connect; the last stands for all that follow."""
+"""Seconds that the last hints are waited for at the end."""
 
 
 def hints_of(database: Database) -> LocalHints:
@@ -57,8 +53,6 @@ class PostgresHints(LocalHints):
         self._untold: set[Hint] = set()
         self._telling: asyncio.Task[None] | None = None
         self._listening: asyncio.Task[None] | None = None
-        self._failures = 0
-        """So often in a row nobody could be listened to."""
         self._closed = False
 
     def give(self, hint: Hint) -> None:
@@ -69,7 +63,8 @@ class PostgresHints(LocalHints):
 
     async def wait(self, hint: Hint, beyond: int, seconds: float) -> None:
         if self._listening is None and not self._closed:
-            self._listening = asyncio.create_task(self._listen())
+            hear = partial(listen, self._database, CHANNEL, self._hear)
+            self._listening = asyncio.create_task(keep_listening(hear, self._wake_all))
         await super().wait(hint, beyond, seconds)
 
     async def close(self) -> None:
@@ -93,31 +88,12 @@ class PostgresHints(LocalHints):
         finally:
             self._telling = None
 
-    async def _listen(self) -> None:
-        while True:
-            with suppress(Exception):
-                async with self._database.apart() as connection:
-                    await self._stay(connection)
-            await asyncio.sleep(PAUSES[min(self._failures, len(PAUSES) - 1)])
-            self._failures += 1
-
-    async def _stay(self, connection: Driver) -> None:
-        """Listen until the connection breaks."""
-        broken = asyncio.Event()
-        connection.add_termination_listener(lambda _: broken.set())
-        await connection.add_listener(CHANNEL, self._hear)
-        self._failures = 0
+    def _wake_all(self) -> None:
         for hint in Hint:
-            super().give(hint)  # One may have been missed before.
-        while not broken.is_set():
-            try:
-                async with asyncio.timeout(PULSE):
-                    await broken.wait()
-            except TimeoutError:
-                await connection.execute("SELECT 1", timeout=PATIENCE)
+            super().give(hint)
 
-    def _hear(self, _connection: Driver, _pid: int, _channel: str, payload: Any) -> None:
-        name, *told = payload.split()
+    def _hear(self, payload: str) -> None:
+        told = payload.split()
         for hint in Hint:
-            if hint in told and name != self._name:
+            if hint in told and self._name not in told:
                 super().give(hint)

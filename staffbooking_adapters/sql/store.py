@@ -22,13 +22,16 @@ from staffbooking_adapters.sql.connection import Connection, Database
 from staffbooking_adapters.sql.deliveries import WebhooksWriter
 from staffbooking_adapters.sql.engine import open_database, open_sqlite
 from staffbooking_adapters.sql.hints import hints_of
+from staffbooking_adapters.sql.messages import MessagesReader
 from staffbooking_adapters.sql.metadata import metadata
 from staffbooking_adapters.sql.money import MoneyReader
 from staffbooking_adapters.sql.money_tables import processor_inbox
 from staffbooking_adapters.sql.numbers import BookingNumbers
 from staffbooking_adapters.sql.payees import PayeesReader, PayeesWriter
+from staffbooking_adapters.sql.presence import PresenceReader, PresenceWriter
 from staffbooking_adapters.sql.reviews import ReviewsReader, ReviewsWriter
 from staffbooking_adapters.sql.sandbox import SandboxReader, SandboxWriter
+from staffbooking_adapters.sql.sending import MessagesWriter
 from staffbooking_adapters.sql.statements import Statement
 from staffbooking_adapters.sql.steps import BookingsWriter, save_step
 from staffbooking_adapters.sql.tables import answers, sessions
@@ -88,6 +91,8 @@ class SqlReading:
     payees: PayeesReader
     webhooks: WebhooksReader
     reviews: ReviewsReader
+    messages: MessagesReader
+    presence: PresenceReader
     sandbox: SandboxReader
 
 
@@ -100,6 +105,8 @@ class SqlWriting:
     payees: PayeesWriter
     webhooks: WebhooksWriter
     reviews: ReviewsWriter
+    messages: MessagesWriter
+    presence: PresenceWriter
     sandbox: SandboxWriter
     hints: set[Hint]
     """What it will be worth a hint for, once it is committed."""
@@ -126,6 +133,8 @@ class SqlStore:
             PayeesReader(self.database),
             WebhooksReader(self.database),
             ReviewsReader(self.database),
+            MessagesReader(self.database),
+            PresenceReader(self.database),
             SandboxReader(self.database),
         )
 
@@ -152,6 +161,8 @@ class SqlStore:
             PayeesWriter(connection),
             WebhooksWriter(connection, hints),
             ReviewsWriter(connection),
+            MessagesWriter(connection),
+            PresenceWriter(connection),
             SandboxWriter(connection),
             hints,
         )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
 from sqlalchemy import BigInteger, Boolean, Date, DateTime, Integer, LargeBinary, Text
@@ -82,6 +83,8 @@ def _instant(value: int) -> datetime:
 
 
 def _json_array(item: Converter | None) -> Converter:
+    # Text as it is: SQLite would make an escaped half of a surrogate into what can't be read.
+    write = partial(json.dumps, ensure_ascii=False)
     if item is None:
-        return json.dumps
-    return lambda values: json.dumps([None if v is None else item(v) for v in values])
+        return write
+    return lambda values: write([None if v is None else item(v) for v in values])

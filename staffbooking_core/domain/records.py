@@ -16,6 +16,7 @@ from staffbooking_core.domain.bookings import Booking
 from staffbooking_core.domain.companions import Companion
 from staffbooking_core.domain.keys import ApiKey
 from staffbooking_core.domain.lifecycle import Party
+from staffbooking_core.domain.messages import Message, Overview, title_for
 from staffbooking_core.domain.money import Currency
 from staffbooking_core.domain.reviews import Review
 from staffbooking_core.domain.webhooks import (
@@ -197,6 +198,40 @@ def review_record(review: Review) -> Record:
         "response": review.response,
         "responded_at": instant(review.responded_at),
         "created_at": instant(review.created_at),
+    }
+
+
+def message_record(message: Message) -> Record:
+    """CONTRACT 6."""
+    return {
+        "id": message.id,
+        "conversation_id": message.conversation_id,
+        "sender_id": message.sender_id,
+        "sender_name": message.sender_name,
+        "content": message.content,
+        "created_at": instant(message.created_at),
+    }
+
+
+def conversation_record(found: Overview, reader_id: int) -> Record:
+    """CONTRACT 6, for one of its members."""
+    conversation, last = found.conversation, found.last_message
+    return {
+        "id": conversation.id,
+        "type": conversation.kind,
+        "title": title_for(conversation, reader_id),
+        "booking_code": found.booking_code,
+        "participants": [
+            {
+                "user_id": member.user_id,
+                "name": member.name,
+                "online": member.user_id in found.online,
+            }
+            for member in conversation.participants
+        ],
+        "last_message": None if last is None else message_record(last),
+        "unread_count": found.unread,
+        "updated_at": instant(conversation.updated_at),
     }
 
 

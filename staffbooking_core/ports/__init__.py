@@ -15,6 +15,7 @@ from attrs import frozen
 
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports.admission import Admission, KeyCaller, SessionCaller
+from staffbooking_core.ports.chat import Chat, ContentFilter, Ears
 from staffbooking_core.ports.machine import (
     Clock,
     Hasher,
@@ -24,6 +25,14 @@ from staffbooking_core.ports.machine import (
     Notice,
     Notifier,
     Vault,
+)
+from staffbooking_core.ports.messages import (
+    MessagesReading,
+    MessagesWriting,
+    Pair,
+    Presence,
+    PresenceReading,
+    PresenceWriting,
 )
 from staffbooking_core.ports.processor import (
     CheckoutPage,
@@ -96,6 +105,8 @@ class Ports:
     notifier: Notifier
     hints: Hints
     sender: WebhookSender
+    chat: Chat
+    content_filter: ContentFilter
     policy: Policy
     sandbox: SandboxProcessor | None = None
     """None where payments are real."""
@@ -119,12 +130,15 @@ __all__ = [
     "BookingsWriting",
     "Candidate",
     "Change",
+    "Chat",
     "CheckoutPage",
     "Claim",
     "Clock",
     "CompanionsReading",
     "CompanionsWriting",
+    "ContentFilter",
     "Credit",
+    "Ears",
     "Finding",
     "Hasher",
     "Hint",
@@ -132,6 +146,8 @@ __all__ = [
     "Ids",
     "KeyCaller",
     "Lease",
+    "MessagesReading",
+    "MessagesWriting",
     "MoneyReading",
     "MoneyWriting",
     "NewEndpoint",
@@ -139,12 +155,16 @@ __all__ = [
     "NewUser",
     "Notice",
     "Notifier",
+    "Pair",
     "Parcel",
     "PayeePage",
     "PayeesReading",
     "PayeesWriting",
     "Payments",
     "Ports",
+    "Presence",
+    "PresenceReading",
+    "PresenceWriting",
     "Reading",
     "RequestContext",
     "ReviewsReading",

@@ -25,6 +25,12 @@ from staffbooking_core.domain.payments import (
 from staffbooking_core.domain.statement import CashBook
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports.machine import Notice
+from staffbooking_core.ports.messages import (
+    MessagesReading,
+    MessagesWriting,
+    PresenceReading,
+    PresenceWriting,
+)
 from staffbooking_core.ports.reviews import ReviewsReading, ReviewsWriting
 from staffbooking_core.ports.values import (
     Agenda,
@@ -57,6 +63,10 @@ class AccountsReading(Protocol):
         ...
 
     async def session(self, digest: bytes) -> tuple[Session, User] | None: ...
+    async def sessions(self, digests: Sequence[bytes]) -> Sequence[tuple[Session, User]]:
+        """Those that are there, with their users."""
+        ...
+
     async def keys_of(self, owner_id: int) -> Sequence[ApiKey]:
         """All, revoked ones too, the newest first."""
         ...
@@ -387,12 +397,16 @@ class Reading(Protocol):
     @property
     def webhooks(self) -> WebhooksReading: ...
     @property
+    def messages(self) -> MessagesReading: ...
+    @property
+    def presence(self) -> PresenceReading: ...
+    @property
     def sandbox(self) -> SandboxReading: ...
 
 
 class Writing(Protocol):
     """One transaction. Order of locks: users, bookings by id, companion, the feed, endpoints by
-    id, deliveries by id, the rest."""
+    id, deliveries by id, conversations by id, the ids of messages, the rest."""
 
     @property
     def accounts(self) -> AccountsWriting: ...
@@ -408,6 +422,10 @@ class Writing(Protocol):
     def reviews(self) -> ReviewsWriting: ...
     @property
     def webhooks(self) -> WebhooksWriting: ...
+    @property
+    def messages(self) -> MessagesWriting: ...
+    @property
+    def presence(self) -> PresenceWriting: ...
     @property
     def sandbox(self) -> SandboxWriting: ...
 

@@ -11,6 +11,7 @@ from staffbooking_core.domain.moves import advance
 from staffbooking_core.domain.searchable import local_days, marks_on
 from staffbooking_core.errors import NotFound
 from staffbooking_core.ports import Answer, Change, Credit, Ports, Writing
+from staffbooking_core.usecases.messages import follow_event
 
 NEAR = timedelta(days=2)
 """What lies further from a booking shares no local day with it."""
@@ -54,10 +55,12 @@ async def apply(tx: Writing, ports: Ports, booking: Booking, what: Occurrence) -
 
 
 async def save(tx: Writing, ports: Ports, before: Booking, step: Step, now: datetime) -> None:
-    """Save a step, and what it changes of the days on which the companion can be found."""
+    """Save a step, and what it changes of the days on which the companion can be found and of
+    the group of its event."""
     await tx.bookings.save(to_change(ports, step, now))
     if before.holds_slot != step.booking.holds_slot:
         await _mark_days(tx, step.booking)
+    await follow_event(tx, before, step.booking, now)
 
 
 async def _mark_days(tx: Writing, booking: Booking) -> None:

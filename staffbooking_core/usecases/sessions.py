@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from attrs import evolve
+
 from staffbooking_core.domain.accounts import Session, User, fold_email, session_digest
 from staffbooking_core.domain.limits import LimitExceeded, Verdict
 from staffbooking_core.errors import (
@@ -72,16 +74,18 @@ async def logout(ports: Ports, digest: bytes) -> None:
     await ports.store.write(unit)
 
 
-async def touch(ports: Ports, session: Session) -> None:
-    """Keep a session that is in use from idling out; written at most every few minutes."""
+async def touch(ports: Ports, session: Session) -> Session:
+    """Keep a session that is in use from idling out; written at most every few minutes. The
+    session as it is then."""
     now = ports.clock.wall()
     if now - session.seen_at < ports.policy.session_idle / 100:
-        return
+        return session
 
     async def unit(tx: Writing) -> None:
         await tx.accounts.touch_session(session.digest, now)
 
     await ports.store.write(unit)
+    return evolve(session, seen_at=now)
 
 
 def _scopes(email: str, address: str) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 from staffbooking_adapters import codec
 from staffbooking_core.errors import Unavailable
 from staffbooking_core.usecases import health
-from staffbooking_http import metrics
+from staffbooking_http import asyncapi, metrics
 from staffbooking_http.access import Unguarded
 from staffbooking_http.endpoint import Call, Reply, endpoint
 from staffbooking_http.shapes import shape
@@ -42,12 +42,13 @@ async def ready(call: Call) -> Reply:
     "/metrics",
     Unguarded(),
     summary="Figures for Prometheus",
-    description="Requests by route and status, due work by kind, and webhooks.",
+    description="Requests by route and status, the channel, due work by kind, and webhooks.",
     answer={"type": "string"},
     media="text/plain",
 )
 async def figures(call: Call) -> Reply:
-    page = metrics.page(call.site.tallies, await call.site.workload.look(call.ports))
+    site = call.site
+    page = metrics.page(site.tallies, site.traffic, await site.workload.look(call.ports))
     return Reply(200, page, media=b"text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -60,3 +61,14 @@ async def figures(call: Call) -> Reply:
 )
 async def openapi(call: Call) -> Reply:
     return Reply(200, call.site.document)
+
+
+@endpoint(
+    "GET",
+    "/asyncapi.json",
+    Unguarded(),
+    summary="The real-time channel as an AsyncAPI document",
+    answer={"type": "object"},
+)
+async def events(call: Call) -> Reply:
+    return Reply(200, asyncapi.encoded(call.ports.policy))

@@ -38,6 +38,7 @@ def test_the_defaults_are_the_published_ones() -> None:
     assert settings.processor == Fake(manual_payees=False)
     assert settings.policy.limits.general.limit == 1000
     assert not settings.policy.webhook_allow_insecure
+    assert settings.blocked_terms == ()
 
 
 def test_values_are_read() -> None:
@@ -53,6 +54,7 @@ def test_values_are_read() -> None:
         SECRET_KEY=f"{SECRET},{SECRET}-old",
         TRUSTED_PROXIES="10.0.0.0/8, 192.168.1.1",
         ALLOWED_ORIGINS="https://app.example",
+        BLOCKED_TERMS="bad word, schlimm ,плохо",
         SANDBOX="0",
         FAKE_PAYEES="manual",
     )
@@ -67,6 +69,7 @@ def test_values_are_read() -> None:
     assert settings.secret_keys == (SECRET, f"{SECRET}-old")
     assert len(settings.trusted_proxies) == 2
     assert settings.allowed_origins == ("https://app.example",)
+    assert settings.blocked_terms == ("bad word", "schlimm", "плохо")
     assert not settings.policy.sandbox
     assert settings.processor == Fake(manual_payees=True)
 
@@ -104,6 +107,16 @@ def test_values_are_read() -> None:
         ("LIMITS", "speed=1/1h"),
         ("TRUSTED_PROXIES", "everybody"),
         ("ALLOWED_ORIGINS", "app.example"),
+        ("REDIS_URL", "localhost:6379"),
+        ("REDIS_URL", "http://localhost"),
+        ("REDIS_URL", "redis://"),
+        ("REDIS_URL", "redis://cache:0"),
+        ("REDIS_URL", "redis://cache:70000"),
+        ("REDIS_URL", "redis://cache/first"),
+        ("REDIS_URL", "redis://cache?ssl_ca_certs=/etc/ca.pem"),
+        ("REDIS_URL", "rediss://cache?ssl_cert_reqs=never"),
+        ("REDIS_URL", "rediss://cache?timeout=5"),
+        ("REDIS_URL", "unix://redis.sock"),
         ("WEBHOOK_ALLOW_INSECURE", "yes"),
     ],
 )
@@ -113,6 +126,37 @@ def test_a_wrong_value_is_one_line_that_names_it(name: str, value: str) -> None:
         load(**{name: value})
 
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://cache",
+        "redis://[::1]:6379/0",
+        "rediss://app:p%40ss@cache.example:6380?ssl_cert_reqs=none&ssl_ca_certs=/etc/ca.pem",
+        "unix:///run/redis.sock",
+        "unix://:p%40ss@/run/redis.sock",
+    ],
+)
+def test_an_address_of_redis_is_taken_as_it_is(url: str) -> None:
+    """Over TCP, over TLS or by a socket; by default there is none."""
+    assert load(REDIS_URL=url).redis_url == url
+    assert load().redis_url is None
+
+
+@pytest.mark.parametrize("password", ["hu@sh", "hu/sh", "hu#sh", "hu?sh", "hush℀"])
+def test_a_password_that_is_not_written_as_it_must_be_is_not_repeated(password: str) -> None:
+    """An address of Redis with special signs is refused, and shows in no message."""
+    with pytest.raises(SettingsError, match=r"^STAFFBOOKING_REDIS_URL ") as caught:
+        load(REDIS_URL=f"redis://:{password}@cache")
+
+    assert "sh" not in str(caught.value).removeprefix("STAFFBOOKING_REDIS_URL ")
+
+
+@pytest.mark.parametrize("value", ["", " ", ",", " , ,"])
+def test_nothing_is_no_term(value: str) -> None:
+    """Empty parts of the list of blocked terms, which would block everything, count for nothing."""
+    assert load(BLOCKED_TERMS=value).blocked_terms == ()
 
 
 @pytest.mark.parametrize("name", ["SECRET_KEY", "STRIPE_SECRET_KEY", "STRIPE_WEBHOOK_SECRET"])
@@ -255,8 +299,12 @@ def test_public_addresses_are_told_from_private_ones(url: str, public: bool) -> 
 
 
 def test_secrets_never_stand_in_a_representation() -> None:
-    """Neither keys and secrets nor the database's password show where settings are printed."""
-    settings = load(**STRIPE, DATABASE_URL="postgresql+asyncpg://u:hush@h/db")
+    """Neither keys and secrets nor passwords of addresses show where settings are printed."""
+    addresses = {
+        "DATABASE_URL": "postgresql+asyncpg://u:hush@h/db",
+        "REDIS_URL": "redis://:hush@h",
+    }
+    settings = load(**STRIPE, **addresses)
 
     for secret in (SECRET, "hush", "sk_test_51Abc", "whsec_one"):
         assert secret not in repr(settings)

@@ -11,10 +11,14 @@ from typing import Any
 import pytest
 
 from staffbooking_adapters import wiring
+from staffbooking_adapters.chat.local import LocalChat
+from staffbooking_adapters.chat.redis import RedisWire
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.settings import Settings, load_settings
+from staffbooking_adapters.sql.wire import PostgresWire
 from staffbooking_adapters.stripe.processor import StripeProcessor
 from staffbooking_adapters.system import SandboxClock, SystemClock
+from staffbooking_core.domain.messages import Findings
 from staffbooking_core.domain.payees import OpenPayee
 from staffbooking_core.domain.payments import OpKey, OpKind
 from tests.stripe_stub import open_stub
@@ -27,6 +31,8 @@ STRIPE = {
     "STRIPE_SECRET_KEY": "sk_test_51Abc",
     "STRIPE_WEBHOOK_SECRET": "whsec_one",
 }
+POSTGRES = {"DATABASE_URL": "postgresql+asyncpg://app@127.0.0.1:1/nowhere"}
+REDIS = {"REDIS_URL": "redis://127.0.0.1:1"}
 
 
 @pytest.fixture
@@ -144,15 +150,20 @@ async def test_the_sender_is_opened_by_its_first_use(
 
 
 async def test_what_webhooks_need_is_loaded_where_it_is_used(database_url: str) -> None:
-    """A process that opens all ports and neither sends nor seals doesn't wait for it to load."""
+    """A process that opens all ports and neither sends, seals nor tells others anything doesn't
+    wait for it to load."""
+    environ = {
+        "STAFFBOOKING_DATABASE_URL": database_url,
+        "STAFFBOOKING_REDIS_URL": "redis://127.0.0.1:1",
+    }
     code = f"""
 import sys, anyio
 from staffbooking_adapters.settings import load_settings
 from staffbooking_adapters.wiring import open_ports
 
 async def work():
-    async with open_ports(load_settings({{"STAFFBOOKING_DATABASE_URL": {database_url!r}}})):
-        sys.exit(" ".join({{"aiohttp", "aiodns", "cryptography"}} & sys.modules.keys()))
+    async with open_ports(load_settings({environ!r})):
+        sys.exit(" ".join({{"aiohttp", "aiodns", "cryptography", "redis"}} & sys.modules.keys()))
 
 anyio.run(work)
 """
@@ -160,6 +171,36 @@ anyio.run(work)
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )
     assert ended.stderr.strip() == ""
+
+
+@pytest.mark.parametrize(
+    ("given", "wire"),
+    [
+        ({}, None),
+        (POSTGRES, PostgresWire),
+        (REDIS, RedisWire),
+        (POSTGRES | REDIS, RedisWire),
+    ],
+    ids=["sqlite", "postgresql", "redis", "postgresql and redis"],
+)
+async def test_word_goes_by_what_the_settings_name(
+    database_url: str, given: dict[str, str], wire: type | None
+) -> None:
+    """By Redis where it is said, else by PostgreSQL; with SQLite alone it stays in the process."""
+    async with wiring.open_ports(settings(database_url, **given), stays=True) as ports:
+        if wire is None:
+            assert type(ports.chat) is LocalChat
+        else:
+            assert type(vars(ports.chat)["_wire"]) is wire
+
+
+async def test_what_must_not_be_said_is_the_deployment_s(database_url: str) -> None:
+    """The default list's terms and its own are found, and other ways of contact."""
+    given = settings(database_url, BLOCKED_TERMS="zeppelin")
+    async with wiring.open_ports(given, stays=True) as ports:
+        assert (await ports.content_filter.find("Come by zeppelin")).has_blocked_term
+        assert (await ports.content_filter.find("Write to ada@example.com")).has_contact
+        assert await ports.content_filter.find("See you at eight") == Findings()
 
 
 async def test_hints_and_seals_are_of_the_deployment(database_url: str) -> None:

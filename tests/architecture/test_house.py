@@ -60,7 +60,7 @@ def test_a_lock_pins_by_hash_alone(lock: str) -> None:
     """Every line of a lock is a pin, a hash or a comment: no address, no option, no path."""
     lines = (ROOT / lock).read_text(encoding="utf-8").splitlines()
     allowed = re.compile(
-        r"[a-z0-9-]+(\[[a-z0-9,-]+\])?==[^\s/:]+( ; [a-z_]+ [!=]= '\w+')? \\"
+        r"[a-z0-9-]+(\[[a-z0-9,-]+\])?==[^\s/:]+( ; [a-z_]+ ([!=]=|<) '[\w.]+')? \\"
         r"|    --hash=sha256:[0-9a-f]{64}( \\)?"
         r"|    #( via)?( +[a-z0-9-]+( \(pyproject\.toml(:[a-z]+)?\))?)?"
     )

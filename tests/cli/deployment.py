@@ -12,8 +12,9 @@ import anyio
 from attrs import frozen
 from typer.testing import CliRunner, Result
 
+from staffbooking_adapters.chat.local import LocalChat
 from staffbooking_adapters.fake.processor import FakeProcessor
-from staffbooking_adapters.memory.doubles import PlainHasher, RecordingNotifier
+from staffbooking_adapters.memory.doubles import PassingFilter, PlainHasher, RecordingNotifier
 from staffbooking_adapters.memory.fakebook import MemoryFakeBook
 from staffbooking_adapters.memory.receivers import MemorySender
 from staffbooking_adapters.memory.store import MemoryStore
@@ -51,6 +52,8 @@ def make_ports(policy: Policy) -> Ports:
         notifier=RecordingNotifier(),
         hints=store.hints,
         sender=MemorySender(),
+        chat=LocalChat(),
+        content_filter=PassingFilter(),
         policy=policy,
         sandbox=processor,
     )

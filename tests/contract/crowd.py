@@ -1,5 +1,5 @@
-"""Twenty thousand companions and bookings, with what moved of their money and what is told of
-them, written by the database itself in a moment."""
+"""Twenty thousand companions and bookings, with what moved of their money, what is told of them
+and what is said about them, written by the database itself in a moment."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from sqlalchemy import Boolean, Date, DateTime, LargeBinary, Table, Text
 
-from staffbooking_adapters.sql import money_tables, tables, webhook_tables
+from staffbooking_adapters.sql import message_tables, money_tables, tables, webhook_tables
 
 MANY = 20_000
 PLACES = 400
@@ -54,6 +54,7 @@ _ROWS: list[tuple[Table, int, dict[str, str]]] = [
             "starts_at": "{hour}",
             "ends_at": "{next_hour}",
             "priority": "i % 500 = 0",
+            "event_ref": "CASE i % 10 WHEN 0 THEN 'event' || i END",
             "intent": "'{{}}'",
             "payment_status": "CASE i % 50 WHEN 0 THEN 'processing' ELSE 'succeeded' END",
             "owed_by_staff": "CASE i % 500 WHEN 0 THEN 1 ELSE 0 END",
@@ -137,6 +138,33 @@ _ROWS: list[tuple[Table, int, dict[str, str]]] = [
     ),
     (webhook_tables.attempts, MANY, {"delivery_id": "i", "at": "{hour}"}),
     (tables.notices, MANY, {"id": "i"}),
+    (
+        message_tables.conversations,
+        MANY,
+        {
+            "id": "i",
+            "companion_id": f"1 + (i * 37 + 1) % {MANY}",
+            "customer_id": f"1 + i * 53 % {MANY}",
+            "updated_at": "{hour}",
+            "last_id": "i",
+        },
+    ),
+    (
+        message_tables.members,
+        2 * MANY,
+        {
+            "conversation_id": "(i + 1) / 2",
+            "user_id": f"1 + ((i + 1) / 2 * (37 + i % 2 * 16) + 1 - i % 2) % {MANY}",
+            "read_id": "0",
+        },
+    ),
+    (
+        message_tables.messages,
+        2 * MANY,
+        {"id": "i", "conversation_id": f"1 + i % {MANY}", "client_id": "'c' || i"},
+    ),
+    (message_tables.connections, MANY, {"user_id": "i", "node": "'n' || i % 20"}),
+    (message_tables.last_seen, MANY, {"user_id": "i", "at": "{hour}"}),
 ]
 """What is filled with something of its own in each table; all else is filled anyhow."""
 

@@ -18,11 +18,15 @@ from staffbooking_adapters.sql import (
     cash,
     claims,
     companions,
+    conversations,
     deliveries,
     feed,
+    messages,
     money,
     payees,
+    presence,
     reviews,
+    sending,
     steps,
     store,
     webhooks,
@@ -116,11 +120,40 @@ WEBHOOKS = {
     "old deliveries": store.DROP_DELIVERIES,
     "notices": accounts.claim_notices(16),
 }
-STATEMENTS = {**SEARCHES, **LATER, **OTHERS, **MONEY, **WEBHOOKS}
+MESSAGES = {
+    "conversation": conversations.GET,
+    "held conversations": conversations.LOCK,
+    "whole conversations": conversations.GET_ALL,
+    "held group": conversations.LOCK_GROUP,
+    "overview": conversations.OVERVIEW,
+    "overviews": conversations.overviews(51),
+    "pair": conversations.PAIR,
+    "conversation of a pair": conversations.DIRECT,
+    "pairs without a conversation": conversations.unopened(501),
+    "who was paid": conversations.CLEARED,
+    "who is booked": conversations.BOOKED_FOR,
+    "acquaintances": conversations.ACQUAINTANCES,
+    "acquaintances who are there": conversations.ONLINE_ACQUAINTANCES,
+    "newest messages": messages.newest(51),
+    "newer messages": messages.newer(51),
+    "next messages of all": messages.tail(101),
+    "next messages of a reader": messages.inbox(101),
+    "last message": messages.LAST_ID,
+    "last message of a reader": messages.MY_LAST_ID,
+    "known messages": sending.KNOWN,
+    "added messages": sending.ADD,
+    "read mark": sending.MARK,
+    "who is there": presence.PRESENCE,
+    "counted connection": presence.CONNECT,
+    "connections of dead nodes": presence.DROP_DEAD,
+}
+STATEMENTS = {**SEARCHES, **LATER, **OTHERS, **MONEY, **WEBHOOKS, **MESSAGES}
 BIG = (
     "(companion_search|near|there|companions|companion_days|bookings|timers|users"
     "|payment_operations|other|later|ledger_postings|ledger_legs|processor_inbox|payees|reviews"
-    "|events|event_readers|webhook_(endpoints|deliveries|attempts)|notices)"
+    "|events|event_readers|webhook_(endpoints|deliveries|attempts)|notices"
+    "|conversations|conversation_members|mine|theirs|messages|its|one|last|channel_connections"
+    "|last_seen)"
 )
 IN_ORDER = (
     "(bookings_(newest|urgent|payouts)|payment_operations_failed_refunds"
@@ -157,24 +190,55 @@ async def sqlite(tmp_path_factory):
     connection.close()
 
 
+async def of_postgresql(connection, name):
+    """The lines of a statement's plan."""
+    compiled = STATEMENTS[name].on("postgresql")
+    await connection.execute(f"PREPARE asked AS {compiled.sql}")
+    nothing = ", ".join(["NULL"] * len(compiled.names))
+    call = f"asked({nothing})" if nothing else "asked"
+    plan = [line for (line,) in await connection.fetch(f"EXPLAIN EXECUTE {call}")]
+    await connection.execute("DEALLOCATE asked")
+    return plan
+
+
+def of_sqlite(connection, name):
+    """The lines of a statement's plan."""
+    compiled = STATEMENTS[name].on("sqlite")
+    nothing = [None] * len(compiled.names)
+    return [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {compiled.sql}", nothing)]
+
+
 @pytest.mark.parametrize("name", STATEMENTS)
 async def test_postgresql_reads_no_big_table_through(postgres, name):
     """Each statement finds its rows by indexes."""
-    compiled = STATEMENTS[name].on("postgresql")
-    await postgres.execute(f"PREPARE asked AS {compiled.sql}")
-    nothing = ", ".join(["NULL"] * len(compiled.names))
-    call = f"asked({nothing})" if nothing else "asked"
-    plan = [line for (line,) in await postgres.fetch(f"EXPLAIN EXECUTE {call}")]
-    await postgres.execute("DEALLOCATE asked")
+    plan = await of_postgresql(postgres, name)
     assert [line for line in plan if re.search(rf"Seq Scan on {BIG}\b", line)] == []
 
 
 @pytest.mark.parametrize("name", STATEMENTS)
 async def test_sqlite_reads_no_big_table_through(sqlite, name):
     """Each statement finds its rows by indexes, or goes along one that is in order or of few."""
-    compiled = STATEMENTS[name].on("sqlite")
-    nothing = [None] * len(compiled.names)
-    plan = [row[3] for row in sqlite.execute(f"EXPLAIN QUERY PLAN {compiled.sql}", nothing)]
+    plan = of_sqlite(sqlite, name)
     along = rf"(?! USING (COVERING )?INDEX ix_{IN_ORDER}\b)"
     scan = rf"SCAN (?!notices\b){BIG}\b{along}"  # along their ids, for which it has no other word
     assert [line for line in plan if re.search(scan, line)] == []
+
+
+ALONG_IDS = (
+    *("overview", "overviews", "newest messages", "newer messages"),
+    "next messages of a reader",
+)
+
+
+@pytest.mark.parametrize("name", ALONG_IDS)
+async def test_postgresql_reads_no_conversation_through(postgres, name):
+    """However long it is, a statement begins at a message and goes along the ids."""
+    condition = r"Index Cond: \(\(conversation_id = .* AND \(id <= "
+    assert re.search(condition, "\n".join(await of_postgresql(postgres, name)))
+
+
+@pytest.mark.parametrize("name", ALONG_IDS)
+async def test_sqlite_reads_no_conversation_through(sqlite, name):
+    """The same."""
+    condition = r"ix_messages_conversation \(conversation_id=\? AND id(>\? AND id)?<\?\)"
+    assert re.search(condition, "\n".join(of_sqlite(sqlite, name)))

@@ -28,6 +28,7 @@ from tests.support.builders import (
     moved,
     next_booking_id,
 )
+from tests.support.messages import add_direct, add_group, make_new_message, say
 from tests.support.webhooks import (
     add_delivery,
     add_endpoint,
@@ -144,3 +145,33 @@ async def test_events_are_published_in_few_trips(store):
         await tx.webhooks.add_deliveries([make_new_delivery(endpoint.id) for _ in events])
 
     assert await trips(store.database, store.write(publish)) == 8 + 2
+
+
+async def test_messages_are_sent_in_few_trips(store):
+    """However many: two to hold their conversations, one to know repetitions, one to wait for
+    the right to give ids, and one to keep them."""
+    talks = [await add_direct(store), await add_group(store)]
+    new = [make_new_message(talk, client_id="1") for talk in talks]
+
+    async def send(tx):
+        await tx.messages.hold([talk.id for talk in talks])
+        await tx.messages.known([(each.conversation_id, each.sender_id, "1") for each in new])
+        await tx.messages.add(new)
+
+    assert await trips(store.database, store.write(send)) == 5 + 2
+
+
+async def test_a_page_of_conversations_is_one_trip(store):
+    """With their members, last messages and whatever else belongs to them."""
+    group = await add_group(store)
+    await say(store, group, "hello")
+    async with store.reading() as view:
+        page = view.messages.overviews(group.customer_id, 1, 10, NOW)
+        assert await trips(store.database, page) == 1
+
+
+async def test_a_connection_is_counted_in_two_trips(store):
+    """Between the two that begin and commit."""
+    user = await add_user(store)
+    connected = store.write(lambda unit: unit.presence.connect(user.id, "a", NOW, 10))
+    assert await trips(store.database, connected) == 2 + 2

@@ -17,6 +17,7 @@ from staffbooking_adapters.sql.engine import Statement, open_database
 from staffbooking_adapters.sql.metadata import metadata
 from staffbooking_adapters.sql.schema import HEAD, check, config, on_connection, upgrade
 from staffbooking_adapters.sql.tables import bookings
+from staffbooking_adapters.sql.types import Instant, writer
 from staffbooking_adapters.sql.windows import windows_metadata
 from staffbooking_core.domain.lifecycle import HOLDS_SLOT, Status
 from staffbooking_core.domain.payments import Nudge
@@ -151,6 +152,13 @@ def add_row(connection, table_name, **given):
     connection.execute(table.insert().values({**needed, **given}))
 
 
+def stored(connection, moment):
+    """A moment as a column has it."""
+    write = writer(connection.dialect.name, Instant)
+    assert write is not None
+    return write(moment)
+
+
 async def test_an_upgrade_to_payees_keeps_what_is_there(empty_url):
     """Bookings get what is new as it begins; events of companions, which have nothing to point
     to any more, are done, and those of bookings still wait."""
@@ -186,6 +194,56 @@ async def test_an_upgrade_to_webhooks_keeps_what_was_told(empty_url):
     async with opened(empty_url) as store:
         assert [event.id for event in await place(store)] == ["evt_1"]
         assert await read(store, lambda view: view.webhooks.feed(1, 0, 10)) == [b"x"]
+
+
+BOOKINGS = (
+    (1, 3, "Gala", "accepted"),
+    (1, 4, "Gala", "disputed"),
+    (1, 5, "Gala", "cancelled"),
+    (2, 3, "Gala", "paid"),
+    (2, 4, "gala", "paid"),
+    (2, 5, "Fair", "pending"),
+    (2, 4, None, "completed"),
+    (2, 5, None, "completed"),
+)
+"""Customer, companion, event and status."""
+
+
+async def test_an_upgrade_to_messages_opens_groups(empty_url):
+    """Of each event with two bookings that are booked: with their customer and who is booked,
+    as of when the last one was accepted."""
+
+    def fill(connection: Connection) -> None:
+        command.upgrade(config(connection), "0006")
+        for number in range(1, 6):
+            add_row(connection, "users", id=number, email_folded=f"user{number}")
+            add_row(connection, "companions", id=number)
+        for number, (customer, companion, event_ref, status) in enumerate(BOOKINGS):
+            add_row(
+                connection,
+                "bookings",
+                id=number,
+                code=f"BK{number}",
+                customer_id=customer,
+                companion_id=companion,
+                event_ref=event_ref,
+                status=status,
+                accepted_at=stored(connection, NOW + number * HOUR),
+                starts_at=stored(connection, NOW + number * DAY),
+                ends_at=stored(connection, NOW + number * DAY + HOUR),
+            )
+
+    await on_connection(empty_url, fill)
+    await upgrade(empty_url)
+    async with opened(empty_url) as store:
+        async with store.reading() as view:
+            found = [await view.messages.overviews(number, 1, 9, NOW) for number in range(1, 6)]
+        [shown] = found[0]
+        group = await store.write(lambda unit: unit.messages.hold_group(1, "Gala", NOW))
+    assert list(map(len, found)) == [1, 0, 1, 1, 0]
+    assert shown.conversation == group
+    assert group.recipients == (1, 3, 4)
+    assert group.updated_at == NOW + HOUR
 
 
 async def test_the_version_is_that_of_the_newest_migration(tmp_path):

@@ -138,14 +138,3 @@ async def test_a_taken_port_is_an_error(world: World) -> None:
             await serve(
                 SETTINGS, host="127.0.0.1", port=port, stop=anyio.Event(), ports=world.ports
             )
-
-
-async def test_a_websocket_is_refused(world: World) -> None:
-    """There is no channel yet: the handshake fails, and nothing breaks."""
-    async with serving(world) as (port, _):
-        handshake = (
-            b"GET /ws HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
-            b"sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
-        )
-        head, _ = await raw(port, handshake)
-    assert head.startswith((b"HTTP/1.1 403 ", b"HTTP/1.1 404 "))

@@ -12,11 +12,13 @@ import pytest
 from attrs import evolve
 
 from staffbooking_core.domain.keys import Permission
+from staffbooking_core.ports import Pair
 from staffbooking_http.access import SignedOut, Unguarded, WithEither, WithKey, WithSession
 from staffbooking_http.endpoint import Endpoint
 from staffbooking_http.routes import FAMILIES, SANDBOX
 from tests.http.world import World
 from tests.support.builders import add_booking, add_key, make_key_text
+from tests.support.messages import add_direct
 from tests.support.reviews import add_review
 from tests.support.webhooks import add_delivery, add_endpoint
 
@@ -87,6 +89,10 @@ MATRIX: dict[str, dict[str, int]] = {
     "POST /reviews/booking/{id}": {**OF_PARTIES, "admin": 403},
     "GET /reviews/user/{id}": BY_EITHER,
     "POST /reviews/{id}/respond": BY_STAFF,
+    "GET /messages": BY_SESSION,
+    "GET /messages/conversation/{id}": {**OF_PARTIES, "admin": 404},
+    "POST /messages/conversation/{id}": {**OF_PARTIES, "admin": 404},
+    "POST /messages/send/{id}": {**BY_SESSION, "stranger": 403, "admin": 403},
     "POST /api/webhooks": TO_CHANGE,
     "GET /api/webhooks": TO_LOOK,
     "PATCH /api/webhooks/{id}": {**TO_CHANGE, **FOREIGN},
@@ -111,6 +117,8 @@ MATRIX: dict[str, dict[str, int]] = {
     "GET /readyz": OPEN,
     "GET /metrics": OPEN,
     "GET /openapi.json": OPEN,
+    "GET /asyncapi.json": OPEN,
+    "GET /ws": dict.fromkeys(PRINCIPALS, 426),
     "POST /sandbox/clock": OPEN,
     "POST /sandbox/chargebacks": OPEN,
     "POST /sandbox/payments/faults": OPEN,
@@ -144,11 +152,14 @@ async def call(world: World, row: Endpoint, client: httpx.AsyncClient) -> httpx.
     key = await add_key(world.store, world.customer.id)
     review = await add_review(world.store, booking)
     hook = await add_endpoint(world.store, world.subscriber, vault=world.ports.vault)
+    talk = await add_direct(world.store, Pair(booking.customer_id, booking.companion_id))
     number = {
         "/api/keys/{id}": key.id,
         "/api/v1/companions": world.companion.id,
         "/reviews/user/": world.companion.id,
         "/reviews/{id}/": review.id,
+        "/messages/conversation/": talk.id,
+        "/messages/send/": world.companion.id,
         "/api/webhooks": hook.id,
     }
     wanted = next((number[head] for head in number if row.path.startswith(head)), booking.id)
@@ -195,6 +206,9 @@ async def test_every_answer_has_its_headers(world: World, row: Endpoint) -> None
                 assert {"error", "code"} <= answer.json().keys()
 
 
+BY_SESSION_ALONE = ("/auth/", "/api/keys", "/bookings", "/staff/", "/reviews/", "/messages")
+
+
 def test_each_path_has_its_way_in() -> None:
     """Keys alone open /api/v1, sessions alone the rest but for webhooks, and for reviews, which
     both may read; only operations are open to all."""
@@ -205,7 +219,7 @@ def test_each_path_has_its_way_in() -> None:
             assert isinstance(row.access, SignedOut), row.path
         elif row.path.startswith(("/reviews/user/", "/api/webhooks", "/api/events")):
             assert isinstance(row.access, WithEither), row.path
-        elif row.path.startswith(("/auth/", "/api/keys", "/bookings", "/staff/", "/reviews/")):
+        elif row.path.startswith(BY_SESSION_ALONE):
             assert isinstance(row.access, WithSession), row.path
         else:
             assert isinstance(row.access, Unguarded), row.path

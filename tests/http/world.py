@@ -7,8 +7,10 @@ from typing import Any
 import httpx
 from attrs import evolve
 
+from staffbooking_adapters.chat.local import LocalChat
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.memory.doubles import (
+    PassingFilter,
     PlainHasher,
     RecordingNotifier,
     SeededIds,
@@ -61,6 +63,8 @@ class World:
             notifier=self.notifier,
             hints=store.hints,
             sender=self.sender,
+            chat=LocalChat(),
+            content_filter=PassingFilter(),
             policy=POLICY,
             sandbox=self.processor,
         )

@@ -12,8 +12,10 @@ from typing import Any
 
 from attrs import evolve, frozen
 
+from staffbooking_adapters.chat.local import LocalChat
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.memory.doubles import (
+    PassingFilter,
     PlainHasher,
     RecordingNotifier,
     SeededIds,
@@ -59,6 +61,8 @@ def memory_ports(policy: Policy = POLICY, now: datetime = NOW, **ports: Any) -> 
         "notifier": RecordingNotifier(),
         "hints": store.hints,
         "sender": MemorySender(),
+        "chat": LocalChat(),
+        "content_filter": PassingFilter(),
         "policy": policy,
         "sandbox": processor,
     }

@@ -177,8 +177,8 @@ async def test_a_listener_that_fell_silent_is_replaced(
     postgres_url: str, processes: list[LocalHints], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A connection that is dead though nobody said so is found out by its pulse."""
-    monkeypatch.setattr("staffbooking_adapters.sql.hints.PULSE", 0)
-    monkeypatch.setattr("staffbooking_adapters.sql.hints.PAUSES", (0,))
+    monkeypatch.setattr("staffbooking_adapters.sql.listening.PULSE", 0)
+    monkeypatch.setattr("staffbooking_adapters.listening.PAUSES", (0,))
     database = MuteAtFirst(make_url(postgres_url), 2)
     hints = PostgresHints(database)
     assert await heard(hints, Hint.EVENTS, 1) == 2

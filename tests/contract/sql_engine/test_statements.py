@@ -27,6 +27,7 @@ from staffbooking_adapters.sql.engine import (
     Statement,
 )
 from staffbooking_adapters.sql.types import BigInt, CivilDate, Dialect
+from staffbooking_core.errors import InvalidField
 from tests.contract.sql_engine.people import (
     ADA,
     ADD,
@@ -170,6 +171,13 @@ async def test_rows_are_counted_up_from_arrays(database: Database) -> None:
     await database.all(HIT, names=["Ada", "Bob"], amounts=[1, 2], day=day)
     rows = await database.all(HIT, names=["Bob", "Eve"], amounts=[10, 2**40], day=day)
     assert sorted(map(tuple, rows)) == [("Bob", 12), ("Eve", 2**40)]
+
+
+async def test_half_a_surrogate_in_an_array_names_its_parameter(database: Database) -> None:
+    """As if it stood alone; nothing of the array is kept."""
+    with pytest.raises(InvalidField, match="names"):
+        await database.all(HIT, names=["Ada", "\ud800"], amounts=[1, 2], day=date(2026, 7, 1))
+    assert await database.value(COUNT) == 0
 
 
 async def test_claimed_rows_are_claimed_once(database: Database) -> None:

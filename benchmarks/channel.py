@@ -1,0 +1,256 @@
+"""`python -m benchmarks.channel`: messages delivered per second by the channel, how long each
+takes, and what an idle connection costs; of one server process and of two.
+
+Everybody is in one group, so that a message goes to every connection. The floor runs beside
+it: bare sockets that write what comes in to all, check nothing and store nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import resource
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from statistics import median, quantiles
+from tempfile import TemporaryDirectory
+from time import monotonic
+
+import uvloop
+from attrs import frozen
+
+from benchmarks.measure import (
+    Cluster,
+    Target,
+    cpu_seconds,
+    memory_mb,
+    running_cluster,
+    running_target,
+)
+from benchmarks.sockets import Listener, listen
+from staffbooking_adapters.settings import load_settings
+from staffbooking_adapters.sql.schema import upgrade
+from staffbooking_adapters.wiring import open_ports
+from staffbooking_core.domain.accounts import Actor, Session, session_digest
+from staffbooking_core.domain.messages import Kind
+from staffbooking_core.ports import Ports
+from staffbooking_core.usecases import bookings, messages, requests
+from tests.support.builders import add_companion, add_user
+from tests.support.ports import actor_of, make_request
+
+ORIGIN = "http://bench.local"
+EACH = 10
+"""Connections of a user, as many as there may be."""
+SENDERS = 32
+"""Connections that talk, each its next message once it was told of its last."""
+LOAD = 0.5
+"""Of the highest rate, while latency is measured."""
+SETTLE = 2.0
+LETTERS = str.maketrans("0123456789", "abcdefghij")
+DIGITS = str.maketrans("abcdefghij", "0123456789")
+
+
+@frozen
+class Room:
+    """A database with a group, and who is in it."""
+
+    environ: Mapping[str, str]
+    tokens: Sequence[str]
+    conversation_id: int
+
+
+@frozen
+class Figures:
+    """Rates in frames delivered a second, times in milliseconds, memory in KiB a connection."""
+
+    name: str
+    connections: int
+    delivered: float
+    cpu_us: float
+    """Of the servers' processor time, a frame."""
+    latencies: Sequence[float]
+    idle: float
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.channel", description=__doc__)
+    parser.add_argument("--connections", type=int, nargs="+", default=[200, 2_000], metavar="N")
+    parser.add_argument("--seconds", type=float, default=8.0, help="of each measurement")
+    options = parser.parse_args()
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    with running_cluster() as cluster, TemporaryDirectory(prefix="bench-") as folder:
+        figures = uvloop.run(_run(options, cluster, Path(folder)))
+    sys.stdout.write(_page(figures))
+    return 0
+
+
+async def _run(options: argparse.Namespace, cluster: Cluster, folder: Path) -> list[Figures]:
+    figures = []
+    for connections in options.connections:
+        async with _room(cluster, connections // EACH) as room:
+            for name, processes in (("floor", 1), ("one process", 1), ("two processes", 2)):
+                _say(f"{name}, {connections} connections")
+                words = ["-m", "staffbooking_cli.main", "serve", "--port"]
+                if name == "floor":
+                    words = ["-m", "benchmarks.sockets"]
+                with ExitStack() as stack:
+                    log = folder / "servers.log"
+                    targets = [
+                        stack.enter_context(running_target(name, words, room.environ, log))
+                        for _ in range(processes)
+                    ]
+                    found = await _measure(name, room, targets, connections, options.seconds)
+                    figures.append(found)
+    return figures
+
+
+@asynccontextmanager
+async def _room(cluster: Cluster, people: int) -> AsyncIterator[Room]:
+    url = await cluster.server.create_database()
+    await upgrade(url)
+    environ = {
+        "STAFFBOOKING_DATABASE_URL": url,
+        "STAFFBOOKING_SECRET_KEY": "a-secret-for-the-benchmark-only",
+        "STAFFBOOKING_ALLOWED_ORIGINS": ORIGIN,
+        "STAFFBOOKING_LIMITS": "channel=1000000000/60s,bookings=1000000/1h",
+    }
+    async with open_ports(load_settings(environ)) as ports:
+        customer = actor_of(await add_user(ports.store))
+        staff = [actor_of(await add_companion(ports.store)) for _ in range(people - 1)]
+        day = (datetime.now(UTC) + timedelta(days=30)).date()
+        for companion in staff:
+            wanted = make_request(companion.user_id, event_date=day, event_ref="gala")
+            booking = await requests.request(ports, customer, wanted)
+            await bookings.accept(ports, companion, booking.id)
+        tokens = [await _sign_in(ports, actor) for actor in (customer, *staff)]
+        found = await messages.listing(ports, customer, 1, 100)
+        [group] = [each for each in found if each.conversation.kind is Kind.GROUP]
+    yield Room(environ, tokens, group.conversation.id)
+
+
+async def _sign_in(ports: Ports, actor: Actor) -> str:
+    token, now = ports.ids.token(), ports.clock.wall()
+    session = Session(session_digest(token), actor.user_id, created_at=now, seen_at=now)
+    await ports.store.write(lambda tx: tx.accounts.add_session(session))
+    return token
+
+
+async def _measure(
+    name: str, room: Room, targets: Sequence[Target], connections: int, seconds: float
+) -> Figures:
+    before = [memory_mb(target.pid) for target in targets]
+    listeners = [
+        await listen(
+            targets[place % len(targets)].port, room.tokens[place % len(room.tokens)], ORIGIN
+        )
+        for place in range(connections)
+    ]
+    await asyncio.sleep(SETTLE)
+    after = [memory_mb(target.pid) for target in targets]
+    idle = (sum(after) - sum(before)) * 1024 / connections
+    spent = sum(cpu_seconds(target.pid) for target in targets)
+    rate, delivered = await _flood(room, listeners, seconds)
+    spent = sum(cpu_seconds(target.pid) for target in targets) - spent
+    latencies = await _pace(room, listeners, rate * LOAD, seconds)
+    for listener in listeners:
+        listener.transport.abort()
+    return Figures(name, connections, delivered / seconds, spent * 1e6 / delivered, latencies, idle)
+
+
+def _message(room: Room, place: int) -> bytes:
+    """Who said it, and when; of a usual length. In letters, for digits look like a phone's."""
+    microseconds = str(int(monotonic() * 1e6)).translate(LETTERS)
+    content = f"{place} {microseconds} {'so ' * 27}"
+    data = {"conversation_id": room.conversation_id, "content": content}
+    return json.dumps({"event": "send_message", "data": data}).encode()
+
+
+def _said(frame: bytes) -> tuple[int, float] | None:
+    """Who said it, and when, of a message; None for any other frame."""
+    data = json.loads(frame)
+    if data["event"] == "error":
+        sys.exit(f"refused: {data}")
+    if data["event"] != "new_message" and "content" not in data["data"]:
+        return None
+    place, at, _ = data["data"]["content"].split(" ", 2)
+    return int(place), int(at.translate(DIGITS)) / 1e6
+
+
+async def _flood(room: Room, listeners: Sequence[Listener], seconds: float) -> tuple[float, int]:
+    """As fast as it goes: messages a second, and frames that came."""
+    sent = 0
+
+    def talk(place: int) -> None:
+        nonlocal sent
+        sent += 1
+        listeners[place].send(_message(room, place))
+
+    def answer(place: int, frame: bytes) -> None:
+        if (said := _said(frame)) is not None and said[0] == place:
+            talk(place)
+
+    begun = sum(listener.count for listener in listeners)
+    for place in range(SENDERS):
+        listeners[place].seen = lambda frame, place=place: answer(place, frame)
+        talk(place)
+    await asyncio.sleep(seconds)
+    delivered = sum(listener.count for listener in listeners) - begun
+    for place in range(SENDERS):
+        listeners[place].seen = None
+    await asyncio.sleep(SETTLE)
+    return sent / seconds, delivered
+
+
+async def _pace(
+    room: Room, listeners: Sequence[Listener], rate: float, seconds: float
+) -> Sequence[float]:
+    """Milliseconds from send to receive, at a steady rate of messages a second, as some of
+    the listeners see it."""
+    times: list[float] = []
+
+    def note(frame: bytes) -> None:
+        if (said := _said(frame)) is not None:
+            times.append(1000 * (monotonic() - said[1]))
+
+    for listener in listeners[:: max(1, len(listeners) // 20)]:
+        listener.seen = note
+    began, number = monotonic(), 0
+    while (at := number / rate) < seconds:
+        await asyncio.sleep(max(0.0, began + at - monotonic()))
+        listeners[number % SENDERS].send(_message(room, number % SENDERS))
+        number += 1
+    await asyncio.sleep(SETTLE)
+    return times
+
+
+# The figures --------------------------------------------------------------------------------
+
+
+def _page(figures: Sequence[Figures]) -> str:
+    floors = {each.connections: each for each in figures if each.name == "floor"}
+    head = [
+        "| connections | server | delivered/s | of the floor | server us each "
+        "| median ms | p99 ms | idle KiB each |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    rows = [
+        f"| {each.connections:,} | {each.name} | {each.delivered:,.0f} "
+        f"| {each.delivered / floors[each.connections].delivered:.2f} | {each.cpu_us:.1f} "
+        f"| {median(each.latencies):.1f} | {quantiles(each.latencies, n=100)[-1]:.1f} "
+        f"| {each.idle:.1f} |"
+        for each in figures
+    ]
+    return "\n".join([*head, *rows, ""])
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The content filter: what must not be said in a message, however it is spelled."""

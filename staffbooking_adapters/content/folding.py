@@ -1,0 +1,153 @@
+# ruff: noqa: RUF001 - characters that pass for others are what this is about
+
+"""Text as a reader sees it, whatever characters it is written in."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from functools import lru_cache
+
+from attrs import frozen
+
+_OVERRIDE = re.compile("\u202e([^\u202c\n]+)")
+"""What stands behind a right-to-left override is shown in reverse."""
+
+_LONG = dict.fromkeys([0xFDFA, 0xFDFB, *range(0x3300, 0x3358)], " ")
+"""Words and whole sentences in one character: up to eighteen would come of it."""
+
+_LOST = frozenset("\u115f\u1160\u2800\u3164")
+"""Letters and symbols that show nothing."""
+
+_KEPT = frozenset("\u3099\u309a")
+"""Marks that make another letter of a Japanese one."""
+
+_SAME = {
+    "‘": "'",
+    "’": "'",
+    "`": "'",
+    "´": "'",
+    "¡": "!",
+    "·": ".",
+    "•": ".",
+    "∙": ".",
+    "。": ".",
+    "‐": "-",
+    "‑": "-",
+    "‒": "-",
+    "–": "-",
+    "—": "-",
+    "―": "-",
+    "−": "-",
+    "⁄": "/",
+    "∕": "/",
+    "ɑ": "a",
+    "Ɛ": "e",
+    "ʊ": "u",
+    "🔟": "10",
+}
+
+_LATIN = re.compile(
+    r"(?:LATIN|(?:CROSSED )?NEGATIVE (?:CIRCLED|SQUARED) LATIN|REGIONAL INDICATOR SYMBOL)"
+    r"(?: SMALL| CAPITAL)? LETTER(?: SMALL CAPITAL)?(?: (?:DOTLESS|SCRIPT|LONG|TURNED|OPEN))?"
+    r" ([A-Z]{1,2})(?: BAR| WITH .*)?"
+)
+"""The letter in a character's name: strokes, hooks, small capitals, boxes."""
+
+_LATIN_BLOCKS = (
+    (0x00C0, 0x02B0),
+    (0x1D00, 0x1DC0),
+    (0x2C60, 0x2C80),
+    (0xA720, 0xA800),
+    (0xAB30, 0xAB70),
+    (0x1F150, 0x1F200),
+)
+
+_LOOKS = {
+    look: letter
+    for letter, looks in {
+        "a": "АаΑαᎪᗩ₳",
+        "b": "ВвЬьΒβᏴᗷ฿",
+        "c": "СсϹϲςᏟᑕ₵",
+        "d": "ԀԁᎠᗪ",
+        "e": "ЕеΕεᎬᕮᗴ",
+        "f": "Ғғᖴ₣",
+        "g": "ԌԍցᏀ₲",
+        "h": "НнҺһΗհᎻᕼ",
+        "i": "ІіӀӏΙιᎥ",
+        "j": "ЈјϳյᎫᒍ",
+        "k": "КкҚқҜҝӃӄΚκᏦ₭",
+        "l": "ԼᏞᒪ",
+        "m": "МмΜᎷᗰ",
+        "n": "ИиҢңΝηոᑎ₦",
+        "o": "ОоΟοՕօ",
+        "p": "РрΡρᏢᑭ₱",
+        "q": "ԚԛզᏄ",
+        "r": "ЯяᏒᖇᎡ",
+        "s": "ЅѕՏᏚᔕ₴",
+        "t": "ТтΤτᎢ₮",
+        "u": "ЦцμυՍսᑌ",
+        "v": "νѴѵᏙᐯ",
+        "w": "ШшԜԝωᎳᗯ",
+        "x": "ХхΧχ᙭",
+        "y": "УуҮүΥγ",
+        "z": "ΖζᏃᘔ",
+    }.items()
+    for look in looks
+}
+"""Letters of other scripts that pass for Latin ones."""
+
+
+@frozen
+class Folded:
+    """A text in small letters, without marks and what can't be seen, its digits 0 to 9."""
+
+    native: str
+    """In the scripts that it is written in."""
+    latin: str
+    """With Latin letters for what looks like one."""
+
+
+def fold(text: str) -> Folded:
+    """A text as it is read. What is shown in reverse is there in both directions."""
+    if not text.isascii():
+        text = " ".join([text, *(shown[::-1] for shown in _OVERRIDE.findall(text))])
+        text = unicodedata.normalize("NFKD", text.translate(_LONG))
+    text = unicodedata.normalize("NFC", _replace(text, _plain))
+    native = text.casefold()
+    return Folded(native, native if text.isascii() else _replace(text, _look).casefold())
+
+
+def _replace(text: str, by: Callable[[str], str | None]) -> str:
+    table = {ord(char): by(char) for char in set(text)}
+    return text.translate(table)
+
+
+def _look(char: str) -> str:
+    return _LOOKS.get(char) or _LOOKS.get(char.casefold(), char)
+
+
+@lru_cache(maxsize=1 << 15)
+def _plain(char: str) -> str | None:
+    """What one character stands for; None for nothing."""
+    if " " <= char <= "~" and char != "`":
+        return char
+    if "\u3400" <= char <= "\u9fff":
+        return char
+    if char.isspace():
+        return "\n" if char in "\n\r\x0b\x0c\x85\u2028\u2029" else " "
+    if char in _KEPT:
+        return char
+    if char in _LOST or unicodedata.category(char) in ("Cc", "Cf", "Me", "Mn"):
+        return None
+    if (digit := unicodedata.digit(char, None)) is not None:
+        return str(digit)
+    return _SAME.get(char) or _latin(char) or char
+
+
+def _latin(char: str) -> str | None:
+    if not any(first <= ord(char) < end for first, end in _LATIN_BLOCKS):
+        return None
+    named = _LATIN.fullmatch(unicodedata.name(char, ""))
+    return named and named[1].lower()

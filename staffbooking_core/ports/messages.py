@@ -1,0 +1,182 @@
+"""The store's families of messages and of presence in the channel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from attrs import frozen
+
+from staffbooking_core.domain.messages import (
+    Conversation,
+    Message,
+    NewMessage,
+    Overview,
+)
+
+
+@frozen
+class Pair:
+    """A customer and a companion who share a booking."""
+
+    customer_id: int
+    companion_id: int
+
+
+@frozen
+class Presence:
+    """Whether somebody is connected to the channel; `last_seen` is wall time, None for who
+    never was, and the end of the last connection for who is not."""
+
+    user_id: int
+    online: bool
+    last_seen: datetime | None
+
+
+class MessagesReading(Protocol):
+    """Groups that are not open yet, and their messages, are not there for any method but
+    `hold_group`. Names of members are those that they have now."""
+
+    async def conversation(self, conversation_id: int) -> Conversation | None: ...
+    async def overviews(
+        self, user_id: int, page: int, limit: int, now: datetime
+    ) -> Sequence[Overview]:
+        """Up to `limit + 1` of the conversations that a user is or was in, from the page's
+        start: the one updated last first, then the higher id. `now` is wall time."""
+        ...
+
+    async def overview(self, conversation_id: int, user_id: int, now: datetime) -> Overview | None:
+        """None also where the user never was in it."""
+        ...
+
+    async def newest(
+        self, conversation_id: int, before: int | None, upto: int, limit: int
+    ) -> Sequence[Message]:
+        """The last `limit` messages of a conversation below `before` and not above `upto`;
+        oldest first."""
+        ...
+
+    async def newer(
+        self, conversation_id: int, after: int, upto: int, limit: int
+    ) -> Sequence[Message]:
+        """The first `limit` messages of a conversation above `after` and not above `upto`;
+        oldest first."""
+        ...
+
+    async def pair(self, user_id: int, other_id: int) -> Pair | None:
+        """Who is who of two people, in either order; None where they share no booking."""
+        ...
+
+    async def direct(self, pair: Pair) -> int | None:
+        """The id of their conversation."""
+        ...
+
+    async def unopened(self, user_id: int, limit: int) -> Sequence[Pair]:
+        """Pairs of a user who share a booking and have no conversation yet."""
+        ...
+
+    async def cleared(self, conversation: Conversation) -> Sequence[int]:
+        """Those of its staff with whom the customer has a booking that was paid
+        (`PAID_ONCE`)."""
+        ...
+
+    async def last_id(self, user_id: int | None = None) -> int:
+        """The last message of all, or that a user may read; 0 where there is none."""
+        ...
+
+    async def tail(self, after: int, limit: int) -> Sequence[Message]:
+        """The first `limit` messages above an id, of all conversations, in the order of ids.
+        None that is committed later has an id below one that was read."""
+        ...
+
+    async def inbox(self, user_id: int, after: int, limit: int) -> Sequence[Message]:
+        """The first `limit` messages above an id that a user may read, over all of their
+        conversations, in the order of ids."""
+        ...
+
+    async def acquaintances(self, user_id: int, among: Iterable[int]) -> frozenset[int]:
+        """Those among some people with whom a user is in a conversation now; oneself too."""
+        ...
+
+
+class MessagesWriting(MessagesReading, Protocol):
+    async def open_direct(self, pair: Pair, now: datetime) -> int:
+        """The id of their conversation, made where it is missing."""
+        ...
+
+    async def hold(self, conversation_ids: Iterable[int]) -> Mapping[int, Conversation]:
+        """Conversations by id, held in the order of ids until the unit of work ends; those
+        that are not there are left out."""
+        ...
+
+    async def hold_group(self, customer_id: int, event_ref: str, now: datetime) -> Conversation:
+        """The group of an event, held; made, and not open, where it is missing."""
+        ...
+
+    async def booked(self, customer_id: int, event_ref: str) -> Sequence[tuple[int, str]]:
+        """The companion's id and name of each booking of an event whose status is in BOOKED:
+        as of now, when what was held is held."""
+        ...
+
+    async def save_group(self, group: Conversation, *, opens: bool) -> None:
+        """Save who is in it; it stays open once it was opened. Who had left before it opened
+        was never in it."""
+        ...
+
+    async def known(
+        self, names: Iterable[tuple[int, int, str]]
+    ) -> Mapping[tuple[int, int, str], Message]:
+        """Messages by (conversation_id, sender_id, client_id), those that are there."""
+        ...
+
+    async def add(self, messages: Sequence[NewMessage]) -> Sequence[Message]:
+        """Keep messages, in their order, of conversations that are held. Their ids are given
+        while nobody else may give any, until the unit of work ends: so they are seen in their
+        order over all conversations."""
+        ...
+
+    async def mark_read(self, conversation_id: int, user_id: int, message_id: int) -> int:
+        """Note that a member has read up to a message; the last one read, which is this or a
+        later one."""
+        ...
+
+
+class PresenceReading(Protocol):
+    """A process that keeps connections is a node, alive while its lease runs (wall time).
+    Connections of a dead node count for nothing."""
+
+    async def presence(self, user_ids: Sequence[int], now: datetime) -> Sequence[Presence]:
+        """One for each, in their order."""
+        ...
+
+    async def online_acquaintances(self, user_id: int, now: datetime) -> Sequence[int]:
+        """Others with whom a user is in a conversation now and who are connected; rising."""
+        ...
+
+
+class PresenceWriting(PresenceReading, Protocol):
+    async def renew_node(self, node: str, until: datetime) -> bool:
+        """Prolong a node's lease, or begin it; False where it began."""
+        ...
+
+    async def connect(self, user_id: int, node: str, now: datetime, most: int) -> bool:
+        """Count one more connection; False, and nothing changes, where the user has `most`
+        already over all living nodes, also if others connect at the same time."""
+        ...
+
+    async def disconnect(self, user_id: int, node: str, now: datetime) -> None:
+        """Count one less; nothing where the node has none of the user. The user was last
+        seen now."""
+        ...
+
+    async def restore(self, node: str, connections: Mapping[int, int]) -> None:
+        """Set how many connections each user has at a node, and drop all others of it. With 0
+        they are there as long as the node lives, and have all of theirs to make anew."""
+        ...
+
+    async def bury_nodes(self, now: datetime, limit: int) -> Sequence[int]:
+        """Forget up to `limit` nodes whose lease has ended, with their connections; the users
+        who were connected there, rising. They were last seen when the lease ended, unless it
+        is known that they were later."""
+        ...

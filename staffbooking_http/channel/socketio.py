@@ -1,0 +1,326 @@
+"""The channel over Socket.IO: the same events, through the same switchboard (CONTRACT 6).
+
+python-socketio speaks the protocol (Socket.IO 5 over Engine.IO 4), by long polling and over
+WebSockets. What reaches it was looked at here: who asks, from whose page, for which connection,
+and whether it is a packet at all.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import parse_qs
+
+import anyio
+
+from staffbooking_core.domain.accounts import session_digest
+from staffbooking_core.domain.channel import BadFrame, Close
+from staffbooking_core.errors import Forbidden, NotFound, StaffbookingError, Unauthenticated
+from staffbooking_http import bodies
+from staffbooking_http.access import session_token
+from staffbooking_http.channel import frames
+from staffbooking_http.channel.clients import CLIENT, Client, Link
+from staffbooking_http.channel.engine import Engine, make_server
+from staffbooking_http.channel.handshake import admit, refuse
+from staffbooking_http.channel.pipes import LINGER
+from staffbooking_http.channel.switchboard import Switchboard
+from staffbooking_http.endpoint import Call, Header, Message, Receive, Reply, Scope, Send, Site
+from staffbooking_http.errors import ClientGone, Refused, other_method, problem
+from staffbooking_http.pipeline import respond
+
+log = logging.getLogger("staffbooking.channel")
+
+PATHS = ("/socket.io/", "/socket.io")
+CONNECT_WITHIN = 10.0
+"""Seconds that a client may take from Engine.IO's handshake to Socket.IO's."""
+MOST_PACKETS = 512
+"""Of one request: as events, so many would end a connection anyway."""
+PIECE = 64 * 1024
+"""Bytes of an answer that are sent at a time."""
+TEXT = b"text/plain; charset=UTF-8"
+
+_METHODS = b"GET, POST, OPTIONS"
+
+
+class SocketIo:
+    """An ASGI application for HTTP and WebSockets."""
+
+    def __init__(self, site: Site, switchboard: Switchboard, origins: Collection[str]) -> None:
+        self._site = site
+        self._switchboard = switchboard
+        self._origins = origins
+        self._clients: dict[str, Client] = {}
+        self._server = make_server()
+        self._server.on("connect", self._open)
+        self._server.on("disconnect", self._quit)
+        self._server.on("*", self._take)
+        self._engine: Engine = self._server.eio
+        self._library = dict(self._engine.handlers)
+        self._engine.on("connect", self._arrive)
+        self._engine.on("disconnect", self._leave)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """What looks after connections ends with the context, and so do they."""
+        try:
+            yield
+        finally:
+            clients = [*self._clients.values()]
+            for client in clients:
+                await client.lose()
+            await self._engine.shutdown()
+            for client in clients:
+                client.cut()
+            self._clients.clear()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await receive()  # That somebody wants to connect: the scope says all of it.
+        else:
+            send = self._for_pages(scope, send)
+        try:
+            await self._serve(scope, receive, send)
+        except ClientGone:
+            log.debug("a client hung up")
+        except Exception as error:
+            await refuse(self._site, scope, send, error)
+
+    # Requests ---------------------------------------------------------------------------
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        kind = scope["method"] if scope["type"] == "http" else "websocket"
+        if scope["type"] == "http" and kind not in ("GET", "POST"):
+            await respond(send, other_method(kind, _METHODS), self._site.headers)
+            return
+        query = parse_qs(scope["query_string"].decode("latin-1"))
+        if "sid" in query:
+            client = self._known(scope, kind, query["sid"][0])
+            await self._carry(client, kind, scope, receive, send)
+        else:
+            await self._welcome(query, kind, scope, receive, send)
+
+    async def _welcome(
+        self,
+        query: dict[str, list[str]],
+        kind: str,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        """A new connection, if all is well."""
+        session, user = await admit(self._site, scope, self._origins, origin_needed=False)
+        shown = dict(scope["headers"])
+        if b"origin" not in shown and shown.get(b"sec-fetch-site") == b"cross-site":
+            raise Forbidden("foreign_origin", "The request comes from a foreign page")
+        transport = "websocket" if kind == "websocket" else "polling"
+        if kind == "POST" or query.get("EIO") != ["4"] or query.get("transport") != [transport]:
+            raise Refused(400, "bad_handshake", "This is no handshake of Engine.IO, protocol 4")
+        await self._switchboard.reserve(user)
+        client = Client(session, user, self._engine)
+        try:
+            await self._carry(client, kind, scope, receive, send)
+        finally:
+            if client.socket is None:
+                await self._switchboard.release(user.id)
+
+    def _known(self, scope: Scope, kind: str, sid: str) -> Client:
+        """The client of a connection; to others than its session there is none. Programs often
+        show the cookie to open something, and not when they poll: then the `sid` must do, which
+        nobody else was told."""
+        token, client = session_token(scope["headers"]), self._clients.get(sid)
+        if token is None and kind == "websocket":
+            raise Unauthenticated("unauthenticated", "Sign in first")
+        if client is None or (token and client.session.digest != session_digest(token)):
+            raise NotFound("Connection")
+        if not client.is_open and kind != "GET":
+            raise NotFound("Connection")
+        return client
+
+    async def _carry(
+        self, client: Client, kind: str, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        with client.carried(kind) as carrier:
+            match kind:
+                case "GET":
+                    await self._answer(await self._poll(client, receive), send)
+                    if client.is_open:
+                        client.outbox.sent()
+                case "POST":
+                    await self._answer(await self._post(client, scope, receive), send)
+                case _:
+                    await self._link(client, Link(client, carrier, receive, send))
+
+    async def _poll(self, client: Client, receive: Receive) -> Reply:
+        """Whatever waits for the client, or comes next; of a closed one, what is left."""
+        if client.socket is not None and not client.is_open:
+            if rest := client.outbox.rest():
+                return Reply(200, rest.encode(), media=TEXT)
+            raise NotFound("Connection")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_notice_end, client, receive)
+            reply = await self._ask(client, "GET")
+            tasks.cancel_scope.cancel()
+        return reply
+
+    async def _post(self, client: Client, scope: Scope, receive: Receive) -> Reply:
+        """Take what the client has sent, packet by packet."""
+        raw = await bodies.read(Call(self._site, scope, receive))
+        packets = raw.decode(errors="replace").split("\x1e")
+        if len(packets) > MOST_PACKETS:
+            client.close(Close.FORBIDDEN, "too many packets")
+        for packet in packets:
+            if not client.is_open:
+                break
+            reply = await self._ask(client, "POST", client.heard(packet).encode())
+            if reply.status != 200:
+                return reply
+        return Reply(200, b"ok", media=TEXT)
+
+    async def _ask(self, client: Client, method: str, body: bytes = b"") -> Reply:
+        """The engine's answer to a request."""
+        answer: list[Message] = []
+
+        async def receive() -> Message:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message: Message) -> None:
+            answer.append(message)
+
+        await self._engine.handle_request(client.scope(method, len(body)), receive, send)
+        start, end = answer
+        if start["status"] == 200 and end["body"]:
+            return Reply(200, end["body"], media=TEXT)
+        return Reply(400, problem("bad_handshake", "This connection takes no such request"))
+
+    async def _answer(self, reply: Reply, send: Send) -> None:
+        """Send an answer as fast as the client reads it."""
+
+        async def in_pieces(message: Message) -> None:
+            while len(message.get("body", b"")) > PIECE:
+                body = message["body"]
+                await send({**message, "body": body[:PIECE], "more_body": True})
+                message = {**message, "body": body[PIECE:]}
+            await send(message)
+
+        await respond(in_pieces, reply, self._site.headers)
+
+    async def _link(self, client: Client, link: Link) -> None:
+        """Carry a client over a WebSocket, as long as that is open."""
+        is_new = client.socket is None
+        try:
+            await self._engine.handle_request(client.scope("websocket"), link.receive, link.send)
+        except Exception:
+            if not link.is_accepted:
+                raise
+            log.debug("a WebSocket of user %d broke", client.user.id, exc_info=True)
+            if is_new or client.socket.upgraded:
+                client.close(Close.SLOW, "come again")
+        finally:
+            if client.socket is not None:
+                client.socket.upgrading = False  # The engine forgets it, and polls wait for ever.
+
+    def _for_pages(self, scope: Scope, send: Send) -> Send:
+        """Let pages of allowed origins read the answers."""
+        headers: list[Header] = [(b"vary", b"origin")]
+        shown = [value for name, value in scope["headers"] if name == b"origin"]
+        if len(shown) == 1 and shown[0].decode("latin-1") in self._origins:
+            headers += [
+                (b"access-control-allow-origin", shown[0]),
+                (b"access-control-allow-credentials", b"true"),
+                (b"access-control-allow-methods", _METHODS),
+                (b"access-control-allow-headers", b"content-type"),
+            ]
+
+        async def readable(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], *headers]}
+            await send(message)
+
+        return readable
+
+    # Connections ------------------------------------------------------------------------
+
+    async def _arrive(self, sid: str, environ: dict[str, Any]) -> None:
+        """The engine has made a socket for a client."""
+        await self._library["connect"](sid, environ)
+        client = _client_of(environ)
+        client.begin(self._engine.sockets[sid])
+        self._clients[sid] = client
+        self._engine.start_background_task(self._expect, client)
+
+    async def _expect(self, client: Client) -> None:
+        await asyncio.sleep(CONNECT_WITHIN)
+        if client.connection is None:
+            client.close(Close.SLOW, "nothing was heard")
+
+    async def _leave(self, sid: str, reason: str) -> None:
+        """The engine is about to close a socket, or has lost it."""
+        client = self._clients[sid]
+        client.end()
+        self._engine.start_background_task(self._bury, client)
+        if client.connection is not None:
+            self._switchboard.close(client.connection)
+        await self._library["disconnect"](sid, reason)
+
+    async def _bury(self, client: Client) -> None:
+        client.outbox.put_nowait(None)  # After the last packet: the engine's writer ends here.
+        await self._switchboard.release(client.user.id)
+        await asyncio.sleep(LINGER)
+        client.cut()
+        del self._clients[client.socket.sid]
+        self._engine.sockets.pop(client.socket.sid, None)
+
+    # Socket.IO --------------------------------------------------------------------------
+
+    async def _open(self, sid: str, environ: dict[str, Any], auth: Any) -> None:
+        """A client connects; since the handshake its session may have ended."""
+        client, ports = _client_of(environ), self._site.ports
+        try:
+            caller = await ports.admission.by_session(client.session.digest, ports.clock.wall())
+            if caller is None:
+                client.close(Close.FORBIDDEN, "the session has ended")
+                return
+            connection = await self._switchboard.open(caller.session, caller.user, client)
+        except Exception as error:
+            if not isinstance(error, StaffbookingError):
+                log.exception("a connection of user %d could not be opened", client.user.id)
+            client.close(Close.SLOW, "come again")
+            return
+        if client.socket.closing:
+            self._switchboard.close(connection)
+        else:
+            client.connection = connection
+
+    async def _quit(self, sid: str, reason: str) -> None:
+        """A client disconnects."""
+        self._client(sid).close(Close.SLOW, reason)
+
+    async def _take(self, event: str, sid: str, *args: Any) -> Any:
+        """An event of a client; what is returned goes to the callback that came with it."""
+        client = self._client(sid)
+        if client.connection is None or not client.is_open:
+            return self._server.not_handled
+        request: frames.Request | StaffbookingError
+        if event:
+            request = frames.understand(event, args[0] if len(args) == 1 else None)
+        else:
+            request = BadFrame("An event has a name, and one object of data")
+        async with client.turn:
+            answer = await self._switchboard.receive(client.connection, request)
+        return None if answer is None else answer.data
+
+    def _client(self, sid: str) -> Client:
+        return _client_of(self._server.get_environ(sid))
+
+
+def _client_of(environ: dict[str, Any]) -> Client:
+    client: Client = environ["asgi.scope"][CLIENT]
+    return client
+
+
+async def _notice_end(client: Client, receive: Receive) -> None:
+    """Whoever hangs up while they wait to hear something is gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    client.close(Close.SLOW, "the client hung up")

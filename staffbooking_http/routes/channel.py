@@ -1,0 +1,31 @@
+"""The address of the real-time channel, as whoever does not ask for a WebSocket finds it."""
+
+from typing import NoReturn
+
+from staffbooking_http.access import Unguarded
+from staffbooking_http.endpoint import Call, endpoint
+from staffbooking_http.errors import Refused
+from staffbooking_http.shapes import ref
+
+PATH = "/ws"
+
+_ASK = (
+    (b"connection", b"upgrade"),
+    (b"upgrade", b"websocket"),
+    (b"sec-websocket-version", b"13"),
+)
+
+
+@endpoint(
+    "GET",
+    PATH,
+    Unguarded(),
+    summary="The real-time channel",
+    description="A WebSocket, for whoever has a session: 401 without one, 403 for a page of a "
+    "foreign origin or of none, 429 for the eleventh connection of a user. What goes over it is "
+    "in the AsyncAPI document, `/asyncapi.json`.",
+    answer=ref("Error"),
+    status=426,
+)
+async def connect(_: Call) -> NoReturn:
+    raise Refused(426, "upgrade_required", "This is a WebSocket: ask for it by a handshake", _ASK)

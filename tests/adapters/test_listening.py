@@ -1,0 +1,80 @@
+"""Listening that is taken up again, on virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import NoReturn
+
+import pytest
+
+from staffbooking_adapters.listening import keep_listening
+from tests.support.loop import VirtualLoop
+
+HOLDS = True
+FAILS = False
+
+
+class Line:
+    """What is listened to: each time it fails at once, or holds for a minute before it does."""
+
+    def __init__(self, *tries: bool) -> None:
+        self.tries = list(tries)
+        self.tried_at: list[float] = []
+        self.began_at: list[float] = []
+
+    async def listen(self, began: Callable[[], None]) -> NoReturn:
+        self.tried_at.append(now())
+        if not self.tries:
+            await asyncio.Event().wait()
+        if self.tries.pop(0):
+            began()
+            await asyncio.sleep(60)
+        try:
+            raise ConnectionRefusedError("cannot reach app:hush@db")
+        except OSError as error:
+            raise ConnectionError("app:hush@db is gone") from error
+
+
+def now() -> float:
+    return round(asyncio.get_running_loop().time(), 3)
+
+
+def play(*tries: bool) -> Line:
+    """Listen so often, and then for ever."""
+    line = Line(*tries)
+
+    async def run() -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(10_000):
+                await keep_listening(line.listen, lambda: line.began_at.append(now()))
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(run())
+    return line
+
+
+def test_each_beginning_is_told() -> None:
+    """Something may have been missed before it."""
+    assert play(HOLDS, FAILS, HOLDS).began_at == [0, 61.1]
+
+
+def test_pauses_grow_until_it_is_heard() -> None:
+    """Up to a bound, and they begin anew after that."""
+    line = play(FAILS, FAILS, FAILS, FAILS, HOLDS, FAILS)
+    assert line.tried_at == [0, 0.1, 1.1, 6.1, 11.1, 71.2, 72.2]
+
+
+def test_a_break_that_heals_at_once_is_not_worth_a_word(caplog: pytest.LogCaptureFixture) -> None:
+    """As where a server was started anew."""
+    play(HOLDS, HOLDS)
+    assert caplog.messages == []
+
+
+def test_an_outage_is_told_once_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    """By what caused it, not by its text, in which a password may stand."""
+    play(HOLDS, FAILS, FAILS, FAILS, HOLDS, HOLDS)
+    assert caplog.messages == [
+        "Other processes can't be heard: ConnectionRefusedError",
+        "Other processes are heard again",
+    ]

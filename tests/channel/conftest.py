@@ -1,0 +1,28 @@
+"""The world of a test, on the memory store or on each store in turn, and a server of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from staffbooking_http.channel import protocol
+from tests.http.conftest import each_world, opener, world
+from tests.http.world import World
+from tests.support.channel import Served, relax, served
+
+__all__ = ["each_world", "opener", "world"]
+
+
+@pytest.fixture(autouse=True)
+def _no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever reads why they are closed hangs up; nobody is cut off."""
+    monkeypatch.setattr(protocol, "LINGER", 60.0)
+
+
+@pytest.fixture
+async def site(world: World) -> AsyncIterator[Served]:
+    """Our own server, of a deployment that is in no hurry to refuse anything."""
+    relax(world)
+    async with served(world.ports) as made:
+        yield made

@@ -1,0 +1,183 @@
+"""The AsyncAPI document: it is one, it says what the channel does, and frames are as it says."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from attrs import evolve
+
+from staffbooking_core.domain.channel import Asked, Close, Told
+from staffbooking_core.domain.limits import Rule
+from staffbooking_core.domain.messages import MAX_CONTENT
+from staffbooking_http import asyncapi, openapi
+from staffbooking_http.routes import FAMILIES
+from tests.channel.documented import DIALECT, Documented, validator
+from tests.channel.playbook import make_ports, perform
+from tests.channel.playbook_drivers import plain
+from tests.channel.plays import PLAYS
+from tests.channel.test_socketio_node import node_folder
+from tests.http.world import World
+from tests.support.builders import MINUTE, POLICY
+from tests.support.loop import VirtualLoop
+
+__all__ = ["node_folder"]
+
+pytestmark = pytest.mark.anyio
+
+DOCUMENT = asyncapi.document(POLICY)
+CHANNEL = DOCUMENT["channels"]["channel"]
+OPERATIONS: dict[str, dict[str, Any]] = DOCUMENT["operations"]
+MESSAGES: dict[str, dict[str, Any]] = DOCUMENT["components"]["messages"]
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, Any]]:
+    return "asyncio", {"loop_factory": VirtualLoop}
+
+
+def references(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        if "$ref" in node:
+            yield node["$ref"]
+        for value in node.values():
+            yield from references(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from references(value)
+
+
+def follow(pointer: str) -> Any:
+    """What a reference leads to."""
+    found: Any = DOCUMENT
+    for step in pointer.removeprefix("#/").split("/"):
+        found = found[step]
+    return found
+
+
+# The document -----------------------------------------------------------------------------
+
+
+def test_the_document_is_asyncapi_3_0(node_folder: Path) -> None:
+    """By the schema that its makers publish."""
+    schemas = node_folder / "node_modules/@asyncapi/specs/schemas"
+    schema = json.loads((schemas / "3.0.0-without-$id.json").read_text(encoding="utf-8"))
+    jsonschema_rs.validator_for(schema, validate_formats=True).validate(DOCUMENT)
+    assert DOCUMENT["asyncapi"] == "3.0.0"
+
+
+def test_every_reference_leads_somewhere() -> None:
+    """Within the document."""
+    for pointer in references(DOCUMENT):
+        assert pointer.startswith("#/")
+        assert follow(pointer)
+
+
+def test_operations_use_messages_of_their_channel() -> None:
+    """Also in their replies, as AsyncAPI demands."""
+    own = {f"#/channels/channel/messages/{name}" for name in CHANNEL["messages"]}
+    for name, operation in OPERATIONS.items():
+        assert operation["action"] == name.partition("_")[0]
+        for each in (operation, operation.get("reply", operation)):
+            assert each["channel"] == {"$ref": "#/channels/channel"}
+            assert {message["$ref"] for message in each["messages"]} <= own
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_each_payload_is_a_schema(name: str) -> None:
+    """Of JSON Schema, draft 7, which AsyncAPI takes as it is."""
+    jsonschema_rs.meta.validate({"$schema": DIALECT, **MESSAGES[name]["payload"]})
+
+
+def test_all_events_are_told() -> None:
+    """Whatever a client may send, and whatever it may be sent."""
+    assert MESSAGES.keys() == {*(f"client_{event}" for event in Asked), *Told}
+    assert {each["title"] for each in MESSAGES.values()} == {*Asked, *Told}
+    assert CHANNEL["messages"].keys() == MESSAGES.keys()
+
+
+def test_all_that_is_sent_belongs_to_an_operation() -> None:
+    """Of its own, or as the reply to another one."""
+    used = {
+        message["$ref"].rpartition("/")[2]
+        for operation in OPERATIONS.values()
+        for each in (operation, operation.get("reply", operation))
+        for message in each["messages"]
+    }
+    assert used == MESSAGES.keys()
+
+
+def test_all_closing_codes_are_told() -> None:
+    """With the figures of the deployment."""
+    limits = evolve(POLICY.limits, channel=Rule("channel", 7, 2 * MINUTE))
+    policy = evolve(POLICY, limits=limits, channel_overrun=5, max_connections=3)
+    about = asyncapi.document(policy)["info"]["description"]
+    assert [int(code) for code in re.findall(r"\b(1\d{3}): ", about)] == [*Close]
+    for text in ("7 frames in 120 seconds", "after the 35th", "most 3 connections", "65536 bytes"):
+        assert text in " ".join(about.split())
+
+
+@pytest.mark.parametrize(
+    "base_url, protocol, host",
+    [
+        ("https://booking.example", "wss", "booking.example"),
+        ("http://127.0.0.1:8000", "ws", "127.0.0.1:8000"),
+    ],
+)
+def test_the_server_is_the_deployments(base_url: str, protocol: str, host: str) -> None:
+    """By its base URL."""
+    [server] = asyncapi.document(evolve(POLICY, base_url=base_url))["servers"].values()
+    assert (server["protocol"], server["host"]) == (protocol, host)
+
+
+def test_a_message_is_that_of_the_other_document() -> None:
+    """Over REST and over the channel it has the same shape."""
+    other = openapi.document(FAMILIES, POLICY)["components"]["schemas"]["Message"]
+    assert DOCUMENT["components"]["schemas"]["Message"] == other
+
+
+async def test_the_document_is_served(world: World) -> None:
+    """To whoever asks."""
+    answer = await world.client().get("/asyncapi.json")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+    assert answer.json() == json.loads(json.dumps(DOCUMENT))
+
+
+# Frames -----------------------------------------------------------------------------------
+
+
+def frame_of(event: Asked, **data: Any) -> dict[str, Any]:
+    return {"event": str(event), "data": data, "ref": 1}
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        frame_of(Asked.SEND_MESSAGE, conversation_id=1, content="x" * (MAX_CONTENT + 1)),
+        frame_of(Asked.SEND_MESSAGE, conversation_id=1),
+        frame_of(Asked.TYPING, conversation_id=1, is_typing="yes"),
+        frame_of(Asked.READ, conversation_id=0, message_id=1),
+        frame_of(Asked.PRESENCE, user_ids=[1] * 51),
+        frame_of(Asked.RESUME, after=-1),
+        {"event": "resume"},
+    ],
+    ids=lambda frame: frame["event"],
+)
+def test_the_bounds_of_inputs_are_told(frame: dict[str, Any]) -> None:
+    """What is refused doesn't fit the document either."""
+    assert not validator(f"client_{frame['event']}").is_valid(frame)
+
+
+async def test_every_frame_is_as_the_document_says() -> None:
+    """Of all plays; and each message of the document is sent in one of them."""
+    critic = Documented()
+    for play in PLAYS:
+        ports = make_ports(play)
+        async with plain(ports) as connect:
+            await perform(play, ports, connect, critic)
+    assert critic.seen == MESSAGES.keys()

@@ -1,0 +1,190 @@
+# ruff: noqa: RUF001 - other alphabets have letters that look like Latin ones
+
+"""The default content filter: what it blocks, what it lets pass, what it costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from staffbooking_adapters.content import words
+from staffbooking_adapters.content.filter import DefaultContentFilter
+from staffbooking_adapters.content.folding import fold
+from staffbooking_adapters.content.terms import Terms
+from staffbooking_core.domain.messages import Findings
+
+CORPUS = Path(__file__).parent / "corpus"
+
+DODGES = [
+    pytest.param(group["kind"], text, id=f"{group['name']}-{number}")
+    for group in tomllib.loads((CORPUS / "blocked.toml").read_text("utf-8"))["technique"]
+    for number, text in enumerate(group["texts"], 1)
+]
+INNOCENT = [
+    pytest.param(text, id=f"{group['name']}-{number}")
+    for group in tomllib.loads((CORPUS / "innocent.toml").read_text("utf-8"))["topic"]
+    for number, text in enumerate(group["texts"], 1)
+]
+DEFAULT = DefaultContentFilter()
+
+
+@pytest.mark.parametrize(("kind", "text"), DODGES)
+def test_a_dodge_is_found(kind: str, text: str) -> None:
+    """What is not to be said is found, by whatever trick it is written."""
+    found = DEFAULT.look(text)
+
+    assert found.has_blocked_term if kind == "term" else found.has_contact
+
+
+@pytest.mark.parametrize("text", INNOCENT)
+def test_an_innocent_text_passes(text: str) -> None:
+    """What people say about a booking is neither a blocked term nor a way of contact."""
+    assert DEFAULT.look(text) == Findings()
+
+
+def test_the_corpus_is_large_enough() -> None:
+    """There are 200 dodges and more, many of each kind, 500 innocent texts, and none twice."""
+    dodges = [param.values for param in DODGES]
+    innocent = {param.values[0] for param in INNOCENT}
+
+    assert len(set(dodges)) == len(dodges) >= 200
+    assert min(sum(kind == wanted for kind, _ in dodges) for wanted in ("term", "contact")) >= 80
+    assert len(innocent) == len(INNOCENT) >= 500
+
+
+def test_findings_combine() -> None:
+    """A text may say what is never allowed and tell a number besides."""
+    assert DEFAULT.look("fuck this, call 07700 900123") == Findings(True, True)
+
+
+OWN = {
+    "Rivalo": [
+        "book me on rivalo next time",
+        "R I V A L O",
+        "ri\u200bv4l0!!",
+        "rivaaalo's prices",
+        "RIVАLО",
+    ],
+    "rival agency": ["a Rival  Agency, say", "the r1val-agency", "RivalAgency is cheaper"],
+    "café noir": ["meet at CAFE NOIR"],
+    "конкурент": ["КОНКУРЕНТ лучше", "кoнкуpент"],
+    "μαλάκας": ["ΜΑΛΑΚΑΣ"],
+    "منافس": ["عند مُنافِس"],
+    "प्रतिद्वंद्वी": ["यह प्रतिद्वंद्वी है"],
+    "竞争对手": ["我们的竞争对手更便宜", "竞 争 对 手"],
+    "경쟁사": ["경쟁사에서 왔어요"],
+    "คู่แข่ง": ["ไปที่คู่แข่งดีกว่า"],
+    "🍆": ["tonight? 🍆🏽"],
+    "$$$": ["it's $$$, you know"],
+    "1488": ["room 1488"],
+    "escort": ["an ESCORT"],
+}
+WITH_OWN = DefaultContentFilter(OWN)
+
+
+@pytest.mark.parametrize("text", [text for texts in OWN.values() for text in texts])
+def test_a_deployments_own_term_is_found(text: str) -> None:
+    """Terms of any script, of several words, or set aside by default are found like the others."""
+    assert not DEFAULT.look(text).has_blocked_term
+    assert WITH_OWN.look(text).has_blocked_term
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the rivalotta",
+        "a rival of the agency",
+        "конкурентоспособность",
+        "row 14, seats 88 and 11488",
+        "$$ for two",
+    ],
+)
+def test_an_own_term_is_found_as_a_whole(text: str) -> None:
+    """A term inside of another word, or the words of one apart, is none."""
+    assert not WITH_OWN.look(text).has_blocked_term
+
+
+def test_the_default_list_is_there() -> None:
+    """The list that is installed has hundreds of terms; some would be missed at once."""
+    listed = words.default_terms()
+
+    assert len(listed) > 700
+    assert {"fuck", "arschloch", "connard", "gilipollas", "stronzo"} <= {
+        term.casefold() for term in listed
+    }
+
+
+def test_a_missing_list_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the list nothing is let pass in silence: the first use fails."""
+    monkeypatch.setattr(words, "find_spec", lambda _: None)
+
+    with pytest.raises(FileNotFoundError, match="glin-profanity"):
+        DefaultContentFilter().load()
+
+
+def test_every_exception_is_needed() -> None:
+    """Each everyday word that is set aside would be blocked otherwise."""
+    all_of_it = Terms([*words.listed_terms(), *words.ADDED])
+
+    assert [word for word in sorted(words.EVERYDAY) if not all_of_it.occur_in(fold(word))] == []
+
+
+HOSTILE = {
+    "digits": "1",
+    "digits apart": "1 ",
+    "digits between faces": "1😀",
+    "dates": "2026-",
+    "prices": "$1,",
+    "words of figures": "one",
+    "letters": "f",
+    "letters apart": "f  u ",
+    "letters held together": "a.",
+    "beginnings of phrases": "a fine ",
+    "stars": "f*",
+    "at signs": "a@",
+    "dots": "a . ",
+    "brackets": "(at",
+    "names elsewhere": "insta: ",
+    "reversed": "\u202ea",
+    "Chinese": "操你",
+    "marks": "a\u0301\u0302",
+    "spaces": " \n",
+}
+
+
+@pytest.mark.parametrize("unit", HOSTILE.values(), ids=HOSTILE)
+def test_the_cost_grows_with_the_length_alone(unit: str) -> None:
+    """A text of eight times the length costs about eight times as much, whatever it is: far
+    from the sixty-four of looking everywhere for everything."""
+
+    def cost(length: int) -> float:
+        text = (unit * length)[:length]
+        spent = []
+        for _ in range(3):
+            started = time.thread_time()
+            DEFAULT.look(text)
+            spent.append(time.thread_time() - started)
+        return min(spent)
+
+    DEFAULT.load()
+    assert cost(8_000) < 24 * cost(1_000)
+
+
+def test_nothing_is_loaded_before_the_first_use() -> None:
+    """Importing the filter loads no list and no pattern, and using it no foreign code."""
+    script = """
+import sys
+from staffbooking_adapters.content.filter import DefaultContentFilter
+made = DefaultContentFilter(["term"])
+print(sorted(name for name in sys.modules if name.startswith("staffbooking_adapters.content.")))
+made.load()
+print("staffbooking_adapters.content.terms" in sys.modules, "glin_profanity" in sys.modules)
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+    assert run.stdout.splitlines() == ["['staffbooking_adapters.content.filter']", "True False"]

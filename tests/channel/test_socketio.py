@@ -1,0 +1,427 @@
+"""Events over Socket.IO: each of them both ways, acks, errors and nonsense, and the end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import pytest
+from websockets.exceptions import ConnectionClosed
+
+from staffbooking_core.domain.channel import Asked, Close
+from staffbooking_core.usecases import admin
+from staffbooking_http.channel import engine
+from tests.channel.socket_io import (
+    PATH,
+    POLLING,
+    TRANSPORTS,
+    UPGRADE,
+    WEBSOCKET,
+    Bare,
+    Poller,
+    bare,
+    connected,
+    poller,
+)
+from tests.http.world import World
+from tests.support.builders import SECOND
+from tests.support.channel import Served, converse, relax, served
+
+pytestmark = pytest.mark.anyio
+
+transports = pytest.mark.parametrize("transports", TRANSPORTS.values(), ids=TRANSPORTS)
+
+
+@pytest.fixture
+async def site(world: World) -> AsyncIterator[Served]:
+    relax(world)
+    async with served(world.ports) as made:
+        yield made
+
+
+# Events ---------------------------------------------------------------------------------
+
+
+@transports
+async def test_what_is_said_reaches_all(world: World, site: Served, transports: list[str]) -> None:
+    """A message is acknowledged to its callback and by an event, and told to every connection
+    of both, whatever carries those, once."""
+    conversation = await converse(world)
+    async with (
+        connected(site, world.customer, transports) as ada,
+        connected(site, world.companion, transports) as mia,
+        site.client(world.companion) as mia_too,
+    ):
+        assert ada.ready == {"user_id": world.customer.id, "last_message_id": 0}
+        said = [await ada.say(conversation, f"Word {number}") for number in range(3)]
+        assert [each["sender_name"] for each in said] == [world.customer.name] * 3
+        answer = await mia_too.say(conversation, "I see")
+        for client in (ada, mia, mia_too):
+            assert [await client.next("new_message") for _ in range(4)] == [*said, answer]
+        assert ada.told("ack") == [{"message": message} for message in said]
+        assert mia.told("ack") == []
+
+
+async def test_a_message_is_stored_once_under_its_name(world: World, site: Served) -> None:
+    """Sent again with the same `client_message_id` it is acknowledged again, and told once."""
+    conversation = await converse(world)
+    async with (
+        connected(site, world.customer, POLLING) as ada,
+        connected(site, world.companion, WEBSOCKET) as mia,
+    ):
+        first = await ada.say(conversation, "Hello", client_message_id="a")
+        assert await ada.say(conversation, "Hello", client_message_id="a") == first
+        last = await ada.say(conversation, "Bye", client_message_id="b")
+        assert [await mia.next("new_message") for _ in range(2)] == [first, last]
+
+
+@transports
+async def test_what_passes_is_told(world: World, site: Served, transports: list[str]) -> None:
+    """Typing to the other, reading to both, presence to who asks; a callback without an answer
+    is called with nothing."""
+    conversation = await converse(world)
+    ada_is, mine = {"user_id": world.customer.id}, {"conversation_id": conversation.id}
+    async with (
+        connected(site, world.customer, transports) as ada,
+        connected(site, world.companion, transports) as mia,
+    ):
+        assert await ada.ask("typing", {**mine, "is_typing": True}) is None
+        told = {**mine, **ada_is, "sender_name": world.customer.name, "is_typing": True}
+        assert await mia.next("typing") == told
+        world.clock.advance(6 * SECOND)
+        assert await mia.next("typing") == {**told, "is_typing": False}
+        said = await mia.say(conversation, "Hello")
+        assert await ada.ask("read", {**mine, "message_id": said["id"]}) is None
+        for client in (ada, mia):
+            assert await client.next("read") == {**mine, **ada_is, "message_id": said["id"]}
+        assert await mia.ask("presence", {"user_ids": [world.customer.id]}) is None
+        assert await mia.next("presence") == {**ada_is, "online": True, "last_seen": None}
+
+
+@transports
+async def test_what_was_missed_is_told_after_a_reconnect(
+    world: World, site: Served, transports: list[str]
+) -> None:
+    """All messages after the one that is named, oldest first and none twice, then what comes."""
+    conversation = await converse(world)
+    async with connected(site, world.customer, transports) as ada:
+        async with connected(site, world.companion, transports) as mia:
+            first = await ada.say(conversation, "Hello")
+            assert await mia.next("new_message") == first
+        missed = [await ada.say(conversation, f"Word {number}") for number in range(120)]
+        async with connected(site, world.companion, transports) as mia:
+            assert mia.ready["last_message_id"] == missed[-1]["id"]
+            await mia.send("resume", {"after": first["id"]})
+            last = await ada.say(conversation, "Now")
+            for message in [*missed, last]:
+                assert await mia.next("new_message") == message
+            await mia.say(conversation, "Thank you")
+            assert len(mia.told("new_message")) <= len(missed) + 2
+
+
+async def test_events_keep_their_order(world: World, site: Served) -> None:
+    """Many that are sent at once by polling, in one request, are carried out one by one."""
+    conversation = await converse(world)
+    packets = [
+        f'42["send_message",{{"conversation_id":{conversation.id},"content":"Word {number}"}}]'
+        for number in range(100)
+    ]
+    async with poller(site, world.customer) as ada:
+        await ada.connect()
+        await ada.post(*packets)
+        told = [(await ada.next("ack"))["message"]["content"] for _ in packets]
+        assert told == [f"Word {number}" for number in range(100)]
+
+
+# Refusals -------------------------------------------------------------------------------
+
+WRONG: list[tuple[str, list[Any], str]] = [
+    (Asked.SEND_MESSAGE, [{"conversation_id": 999, "content": "Hello"}], "not_found"),
+    (Asked.SEND_MESSAGE, [{"conversation_id": "1", "content": "Hello"}], "invalid_field"),
+    (Asked.SEND_MESSAGE, [{}], "missing_field"),
+    (Asked.TYPING, [{"conversation_id": 999, "is_typing": True}], "not_found"),
+    (Asked.READ, [{"conversation_id": 999, "message_id": 1}], "not_found"),
+    (Asked.PRESENCE, [{"user_ids": [999]}], "not_found"),
+    (Asked.RESUME, [{"after": -1}], "invalid_field"),
+    (Asked.RESUME, [], "bad_frame"),
+    (Asked.RESUME, [{"after": 0}, {"after": 0}], "bad_frame"),
+    (Asked.RESUME, [None], "bad_frame"),
+    (Asked.RESUME, [[{"after": 0}]], "bad_frame"),
+    (Asked.RESUME, ["0"], "bad_frame"),
+    ("new_message", [{}], "unknown_event"),
+    ("message", [], "unknown_event"),
+    ("\u0442yping", [{}], "unknown_event"),
+    ("connect_error", [{}], "unknown_event"),
+]
+
+
+@transports
+async def test_what_is_wrong_is_told_twice(
+    world: World, site: Served, transports: list[str]
+) -> None:
+    """To the callback and by an `error` event, the same."""
+    async with connected(site, world.customer, transports) as ada:
+        for event, data, code in WRONG:
+            answer = await ada.ask(event, *data)
+            assert answer["code"] == code, (event, data)
+            assert await ada.next("error") == answer
+        for fault in (await ada.ask("send_message", {}))["errors"]:
+            assert fault["field"] in ("conversation_id", "content")
+        assert (await ada.say(await converse(world), "Still here"))["content"] == "Still here"
+
+
+async def test_binary_data_is_refused(world: World, site: Served) -> None:
+    """With the event that announces it, and once more for each piece of it."""
+    for transports in TRANSPORTS.values():
+        async with connected(site, world.customer, transports) as ada:
+            for data in (b"binary", {"after": b"0"}, {"after": [b"0", b"1"]}):
+                assert (await ada.ask("resume", data))["code"] == "bad_frame"
+            for _ in range(7):
+                assert (await ada.next("error"))["code"] == "bad_frame"
+            assert (await ada.ask("nothing"))["code"] == "unknown_event"
+
+
+NO_EVENTS = [
+    "",
+    " ",
+    "x",
+    "\U0001f600",
+    "0",
+    '0{"sid":"x"}',
+    "2",
+    "2probe",
+    "5",
+    "6",
+    "7",
+    "9",
+    "4",
+    "4x",
+    "4true",
+    "4null",
+    "4[1]",
+    '4"2[\\"typing\\"]"',
+    '4{"a":1}',
+    "4²",
+    "42",
+    "42null",
+    "42{}",
+    "42[]",
+    '42"typing"',
+    "42[1]",
+    "42[null,{}]",
+    '42[["typing"],{}]',
+    '42[{"typing":1}]',
+    '42["typing",{]',
+    '42["typing",{"x":NaN}]',
+    '42["typing",{"x":1,"x":1}]',
+    '42["typing",{"x":[[[[[[[[]]]]]]]]}]',
+    "42" + "[" * 20_000,
+    '42["connect",{}]',
+    '42["connect"]',
+    '42["disconnect"]',
+    '42["disconnect","now"]',
+    '42["*",{}]',
+    '42["*"]',
+    '42[""]',
+    '42/admin,["typing",{}]',
+    "42" + "9" * 200 + '["typing"]',
+    '43["never asked"]',
+    "431[]",
+    "44{}",
+    '451-["send_message",{"_placeholder":true,"num":0}]',
+    '4599999999999-["send_message"]',
+    "461-1[]",
+    "47",
+]
+
+
+async def _answers_each(client: Bare | Poller, nonsense: list[str | bytes]) -> None:
+    for packet in nonsense:
+        await (client.send(packet) if isinstance(client, Bare) else client.post(packet))
+        assert (await client.next("error"))["code"] == "bad_frame", packet[:40]
+
+
+async def test_nonsense_over_a_websocket_is_answered(world: World, site: Served) -> None:
+    """Each packet that is none, or of no event, with `bad_frame`; the connection goes on."""
+    async with bare(site, world.customer) as ada:
+        await _answers_each(ada, [*NO_EVENTS, b"", b"\x00\xff", b'42["typing",{}]'])
+        await ada.send('42["nothing",{}]')
+        assert (await ada.next("error"))["code"] == "unknown_event"
+
+
+async def test_nonsense_by_polling_is_answered(world: World, site: Served) -> None:
+    """The same, one by one and all at once."""
+    async with poller(site, world.customer) as ada:
+        await ada.connect()
+        await _answers_each(ada, [*NO_EVENTS, "bAAAA", "d=42", b"\xff\xfe", b"42\xc3"])
+        assert (await ada.post(*NO_EVENTS)).text == "ok"
+        for _ in NO_EVENTS:
+            assert (await ada.next("error"))["code"] == "bad_frame"
+        await ada.post('42["nothing",{}]')
+        assert (await ada.next("error"))["code"] == "unknown_event"
+
+
+async def test_there_is_one_namespace(world: World, site: Served) -> None:
+    """Any other, and a second time the same, is refused; what is there goes on."""
+    async with bare(site, world.customer) as ada:
+        for namespace in ("/admin", "/*", "/"):
+            await ada.send(f"40{namespace},")
+            assert (await ada.packet()).startswith("44")
+        await ada.send('42["nothing",{}]')
+        assert (await ada.next("error"))["code"] == "unknown_event"
+
+
+async def test_nothing_is_heard_before_the_handshakes_end(world: World, site: Served) -> None:
+    """Events before Socket.IO's own handshake are dropped, and nothing is told before it."""
+    conversation = await converse(world)
+    async with poller(site, world.customer) as ada, site.client(world.companion) as mia:
+        await ada.open()
+        early = f'42["send_message",{{"conversation_id":{conversation.id},"content":"Early"}}]'
+        await ada.post(early, "3", "41")
+        said = await mia.say(conversation, "Hello")
+        await ada.post("40")
+        assert (await ada.packet()).startswith("40")
+        assert (await ada.next("ready"))["last_message_id"] == said["id"]
+        assert await mia.next("new_message") == said
+
+
+# The end --------------------------------------------------------------------------------
+
+
+async def test_signing_out_disconnects(world: World, site: Served) -> None:
+    """All clients of the session, which are told not to come again; none of another one."""
+    browser = await world.browser(world.customer.id)
+    token = browser.headers["cookie"].removeprefix("connect.sid=")
+    async with (
+        connected(site, world.customer, POLLING, token=token) as polling,
+        connected(site, world.customer, WEBSOCKET, token=token) as websocket,
+        connected(site, world.customer, UPGRADE, token=token) as upgraded,
+        connected(site, world.customer) as elsewhere,
+    ):
+        await browser.post("/auth/logout")
+        for client in (polling, websocket, upgraded):
+            assert await client.closed() == client.sio.reason.SERVER_DISCONNECT
+        assert (await elsewhere.ask("nothing"))["code"] == "unknown_event"
+
+
+async def test_disabling_somebody_disconnects_them(world: World, site: Served) -> None:
+    """By an operator, whose process knows nothing of connections."""
+    async with (
+        connected(site, world.customer, POLLING) as polling,
+        connected(site, world.customer, WEBSOCKET) as websocket,
+    ):
+        await admin.disable(world.ports, world.customer.email)
+        for client in (polling, websocket):
+            assert await client.closed() == client.sio.reason.SERVER_DISCONNECT
+
+
+async def test_a_session_that_ends_between_the_handshakes_opens_nothing(
+    world: World, site: Served
+) -> None:
+    """Whoever signs out before Socket.IO's own handshake is told nothing."""
+    browser = await world.browser(world.customer.id)
+    path = f"{PATH}?EIO=4&transport=websocket"
+    async with site.opened(browser.headers["cookie"], path=path) as socket:
+        ada = Bare(socket)
+        assert (await ada.packet()).startswith("0")
+        await browser.post("/auth/logout")
+        await ada.send("40")
+        assert (await ada.packet()).startswith("40")
+        assert await ada.packet() == "41"
+        with pytest.raises(ConnectionClosed) as closed:
+            await ada.packet()
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == Close.FORBIDDEN
+
+
+async def test_a_restart_lets_clients_come_again(world: World, site: Served) -> None:
+    """They see their transport closed, and not themselves disconnected: so they come back."""
+    async with (
+        connected(site, world.customer, POLLING) as polling,
+        connected(site, world.customer, WEBSOCKET) as websocket,
+        connected(site, world.customer, UPGRADE) as upgraded,
+    ):
+        site.stop.set()
+        for client in (polling, websocket, upgraded):
+            assert await client.closed() == client.sio.reason.TRANSPORT_ERROR
+
+
+async def test_who_leaves_is_gone(world: World, site: Served) -> None:
+    """A client that disconnects is not there any more for others, after the grace."""
+    await converse(world)
+    async with site.client(world.companion) as mia:
+        for transports in TRANSPORTS.values():
+            async with connected(site, world.customer, transports):
+                while not (await _presence(mia, world))["online"]:
+                    pass
+            await _is_gone(mia, world)
+
+
+async def _is_gone(mia: Any, world: World) -> None:
+    """Until the other one is told so."""
+    while (await _presence(mia, world))["online"]:
+        world.clock.advance(SECOND)
+
+
+async def _presence(mia: Any, world: World) -> dict[str, Any]:
+    await mia.send("presence", {"user_ids": [world.customer.id]})
+    told: dict[str, Any] = await mia.next("presence")
+    return told
+
+
+async def test_who_hangs_up_while_polling_is_gone(world: World, site: Served) -> None:
+    """At once, and what is said then is not lost in an answer that nobody reads."""
+    await converse(world)
+    async with site.client(world.companion) as mia:
+        async with poller(site, world.customer) as ada:
+            await ada.connect()
+            with pytest.raises(TimeoutError):
+                await _poll_shortly(ada)
+        await _is_gone(mia, world)
+
+
+async def _poll_shortly(ada: Poller) -> None:
+    with anyio.fail_after(0.1):
+        await ada.get(sid=ada.sid)
+
+
+@pytest.mark.parametrize("kind", [poller, bare])
+async def test_who_vanishes_without_a_word_is_gone(
+    world: World, monkeypatch: pytest.MonkeyPatch, kind: Any
+) -> None:
+    """Whoever answers no ping, on either transport, is taken for gone."""
+    monkeypatch.setattr(engine, "PING_EVERY", 0.1)
+    monkeypatch.setattr(engine, "PONG_WITHIN", 0.1)
+    relax(world)
+    await converse(world)
+    async with (
+        served(world.ports) as site,
+        site.client(world.companion) as mia,
+        kind(site, world.customer) as ada,
+    ):
+        if isinstance(ada, Poller):
+            await ada.connect()
+        assert (await mia.next("presence"))["online"]
+        await _is_gone(mia, world)
+
+
+async def test_who_answers_pings_stays(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On either transport, though nothing else is said."""
+    monkeypatch.setattr(engine, "PING_EVERY", 0.05)
+    monkeypatch.setattr(engine, "PONG_WITHIN", 2.0)
+    async with (
+        served(world.ports) as site,
+        poller(site, world.customer) as ada,
+        bare(site, world.companion) as mia,
+    ):
+        await ada.connect()
+        for _ in range(5):
+            assert (await ada.packet(), await mia.packet()) == ("2", "2")
+            await ada.post("3")
+            await mia.send("3")
+
+
+def test_figures_are_those_of_websockets() -> None:
+    """Twenty seconds each."""
+    assert (engine.PING_EVERY, engine.PONG_WITHIN) == (20, 20)

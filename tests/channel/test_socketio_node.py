@@ -1,0 +1,244 @@
+"""The channel as the published client of Socket.IO sees it, in Node: that of npm, not python's."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from anyio.abc import Process
+from anyio.streams.text import TextReceiveStream
+from attrs import define, field
+
+from staffbooking_core.domain.accounts import User
+from staffbooking_core.domain.companions import Companion
+from tests.channel.socket_io import PATH, TRANSPORTS
+from tests.http.world import World
+from tests.support.channel import PATIENCE, Served, converse, relax, served
+from tests.support.required import unavailable
+
+pytestmark = pytest.mark.anyio
+
+SOURCES = Path(__file__).parent / "node"
+CLIENT, *_ = NAMES = ("client.mjs", "package.json", "package-lock.json")
+INSTALL = ("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+
+transports = pytest.mark.parametrize("transports", TRANSPORTS.values(), ids=TRANSPORTS)
+
+
+@pytest.fixture(scope="session")
+def node_folder(request: pytest.FixtureRequest) -> Path:
+    """Where the client is installed: once for each version of it, and not among the sources."""
+    if not all(map(shutil.which, ("node", "npm"))):
+        unavailable("node", "Node", "there is no node, or no npm")
+    sources = {name: (SOURCES / name).read_bytes() for name in NAMES}
+    digest = hashlib.sha256(b"".join(sources.values())).hexdigest()[:16]
+    folder: Path = request.config.cache.mkdir(f"node-{digest}")
+    for name, content in sources.items():
+        (folder / name).write_bytes(content)
+    if not (folder / "node_modules" / ".package-lock.json").exists():
+        end = subprocess.run(INSTALL, cwd=folder, capture_output=True, text=True, check=False)
+        if end.returncode != 0:
+            unavailable("node", "Node", f"npm can't install the client: {end.stderr[-300:]}")
+    return folder
+
+
+@define
+class NodeClient:
+    """A client in a process of its own."""
+
+    process: Process
+    _lines: AsyncIterator[str]
+    seen: list[dict[str, Any]] = field(factory=list)
+
+    async def do(self, command: str, event: str = "", *data: Any) -> None:
+        assert self.process.stdin is not None
+        line = json.dumps({"do": command, "event": event, "data": data})
+        await self.process.stdin.send(f"{line}\n".encode())
+
+    async def ask(self, event: str, data: dict[str, Any]) -> Any:
+        """Send an event; what its callback is called with, None where that is nothing."""
+        await self.do("ask", event, data)
+        answer = (await self.is_told("answer"))["answer"]
+        return answer[0] if answer else None
+
+    async def next(self, event: str) -> dict[str, Any]:
+        """The data of the next event of a name; all else is passed over."""
+        while (said := await self._line()).get("event") != event:
+            pass
+        [data] = said["data"]
+        assert isinstance(data, dict)
+        return data
+
+    async def is_told(self, what: str) -> dict[str, Any]:
+        """The next word of the client about itself; all else is passed over."""
+        while (said := await self._line()).get("is") != what:
+            pass
+        return said
+
+    async def _line(self) -> dict[str, Any]:
+        with anyio.fail_after(PATIENCE):
+            said: dict[str, Any] = json.loads(await anext(self._lines))
+        self.seen.append(said)
+        return said
+
+
+async def _split(stream: TextReceiveStream) -> AsyncIterator[str]:
+    rest = ""
+    async for part in stream:
+        *lines, rest = (rest + part).split("\n")
+        for line in lines:
+            yield line
+
+
+@asynccontextmanager
+async def started(
+    folder: Path, site: Served, token: str, transports: list[str]
+) -> AsyncIterator[NodeClient]:
+    """A client with the cookie of a session."""
+    url = f"http://127.0.0.1:{site.port}"
+    command = ["node", str(folder / CLIENT), url, f"connect.sid={token}", *transports]
+    async with await anyio.open_process(command, cwd=folder, stderr=None) as process:
+        assert process.stdout is not None
+        try:
+            yield NodeClient(process, _split(TextReceiveStream(process.stdout)))
+        finally:
+            process.kill()
+
+
+@asynccontextmanager
+async def node(
+    folder: Path, site: Served, user: User | Companion, transports: list[str]
+) -> AsyncIterator[NodeClient]:
+    """A client of somebody, who is signed in anew, which has been told `ready`."""
+    async with started(folder, site, await site.sign_in(user), transports) as client:
+        await client.is_told("connected")
+        assert (await client.next("ready"))["user_id"] == user.id
+        yield client
+
+
+@pytest.fixture
+async def site(world: World) -> AsyncIterator[Served]:
+    relax(world)
+    async with served(world.ports) as made:
+        yield made
+
+
+@transports
+async def test_it_talks(
+    world: World, site: Served, node_folder: Path, transports: list[str]
+) -> None:
+    """Every event both ways, acks and errors to the callbacks and as events, over whatever
+    transport; the other one is at `/ws`."""
+    conversation = await converse(world)
+    mine, ada_is = {"conversation_id": conversation.id}, {"user_id": world.customer.id}
+    async with (
+        site.client(world.companion) as mia,
+        node(node_folder, site, world.customer, transports) as ada,
+    ):
+        assert (await mia.next("presence")) == {**ada_is, "online": True, "last_seen": None}
+        said = (await ada.ask("send_message", {**mine, "content": "Grüße \U0001f600"}))["message"]
+        assert await mia.next("new_message") == said
+        assert said["content"] == "Grüße \U0001f600"
+        answer = await mia.say(conversation, "Hello")
+        assert await ada.next("new_message") in (said, answer)
+        assert await ada.ask("typing", {**mine, "is_typing": True}) is None
+        assert (await mia.next("typing"))["sender_name"] == world.customer.name
+        assert await ada.ask("read", {**mine, "message_id": answer["id"]}) is None
+        assert await mia.next("read") == {**mine, **ada_is, "message_id": answer["id"]}
+        await ada.do("ask", "presence", {"user_ids": [world.companion.id]})
+        assert (await ada.next("presence"))["online"]
+        await ada.do("ask", "resume", {"after": 0})
+        assert [await ada.next("new_message") for _ in range(2)] == [said, answer]
+        for event, data, code in (
+            ("send_message", {**mine, "content": ""}, "invalid_field"),
+            ("send_message", {"conversation_id": 999, "content": "Hello"}, "not_found"),
+            ("nothing", {}, "unknown_event"),
+        ):
+            assert (await ada.ask(event, data))["code"] == code
+        errors = [each["data"][0]["code"] for each in ada.seen if each.get("event") == "error"]
+        assert errors == ["invalid_field", "not_found", "unknown_event"]
+        await ada.do("attach", "send_message")
+        assert (await ada.next("error"))["code"] == "bad_frame"
+        await ada.do("transport")
+        assert (await ada.is_told("transport"))["name"] == transports[-1]
+
+
+@transports
+async def test_it_comes_back_by_itself(
+    world: World, site: Served, node_folder: Path, transports: list[str]
+) -> None:
+    """After its connection broke, and has told all that was missed once it resumes."""
+    conversation = await converse(world)
+    async with (
+        site.client(world.companion) as mia,
+        node(node_folder, site, world.customer, transports) as ada,
+    ):
+        first = await mia.say(conversation, "Hello")
+        assert await ada.next("new_message") == first
+        await ada.do("drop")
+        missed = [await mia.say(conversation, f"Word {number}") for number in range(3)]
+        await ada.is_told("connected")
+        await ada.do("send", "resume", {"after": first["id"]})
+        last = await mia.say(conversation, "Bye")
+        told = [await ada.next("new_message")]
+        while told[-1] != last:
+            told.append(await ada.next("new_message"))
+        assert [each for each in told if each["id"] > first["id"]][-4:] == [*missed, last]
+
+
+@transports
+async def test_signing_out_sends_it_away(
+    world: World, site: Served, node_folder: Path, transports: list[str]
+) -> None:
+    """It is disconnected, and does not come again."""
+    browser = await world.browser(world.customer.id)
+    token = browser.headers["cookie"].removeprefix("connect.sid=")
+    async with started(node_folder, site, token, transports) as ada:
+        await ada.next("ready")
+        await browser.post("/auth/logout")
+        end = await ada.is_told("disconnected")
+        assert (end["reason"], end["again"]) == ("io server disconnect", False)
+
+
+@transports
+async def test_a_restart_does_not(
+    world: World, site: Served, node_folder: Path, transports: list[str]
+) -> None:
+    """It sees that its transport broke, and tries again."""
+    async with node(node_folder, site, world.customer, transports) as ada:
+        site.stop.set()
+        end = await ada.is_told("disconnected")
+        assert end["again"]
+        assert end["reason"] in ("transport close", "transport error")
+        await ada.is_told("refused")
+
+
+async def test_it_is_refused_without_a_session(
+    world: World, site: Served, node_folder: Path
+) -> None:
+    """With the status of the refusal, where it is shown one."""
+    for carriers in TRANSPORTS.values():
+        async with started(node_folder, site, "guess", carriers) as eve:
+            refusal = await eve.is_told("refused")
+            assert refusal["status"] == 401 or carriers == ["websocket"]
+
+
+def test_the_lock_is_exact() -> None:
+    """Versions and hashes, and no addresses: whichever registry is asked, it is the same code."""
+    lock = json.loads((SOURCES / "package-lock.json").read_bytes())
+    packages = {name: each for name, each in lock["packages"].items() if name}
+    assert packages.keys() >= {"node_modules/socket.io-client"}
+    for each in packages.values():
+        assert each["integrity"].startswith("sha512-")
+        assert "resolved" not in each
+    manifest = json.loads((SOURCES / "package.json").read_bytes())
+    assert manifest["dependencies"] == lock["packages"][""]["dependencies"]
+    assert PATH == "/socket.io/"

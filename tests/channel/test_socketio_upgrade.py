@@ -1,0 +1,127 @@
+"""A client of Socket.IO goes over from polling to a WebSocket, or tries to."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import anyio
+import pytest
+from websockets.asyncio.client import ClientConnection
+
+from staffbooking_core.usecases import channel
+from staffbooking_http.channel import clients
+from tests.channel.socket_io import PATH, UPGRADE, WEBSOCKET, Bare, Poller, connected, poller
+from tests.http.world import World
+from tests.support.channel import Served, converse, relax, served
+
+pytestmark = pytest.mark.anyio
+
+NOTHING = '42["nothing",{}]'
+
+
+@pytest.fixture
+async def site(world: World) -> AsyncIterator[Served]:
+    relax(world)
+    async with served(world.ports) as made:
+        yield made
+
+
+def upgrading(site: Served, client: Poller) -> AbstractAsyncContextManager[ClientConnection]:
+    """A WebSocket for a client that polls."""
+    path = f"{PATH}?EIO=4&transport=websocket&sid={client.sid}"
+    return site.opened(client.http.headers["cookie"], path=path)
+
+
+async def goes_over(socket: ClientConnection) -> Bare:
+    """The client, now over the WebSocket."""
+    await socket.send("2probe")
+    assert await socket.recv() == "3probe"
+    await socket.send("5")
+    return Bare(socket)
+
+
+async def is_heard(client: Poller | Bare) -> None:
+    """The connection is as good as before."""
+    await (client.post(NOTHING) if isinstance(client, Poller) else client.send(NOTHING))
+    assert (await client.next("error"))["code"] == "unknown_event"
+
+
+async def test_an_upgrade_loses_nothing(world: World, site: Served) -> None:
+    """What is said while a client goes over to a WebSocket is told once, in its order."""
+    conversation = await converse(world)
+    async with (
+        connected(site, world.customer, WEBSOCKET) as ada,
+        connected(site, world.companion, UPGRADE) as mia,
+    ):
+        assert mia.sio.transport() == "websocket"
+        said = [await ada.say(conversation, f"Word {number}") for number in range(20)]
+        assert [await mia.next("new_message") for _ in said] == said
+
+
+async def test_a_silent_upgrade_is_given_up(
+    world: World, site: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A WebSocket that is opened, and not gone over to, is closed; polling goes on. One that is
+    gone over to stays."""
+    monkeypatch.setattr(clients, "UPGRADE_WITHIN", 0.05)
+    async with poller(site, world.customer) as ada:
+        await ada.connect()
+        for said in (None, "2probe"):
+            async with upgrading(site, ada) as socket:
+                if said:
+                    await socket.send(said)
+                    assert await socket.recv() == "3probe"
+                await socket.wait_closed()
+            await is_heard(ada)
+        async with upgrading(site, ada) as socket:
+            ada_now = await goes_over(socket)
+            await is_heard(ada_now)
+            with anyio.move_on_after(0.1):
+                await socket.wait_closed()
+            await is_heard(ada_now)
+
+
+async def test_a_failed_upgrade_does_no_harm(world: World, site: Served) -> None:
+    """Whatever is said over the WebSocket before it breaks: polls wait for news as before, and
+    another one may be tried."""
+    async with poller(site, world.customer) as ada:
+        await ada.connect()
+        for said in ((), ("2probe",), ("hello",), ("2probe", "hello"), ("5",)):
+            async with upgrading(site, ada) as socket:
+                for packet in said:
+                    await socket.send(packet)
+            await is_heard(ada)
+        async with upgrading(site, ada) as socket:
+            await is_heard(await goes_over(socket))
+
+
+async def test_events_take_turns(
+    world: World, site: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes over the WebSocket waits for what was posted before."""
+    begun, go_on = anyio.Event(), anyio.Event()
+    typed: list[bool] = []
+
+    async def slow(_: Any, __: Any, given: Any) -> None:
+        begun.set()
+        if given.is_typing:
+            await go_on.wait()
+        typed.append(given.is_typing)
+
+    monkeypatch.setattr(channel, "type_", slow)
+    mine = f'"conversation_id":{(await converse(world)).id}'
+    async with poller(site, world.customer) as ada:
+        await ada.connect()
+        async with upgrading(site, ada) as socket, anyio.create_task_group() as tasks:
+            tasks.start_soon(ada.post, f'42["typing",{{{mine},"is_typing":true}}]')
+            await begun.wait()
+            ada_now = await goes_over(socket)
+            await ada_now.send(f'42["typing",{{{mine},"is_typing":false}}]')
+            await ada_now.send(NOTHING)
+            with anyio.move_on_after(0.05):
+                await ada_now.next("error")
+            go_on.set()
+            await ada_now.next("error")
+    assert typed == [True, False]

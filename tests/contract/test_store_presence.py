@@ -1,0 +1,371 @@
+"""Who is connected to the channel, at which process, on every store alike."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from staffbooking_core.errors import RuleBroken
+from staffbooking_core.ports import Presence
+from tests.contract.stores import read
+from tests.support.builders import HOUR, MINUTE, NOW, SECOND, add_user
+from tests.support.messages import add_direct, add_group, seat
+
+pytestmark = pytest.mark.anyio
+
+FINE = NOW + timedelta(microseconds=123_456)
+LEASE = MINUTE
+ENDS = NOW + LEASE
+"""When the lease ends of a node that is renewed at NOW."""
+MOST = 10
+
+
+async def presence(store, *user_ids, now=NOW):
+    return list(await read(store, lambda view: view.presence.presence(user_ids, now)))
+
+
+async def online(store, *user_ids, now=NOW):
+    """Those of the users who are."""
+    return [each.user_id for each in await presence(store, *user_ids, now=now) if each.online]
+
+
+async def last_seen(store, user_id, now=NOW):
+    """When a user was seen last, who is not there."""
+    [found] = await presence(store, user_id, now=now)
+    assert not found.online
+    return found.last_seen
+
+
+async def acquaintances(store, user_id, now=NOW):
+    return list(await read(store, lambda view: view.presence.online_acquaintances(user_id, now)))
+
+
+async def renew(store, *nodes, until=ENDS):
+    return [
+        await store.write(lambda unit, node=node: unit.presence.renew_node(node, until))
+        for node in nodes
+    ]
+
+
+async def connect(store, user_id, node="a", now=NOW, most=MOST):
+    return await store.write(lambda unit: unit.presence.connect(user_id, node, now, most))
+
+
+async def disconnect(store, user_id, node="a", now=NOW):
+    await store.write(lambda unit: unit.presence.disconnect(user_id, node, now))
+
+
+async def restore(store, connections, node="a"):
+    await store.write(lambda unit: unit.presence.restore(node, connections))
+
+
+async def bury(store, now=ENDS, limit=10):
+    return list(await store.write(lambda unit: unit.presence.bury_nodes(now, limit)))
+
+
+async def free(store, user_id, now=NOW):
+    """How many connections more a user may have, found out by having them."""
+    return sum([await connect(store, user_id, "count", now) for _ in range(MOST)])
+
+
+@pytest.fixture
+async def users(store):
+    """The ids of three users, rising; there are two nodes, and one to count at."""
+    await renew(store, "a", "b", "count")
+    return [(await add_user(store)).id for _ in range(3)]
+
+
+# Connections ------------------------------------------------------------------------------
+
+
+async def test_nobody_is_online_at_first(store, users):
+    """Nor was anybody ever seen, known or unknown."""
+    asked = [users[2], 404, users[0]]
+    assert await presence(store, *asked) == [Presence(each, False, None) for each in asked]
+    assert await presence(store) == []
+
+
+async def test_who_connects_is_online(store, users):
+    """One for each who is asked for, in their order."""
+    one, two, three = users
+    assert await connect(store, two)
+    assert await connect(store, three, "b")
+    asked = [three, one, two, 404, three]
+    found = await presence(store, *asked)
+    assert [each.user_id for each in found] == asked
+    assert [each.online for each in found] == [True, False, True, False, True]
+
+
+async def test_many_are_asked_for_at_once(store, users):
+    """More than a page of them."""
+    assert await connect(store, users[1])
+    asked = [*range(1_000, 1_200), *users]
+    assert await online(store, *asked) == [users[1]]
+
+
+async def test_a_user_has_so_many_connections(store, users):
+    """Over all nodes; the next one is refused, and nobody else's."""
+    one, two, _ = users
+    results = [await connect(store, one, node, most=3) for node in ("a", "b", "a", "a", "b")]
+    assert results == [True, True, True, False, False]
+    assert await connect(store, two, most=3)
+    assert await free(store, one) == MOST - 3
+
+
+async def test_a_refused_connection_is_not_counted(store, users):
+    """What ends is one that was."""
+    user = users[0]
+    for _ in range(3):
+        await connect(store, user, most=1)
+    await disconnect(store, user)
+    assert await online(store, user) == []
+    assert await connect(store, user, most=1)
+
+
+async def test_a_connection_that_ends_makes_room(store, users):
+    """At whichever node."""
+    user = users[0]
+    for node in ("a", "b"):
+        assert await connect(store, user, node, most=2)
+    assert not await connect(store, user, "a", most=2)
+    await disconnect(store, user, "b")
+    assert await connect(store, user, "a", most=2)
+    assert await free(store, user) == MOST - 2
+
+
+async def test_who_is_not_connected_any_more_is_offline(store, users):
+    """With the last connection, which was seen last to the microsecond."""
+    user = users[0]
+    for node in ("a", "b", "a"):
+        await connect(store, user, node)
+    for node, now in (("a", NOW), ("b", NOW + SECOND), ("a", FINE + MINUTE)):
+        assert await online(store, user) == [user]
+        await disconnect(store, user, node, now)
+    assert await presence(store, user) == [Presence(user, False, FINE + MINUTE)]
+
+
+async def test_what_was_not_counted_does_not_end(store, users):
+    """Neither at another node nor twice; and nobody was seen by it."""
+    one, two, _ = users
+    await connect(store, one, "a")
+    await disconnect(store, one, "b", NOW + SECOND)
+    await disconnect(store, two, "a", NOW + SECOND)
+    assert await online(store, one, two) == [one]
+    assert await last_seen(store, two) is None
+    await disconnect(store, one, "a", NOW)
+    await disconnect(store, one, "a", NOW + SECOND)
+    assert await last_seen(store, one) == NOW
+
+
+async def test_what_is_undone_counts_for_nothing(store, users):
+    """A unit of work that fails leaves neither connection nor node."""
+    one, two, _ = users
+    await connect(store, two)
+
+    async def unit(tx):
+        assert not await tx.presence.renew_node("c", ENDS)
+        assert await tx.presence.connect(one, "c", NOW, MOST)
+        await tx.presence.disconnect(two, "a", NOW)
+        assert [each.online for each in await tx.presence.presence(users, NOW)] == [
+            True,
+            False,
+            False,
+        ]
+        raise RuleBroken("any", "any")
+
+    with pytest.raises(RuleBroken):
+        await store.write(unit)
+    assert await online(store, *users) == [two]
+    assert await renew(store, "c") == [False]
+
+
+# Nodes ------------------------------------------------------------------------------------
+
+
+async def test_a_node_begins_once(store):
+    """It is prolonged after that, even when its lease has ended, until it is buried."""
+    assert await renew(store, "a", "b", "a") == [False, False, True]
+    await renew(store, "b", until=ENDS + 2 * HOUR)
+    assert await renew(store, "a", until=ENDS + HOUR) == [True]
+    await bury(store, ENDS + HOUR)
+    assert await renew(store, "a", "b") == [False, True]
+
+
+async def test_a_dead_node_counts_for_nothing(store, users):
+    """From the moment when its lease ends, and until it is renewed."""
+    user = users[0]
+    for _ in range(MOST):
+        assert await connect(store, user)
+    await renew(store, "count", until=ENDS + HOUR)
+    last_moment = ENDS - timedelta(microseconds=1)
+    assert await online(store, user, now=last_moment) == [user]
+    assert not await connect(store, user, "count", last_moment)
+    assert await online(store, user, now=ENDS) == []
+    assert await connect(store, user, "count", ENDS)
+    await disconnect(store, user, "count")
+    await renew(store, "a", until=ENDS + SECOND)
+    assert await online(store, user, now=ENDS) == [user]
+
+
+async def test_a_living_node_keeps_its_users_online(store, users):
+    """Also those who were at a dead one too."""
+    one, two, _ = users
+    await renew(store, "b", until=ENDS + HOUR)
+    for user_id, node in ((one, "a"), (one, "b"), (two, "a")):
+        await connect(store, user_id, node)
+    assert await online(store, *users, now=ENDS) == [one]
+    assert await bury(store) == [one, two]
+    assert await online(store, *users, now=ENDS) == [one]
+    await disconnect(store, one, "b", ENDS + SECOND)
+    assert await last_seen(store, one, ENDS) == ENDS + SECOND
+
+
+async def test_the_users_of_dead_nodes_are_told(store, users):
+    """Rising, each once; those of living nodes are not among them."""
+    one, two, three = users
+    await renew(store, "c")
+    await renew(store, "b", until=ENDS + HOUR)
+    for user_id, node in ((three, "a"), (one, "c"), (three, "c"), (two, "b")):
+        await connect(store, user_id, node)
+    assert await bury(store, ENDS - SECOND) == []
+    assert await bury(store) == [one, three]
+    assert await bury(store) == []
+
+
+async def test_a_buried_node_has_no_connections(store, users):
+    """Though it begins anew under its old name."""
+    user = users[0]
+    await connect(store, user)
+    await bury(store)
+    assert await renew(store, "a", "count", until=ENDS + HOUR) == [False, False]
+    assert await online(store, user) == []
+    assert await free(store, user) == MOST
+
+
+async def test_so_many_nodes_are_buried_at_a_time(store, users):
+    """The others next time."""
+    for user_id, node in zip(users, ("a", "b", "count"), strict=True):
+        await connect(store, user_id, node)
+    some = await bury(store, limit=2)
+    assert len(some) == 2
+    assert sorted(some + await bury(store, limit=2)) == users
+    assert await bury(store, limit=2) == []
+
+
+async def test_a_dead_nodes_users_were_seen_while_it_lived(store, users):
+    """Until its lease ended; where it is known that they were later, until then."""
+    one, two, three = users
+    await renew(store, "c", until=FINE)
+    for user_id, node in ((one, "c"), (two, "c"), (two, "a"), (three, "c"), (three, "b")):
+        await connect(store, user_id, node)
+    await disconnect(store, two, "a", FINE + SECOND)
+    await disconnect(store, three, "b", FINE - SECOND)
+    assert await bury(store, NOW + SECOND) == users
+    assert await last_seen(store, one) == FINE
+    assert await last_seen(store, two) == FINE + SECOND
+    assert await last_seen(store, three) == FINE
+
+
+async def test_who_was_at_a_dead_node_is_seen_no_more(store, users):
+    """Since its lease ended, also before it is buried."""
+    one, two, three = users
+    await renew(store, "c", until=FINE)
+    for user_id, node in ((one, "c"), (two, "c"), (two, "a"), (three, "c")):
+        await connect(store, user_id, node)
+    await disconnect(store, two, "a", FINE + SECOND)
+    found = await presence(store, *users, now=ENDS)
+    assert found == [
+        Presence(one, False, FINE),
+        Presence(two, False, FINE + SECOND),
+        Presence(three, False, FINE),
+    ]
+    await bury(store)
+    assert await presence(store, *users, now=ENDS) == found
+
+
+async def test_of_two_dead_nodes_the_later_one_tells(store, users):
+    """In whichever order they are buried."""
+    user = users[0]
+    await renew(store, "b", until=ENDS + SECOND)
+    for node in ("b", "a"):
+        await connect(store, user, node)
+    assert await bury(store, ENDS + HOUR) == [user]
+    assert await last_seen(store, user) == ENDS + SECOND
+
+
+async def test_a_node_may_count_anew(store, users):
+    """What was counted at it before is dropped; other nodes keep theirs."""
+    one, two, three = users
+    for user_id, node in ((one, "a"), (two, "a"), (two, "a"), (three, "b")):
+        await connect(store, user_id, node)
+    await restore(store, {two: 1, three: 4})
+    assert await online(store, *users) == [two, three]
+    await disconnect(store, two)
+    assert await online(store, *users) == [three]
+    assert await free(store, three) == MOST - 5
+    await restore(store, {})
+    assert await online(store, *users) == [three]
+    await disconnect(store, three, "b")
+    await restore(store, {}, "count")
+    assert await online(store, *users) == []
+
+
+async def test_who_is_restored_without_connections_is_there_and_has_all_to_make(store, users):
+    """As long as the node lives: so a process leaves that others are to take over from."""
+    user = users[0]
+    await connect(store, user)
+    await restore(store, {user: 0})
+    assert await online(store, user) == [user]
+    assert await free(store, user) == MOST
+    await restore(store, {}, "count")
+    assert await online(store, user) == [user]
+    assert await online(store, user, now=ENDS) == []
+    assert await last_seen(store, user, ENDS) == ENDS
+    assert await bury(store) == [user]
+
+
+async def test_a_node_that_was_taken_for_dead_comes_back(store, users):
+    """With the connections that it has."""
+    user = users[0]
+    await connect(store, user)
+    await bury(store)
+    assert await renew(store, "a", until=ENDS + HOUR) == [False]
+    await restore(store, {user: 2})
+    assert await online(store, user, now=ENDS) == [user]
+    await disconnect(store, user, now=ENDS)
+    assert await online(store, user, now=ENDS) == [user]
+    await disconnect(store, user, now=ENDS + SECOND)
+    assert await last_seen(store, user, ENDS) == ENDS + SECOND
+
+
+# Those whom somebody knows ----------------------------------------------------------------
+
+
+async def test_online_acquaintances_share_a_conversation(store, users):
+    """Rising, oneself left out; strangers are not told of, nor who is at a dead node."""
+    direct = await add_direct(store)
+    (other,) = direct.staff_ids
+    group = await add_group(store, customer_id=direct.customer_id)
+    customer, one, two = direct.customer_id, *group.staff_ids
+    await renew(store, "b", until=ENDS + HOUR)
+    for user_id in (two, customer, other, users[0]):
+        await connect(store, user_id)
+    await connect(store, one, "b")
+    assert await acquaintances(store, customer) == sorted((one, two, other))
+    assert await acquaintances(store, one) == sorted((customer, two))
+    assert await acquaintances(store, other) == [customer]
+    assert await acquaintances(store, users[0]) == await acquaintances(store, 404) == []
+    assert await acquaintances(store, customer, ENDS) == [one]
+
+
+async def test_who_left_is_no_online_acquaintance(store, users):
+    """Neither way."""
+    group = await add_group(store)
+    stays, leaves = group.staff_ids
+    for user_id in group.recipients:
+        await connect(store, user_id)
+    await seat(store, group.customer_id, [stays])
+    assert await acquaintances(store, leaves) == []
+    assert await acquaintances(store, stays) == [group.customer_id]
+    assert await acquaintances(store, group.customer_id) == [stays]

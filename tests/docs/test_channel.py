@@ -1,0 +1,348 @@
+"""The page on the channel and its examples do what they say."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shlex
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import httpx
+import pytest
+from anyio.lowlevel import checkpoint
+from attrs import define, field
+
+from staffbooking_core.domain.channel import Asked, Close, Told
+from staffbooking_core.domain.messages import MAX_CONTENT
+from staffbooking_core.domain.records import message_record
+from staffbooking_core.ports import Ports
+from staffbooking_core.usecases import messages
+from staffbooking_core.usecases.messages import Letter
+from staffbooking_http import asyncapi, metrics
+from staffbooking_http.channel.frames import DEEPEST, FRAME_BYTES
+from staffbooking_http.channel.pipes import MOST_UNREAD
+from staffbooking_http.channel.switchboard import LOOK_EVERY
+from staffbooking_http.routes import FAMILIES
+from staffbooking_http.server import PING_EVERY
+from tests.channel.playbook_drivers import plain
+from tests.channel.test_socketio_node import node_folder
+from tests.http.conftest import world
+from tests.http.world import PASSWORD, World
+from tests.support.builders import POLICY, add_companion, add_user
+from tests.support.channel import PATIENCE, served
+from tests.support.messages import add_direct
+from tests.support.ports import memory_ports
+
+__all__ = ["node_folder", "world"]
+
+pytestmark = pytest.mark.anyio
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/channel.md").read_text(encoding="utf-8")
+PROSE = " ".join(PAGE.split())
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+
+
+def rows(table: str) -> list[str]:
+    """The first cells of a table, by its head."""
+    lines = PAGE.partition(table)[2].partition("\n\n")[0].splitlines()[2:]
+    return [line.split("|")[1].strip() for line in lines]
+
+
+def names(table: str) -> list[str]:
+    return [name for row in rows(table) for name in re.findall(r"`([^`]+)`", row)]
+
+
+# What it names ----------------------------------------------------------------------------
+
+
+def test_all_names_are_explained() -> None:
+    """Each event, both ways, each code of an error, and each closing code, and no others."""
+    assert names("| A client sends | |") == [*Asked]
+    assert names("| The service sends | |") == [*Told]
+    assert {*names("| `code` of an error | |")} == asyncapi.REFUSALS.keys()
+    assert [int(code) for code in rows("| Closing code | |")] == [*Close]
+
+
+def test_the_figures_are_those_of_the_code() -> None:
+    """The page promises what the service does."""
+    rule = POLICY.limits.channel
+    window, most = rule.window.seconds, POLICY.max_connections
+    told = [
+        f"a text has 1 to {MAX_CONTENT:,} characters",
+        f"you have {most} connections already",
+        f"| connections of a user | {most}, over all processes |",
+        f"pings every {PING_EVERY:.0f} seconds",
+        f"at most {FRAME_BYTES // 1024} KiB",
+        f"| a frame of a client | {FRAME_BYTES // 1024} KiB |",
+        f"| what lies unread for a client | {MOST_UNREAD // 1024**2} MiB |",
+        f"nested deeper than {DEEPEST} levels",
+        f"false by itself {POLICY.typing_lapse.seconds} seconds after",
+        f"has {POLICY.presence_grace.seconds} seconds to come back",
+        f"for {['no', 'one'][POLICY.resume_grace.seconds]} second after `ready`",
+        f"| frames of a client | {rule.limit} in {window} seconds from the first",
+        f"after the {POLICY.channel_overrun * rule.limit}th of {window} seconds",
+        f"look by themselves {['', 'each second'][LOOK_EVERY.seconds]}",
+        f"`channel={rule.limit}/{window}s`",
+    ]
+    assert [text for text in told if text.lower() not in PROSE.lower()] == []
+    bounds = asyncapi.document(POLICY)["components"]["messages"]
+    data = bounds["client_send_message"]["payload"]["properties"]["data"]["properties"]
+    assert f"up to {data['client_message_id']['maxLength']} characters" in PROSE
+    people = bounds["client_presence"]["payload"]["properties"]["data"]["properties"]["user_ids"]
+    assert f"up to {people['maxItems']} people" in PROSE
+
+
+def test_the_figures_for_operators_are_those_of_metrics() -> None:
+    """All of the channel, by the names that are scraped."""
+    page = metrics.page([], metrics.Traffic(), None).decode()
+    scraped = re.findall(r"^(staffbooking_channel\w+?)(?<!_created) ", page, re.MULTILINE)
+    assert names("| At `/metrics`, of each process | |") == [*dict.fromkeys(scraped)]
+
+
+async def test_the_requests_are_all_there_are(world: World) -> None:
+    """Each route of messages is shown, and what is shown works: from signing in on."""
+    conversation = await add_direct(world.store, companion=world.companion, customer=world.customer)
+    shown = {
+        "$BASE": "",
+        "ada@example.com": world.customer.email,
+        "correct horse": PASSWORD,
+        "/12": f"/{conversation.id}",
+        "/31": f"/{world.companion.id}",
+    }
+    asked = set()
+    async with world.client() as client:
+        for line in re.findall(r"^curl (.*?[^\\])$", PAGE, re.MULTILINE | re.DOTALL):
+            for name, meant in shown.items():
+                line = line.replace(name, meant)
+            answer = await curl(client, line)
+            assert answer.status_code in (200, 201), (line, answer.text)
+            path = re.sub(r"\d+", "{id}", answer.request.url.path)
+            asked.add((answer.request.method, path))
+            shown["$TOKEN"] = answer.json().get("csrf_token", shown.get("$TOKEN"))
+    routes = {(row.method, row.path) for row in FAMILIES["Messages"]}
+    assert asked == routes | {("POST", "/auth/login")}
+
+
+async def curl(client: httpx.AsyncClient, line: str) -> httpx.Response:
+    """What a line for curl does; the jar of cookies is the client's."""
+    words = iter(shlex.split(line.replace("\\\n", "")))
+    url, headers, body = "", {}, None
+    for word in words:
+        match word:
+            case "-b" | "-c":
+                assert next(words) == "jar"
+            case "-H":
+                name, _, value = next(words).partition(": ")
+                headers[name] = value
+            case "-d":
+                body = next(words)
+            case _:
+                url = word
+    return await client.request(
+        "GET" if body is None else "POST", url, headers=headers, content=body
+    )
+
+
+# Its frames -------------------------------------------------------------------------------
+
+
+async def test_the_frames_are_real_ones() -> None:
+    """Ada sends what is shown, and is told what is shown; but for ids."""
+    ports = memory_ports()
+    ada, mia = await add_user(ports.store), await add_companion(ports.store, first_name="Mia")
+    talk = await add_direct(ports.store, companion=mia, customer=ada)
+    for content in ("Hello", "When do we meet?"):
+        await messages.send(ports, Letter(mia.id, talk.id, content))
+    real = {12: talk.id, 31: mia.id, 58: ada.id, 4709: 1, 4710: 2, 4711: 3}
+    async with plain(ports) as connect, ports.store.reading() as view:
+        user = await view.accounts.user(mia.id)
+        assert user is not None
+        other, own = await connect(user, None), await connect(ada, None)
+        for is_sent, lines in exchanged(real):
+            for line in lines:
+                if is_sent:
+                    await own.send(line)
+                elif line["event"] == Told.TYPING:
+                    data = {"conversation_id": talk.id, "is_typing": True}
+                    await other.send({"event": "typing", "data": data})
+            if not is_sent:
+                told = [await own.receive() for _ in lines]
+                assert sorted(told, key=str) == sorted(lines, key=str)
+        await own.close()
+        await other.close()
+
+
+def exchanged(real: dict[int, int]) -> Iterator[tuple[bool, list[dict[str, Any]]]]:
+    """The frames of the page, with real ids: those of one side that follow each other, and
+    whether Ada sends them."""
+    (block,) = blocks("frames")
+    text = re.sub(r"(?<=: )\d+|(?<=\[)\d+", lambda id_: str(real.get(int(id_[0]), id_[0])), block)
+    for arrow, lines in groupby(text.splitlines(), key=lambda line: line[0]):
+        yield arrow == "→", [json.loads(line[2:]) for line in lines]
+
+
+# Its code ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def page() -> dict[str, Any]:
+    """The names that the page's code makes."""
+    made: dict[str, Any] = {}
+    for block in blocks("python"):
+        exec(compile(block, "docs/channel.md", "exec"), made)
+    return made
+
+
+@define
+class Screen:
+    """What somebody is shown."""
+
+    texts: list[str] = field(factory=list)
+    _changed: anyio.Event = field(factory=anyio.Event)
+
+    def show(self, message: dict[str, Any]) -> None:
+        self.texts.append(message["content"])
+        self._changed.set()
+
+    async def read(self, told: asyncio.StreamReader) -> None:
+        async for line in told:
+            self.show(json.loads(line))
+
+    async def shows(self, *texts: str) -> None:
+        """Wait until it shows exactly these."""
+        with anyio.fail_after(PATIENCE):
+            while self.texts != [*texts]:
+                await self._changed.wait()
+                self._changed = anyio.Event()
+
+
+async def test_the_client_misses_nothing(page: dict[str, Any]) -> None:
+    """What is said while its connection is broken is shown once, when it has come again; what
+    it said itself is stored once, though it is sent again."""
+    ports, screen = memory_ports(), Screen()
+    ada, mia = await add_user(ports.store), await add_companion(ports.store)
+    talk = await add_direct(ports.store, companion=mia, customer=ada)
+    await messages.send(ports, Letter(mia.id, talk.id, "old"))
+    async with served(ports) as site, anyio.create_task_group() as tasks:
+        address = f"http://127.0.0.1:{site.port}"
+        client = page["Client"](address, await site.sign_in(ada), screen.show)
+        client.headers["Origin"] = POLICY.base_url
+        tasks.start_soon(client.run)
+        await screen.shows("old")
+        await client.say(talk.id, "mine", "a1")
+        again = client.unsent["a1"]
+        await screen.shows("old", "mine")
+        client.unsent["a1"] = again
+        client.socket.transport.abort()
+        await messages.send(ports, Letter(mia.id, talk.id, "missed"))
+        await screen.shows("old", "mine", "missed")
+        await client.say(talk.id, "last", "a2")
+        await screen.shows("old", "mine", "missed", "last")
+        await client.say(talk.id, " ", "a3")
+        with anyio.fail_after(PATIENCE):
+            while client.unsent:
+                await checkpoint()
+        tasks.cancel_scope.cancel()
+    assert await stored(ports) == screen.texts
+
+
+SCRIPT = """
+import { createInterface } from "node:readline";
+import { Client } from "./page.js";
+
+const [base, cookie] = process.argv.slice(2);
+const show = (message) => console.log(JSON.stringify(message));
+const client = new Client(base, { extraHeaders: { cookie }, transports: ["websocket"] }, show);
+for await (const line of createInterface({ input: process.stdin })) {
+  const said = JSON.parse(line);
+  if (said === "break") client.socket.io.engine.close();
+  else client.say(...said);
+}
+while (client.unsent.size > 0) await new Promise((resolve) => setTimeout(resolve, 10));
+client.socket.disconnect();
+"""
+
+
+async def test_the_client_in_javascript_misses_nothing(node_folder: Path, tmp_path: Path) -> None:
+    """As the other one, in Node; it ends when all that it said is acknowledged."""
+    (tmp_path / "node_modules").symlink_to(node_folder / "node_modules")
+    files = {"package.json": '{"type": "module"}', "page.js": blocks("js")[-1], "main.js": SCRIPT}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    ports, screen = memory_ports(), Screen()
+    ada, mia = await add_user(ports.store), await add_companion(ports.store)
+    talk = await add_direct(ports.store, companion=mia, customer=ada)
+    await messages.send(ports, Letter(mia.id, talk.id, "old"))
+    async with served(ports) as site, anyio.create_task_group() as tasks:
+        cookie = f"connect.sid={await site.sign_in(ada)}"
+        command = ["node", str(tmp_path / "main.js"), f"http://127.0.0.1:{site.port}", cookie]
+        async with started(command) as (told, said):
+            tasks.start_soon(screen.read, told)
+            await screen.shows("old")
+            said.write(line([talk.id, "mine", "a1"]))
+            await screen.shows("old", "mine")
+            said.write(line("break") + line([talk.id, "mine", "a1"]))
+            await messages.send(ports, Letter(mia.id, talk.id, "missed"))
+            await screen.shows("old", "mine", "missed")
+            said.write(line([talk.id, "last", "a2"]))
+            await screen.shows("old", "mine", "missed", "last")
+            said.close()
+    assert await stored(ports) == screen.texts
+
+
+@asynccontextmanager
+async def started(
+    command: list[str],
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """What a program tells, and what it is told; it has to end well by itself."""
+    process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
+    try:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        yield process.stdout, process.stdin
+        with anyio.fail_after(PATIENCE):
+            assert await process.wait() == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            with anyio.CancelScope(shield=True):
+                await process.wait()
+
+
+def line(said: Any) -> bytes:
+    return f"{json.dumps(said)}\n".encode()
+
+
+async def stored(ports: Ports) -> list[str]:
+    """All that was ever said."""
+    async with ports.store.reading() as view:
+        return [each.content for each in await view.messages.tail(0, 100)]
+
+
+async def test_your_own_program_has_its_say(page: dict[str, Any]) -> None:
+    """Once, however often."""
+    ports = memory_ports()
+    ada = await add_user(ports.store)
+    talk = await add_direct(ports.store, customer=ada)
+    said = [await page["remind"](ports, ada.id, talk.id) for _ in range(2)]
+    assert said[0] == said[1]
+    assert message_record(said[0])["content"] == "See you at six"
+
+
+async def test_the_channel_can_be_embedded(page: dict[str, Any]) -> None:
+    """It is open as long as the application is."""
+    async with page["embedded"](memory_ports()) as application:
+        assert application.switchboard.is_open
+    assert not application.switchboard.is_open

@@ -1,0 +1,93 @@
+"""A real Redis for the tests: the system's `redis-server`, on a socket in a private folder.
+
+It keeps nothing on disk. Tests that stop it, or let it fall silent, start one of their own.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+
+from tests.support.required import unavailable
+
+OPTIONS = ("--port", "0", "--save", "", "--appendonly", "no")
+READY = "eady to accept connections"
+
+
+class RedisServer:
+    """A server that can be stopped and started, and fall silent and speak again."""
+
+    def __init__(self, program: str, home: Path) -> None:
+        self._program = program
+        self._home = home
+        self._process: subprocess.Popen[str] | None = None
+        self.socket = home / "redis.sock"
+
+    @property
+    def url(self) -> str:
+        """Its address, as the settings take it."""
+        return f"unix://{self.socket}"
+
+    def start(self) -> None:
+        """Returns when it takes connections."""
+        command = [self._program, *OPTIONS, "--unixsocket", str(self.socket)]
+        self._process = subprocess.Popen(
+            command, cwd=self._home, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+        )
+        assert self._process.stdout is not None
+        lines = iter(self._process.stdout.readline, "")
+        assert any(READY in line for line in lines), "redis-server did not start"
+
+    def stop(self) -> None:
+        """It is gone at once, with its connections and all that it knew."""
+        if self._process is not None:
+            with self._process as process:
+                process.kill()
+            self._process = None
+
+    def silence(self) -> None:
+        """It answers nobody any more, though its connections stay."""
+        self._signal(signal.SIGSTOP)
+
+    def speak(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def client(self) -> Redis:
+        """An operator's connection, to be entered."""
+        return Redis.from_url(self.url, protocol=2)
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+
+@contextmanager
+def running_redis() -> Iterator[RedisServer]:
+    """A fresh server; the asking test is left out where there is none to be had."""
+    program = shutil.which("redis-server")
+    if program is None:
+        unavailable("redis", "Redis", "there is no redis-server")
+    # A socket's path may have 107 bytes, which a long TMPDIR would exceed.
+    home = Path(tempfile.mkdtemp(prefix="redis-", dir="/tmp"))
+    server = RedisServer(program, home)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[RedisServer]:
+    """The session's Redis."""
+    with running_redis() as server:
+        yield server
