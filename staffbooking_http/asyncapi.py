@@ -96,7 +96,8 @@ TOLD: dict[Told, tuple[Schema, str]] = {
             {"error": TEXT, "code": TEXT},
             {"errors": items(shape({"field": TEXT, "message": TEXT})), "retry_after": WHOLE},
         ),
-        "A frame was refused, and nothing came of it; `x-codes` lists why",
+        "A frame was refused; `x-codes` lists why. Nothing came of it, only after `unavailable` "
+        "and `internal` nobody knows",
     ),
 }
 

@@ -48,7 +48,7 @@ async def serve(
     Opens ports of its own unless some are given. `task_status` is started with the port
     that it listens on; OSError where it can't be had.
     """
-    _allow_files(MOST_CONNECTIONS + OTHER_FILES)
+    allow_files(MOST_CONNECTIONS + OTHER_FILES)
     with socket.create_server((host, port), family=_family(host), backlog=BACKLOG) as listening:
         # Its connections inherit it. asyncio sees to it for some sockets only, and then an
         # answer's body waits 40 ms for the client to acknowledge its head.
@@ -68,7 +68,7 @@ async def serve(
                 tasks.cancel_scope.cancel()
 
 
-def _allow_files(number: int) -> None:
+def allow_files(number: int) -> None:
     """Let the process have so many files open, or as many as it may allow itself."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY:

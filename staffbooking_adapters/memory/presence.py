@@ -46,7 +46,7 @@ class PresenceWriter(PresenceReader):
 
     async def disconnect(self, user_id: int, node: str, now: datetime) -> None:
         connections = self.place.state.connections
-        if (many := connections.get((user_id, node))) is None:
+        if not (many := connections.get((user_id, node))):
             return
         if many == 1:
             connections.discard((user_id, node))

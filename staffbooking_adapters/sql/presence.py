@@ -58,7 +58,10 @@ CONNECT = Statement(
 )
 _ITS = (connections.c.user_id == _USER, connections.c.node == _NODE)
 DISCONNECT = Statement(
-    update(connections).values(n=connections.c.n - 1).where(*_ITS).returning(connections.c.n)
+    update(connections)
+    .values(n=connections.c.n - 1)
+    .where(*_ITS, connections.c.n > 0)
+    .returning(connections.c.n)
 )
 DROP = Statement(delete(connections).where(*_ITS))
 

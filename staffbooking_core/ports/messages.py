@@ -166,8 +166,8 @@ class PresenceWriting(PresenceReading, Protocol):
         ...
 
     async def disconnect(self, user_id: int, node: str, now: datetime) -> None:
-        """Count one less; nothing where the node has none of the user. The user was last
-        seen now."""
+        """Count one less, and the user was last seen now; nothing happens where the node has
+        none of theirs."""
         ...
 
     async def restore(self, node: str, connections: Mapping[int, int]) -> None:

@@ -48,7 +48,8 @@ class Post:
             for _, answer in self._waiting:
                 answer.cancel()
 
-    async def _send(self, batch: Batch) -> None:
+    async def _send(self, batch: Batch) -> bool:
+        """Whether the store could be reached."""
         waiting = len(self._waiting)
         results: Sequence[Message | Exception]
         try:
@@ -56,17 +57,29 @@ class Post:
         except Unavailable as error:
             # Who waited as long is told as well, not after one more deadline each.
             batch, self._waiting = batch + self._waiting[:waiting], self._waiting[waiting:]
-            results = [error] * len(batch)
+            _answer(batch, [error] * len(batch))
+            return False
         except Exception as error:
             if len(batch) > 1:
-                for each in batch:  # One of them can't be kept: that is its fault alone.
-                    await self._send([each])
-                return
+                return await self._send_alone(batch)
             results = [error]
-        for (_, answer), result in zip(batch, results, strict=True):
-            if answer.done():
-                continue  # Who sent it has gone.
-            if isinstance(result, Message):
-                answer.set_result(result)
-            else:
-                answer.set_exception(result)
+        _answer(batch, results)
+        return True
+
+    async def _send_alone(self, batch: Batch) -> bool:
+        """One by one: one of them can't be kept, and that is its fault alone."""
+        for place, each in enumerate(batch, start=1):
+            if not await self._send([each]):
+                _answer(batch[place:], [Unavailable()] * (len(batch) - place))
+                return False
+        return True
+
+
+def _answer(batch: Batch, results: Sequence[Message | Exception]) -> None:
+    for (_, answer), result in zip(batch, results, strict=True):
+        if answer.done():
+            continue  # Who sent it has gone.
+        if isinstance(result, Message):
+            answer.set_result(result)
+        else:
+            answer.set_exception(result)

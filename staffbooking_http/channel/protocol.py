@@ -79,8 +79,11 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     def end(self, code: int, reason: str) -> None:
         """Close it: what the client has sent, and sends, counts for nothing any more."""
-        self.conn.send_close(code, reason)
-        self._finish(code, reason)
+        if self.handshake_complete:
+            self.conn.send_close(code, reason)
+            self._finish(code, reason)
+        else:
+            self.transport.abort()
 
     def abort_soon(self) -> None:
         """Leave the client some time to read what was written; then cut it off."""
@@ -135,6 +138,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
                 b"".join(self.frames).decode()
             except UnicodeDecodeError:
                 self.end(1007, "text is UTF-8")
+                return
         super().send_receive_event_to_app()
 
     def _finish(self, code: int, reason: str) -> None:

@@ -78,12 +78,11 @@ class Seats:
             if self._has_left:
                 return
             anew, doubtful = self._is_miscounted, [*self._doubtful]
-            is_steady, changes = not self._changing, self._changes
+            changes = self._changes
             beat = await channel.beat(self._ports, self._node, self._taken, anew=anew)
             now = self._ports.clock.wall()
             if anew or beat.was_dead:
-                is_steady = is_steady and not self._changing and changes == self._changes
-                self._is_miscounted = not is_steady
+                self._is_miscounted = self._changing > 0 or changes != self._changes
                 self._departures.doubted([*self._taken, *doubtful], now)
             if not self._is_miscounted:
                 self._doubtful.clear()

@@ -30,7 +30,7 @@ from staffbooking_core.domain.channel import (
     Told,
 )
 from staffbooking_core.domain.messages import Message
-from staffbooking_core.errors import StaffbookingError, Unavailable
+from staffbooking_core.errors import Conflict, StaffbookingError, Unavailable
 from staffbooking_core.inputs import AskPresence, ReadUpTo, Resume, SendToConversation, Type
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases import channel, sessions
@@ -38,6 +38,7 @@ from staffbooking_core.usecases.messages import Letter, open_missing
 from staffbooking_http.channel.frames import Outgoing, Request
 from staffbooking_http.channel.post import Post
 from staffbooking_http.channel.seats import Seats
+from staffbooking_http.errors import to_reply
 from staffbooking_http.metrics import Traffic
 
 log = logging.getLogger("staffbooking.channel")
@@ -204,9 +205,11 @@ class Switchboard:
         try:
             connection.session = await sessions.touch(self.ports, connection.session)
             return await self._carry_out(connection, request, ref)
-        except StaffbookingError as refusal:
-            return frames_of.error(refusal, ref)
-        except Exception:
+        except Conflict:
+            return frames_of.error(Unavailable(), ref)
+        except Exception as error:
+            if isinstance(error, StaffbookingError) and to_reply(error) is not None:
+                return frames_of.error(error, ref)
             log.exception("a %s of user %d failed", type(request).__name__, connection.user_id)
             return frames_of.error(InternalFault(), ref)
 
@@ -236,11 +239,16 @@ class Switchboard:
         return None
 
     def _push(self, connection: Connection, frame: Outgoing) -> None:
-        if not connection.pipe.send(frame):
-            connection.pipe.close(Close.SLOW, "too much lies unread")
-            self.traffic.slow += 1
-        elif frame.frame.event is Told.NEW_MESSAGE:
-            self.traffic.messages += 1
+        """Hand a frame over; what becomes of it concerns nobody but who is to get it."""
+        try:
+            if not connection.pipe.send(frame):
+                connection.pipe.close(Close.SLOW, "too much lies unread")
+                self.traffic.slow += 1
+            elif frame.frame.event is Told.NEW_MESSAGE:
+                self.traffic.messages += 1
+        except Exception as error:
+            _complain(f"user {connection.user_id} can't be told", error)
+            connection.pipe.close(Close.SLOW, "come again")
 
     # Messages ---------------------------------------------------------------------------
 
@@ -266,13 +274,8 @@ class Switchboard:
     def _give(self, message: Message) -> None:
         frame = Outgoing(frames_of.new_message(message))
         for connection in self._hub.lines_of(message.recipients):
-            if not connection.takes(message.id):
-                continue
-            try:
+            if connection.takes(message.id):
                 self._push(connection, frame)
-            except Exception as error:  # The others are to get it all the same.
-                _complain(f"user {connection.user_id} can't be told of a message", error)
-                connection.pipe.close(Close.SLOW, "come again")
 
     def _catch_up_soon(self, connection: Connection) -> None:
         """Tell a connection what it has not been told, and then let it live."""

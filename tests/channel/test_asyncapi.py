@@ -112,6 +112,14 @@ def test_all_that_is_sent_belongs_to_an_operation() -> None:
     assert used == MESSAGES.keys()
 
 
+def test_a_ref_is_told_where_there_is_one() -> None:
+    """In what a client sends, and in what answers it."""
+    with_ref = {name for name, each in MESSAGES.items() if "correlationId" in each}
+    assert with_ref == {*(f"client_{event}" for event in Asked), "ack", "error"}
+    for name in with_ref:
+        assert "ref" in MESSAGES[name]["payload"]["properties"]
+
+
 def test_all_closing_codes_are_told() -> None:
     """With the figures of the deployment."""
     limits = evolve(POLICY.limits, channel=Rule("channel", 7, 2 * MINUTE))

@@ -12,6 +12,7 @@ from websockets.exceptions import ConnectionClosed
 from staffbooking_core.domain.channel import Asked, Close
 from staffbooking_core.usecases import admin
 from staffbooking_http.channel import engine
+from tests.channel.idlers import all_gone
 from tests.channel.socket_io import (
     PATH,
     POLLING,
@@ -226,6 +227,9 @@ NO_EVENTS = [
     '42[""]',
     '42/admin,["typing",{}]',
     "42" + "9" * 200 + '["typing"]',
+    "40{",
+    "41{",
+    '421-["typing",{}]',
     '43["never asked"]',
     "431[]",
     "44{}",
@@ -348,42 +352,27 @@ async def test_a_restart_lets_clients_come_again(world: World, site: Served) -> 
 
 
 async def test_who_leaves_is_gone(world: World, site: Served) -> None:
-    """A client that disconnects is not there any more for others, after the grace."""
-    await converse(world)
-    async with site.client(world.companion) as mia:
-        for transports in TRANSPORTS.values():
-            async with connected(site, world.customer, transports):
-                while not (await _presence(mia, world))["online"]:
-                    pass
-            await _is_gone(mia, world)
-
-
-async def _is_gone(mia: Any, world: World) -> None:
-    """Until the other one is told so."""
-    while (await _presence(mia, world))["online"]:
-        world.clock.advance(SECOND)
-
-
-async def _presence(mia: Any, world: World) -> dict[str, Any]:
-    await mia.send("presence", {"user_ids": [world.customer.id]})
-    told: dict[str, Any] = await mia.next("presence")
-    return told
+    """A client that disconnects, as Socket.IO does or as Engine.IO, is not counted any more."""
+    for packet in ("41", "1"):
+        async with poller(site, world.customer) as ada:
+            await ada.connect()
+            await ada.post(packet)
+            await all_gone(world, world.customer)
+        async with bare(site, world.customer) as ada_too:
+            await ada_too.send(packet)
+            await all_gone(world, world.customer)
+    async with bare(site, world.customer):
+        pass
+    await all_gone(world, world.customer)
 
 
 async def test_who_hangs_up_while_polling_is_gone(world: World, site: Served) -> None:
-    """At once, and what is said then is not lost in an answer that nobody reads."""
-    await converse(world)
-    async with site.client(world.companion) as mia:
-        async with poller(site, world.customer) as ada:
-            await ada.connect()
-            with pytest.raises(TimeoutError):
-                await _poll_shortly(ada)
-        await _is_gone(mia, world)
-
-
-async def _poll_shortly(ada: Poller) -> None:
-    with anyio.fail_after(0.1):
-        await ada.get(sid=ada.sid)
+    """At once: what is said then is not lost in an answer that nobody reads."""
+    async with poller(site, world.customer) as ada:
+        await ada.connect()
+        with anyio.move_on_after(0.1):
+            await ada.get(sid=ada.sid)
+        await all_gone(world, world.customer)
 
 
 @pytest.mark.parametrize("kind", [poller, bare])
@@ -393,17 +382,10 @@ async def test_who_vanishes_without_a_word_is_gone(
     """Whoever answers no ping, on either transport, is taken for gone."""
     monkeypatch.setattr(engine, "PING_EVERY", 0.1)
     monkeypatch.setattr(engine, "PONG_WITHIN", 0.1)
-    relax(world)
-    await converse(world)
-    async with (
-        served(world.ports) as site,
-        site.client(world.companion) as mia,
-        kind(site, world.customer) as ada,
-    ):
+    async with served(world.ports) as site, kind(site, world.customer) as ada:
         if isinstance(ada, Poller):
             await ada.connect()
-        assert (await mia.next("presence"))["online"]
-        await _is_gone(mia, world)
+        await all_gone(world, world.customer)
 
 
 async def test_who_answers_pings_stays(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

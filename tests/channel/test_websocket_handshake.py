@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 
 import anyio
 import httpx
@@ -338,6 +338,40 @@ async def test_the_deadline_of_a_head_spares_connections(
     async with served(world.ports) as site, site.client(world.customer) as ada:
         assert await raw(site.port, b"") == (b"", b"")  # This took the deadline.
         await ada.say(await converse(world), "Still here")
+
+
+async def test_nonsense_before_the_answer_ends_it(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever does not wait for the answer, and sends what is no frame, is hung up on."""
+    bad_utf_8 = b"\x81\x81\0\0\0\0\xff"
+    no_end_of_pieces = b"\x01\x80\0\0\0\0" + b"\x00\x80\0\0\0\0" * 2000
+    no_frame = b"\xff" * 10
+    lines = "".join(f"{name}: {value}\r\n" for name, value in HANDSHAKE.items())
+    for nonsense in (bad_utf_8, no_end_of_pieces, no_frame):
+        slow = _Slow()
+        world.restart(admission=slow)
+        async with served(world.ports) as site:
+            async with await anyio.connect_tcp("127.0.0.1", site.port) as stream:
+                cookie = "cookie: connect.sid=guess"
+                await stream.send(f"GET /ws HTTP/1.1\r\n{lines}{cookie}\r\n\r\n".encode())
+                await slow.is_asked.wait()
+                await stream.send(nonsense)
+                with anyio.fail_after(PATIENCE), suppress(anyio.BrokenResourceError):
+                    assert [part async for part in stream] == []
+            slow.may_answer.set()
+    assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
+
+
+class _Slow:
+    """Finds no session, but that takes a while."""
+
+    def __init__(self) -> None:
+        self.is_asked, self.may_answer = anyio.Event(), anyio.Event()
+
+    async def by_session(self, *_: object) -> None:
+        self.is_asked.set()
+        await self.may_answer.wait()
 
 
 async def test_a_silent_handshake_holds_no_connection(

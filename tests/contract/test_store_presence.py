@@ -319,7 +319,10 @@ async def test_who_is_restored_without_connections_is_there_and_has_all_to_make(
     assert await online(store, user) == [user]
     assert await free(store, user) == MOST
     await restore(store, {}, "count")
+    await disconnect(store, user)
     assert await online(store, user) == [user]
+    assert await free(store, user) == MOST
+    await restore(store, {}, "count")
     assert await online(store, user, now=ENDS) == []
     assert await last_seen(store, user, ENDS) == ENDS
     assert await bury(store) == [user]

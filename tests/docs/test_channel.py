@@ -258,6 +258,29 @@ async def test_the_client_misses_nothing(page: dict[str, Any]) -> None:
     assert await stored(ports) == screen.texts
 
 
+@pytest.mark.parametrize(
+    "code, is_kept",
+    [("unavailable", True), ("internal", True), ("rate_limited", True), ("not_found", False)],
+)
+def test_the_client_keeps_what_may_be_sent_again(
+    page: dict[str, Any], code: str, is_kept: bool
+) -> None:
+    """And forgets what was refused for good."""
+    client = page["Client"]("http://127.0.0.1", "token", print)
+    client.unsent["a1"] = {"content": "Hello"}
+    client.take({"event": "error", "data": {"code": code}, "ref": "a1"})
+    assert ("a1" in client.unsent) is is_kept
+
+
+def test_the_client_shows_nothing_twice(page: dict[str, Any]) -> None:
+    """What comes again, since it resumed late, was seen."""
+    screen = Screen()
+    client = page["Client"]("http://127.0.0.1", "token", screen.show)
+    for number in (1, 2, 1, 2, 3):
+        client.take({"event": "new_message", "data": {"id": number, "content": f"{number}"}})
+    assert screen.texts == ["1", "2", "3"]
+
+
 SCRIPT = """
 import { createInterface } from "node:readline";
 import { Client } from "./page.js";

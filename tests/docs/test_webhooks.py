@@ -121,7 +121,9 @@ def _name(command: CommandInfo) -> str:
 def test_the_figures_for_operators_are_those_of_metrics():
     """All of webhooks, by the names that are scraped."""
     work = metrics.Work([], WebhookFigures(0, 0, 0, 0, 0, 0.0))
-    scraped = re.findall(r"^(staffbooking_webhook\w+)", metrics.page([], metrics.Traffic(), work).decode(), re.M)
+    scraped = re.findall(
+        r"^(staffbooking_webhook\w+)", metrics.page([], metrics.Traffic(), work).decode(), re.M
+    )
     assert rows("| At `/metrics` | |") == [*dict.fromkeys(scraped)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -102,6 +103,27 @@ async def test_too_many_connections_are_503(world: World, monkeypatch: pytest.Mo
     assert head.startswith(b"HTTP/1.1 503 ")
     assert b"retry-after: " in head
     assert json.loads(body)["code"] == "unavailable"
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "then"),
+    [
+        (1024, 10_000, (5000, 10_000)),
+        (1024, 2048, (2048, 2048)),
+        (1024, resource.RLIM_INFINITY, (5000, resource.RLIM_INFINITY)),
+        (8000, 10_000, None),
+        (resource.RLIM_INFINITY, resource.RLIM_INFINITY, None),
+    ],
+)
+def test_files_are_allowed_for_all_connections(
+    monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, then: tuple[int, int] | None
+) -> None:
+    """As many as are needed, or as many as may be; never fewer than there are."""
+    made: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: made.append(limits))
+    server.allow_files(5000)
+    assert made == ([] if then is None else [then])
 
 
 async def test_what_is_in_flight_ends(world: World) -> None:
