@@ -18,12 +18,15 @@ GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 KEY = base64.b64encode(b"sixteen bytes ..")
 ACCEPT = base64.b64encode(hashlib.sha1(KEY + GUID).digest())
 TEXT = 0x81
+CLOSE = 0x88
+PING = 0x89
+PONG = 0x8A
 
 
-def wrapped(payload: bytes, masked: bool = False) -> bytes:
-    """A text frame; a client's is masked, here with zeros."""
+def wrapped(payload: bytes, masked: bool = False, kind: int = TEXT) -> bytes:
+    """A frame; a client's is masked, here with zeros."""
     size, mask = len(payload), 0x80 if masked else 0
-    head = bytes((TEXT, mask | size)) if size < 126 else bytes((TEXT, mask | 126))
+    head = bytes((kind, mask | size)) if size < 126 else bytes((kind, mask | 126))
     longer = b"" if size < 126 else size.to_bytes(2, "big")
     return head + longer + (b"\0\0\0\0" if masked else b"") + payload
 
@@ -84,6 +87,10 @@ class Listener(asyncio.Protocol):
         self._frames.split(data, self._take)
 
     def _take(self, kind: int, data: bytes, start: int, end: int) -> None:
+        if kind == PING:
+            self.transport.write(wrapped(data[start:end], masked=True, kind=PONG))
+        elif kind == CLOSE:
+            sys.exit(f"closed by the server: {data[start:end]!r}")
         if kind != TEXT:
             return
         self.count += 1
