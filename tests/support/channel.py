@@ -6,6 +6,7 @@ WebSocket as a browser would, with somebody's cookie and the Origin of the servi
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections import deque
@@ -14,10 +15,12 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import anyio
 import httpx
 import pytest
+import uvicorn.server
 from attrs import define, evolve, field, frozen
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -50,6 +53,17 @@ def relax(world: World, *, events: int = 100_000, **policy: Any) -> None:
     world.restart(policy=evolve(POLICY, **{"limits": limits, **quick, **policy}))
 
 
+class _Hasty:
+    """asyncio as uvicorn sees it: its loops look around each tenth of a second, and tests start
+    and stop it some hundred times."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds / 20)
+
+
 @asynccontextmanager
 async def served(ports: Ports, **settings: Any) -> AsyncIterator[Served]:
     """A server on these ports, with settings of its own; several of them are as several
@@ -57,10 +71,11 @@ async def served(ports: Ports, **settings: Any) -> AsyncIterator[Served]:
     stop = anyio.Event()
     given = evolve(SETTINGS, **settings)
     job = partial(serve, given, host="127.0.0.1", port=0, stop=stop, ports=ports)
-    async with anyio.create_task_group() as tasks:
-        port: int = await tasks.start(job)
-        yield Served(ports, port, stop)
-        stop.set()
+    with patch.object(uvicorn.server, "asyncio", _Hasty()):
+        async with anyio.create_task_group() as tasks:
+            port: int = await tasks.start(job)
+            yield Served(ports, port, stop)
+            stop.set()
 
 
 async def converse(world: World) -> Conversation:
