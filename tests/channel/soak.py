@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import asyncpg
 from attrs import Factory, define, field, frozen
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
@@ -34,9 +33,9 @@ from staffbooking_core.domain.accounts import Actor, Session, session_digest
 from staffbooking_core.domain.messages import Message
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases import bookings, messages, requests
+from tests.channel.chats import Place
 from tests.support.builders import add_companion, add_user
 from tests.support.ports import actor_of, make_request
-from tests.support.postgres import driver_url
 
 TO_ACKNOWLEDGE = 10.0
 """Seconds after which a client believes that its connection is dead."""
@@ -53,9 +52,9 @@ class Plan:
     """Of one customer and four staff members each, who are so many clients."""
     messages: int
     kills: int
-    pause: float
-    """On average between one kill and the next."""
+    """Spread over the messages: each falls while its share of them is being said."""
     patience: float
+    """At most until all clients are connected, until the next kill is due, and so on."""
     seed: int = 1
 
 
@@ -251,9 +250,16 @@ async def _send(connection: ClientConnection, event: str, data: dict[str, Any]) 
 
 
 async def soak(
-    database_url: str, plan: Plan, folder: Path, more: Mapping[str, str] | None = None
+    database_url: str,
+    plan: Plan,
+    folder: Path,
+    place: Place | None = None,
+    more: Mapping[str, str] | None = None,
 ) -> tuple[list[Client], list[Message]]:
-    """Run the plan: the clients' books, and what is stored, when all has come."""
+    """Run the plan: the clients' books, and what is stored, when all has come.
+
+    `place` is where the servers notify each other, if they do.
+    """
     chance = random.Random(plan.seed)
     async with (
         deployment(database_url, plan.servers, more or {}) as (settings, environ, addresses),
@@ -266,7 +272,7 @@ async def soak(
                 for client in clients:
                     talking.start_soon(live, client, addresses, chance)
                 await _until(lambda: all(c.connection for c in clients), plan.patience)
-                await _trouble(database_url, plan, servers, clients, chance)
+                await _trouble(plan, servers, clients, place, chance)
                 await _until(lambda: not any(c.to_say for c in clients), plan.patience)
                 stored = await _all(ports)
                 await _until(lambda: _have_all(clients, stored), plan.patience)
@@ -279,43 +285,32 @@ async def soak(
 
 
 async def _trouble(
-    database_url: str,
     plan: Plan,
     servers: Servers,
     clients: Sequence[Client],
+    place: Place | None,
     chance: random.Random,
 ) -> None:
     """Kill servers, clients' connections and, where there are any, those that listen."""
-    kinds = ["server", "client", "notification"]
+    kinds = ["server", "client", "notification"] if place else ["server", "client"]
     for number in range(plan.kills):
-        await anyio.sleep(plan.pause * chance.uniform(0.5, 1.5))
+        left = plan.messages * (1 - (number + chance.random()) / plan.kills)
+        await _until(lambda due=left: sum(len(c.to_say) for c in clients) <= due, plan.patience)
         kind = kinds[number % len(kinds)]
-        if kind == "notification" and not database_url.startswith("postgresql"):
-            kind = "client"
         if kind == "server":
             await anyio.to_thread.run_sync(servers.kill_one, chance)
-        elif kind == "notification":
-            await _deafen(database_url)
+        elif kind == "notification" and place:
+            await place.kill(listening=True)
         elif connection := chance.choice(clients).connection:
             connection.transport.abort()
 
 
-async def _deafen(database_url: str) -> None:
-    """End every connection that listens for notifications."""
-    connection = await asyncpg.connect(driver_url(database_url))
-    await connection.execute(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-        " WHERE datname = current_database() AND query LIKE 'LISTEN%'"
-    )
-    await connection.close()
-
-
-async def _until(is_so: Any, patience: float) -> None:
+async def _until(is_so: Callable[[], bool], patience: float) -> None:
     with anyio.fail_after(patience):
         while True:
             if is_so():
                 return
-            await anyio.sleep(0.1)
+            await anyio.sleep(0.02)
 
 
 def _have_all(clients: Sequence[Client], stored: Sequence[Message]) -> bool:

@@ -7,14 +7,17 @@ from pathlib import Path
 import anyio
 import pytest
 
+from tests.channel.chats import PostgresPlace, RedisPlace
 from tests.channel.soak import Plan, judge, soak
 from tests.support.postgres import PostgresServer
+from tests.support.redis import RedisServer
 
 pytestmark = pytest.mark.anyio
 
-SHORT = Plan(servers=2, groups=10, messages=2_000, kills=5, pause=2.0, patience=60.0)
-SINGLE = Plan(servers=1, groups=2, messages=300, kills=3, pause=3.0, patience=60.0)
-LONG = Plan(servers=2, groups=10, messages=100_000, kills=100, pause=4.0, patience=3600.0)
+SHORT = Plan(servers=2, groups=10, messages=2_000, kills=5, patience=60.0)
+SINGLE = Plan(servers=1, groups=2, messages=300, kills=3, patience=60.0)
+LONG = Plan(servers=2, groups=10, messages=100_000, kills=100, patience=600.0)
+OVER_REDIS = Plan(servers=2, groups=10, messages=20_000, kills=20, patience=600.0)
 
 
 async def test_nothing_is_lost_in_a_short_soak(
@@ -23,19 +26,16 @@ async def test_nothing_is_lost_in_a_short_soak(
     """2,000 messages of 50 clients reach everybody once and in order over two servers, though
     servers, listening connections and clients are killed five times; and 300 over one server
     on SQLite, which is killed too."""
-    urls = {
-        "sqlite": f"sqlite+aiosqlite:///{tmp_path}/soak.db",
-        "postgresql": await postgres_server.create_database(),
-    }
+    url = await postgres_server.create_database()
 
-    async def on(name: str, plan: Plan) -> None:
-        folder = tmp_path / name
+    async def alone() -> None:
+        folder = tmp_path / "alone"
         folder.mkdir()
-        judge(*await soak(urls[name], plan, folder), plan)
+        judge(*await soak(f"sqlite+aiosqlite:///{folder}/soak.db", SINGLE, folder), SINGLE)
 
     async with anyio.create_task_group() as both:
-        both.start_soon(on, "sqlite", SINGLE)
-        both.start_soon(on, "postgresql", SHORT)
+        both.start_soon(alone)
+        judge(*await soak(url, SHORT, tmp_path, PostgresPlace(url)), SHORT)
 
 
 @pytest.mark.soak
@@ -45,4 +45,17 @@ async def test_nothing_is_lost_in_a_long_soak(
     """100,000 messages of 50 clients reach everybody once and in order over two servers, though
     a hundred times a server, the listening connections or a client are killed."""
     url = await postgres_server.create_database()
-    judge(*await soak(url, LONG, tmp_path), LONG)
+    judge(*await soak(url, LONG, tmp_path, PostgresPlace(url)), LONG)
+
+
+@pytest.mark.soak
+async def test_nothing_is_lost_in_a_long_soak_over_redis(
+    tmp_path: Path, postgres_server: PostgresServer, redis_server: RedisServer
+) -> None:
+    """20,000 messages of 50 clients reach everybody once and in order over two servers that
+    notify each other over Redis, though twenty times one of them, what they hear by, or a
+    client is killed."""
+    url = await postgres_server.create_database()
+    more = {"STAFFBOOKING_REDIS_URL": redis_server.url}
+    place = RedisPlace(redis_server)
+    judge(*await soak(url, OVER_REDIS, tmp_path, place, more), OVER_REDIS)
