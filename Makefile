@@ -34,7 +34,7 @@ demo: $(V)/.run
 	PYTHONPATH=. $(BIN)/python -m staffbooking_cli.main demo
 
 test: $(V)/.dev
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal
 
 check: $(V)/.dev
 	$(BIN)/ruff format --check $(SOURCES)

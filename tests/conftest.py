@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from tests.support import required
 from tests.support.budget import Budget
 from tests.support.postgres import postgres_server
 from tests.support.redis import redis_server
-from tests.support.required import not_run
 
 __all__ = ["postgres_server", "redis_server"]
 
@@ -19,9 +21,21 @@ def anyio_backend() -> str:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(Budget(), "budget")
+    processes = config.getoption("numprocesses", None) or 1
+    config.pluginmanager.register(Budget(processes), "budget")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """One of several processes hands over what it left out."""
+    if (output := getattr(session.config, "workeroutput", None)) is not None:
+        output["left_out"] = required.left_out()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    required.leave_out(getattr(node, "workeroutput", {}).get("left_out", {}))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    for line in not_run():
+    for line in required.not_run():
         terminalreporter.write_sep("!", line, red=True, bold=True)

@@ -124,10 +124,15 @@ def refund_failed(booking_id: int, op_id: int, amount: int, at: datetime) -> Pos
     return _posting(f"refund:{op_id}:failed", booking_id, at, legs)
 
 
+def bank_key(op_id: int) -> str:
+    """Of a refund that reached the client by a lost chargeback."""
+    return f"refund:{op_id}:bank"
+
+
 def refund_given_by_bank(booking_id: int, op_id: int, amount: int, at: datetime) -> Posting:
     """A lost chargeback gave the client what a refund still owed."""
     legs = {Account.REFUND_PAYABLE: amount, Account.CHARGEBACK_LOSSES: -amount}
-    return _posting(f"refund:{op_id}:bank", booking_id, at, legs)
+    return _posting(bank_key(op_id), booking_id, at, legs)
 
 
 def payout_moved(booking_id: int, op_id: int, amount: int, at: datetime) -> Posting:

@@ -170,8 +170,14 @@ async def gather(ports: Ports, plan: Plan) -> list[Client]:
             await bookings.accept(ports, companion, booking.id)
         clients += [await _client(ports, actor) for actor in (customer, *staff)]
     for place in range(plan.messages):
-        clients[place % len(clients)].to_say.append(f"{place % len(clients)}-{place}")
+        clients[place % len(clients)].to_say.append(_word(place))
     return clients
+
+
+def _word(number: int) -> str:
+    """A number in syllables: digits might be taken for somebody's phone number."""
+    more, last = divmod(number, 4)
+    return (_word(more) if more else "") + ("la", "li", "lo", "lu")[last]
 
 
 async def _client(ports: Ports, actor: Actor) -> Client:

@@ -121,3 +121,20 @@ def test_a_refund_that_is_refused_after_the_verdict_is_found_too(payment_ref):
     assert journey.balance(Account.CHARGEBACK_LOSSES) == 0
     assert look(journey, book, 3 * DAY) == []
     assert journey.faults == []
+
+
+def test_what_was_lost_of_one_payment_gives_no_other_back():
+    """The bank took a little of the extra payment and all of the booking's own: the refused
+    refund of the extra one is still owed, whichever verdict is read first."""
+    journey, book = with_book(paid())
+    book.pay("pay_2")
+    look(journey, book)
+    (extra,) = (one for one in journey.operations.values() if one.kind is OpKind.REFUND)
+    journey.operations[extra.id] = evolve(extra, status=OpStatus.REFUSED)
+    book.charge_back("cb_2", amount=1, payment_ref="pay_2", status=LOST)
+    book.charge_back(amount=2 * TOTAL)
+    book.charge_back(status=LOST)
+    look(journey, book, 2 * DAY)
+    assert look(journey, book, 3 * DAY) == []
+    assert refunds_owed(list(journey.operations.values())) == [journey.operations[extra.id]]
+    assert journey.faults == []

@@ -298,6 +298,7 @@ class Walk:
 
 @settings(max_examples=300, deadline=timedelta(seconds=5))
 @example(9400)  # Two chargebacks won in one look, of a refund that was tried twice.
+@example(505)  # Losses of one payment, and a refused refund of another.
 @given(st.integers(0, 2**48))
 def test_no_walk_loses_money(seed):
     """After each step the audit is clean; once all is done, only failed refunds are owed, and

@@ -1,4 +1,7 @@
-"""The seconds each tier of tests used, against what it may use; told, never enforced."""
+"""The seconds each tier of tests used, against what it may use; told, never enforced.
+
+Where tests run side by side, a tier used its share of the time: its seconds by the processes.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,13 @@ BUDGETS: dict[tuple[str, ...], int] = {
 class Budget:
     """A pytest plugin that adds up durations and prints the table at the end of the run."""
 
-    def __init__(self) -> None:
+    def __init__(self, processes: int) -> None:
+        self.processes = processes
         self.seconds: defaultdict[str, float] = defaultdict(float)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         folder = "/".join(report.nodeid.split("/")[:2])
-        self.seconds[folder] += report.duration
+        self.seconds[folder] += report.duration / self.processes
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if rows := table(self.seconds):

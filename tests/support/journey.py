@@ -14,6 +14,7 @@ from attrs import evolve
 
 from staffbooking_core.domain.audit import faults_of
 from staffbooking_core.domain.bookings import Booking, Intent, Occurrence, Step
+from staffbooking_core.domain.known import Found
 from staffbooking_core.domain.ledger import Account, Posting, balances
 from staffbooking_core.domain.lifecycle import EventName, Party, Status, Trigger
 from staffbooking_core.domain.moves import advance
@@ -40,7 +41,7 @@ from staffbooking_core.domain.payments import (
     Snapshot,
     after_failure,
 )
-from staffbooking_core.domain.reconcile import Found, reconcile
+from staffbooking_core.domain.reconcile import reconcile
 from staffbooking_core.domain.statement import CashBook, Movement, MovementKind
 from staffbooking_core.policy import Policy
 from tests.support.builders import DAY, HOUR, POLICY, make_booking, make_operation

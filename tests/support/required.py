@@ -7,6 +7,7 @@ machine that names the tool in `REQUIRE` (a comma list, as `.ci/run` does) fails
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import NoReturn
 
 import pytest
@@ -23,6 +24,16 @@ def unavailable(tool: str, title: str, reason: str) -> NoReturn:
         pytest.fail(f"REQUIRE names {tool}, but {reason}", pytrace=False)
     _not_run[title] = reason
     pytest.skip(reason)
+
+
+def left_out() -> dict[str, str]:
+    """What was left out in this process, and why."""
+    return dict(_not_run)
+
+
+def leave_out(elsewhere: Mapping[str, str]) -> None:
+    """Note what another process left out."""
+    _not_run.update(elsewhere)
 
 
 def not_run() -> list[str]:
