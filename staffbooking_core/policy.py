@@ -74,6 +74,34 @@ class Policy:
     session_idle: timedelta = 12 * HOUR
     session_lifetime: timedelta = timedelta(days=7)
     idempotency_lifetime: timedelta = 24 * HOUR
+    verification_lifetime: timedelta = timedelta(days=7)
+    """Of the link by which somebody shows that mail to their address reaches them."""
+    reset_lifetime: timedelta = HOUR
+    """Of the link by which somebody who forgot their password sets another."""
+
+    # Staff (CONTRACT 3)
+    max_portfolio_items: int = 50
+    max_images: int = 200
+    """Uploaded and kept, of a user."""
+    max_image_bytes: int = 10 * 2**20
+    max_calendar_bytes: int = 2**20
+    """Of an .ics file from which busy times are taken."""
+    max_busy_times: int = 2_000
+    busy_ahead: timedelta = timedelta(days=2 * 366)
+    """How far ahead busy times are taken from such a file."""
+
+    # Mail
+    notice_waits: tuple[timedelta, ...] = (
+        timedelta(minutes=1),
+        timedelta(minutes=5),
+        timedelta(minutes=30),
+        timedelta(hours=2),
+        timedelta(hours=8),
+        timedelta(hours=24),
+    )
+    """Before each retry of a mail that could not be sent; after the last it is given up."""
+    away_after: timedelta = timedelta(minutes=5)
+    """A message that lies unread for so long is told of by mail, once until they read again."""
 
     # Work (RELIABILITY 3.1)
     lease: timedelta = timedelta(seconds=15)

@@ -15,6 +15,7 @@ from attrs import frozen
 from staffbooking_adapters import codec
 from staffbooking_adapters.memory.reviews import newest
 from staffbooking_adapters.memory.slots import all_busy, busy
+from staffbooking_adapters.memory.staff import items_of
 from staffbooking_adapters.memory.state import CompanionRow, Place
 from staffbooking_core.domain.calendar import Interval, has_free_hour
 from staffbooking_core.domain.companions import Companion, CompanionQuery, fold
@@ -105,10 +106,11 @@ def put_companion(place: Place, companion: Companion) -> None:
     """Insert or replace a companion, with its ready-made bytes."""
     currency = place.policy.currency
     reviews = newest(place.state, companion.id, 0, place.policy.detail_reviews)
+    portfolio = items_of(place.state, companion.id)
     place.state.companions[companion.id] = CompanionRow(
         companion,
         summary=codec.encode(companion_summary(companion, currency)),
-        detail=codec.encode(companion_detail(companion, currency, reviews)),
+        detail=codec.encode(companion_detail(companion, currency, reviews, portfolio)),
         rank=(-companion.rating_avg, -companion.total_reviews, companion.id),
         places=(fold(companion.location_city), fold(companion.location_country)),
         services=frozenset(fold(name) for name in companion.service_types),

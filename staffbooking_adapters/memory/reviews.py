@@ -27,7 +27,8 @@ class ReviewsReader:
         if user_id not in state.users:
             return None
         numbers = state.reviews_of.get(user_id) or ()
-        return Ratings(sum(state.reviews[number].rating for number in numbers), len(numbers))
+        shown = [one for number in numbers if not (one := state.reviews[number]).hidden]
+        return Ratings(sum(review.rating for review in shown), len(shown))
 
 
 @frozen
@@ -55,4 +56,5 @@ class ReviewsWriter(ReviewsReader):
 def newest(state: State, user_id: int, offset: int, limit: int) -> list[Review]:
     """The newest reviews of a person, after so many that are newer."""
     numbers = (state.reviews_of.get(user_id) or ())[::-1]
-    return [state.reviews[number] for number in numbers[offset : offset + limit]]
+    shown = [one for number in numbers if not (one := state.reviews[number]).hidden]
+    return shown[offset : offset + limit]

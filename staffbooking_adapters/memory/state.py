@@ -24,6 +24,7 @@ from staffbooking_core.domain.limits import Window
 from staffbooking_core.domain.messages import Conversation, Message
 from staffbooking_core.domain.payees import Payee
 from staffbooking_core.domain.payments import Nudge, Operation
+from staffbooking_core.domain.portfolio import Image, PortfolioItem
 from staffbooking_core.domain.reviews import Review
 from staffbooking_core.domain.webhooks import Attempt, Delivery, Endpoint, Told
 from staffbooking_core.policy import Policy
@@ -250,6 +251,10 @@ class State:
     """How many, by user and node."""
     last_seen: Table[int, datetime] = field(factory=Table)
     """By user."""
+    portfolio: Table[int, PortfolioItem] = field(factory=Table)
+    images: Table[str, Image] = field(factory=Table)
+    feeds: Table[int, tuple[bytes, datetime]] = field(factory=Table)
+    """The digest of the secret, and since when; by companion."""
     clock_offset: timedelta = timedelta()
 
     def fork(self) -> State:
@@ -274,6 +279,7 @@ class Shared:
     review_ids: Iterator[int] = field(factory=lambda: count(1))
     endpoint_ids: Iterator[int] = field(factory=lambda: count(1))
     delivery_ids: Iterator[int] = field(factory=lambda: count(1))
+    portfolio_ids: Iterator[int] = field(factory=lambda: count(1))
     notice_ids: Iterator[int] = field(factory=lambda: count(1))
     conversation_ids: Iterator[int] = field(factory=lambda: count(1))
     windows: dict[str, Window] = field(factory=dict)

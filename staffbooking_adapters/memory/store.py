@@ -20,6 +20,7 @@ from staffbooking_adapters.memory.money import MoneyReader, MoneyWriter
 from staffbooking_adapters.memory.payees import PayeesReader, PayeesWriter
 from staffbooking_adapters.memory.presence import PresenceReader, PresenceWriter
 from staffbooking_adapters.memory.reviews import ReviewsReader, ReviewsWriter
+from staffbooking_adapters.memory.staff import StaffReader, StaffWriter
 from staffbooking_adapters.memory.state import Place, Shared, State
 from staffbooking_adapters.memory.webhooks import (
     WebhooksReader,
@@ -66,6 +67,7 @@ class MemoryReading:
     webhooks: WebhooksReader
     messages: MessagesReader
     presence: PresenceReader
+    staff: StaffReader
     sandbox: SandboxReader
 
 
@@ -80,6 +82,7 @@ class MemoryWriting:
     webhooks: WebhooksWriter
     messages: MessagesWriter
     presence: PresenceWriter
+    staff: StaffWriter
     sandbox: SandboxWriter
 
 
@@ -102,6 +105,7 @@ class MemoryStore:
             WebhooksReader(place),
             MessagesReader(place),
             PresenceReader(place),
+            StaffReader(place),
             SandboxReader(place),
         )
         self.admission = MemoryAdmission(place)
@@ -153,6 +157,7 @@ def _writing(place: Place) -> MemoryWriting:
         WebhooksWriter(place),
         MessagesWriter(place),
         PresenceWriter(place),
+        StaffWriter(place),
         SandboxWriter(place),
     )
 

@@ -17,6 +17,7 @@ from staffbooking_adapters.sql.pages import page_size
 from staffbooking_adapters.sql.rows import Reader
 from staffbooking_adapters.sql.statements import Row, Statement
 from staffbooking_adapters.sql.tables import api_keys, notices, sessions, users
+from staffbooking_adapters.sql.types import Instant
 from staffbooking_core.domain.accounts import Role, Session, Subscription, User, fold_email
 from staffbooking_core.domain.keys import ApiKey, Permission
 from staffbooking_core.policy import Policy
@@ -40,6 +41,7 @@ LOCK_USER = Statement(_BY_ID.with_for_update(key_share=True))
 FIND_USER = Statement(select(*USER).where(users.c.email_folded == bindparam("folded")))
 _USER_FIELDS = [column for column in users.c if column is not users.c.id]
 _USER_VALUES = {column.name: bindparam(column.name, type_=column.type) for column in _USER_FIELDS}
+_NOT_YET = dict.fromkeys(("disabled_at", "email_verified_at", "erased_at"))
 ADD_USER = Statement(insert(users).values(_USER_VALUES).returning(users.c.id))
 SAVE_USER = Statement(update(users).values(_USER_VALUES).where(users.c.id == bindparam("user_id")))
 
@@ -78,7 +80,10 @@ REVOKE_KEY = Statement(
 _NOTICE = ("user_id", "kind", "subject", "text")
 ADD_NOTICE = Statement(
     insert(notices).values(
-        {name: bindparam(name, type_=notices.c[name].type) for name in (*_NOTICE, "at")}
+        {
+            **{name: bindparam(name, type_=notices.c[name].type) for name in (*_NOTICE, "at")},
+            "due_at": bindparam("at", type_=Instant),
+        }
     )
 )
 FINISH_NOTICE = Statement(
@@ -145,9 +150,7 @@ class AccountsWriter(AccountsReader):
     async def add_user(self, user: NewUser) -> User:
         fields = asdict(user, recurse=False)
         folded = fold_email(user.email)
-        added = await self.connection.value(
-            ADD_USER, **fields, email_folded=folded, disabled_at=None
-        )
+        added = await self.connection.value(ADD_USER, **fields, **_NOT_YET, email_folded=folded)
         return User(id=added, **fields)
 
     async def save_user(self, user: User) -> None:

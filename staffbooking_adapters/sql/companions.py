@@ -31,6 +31,7 @@ from staffbooking_adapters.sql.pages import page_size
 from staffbooking_adapters.sql.reviews import ReviewsReader
 from staffbooking_adapters.sql.rows import Reader
 from staffbooking_adapters.sql.search import Shape, found, summaries
+from staffbooking_adapters.sql.staff import StaffReader
 from staffbooking_adapters.sql.statements import Row, Statement
 from staffbooking_adapters.sql.tables import (
     bookings,
@@ -52,6 +53,7 @@ from staffbooking_core.domain.companions import (
     Tier,
     fold,
 )
+from staffbooking_core.domain.portfolio import PortfolioItem
 from staffbooking_core.domain.records import companion_detail, companion_summary
 from staffbooking_core.domain.reviews import Review
 from staffbooking_core.domain.searchable import marks, weekday_mask
@@ -289,8 +291,9 @@ class CompanionsWriter(CompanionsReader):
             "country": fold(companion.location_country),
         }
         named = {"folded": sorted(offers), "spellings": [offers[name] for name in sorted(offers)]}
-        shown = await self._shown_reviews(companion.id) if known else []
-        row = _to_row(companion, self.policy, shown)
+        reviews = await self._shown_reviews(companion.id) if known else []
+        portfolio = await StaffReader(self.connection).portfolio_of(companion.id) if known else []
+        row = _to_row(companion, self.policy, reviews, portfolio)
         await (REPLACE if known else ADD).run(self.connection, {**row, **place, **named})
         if companion.is_listed:
             await self.connection.run(
@@ -365,7 +368,12 @@ def to_busy(rows: Iterable[Row]) -> tuple[Interval, ...]:
     return tuple(Interval(row[-2], row[-1]) for row in rows if row[-1] is not None)
 
 
-def _to_row(companion: Companion, policy: Policy, reviews: Sequence[Review]) -> dict[str, Any]:
+def _to_row(
+    companion: Companion,
+    policy: Policy,
+    reviews: Sequence[Review],
+    portfolio: Sequence[PortfolioItem],
+) -> dict[str, Any]:
     lists = {
         name: codec.encode(list(getattr(companion, name))).decode()
         for name in ("service_types", "languages", "badges")
@@ -375,5 +383,5 @@ def _to_row(companion: Companion, policy: Policy, reviews: Sequence[Review]) -> 
         **lists,
         "calendar": codec.dump(companion.calendar),
         "summary": codec.encode(companion_summary(companion, policy.currency)),
-        "detail": codec.encode(companion_detail(companion, policy.currency, reviews)),
+        "detail": codec.encode(companion_detail(companion, policy.currency, reviews, portfolio)),
     }

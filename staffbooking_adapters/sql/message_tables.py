@@ -49,6 +49,7 @@ members = Table(
     Column("user_id", BigInt, ForeignKey("users.id"), nullable=False),
     Column("read_id", BigInt, nullable=False),
     Column("left_id", BigInt),
+    Column("told_id", BigInt, nullable=False, server_default="0"),
     PrimaryKeyConstraint("conversation_id", "user_id"),
     Index("ix_conversation_members_user", "user_id", "conversation_id"),
 )

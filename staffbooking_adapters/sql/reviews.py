@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from functools import cache
 
 from attrs import asdict, fields, frozen
-from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy import and_, bindparam, func, insert, select, update
 
 from staffbooking_adapters.sql.connection import Connection
 from staffbooking_adapters.sql.dialect import total
 from staffbooking_adapters.sql.pages import page_size
 from staffbooking_adapters.sql.rows import Reader
 from staffbooking_adapters.sql.statements import Statement
-from staffbooking_adapters.sql.tables import reviews, users
+from staffbooking_adapters.sql.tables import is_shown, reviews, users
 from staffbooking_adapters.sql.types import BigInt
 from staffbooking_core.domain.lifecycle import Party
 from staffbooking_core.domain.reviews import NewReview, Ratings, Review
@@ -27,7 +27,7 @@ _IS_IT = reviews.c.id == bindparam("review_id")
 GET = Statement(select(*REVIEW).where(_IS_IT))
 RATINGS = Statement(
     select(total(reviews.c.rating), func.count(reviews.c.id))
-    .select_from(users.outerjoin(reviews, reviews.c.reviewee_id == users.c.id))
+    .select_from(users.outerjoin(reviews, and_(reviews.c.reviewee_id == users.c.id, is_shown)))
     .where(users.c.id == bindparam("user_id"))
     .group_by(users.c.id)
 )
@@ -48,7 +48,7 @@ def newest(size: int) -> Statement:
     """The newest reviews of a person, after so many that are newer."""
     return Statement(
         select(*REVIEW)
-        .where(reviews.c.reviewee_id == bindparam("user_id"))
+        .where(reviews.c.reviewee_id == bindparam("user_id"), is_shown)
         .order_by(reviews.c.id.desc())
         .limit(size)
         .offset(bindparam("offset", type_=BigInt))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
     from sqlalchemy import Connection
 
-HEAD = "0007"
+HEAD = "0008"
 """The newest revision in `migrations/versions`."""
 
 _ONE_AT_A_TIME = threading.Lock()

@@ -32,6 +32,7 @@ from staffbooking_adapters.sql.presence import PresenceReader, PresenceWriter
 from staffbooking_adapters.sql.reviews import ReviewsReader, ReviewsWriter
 from staffbooking_adapters.sql.sandbox import SandboxReader, SandboxWriter
 from staffbooking_adapters.sql.sending import MessagesWriter
+from staffbooking_adapters.sql.staff import StaffReader, StaffWriter
 from staffbooking_adapters.sql.statements import Statement
 from staffbooking_adapters.sql.steps import BookingsWriter, save_step
 from staffbooking_adapters.sql.tables import answers, sessions
@@ -93,6 +94,7 @@ class SqlReading:
     reviews: ReviewsReader
     messages: MessagesReader
     presence: PresenceReader
+    staff: StaffReader
     sandbox: SandboxReader
 
 
@@ -107,6 +109,7 @@ class SqlWriting:
     reviews: ReviewsWriter
     messages: MessagesWriter
     presence: PresenceWriter
+    staff: StaffWriter
     sandbox: SandboxWriter
     hints: set[Hint]
     """What it will be worth a hint for, once it is committed."""
@@ -135,6 +138,7 @@ class SqlStore:
             ReviewsReader(self.database),
             MessagesReader(self.database),
             PresenceReader(self.database),
+            StaffReader(self.database),
             SandboxReader(self.database),
         )
 
@@ -163,6 +167,7 @@ class SqlStore:
             ReviewsWriter(connection),
             MessagesWriter(connection),
             PresenceWriter(connection),
+            StaffWriter(connection),
             SandboxWriter(connection),
             hints,
         )

@@ -21,6 +21,7 @@ from sqlalchemy import (
     and_,
     desc,
     false,
+    text,
 )
 from sqlalchemy.sql.elements import ColumnElement
 
@@ -51,6 +52,8 @@ users = Table(
     Column("subscription_expires_at", Instant),
     Column("password_hash", Text),
     Column("disabled_at", Instant),
+    Column("email_verified_at", Instant),
+    Column("erased_at", Instant),
     UniqueConstraint("email_folded", name="uq_users_email"),
 )
 
@@ -84,13 +87,18 @@ notices = Table(
     "notices",
     metadata,
     Column("id", BigInt, primary_key=True),
-    Column("user_id", BigInt, nullable=False),
+    Column("user_id", BigInt),
     Column("at", Instant, nullable=False),
     Column("kind", Text, nullable=False),
     Column("subject", Text, nullable=False),
     Column("text", Text, nullable=False),
     Column("lease_token", Text),
     Column("lease_until", Instant),
+    Column("link", Text),
+    Column("address", Text),
+    Column("due_at", Instant, nullable=False),
+    Column("attempts", BigInt, nullable=False, server_default="0"),
+    Index("ix_notices_due", "due_at", "id"),
 )
 """What people are yet to be told: a row goes away once it was told."""
 
@@ -347,8 +355,14 @@ reviews = Table(
     Column("created_at", Instant, nullable=False),
     Column("response", Text),
     Column("responded_at", Instant),
+    Column("hidden", Boolean, nullable=False, server_default=text("false")),
     UniqueConstraint("booking_id", "reviewer_id", name="uq_reviews_reviewer"),
-    Index("ix_reviews_newest", "reviewee_id", "id", "rating"),
+)
+is_shown = ~reviews.c.hidden
+partial_index(
+    "ix_reviews_newest",
+    *(reviews.c.reviewee_id, reviews.c.id, reviews.c.rating),
+    where=is_shown,
 )
 
 alerts = Table(

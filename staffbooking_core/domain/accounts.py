@@ -43,6 +43,10 @@ class User:
     password_hash: str | None = field(default=None, repr=False)
     """None: nobody can sign in until a password is set."""
     disabled_at: datetime | None = None
+    email_verified_at: datetime | None = None
+    """Since when it is known that mail to the address reaches this person."""
+    erased_at: datetime | None = None
+    """The person asked to be forgotten: nothing that names them is left."""
 
     @property
     def name(self) -> str:

@@ -18,6 +18,7 @@ from staffbooking_core.domain.keys import ApiKey
 from staffbooking_core.domain.lifecycle import Party
 from staffbooking_core.domain.messages import Message, Overview, title_for
 from staffbooking_core.domain.money import Currency
+from staffbooking_core.domain.portfolio import ItemStatus, PortfolioItem
 from staffbooking_core.domain.reviews import Review
 from staffbooking_core.domain.webhooks import (
     EVENTS,
@@ -90,7 +91,7 @@ def companion_detail(
     companion: Companion,
     currency: Currency,
     reviews: Sequence[Review] = (),
-    portfolio: list[Record] | None = None,
+    portfolio: Sequence[PortfolioItem] = (),
 ) -> Record:
     """The full profile, with its newest reviews and approved portfolio (CONTRACT 3)."""
     return {
@@ -103,8 +104,21 @@ def companion_detail(
             "currency": currency.code,
             "member_since": instant(companion.member_since),
             "reviews": [review_record(review) for review in reviews],
-            "portfolio": portfolio or [],
+            "portfolio": [
+                portfolio_record(item) for item in portfolio if item.status is ItemStatus.APPROVED
+            ],
         }
+    }
+
+
+def portfolio_record(item: PortfolioItem) -> Record:
+    """CONTRACT 3, as others see it."""
+    return {
+        "id": item.id,
+        "title": item.title,
+        "image": item.image,
+        "description": item.description,
+        "created_at": instant(item.created_at),
     }
 
 

@@ -47,6 +47,8 @@ class Review(NewReview):
     id: int
     response: str | None = None
     responded_at: datetime | None = None
+    hidden: bool = False
+    """By an operator: it is neither shown nor counted."""
 
     def answered(self, response: str, now: datetime) -> Review:
         """With the response of the staff member reviewed."""

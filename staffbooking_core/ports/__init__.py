@@ -16,6 +16,7 @@ from attrs import frozen
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports.admission import Admission, KeyCaller, SessionCaller
 from staffbooking_core.ports.chat import Chat, ContentFilter, Ears
+from staffbooking_core.ports.files import FileStorage, Picture, Pictures
 from staffbooking_core.ports.machine import (
     Clock,
     Hasher,
@@ -42,6 +43,7 @@ from staffbooking_core.ports.processor import (
     SandboxProcessor,
 )
 from staffbooking_core.ports.reviews import ReviewsReading, ReviewsWriting
+from staffbooking_core.ports.staff import StaffReading, StaffWriting
 from staffbooking_core.ports.store import (
     AccountsReading,
     AccountsWriting,
@@ -139,6 +141,7 @@ __all__ = [
     "ContentFilter",
     "Credit",
     "Ears",
+    "FileStorage",
     "Finding",
     "Hasher",
     "Hint",
@@ -161,6 +164,8 @@ __all__ = [
     "PayeesReading",
     "PayeesWriting",
     "Payments",
+    "Picture",
+    "Pictures",
     "Ports",
     "Presence",
     "PresenceReading",
@@ -173,6 +178,8 @@ __all__ = [
     "SandboxReading",
     "SandboxWriting",
     "SessionCaller",
+    "StaffReading",
+    "StaffWriting",
     "Store",
     "Timer",
     "Turn",

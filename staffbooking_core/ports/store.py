@@ -32,6 +32,7 @@ from staffbooking_core.ports.messages import (
     PresenceWriting,
 )
 from staffbooking_core.ports.reviews import ReviewsReading, ReviewsWriting
+from staffbooking_core.ports.staff import StaffReading, StaffWriting
 from staffbooking_core.ports.values import (
     Agenda,
     Answer,
@@ -401,6 +402,8 @@ class Reading(Protocol):
     @property
     def presence(self) -> PresenceReading: ...
     @property
+    def staff(self) -> StaffReading: ...
+    @property
     def sandbox(self) -> SandboxReading: ...
 
 
@@ -426,6 +429,8 @@ class Writing(Protocol):
     def messages(self) -> MessagesWriting: ...
     @property
     def presence(self) -> PresenceWriting: ...
+    @property
+    def staff(self) -> StaffWriting: ...
     @property
     def sandbox(self) -> SandboxWriting: ...
 

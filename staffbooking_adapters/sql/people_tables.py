@@ -1,0 +1,86 @@
+"""The tables of what people keep of themselves, of what they refuse to be told, and of
+imports."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    Column,
+    ForeignKey,
+    Index,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+from staffbooking_adapters.sql.metadata import metadata
+from staffbooking_adapters.sql.types import BigInt, Instant
+
+portfolio_items = Table(
+    "portfolio_items",
+    metadata,
+    Column("companion_id", BigInt, ForeignKey("companions.id"), nullable=False),
+    Column("title", Text, nullable=False),
+    Column("image", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("id", BigInt, primary_key=True),
+    Index("ix_portfolio_items_companion", "companion_id", "id"),
+)
+"""A column for each field of the domain's `PortfolioItem`, in its order."""
+
+images = Table(
+    "images",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("owner_id", BigInt, ForeignKey("users.id"), nullable=False),
+    Column("size", BigInt, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Index("ix_images_owner", "owner_id", "created_at"),
+)
+"""Their bytes are in the file storage."""
+
+calendar_feeds = Table(
+    "calendar_feeds",
+    metadata,
+    Column(
+        "companion_id", BigInt, ForeignKey("companions.id"), primary_key=True, autoincrement=False
+    ),
+    Column("digest", Text, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    UniqueConstraint("digest", name="uq_calendar_feeds_digest"),
+)
+"""Digests are hexadecimal text; the secret itself is only in the feed's address."""
+
+mutes = Table(
+    "mutes",
+    metadata,
+    Column("user_id", BigInt, ForeignKey("users.id"), nullable=False),
+    Column("kind", Text, nullable=False),
+    PrimaryKeyConstraint("user_id", "kind"),
+)
+"""Kinds of notices that somebody does not want."""
+
+inquiries = Table(
+    "inquiries",
+    metadata,
+    Column("id", BigInt, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("email", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("created_at", Instant, nullable=False),
+)
+
+imports = Table(
+    "imports",
+    metadata,
+    Column("fingerprint", Text, primary_key=True),
+    Column("line", BigInt, nullable=False),
+    Column("imported", BigInt, nullable=False),
+    Column("updated", BigInt, nullable=False),
+    Column("skipped", BigInt, nullable=False),
+    Column("at", Instant, nullable=False),
+)
+"""How far a file of companions went in; a row goes away once all of it did."""

@@ -1,0 +1,37 @@
+"""Files, and what becomes of the images among them."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from attrs import frozen
+
+from staffbooking_core.domain.portfolio import ImageKind
+
+
+class FileStorage(Protocol):
+    """Small files by name, kept once `put` returns. Names are ours: never text of a caller."""
+
+    async def put(self, name: str, content: bytes) -> None:
+        """Insert or replace, whole or not at all."""
+        ...
+
+    async def get(self, name: str) -> bytes | None: ...
+    async def remove(self, name: str) -> None:
+        """Nothing happens where there is no such file."""
+        ...
+
+
+@frozen
+class Picture:
+    """An image made anew from what was uploaded: nothing of it but the pixels is left."""
+
+    content: bytes
+    kind: ImageKind
+
+
+class Pictures(Protocol):
+    async def remake(self, given: bytes) -> Picture:
+        """Upright, of bounded size, without metadata. Raises InvalidField on `file` for what is
+        no image of a known kind, has too many pixels, or is broken."""
+        ...

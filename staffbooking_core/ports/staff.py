@@ -1,0 +1,51 @@
+"""The store's family of what staff members keep of themselves: portfolio, images, feed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from staffbooking_core.domain.portfolio import Image, ItemStatus, NewItem, PortfolioItem
+
+
+class StaffReading(Protocol):
+    async def portfolio_of(self, companion_id: int) -> Sequence[PortfolioItem]:
+        """All of a companion, the newest first."""
+        ...
+
+    async def portfolio_item(self, item_id: int) -> PortfolioItem | None: ...
+    async def portfolio(
+        self, status: ItemStatus | None, after_id: int, limit: int
+    ) -> Sequence[PortfolioItem]:
+        """Of all companions, in the order of ids, from the first above `after_id`."""
+        ...
+
+    async def image(self, name: str) -> Image | None: ...
+    async def images_of(self, owner_id: int) -> Sequence[Image]:
+        """The newest first."""
+        ...
+
+    async def feed(self, digest: bytes) -> int | None:
+        """The companion whose calendar feed has the secret of this digest."""
+        ...
+
+    async def feed_since(self, companion_id: int) -> datetime | None:
+        """When the companion's feed was made (business time); None where there is none."""
+        ...
+
+
+class StaffWriting(StaffReading, Protocol):
+    """Who changes a portfolio holds the companion before and saves it after: what is shown of
+    it tells of its approved items."""
+
+    async def add_item(self, item: NewItem) -> PortfolioItem: ...
+    async def save_item(self, item: PortfolioItem) -> None: ...
+    async def remove_item(self, item_id: int) -> None: ...
+    async def add_image(self, image: Image) -> None: ...
+    async def remove_image(self, name: str) -> None: ...
+    async def save_feed(self, companion_id: int, digest: bytes, at: datetime) -> None:
+        """Insert or replace: the secret before opens nothing any more."""
+        ...
+
+    async def remove_feed(self, companion_id: int) -> None: ...
