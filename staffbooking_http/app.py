@@ -69,8 +69,13 @@ class Application:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Keep the channel open; when the context ends, its connections do."""
-        async with self.switchboard.running(), self._socketio.running():
+        async with self._socketio.running(), self.switchboard.running():
             yield
+
+    async def retire(self) -> None:
+        """Take no more connections of the channel, and end those that are there: for a restart."""
+        self._socketio.retire()
+        await self.switchboard.retire()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         match scope["type"]:

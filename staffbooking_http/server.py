@@ -17,7 +17,6 @@ from staffbooking_core.ports import Ports
 from staffbooking_http.app import Application
 from staffbooking_http.channel.frames import FRAME_BYTES
 from staffbooking_http.channel.protocol import WebSocketProtocol, is_handshake
-from staffbooking_http.channel.switchboard import Switchboard
 from staffbooking_http.errors import problem
 
 DRAIN = 15
@@ -62,7 +61,7 @@ async def serve(
             server = _Server(_config(application))
             await stack.enter_async_context(application.running())
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_stop_with, server, application.switchboard, stop)
+                tasks.start_soon(_stop_with, server, application, stop)
                 task_status.started(listening.getsockname()[1])
                 await server.serve(sockets=[listening])
                 tasks.cancel_scope.cancel()
@@ -100,9 +99,9 @@ def _config(application: Application) -> uvicorn.Config:
     )
 
 
-async def _stop_with(server: uvicorn.Server, switchboard: Switchboard, stop: anyio.Event) -> None:
+async def _stop_with(server: uvicorn.Server, application: Application, stop: anyio.Event) -> None:
     await stop.wait()
-    await switchboard.retire()
+    await application.retire()
     server.should_exit = True
 
 

@@ -3,14 +3,13 @@
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import anyio
 from attrs import define, field
 
 from staffbooking_core.domain.accounts import Session, User
 from staffbooking_core.domain.channel import Close
-from staffbooking_http.channel.engine import UPGRADE, Encoded, Engine, Outbox, screen
+from staffbooking_http.channel.engine import UPGRADE, Encoded, Outbox, Socket, screen
 from staffbooking_http.channel.frames import Outgoing
 from staffbooking_http.channel.pipes import LITTLE
 from staffbooking_http.channel.switchboard import Connection
@@ -19,9 +18,13 @@ from staffbooking_http.errors import Refused
 
 CLIENT = "staffbooking.client"
 """Where the scope that the engine is shown has the client."""
-MOST_UNREAD = 256 * 1024
-"""Bytes that may lie unread for one client. While they are sent by polling there are up to
-four copies of them: together at most 1 MiB."""
+MOST_WAITING = 256 * 1024
+"""Bytes that may wait for one client. While they are sent by polling there are up to four
+copies of them: together no more than may lie unread over `/ws`."""
+MOST_EARLY = 32
+"""Packets of a client that has not connected yet: nobody else counts them."""
+CONNECT_WITHIN = 10.0
+"""Seconds that a client may take from Engine.IO's handshake to Socket.IO's."""
 UPGRADE_WITHIN = 10.0
 """Seconds that a client may take to go over to a WebSocket that it opened."""
 
@@ -31,41 +34,51 @@ _DISCONNECT = Encoded("41")
 
 @define(eq=False)
 class Client:
-    """One connection, as the switchboard's pipe; there once the engine has made a socket."""
+    """One connection, as the switchboard's pipe. It is open from its first handshake until it
+    is closed, by either side; then closing, until it has `settled` or is `cut`."""
 
     session: Session
     user: User
-    _engine: Engine
-    socket: Any = None
+    socket: Socket
     """The engine's."""
     connection: Connection | None = None
     """The switchboard's, once the client has connected as Socket.IO does."""
-    is_open: bool = False
     code: int = 1000
     """That a WebSocket is closed with."""
     turn: anyio.Lock = field(factory=anyio.Lock)
     """Of its events: one after the other, whatever they come by."""
+    _early: int = 0
+    _handshake: anyio.CancelScope = field(factory=anyio.CancelScope)
+    """The time that it has to connect."""
+    _end: anyio.Event = field(factory=anyio.Event)
     _carriers: dict[str, anyio.CancelScope] = field(factory=dict)
 
-    def begin(self, socket: Any) -> None:
-        self.socket, self.is_open = socket, True
+    def begin(self, sid: str) -> None:
+        self.socket.begin(sid)
+        self._handshake.deadline = anyio.current_time() + CONNECT_WITHIN
 
-    def end(self) -> None:
-        """The engine has no use for it any more."""
-        self.is_open = False
-        self.outbox.move()
+    def connect(self, connection: Connection) -> None:
+        self.connection = connection
+        self._handshake.deadline = math.inf
+
+    @property
+    def is_closed(self) -> bool:
+        return self._end.is_set()
 
     @property
     def outbox(self) -> Outbox:
-        queue: Outbox = self.socket.queue
-        return queue
+        return self.socket.outbox
 
     # The pipe ---------------------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        return self.socket.is_made and not self.is_closed
 
     def send(self, frame: Outgoing) -> bool:
         if not self.is_open:
             return True
-        if self.outbox.unread > MOST_UNREAD:
+        if self.outbox.unread > MOST_WAITING:
             return False
         self.outbox.put_nowait(Encoded(frame.socketio))
         return True
@@ -75,23 +88,52 @@ class Client:
             self.code = code
             if code is Close.FORBIDDEN:
                 self.outbox.put_nowait(_DISCONNECT)
-            self.end()
-            self._engine.start_background_task(self.lose)
-
-    async def lose(self) -> None:
-        """Close it as a transport closes: a client that is told of it may not come again."""
-        await self.socket.close(wait=False, abort=True)
+            self._close()
 
     async def drained(self) -> None:
         while self.is_open and self.outbox.unread > LITTLE:
             await self.outbox.moved.wait()
 
     def heard(self, packet: str | None) -> str:
-        """What the client has sent, as the engine may have it. Its answers, too, are to be read
-        before the client goes on."""
-        if self.outbox.unread > MOST_UNREAD:
+        """What the client has sent, as the engine may have it while the client is open. Its
+        answers, too, are to be read before the client goes on."""
+        if self.outbox.unread > MOST_WAITING:
             self.close(Close.SLOW, "too much lies unread")
-        return screen(packet)
+        if self.connection is None:
+            self._early += 1
+            if self._early > MOST_EARLY:
+                self.close(Close.FORBIDDEN, "too many packets")
+        return screen(packet, is_connected=self.connection is not None)
+
+    # Its end ----------------------------------------------------------------------------
+
+    def leave(self) -> None:
+        """The client has ended it, and reads no more."""
+        if self.is_open:
+            self.outbox.clear()
+            self._close()
+
+    def _close(self) -> None:
+        self._end.set()
+        self.outbox.put_nowait(None)  # After the last packet: the engine's writer ends here.
+        self.outbox.move()
+
+    async def ended(self) -> None:
+        """Until it is closed, also since it does not go on."""
+        with self._handshake:
+            await self._end.wait()
+        self.close(Close.SLOW, "nothing was heard")
+
+    async def settled(self) -> None:
+        """Until all is read, and no request is under way any more."""
+        while self._carriers or self.outbox.unread:
+            await self.outbox.moved.wait()
+
+    def cut(self) -> None:
+        """Wait no more for a client that was closed."""
+        for scope in self._carriers.values():
+            scope.cancel()
+        self.outbox.clear()
 
     # What carries it --------------------------------------------------------------------
 
@@ -108,19 +150,14 @@ class Client:
                 yield scope
             finally:
                 del self._carriers[kind]
-
-    def cut(self) -> None:
-        """Wait no more for a client that was closed."""
-        for scope in self._carriers.values():
-            scope.cancel()
-        while self.outbox.rest():
-            pass
+                if self.is_closed:
+                    self.outbox.move()
 
     def scope(self, kind: str, length: int = 0) -> Scope:
         """A request of the client, as much of it as is the engine's business."""
         is_socket = kind == "websocket"
         query = f"EIO=4&transport={kind if is_socket else 'polling'}"
-        if self.socket is not None:
+        if self.socket.is_made:
             query += f"&sid={self.socket.sid}"
         upgrade = [(b"connection", b"upgrade"), (b"upgrade", b"websocket")]
         return {
@@ -145,7 +182,7 @@ class Link:
         self._send = send
         self._is_new = True
         self.is_accepted = False
-        if client.socket is not None:
+        if client.socket.is_made:
             carrier.deadline = anyio.current_time() + UPGRADE_WITHIN
 
     async def receive(self) -> Message:
@@ -153,13 +190,15 @@ class Link:
             self._is_new = False
             return {"type": "websocket.connect"}
         socket = self._client.socket
-        if socket.upgraded:
+        if socket.is_upgraded:
             self._carrier.deadline = math.inf
         message = await self._receive()
-        text = message.get("text")
-        if message["type"] != "websocket.receive" or (socket.upgrading and text in UPGRADE):
-            return message
-        return {"type": "websocket.receive", "text": self._client.heard(text)}
+        if message["type"] == "websocket.receive":
+            text = message.get("text")
+            if not socket.is_upgrading or text not in UPGRADE:
+                text = self._client.heard(text)
+            message = {"type": "websocket.receive", "text": text}
+        return message if self._client.is_open else {"type": "websocket.disconnect"}
 
     async def send(self, message: Message) -> None:
         if self._carrier.cancel_called:

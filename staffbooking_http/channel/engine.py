@@ -1,8 +1,9 @@
 """python-socketio within bounds: what lies unread is counted, tasks end with the server, and
-packets are read to the letter.
+packets are read to the letter. Whatever of it is not made for others is touched here alone.
 
-Its server swallows what it can't read, keeps attachments of binary events without end, and
-calls its own handlers for events of their names: such packets never reach it.
+Its server swallows what it can't read, parses what nobody counts, keeps attachments of binary
+events without end, and calls its own handlers for events of their names: such packets never
+reach it.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ import logging
 import re
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio
 import engineio
@@ -22,6 +23,9 @@ from socketio import packet
 from staffbooking_http import bodies
 from staffbooking_http.channel.frames import DEEPEST, FRAME_BYTES
 from staffbooking_http.errors import Refused
+
+Environ: TypeAlias = dict[str, Any]
+"""Of the request that a client came by."""
 
 log = logging.getLogger("staffbooking.channel.socketio")
 log.setLevel(logging.ERROR)  # Below it the library tells what people say to each other.
@@ -39,15 +43,22 @@ NOTHING = "42"
 UPGRADE = ("2probe", "5")
 """Packets of Engine.IO by which a client goes over to a WebSocket."""
 
-_TAKEN = re.compile(r"[13].*|4[0-6].*", re.DOTALL)
-"""Those that it may send at any time: close, pong, and text for Socket.IO."""
+_BEFORE = re.compile(r"[13]|40.*", re.DOTALL)
+"""Those that it may send until it has connected as Socket.IO does: close, pong and that."""
+_AFTER = re.compile(r"[13]|41|4[25].*", re.DOTALL)
+"""And from then on: that it disconnects, and events. Binary ones are to be answered, too."""
 _RESERVED = ("connect", "disconnect", "*")
 """What python-socketio calls its own handlers by."""
 
 
-def make_server() -> socketio.AsyncServer:
-    """A server that begins nothing before its first connection."""
+def make_server(
+    arrive: Callable[[str, Environ], None], leave: Callable[[Environ], None]
+) -> socketio.AsyncServer:
+    """A server that begins nothing before its first connection. It tells of each socket that
+    its engine has made, and is about to close or has lost."""
     return _Server(
+        arrive,
+        leave,
         async_mode="asgi",
         serializer=_Packet,
         async_handlers=False,
@@ -62,9 +73,10 @@ def make_server() -> socketio.AsyncServer:
     )
 
 
-def screen(text: str | None) -> str:
+def screen(text: str | None, *, is_connected: bool) -> str:
     """A packet as the engine may have it; None is a binary one."""
-    return text if text is not None and _TAKEN.fullmatch(text) else NOTHING
+    taken = _AFTER if is_connected else _BEFORE
+    return text if text is not None and taken.fullmatch(text) else NOTHING
 
 
 class Outbox(asyncio.Queue[Any]):
@@ -102,6 +114,12 @@ class Outbox(asyncio.Queue[Any]):
             if (item := self.get_nowait()) is not None:
                 packets.append(item.encode())
         return "\x1e".join(packets)
+
+    def clear(self) -> None:
+        """Nobody reads what waits, or was taken."""
+        while not self.empty():
+            self._get()
+        self.sent()
 
     def move(self) -> None:
         self.moved.set()
@@ -146,8 +164,13 @@ class Engine(engineio.AsyncServer):
     ) -> asyncio.Task[Any]:
         task: asyncio.Task[Any] = super().start_background_task(target, *args, **kwargs)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
         return task
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("the upkeep of a connection failed", exc_info=error)
 
     async def shutdown(self) -> None:
         for task in self._tasks:
@@ -156,9 +179,76 @@ class Engine(engineio.AsyncServer):
         self.start_service_task = True  # Where it begins anew.
 
 
+class Socket:
+    """What the engine has of a client: nothing until the first handshake."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._made: Any = None
+
+    def begin(self, sid: str) -> None:
+        self._made = self._engine.sockets[sid]
+
+    @property
+    def is_made(self) -> bool:
+        return self._made is not None
+
+    @property
+    def sid(self) -> str:
+        sid: str = self._made.sid
+        return sid
+
+    @property
+    def outbox(self) -> Outbox:
+        queue: Outbox = self._made.queue
+        return queue
+
+    @property
+    def is_upgrading(self) -> bool:
+        return bool(self._made.upgrading)
+
+    @property
+    def is_upgraded(self) -> bool:
+        """Whether it is over a WebSocket."""
+        return bool(self._made.upgraded)
+
+    def end_upgrade(self) -> None:
+        """Where it failed the engine forgets that, and polls would wait for ever."""
+        self._made.upgrading = False
+
+    async def close(self) -> None:
+        """As a transport closes: a client that is told of it may not come again."""
+        await self._made.close(wait=False, abort=True)
+
+    def forget(self) -> None:
+        self._engine.sockets.pop(self.sid, None)
+
+
 class _Server(socketio.AsyncServer):
+    def __init__(
+        self,
+        arrive: Callable[[str, Environ], None],
+        leave: Callable[[Environ], None],
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        self._arrive = arrive
+        self._leave = leave
+
     def _engineio_server_class(self) -> type[Engine]:
         return Engine
+
+    async def _handle_eio_connect(  # type: ignore[override]
+        self, eio_sid: str, environ: Environ
+    ) -> None:
+        await super()._handle_eio_connect(eio_sid, environ)
+        self._arrive(eio_sid, environ)
+
+    async def _handle_eio_disconnect(  # type: ignore[override]
+        self, eio_sid: str, reason: str
+    ) -> None:
+        self._leave(self.environ[eio_sid])
+        await super()._handle_eio_disconnect(eio_sid, reason)
 
 
 class _Json:
@@ -172,8 +262,8 @@ class _Json:
 
 
 class _Packet(packet.Packet):
-    """A packet of Socket.IO. One that is malformed, or holds or announces anything binary, is an
-    event of no name."""
+    """A packet of Socket.IO. One that is malformed, or announces anything binary, is an event
+    of no name."""
 
     json = _Json  # type: ignore[assignment]
 

@@ -4,12 +4,14 @@ Handshakes spend no window, and their answers tell of none (CONTRACT 6).
 """
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Awaitable, Collection, Iterable
 
 from staffbooking_core.domain.accounts import Session, User, session_digest
-from staffbooking_core.errors import Forbidden, Unauthenticated
+from staffbooking_core.domain.channel import Close
+from staffbooking_core.errors import Forbidden, StaffbookingError, Unauthenticated
 from staffbooking_core.usecases import sessions
 from staffbooking_http.access import session_token
+from staffbooking_http.channel.switchboard import Connection, Pipe
 from staffbooking_http.endpoint import Message, Scope, Send, Site
 from staffbooking_http.errors import internal, to_reply
 from staffbooking_http.pipeline import respond
@@ -49,6 +51,20 @@ async def _signed_in(site: Site, scope: Scope) -> tuple[Session, User]:
     if caller is None:
         raise Unauthenticated("unauthenticated", "The session has ended: sign in again")
     return caller.session, caller.user
+
+
+async def opened(
+    pipe: Pipe, user: User, opening: Awaitable[Connection | None]
+) -> Connection | None:
+    """The connection that is being opened over a pipe. None where there is none: a pipe over
+    which it failed is closed."""
+    try:
+        return await opening
+    except Exception as error:
+        if not isinstance(error, StaffbookingError):
+            log.exception("a connection of user %d could not be opened", user.id)
+        pipe.close(Close.SLOW, "come again")
+        return None
 
 
 async def refuse(site: Site, scope: Scope, send: Send, error: Exception) -> None:

@@ -5,7 +5,6 @@ WebSockets. What reaches it was looked at here: who asks, from whose page, for w
 and whether it is a packet at all.
 """
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
@@ -21,10 +20,10 @@ from staffbooking_http import bodies
 from staffbooking_http.access import session_token
 from staffbooking_http.channel import frames
 from staffbooking_http.channel.clients import CLIENT, Client, Link
-from staffbooking_http.channel.engine import Engine, make_server
-from staffbooking_http.channel.handshake import admit, refuse
+from staffbooking_http.channel.engine import Engine, Environ, Socket, make_server
+from staffbooking_http.channel.handshake import admit, opened, refuse
 from staffbooking_http.channel.pipes import LINGER
-from staffbooking_http.channel.switchboard import Switchboard
+from staffbooking_http.channel.switchboard import Connection, Switchboard
 from staffbooking_http.endpoint import Call, Header, Message, Receive, Reply, Scope, Send, Site
 from staffbooking_http.errors import ClientGone, Refused, other_method, problem
 from staffbooking_http.pipeline import respond
@@ -32,8 +31,6 @@ from staffbooking_http.pipeline import respond
 log = logging.getLogger("staffbooking.channel")
 
 PATHS = ("/socket.io/", "/socket.io")
-CONNECT_WITHIN = 10.0
-"""Seconds that a client may take from Engine.IO's handshake to Socket.IO's."""
 MOST_PACKETS = 512
 """Of one request: as events, so many would end a connection anyway."""
 PIECE = 64 * 1024
@@ -41,6 +38,9 @@ PIECE = 64 * 1024
 TEXT = b"text/plain; charset=UTF-8"
 
 _METHODS = b"GET, POST, OPTIONS"
+_OUR_SITE = (b"same-origin", b"none")
+"""Where a request comes from that names no origin, as browsers tell: a page of the service's
+own, or no page."""
 
 
 class SocketIo:
@@ -51,14 +51,11 @@ class SocketIo:
         self._switchboard = switchboard
         self._origins = origins
         self._clients: dict[str, Client] = {}
-        self._server = make_server()
+        self._server = make_server(self._arrive, self._leave)
         self._server.on("connect", self._open)
         self._server.on("disconnect", self._quit)
         self._server.on("*", self._take)
         self._engine: Engine = self._server.eio
-        self._library = dict(self._engine.handlers)
-        self._engine.on("connect", self._arrive)
-        self._engine.on("disconnect", self._leave)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -66,13 +63,16 @@ class SocketIo:
         try:
             yield
         finally:
-            clients = [*self._clients.values()]
-            for client in clients:
-                await client.lose()
-            await self._engine.shutdown()
-            for client in clients:
-                client.cut()
-            self._clients.clear()
+            with anyio.CancelScope(shield=True):
+                self.retire()
+                for client in self._clients.values():
+                    client.cut()
+                await self._engine.shutdown()
+
+    def retire(self) -> None:
+        """End the connections that are there: for a restart."""
+        for client in self._clients.values():
+            client.close(Close.RESTART, "restarting")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -111,17 +111,17 @@ class SocketIo:
         """A new connection, if all is well."""
         session, user = await admit(self._site, scope, self._origins, origin_needed=False)
         shown = dict(scope["headers"])
-        if b"origin" not in shown and shown.get(b"sec-fetch-site") == b"cross-site":
+        if b"origin" not in shown and shown.get(b"sec-fetch-site", b"none") not in _OUR_SITE:
             raise Forbidden("foreign_origin", "The request comes from a foreign page")
         transport = "websocket" if kind == "websocket" else "polling"
         if kind == "POST" or query.get("EIO") != ["4"] or query.get("transport") != [transport]:
             raise Refused(400, "bad_handshake", "This is no handshake of Engine.IO, protocol 4")
         await self._switchboard.reserve(user)
-        client = Client(session, user, self._engine)
+        client = Client(session, user, Socket(self._engine))
         try:
             await self._carry(client, kind, scope, receive, send)
         finally:
-            if client.socket is None:
+            if not client.socket.is_made:
                 await self._switchboard.release(user.id)
 
     def _known(self, scope: Scope, kind: str, sid: str) -> Client:
@@ -140,20 +140,25 @@ class SocketIo:
     async def _carry(
         self, client: Client, kind: str, scope: Scope, receive: Receive, send: Send
     ) -> None:
+        reply: Reply | None = None
         with client.carried(kind) as carrier:
             match kind:
                 case "GET":
-                    await self._answer(await self._poll(client, receive), send)
-                    if client.is_open:
+                    reply = await self._poll(client, receive)
+                    await self._answer(reply, send)
+                    if reply.status == 200 and not client.socket.is_upgraded:
                         client.outbox.sent()
                 case "POST":
-                    await self._answer(await self._post(client, scope, receive), send)
+                    reply = await self._post(client, scope, receive)
+                    await self._answer(reply, send)
                 case _:
                     await self._link(client, Link(client, carrier, receive, send))
+        if reply is None and kind != "websocket":  # It was cut off.
+            raise NotFound("Connection")
 
     async def _poll(self, client: Client, receive: Receive) -> Reply:
         """Whatever waits for the client, or comes next; of a closed one, what is left."""
-        if client.socket is not None and not client.is_open:
+        if client.is_closed:
             if rest := client.outbox.rest():
                 return Reply(200, rest.encode(), media=TEXT)
             raise NotFound("Connection")
@@ -166,13 +171,14 @@ class SocketIo:
     async def _post(self, client: Client, scope: Scope, receive: Receive) -> Reply:
         """Take what the client has sent, packet by packet."""
         raw = await bodies.read(Call(self._site, scope, receive))
-        packets = raw.decode(errors="replace").split("\x1e")
+        packets = raw.split(b"\x1e")
         if len(packets) > MOST_PACKETS:
             client.close(Close.FORBIDDEN, "too many packets")
         for packet in packets:
+            heard = client.heard(_text(packet))
             if not client.is_open:
                 break
-            reply = await self._ask(client, "POST", client.heard(packet).encode())
+            reply = await self._ask(client, "POST", heard.encode())
             if reply.status != 200:
                 return reply
         return Reply(200, b"ok", media=TEXT)
@@ -207,18 +213,18 @@ class SocketIo:
 
     async def _link(self, client: Client, link: Link) -> None:
         """Carry a client over a WebSocket, as long as that is open."""
-        is_new = client.socket is None
+        is_new = not client.socket.is_made
         try:
             await self._engine.handle_request(client.scope("websocket"), link.receive, link.send)
         except Exception:
             if not link.is_accepted:
                 raise
             log.debug("a WebSocket of user %d broke", client.user.id, exc_info=True)
-            if is_new or client.socket.upgraded:
-                client.close(Close.SLOW, "come again")
+            if is_new or client.socket.is_upgraded:
+                client.leave()
         finally:
-            if client.socket is not None:
-                client.socket.upgrading = False  # The engine forgets it, and polls wait for ever.
+            if client.socket.is_made:
+                client.socket.end_upgrade()
 
     def _for_pages(self, scope: Scope, send: Send) -> Send:
         """Let pages of allowed origins read the answers."""
@@ -241,60 +247,61 @@ class SocketIo:
 
     # Connections ------------------------------------------------------------------------
 
-    async def _arrive(self, sid: str, environ: dict[str, Any]) -> None:
-        """The engine has made a socket for a client."""
-        await self._library["connect"](sid, environ)
+    def _arrive(self, sid: str, environ: Environ) -> None:
         client = _client_of(environ)
-        client.begin(self._engine.sockets[sid])
+        client.begin(sid)
         self._clients[sid] = client
-        self._engine.start_background_task(self._expect, client)
+        if not self._switchboard.is_open:  # Since it was counted.
+            client.close(Close.RESTART, "restarting")
+        self._engine.start_background_task(self._attend, client)
 
-    async def _expect(self, client: Client) -> None:
-        await asyncio.sleep(CONNECT_WITHIN)
-        if client.connection is None:
-            client.close(Close.SLOW, "nothing was heard")
+    def _leave(self, environ: Environ) -> None:
+        _client_of(environ).leave()
 
-    async def _leave(self, sid: str, reason: str) -> None:
-        """The engine is about to close a socket, or has lost it."""
-        client = self._clients[sid]
-        client.end()
-        self._engine.start_background_task(self._bury, client)
-        if client.connection is not None:
-            self._switchboard.close(client.connection)
-        await self._library["disconnect"](sid, reason)
+    async def _attend(self, client: Client) -> None:
+        try:
+            await client.ended()
+        finally:
+            await self._bury(client)
 
     async def _bury(self, client: Client) -> None:
-        client.outbox.put_nowait(None)  # After the last packet: the engine's writer ends here.
-        await self._switchboard.release(client.user.id)
-        await asyncio.sleep(LINGER)
-        client.cut()
-        del self._clients[client.socket.sid]
-        self._engine.sockets.pop(client.socket.sid, None)
+        """The end of a client that was closed. As long as anything is kept for it, it has its
+        seat."""
+        try:
+            if client.connection is not None:
+                self._switchboard.close(client.connection)
+            await client.socket.close()
+            with anyio.move_on_after(LINGER):
+                await client.settled()
+        finally:
+            client.cut()
+            client.socket.forget()
+            del self._clients[client.socket.sid]
+            await self._switchboard.release(client.user.id)
 
     # Socket.IO --------------------------------------------------------------------------
 
-    async def _open(self, sid: str, environ: dict[str, Any], auth: Any) -> None:
-        """A client connects; since the handshake its session may have ended."""
-        client, ports = _client_of(environ), self._site.ports
-        try:
-            caller = await ports.admission.by_session(client.session.digest, ports.clock.wall())
-            if caller is None:
-                client.close(Close.FORBIDDEN, "the session has ended")
-                return
-            connection = await self._switchboard.open(caller.session, caller.user, client)
-        except Exception as error:
-            if not isinstance(error, StaffbookingError):
-                log.exception("a connection of user %d could not be opened", client.user.id)
-            client.close(Close.SLOW, "come again")
-            return
-        if client.socket.closing:
+    async def _open(self, sid: str, environ: Environ, auth: Any) -> None:
+        """A client connects."""
+        client = _client_of(environ)
+        connection = await opened(client, client.user, self._connect(client))
+        if connection is not None and client.is_open:
+            client.connect(connection)
+        elif connection is not None:
             self._switchboard.close(connection)
-        else:
-            client.connection = connection
+
+    async def _connect(self, client: Client) -> Connection | None:
+        """Since the handshake its session may have ended: then there is none."""
+        ports = self._site.ports
+        caller = await ports.admission.by_session(client.session.digest, ports.clock.wall())
+        if caller is None:
+            client.close(Close.FORBIDDEN, "the session has ended")
+            return None
+        return await self._switchboard.open(caller.session, caller.user, client)
 
     async def _quit(self, sid: str, reason: str) -> None:
         """A client disconnects."""
-        self._client(sid).close(Close.SLOW, reason)
+        self._client(sid).leave()
 
     async def _take(self, event: str, sid: str, *args: Any) -> Any:
         """An event of a client; what is returned goes to the callback that came with it."""
@@ -314,7 +321,7 @@ class SocketIo:
         return _client_of(self._server.get_environ(sid))
 
 
-def _client_of(environ: dict[str, Any]) -> Client:
+def _client_of(environ: Environ) -> Client:
     client: Client = environ["asgi.scope"][CLIENT]
     return client
 
@@ -323,4 +330,11 @@ async def _notice_end(client: Client, receive: Receive) -> None:
     """Whoever hangs up while they wait to hear something is gone."""
     while (await receive())["type"] != "http.disconnect":
         pass
-    client.close(Close.SLOW, "the client hung up")
+    client.leave()
+
+
+def _text(packet: bytes) -> str | None:
+    try:
+        return packet.decode()
+    except UnicodeDecodeError:
+        return None

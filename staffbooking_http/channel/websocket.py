@@ -1,20 +1,16 @@
 """The channel over WebSocket: frames of a client go to the switchboard, one after the other."""
 
-import logging
 from collections.abc import Collection
 
 from staffbooking_core.domain.accounts import Session, User
 from staffbooking_core.domain.channel import BadFrame, Close
-from staffbooking_core.errors import StaffbookingError
 from staffbooking_http import queries
 from staffbooking_http.channel import frames
-from staffbooking_http.channel.handshake import admit, refuse
+from staffbooking_http.channel.handshake import admit, opened, refuse
 from staffbooking_http.channel.pipes import carried
 from staffbooking_http.channel.switchboard import Connection, Pipe, Switchboard
 from staffbooking_http.endpoint import Message, Receive, Scope, Send, Site
 from staffbooking_http.queries import Connect
-
-log = logging.getLogger("staffbooking.channel")
 
 
 class WebSocket:
@@ -44,12 +40,8 @@ class WebSocket:
     async def _talk(
         self, session: Session, user: User, pipe: Pipe, receive: Receive, after: int | None
     ) -> None:
-        try:
-            connection = await self._switchboard.open(session, user, pipe, after)
-        except Exception as error:
-            if not isinstance(error, StaffbookingError):
-                log.exception("a connection of user %d could not be opened", user.id)
-            pipe.close(Close.SLOW, "come again")
+        opening = self._switchboard.open(session, user, pipe, after)
+        if (connection := await opened(pipe, user, opening)) is None:
             return
         try:
             while (message := await receive())["type"] == "websocket.receive":

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -301,7 +302,7 @@ async def _trouble(
     kinds = ["server", "client", "notification"] if place else ["server", "client"]
     for number in range(plan.kills):
         left = plan.messages * (1 - (number + chance.random()) / plan.kills)
-        await _until(lambda due=left: sum(len(c.to_say) for c in clients) <= due, plan.patience)
+        await _until(partial(_have_said_all_but, left, clients), plan.patience)
         kind = kinds[number % len(kinds)]
         if kind == "server":
             await anyio.to_thread.run_sync(servers.kill_one, chance)
@@ -309,6 +310,10 @@ async def _trouble(
             await place.kill(listening=True)
         elif connection := chance.choice(clients).connection:
             connection.transport.abort()
+
+
+def _have_said_all_but(left: float, clients: Sequence[Client]) -> bool:
+    return sum(len(client.to_say) for client in clients) <= left
 
 
 async def _until(is_so: Callable[[], bool], patience: float) -> None:

@@ -1,23 +1,16 @@
-"""Events over Socket.IO: each of them both ways, acks, errors and nonsense, and the end."""
+"""Events over Socket.IO: each of them both ways, acks, errors and nonsense."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from typing import Any
 
-import anyio
 import pytest
-from websockets.exceptions import ConnectionClosed
 
-from staffbooking_core.domain.channel import Asked, Close
-from staffbooking_core.usecases import admin
-from staffbooking_http.channel import engine
-from tests.channel.idlers import all_gone
+from staffbooking_core.domain.channel import Asked
 from tests.channel.socket_io import (
-    PATH,
     POLLING,
     TRANSPORTS,
-    UPGRADE,
     WEBSOCKET,
     Bare,
     Poller,
@@ -192,6 +185,9 @@ NO_EVENTS = [
     '0{"sid":"x"}',
     "2",
     "2probe",
+    "1x",
+    "3probe",
+    "3" + "[" * 20_000,
     "5",
     "6",
     "7",
@@ -227,17 +223,26 @@ NO_EVENTS = [
     '42[""]',
     '42/admin,["typing",{}]',
     "42" + "9" * 200 + '["typing"]',
+    "40",
     "40{",
+    '40{"token":"x"}',
+    "40/admin,",
+    "41/,",
+    "41{}",
     "41{",
     '421-["typing",{}]',
     '43["never asked"]',
     "431[]",
     "44{}",
     '451-["send_message",{"_placeholder":true,"num":0}]',
+    '450-["send_message",{}]',
     '4599999999999-["send_message"]',
     "461-1[]",
     "47",
 ]
+
+
+NO_TEXT = [b"\xff\xfe", b"42\xc3", b'42["typing",{"x":"' + b"\xff" * 30_000 + b'"}]']
 
 
 async def _answers_each(client: Bare | Poller, nonsense: list[str | bytes]) -> None:
@@ -258,7 +263,7 @@ async def test_nonsense_by_polling_is_answered(world: World, site: Served) -> No
     """The same, one by one and all at once."""
     async with poller(site, world.customer) as ada:
         await ada.connect()
-        await _answers_each(ada, [*NO_EVENTS, "bAAAA", "d=42", b"\xff\xfe", b"42\xc3"])
+        await _answers_each(ada, [*NO_EVENTS, "bAAAA", "d=42", *NO_TEXT])
         assert (await ada.post(*NO_EVENTS)).text == "ok"
         for _ in NO_EVENTS:
             assert (await ada.next("error"))["code"] == "bad_frame"
@@ -267,13 +272,17 @@ async def test_nonsense_by_polling_is_answered(world: World, site: Served) -> No
 
 
 async def test_there_is_one_namespace(world: World, site: Served) -> None:
-    """Any other, and a second time the same, is refused; what is there goes on."""
-    async with bare(site, world.customer) as ada:
-        for namespace in ("/admin", "/*", "/"):
-            await ada.send(f"40{namespace},")
+    """Any other is refused; who has connected to it does so no more."""
+    async with poller(site, world.customer) as ada:
+        await ada.open()
+        for namespace in ("/admin", "/*"):
+            await ada.post(f"40{namespace},")
             assert (await ada.packet()).startswith("44")
-        await ada.send('42["nothing",{}]')
-        assert (await ada.next("error"))["code"] == "unknown_event"
+        await ada.post("40/,")
+        assert (await ada.packet()).startswith("40{")
+        await ada.next("ready")
+        await ada.post("40/,")
+        assert (await ada.next("error"))["code"] == "bad_frame"
 
 
 async def test_nothing_is_heard_before_the_handshakes_end(world: World, site: Served) -> None:
@@ -288,122 +297,3 @@ async def test_nothing_is_heard_before_the_handshakes_end(world: World, site: Se
         assert (await ada.packet()).startswith("40")
         assert (await ada.next("ready"))["last_message_id"] == said["id"]
         assert await mia.next("new_message") == said
-
-
-# The end --------------------------------------------------------------------------------
-
-
-async def test_signing_out_disconnects(world: World, site: Served) -> None:
-    """All clients of the session, which are told not to come again; none of another one."""
-    browser = await world.browser(world.customer.id)
-    token = browser.headers["cookie"].removeprefix("connect.sid=")
-    async with (
-        connected(site, world.customer, POLLING, token=token) as polling,
-        connected(site, world.customer, WEBSOCKET, token=token) as websocket,
-        connected(site, world.customer, UPGRADE, token=token) as upgraded,
-        connected(site, world.customer) as elsewhere,
-    ):
-        await browser.post("/auth/logout")
-        for client in (polling, websocket, upgraded):
-            assert await client.closed() == client.sio.reason.SERVER_DISCONNECT
-        assert (await elsewhere.ask("nothing"))["code"] == "unknown_event"
-
-
-async def test_disabling_somebody_disconnects_them(world: World, site: Served) -> None:
-    """By an operator, whose process knows nothing of connections."""
-    async with (
-        connected(site, world.customer, POLLING) as polling,
-        connected(site, world.customer, WEBSOCKET) as websocket,
-    ):
-        await admin.disable(world.ports, world.customer.email)
-        for client in (polling, websocket):
-            assert await client.closed() == client.sio.reason.SERVER_DISCONNECT
-
-
-async def test_a_session_that_ends_between_the_handshakes_opens_nothing(
-    world: World, site: Served
-) -> None:
-    """Whoever signs out before Socket.IO's own handshake is told nothing."""
-    browser = await world.browser(world.customer.id)
-    path = f"{PATH}?EIO=4&transport=websocket"
-    async with site.opened(browser.headers["cookie"], path=path) as socket:
-        ada = Bare(socket)
-        assert (await ada.packet()).startswith("0")
-        await browser.post("/auth/logout")
-        await ada.send("40")
-        assert (await ada.packet()).startswith("40")
-        assert await ada.packet() == "41"
-        with pytest.raises(ConnectionClosed) as closed:
-            await ada.packet()
-        assert closed.value.rcvd is not None
-        assert closed.value.rcvd.code == Close.FORBIDDEN
-
-
-async def test_a_restart_lets_clients_come_again(world: World, site: Served) -> None:
-    """They see their transport closed, and not themselves disconnected: so they come back."""
-    async with (
-        connected(site, world.customer, POLLING) as polling,
-        connected(site, world.customer, WEBSOCKET) as websocket,
-        connected(site, world.customer, UPGRADE) as upgraded,
-    ):
-        site.stop.set()
-        for client in (polling, websocket, upgraded):
-            assert await client.closed() == client.sio.reason.TRANSPORT_ERROR
-
-
-async def test_who_leaves_is_gone(world: World, site: Served) -> None:
-    """A client that disconnects, as Socket.IO does or as Engine.IO, is not counted any more."""
-    for packet in ("41", "1"):
-        async with poller(site, world.customer) as ada:
-            await ada.connect()
-            await ada.post(packet)
-            await all_gone(world, world.customer)
-        async with bare(site, world.customer) as ada_too:
-            await ada_too.send(packet)
-            await all_gone(world, world.customer)
-    async with bare(site, world.customer):
-        pass
-    await all_gone(world, world.customer)
-
-
-async def test_who_hangs_up_while_polling_is_gone(world: World, site: Served) -> None:
-    """At once: what is said then is not lost in an answer that nobody reads."""
-    async with poller(site, world.customer) as ada:
-        await ada.connect()
-        with anyio.move_on_after(0.1):
-            await ada.get(sid=ada.sid)
-        await all_gone(world, world.customer)
-
-
-@pytest.mark.parametrize("kind", [poller, bare])
-async def test_who_vanishes_without_a_word_is_gone(
-    world: World, monkeypatch: pytest.MonkeyPatch, kind: Any
-) -> None:
-    """Whoever answers no ping, on either transport, is taken for gone."""
-    monkeypatch.setattr(engine, "PING_EVERY", 0.1)
-    monkeypatch.setattr(engine, "PONG_WITHIN", 0.1)
-    async with served(world.ports) as site, kind(site, world.customer) as ada:
-        if isinstance(ada, Poller):
-            await ada.connect()
-        await all_gone(world, world.customer)
-
-
-async def test_who_answers_pings_stays(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On either transport, though nothing else is said."""
-    monkeypatch.setattr(engine, "PING_EVERY", 0.05)
-    monkeypatch.setattr(engine, "PONG_WITHIN", 2.0)
-    async with (
-        served(world.ports) as site,
-        poller(site, world.customer) as ada,
-        bare(site, world.companion) as mia,
-    ):
-        await ada.connect()
-        for _ in range(5):
-            assert (await ada.packet(), await mia.packet()) == ("2", "2")
-            await ada.post("3")
-            await mia.send("3")
-
-
-def test_figures_are_those_of_websockets() -> None:
-    """Twenty seconds each."""
-    assert (engine.PING_EVERY, engine.PONG_WITHIN) == (20, 20)

@@ -82,6 +82,9 @@ async def test_pages_of_ours_and_programs_open_it(world: World, site: Served) ->
             await ada.connect()
         async with site.opened(cookie, path=WEBSOCKET_PATH, origin=origin) as socket:
             assert str(await socket.recv()).startswith("0{")
+    for where in ("same-origin", "none"):
+        async with poller(site, world.customer, **{"sec-fetch-site": where}) as ada:
+            await ada.open()
 
 
 async def test_foreign_pages_do_not(world: World, site: Served) -> None:
@@ -100,8 +103,9 @@ async def test_foreign_pages_do_not(world: World, site: Served) -> None:
         assert "access-control-allow-origin" not in answer.headers
         refusal, body = await site.refusal(cookie, path=WEBSOCKET_PATH, origin=origin)
         assert (refusal.status_code, body["code"]) == (403, "foreign_origin")
-    async with poller(site, world.customer, **{"sec-fetch-site": "cross-site"}) as ada:
-        refused(await ada.get(), 403, "foreign_origin")
+    for where in ("cross-site", "same-site", ""):
+        async with poller(site, world.customer, **{"sec-fetch-site": where}) as ada:
+            refused(await ada.get(), 403, "foreign_origin")
 
 
 async def test_allowed_pages_may_read_answers(world: World, site: Served) -> None:

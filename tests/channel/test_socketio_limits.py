@@ -1,5 +1,4 @@
-"""How much a client of Socket.IO may send, leave unread and keep open; and that nothing of it is
-left at the end."""
+"""How much a client of Socket.IO may send, leave unread and keep open."""
 
 from __future__ import annotations
 
@@ -18,8 +17,8 @@ import pytest
 from staffbooking_core.domain.channel import Asked, Close
 from staffbooking_core.domain.messages import Conversation
 from staffbooking_core.usecases import channel
-from staffbooking_http.channel import engine, socketio
-from staffbooking_http.channel.clients import MOST_UNREAD
+from staffbooking_http.channel import clients, engine, socketio
+from staffbooking_http.channel.clients import MOST_WAITING
 from staffbooking_http.channel.engine import Outbox
 from tests.channel.idlers import Idler, all_gone
 from tests.channel.socket_io import (
@@ -90,6 +89,25 @@ async def test_a_flood_disconnects(world: World) -> None:
                 assert await channel.last_id(world.ports) == 0
 
 
+async def test_what_comes_too_early_is_counted(world: World, site: Served) -> None:
+    """Whatever it is: nobody else counts it before a client has connected."""
+    for early in ("3", NOTHING, "40/nowhere,", "x"):
+        async with poller(site, world.customer) as ada:
+            await ada.open()
+            await ada.post(*[early] * 31)
+            assert (await ada.post("40")).text == "ok"
+            await ada.next("ready")
+            await ada.post(*["3"] * 100, NOTHING)
+            assert (await ada.next("error"))["code"] == "unknown_event"
+        async with poller(site, world.customer) as ada:
+            await ada.open()
+            await ada.post(*[early] * 33)
+            while (packet := await ada.packet()).startswith("44"):
+                pass
+            assert packet == "41"
+            refused(await ada.post("40"), 404, "not_found")
+
+
 # Connections ----------------------------------------------------------------------------
 
 
@@ -122,12 +140,15 @@ async def test_the_eleventh_connection_is_429(world: World, site: Served) -> Non
 async def test_who_does_not_go_on_is_cut_off(
     world: World, site: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Engine.IO's handshake alone keeps no connection open."""
-    monkeypatch.setattr(socketio, "CONNECT_WITHIN", 0.05)
-    async with poller(site, world.customer) as ada:
+    """Engine.IO's handshake alone keeps no connection open; Socket.IO's does."""
+    monkeypatch.setattr(clients, "CONNECT_WITHIN", 0.5)
+    async with poller(site, world.customer) as ada, poller(site, world.companion) as mia:
+        await mia.connect()
         await ada.open()
         await all_gone(world, world.customer)
         refused(await ada.get(sid=ada.sid), 404, "not_found")
+        await mia.post(NOTHING)
+        assert (await mia.next("error"))["code"] == "unknown_event"
 
 
 async def test_there_is_one_poll_at_a_time(world: World, site: Served) -> None:
@@ -251,7 +272,25 @@ async def test_who_stops_reading_is_cut_off(world: World, unread: list[int]) -> 
     async with served(world.ports) as site, idling(site, world) as mia:
         await _talk(site, world, conversation, lambda: _is_gone(world))
         await mia.gone()
-    assert MOST_UNREAD < max(unread) < MOST_UNREAD + 2 * 4 * len(LONG)
+    assert MOST_WAITING < max(unread) < MOST_WAITING + 2 * 4 * len(LONG)
+
+
+async def test_who_is_closed_may_hang_up(
+    world: World, unread: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits for them then, though they have not read everything."""
+    monkeypatch.setattr(socketio, "LINGER", 60.0)
+    relax(world)
+    conversation = await converse(world)
+
+    async def is_closed() -> bool:
+        return unread[-2:] == [max(unread)] * 2  # The last one is the end.
+
+    async with served(world.ports) as site:
+        async with idling(site, world):
+            await _talk(site, world, conversation, is_closed)
+            assert not await _is_gone(world)
+        await all_gone(world, world.companion)
 
 
 async def test_who_stops_polling_is_cut_off(world: World, unread: list[int]) -> None:
@@ -266,7 +305,7 @@ async def test_who_stops_polling_is_cut_off(world: World, unread: list[int]) -> 
         while (answer := await mia.get(sid=mia.sid)).status_code == 200:
             pass
         refused(answer, 404, "not_found")
-        assert MOST_UNREAD < max(unread) < MOST_UNREAD + 2 * 4 * len(LONG)
+        assert MOST_WAITING < max(unread) < MOST_WAITING + 2 * 4 * len(LONG)
         async with connected(site, world.companion, POLLING) as back:
             await back.send("resume", {"after": 0})
             told = [await back.next("new_message") for _ in range(said)]
@@ -291,10 +330,11 @@ async def test_who_reads_no_answers_is_cut_off(world: World, unread: list[int]) 
     relax(world)
     async with served(world.ports) as site, poller(site, world.customer) as ada:
         await ada.connect()
-        while (answer := await ada.post(*["40/nowhere,"] * 100)).status_code == 200:
+        asked = '421["presence",{"user_ids":[]}]'
+        while (answer := await ada.post(*[asked] * 100)).status_code == 200:
             pass
         refused(answer, 404, "not_found")
-        assert MOST_UNREAD < max(unread) < MOST_UNREAD + 1000
+        assert MOST_WAITING < max(unread) < MOST_WAITING + 1000
 
 
 async def test_much_is_told_as_fast_as_it_is_read(world: World, unread: list[int]) -> None:
@@ -308,7 +348,7 @@ async def test_much_is_told_as_fast_as_it_is_read(world: World, unread: list[int
                 await mia.send("resume", {"after": 0})
                 told = [await mia.next("new_message") for _ in range(100)]
                 assert [each["id"] for each in told] == list(range(1, 101))
-    assert max(unread) < MOST_UNREAD
+    assert max(unread) < MOST_WAITING
 
 
 async def test_an_answer_that_is_not_read_is_the_only_one(world: World, unread: list[int]) -> None:
@@ -338,27 +378,11 @@ async def test_an_answer_that_is_not_read_is_the_only_one(world: World, unread: 
                 await anyio.lowlevel.checkpoint()
             refused(await mia.get(sid=mia.sid), 400, "bad_handshake")
     start, piece = sent
-    assert len(piece["body"]) < int(dict(start["headers"])[b"content-length"]) < MOST_UNREAD
+    assert len(piece["body"]) < int(dict(start["headers"])[b"content-length"]) < MOST_WAITING
     assert piece["more_body"]
 
 
-# Nothing is left ------------------------------------------------------------------------
-
-
-async def test_no_task_outlives_the_server(world: World) -> None:
-    """Neither pings nor watches nor timers, whatever the clients were at."""
-    relax(world)
-    before = asyncio.all_tasks()
-    async with (
-        served(world.ports) as site,
-        bare(site, world.customer),
-        poller(site, world.customer) as polled,
-        poller(site, world.companion) as unheard,
-    ):
-        await polled.connect()
-        await unheard.open()
-        site.stop.set()
-    assert asyncio.all_tasks() == before
+# What others see of it ------------------------------------------------------------------
 
 
 async def test_nothing_said_is_logged(
@@ -378,63 +402,6 @@ async def test_nothing_said_is_logged(
     for record in ours:
         for secret in ("Between us", "nonsense", ada.token):
             assert secret not in record.getMessage()
-
-
-async def test_who_goes_before_all_is_ready_is_forgotten(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A client that ends while its connection is being opened leaves none behind."""
-    begun, go_on = anyio.Event(), anyio.Event()
-    look = channel.last_id
-
-    async def slow(*given: Any) -> int:
-        begun.set()
-        await go_on.wait()
-        return await look(*given)
-
-    async with world.app.running(), await world.browser(world.customer.id) as http:
-        ada = Poller(http)
-        await ada.open()
-        monkeypatch.setattr(channel, "last_id", slow)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(ada.post, "40")
-            await begun.wait()
-            refused(await ada.post("40"), 400, "bad_handshake")
-            await all_gone(world, world.customer)
-            go_on.set()
-        assert len(world.app.switchboard) == 0
-
-
-async def test_a_handshake_that_fails_takes_no_seat(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Though it was counted before."""
-
-    async def broken(*_: Any) -> None:
-        raise RuntimeError("planted")
-
-    async with served(world.ports) as site, poller(site, world.customer) as ada:
-        with monkeypatch.context() as patch:
-            patch.setattr(engine.Engine, "handle_request", broken)
-            for _ in range(11):
-                refused(await ada.get(), 500, "internal")
-        await ada.open()
-
-
-async def test_a_fault_of_ours_ends_a_connection(
-    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The client may come again, and the log tells why."""
-
-    async def broken(*_: Any) -> int:
-        raise RuntimeError("planted")
-
-    async with served(world.ports) as site, poller(site, world.customer) as ada:
-        await ada.open()
-        monkeypatch.setattr(channel, "last_id", broken)
-        await ada.post("40")
-        await all_gone(world, world.customer)
-    assert "planted" in caplog.text
 
 
 def test_only_the_server_imports_it() -> None:

@@ -28,6 +28,7 @@ from staffbooking_core.usecases import messages
 from staffbooking_core.usecases.messages import Letter
 from staffbooking_http import asyncapi, metrics
 from staffbooking_http.channel.frames import DEEPEST, FRAME_BYTES
+from staffbooking_http.channel.clients import MOST_WAITING
 from staffbooking_http.channel.pipes import MOST_UNREAD
 from staffbooking_http.channel.switchboard import LOOK_EVERY
 from staffbooking_http.routes import FAMILIES
@@ -87,6 +88,7 @@ def test_the_figures_are_those_of_the_code() -> None:
         f"at most {FRAME_BYTES // 1024} KiB",
         f"| a frame of a client | {FRAME_BYTES // 1024} KiB |",
         f"| what lies unread for a client | {MOST_UNREAD // 1024**2} MiB |",
+        f"| what lies unread over Socket.IO | {MOST_WAITING // 1024} KiB |",
         f"nested deeper than {DEEPEST} levels",
         f"false by itself {POLICY.typing_lapse.seconds} seconds after",
         f"has {POLICY.presence_grace.seconds} seconds to come back",
