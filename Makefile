@@ -15,7 +15,7 @@ install = $(BIN)/uv pip install -q --python $(BIN)/python $(1) 2>/dev/null || $(
 compile = $(BIN)/uv pip compile -q --universal --python-version 3.11 \
 	--generate-hashes --no-header --no-emit-index-url --no-emit-find-links $(UPGRADE)
 
-.PHONY: help demo test check bench bench-money bench-webhooks bench-channel soak docs lock clean
+.PHONY: help demo test check bench bench-money bench-webhooks bench-channel bench-people soak docs lock clean
 
 help:
 	@echo "make demo    run the service with sample data on SQLite; prints where to look"
@@ -25,6 +25,7 @@ help:
 	@echo "make bench-money   reconcile 100,000 bookings, send 1,000 payouts at once"
 	@echo "make bench-webhooks   deliveries per second, late retries, hanging receivers"
 	@echo "make bench-channel   messages delivered per second to 200 and 2,000 connections"
+	@echo "make bench-people   import and search 1,000 to 100,000 companions, or a MILLION=--million"
 	@echo "make soak    long races, endurance, planted bugs, SIMULATION_STEPS=2000000 steps"
 	@echo "make docs    remake the generated pages"
 	@echo "make lock    remake the locks (UPGRADE=--upgrade for newer versions)"
@@ -54,6 +55,9 @@ bench-webhooks: $(V)/.dev
 
 bench-channel: $(V)/.dev
 	$(BIN)/python -m benchmarks.channel
+
+bench-people: $(V)/.dev
+	$(BIN)/python -m benchmarks.people measure $(MILLION)
 
 soak: $(V)/.dev
 	RACE_ROUNDS=1000 RACE_CALLERS=64 $(BIN)/python -m pytest -q tests/contract/test_races.py \

@@ -6,13 +6,16 @@ its own decimals, never a float. `dump` and `load` keep values of the core in co
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
+from cattrs.gen import make_dict_unstructure_fn, override
 from cattrs.preconf.msgspec import MsgspecJsonConverter, make_converter
 
-from staffbooking_core.domain.calendar import Calendar
+from staffbooking_core.domain.calendar import Calendar, Interval
 from staffbooking_core.domain.payments import (
     CloseCheckout,
     Command,
@@ -45,7 +48,23 @@ COMMANDS: dict[OpKind, type[Command]] = {
 
 @lru_cache(maxsize=1)
 def _converter() -> MsgspecJsonConverter:
-    return make_converter()
+    converter = make_converter()
+    converter.register_unstructure_hook(Interval, _seconds)
+    converter.register_structure_hook(Interval, lambda seconds, _: _interval(seconds))
+    rare = override(omit_if_default=True)
+    hours = make_dict_unstructure_fn(Calendar, converter, busy=rare, busy_until=rare)
+    converter.register_unstructure_hook(Calendar, hours)
+    return converter
+
+
+def _seconds(span: Interval) -> list[int]:
+    """Unix times: a calendar may hold thousands of intervals."""
+    return [int(span.starts_at.timestamp()), int(span.ends_at.timestamp())]
+
+
+def _interval(seconds: Sequence[int]) -> Interval:
+    starts_at, ends_at = seconds
+    return Interval(datetime.fromtimestamp(starts_at, UTC), datetime.fromtimestamp(ends_at, UTC))
 
 
 def dump(value: object, as_type: Any = None) -> str:
@@ -63,7 +82,15 @@ def load_command(kind: OpKind, text: str) -> Command:
     return load(text, COMMANDS[kind])
 
 
-@lru_cache(maxsize=4096)
 def load_calendar(text: str) -> Calendar:
-    """A stored calendar; the parsed ones are kept, since they are immutable."""
+    """A stored calendar; the parsed ones are kept, since they are immutable, but for long ones:
+    thousands of them would be a lot."""
+    return (_remembered if len(text) <= SHORT else _load_calendar)(text)
+
+
+def _load_calendar(text: str) -> Calendar:
     return load(text, Calendar)
+
+
+SHORT = 8 * 1024
+_remembered = lru_cache(maxsize=4096)(_load_calendar)

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import or_
 from typing import Any, TypeVar, cast, get_args
 
 import attrs
@@ -24,8 +25,9 @@ from cattrs.gen import make_dict_structure_fn
 from staffbooking_core.domain import calendar
 from staffbooking_core.domain.accounts import is_email
 from staffbooking_core.domain.addresses import judge_url
+from staffbooking_core.domain.portfolio import judge_path
 from staffbooking_core.errors import Fault, InvalidField, MissingField
-from staffbooking_core.inputs import Amount, Instant, Items, Text, Whole
+from staffbooking_core.inputs import Amount, Characters, Instant, Items, Left, Text, Whole
 
 T = TypeVar("T")
 
@@ -45,7 +47,8 @@ class Price:
 
 
 def structure(cls: type[T], given: Mapping[str, Any]) -> T:
-    """An input made of a JSON object. Unknown fields are ignored; null is absent."""
+    """An input made of a JSON object. Unknown fields are ignored; null is absent, unless the
+    field says otherwise (`Left`)."""
     made, found = _try(_converter(False), cls, given)
     return _judged(made, found)
 
@@ -100,6 +103,9 @@ def _converter(of_texts: bool) -> Converter:
     converter.register_structure_hook(bool, _flag)
     converter.register_structure_hook(date, _date)
     converter.register_structure_hook_factory(
+        lambda kind: Left in get_args(kind), lambda kind: _unless_left(converter, kind)
+    )
+    converter.register_structure_hook_factory(
         lambda kind: bool(getattr(kind, "__metadata__", ())),
         lambda kind: _bounded(converter, kind, of_texts),
     )
@@ -108,13 +114,29 @@ def _converter(of_texts: bool) -> Converter:
 
 def _of_class(converter: Converter, cls: Any) -> Hook:
     make = make_dict_structure_fn(cls, converter, _cattrs_detailed_validation=True)
+    emptied = {field.name for field in attrs.fields(attrs.resolve_types(cls)) if _says_null(field)}
 
     def structure_class(given: Any, kind: Any) -> Any:
         if not isinstance(given, Mapping):
             raise ValueError("must be an object")
-        return make({name: value for name, value in given.items() if value is not None}, kind)
+        said = {
+            name: value for name, value in given.items() if value is not None or name in emptied
+        }
+        return make(said, kind)
 
     return structure_class
+
+
+def _says_null(field: attrs.Attribute[Any]) -> bool:
+    """Whether null is a value of a field, and no absence."""
+    return isinstance(field.default, Left) and type(None) in get_args(field.type)
+
+
+def _unless_left(converter: Converter, kind: Any) -> Hook:
+    """What such a field holds once something is said of it: whatever else it may be."""
+    said = reduce(or_, (one for one in get_args(kind) if one is not Left))
+    of_said = converter.get_structure_hook(said)
+    return lambda given, _: of_said(given, said)
 
 
 def _choice(given: Any, kind: type[StrEnum]) -> StrEnum:
@@ -169,8 +191,8 @@ def _bounded(converter: Converter, kind: Any, of_texts: bool) -> Hook:
 def _text(given: Any, bound: Text) -> str:
     if not isinstance(given, str):
         raise ValueError("must be a text")
-    if "\0" in given or not _is_encodable(given):
-        raise ValueError("must not hold NUL or lone surrogates")
+    if not given.isprintable():  # Whatever is, any text may hold; and most texts are, whole.
+        _check_characters(given, bound.characters)
     if bound.form is not None:
         _FORMS[bound.form](given)
     if not bound.min <= len(given) <= bound.max:
@@ -180,14 +202,32 @@ def _text(given: Any, bound: Text) -> str:
     return given
 
 
-def _is_encodable(text: str) -> bool:
-    if text.isascii():
-        return True
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def _check_characters(text: str, allowed: Characters) -> None:
+    if allowed in _OF_LINES:
+        text = text.replace("\r\n", "\n")
+    if text.isascii() and not text.encode().translate(None, _PLAIN[allowed]):
+        return
+    if found := _REFUSED[allowed].search(text):
+        raise ValueError(f"must not hold the character U+{ord(found[0]):04X}")
+
+
+_OF_LINES = (Characters.LINES, Characters.CHAT)
+_REFUSED = {
+    Characters.LINE: re.compile(
+        r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+    ),
+    Characters.LINES: re.compile(
+        r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+    ),
+    Characters.CHAT: re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202d\u202e\ud800-\udfff]"),
+    Characters.OPAQUE: re.compile(r"[\x00\ud800-\udfff]"),
+}
+"""Control characters, bidi controls and surrogates, less what each kind of text may hold."""
+_PLAIN = {
+    allowed: bytes(code for code in range(128) if not refused.match(chr(code)))
+    for allowed, refused in _REFUSED.items()
+}
+"""What is left of ASCII: with all of it taken out of a text at once, nothing must remain."""
 
 
 def _email(text: str) -> None:
@@ -225,6 +265,7 @@ _FORMS: dict[str, Callable[[str], object]] = {
     "country": _country,
     "clock": _clock,
     "clock_end": _clock_end,
+    "image": judge_path,
     "webhook": lambda text: judge_url(text, insecure=True),
 }
 

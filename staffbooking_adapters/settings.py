@@ -11,8 +11,11 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
+from email.utils import parseaddr
+from enum import StrEnum
+from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from attrs import field, frozen
 
@@ -81,6 +84,26 @@ class Stripe:
         return self.secret_key[2:].startswith("_live_")
 
 
+class Tls(StrEnum):
+    """How a connection to a mail server is kept private."""
+
+    FROM_START = "from_start"
+    STARTTLS = "starttls"
+    """Required: without it nothing is sent."""
+    NEVER = "never"
+
+
+@frozen
+class SmtpServer:
+    """The server that mails are sent through."""
+
+    host: str
+    port: int
+    tls: Tls
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+
+
 @frozen
 class Settings:
     """Everything that a deployment decides."""
@@ -96,6 +119,12 @@ class Settings:
     """What takes word between processes; None where the database does."""
     blocked_terms: tuple[str, ...] = ()
     """What messages must not say, besides the default list."""
+    files_dir: Path | None = None
+    """Where uploaded images are kept; None for a folder beside the database."""
+    smtp: SmtpServer | None = None
+    """None where people are told by the log alone."""
+    mail_from: tuple[str, str] = ("Staff booking", "staffbooking@localhost")
+    """Name and address."""
 
     @property
     def has_default_secret(self) -> bool:
@@ -106,10 +135,13 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
     """Read and judge all settings. Raises SettingsError for the first that is wrong."""
     read = _Reader(environ)
     pretended = read("PAYMENTS", _payments, "fake") == "fake"
+    base_url = read("BASE_URL", _base_url, "http://127.0.0.1:8000")
+    mail_from = read("MAIL_FROM", _mailbox, f"Staff booking <staffbooking@{_mail_host(base_url)}>")
     policy = Policy(
         currency=read("CURRENCY", _currency, "usd"),
         country=read("COUNTRY", _country, "US"),
-        base_url=read("BASE_URL", _base_url, "http://127.0.0.1:8000"),
+        base_url=base_url,
+        contact_email=read("CONTACT_EMAIL", _mailbox, mail_from[1])[1],
         platform_fee=read("PLATFORM_FEE", _rate, "0.15"),
         insurance_rate=read("INSURANCE_RATE", _rate, "0.05"),
         late_cancel_payout=read("LATE_CANCEL_PAYOUT", _switch, "1"),
@@ -128,6 +160,9 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
         allowed_origins=read("ALLOWED_ORIGINS", _origins, ""),
         redis_url=read("REDIS_URL", _redis_url, ""),
         blocked_terms=read("BLOCKED_TERMS", _terms, ""),
+        files_dir=read("FILES_DIR", lambda text: Path(text) if text else None, ""),
+        smtp=read("SMTP_URL", _smtp_url, ""),
+        mail_from=mail_from,
     )
     if policy.webhook_allow_insecure and not policy.sandbox:
         raise SettingsError("WEBHOOK_ALLOW_INSECURE", "is for sandboxes alone: SANDBOX is off")
@@ -340,6 +375,64 @@ def _redis_url(text: str) -> str | None:
             "with %XX for what is special in a password"
         )
     return text or None
+
+
+_SMTP_PLACE = r"([!-~]+(:[!-~]*)?@)?([a-zA-Z0-9.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?/?"
+_SMTP_URL = re.compile(rf"smtps://{_SMTP_PLACE}|smtp://{_SMTP_PLACE}(\?starttls=(always|never))?")
+
+
+def _smtp_url(text: str) -> SmtpServer | None:
+    if not text:
+        return None
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        port = 0
+    if not _SMTP_URL.fullmatch(text) or port == 0 or not parts.hostname:
+        raise ValueError(
+            "must be smtp://USER:PASSWORD@HOST:587 or smtps://HOST:465, "
+            "with %XX for what is special in a password"
+        )
+    if parts.scheme == "smtps":
+        tls, usual = Tls.FROM_START, 465
+    else:
+        kept = _is_loopback(parts.hostname) or parts.query == "starttls=never"
+        tls, usual = Tls.NEVER if kept else Tls.STARTTLS, 587
+    if parts.query == "starttls=always":
+        tls = Tls.STARTTLS
+    return SmtpServer(
+        host=parts.hostname,
+        port=port or usual,
+        tls=tls,
+        username=None if parts.username is None else unquote(parts.username),
+        password=None if parts.password is None else unquote(parts.password),
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _mailbox(text: str) -> tuple[str, str]:
+    name, address = parseaddr(text)
+    local, _, domain = address.rpartition("@")
+    if not (text.isprintable() and address.isascii() and local and domain):
+        raise ValueError("must be an address such as Bookings <bookings@service.example>")
+    return name, address
+
+
+def _mail_host(base_url: str) -> str:
+    """The domain of our own addresses, unless it is said: numbers are none."""
+    host = urlsplit(base_url).hostname or ""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    return "localhost"
 
 
 def _terms(text: str) -> tuple[str, ...]:

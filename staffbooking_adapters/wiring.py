@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from staffbooking_adapters.settings import Fake, Settings, Stripe
+from staffbooking_adapters.files.local import LocalFiles, lacking
+from staffbooking_adapters.notify.log import LogNotifier
+from staffbooking_adapters.pictures.threads import PillowPictures
+from staffbooking_adapters.settings import Fake, Settings, SettingsError, SmtpServer, Stripe
 from staffbooking_adapters.system import Argon2Hasher, SandboxClock, SystemClock, SystemIds
 from staffbooking_adapters.vault import KeyringVault
 from staffbooking_core.domain.webhooks import Failure
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import Clock, Payments, Ports, SandboxProcessor, Vault
+from staffbooking_core.ports import Clock, Letter, Payments, Ports, SandboxProcessor, Vault
 
 if TYPE_CHECKING:
     from staffbooking_adapters.chat.local import LocalChat
     from staffbooking_adapters.fake.processor import FakeProcessor
+    from staffbooking_adapters.notify.smtp import SmtpNotifier
     from staffbooking_adapters.sql.engine import Database
     from staffbooking_adapters.stripe.processor import StripeProcessor
     from staffbooking_adapters.webhook.sender import HttpSender
@@ -29,7 +34,7 @@ async def open_ports(settings: Settings, *, stays: bool = False) -> AsyncIterato
     The schema must be there: `upgrade_schema` makes it.
     """
     from staffbooking_adapters.content.filter import DefaultContentFilter
-    from staffbooking_adapters.notify.log import LogNotifier
+    from staffbooking_adapters.ics.calendars import IcsCalendars
     from staffbooking_adapters.sql.store import open_store
 
     async with AsyncExitStack() as stack:
@@ -39,10 +44,18 @@ async def open_ports(settings: Settings, *, stays: bool = False) -> AsyncIterato
         vault = KeyringVault(settings.secret_keys)
         sender = _LateSender(insecure=settings.policy.webhook_allow_insecure)
         stack.push_async_callback(sender.close)
+        notifier = _LateNotifier(settings)
+        stack.push_async_callback(notifier.close)
         content_filter = DefaultContentFilter(settings.blocked_terms)
+        calendars = IcsCalendars(settings.policy.base_url)
+        pictures = PillowPictures()
         if stays:
+            if wrong := check_files(settings):
+                raise SettingsError("FILES_DIR", f"can't be used: {wrong}")
             sender.open()
             content_filter.load()
+            calendars.load()
+            pictures.load()
         chat = _chat(settings, loaded=stays)
         stack.push_async_callback(chat.close)
         payments: Payments
@@ -62,11 +75,14 @@ async def open_ports(settings: Settings, *, stays: bool = False) -> AsyncIterato
             ids=SystemIds(),
             hasher=Argon2Hasher(),
             vault=vault,
-            notifier=LogNotifier(),
+            notifier=notifier,
             hints=store.hints,
             sender=sender,
             chat=chat,
             content_filter=content_filter,
+            calendars=calendars,
+            files=LocalFiles(_files_dir(settings)),
+            pictures=pictures,
             policy=settings.policy,
             sandbox=sandbox,
         )
@@ -97,6 +113,43 @@ class _LateSender:
 
             self._opened = HttpSender(insecure=self._insecure)
         return self._opened
+
+
+class _LateNotifier:
+    """The notifier of a deployment, loaded by the first letter: servers send none, and most
+    commands neither."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._log = LogNotifier()
+        self._smtp: SmtpNotifier | None = None
+
+    async def alert(self, booking_id: int, text: str) -> None:
+        await self._log.alert(booking_id, text)
+
+    async def tell(self, letter: Letter) -> None:
+        if self._settings.smtp is None:
+            await self._log.tell(letter)
+        else:
+            await self._open(self._settings.smtp).tell(letter)
+
+    async def close(self) -> None:
+        if self._smtp is not None:
+            await self._smtp.close()
+
+    def _open(self, server: SmtpServer) -> SmtpNotifier:
+        if self._smtp is None:
+            from staffbooking_adapters.notify.mails import Mailbox
+            from staffbooking_adapters.notify.smtp import SmtpNotifier
+
+            policy = self._settings.policy
+            self._smtp = SmtpNotifier(
+                server,
+                Mailbox(*self._settings.mail_from),
+                policy.base_url,
+                deadline=policy.mail_deadline.total_seconds(),
+            )
+        return self._smtp
 
 
 def _chat(settings: Settings, *, loaded: bool) -> LocalChat:
@@ -151,6 +204,20 @@ async def upgrade_schema(settings: Settings) -> None:
     from staffbooking_adapters.sql.schema import upgrade
 
     await upgrade(settings.database_url)
+
+
+def check_files(settings: Settings) -> str | None:
+    """Why uploaded images can't be stored, in one line; None where they can."""
+    return lacking(_files_dir(settings))
+
+
+def _files_dir(settings: Settings) -> Path:
+    """By default beside the database, where it is a file, as the other files of it are."""
+    if settings.files_dir is not None:
+        return settings.files_dir
+    kind, _, path = settings.database_url.partition(":///")
+    beside = f"{path.partition('?')[0]}-files"
+    return Path(beside if kind.startswith("sqlite") else "staffbooking-files")
 
 
 async def check_schema(settings: Settings) -> str | None:

@@ -18,12 +18,15 @@ from staffbooking_cli.commands import (
     demo,
     disputes,
     doctor,
+    inquiries,
     keys,
     ledger,
     openapi,
     payments,
     payouts,
+    portfolio,
     refunds,
+    reviews,
     sandbox,
     secrets,
     serve,
@@ -66,6 +69,8 @@ app.command("worker")(worker.worker)
 app.add_typer(db.app, name="db")
 app.add_typer(users.app, name="users")
 app.add_typer(companions.app, name="companions")
+app.add_typer(portfolio.app, name="portfolio")
+app.add_typer(reviews.app, name="reviews")
 app.add_typer(keys.app, name="keys")
 app.add_typer(bookings.app, name="bookings")
 app.add_typer(disputes.app, name="disputes")
@@ -74,6 +79,7 @@ app.add_typer(refunds.app, name="refunds")
 app.add_typer(payments.app, name="payments")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(webhooks.app, name="webhooks")
+app.add_typer(inquiries.app, name="inquiries")
 app.add_typer(secrets.app, name="secrets")
 app.add_typer(sandbox.app, name="sandbox")
 app.command("openapi")(openapi.openapi)

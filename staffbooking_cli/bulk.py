@@ -2,84 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from itertools import islice
 from typing import Any
 
+from attrs import asdict, evolve
+
 from staffbooking_adapters.inputs import structure
-from staffbooking_cli.importing import Row
-from staffbooking_core.domain.accounts import fold_email
-from staffbooking_core.errors import InvalidInput, StaffbookingError, Unavailable
+from staffbooking_cli.importing import Row, RowFile
+from staffbooking_core.errors import ConstraintViolated, InvalidInput
 from staffbooking_core.inputs import ImportedCompanion
-from staffbooking_core.ports import Ports
-from staffbooking_core.usecases import admin
+from staffbooking_core.ports import Import, Ports
+from staffbooking_core.usecases import imports
+from staffbooking_core.usecases.imports import ImportRow
 
-BATCH = 200
-
-
-async def import_rows(
-    ports: Ports, rows: Iterable[Row], tell: Callable[[], None] = lambda: None
-) -> dict[str, Any]:
-    """`{"imported", "updated", "skipped": [{line, email, reason}]}`; `tell` is called as
-    the work goes on."""
-    outcome = _Outcome(ports)
-    for row in rows:
-        await outcome.take(row)
-        tell()
-    await outcome.flush()
-    return outcome.record()
+BATCH = 500
+PAGE = 500
 
 
-class _Outcome:
-    """What went in so far, and the batch that is to go in next."""
+async def import_file(
+    ports: Ports, file: RowFile, begun: Import, tell: Callable[[int, int], None]
+) -> Import:
+    """All rows of a file behind where it was begun. `tell` is called after each batch with how
+    many bytes are read, and how many rows were decided on since then."""
+    done, rows = begun, map(to_import, file.rows(begun.line))
 
-    def __init__(self, ports: Ports) -> None:
-        self._ports = ports
-        self._batch: dict[str, tuple[Row, ImportedCompanion]] = {}
-        self._skipped: list[dict[str, Any]] = []
-        self._imported = self._updated = 0
+    def read() -> list[ImportRow]:
+        return [*islice(rows, BATCH)]
 
-    async def take(self, row: Row) -> None:
-        """One row: into the batch, or named with its reason."""
-        if row.problem is not None:
-            self.skip(row, row.problem)
-            return
-        try:
-            companion = structure(ImportedCompanion, row.given)
-        except InvalidInput as error:
-            self.skip(row, error.message)
-            return
-        # Somebody who comes twice comes in two batches, so that the later row updates.
-        email = fold_email(companion.email)
-        if email in self._batch or len(self._batch) >= BATCH:
-            await self.flush()
-        self._batch[email] = (row, companion)
+    batch = read()
+    while batch:
+        # The next is read while the store works: neither waits for the other.
+        async with asyncio.TaskGroup() as group:
+            following = group.create_task(asyncio.to_thread(read))
+            done = await _put(ports, done, batch)
+        tell(file.position, done.rows - begun.rows)
+        batch = following.result()
+    return done
 
-    def skip(self, row: Row, reason: str) -> None:
-        self._skipped.append({"line": row.line, "email": row.email, "reason": reason})
 
-    async def flush(self) -> None:
-        batch, self._batch = [*self._batch.values()], {}
-        if batch:
-            await self._put(batch)
+async def skipped(ports: Ports, done: Import) -> AsyncIterator[dict[str, Any]]:
+    """The rows of a file that stayed out: `{line, email, reason}`."""
+    line = 0
+    while page := await imports.skipped_rows(ports, done.fingerprint, line, PAGE):
+        for row in page:
+            yield asdict(row)
+        line = page[-1].line
 
-    async def _put(self, batch: list[tuple[Row, ImportedCompanion]]) -> None:
-        try:
-            counts = await admin.import_companions(self._ports, [one for _, one in batch])
-        except Unavailable:
-            raise
-        except StaffbookingError as error:
-            # The store refused the batch for the sake of one row: find it.
-            if len(batch) == 1:
-                self.skip(batch[0][0], error.message)
-                return
-            for one in batch:
-                await self._put([one])
-            return
-        self._imported += counts.imported
-        self._updated += counts.updated
-        for position, reason in counts.refused:
-            self.skip(batch[position][0], reason)
 
-    def record(self) -> dict[str, Any]:
-        skipped = sorted(self._skipped, key=lambda one: one["line"])
-        return {"imported": self._imported, "updated": self._updated, "skipped": skipped}
+def to_import(row: Row) -> ImportRow:
+    if row.problem is not None:
+        return ImportRow(row.line, row.email, problem=row.problem)
+    try:
+        return ImportRow(row.line, row.email, structure(ImportedCompanion, row.given))
+    except InvalidInput as error:
+        return ImportRow(row.line, row.email, problem=error.message)
+
+
+async def _put(ports: Ports, done: Import, rows: Sequence[ImportRow]) -> Import:
+    try:
+        return await imports.put(ports, done, rows)
+    except (ConstraintViolated, InvalidInput) as error:
+        if len(rows) == 1:
+            unfit = evolve(rows[0], companion=None, problem=error.message)
+            return await imports.put(ports, done, [unfit])
+    # The store refused the batch for the sake of one row: find it.
+    middle = len(rows) // 2
+    for part in (rows[:middle], rows[middle:]):
+        done = await _put(ports, done, part)
+    return done

@@ -2,13 +2,14 @@
 
 A row is a line of JSON Lines, an element of an array, or a record of CSV, which may span
 lines. What can't be read of one row is that row's problem; the rest goes on. CSV and JSON
-Lines are never held whole.
+Lines are never held whole; an array is.
 """
 
 from __future__ import annotations
 
 import codecs
 import csv
+import hashlib
 import io
 import json
 import re
@@ -24,6 +25,8 @@ from staffbooking_core.inputs import ImportedCompanion
 
 CHUNK = 1 << 16
 LONGEST_CELL = 1 << 20
+LONGEST_LINE = 1 << 20
+"""Characters of a line of JSON Lines."""
 
 FIELDS = [field.name for field in fields(ImportedCompanion)]
 REQUIRED = [field.name for field in fields(ImportedCompanion) if field.default is NOTHING]
@@ -41,7 +44,9 @@ class Row:
     def email(self) -> str | None:
         """As far as it can be shown: whatever a bad row has in its place."""
         email = self.given.get("email")
-        return email[:254].encode(errors="replace").decode() if isinstance(email, str) else None
+        if not isinstance(email, str):
+            return None
+        return email[:254].encode(errors="replace").decode().replace("\0", "?")
 
 
 class RowFile:
@@ -52,27 +57,30 @@ class RowFile:
         self._binary: BinaryIO | None = None
         if path.exists() and not path.is_file():
             raise Refused(f"{path}: is not a file")
-        self.size = _check_text(path)
+        self.size, self.fingerprint = _check_text(path)
         if not self.size:
             raise Refused(f"{path}: is empty")
 
     @property
     def position(self) -> int:
         """How many bytes are read."""
-        return 0 if self._binary is None else self._binary.tell()
+        if self._binary is None:
+            return 0
+        return self.size if self._binary.closed else self._binary.tell()
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self, after: int = 0) -> Iterator[Row]:
+        """Those of the lines above `after`."""
         read = self._reader()
         with self._path.open("rb") as self._binary:
             # csv wants line ends as they are; JSON Lines end in any of the usual ways.
             newline = "" if read is _csv_rows else None
             text = io.TextIOWrapper(self._binary, encoding="utf-8-sig", newline=newline)
             try:
-                yield from read(text)
+                yield from read(text, after)
             except _NotOfTheForm as error:
                 raise Refused(f"{self._path}: {error}") from None
 
-    def _reader(self) -> Callable[[io.TextIOWrapper], Iterator[Row]]:
+    def _reader(self) -> Callable[[io.TextIOWrapper, int], Iterator[Row]]:
         """By the file's ending, else by its first character."""
         ending = self._path.suffix.lower()
         if ending == ".csv":
@@ -90,10 +98,11 @@ class _NotOfTheForm(Exception):
     pass
 
 
-def _check_text(path: Path) -> int:
-    """The size of a file, once all of it is known to be UTF-8: nothing of one that isn't
-    goes in."""
+def _check_text(path: Path) -> tuple[int, str]:
+    """The size of a file and the digest of its content, once all of it is known to be UTF-8:
+    nothing of one that isn't goes in."""
     decoder, lines, size = codecs.getincrementaldecoder("utf-8")(), 1, 0
+    digest = hashlib.sha256()
     with path.open("rb") as file:
         while True:
             chunk = file.read(CHUNK)
@@ -102,9 +111,10 @@ def _check_text(path: Path) -> int:
             except UnicodeDecodeError as error:
                 lines += error.object[: error.start].count(b"\n")
                 raise Refused(f"{path}: is not UTF-8 text (line {lines})") from None
+            digest.update(chunk)
             size += len(chunk)
             if not chunk:
-                return size
+                return size, digest.hexdigest()
 
 
 # JSON -----------------------------------------------------------------------------------
@@ -138,9 +148,12 @@ def _row(line: int, element: Any) -> Row:
     return Row(line, element, "has a field twice" if isinstance(element, _Doubled) else None)
 
 
-def _json_lines(text: io.TextIOWrapper) -> Iterator[Row]:
-    for number, line in enumerate(text, 1):
-        if not line.strip():
+def _json_lines(text: io.TextIOWrapper, after: int) -> Iterator[Row]:
+    for number, line in enumerate(_lines(text), 1):
+        if number <= after or not line.strip():
+            continue
+        if _is_cut(line):
+            yield Row(number, {}, f"is longer than {LONGEST_LINE:,} characters")
             continue
         try:
             yield _row(number, _parse(line))
@@ -148,19 +161,33 @@ def _json_lines(text: io.TextIOWrapper) -> Iterator[Row]:
             yield Row(number, {}, str(error))
 
 
-def _json_array(text: io.TextIOWrapper) -> Iterator[Row]:
+def _lines(text: io.TextIOWrapper) -> Iterator[str]:
+    """Each line; of one that is too long, only the beginning."""
+    while line := text.readline(LONGEST_LINE + 1):
+        rest = line
+        while _is_cut(rest):
+            rest = text.readline(LONGEST_LINE + 1)
+        yield line
+
+
+def _is_cut(line: str) -> bool:
+    return len(line) > LONGEST_LINE and not line.endswith("\n")
+
+
+def _json_array(text: io.TextIOWrapper, after: int) -> Iterator[Row]:
     try:
         elements = _parse(text.read())
     except ValueError as error:
         raise _NotOfTheForm(str(error)) from None
     for number, element in enumerate(elements, 1):
-        yield _row(number, element)
+        if number > after:
+            yield _row(number, element)
 
 
 # CSV ------------------------------------------------------------------------------------
 
 
-def _csv_rows(text: io.TextIOWrapper) -> Iterator[Row]:
+def _csv_rows(text: io.TextIOWrapper, after: int) -> Iterator[Row]:
     csv.field_size_limit(LONGEST_CELL)
     reader = csv.reader(text, strict=True)
     header: list[str] | None = None
@@ -174,11 +201,12 @@ def _csv_rows(text: io.TextIOWrapper) -> Iterator[Row]:
         except csv.Error as error:
             if header is None:
                 raise _NotOfTheForm(f"is not CSV: {error}") from None
-            yield Row(line, {}, f"is not CSV: {error}")
+            if line > after:
+                yield Row(line, {}, f"is not CSV: {error}")
             continue
         if header is None:
             header = _header(cells) if cells else None
-        elif cells:
+        elif cells and line > after:
             yield _csv_row(line, header, cells)
 
 

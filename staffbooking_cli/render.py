@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 Record = Mapping[str, Any]
 
 AS_WIDE_AS_IT_TAKES = 1_000_000
+TABLE_ROWS = 500
+"""So many rows of a list without bounds are a table, which is laid out as a whole."""
 
 
 def note(text: str) -> None:
@@ -36,11 +38,14 @@ def print_json(document: Record) -> None:
     typer.echo(encode(document))
 
 
-async def _print_json_list(name: str, records: AsyncIterator[Record]) -> None:
+async def _print_json_list(
+    name: str, records: AsyncIterator[Record], counts: Mapping[str, int] | None = None
+) -> None:
     """One document, written as its elements come: a long list needs no memory."""
     from staffbooking_adapters.codec import encode
 
-    lead = b'{"%s":[' % name.encode()
+    head = "".join(f'"{count}":{number},' for count, number in (counts or {}).items())
+    lead = f'{{{head}"{name}":['.encode()
     async for record in records:
         typer.echo(lead + encode(record), nl=False)
         lead = b","
@@ -149,20 +154,67 @@ async def show_list(
     print_table(columns, rows)
 
 
+async def show_outcome(
+    counts: Mapping[str, int],
+    name: str,
+    columns: Sequence[str],
+    records: AsyncIterator[Record],
+    as_json: bool,
+) -> None:
+    """What was done, and a list of what was not: `{"imported": 2, "skipped": [...]}`, or tables
+    of some rows each, and then the counts. A long list needs no memory."""
+    if as_json:
+        await _print_json_list(name, records, counts)
+        return
+    left, rows = 0, list[Record]()
+    async for record in records:
+        left += 1
+        rows.append(record)
+        if len(rows) == TABLE_ROWS:
+            print_table(columns, rows, title=name)
+            rows.clear()
+    if rows:
+        print_table(columns, rows, title=name)
+    known = {**counts, name: left}
+    print_table(tuple(known), [known])
+
+
 # Progress -------------------------------------------------------------------------------
 
 
 @contextmanager
-def progress(label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """A bar on a terminal, nothing elsewhere; call what it gives with how far the work is."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
+def progress(
+    label: str, total: int | None = None, counted: str = "", quiet: bool = False
+) -> Iterator[Callable[..., None]]:
+    """A bar on a terminal, nothing elsewhere; call what it gives with how far the work is.
+
+    With a total the bar shows how long it still takes. With `counted` what it gives is called
+    with how many of such things are done, too, and it shows how many that is a second.
+    """
+    if quiet or not sys.stderr.isatty():
+        yield lambda *_: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
-    amount = (BarColumn(),) if total is not None else (MofNCompleteColumn(),)
-    columns = (TextColumn("{task.description}"), *amount)
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=total)
-        yield lambda done: bar.update(task, completed=done)
+    sized = (BarColumn(), TimeRemainingColumn())
+    columns = sized if total is not None else (MofNCompleteColumn(),)
+    shown = (TextColumn("{task.description}"), *columns, TextColumn("{task.fields[rate]}"))
+    # What goes to standard output must not be turned to the bar's stream.
+    with Progress(
+        *shown, console=Console(stderr=True), transient=True, redirect_stdout=False
+    ) as bar:
+        task = bar.add_task(label, total=total, rate="")
+
+        def tell(done: int, count: int = 0) -> None:
+            elapsed = bar.tasks[task].elapsed
+            rate = f"{count / elapsed:,.0f} {counted}/s" if counted and elapsed else ""
+            bar.update(task, completed=done, rate=rate)
+
+        yield tell

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import date
 from decimal import Decimal
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import Annotated
 
 from attrs import field, frozen
@@ -25,15 +25,33 @@ MAX_ID = 2**63 - 1
 # The bounds -----------------------------------------------------------------------------
 
 
+class Characters(Enum):
+    """What a text may hold beside the letters and signs of all scripts, emoji, joiners and marks
+    of direction (U+200E, U+200F, U+061C). None may hold NUL or half a surrogate."""
+
+    LINE = "line"
+    """Nothing: it stays on its line, and can't change how the text around it is shown."""
+    LINES = "lines"
+    """Tabs and line breaks: U+000A, also after U+000D, and U+2028 and U+2029."""
+    CHAT = "chat"
+    """The same, and bidi embeddings and isolates (U+202A to U+202C, U+2066 to U+2069): phones
+    put them around names and numbers by themselves, and a message is shown alone, so that they
+    reach no further than it. Overrides (U+202D, U+202E) are of no language's use: what they show
+    is in another order than what is stored, and judged by the filter of contents."""
+    OPAQUE = "opaque"
+    """Anything: what is compared, and never shown."""
+
+
 @frozen
 class Text:
-    """Text of so many code points, without NUL and lone surrogates; not only blanks."""
+    """Text of so many code points, of certain characters; not only blanks."""
 
     max: int = 100
     min: int = 1
     form: str | None = None
-    """`email`, `timezone`, `country` (ISO 3166), `clock` (HH:MM), `clock_end` (to 24:00) or
-    `webhook` (the URL of a receiver, as a sandbox may take it)."""
+    """`email`, `timezone`, `country` (ISO 3166), `clock` (HH:MM), `clock_end` (to 24:00),
+    `image` (a relative path) or `webhook` (the URL of a receiver, as a sandbox may take it)."""
+    characters: Characters = Characters.LINE
 
 
 @frozen
@@ -66,16 +84,36 @@ class Instant:
     """ISO 8601 in UTC with Z."""
 
 
+class Left(Enum):
+    """What a field of a change holds that nothing was said of: it stays as it is. Where such a
+    field may be None too, null is no absence: it empties the field."""
+
+    AS_IS = "as is"
+
+
 Id = Annotated[int, Whole(1, MAX_ID)]
 Name = Annotated[str, Text(100)]
+Tagline = Annotated[str, Text(300, 0)]
 ShortText = Annotated[str, Text(300)]
-LongText = Annotated[str, Text(5000)]
+Lines = Annotated[str, Text(300, characters=Characters.LINES)]
+"""An address as it stands on an envelope, or a reason."""
+LongText = Annotated[str, Text(5000, characters=Characters.LINES)]
+OptionalLongText = Annotated[str, Text(5000, 0, characters=Characters.LINES)]
+Message = Annotated[str, Text(5000, characters=Characters.CHAT)]
 Email = Annotated[str, Text(254, form="email")]
 Country = Annotated[str, Text(2, 2, form="country")]
 Clock = Annotated[str, Text(5, 5, form="clock")]
 ClockEnd = Annotated[str, Text(5, 5, form="clock_end")]
+Timezone = Annotated[str, Text(64, form="timezone")]
+Rate = Annotated[Decimal, Amount()]
+Services = Annotated[tuple[Name, ...], Items(50, 1)]
+Languages = Annotated[tuple[Name, ...], Items(50)]
 Mark = Annotated[int, Whole(1, 5)]
-Password = Annotated[str, Text(PASSWORD_LENGTH[1], PASSWORD_LENGTH[0])]
+Password = Annotated[
+    str, Text(PASSWORD_LENGTH[1], PASSWORD_LENGTH[0], characters=Characters.OPAQUE)
+]
+
+Token = Annotated[str, Text(1000, characters=Characters.OPAQUE)]
 
 # The inputs -----------------------------------------------------------------------------
 
@@ -98,8 +136,59 @@ class Register:
 
 @frozen(kw_only=True)
 class Login:
-    email: Annotated[str, Text(1000, 0)]
-    password: Annotated[str, Text(1000, 0)] = field(repr=False)
+    email: Annotated[str, Text(1000, 0, characters=Characters.OPAQUE)]
+    password: Annotated[str, Text(1000, 0, characters=Characters.OPAQUE)] = field(repr=False)
+
+
+@frozen(kw_only=True)
+class ChangePassword:
+    current_password: Annotated[str, Text(1000, 0, characters=Characters.OPAQUE)] = field(
+        repr=False
+    )
+    new_password: Password = field(repr=False)
+
+
+@frozen(kw_only=True)
+class ForgotPassword:
+    email: Email
+
+
+@frozen(kw_only=True)
+class VerifyEmail:
+    token: Token = field(repr=False)
+
+
+@frozen(kw_only=True)
+class ResetPassword:
+    token: Token = field(repr=False)
+    password: Password = field(repr=False)
+
+
+@frozen(kw_only=True)
+class EraseAccount:
+    password: Annotated[str, Text(1000, 0, characters=Characters.OPAQUE)] = field(repr=False)
+
+
+@frozen(kw_only=True)
+class Notifications:
+    """Whether one is told of these, by their kinds; what is left out stays as it is."""
+
+    accepted: bool | None = None
+    payout: bool | None = None
+    new_message: bool | None = None
+
+
+@frozen(kw_only=True)
+class ChooseNotifications:
+    notifications: Notifications
+
+
+@frozen(kw_only=True)
+class Contact:
+    name: Name
+    email: Email
+    message: LongText = field(repr=False)
+    subject: ShortText | None = None
 
 
 @frozen(kw_only=True)
@@ -118,10 +207,10 @@ class RequestBooking:
     start_time: Clock
     duration_hours: Annotated[int, Whole(1, 24)]
     service_type: Name
-    location: ShortText
+    location: Lines
     cancellation_insurance: bool = False
     event_ref: Annotated[str, Text(64)] | None = None
-    rebooking_of: Annotated[str, Text(64)] | None = None
+    rebooking_of: Annotated[str, Text(64, characters=Characters.OPAQUE)] | None = None
 
 
 @frozen(kw_only=True)
@@ -133,13 +222,13 @@ class RequestBookingFor(RequestBooking):
 
 @frozen(kw_only=True)
 class CancelBooking:
-    reason: ShortText | None = None
-    quote: Annotated[str, Text(1000)] | None = None
+    reason: Lines | None = None
+    quote: Annotated[str, Text(1000, characters=Characters.OPAQUE)] | None = None
 
 
 @frozen(kw_only=True)
 class DisputeBooking:
-    reason: ShortText
+    reason: Lines
 
 
 @frozen(kw_only=True)
@@ -147,7 +236,7 @@ class SubmitReview:
     """SPECIFICATION 2.4."""
 
     rating: Mark
-    comment: Annotated[str, Text(2000, 0)] | None = None
+    comment: Annotated[str, Text(2000, 0, characters=Characters.LINES)] | None = None
     punctuality: Mark | None = None
     professionalism: Mark | None = None
     communication: Mark | None = None
@@ -156,12 +245,12 @@ class SubmitReview:
 
 @frozen(kw_only=True)
 class RespondToReview:
-    response: Annotated[str, Text(2000)]
+    response: Annotated[str, Text(2000, characters=Characters.LINES)]
 
 
 @frozen(kw_only=True)
 class SendMessage:
-    content: LongText
+    content: Message
 
 
 @frozen(kw_only=True)
@@ -170,18 +259,81 @@ class OpenPayoutAccount:
     """Where the account is, in letters of either case; the deployment's unless given."""
 
 
+# What staff members say of themselves (CONTRACT 3) --------------------------------------
+
+
+@frozen(kw_only=True)
+class ChangeProfile:
+    first_name: Name | Left = Left.AS_IS
+    last_name: Name | Left = Left.AS_IS
+    tagline: Tagline | Left = Left.AS_IS
+    bio: OptionalLongText | Left = Left.AS_IS
+    profile_photo: Annotated[str, Text(300, 0, form="image")] | Left = Left.AS_IS
+    hourly_rate: Rate | Left = Left.AS_IS
+    daily_rate: Rate | Left | None = Left.AS_IS
+    location_city: Name | Left = Left.AS_IS
+    location_country: Name | Left = Left.AS_IS
+    service_types: Services | Left = Left.AS_IS
+    languages: Languages | Left = Left.AS_IS
+    years_experience: Annotated[int, Whole(0, 80)] | Left | None = Left.AS_IS
+    timezone: Timezone | Left = Left.AS_IS
+
+
+@frozen(kw_only=True)
+class Hours:
+    """Of a local day: `start` before `end`, which is judged later."""
+
+    start: Clock
+    end: ClockEnd
+
+
+@frozen(kw_only=True)
+class WeeklyHours(Hours):
+    weekday: Annotated[int, Whole(0, 6)]
+    """Monday is 0."""
+
+
+@frozen(kw_only=True)
+class DateHours:
+    """Of one date, in place of the weekly ones; no slots: a day off."""
+
+    date: date
+    slots: Annotated[tuple[Hours, ...], Items(50, unique=False)]
+
+
+Weekly = Annotated[tuple[WeeklyHours, ...], Items(100, unique=False)]
+Overrides = Annotated[tuple[DateHours, ...], Items(1000, unique=False)]
+
+
+@frozen(kw_only=True)
+class SetAvailability:
+    timezone: Timezone
+    weekly: Weekly = ()
+    overrides: Overrides = ()
+
+
+@frozen(kw_only=True)
+class AddPortfolioItem:
+    title: Annotated[str, Text(120)]
+    image: Annotated[str, Text(300, form="image")]
+    description: Annotated[str, Text(2000, 0, characters=Characters.LINES)] = ""
+
+
+# Webhooks (CONTRACT 7) ------------------------------------------------------------------
+
+
 @frozen(kw_only=True)
 class CreateWebhook:
     url: Annotated[str, Text(MAX_URL, form="webhook")]
     events: Annotated[tuple[EventName, ...], Items(5, 1)] | None = None
     """All five unless given."""
-    description: Annotated[str, Text(5000, 0)] | None = None
+    description: OptionalLongText | None = None
 
 
 @frozen(kw_only=True)
 class ChangeWebhook:
     events: Annotated[tuple[EventName, ...], Items(5, 1)] | None = None
-    description: Annotated[str, Text(5000, 0)] | None = None
+    description: OptionalLongText | None = None
     active: bool | None = None
     """False pauses it; true sends what was held, also where it was disabled."""
 
@@ -192,8 +344,8 @@ class ChangeWebhook:
 @frozen(kw_only=True)
 class SendToConversation:
     conversation_id: Id
-    content: LongText
-    client_message_id: Annotated[str, Text(100)] | None = None
+    content: Message
+    client_message_id: Annotated[str, Text(100, characters=Characters.OPAQUE)] | None = None
     """The client's own name for it: sent again, it is stored once and acknowledged again."""
 
 
@@ -224,42 +376,25 @@ class Resume:
 
 
 @frozen(kw_only=True)
-class ImportedSlot:
-    start: Clock
-    end: ClockEnd
-
-
-@frozen(kw_only=True)
-class ImportedWeekly(ImportedSlot):
-    weekday: Annotated[int, Whole(0, 6)]
-
-
-@frozen(kw_only=True)
-class ImportedOverride:
-    date: date
-    slots: Annotated[tuple[ImportedSlot, ...], Items(50, unique=False)]
-
-
-@frozen(kw_only=True)
 class ImportedCompanion:
     email: Email
     first_name: Name
     last_name: Name
-    hourly_rate: Annotated[Decimal, Amount()]
+    hourly_rate: Rate
     location_city: Name
     location_country: Name
-    timezone: Annotated[str, Text(64, form="timezone")]
-    service_types: Annotated[tuple[Name, ...], Items(50, 1)]
+    timezone: Timezone
+    service_types: Services
     password: Password | None = field(default=None, repr=False)
-    tagline: Annotated[str, Text(300, 0)] = ""
-    bio: Annotated[str, Text(5000, 0)] = ""
+    tagline: Tagline = ""
+    bio: OptionalLongText = ""
     profile_photo: Annotated[str, Text(300, 0)] = ""
-    daily_rate: Annotated[Decimal, Amount()] | None = None
-    languages: Annotated[tuple[Name, ...], Items(50)] = ()
+    daily_rate: Rate | None = None
+    languages: Languages = ()
     tier: Tier = Tier.STANDARD
     badges: Annotated[tuple[Badge, ...], Items(50)] = ()
-    weekly: Annotated[tuple[ImportedWeekly, ...], Items(100, unique=False)] = ()
-    overrides: Annotated[tuple[ImportedOverride, ...], Items(1000, unique=False)] = ()
+    weekly: Weekly = ()
+    overrides: Overrides = ()
     payout_account: Annotated[str, Text(300, 0)] | None = None
     approved: bool = False
 

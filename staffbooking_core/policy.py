@@ -89,8 +89,15 @@ class Policy:
     max_busy_times: int = 2_000
     busy_ahead: timedelta = timedelta(days=2 * 366)
     """How far ahead busy times are taken from such a file."""
+    feed_back: timedelta = timedelta(days=90)
+    """How long a booking stays in its companion's calendar feed once it is over."""
+    max_feed_bookings: int = 500
 
     # Mail
+    contact_email: str = "contact@localhost"
+    """Where the operators read what people ask by the contact form."""
+    mail_deadline: timedelta = timedelta(seconds=20)
+    """For a whole mail, from the connection to the server's word that it has it."""
     notice_waits: tuple[timedelta, ...] = (
         timedelta(minutes=1),
         timedelta(minutes=5),

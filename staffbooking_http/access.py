@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from attrs import frozen
 
 from staffbooking_core.domain import keys
-from staffbooking_core.domain.accounts import Actor, User, csrf_token, session_digest
+from staffbooking_core.domain.accounts import Actor, Role, User, csrf_token, session_digest
 from staffbooking_core.domain.keys import Permission
 from staffbooking_core.domain.limits import Rule, Verdict
 from staffbooking_core.errors import Forbidden, Unauthenticated
@@ -90,7 +90,8 @@ class WithEither:
 
 @frozen
 class SignedOut:
-    """Signing up and in: no credentials yet, but not from a page of somebody else's."""
+    """Signing up and in, and asking the operators: no credentials, but not from a page of
+    somebody else's."""
 
     limited: bool = True
 
@@ -98,6 +99,17 @@ class SignedOut:
         own = _origin(call.ports.policy.base_url)
         if any(origin.lower() != own for origin in call.headers(b"origin")):
             raise Forbidden("foreign_origin", "The request comes from a foreign page")
+        await limits.count(call, limits.of_address(call))
+
+
+@frozen
+class ByAddress:
+    """Whoever knows the path, with no credentials: calls count against the address that they
+    come from, so that none is found by trying."""
+
+    limited: bool = True
+
+    async def admit(self, call: Call) -> None:
         await limits.count_address(call)
 
 
@@ -119,6 +131,12 @@ def session_token(headers: Iterable[Header]) -> str | None:
             if name == _COOKIE_NAME and value:
                 return value.decode("latin-1")
     return None
+
+
+def staff_only(user: User, _: datetime) -> None:
+    """Raises Forbidden for whoever is no staff member."""
+    if user.role is not Role.STAFF:
+        raise Forbidden("staff_only", "This is for staff members only")
 
 
 async def _admit_key(

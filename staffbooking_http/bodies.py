@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, NoReturn
 
@@ -20,38 +21,48 @@ _CLOSE = ((b"connection", b"close"),)
 
 
 async def read(call: Call, most: int = MOST_BYTES) -> bytes:
-    """The whole body, of at most so many bytes. Raises Refused: 413, or 400 `body_timeout`;
-    ClientGone."""
+    """The whole body, of at most so many bytes. Raises as `hand_over`."""
+    body = bytearray()
+    await hand_over(call, body.extend, most, DEADLINE)
+    return bytes(body)
+
+
+async def hand_over(call: Call, take: Callable[[bytes], None], most: int, seconds: float) -> None:
+    """Give the body away piece by piece, as it comes: at most so many bytes, within so many
+    seconds. Raises Refused: 413, or 400 `body_timeout`; ClientGone."""
     for length in call.headers(b"content-length"):
         if length.isdigit() and int(length[:10]) > most:
-            raise _too_large(most)
+            raise too_large(most)
     try:
-        async with asyncio.timeout(DEADLINE):
-            return await _collect(call, most)
+        async with asyncio.timeout(seconds):
+            await _receive(call, take, most)
     except TimeoutError:
         raise Refused(400, "body_timeout", "The body took too long to come", _CLOSE) from None
 
 
-async def _collect(call: Call, most: int) -> bytes:
-    body = bytearray()
+async def _receive(call: Call, take: Callable[[bytes], None], most: int) -> None:
+    size = 0
     while True:
         message = await call.receive()
         if message["type"] == "http.disconnect":
             raise ClientGone
-        body += message.get("body", b"")
-        if len(body) > most:
-            raise _too_large(most)
+        piece = message.get("body", b"")
+        size += len(piece)
+        if size > most:
+            raise too_large(most)
+        take(piece)
         if not message.get("more_body", False):
-            return bytes(body)
+            return
 
 
-def _too_large(most: int) -> Refused:
+def too_large(most: int) -> Refused:
+    """The refusal of a body of more bytes than these: 413."""
     return Refused(413, "body_too_large", f"A body has at most {most} bytes here", _CLOSE)
 
 
-def check_media(call: Call) -> None:
-    """Refuse what is not declared as JSON in UTF-8: 415. A page of somebody else's can send
-    forms and plain text with a browser's cookies, but not this."""
+def check_media(call: Call, wanted: str = "application/json") -> None:
+    """Refuse what is not declared as the wanted type in UTF-8: 415. A page of somebody else's
+    can send forms and plain text with a browser's cookies, but not this."""
     declared = call.headers(b"content-type")
     media, *parameters = declared[0].lower().split(b";") if len(declared) == 1 else [b""]
     charsets = [
@@ -59,8 +70,8 @@ def check_media(call: Call) -> None:
         for name, _, value in (parameter.partition(b"=") for parameter in parameters)
         if name.strip() == b"charset"
     ]
-    if media.strip() != b"application/json" or any(name != b"utf-8" for name in charsets):
-        raise Refused(415, "unsupported_media_type", "The body must be application/json in UTF-8")
+    if media.strip() != wanted.encode() or any(name != b"utf-8" for name in charsets):
+        raise Refused(415, "unsupported_media_type", f"The body must be {wanted} in UTF-8")
 
 
 def parse(raw: bytes, deepest: int = DEEPEST) -> dict[str, Any]:

@@ -4,6 +4,7 @@ The table of endpoints is declared by `@endpoint` in `routes/`; one pipeline run
 and the OpenAPI document is made of the same declarations.
 """
 
+from asyncio import Semaphore
 from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
 from datetime import datetime
 from itertools import count
@@ -17,6 +18,7 @@ from staffbooking_core.domain.bookings import Booking
 from staffbooking_core.domain.limits import Limits, Rule, Verdict
 from staffbooking_core.errors import NotFound
 from staffbooking_core.inputs import MAX_ID
+from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.answers import Keep
 from staffbooking_http.metrics import Tally, Traffic, Workload
@@ -28,6 +30,8 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Header: TypeAlias = tuple[bytes, bytes]
 
 JSON = b"application/json"
+MOST_UPLOADS = 8
+"""At a time, in a process: each keeps its file in memory."""
 
 
 @frozen
@@ -59,6 +63,8 @@ class Site:
     """What passes over the channel, for the metrics."""
     workload: Workload = field(factory=Workload)
     """What waits to be done, for the metrics."""
+    uploads: Semaphore = field(factory=lambda: Semaphore(MOST_UPLOADS))
+    """Held by each call that brings a file, from its first byte to its answer."""
 
     @request_ids.default
     def _number_requests(self) -> Iterator[str]:
@@ -92,7 +98,8 @@ class Call:
     session: Session
     token: str
     given: Any
-    """The endpoint's input: an instance of its `body` or `query` class, or the `raw` bytes."""
+    """The endpoint's input: an instance of its `body` or `query` class, or the bytes of the
+    `raw` body or the `file`."""
 
     def __init__(self, site: Site, scope: Scope, receive: Receive) -> None:
         self.site = site
@@ -109,6 +116,11 @@ class Call:
     def headers(self, name: bytes) -> list[bytes]:
         """Every value of a header, in the order in which they came."""
         return [value for known, value in self.scope["headers"] if known == name]
+
+    def has(self, tag: bytes) -> bool:
+        """Whether who calls has this version (ETag) already."""
+        told = b",".join(self.headers(b"if-none-match")).split(b",")
+        return any(one.strip().removeprefix(b"W/") in (tag, b"*") for one in told)
 
     def path_id(self, what: str, place: int = 0) -> int:
         """The number at a place of the path's parameters, to the letter; NotFound where it can't
@@ -151,8 +163,13 @@ class Endpoint:
     description: str = ""
     body: type | None = None
     body_optional: bool = False
-    raw: int | None = None
-    """The most bytes of a body that is taken as it comes, whatever it holds."""
+    raw: int | str | None = None
+    """The most bytes of a body that is taken as it comes, or the name of the policy's figure
+    that says how many."""
+    raw_media: str = ""
+    """What such a body must be declared as; anything where it is empty."""
+    file: bool = False
+    """Whether it takes a form (multipart/form-data) with an image in its field `file`."""
     query: type | None = None
     window: str | None = None
     """The name of its own limit, which is spent besides the general one."""
@@ -167,6 +184,13 @@ class Endpoint:
     """What a 404 is about; empty where there is none."""
     media: str = "application/json"
     """Of a success, for the documents."""
+    tagged: bool = False
+    """Whether a success bears an ETag, so that who has it already is told 304."""
+
+    def most_raw(self, policy: Policy) -> int:
+        """The most bytes of a raw body in a deployment."""
+        most: int = getattr(policy, self.raw) if isinstance(self.raw, str) else self.raw or 0
+        return most
 
     def rules(self, limits: Limits) -> tuple[Rule, ...]:
         """The windows of a deployment that a call spends, the most specific first."""

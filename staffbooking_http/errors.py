@@ -48,12 +48,15 @@ CODES = {
     "content_blocked": "a message with words that are not allowed, or with contact or payment "
     "details before the booking is paid",
     "body_timeout": "the body took more than 10 seconds to come",
-    "body_too_large": "the body is over 64 KiB, an event of the processor over 256 KiB",
-    "unsupported_media_type": "the body is not declared as JSON in UTF-8",
+    "body_too_large": "the body is over 64 KiB, an event of the processor over 256 KiB, an image "
+    "over 10 MiB, a calendar over 1 MiB",
+    "unsupported_media_type": "the body is not declared as JSON in UTF-8, an upload not as "
+    "multipart/form-data, a calendar not as text/calendar in UTF-8",
+    "malformed_form": "the body is not the form that it is declared to be",
     "unauthenticated": "no credentials, or a session that has ended",
     "invalid_api_key": "a key that is garbled, unknown, expired or revoked",
     "session_required": "a key where a session is needed",
-    "bad_credentials": "the e-mail or the password is wrong",
+    "bad_credentials": "the e-mail or the password is wrong, or the current password",
     "permission_required": "the key lacks the permission",
     "subscription_required": "its owner has no active enterprise subscription",
     "csrf_failed": "X-CSRF-Token is missing or wrong",
@@ -62,7 +65,7 @@ CODES = {
     "no_shared_booking": "messages go between the customer and the companion of a booking",
     "conversation_left": "who is not booked any more reads what was said, and says nothing",
     "customers_only": "only customers book for themselves",
-    "staff_only": "only staff members are paid out to, and respond to reviews",
+    "staff_only": "only staff members keep a profile, are paid out to, and respond to reviews",
     "bad_signature": "an event that the payment processor did not sign, or not just now",
     "not_found": "no such path or thing, or somebody else's",
     "method_not_allowed": "the path takes other methods: Allow lists them",

@@ -37,6 +37,11 @@ async def count_address(call: Call) -> None:
     settle(call, [await call.ports.admission.hit(_address_scope(call), rule, call.now)])
 
 
+def of_address(call: Call) -> str:
+    """Whose windows are spent where nobody is signed in."""
+    return f"addr:{address(call)}"
+
+
 def settle(call: Call, verdicts: Sequence[Verdict]) -> None:
     """Take note of what the counting gave: the headers show the most specific window."""
     call.verdict = verdicts[0]
@@ -58,7 +63,7 @@ async def shown(call: Call) -> Verdict:
 
 
 def _address_scope(call: Call) -> str:
-    return f"general:addr:{address(call)}"
+    return f"general:{of_address(call)}"
 
 
 def address(call: Call) -> str:

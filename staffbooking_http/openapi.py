@@ -33,6 +33,8 @@ Search staff, request bookings and follow them from acceptance to payout.
 Errors are `{"error", "code"}`; `code` is stable, `x-codes` lists all. Missing fields are 400
 `missing_field`, wrong ones 422 `invalid_field`, both with `errors`, each naming its `field`:
 every fault at once.
+Texts hold no control characters and no bidi controls; long ones (comments, responses,
+descriptions, messages) may have tabs and line breaks, messages also bidi embeddings and isolates.
 Limits are fixed windows from their first hit: {limits}. Every answer bears `X-RateLimit-Limit`,
 `X-RateLimit-Remaining` and `X-RateLimit-Reset` (Unix time) of the most specific one.
 Money is a JSON number in {currency}; times are UTC with `Z`.
@@ -48,12 +50,13 @@ REASONS = {
     200: "Success",
     201: "Created",
     204: "No content",
+    304: "Not modified: you have it already",
     400: "Malformed, something required is missing, or a rule forbids it",
     401: "No or bad credentials",
     403: "Wrong permission, role, tier, side or CSRF token",
     404: "There is no such thing, or it is somebody else's",
     413: "The body is too large",
-    415: "The body is not JSON",
+    415: "The body is of another type than it must be",
     422: "Some fields are not valid; every one is named",
     426: "A WebSocket: ask for an upgrade",
     429: "Limit exceeded",
@@ -67,7 +70,7 @@ def document(families: Mapping[str, Sequence[Endpoint]], policy: Policy) -> Obje
     paths: dict[str, Object] = {}
     for family, rows in families.items():
         for row in rows:
-            paths.setdefault(row.path, {})[row.method.lower()] = _operation(family, row)
+            paths.setdefault(row.path, {})[row.method.lower()] = _operation(family, row, policy)
     if "Sandbox" in families:
         paths |= _HOSTED_PAGES
     return {
@@ -181,7 +184,7 @@ def service_version() -> str:
         return "0"
 
 
-def _operation(family: str, row: Endpoint) -> Object:
+def _operation(family: str, row: Endpoint, policy: Policy) -> Object:
     operation: Object = {
         "tags": [family],
         "operationId": f"{row.method.lower()} {row.path}".translate(_PLAIN).strip("_"),
@@ -198,13 +201,28 @@ def _operation(family: str, row: Endpoint) -> Object:
             "required": not row.body_optional,
             "content": {"application/json": {"schema": of_class(row.body)}},
         }
-    if row.raw is not None:
-        most = f"At most {row.raw // 1024} KiB of any type"
+    if row.file:
         operation["requestBody"] = {
             "required": True,
-            "content": {"*/*": {"schema": {"description": most}}},
+            "content": {"multipart/form-data": {"schema": _form(policy)}},
+        }
+    if row.raw is not None:
+        media = row.raw_media or "*/*"
+        most = f"At most {row.most_raw(policy) // 1024} KiB of {row.raw_media or 'any type'}"
+        operation["requestBody"] = {
+            "required": True,
+            "content": {media: {"schema": {"description": most}}},
         }
     return operation
+
+
+def _form(policy: Policy) -> Schema:
+    file: Schema = {
+        "type": "string",
+        "contentMediaType": "application/octet-stream",
+        "description": f"JPEG, PNG or WebP, at most {policy.max_image_bytes // 2**20} MiB",
+    }
+    return {"type": "object", "properties": {"file": file}, "required": ["file"]}
 
 
 _PLAIN = str.maketrans({"/": "_", "{": "", "}": "", " ": "", "-": "_", ".": "_"})
@@ -225,6 +243,8 @@ _IN_PATH: dict[str, Schema] = {
     "delivery_id": _NUMBER,
     "code": COMPONENTS["Booking"]["properties"]["booking_code"],
     "provider": TEXT,
+    "name": TEXT,
+    "secret": TEXT,
 }
 
 
@@ -254,15 +274,18 @@ def _responses(row: Endpoint) -> Iterator[tuple[int, Object]]:
         if status == 404 and row.not_found:
             reply["description"] = f"{row.not_found} not found"
         media = row.media if status == row.status else "application/json"
-        yield status, {**reply, "content": {media: {"schema": schema}}}
+        yield status, reply if schema is None else {**reply, "content": {media: {"schema": schema}}}
 
 
-def _statuses(row: Endpoint) -> Iterator[tuple[int, Schema]]:
-    """Every status that an operation may answer, in order."""
+def _statuses(row: Endpoint) -> Iterator[tuple[int, Schema | None]]:
+    """Every status that an operation may answer, in order, and what with."""
     error, faults = ref("Error"), {"anyOf": [ref("InvalidInput"), ref("Error")]}
-    takes = row.body is not None or row.query is not None
+    sends = row.body is not None or row.file or bool(row.raw_media)
+    takes = sends or row.query is not None
     guarded = isinstance(row.access, WithKey | WithSession | WithEither)
     yield row.status, row.answer
+    if row.tagged:
+        yield 304, None
     if takes or row.codes:
         yield 400, faults
     if guarded or "bad_credentials" in row.codes:
@@ -271,9 +294,9 @@ def _statuses(row: Endpoint) -> Iterator[tuple[int, Schema]]:
         yield 403, error
     if row.not_found:
         yield 404, error
-    if row.body is not None or row.raw is not None:
+    if sends or row.raw is not None:
         yield 413, error
-    if row.body is not None:
+    if sends:
         yield 415, error
     if takes:
         yield 422, ref("InvalidInput")

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 from attrs import frozen
 from jinja2 import Environment, FileSystemLoader
-from litestar import Litestar, Request, Response, get, post
+from litestar import Litestar, Response, get, post
 from litestar.datastructures import State
 from litestar.handlers import BaseRouteHandler
 from litestar.plugins.jinja import JinjaTemplateEngine
@@ -35,11 +35,11 @@ from staffbooking_core.errors import NotFound, StaffbookingError
 from staffbooking_core.inputs import Text
 from staffbooking_core.ports import CheckoutPage, PayeePage
 from staffbooking_core.usecases import bookings, payees, payments, sandbox
-from staffbooking_http import bodies, queries
-from staffbooking_http.access import session_token
+from staffbooking_http import bodies, letter_pages, queries
+from staffbooking_http.access import session_token, staff_only
 from staffbooking_http.endpoint import Call, Site
 from staffbooking_http.errors import internal, to_reply
-from staffbooking_http.routes.payees import staff_only
+from staffbooking_http.visits import Asked, call_of
 
 log = logging.getLogger("staffbooking.http")
 
@@ -58,8 +58,6 @@ POLICY = (
 )
 """What pages may do: show themselves, post forms to this service, and run our one script."""
 
-Asked = Request[Any, Any, State]
-
 
 @frozen(kw_only=True)
 class Play:
@@ -76,7 +74,7 @@ class Play:
 
 def create_pages(site: Site, document: dict[str, Any]) -> Litestar:
     """The application of pages; the processor's own are there where payments are pretended."""
-    handlers: list[BaseRouteHandler] = [home, docs, returned, payouts]
+    handlers: list[BaseRouteHandler] = [home, docs, returned, payouts, *letter_pages.PAGES]
     if site.ports.sandbox is not None:
         handlers += [checkout, play, onboarding, complete]
     engine = JinjaTemplateEngine.from_environment(_environment())
@@ -107,11 +105,6 @@ def _environment() -> Environment:
     return environment
 
 
-def _call(request: Asked) -> Call:
-    site: Site = request.app.state.site
-    return Call(site, request.scope, request.receive)  # type: ignore[arg-type]
-
-
 async def _visitor(call: Call) -> tuple[User, str] | None:
     """Who is signed in, with the session's token."""
     token = session_token(call.scope["headers"])
@@ -124,7 +117,7 @@ async def _visitor(call: Call) -> tuple[User, str] | None:
 @get("/")
 async def home(request: Asked) -> Template:
     """Where one arrives."""
-    visitor = await _visitor(_call(request))
+    visitor = await _visitor(call_of(request))
     user, token = visitor or (None, None)
     context = {"user": user, "csrf": "" if token is None else csrf_token(token)}
     return Template("home.html", context=context)
@@ -139,7 +132,7 @@ async def docs(request: Asked) -> Template:
 @get("/bookings/{number:str}/return")
 async def returned(request: Asked) -> Template:
     """Where the hosted checkout sends its customer; tells strangers nothing."""
-    call = _call(request)
+    call = call_of(request)
     call.params = (request.path_params["number"],)
     if (visitor := await _visitor(call)) is None:
         return Template("return.html", context={"booking": None})
@@ -182,7 +175,7 @@ def _said(call: Call, word: bytes) -> bool:
 @get("/staff/payouts")
 async def payouts(request: Asked) -> Template:
     """Where a staff member opens a payout account, and comes back to from the processor."""
-    call = _call(request)
+    call = call_of(request)
     if (visitor := await _visitor(call)) is None:
         return Template("payouts.html", context={"user": None})
     user, token = visitor
@@ -206,13 +199,13 @@ async def payouts(request: Asked) -> Template:
 @get("/sandbox/checkout/{reference:str}")
 async def checkout(request: Asked) -> Template:
     """The hosted page of the pretended processor."""
-    return _shown(await _page(_call(request), request.path_params["reference"]))
+    return _shown(await _page(call_of(request), request.path_params["reference"]))
 
 
 @post("/sandbox/checkout/{reference:str}", status_code=200)
 async def play(request: Asked) -> Response[bytes] | Template | Redirect:
     """Act on the page: by its form, or as a script by JSON. Paid means paid when this ends."""
-    call, reference = _call(request), request.path_params["reference"]
+    call, reference = call_of(request), request.path_params["reference"]
     await _page(call, reference)
     raw = await bodies.read(call)
     if _is_form(call):
@@ -253,7 +246,7 @@ async def _page(call: Call, reference: str) -> CheckoutPage:
 @get("/sandbox/payees/{reference:str}")
 async def onboarding(request: Asked) -> Template:
     """The page of the pretended processor where a payee completes the account."""
-    page = await sandbox.processor(_call(request).ports).payee_page(
+    page = await sandbox.processor(call_of(request).ports).payee_page(
         request.path_params["reference"]
     )
     return Template("payee.html", context={"page": _there(page)})
@@ -262,7 +255,7 @@ async def onboarding(request: Asked) -> Template:
 @post("/sandbox/payees/{reference:str}", status_code=200)
 async def complete(request: Asked) -> Response[bytes] | Redirect:
     """Complete the account, by the page's button or as a script by JSON."""
-    call, reference = _call(request), request.path_params["reference"]
+    call, reference = call_of(request), request.path_params["reference"]
     pretended = sandbox.processor(call.ports)
     _there(await pretended.payee_page(reference))
     raw = await bodies.read(call)

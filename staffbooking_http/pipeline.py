@@ -13,7 +13,7 @@ from attrs import frozen
 from staffbooking_adapters.inputs import structure
 from staffbooking_core.domain.limits import LimitExceeded, Rule
 from staffbooking_core.errors import InvalidInput
-from staffbooking_http import bodies, idempotency, limits, queries
+from staffbooking_http import bodies, idempotency, limits, queries, uploads
 from staffbooking_http.endpoint import Call, Endpoint, Header, Receive, Reply, Scope, Send, Site
 from staffbooking_http.errors import (
     ClientGone,
@@ -82,18 +82,26 @@ class Pipeline:
             reply = _refusal(call, error, route, request_id)
         tally = self._stray if route is None else route.tally
         tally.add(reply.status, (self.site.ports.clock.wall() - call.now).total_seconds())
-        own = (*self.site.headers, (b"x-request-id", request_id.encode()))
+        own = (*self._headers(reply), (b"x-request-id", request_id.encode()))
         if resource is None or resource.limited:
             own = (*own, *limits.headers(await limits.shown(call)))
         await respond(send, reply, own, bodiless=scope["method"] == "HEAD")
+
+    def _headers(self, reply: Reply) -> Sequence[Header]:
+        """What every answer bears, but for what the reply says otherwise."""
+        if not reply.headers:
+            return self.site.headers
+        said = {name for name, _ in reply.headers}
+        return [header for header in self.site.headers if header[0] not in said]
 
 
 async def respond(
     send: Send, reply: Reply, headers: Sequence[Header], *, bodiless: bool = False
 ) -> None:
-    """Send a reply. A 204 has no content, so no length; HEAD has the length of its GET."""
+    """Send a reply. A 204 and a 304 have no content, so no length; HEAD has the length of its
+    GET."""
     content: tuple[Header, ...] = ()
-    if reply.status != 204:
+    if reply.status not in (204, 304):
         content = (
             (b"content-type", reply.media),
             (b"content-length", b"%d" % len(reply.body)),
@@ -127,7 +135,11 @@ async def _answer(call: Call, resource: Resource | None, route: Route | None) ->
 
 async def _handle(call: Call, endpoint: Endpoint) -> Reply:
     if endpoint.raw is not None:
-        call.given = await bodies.read(call, endpoint.raw)
+        call.given = await bodies.read(call, endpoint.most_raw(call.ports.policy))
+        if endpoint.raw_media:
+            bodies.check_media(call, endpoint.raw_media)
+    elif endpoint.file:
+        return await uploads.answer(call, endpoint)
     elif endpoint.body is not None:
         raw = await bodies.read(call)
         if endpoint.kept is not None:

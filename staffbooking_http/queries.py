@@ -17,7 +17,7 @@ from staffbooking_adapters.inputs import Price, structure_query
 from staffbooking_core.domain.companions import CompanionQuery
 from staffbooking_core.domain.lifecycle import Status
 from staffbooking_core.domain.money import Currency
-from staffbooking_core.inputs import MAX_ID, Id, Name, Text, Whole
+from staffbooking_core.inputs import MAX_ID, Characters, Id, Name, Text, Whole
 
 T = TypeVar("T")
 
@@ -104,7 +104,7 @@ class ListDeliveries:
 class ReadEvents:
     """CONTRACT 7."""
 
-    after: Annotated[str, Text(100, 0)] | None = None
+    after: Annotated[str, Text(100, 0, characters=Characters.OPAQUE)] | None = None
     """The id of the last event that was read; the feed's beginning unless given."""
     limit: Annotated[int, Whole(1, 100)] = 50
 

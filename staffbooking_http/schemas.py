@@ -9,21 +9,32 @@ from typing import Any, Union, get_args, get_origin
 import attrs
 
 from staffbooking_adapters.inputs import Price
-from staffbooking_core.inputs import Amount, Instant, Items, Text, Whole
-from staffbooking_http.shapes import CLOCK, DATE, INSTANT, Schema, choice
+from staffbooking_core.inputs import Amount, Instant, Items, Left, Text, Whole
+from staffbooking_http.shapes import (
+    CLOCK,
+    CLOCK_END,
+    DATE,
+    INSTANT,
+    RELATIVE_PATH,
+    Schema,
+    choice,
+    nullable,
+)
 
-_FORMS: dict[str, dict[str, Any]] = {
+_FORMS: dict[str, Schema] = {
     "email": {"format": "email"},
     "timezone": {"description": "IANA name of a timezone"},
     "country": {"pattern": "^[A-Za-z]{2}$", "description": "ISO 3166, two letters"},
     "clock": {"pattern": CLOCK["pattern"]},
     "webhook": {"format": "uri"},
-    "clock_end": {"pattern": "^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$"},
+    "clock_end": {"pattern": CLOCK_END["pattern"]},
+    "image": RELATIVE_PATH,
 }
 
 
 def of_class(cls: type) -> Schema:
-    """The schema of an input; null is the same as absent, unknown fields are ignored."""
+    """The schema of an input; null is the same as absent unless it is told, unknown fields are
+    ignored."""
     fields = fields_of(cls)
     required = [name for name, (_, needed) in fields.items() if needed]
     schema: dict[str, Any] = {
@@ -44,6 +55,8 @@ def fields_of(cls: type) -> dict[str, tuple[Schema, bool]]:
 
 def _with_default(field: "attrs.Attribute[Any]") -> Schema:
     schema = of_type(field.type)
+    if isinstance(field.default, Left):
+        return nullable(schema) if type(None) in get_args(field.type) else schema
     if field.default in (attrs.NOTHING, None):
         return schema
     return {**schema, "default": field.default}

@@ -8,12 +8,13 @@ from typing import Any, TypeAlias
 
 from staffbooking_core.domain.accounts import Role, Subscription
 from staffbooking_core.domain.bookings import PaymentStatus, PayoutStatus
-from staffbooking_core.domain.companions import Badge, Tier
+from staffbooking_core.domain.companions import Approval, Badge, Tier
 from staffbooking_core.domain.events import API_VERSION, TEST_EVENT
 from staffbooking_core.domain.keys import Permission
 from staffbooking_core.domain.lifecycle import EventName, Party, Status, Trigger
 from staffbooking_core.domain.messages import Kind
 from staffbooking_core.domain.payees import PayeeStatus
+from staffbooking_core.domain.portfolio import ItemStatus
 from staffbooking_core.domain.webhooks import EVENTS, DeliveryStatus, Failure
 
 Schema: TypeAlias = Mapping[str, Any]
@@ -26,6 +27,8 @@ MONEY: Schema = {"type": "number", "description": "with the currency's exact dec
 DATE: Schema = {"type": "string", "format": "date"}
 INSTANT: Schema = {"type": "string", "format": "date-time", "description": "UTC, with Z"}
 CLOCK: Schema = {"type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$"}
+CLOCK_END: Schema = {"type": "string", "pattern": "^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$"}
+RELATIVE_PATH: Schema = {"type": "string", "description": "relative path of an image"}
 SUCCESS: Schema = {"const": True}
 RATING_AVG: Schema = {"type": "number", "minimum": 0, "maximum": 5}
 
@@ -55,13 +58,14 @@ def shape(fields: Mapping[str, Schema], optional: Mapping[str, Schema] | None = 
     }
 
 
-SLOT = shape({"start": CLOCK, "end": {"type": "string", "description": "HH:MM, at most 24:00"}})
+_HOURS: dict[str, Schema] = {"start": CLOCK, "end": CLOCK_END}
+SLOT = shape(_HOURS)
 
 _SUMMARY: dict[str, Schema] = {
     "id": ID,
     "first_name": TEXT,
     "last_name": TEXT,
-    "profile_photo": TEXT,
+    "profile_photo": RELATIVE_PATH,
     "tagline": TEXT,
     "hourly_rate": MONEY,
     "daily_rate": nullable(MONEY),
@@ -74,7 +78,15 @@ _SUMMARY: dict[str, Schema] = {
     "badges": items(choice(Badge)),
 }
 
-_DETAIL: dict[str, Schema] = {
+_ITEM: dict[str, Schema] = {
+    "id": ID,
+    "title": TEXT,
+    "image": RELATIVE_PATH,
+    "description": TEXT,
+    "created_at": INSTANT,
+}
+
+_FULL: dict[str, Schema] = {
     **_SUMMARY,
     "bio": TEXT,
     "languages": items(TEXT),
@@ -82,8 +94,29 @@ _DETAIL: dict[str, Schema] = {
     "timezone": {"type": "string", "description": "IANA name"},
     "currency": {"type": "string", "description": "ISO 4217, lower case"},
     "member_since": INSTANT,
+}
+
+_DETAIL: dict[str, Schema] = {
+    **_FULL,
     "reviews": {**items(ref("Review")), "maxItems": 10},
-    "portfolio": items({"type": "object"}),
+    "portfolio": items(shape(_ITEM)),
+}
+
+_PROFILE: dict[str, Schema] = {
+    **_FULL,
+    "hourly_rate": nullable(MONEY),
+    "service_types": items(TEXT),
+    "status": choice(Approval),
+    "active": FLAG,
+    "missing": {**items(TEXT), "description": "the fields that an approval still needs"},
+}
+
+_WEEKDAY: Schema = {"type": "integer", "minimum": 0, "maximum": 6, "description": "Monday is 0"}
+
+_AVAILABILITY: dict[str, Schema] = {
+    "timezone": _FULL["timezone"],
+    "weekly": items(shape({"weekday": _WEEKDAY, **_HOURS})),
+    "overrides": items(shape({"date": DATE, "slots": items(SLOT)})),
 }
 
 _BOOKING: dict[str, Schema] = {
@@ -235,6 +268,14 @@ _USER: dict[str, Schema] = {
     "subscription": choice(Subscription),
     "subscription_expires_at": nullable(INSTANT),
     "created_at": INSTANT,
+    "email_verified": FLAG,
+}
+
+_SESSION: dict[str, Schema] = {
+    "id": TEXT,
+    "created_at": INSTANT,
+    "last_seen_at": INSTANT,
+    "current": {"type": "boolean", "description": "whether it is the one that asks"},
 }
 
 _ERROR = shape({"error": TEXT, "code": TEXT})
@@ -254,9 +295,13 @@ COMPONENTS: dict[str, Schema] = {
     "RateLimited": shape({"error": TEXT, "code": {"const": "rate_limited"}, "retry_after": WHOLE}),
     "InternalError": shape({"error": TEXT, "code": TEXT}, {"request_id": TEXT}),
     "User": shape(_USER),
+    "Session": shape(_SESSION),
     "ApiKey": shape(_KEY),
     "Companion": shape(_SUMMARY),
     "CompanionDetail": shape(_DETAIL),
+    "Profile": shape(_PROFILE),
+    "Availability": shape(_AVAILABILITY),
+    "PortfolioItem": shape({**_ITEM, "status": choice(ItemStatus)}),
     "Day": shape({"date": DATE, "available": FLAG, "slots": items(SLOT)}),
     "Booking": shape({**_BOOKING, "timeline": _TIMELINE}, _FOR_STAFF),
     "BookingGlimpse": shape(

@@ -10,6 +10,7 @@ from attrs import frozen
 from staffbooking_core.domain.payments import OpKind
 from staffbooking_core.ports import Hint, Ports
 from staffbooking_core.usecases import (
+    away,
     catching_up,
     deliveries,
     notices,
@@ -65,6 +66,7 @@ LANES = (
     Lane("events", deliveries.publish, idle=0.25, hint=Hint.EVENTS),
     Lane("held-deliveries", deliveries.resume_held, idle=2),
     Lane("expired-deliveries", deliveries.give_up_held, idle=600),
+    Lane("away", away.tell_of_messages, idle=5),
     Lane("notices", notices.tell_notices, idle=2),
     Lane("sweep", _sweep, idle=600),
     SANDBOX_EVENTS,

@@ -1,4 +1,4 @@
-"""Users, sessions, API keys, and what people are to be told, in memory."""
+"""Users, sessions and API keys in memory."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from datetime import datetime
 from attrs import asdict, evolve, frozen
 
 from staffbooking_adapters.memory.companions import put_companion
-from staffbooking_adapters.memory.state import NoticeRow, Place, is_holder, is_running
+from staffbooking_adapters.memory.state import Place
 from staffbooking_core.domain.accounts import Session, User, fold_email
 from staffbooking_core.domain.keys import ApiKey
 from staffbooking_core.errors import ConstraintViolated
-from staffbooking_core.ports import EMAIL_TAKEN, Lease, NewKey, NewUser, Notice
+from staffbooking_core.ports import EMAIL_TAKEN, NewKey, NewUser
 
 KEY_TAKEN = "uq_api_keys_digest"
 
@@ -40,6 +40,11 @@ class AccountsReader:
     async def sessions(self, digests: Sequence[bytes]) -> Sequence[tuple[Session, User]]:
         found = [await self.session(digest) for digest in digests]
         return [each for each in found if each is not None]
+
+    async def sessions_of(self, user_id: int) -> Sequence[Session]:
+        mine = [each for each in self.place.state.sessions.values() if each.user_id == user_id]
+        mine.sort(key=lambda session: session.digest)
+        return sorted(mine, key=lambda session: session.created_at, reverse=True)
 
     async def keys_of(self, owner_id: int) -> Sequence[ApiKey]:
         keys = [key for key in self.place.state.keys.values() if key.owner_id == owner_id]
@@ -94,11 +99,10 @@ class AccountsWriter(AccountsReader):
     async def end_session(self, digest: bytes) -> None:
         self.place.state.sessions.discard(digest)
 
-    async def end_sessions_of(self, user_id: int) -> None:
-        sessions = self.place.state.sessions
-        for session in list(sessions.values()):
-            if session.user_id == user_id:
-                sessions.discard(session.digest)
+    async def end_sessions_of(self, user_id: int, but: bytes | None = None) -> None:
+        for session in await self.sessions_of(user_id):
+            if session.digest != but:
+                self.place.state.sessions.discard(session.digest)
 
     async def add_key(self, key: NewKey) -> ApiKey:
         state = self.place.state
@@ -114,24 +118,6 @@ class AccountsWriter(AccountsReader):
         key = keys.get(key_id)
         if key is not None and key.revoked_at is None:
             keys[key_id] = evolve(key, revoked_at=at)
-
-    async def add_notice(self, notice: Notice, at: datetime) -> None:
-        number = next(self.place.shared.notice_ids)
-        self.place.state.notices[number] = NoticeRow(notice, at)
-
-    async def claim_notices(
-        self, now: datetime, lease: Lease, limit: int
-    ) -> Sequence[tuple[int, Notice]]:
-        notices = self.place.state.notices
-        free = [number for number in sorted(notices) if not is_running(notices[number].lease, now)]
-        for number in free[:limit]:
-            notices[number] = evolve(notices[number], lease=lease)
-        return [(number, notices[number].notice) for number in free[:limit]]
-
-    async def finish_notice(self, notice_id: int, lease: Lease) -> None:
-        row = self.place.state.notices.get(notice_id)
-        if row is not None and is_holder(row.lease, lease):
-            self.place.state.notices.discard(notice_id)
 
 
 def find_by_email(place: Place, email: str) -> User | None:

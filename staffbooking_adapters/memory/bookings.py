@@ -10,6 +10,7 @@ from attrs import evolve, frozen
 from staffbooking_adapters.memory.accounts import find_by_email
 from staffbooking_adapters.memory.feed import add_event
 from staffbooking_adapters.memory.money import add_operation, add_posting
+from staffbooking_adapters.memory.notices import put_notices
 from staffbooking_adapters.memory.slots import bookings_of, busy, overlaps, require_free_slot
 from staffbooking_adapters.memory.state import AlertRow, Place, TimerRow
 from staffbooking_core.domain.accounts import User
@@ -149,6 +150,7 @@ class BookingsWriter(BookingsReader):
         for text in change.alerts:
             number = next(self.place.shared.alert_ids)
             state.alerts[number] = AlertRow(change.at, booking.id, text)
+        put_notices(self.place, change.notices, change.at)
         if change.credit is not None:
             state.credits[change.credit.booking_id] = change.credit
         if change.answer is not None:

@@ -46,8 +46,9 @@ class CompanionsReader:
         for row in self.place.state.companions.values():
             if row.companion.is_listed:
                 offering.update(row.services)
-                for name in row.companion.service_types:
-                    spellings[fold(name)][name] += 1
+                first = {fold(name): name for name in reversed(row.companion.service_types)}
+                for folded, name in first.items():
+                    spellings[folded][name] += 1
         return [
             (max(sorted(names), key=names.__getitem__), offering[folded])
             for folded, names in sorted(spellings.items())

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 
 from staffbooking_core.domain.keys import ALPHABET, RANDOM_LENGTH
 from staffbooking_core.domain.messages import Findings
-from staffbooking_core.ports import Notice, Store
+from staffbooking_core.ports import Letter, Store
 
 CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
@@ -94,17 +94,17 @@ class PlainHasher:
 
 
 class RecordingNotifier:
-    """Keeps the alerts, as (booking id, text), and the notices, each oldest first."""
+    """Keeps the alerts, as (booking id, text), and the letters, each oldest first."""
 
     def __init__(self) -> None:
         self.alerts: list[tuple[int, str]] = []
-        self.notices: list[Notice] = []
+        self.letters: list[Letter] = []
 
     async def alert(self, booking_id: int, text: str) -> None:
         self.alerts.append((booking_id, text))
 
-    async def tell(self, notice: Notice) -> None:
-        self.notices.append(notice)
+    async def tell(self, letter: Letter) -> None:
+        self.letters.append(letter)
 
 
 class PassingFilter:

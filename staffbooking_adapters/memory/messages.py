@@ -33,8 +33,9 @@ from staffbooking_core.domain.messages import (
     last_readable,
 )
 from staffbooking_core.errors import ConstraintViolated
-from staffbooking_core.ports import Pair
+from staffbooking_core.ports import Pair, Unseen
 
+MESSAGES_TOLD = "messages_told"
 CLIENT_ID_TAKEN = "uq_messages_conversation_id_sender_id_client_id"
 
 
@@ -106,6 +107,9 @@ class MessagesReader:
     async def tail(self, after: int, limit: int) -> Sequence[Message]:
         last = min(after + limit, len(self.place.state.messages))
         return _messages(self.place.state, range(after + 1, last + 1))
+
+    async def told_upto(self) -> int:
+        return self.place.state.positions.get(MESSAGES_TOLD) or 0
 
     async def inbox(self, user_id: int, after: int, limit: int) -> Sequence[Message]:
         state = self.place.state
@@ -194,6 +198,33 @@ class MessagesWriter(MessagesReader):
         marked = evolve(conversation, members=tuple(members))
         rows[conversation_id] = evolve(rows[conversation_id], conversation=marked)
         return marks[user_id]
+
+    async def lock_told(self) -> int:
+        return await self.told_upto()
+
+    async def set_told(self, message_id: int) -> None:
+        self.place.state.positions[MESSAGES_TOLD] = message_id
+
+    async def unseen(self, message_ids: Sequence[int], now: datetime) -> Sequence[Unseen]:
+        found = _messages(self.place.state, sorted(message_ids))
+        unseen = [each for message in found for each in self._unseen(message)]
+        online = connected(self.place.state, {each.user_id for each in unseen}, now)
+        return [each for each in unseen if each.user_id not in online]
+
+    async def note_told(self, unseen: Sequence[Unseen]) -> None:
+        for each in unseen:
+            place = (each.conversation_id, each.user_id)
+            self.place.state.messages_told[place] = each.message_id
+
+    def _unseen(self, message: Message) -> list[Unseen]:
+        state, number = self.place.state, message.conversation_id
+        return [
+            Unseen(number, member.user_id, message.id, message.sender_name)
+            for member in state.conversations[number].conversation.participants
+            if member.user_id != message.sender_id
+            and member.read_id < message.id
+            and (state.messages_told.get((number, member.user_id)) or 0) <= member.read_id
+        ]
 
     def _add(self, new: NewMessage) -> Message:
         state = self.place.state

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attrs import asdict, frozen
+from attrs import asdict, evolve, frozen
 
 from staffbooking_adapters.memory.state import Place, State
 from staffbooking_core.domain.reviews import NewReview, Ratings, Review
@@ -18,6 +18,10 @@ class ReviewsReader:
 
     async def review(self, review_id: int) -> Review | None:
         return self.place.state.reviews.get(review_id)
+
+    async def reviews(self, after_id: int, limit: int) -> Sequence[Review]:
+        reviews = self.place.state.reviews
+        return [reviews[number] for number in sorted(reviews) if number > after_id][:limit]
 
     async def reviews_of(self, user_id: int, page: int, limit: int) -> Sequence[Review]:
         return newest(self.place.state, user_id, (page - 1) * limit, limit)
@@ -50,6 +54,14 @@ class ReviewsWriter(ReviewsReader):
         if kept is None or kept.response is not None:
             return False
         reviews[review.id] = review
+        return True
+
+    async def save_hidden(self, review: Review) -> bool:
+        reviews = self.place.state.reviews
+        kept = reviews.get(review.id)
+        if kept is None or kept.hidden == review.hidden:
+            return False
+        reviews[review.id] = evolve(kept, hidden=review.hidden)
         return True
 
 

@@ -18,6 +18,7 @@ from attrs import define, field, fields, frozen
 from staffbooking_core.domain.accounts import Session, User
 from staffbooking_core.domain.bookings import Booking, TimerKind
 from staffbooking_core.domain.companions import Companion
+from staffbooking_core.domain.inquiries import Inquiry
 from staffbooking_core.domain.keys import ApiKey
 from staffbooking_core.domain.ledger import Posting
 from staffbooking_core.domain.limits import Window
@@ -28,7 +29,17 @@ from staffbooking_core.domain.portfolio import Image, PortfolioItem
 from staffbooking_core.domain.reviews import Review
 from staffbooking_core.domain.webhooks import Attempt, Delivery, Endpoint, Told
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import Answer, Credit, Hint, Lease, Notice, Pair
+from staffbooking_core.ports import (
+    Answer,
+    Credit,
+    Hint,
+    Import,
+    Lease,
+    Notice,
+    NoticeKind,
+    Pair,
+    SkippedRow,
+)
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -117,7 +128,8 @@ class AlertRow:
 @frozen
 class NoticeRow:
     notice: Notice
-    at: datetime
+    due_at: datetime
+    attempts: int = 0
     lease: Lease | None = None
 
 
@@ -233,6 +245,9 @@ class State:
     delivery_by_event: Table[tuple[int, str], int] = field(factory=Table)
     """By endpoint and event."""
     notices: Table[int, NoticeRow] = field(factory=Table)
+    mutes: Table[int, frozenset[NoticeKind]] = field(factory=Table)
+    """By user."""
+    inquiries: Table[int, Inquiry] = field(factory=Table)
     conversations: Table[int, ConversationRow] = field(factory=Table)
     direct_by_pair: Table[Pair, int] = field(factory=Table)
     group_by_event: Table[tuple[int, str], int] = field(factory=Table)
@@ -245,6 +260,10 @@ class State:
     """By conversation, in the order of ids."""
     message_by_name: Table[tuple[int, int, str], int] = field(factory=Table)
     """By conversation, sender and the sender's own id."""
+    messages_told: Table[tuple[int, int], int] = field(factory=Table)
+    """The last message that somebody was told of, by conversation and user."""
+    positions: Table[str, int] = field(factory=Table)
+    """How far something went, by its name."""
     nodes: Table[str, datetime] = field(factory=Table)
     """Until when each is alive."""
     connections: Table[tuple[int, str], int] = field(factory=Table)
@@ -255,6 +274,9 @@ class State:
     images: Table[str, Image] = field(factory=Table)
     feeds: Table[int, tuple[bytes, datetime]] = field(factory=Table)
     """The digest of the secret, and since when; by companion."""
+    imports: Table[str, Import] = field(factory=Table)
+    skipped_rows: Table[tuple[str, int], SkippedRow] = field(factory=Table)
+    """By fingerprint and line."""
     clock_offset: timedelta = timedelta()
 
     def fork(self) -> State:

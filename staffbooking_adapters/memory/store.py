@@ -15,9 +15,12 @@ from staffbooking_adapters.memory.accounts import AccountsReader, AccountsWriter
 from staffbooking_adapters.memory.admission import MemoryAdmission
 from staffbooking_adapters.memory.bookings import BookingsReader, BookingsWriter
 from staffbooking_adapters.memory.companions import CompanionsReader, CompanionsWriter
+from staffbooking_adapters.memory.imports import ImportsReader, ImportsWriter
 from staffbooking_adapters.memory.messages import MessagesReader, MessagesWriter
 from staffbooking_adapters.memory.money import MoneyReader, MoneyWriter
+from staffbooking_adapters.memory.notices import NoticesReader, NoticesWriter
 from staffbooking_adapters.memory.payees import PayeesReader, PayeesWriter
+from staffbooking_adapters.memory.people import PeopleReader, PeopleWriter
 from staffbooking_adapters.memory.presence import PresenceReader, PresenceWriter
 from staffbooking_adapters.memory.reviews import ReviewsReader, ReviewsWriter
 from staffbooking_adapters.memory.staff import StaffReader, StaffWriter
@@ -59,6 +62,8 @@ class MemoryReading:
     """What readers see: always the state that was committed last."""
 
     accounts: AccountsReader
+    notices: NoticesReader
+    people: PeopleReader
     companions: CompanionsReader
     bookings: BookingsReader
     money: MoneyReader
@@ -68,12 +73,15 @@ class MemoryReading:
     messages: MessagesReader
     presence: PresenceReader
     staff: StaffReader
+    imports: ImportsReader
     sandbox: SandboxReader
 
 
 @frozen
 class MemoryWriting:
     accounts: AccountsWriter
+    notices: NoticesWriter
+    people: PeopleWriter
     companions: CompanionsWriter
     bookings: BookingsWriter
     money: MoneyWriter
@@ -83,6 +91,7 @@ class MemoryWriting:
     messages: MessagesWriter
     presence: PresenceWriter
     staff: StaffWriter
+    imports: ImportsWriter
     sandbox: SandboxWriter
 
 
@@ -97,6 +106,8 @@ class MemoryStore:
         self._writer = asyncio.Lock()
         self._reading = MemoryReading(
             AccountsReader(place),
+            NoticesReader(place),
+            PeopleReader(place),
             CompanionsReader(place),
             BookingsReader(place),
             MoneyReader(place),
@@ -106,6 +117,7 @@ class MemoryStore:
             MessagesReader(place),
             PresenceReader(place),
             StaffReader(place),
+            ImportsReader(place),
             SandboxReader(place),
         )
         self.admission = MemoryAdmission(place)
@@ -149,6 +161,8 @@ class MemoryStore:
 def _writing(place: Place) -> MemoryWriting:
     return MemoryWriting(
         AccountsWriter(place),
+        NoticesWriter(place),
+        PeopleWriter(place),
         CompanionsWriter(place),
         BookingsWriter(place),
         MoneyWriter(place),
@@ -158,6 +172,7 @@ def _writing(place: Place) -> MemoryWriting:
         MessagesWriter(place),
         PresenceWriter(place),
         StaffWriter(place),
+        ImportsWriter(place),
         SandboxWriter(place),
     )
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import logging
 
-from staffbooking_core.ports import Notice
+from staffbooking_core.ports import Letter
 
 alerts = logging.getLogger("staffbooking.alerts")
 notices = logging.getLogger("staffbooking.notices")
 
 
 class LogNotifier:
-    """Alerts become warnings of the logger `staffbooking.alerts`, notices lines of
-    `staffbooking.notices`: without their text, which is for one person's eyes."""
+    """Alerts become warnings of the logger `staffbooking.alerts`, letters lines of
+    `staffbooking.notices`: without their text and links, which are for one person's eyes."""
 
     async def alert(self, booking_id: int, text: str) -> None:
         alerts.warning("booking %d: %s", booking_id, text)
 
-    async def tell(self, notice: Notice) -> None:
-        notices.info("user %d: %s: %s", notice.user_id, notice.kind, notice.subject)
+    async def tell(self, letter: Letter) -> None:
+        whom = "operators" if letter.user_id is None else f"user {letter.user_id}"
+        notices.info("%s: %s: notice %d", whom, letter.kind, letter.notice_id)

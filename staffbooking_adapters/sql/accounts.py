@@ -1,4 +1,4 @@
-"""Users, sessions, API keys, and what people are to be told."""
+"""Users, sessions and API keys."""
 
 from __future__ import annotations
 
@@ -7,21 +7,19 @@ from datetime import datetime
 from functools import cache
 
 from attrs import asdict, evolve, frozen
-from sqlalchemy import bindparam, delete, insert, select, true, update
+from sqlalchemy import bindparam, delete, insert, select, update
 
 from staffbooking_adapters.sql.companions import CompanionsWriter
 from staffbooking_adapters.sql.connection import Connection
 from staffbooking_adapters.sql.dialect import in_array
-from staffbooking_adapters.sql.leases import MOST, claiming, is_held, terms
 from staffbooking_adapters.sql.pages import page_size
 from staffbooking_adapters.sql.rows import Reader
 from staffbooking_adapters.sql.statements import Row, Statement
-from staffbooking_adapters.sql.tables import api_keys, notices, sessions, users
-from staffbooking_adapters.sql.types import Instant
+from staffbooking_adapters.sql.tables import api_keys, sessions, users
 from staffbooking_core.domain.accounts import Role, Session, Subscription, User, fold_email
 from staffbooking_core.domain.keys import ApiKey, Permission
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import Lease, NewKey, NewUser, Notice
+from staffbooking_core.ports import NewKey, NewUser
 
 
 def _permissions(text: str) -> frozenset[Permission]:
@@ -57,7 +55,11 @@ TOUCH_SESSION = Statement(
     .where(sessions.c.digest == bindparam("session"))
 )
 END_SESSION = Statement(delete(sessions).where(sessions.c.digest == bindparam("session")))
-END_SESSIONS = Statement(delete(sessions).where(sessions.c.user_id == bindparam("user")))
+_THEIRS = sessions.c.user_id == bindparam("user")
+SESSIONS_OF = Statement(
+    select(*SESSION).where(_THEIRS).order_by(sessions.c.created_at.desc(), sessions.c.digest)
+)
+END_SESSIONS = Statement(delete(sessions).where(_THEIRS, sessions.c.digest != bindparam("but")))
 
 KEYS_OF = Statement(
     select(*KEY)
@@ -76,25 +78,6 @@ REVOKE_KEY = Statement(
     .values(revoked_at=bindparam("at", type_=api_keys.c.revoked_at.type))
     .where(api_keys.c.id == bindparam("key_id"), api_keys.c.revoked_at.is_(None))
 )
-
-_NOTICE = ("user_id", "kind", "subject", "text")
-ADD_NOTICE = Statement(
-    insert(notices).values(
-        {
-            **{name: bindparam(name, type_=notices.c[name].type) for name in (*_NOTICE, "at")},
-            "due_at": bindparam("at", type_=Instant),
-        }
-    )
-)
-FINISH_NOTICE = Statement(
-    delete(notices).where(notices.c.id == bindparam("notice_id"), is_held(notices))
-)
-
-
-@cache
-def claim_notices(limit: int) -> Statement:
-    told = (notices.c.id, *(notices.c[name] for name in _NOTICE))
-    return claiming(notices, true(), [notices.c.id], limit, told)
 
 
 @cache
@@ -126,6 +109,9 @@ class AccountsReader:
     async def sessions(self, digests: Sequence[bytes]) -> Sequence[tuple[Session, User]]:
         wanted = [digest.hex() for digest in digests]
         return [_signed_in(row) for row in await self.connection.all(GET_SESSIONS, sessions=wanted)]
+
+    async def sessions_of(self, user_id: int) -> Sequence[Session]:
+        return [to_session(row) for row in await self.connection.all(SESSIONS_OF, user=user_id)]
 
     async def keys_of(self, owner_id: int) -> Sequence[ApiKey]:
         rows = await self.connection.all(KEYS_OF, owner=owner_id)
@@ -183,8 +169,9 @@ class AccountsWriter(AccountsReader):
     async def end_session(self, digest: bytes) -> None:
         await self.connection.run(END_SESSION, session=digest.hex())
 
-    async def end_sessions_of(self, user_id: int) -> None:
-        await self.connection.run(END_SESSIONS, user=user_id)
+    async def end_sessions_of(self, user_id: int, but: bytes | None = None) -> None:
+        kept = "" if but is None else but.hex()
+        await self.connection.run(END_SESSIONS, user=user_id, but=kept)
 
     async def add_key(self, key: NewKey) -> ApiKey:
         fields = asdict(key, recurse=False)
@@ -194,19 +181,6 @@ class AccountsWriter(AccountsReader):
 
     async def revoke_key(self, key_id: int, at: datetime) -> None:
         await self.connection.run(REVOKE_KEY, key_id=key_id, at=at)
-
-    async def add_notice(self, notice: Notice, at: datetime) -> None:
-        await self.connection.run(ADD_NOTICE, **asdict(notice), at=at)
-
-    async def claim_notices(
-        self, now: datetime, lease: Lease, limit: int
-    ) -> Sequence[tuple[int, Notice]]:
-        statement = claim_notices(min(limit, MOST))
-        rows = await self.connection.all(statement, now=now, **terms(lease))
-        return [(number, Notice(*told)) for number, *told in sorted(rows)]
-
-    async def finish_notice(self, notice_id: int, lease: Lease) -> None:
-        await self.connection.run(FINISH_NOTICE, notice_id=notice_id, held_by=lease.token)
 
 
 def _signed_in(row: Row) -> tuple[Session, User]:

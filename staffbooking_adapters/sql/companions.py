@@ -9,29 +9,23 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from attrs import asdict, frozen
+from attrs import frozen
 from sqlalchemy import (
     ColumnElement,
-    Text,
     and_,
     bindparam,
     delete,
     func,
-    insert,
-    literal_column,
     select,
-    true,
-    union_all,
 )
 
 from staffbooking_adapters import codec
 from staffbooking_adapters.sql.connection import Connection
-from staffbooking_adapters.sql.dialect import containing, in_array, rowset, upsert
+from staffbooking_adapters.sql.dialect import containing, in_array
 from staffbooking_adapters.sql.pages import page_size
-from staffbooking_adapters.sql.reviews import ReviewsReader
 from staffbooking_adapters.sql.rows import Reader
+from staffbooking_adapters.sql.saving import mark_days, save_companions
 from staffbooking_adapters.sql.search import Shape, found, summaries
-from staffbooking_adapters.sql.staff import StaffReader
 from staffbooking_adapters.sql.statements import Row, Statement
 from staffbooking_adapters.sql.tables import (
     bookings,
@@ -39,11 +33,9 @@ from staffbooking_adapters.sql.tables import (
     companion_search,
     companions,
     holds_slot,
-    locations,
     services,
 )
-from staffbooking_adapters.sql.together import Together
-from staffbooking_adapters.sql.types import BigInt, CivilDate, Instant
+from staffbooking_adapters.sql.types import BigInt, Instant
 from staffbooking_core.domain.calendar import FIRST_DAY, LAST_DAY, Interval
 from staffbooking_core.domain.companions import (
     Approval,
@@ -53,10 +45,6 @@ from staffbooking_core.domain.companions import (
     Tier,
     fold,
 )
-from staffbooking_core.domain.portfolio import PortfolioItem
-from staffbooking_core.domain.records import companion_detail, companion_summary
-from staffbooking_core.domain.reviews import Review
-from staffbooking_core.domain.searchable import marks, weekday_mask
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Agenda, Candidate
 
@@ -116,81 +104,11 @@ BUSY = Statement(
     .where(holds_time_of(bindparam("companion_id", type_=BigInt)))
     .order_by(bookings.c.starts_at)
 )
-HOLD = Statement(select(companions.c.id).where(_IS_IT).with_for_update(key_share=True))
-ALL_BUSY = Statement(
-    select(*_SPAN).where(bookings.c.companion_id == bindparam("companion_id"), holds_slot)
-)
 
 SERVICES = Statement(
     select(services.c.name_folded, companion_search.c.spelling, func.count())
     .join_from(companion_search, services, services.c.id == companion_search.c.service_id)
     .group_by(services.c.name_folded, companion_search.c.spelling)
-)
-
-
-def _save_companion() -> Any:
-    new = upsert(companions).values(
-        {column.name: bindparam(column.name, type_=column.type) for column in companions.c}
-    )
-    changed = {column.name: new.excluded[column.name] for column in companions.c[1:]}
-    return new.on_conflict_do_update(index_elements=["id"], set_=changed)
-
-
-_OFFERS = rowset("offers", folded=("folded", Text()), spelling=("spellings", Text()))
-_ADD_PLACE = (
-    upsert(locations)
-    .from_select(
-        ["city_folded", "country_folded"],
-        select(bindparam("city", type_=Text()), bindparam("country", type_=Text())).where(true()),
-    )
-    .on_conflict_do_nothing(index_elements=["city_folded", "country_folded"])
-)
-_ADD_SERVICES = (
-    upsert(services)
-    .from_select(["name_folded"], select(_OFFERS.c.folded).where(true()))
-    .on_conflict_do_nothing(index_elements=["name_folded"])
-)
-_MINE = companion_search.c.companion_id == bindparam("id", type_=BigInt)
-_MY_DAYS = companion_days.c.companion_id == bindparam("id", type_=BigInt)
-ADD = Together(_save_companion(), _ADD_PLACE, _ADD_SERVICES)
-REPLACE = Together(
-    _save_companion(),
-    _ADD_PLACE,
-    _ADD_SERVICES,
-    delete(companion_search).where(_MINE),
-    delete(companion_days).where(_MY_DAYS),
-)
-
-
-def _make_found() -> Statement:
-    place = select(locations.c.id).where(
-        locations.c.city_folded == bindparam("city", type_=Text()),
-        locations.c.country_folded == bindparam("country", type_=Text()),
-    )
-    common = (
-        bindparam("companion_id", type_=BigInt),
-        place.scalar_subquery(),
-        *(bindparam(name, type_=BigInt) for name in ("rank", "hourly_rate", "weekday_mask")),
-    )
-    offered = select(services.c.id, *common, _OFFERS.c.spelling).join_from(
-        _OFFERS, services, services.c.name_folded == _OFFERS.c.folded
-    )
-    anything = select(literal_column("0"), *common, literal_column("''"))
-    names = "service_id companion_id location_id rank hourly_rate weekday_mask spelling".split()
-    return Statement(insert(companion_search).from_select(names, union_all(offered, anything)))
-
-
-MAKE_FOUND = _make_found()
-
-_DAYS = rowset("days", day=("days", CivilDate), free=("free", companion_days.c.free.type))
-_MARK = upsert(companion_days).from_select(
-    ["companion_id", "day", "free"],
-    select(bindparam("companion_id", type_=BigInt), _DAYS.c.day, _DAYS.c.free).where(true()),
-)
-MARK = Statement(
-    _MARK.on_conflict_do_update(
-        index_elements=["companion_id", "day"], set_={"free": _MARK.excluded.free}
-    )
 )
 UNMARK = Statement(
     delete(companion_days).where(
@@ -282,34 +200,7 @@ class CompanionsWriter(CompanionsReader):
         return to_companion.optional(await self.connection.one(LOCK, companion_id=companion_id))
 
     async def save_companion(self, companion: Companion) -> None:
-        # What is taken is read once the row is held: who takes more then waits to mark it.
-        known = await self.connection.one(HOLD, companion_id=companion.id)
-        taken = await self.connection.all(ALL_BUSY, companion_id=companion.id) if known else []
-        offers = {fold(name): name for name in reversed(companion.service_types)}
-        place = {
-            "city": fold(companion.location_city),
-            "country": fold(companion.location_country),
-        }
-        named = {"folded": sorted(offers), "spellings": [offers[name] for name in sorted(offers)]}
-        reviews = await self._shown_reviews(companion.id) if known else []
-        portfolio = await StaffReader(self.connection).portfolio_of(companion.id) if known else []
-        row = _to_row(companion, self.policy, reviews, portfolio)
-        await (REPLACE if known else ADD).run(self.connection, {**row, **place, **named})
-        if companion.is_listed:
-            await self.connection.run(
-                MAKE_FOUND,
-                **place,
-                **named,
-                companion_id=companion.id,
-                rank=_rank(companion),
-                hourly_rate=companion.hourly_rate,
-                weekday_mask=weekday_mask(companion.calendar),
-            )
-        await self._mark(companion.id, marks(companion.calendar, to_busy(taken)))
-
-    async def _shown_reviews(self, companion_id: int) -> Sequence[Review]:
-        reviews = ReviewsReader(self.connection)
-        return await reviews.reviews_of(companion_id, 1, self.policy.detail_reviews)
+        await save_companions(self.connection, self.policy, [companion])
 
     async def busy(self, companion_id: int, first: datetime, last: datetime) -> Sequence[Interval]:
         span = {"first": first, "last": last}
@@ -320,13 +211,8 @@ class CompanionsWriter(CompanionsReader):
         plain = sorted(day for day, free in days.items() if free is None)
         if plain:
             await self.connection.run(UNMARK, companion_id=companion_id, days=plain)
-        marked = {day: free for day, free in days.items() if free is not None}
-        await self._mark(companion_id, marked)
-
-    async def _mark(self, companion_id: int, days: Mapping[date, bool]) -> None:
-        if days:
-            named = {"days": list(days), "free": list(days.values())}
-            await self.connection.run(MARK, companion_id=companion_id, **named)
+        marked = ((companion_id, day, free) for day, free in days.items() if free is not None)
+        await mark_days(self.connection, marked)
 
 
 def _filters(query: CompanionQuery, shape: Shape, offset: int) -> dict[str, Any]:
@@ -352,11 +238,6 @@ def _usual(spelled: Sequence[Row]) -> tuple[str, int]:
     return usual[1], sum(count for _, _, count in spelled)
 
 
-def _rank(companion: Companion) -> int:
-    """Ascending in the order of CONTRACT 3, but for the id."""
-    return -(int(companion.rating_avg * 100) << 40) - companion.total_reviews
-
-
 def _candidate(rows: Sequence[Row]) -> Candidate:
     companion_id, summary, calendar, *_ = rows[0]
     agenda = Agenda(companion_id, codec.load_calendar(calendar), to_busy(rows))
@@ -366,22 +247,3 @@ def _candidate(rows: Sequence[Row]) -> Candidate:
 def to_busy(rows: Iterable[Row]) -> tuple[Interval, ...]:
     """From rows that end with a span of time, or with none where nothing is held."""
     return tuple(Interval(row[-2], row[-1]) for row in rows if row[-1] is not None)
-
-
-def _to_row(
-    companion: Companion,
-    policy: Policy,
-    reviews: Sequence[Review],
-    portfolio: Sequence[PortfolioItem],
-) -> dict[str, Any]:
-    lists = {
-        name: codec.encode(list(getattr(companion, name))).decode()
-        for name in ("service_types", "languages", "badges")
-    }
-    return {
-        **asdict(companion, recurse=False),
-        **lists,
-        "calendar": codec.dump(companion.calendar),
-        "summary": codec.encode(companion_summary(companion, policy.currency)),
-        "detail": codec.encode(companion_detail(companion, policy.currency, reviews, portfolio)),
-    }

@@ -28,7 +28,7 @@ from sqlalchemy import (
     tuple_,
     update,
 )
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
@@ -126,6 +126,39 @@ def rowset(name: str, /, **columns: tuple[str, TypeEngine[Any]]) -> TableValuedA
     """
     shape = [column(key, kind) for key, (_, kind) in columns.items()]
     return _Unnest(columns).table_valued(*shape).alias(name)
+
+
+class _GivenRows(FunctionElement[Any]):
+    inherit_cache = False
+
+    def __init__(self, columns: Mapping[str, TypeEngine[Any]]) -> None:
+        self.kinds = dict(columns)
+        super().__init__()
+
+
+@compiles(_GivenRows, "postgresql")
+def _unnest_rows(element: _GivenRows, compiler: SQLCompiler, **kw: Any) -> str:
+    given = [bindparam(name, type_=ARRAY(kind)) for name, kind in element.kinds.items()]
+    lists = ", ".join(compiler.process(each, **kw) for each in given)
+    names = ", ".join(map(compiler.preparer.quote, element.kinds))
+    return f"(SELECT * FROM unnest({lists}) AS given ({names}))"
+
+
+@compiles(_GivenRows, "sqlite")
+def _single_row(element: _GivenRows, compiler: SQLCompiler, **kw: Any) -> str:
+    columns = ", ".join(
+        f"{compiler.process(bindparam(name, type_=kind), **kw)} AS {compiler.preparer.quote(name)}"
+        for name, kind in element.kinds.items()
+    )
+    return f"(SELECT {columns})"
+
+
+def given_rows(name: str, /, **columns: TypeEngine[Any]) -> TableValuedAlias:
+    """Rows of a `Batch`, to select and insert from: all of them on PostgreSQL, as parallel
+    lists, and one at a time on SQLite, for which wide lists are slow to take apart. The
+    parameters are named as the columns are."""
+    shape = [column(key, kind) for key, kind in columns.items()]
+    return _GivenRows(columns).table_valued(*shape).alias(name)
 
 
 def claim(

@@ -23,6 +23,7 @@ from staffbooking_adapters.sql.conversations import (
 from staffbooking_adapters.sql.message_tables import conversations, members, messages
 from staffbooking_adapters.sql.pages import page_size
 from staffbooking_adapters.sql.statements import Statement
+from staffbooking_adapters.sql.tables import counters
 from staffbooking_adapters.sql.types import BigInt
 from staffbooking_core.domain.messages import Conversation, Message, Overview
 from staffbooking_core.ports import Pair
@@ -38,6 +39,11 @@ MY_LAST_ID = Statement(
     .join_from(members, conversations)
     .where(members.c.user_id == _USER, is_open)
 )
+
+
+MESSAGES_TOLD = "messages_told"
+"""The counter of how far it was decided who is told of messages by mail."""
+TOLD_UPTO = Statement(select(counters.c.value).where(counters.c.name == MESSAGES_TOLD))
 
 
 @cache
@@ -164,6 +170,10 @@ class MessagesReader:
     async def tail(self, after: int, limit: int) -> Sequence[Message]:
         rows = await self.connection.all(tail(page_size(limit)), after=after)
         return [to_message(row) for row in rows[:limit]]
+
+    async def told_upto(self) -> int:
+        upto: int = await self.connection.value(TOLD_UPTO)
+        return upto
 
     async def inbox(self, user_id: int, after: int, limit: int) -> Sequence[Message]:
         statement = inbox(page_size(limit))

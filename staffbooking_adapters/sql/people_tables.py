@@ -27,8 +27,10 @@ portfolio_items = Table(
     Column("status", Text, nullable=False),
     Column("id", BigInt, primary_key=True),
     Index("ix_portfolio_items_companion", "companion_id", "id"),
+    sqlite_autoincrement=True,
 )
-"""A column for each field of the domain's `PortfolioItem`, in its order."""
+"""A column for each field of the domain's `PortfolioItem`, in its order. The number of a removed
+item is not given again: who approves by number approves what they have seen."""
 
 images = Table(
     "images",
@@ -84,3 +86,14 @@ imports = Table(
     Column("at", Instant, nullable=False),
 )
 """How far a file of companions went in; a row goes away once all of it did."""
+
+skipped_rows = Table(
+    "skipped_rows",
+    metadata,
+    Column("fingerprint", Text, nullable=False),
+    Column("line", BigInt, nullable=False),
+    Column("email", Text),
+    Column("reason", Text, nullable=False),
+    PrimaryKeyConstraint("fingerprint", "line"),
+)
+"""Rows of such a file that stayed out; they go away with it."""

@@ -41,6 +41,17 @@ RESPOND = Statement(
     .values({name: _FIELDS[name] for name in ("response", "responded_at")})
     .where(_IS_IT, reviews.c.response.is_(None))
 )
+HIDE = Statement(
+    update(reviews)
+    .values(hidden=_FIELDS["hidden"])
+    .where(_IS_IT, reviews.c.hidden != _FIELDS["hidden"])
+)
+
+
+@cache
+def reviews_after(size: int) -> Statement:
+    after = reviews.c.id > bindparam("after_id")
+    return Statement(select(*REVIEW).where(after).order_by(reviews.c.id).limit(size))
 
 
 @cache
@@ -62,6 +73,10 @@ class ReviewsReader:
     async def review(self, review_id: int) -> Review | None:
         return to_review.optional(await self.connection.one(GET, review_id=review_id))
 
+    async def reviews(self, after_id: int, limit: int) -> Sequence[Review]:
+        rows = await self.connection.all(reviews_after(page_size(limit)), after_id=after_id)
+        return [to_review(row) for row in rows[:limit]]
+
     async def reviews_of(self, user_id: int, page: int, limit: int) -> Sequence[Review]:
         given = {"user_id": user_id, "offset": (page - 1) * limit}
         rows = await self.connection.all(newest(page_size(limit)), **given)
@@ -81,3 +96,7 @@ class ReviewsWriter(ReviewsReader):
     async def save_response(self, review: Review) -> bool:
         answer = {"response": review.response, "responded_at": review.responded_at}
         return bool(await self.connection.run(RESPOND, review_id=review.id, **answer))
+
+    async def save_hidden(self, review: Review) -> bool:
+        given = {"review_id": review.id, "hidden": review.hidden}
+        return bool(await self.connection.run(HIDE, **given))

@@ -24,15 +24,22 @@ from sqlalchemy import (
 
 from staffbooking_adapters import codec
 from staffbooking_adapters.sql import conversations as reading
-from staffbooking_adapters.sql.conversations import MESSAGE, is_open, to_conversations, to_message
-from staffbooking_adapters.sql.dialect import rowset, upsert
+from staffbooking_adapters.sql.conversations import (
+    MESSAGE,
+    is_online,
+    is_open,
+    to_conversations,
+    to_message,
+)
+from staffbooking_adapters.sql.dialect import in_array, rowset, upsert
 from staffbooking_adapters.sql.message_tables import conversations, members, messages
-from staffbooking_adapters.sql.messages import MessagesReader
+from staffbooking_adapters.sql.messages import MESSAGES_TOLD, MessagesReader
 from staffbooking_adapters.sql.statements import Statement
+from staffbooking_adapters.sql.tables import counters
 from staffbooking_adapters.sql.together import needed
 from staffbooking_adapters.sql.types import BigInt, Instant
 from staffbooking_core.domain.messages import Conversation, Kind, Member, Message, NewMessage
-from staffbooking_core.ports import Pair
+from staffbooking_core.ports import Pair, Unseen
 
 # Conversations ----------------------------------------------------------------------------
 
@@ -134,6 +141,38 @@ MOVE = Statement(sqlite=_MOVE)
 ADD = Statement(postgresql=_moved_and_added(), sqlite=_ADD)
 
 
+# Who is told of them by mail --------------------------------------------------------------
+
+_COUNTED = counters.c.name == MESSAGES_TOLD
+LOCK_TOLD = Statement(select(counters.c.value).where(_COUNTED).with_for_update())
+SET_TOLD = Statement(update(counters).values(value=_MARK).where(_COUNTED))
+UNSEEN = Statement(
+    select(messages.c.conversation_id, members.c.user_id, messages.c.id, messages.c.sender_name)
+    .join_from(messages, members, members.c.conversation_id == messages.c.conversation_id)
+    .where(
+        in_array(messages.c.id, "message_ids"),
+        members.c.user_id != messages.c.sender_id,
+        members.c.left_id.is_(None),
+        members.c.read_id < messages.c.id,
+        members.c.told_id <= members.c.read_id,
+        ~is_online(members.c.user_id),
+    )
+    .order_by(messages.c.id, members.c.user_id)
+)
+_TOLD_OF = rowset(
+    "told_of",
+    **{name: (f"each_{name}", BigInt) for name in ("conversation_id", "user_id", "message_id")},
+)
+NOTE_TOLD = Statement(
+    update(members)
+    .values(told_id=_TOLD_OF.c.message_id)
+    .where(
+        members.c.conversation_id == _TOLD_OF.c.conversation_id,
+        members.c.user_id == _TOLD_OF.c.user_id,
+    )
+)
+
+
 @frozen
 class MessagesWriter(MessagesReader):
     async def open_direct(self, pair: Pair, now: datetime) -> int:
@@ -206,6 +245,22 @@ class MessagesWriter(MessagesReader):
             return message_id
         marked: int = await self.connection.value(MARKED, **place)
         return marked
+
+    async def lock_told(self) -> int:
+        upto: int = await self.connection.value(LOCK_TOLD)
+        return upto
+
+    async def set_told(self, message_id: int) -> None:
+        await self.connection.run(SET_TOLD, message_id=message_id)
+
+    async def unseen(self, message_ids: Sequence[int], now: datetime) -> Sequence[Unseen]:
+        rows = await self.connection.all(UNSEEN, message_ids=list(message_ids), now=now)
+        return [Unseen(*row) for row in rows]
+
+    async def note_told(self, unseen: Sequence[Unseen]) -> None:
+        last = {(each.conversation_id, each.user_id): each for each in unseen}
+        names = ("conversation_id", "user_id", "message_id")
+        await self.connection.run(NOTE_TOLD, **_columns(names, list(last.values())))
 
     async def _begin(self, **fields: Any) -> int | None:
         """The id of a conversation, unless it is there; who makes it now is waited for."""

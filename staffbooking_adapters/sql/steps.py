@@ -27,6 +27,7 @@ from staffbooking_adapters.sql.connection import Connection
 from staffbooking_adapters.sql.dialect import rowset, upsert
 from staffbooking_adapters.sql.ledger import add_postings
 from staffbooking_adapters.sql.money_tables import payment_operations
+from staffbooking_adapters.sql.notices import add_told, told_rows
 from staffbooking_adapters.sql.statements import Statement
 from staffbooking_adapters.sql.tables import (
     alerts,
@@ -144,6 +145,7 @@ class _Shape:
     event: bool
     orders: bool
     alerts: bool
+    notices: bool
     credit: bool
     answer: bool
 
@@ -159,6 +161,7 @@ def _step(shape: _Shape) -> Together:
         (shape.event, _ADD_EVENT),
         (shape.orders, _ADD_OPERATIONS),
         (shape.alerts, _ADD_ALERTS),
+        (shape.notices, add_told),
         (shape.credit, _ADD_CREDIT),
     ):
         if is_there:
@@ -176,6 +179,7 @@ async def save_step(connection: Connection, change: Change, policy: Policy, is_n
         event=change.event is not None,
         orders=bool(change.orders),
         alerts=bool(change.alerts),
+        notices=bool(change.notices),
         credit=change.credit is not None,
         answer=change.answer is not None,
     )
@@ -205,6 +209,8 @@ def _to_rows(change: Change, policy: Policy) -> dict[str, Any]:
             "order_kinds": [order.kind for order in change.orders],
             "commands": [codec.dump(order.command) for order in change.orders],
         }
+    if change.notices:
+        rows |= told_rows(change.notices)
     if (credit := change.credit) is not None:
         rows |= {"credit_customer": credit.customer_id, "credit_expires_at": credit.expires_at}
     if change.answer is not None:

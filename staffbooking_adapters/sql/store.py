@@ -22,12 +22,15 @@ from staffbooking_adapters.sql.connection import Connection, Database
 from staffbooking_adapters.sql.deliveries import WebhooksWriter
 from staffbooking_adapters.sql.engine import open_database, open_sqlite
 from staffbooking_adapters.sql.hints import hints_of
+from staffbooking_adapters.sql.imports import ImportsReader, ImportsWriter
 from staffbooking_adapters.sql.messages import MessagesReader
 from staffbooking_adapters.sql.metadata import metadata
 from staffbooking_adapters.sql.money import MoneyReader
 from staffbooking_adapters.sql.money_tables import processor_inbox
+from staffbooking_adapters.sql.notices import NoticesReader, NoticesWriter
 from staffbooking_adapters.sql.numbers import BookingNumbers
 from staffbooking_adapters.sql.payees import PayeesReader, PayeesWriter
+from staffbooking_adapters.sql.people import PeopleReader, PeopleWriter
 from staffbooking_adapters.sql.presence import PresenceReader, PresenceWriter
 from staffbooking_adapters.sql.reviews import ReviewsReader, ReviewsWriter
 from staffbooking_adapters.sql.sandbox import SandboxReader, SandboxWriter
@@ -86,6 +89,8 @@ DROP_DELIVERIES = Statement(
 @frozen
 class SqlReading:
     accounts: AccountsReader
+    notices: NoticesReader
+    people: PeopleReader
     companions: CompanionsReader
     bookings: BookingsReader
     money: MoneyReader
@@ -95,12 +100,15 @@ class SqlReading:
     messages: MessagesReader
     presence: PresenceReader
     staff: StaffReader
+    imports: ImportsReader
     sandbox: SandboxReader
 
 
 @frozen
 class SqlWriting:
     accounts: AccountsWriter
+    notices: NoticesWriter
+    people: PeopleWriter
     companions: CompanionsWriter
     bookings: BookingsWriter
     money: MoneyWriter
@@ -110,6 +118,7 @@ class SqlWriting:
     messages: MessagesWriter
     presence: PresenceWriter
     staff: StaffWriter
+    imports: ImportsWriter
     sandbox: SandboxWriter
     hints: set[Hint]
     """What it will be worth a hint for, once it is committed."""
@@ -130,6 +139,8 @@ class SqlStore:
     def __attrs_post_init__(self) -> None:
         self._view = SqlReading(
             AccountsReader(self.database, self._uses),
+            NoticesReader(self.database),
+            PeopleReader(self.database),
             CompanionsReader(self.database),
             BookingsReader(self.database, self._numbers),
             MoneyReader(self.database),
@@ -139,6 +150,7 @@ class SqlStore:
             MessagesReader(self.database),
             PresenceReader(self.database),
             StaffReader(self.database),
+            ImportsReader(self.database),
             SandboxReader(self.database),
         )
 
@@ -159,6 +171,8 @@ class SqlStore:
         hints: set[Hint] = set()
         return SqlWriting(
             AccountsWriter(connection, self._uses, self.policy),
+            NoticesWriter(connection),
+            PeopleWriter(connection),
             CompanionsWriter(connection, self.policy),
             BookingsWriter(connection, self._numbers, self.policy, hints),
             MoneyWriter(connection),
@@ -168,6 +182,7 @@ class SqlStore:
             MessagesWriter(connection),
             PresenceWriter(connection),
             StaffWriter(connection),
+            ImportsWriter(connection, self.policy),
             SandboxWriter(connection),
             hints,
         )

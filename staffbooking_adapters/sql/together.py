@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from sqlalchemy import CTE, Delete, Insert, Select, Update, exists, func, literal_column, select
@@ -37,6 +37,34 @@ class Together:
         for part in others if touched else ():
             await connection.run(part, **needed(part, connection, params))
         return touched
+
+
+class Batch:
+    """What is done with many rows at a time, from `given_rows`, and what belongs to it.
+
+    PostgreSQL gets all rows in one statement, together with the other parts, which must not
+    look at the rows' table; SQLite gets the statement with one row after the other, in one
+    go, then the other parts.
+    """
+
+    def __init__(self, rows: Part, *others: Part) -> None:
+        self._at_once = Statement(postgresql=_combined((rows, *others)) if others else rows)
+        self._each = Statement(sqlite=rows)
+        self._others = [Statement(sqlite=part) for part in others]
+
+    async def run(
+        self, connection: Connection, rows: Sequence[Mapping[str, Any]], **others: Any
+    ) -> None:
+        """Nothing where there are no rows. Each has all columns, and none besides."""
+        if not rows:
+            return
+        if connection.dialect == "postgresql":
+            lists = {name: [row[name] for row in rows] for name in rows[0]}
+            await connection.all(self._at_once, **lists, **others)
+            return
+        await connection.many(self._each, rows)
+        for part in self._others:
+            await connection.run(part, **needed(part, connection, others))
 
 
 def _combined(parts: Sequence[Part]) -> Construct:

@@ -16,7 +16,7 @@ from staffbooking_cli.session import run
 if TYPE_CHECKING:
     from staffbooking_core.domain.companions import Companion
     from staffbooking_core.domain.money import Currency
-    from staffbooking_core.ports import Ports
+    from staffbooking_core.ports import Import, Ports
 
 app = typer.Typer(help="Companions: approval and import.", no_args_is_help=True)
 
@@ -95,35 +95,39 @@ def import_(
     path: Annotated[
         Path, typer.Argument(metavar="FILE", help="CSV, a JSON array or JSON Lines, in UTF-8.")
     ],
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Begin anew, where an import was cut short.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Import companions; those known by e-mail are updated.
 
-    A bad row is named and skipped, the rest goes in; exit 1 if any was. Fields: email,
+    A bad row is named and skipped, the rest goes in; exit 1 if any was. An import that was
+    cut short goes on where it stopped, when it is started again with the same file; a JSON
+    array, other than JSON Lines and CSV, is held in memory as a whole. Fields: email,
     password, first_name, last_name, tagline, bio, profile_photo, hourly_rate, daily_rate,
     location_city, location_country, timezone, service_types, languages, tier, badges,
     weekly, overrides, payout_account, approved. In CSV lists are split by `;`, weekly
     and overrides are JSON.
     """
-    from staffbooking_cli.bulk import import_rows
+    from staffbooking_cli.bulk import import_file, skipped
     from staffbooking_cli.importing import RowFile
+    from staffbooking_core.usecases import imports
 
     file = RowFile(path)
 
-    async def work(ports: Ports) -> dict[str, Any]:
-        with render.progress(f"importing {path.name}", file.size) as tell:
-            return await import_rows(ports, file.rows(), lambda: tell(file.position))
+    async def work(ports: Ports) -> Import:
+        begun = await imports.begin(ports, file.fingerprint, anew=restart)
+        if begun.line:
+            render.note(f"staffbooking: resuming behind line {begun.line}, as of {begun.at:%F %T}Z")
+        with render.progress(f"importing {path.name}", file.size, "rows", as_json) as tell:
+            done = await import_file(ports, file, begun, tell)
+        counts = {"imported": done.imported, "updated": done.updated}
+        await render.show_outcome(counts, "skipped", SKIPPED, skipped(ports, done), as_json)
+        await imports.finish(ports, file.fingerprint)
+        return done
 
-    outcome = run(work)
-    skipped = outcome["skipped"]
-    if as_json:
-        render.print_json(outcome)
-    else:
-        if skipped:
-            render.print_table(SKIPPED, skipped, title="skipped")
-        counts = {**outcome, "skipped": len(skipped)}
-        render.print_table(tuple(counts), [counts])
-    if skipped:
-        rows = outcome["imported"] + outcome["updated"] + len(skipped)
-        render.note(f"staffbooking: {len(skipped)} of {rows} rows were skipped")
+    done = run(work)
+    if done.skipped:
+        render.note(f"staffbooking: {done.skipped} of {done.rows} rows were skipped")
         raise typer.Exit(1)

@@ -71,6 +71,8 @@ async def _made(name: str, checks: AsyncIterator[Check]) -> AsyncIterator[Check]
 
 
 async def _settings() -> AsyncIterator[Check]:
+    from staffbooking_adapters import wiring
+
     wanted = settings()
     policy, kind = wanted.policy, wanted.database_url.partition("+")[0]
     yield _check("settings", f"{kind}, base URL {policy.base_url}, {policy.currency.code}")
@@ -79,6 +81,8 @@ async def _settings() -> AsyncIterator[Check]:
         yield _check("secret", detail)
     else:
         yield _check("secret", "is set")
+    wrong = wiring.check_files(wanted)
+    yield _check("files", wrong or "can be stored", ok=wrong is None)
 
 
 async def _schema() -> AsyncIterator[Check]:

@@ -129,6 +129,28 @@ def enable(email: Email, as_json: AsJson = False) -> None:
     _show(lambda ports: admin.enable(ports, email), as_json)
 
 
+@app.command()
+def export(email: Email) -> None:
+    """All that is kept about a person, as one JSON document."""
+    from staffbooking_core.usecases import admin, people
+
+    async def work(ports: Ports) -> dict[str, Any]:
+        return await people.export(ports, (await admin.user(ports, email)).id)
+
+    render.print_json(run(work))
+
+
+@app.command()
+def erase(email: Email, as_json: AsJson = False) -> None:
+    """Forget a person for good: what is left has no name. Refused while bookings are open."""
+    from staffbooking_core.usecases import admin, people
+
+    async def work(ports: Ports) -> User:
+        return await people.erase(ports, (await admin.user(ports, email)).id)
+
+    _show(work, as_json)
+
+
 @app.command("set-password")
 def set_password(
     email: Email,

@@ -6,16 +6,15 @@ from pathlib import Path
 
 from attrs import frozen
 
-from staffbooking_cli.bulk import import_rows
+from staffbooking_adapters.inputs import structure
 from staffbooking_cli.errors import Refused
-from staffbooking_cli.importing import Row
 from staffbooking_cli.sample.market import PASSWORD, STAFF_EMAIL, companions
 from staffbooking_core.domain.accounts import Role, Subscription, User
 from staffbooking_core.domain.keys import Permission, digest, is_well_formed
 from staffbooking_core.errors import NotFound
-from staffbooking_core.inputs import CreateKey
+from staffbooking_core.inputs import CreateKey, ImportedCompanion
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases import admin, keys
+from staffbooking_core.usecases import admin, imports, keys
 from staffbooking_core.usecases.admin import CreateUser
 
 DOMAIN = "@demo.test"
@@ -46,8 +45,8 @@ async def is_missing(ports: Ports) -> bool:
 async def fill(ports: Ports) -> None:
     """Put the sample in; what an interrupted start left behind is gone on with."""
     today = (await ports.clock.business()).date()
-    rows = (Row(number, given) for number, given in enumerate(companions(today), 1))
-    await import_rows(ports, rows)
+    staff = [structure(ImportedCompanion, row) for row in companions(today)]
+    await imports.import_companions(ports, staff)
     for person in _people():
         if not await _known(ports, person.email):
             await admin.create_user(ports, person)

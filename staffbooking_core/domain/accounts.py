@@ -102,6 +102,11 @@ def session_digest(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
 
 
+def session_name(digest: bytes) -> str:
+    """By which people tell their sessions apart: neither the token nor its digest."""
+    return hashlib.sha256(b"session" + digest).hexdigest()[:16]
+
+
 def csrf_token(session_token: str) -> str:
     """The session's CSRF token: derived from the secret cookie, so it needs no storing,
     turns with each login and tells nothing about the cookie."""

@@ -1,4 +1,5 @@
-"""When a companion is free: weekly hours, date overrides and bookings, in local time.
+"""When a companion is free: weekly hours, date overrides, bookings and times that are taken
+elsewhere, in local time.
 
 One rule turns a wall-clock time into an instant: it means the first moment at which
 that day's clock has reached it. So a time that a DST change skips means the moment of
@@ -102,6 +103,10 @@ class Interval:
             raise ValueError("an interval must start before it ends")
 
 
+def _in_order(spans: Iterable[Interval]) -> tuple[Interval, ...]:
+    return tuple(merged(spans))
+
+
 @frozen
 class Calendar:
     """When a companion works. Slots may overlap or touch: they count once.
@@ -112,6 +117,10 @@ class Calendar:
     timezone: str = field()
     weekly: tuple[WeeklySlot, ...] = ()
     overrides: tuple[Override, ...] = field(default=())
+    busy: tuple[Interval, ...] = field(default=(), converter=_in_order)
+    """Times that are taken elsewhere: in order, and no two of them touch."""
+    busy_until: date | None = None
+    """The day up to which those are known; None where nothing is known of elsewhere."""
 
     @timezone.validator
     def _is_known(self, _: Attribute[str], timezone: str) -> None:
@@ -150,7 +159,7 @@ class Day:
 def open_intervals(calendar: Calendar, first: date, last: date) -> list[Interval]:
     """The hours of the local days `first` to `last`, in order; hours that touch are one,
     over midnight too, so that a night's booking fits."""
-    return _merged(
+    return merged(
         span
         for day in _days(calendar.timezone, first, last)
         for slot in calendar.hours(day.date)
@@ -161,9 +170,14 @@ def open_intervals(calendar: Calendar, first: date, last: date) -> list[Interval
 def free_intervals(
     calendar: Calendar, busy: Iterable[Interval], first: date, last: date
 ) -> list[Interval]:
-    """What is left of the open hours of the local days `first` to `last`, in order."""
-    blocks = _merged(busy)
-    return [part for span in open_intervals(calendar, first, last) for part in _less(span, blocks)]
+    """What bookings and times taken elsewhere leave of the open hours of the local days
+    `first` to `last`, in order."""
+    spans = open_intervals(calendar, first, last)
+    if not spans:
+        return []
+    elsewhere = _meeting(calendar.busy, spans[0].starts_at, spans[-1].ends_at)
+    blocks = merged((*busy, *elsewhere))
+    return [part for span in spans for part in _less(span, blocks)]
 
 
 def availability(calendar: Calendar, busy: Iterable[Interval], start: date, end: date) -> list[Day]:
@@ -349,7 +363,7 @@ def _reached(zone: ZoneInfo, wall: datetime) -> datetime:
 _starts_at, _ends_at = attrgetter("starts_at"), attrgetter("ends_at")
 
 
-def _merged(spans: Iterable[Interval]) -> list[Interval]:
+def merged(spans: Iterable[Interval]) -> list[Interval]:
     """The same time in order, with no two spans that overlap or touch."""
     merged: list[Interval] = []
     for span in sorted(spans, key=_starts_at):

@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from attrs import frozen
 
+from staffbooking_core.domain.accounts import User
 from staffbooking_core.domain.calendar import Calendar
 
 
@@ -37,8 +38,8 @@ class Approval(StrEnum):
 class Companion:
     """A staff member as clients see them; the id is the user's (CONTRACT 2 and 3).
 
-    Rates are minor units an hour and a day. Only approved companions of enabled
-    users are ever found.
+    Rates are minor units an hour and a day; an hourly rate of 0 was never said. Only approved
+    companions of enabled users are ever found.
     """
 
     id: int
@@ -78,6 +79,29 @@ class Companion:
     @property
     def rating_avg(self) -> Decimal:
         return rating_average(self.rating_sum, self.total_reviews)
+
+
+_NEEDED = ("hourly_rate", "location_city", "location_country", "service_types")
+
+
+def draft(user: User) -> Companion:
+    """The profile of a staff member who has said nothing of themself yet."""
+    return Companion(
+        id=user.id,
+        first_name=user.first_name,
+        last_name=user.last_name,
+        hourly_rate=0,
+        location_city="",
+        location_country="",
+        calendar=Calendar("UTC"),
+        member_since=user.created_at,
+        active=user.disabled_at is None,
+    )
+
+
+def missing(companion: Companion) -> list[str]:
+    """The fields that an approval still needs."""
+    return [name for name in _NEEDED if not getattr(companion, name)]
 
 
 def rating_average(rating_sum: int, reviews: int) -> Decimal:

@@ -124,6 +124,12 @@ class Limits:
     login_address: Rule = Rule("login_address", 50, timedelta(minutes=15))
     """Per address, whatever the account."""
 
+    # Mails that anybody may have sent: nor these.
+    reset_account: Rule = Rule("reset_account", 3, timedelta(hours=1))
+    """Of an account that may be nobody's."""
+    reset_address: Rule = Rule("reset_address", 20, timedelta(hours=1))
+    verification: Rule = Rule("verification", 3, timedelta(hours=1))
+
 
 def parse_limits(text: str) -> Limits:
     """The default limits with the figures of a text such as `general=1000/1h,channel=100/60s`.

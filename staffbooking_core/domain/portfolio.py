@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from enum import StrEnum
 
 from attrs import frozen
+
+MEDIA = "media/"
+"""The paths below it are those of uploaded images."""
+
+
+def judge_path(path: str) -> None:
+    """Raise ValueError for what is no plain relative path: it leads elsewhere, or is one more
+    spelling of another path. An empty one stands for no image."""
+    plain = path.isprintable() and path.strip() == path and not set(path) & set("\\:?#%")
+    if path and not (plain and all(part.strip(".") for part in path.split("/"))):
+        raise ValueError("must be a relative path such as photos/me.jpg")
 
 
 class ItemStatus(StrEnum):
@@ -43,6 +55,11 @@ class ImageKind(StrEnum):
         """Its media type."""
         return f"image/{self}"
 
+    @property
+    def suffix(self) -> str:
+        """How names of its files end."""
+        return "jpg" if self is ImageKind.JPEG else self.value
+
 
 @frozen
 class Image:
@@ -53,3 +70,22 @@ class Image:
     size: int
     """In bytes, as it is stored."""
     created_at: datetime
+
+    @property
+    def path(self) -> str:
+        """The relative path under which it is published."""
+        return MEDIA + self.name
+
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\.(jpg|png|webp)")
+
+
+def image_name(token: str, kind: ImageKind) -> str:
+    """The name in the storage of an image of this kind."""
+    return f"{token}.{kind.suffix}"
+
+
+def kind_of(name: str) -> ImageKind | None:
+    """The kind of image that has this name; None where no image can have it."""
+    formed = _NAME.fullmatch(name)
+    return None if formed is None else next(k for k in ImageKind if k.suffix == formed[1])

@@ -11,9 +11,11 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from staffbooking_core.domain.accounts import User
+from staffbooking_core.domain.accounts import Session, User, session_name
 from staffbooking_core.domain.bookings import Booking
-from staffbooking_core.domain.companions import Companion
+from staffbooking_core.domain.calendar import Calendar, Slot, format_hhmm
+from staffbooking_core.domain.companions import Companion, missing
+from staffbooking_core.domain.inquiries import Inquiry
 from staffbooking_core.domain.keys import ApiKey
 from staffbooking_core.domain.lifecycle import Party
 from staffbooking_core.domain.messages import Message, Overview, title_for
@@ -49,6 +51,29 @@ def user_record(user: User) -> Record:
         "subscription": user.subscription,
         "subscription_expires_at": instant(user.subscription_expires_at),
         "created_at": instant(user.created_at),
+        "email_verified": user.email_verified_at is not None,
+    }
+
+
+def session_record(session: Session, current: Session) -> Record:
+    """A session as its user sees it from one of them."""
+    return {
+        "id": session_name(session.digest),
+        "created_at": instant(session.created_at),
+        "last_seen_at": instant(session.seen_at),
+        "current": session.digest == current.digest,
+    }
+
+
+def inquiry_record(inquiry: Inquiry) -> Record:
+    """As the operators see it."""
+    return {
+        "id": inquiry.id,
+        "name": inquiry.name,
+        "email": inquiry.email,
+        "subject": inquiry.subject,
+        "message": inquiry.message,
+        "created_at": instant(inquiry.created_at),
     }
 
 
@@ -96,19 +121,62 @@ def companion_detail(
     """The full profile, with its newest reviews and approved portfolio (CONTRACT 3)."""
     return {
         "companion": {
-            **companion_summary(companion, currency),
-            "bio": companion.bio,
-            "languages": list(companion.languages),
-            "years_experience": companion.years_experience,
-            "timezone": companion.calendar.timezone,
-            "currency": currency.code,
-            "member_since": instant(companion.member_since),
+            **_full(companion, currency),
             "reviews": [review_record(review) for review in reviews],
             "portfolio": [
                 portfolio_record(item) for item in portfolio if item.status is ItemStatus.APPROVED
             ],
         }
     }
+
+
+def _full(companion: Companion, currency: Currency) -> Record:
+    """All that a companion says of themself."""
+    return {
+        **companion_summary(companion, currency),
+        "bio": companion.bio,
+        "languages": list(companion.languages),
+        "years_experience": companion.years_experience,
+        "timezone": companion.calendar.timezone,
+        "currency": currency.code,
+        "member_since": instant(companion.member_since),
+    }
+
+
+def profile_record(companion: Companion, currency: Currency) -> Record:
+    """CONTRACT 3, as the staff member sees it: a list of services, no rate that was never said,
+    and how it stands."""
+    record = _full(companion, currency)
+    return {
+        **record,
+        "hourly_rate": record["hourly_rate"] or None,
+        "service_types": list(companion.service_types),
+        "status": companion.approval,
+        "active": companion.active,
+        "missing": missing(companion),
+    }
+
+
+def availability_record(calendar: Calendar) -> Record:
+    """CONTRACT 3: the hours as the staff member set them."""
+    return {
+        "timezone": calendar.timezone,
+        "weekly": [
+            {"weekday": weekly.weekday, **slot_record(weekly.slot)} for weekly in calendar.weekly
+        ],
+        "overrides": [
+            {
+                "date": override.date.isoformat(),
+                "slots": [slot_record(slot) for slot in override.slots],
+            }
+            for override in calendar.overrides
+        ],
+    }
+
+
+def slot_record(slot: Slot) -> Record:
+    """CONTRACT 3."""
+    return {"start": format_hhmm(slot.start), "end": format_hhmm(slot.end)}
 
 
 def portfolio_record(item: PortfolioItem) -> Record:
@@ -120,6 +188,11 @@ def portfolio_record(item: PortfolioItem) -> Record:
         "description": item.description,
         "created_at": instant(item.created_at),
     }
+
+
+def own_item_record(item: PortfolioItem) -> Record:
+    """CONTRACT 3, as its owner sees it."""
+    return {**portfolio_record(item), "status": item.status}
 
 
 def booking_record(booking: Booking, viewer: Party | None) -> Record:

@@ -103,9 +103,10 @@ def review_by(by: Party, booking: Booking, opinion: Opinion, now: datetime) -> N
 
 
 def reviewed(companion: Companion, review: Review) -> Companion:
-    """The companion with one more rating."""
+    """The companion with one more rating, or with one less where the review is hidden now."""
+    one = -1 if review.hidden else 1
     return evolve(
         companion,
-        rating_sum=companion.rating_sum + review.rating,
-        total_reviews=companion.total_reviews + 1,
+        rating_sum=companion.rating_sum + one * review.rating,
+        total_reviews=companion.total_reviews + one,
     )

@@ -2,7 +2,8 @@
 
 A store can't ask a calendar about a million companions. So it keeps, of each, on which
 weekdays the weekly hours alone leave a free hour, and a mark on every day where the
-truth (`calendar.has_free_hour`) differs: overrides, bookings, changes of the clock.
+truth (`calendar.has_free_hour`) differs: overrides, bookings, times taken elsewhere, changes
+of the clock.
 The two together always say what the calendar says.
 """
 
@@ -10,12 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
-from functools import cache
+from functools import cache, lru_cache
 from zoneinfo import ZoneInfo
 
-from attrs import evolve
-
-from staffbooking_core.domain.calendar import DAY, HOUR, Calendar, Interval, has_free_hour
+from staffbooking_core.domain.calendar import (
+    DAY,
+    HOUR,
+    Calendar,
+    Interval,
+    WeeklySlot,
+    has_free_hour,
+)
 
 _REFERENCE_MONDAY = date(2024, 1, 1)
 _WATCHED_YEARS = (2024, 2050)
@@ -29,7 +35,12 @@ MarkedDays = dict[date, bool]
 
 def weekday_mask(calendar: Calendar) -> int:
     """Bit n is set where weekday n (Monday 0) has a free hour by the weekly hours alone."""
-    plain = _weekly_in_utc(calendar)
+    return _mask_of(calendar.weekly)
+
+
+@lru_cache(maxsize=4096)
+def _mask_of(weekly: tuple[WeeklySlot, ...]) -> int:
+    plain = Calendar("UTC", weekly)
     return sum(
         1 << number
         for number in range(7)
@@ -37,20 +48,15 @@ def weekday_mask(calendar: Calendar) -> int:
     )
 
 
-def _weekly_in_utc(calendar: Calendar) -> Calendar:
-    return evolve(calendar, timezone="UTC", overrides=())
-
-
 def marks(calendar: Calendar, busy: Sequence[Interval]) -> MarkedDays:
     """Every day that differs from its weekday's bit, with the truth."""
     mask = weekday_mask(calendar)
     days = {override.date for override in calendar.overrides}
-    for interval in busy:
+    for interval in (*busy, *calendar.busy):
         days.update(local_days(calendar.timezone, interval))
-    if _is_fragile(calendar):
-        days.update(_clock_changes(calendar.timezone))
     truth = {day: has_free_hour(calendar, _near(busy, day), day) for day in days}
-    return {day: free for day, free in truth.items() if free != _by_weekday(mask, day)}
+    all_of_them = {**_marks_of_changes(calendar.timezone, calendar.weekly), **truth}
+    return {day: free for day, free in all_of_them.items() if free != _by_weekday(mask, day)}
 
 
 def marks_on(
@@ -82,11 +88,19 @@ def _near(busy: Sequence[Interval], day: date) -> list[Interval]:
     return [span for span in busy if span.starts_at < last and span.ends_at > first]
 
 
-def _is_fragile(calendar: Calendar) -> bool:
-    return any(
-        timedelta(minutes=weekly.slot.end - weekly.slot.start) < _ROBUST
-        for weekly in calendar.weekly
-    )
+@lru_cache(maxsize=4096)
+def _marks_of_changes(timezone: str, weekly: tuple[WeeklySlot, ...]) -> MarkedDays:
+    """The marks that changes of the clock alone make: the same ones for all who keep these
+    hours, and there are some on two days of each year."""
+    slots = (timedelta(minutes=one.slot.end - one.slot.start) for one in weekly)
+    if all(length >= _ROBUST for length in slots):
+        return {}
+    calendar = Calendar(timezone, weekly)
+    return {
+        day: free
+        for day, free in marks_on(calendar, (), _clock_changes(timezone)).items()
+        if free is not None
+    }
 
 
 @cache

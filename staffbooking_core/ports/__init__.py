@@ -13,17 +13,20 @@ from __future__ import annotations
 
 from attrs import frozen
 
+from staffbooking_core.domain.notices import Letter, Notice, NoticeKind, Undeliverable
 from staffbooking_core.policy import Policy
+from staffbooking_core.ports.accounts import AccountsReading, AccountsWriting
 from staffbooking_core.ports.admission import Admission, KeyCaller, SessionCaller
+from staffbooking_core.ports.calendars import Calendars
 from staffbooking_core.ports.chat import Chat, ContentFilter, Ears
 from staffbooking_core.ports.files import FileStorage, Picture, Pictures
+from staffbooking_core.ports.imports import Import, ImportsReading, ImportsWriting, SkippedRow
 from staffbooking_core.ports.machine import (
     Clock,
     Hasher,
     Hint,
     Hints,
     Ids,
-    Notice,
     Notifier,
     Vault,
 )
@@ -34,7 +37,10 @@ from staffbooking_core.ports.messages import (
     Presence,
     PresenceReading,
     PresenceWriting,
+    Unseen,
 )
+from staffbooking_core.ports.notices import DueNotice, NoticesReading, NoticesWriting
+from staffbooking_core.ports.people import PeopleReading, PeopleWriting
 from staffbooking_core.ports.processor import (
     CheckoutPage,
     Finding,
@@ -45,8 +51,6 @@ from staffbooking_core.ports.processor import (
 from staffbooking_core.ports.reviews import ReviewsReading, ReviewsWriting
 from staffbooking_core.ports.staff import StaffReading, StaffWriting
 from staffbooking_core.ports.store import (
-    AccountsReading,
-    AccountsWriting,
     BookingsReading,
     BookingsWriting,
     CompanionsReading,
@@ -109,6 +113,9 @@ class Ports:
     sender: WebhookSender
     chat: Chat
     content_filter: ContentFilter
+    calendars: Calendars
+    files: FileStorage
+    pictures: Pictures
     policy: Policy
     sandbox: SandboxProcessor | None = None
     """None where payments are real."""
@@ -130,6 +137,7 @@ __all__ = [
     "BookingQuery",
     "BookingsReading",
     "BookingsWriting",
+    "Calendars",
     "Candidate",
     "Change",
     "Chat",
@@ -140,6 +148,7 @@ __all__ = [
     "CompanionsWriting",
     "ContentFilter",
     "Credit",
+    "DueNotice",
     "Ears",
     "FileStorage",
     "Finding",
@@ -147,8 +156,12 @@ __all__ = [
     "Hint",
     "Hints",
     "Ids",
+    "Import",
+    "ImportsReading",
+    "ImportsWriting",
     "KeyCaller",
     "Lease",
+    "Letter",
     "MessagesReading",
     "MessagesWriting",
     "MoneyReading",
@@ -157,6 +170,9 @@ __all__ = [
     "NewKey",
     "NewUser",
     "Notice",
+    "NoticeKind",
+    "NoticesReading",
+    "NoticesWriting",
     "Notifier",
     "Pair",
     "Parcel",
@@ -164,6 +180,8 @@ __all__ = [
     "PayeesReading",
     "PayeesWriting",
     "Payments",
+    "PeopleReading",
+    "PeopleWriting",
     "Picture",
     "Pictures",
     "Ports",
@@ -178,11 +196,14 @@ __all__ = [
     "SandboxReading",
     "SandboxWriting",
     "SessionCaller",
+    "SkippedRow",
     "StaffReading",
     "StaffWriting",
     "Store",
     "Timer",
     "Turn",
+    "Undeliverable",
+    "Unseen",
     "Vault",
     "WebhookFigures",
     "WebhookSender",

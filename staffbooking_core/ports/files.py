@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from typing import Protocol
 
 from attrs import frozen
 
 from staffbooking_core.domain.portfolio import ImageKind
 
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}\.[a-z0-9]{1,8}")
+
+
+def check_name(name: str) -> str:
+    """The name, if it is of the kind that files get here: it leads nowhere else, is not hidden,
+    and no file system finds it too long. Raises ValueError."""
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name!r} is no name of a file of ours")
+    return name
+
 
 class FileStorage(Protocol):
-    """Small files by name, kept once `put` returns. Names are ours: never text of a caller."""
+    """Small files by name, kept once `put` returns. Names are ours, never text of a caller:
+    ValueError for what `check_name` refuses. Raises Unavailable."""
 
     async def put(self, name: str, content: bytes) -> None:
         """Insert or replace, whole or not at all."""

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
-from attrs import frozen
+from staffbooking_core.domain.notices import Letter
 
 
 class Clock(Protocol):
@@ -97,22 +97,13 @@ class Hints(Protocol):
         ...
 
 
-@frozen
-class Notice:
-    """Something to tell a person."""
-
-    user_id: int
-    kind: str
-    subject: str
-    text: str
-
-
 class Notifier(Protocol):
     async def alert(self, booking_id: int, text: str) -> None:
         """Tell the operators of something that they should look at."""
         ...
 
-    async def tell(self, notice: Notice) -> None:
-        """Tell a person: once more, where it was told and that could not be noted. Raises
-        anything where it could not be told, and is asked again later."""
+    async def tell(self, letter: Letter) -> None:
+        """Tell a person, within `Policy.mail_deadline`: once more, where it was told and that
+        could not be noted. Raises Undeliverable where it never can be, and anything else where
+        it could not be now, and is asked again later."""
         ...

@@ -34,6 +34,16 @@ class Presence:
     last_seen: datetime | None
 
 
+@frozen
+class Unseen:
+    """A message that somebody has not read and was not told of."""
+
+    conversation_id: int
+    user_id: int
+    message_id: int
+    sender_name: str
+
+
 class MessagesReading(Protocol):
     """Groups that are not open yet, and their messages, are not there for any method but
     `hold_group`. Names of members are those that they have now."""
@@ -90,6 +100,10 @@ class MessagesReading(Protocol):
         None that is committed later has an id below one that was read."""
         ...
 
+    async def told_upto(self) -> int:
+        """The last message of which it is decided who is told by mail."""
+        ...
+
     async def inbox(self, user_id: int, after: int, limit: int) -> Sequence[Message]:
         """The first `limit` messages above an id that a user may read, over all of their
         conversations, in the order of ids."""
@@ -139,6 +153,21 @@ class MessagesWriting(MessagesReading, Protocol):
     async def mark_read(self, conversation_id: int, user_id: int, message_id: int) -> int:
         """Note that a member has read up to a message; the last one read, which is this or a
         later one."""
+        ...
+
+    async def lock_told(self) -> int:
+        """`told_upto`, held until the unit of work ends."""
+        ...
+
+    async def set_told(self, message_id: int) -> None: ...
+    async def unseen(self, message_ids: Sequence[int], now: datetime) -> Sequence[Unseen]:
+        """These messages, for each participant but their sender who has not read them, is not
+        connected, and has read since they were told last; in the order of ids, then of users.
+        `now` is wall time."""
+        ...
+
+    async def note_told(self, unseen: Sequence[Unseen]) -> None:
+        """Those people are told of these messages."""
         ...
 
 

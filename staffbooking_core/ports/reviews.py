@@ -10,12 +10,16 @@ from staffbooking_core.domain.reviews import NewReview, Ratings, Review
 
 class ReviewsReading(Protocol):
     async def review(self, review_id: int) -> Review | None: ...
+    async def reviews(self, after_id: int, limit: int) -> Sequence[Review]:
+        """Of everybody, hidden ones too, in the order of ids, from the first above `after_id`."""
+        ...
+
     async def reviews_of(self, user_id: int, page: int, limit: int) -> Sequence[Review]:
-        """A page of the reviews of a person, the newest first."""
+        """A page of the reviews of a person that are shown, the newest first."""
         ...
 
     async def ratings_of(self, user_id: int) -> Ratings | None:
-        """What the reviews of a person come to; None where there is no such user."""
+        """What those shown come to; None where there is no such user."""
         ...
 
 
@@ -29,4 +33,8 @@ class ReviewsWriting(ReviewsReading, Protocol):
 
     async def save_response(self, review: Review) -> bool:
         """Keep its response; False, and nothing changes, where it has one already."""
+        ...
+
+    async def save_hidden(self, review: Review) -> bool:
+        """Keep whether it is hidden; False, and nothing changes, where that is so already."""
         ...

@@ -10,11 +10,9 @@ from contextlib import AbstractAsyncContextManager
 from datetime import date, datetime, timedelta
 from typing import Protocol, TypeVar
 
-from staffbooking_core.domain.accounts import Session, User
 from staffbooking_core.domain.bookings import Booking
 from staffbooking_core.domain.calendar import Interval
 from staffbooking_core.domain.companions import Companion, CompanionQuery
-from staffbooking_core.domain.keys import ApiKey
 from staffbooking_core.domain.ledger import Account, Posting
 from staffbooking_core.domain.payees import Payee
 from staffbooking_core.domain.payments import (
@@ -24,13 +22,16 @@ from staffbooking_core.domain.payments import (
 )
 from staffbooking_core.domain.statement import CashBook
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports.machine import Notice
+from staffbooking_core.ports.accounts import AccountsReading, AccountsWriting
+from staffbooking_core.ports.imports import ImportsReading, ImportsWriting
 from staffbooking_core.ports.messages import (
     MessagesReading,
     MessagesWriting,
     PresenceReading,
     PresenceWriting,
 )
+from staffbooking_core.ports.notices import NoticesReading, NoticesWriting
+from staffbooking_core.ports.people import PeopleReading, PeopleWriting
 from staffbooking_core.ports.reviews import ReviewsReading, ReviewsWriting
 from staffbooking_core.ports.staff import StaffReading, StaffWriting
 from staffbooking_core.ports.values import (
@@ -43,71 +44,12 @@ from staffbooking_core.ports.values import (
     Change,
     Credit,
     Lease,
-    NewKey,
-    NewUser,
     RequestContext,
     Timer,
 )
 from staffbooking_core.ports.webhooks import WebhooksReading, WebhooksWriting
 
 T = TypeVar("T")
-
-
-class AccountsReading(Protocol):
-    async def user(self, user_id: int) -> User | None: ...
-    async def user_by_email(self, email: str) -> User | None:
-        """Compared by `fold_email`."""
-        ...
-
-    async def users(self, after_id: int, limit: int) -> Sequence[User]:
-        """In the order of ids, from the first above `after_id`."""
-        ...
-
-    async def session(self, digest: bytes) -> tuple[Session, User] | None: ...
-    async def sessions(self, digests: Sequence[bytes]) -> Sequence[tuple[Session, User]]:
-        """Those that are there, with their users."""
-        ...
-
-    async def keys_of(self, owner_id: int) -> Sequence[ApiKey]:
-        """All, revoked ones too, the newest first."""
-        ...
-
-    async def key(self, key_id: int) -> ApiKey | None: ...
-
-
-class AccountsWriting(AccountsReading, Protocol):
-    async def lock_user(self, user_id: int) -> User | None:
-        """The user, held until the unit of work ends."""
-        ...
-
-    async def add_user(self, user: NewUser) -> User:
-        """Raises ConstraintViolated(EMAIL_TAKEN), by folded e-mail."""
-        ...
-
-    async def save_user(self, user: User) -> None:
-        """Keeps `Companion.active` and the names of a staff user's companion in step."""
-        ...
-
-    async def add_session(self, session: Session) -> None: ...
-    async def touch_session(self, digest: bytes, seen_at: datetime) -> None: ...
-    async def end_session(self, digest: bytes) -> None: ...
-    async def end_sessions_of(self, user_id: int) -> None: ...
-    async def add_key(self, key: NewKey) -> ApiKey: ...
-    async def revoke_key(self, key_id: int, at: datetime) -> None:
-        """A key revoked already keeps its first time."""
-        ...
-
-    async def add_notice(self, notice: Notice, at: datetime) -> None: ...
-    async def claim_notices(
-        self, now: datetime, lease: Lease, limit: int
-    ) -> Sequence[tuple[int, Notice]]:
-        """Claim notices that nobody was told of yet, the oldest first, with their ids; none
-        while another's lease on it runs."""
-        ...
-
-    async def finish_notice(self, notice_id: int, lease: Lease) -> None:
-        """It was told, and goes away; nothing where the claim was lost."""
-        ...
 
 
 class CompanionsReading(Protocol):
@@ -386,6 +328,10 @@ class Reading(Protocol):
     @property
     def accounts(self) -> AccountsReading: ...
     @property
+    def notices(self) -> NoticesReading: ...
+    @property
+    def people(self) -> PeopleReading: ...
+    @property
     def companions(self) -> CompanionsReading: ...
     @property
     def bookings(self) -> BookingsReading: ...
@@ -404,6 +350,8 @@ class Reading(Protocol):
     @property
     def staff(self) -> StaffReading: ...
     @property
+    def imports(self) -> ImportsReading: ...
+    @property
     def sandbox(self) -> SandboxReading: ...
 
 
@@ -413,6 +361,10 @@ class Writing(Protocol):
 
     @property
     def accounts(self) -> AccountsWriting: ...
+    @property
+    def notices(self) -> NoticesWriting: ...
+    @property
+    def people(self) -> PeopleWriting: ...
     @property
     def companions(self) -> CompanionsWriting: ...
     @property
@@ -431,6 +383,8 @@ class Writing(Protocol):
     def presence(self) -> PresenceWriting: ...
     @property
     def staff(self) -> StaffWriting: ...
+    @property
+    def imports(self) -> ImportsWriting: ...
     @property
     def sandbox(self) -> SandboxWriting: ...
 

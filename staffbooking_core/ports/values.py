@@ -14,6 +14,7 @@ from staffbooking_core.domain.events import Event
 from staffbooking_core.domain.keys import Permission
 from staffbooking_core.domain.ledger import Posting
 from staffbooking_core.domain.lifecycle import Party, Status
+from staffbooking_core.domain.notices import Notice
 from staffbooking_core.domain.payments import (
     Operation,
     Order,
@@ -144,6 +145,7 @@ class Change:
     postings: tuple[Posting, ...] = ()
     orders: tuple[Order, ...] = ()
     alerts: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
     credit: Credit | None = None
     answer: Answer | None = None
 

@@ -9,11 +9,14 @@ from attrs import evolve, field, frozen
 
 from staffbooking_core.domain.accounts import PASSWORD_LENGTH, Role, Subscription, User
 from staffbooking_core.domain.bookings import Booking
-from staffbooking_core.domain.calendar import Calendar, Override, Slot, WeeklySlot, parse_hhmm
-from staffbooking_core.domain.companions import Approval, Companion
+from staffbooking_core.domain.companions import Approval, Companion, missing
 from staffbooking_core.domain.lifecycle import Status
-from staffbooking_core.errors import NotFound, RuleBroken, StaffbookingError, invalid
-from staffbooking_core.inputs import ImportedCompanion, ImportedSlot
+from staffbooking_core.domain.portfolio import ItemStatus, PortfolioItem
+from staffbooking_core.errors import (
+    NotFound,
+    RuleBroken,
+    invalid,
+)
 from staffbooking_core.ports import BookingQuery, NewUser, Ports, Writing
 from staffbooking_core.usecases.sessions import add_user
 
@@ -136,12 +139,16 @@ async def companions(ports: Ports, after_id: int = 0, limit: int = 100) -> Seque
 
 
 async def approve(ports: Ports, companion_id: int, approval: Approval) -> Companion:
-    """Approve or suspend a companion: only approved ones are found and booked."""
+    """Approve or suspend a companion: only approved ones are found and booked. Raises
+    RuleBroken `profile_incomplete` for the approval of one whose profile lacks something."""
 
     async def unit(tx: Writing) -> Companion:
         companion = await tx.companions.lock_companion(companion_id)
         if companion is None:
             raise NotFound("Companion")
+        if approval is Approval.APPROVED and (lacking := missing(companion)):
+            fields = ", ".join(lacking)
+            raise RuleBroken("profile_incomplete", f"The profile has no {fields} yet")
         changed = evolve(companion, approval=approval)
         await tx.companions.save_companion(changed)
         return changed
@@ -149,129 +156,33 @@ async def approve(ports: Ports, companion_id: int, approval: Approval) -> Compan
     return await ports.store.write(unit)
 
 
-@frozen
-class ImportCounts:
-    imported: int
-    updated: int
-    refused: tuple[tuple[int, str], ...]
-    """Rows of the batch, by their position, that could not go in, and why."""
+async def portfolio(
+    ports: Ports, status: ItemStatus | None = None, after_id: int = 0, limit: int = 100
+) -> Sequence[PortfolioItem]:
+    """A page of everybody's portfolio items, in the order of ids."""
+    async with ports.store.reading() as view:
+        return await view.staff.portfolio(status, after_id, limit)
 
 
-async def import_companions(ports: Ports, rows: Sequence[ImportedCompanion]) -> ImportCounts:
-    """Import a batch in one unit of work; an e-mail known already is updated.
+async def judge_item(ports: Ports, item_id: int, status: ItemStatus) -> PortfolioItem:
+    """Approve or reject a portfolio item: only approved ones are seen by others. Whoever comes
+    to the same judgement again changes nothing."""
 
-    A row that can't be honoured is refused with its reason, and the rest goes in.
-    """
-    now = await ports.clock.business()
-    ready: list[tuple[int, ImportedCompanion, str | None]] = []
-    refused: list[tuple[int, str]] = []
-    for position, row in enumerate(rows):
-        try:
-            _companion(row, 0, now, ports)
-        except (StaffbookingError, ValueError) as error:
-            refused.append((position, str(error)))
-            continue
-        hashed = None if row.password is None else await ports.hasher.hash(row.password)
-        ready.append((position, row, hashed))
-
-    async def unit(tx: Writing) -> ImportCounts:
-        updated = 0
-        wrong = list(refused)
-        for position, row, hashed in ready:
-            try:
-                updated += await _import_row(tx, ports, row, hashed, now)
-            except RuleBroken as error:
-                wrong.append((position, error.message))
-        imported = len(rows) - len(wrong) - updated
-        return ImportCounts(imported, updated, tuple(sorted(wrong)))
+    async def unit(tx: Writing) -> PortfolioItem:
+        item = await tx.staff.portfolio_item(item_id)
+        owner_id = 0 if item is None else item.companion_id
+        companion = await tx.companions.lock_companion(owner_id)
+        # Looked at again: until its companion was held, its owner might take it out.
+        item = await tx.staff.portfolio_item(item_id)
+        if companion is None or item is None:
+            raise NotFound("Portfolio item")
+        if item.status is not status:
+            item = evolve(item, status=status)
+            await tx.staff.save_item(item)
+            await tx.companions.save_companion(companion)
+        return item
 
     return await ports.store.write(unit)
-
-
-async def _import_row(
-    tx: Writing, ports: Ports, row: ImportedCompanion, hashed: str | None, now: datetime
-) -> bool:
-    person = await tx.accounts.user_by_email(row.email)
-    if person is None:
-        new = NewUser(row.email, row.first_name, row.last_name, Role.STAFF, now, hashed)
-        person = await tx.accounts.add_user(new)
-        await tx.companions.save_companion(_companion(row, person.id, now, ports))
-        return False
-    if person.role is not Role.STAFF:
-        raise RuleBroken("not_staff", "email: belongs to an account that is not staff")
-    named = evolve(person, first_name=row.first_name, last_name=row.last_name)
-    await tx.accounts.save_user(evolve(named, password_hash=hashed or person.password_hash))
-    active = person.disabled_at is None
-    fresh = evolve(_companion(row, person.id, now, ports), active=active)
-    if (known := await tx.companions.lock_companion(person.id)) is not None:
-        fresh = evolve(
-            fresh,
-            member_since=known.member_since,
-            rating_sum=known.rating_sum,
-            total_reviews=known.total_reviews,
-            years_experience=known.years_experience,
-            approval=known.approval if not row.approved else Approval.APPROVED,
-        )
-    await tx.companions.save_companion(fresh)
-    return True
-
-
-def _companion(row: ImportedCompanion, user_id: int, now: datetime, ports: Ports) -> Companion:
-    money = ports.policy.currency
-    try:
-        hourly = money.to_minor(row.hourly_rate)
-    except ValueError as error:
-        raise invalid("hourly_rate", str(error)) from None
-    try:
-        daily = None if row.daily_rate is None else money.to_minor(row.daily_rate)
-    except ValueError as error:
-        raise invalid("daily_rate", str(error)) from None
-    return Companion(
-        id=user_id,
-        first_name=row.first_name,
-        last_name=row.last_name,
-        hourly_rate=hourly,
-        daily_rate=daily,
-        location_city=row.location_city,
-        location_country=row.location_country,
-        calendar=_calendar(row),
-        member_since=now,
-        tagline=row.tagline,
-        bio=row.bio,
-        profile_photo=row.profile_photo,
-        service_types=row.service_types,
-        languages=row.languages,
-        tier=row.tier,
-        badges=row.badges,
-        approval=Approval.APPROVED if row.approved else Approval.PENDING,
-        payout_account=row.payout_account,
-    )
-
-
-def _calendar(row: ImportedCompanion) -> Calendar:
-    weekly = tuple(
-        WeeklySlot(one.weekday, _slot(one, f"weekly.{position}"))
-        for position, one in enumerate(row.weekly)
-    )
-    overrides = tuple(
-        Override(
-            one.date,
-            tuple(
-                _slot(slot, f"overrides.{position}.slots.{n}") for n, slot in enumerate(one.slots)
-            ),
-        )
-        for position, one in enumerate(row.overrides)
-    )
-    if len({override.date for override in overrides}) < len(overrides):
-        raise invalid("overrides", "names a date twice")
-    return Calendar(row.timezone, weekly, overrides)
-
-
-def _slot(given: ImportedSlot, field: str) -> Slot:
-    start, end = parse_hhmm(given.start), parse_hhmm(given.end, ending=True)
-    if start >= end:
-        raise invalid(field, "start must be before end")
-    return Slot(start, end)
 
 
 # Bookings and payouts -------------------------------------------------------------------

@@ -8,6 +8,7 @@ from staffbooking_core.domain.bookings import Booking, Occurrence, Step, due
 from staffbooking_core.domain.calendar import Interval
 from staffbooking_core.domain.events import booking_event
 from staffbooking_core.domain.moves import advance
+from staffbooking_core.domain.notices import tidings
 from staffbooking_core.domain.searchable import local_days, marks_on
 from staffbooking_core.errors import NotFound
 from staffbooking_core.ports import Answer, Change, Credit, Ports, Writing
@@ -17,8 +18,11 @@ NEAR = timedelta(days=2)
 """What lies further from a booking shares no local day with it."""
 
 
-def to_change(ports: Ports, step: Step, now: datetime, answer: Answer | None = None) -> Change:
-    """All rows of a step. `now` is business time; the ids of events are drawn here."""
+def to_change(
+    ports: Ports, before: Booking | None, step: Step, now: datetime, answer: Answer | None = None
+) -> Change:
+    """All rows of a step; `before` is None for a new booking. `now` is business time; the ids
+    of events are drawn here."""
     booking, event, credit = step.booking, None, None
     if step.event is not None:
         event = booking_event(ports.ids.event_id(), step.event, booking, now)
@@ -33,6 +37,7 @@ def to_change(ports: Ports, step: Step, now: datetime, answer: Answer | None = N
         postings=step.postings,
         orders=step.orders,
         alerts=step.alerts,
+        notices=tidings(before, booking),
         credit=credit,
         answer=answer,
     )
@@ -57,7 +62,7 @@ async def apply(tx: Writing, ports: Ports, booking: Booking, what: Occurrence) -
 async def save(tx: Writing, ports: Ports, before: Booking, step: Step, now: datetime) -> None:
     """Save a step, and what it changes of the days on which the companion can be found and of
     the group of its event."""
-    await tx.bookings.save(to_change(ports, step, now))
+    await tx.bookings.save(to_change(ports, before, step, now))
     if before.holds_slot != step.booking.holds_slot:
         await _mark_days(tx, step.booking)
     await follow_event(tx, before, step.booking, now)

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, time, timedelta
 
 from staffbooking_core.domain import calendar
 from staffbooking_core.domain.companions import CompanionQuery
-from staffbooking_core.domain.records import Record
+from staffbooking_core.domain.records import Record, slot_record
 from staffbooking_core.errors import Fault, InvalidField, NotFound, invalid
 from staffbooking_core.ports import Ports
 
@@ -51,13 +51,7 @@ async def availability(ports: Ports, companion_id: int, start: date, end: date) 
             {
                 "date": day.date.isoformat(),
                 "available": bool(day.slots),
-                "slots": [
-                    {
-                        "start": calendar.format_hhmm(slot.start),
-                        "end": calendar.format_hhmm(slot.end),
-                    }
-                    for slot in day.slots
-                ],
+                "slots": [slot_record(slot) for slot in day.slots],
             }
             for day in days
         ],

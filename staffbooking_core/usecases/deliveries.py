@@ -25,7 +25,7 @@ from staffbooking_core.domain.webhooks import (
     in_feed_order,
 )
 from staffbooking_core.errors import SealBroken
-from staffbooking_core.ports import Claim, Lease, Notice, Parcel, Ports, Turn, Writing
+from staffbooking_core.ports import Claim, Lease, Notice, NoticeKind, Parcel, Ports, Turn, Writing
 
 SEALED_FOR = "webhook-secrets"
 """The vault's purpose."""
@@ -169,14 +169,14 @@ async def _save(
     await tx.webhooks.save_endpoints([endpoints[number] for number in sorted(touched)])
     for endpoint in disabled:
         await tx.webhooks.hold(endpoint.id, now)
-        await tx.accounts.add_notice(_disabled(endpoint), now)
+        await tx.notices.add([_disabled(endpoint)], now)
     return endpoints
 
 
 def _disabled(endpoint: Endpoint) -> Notice:
     return Notice(
         user_id=endpoint.owner_id,
-        kind="webhook_disabled",
+        kind=NoticeKind.WEBHOOK_DISABLED,
         subject="Your webhook endpoint was disabled",
         text=(
             f"The webhook endpoint {endpoint.id} was disabled: {endpoint.disabled_reason}. "

@@ -181,7 +181,7 @@ async def _save(
     ports: Ports, booking: Booking, rebooking_of: str | None, keep: Keep | None, now: datetime
 ) -> Booking:
     answer = None if keep is None else answers.made(ports, keep, booking)
-    change = to_change(ports, Step(booking, event=REQUESTED.event), now, answer)
+    change = to_change(ports, None, Step(booking, event=REQUESTED.event), now, answer)
     try:
         if rebooking_of is None:
             await ports.store.add_booking(change)

@@ -74,7 +74,7 @@ async def _tell(tx: Writing, ports: Ports, booking: Booking, review: Review, now
     """Save the event as a step of the booking, among whose other events it has its place."""
     told = evolve(booking, version=booking.version + 1, events=booking.events + 1)
     event = review_event(ports.ids.event_id(), review, told, now)
-    await tx.bookings.save(evolve(to_change(ports, Step(told), now), event=event))
+    await tx.bookings.save(evolve(to_change(ports, booking, Step(told), now), event=event))
 
 
 async def authorize_response(ports: Ports, actor: Actor, review_id: int) -> None:
@@ -102,7 +102,33 @@ async def respond(ports: Ports, actor: Actor, review_id: int, given: RespondToRe
 
 
 def _for_responder(actor: Actor, review: Review | None) -> Review:
-    if review is None:
+    if review is None or review.hidden:
         raise NotFound("Review")
     check_responder(review, actor.user_id)
     return review
+
+
+# For operators ----------------------------------------------------------------------------
+
+
+async def all_of(ports: Ports, after_id: int = 0, limit: int = 100) -> Sequence[Review]:
+    """A page of everybody's reviews, hidden ones too, in the order of ids."""
+    async with ports.store.reading() as view:
+        return await view.reviews.reviews(after_id, limit)
+
+
+async def hide(ports: Ports, review_id: int, hidden: bool) -> Review:
+    """Hide a review, or show it again: while hidden it is neither listed nor counted, but its
+    reviewer can't give another. Where it is so already, nothing changes."""
+
+    async def unit(tx: Writing) -> Review:
+        known = await tx.reviews.review(review_id)
+        if known is None:
+            raise NotFound("Review")
+        companion = await tx.companions.lock_companion(known.reviewee_id)
+        review = evolve(known, hidden=hidden)
+        if await tx.reviews.save_hidden(review) and companion is not None:
+            await tx.companions.save_companion(reviewed(companion, review))
+        return review
+
+    return await ports.store.write(unit)

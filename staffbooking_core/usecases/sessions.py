@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from staffbooking_core.domain.accounts import Session, User, fold_email, session_digest
-from staffbooking_core.domain.limits import LimitExceeded, Verdict
+from staffbooking_core.domain.accounts import Session, User, session_digest
 from staffbooking_core.errors import (
     ConstraintViolated,
     Unauthenticated,
@@ -13,10 +12,13 @@ from staffbooking_core.errors import (
 )
 from staffbooking_core.inputs import ROLE_OF, Login, Register
 from staffbooking_core.ports import EMAIL_TAKEN, NewUser, Ports, Writing
+from staffbooking_core.usecases import throttles
+from staffbooking_core.usecases.accounts import verification
 
 
 async def register(ports: Ports, new: Register) -> User:
-    """Make an account; it does not sign in. Raises InvalidField where the e-mail is taken."""
+    """Make an account, and ask for the proof of its address; it does not sign in. Raises
+    InvalidField where the e-mail is taken."""
     person = NewUser(
         email=new.email,
         first_name=new.first_name,
@@ -25,14 +27,18 @@ async def register(ports: Ports, new: Register) -> User:
         created_at=await ports.clock.business(),
         password_hash=await ports.hasher.hash(new.password),
     )
-    return await add_user(ports, person)
+    return await add_user(ports, person, verifies=True)
 
 
-async def add_user(ports: Ports, person: NewUser) -> User:
-    """Store a new person, whoever makes the account."""
+async def add_user(ports: Ports, person: NewUser, *, verifies: bool = False) -> User:
+    """Store a new person, whoever makes the account; who `verifies` is asked to confirm the
+    address."""
 
     async def unit(tx: Writing) -> User:
-        return await tx.accounts.add_user(person)
+        user = await tx.accounts.add_user(person)
+        if verifies:
+            await tx.notices.add([verification(user.id)], ports.clock.wall())
+        return user
 
     try:
         return await ports.store.write(unit)
@@ -48,12 +54,12 @@ async def login(ports: Ports, given: Login, address: str) -> tuple[User, str]:
     An unknown e-mail, a wrong password and a disabled account look and cost the same.
     After too many failures from an address the answer is LimitExceeded (CONTRACT 2).
     """
-    await _refuse_guessing(ports, given.email, address)
+    await throttles.refuse_guessing(ports, given.email, address)
     async with ports.store.reading() as view:
         user = await view.accounts.user_by_email(given.email)
     right = await ports.hasher.verify(given.password, user.password_hash if user else None)
     if user is None or not right or user.disabled_at is not None:
-        await _count_failure(ports, given.email, address)
+        await throttles.count_failure(ports, given.email, address)
         raise Unauthenticated("bad_credentials", "The e-mail or the password is wrong")
     token, now = ports.ids.token(), ports.clock.wall()
     session = Session(session_digest(token), user.id, created_at=now, seen_at=now)
@@ -86,26 +92,3 @@ async def touch(ports: Ports, session: Session) -> Session:
 
     await ports.store.write(unit)
     return evolve(session, seen_at=now)
-
-
-def _scopes(email: str, address: str) -> tuple[str, str]:
-    return f"login_account:{address}:{fold_email(email)}", f"login_address:{address}"
-
-
-async def _refuse_guessing(ports: Ports, email: str, address: str) -> None:
-    account, place = _scopes(email, address)
-    limits, now = ports.policy.limits, ports.clock.wall()
-    _must_pass(await ports.admission.look(account, limits.login_account, now))
-    _must_pass(await ports.admission.look(place, limits.login_address, now))
-
-
-async def _count_failure(ports: Ports, email: str, address: str) -> None:
-    account, place = _scopes(email, address)
-    limits, now = ports.policy.limits, ports.clock.wall()
-    _must_pass(await ports.admission.hit(account, limits.login_account, now))
-    _must_pass(await ports.admission.hit(place, limits.login_address, now))
-
-
-def _must_pass(verdict: Verdict) -> None:
-    if not verdict.allowed:
-        raise LimitExceeded(verdict)

@@ -13,6 +13,7 @@ from staffbooking_core.domain.netting import Debt
 from staffbooking_core.errors import StaffbookingError, Unavailable
 from staffbooking_core.ports import Lease, Ports, Timer, Writing
 from staffbooking_core.usecases import (
+    away,
     catching_up,
     deliveries,
     notices,
@@ -94,10 +95,12 @@ async def _net(
         if debtor is not None and debtor.id != payer.id:
             operations = await tx.money.operations_of(debtor.id)
             debts.append(Debt(debtor, tuple(operations)))
+    known = {payer.id: payer, **{debt.booking.id: debt.booking for debt in debts}}
     for step in netting.net(payer, debts, now):
-        await tx.bookings.save(to_change(ports, step, now))
-        payer = step.booking if step.booking.id == payer.id else payer
-    return payer
+        number = step.booking.id
+        await tx.bookings.save(to_change(ports, known[number], step, now))
+        known[number] = step.booking
+    return known[payer.id]
 
 
 async def _put_off(ports: Ports, timer: Timer, lease: Lease) -> None:
@@ -136,6 +139,7 @@ async def drain(ports: Ports) -> int:
         or await run_due(ports, 1)
         or await tell_alerts(ports)
         or await deliveries.publish(ports)
+        or await away.tell_of_messages(ports)
         or await notices.tell_notices(ports)
     ):
         done += step

@@ -136,9 +136,21 @@ async def delete(ports: Ports, user: User, endpoint_id: int) -> None:
     async def work(tx: Writing, endpoint: Endpoint) -> Endpoint:
         now = ports.clock.wall()
         await tx.webhooks.cancel(endpoint.id, now)
-        return evolve(endpoint, active=False, deleted_at=now, secrets=Secrets(b""))
+        return _deleted(endpoint, now)
 
     await _changed(ports, user, endpoint_id, work)
+
+
+async def forget_endpoint(tx: Writing, endpoint_id: int, now: datetime) -> None:
+    """Delete an endpoint of a person who is erased, with where it led."""
+    if (endpoint := await tx.webhooks.lock_endpoint(endpoint_id)) is not None:
+        await tx.webhooks.cancel(endpoint_id, now)
+        nowhere = evolve(_deleted(endpoint, now), url="https://erased.invalid", description=None)
+        await tx.webhooks.save_endpoints([nowhere])
+
+
+def _deleted(endpoint: Endpoint, now: datetime) -> Endpoint:
+    return evolve(endpoint, active=False, deleted_at=now, secrets=Secrets(b""))
 
 
 async def rotate_secret(ports: Ports, user: User, endpoint_id: int) -> tuple[str, datetime]:

@@ -4,10 +4,13 @@ from types import ModuleType
 
 from staffbooking_http.endpoint import Endpoint
 from staffbooking_http.routes import (
+    accounts,
     auth,
     bookings,
+    calendars,
     channel,
     companions,
+    images,
     keys,
     messages,
     operations,
@@ -15,6 +18,7 @@ from staffbooking_http.routes import (
     payments,
     reviews,
     sandbox,
+    staff,
     webhooks,
 )
 
@@ -31,7 +35,10 @@ FAMILIES: dict[str, tuple[Endpoint, ...]] = {
     "Channel": _declared(channel),
     "Webhooks": _declared(webhooks),
     "API keys": _declared(keys),
-    "Accounts": _declared(auth),
+    "Accounts": (*_declared(auth), *_declared(accounts)),
+    "Staff": _declared(staff),
+    "Images": _declared(images),
+    "Calendars": _declared(calendars),
     "Payout accounts": _declared(payees),
     "Processor": _declared(payments),
     "Operations": _declared(operations),

@@ -1,23 +1,13 @@
 """Payout accounts: where staff members are paid out to (CONTRACT 3)."""
 
-from datetime import datetime
-
 from staffbooking_adapters import codec
-from staffbooking_core.domain.accounts import Role, User
 from staffbooking_core.domain.payees import Payee, PayeeStatus
 from staffbooking_core.domain.records import Record, instant
-from staffbooking_core.errors import Forbidden
 from staffbooking_core.inputs import OpenPayoutAccount
 from staffbooking_core.usecases import payees
-from staffbooking_http.access import WithSession
+from staffbooking_http.access import WithSession, staff_only
 from staffbooking_http.endpoint import Call, Reply, endpoint
 from staffbooking_http.shapes import INSTANT, SUCCESS, TEXT, ref, shape
-
-
-def staff_only(user: User, _: datetime) -> None:
-    """Raises Forbidden for whoever is never paid out to."""
-    if user.role is not Role.STAFF:
-        raise Forbidden("staff_only", "Only staff members have a payout account")
 
 
 def _record(call: Call, payee: Payee | None) -> Record:

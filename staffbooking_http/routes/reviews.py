@@ -1,16 +1,12 @@
 """Reviews: the parties of a completed booking review each other (CONTRACT 5)."""
 
-from datetime import datetime
-
 from staffbooking_adapters import codec
-from staffbooking_core.domain.accounts import Role, User
 from staffbooking_core.domain.keys import Permission
 from staffbooking_core.domain.records import review_record
 from staffbooking_core.domain.reviews import Review
-from staffbooking_core.errors import Forbidden
 from staffbooking_core.inputs import RespondToReview, SubmitReview
 from staffbooking_core.usecases import reviews
-from staffbooking_http.access import WithEither, WithSession
+from staffbooking_http.access import WithEither, WithSession, staff_only
 from staffbooking_http.endpoint import Call, Reply, endpoint
 from staffbooking_http.queries import ListReviews
 from staffbooking_http.shapes import RATING_AVG, SUCCESS, WHOLE, items, ref, shape
@@ -93,11 +89,6 @@ async def list_of_user(call: Call) -> Reply:
 # Responding -----------------------------------------------------------------------------
 
 
-def _staff_only(user: User, _: datetime) -> None:
-    if user.role is not Role.STAFF:
-        raise Forbidden("staff_only", "Only staff members respond to reviews")
-
-
 async def _find_review(call: Call) -> Reply:
     await reviews.authorize_response(call.ports, call.actor, call.path_id("Review"))
     return Reply(200)
@@ -106,7 +97,7 @@ async def _find_review(call: Call) -> Reply:
 @endpoint(
     "POST",
     "/reviews/{id}/respond",
-    WithSession(permit=_staff_only),
+    WithSession(permit=staff_only),
     summary="Respond to a review of yourself",
     description="Once, and for staff members only.",
     body=RespondToReview,

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from staffbooking_adapters.notify.log import LogNotifier
-from staffbooking_core.ports import Notice
+from tests.support.notices import make_letter
 
 pytestmark = pytest.mark.anyio
 
@@ -21,13 +21,16 @@ async def test_an_alert_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     ]
 
 
-async def test_a_notice_is_a_line_without_its_text(caplog: pytest.LogCaptureFixture) -> None:
-    """Who was told of what is logged; the text, which may hold a private address, is not."""
+@pytest.mark.parametrize(("user_id", "whom"), [(3, "user 3"), (None, "operators")])
+async def test_a_letter_is_a_line(
+    caplog: pytest.LogCaptureFixture, user_id: int | None, whom: str
+) -> None:
+    """Who was told of what is logged; neither text nor links, which are for one person."""
     caplog.set_level(logging.INFO, "staffbooking.notices")
-    text = "https://crm.example/hooks?token=hush was disabled"
+    letter = make_letter(user_id=user_id, subject="hush", text="hush", url="https://x/?hush")
 
-    await LogNotifier().tell(Notice(7, "webhook_disabled", "A webhook was disabled", text))
+    await LogNotifier().tell(letter)
 
     assert caplog.record_tuples == [
-        ("staffbooking.notices", logging.INFO, "user 7: webhook_disabled: A webhook was disabled")
+        ("staffbooking.notices", logging.INFO, f"{whom}: webhook_disabled: notice 7")
     ]

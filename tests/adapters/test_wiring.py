@@ -14,13 +14,14 @@ from staffbooking_adapters import wiring
 from staffbooking_adapters.chat.local import LocalChat
 from staffbooking_adapters.chat.redis import RedisWire
 from staffbooking_adapters.fake.processor import FakeProcessor
-from staffbooking_adapters.settings import Settings, load_settings
+from staffbooking_adapters.settings import Settings, SettingsError, load_settings
 from staffbooking_adapters.sql.wire import PostgresWire
 from staffbooking_adapters.stripe.processor import StripeProcessor
 from staffbooking_adapters.system import SandboxClock, SystemClock
 from staffbooking_core.domain.messages import Findings
 from staffbooking_core.domain.payees import OpenPayee
 from staffbooking_core.domain.payments import OpKey, OpKind
+from staffbooking_core.usecases import health
 from tests.stripe_stub import open_stub
 
 pytestmark = pytest.mark.anyio
@@ -150,8 +151,8 @@ async def test_the_sender_is_opened_by_its_first_use(
 
 
 async def test_what_webhooks_need_is_loaded_where_it_is_used(database_url: str) -> None:
-    """A process that opens all ports and neither sends, seals nor tells others anything doesn't
-    wait for it to load."""
+    """A process that opens all ports and neither sends, seals, draws nor tells others anything
+    doesn't wait for it to load."""
     environ = {
         "STAFFBOOKING_DATABASE_URL": database_url,
         "STAFFBOOKING_REDIS_URL": "redis://127.0.0.1:1",
@@ -163,7 +164,8 @@ from staffbooking_adapters.wiring import open_ports
 
 async def work():
     async with open_ports(load_settings({environ!r})):
-        sys.exit(" ".join({{"aiohttp", "aiodns", "cryptography", "redis"}} & sys.modules.keys()))
+        late = {{"aiohttp", "aiodns", "cryptography", "redis", "PIL"}}
+        sys.exit(" ".join(late & sys.modules.keys()))
 
 anyio.run(work)
 """
@@ -211,3 +213,51 @@ async def test_hints_and_seals_are_of_the_deployment(database_url: str) -> None:
 
     async with wiring.open_ports(settings(database_url)) as ports:
         assert ports.vault.open("webhook", sealed, 7) == b"hush"
+
+
+# Files ----------------------------------------------------------------------------------
+
+
+async def test_files_lie_beside_the_database(database_url: str, tmp_path: Path) -> None:
+    """In a folder that is named as its other files are, and made with the first file."""
+    async with wiring.open_ports(settings(database_url), stays=True) as ports:
+        assert not (tmp_path / "test.db-files").exists()
+        await ports.files.put("a.jpg", b"some")
+    assert (tmp_path / "test.db-files" / "a.jpg").read_bytes() == b"some"
+
+
+async def test_files_lie_where_the_settings_say(database_url: str, tmp_path: Path) -> None:
+    """FILES_DIR is a folder of any place."""
+    given = settings(database_url, FILES_DIR=f"{tmp_path}/elsewhere/images")
+    async with wiring.open_ports(given) as ports:
+        await ports.files.put("a.jpg", b"some")
+    assert (tmp_path / "elsewhere/images/a.jpg").read_bytes() == b"some"
+
+
+@pytest.mark.parametrize(
+    ("url", "folder"),
+    [
+        ("sqlite+aiosqlite:///rel/x.db", "rel/x.db-files"),
+        ("sqlite+aiosqlite:////abs/x.db?timeout=5", "/abs/x.db-files"),
+        (POSTGRES["DATABASE_URL"], "staffbooking-files"),
+    ],
+)
+async def test_each_database_has_its_folder(url: str, folder: str) -> None:
+    """Beside a file, and where the process works if the database is none."""
+    assert wiring._files_dir(settings(url)) == Path(folder)
+
+
+async def test_a_folder_that_cannot_be_written_stops_the_start(
+    database_url: str, tmp_path: Path
+) -> None:
+    """One line names the setting; commands that store no file go on."""
+    (tmp_path / "file").write_text("in the way")
+    given = settings(database_url, FILES_DIR=f"{tmp_path}/file/images")
+    with pytest.raises(SettingsError) as caught:
+        async with wiring.open_ports(given, stays=True):
+            pass
+    wrong = f"{tmp_path / 'file'} is not a folder"
+    assert str(caught.value) == f"STAFFBOOKING_FILES_DIR can't be used: {wrong}"
+    assert wiring.check_files(given) == wrong
+    async with wiring.open_ports(given) as ports:
+        assert await health.ready(ports)

@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 from staffbooking_core.domain.channel import Asked
+from staffbooking_core.usecases import channel
+from staffbooking_http.channel import socketio
+from tests.channel.idlers import all_gone
 from tests.channel.socket_io import (
     POLLING,
     TRANSPORTS,
@@ -297,3 +300,20 @@ async def test_nothing_is_heard_before_the_handshakes_end(world: World, site: Se
         assert (await ada.packet()).startswith("40")
         assert (await ada.next("ready"))["last_message_id"] == said["id"]
         assert await mia.next("new_message") == said
+
+
+async def test_a_fault_of_ours_ends_a_connection(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The client may come again, and the log tells why."""
+
+    async def broken(*_: Any) -> int:
+        raise RuntimeError("planted")
+
+    async with served(world.ports) as site, poller(site, world.customer) as ada:
+        await ada.open()
+        monkeypatch.setattr(channel, "last_id", broken)
+        monkeypatch.setattr(socketio, "LINGER", 0.05)
+        await ada.post("40")
+        await all_gone(world, world.customer)
+    assert "planted" in caplog.text

@@ -436,20 +436,3 @@ async def test_a_handshake_that_fails_takes_no_seat(
             for _ in range(11):
                 refused(await ada.get(), 500, "internal")
         await ada.open()
-
-
-async def test_a_fault_of_ours_ends_a_connection(
-    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The client may come again, and the log tells why."""
-
-    async def broken(*_: Any) -> int:
-        raise RuntimeError("planted")
-
-    async with served(world.ports) as site, poller(site, world.customer) as ada:
-        await ada.open()
-        monkeypatch.setattr(channel, "last_id", broken)
-        monkeypatch.setattr(socketio, "LINGER", 0.05)
-        await ada.post("40")
-        await all_gone(world, world.customer)
-    assert "planted" in caplog.text

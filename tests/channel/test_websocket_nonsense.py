@@ -86,6 +86,8 @@ FAULTS: list[tuple[Asked, dict[str, Any], str, set[str]]] = [
     (Asked.SEND_MESSAGE, {**SEND, "content": " \n\t"}, "invalid_field", {"content"}),
     (Asked.SEND_MESSAGE, {**SEND, "content": "x" * 5001}, "invalid_field", {"content"}),
     (Asked.SEND_MESSAGE, {**SEND, "content": "a\0b"}, "invalid_field", {"content"}),
+    (Asked.SEND_MESSAGE, {**SEND, "content": "\x1b[1m"}, "invalid_field", {"content"}),
+    (Asked.SEND_MESSAGE, {**SEND, "content": "\u202eno"}, "invalid_field", {"content"}),
     (Asked.SEND_MESSAGE, {**SEND, "content": "\ud800"}, "invalid_field", {"content"}),
     (Asked.SEND_MESSAGE, {**SEND, "content": ["x"]}, "invalid_field", {"content"}),
     (Asked.SEND_MESSAGE, {**SEND, "conversation_id": "1"}, "invalid_field", {"conversation_id"}),

@@ -14,10 +14,13 @@ from typer.testing import CliRunner, Result
 
 from staffbooking_adapters.chat.local import LocalChat
 from staffbooking_adapters.fake.processor import FakeProcessor
+from staffbooking_adapters.ics.calendars import IcsCalendars
 from staffbooking_adapters.memory.doubles import PassingFilter, PlainHasher, RecordingNotifier
 from staffbooking_adapters.memory.fakebook import MemoryFakeBook
+from staffbooking_adapters.memory.files import MemoryFiles
 from staffbooking_adapters.memory.receivers import MemorySender
 from staffbooking_adapters.memory.store import MemoryStore
+from staffbooking_adapters.pictures.threads import PillowPictures
 from staffbooking_adapters.settings import Settings
 from staffbooking_adapters.system import SandboxClock, SystemIds
 from staffbooking_adapters.vault import KeyringVault
@@ -54,6 +57,9 @@ def make_ports(policy: Policy) -> Ports:
         sender=MemorySender(),
         chat=LocalChat(),
         content_filter=PassingFilter(),
+        calendars=IcsCalendars(policy.base_url),
+        files=MemoryFiles(),
+        pictures=PillowPictures(),
         policy=policy,
         sandbox=processor,
     )

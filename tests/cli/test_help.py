@@ -12,6 +12,7 @@ from staffbooking_cli import options
 from staffbooking_core.domain import keys, lifecycle
 from staffbooking_core.domain.accounts import Role, Subscription
 from staffbooking_core.domain.companions import Approval
+from staffbooking_core.domain.portfolio import ItemStatus
 from staffbooking_core.inputs import MAX_ID
 from tests.cli.deployment import Deployment
 
@@ -54,10 +55,18 @@ COMMANDS = (
     "users disable",
     "users enable",
     "users set-password",
+    "users export",
+    "users erase",
     "companions list",
     "companions approve",
     "companions suspend",
     "companions import",
+    "portfolio list",
+    "portfolio approve",
+    "portfolio reject",
+    "reviews list",
+    "reviews hide",
+    "reviews show",
     "keys create",
     "keys list",
     "keys revoke",
@@ -81,6 +90,7 @@ COMMANDS = (
     "webhooks redeliver",
     "webhooks enable",
     "webhooks tail",
+    "inquiries list",
     "secrets rotate",
     "sandbox clock show",
     "sandbox clock advance",
@@ -121,5 +131,6 @@ def test_the_choices_are_the_cores() -> None:
     assert get_args(options.Tier) == tuple(Subscription)
     assert get_args(options.Status) == tuple(lifecycle.Status)
     assert get_args(options.Approval) == tuple(Approval)
+    assert get_args(options.ItemStatus) == tuple(ItemStatus)
     assert list(map(str, options.Permission)) == list(map(str, keys.Permission))
     assert options.MAX_ID == MAX_ID

@@ -174,9 +174,9 @@ BAD = {
     "weekly": ({"weekly": "mornings"}, "weekly: must be a list"),
     "backwards": (
         {"weekly": [{"weekday": 1, "start": "12:00", "end": "11:00"}]},
-        "weekly.0: start must be before end",
+        "weekly.0.start: must be before end",
     ),
-    "nul": ({"tagline": "a\0b"}, "tagline: must not hold NUL"),
+    "nul": ({"tagline": "a\0b"}, "tagline: must not hold the character U+0000"),
     "two": (
         {"timezone": "X", "tier": "gold"},
         "timezone: must be the IANA name of a timezone; tier:",

@@ -127,6 +127,16 @@ def test_the_secret_is_not_shown(deployment: Deployment, monkeypatch: pytest.Mon
     assert "nobody" not in table
 
 
+def test_a_folder_that_cannot_be_written_is_named(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Images could not be uploaded."""
+    assert checks(deployment)["files"]
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("STAFFBOOKING_FILES_DIR", f"{tmp_path}/file/images")
+    assert check(deployment, "files") == (False, f"{tmp_path / 'file'} is not a folder")
+
+
 def test_what_is_wrong_is_named(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first check that fails says why, and the exit code is 1."""
     deployment.lacking = LACKING

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from staffbooking_cli.bulk import import_rows
+from staffbooking_adapters.inputs import structure
 from staffbooking_cli.errors import Refused
-from staffbooking_cli.importing import Row
 from staffbooking_cli.sample import guide, seed
 from staffbooking_cli.sample.market import KNOWN_STAFF, companions
 from staffbooking_core.domain.companions import Approval, CompanionQuery
+from staffbooking_core.inputs import ImportedCompanion
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases import admin, keys
+from staffbooking_core.usecases import admin, imports, keys
 from staffbooking_core.usecases import companions as finding
 from tests.cli.deployment import make_ports
 from tests.support.builders import add_user
@@ -54,8 +54,9 @@ def test_the_market_is_the_same_each_time() -> None:
 
 async def test_every_row_is_good(ports: Ports) -> None:
     """Not one of the sample's rows is skipped."""
-    outcome = await import_rows(ports, [Row(n, row) for n, row in enumerate(ROWS, 1)])
-    assert (outcome["imported"], outcome["skipped"]) == (len(ROWS), [])
+    staff = [structure(ImportedCompanion, row) for row in ROWS]
+    counts = await imports.import_companions(ports, staff)
+    assert (counts.imported, counts.refused) == (len(ROWS), ())
 
 
 async def test_most_are_found_and_some_wait(filled: Ports) -> None:
@@ -74,7 +75,7 @@ async def test_it_is_filled_once(filled: Ports) -> None:
 
 async def test_an_interrupted_start_is_gone_on_with(ports: Ports) -> None:
     """What is there already is no obstacle."""
-    await import_rows(ports, [Row(1, ROWS[0])])
+    await imports.import_companions(ports, [structure(ImportedCompanion, ROWS[0])])
     assert await seed.is_missing(ports)
     await seed.fill(ports)
     assert not await seed.is_missing(ports)

@@ -17,6 +17,7 @@ from staffbooking_core.domain.keys import is_well_formed
 from staffbooking_core.ports import Ports
 from tests.cli import deployment as commands
 from tests.cli.test_import import MIA, person
+from tests.cli.test_reviews import reviewed
 from tests.support.postgres import PostgresServer, database_name
 
 T = TypeVar("T")
@@ -109,6 +110,20 @@ def test_a_dispute(deployment: OnDatabase) -> None:
     assert deployment.json("payments", "reconcile")["differences"] == []
     assert deployment.json("refunds", "list") == {"refunds": []}
     assert "staff_payable" in deployment.table("ledger", "show", code)
+
+
+def test_reviews(deployment: OnDatabase) -> None:
+    """They are listed, also by person; one is hidden, and shown again."""
+    party, one, two = deployment.run(reviewed)
+    listed = deployment.json("reviews", "list")["reviews"]
+    assert [review["id"] for review in listed] == [one.id, two.id]
+    assert deployment.json("reviews", "list", "--user", party.customer.email)["reviews"] == listed
+    hidden = {**listed[0], "hidden": True}
+    for command, shown, total in (("hide", hidden, 0), ("show", listed[0], 1)):
+        assert deployment.json("reviews", command, one.id)["review"] == shown
+        assert deployment.json("reviews", "list")["reviews"] == [shown, listed[1]]
+        [companion] = deployment.json("companions", "list")["companions"]
+        assert companion["total_reviews"] == total
 
 
 def test_a_healthy_deployment(deployment: OnDatabase) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from staffbooking_core.usecases import admin
 from tests.cli.deployment import Deployment
-from tests.support.builders import add_companion, add_user
+from tests.support.builders import add_booking, add_companion, add_user
 
 ADA = ("ada@example.com", "--first-name", "Ada", "--last-name", "Okoro")
 
@@ -25,6 +27,7 @@ def test_an_account_is_made(deployment: Deployment) -> None:
         "role": "admin",
         "subscription": "enterprise",
         "subscription_expires_at": None,
+        "email_verified": False,
         "disabled_at": None,
     }
 
@@ -94,8 +97,11 @@ def test_a_table_cuts_nothing(deployment: Deployment) -> None:
 
 
 def test_a_table_shows_what_could_steer_a_terminal(deployment: Deployment) -> None:
-    """Control characters and markup in names stay text."""
-    deployment.json("users", "create", ADA[0], "--first-name", "\x1b[31mA\u202e", *ADA[3:])
+    """Names that an earlier release let in stay text; new ones hold no such characters."""
+    name = "\x1b[31mA\u202e"
+    line = deployment.refusal("users", "create", ADA[0], "--first-name", name, *ADA[3:])
+    assert line == "staffbooking: first_name: must not hold the character U+001B"
+    deployment.run(lambda ports: add_user(ports.store, first_name=name))
     table = deployment.table("users", "list")
     assert r"\x1b[31mA\u202e" in table
 
@@ -149,3 +155,30 @@ def test_a_password_is_read_from_standard_input(deployment: Deployment) -> None:
     printed = deployment.json("users", "set-password", ADA[0], stdin="from a pipe \n")
     assert password_of(deployment) == "plain:from a pipe "
     assert "pipe" not in str(printed)
+
+
+def test_a_person_is_exported(deployment: Deployment) -> None:
+    """All that is kept about them, as one document."""
+    deployment.json("users", "create", *ADA)
+    printed = deployment.staffbooking("users", "export", "ada@example.com")
+    found = json.loads(printed.stdout)
+    assert (found["user"]["email"], found["bookings"]) == ("ada@example.com", [])
+
+
+def test_a_person_is_forgotten(deployment: Deployment) -> None:
+    """Once; what is left has no name."""
+    deployment.json("users", "create", *ADA)
+    left = deployment.json("users", "erase", "ada@example.com")["user"]
+    assert (left["email"], left["first_name"]) == ("erased-1@erased.invalid", "Erased")
+    for word in ("erase", "export"):
+        assert (
+            deployment.refusal("users", word, "ada@example.com") == "staffbooking: User not found"
+        )
+
+
+def test_who_has_open_bookings_is_not_forgotten(deployment: Deployment) -> None:
+    """It is refused in one line."""
+    customer = deployment.run(lambda ports: add_user(ports.store, email="ada@example.com"))
+    deployment.run(lambda ports: add_booking(ports.store, customer=customer))
+    line = "staffbooking: Bookings are open, or money is owed for them"
+    assert deployment.refusal("users", "erase", "ada@example.com") == line

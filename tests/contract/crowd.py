@@ -137,7 +137,7 @@ _ROWS: list[tuple[Table, int, dict[str, str]]] = [
         },
     ),
     (webhook_tables.attempts, MANY, {"delivery_id": "i", "at": "{hour}"}),
-    (tables.notices, MANY, {"id": "i"}),
+    (tables.notices, MANY, {"id": "i", "due_at": "{hour}"}),
     (
         message_tables.conversations,
         MANY,

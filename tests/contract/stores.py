@@ -70,6 +70,7 @@ EMPTY = Statement(
                 *(f"SELECT setval('{name}_id_seq', 1, false)" for name in _NUMBERED),
                 "SELECT setval('booking_numbers', 1, false)",
                 "INSERT INTO sandbox_clock VALUES (1, 0)",
+                "INSERT INTO counters VALUES ('messages_told', 0)",
             )
         )
     )

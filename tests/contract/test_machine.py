@@ -16,8 +16,8 @@ from staffbooking_adapters.memory.doubles import (
 from staffbooking_adapters.memory.store import MemoryStore
 from staffbooking_adapters.system import Argon2Hasher, SystemIds
 from staffbooking_core.domain.keys import is_well_formed, mint
-from staffbooking_core.ports import Notice
 from tests.support.builders import DAY, HOUR, NOW, POLICY, SECOND
+from tests.support.notices import make_letter
 
 pytestmark = pytest.mark.anyio
 
@@ -112,10 +112,10 @@ async def test_alerts_are_recorded_in_order():
     assert notifier.alerts == [(1, "one"), (2, "two")]
 
 
-async def test_notices_are_recorded_in_order():
+async def test_letters_are_recorded_in_order():
     """Whole, with the user whom each is for."""
     notifier = RecordingNotifier()
-    told = [Notice(user_id, "webhook_disabled", "Disabled", "It failed") for user_id in (1, 2)]
-    for notice in told:
-        await notifier.tell(notice)
-    assert notifier.notices == told
+    told = [make_letter(user_id=user_id) for user_id in (1, 2)]
+    for letter in told:
+        await notifier.tell(letter)
+    assert notifier.letters == told

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from attrs import evolve
 
+from staffbooking_core.domain.accounts import Role
 from staffbooking_core.domain.bookings import Intent
 from staffbooking_core.domain.companions import CompanionQuery
 from staffbooking_core.domain.keys import Permission
@@ -23,7 +25,9 @@ from tests.support.builders import (
     make_answer,
     make_booking,
     make_change,
+    make_companion,
     make_event,
+    make_new_user,
     make_refund_order,
     moved,
     next_booking_id,
@@ -159,6 +163,27 @@ async def test_messages_are_sent_in_few_trips(store):
         await tx.messages.add(new)
 
     assert await trips(store.database, store.write(send)) == 5 + 2
+
+
+async def test_an_import_takes_as_many_trips_for_many_as_for_one(store):
+    """For those who come and for those who are known."""
+
+    async def put(*people):
+        emails = [new.email for new, _ in people]
+
+        async def unit(tx):
+            known = await tx.imports.lock_people(emails)
+            await tx.imports.save_people([(user, evolve(has, bio="x")) for user, has in known])
+            await tx.imports.add_people([] if known else people)
+
+        return await trips(store.database, store.write(unit))
+
+    def newcomers(count):
+        return [(make_new_user(role=Role.STAFF), make_companion()) for _ in range(count)]
+
+    one, many = newcomers(1), newcomers(20)
+    assert await put(*one) == await put(*many) == 2 + 7
+    assert await put(*one) == await put(*many) == 2 + 10
 
 
 async def test_a_page_of_conversations_is_one_trip(store):

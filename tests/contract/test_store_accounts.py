@@ -256,6 +256,26 @@ async def test_all_sessions_of_a_user_end_together(store):
         assert await view.accounts.session(theirs.digest) == (theirs, other)
 
 
+async def test_one_session_of_a_user_may_stay(store):
+    """While all others end."""
+    user = await add_user(store)
+    kept, *_ = [await add_session(store, user.id) for _ in range(3)]
+    await store.write(lambda unit: unit.accounts.end_sessions_of(user.id, kept.digest))
+    async with store.reading() as view:
+        assert await view.accounts.sessions_of(user.id) == [kept]
+
+
+async def test_sessions_of_a_user_are_listed(store):
+    """The newest first, whatever was done with them since; nobody else's."""
+    user, other = await add_user(store), await add_user(store)
+    old = await add_session(store, user.id, created_at=NOW - DAY)
+    new = await add_session(store, user.id)
+    await add_session(store, other.id)
+    async with store.reading() as view:
+        assert await view.accounts.sessions_of(user.id) == [new, old]
+        assert await view.accounts.sessions_of(404) == []
+
+
 # API keys ---------------------------------------------------------------------------------
 
 

@@ -17,7 +17,7 @@ from staffbooking_core.domain.companions import CompanionQuery, rating_average
 from staffbooking_core.domain.lifecycle import Party, Status
 from staffbooking_core.domain.records import review_record
 from staffbooking_core.domain.reviews import Ratings, Review
-from staffbooking_core.errors import ConstraintViolated, RuleBroken
+from staffbooking_core.errors import ConstraintViolated, NotFound, RuleBroken
 from staffbooking_core.inputs import RespondToReview, SubmitReview
 from staffbooking_core.ports import ALREADY_REVIEWED
 from staffbooking_core.usecases import reviews
@@ -50,6 +50,10 @@ async def add(store, new):
 
 async def respond(store, review):
     return await store.write(lambda unit: unit.reviews.save_response(review))
+
+
+async def hide(store, review):
+    return await store.write(lambda unit: unit.reviews.save_hidden(review))
 
 
 async def shown(store, companion_id):
@@ -117,6 +121,19 @@ async def test_a_response_is_saved_once(store):
     assert await find(store, review.id) == found
 
 
+async def test_a_review_is_hidden_and_shown(store):
+    """Nothing else is changed by it; where it is so already, nothing is."""
+    review = await add_review(store, rating=5)
+    hidden = evolve(review, hidden=True)
+    assert await hide(store, evolve(hidden, rating=1, comment="forged", response="mine")) is True
+    assert await hide(store, hidden) is False
+    assert await find(store, review.id) == hidden
+    assert await hide(store, review) is True
+    assert await hide(store, review) is False
+    assert await find(store, review.id) == review
+    assert await hide(store, evolve(hidden, id=review.id + 1)) is False
+
+
 async def test_what_is_undone_was_never_there(store):
     """A unit of work that fails leaves no review."""
     booking = await add_booking(store)
@@ -143,6 +160,51 @@ async def test_reviews_come_by_pages(store):
     pages = [await listed(store, companion.id, page, 2) for page in (1, 2, 3, 4, 100_000)]
     assert pages == [newest[:2], newest[2:4], newest[4:], [], []]
     assert await listed(store, companion.id, 1, 4) == newest[:4]
+
+
+async def test_hidden_reviews_are_left_out(store):
+    """Of pages, ratings and the profile as it is saved next, wherever they stand."""
+    companion = await add_companion(store)
+    made = [await add_review(store, await add_booking(store, companion)) for _ in range(14)]
+    other = await add_review(store)
+    for one in (made[13], made[8], made[0]):
+        await hide(store, evolve(one, hidden=True))
+    rest = [*made[1:8], *made[9:13]][::-1]
+    pages = [await listed(store, companion.id, page, 4) for page in (1, 2, 3, 4)]
+    assert pages == [rest[:4], rest[4:8], rest[8:], []]
+    assert await ratings(store, companion.id) == Ratings(44, 11)
+    assert await ratings(store, other.reviewee_id) == Ratings(4, 1)
+
+    async def save(tx):
+        await tx.companions.save_companion(await tx.companions.lock_companion(companion.id))
+
+    await store.write(save)
+    detail = await shown(store, companion.id)
+    assert detail["reviews"] == [review_record(review) for review in rest[:10]]
+
+
+async def test_who_has_only_hidden_reviews_has_no_ratings(store):
+    """Zero of each, as one who was never reviewed."""
+    review = await add_review(store)
+    await hide(store, evolve(review, hidden=True))
+    assert await ratings(store, review.reviewee_id) == Ratings()
+    assert await listed(store, review.reviewee_id) == []
+
+
+async def test_all_reviews_come_in_the_order_of_ids(store):
+    """Of everybody, hidden ones too, from the first above an id."""
+    made = [await add_review(store) for _ in range(3)]
+    made.append(await add_review(store, await add_booking(store), Party.STAFF))
+    made[1] = evolve(made[1], hidden=True)
+    await hide(store, made[1])
+
+    async def after(review_id, limit):
+        return list(await read(store, lambda view: view.reviews.reviews(review_id, limit)))
+
+    assert await after(0, 50) == made
+    assert await after(0, 2) == made[:2]
+    assert await after(made[1].id, 2) == made[2:]
+    assert await after(made[3].id, 2) == []
 
 
 async def test_ratings_are_of_one_person(store):
@@ -217,7 +279,7 @@ async def at_once(calls):
         await barrier.wait()
         try:
             return await call()
-        except RuleBroken as error:
+        except (RuleBroken, NotFound) as error:
             return error.code
 
     return await asyncio.gather(*map(run, calls))
@@ -275,3 +337,51 @@ async def test_many_reviews_of_one_companion_all_count(ports):
     assert detail["rating_avg"] == float(rating_average(exact.rating_sum, 33))
     newest = await listed(store, companion.id, limit=10)
     assert detail["reviews"] == [review_record(review) for review in newest]
+
+
+async def test_hiding_while_reviews_come_keeps_the_rating(ports):
+    """Reviews of 16 bookings at the same moment as others are hidden and shown, several times
+    each and in two processes: what the companion has is the sum of what is shown."""
+    store = ports[0].store
+    companion, customer = await add_companion(store), await add_user(store)
+    dice, calls, known = random.Random(4), [], []
+    for _ in range(8):
+        booking = await add_booking(store, companion, customer)
+        known.append(await add_review(store, booking, rating=dice.randint(1, 5)))
+    for n in range(16):
+        booking = await completed(store, companion, customer)
+        wanted = SubmitReview(rating=dice.randint(1, 5))
+        calls.append(partial(reviews.submit, ports[n % 2], actor_of(customer), booking.id, wanted))
+    for n, review in enumerate(known * 4):
+        calls.append(partial(reviews.hide, ports[n % 2], review.id, n % 16 < 12))
+    thanks, staff = RespondToReview(response="Thank you"), actor_of(companion)
+    calls += [partial(reviews.respond, ports[0], staff, one.id, thanks) for one in known[:4]]
+    dice.shuffle(calls)
+    await at_once(calls)
+    everything = await read(store, lambda view: view.reviews.reviews(0, 100))
+    rows = [review for review in everything if not review.hidden]
+    assert len(everything) == 24
+    assert len(rows) >= 16
+    exact = Ratings(sum(review.rating for review in rows), len(rows))
+    assert await ratings(store, companion.id) == exact
+    found = await read(store, lambda view: view.companions.companion(companion.id))
+    assert (found.rating_sum, found.total_reviews) == (exact.rating_sum, exact.total_reviews)
+    detail = await shown(store, companion.id)
+    newest = await listed(store, companion.id, limit=10)
+    assert newest == rows[:-11:-1]
+    assert detail["reviews"] == [review_record(review) for review in newest]
+
+
+async def test_a_review_hidden_many_times_at_once_is_hidden_once(ports):
+    """In two processes: its rating is taken out once."""
+    store = ports[0].store
+    companion = await add_companion(store)
+    one, two = [
+        await add_review(store, await add_booking(store, companion), rating=rating)
+        for rating in (5, 1)
+    ]
+    results = await at_once([partial(reviews.hide, ports[n % 2], two.id, True) for n in range(8)])
+    assert results == [evolve(two, hidden=True)] * 8
+    found = await read(store, lambda view: view.companions.companion(companion.id))
+    assert (found.rating_sum, found.total_reviews) == (5, 1)
+    assert await listed(store, companion.id) == [one]

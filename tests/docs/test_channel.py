@@ -27,8 +27,8 @@ from staffbooking_core.ports import Ports
 from staffbooking_core.usecases import messages
 from staffbooking_core.usecases.messages import Letter
 from staffbooking_http import asyncapi, metrics
-from staffbooking_http.channel.frames import DEEPEST, FRAME_BYTES
 from staffbooking_http.channel.clients import MOST_WAITING
+from staffbooking_http.channel.frames import DEEPEST, FRAME_BYTES
 from staffbooking_http.channel.pipes import MOST_UNREAD
 from staffbooking_http.channel.switchboard import LOOK_EVERY
 from staffbooking_http.routes import FAMILIES

@@ -174,6 +174,24 @@ def test_bookings_may_come_in_any_order_and_overlap():
     assert shown(Calendar("UTC"), MONDAY, late, early, late) == ["00:00-14:00", "18:00-24:00"]
 
 
+def test_what_is_taken_elsewhere_is_not_free():
+    """It leaves the same as a booking does, to the edge."""
+    calendar = Calendar("UTC", busy=(booking("UTC", MONDAY, "10:00", 2),))
+    assert shown(calendar, MONDAY) == ["00:00-10:00", "12:00-24:00"]
+    assert fits(calendar, (), booking("UTC", MONDAY, "12:00", 1))
+    assert not fits(calendar, (), booking("UTC", MONDAY, "11:00", 2))
+
+
+def test_times_taken_elsewhere_are_kept_in_order():
+    """Those that overlap or touch are one."""
+    late, early = span("2026-06-02 09:00", "2026-06-02 10:00"), booking("UTC", MONDAY, "10:00", 2)
+    longer = booking("UTC", MONDAY, "12:00", 3)
+    assert Calendar("UTC", busy=(late, longer, early)).busy == (
+        span("2026-06-01 10:00", "2026-06-01 15:00"),
+        late,
+    )
+
+
 def test_a_booking_ending_within_a_minute_takes_all_of_it():
     """Slots have whole minutes: what is shown is rounded inwards."""
     taken = Interval(at("2026-06-01 10:00:30"), at("2026-06-01 11:00:01"))

@@ -8,7 +8,7 @@ from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
-from attrs import frozen
+from attrs import evolve, frozen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -102,9 +102,10 @@ def scenes(draw):
     overrides = draw(st.lists(st.builds(Override, near, many), max_size=2, unique_by=date_of))
     named = st.builds(book, st.just(zone), near, minutes, st.integers(1, 24))
     busy = draw(st.lists(named, max_size=4))
+    elsewhere = [span for span in draw(st.lists(named, max_size=4)) if span]
     start = draw(minutes)
     return Scene(
-        Calendar(zone, tuple(weekly), tuple(overrides)),
+        Calendar(zone, tuple(weekly), tuple(overrides), tuple(elsewhere)),
         day,
         tuple(span for span in busy if span),
         book(zone, day, start, draw(st.integers(1, 24))),
@@ -221,6 +222,27 @@ def test_what_fits_is_shown(scene):
     if scene.wanted:
         spans = shown(scene, before=1, after=3)
         assert fits(scene.calendar, scene.busy, scene.wanted) == covered(spans, scene.wanted)
+
+
+@given(scenes())
+@steady
+def test_what_is_taken_is_not_shown(scene):
+    """No slot that is shown has time in common with a booking or with what is taken elsewhere."""
+    taken = (*scene.busy, *scene.calendar.busy)
+    for span in shown(scene, before=1, after=1):
+        assert all(one.ends_at <= span.starts_at or span.ends_at <= one.starts_at for one in taken)
+
+
+@given(scenes())
+@steady
+def test_it_does_not_matter_where_time_is_taken(scene):
+    """What is taken elsewhere leaves the same free time as a booking would."""
+    as_bookings = (*scene.busy, *scene.calendar.busy)
+    days = scene.day - DAY, scene.day + DAY
+    without = evolve(scene.calendar, busy=())
+    assert availability(scene.calendar, scene.busy, *days) == availability(
+        without, as_bookings, *days
+    )
 
 
 @given(scenes(), st.integers(-2000, 2000), st.integers(1, 3000), st.sampled_from([0, 1, 30]))

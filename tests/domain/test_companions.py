@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from staffbooking_core.domain.companions import Approval, fold, offered, rating_average
-from tests.support.builders import make_companion
+from staffbooking_core.domain.accounts import Role
+from staffbooking_core.domain.companions import (
+    Approval,
+    draft,
+    fold,
+    missing,
+    offered,
+    rating_average,
+)
+from tests.support.builders import NOW, make_companion, make_user
 
 
 @pytest.mark.parametrize("approval", list(Approval))
@@ -18,6 +26,30 @@ def test_only_approved_and_active_ones_are_listed(approval, active):
     """Pending, suspended and disabled ones are not found."""
     listed = make_companion(approval=approval, active=active).is_listed
     assert listed is (active and approval is Approval.APPROVED)
+
+
+@pytest.mark.parametrize("disabled_at", [None, NOW])
+def test_a_draft_is_who_it_is_of_and_nothing_else(disabled_at):
+    """Id, names and since when from the user; not listed, whatever an operator says."""
+    user = make_user(id=7, role=Role.STAFF, disabled_at=disabled_at)
+    made = draft(user)
+    assert (made.id, made.name, made.member_since) == (7, user.name, user.created_at)
+    assert (made.approval, made.active) == (Approval.PENDING, disabled_at is None)
+    assert missing(made) == ["hourly_rate", "location_city", "location_country", "service_types"]
+
+
+@pytest.mark.parametrize(
+    "given, lacking",
+    [
+        ({}, []),
+        ({"daily_rate": None, "bio": "", "languages": (), "profile_photo": ""}, []),
+        ({"hourly_rate": 0, "location_country": ""}, ["hourly_rate", "location_country"]),
+        ({"location_city": "", "service_types": ()}, ["location_city", "service_types"]),
+    ],
+)
+def test_an_approval_needs_a_rate_a_place_and_services(given, lacking):
+    """Nothing else."""
+    assert missing(make_companion(**given)) == lacking
 
 
 @pytest.mark.parametrize(

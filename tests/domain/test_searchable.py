@@ -60,12 +60,34 @@ def test_a_full_day_is_marked():
     assert marks(Calendar("UTC"), [Interval(start, start + 23 * HOUR)]) == {}
 
 
+def test_days_taken_elsewhere_are_marked():
+    """Each full day of a holiday is a mark; the weekdays' bits do not know of it."""
+    start = datetime(2027, 3, 1, 12, tzinfo=UTC)
+    calendar = Calendar("UTC", busy=(Interval(start, start + 3 * DAY),))
+    assert marks(calendar, ()) == {MONDAY + DAY: False, MONDAY + 2 * DAY: False}
+    assert weekday_mask(calendar) == 0b1111111
+
+
+def test_the_mask_knows_nothing_of_single_weeks():
+    """Also where the week that it is worked out from is full."""
+    start = datetime(2024, 1, 1, tzinfo=UTC)
+    assert weekday_mask(Calendar("UTC", busy=(Interval(start, start + 7 * DAY),))) == 0b1111111
+
+
 def test_a_night_that_the_clock_skips_is_marked():
     """02:00 to 03:00 does not exist on the day of the change."""
     calendar = weekly((120, 180), zone="Europe/Berlin")
     found = marks(calendar, ())
     assert found[SPRING] is False
     assert SPRING + DAY not in found
+
+
+def test_a_date_that_was_set_outlasts_the_clocks_change():
+    """Extra hours on the day of the change are what holds on it."""
+    night = weekly((120, 180), zone="Europe/Berlin")
+    extra = Calendar("Europe/Berlin", night.weekly, (Override(SPRING, (Slot(600, 700),)),))
+    assert SPRING not in marks(extra, ())
+    assert {**marks(extra, ()), SPRING: False} == marks(night, ())
 
 
 def test_long_hours_need_no_marks_of_the_clock():
@@ -101,6 +123,21 @@ def test_marks_anew_take_old_ones_away():
 MINUTES = st.integers(0, 1440)
 SLOTS = st.tuples(MINUTES, MINUTES).filter(lambda pair: pair[0] < pair[1]).map(lambda p: Slot(*p))
 DAYS = st.integers(-3, 40).map(lambda number: SPRING + number * DAY)
+EARLIEST = datetime(2027, 3, 25, tzinfo=UTC)
+
+
+def spans(longest):
+    """Times of up to so many hours, around the change of the clock."""
+    return st.builds(
+        lambda minutes, hours: Interval(
+            EARLIEST + minutes * timedelta(minutes=1),
+            EARLIEST + minutes * timedelta(minutes=1) + hours * HOUR,
+        ),
+        st.integers(0, 40 * 1440),
+        st.integers(1, longest),
+    )
+
+
 CALENDARS = st.builds(
     Calendar,
     st.sampled_from(ZONES),
@@ -110,21 +147,16 @@ CALENDARS = st.builds(
         max_size=3,
         unique_by=lambda override: override.date,
     ).map(tuple),
+    st.lists(spans(100), max_size=3).map(tuple),
 )
-SPANS = st.builds(
-    lambda minutes, hours: Interval(
-        datetime(2027, 3, 25, tzinfo=UTC) + minutes * timedelta(minutes=1),
-        datetime(2027, 3, 25, tzinfo=UTC) + minutes * timedelta(minutes=1) + hours * HOUR,
-    ),
-    st.integers(0, 40 * 1440),
-    st.integers(1, 24),
-)
+SPANS = spans(24)
 
 
 @settings(max_examples=60, deadline=None)
 @given(CALENDARS, st.lists(SPANS, max_size=4))
 def test_mask_and_marks_say_what_the_calendar_says(calendar, busy):
-    """On each day around a change of the clock, whatever the hours and bookings are."""
+    """On each day around a change of the clock, whatever the hours, bookings and times taken
+    elsewhere are."""
     mask, marked = weekday_mask(calendar), marks(calendar, busy)
     for number in range(-3, 12):
         day = SPRING + number * DAY

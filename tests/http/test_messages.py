@@ -255,7 +255,7 @@ TEXTS = [
     "<script>alert('é')</script> & \"so\" \\n",
     "\N{GRINNING FACE}" * 5000,
     "é" * 5000,
-    "\u202eright to left\u202c \ufeff\u200b\x1b[31m",
+    "\u2067right to left\u2069 \u202bagain\u202c \ufeff\u200b\u200e\u200d",
     "e\u0301 is not \xe9",
 ]
 

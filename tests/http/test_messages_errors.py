@@ -185,6 +185,12 @@ WRONG: tuple[Any, ...] = (
     "a\0b",
     "\ud83d",
     "\ude00\ud83d",
+    "\x1b[31mred",
+    "a\rb",
+    "a\x7f",
+    "a\x85",
+    "\u202eeht",
+    "\u202dthe",
     7,
     4.5,
     True,
@@ -195,7 +201,8 @@ WRONG: tuple[Any, ...] = (
 
 @SENDING
 async def test_content_has_its_bounds(talk: World, path: str) -> None:
-    """From 1 to 5,000 code points, not blank, no NUL, no lone surrogate, and a text."""
+    """From 1 to 5,000 code points, not blank, no control characters but tabs and line breaks, no
+    bidi overrides, no lone surrogate, and a text."""
     customer, _ = await sides(talk)
     path = await place(talk, path)
     for content in WRONG:

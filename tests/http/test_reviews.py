@@ -15,7 +15,7 @@ from staffbooking_core.domain.lifecycle import Party, Status
 from staffbooking_core.domain.limits import Rule
 from staffbooking_core.domain.records import review_record
 from staffbooking_core.errors import Unavailable
-from staffbooking_core.usecases import admin
+from staffbooking_core.usecases import admin, reviews
 from tests.http.test_errors import JSON, Failing
 from tests.http.test_flow import paid, set_clock
 from tests.http.test_openapi import document_of, jsonschema_rs_value, validator
@@ -218,6 +218,22 @@ async def test_a_comment_may_be_empty_or_long(world: World, comment: str, kept: 
     assert (review["reviewee_id"], review["response"]) == (world.companion.id, None)
 
 
+async def test_every_mark_is_kept_as_its_own(world: World) -> None:
+    """The four beside the rating, of either side, in the list and in the profile."""
+    booking = await completed(world)
+    one = dict(zip(("rating", *UNSAID[1:]), (3, 1, 2, 4, 5), strict=True))
+    other = dict(zip(("rating", *UNSAID[1:]), (5, 4, 3, 2, 1), strict=True))
+    for side, marks in zip(await sides(world), (one, other), strict=True):
+        review = ok(await side.post(about(booking), json=marks), 201)["review"]
+        assert {name: review[name] for name in marks} == marks
+    client = world.by_key()
+    for user, marks in ((world.companion, one), (world.customer, other)):
+        [review] = ok(await client.get(f"/reviews/user/{user.id}"))["reviews"]
+        assert {name: review[name] for name in marks} == marks
+    profile = ok(await client.get(f"/api/v1/companions/{world.companion.id}"))["companion"]
+    assert {name: profile["reviews"][0][name] for name in one} == one
+
+
 # Reading --------------------------------------------------------------------------------
 
 
@@ -363,6 +379,36 @@ async def test_a_response_has_its_bounds(world: World) -> None:
         assert fields(answer) == {"response"}
     body = {"response": "é" * 2000}
     assert ok(await staff.post(path, json=body))["review"]["response"] == body["response"]
+
+
+async def test_a_hidden_review_is_gone_until_it_is_shown(each_world: World) -> None:
+    """From the list, the profile and searches at once; a response is 404, another review of
+    the booking one too many. Nobody is told that it is hidden."""
+    booking, (customer, staff) = await completed(each_world), await sides(each_world)
+    await add_review(each_world.store, await completed(each_world), rating=5)
+    made = ok(await customer.post(about(booking), json={"rating": 1}), 201)["review"]
+    listed, client = f"/reviews/user/{each_world.companion.id}", each_world.by_key()
+    profile = f"/api/v1/companions/{each_world.companion.id}"
+
+    async def check(*marks: int) -> None:
+        """What is shown, the newest first, and its mean; the same everywhere."""
+        found, detail = ok(await client.get(listed)), ok(await client.get(profile))["companion"]
+        summary = ok(await client.get("/api/v1/companions"))["companions"][0]
+        for one in (found, detail, summary):
+            total = (sum(marks) / len(marks), len(marks))
+            assert (one["rating_avg"], one["total_reviews"]) == total
+        for one in (found, detail):
+            assert tuple(review["rating"] for review in one["reviews"]) == marks
+
+    await check(1, 5)
+    await reviews.hide(each_world.ports, made["id"], True)
+    await check(5)
+    answer = await staff.post(f"/reviews/{made['id']}/respond", json={"response": "Hello"})
+    refused(answer, 404, "not_found")
+    refused(await customer.post(about(booking), json={"rating": 1}), 400, "already_reviewed")
+    await reviews.hide(each_world.ports, made["id"], False)
+    await check(1, 5)
+    assert ok(await client.get(listed))["reviews"][0] == made
 
 
 async def test_a_store_that_is_away_is_503(world: World) -> None:

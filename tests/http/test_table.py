@@ -13,12 +13,20 @@ from attrs import evolve
 
 from staffbooking_core.domain.keys import Permission
 from staffbooking_core.ports import Pair
-from staffbooking_http.access import SignedOut, Unguarded, WithEither, WithKey, WithSession
+from staffbooking_http.access import (
+    ByAddress,
+    SignedOut,
+    Unguarded,
+    WithEither,
+    WithKey,
+    WithSession,
+)
 from staffbooking_http.endpoint import Endpoint
 from staffbooking_http.routes import FAMILIES, SANDBOX
 from tests.http.world import World
 from tests.support.builders import add_booking, add_key, make_key_text
 from tests.support.messages import add_direct
+from tests.support.portfolio import add_item
 from tests.support.reviews import add_review
 from tests.support.webhooks import add_delivery, add_endpoint
 
@@ -110,6 +118,39 @@ MATRIX: dict[str, dict[str, int]] = {
     "POST /auth/login": OPEN,
     "POST /auth/logout": BY_SESSION,
     "GET /auth/session": BY_SESSION,
+    "POST /auth/password": BY_SESSION,
+    "POST /auth/forgot-password": OPEN,
+    "POST /auth/reset-password": OPEN,
+    "GET /auth/sessions": BY_SESSION,
+    "DELETE /auth/sessions/{id}": {
+        name: 404 if met == 200 else met for name, met in BY_SESSION.items()
+    },
+    "DELETE /auth/sessions": BY_SESSION,
+    "POST /auth/verification": BY_SESSION,
+    "POST /auth/verify-email": OPEN,
+    "GET /account/notifications": BY_SESSION,
+    "PUT /account/notifications": BY_SESSION,
+    "GET /account/export": BY_SESSION,
+    "POST /account/erase": BY_SESSION,
+    "POST /contact": OPEN,
+    "GET /staff/profile": BY_STAFF,
+    "PUT /staff/profile": BY_STAFF,
+    "GET /staff/availability": BY_STAFF,
+    "PUT /staff/availability": BY_STAFF,
+    "GET /staff/portfolio": BY_STAFF,
+    "POST /staff/portfolio": BY_STAFF,
+    "DELETE /staff/portfolio/{id}": BY_STAFF,
+    "GET /staff/images": BY_STAFF,
+    "POST /staff/images": {**BY_STAFF, "companion": 415},
+    "DELETE /staff/images/{name}": {**BY_STAFF, "companion": 404},
+    "GET /media/{name}": dict.fromkeys(PRINCIPALS, 404),
+    "GET /staff/calendar-feed": BY_STAFF,
+    "POST /staff/calendar-feed": BY_STAFF,
+    "DELETE /staff/calendar-feed": BY_STAFF,
+    "GET /calendars/{secret}.ics": dict.fromkeys(PRINCIPALS, 404),
+    "POST /staff/busy-times": {**BY_STAFF, "companion": 415},
+    "GET /staff/busy-times": BY_STAFF,
+    "DELETE /staff/busy-times": BY_STAFF,
     "GET /staff/payout-account": BY_STAFF,
     "POST /staff/payout-account": BY_STAFF,
     "POST /processor/{provider}/webhook": OPEN,
@@ -151,6 +192,7 @@ async def call(world: World, row: Endpoint, client: httpx.AsyncClient) -> httpx.
     booking = await add_booking(world.store, world.companion, world.customer)
     key = await add_key(world.store, world.customer.id)
     review = await add_review(world.store, booking)
+    item = await add_item(world.store, world.companion.id)
     hook = await add_endpoint(world.store, world.subscriber, vault=world.ports.vault)
     talk = await add_direct(world.store, Pair(booking.customer_id, booking.companion_id))
     number = {
@@ -158,6 +200,7 @@ async def call(world: World, row: Endpoint, client: httpx.AsyncClient) -> httpx.
         "/api/v1/companions": world.companion.id,
         "/reviews/user/": world.companion.id,
         "/reviews/{id}/": review.id,
+        "/staff/portfolio/": item.id,
         "/messages/conversation/": talk.id,
         "/messages/send/": world.companion.id,
         "/api/webhooks": hook.id,
@@ -180,6 +223,7 @@ def test_the_matrix_names_every_row() -> None:
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
 async def test_every_row_lets_in_whom_it_may(world: World, row: Endpoint) -> None:
     """Each principal at each row, on a booking and a key of the customer's."""
+    world.raise_limits()
     met = {}
     for who in PRINCIPALS:
         status = (await call(world, row, await client_of(world, who))).status_code
@@ -206,16 +250,24 @@ async def test_every_answer_has_its_headers(world: World, row: Endpoint) -> None
                 assert {"error", "code"} <= answer.json().keys()
 
 
-BY_SESSION_ALONE = ("/auth/", "/api/keys", "/bookings", "/staff/", "/reviews/", "/messages")
+BY_SESSION_ALONE = (
+    *("/auth/", "/account/", "/api/keys", "/bookings", "/staff/", "/reviews/", "/messages"),
+)
+SIGNED_OUT = (
+    *("/auth/login", "/auth/register", "/auth/forgot-password", "/auth/reset-password"),
+    *("/auth/verify-email", "/contact"),
+)
 
 
 def test_each_path_has_its_way_in() -> None:
     """Keys alone open /api/v1, sessions alone the rest but for webhooks, and for reviews, which
-    both may read; only operations are open to all."""
+    both may read; a feed has its address alone, and only operations are open to all."""
     for row in ROWS:
         if row.path.startswith("/api/v1/"):
             assert isinstance(row.access, WithKey), row.path
-        elif row.path in ("/auth/login", "/auth/register"):
+        elif row.path.startswith("/calendars/"):
+            assert isinstance(row.access, ByAddress), row.path
+        elif row.path in SIGNED_OUT:
             assert isinstance(row.access, SignedOut), row.path
         elif row.path.startswith(("/reviews/user/", "/api/webhooks", "/api/events")):
             assert isinstance(row.access, WithEither), row.path

@@ -9,6 +9,7 @@ from attrs import evolve
 
 from staffbooking_adapters.chat.local import LocalChat
 from staffbooking_adapters.fake.processor import FakeProcessor
+from staffbooking_adapters.ics.calendars import IcsCalendars
 from staffbooking_adapters.memory.doubles import (
     PassingFilter,
     PlainHasher,
@@ -17,7 +18,9 @@ from staffbooking_adapters.memory.doubles import (
     VirtualClock,
 )
 from staffbooking_adapters.memory.fakebook import MemoryFakeBook
+from staffbooking_adapters.memory.files import MemoryFiles
 from staffbooking_adapters.memory.receivers import MemorySender
+from staffbooking_adapters.pictures.threads import PillowPictures
 from staffbooking_adapters.vault import KeyringVault
 from staffbooking_core.domain.accounts import Role, Subscription, User, csrf_token
 from staffbooking_core.domain.keys import Permission
@@ -65,6 +68,9 @@ class World:
             sender=self.sender,
             chat=LocalChat(),
             content_filter=PassingFilter(),
+            calendars=IcsCalendars(BASE),
+            files=MemoryFiles(),
+            pictures=PillowPictures(),
             policy=POLICY,
             sandbox=self.processor,
         )
@@ -78,7 +84,8 @@ class World:
 
     def raise_limits(self, **rules: Rule) -> None:
         """Limits that no test comes near, but for those given."""
-        free = {name: Rule(name, 100_000, HOUR) for name in ("general", "bookings", "webhooks")}
+        known = ("general", "bookings", "webhooks", "contact")
+        free = {name: Rule(name, 100_000, HOUR) for name in known}
         limits = evolve(POLICY.limits, **{**free, **rules})
         self.restart(policy=evolve(POLICY, limits=limits))
 

@@ -14,6 +14,7 @@ from attrs import evolve, frozen
 
 from staffbooking_adapters.chat.local import LocalChat
 from staffbooking_adapters.fake.processor import FakeProcessor
+from staffbooking_adapters.ics.calendars import IcsCalendars
 from staffbooking_adapters.memory.doubles import (
     PassingFilter,
     PlainHasher,
@@ -22,8 +23,10 @@ from staffbooking_adapters.memory.doubles import (
     VirtualClock,
 )
 from staffbooking_adapters.memory.fakebook import MemoryFakeBook
+from staffbooking_adapters.memory.files import MemoryFiles
 from staffbooking_adapters.memory.receivers import MemorySender
 from staffbooking_adapters.memory.store import MemoryStore
+from staffbooking_adapters.pictures.threads import PillowPictures
 from staffbooking_adapters.vault import KeyringVault
 from staffbooking_core.domain.accounts import Actor, Role, User
 from staffbooking_core.domain.bookings import Booking
@@ -63,6 +66,9 @@ def memory_ports(policy: Policy = POLICY, now: datetime = NOW, **ports: Any) -> 
         "sender": MemorySender(),
         "chat": LocalChat(),
         "content_filter": PassingFilter(),
+        "calendars": IcsCalendars(policy.base_url),
+        "files": MemoryFiles(),
+        "pictures": PillowPictures(),
         "policy": policy,
         "sandbox": processor,
     }

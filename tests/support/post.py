@@ -20,7 +20,7 @@ from staffbooking_core.domain.webhooks import (
     Outcome,
 )
 from staffbooking_core.inputs import ChangeWebhook
-from staffbooking_core.ports import Notice, Ports, Turn
+from staffbooking_core.ports import Letter, Ports, Turn
 from staffbooking_core.usecases import deliveries, webhooks
 from staffbooking_core.usecases.deliveries import Sent
 from tests.support.builders import NOW, SECOND
@@ -83,9 +83,9 @@ class Post:
         return self.sender.sent
 
     @property
-    def notices(self) -> list[Notice]:
+    def letters(self) -> list[Letter]:
         assert isinstance(self.ports.notifier, RecordingNotifier)
-        return self.ports.notifier.notices
+        return self.ports.notifier.letters
 
     async def owner_of(self, endpoint: Endpoint) -> User:
         async with self.ports.store.reading() as view:

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import date
-from decimal import Decimal
-
 import pytest
-from attrs import evolve
 
 from staffbooking_core.domain.accounts import Role, Subscription, session_digest
-from staffbooking_core.domain.calendar import Override, Slot, WeeklySlot
-from staffbooking_core.domain.companions import Approval, Tier
+from staffbooking_core.domain.companions import Approval
 from staffbooking_core.domain.lifecycle import Status
-from staffbooking_core.domain.money import Currency
 from staffbooking_core.errors import InvalidField, NotFound, Unauthenticated
-from staffbooking_core.inputs import (
-    ImportedCompanion,
-    ImportedOverride,
-    ImportedSlot,
-    ImportedWeekly,
-    Login,
-)
+from staffbooking_core.inputs import Login
 from staffbooking_core.usecases import admin, sessions
 from staffbooking_core.usecases.admin import CreateUser
-from tests.support.builders import DAY, NOW, POLICY, add_user
-from tests.support.ports import memory_ports
+from tests.support.builders import DAY, NOW, add_companion, add_user
 
 pytestmark = pytest.mark.anyio
 
@@ -181,136 +168,6 @@ async def test_an_approval_lists_and_a_suspension_hides(scene):
         await admin.approve(scene.ports, 999, Approval.APPROVED)
 
 
-def row(email="mia@example.com", **given):
-    fields = {
-        "first_name": "Mia",
-        "last_name": "Lindqvist",
-        "hourly_rate": Decimal("45.50"),
-        "location_city": "Lisbon",
-        "location_country": "Portugal",
-        "timezone": "Europe/Lisbon",
-        "service_types": ("Gala dinner",),
-    }
-    return ImportedCompanion(**{**fields, **given}, email=email)
-
-
-async def imported(scene, *rows):
-    counts = await admin.import_companions(scene.ports, rows)
-    return counts.imported, counts.updated, counts.refused
-
-
-async def companion(scene, email="mia@example.com"):
-    user = await admin.user(scene.ports, email)
-    async with scene.ports.store.reading() as view:
-        return await view.companions.companion(user.id)
-
-
-async def test_an_import_makes_staff_and_companion(scene):
-    """With rates in minor units and the hours as given; it waits for approval."""
-    weekly = (ImportedWeekly(weekday=0, start="09:00", end="24:00"),)
-    overrides = (ImportedOverride(date=date(2027, 3, 4), slots=()),)
-    rows = (row(weekly=weekly, overrides=overrides, daily_rate=Decimal(300), tier=Tier.ELITE),)
-    assert await imported(scene, *rows) == (1, 0, ())
-    made = await companion(scene)
-    assert (made.hourly_rate, made.daily_rate, made.tier) == (4_550, 30_000, Tier.ELITE)
-    assert made.calendar.weekly == (WeeklySlot(0, Slot(540, 1440)),)
-    assert made.calendar.overrides == (Override(date(2027, 3, 4)),)
-    assert made.approval is Approval.PENDING
-    assert (await admin.user(scene.ports, "mia@example.com")).role is Role.STAFF
-
-
-async def test_an_import_may_approve_and_set_a_password(scene):
-    """Such a companion is listed, and can sign in."""
-    await imported(scene, row(approved=True, password=PASSWORD))
-    made = await companion(scene)
-    assert made.is_listed
-    assert (await login(scene, "mia@example.com"))[0].id == made.id
-
-
-async def test_an_import_again_updates(scene):
-    """By e-mail; what others said of the companion stays."""
-    await imported(scene, row(approved=True, password=PASSWORD))
-    known = await companion(scene)
-    rated = evolve(known, rating_sum=9, total_reviews=2, years_experience=7)
-
-    async def unit(tx):
-        await tx.companions.save_companion(rated)
-
-    await scene.ports.store.write(unit)
-    await scene.jump_to(NOW + DAY)
-    counts = await imported(scene, row("MIA@example.com", first_name="Maria", tagline="Hello"))
-    assert counts == (0, 1, ())
-    assert await companion(scene) == evolve(rated, first_name="Maria", tagline="Hello")
-    assert (await login(scene, "mia@example.com"))[0].first_name == "Maria"
-
-
-async def test_a_disabled_companion_stays_so(scene):
-    """An import opens no account."""
-    await imported(scene, row(approved=True))
-    await admin.disable(scene.ports, "mia@example.com")
-    await imported(scene, row(approved=True))
-    assert not (await companion(scene)).is_listed
-
-
-async def test_a_disabled_staff_user_without_a_profile_stays_hidden(scene):
-    """The profile is made, and is not listed."""
-    await create(scene, "mia@example.com", role=Role.STAFF)
-    await admin.disable(scene.ports, "mia@example.com")
-    assert await imported(scene, row(approved=True)) == (0, 1, ())
-    assert not (await companion(scene)).is_listed
-
-
-async def test_the_same_email_twice_is_made_and_updated(scene):
-    """In one batch, in its order."""
-    assert await imported(scene, row(), row(tagline="Later")) == (1, 1, ())
-    assert (await companion(scene)).tagline == "Later"
-
-
-SLOT = ImportedSlot(start="10:00", end="09:00")
-
-
-@pytest.mark.parametrize(
-    "fields, text",
-    [
-        ({"hourly_rate": Decimal("1.005")}, "hourly_rate"),
-        ({"daily_rate": Decimal("1.005")}, "daily_rate"),
-        ({"timezone": "Mars/Olympus"}, "timezone"),
-        ({"weekly": (ImportedWeekly(weekday=0, start="10:00", end="10:00"),)}, "weekly.0"),
-        (
-            {"overrides": (ImportedOverride(date=date(2027, 3, 4), slots=(SLOT,)),)},
-            "overrides.0.slots.0",
-        ),
-        ({"overrides": (ImportedOverride(date=date(2027, 3, 4), slots=()),) * 2}, "overrides"),
-    ],
-)
-async def test_a_bad_row_is_named_and_the_rest_goes_in(scene, fields, text):
-    """By its position, with what is wrong."""
-    made, updated, refused = await imported(
-        scene, row("a@example.com"), row(**fields), row("c@example.com")
-    )
-    assert (made, updated) == (2, 0)
-    ((position, reason),) = refused
-    assert position == 1
-    assert text in reason
-
-
-async def test_an_account_that_is_not_staff_is_left_alone(scene):
-    """Each of its rows is refused, by its own position."""
-    await create(scene, "mia@example.com")
-    made, updated, refused = await imported(scene, row(), row("b@example.com"), row())
-    assert (made, updated, [position for position, _ in refused]) == (1, 0, [0, 2])
-    assert (await admin.user(scene.ports, "mia@example.com")).role is Role.CUSTOMER
-
-
-async def test_rates_are_of_the_deployments_currency():
-    """Yen have no decimals."""
-    ports = memory_ports(evolve(POLICY, currency=Currency("jpy")))
-    counts = await admin.import_companions(
-        ports, [row(), row("b@x.org", hourly_rate=Decimal(5000))]
-    )
-    assert (counts.imported, [position for position, _ in counts.refused]) == (1, [0])
-
-
 # Lists ----------------------------------------------------------------------------------
 
 
@@ -332,5 +189,5 @@ async def test_payouts_that_wait_are_listed(scene):
 
 async def test_companions_are_listed_for_operators(scene):
     """Hidden ones too."""
-    await imported(scene, row())
+    await add_companion(scene.ports.store, approval=Approval.PENDING)
     assert len(await admin.companions(scene.ports)) == 2

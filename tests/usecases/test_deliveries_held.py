@@ -10,6 +10,7 @@ from attrs import evolve
 
 from staffbooking_core.domain.accounts import Subscription
 from staffbooking_core.domain.webhooks import Delivery, DeliveryStatus, Endpoint, Outcome
+from staffbooking_core.ports import NoticeKind
 from staffbooking_core.usecases import admin, deliveries, notices, webhooks
 from tests.support.builders import DAY, HOUR, NOW, SECOND, add_subscriber
 from tests.support.post import Post, make_post, outcomes
@@ -52,9 +53,9 @@ async def test_the_tenth_failure_in_a_row_disables(post: Post, endpoint: Endpoin
     assert after.disabled_reason == "10 deliveries in a row failed"
     assert await notices.tell_notices(post.ports) == 1
     assert await notices.tell_notices(post.ports) == 0
-    [notice] = post.notices
-    assert (notice.user_id, notice.kind) == (endpoint.owner_id, "webhook_disabled")
-    assert f"endpoint {endpoint.id}" in notice.text
+    [letter] = post.letters
+    assert (letter.user_id, letter.kind) == (endpoint.owner_id, NoticeKind.WEBHOOK_DISABLED)
+    assert f"endpoint {endpoint.id}" in letter.text
 
 
 async def test_a_success_between_starts_the_count_anew(post: Post, endpoint: Endpoint) -> None:

@@ -56,6 +56,7 @@ def _add_showcases() -> None:
             ["companion_id"], ["companions.id"], name="fk_portfolio_items_companion_id"
         ),
         PrimaryKeyConstraint("id", name="pk_portfolio_items"),
+        sqlite_autoincrement=True,
     )
     op.create_index("ix_portfolio_items_companion", "portfolio_items", ["companion_id", "id"])
     op.create_table(
@@ -96,6 +97,13 @@ def _add_mail() -> None:
         "conversation_members",
         Column("told_id", BigInt, nullable=False, server_default=text("0")),
     )
+    # What was said so far nobody is told of any more.
+    op.execute(
+        text(
+            "INSERT INTO counters (name, value) "
+            "SELECT 'messages_told', coalesce(max(id), 0) FROM messages"
+        )
+    )
     op.create_table(
         "mutes",
         Column("user_id", BigInt, nullable=False),
@@ -125,4 +133,12 @@ def _add_imports() -> None:
         Column("skipped", BigInt, nullable=False),
         Column("at", Instant, nullable=False),
         PrimaryKeyConstraint("fingerprint", name="pk_imports"),
+    )
+    op.create_table(
+        "skipped_rows",
+        Column("fingerprint", Text(), nullable=False),
+        Column("line", BigInt, nullable=False),
+        Column("email", Text()),
+        Column("reason", Text(), nullable=False),
+        PrimaryKeyConstraint("fingerprint", "line", name="pk_skipped_rows"),
     )

@@ -1,0 +1,1 @@
+"""File storages: a folder of this machine, or one that several machines share."""

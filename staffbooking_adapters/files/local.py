@@ -1,0 +1,93 @@
+"""Files in a folder."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import TypeVar
+
+import anyio.to_thread
+
+from staffbooking_core.errors import Unavailable
+from staffbooking_core.ports.files import check_name
+
+T = TypeVar("T")
+
+log = logging.getLogger("staffbooking.files")
+
+
+class LocalFiles:
+    """Each file in the folder under its name. It is there whole or not at all, whenever the
+    process or the machine ends; the folder is made with the first file."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    async def put(self, name: str, content: bytes) -> None:
+        path = self._path(name)
+        await self._carefully(lambda: _write(path, content))
+
+    async def get(self, name: str) -> bytes | None:
+        path = self._path(name)
+        return await self._carefully(lambda: _read(path))
+
+    async def remove(self, name: str) -> None:
+        path = self._path(name)
+        await self._carefully(lambda: path.unlink(missing_ok=True))
+
+    def _path(self, name: str) -> Path:
+        return self._folder / check_name(name)
+
+    async def _carefully(self, work: Callable[[], T]) -> T:
+        """Do the work in a thread: a disk may take its time."""
+        try:
+            return await anyio.to_thread.run_sync(work)
+        except OSError as error:
+            log.error("the folder of files: %s", error)
+            raise Unavailable(f"the folder of files: {error}") from error
+
+
+def lacking(folder: Path) -> str | None:
+    """What keeps files from being written to a folder; None where nothing does. The folder
+    need not be there yet."""
+    there = next(each for each in (folder, *folder.parents) if each.exists())
+    if not there.is_dir():
+        return f"{there} is not a folder"
+    return None if os.access(there, os.W_OK | os.X_OK) else f"{there} can't be written"
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Beside its place first: a name is only ever given to what is on the disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with NamedTemporaryFile(dir=path.parent, prefix=".new-", delete=False) as file:
+        beside = Path(file.name)
+        try:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+            beside.replace(path)
+        except BaseException:
+            with suppress(OSError):
+                beside.unlink()
+            raise
+    _sync(path.parent)
+
+
+def _sync(folder: Path) -> None:
+    """Bring the names in a folder to the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None

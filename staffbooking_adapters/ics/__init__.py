@@ -1,0 +1,1 @@
+"""iCalendar files (RFC 5545): the feed of a companion's bookings, and busy times of others'."""

@@ -1,0 +1,67 @@
+"""Imports in memory: many staff members are one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import evolve, frozen
+
+from staffbooking_adapters.memory.accounts import AccountsWriter, find_by_email
+from staffbooking_adapters.memory.companions import put_companion
+from staffbooking_adapters.memory.state import Place
+from staffbooking_core.domain.accounts import User
+from staffbooking_core.domain.companions import Companion
+from staffbooking_core.ports import Import, NewUser, SkippedRow
+
+
+@frozen
+class ImportsReader:
+    place: Place
+
+    async def get(self, fingerprint: str) -> Import | None:
+        return self.place.state.imports.get(fingerprint)
+
+    async def skipped_rows(
+        self, fingerprint: str, after_line: int, limit: int
+    ) -> Sequence[SkippedRow]:
+        kept = self.place.state.skipped_rows.items()
+        rows = [row for (file, line), row in kept if file == fingerprint and line > after_line]
+        return sorted(rows, key=lambda row: row.line)[:limit]
+
+
+@frozen
+class ImportsWriter(ImportsReader):
+    async def lock(self, fingerprint: str) -> Import | None:
+        return await self.get(fingerprint)
+
+    async def save(self, progress: Import, skipped: Sequence[SkippedRow] = ()) -> None:
+        state = self.place.state
+        state.imports[progress.fingerprint] = progress
+        for row in skipped:
+            state.skipped_rows[progress.fingerprint, row.line] = row
+
+    async def forget(self, fingerprint: str) -> None:
+        state = self.place.state
+        state.imports.discard(fingerprint)
+        for key in [key for key in state.skipped_rows if key[0] == fingerprint]:
+            state.skipped_rows.discard(key)
+
+    async def lock_people(self, emails: Sequence[str]) -> Sequence[tuple[User, Companion | None]]:
+        found = {user.id: user for email in emails if (user := find_by_email(self.place, email))}
+        rows = self.place.state.companions
+        return [
+            (found[number], row.companion if (row := rows.get(number)) else None)
+            for number in sorted(found)
+        ]
+
+    async def add_people(self, people: Sequence[tuple[NewUser, Companion]]) -> None:
+        accounts = AccountsWriter(self.place)
+        for new, companion in people:
+            user = await accounts.add_user(new)
+            put_companion(self.place, evolve(companion, id=user.id))
+
+    async def save_people(self, people: Sequence[tuple[User, Companion]]) -> None:
+        accounts = AccountsWriter(self.place)
+        for user, companion in people:
+            await accounts.save_user(user)
+            put_companion(self.place, companion)

@@ -1,0 +1,167 @@
+"""The notifier that sends mails by SMTP."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import certifi
+from aiosmtplib import (
+    SMTP,
+    SMTPException,
+    SMTPNotSupported,
+    SMTPRecipientRefused,
+    SMTPRecipientsRefused,
+    SMTPResponseException,
+)
+
+from staffbooking_adapters.notify.log import LogNotifier
+from staffbooking_adapters.notify.mails import Mail, Mailbox, make_mail
+from staffbooking_adapters.settings import SmtpServer, Tls
+from staffbooking_core.ports import Letter, Undeliverable
+
+logger = logging.getLogger("staffbooking.notices")
+
+PERMANENT = 500
+"""From this code on a server refuses for good."""
+
+
+class NotSent(Exception):
+    """A mail could not be sent now, or it is not known whether it was."""
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class SmtpNotifier:
+    """Mails go through one server, over one connection that is kept from mail to mail; alerts
+    are warnings in the log.
+
+    No fault says more than the code of the server's answer: its text may hold an address. A
+    mail whose end the server did not confirm may have been sent: it is sent again with the
+    same Message-ID.
+    """
+
+    def __init__(
+        self,
+        server: SmtpServer,
+        sender: Mailbox,
+        base_url: str,
+        *,
+        deadline: float,
+        tls: ssl.SSLContext | None = None,
+        now: Callable[[], datetime] = _now,
+    ) -> None:
+        """`deadline` is in seconds, for a whole mail; `tls` is what certificates are judged by."""
+        self._server, self._sender, self._base_url = server, sender, base_url
+        self._deadline, self._now = deadline, now
+        self._tls = tls or _trusting_authorities()
+        self._lock = asyncio.Lock()
+        self._client: SMTP | None = None
+        self._log = LogNotifier()
+
+    async def alert(self, booking_id: int, text: str) -> None:
+        await self._log.alert(booking_id, text)
+
+    async def tell(self, letter: Letter) -> None:
+        try:
+            mail = make_mail(letter, self._sender, self._base_url, self._now())
+            async with asyncio.timeout(self._deadline), self._lock:
+                await self._send(mail)
+        except Undeliverable:
+            raise
+        except (SMTPException, OSError, ValueError) as error:
+            reason = _reason(error)
+            logger.warning("notice %d was not sent: %s", letter.notice_id, reason)
+            raise NotSent(reason) from None
+        await self._log.tell(letter)
+
+    async def close(self) -> None:
+        """Take leave of the server, if it is still there."""
+        client, self._client = self._client, None
+        if client is None:
+            return
+        try:
+            async with asyncio.timeout(1):
+                await client.quit()
+        except (SMTPException, OSError):
+            client.close()
+
+    async def _send(self, mail: Mail) -> None:
+        client = await self._connected()
+        options = ["SMTPUTF8", "BODY=8BITMIME"] if mail.is_international else []
+        try:
+            await client.sendmail(mail.sender, [mail.recipient], mail.content, mail_options=options)
+        except SMTPRecipientsRefused as refused:
+            if any(_is_permanent(each) for each in refused.recipients):
+                code = refused.recipients[0].code
+                raise Undeliverable(f"the server refused the recipient ({code})") from None
+            raise
+        except SMTPNotSupported:
+            raise Undeliverable("the server can't send to this address") from None
+        except BaseException:
+            self._drop()
+            raise
+
+    async def _connected(self) -> SMTP:
+        """The connection of the last mail, where the server still answers on it, or a new one."""
+        if self._client is not None:
+            try:
+                await self._client.rset()
+            except (SMTPException, OSError):
+                self._drop()
+            except BaseException:
+                self._drop()
+                raise
+        if self._client is None:
+            self._client = await self._connect()
+        return self._client
+
+    async def _connect(self) -> SMTP:
+        server = self._server
+        client = SMTP(
+            hostname=server.host,
+            port=server.port,
+            username=server.username,
+            password=server.password,
+            local_hostname=self._sender.domain,
+            timeout=None,  # The whole mail has one.
+            use_tls=server.tls is Tls.FROM_START,
+            start_tls=server.tls is Tls.STARTTLS,
+            tls_context=self._tls,
+        )
+        try:
+            await client.connect()
+        except BaseException:
+            client.close()
+            raise
+        return client
+
+    def _drop(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+
+def _trusting_authorities() -> ssl.SSLContext:
+    """Those that this machine trusts, and where it knows none, those that browsers do."""
+    context = ssl.create_default_context()
+    context.load_verify_locations(certifi.where())
+    return context
+
+
+def _is_permanent(refused: SMTPRecipientRefused) -> bool:
+    return refused.code >= PERMANENT
+
+
+def _reason(error: Exception) -> str:
+    """A fault in few words, none of which is a server's or a person's."""
+    if isinstance(error, SMTPRecipientsRefused):
+        return f"refused for now ({error.recipients[0].code})"
+    if isinstance(error, SMTPResponseException):
+        return f"{type(error).__name__} ({error.code})"
+    return type(error).__name__

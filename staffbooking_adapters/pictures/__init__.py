@@ -1,0 +1,1 @@
+"""Uploaded images made anew by Pillow."""

@@ -1,0 +1,146 @@
+"""From the bytes of an upload to a picture of ours: pixels out, pixels in, nothing else.
+
+What was uploaded is believed in nothing, neither its name nor what it says of itself. The
+decoder is chosen by the content, its work is bounded before it begins, and what is kept is
+encoded anew: metadata, profiles, further frames and whatever hangs on behind are gone.
+"""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import suppress
+from io import BytesIO
+from typing import Any
+
+from PIL import (
+    Image,
+    ImageCms,
+    JpegImagePlugin,  # noqa: F401  # these three register themselves
+    PngImagePlugin,  # noqa: F401
+    UnidentifiedImageError,
+    WebPImagePlugin,  # noqa: F401
+)
+from PIL.Image import DecompressionBombError, Transpose
+
+from staffbooking_core.domain.portfolio import ImageKind
+from staffbooking_core.errors import InvalidField, invalid
+from staffbooking_core.ports import Picture
+
+MOST_SIDE = 12_000
+MOST_PIXELS = {
+    ImageKind.JPEG: 50_000_000,
+    ImageKind.PNG: 25_000_000,
+    ImageKind.WEBP: 25_000_000,
+}
+"""What a picture takes while it is decoded grows with these: 16 bytes a pixel of a WebP, 9 of a
+PNG and of a JPEG, that is at most 450 MB."""
+MOST_SCANS = 50
+"""Of a JPEG. Each makes the decoder walk over all of the picture, and may have but a few bytes."""
+KEPT_SIDE = 2_048
+
+_TOO_LARGE = (
+    "is too large: a JPEG may have 50 megapixels, a PNG or WebP 25, and each 12,000 pixels a side"
+)
+
+_FORMATS = ("JPEG", "PNG", "WEBP")
+_KINDS = {
+    "JPEG": ImageKind.JPEG,
+    "MPO": ImageKind.JPEG,  # one that has further pictures behind the first
+    "PNG": ImageKind.PNG,
+    "WEBP": ImageKind.WEBP,
+}
+_ORIENTATION = 0x0112
+_UPRIGHT = {
+    2: Transpose.FLIP_LEFT_RIGHT,
+    3: Transpose.ROTATE_180,
+    4: Transpose.FLIP_TOP_BOTTOM,
+    5: Transpose.TRANSPOSE,
+    6: Transpose.ROTATE_270,
+    7: Transpose.TRANSVERSE,
+    8: Transpose.ROTATE_90,
+}
+_ENCODED: dict[ImageKind, dict[str, Any]] = {
+    ImageKind.JPEG: {"quality": 85, "optimize": True, "progressive": True},
+    ImageKind.PNG: {},
+    ImageKind.WEBP: {"quality": 85},
+}
+
+
+def remake(given: bytes) -> Picture:
+    """As `Pictures.remake`, at once."""
+    pixels, kind = _decode(given)
+    made = BytesIO()
+    pixels.save(made, kind, **_ENCODED[kind])
+    return Picture(made.getvalue(), kind)
+
+
+def _decode(given: bytes) -> tuple[Image.Image, ImageKind]:
+    # Each time, since whoever embeds this may set filters anew. What is wrong with an upload is
+    # told to who sent it, or made good; the process has no use for a warning of it.
+    warnings.filterwarnings("ignore", module=r"PIL\.")
+    if not given:
+        raise invalid("file", "is empty")
+    try:
+        with Image.open(BytesIO(given), formats=_FORMATS) as opened:
+            kind = _KINDS[opened.format or ""]
+            _check_work(given, kind, *opened.size)
+            return _pixels(opened, kind), kind
+    except InvalidField:
+        raise
+    except UnidentifiedImageError:
+        raise invalid("file", "is no JPEG, PNG or WebP image") from None
+    except DecompressionBombError:
+        raise invalid("file", _TOO_LARGE) from None
+    except Exception as error:  # Decoders fail on broken input by whatever goes wrong in them.
+        raise invalid("file", "is a broken image: it can't be read to its end") from error
+
+
+def _check_work(given: bytes, kind: ImageKind, width: int, height: int) -> None:
+    """Judge by the header what decoding would take."""
+    if width * height > MOST_PIXELS[kind] or max(width, height) > MOST_SIDE:
+        raise invalid("file", _TOO_LARGE)
+    if kind is ImageKind.JPEG and given.count(b"\xff\xda") > MOST_SCANS:
+        raise invalid("file", f"has more than {MOST_SCANS} scans")
+
+
+def _pixels(opened: Image.Image, kind: ImageKind) -> Image.Image:
+    """Small enough, upright, in sRGB, and free of what else was told of them."""
+    opened.draft(None, (KEPT_SIDE, KEPT_SIDE))  # a JPEG can be decoded smaller than it is
+    opened.load()
+    profile, turn = opened.info.get("icc_profile"), _UPRIGHT.get(_orientation(opened))
+    pixels = _resizable(opened)
+    pixels.thumbnail((KEPT_SIDE, KEPT_SIDE))
+    if turn is not None:
+        pixels = pixels.transpose(turn)
+    pixels = _in_srgb(pixels, profile)
+    pixels.info = {}
+    return pixels
+
+
+def _orientation(opened: Image.Image) -> int:
+    """How the camera was held, from 1 to 8; 1 where that can't be made out."""
+    with suppress(Exception):  # A camera's notes may be broken, the picture is good.
+        return int(opened.getexif().get(_ORIENTATION, 1))
+    return 1
+
+
+def _resizable(opened: Image.Image) -> Image.Image:
+    """With 8 bits a channel, and colours instead of a palette's numbers."""
+    if opened.mode.startswith("I"):  # 16 bits of grey
+        opened = opened.point(lambda value: value * (1 / 256)).convert("L")
+        opened.info.pop("transparency", None)
+    if opened.mode == "CMYK":
+        return opened
+    mode = "RGBA" if opened.has_transparency_data else "RGB"
+    return opened if opened.mode == mode else opened.convert(mode)
+
+
+def _in_srgb(pixels: Image.Image, profile: bytes | None) -> Image.Image:
+    """What browsers show of pixels without a profile."""
+    mode = "RGB" if pixels.mode == "CMYK" else pixels.mode
+    if profile:
+        with suppress(ImageCms.PyCMSError):  # A broken profile, or one of other colours.
+            srgb = ImageCms.createProfile("sRGB")
+            made = ImageCms.profileToProfile(pixels, BytesIO(profile), srgb, outputMode=mode)
+            return pixels if made is None else made
+    return pixels.convert(mode)

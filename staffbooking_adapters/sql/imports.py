@@ -1,0 +1,150 @@
+"""Imports: staff members many at a time, in as many statements as for one, and progress."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from attrs import asdict, evolve, frozen
+from sqlalchemy import bindparam, delete, insert, select, text, true, update
+
+from staffbooking_adapters.sql.accounts import USER, to_user
+from staffbooking_adapters.sql.companions import COMPANION, to_companion
+from staffbooking_adapters.sql.connection import Connection
+from staffbooking_adapters.sql.dialect import given_rows, in_array, upsert
+from staffbooking_adapters.sql.pages import page_size
+from staffbooking_adapters.sql.people_tables import imports, skipped_rows
+from staffbooking_adapters.sql.rows import Reader
+from staffbooking_adapters.sql.saving import save_companions
+from staffbooking_adapters.sql.statements import Statement
+from staffbooking_adapters.sql.tables import companions, users
+from staffbooking_adapters.sql.together import Batch
+from staffbooking_core.domain.accounts import User, fold_email
+from staffbooking_core.domain.companions import Companion
+from staffbooking_core.policy import Policy
+from staffbooking_core.ports import Import, NewUser, SkippedRow
+
+IMPORT = tuple(imports.c)
+to_import = Reader(Import, IMPORT)
+_SKIPPED = (skipped_rows.c.line, skipped_rows.c.email, skipped_rows.c.reason)
+to_skipped = Reader(SkippedRow, _SKIPPED)
+
+_PROGRESS = select(*IMPORT).where(imports.c.fingerprint == bindparam("file"))
+GET = Statement(_PROGRESS)
+LOCK = Statement(_PROGRESS.with_for_update())
+_NEW = upsert(imports).values({c.name: bindparam(c.name, type_=c.type) for c in IMPORT})
+SAVE = Statement(
+    _NEW.on_conflict_do_update(
+        index_elements=["fingerprint"], set_={c.name: _NEW.excluded[c.name] for c in IMPORT[1:]}
+    )
+)
+FORGET = Statement(delete(imports).where(imports.c.fingerprint == bindparam("file")))
+FORGET_SKIPPED = Statement(
+    delete(skipped_rows).where(skipped_rows.c.fingerprint == bindparam("file"))
+)
+_STAYED_OUT = given_rows("given", **{column.name: column.type for column in skipped_rows.c})
+SKIP = Batch(
+    insert(skipped_rows).from_select(list(_STAYED_OUT.c.keys()), select(_STAYED_OUT).where(true()))
+)
+
+# The plans that are kept were made for tables of another size, and for few people.
+PLAN_ANEW = Statement(postgresql=text("SET LOCAL plan_cache_mode = force_custom_plan"))
+LOCK_USERS = Statement(
+    select(*USER)
+    .where(in_array(users.c.email_folded, "folded"))
+    .order_by(users.c.id)
+    .with_for_update(key_share=True)
+)
+LOCK_COMPANIONS = Statement(
+    select(*COMPANION)
+    .where(in_array(companions.c.id, "ids"))
+    .order_by(companions.c.id)
+    .with_for_update(key_share=True)
+)
+IDS = Statement(
+    select(users.c.email_folded, users.c.id).where(in_array(users.c.email_folded, "folded"))
+)
+_FIELDS = {column.name: column.type for column in users.c if column is not users.c.id}
+_NEWCOMERS = given_rows("given", **_FIELDS)
+ADD_USERS = Batch(insert(users).from_select(list(_FIELDS), select(_NEWCOMERS).where(true())))
+_KNOWN = given_rows("given", id=users.c.id.type, **_FIELDS)
+SAVE_USERS = Batch(
+    update(users)
+    .values({name: _KNOWN.c[name] for name in _FIELDS})
+    .where(users.c.id == _KNOWN.c.id)
+)
+_NOT_YET = dict.fromkeys(("disabled_at", "email_verified_at", "erased_at"))
+
+
+@cache
+def skipped_after(size: int) -> Statement:
+    mine = skipped_rows.c.fingerprint == bindparam("file")
+    after = select(*_SKIPPED).where(mine, skipped_rows.c.line > bindparam("after_line"))
+    return Statement(after.order_by(skipped_rows.c.line).limit(size))
+
+
+@frozen
+class ImportsReader:
+    connection: Connection
+
+    async def get(self, fingerprint: str) -> Import | None:
+        return to_import.optional(await self.connection.one(GET, file=fingerprint))
+
+    async def skipped_rows(
+        self, fingerprint: str, after_line: int, limit: int
+    ) -> Sequence[SkippedRow]:
+        given = {"file": fingerprint, "after_line": after_line}
+        rows = await self.connection.all(skipped_after(page_size(limit)), **given)
+        return [to_skipped(row) for row in rows[:limit]]
+
+
+@frozen
+class ImportsWriter(ImportsReader):
+    policy: Policy
+
+    async def lock(self, fingerprint: str) -> Import | None:
+        return to_import.optional(await self.connection.one(LOCK, file=fingerprint))
+
+    async def save(self, progress: Import, skipped: Sequence[SkippedRow] = ()) -> None:
+        await self.connection.run(SAVE, **asdict(progress))
+        file = progress.fingerprint
+        await SKIP.run(self.connection, [{"fingerprint": file, **asdict(row)} for row in skipped])
+
+    async def forget(self, fingerprint: str) -> None:
+        await self.connection.run(FORGET, file=fingerprint)
+        await self.connection.run(FORGET_SKIPPED, file=fingerprint)
+
+    async def lock_people(self, emails: Sequence[str]) -> Sequence[tuple[User, Companion | None]]:
+        await self.connection.run(PLAN_ANEW)
+        rows = await self.connection.all(LOCK_USERS, folded=[*map(fold_email, emails)])
+        if not rows:
+            return []
+        found = [to_user(row) for row in rows]
+        ids = [user.id for user in found]
+        held = map(to_companion, await self.connection.all(LOCK_COMPANIONS, ids=ids))
+        known = {companion.id: companion for companion in held}
+        return [(user, known.get(user.id)) for user in found]
+
+    async def add_people(self, people: Sequence[tuple[NewUser, Companion]]) -> None:
+        if not people:
+            return
+        rows = [{**_user_row(new), **_NOT_YET} for new, _ in people]
+        await ADD_USERS.run(self.connection, rows)
+        folded = [row["email_folded"] for row in rows]
+        ids: dict[str, int] = dict(await self.connection.all(IDS, folded=folded))
+        added = [
+            evolve(companion, id=ids[email])
+            for email, (_, companion) in zip(folded, people, strict=True)
+        ]
+        await save_companions(self.connection, self.policy, added)
+
+    async def save_people(self, people: Sequence[tuple[User, Companion]]) -> None:
+        if not people:
+            return
+        await SAVE_USERS.run(self.connection, [_user_row(user) for user, _ in people])
+        await save_companions(self.connection, self.policy, [companion for _, companion in people])
+
+
+def _user_row(user: User | NewUser) -> Mapping[str, Any]:
+    return {**asdict(user, recurse=False), "email_folded": fold_email(user.email)}

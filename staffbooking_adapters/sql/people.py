@@ -1,0 +1,136 @@
+"""All that is kept about one person, to be handed out or erased."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import frozen
+from sqlalchemy import (
+    ColumnElement,
+    Table,
+    Text,
+    Update,
+    bindparam,
+    case,
+    delete,
+    literal,
+    null,
+    or_,
+    select,
+    update,
+)
+
+from staffbooking_adapters.sql.bookings import BOOKING, to_booking
+from staffbooking_adapters.sql.connection import Connection
+from staffbooking_adapters.sql.conversations import MESSAGE, to_message
+from staffbooking_adapters.sql.message_tables import members, messages
+from staffbooking_adapters.sql.notices import INQUIRY, to_inquiry
+from staffbooking_adapters.sql.people_tables import (
+    calendar_feeds,
+    images,
+    inquiries,
+    mutes,
+    portfolio_items,
+)
+from staffbooking_adapters.sql.reviews import REVIEW, to_review
+from staffbooking_adapters.sql.statements import Statement
+from staffbooking_adapters.sql.tables import api_keys, bookings, reviews, sessions
+from staffbooking_adapters.sql.types import BigInt
+from staffbooking_core.domain.accounts import User
+from staffbooking_core.domain.bookings import Booking
+from staffbooking_core.domain.erasure import NAME
+from staffbooking_core.domain.inquiries import Inquiry
+from staffbooking_core.domain.lifecycle import Party
+from staffbooking_core.domain.messages import Message
+from staffbooking_core.domain.reviews import Review
+
+_USER, _EMAIL = bindparam("user_id", type_=BigInt), bindparam("email", type_=Text())
+_IS_PARTY = or_(bookings.c.customer_id == _USER, bookings.c.companion_id == _USER)
+_MINE = select(*BOOKING).where(_IS_PARTY).order_by(bookings.c.id)
+BOOKINGS_OF = Statement(_MINE)
+LOCK_BOOKINGS_OF = Statement(_MINE.with_for_update(key_share=True))
+
+_IS_REVIEWER = (
+    reviews.c.reviewer_id == _USER,
+    reviews.c.booking_id.in_(select(bookings.c.id).where(_IS_PARTY)),
+)
+REVIEWS_BY = Statement(select(*REVIEW).where(*_IS_REVIEWER).order_by(reviews.c.id))
+_IS_SENDER = (
+    messages.c.sender_id == _USER,
+    messages.c.conversation_id.in_(
+        select(members.c.conversation_id).where(members.c.user_id == _USER)
+    ),
+)
+MESSAGES_BY = Statement(select(*MESSAGE).where(*_IS_SENDER).order_by(messages.c.id))
+_IS_ASKER = inquiries.c.email == _EMAIL
+INQUIRIES_BY = Statement(select(*INQUIRY).where(_IS_ASKER).order_by(inquiries.c.id))
+
+
+def _forget_side(
+    party: Party, is_theirs: ColumnElement[bool], **values: ColumnElement[str]
+) -> Update:
+    """What a side of bookings said goes with its name."""
+    said = {
+        "cancel_reason": case(
+            (bookings.c.cancelled_by == party, null()), else_=bookings.c.cancel_reason
+        ),
+        "dispute_reason": case(
+            (bookings.c.disputed_by == party, null()), else_=bookings.c.dispute_reason
+        ),
+    }
+    return update(bookings).where(is_theirs).values(**values, **said)
+
+
+_NAME = literal(NAME, Text())
+_OWNED: tuple[tuple[Table, ColumnElement[bool]], ...] = (
+    (sessions, sessions.c.user_id == _USER),
+    (api_keys, api_keys.c.owner_id == _USER),
+    (portfolio_items, portfolio_items.c.companion_id == _USER),
+    (images, images.c.owner_id == _USER),
+    (calendar_feeds, calendar_feeds.c.companion_id == _USER),
+    (mutes, mutes.c.user_id == _USER),
+    (inquiries, _IS_ASKER),
+)
+FORGET = tuple(
+    Statement(part)
+    for part in (
+        _forget_side(
+            Party.CUSTOMER, bookings.c.customer_id == _USER, customer_name=_NAME, location=_NAME
+        ),
+        _forget_side(Party.STAFF, bookings.c.companion_id == _USER, companion_name=_NAME),
+        update(reviews).where(*_IS_REVIEWER).values(reviewer_name=_NAME),
+        update(messages).where(*_IS_SENDER).values(sender_name=_NAME, content=_NAME),
+        *(delete(table).where(is_theirs) for table, is_theirs in _OWNED),
+    )
+)
+
+
+@frozen
+class PeopleReader:
+    connection: Connection
+
+    async def bookings_of(self, user_id: int) -> Sequence[Booking]:
+        rows = await self.connection.all(BOOKINGS_OF, user_id=user_id)
+        return [to_booking(row) for row in rows]
+
+    async def reviews_by(self, user_id: int) -> Sequence[Review]:
+        return [to_review(row) for row in await self.connection.all(REVIEWS_BY, user_id=user_id)]
+
+    async def messages_by(self, user_id: int) -> Sequence[Message]:
+        return [to_message(row) for row in await self.connection.all(MESSAGES_BY, user_id=user_id)]
+
+    async def inquiries_by(self, email: str) -> Sequence[Inquiry]:
+        return [to_inquiry(row) for row in await self.connection.all(INQUIRIES_BY, email=email)]
+
+
+@frozen
+class PeopleWriter(PeopleReader):
+    async def lock_bookings_of(self, user_id: int) -> Sequence[Booking]:
+        rows = await self.connection.all(LOCK_BOOKINGS_OF, user_id=user_id)
+        return [to_booking(row) for row in rows]
+
+    async def forget(self, user: User, email: str) -> None:
+        given = {"user_id": user.id, "email": email}
+        for statement in FORGET:
+            names = statement.on(self.connection.dialect).parameters
+            await self.connection.run(statement, **{name: given[name] for name in names})

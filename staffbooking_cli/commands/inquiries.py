@@ -1,0 +1,42 @@
+"""`inquiries`: what people ask by the contact form."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from staffbooking_cli import render
+from staffbooking_cli.listing import every
+from staffbooking_cli.options import AsJson
+from staffbooking_cli.session import run
+
+if TYPE_CHECKING:
+    from staffbooking_core.ports import Ports
+
+app = typer.Typer(help="What people ask by the contact form.", no_args_is_help=True)
+
+
+@app.callback()
+def inquiries() -> None:
+    """Keeps `list` a command of its own."""
+
+
+COLUMNS = ("id", "created_at", "name", "email", "subject", "message")
+
+
+@app.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """All of them, in the order in which they came."""
+    from staffbooking_core.domain.records import inquiry_record
+    from staffbooking_core.usecases import contact
+
+    async def work(ports: Ports) -> None:
+        async def found() -> AsyncIterator[dict[str, Any]]:
+            async for each in every(lambda after, limit: contact.inquiries(ports, after, limit)):
+                yield inquiry_record(each)
+
+        await render.show_list("inquiries", COLUMNS, found(), as_json)
+
+    run(work)

@@ -1,0 +1,72 @@
+"""`portfolio`: what staff members show of their work, and its approval."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from staffbooking_cli import render
+from staffbooking_cli.listing import every
+from staffbooking_cli.options import AsJson, Id, ItemStatus
+from staffbooking_cli.session import run
+
+if TYPE_CHECKING:
+    from staffbooking_core.domain.portfolio import PortfolioItem
+    from staffbooking_core.ports import Ports
+
+app = typer.Typer(help="Portfolio items: approval.", no_args_is_help=True)
+
+COLUMNS = ("id", "companion_id", "status", "title", "image", "description", "created_at")
+
+
+def item_record(item: PortfolioItem) -> dict[str, Any]:
+    """The published record, and whose it is."""
+    from staffbooking_core.domain.records import own_item_record
+
+    return {**own_item_record(item), "companion_id": item.companion_id}
+
+
+@app.command("list")
+def list_(
+    status: Annotated[ItemStatus | None, typer.Option(help="Only these.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Everybody's items, in the order of their ids."""
+    from staffbooking_core.domain import portfolio
+    from staffbooking_core.usecases import admin
+
+    wanted = None if status is None else portfolio.ItemStatus(status)
+
+    async def work(ports: Ports) -> None:
+        async def found() -> AsyncIterator[dict[str, Any]]:
+            async for item in every(
+                lambda after, limit: admin.portfolio(ports, wanted, after, limit)
+            ):
+                yield item_record(item)
+
+        await render.show_list("portfolio", COLUMNS, found(), as_json)
+
+    run(work)
+
+
+@app.command()
+def approve(item_id: Id, as_json: AsJson = False) -> None:
+    """Let everybody see an item."""
+    _judge(item_id, "approved", as_json)
+
+
+@app.command()
+def reject(item_id: Id, as_json: AsJson = False) -> None:
+    """Let nobody but its owner see an item, also one that was approved."""
+    _judge(item_id, "rejected", as_json)
+
+
+def _judge(item_id: int, status: ItemStatus, as_json: bool) -> None:
+    from staffbooking_core.domain import portfolio
+    from staffbooking_core.usecases import admin
+
+    judged = portfolio.ItemStatus(status)
+    item = run(lambda ports: admin.judge_item(ports, item_id, judged))
+    render.show("item", item_record(item), as_json)

@@ -1,0 +1,81 @@
+"""`reviews`: what people said of each other, and hiding what must not be shown."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from staffbooking_cli import render
+from staffbooking_cli.listing import every
+from staffbooking_cli.options import AsJson, Id
+from staffbooking_cli.session import run
+
+if TYPE_CHECKING:
+    from staffbooking_core.domain.reviews import Review
+    from staffbooking_core.ports import Ports
+
+app = typer.Typer(help="Reviews: list, hide, show again.", no_args_is_help=True)
+
+COLUMNS = (
+    "id",
+    "booking_id",
+    "by=reviewer_name",
+    "role=reviewer_role",
+    "of=reviewee_id",
+    "rating",
+    "comment",
+    "response",
+    "hidden",
+    "created_at",
+)
+
+
+def _record(review: Review) -> dict[str, Any]:
+    """The published record, and whether it is hidden."""
+    from staffbooking_core.domain.records import review_record
+
+    return {**review_record(review), "hidden": review.hidden}
+
+
+@app.command("list")
+def list_(
+    user: Annotated[
+        str | None, typer.Option(metavar="EMAIL", help="Only those by and of this person.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """All reviews, hidden ones too, in the order of their ids."""
+    from staffbooking_core.usecases import admin, reviews
+
+    async def work(ports: Ports) -> None:
+        person = None if user is None else (await admin.user(ports, user)).id
+
+        async def found() -> AsyncIterator[dict[str, Any]]:
+            async for one in every(lambda after, limit: reviews.all_of(ports, after, limit)):
+                if person in (None, one.reviewer_id, one.reviewee_id):
+                    yield _record(one)
+
+        await render.show_list("reviews", COLUMNS, found(), as_json)
+
+    run(work)
+
+
+@app.command()
+def hide(review_id: Id, as_json: AsJson = False) -> None:
+    """Take a review out of lists, profile and rating; its reviewer can't give another."""
+    _hide(review_id, True, as_json)
+
+
+@app.command()
+def show(review_id: Id, as_json: AsJson = False) -> None:
+    """Show and count a hidden review again."""
+    _hide(review_id, False, as_json)
+
+
+def _hide(review_id: int, hidden: bool, as_json: bool) -> None:
+    from staffbooking_core.usecases import reviews
+
+    review = run(lambda ports: reviews.hide(ports, review_id, hidden))
+    render.show("review", _record(review), as_json)

@@ -1,0 +1,76 @@
+"""What is left of a person who asked to be forgotten: numbers, and money that adds up."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from attrs import evolve
+
+from staffbooking_core.domain.accounts import Subscription, User
+from staffbooking_core.domain.bookings import Booking, PaymentStatus, PayoutStatus
+from staffbooking_core.domain.companions import Approval, Companion, draft
+from staffbooking_core.domain.lifecycle import Party, Status
+from staffbooking_core.domain.payments import ChargebackStatus
+
+NAME = "Erased"
+"""What stands where a name stood, or what somebody wrote."""
+
+_OPEN = frozenset({Status.PENDING, Status.ACCEPTED, Status.PAID, Status.DISPUTED})
+_UNPAID = frozenset({PayoutStatus.SCHEDULED, PayoutStatus.FAILED, PayoutStatus.FROZEN})
+_UNSETTLED = frozenset(
+    {PaymentStatus.REQUIRES_PAYMENT, PaymentStatus.PROCESSING, PaymentStatus.REFUND_PENDING}
+)
+
+
+def is_open(booking: Booking) -> bool:
+    """Whether something may still come of a booking, or money is owed for it."""
+    return (
+        booking.status in _OPEN
+        or booking.payout_status in _UNPAID
+        or booking.payment_status in _UNSETTLED
+        or booking.chargeback_status is ChargebackStatus.OPEN
+        or booking.owed_by_staff > 0
+    )
+
+
+def erased(user: User, now: datetime) -> User:
+    """The row that keeps a person's number; nobody signs in with it."""
+    return evolve(
+        user,
+        email=f"erased-{user.id}@erased.invalid",
+        first_name=NAME,
+        last_name=NAME,
+        subscription=Subscription.NONE,
+        subscription_expires_at=None,
+        password_hash=None,
+        disabled_at=user.disabled_at or now,
+        email_verified_at=None,
+        erased_at=now,
+    )
+
+
+def blank(companion: Companion, user: User) -> Companion:
+    """A companion of whom only the marks are left, which others gave."""
+    return evolve(
+        draft(user),
+        member_since=companion.member_since,
+        rating_sum=companion.rating_sum,
+        total_reviews=companion.total_reviews,
+        approval=Approval.SUSPENDED,
+    )
+
+
+def forgotten(booking: Booking, user_id: int) -> Booking:
+    """A booking without the name of a party, without the place where a customer wanted it,
+    and without what the party said of it."""
+    if user_id == booking.customer_id:
+        booking = evolve(booking, customer_name=NAME, location=NAME)
+        party = Party.CUSTOMER
+    else:
+        booking = evolve(booking, companion_name=NAME)
+        party = Party.STAFF
+    if booking.cancelled_by is party:
+        booking = evolve(booking, cancel_reason=None)
+    if booking.disputed_by is party:
+        booking = evolve(booking, dispute_reason=None)
+    return booking

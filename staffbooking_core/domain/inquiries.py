@@ -1,0 +1,24 @@
+"""What people ask of the operators by the contact form (CONTRACT 8)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from attrs import field, frozen
+
+
+@frozen
+class NewInquiry:
+    """A question, about to be kept; business time."""
+
+    name: str
+    email: str = field(repr=False)
+    subject: str
+    """May be empty."""
+    message: str = field(repr=False)
+    created_at: datetime
+
+
+@frozen
+class Inquiry(NewInquiry):
+    id: int = 0

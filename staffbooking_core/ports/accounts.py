@@ -1,0 +1,63 @@
+"""The store's family of users, sessions and API keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from staffbooking_core.domain.accounts import Session, User
+from staffbooking_core.domain.keys import ApiKey
+from staffbooking_core.ports.values import NewKey, NewUser
+
+
+class AccountsReading(Protocol):
+    async def user(self, user_id: int) -> User | None: ...
+    async def user_by_email(self, email: str) -> User | None:
+        """Compared by `fold_email`."""
+        ...
+
+    async def users(self, after_id: int, limit: int) -> Sequence[User]:
+        """In the order of ids, from the first above `after_id`."""
+        ...
+
+    async def session(self, digest: bytes) -> tuple[Session, User] | None: ...
+    async def sessions(self, digests: Sequence[bytes]) -> Sequence[tuple[Session, User]]:
+        """Those that are there, with their users."""
+        ...
+
+    async def sessions_of(self, user_id: int) -> Sequence[Session]:
+        """All that are there, ended ones too until they are swept; the newest first."""
+        ...
+
+    async def keys_of(self, owner_id: int) -> Sequence[ApiKey]:
+        """All, revoked ones too, the newest first."""
+        ...
+
+    async def key(self, key_id: int) -> ApiKey | None: ...
+
+
+class AccountsWriting(AccountsReading, Protocol):
+    async def lock_user(self, user_id: int) -> User | None:
+        """The user, held until the unit of work ends."""
+        ...
+
+    async def add_user(self, user: NewUser) -> User:
+        """Raises ConstraintViolated(EMAIL_TAKEN), by folded e-mail."""
+        ...
+
+    async def save_user(self, user: User) -> None:
+        """Keeps `Companion.active` and the names of a staff user's companion in step."""
+        ...
+
+    async def add_session(self, session: Session) -> None: ...
+    async def touch_session(self, digest: bytes, seen_at: datetime) -> None: ...
+    async def end_session(self, digest: bytes) -> None: ...
+    async def end_sessions_of(self, user_id: int, but: bytes | None = None) -> None:
+        """All sessions of a user, or all but the one of a digest."""
+        ...
+
+    async def add_key(self, key: NewKey) -> ApiKey: ...
+    async def revoke_key(self, key_id: int, at: datetime) -> None:
+        """A key revoked already keeps its first time."""
+        ...

@@ -1,0 +1,58 @@
+"""The store's family of notices, of what people refuse to be told, and of inquiries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from attrs import frozen
+
+from staffbooking_core.domain.inquiries import Inquiry, NewInquiry
+from staffbooking_core.domain.notices import Notice, NoticeKind
+from staffbooking_core.ports.values import Lease
+
+
+@frozen
+class DueNotice:
+    """A notice that was claimed; `attempts` to tell it have failed before."""
+
+    id: int
+    notice: Notice
+    attempts: int
+
+
+class NoticesReading(Protocol):
+    async def mutes_of(self, user_id: int) -> frozenset[NoticeKind]:
+        """What a user does not want to be told."""
+        ...
+
+    async def inquiries(self, after_id: int, limit: int) -> Sequence[Inquiry]:
+        """In the order of ids, from the first above `after_id`."""
+        ...
+
+
+class NoticesWriting(NoticesReading, Protocol):
+    async def add(self, notices: Sequence[Notice], at: datetime) -> None:
+        """To be told from now on; wall time."""
+        ...
+
+    async def claim(self, now: datetime, lease: Lease, limit: int) -> Sequence[DueNotice]:
+        """Claim notices that are due, what is due longest first; none while another's lease
+        on it runs."""
+        ...
+
+    async def finish(self, notice_id: int, lease: Lease) -> None:
+        """It was told, or never will be, and goes away; nothing where the claim was lost."""
+        ...
+
+    async def defer(self, notice_id: int, lease: Lease, until: datetime) -> None:
+        """It could not be told: once more, and not before; nothing where the claim was lost."""
+        ...
+
+    async def mute(self, user_id: int, kind: NoticeKind) -> None:
+        """Once or more often."""
+        ...
+
+    async def unmute(self, user_id: int, kind: NoticeKind) -> None: ...
+    async def add_inquiry(self, inquiry: NewInquiry) -> Inquiry: ...

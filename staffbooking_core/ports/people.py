@@ -1,0 +1,43 @@
+"""The store's family of all that is kept about one person."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from staffbooking_core.domain.accounts import User
+from staffbooking_core.domain.bookings import Booking
+from staffbooking_core.domain.inquiries import Inquiry
+from staffbooking_core.domain.messages import Message
+from staffbooking_core.domain.reviews import Review
+
+
+class PeopleReading(Protocol):
+    async def bookings_of(self, user_id: int) -> Sequence[Booking]:
+        """Those that they are the customer or the companion of, in the order of ids."""
+        ...
+
+    async def reviews_by(self, user_id: int) -> Sequence[Review]:
+        """Those that they wrote, hidden ones too, in the order of ids."""
+        ...
+
+    async def messages_by(self, user_id: int) -> Sequence[Message]:
+        """Those that they wrote, in the order of ids."""
+        ...
+
+    async def inquiries_by(self, email: str) -> Sequence[Inquiry]:
+        """Those from an address, to the letter, in the order of ids."""
+        ...
+
+
+class PeopleWriting(PeopleReading, Protocol):
+    async def lock_bookings_of(self, user_id: int) -> Sequence[Booking]:
+        """`bookings_of`, held in the order of ids until the unit of work ends."""
+        ...
+
+    async def forget(self, user: User, email: str) -> None:
+        """Erase all that names a person who was saved as erased, but their companion, or that
+        was theirs alone: names in bookings (`erasure.forgotten`) and reviews, names and contents
+        of messages, sessions, keys, portfolio, images, feed, mutes, and inquiries from what was
+        their address. Notices go by themselves, since nobody is told of them."""
+        ...

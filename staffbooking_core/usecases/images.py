@@ -1,0 +1,75 @@
+"""Images that staff members upload for their profile and portfolio (CONTRACT 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from staffbooking_core.domain.accounts import Actor
+from staffbooking_core.domain.portfolio import Image, ImageKind, image_name, kind_of
+from staffbooking_core.errors import NotFound, RuleBroken, invalid
+from staffbooking_core.ports import Ports, Writing
+
+
+async def upload(ports: Ports, actor: Actor, given: bytes) -> Image:
+    """Store what is left of an uploaded image: its pixels. Raises InvalidField on `file`,
+    RuleBroken `too_many_images`; then nothing is stored."""
+    if len(given) > ports.policy.max_image_bytes:
+        raise invalid("file", f"has more than {ports.policy.max_image_bytes} bytes")
+    picture = await ports.pictures.remake(given)
+    name = image_name(ports.ids.token(), picture.kind)
+    image = Image(name, actor.user_id, len(picture.content), await ports.clock.business())
+
+    async def unit(tx: Writing) -> None:
+        # Held, so that uploads that come at once are counted one after the other.
+        user = await tx.accounts.lock_user(actor.user_id)
+        if user is None or user.erased_at is not None:
+            raise NotFound("User")
+        if len(await tx.staff.images_of(actor.user_id)) >= (most := ports.policy.max_images):
+            raise RuleBroken("too_many_images", f"One may keep at most {most} images")
+        await tx.staff.add_image(image)
+
+    # The bytes go first: a file that no row names is harmless, a row without its file is not.
+    await ports.files.put(name, picture.content)
+    try:
+        await ports.store.write(unit)
+    except (NotFound, RuleBroken):
+        await ports.files.remove(name)
+        raise
+    return image
+
+
+async def mine(ports: Ports, actor: Actor) -> Sequence[Image]:
+    """One's own images, the newest first."""
+    async with ports.store.reading() as view:
+        return await view.staff.images_of(actor.user_id)
+
+
+async def remove(ports: Ports, actor: Actor, name: str) -> None:
+    """Remove an image of one's own. Raises NotFound, and RuleBroken `image_in_use` while the
+    profile or the portfolio shows it."""
+
+    async def unit(tx: Writing) -> None:
+        # Held, as by whoever puts an image into the profile or the portfolio.
+        await tx.accounts.lock_user(actor.user_id)
+        companion = await tx.companions.companion(actor.user_id)
+        image = await tx.staff.image(name)
+        if image is None or image.owner_id != actor.user_id:
+            raise NotFound("Image")
+        shown = {item.image for item in await tx.staff.portfolio_of(actor.user_id)}
+        if companion is not None:
+            shown.add(companion.profile_photo)
+        if image.path in shown:
+            raise RuleBroken("image_in_use", "The profile or the portfolio shows this image")
+        await tx.staff.remove_image(name)
+
+    await ports.store.write(unit)
+    await ports.files.remove(name)
+
+
+async def content(ports: Ports, name: str) -> tuple[bytes, ImageKind]:
+    """The bytes of an image, and what they are. Raises NotFound."""
+    kind = kind_of(name)
+    found = None if kind is None else await ports.files.get(name)
+    if kind is None or found is None:
+        raise NotFound("Image")
+    return found, kind

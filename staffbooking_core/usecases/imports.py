@@ -1,0 +1,265 @@
+"""Importing companions: batches of them, and files of any size that are gone on with.
+
+A batch goes in as one unit of work. With a file's rows go, in the same unit, how far it went
+in and what stayed out: so a file whose import was cut short goes on behind its last batch,
+each row once, and is answered for as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import TypeVar
+
+from attrs import evolve, field, frozen
+
+from staffbooking_core.domain.accounts import Role, User, fold_email
+from staffbooking_core.domain.calendar import Calendar
+from staffbooking_core.domain.companions import Approval, Companion
+from staffbooking_core.domain.money import Currency
+from staffbooking_core.errors import InvalidField, RuleBroken, StaffbookingError
+from staffbooking_core.inputs import DateHours, ImportedCompanion, WeeklyHours
+from staffbooking_core.ports import Import, NewUser, Ports, SkippedRow, Writing
+from staffbooking_core.usecases.profiles import rate_faults, to_hours
+
+LONGEST_REASON = 1_000
+NOT_STAFF = "email: belongs to an account that is not staff"
+
+P = TypeVar("P", User, NewUser)
+
+
+@frozen
+class ImportCounts:
+    imported: int
+    updated: int
+    refused: tuple[tuple[int, str], ...]
+    """Rows of the batch, by their position, that could not go in, and why."""
+
+
+async def import_companions(ports: Ports, rows: Sequence[ImportedCompanion]) -> ImportCounts:
+    """Import a batch in one unit of work; an e-mail known already is updated, also by a later
+    row of the batch.
+
+    A row that can't be honoured is refused with its reason, and the rest goes in.
+    """
+    batch = await _prepare(ports, dict(enumerate(rows)))
+    return await ports.store.write(lambda tx: _put(tx, batch))
+
+
+# Files ----------------------------------------------------------------------------------
+
+
+@frozen
+class ImportRow:
+    """A row of a file: what it says, or why it can't be read."""
+
+    line: int
+    email: str | None
+    """As far as it can be shown."""
+    companion: ImportedCompanion | None = None
+    problem: str = ""
+
+
+async def begin(ports: Ports, fingerprint: str, *, anew: bool = False) -> Import:
+    """How far a file is in already: behind its line, if there is one, is where to go on. With
+    `anew` it begins at the first, whatever became of it before."""
+
+    async def unit(tx: Writing) -> Import:
+        kept = await tx.imports.lock(fingerprint)
+        if kept is not None and not anew:
+            return kept
+        await tx.imports.forget(fingerprint)
+        fresh = Import(fingerprint, 0, 0, 0, 0, ports.clock.wall())
+        await tx.imports.save(fresh)
+        return fresh
+
+    return await ports.store.write(unit)
+
+
+async def put(ports: Ports, begun: Import, rows: Sequence[ImportRow]) -> Import:
+    """Import the next rows of a file, at least one, in the order of their lines.
+
+    Raises RuleBroken where somebody else goes on with the same file.
+    """
+    at = ports.clock.wall()
+    readable = {row.line: row.companion for row in rows if row.companion is not None}
+    batch = await _prepare(ports, readable)
+    unread = {row.line: row.problem for row in rows if row.companion is None}
+
+    async def unit(tx: Writing) -> Import:
+        if await tx.imports.lock(begun.fingerprint) != begun:
+            raise RuleBroken("import_running", "the same file is being imported elsewhere")
+        counts = await _put(tx, batch)
+        reasons = {**unread, **dict(counts.refused)}
+        skipped = [
+            SkippedRow(row.line, row.email, reasons[row.line][:LONGEST_REASON])
+            for row in rows
+            if row.line in reasons
+        ]
+        progress = Import(
+            begun.fingerprint,
+            rows[-1].line,
+            begun.imported + counts.imported,
+            begun.updated + counts.updated,
+            begun.skipped + len(skipped),
+            at,
+        )
+        await tx.imports.save(progress, skipped)
+        return progress
+
+    return await ports.store.write(unit)
+
+
+async def skipped_rows(
+    ports: Ports, fingerprint: str, after_line: int = 0, limit: int = 500
+) -> Sequence[SkippedRow]:
+    """A page of the rows of a file that stayed out, in the order of lines."""
+    async with ports.store.reading() as view:
+        return await view.imports.skipped_rows(fingerprint, after_line, limit)
+
+
+async def finish(ports: Ports, fingerprint: str) -> None:
+    """Forget a file that is in and answered for: from now on it would be imported again."""
+    await ports.store.write(lambda tx: tx.imports.forget(fingerprint))
+
+
+# A batch --------------------------------------------------------------------------------
+
+
+@frozen
+class _Candidate:
+    """A row that may go in: the companion as it is where the account is still to be made."""
+
+    position: int
+    email: str
+    companion: Companion
+    password_hash: str | None = field(repr=False)
+
+
+@frozen
+class _Batch:
+    candidates: Sequence[_Candidate]
+    refused: Sequence[tuple[int, str]]
+
+
+async def _prepare(ports: Ports, rows: Mapping[int, ImportedCompanion]) -> _Batch:
+    """All that needs no store, so that nobody waits while passwords are hashed."""
+    now = await ports.clock.business()
+    candidates, refused = [], []
+    for position, row in rows.items():
+        try:
+            companion = _companion(row, now, ports.policy.currency)
+        except (StaffbookingError, ValueError) as error:
+            refused.append((position, str(error)))
+            continue
+        hashed = None if row.password is None else await ports.hasher.hash(row.password)
+        candidates.append(_Candidate(position, row.email, companion, hashed))
+    return _Batch(candidates, refused)
+
+
+async def _put(tx: Writing, batch: _Batch) -> ImportCounts:
+    held = await tx.imports.lock_people([each.email for each in batch.candidates])
+    known = {fold_email(user.email): (user, companion) for user, companion in held}
+    added: dict[str, tuple[NewUser, Companion]] = {}
+    saved: dict[str, tuple[User, Companion]] = {}
+    refused = list(batch.refused)
+    for row in batch.candidates:
+        email = fold_email(row.email)
+        if email in added:
+            added[email] = _again(*added[email], row)
+        elif email not in known:
+            added[email] = _newcomer(row)
+        elif known[email][0].role is Role.STAFF:
+            saved[email] = known[email] = _updated(*known[email], row)
+        else:
+            refused.append((row.position, NOT_STAFF))
+    await tx.imports.add_people([*added.values()])
+    await tx.imports.save_people([*saved.values()])
+    went_in = len(batch.candidates) + len(batch.refused) - len(refused)
+    return ImportCounts(len(added), went_in - len(added), tuple(sorted(refused)))
+
+
+def _newcomer(row: _Candidate) -> tuple[NewUser, Companion]:
+    given = row.companion
+    new = NewUser(
+        row.email,
+        given.first_name,
+        given.last_name,
+        Role.STAFF,
+        given.member_since,
+        row.password_hash,
+    )
+    return new, given
+
+
+def _again(new: NewUser, known: Companion, row: _Candidate) -> tuple[NewUser, Companion]:
+    """A newcomer who comes twice: the later row updates."""
+    return _named(new, row), _replaced(known, row)
+
+
+def _updated(user: User, known: Companion | None, row: _Candidate) -> tuple[User, Companion]:
+    fresh = row.companion if known is None else _replaced(known, row)
+    fresh = evolve(fresh, id=user.id, active=user.disabled_at is None)
+    return _named(user, row), fresh
+
+
+def _named(person: P, row: _Candidate) -> P:
+    return evolve(
+        person,
+        first_name=row.companion.first_name,
+        last_name=row.companion.last_name,
+        password_hash=row.password_hash or person.password_hash,
+    )
+
+
+def _replaced(known: Companion, row: _Candidate) -> Companion:
+    """What a row says, with what it can't say as it was: a row that is not approved takes
+    nobody's approval away."""
+    fresh, hours = row.companion, known.calendar
+    is_approved = fresh.approval is Approval.APPROVED
+    return evolve(
+        fresh,
+        member_since=known.member_since,
+        rating_sum=known.rating_sum,
+        total_reviews=known.total_reviews,
+        years_experience=known.years_experience,
+        calendar=evolve(fresh.calendar, busy=hours.busy, busy_until=hours.busy_until),
+        approval=fresh.approval if is_approved else known.approval,
+    )
+
+
+def _companion(row: ImportedCompanion, now: datetime, currency: Currency) -> Companion:
+    rates = {"hourly_rate": row.hourly_rate, "daily_rate": row.daily_rate}
+    given = {name: amount for name, amount in rates.items() if amount is not None}
+    if faults := rate_faults(currency, given):
+        raise InvalidField(faults)
+    minor = {name: currency.to_minor(amount) for name, amount in given.items()}
+    return Companion(
+        id=0,
+        first_name=row.first_name,
+        last_name=row.last_name,
+        hourly_rate=minor["hourly_rate"],
+        daily_rate=minor.get("daily_rate"),
+        location_city=row.location_city,
+        location_country=row.location_country,
+        calendar=_calendar(row.timezone, row.weekly, row.overrides),
+        member_since=now,
+        tagline=row.tagline,
+        bio=row.bio,
+        profile_photo=row.profile_photo,
+        service_types=row.service_types,
+        languages=row.languages,
+        tier=row.tier,
+        badges=row.badges,
+        approval=Approval.APPROVED if row.approved else Approval.PENDING,
+        payout_account=row.payout_account,
+    )
+
+
+@lru_cache(maxsize=4096)
+def _calendar(
+    timezone: str, weekly: tuple[WeeklyHours, ...], overrides: tuple[DateHours, ...]
+) -> Calendar:
+    """Many keep the same hours: the same calendar for all of them."""
+    return Calendar(timezone, *to_hours(weekly, overrides))

@@ -1,0 +1,157 @@
+"""What staff members keep of themselves: profile, hours, portfolio (CONTRACT 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+from attrs import asdict, evolve
+
+from staffbooking_core.domain.accounts import Actor, User
+from staffbooking_core.domain.calendar import Calendar
+from staffbooking_core.domain.companions import Companion, draft
+from staffbooking_core.domain.money import Currency
+from staffbooking_core.domain.portfolio import MEDIA, NewItem, PortfolioItem
+from staffbooking_core.errors import Fault, InvalidField, NotFound, RuleBroken
+from staffbooking_core.inputs import AddPortfolioItem, ChangeProfile, Left, SetAvailability
+from staffbooking_core.ports import Ports, Reading, Writing
+from staffbooking_core.usecases.profiles import rate_faults, to_hours
+
+# Profile --------------------------------------------------------------------------------
+
+
+async def profile(ports: Ports, actor: Actor) -> Companion:
+    """The staff member's companion; a draft where they have said nothing yet."""
+    async with ports.store.reading() as view:
+        companion = await view.companions.companion(actor.user_id)
+        if companion is not None:
+            return companion
+        user = await view.accounts.user(actor.user_id)
+    if user is None:
+        raise NotFound("User")
+    return draft(user)
+
+
+async def change_profile(ports: Ports, actor: Actor, given: ChangeProfile) -> Companion:
+    """Change what is given, and keep the rest, the approval too. Raises InvalidField for money
+    finer than the currency, and for a photo that is somebody else's."""
+    said = {
+        name: value
+        for name, value in asdict(given, recurse=False).items()
+        if value is not Left.AS_IS
+    }
+    changes, faults = _in_minor_units(said, ports.policy.currency)
+
+    async def unit(tx: Writing) -> Companion:
+        user, companion = await hold(tx, actor)
+        photo = said.get("profile_photo", "")
+        if wrong := [*faults, *await _image_faults(tx, actor, "profile_photo", photo)]:
+            raise InvalidField(wrong)
+        changed = _changed(companion, changes)
+        named = evolve(user, first_name=changed.first_name, last_name=changed.last_name)
+        if named != user:
+            await tx.accounts.save_user(named)
+        await tx.companions.save_companion(changed)
+        return changed
+
+    return await ports.store.write(unit)
+
+
+def _in_minor_units(said: dict[str, Any], currency: Currency) -> tuple[dict[str, Any], list[Fault]]:
+    """The same with its money in minor units, or what is wrong with that."""
+    rates = {name: value for name, value in said.items() if isinstance(value, Decimal)}
+    if faults := rate_faults(currency, rates):
+        return said, faults
+    return {**said, **{name: currency.to_minor(rate) for name, rate in rates.items()}}, []
+
+
+def _changed(companion: Companion, changes: dict[str, Any]) -> Companion:
+    timezone = changes.get("timezone", companion.calendar.timezone)
+    others = {name: value for name, value in changes.items() if name != "timezone"}
+    return evolve(companion, calendar=evolve(companion.calendar, timezone=timezone), **others)
+
+
+# Hours ----------------------------------------------------------------------------------
+
+
+async def set_availability(ports: Ports, actor: Actor, given: SetAvailability) -> Calendar:
+    """Replace the hours; what is busy by other calendars stays. Raises InvalidField for slots
+    that do not start before they end, and for dates that come twice."""
+    weekly, overrides = to_hours(given.weekly, given.overrides)
+
+    async def unit(tx: Writing) -> Calendar:
+        _, companion = await hold(tx, actor)
+        calendar = evolve(
+            companion.calendar, timezone=given.timezone, weekly=weekly, overrides=overrides
+        )
+        await tx.companions.save_companion(evolve(companion, calendar=calendar))
+        return calendar
+
+    return await ports.store.write(unit)
+
+
+# Portfolio ------------------------------------------------------------------------------
+
+
+async def portfolio(ports: Ports, actor: Actor) -> Sequence[PortfolioItem]:
+    """All of the staff member's items, the newest first."""
+    async with ports.store.reading() as view:
+        return await view.staff.portfolio_of(actor.user_id)
+
+
+async def add_item(ports: Ports, actor: Actor, given: AddPortfolioItem) -> PortfolioItem:
+    """Add an item, which others see once it is approved. Raises InvalidField for an image that
+    is somebody else's, RuleBroken `too_many_portfolio_items`."""
+    now, most = await ports.clock.business(), ports.policy.max_portfolio_items
+
+    async def unit(tx: Writing) -> PortfolioItem:
+        _, companion = await hold(tx, actor)
+        if faults := await _image_faults(tx, actor, "image", given.image):
+            raise InvalidField(faults)
+        if len(await tx.staff.portfolio_of(companion.id)) >= most:
+            raise RuleBroken("too_many_portfolio_items", f"A portfolio has at most {most} items")
+        new = NewItem(companion.id, given.title, given.image, given.description, now)
+        return await tx.staff.add_item(new)
+
+    return await ports.store.write(unit)
+
+
+async def remove_item(ports: Ports, actor: Actor, item_id: int) -> None:
+    """Take an item of one's own out of the portfolio, and of what others see of it."""
+
+    async def unit(tx: Writing) -> None:
+        companion = await tx.companions.lock_companion(actor.user_id)
+        item = await tx.staff.portfolio_item(item_id)
+        if companion is None or item is None or item.companion_id != companion.id:
+            raise NotFound("Portfolio item")
+        await tx.staff.remove_item(item_id)
+        await tx.companions.save_companion(companion)
+
+    await ports.store.write(unit)
+
+
+# Both -----------------------------------------------------------------------------------
+
+
+async def hold(tx: Writing, actor: Actor) -> tuple[User, Companion]:
+    """The staff member, and their companion, which is stored from now on. The user is held
+    first, so that of two first changes at once the second finds what the first has stored."""
+    user = await tx.accounts.lock_user(actor.user_id)
+    if user is None:
+        raise NotFound("User")
+    companion = await tx.companions.lock_companion(user.id)
+    if companion is None:
+        companion = draft(user)
+        await tx.companions.save_companion(companion)
+    return user, companion
+
+
+async def _image_faults(view: Reading, actor: Actor, field: str, path: str) -> list[Fault]:
+    """What is wrong with the path of an image: uploads are for those who made them."""
+    if not path.startswith(MEDIA):
+        return []
+    image = await view.staff.image(path.removeprefix(MEDIA))
+    if image is not None and image.owner_id == actor.user_id:
+        return []
+    return [Fault(field, "is not an image that you uploaded")]

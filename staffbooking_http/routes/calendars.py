@@ -1,0 +1,162 @@
+"""Calendars of other programs: the feed of a companion's bookings, and busy times (CONTRACT 3)."""
+
+import hashlib
+from datetime import datetime
+
+from staffbooking_adapters import codec
+from staffbooking_core.domain.records import Record, instant
+from staffbooking_core.errors import NotFound
+from staffbooking_core.usecases import calendars
+from staffbooking_http.access import ByAddress, WithSession, staff_only
+from staffbooking_http.endpoint import Call, Reply, endpoint
+from staffbooking_http.shapes import DATE, INSTANT, SUCCESS, TEXT, WHOLE, items, nullable, shape
+
+_BY_STAFF = WithSession(permit=staff_only)
+_FEED = shape({"created_at": INSTANT})
+
+MEDIA = "text/calendar"
+ENDING = ".ics"
+KEPT = b"private, max-age=300"
+"""For so long whoever follows a feed may do with what they have."""
+
+# The feed -------------------------------------------------------------------------------
+
+
+def _feed(created_at: datetime | None) -> Record | None:
+    return None if created_at is None else {"created_at": instant(created_at)}
+
+
+@endpoint(
+    "GET",
+    "/staff/calendar-feed",
+    _BY_STAFF,
+    summary="See whether your bookings have a calendar feed",
+    description="Its address is told once, when it is made.",
+    answer=shape({"feed": nullable(_FEED)}),
+    codes=("staff_only",),
+)
+async def read_feed(call: Call) -> Reply:
+    since = await calendars.feed_since(call.ports, call.actor)
+    return Reply(200, codec.encode({"feed": _feed(since)}))
+
+
+@endpoint(
+    "POST",
+    "/staff/calendar-feed",
+    _BY_STAFF,
+    summary="Make a calendar feed of your bookings, or a new one in its place",
+    description=(
+        "Whoever knows the address sees your bookings, with place and client's name: give it to "
+        "your calendar program only. The one before stops working at once."
+    ),
+    status=201,
+    answer=shape({"success": SUCCESS, "url": TEXT, "feed": _FEED}),
+    codes=("staff_only",),
+)
+async def make_feed(call: Call) -> Reply:
+    secret, since = await calendars.make_feed(call.ports, call.actor)
+    url = f"{call.ports.policy.base_url}/calendars/{secret}{ENDING}"
+    return Reply(201, codec.encode({"success": True, "url": url, "feed": _feed(since)}))
+
+
+@endpoint(
+    "DELETE",
+    "/staff/calendar-feed",
+    _BY_STAFF,
+    summary="Revoke your calendar feed",
+    description="Its address stops working at once.",
+    answer=shape({"success": SUCCESS}),
+    codes=("staff_only",),
+)
+async def remove_feed(call: Call) -> Reply:
+    await calendars.remove_feed(call.ports, call.actor)
+    return Reply(200, codec.encode({"success": True}))
+
+
+@endpoint(
+    "GET",
+    "/calendars/{secret}.ics",
+    ByAddress(),
+    summary="Read a calendar feed",
+    description=(
+        "The companion's bookings but cancelled ones, from 90 days back on: a request is "
+        "tentative and takes no time. The secret is the only credential. With `If-None-Match` "
+        "the answer is 304."
+    ),
+    answer={"type": "string", "description": "iCalendar (RFC 5545)"},
+    media=MEDIA,
+    tagged=True,
+    not_found="Calendar",
+)
+async def follow(call: Call) -> Reply:
+    secret, ending, rest = call.params[0].partition(ENDING)
+    if not ending or rest:
+        raise NotFound("Calendar")
+    content = await calendars.feed(call.ports, secret)
+    tag = b'"%s"' % hashlib.sha256(content).hexdigest().encode()
+    headers = ((b"etag", tag), (b"cache-control", KEPT))
+    if call.has(tag):
+        return Reply(304, headers=headers)
+    return Reply(200, content, headers, b"text/calendar; charset=utf-8")
+
+
+# Busy times -----------------------------------------------------------------------------
+
+
+@endpoint(
+    "POST",
+    "/staff/busy-times",
+    _BY_STAFF,
+    summary="Take your busy times from a calendar file",
+    description=(
+        "In the place of all that were taken before: events that are not transparent or "
+        "cancelled, with their repetitions, from yesterday to `until`, and busy periods. Whole "
+        "days, and times with no zone, are of your time zone. At those times you are not found "
+        "and not booked; what is booked stays booked, and requests may still be accepted. "
+        "Nothing else of the file is kept, and nothing at all where it is refused."
+    ),
+    raw="max_calendar_bytes",
+    raw_media=MEDIA,
+    answer=shape({"success": SUCCESS, "busy_times": WHOLE, "until": DATE}),
+    codes=("staff_only",),
+)
+async def set_busy_times(call: Call) -> Reply:
+    taken = await calendars.set_busy_times(call.ports, call.actor, call.given)
+    answer = {"success": True, "busy_times": len(taken.times), "until": taken.until}
+    return Reply(200, codec.encode(answer))
+
+
+@endpoint(
+    "GET",
+    "/staff/busy-times",
+    _BY_STAFF,
+    summary="List the busy times that were taken from your calendar",
+    description="Those that meet are one. `until` is the day up to which they were looked for.",
+    answer=shape(
+        {
+            "busy_times": items(shape({"starts_at": INSTANT, "ends_at": INSTANT})),
+            "until": nullable(DATE),
+        }
+    ),
+    codes=("staff_only",),
+)
+async def list_busy_times(call: Call) -> Reply:
+    taken = await calendars.busy_times(call.ports, call.actor)
+    listed = [
+        {"starts_at": instant(span.starts_at), "ends_at": instant(span.ends_at)}
+        for span in taken.times
+    ]
+    return Reply(200, codec.encode({"busy_times": listed, "until": taken.until}))
+
+
+@endpoint(
+    "DELETE",
+    "/staff/busy-times",
+    _BY_STAFF,
+    summary="Forget your busy times",
+    answer=shape({"success": SUCCESS}),
+    codes=("staff_only",),
+)
+async def clear_busy_times(call: Call) -> Reply:
+    await calendars.clear_busy_times(call.ports, call.actor)
+    return Reply(200, codec.encode({"success": True}))

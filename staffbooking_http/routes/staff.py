@@ -1,0 +1,132 @@
+"""What staff members keep of themselves: profile, hours, portfolio (CONTRACT 3)."""
+
+from staffbooking_adapters import codec
+from staffbooking_core.domain.records import availability_record, own_item_record, profile_record
+from staffbooking_core.inputs import AddPortfolioItem, ChangeProfile, SetAvailability
+from staffbooking_core.usecases import staff
+from staffbooking_http.access import WithSession, staff_only
+from staffbooking_http.endpoint import Call, Reply, endpoint
+from staffbooking_http.shapes import SUCCESS, items, ref, shape
+
+_BY_STAFF = WithSession(permit=staff_only)
+_WHAT = "Portfolio item"
+
+# Profile --------------------------------------------------------------------------------
+
+
+@endpoint(
+    "GET",
+    "/staff/profile",
+    _BY_STAFF,
+    summary="Read your profile",
+    description="`missing` names what it still needs before it can be approved.",
+    answer=shape({"profile": ref("Profile")}),
+    codes=("staff_only",),
+)
+async def read_profile(call: Call) -> Reply:
+    companion = await staff.profile(call.ports, call.actor)
+    record = profile_record(companion, call.ports.policy.currency)
+    return Reply(200, codec.encode({"profile": record}))
+
+
+@endpoint(
+    "PUT",
+    "/staff/profile",
+    _BY_STAFF,
+    summary="Change your profile",
+    description=(
+        "What is left out stays as it is. An operator approves a new profile; later changes "
+        "keep the approval. An image under `media/` must be one that you uploaded."
+    ),
+    body=ChangeProfile,
+    answer=shape({"success": SUCCESS, "profile": ref("Profile")}),
+    codes=("staff_only",),
+)
+async def change_profile(call: Call) -> Reply:
+    companion = await staff.change_profile(call.ports, call.actor, call.given)
+    record = profile_record(companion, call.ports.policy.currency)
+    return Reply(200, codec.encode({"success": True, "profile": record}))
+
+
+# Hours ----------------------------------------------------------------------------------
+
+
+@endpoint(
+    "GET",
+    "/staff/availability",
+    _BY_STAFF,
+    summary="Read the hours that you set",
+    description="Before any booking. No weekly hours at all mean free all day.",
+    answer=shape({"availability": ref("Availability")}),
+    codes=("staff_only",),
+)
+async def read_availability(call: Call) -> Reply:
+    companion = await staff.profile(call.ports, call.actor)
+    record = availability_record(companion.calendar)
+    return Reply(200, codec.encode({"availability": record}))
+
+
+@endpoint(
+    "PUT",
+    "/staff/availability",
+    _BY_STAFF,
+    summary="Replace the hours that you set",
+    description=(
+        "Local times of the timezone. An override rules its date in place of the weekly hours; "
+        "without slots it is a day off. Bookings stay as they are."
+    ),
+    body=SetAvailability,
+    answer=shape({"success": SUCCESS, "availability": ref("Availability")}),
+    codes=("staff_only",),
+)
+async def set_availability(call: Call) -> Reply:
+    calendar = await staff.set_availability(call.ports, call.actor, call.given)
+    answer = {"success": True, "availability": availability_record(calendar)}
+    return Reply(200, codec.encode(answer))
+
+
+# Portfolio ------------------------------------------------------------------------------
+
+
+@endpoint(
+    "GET",
+    "/staff/portfolio",
+    _BY_STAFF,
+    summary="List your portfolio",
+    description="The newest first. Others see what is approved.",
+    answer=shape({"items": items(ref("PortfolioItem"))}),
+    codes=("staff_only",),
+)
+async def list_portfolio(call: Call) -> Reply:
+    found = await staff.portfolio(call.ports, call.actor)
+    return Reply(200, codec.encode({"items": [own_item_record(item) for item in found]}))
+
+
+@endpoint(
+    "POST",
+    "/staff/portfolio",
+    _BY_STAFF,
+    summary="Add an item to your portfolio",
+    description="It waits for an operator's approval. A portfolio has at most 50 items.",
+    body=AddPortfolioItem,
+    status=201,
+    answer=shape({"success": SUCCESS, "item": ref("PortfolioItem")}),
+    codes=("too_many_portfolio_items", "staff_only"),
+)
+async def add_item(call: Call) -> Reply:
+    item = await staff.add_item(call.ports, call.actor, call.given)
+    return Reply(201, codec.encode({"success": True, "item": own_item_record(item)}))
+
+
+@endpoint(
+    "DELETE",
+    "/staff/portfolio/{id}",
+    _BY_STAFF,
+    summary="Take an item out of your portfolio",
+    answer=shape({"success": SUCCESS}),
+    codes=("staff_only",),
+    not_found=_WHAT,
+)
+async def remove_item(call: Call) -> Reply:
+    await staff.remove_item(call.ports, call.actor, call.path_id(_WHAT))
+    return Reply(200, codec.encode({"success": True}))

@@ -1,0 +1,116 @@
+"""Reading a file out of a form (multipart/form-data), within bounds of size and time."""
+
+import asyncio
+from io import BytesIO
+from typing import NoReturn
+
+from multipart import MultipartError, MultipartSegment, PushMultipartParser, parse_options_header
+
+from staffbooking_core.errors import Fault, MissingField, Unavailable, invalid
+from staffbooking_http import bodies
+from staffbooking_http.endpoint import Call, Endpoint, Reply
+from staffbooking_http.errors import Refused
+
+FIELD = "file"
+MOST_AROUND = 64 * 1024
+"""Bytes of a form besides the file: boundaries, headers, fields that nobody asked for."""
+MOST_PARTS = 50
+DEADLINE = 60.0
+"""Seconds that a file may take to come."""
+PATIENCE = 10.0
+"""Seconds that a call may wait for those before it."""
+LONGEST_BOUNDARY = 70
+"""RFC 2046."""
+
+
+async def answer(call: Call, endpoint: Endpoint) -> Reply:
+    """Hand the file of a form to the handler, in its turn. Raises Unavailable where too many
+    come at once, and whatever is wrong with the form, in the order of CONTRACT 1."""
+    turns = call.site.uploads
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await turns.acquire()
+    except TimeoutError:
+        raise Unavailable("too many uploads at once") from None
+    try:
+        call.given = await read(call, call.ports.policy.max_image_bytes)
+        return await endpoint.handler(call)
+    finally:
+        turns.release()
+
+
+async def read(call: Call, most: int) -> bytes:
+    """The file, of at most so many bytes. Raises Refused, MissingField and InvalidField; only
+    once all of the body has come, since it may be too large besides."""
+    boundary = _boundary(call)
+    form = _Form(boundary or "", most)
+    await bodies.hand_over(call, form.take, most + MOST_AROUND, DEADLINE)
+    if boundary is None:
+        raise Refused(415, "unsupported_media_type", "The body must be multipart/form-data")
+    return form.end()
+
+
+def _boundary(call: Call) -> str | None:
+    """What parts the form's fields; None where it is no form, empty where it says nothing."""
+    declared = call.headers(b"content-type")
+    text = declared[0].decode("latin-1") if len(declared) == 1 else ""
+    media, options = parse_options_header(text)
+    boundary: str = options.get("boundary", "")
+    if media != "multipart/form-data":
+        return None
+    return boundary if boundary.isascii() and len(boundary) <= LONGEST_BOUNDARY else ""
+
+
+class _Form:
+    """What has come of a form so far. Of all its parts only the file is kept, and of a broken
+    form nothing any more."""
+
+    def __init__(self, boundary: str, most: int) -> None:
+        self._most = most
+        self._file: BytesIO | None = None
+        self._files = 0
+        self._is_file = False
+        self._parser: PushMultipartParser | None = None
+        if boundary:
+            self._parser = PushMultipartParser(boundary, max_segment_count=MOST_PARTS)
+
+    def take(self, piece: bytes) -> None:
+        """The next piece of the body."""
+        if self._parser is None or not piece:
+            return
+        try:
+            for event in self._parser.parse(piece):
+                self._note(event)
+        except MultipartError:
+            self._parser = self._file = None
+
+    def end(self) -> bytes:
+        """The file, once the body has come to its end."""
+        if self._parser is None:
+            _refuse()
+        try:
+            self._parser.close()
+        except MultipartError:
+            _refuse()
+        if self._file is None:
+            raise MissingField([Fault(FIELD, "is required")])
+        if self._files > 1:
+            raise invalid(FIELD, "is given more than once")
+        return self._file.getvalue()
+
+    def _note(self, event: MultipartSegment | bytes | None) -> None:
+        if isinstance(event, MultipartSegment):
+            self._is_file = event.name == FIELD
+            self._files += self._is_file
+            # A page's form without a file chosen sends a nameless one of no bytes.
+            if self._is_file and event.filename != "":
+                self._file = BytesIO()
+        elif event and self._is_file:
+            self._file = self._file or BytesIO()
+            self._file.write(event)
+            if self._file.tell() > self._most:
+                raise bodies.too_large(self._most)
+
+
+def _refuse() -> NoReturn:
+    raise Refused(400, "malformed_form", "The body is not a form: it is broken, or not whole")

@@ -1,0 +1,55 @@
+"""Calendars as they are stored."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime
+
+from staffbooking_adapters import codec
+from staffbooking_core.domain.calendar import Calendar, Interval
+from tests.support.builders import DAY, HOUR, make_calendar
+
+START = datetime(2027, 3, 1, 9, tzinfo=UTC)
+
+
+def busy(number):
+    """So many hours, each on a day of its own."""
+    starts = (START + day * DAY for day in range(number))
+    return tuple(Interval(start, start + HOUR) for start in starts)
+
+
+def test_busy_times_are_kept_as_unix_times():
+    """Two numbers each: there may be thousands."""
+    text = codec.dump(Calendar("UTC", busy=busy(1), busy_until=date(2029, 3, 3)))
+    assert json.loads(text)["busy"] == [[1_803_891_600, 1_803_895_200]]
+    assert json.loads(text)["busy_until"] == "2029-03-03"
+
+
+def test_calendars_without_busy_times_say_nothing_of_them():
+    """Most companions have none: their rows stay as short as they were."""
+    assert json.loads(codec.dump(Calendar("UTC"))) == {
+        "timezone": "UTC",
+        "weekly": [],
+        "overrides": [],
+    }
+
+
+def test_a_calendar_from_before_busy_times_has_none():
+    """Rows that an earlier version wrote are read."""
+    calendar = codec.load_calendar('{"timezone": "UTC", "weekly": [], "overrides": []}')
+    assert calendar == Calendar("UTC")
+
+
+def test_a_calendar_comes_back_as_it_was():
+    """With hours and two thousand busy times."""
+    calendar = make_calendar(
+        "Europe/Berlin", days=range(5), busy=busy(2_000), busy_until=date(2029, 3, 3)
+    )
+    assert codec.load_calendar(codec.dump(calendar)) == calendar
+
+
+def test_only_short_calendars_are_remembered():
+    """A few thousand long ones would fill the memory of a process."""
+    short, long = codec.dump(Calendar("UTC")), codec.dump(Calendar("UTC", busy=busy(2_000)))
+    assert codec.load_calendar(short) is codec.load_calendar(short)
+    assert codec.load_calendar(long) is not codec.load_calendar(long)

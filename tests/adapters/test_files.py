@@ -1,0 +1,245 @@
+"""Storages of files: what every one keeps, and what becomes of a folder when things end early."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from staffbooking_adapters.files import local
+from staffbooking_adapters.files.local import LocalFiles, lacking
+from staffbooking_adapters.memory.files import MemoryFiles
+from staffbooking_core.errors import Unavailable
+from staffbooking_core.ports import FileStorage
+
+pytestmark = pytest.mark.anyio
+
+NAME = "Abc_-09.jpg"
+ODD = [
+    "",
+    ".jpg",
+    "..",
+    "../a.jpg",
+    "/etc/passwd",
+    "a/b.jpg",
+    "a\\b.jpg",
+    "a.jpg/",
+    "a.jpg\x00",
+    "a.jpg\n",
+    "%2e%2e.jpg",
+    "a",
+    "a.JPG",
+    ".new-x.jpg",
+    "é.jpg",
+    "a" * 101 + ".jpg",
+    "a.tar.gz",
+]
+
+STORAGES: dict[str, Callable[[Path], FileStorage]] = {
+    "memory": lambda _: MemoryFiles(),
+    "local": lambda folder: LocalFiles(folder / "files"),
+}
+
+
+@pytest.fixture(params=STORAGES.values(), ids=list(STORAGES))
+def files(request: pytest.FixtureRequest, tmp_path: Path) -> FileStorage:
+    made: FileStorage = request.param(tmp_path)
+    return made
+
+
+# Every storage --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00\xff\r\n", bytes(3_000_000)], ids=len)
+async def test_a_file_comes_back_as_it_was_put(files: FileStorage, content: bytes) -> None:
+    """Every byte, also none."""
+    await files.put(NAME, content)
+    assert await files.get(NAME) == content
+
+
+async def test_there_is_nothing_where_nothing_was_put(files: FileStorage) -> None:
+    """Before the first file too, and beside another."""
+    assert await files.get(NAME) is None
+    await files.put(NAME, b"some")
+    assert await files.get("other.jpg") is None
+
+
+async def test_a_file_is_replaced(files: FileStorage) -> None:
+    """What was put last counts, also where it is shorter."""
+    await files.put(NAME, b"a longer one")
+    await files.put(NAME, b"short")
+    assert await files.get(NAME) == b"short"
+
+
+async def test_a_removed_file_is_gone(files: FileStorage) -> None:
+    """Alone, and again nothing happens."""
+    await files.put(NAME, b"some")
+    await files.put("other.jpg", b"other")
+    for _ in range(2):
+        await files.remove(NAME)
+    assert await files.get(NAME) is None
+    assert await files.get("other.jpg") == b"other"
+
+
+async def test_nothing_is_removed_before_the_first_file(files: FileStorage) -> None:
+    """Removing what never was is no fault."""
+    await files.remove(NAME)
+
+
+@pytest.mark.parametrize("name", ODD)
+async def test_an_odd_name_is_no_name(files: FileStorage, name: str) -> None:
+    """A name that could lead elsewhere is a fault of ours, and touches nothing."""
+    for call in (files.put(name, b"some"), files.get(name), files.remove(name)):
+        with pytest.raises(ValueError, match="no name of a file of ours"):
+            await call
+
+
+async def test_many_come_at_once(files: FileStorage) -> None:
+    """Each keeps its own, and of one name some whole content stays."""
+    several = [f"{number}.png" for number in range(20)]
+    async with anyio.create_task_group() as tasks:
+        for name in several:
+            tasks.start_soon(files.put, name, name.encode())
+            tasks.start_soon(files.put, NAME, name.encode() * 1000)
+    assert [await files.get(name) for name in several] == [name.encode() for name in several]
+    assert await files.get(NAME) in [name.encode() * 1000 for name in several]
+
+
+def names(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+# Folders --------------------------------------------------------------------------------
+
+
+async def test_a_folder_outlives_its_process(tmp_path: Path) -> None:
+    """Another process finds what one has put, and nothing else lies there."""
+    await LocalFiles(tmp_path / "deep" / "files").put(NAME, b"some")
+    assert await LocalFiles(tmp_path / "deep" / "files").get(NAME) == b"some"
+    assert names(tmp_path / "deep" / "files") == [NAME]
+
+
+async def test_bytes_are_on_the_disk_before_their_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file, its name, then the folder: after a loss of power there is all or nothing."""
+    done: list[str] = []
+    sync, replace = os.fsync, Path.replace
+
+    def fsync(descriptor: int) -> None:
+        done.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        sync(descriptor)
+
+    def rename(path: Path, target: Path) -> Path:
+        done.append("name")
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(Path, "replace", rename)
+    await LocalFiles(tmp_path).put(NAME, b"some")
+    assert done == ["file", "name", "folder"]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import anyio
+from staffbooking_adapters.files.local import LocalFiles
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+folder, where = sys.argv[1:]
+setattr(*{"write": (os, "fsync", die), "name": (Path, "replace", die)}[where])
+anyio.run(LocalFiles(Path(folder)).put, "a.jpg", b"new" * 100_000)
+"""
+
+
+@pytest.mark.parametrize("where", ["write", "name"])
+@pytest.mark.parametrize("before", [None, b"old"])
+async def test_a_killed_process_leaves_whole_files(
+    tmp_path: Path, where: str, before: bytes | None
+) -> None:
+    """Killed while it writes, or before the name is given: what was there is there."""
+    files = LocalFiles(tmp_path)
+    if before is not None:
+        await files.put("a.jpg", before)
+    command = [sys.executable, "-c", KILLED, str(tmp_path), where]
+    killed = subprocess.run(command, cwd=Path(__file__).parents[2], check=False)
+    assert killed.returncode == -9
+    assert await files.get("a.jpg") == before
+    await files.put("a.jpg", b"next")
+    assert await files.get("a.jpg") == b"next"
+
+
+async def test_what_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk is told as the storage being out of reach, and no piece stays."""
+    files = LocalFiles(tmp_path)
+    await files.put(NAME, b"old")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(Unavailable, match="temporarily unavailable"):
+        await files.put(NAME, b"new")
+    assert names(tmp_path) == [NAME]
+    assert await files.get(NAME) == b"old"
+
+
+async def test_a_lost_folder_is_out_of_reach(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The operator reads why, whoever asked does not."""
+    (tmp_path / "file").write_text("in the way")
+    files = LocalFiles(tmp_path / "file" / "files")
+    with pytest.raises(Unavailable) as caught:
+        await files.put(NAME, b"some")
+    assert str(tmp_path) not in str(caught.value)
+    assert str(tmp_path) in caplog.text
+
+
+async def test_the_loop_waits_for_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading and writing is done in threads."""
+    threads: set[int] = set()
+
+    def noting(work: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(*given: Any, **more: Any) -> Any:
+            threads.add(threading.get_ident())
+            return work(*given, **more)
+
+        return noted
+
+    monkeypatch.setattr(local, "_write", noting(local._write))
+    monkeypatch.setattr(local, "_read", noting(local._read))
+    monkeypatch.setattr(Path, "unlink", noting(Path.unlink))
+    files = LocalFiles(tmp_path)
+    await files.put(NAME, b"some")
+    await files.get(NAME)
+    await files.remove(NAME)
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+def test_a_folder_that_can_be_made_lacks_nothing(tmp_path: Path) -> None:
+    """It is not made by looking."""
+    assert lacking(tmp_path) is None
+    assert lacking(tmp_path / "new" / "deeper") is None
+    assert lacking(Path("relative")) is None
+    assert names(tmp_path) == []
+
+
+def test_what_keeps_files_out_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file in the way, or a folder that can't be written."""
+    (tmp_path / "file").write_text("in the way")
+    assert lacking(tmp_path / "file" / "files") == f"{tmp_path / 'file'} is not a folder"
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert lacking(tmp_path / "new") == f"{tmp_path} can't be written"

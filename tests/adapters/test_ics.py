@@ -1,0 +1,357 @@
+"""Busy times out of iCalendar files, as calendar programs and the standard have them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from staffbooking_adapters.ics.calendars import IcsCalendars
+from staffbooking_core.domain.calendar import Interval
+from tests.support.ics import APPLE, DESCRIBED, GOOGLE, OUTLOOK, calendar, hour
+
+pytestmark = pytest.mark.anyio
+
+WINDOW = Interval(datetime(2027, 3, 1, tzinfo=UTC), datetime(2027, 5, 1, tzinfo=UTC))
+
+
+async def busy(content, timezone="UTC", window=WINDOW):
+    """`03-10 09:00 - 03-10 10:00` in UTC, one a busy time."""
+    found = await IcsCalendars("https://book.example.com:8443").busy(content, timezone, window)
+    return [f"{span.starts_at:%m-%d %H:%M} - {span.ends_at:%m-%d %H:%M}" for span in found]
+
+
+NINE = ["03-10 09:00 - 03-10 10:00"]
+
+# Programs -------------------------------------------------------------------------------
+
+
+async def test_google_calendar():
+    """A weekly event with one time left out and one moved; what is free or cancelled is not
+    busy, and summer time begins on the 28th."""
+    assert await busy(GOOGLE, "Europe/Lisbon") == [
+        "03-01 18:00 - 03-01 19:30",
+        "03-08 18:00 - 03-08 19:30",
+        "03-23 20:00 - 03-23 21:00",
+        "03-29 17:00 - 03-29 18:30",
+        "04-05 17:00 - 04-05 18:30",
+        "04-12 17:00 - 04-12 18:30",
+    ]
+
+
+async def test_outlook():
+    """Windows has names of its own for zones; the start counts though no rule names it."""
+    assert await busy(OUTLOOK, "Europe/Berlin") == [
+        "03-08 08:00 - 03-08 08:30",
+        "03-10 23:00 - 03-12 23:00",
+        "03-31 07:00 - 03-31 07:30",
+        "04-30 07:00 - 04-30 07:30",
+    ]
+
+
+async def test_apple_calendar():
+    """An evening over the change of the clock, and a time with no zone: the companion's."""
+    assert await busy(APPLE, "Asia/Tokyo") == [
+        "03-14 01:00 - 03-14 03:00",
+        "03-15 00:00 - 03-15 02:00",
+        "03-20 01:00 - 03-20 01:45",
+    ]
+
+
+# Zones ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Europe/Berlin",
+        "W. Europe Standard Time",
+        "/freeassociation.sourceforge.net/Europe/Berlin",
+        "/mozilla.org/20050126_1/Europe/Berlin",
+        "Customized Time Zone",
+        '"(UTC+01:00) Amsterdam, Berlin"',
+        "Amsterdam, Berlin",
+    ],
+)
+async def test_zones_have_many_names(name):
+    """Of the IANA, of Windows, with somebody's prefix, and as described in the file."""
+    line = f"DTSTART;TZID={name}:20270327T090000\nDURATION:PT1H\nRRULE:FREQ=DAILY;COUNT=3"
+    described = DESCRIBED + "".join(
+        DESCRIBED.replace("Customized Time Zone", known)
+        for known in ("(UTC+01:00) Amsterdam\\, Berlin", "Amsterdam\\, Berlin")
+    )
+    assert await busy(calendar(line, before=described), "Asia/Tokyo") == [
+        "03-27 08:00 - 03-27 09:00",
+        "03-28 07:00 - 03-28 08:00",
+        "03-29 07:00 - 03-29 08:00",
+    ]
+
+
+async def test_a_described_zone_changes_as_it_says():
+    """In the night of the change the clock is the old one until the hour that is named."""
+    events = [
+        f"DTSTART;TZID=Customized Time Zone:2027{when}\nDURATION:PT10M"
+        for when in ("0328T010000", "0328T030000", "1031T023000", "1031T030000")
+    ]
+    year = Interval(WINDOW.starts_at, datetime(2028, 1, 1, tzinfo=UTC))
+    assert await busy(calendar(*events, before=DESCRIBED), window=year) == [
+        "03-28 00:00 - 03-28 00:10",
+        "03-28 01:00 - 03-28 01:10",
+        "10-31 00:30 - 10-31 00:40",
+        "10-31 02:00 - 10-31 02:10",
+    ]
+
+
+async def test_a_described_zone_is_known_from_before_the_window():
+    """In summer the last change was in spring."""
+    summer = Interval(datetime(2027, 6, 1, tzinfo=UTC), datetime(2027, 7, 1, tzinfo=UTC))
+    event = "DTSTART;TZID=Customized Time Zone:20270610T090000\nDURATION:PT1H"
+    assert await busy(calendar(event, before=DESCRIBED), window=summer) == [
+        "06-10 07:00 - 06-10 08:00"
+    ]
+
+
+async def test_no_file_says_what_a_name_means_to_others():
+    """A zone that one file describes under a known name, or under its own, is gone with it."""
+    liar = DESCRIBED.replace("+0100", "+1100").replace("Customized Time Zone", "Eastern Own Time")
+    theirs = calendar("DTSTART;TZID=Eastern Own Time:20270310T090000\nDURATION:PT1H", before=liar)
+    assert await busy(theirs) == ["03-09 22:00 - 03-09 23:00"]
+    honest = DESCRIBED.replace("Customized Time Zone", "Eastern Own Time")
+    ours = calendar("DTSTART;TZID=Eastern Own Time:20270310T090000\nDURATION:PT1H", before=honest)
+    assert await busy(ours) == ["03-10 08:00 - 03-10 09:00"]
+
+
+@pytest.mark.parametrize(
+    "zone, expected",
+    [
+        ("UTC", "03-10 00:00 - 03-12 00:00"),
+        ("Asia/Tokyo", "03-09 15:00 - 03-11 15:00"),
+        ("America/Los_Angeles", "03-10 08:00 - 03-12 08:00"),
+    ],
+)
+async def test_whole_days_are_the_companions(zone, expected):
+    """From midnight to midnight where they live; the end is not part of it."""
+    days = "DTSTART;VALUE=DATE:20270310\nDTEND;VALUE=DATE:20270312"
+    assert await busy(calendar(days), zone) == [expected]
+
+
+async def test_a_day_of_a_clock_change_is_as_long_as_it_is():
+    """23 hours in spring."""
+    day = "DTSTART;VALUE=DATE:20270328"
+    assert await busy(calendar(day), "Europe/Berlin") == ["03-27 23:00 - 03-28 22:00"]
+
+
+# What is busy ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "said, is_busy",
+    [
+        ("", True),
+        ("TRANSP:OPAQUE", True),
+        ("TRANSP:TRANSPARENT", False),
+        ("STATUS:TENTATIVE", True),
+        ("STATUS:CANCELLED", False),
+        ("status:cancelled", False),
+    ],
+)
+async def test_events_are_busy_unless_they_say_otherwise(said, is_busy):
+    """Those that are free or cancelled take no time."""
+    assert await busy(calendar(hour("20270310T090000Z", said))) == (NINE if is_busy else [])
+
+
+@pytest.mark.parametrize(
+    "event, expected",
+    [
+        ("DTSTART:20270310T090000Z\nDTEND:20270310T100000Z", NINE),
+        ("DTSTART;VALUE=DATE:20270310\nDURATION:P2D", ["03-10 00:00 - 03-12 00:00"]),
+        ("DTSTART;VALUE=DATE:20270310\nDURATION:PT9H", ["03-10 00:00 - 03-10 09:00"]),
+        ("DTSTART:20270310T090000Z", []),
+        ("DTSTART:20270310T090000Z\nDTEND:20270310T080000Z", []),
+        ("SUMMARY:Some day", []),
+    ],
+)
+async def test_an_event_has_an_end_or_a_length(event, expected):
+    """Without either a day lasts a day, and a time no time."""
+    assert await busy(calendar(event)) == expected
+
+
+async def test_busy_periods():
+    """Those of VFREEBUSY, by their ends or lengths, but for the free ones."""
+    periods = """\
+BEGIN:VFREEBUSY
+FREEBUSY:20270310T090000Z/20270310T100000Z,20270311T090000Z/PT30M
+FREEBUSY;FBTYPE=BUSY-TENTATIVE:20270312T090000Z/PT1H
+FREEBUSY;FBTYPE=FREE:20270313T090000Z/PT1H
+END:VFREEBUSY
+"""
+    assert await busy(calendar(before=periods)) == [
+        *NINE,
+        "03-11 09:00 - 03-11 09:30",
+        "03-12 09:00 - 03-12 10:00",
+    ]
+
+
+async def test_times_that_meet_are_one():
+    """Whatever they come from, and in whatever order."""
+    events = (hour("20270310T093000Z"), hour("20270310T090000Z"), hour("20270310T103000Z"))
+    assert await busy(calendar(*events)) == ["03-10 09:00 - 03-10 11:30"]
+
+
+async def test_what_lies_outside_of_the_window_is_cut_off():
+    """A stay of a hundred years is busy from the window's start to its end."""
+    events = (
+        "DTSTART:20000101T000000Z\nDTEND:21000101T000000Z",
+        hour("20270201T090000Z"),
+        hour("20270601T090000Z"),
+    )
+    assert await busy(calendar(*events)) == ["03-01 00:00 - 05-01 00:00"]
+
+
+async def test_our_own_bookings_do_not_count():
+    """A calendar that follows the feed gives them back: they are known, and may be cancelled."""
+    ours = hour("20270310T090000Z", "UID:BK0123456789AB@book.example.com")
+    theirs = hour("20270311T090000Z", "UID:BK0123456789AB@other.example.com")
+    assert await busy(calendar(ours, theirs)) == ["03-11 09:00 - 03-11 10:00"]
+
+
+async def test_several_calendars_in_a_file():
+    """All of them count."""
+    both = calendar(hour()) + calendar(hour("20270311T090000Z"))
+    assert await busy(both) == [*NINE, "03-11 09:00 - 03-11 10:00"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\xef\xbb\xbf" + calendar(hour()),
+        calendar(hour()).replace(b"\r\n", b"\n"),
+        calendar(hour()).replace(b"DTSTART:2027", b"DTSTART:\r\n 20\r\n\t27"),
+        calendar("dtstart:20270310T090000Z\nduration:PT1H").replace(b"VEVENT", b"vevent"),
+        calendar(hour()) + b"\r\n \r\n\r\n",
+        calendar(hour("20270310T090000Z", "SUMMARY:\u202e\x07 \u2028 x")),
+    ],
+    ids=["mark", "newlines", "folded", "lower case", "blank lines", "odd texts"],
+)
+async def test_files_are_written_in_many_ways(content):
+    """What tells of times is read; other texts are passed over."""
+    assert await busy(content) == NINE
+
+
+# Repetitions ----------------------------------------------------------------------------
+
+
+async def test_a_rule_without_an_end_is_followed_to_the_end_of_the_window():
+    """However long ago it began."""
+    found = await busy(calendar(hour("19010101T090000Z", "RRULE:FREQ=DAILY")))
+    assert (len(found), found[0], found[-1]) == (
+        61,
+        "03-01 09:00 - 03-01 10:00",
+        "04-30 09:00 - 04-30 10:00",
+    )
+
+
+@pytest.mark.parametrize(
+    "until, last",
+    [
+        ("20270312T090000Z", "03-12"),
+        ("20270312T085959Z", "03-11"),
+        ("20270312", "03-12"),
+        ("20270312T090000", "03-12"),
+        ("20010101", "03-10"),
+    ],
+)
+async def test_a_rule_ends(until, last):
+    """At an instant, with a day, or by the event's own clock; the event itself always counts."""
+    found = await busy(calendar(hour("20270310T090000Z", f"RRULE:FREQ=DAILY;UNTIL={until}")))
+    assert found[-1].startswith(last)
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/Los_Angeles"])
+async def test_a_rule_of_whole_days_ends_with_a_day(zone):
+    """Also where its end is written as an instant, however far from UTC the companion lives."""
+    days = "DTSTART;VALUE=DATE:20270310\nRRULE:FREQ=WEEKLY;UNTIL=20270324T000000Z"
+    assert len(await busy(calendar(days), zone)) == 3
+
+
+async def test_a_further_whole_day_is_as_long_as_it_is():
+    """As every day that a rule names."""
+    days = "DTSTART;VALUE=DATE:20270310\nRDATE;VALUE=DATE:20270328"
+    assert await busy(calendar(days), "Europe/Berlin") == [
+        "03-09 23:00 - 03-10 23:00",
+        "03-27 23:00 - 03-28 22:00",
+    ]
+
+
+async def test_what_began_before_the_window_may_reach_into_it():
+    """Of an event that comes back, as of any other."""
+    weeks = "DTSTART:20260220T000000Z\nDURATION:P14D\nRRULE:FREQ=YEARLY"
+    assert await busy(calendar(weeks)) == ["03-01 00:00 - 03-06 00:00"]
+
+
+async def test_dates_are_added_and_left_out():
+    """An exception goes before a date and a rule; one of a whole day takes all of its times."""
+    event = hour(
+        "20270310T090000Z",
+        "RRULE:FREQ=DAILY;COUNT=5",
+        "RDATE:20270320T120000Z,20270321T120000Z",
+        "RDATE;VALUE=PERIOD:20270322T120000Z/PT10M",
+        "EXDATE:20270311T090000Z,20270321T120000Z",
+        "EXDATE;VALUE=DATE:20270313",
+    )
+    assert await busy(calendar(event)) == [
+        *NINE,
+        "03-12 09:00 - 03-12 10:00",
+        "03-14 09:00 - 03-14 10:00",
+        "03-20 12:00 - 03-20 13:00",
+        "03-22 12:00 - 03-22 12:10",
+    ]
+
+
+async def test_exceptions_of_whole_days_may_have_a_time():
+    """Outlook names the midnight, and a zone."""
+    days = (
+        "DTSTART;VALUE=DATE:20270310\nRRULE:FREQ=DAILY;COUNT=3\n"
+        "EXDATE;TZID=Pacific Standard Time:20270311T000000"
+    )
+    assert await busy(calendar(days)) == [
+        "03-10 00:00 - 03-11 00:00",
+        "03-12 00:00 - 03-13 00:00",
+    ]
+
+
+DAILY = hour("20270310T090000Z", "UID:1", "RRULE:FREQ=DAILY;COUNT=4")
+MOVED = hour("20270312T120000Z", "UID:1", "RECURRENCE-ID:20270311T090000Z")
+
+
+@pytest.mark.parametrize(
+    "instead, expected",
+    [
+        (MOVED, ["03-10 09", "03-12 09", "03-12 12", "03-13 09"]),
+        (f"{MOVED}\nSTATUS:CANCELLED", ["03-10 09", "03-12 09", "03-13 09"]),
+        (
+            MOVED.replace("-ID:", "-ID;RANGE=THISANDFUTURE:"),
+            ["03-10 09", "03-12 12", "03-13 12", "03-14 12"],
+        ),
+    ],
+)
+async def test_an_event_may_stand_in_for_a_time(instead, expected):
+    """It takes that time's place, and perhaps moves those that follow."""
+    for events in ((DAILY, instead), (instead, DAILY)):
+        assert [span[:8] for span in await busy(calendar(*events))] == expected
+
+
+async def test_of_two_versions_the_newer_counts():
+    """By their sequence, wherever they stand."""
+    newer = hour("20270310T090000Z", "UID:1", "SEQUENCE:2")
+    older = hour("20270311T090000Z", "UID:1", "SEQUENCE:1")
+    assert await busy(calendar(newer, older)) == NINE
+
+
+async def test_repetitions_keep_the_time_of_the_clock():
+    """And their length, over the night in which the clock changes."""
+    event = "DTSTART;TZID=Europe/Berlin:20270327T230000\nDTEND;TZID=Europe/Berlin:20270328T010000"
+    assert await busy(calendar(f"{event}\nRRULE:FREQ=DAILY;COUNT=2")) == [
+        "03-27 22:00 - 03-28 00:00",
+        "03-28 21:00 - 03-28 23:00",
+    ]

@@ -1,0 +1,133 @@
+"""Feeds of bookings, read back by icalendar and by another parser."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import icalendar
+import pytest
+from attrs import evolve
+from vobject.base import readOne
+
+from staffbooking_adapters.ics.calendars import IcsCalendars
+from staffbooking_adapters.ics.feed import write
+from staffbooking_core.domain.bookings import TimelineEntry
+from staffbooking_core.domain.calendar import Interval
+from staffbooking_core.domain.lifecycle import Party, Status, Trigger
+from tests.support.builders import DAY, NOW, make_booking
+
+pytestmark = pytest.mark.anyio
+
+LONG = "Straße über, die; Brücke\\ " * 11
+"""What has to be escaped and folded, in the midst of characters of two bytes."""
+
+
+def feed(*bookings, name="Bookings of Mia Lindqvist"):
+    return write(name, bookings, "book.example.com")
+
+
+def only_event(content):
+    (event,) = icalendar.Calendar.from_ical(content).walk("VEVENT")
+    return event
+
+
+def test_a_booking_is_an_event():
+    """With a name of its own, its version, its times in UTC, and who, what and where."""
+    booking = make_booking(code="BK0123456789AB", version=3, status=Status.ACCEPTED)
+    lines = feed(booking).decode().split("\r\n")
+    begin, end = lines.index("BEGIN:VEVENT"), lines.index("END:VEVENT")
+    assert sorted(lines[begin + 1 : end]) == [
+        "DESCRIPTION:Booking BK0123456789AB\\, accepted",
+        "DTEND:20270303T160000Z",
+        "DTSTAMP:20270228T120000Z",
+        "DTSTART:20270303T120000Z",
+        "LOCATION:Rua Augusta 1\\, Lisbon",
+        "SEQUENCE:3",
+        "STATUS:CONFIRMED",
+        "SUMMARY:Gala dinner: Ada Okoro",
+        "TRANSP:OPAQUE",
+        "UID:BK0123456789AB@book.example.com",
+    ]
+
+
+def test_a_calendar_says_what_it_is():
+    """Its name in the two ways that programs know, and how often to look again."""
+    calendar = icalendar.Calendar.from_ical(feed(name="Bookings of Zoë; & Co, Ltd"))
+    said = {name: calendar[name].to_ical() for name in calendar}
+    assert said == {
+        "PRODID": b"-//staffbooking//Bookings//EN",
+        "VERSION": b"2.0",
+        "METHOD": b"PUBLISH",
+        "NAME": "Bookings of Zoë\\; & Co\\, Ltd".encode(),
+        "X-WR-CALNAME": "Bookings of Zoë\\; & Co\\, Ltd".encode(),
+        "REFRESH-INTERVAL": b"PT15M",
+    }
+    assert b"REFRESH-INTERVAL;VALUE=DURATION:PT15M\r\n" in feed()
+
+
+@pytest.mark.parametrize(
+    "status, said",
+    [
+        (Status.PENDING, ("TENTATIVE", "TRANSPARENT")),
+        (Status.ACCEPTED, ("CONFIRMED", "OPAQUE")),
+        (Status.PAID, ("CONFIRMED", "OPAQUE")),
+        (Status.DISPUTED, ("CONFIRMED", "OPAQUE")),
+        (Status.COMPLETED, ("CONFIRMED", "OPAQUE")),
+    ],
+)
+def test_a_request_takes_no_time_yet(status, said):
+    """It is tentative; everything later is sure and busy."""
+    event = only_event(feed(make_booking(status=status)))
+    assert (event["STATUS"], event["TRANSP"]) == said
+
+
+def test_lines_are_folded_and_texts_escaped():
+    """Lines have 75 bytes at most, cut between characters; any parser puts them together."""
+    content = feed(make_booking(location=LONG, service_type='Host;\nDJ, "MC"'))
+    assert all(0 < len(line) <= 75 and line.decode() for line in content.split(b"\r\n")[:-1])
+    assert b"\n" not in content.replace(b"\r\n", b"")
+    event = only_event(content)
+    other = readOne(content.decode()).vevent
+    assert str(event["LOCATION"]) == other.location.value == LONG
+    assert str(event["SUMMARY"]) == other.summary.value == 'Host;\nDJ, "MC": Ada Okoro'
+
+
+def test_no_text_makes_an_event_of_its_own():
+    """Whatever a customer writes stays within its property."""
+    content = feed(make_booking(location="x\r\nEND:VEVENT\r\nBEGIN:VEVENT\r\nSUMMARY:y"))
+    assert only_event(content)["SUMMARY"] == "Gala dinner: Ada Okoro"
+
+
+def test_another_parser_reads_the_same():
+    """All events, with their times."""
+    bookings = [make_booking(starts_at=NOW + number * DAY) for number in range(3)]
+    events = readOne(feed(*bookings).decode()).vevent_list
+    assert [(event.uid.value, event.dtstart.value, event.dtend.value) for event in events] == [
+        (f"{one.code}@book.example.com", one.starts_at, one.ends_at) for one in bookings
+    ]
+
+
+def test_a_feed_without_bookings_is_a_calendar():
+    """Programs that follow it must find one."""
+    assert icalendar.Calendar.from_ical(feed()).walk("VEVENT") == []
+
+
+def test_a_feed_changes_with_its_bookings_only():
+    """The same bookings are the same bytes; a step is stamped with its time."""
+    booking = make_booking()
+    assert feed(booking) == feed(booking)
+    step = TimelineEntry(NOW, Status.PENDING, Status.ACCEPTED, Trigger.ACCEPT, Party.STAFF)
+    accepted = evolve(
+        booking, status=Status.ACCEPTED, version=2, timeline=(*booking.timeline, step)
+    )
+    event = only_event(feed(accepted))
+    assert (event["DTSTAMP"].dt, event["SEQUENCE"]) == (NOW, 2)
+
+
+async def test_a_feed_that_comes_back_is_not_busy():
+    """Whoever imports what their program shows of the feed gets nothing twice."""
+    window = Interval(NOW - DAY, NOW + timedelta(days=10))
+    ours, theirs = map(IcsCalendars, ("https://book.example.com:8443", "https://other.example.com"))
+    content = await ours.feed("Mine", [make_booking(status=Status.ACCEPTED)])
+    assert await ours.busy(content, "UTC", window) == []
+    assert len(await theirs.busy(content, "UTC", window)) == 1

@@ -1,0 +1,192 @@
+"""Files that are no calendars, or hold more than can be followed: refused, and soon."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from staffbooking_adapters.ics import events, reading
+from staffbooking_adapters.ics.calendars import IcsCalendars
+from staffbooking_core.domain.calendar import Interval
+from staffbooking_core.errors import InvalidField
+from staffbooking_core.policy import Policy
+from tests.support.ics import APPLE, DESCRIBED, GOOGLE, OUTLOOK, calendar, hour
+
+pytestmark = pytest.mark.anyio
+
+NOW = datetime(2027, 3, 1, tzinfo=UTC)
+WINDOW = Interval(NOW, NOW + Policy().busy_ahead)
+MOST_BYTES = Policy().max_calendar_bytes
+
+
+async def refusal(content):
+    """What is said of the file."""
+    assert len(content) <= MOST_BYTES
+    with pytest.raises(InvalidField) as refused:
+        await IcsCalendars("https://book.example.com").busy(content, "Europe/Berlin", WINDOW)
+    (fault,) = refused.value.faults
+    assert fault.field == "file"
+    return fault.message
+
+
+HUNDRED_TIMES = "BYHOUR=0,1,2,3,4,5,6,7,8,9;BYMINUTE=0,5,10,15,20,25,30,35,40,45"
+
+
+def many(lines, number):
+    """A calendar with so many events; `#` is their number."""
+    return calendar(*(lines.replace("#", str(one)) for one in range(number)))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"hello",
+        b"{}",
+        b"\n" * MOST_BYTES,
+        b"BEGIN:VCALENDAR",
+        b"BEGIN:VCALENDAR\r\nEND:VEVENT\r\n",
+        b"END:VCALENDAR\r\n",
+        b"BEGIN:VCARD\r\nEND:VCARD\r\n",
+        b"BEGIN:VEVENT\r\nEND:VEVENT\r\n",
+        b"DTSTART:20270310T090000Z\r\n" + calendar(hour()),
+        calendar(hour()) + b"x",
+        calendar(hour()).removesuffix(b"END:VCALENDAR\r\n"),
+        calendar(hour(), "SUMMARY:\x00"),
+        calendar(hour(), "DTSTART:20270310T090000Z\x00"),
+    ],
+)
+async def test_what_is_no_calendar(content):
+    """Nor the half of one, nor anything with NUL in it."""
+    assert await refusal(content) == "is not an iCalendar file"
+
+
+@pytest.mark.parametrize(
+    "content", [b"\xff\xfe", GOOGLE.decode().encode("utf-16"), b"\xed\xa0\x80"]
+)
+async def test_what_is_not_in_utf_8(content):
+    """There is no guessing."""
+    assert await refusal(content) == "is not in UTF-8"
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        "DTSTART:tomorrow",
+        "DTSTART:20270230T090000Z",
+        "DTSTART:20270310T250000Z",
+        "DTSTART:20270310T090000Z\nDTEND:P1D",
+        "DTSTART:20270310T090000Z\nDURATION:20270310T090000Z",
+        "DTSTART:20270310T090000Z\nDURATION:PT1HOUR",
+        "DTSTART:P1D",
+        "DTSTART:090000Z",
+        "DTSTART",
+        "DTSTART;=:20270310T090000",
+        "DTSTART:20270310T090000Z\nSEQUENCE:first",
+        "DTSTART:20270310T090000Z\nRDATE:20270310T090000Z/x",
+        "DTSTART:20270310T090000Z\nRRULE:FREQ=DAILY;UNTIL=soon",
+        "DTSTART:20270310T090000Z\nRRULE:FREQ=DAILY;COUNT=" + "9" * 5_000,
+        "DTSTART:20270310T090000Z\nDURATION:P" + "9" * 12 + "W",
+        "DTSTART:20270310T090000Z\nDURATION:P99999999D\nRRULE:FREQ=DAILY",
+        "DTSTART:99991231T235959Z\nDURATION:P1D",
+        "DTSTART;TZID=America/New_York:99991231T235959",
+        "DTSTART;TZID=Asia/Tokyo:00010101T000000",
+        "DTSTART;TZID=Nowhere:20270310T090000",
+        "DTSTART;TZID=../../etc/passwd:20270310T090000",
+        "DTSTART;TZID=" + "/" * 60_000 + ":20270310T090000",
+    ],
+)
+async def test_events_that_cannot_be_read(event):
+    """One is enough: who is not known to be busy would be booked."""
+    said = await refusal(calendar(hour(), event))
+    assert said.startswith(("has an event", "names a time zone", "is not"))
+
+
+@pytest.mark.parametrize(
+    "zone",
+    [
+        "BEGIN:VTIMEZONE\nTZID:Z\nEND:VTIMEZONE\n",
+        DESCRIBED.replace("Customized Time Zone", "Z").replace("TZOFFSETFROM:+0100\n", ""),
+        DESCRIBED.replace("Customized Time Zone", "Z").replace("+0100", "+9900"),
+        DESCRIBED.replace("Customized Time Zone", "Z").replace("16010101T030000", "20270101"),
+        DESCRIBED.replace("Customized Time Zone", "Z").replace("YEARLY", "SECONDLY"),
+    ],
+)
+async def test_zones_that_cannot_be_read(zone):
+    """A clock that is described in part tells no time."""
+    event = "DTSTART;TZID=Z:20270310T090000\nDURATION:PT1H"
+    assert await refusal(calendar(event, before=zone))
+
+
+@pytest.mark.parametrize("step", ["SECONDLY", "MINUTELY", "HOURLY"])
+async def test_events_that_come_back_within_a_day(step):
+    """Nobody's calendar needs them."""
+    said = await refusal(calendar(hour("20270310T090000Z", f"RRULE:FREQ={step}")))
+    assert said == "repeats an event in a way that is not known here"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        many(hour("20270310T090000Z", "UID:#", "RRULE:FREQ=DAILY"), 5_000),
+        many(hour("00010101T090000Z", "UID:#", "RRULE:FREQ=DAILY;COUNT=99999999"), 500),
+        many(hour("20270310T090000Z", "RRULE:FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30"), 5_000),
+        many(hour("20270310T090000Z", "RRULE:FREQ=YEARLY;BYSETPOS=1,-1,300"), 5_000),
+        calendar(hour("20270310T090000Z", *["RRULE:FREQ=DAILY"] * 40_000)),
+        many(hour("20270301T090000Z", "UID:#", f"RRULE:FREQ=DAILY;{HUNDRED_TIMES}"), 5),
+        calendar(hour("19000101T000000Z", "RRULE:FREQ=DAILY").replace("PT1H", "P47000D"))
+        + many("DTSTART:19000101T000000Z\nDURATION:P47000D\nRRULE:FREQ=DAILY", 50),
+    ],
+    ids=["endless", "counted", "never true", "positions", "rules", "times", "long"],
+)
+async def test_files_that_repeat_too_much(content):
+    """All that a file repeats shares one budget."""
+    assert await refusal(content) == "repeats its events too often"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"BEGIN:VCALENDAR\n" + b"BEGIN:VEVENT\n" * 70_000,
+        b"BEGIN:VCALENDAR\n" * 60_000,
+        b"BEGIN:VCALENDAR\n" * 5 + b"END:VCALENDAR\n" * 5,
+        many("UID:#", reading.MOST_COMPONENTS),
+        calendar(hour("20270310T090000Z", "EXDATE:" + "20270310T090000Z," * 60_000)),
+        calendar(f"DTSTART;TZID={'x' * 1_000_000}:20270310T090000"),
+    ],
+)
+async def test_files_that_hold_too_much(content):
+    """Events, events within events, or characters in a line."""
+    assert (await refusal(content)).startswith(("holds too many", "has a line"))
+
+
+async def test_a_long_line_that_tells_of_no_time_is_passed_over():
+    """People paste whole books into their calendars, and pictures."""
+    content = calendar(hour("20270310T090000Z", "ATTACH:" + "A" * 1_000_000))
+    found = await IcsCalendars("https://book.example.com").busy(content, "UTC", WINDOW)
+    assert len(found) == 1
+
+
+FILES = st.sampled_from([GOOGLE, OUTLOOK, APPLE, calendar(hour(), before=DESCRIBED)])
+PIECES = st.sampled_from(
+    [
+        *(b"", b"\r\n", b":", b";", b'"', b",", b"=", b"/", b"\\", b"0", b"99999999", b"-", b"P"),
+        *(b"BEGIN:VEVENT\r\n", b"END:VEVENT\r\n", b"RRULE:FREQ=DAILY\r\n", b"TZID=", b"\xff"),
+    ]
+)
+
+
+@given(FILES, st.lists(st.tuples(st.integers(0, 3_000), st.integers(0, 9), PIECES), max_size=4))
+@settings(max_examples=400, deadline=None)
+def test_no_file_is_a_fault_of_ours(content, changes):
+    """Whatever is broken in one, it is read or refused."""
+    for place, length, piece in changes:
+        content = content[:place] + piece + content[place + length :]
+    try:
+        found = list(events.busy_spans(content, "UTC", WINDOW, "book.example.com"))
+    except (ValueError, OverflowError):
+        return
+    assert all(WINDOW.starts_at <= one.starts_at < one.ends_at <= WINDOW.ends_at for one in found)

@@ -1,0 +1,62 @@
+"""Inputs of changes: what is left out stays, null empties what may be empty."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from attrs import asdict, frozen
+
+from staffbooking_adapters.inputs import structure
+from staffbooking_core.errors import InvalidField, MissingField
+from staffbooking_core.inputs import ChangeProfile, Left, Name, Rate
+
+
+@frozen(kw_only=True)
+class Change:
+    required: Name
+    kept: Name | Left = Left.AS_IS
+    emptied: Rate | Left | None = Left.AS_IS
+    optional: Name | None = None
+
+
+def said(given: dict[str, Any]) -> dict[str, Any]:
+    """The fields of which something is said."""
+    made = asdict(structure(Change, {"required": "x", **given}))
+    return {name: value for name, value in made.items() if value is not Left.AS_IS}
+
+
+@pytest.mark.parametrize(
+    "given, expected",
+    [
+        ({}, {}),
+        ({"kept": "a", "emptied": 4}, {"kept": "a", "emptied": Decimal(4)}),
+        ({"kept": None}, {}),
+        ({"emptied": None}, {"emptied": None}),
+        ({"optional": None}, {}),
+        ({"optional": "b"}, {"optional": "b"}),
+    ],
+)
+def test_what_is_left_out_stays_and_null_empties(given: Any, expected: Any) -> None:
+    """Null is a value where the field may be empty, and an absence elsewhere."""
+    assert said(given) == {"required": "x", "optional": None, **expected}
+
+
+@pytest.mark.parametrize("given", [{"kept": ""}, {"kept": 1}, {"emptied": 0}, {"emptied": "as is"}])
+def test_bounds_hold_for_what_is_said(given: dict[str, Any]) -> None:
+    """A wrong value is a fault of its field."""
+    with pytest.raises(InvalidField) as caught:
+        said(given)
+    assert [fault.field for fault in caught.value.faults] == list(given)
+
+
+def test_a_required_field_is_as_ever() -> None:
+    """Null is its absence."""
+    with pytest.raises(MissingField):
+        structure(Change, {"required": None})
+
+
+def test_of_a_profile_nothing_is_required() -> None:
+    """An empty change says nothing at all."""
+    assert set(asdict(structure(ChangeProfile, {})).values()) == {Left.AS_IS}

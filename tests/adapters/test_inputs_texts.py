@@ -1,0 +1,233 @@
+"""Which characters a text may hold: by kind, for every code point there is."""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from collections.abc import Iterator
+from typing import Annotated, Any, get_args
+
+import pytest
+from attrs import fields, frozen, has, resolve_types
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from staffbooking_adapters.inputs import structure, structure_query
+from staffbooking_core import inputs
+from staffbooking_core.errors import InvalidField
+from staffbooking_core.inputs import (
+    Characters,
+    ImportedCompanion,
+    RequestBookingFor,
+    RespondToReview,
+    SubmitReview,
+    Text,
+)
+from staffbooking_http.queries import SearchCompanions
+from tests.adapters.test_inputs import REQUEST, ROW
+
+ANY = 2_000_000
+
+
+@frozen(kw_only=True)
+class Said:
+    line: Annotated[str, Text(ANY, 0, characters=Characters.LINE)] = ""
+    lines: Annotated[str, Text(ANY, 0, characters=Characters.LINES)] = ""
+    chat: Annotated[str, Text(ANY, 0, characters=Characters.CHAT)] = ""
+    opaque: Annotated[str, Text(ANY, 0, characters=Characters.OPAQUE)] = ""
+
+
+KINDS = [characters.value for characters in Characters]
+CONTROLS = {"line": 65 + 2 + 9, "lines": 65 - 2 + 9, "chat": 65 - 2 + 2, "opaque": 1}
+"""How many of each kind are refused beside surrogates."""
+OVERRIDES = set("\u202d\u202e")
+BIDI = {"LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI"}
+
+
+def refused_in(kind: str) -> set[str]:
+    """What Unicode says of the characters that a kind of text does not hold."""
+    return {char for char in map(chr, range(sys.maxunicode + 1)) if _is_refused(char, kind)}
+
+
+def _is_refused(char: str, kind: str) -> bool:
+    category = unicodedata.category(char)
+    if category == "Cs" or char == "\0":
+        return True
+    if kind == "opaque":
+        return False
+    if kind == "line" and category in ("Zl", "Zp"):
+        return True
+    if category == "Cc":
+        return kind == "line" or char not in "\n\t"
+    return char in OVERRIDES if kind == "chat" else unicodedata.bidirectional(char) in BIDI
+
+
+def told(kind: str, text: str) -> str | None:
+    """What is said against a text, if anything."""
+    try:
+        made = structure(Said, {kind: text})
+    except InvalidField as error:
+        (fault,) = error.faults
+        assert fault.field == kind
+        return fault.message
+    assert getattr(made, kind) == text
+    return None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_other_character_passes(kind: str) -> None:
+    """All code points but the refused ones are kept to the letter, unassigned ones and
+    noncharacters too, in one text and each plane alone."""
+    refused = refused_in(kind)
+    fine = [char for char in map(chr, range(sys.maxunicode + 1)) if char not in refused]
+    assert told(kind, "".join(fine)) is None
+    assert told(kind, "".join(char for char in fine if char < "\x80")) is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_refused_character_is_told(kind: str) -> None:
+    """Wherever it stands, in a text of ASCII or of others."""
+    refused = refused_in(kind)
+    assert len(refused) == 2048 + CONTROLS[kind]
+    for char in refused:
+        for text in (char, f"a{char}", f"{char}a\N{GRINNING FACE}", f"é{char}\u200d"):
+            assert told(kind, text) == f"must not hold the character U+{ord(char):04X}"
+
+
+@pytest.mark.parametrize("kind", ["lines", "chat"])
+def test_a_carriage_return_stands_before_a_line_feed(kind: str) -> None:
+    """As browsers send line breaks; anywhere else it would write over its line."""
+    assert told(kind, "a\r\nb\r\n\r\n\tc\nd\n") is None
+    assert told(kind, "\N{GRINNING FACE}\r\n") is None
+    for text in ("a\rb", "a\r", "\r\r\n", "\n\r", "é\r"):
+        assert told(kind, text) == "must not hold the character U+000D"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\N{MAN}\u200d\N{WOMAN}\u200d\N{GIRL}\ufe0f",
+        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+        "\u05e9\u05dc\u05d5\u05dd\u200f! \u200e(1)\u061c",
+        "Åsa O\u2019Brien-Łukasz \N{NO-BREAK SPACE}\u2003\u00ad\ufeff",
+    ],
+)
+def test_people_write_as_their_languages_do(text: str) -> None:
+    """Joiners in emoji and Persian, marks of direction, any blank are fine on a line."""
+    for kind in KINDS:
+        assert told(kind, text) is None
+
+
+@given(st.sampled_from(KINDS), st.text(st.characters(exclude_categories=())))
+@example("lines", "\r\n\r")
+@example("chat", "\u2028\u202c")
+def test_a_text_is_refused_for_one_character(kind: str, text: str) -> None:
+    """Exactly where it holds one that its kind refuses, and the first is named."""
+    judged = text if kind in ("line", "opaque") else text.replace("\r\n", "\n")
+    wrong = next((char for char in judged if _is_refused(char, kind)), None)
+    message = wrong and f"must not hold the character U+{ord(wrong):04X}"
+    assert told(kind, text) == message
+
+
+# The inputs -----------------------------------------------------------------------------
+
+
+def named(cls: type, given: dict[str, Any]) -> set[str]:
+    with pytest.raises(InvalidField) as caught:
+        structure(cls, given)
+    return {fault.field for fault in caught.value.faults}
+
+
+def test_names_are_of_one_line() -> None:
+    """Each faulty field is named; an address may stand as on an envelope."""
+    wrong = {"service_type": "Gala\ndinner", "location": "Rua\x07Augusta", "event_ref": "\x9b1"}
+    assert named(RequestBookingFor, {**REQUEST, **wrong}) == set(wrong)
+    address = "Rua Augusta 1\nLisboa"
+    given = structure(RequestBookingFor, {**REQUEST, "location": address})
+    assert given.location == address
+
+
+def test_a_review_may_have_paragraphs() -> None:
+    """But can't steer a terminal or turn a line round."""
+    text = "Great.\r\n\r\n\tTwice.\n"
+    assert structure(SubmitReview, {"rating": 4, "comment": text}).comment == text
+    for char in "\x1b\x07\x7f\x9b\u202e\u2067\u2069":
+        assert named(SubmitReview, {"rating": 4, "comment": f"a{char}"}) == {"comment"}
+        assert named(RespondToReview, {"response": f"a{char}"}) == {"response"}
+
+
+def test_a_row_of_a_file_is_judged_alike() -> None:
+    """Also within its lists."""
+    assert structure(ImportedCompanion, {**ROW, "bio": "One\nTwo"}).bio == "One\nTwo"
+    wrong = {
+        "tagline": "One\nTwo",
+        "bio": "\u202eowT",
+        "location_city": "Lisbon\x85",
+        "languages": ["English", "Portu\u2066guese"],
+    }
+    assert named(ImportedCompanion, {**ROW, **wrong}) == {*wrong, "languages.1"} - {"languages"}
+
+
+def test_texts_of_a_query_are_of_one_line() -> None:
+    """What is searched for is what names may be."""
+    with pytest.raises(InvalidField) as caught:
+        structure_query(SearchCompanions, {"location": "Lis\tbon", "service": "\u2069"}, {})
+    assert [fault.field for fault in caught.value.faults] == ["location", "service"]
+
+
+def test_a_password_may_hold_anything() -> None:
+    """It is hashed and never shown: whoever chose one with a control can still sign in."""
+    password = "long enough\x1b\u202e\n"
+    given = {"email": "a\x1b", "password": password}
+    assert structure(inputs.Login, given).password == password
+    assert structure(ImportedCompanion, {**ROW, "password": password}).password == password
+    assert named(inputs.Login, {"email": "a", "password": "a\0"}) == {"password"}
+
+
+def bounds_of(kind: Any) -> Iterator[Text]:
+    """Of the texts in a field's type."""
+    if isinstance(kind, Text):
+        yield kind
+    for part in (*get_args(kind), *getattr(kind, "__metadata__", ())):
+        yield from bounds_of(part)
+
+
+def test_only_long_texts_have_paragraphs() -> None:
+    """All of those over 300 characters that have no form of their own; of shorter ones only
+    addresses and reasons."""
+    classes = [cls for cls in vars(inputs).values() if isinstance(cls, type) and has(cls)]
+    found = {
+        (cls.__name__, field.name): bound
+        for cls in classes
+        for field in fields(resolve_types(cls))
+        for bound in bounds_of(field.type)
+        if bound.form is None and bound.characters is not Characters.OPAQUE
+    }
+    assert len(found) > 20
+    for name, bound in found.items():
+        is_short = bound.max <= 300 and name[1] not in ("location", "reason")
+        assert (bound.characters is Characters.LINE) is is_short, name
+
+
+SHOWN = {
+    inputs.Register: {"email", "first_name", "last_name"},
+    inputs.CreateKey: {"name"},
+    inputs.CancelBooking: {"reason"},
+    inputs.DisputeBooking: {"reason"},
+    inputs.SendMessage: {"content"},
+    inputs.SendToConversation: {"content"},
+    inputs.CreateWebhook: {"url", "description"},
+    inputs.ChangeWebhook: {"description"},
+}
+
+
+@pytest.mark.parametrize("cls", SHOWN)
+def test_what_is_shown_holds_no_override(cls: type) -> None:
+    """Whatever input it comes by."""
+    given = {field.name: "\u202e@b.example" for field in fields(cls)}
+    assert SHOWN[cls] <= named(cls, given)
+    for name in SHOWN[cls]:
+        with pytest.raises(InvalidField) as caught:
+            structure(cls, given)
+        messages = {fault.field: fault.message for fault in caught.value.faults}
+        assert messages[name] == "must not hold the character U+202E"

@@ -1,0 +1,284 @@
+"""Uploaded images are made anew: what is kept of good ones."""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from typing import Any
+
+import pytest
+from PIL import Image, ImageCms, PngImagePlugin
+
+from staffbooking_adapters.pictures.remaking import KEPT_SIDE, remake
+from staffbooking_core.domain.portfolio import ImageKind
+from tests.support.pictures import (
+    BLUE,
+    CORNERS,
+    GREEN,
+    RED,
+    SECRET,
+    WHITE,
+    alike,
+    corners,
+    decoded,
+    drawn,
+    encoded,
+    exif,
+    make_image,
+)
+
+KINDS = ["jpeg", "png", "webp"]
+METADATA = {"exif", "icc_profile", "xmp", "XML:com.adobe.xmp", "comment", "Comment", "dpi"}
+TURNED = {
+    1: (RED, GREEN, BLUE, WHITE),
+    2: (GREEN, RED, WHITE, BLUE),
+    3: (WHITE, BLUE, GREEN, RED),
+    4: (BLUE, WHITE, RED, GREEN),
+    5: (RED, BLUE, GREEN, WHITE),
+    6: (BLUE, RED, WHITE, GREEN),
+    7: (WHITE, GREEN, BLUE, RED),
+    8: (GREEN, WHITE, RED, BLUE),
+}
+"""The corners as one should see them, for each orientation that a camera may note."""
+
+
+def chunks(png: bytes) -> set[bytes]:
+    """The names of a PNG's chunks."""
+    names, place = set(), 8
+    while place < len(png):
+        (length,) = struct.unpack_from(">I", png, place)
+        names.add(png[place + 4 : place + 8])
+        place += length + 12
+    return names
+
+
+def segments(jpeg: bytes) -> set[int]:
+    """The markers of a JPEG before its pixels."""
+    markers, place = set(), 2
+    while jpeg[place + 1] != 0xDA:
+        markers.add(jpeg[place + 1])
+        place += 2 + int.from_bytes(jpeg[place + 2 : place + 4])
+    return markers
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_image_stays_what_it_is(kind: str) -> None:
+    """Kind, size and colours are kept."""
+    picture = remake(make_image(kind))
+    shown = decoded(picture.content)
+    assert picture.kind == ImageKind(kind)
+    assert shown.format == kind.upper()
+    assert shown.size == (40, 30)
+    assert alike(corners(picture.content), CORNERS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("orientation", TURNED)
+def test_an_image_is_upright(kind: str, orientation: int) -> None:
+    """How the camera was held is applied, and then gone."""
+    picture = remake(make_image(kind, exif=exif(orientation)))
+    shown = decoded(picture.content)
+    assert shown.size == ((40, 30) if orientation < 5 else (30, 40))
+    assert alike(corners(picture.content), TURNED[orientation])
+    assert not shown.getexif()
+
+
+@pytest.mark.parametrize("value", [0, 9, 65_535])
+def test_an_unknown_orientation_is_upright(value: int) -> None:
+    """A number that means nothing turns nothing."""
+    assert alike(corners(remake(make_image("jpeg", exif=exif(value))).content), CORNERS)
+
+
+BROKEN_NOTES = {
+    "none": b"Exif\x00\x00no notes at all",
+    "cut": b"Exif\x00\x00II*\x00\x08\x00\x00\x00\xff\xff" + b"\x12\x01\x03\x00\xff" * 9,
+    "text": b"Exif\x00\x00II*\x00\x08\x00\x00\x00\x01\x00\x12\x01\x02\x00\x02\x00\x00\x00x\x00"
+    + bytes(8),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("notes", BROKEN_NOTES.values(), ids=BROKEN_NOTES)
+def test_a_cameras_broken_notes_spoil_nothing(kind: str, notes: bytes) -> None:
+    """EXIF that can't be read is as good as none."""
+    assert alike(corners(remake(make_image(kind, exif=notes)).content), CORNERS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_metadata_is_left(kind: str) -> None:
+    """EXIF with the place, XMP, comments, texts and profiles are gone."""
+    profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    options: dict[str, Any] = {
+        "exif": exif(),
+        "icc_profile": profile,
+        "xmp": SECRET,
+        "comment": SECRET,
+    }
+    if kind == "png":
+        texts = PngImagePlugin.PngInfo()
+        texts.add_text("Author", SECRET.decode())
+        texts.add_itxt("XML:com.adobe.xmp", SECRET.decode())
+        texts.add_text("Comment", SECRET.decode(), zip=True)
+        options |= {"pnginfo": texts, "dpi": (300, 300)}
+    given = make_image(kind, **options)
+    assert SECRET in given
+
+    made = remake(given).content
+
+    assert SECRET not in made
+    assert not METADATA & decoded(made).info.keys()
+
+
+def test_nothing_stands_in_the_files_but_pixels() -> None:
+    """A PNG has no chunk, a JPEG no segment, a WebP no part that the pixels don't need."""
+    made = {kind: remake(make_image(kind, exif=exif(6))).content for kind in KINDS}
+    assert chunks(made["png"]) == {b"IHDR", b"IDAT", b"IEND"}
+    assert segments(made["jpeg"]) == {0xE0, 0xDB, 0xC2, 0xC4}
+    assert made["webp"][12:16] == b"VP8 "
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_hangs_on_behind_is_gone(kind: str) -> None:
+    """An image that is an archive or a page as well is an image only."""
+    for tail in (b"<script>alert(1)</script>", b"PK\x05\x06" + bytes(18), SECRET * 1000):
+        made = remake(make_image(kind) + tail).content
+        assert tail not in made
+        assert len(made) < 5_000
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_large_image_is_made_smaller(kind: str) -> None:
+    """The longer side has 2,048 pixels at most, and the sides keep their proportion."""
+    for size, kept in (((3_000, 1_500), (2_048, 1_024)), ((400, 4_096), (200, 2_048))):
+        made = remake(make_image(kind, *size)).content
+        assert decoded(made).size == kept
+        assert alike(corners(made), CORNERS)
+    assert KEPT_SIDE == 2_048
+
+
+def test_an_image_of_one_pixel_is_an_image() -> None:
+    """There is no smallest size; a long thin one keeps at least a pixel."""
+    assert decoded(remake(make_image("png", 1, 1)).content).size == (1, 1)
+    assert decoded(remake(make_image("png", 1, 9_000)).content).size == (1, 2_048)
+
+
+@pytest.mark.parametrize("kind", ["png", "webp"])
+def test_only_the_first_frame_is_kept(kind: str) -> None:
+    """Of an animation its first picture."""
+    others = [Image.new("RGB", (40, 30), colour) for colour in (BLUE, GREEN)]
+    given = make_image(kind, save_all=True, append_images=others, duration=50, lossless=True)
+    assert getattr(decoded(given), "n_frames", 1) == 3
+
+    made = remake(given).content
+
+    assert getattr(decoded(made), "n_frames", 1) == 1
+    assert alike(corners(made), CORNERS)
+
+
+def test_only_the_first_picture_of_several_is_kept() -> None:
+    """Cameras put a second picture behind the first."""
+    given = encoded(drawn(), "mpo", save_all=True, append_images=[Image.new("RGB", (40, 30), BLUE)])
+    picture = remake(given)
+    assert picture.kind is ImageKind.JPEG
+    assert decoded(picture.content).format == "JPEG"
+    assert alike(corners(picture.content), CORNERS)
+
+
+# Colours --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["png", "webp"])
+def test_transparency_is_kept(kind: str) -> None:
+    """What shines through does so after, half or wholly."""
+    image = drawn().convert("RGBA")
+    image.putalpha(Image.linear_gradient("L").resize(image.size))
+    shown = decoded(remake(encoded(image, kind, lossless=True)).content)
+    assert shown.mode == "RGBA"
+    alpha = shown.getchannel("A")
+    assert (alpha.getpixel((0, 0)), alpha.getpixel((0, 29))) == (
+        image.getpixel((0, 0))[3],  # type: ignore[index]
+        image.getpixel((0, 29))[3],  # type: ignore[index]
+    )
+
+
+@pytest.mark.parametrize("transparency", [2, bytes((255, 255, 0, 128))], ids=["one", "each"])
+def test_a_palette_keeps_its_transparency(transparency: object) -> None:
+    """Colours of a palette become colours, with how far each shines through."""
+    image = Image.new("P", (40, 30))
+    image.putpalette([channel for colour in CORNERS for channel in colour])
+    for number, place in enumerate(((0, 0), (20, 0), (0, 15), (20, 15))):
+        image.paste(number, (*place, place[0] + 20, place[1] + 15))
+    shown = decoded(remake(encoded(image, transparency=transparency)).content)
+    assert shown.mode == "RGBA"
+    assert shown.getpixel((5, 5)) == (*RED, 255)
+    assert shown.getpixel((5, 25))[3] == 0  # type: ignore[index]
+
+
+def test_a_palette_without_transparency_has_none_after() -> None:
+    """Opaque stays opaque."""
+    made = remake(encoded(drawn().quantize(4))).content
+    assert decoded(made).mode == "RGB"
+    assert alike(corners(made), CORNERS)
+
+
+@pytest.mark.parametrize("kind", ["jpeg", "png"])
+def test_grey_stays_grey(kind: str) -> None:
+    """Black, white and what lies between."""
+    grey = Image.linear_gradient("L")
+    for image in (grey, grey.convert("1")) if kind == "png" else (grey,):
+        shown = decoded(remake(encoded(image, kind)).content).convert("L")
+        assert abs(shown.getpixel((9, 0)) - image.getpixel((9, 0))) <= 4  # type: ignore[operator]
+        assert abs(shown.getpixel((9, 255)) - image.getpixel((9, 255))) <= 4  # type: ignore[operator]
+
+
+def test_sixteen_bits_become_eight() -> None:
+    """Grey of 16 bits keeps its brightness."""
+    values = array("H", [0, 0x4000, 0x8000, 0xFFFF])
+    image = Image.frombytes("I;16", (4, 1), values.tobytes())
+    shown = decoded(remake(encoded(image)).content).convert("L")
+    assert [shown.getpixel((x, 0)) for x in range(4)] == [0, 0x40, 0x80, 0xFF]
+
+
+def test_colours_for_printing_become_colours_for_screens() -> None:
+    """CMYK is shown by browsers as RGB."""
+    shown = decoded(remake(encoded(drawn().convert("CMYK"), "jpeg")).content)
+    assert shown.mode == "RGB"
+    assert alike(corners(encoded(shown)), CORNERS)
+
+
+def swapped_profile() -> bytes:
+    """A profile in which red and green stand for each other."""
+    profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    return profile.replace(b"rXYZ", b"tmpX").replace(b"gXYZ", b"rXYZ").replace(b"tmpX", b"gXYZ")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_colours_of_another_profile_are_converted(kind: str) -> None:
+    """Who sees the picture without its profile sees the colours that it meant."""
+    made = remake(make_image(kind, icc_profile=swapped_profile())).content
+    assert alike(corners(made)[:1], (GREEN_FOR_RED,))
+
+
+GREEN_FOR_RED = (30, 220, 30)
+"""About what RED is where red and green are swapped."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("profile", [b"no profile", b"\x00" * 128, swapped_profile()[:300]])
+def test_a_broken_profile_is_dropped(kind: str, profile: bytes) -> None:
+    """The picture is shown as if it had none."""
+    assert alike(corners(remake(make_image(kind, icc_profile=profile)).content), CORNERS)
+
+
+def test_a_profile_for_other_colours_is_dropped() -> None:
+    """One for Lab says nothing of RGB."""
+    profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("LAB")).tobytes()
+    assert alike(corners(remake(make_image("png", icc_profile=profile)).content), CORNERS)
+
+
+def test_transparency_outlives_a_profile() -> None:
+    """Colours are converted, what shines through does so after."""
+    image = drawn().convert("RGBA")
+    image.putalpha(77)
+    shown = decoded(remake(encoded(image, icc_profile=swapped_profile())).content)
+    assert shown.getpixel((5, 5))[3] == 77  # type: ignore[index]

@@ -1,0 +1,272 @@
+"""Uploaded images that are none, lie, or ask for too much: refused, whatever the bytes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import zlib
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from staffbooking_adapters.pictures import remaking
+from staffbooking_adapters.pictures.remaking import MOST_SCANS, remake
+from staffbooking_adapters.pictures.threads import PillowPictures
+from staffbooking_core.errors import InvalidField
+from staffbooking_core.ports import Picture
+from tests.support.pictures import (
+    CORNERS,
+    alike,
+    corners,
+    decoded,
+    drawn,
+    encoded,
+    exif,
+    jpeg_of_scans,
+    make_image,
+    png_chunk,
+    png_of,
+    webp_of,
+)
+
+KINDS = ["jpeg", "png", "webp"]
+NONE = "file: is no JPEG, PNG or WebP image"
+BROKEN = "file: is a broken image: it can't be read to its end"
+LARGE = f"file: {remaking._TOO_LARGE}"
+
+
+def refusal(content: bytes) -> str:
+    with pytest.raises(InvalidField) as caught:
+        remake(content)
+    return str(caught.value)
+
+
+def accepted(content: bytes) -> bool:
+    """Whether it is an image; whatever it is, it is made anew or refused in the one way."""
+    try:
+        made = remake(content)
+    except InvalidField:
+        return False
+    assert max(decoded(made.content).size) <= remaking.KEPT_SIDE
+    return True
+
+
+# No images ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        encoded(drawn(), "gif"),
+        encoded(drawn(), "bmp"),
+        encoded(drawn(), "tiff"),
+        encoded(drawn(), "ico"),
+        encoded(drawn(), "pdf"),
+        encoded(drawn(), "eps"),
+        encoded(drawn(), "ppm"),
+        encoded(drawn(), "jpeg2000"),
+        b'<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"/>',
+        b"<!doctype html><script>alert(1)</script>",
+        b"GIF89a/*" + make_image("jpeg"),
+        b"%PDF-1.7\n" + make_image("png"),
+        b"RIFF\x04\x00\x00\x00WAVE",
+        b"\x00" * 100,
+        b"\xff\xd8\xff",
+        b"\x89PNG\r\n\x1a\n",
+        b"x",
+    ],
+    ids=lambda content: repr(content[:9]),
+)
+def test_what_is_no_image_of_the_three_kinds_is_refused(content: bytes) -> None:
+    """The content decides, and only three decoders are ever asked."""
+    assert refusal(content) == NONE
+
+
+def test_nothing_is_no_image() -> None:
+    """Zero bytes."""
+    assert refusal(b"") == "file: is empty"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_truncated_image_is_refused(kind: str) -> None:
+    """Wherever an image is cut off, it is refused, unless its pixels are all there."""
+    whole = make_image(kind, exif=exif())
+    taken = [size for size in range(len(whole)) if accepted(whole[:size])]
+    assert len(taken) < len(whole) // 2
+    assert all(alike(corners(remake(whole[:size]).content), CORNERS) for size in taken)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_damage_is_refused_or_mended(kind: str) -> None:
+    """Whatever byte is wrong, the outcome is an image or the one refusal."""
+    whole = make_image(kind, 9, 7, exif=exif(3))
+    for place in range(len(whole)):
+        for value in (0x00, 0xFF, whole[place] ^ 0x01):
+            accepted(whole[:place] + bytes([value]) + whole[place + 1 :])
+
+
+SEEDS = [
+    make_image("jpeg", exif=exif(5)),
+    make_image("jpeg", progressive=True),
+    encoded(drawn().convert("CMYK"), "jpeg"),
+    encoded(drawn(), "mpo", save_all=True, append_images=[drawn()]),
+    make_image("png", exif=exif(8)),
+    encoded(drawn().quantize(4), transparency=1),
+    make_image("png", save_all=True, append_images=[drawn(40, 30).rotate(180)], duration=9),
+    make_image("webp"),
+    make_image("webp", lossless=True, exif=exif(2)),
+    make_image("webp", save_all=True, append_images=[drawn(40, 30).rotate(180)], duration=9),
+]
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    seed=st.sampled_from(SEEDS),
+    cuts=st.lists(
+        st.tuples(st.floats(0, 1), st.integers(0, 40), st.binary(max_size=12)), max_size=6
+    ),
+)
+def test_no_bytes_are_too_much(seed: bytes, cuts: list[tuple[float, int, bytes]]) -> None:
+    """Images with parts cut out and others put in: made anew or refused, and never a warning."""
+    for where, length, put in cuts:
+        place = int(where * len(seed))
+        seed = seed[:place] + put + seed[place + length :]
+    accepted(seed)
+
+
+@settings(max_examples=200, deadline=None)
+@given(start=st.sampled_from([b"", *(seed[:40] for seed in SEEDS)]), rest=st.binary(max_size=300))
+def test_random_bytes_are_refused(start: bytes, rest: bytes) -> None:
+    """Bytes of chance, behind the beginning of an image or without."""
+    accepted(start + rest)
+
+
+# Bombs ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        png_of(30_000, 30_000, bytes(30_001 * 1_000)),
+        png_of(12_001, 1),
+        png_of(1, 12_001),
+        png_of(5_000, 5_001),
+        png_of(2**31 - 1, 2**31 - 1),
+        make_image("jpeg", 10, 10).replace(b"\x08\x00\x0a\x00\x0a", b"\x08\xff\xff\xff\xff"),
+        make_image("jpeg", 10, 10).replace(b"\x08\x00\x0a\x00\x0a", b"\x08\x1f\x40\x1f\x40"),
+        webp_of(16_383, 16_383),
+    ],
+    ids=["30,000 a side", "wide", "high", "25 megapixels", "huge", "jpeg", "jpeg of 64", "webp"],
+)
+def test_an_image_of_too_many_pixels_is_refused(content: bytes) -> None:
+    """Judged by the header, before anything is decoded."""
+    assert refusal(content) == LARGE
+
+
+def test_the_largest_image_is_taken() -> None:
+    """A bound is not a pixel tighter than it says."""
+    rows = (b"\x00" + bytes(12_000)) * 2_083
+    made = remake(png_of(12_000, 2_083, rows))
+    assert decoded(made.content).size == (2_048, 355)
+
+
+PEAK = """
+import resource, sys
+from staffbooking_adapters.pictures.remaking import remake
+from staffbooking_core.errors import InvalidField
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+before = peak()
+for content in sys.stdin.buffer.read().split(b"--next--"):
+    try:
+        remake(content)
+    except InvalidField as error:
+        continue
+    sys.exit("it was taken")
+print((peak() - before) // 1024)
+"""
+
+
+def test_a_bomb_takes_no_memory() -> None:
+    """Refusing images of many pixels takes less than a megabyte for each megapixel."""
+    bombs = [png_of(30_000, 30_000, bytes(30_001 * 1_000)), webp_of(16_383, 16_383)]
+    done = subprocess.run(
+        [sys.executable, "-c", PEAK],
+        input=b"--next--".join(bombs),
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        check=True,
+    )
+    assert int(done.stdout) < 64
+
+
+def test_texts_that_unfold_are_refused() -> None:
+    """Kilobytes of a PNG's compressed text that would become a gigabyte."""
+    text = png_chunk(b"zTXt", b"note\x00\x00" + zlib.compress(bytes(2**26), 9))
+    whole = make_image("png")
+    assert refusal(whole[:33] + text * 16 + whole[33:]) == BROKEN
+
+
+def test_a_jpeg_of_endless_scans_is_refused() -> None:
+    """A scan of a few bytes makes the decoder walk over all pixels once more."""
+    assert accepted(jpeg_of_scans(MOST_SCANS - 10))
+    assert refusal(jpeg_of_scans(MOST_SCANS)) == f"file: has more than {MOST_SCANS} scans"
+
+
+# Beside others --------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+async def test_pictures_are_made_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many come at once, memory is taken for one; and the loop waits for none."""
+    go, threads = threading.Event(), set()
+
+    def slow(content: bytes) -> Picture:
+        threads.add(threading.get_ident())
+        go.wait(30)
+        return remake(content)
+
+    monkeypatch.setattr("staffbooking_adapters.pictures.threads._remake", slow)
+    pictures = PillowPictures()
+    async with anyio.create_task_group() as tasks:
+        for kind in KINDS:
+            tasks.start_soon(pictures.remake, make_image(kind))
+        for _ in range(20):
+            await anyio.lowlevel.checkpoint()
+        turns = pictures._limiter.statistics()
+        go.set()
+    assert (turns.borrowed_tokens, turns.tasks_waiting) == (1, 2)
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+@pytest.mark.anyio
+async def test_a_refusal_comes_out_of_the_thread() -> None:
+    """The port refuses as the function does."""
+    with pytest.raises(InvalidField):
+        await PillowPictures().remake(b"no image")
+
+
+def test_pillow_is_loaded_by_the_first_use() -> None:
+    """Commands that make no picture don't wait for it; what stays has it before."""
+    program = (
+        "import sys; from staffbooking_adapters import wiring\n"
+        "from staffbooking_adapters.pictures.threads import PillowPictures\n"
+        "made = PillowPictures(); before = 'PIL' in sys.modules; made.load()\n"
+        "print(before, 'PIL.WebPImagePlugin' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    assert done.stdout.split() == ["False", "True"]

@@ -1,0 +1,105 @@
+"""Settings of mail: which servers are talked to how, and from whom to whom."""
+
+from __future__ import annotations
+
+import pytest
+
+from staffbooking_adapters.settings import SettingsError, SmtpServer, Tls, load_settings
+
+
+def load(**values: str):
+    return load_settings({f"STAFFBOOKING_{name}": value for name, value in values.items()})
+
+
+def test_without_a_server_nobody_is_mailed() -> None:
+    """People are told by the log."""
+    assert load().smtp is None
+    assert load(SMTP_URL="").smtp is None
+
+
+@pytest.mark.parametrize(
+    ("url", "server"),
+    [
+        ("smtp://mail.example", SmtpServer("mail.example", 587, Tls.STARTTLS)),
+        (
+            "smtp://books:p%40ss%3A%2F@mail.example:25",
+            SmtpServer("mail.example", 25, Tls.STARTTLS, "books", "p@ss:/"),
+        ),
+        ("smtps://mail.example", SmtpServer("mail.example", 465, Tls.FROM_START)),
+        (
+            "smtps://books@mail.example:2465/",
+            SmtpServer("mail.example", 2465, Tls.FROM_START, "books"),
+        ),
+        ("smtp://localhost:1025", SmtpServer("localhost", 1025, Tls.NEVER)),
+        ("smtp://127.0.0.1", SmtpServer("127.0.0.1", 587, Tls.NEVER)),
+        ("smtp://[::1]:25", SmtpServer("::1", 25, Tls.NEVER)),
+        ("smtp://10.0.0.7?starttls=never", SmtpServer("10.0.0.7", 587, Tls.NEVER)),
+        ("smtp://localhost?starttls=always", SmtpServer("localhost", 587, Tls.STARTTLS)),
+    ],
+)
+def test_a_server_is_read(url: str, server: SmtpServer) -> None:
+    """Private unless it is this machine, or said otherwise; ports have their defaults."""
+    assert load(SMTP_URL=url).smtp == server
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mail.example",
+        "http://mail.example",
+        "smtp://",
+        "smtp://:25",
+        "smtp://mail.example:0",
+        "smtp://mail.example:99999",
+        "smtp://mail.example/inbox",
+        "smtp://mail.example?tls=no",
+        "smtp://hush pass@mail.example",
+        "smtp://us er:hush@mail.example",
+        "smtps://mail.example?starttls=never",
+        "smtps://mail.example?starttls=always",
+    ],
+)
+def test_a_wrong_server_stops_the_start(url: str) -> None:
+    """By one line that names the setting, and never what stands in it."""
+    with pytest.raises(SettingsError, match=r"^STAFFBOOKING_SMTP_URL must be smtp://") as raised:
+        load(SMTP_URL=url)
+    assert "hush" not in str(raised.value)
+
+
+def test_a_password_never_stands_in_a_representation() -> None:
+    """Of settings, nor of the server."""
+    settings = load(SMTP_URL="smtp://books:hush@mail.example")
+    assert settings.smtp is not None
+    assert settings.smtp.password == "hush"
+    assert "hush" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("base_url", "address"),
+    [
+        ("https://book.example", "staffbooking@book.example"),
+        ("http://127.0.0.1:8000", "staffbooking@localhost"),
+        ("http://[::1]:8000", "staffbooking@localhost"),
+    ],
+)
+def test_mails_come_from_the_service_by_default(base_url: str, address: str) -> None:
+    """And questions go there."""
+    settings = load(BASE_URL=base_url, SECRET_KEY="a-secret-of-the-deployment")
+    assert settings.mail_from == ("Staff booking", address)
+    assert settings.policy.contact_email == address
+
+
+def test_addresses_are_read() -> None:
+    """With a name or without; questions may go elsewhere."""
+    settings = load(MAIL_FROM="Bookings <b@acme.example>", CONTACT_EMAIL="help@acme.example")
+    assert settings.mail_from == ("Bookings", "b@acme.example")
+    assert settings.policy.contact_email == "help@acme.example"
+    assert load(MAIL_FROM="b@acme.example").policy.contact_email == "b@acme.example"
+
+
+@pytest.mark.parametrize("name", ["MAIL_FROM", "CONTACT_EMAIL"])
+@pytest.mark.parametrize("text", ["nobody", "<>", "a@", "@b", "a@b\r\nBcc: c@d", "j\xfc@b.example"])
+def test_a_wrong_address_stops_the_start(name: str, text: str) -> None:
+    """By one line that names the setting."""
+    with pytest.raises(SettingsError, match=f"^STAFFBOOKING_{name} must be an address such as"):
+        load(**{name: text})

@@ -1,0 +1,93 @@
+"""`staffbooking portfolio`: what staff members show of their work."""
+
+from __future__ import annotations
+
+import json
+
+from staffbooking_core.domain.companions import Approval
+from staffbooking_core.domain.portfolio import ItemStatus, PortfolioItem
+from staffbooking_core.ports import Ports
+from tests.cli.deployment import Deployment
+from tests.support.builders import add_companion
+from tests.support.portfolio import add_item
+
+
+async def add(ports: Ports) -> PortfolioItem:
+    return await add_item(ports.store, (await add_companion(ports.store)).id)
+
+
+async def shown(ports: Ports) -> list[str]:
+    """The titles that others see of the first companion's portfolio."""
+    async with ports.store.reading() as view:
+        body = await view.companions.detail(1)
+    assert body is not None
+    return [item["title"] for item in json.loads(body)["companion"]["portfolio"]]
+
+
+def test_items_are_listed(deployment: Deployment) -> None:
+    """Everybody's, with their records and whose they are, or those of one status."""
+    items = [deployment.run(add) for _ in range(3)]
+    found = deployment.json("portfolio", "list")["portfolio"]
+    assert [(one["id"], one["companion_id"]) for one in found] == [
+        (item.id, item.companion_id) for item in items
+    ]
+    assert found[0] == {
+        "id": items[0].id,
+        "companion_id": items[0].companion_id,
+        "status": "pending",
+        "title": "The spring ball",
+        "image": "photos/ball.jpg",
+        "description": "Two bars, 300 guests.",
+        "created_at": "2027-03-01T12:00:00Z",
+    }
+    deployment.json("portfolio", "approve", items[1].id)
+    for status, ids in (("approved", [items[1].id]), ("rejected", [])):
+        found = deployment.json("portfolio", "list", "--status", status)["portfolio"]
+        assert [one["id"] for one in found] == ids
+    assert "The spring ball" in deployment.table("portfolio", "list")
+
+
+def test_a_long_list_is_whole(deployment: Deployment) -> None:
+    """However many pages it takes."""
+
+    async def fill(ports: Ports) -> None:
+        companion = await add_companion(ports.store)
+        for _ in range(501):
+            await add_item(ports.store, companion.id)
+
+    deployment.run(fill)
+    assert len(deployment.json("portfolio", "list", "--status", "pending")["portfolio"]) == 501
+
+
+def test_an_item_is_approved_and_rejected(deployment: Deployment) -> None:
+    """Only its status changes, and what others see; again, and it is as it was."""
+    item = deployment.run(add)
+    before = deployment.json("portfolio", "list")["portfolio"][0]
+    for command, status, seen in (
+        ("approve", ItemStatus.APPROVED, [item.title]),
+        ("approve", ItemStatus.APPROVED, [item.title]),
+        ("reject", ItemStatus.REJECTED, []),
+    ):
+        changed = deployment.json("portfolio", command, item.id)["item"]
+        assert changed == {**before, "status": status}
+        assert deployment.run(shown) == seen
+    assert "rejected" in deployment.table("portfolio", "reject", item.id)
+
+
+def test_an_unknown_item_is_refused(deployment: Deployment) -> None:
+    """There is nothing to approve or reject."""
+    for command in ("approve", "reject"):
+        line = deployment.refusal("portfolio", command, 7)
+        assert line == "staffbooking: Portfolio item not found"
+
+
+def test_an_unfinished_profile_is_not_approved(deployment: Deployment) -> None:
+    """One line names what it lacks."""
+    companion = deployment.run(
+        lambda ports: add_companion(
+            ports.store, approval=Approval.PENDING, hourly_rate=0, service_types=()
+        )
+    )
+    line = deployment.refusal("companions", "approve", companion.id)
+    assert line == "staffbooking: The profile has no hourly_rate, service_types yet"
+    assert deployment.json("companions", "suspend", companion.id)["companion"]["status"]

@@ -1,0 +1,141 @@
+"""A new staff member's way from registering to answering a review, by HTTP alone."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import icalendar
+import pytest
+from PIL import Image
+
+from tests.e2e.deployment import Deployment, ok
+
+PASSWORD = "a-long-enough-password"
+BOSS, GRACE, ADA = "boss@example.test", "grace@example.test", "ada@example.test"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def deployment(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Deployment]:
+    """A service that runs, with an admin and a customer."""
+    url = f"sqlite+aiosqlite:///{tmp_path}/booking.db"
+    if request.param == "postgresql":
+        url = anyio.run(request.getfixturevalue("postgres_server").create_database)
+    deployment = Deployment(tmp_path, url)
+    deployment.cli("db", "upgrade")
+    for email, role in ((BOSS, "admin"), (GRACE, "customer")):
+        names = ("--first-name", "Grace", "--last-name", "Client")
+        deployment.cli("users", "create", email, "--password", PASSWORD, *names, "--role", role)
+    deployment.serve()
+    deployment.work()
+    yield deployment
+    deployment.close()
+
+
+def _photo() -> bytes:
+    made = io.BytesIO()
+    Image.new("RGB", (400, 300), "teal").save(made, "JPEG")
+    return made.getvalue()
+
+
+def _profile(photo: str) -> dict[str, Any]:
+    return {
+        "tagline": "Calm in every rush",
+        "bio": "Ten years behind bars.",
+        "profile_photo": photo,
+        "hourly_rate": 40.5,
+        "location_city": "Zürich",
+        "location_country": "Switzerland",
+        "service_types": ["Bartender"],
+        "languages": ["German", "English"],
+        "years_experience": 10,
+    }
+
+
+def _register(deployment: Deployment) -> tuple[httpx.Client, int]:
+    person = {"email": ADA, "password": PASSWORD, "first_name": "Ada", "last_name": "Lovelace"}
+    anybody = httpx.post(f"{deployment.url}/auth/register", json={**person, "role": "staff"})
+    assert anybody.status_code == 201, anybody.text
+    return deployment.sign_in(ADA, PASSWORD), anybody.json()["user"]["id"]
+
+
+def _offer(ada: httpx.Client, day: date) -> tuple[int, str]:
+    """What she shows of herself: the portfolio item's id, and the path of the photo."""
+    upload = {"file": ("me.jpg", _photo(), "image/jpeg")}
+    photo = ok(ada.post("/staff/images", files=upload), 201)["image"]
+    ok(ada.put("/staff/profile", json=_profile(photo)))
+    hours = [{"weekday": day.weekday(), "start": "09:00", "end": "18:00"}]
+    ok(ada.put("/staff/availability", json={"timezone": "Europe/Zurich", "weekly": hours}))
+    work = {"title": "The spring ball", "image": photo, "description": "Two bars, 300 guests."}
+    item = ok(ada.post("/staff/portfolio", json=work), 201)["item"]
+    assert item["status"] == "pending"
+    return item["id"], photo
+
+
+def _book(deployment: Deployment, grace: httpx.Client, ada: httpx.Client, wanted: Any) -> Any:
+    """From the request to the payment."""
+    booking = ok(grace.post("/bookings", json=wanted), 201)["booking"]
+    path = f"/bookings/{booking['id']}"
+    ok(ada.post(f"{path}/accept"))
+    ok(httpx.post(ok(grace.post(f"{path}/checkout"))["checkout_url"], json={"outcome": "succeed"}))
+
+    def paid() -> bool | None:
+        return ok(grace.get(path))["booking"]["status"] == "paid" or None
+
+    deployment.until(paid, "the booking is paid")
+    return booking
+
+
+def _review(grace: httpx.Client, ada: httpx.Client, booking: Any) -> None:
+    ok(grace.post(f"/bookings/{booking['id']}/confirm"))
+    given = {"rating": 5, "comment": "Calm!", "punctuality": 5}
+    review = ok(grace.post(f"/reviews/booking/{booking['id']}", json=given), 201)["review"]
+    ok(ada.post(f"/reviews/{review['id']}/respond", json={"response": "Thank you"}))
+
+
+def test_a_staff_member_registers_and_is_found_booked_reviewed(deployment: Deployment) -> None:
+    """Profile, hours and a portfolio item go in by HTTP, the CLI approves; then clients find,
+    book and review her, she answers, and her calendar shows the booking."""
+    ada, ada_id = _register(deployment)
+    day = datetime.now(UTC).date() + timedelta(days=20)
+    item_id, photo = _offer(ada, day)
+    key = deployment.json("keys", "create", BOSS, "--name", "e2e", "--permission", "read")["key"]
+    api = deployment.with_key(key)
+    search = {"location": "zür", "service": "bartender", "date": day.isoformat()}
+    assert ok(api.get("/api/v1/companions", params=search))["companions"] == []
+
+    deployment.cli("companions", "approve", str(ada_id))
+    deployment.cli("portfolio", "approve", str(item_id))
+    (found,) = ok(api.get("/api/v1/companions", params=search))["companions"]
+    assert (found["id"], found["profile_photo"]) == (ada_id, photo)
+    picture = httpx.get(f"{deployment.url}/{photo}")
+    assert (picture.status_code, picture.headers["content-type"]) == (200, "image/jpeg")
+
+    grace = deployment.sign_in(GRACE, PASSWORD)
+    wanted = {
+        "companion_id": ada_id,
+        "event_date": day.isoformat(),
+        "start_time": "10:00",
+        "duration_hours": 4,
+        "service_type": "bartender",
+        "location": "Bahnhofstrasse 1",
+    }
+    too_late = grace.post("/bookings", json={**wanted, "start_time": "17:00"})
+    assert too_late.json()["code"] == "companion_unavailable"
+    booking = _book(deployment, grace, ada, wanted)
+    feed = ok(ada.post("/staff/calendar-feed"), 201)["url"]
+    (event,) = icalendar.Calendar.from_ical(httpx.get(feed).content).walk("VEVENT")
+    assert event.decoded("DTSTART") == datetime.fromisoformat(booking["starts_at"])
+
+    deployment.set_clock(datetime.fromisoformat(booking["ends_at"]) + timedelta(hours=1))
+    _review(grace, ada, booking)
+    detail = ok(api.get(f"/api/v1/companions/{ada_id}"))["companion"]
+    assert (detail["rating_avg"], detail["total_reviews"]) == (5, 1)
+    assert [review["response"] for review in detail["reviews"]] == ["Thank you"]
+    assert [shown["title"] for shown in detail["portfolio"]] == ["The spring ball"]
+    assert deployment.json("ledger", "check")["faults"] == []

@@ -1,0 +1,129 @@
+"""What stands in a mail, whatever names and texts hold."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from email import message_from_bytes
+from email.message import EmailMessage
+from email.policy import SMTPUTF8
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from staffbooking_adapters.notify.mails import Mailbox, make_mail, wire_address
+from staffbooking_core.ports import Undeliverable
+from tests.support.notices import make_letter
+
+SENDER = Mailbox("Staff booking", "no-reply@book.example")
+HEADERS = {
+    *("From", "To", "Subject", "Date", "Message-ID", "Auto-Submitted"),
+    *("MIME-Version", "Content-Type"),
+}
+
+
+def made(**given: Any) -> EmailMessage:
+    mail = make_mail(
+        make_letter(**given), SENDER, "https://book.example", datetime(2027, 3, 1, tzinfo=UTC)
+    )
+    return message_from_bytes(mail.content, policy=SMTPUTF8)
+
+
+def parts(**given: Any) -> tuple[str, str]:
+    """The plain text and the HTML."""
+    plain, html = made(**given).iter_parts()
+    assert (plain.get_content_type(), html.get_content_type()) == ("text/plain", "text/html")
+    return plain.get_content(), html.get_content()
+
+
+def test_a_mail_says_the_same_twice() -> None:
+    """In plain text and in HTML: the name, the text, and where it leads."""
+    plain, html = parts(text="It is done.", url="https://book.example/x")
+    for words in ("Hello Ada Okoro,", "It is done.", "See more", "https://book.example/x"):
+        assert words in plain
+        assert words in html
+
+
+def test_operators_are_not_greeted() -> None:
+    """They have no name here; answers go to whoever asked."""
+    plain, html = parts(name="")
+    assert "Hello" not in plain + html
+    assert str(made(name="", reply_to="sam@example.com")["Reply-To"]) == "sam@example.com"
+
+
+def test_what_is_optional_says_how_to_end_it() -> None:
+    """In both parts; what is not says nothing of it."""
+    for part in parts(unsubscribe_url="https://book.example/end"):
+        assert "https://book.example/end" in part
+    for part in parts():
+        assert "o more mails" not in part
+
+
+def test_markup_is_only_text() -> None:
+    """Whatever somebody is called or writes is escaped in HTML, and as it is in plain text."""
+    bad = '<script src="https://evil.example">"\'&</script>'
+    plain, html = parts(name=bad, text=bad, subject=bad, url=f"https://x/?{bad}")
+    assert "<script" not in html
+    assert "&lt;script" in html
+    assert bad in plain
+
+
+def test_nothing_is_loaded_from_anywhere() -> None:
+    """No image, no style sheet, no script: who reads it is not told of to anybody."""
+    _, html = parts(url="https://book.example/x", unsubscribe_url="https://book.example/end")
+    assert not any(word in html for word in ("<img", "<link", "<script", "url(", "@import"))
+
+
+@pytest.mark.parametrize("sign", ["\r\n", "\n", "\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028"])
+@pytest.mark.parametrize("field", ["name", "subject"])
+def test_no_header_can_be_smuggled_in(field: str, sign: str) -> None:
+    """By any sign that somebody takes for the end of a line."""
+    mail = made(**{field: f"Ada{sign}Bcc: eve@example.com{sign}{sign}Hello"})
+    assert set(mail.keys()) == HEADERS
+    assert [address.addr_spec for address in mail["To"].addresses] == ["ada@example.com"]
+
+
+@pytest.mark.parametrize("sign", ["\0", "\x1b", "\x7f", "\u200b", "\u202e", "\u2066"])
+def test_what_can_t_be_seen_is_left_out_of_headers(sign: str) -> None:
+    """Controls, and what would turn the words around."""
+    mail = made(subject=f"Booking{sign}accepted", name=f"Ada{sign}Okoro")
+    assert str(mail["Subject"]) == "Booking accepted"
+    assert str(mail["To"]) == "Ada Okoro <ada@example.com>"
+
+
+@given(name=st.text(max_size=200), subject=st.text(max_size=300))
+def test_any_name_and_subject_makes_a_mail(name: str, subject: str) -> None:
+    """Of any signs and length: it has our headers, one recipient, and lines of ASCII."""
+    name, subject = (each.encode("utf-8", "replace").decode() for each in (name, subject))
+    mail = make_mail(
+        make_letter(name=name, subject=subject),
+        SENDER,
+        "https://book.example",
+        datetime(2027, 3, 1, tzinfo=UTC),
+    )
+    assert mail.content.isascii()
+    assert max(map(len, mail.content.split(b"\r\n"))) <= 998
+    read = message_from_bytes(mail.content, policy=SMTPUTF8)
+    assert set(read.keys()) == HEADERS
+    assert [address.addr_spec for address in read["To"].addresses] == ["ada@example.com"]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "ada@example.com\r\nRCPT TO:<eve@example.com>",
+        "ada@ex ample.com",
+        f"ada@{'x' * 64}.example",
+        "ada b@example.com",
+    ],
+)
+def test_an_address_that_can_t_be_is_given_up(address: str) -> None:
+    """Before anything is said to a server."""
+    with pytest.raises(Undeliverable):
+        made(to=address)
+
+
+def test_a_domain_travels_in_ascii() -> None:
+    """Whatever script it is written in."""
+    assert wire_address("ada@B\xfccher.example") == "ada@xn--bcher-kva.example"

@@ -1,0 +1,180 @@
+"""From the outbox to the server: whatever dies on the way, everybody gets their mail."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+
+from staffbooking_adapters import wiring
+from staffbooking_adapters.memory.doubles import VirtualClock
+from staffbooking_adapters.settings import Settings, load_settings
+from staffbooking_adapters.system import SystemIds
+from staffbooking_core.domain.notices import NoticeKind
+from staffbooking_core.ports import Ports
+from staffbooking_core.usecases import notices
+from tests.contract.stores import Opener
+from tests.support.builders import NOW, POLICY, SECOND, add_user
+from tests.support.notices import add_notice, make_notice
+from tests.support.ports import memory_ports
+from tests.support.smtp import MailServer, answer, hang_up, mail_server
+
+pytestmark = pytest.mark.anyio
+
+MANY = 24
+
+
+def settings(url: str, server: MailServer | None = None) -> Settings:
+    given = {"STAFFBOOKING_DATABASE_URL": url}
+    if server is not None:
+        given["STAFFBOOKING_SMTP_URL"] = f"smtp://127.0.0.1:{server.port}"
+    return load_settings(given)
+
+
+@asynccontextmanager
+async def workers(store: object, server: MailServer, number: int = 1) -> AsyncIterator[list[Ports]]:
+    """Processes that tell people by mail, on one store, each with a notifier of its own."""
+    clock = VirtualClock(NOW)
+    made = [
+        wiring._LateNotifier(settings("sqlite+aiosqlite:///unused.db", server))
+        for _ in range(number)
+    ]
+    try:
+        yield [
+            memory_ports(store=store, notifier=notifier, clock=clock, ids=SystemIds())
+            for notifier in made
+        ]
+    finally:
+        for notifier in made:
+            await notifier.close()
+
+
+def pass_time(ports: Ports, by: object) -> None:
+    ports.clock.advance(by)  # type: ignore[attr-defined]
+
+
+async def add(store: object, *subjects: str) -> None:
+    """Ada, with these to be told."""
+    user = await add_user(store, email="ada@example.com")  # type: ignore[arg-type]
+    for subject in subjects:
+        await add_notice(store, make_notice(user.id, subject=subject))  # type: ignore[arg-type]
+
+
+def subjects(server: MailServer) -> list[str]:
+    return [str(mail["Subject"]) for mail in server.mails]
+
+
+async def test_everybody_gets_a_mail_once(each_store: object) -> None:
+    """On each store, over one connection; what was sent leaves nothing behind."""
+    await add(each_store, "one", "two")
+    async with mail_server() as server, workers(each_store, server) as [ports]:
+        assert await notices.tell_notices(ports) == 2
+        pass_time(ports, POLICY.notice_waits[-1])
+        assert await notices.tell_notices(ports) == 0
+    assert subjects(server) == ["one", "two"]
+    assert len(server.connections) == 1
+
+
+async def test_workers_share_the_mails(each_store: object) -> None:
+    """However many there are, each mail is sent once."""
+    names = [f"No. {n:02}" for n in range(MANY)]
+    await add(each_store, *names)
+    async with mail_server() as server, workers(each_store, server, 3) as three:
+        told = await asyncio.gather(*(notices.tell_notices(each, MANY) for each in three))
+        assert sum(told) == MANY
+    assert sorted(subjects(server)) == names
+
+
+async def test_what_was_sent_and_not_noted_is_the_same_mail(each_store: object) -> None:
+    """Who is killed after the server took it leaves it to another, who sends it again: by its
+    Message-ID it is known as the same."""
+    await add(each_store, "one")
+    async with mail_server() as server, workers(each_store, server, 2) as [first, second]:
+
+        class Killed(BaseException):
+            """The process is gone."""
+
+        class Dying:
+            async def alert(self, booking_id: int, text: str) -> None: ...
+            async def tell(self, letter: object) -> None:
+                await first.notifier.tell(letter)  # type: ignore[arg-type]
+                raise Killed
+
+        with pytest.raises(Killed):
+            await notices.tell_notices(evolve(first, notifier=Dying()))
+        assert await notices.tell_notices(second) == 0
+        pass_time(second, POLICY.mail_deadline + POLICY.lease)
+        assert await notices.tell_notices(second) == 1
+        assert await notices.tell_notices(second) == 0
+    assert [str(mail["Message-ID"]) for mail in server.mails] == [
+        str(server.mails[0]["Message-ID"])
+    ] * 2
+
+
+async def test_a_server_that_misbehaves_gets_it_later(each_store: object) -> None:
+    """What it refused for now, or cut off, comes after its wait, and no other waits with it."""
+    await add(each_store, "one", "two", "three")
+    async with mail_server() as server, workers(each_store, server) as [ports]:
+        server.contents = [answer("451 later"), hang_up]
+        assert await notices.tell_notices(ports) == 3
+        assert subjects(server) == ["three"]
+        pass_time(ports, POLICY.notice_waits[0] - SECOND)
+        assert await notices.tell_notices(ports) == 0
+        pass_time(ports, SECOND)
+        assert await notices.tell_notices(ports) == 2
+    assert sorted(subjects(server)) == ["one", "three", "two"]
+
+
+async def test_a_recipient_who_is_nobody_is_given_up(each_store: object) -> None:
+    """At once and aloud; others are told."""
+    await add(each_store, "one")
+    sam = await add_user(each_store, email="sam@example.com")  # type: ignore[arg-type]
+    await add_notice(each_store, make_notice(sam.id, subject="two"))  # type: ignore[arg-type]
+    async with mail_server() as server, workers(each_store, server) as [ports]:
+        server.recipients = {"ada@example.com": "550 no such user"}
+        with pytest.raises(ExceptionGroup) as raised:
+            await notices.tell_notices(ports)
+        assert [str(each) for each in raised.value.exceptions] == [
+            "the server refused the recipient (550)"
+        ]
+        server.recipients = {}
+        pass_time(ports, POLICY.notice_waits[-1])
+        assert await notices.tell_notices(ports) == 0
+    assert subjects(server) == ["two"]
+
+
+async def test_a_deployment_sends_what_its_settings_say(tmp_path: Path) -> None:
+    """From the outbox of its database through the server of its address, on real ports; its
+    links lead to itself."""
+    url = f"sqlite+aiosqlite:///{tmp_path}/mail.db"
+    await wiring.upgrade_schema(settings(url))
+    async with mail_server() as server, wiring.open_ports(settings(url, server)) as ports:
+        user = await add_user(ports.store, email="ada@example.com")
+        told = make_notice(user.id, kind=NoticeKind.PAYOUT)
+        await add_notice(ports.store, told, ports.clock.wall())
+        assert await notices.tell_notices(ports) == 1
+    [mail] = server.mails
+    assert str(mail["From"]) == "Staff booking <staffbooking@localhost>"
+    unsubscribing = str(mail["List-Unsubscribe"]).strip("<>")
+    assert unsubscribing.startswith("http://127.0.0.1:8000/notifications/unsubscribe/")
+
+
+def test_mail_is_loaded_with_the_first_letter() -> None:
+    """Whoever sends none waits for nothing of it."""
+    script = "import sys; import staffbooking_adapters.wiring; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert {"aiosmtplib", "jinja2", "email.message"} & {*loaded} <= {"email.message"}
+
+
+@pytest.fixture
+async def each_store(opener: Opener, request: pytest.FixtureRequest) -> AsyncIterator[object]:
+    async with opener(request) as store:
+        yield store

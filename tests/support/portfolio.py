@@ -1,0 +1,42 @@
+"""Portfolio items and images of staff members, as a test wants them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from staffbooking_core.domain.portfolio import Image, NewItem, PortfolioItem
+from staffbooking_core.ports import Store, Writing
+from tests.support.builders import NOW
+
+
+def make_new_item(companion_id: int = 2, **given: Any) -> NewItem:
+    """An item that waits for its approval."""
+    defaults: dict[str, Any] = {
+        "companion_id": companion_id,
+        "title": "The spring ball",
+        "image": "photos/ball.jpg",
+        "description": "Two bars, 300 guests.",
+        "created_at": NOW,
+    }
+    return NewItem(**{**defaults, **given})
+
+
+async def add_item(store: Store, companion_id: int, **given: Any) -> PortfolioItem:
+    """An item in the store, and in what is shown of its companion."""
+    new = make_new_item(companion_id, **given)
+
+    async def unit(tx: Writing) -> PortfolioItem:
+        companion = await tx.companions.lock_companion(companion_id)
+        assert companion is not None
+        added = await tx.staff.add_item(new)
+        await tx.companions.save_companion(companion)
+        return added
+
+    return await store.write(unit)
+
+
+async def add_image(store: Store, owner_id: int, name: str, **given: Any) -> Image:
+    """An image that somebody uploaded; its bytes are nowhere."""
+    image = Image(**{"name": name, "owner_id": owner_id, "size": 9, "created_at": NOW, **given})
+    await store.write(lambda tx: tx.staff.add_image(image))
+    return image

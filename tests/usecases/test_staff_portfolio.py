@@ -1,0 +1,191 @@
+"""What staff members show of their work, and what operators think of it."""
+
+from __future__ import annotations
+
+import json
+
+import anyio
+import pytest
+from attrs import evolve
+
+from staffbooking_adapters.memory.companions import CompanionsWriter
+from staffbooking_core.domain.accounts import Role
+from staffbooking_core.domain.companions import Approval
+from staffbooking_core.domain.portfolio import ItemStatus
+from staffbooking_core.errors import InvalidField, NotFound, RuleBroken
+from staffbooking_core.inputs import AddPortfolioItem
+from staffbooking_core.usecases import admin, staff
+from tests.support.builders import POLICY, add_user
+from tests.support.portfolio import add_image
+from tests.support.ports import actor_of, another_companion, make_scene
+
+pytestmark = pytest.mark.anyio
+
+
+async def add(scene, actor=None, title="The spring ball", image="photos/ball.jpg", **given):
+    wanted = AddPortfolioItem(title=title, image=image, **given)
+    return await staff.add_item(scene.ports, actor or scene.staff, wanted)
+
+
+async def judge(scene, item, status=ItemStatus.APPROVED):
+    return await admin.judge_item(scene.ports, item.id, status)
+
+
+async def mine(scene):
+    return list(await staff.portfolio(scene.ports, scene.staff))
+
+
+async def shown(scene):
+    """The titles that others see."""
+    async with scene.ports.store.reading() as view:
+        detail = json.loads(await view.companions.detail(scene.staff.user_id))
+    return [item["title"] for item in detail["companion"]["portfolio"]]
+
+
+# What its owner does --------------------------------------------------------------------
+
+
+async def test_an_item_waits_for_its_approval(scene):
+    """Its owner sees it, others don't."""
+    item = await add(scene, description="Two bars, 300 guests.")
+    assert (item.title, item.image, item.description, item.status, item.created_at) == (
+        "The spring ball",
+        "photos/ball.jpg",
+        "Two bars, 300 guests.",
+        ItemStatus.PENDING,
+        await scene.now(),
+    )
+    assert await mine(scene) == [item]
+    assert await shown(scene) == []
+
+
+async def test_items_are_listed_the_newest_first(scene):
+    """Each member's own alone."""
+    first, second = await add(scene), await add(scene, title="A fair")
+    await add(await another_companion(scene))
+    assert await mine(scene) == [second, first]
+
+
+async def test_a_newcomer_can_show_work(scene):
+    """The item makes the companion, which is a draft."""
+    actor = actor_of(await add_user(scene.ports.store, role=Role.STAFF))
+    item = await add(scene, actor)
+    async with scene.ports.store.reading() as view:
+        made = await view.companions.companion(actor.user_id)
+    assert (item.companion_id, made.approval) == (made.id, Approval.PENDING)
+
+
+async def test_an_item_too_many_is_refused():
+    """Removing one makes room again."""
+    scene = await make_scene(evolve(POLICY, max_portfolio_items=2))
+    item = await add(scene)
+    await add(scene)
+    with pytest.raises(RuleBroken) as caught:
+        await add(scene)
+    assert caught.value.code == "too_many_portfolio_items"
+    assert len(await mine(scene)) == 2
+    await staff.remove_item(scene.ports, scene.staff, item.id)
+    assert await add(scene)
+
+
+async def test_of_items_at_once_none_is_too_many():
+    """The bound holds for calls that run together."""
+    scene = await make_scene(evolve(POLICY, max_portfolio_items=2))
+    met = []
+
+    async def call():
+        try:
+            met.append((await add(scene)).status)
+        except RuleBroken as error:
+            met.append(error.code)
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(5):
+            tasks.start_soon(call)
+    assert sorted(met) == ["pending"] * 2 + ["too_many_portfolio_items"] * 3
+
+
+async def test_an_upload_of_somebody_else_is_no_item(scene):
+    """One of one's own is."""
+    await add_image(scene.ports.store, scene.customer.user_id, "theirs.jpg")
+    await add_image(scene.ports.store, scene.staff.user_id, "mine.jpg")
+    with pytest.raises(InvalidField) as caught:
+        await add(scene, image="media/theirs.jpg")
+    assert [fault.field for fault in caught.value.faults] == ["image"]
+    assert (await add(scene, image="media/mine.jpg")).image == "media/mine.jpg"
+
+
+async def test_an_item_is_removed_for_everybody(scene):
+    """From the owner's list and from what others see."""
+    item = await judge(scene, await add(scene))
+    assert await shown(scene) == [item.title]
+    await staff.remove_item(scene.ports, scene.staff, item.id)
+    assert (await mine(scene), await shown(scene)) == ([], [])
+    with pytest.raises(NotFound):
+        await staff.remove_item(scene.ports, scene.staff, item.id)
+
+
+async def test_nobody_removes_anothers_item(scene):
+    """To others there is no such thing, whether they have a companion or not."""
+    item = await add(scene)
+    other = (await another_companion(scene)).staff
+    newcomer = actor_of(await add_user(scene.ports.store, role=Role.STAFF))
+    for actor in (other, newcomer):
+        with pytest.raises(NotFound):
+            await staff.remove_item(scene.ports, actor, item.id)
+    assert await mine(scene) == [item]
+
+
+# What operators do ----------------------------------------------------------------------
+
+
+async def test_a_judgement_shows_and_hides(scene):
+    """An approved item is seen at once, a rejected one no more; nothing else of it changes."""
+    item = await add(scene)
+    for status, seen in (
+        (ItemStatus.APPROVED, [item.title]),
+        (ItemStatus.REJECTED, []),
+        (ItemStatus.APPROVED, [item.title]),
+    ):
+        assert await judge(scene, item, status) == evolve(item, status=status)
+        assert await shown(scene) == seen
+        assert (await mine(scene))[0].status is status
+
+
+@pytest.mark.parametrize("status", [ItemStatus.APPROVED, ItemStatus.REJECTED])
+async def test_the_same_judgement_again_changes_nothing(scene, status):
+    """It answers as the first time."""
+    item = await add(scene)
+    assert await judge(scene, item, status) == await judge(scene, item, status)
+
+
+async def test_items_are_paged_by_id(scene):
+    """Of everybody, or of one status alone."""
+    other = await another_companion(scene)
+    made = [await add(scene), await add(other), await add(scene)]
+    approved = await judge(scene, made[1])
+    listed = await admin.portfolio(scene.ports, None, made[0].id, 1)
+    assert list(listed) == [approved]
+    assert list(await admin.portfolio(scene.ports, ItemStatus.PENDING)) == [made[0], made[2]]
+
+
+async def test_an_item_that_goes_meanwhile_is_not_judged(scene, monkeypatch):
+    """Its owner takes it out before its companion is held: who approves it is told so."""
+    item, real = await add(scene), CompanionsWriter.lock_companion
+
+    async def lock(writer, companion_id):
+        writer.place.state.portfolio.discard(item.id)
+        return await real(writer, companion_id)
+
+    monkeypatch.setattr(CompanionsWriter, "lock_companion", lock)
+    with pytest.raises(NotFound):
+        await judge(scene, item)
+
+
+async def test_an_unknown_item_is_not_judged(scene):
+    """Nor one that was removed."""
+    item = await add(scene)
+    await staff.remove_item(scene.ports, scene.staff, item.id)
+    for unknown in (item, evolve(item, id=999)):
+        with pytest.raises(NotFound):
+            await judge(scene, unknown)
