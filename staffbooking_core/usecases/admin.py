@@ -120,7 +120,7 @@ async def _change_user(
     async def unit(tx: Writing) -> User:
         found = await tx.accounts.user_by_email(email)
         held = None if found is None else await tx.accounts.lock_user(found.id)
-        if held is None:
+        if held is None or held.erased_at is not None:
             raise NotFound("User")
         changed = await change(tx, held)
         await tx.accounts.save_user(changed)

@@ -17,6 +17,7 @@ from staffbooking_core.errors import NotFound, RuleBroken, Unauthenticated
 from staffbooking_core.inputs import Contact, CreateWebhook, Login, SubmitReview
 from staffbooking_core.ports import Writing
 from staffbooking_core.usecases import (
+    admin,
     contact,
     messages,
     notices,
@@ -129,6 +130,16 @@ async def test_nothing_names_who_is_forgotten(scene: Scene, party: str) -> None:
     for private in (user.name, user.email, "Rua Secreta" if party == "customer" else user.name):
         assert private not in text
     assert await scene.faults() == []
+
+
+async def test_an_operator_brings_nobody_back(scene: Scene) -> None:
+    """What is left of an account can't be enabled, or get a password."""
+    gone = await people.erase(scene.ports, scene.customer.user_id)
+    with pytest.raises(NotFound):
+        await admin.enable(scene.ports, gone.email)
+    with pytest.raises(NotFound):
+        await admin.set_password(scene.ports, gone.email, "a-long-enough-password")
+    assert await user_of(scene, scene.customer) == gone
 
 
 async def test_a_companion_is_not_found_any_more(scene: Scene) -> None:
