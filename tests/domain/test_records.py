@@ -59,11 +59,11 @@ def test_an_instant_is_utc_with_z(at, text):
 
 
 def test_a_user_never_shows_the_password():
-    """The fields of CONTRACT 2 and no more."""
+    """The fields of CONTRACT 2, whether the address is known to be theirs, and no more."""
     record = user_record(make_user(password_hash="secret"))
     assert set(record) == {
         "id", "email", "first_name", "last_name", "role", "subscription",
-        "subscription_expires_at", "created_at",
+        "subscription_expires_at", "created_at", "email_verified",
     }  # fmt: skip
 
 
