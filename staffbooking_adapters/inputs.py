@@ -8,6 +8,7 @@ that is absent or null, InvalidField all that is wrong.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime
 from decimal import Decimal
@@ -37,6 +38,7 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?Z")
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,39})")
 _DECIMAL = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
+_DIGITS = 20
 
 
 @frozen
@@ -197,9 +199,23 @@ def _text(given: Any, bound: Text) -> str:
         _FORMS[bound.form](given)
     if not bound.min <= len(given) <= bound.max:
         raise ValueError(f"must have {bound.min} to {bound.max} characters")
-    if bound.min and not given.strip():
+    if bound.min and _is_blank(given):
         raise ValueError("must not be blank")
     return given
+
+
+def _is_blank(text: str) -> bool:
+    """Whether nothing of a text would be seen."""
+    if text.isascii():
+        return not text.strip()
+    return all(unicodedata.category(char) in _UNSEEN or char in _BLANKS for char in text)
+
+
+_UNSEEN = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp", "Zs"})
+"""Not Cn: an emoji may be younger than the tables of Unicode here."""
+_BLANKS = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0")
+"""Letters, marks and a sign by their categories, but nothing to see: fillers, a joiner, the empty
+pattern of Braille."""
 
 
 def _check_characters(text: str, allowed: Characters) -> None:
@@ -283,6 +299,9 @@ def _amount(given: Any, bound: Amount) -> Decimal:
         raise ValueError("must be a number")
     if not bound.gt < number <= bound.le:
         raise ValueError(f"must be above {bound.gt} and at most {bound.le}")
+    # Whatever is longer or finer is no money, and arithmetic might round it.
+    if len(number.as_tuple().digits) > _DIGITS or number.adjusted() < -_DIGITS:
+        raise ValueError(f"must have at most {_DIGITS} digits")
     return number
 
 

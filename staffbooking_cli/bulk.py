@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from itertools import islice
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
 from attrs import asdict, evolve
@@ -12,12 +11,15 @@ from attrs import asdict, evolve
 from staffbooking_adapters.inputs import structure
 from staffbooking_cli.importing import Row, RowFile
 from staffbooking_core.errors import ConstraintViolated, InvalidInput
-from staffbooking_core.inputs import ImportedCompanion
+from staffbooking_core.inputs import ImportedCompanion, Left
 from staffbooking_core.ports import Import, Ports
 from staffbooking_core.usecases import imports
 from staffbooking_core.usecases.imports import ImportRow
 
 BATCH = 500
+WEIGHT = 5_000
+"""Hours of its rows after which a batch is full too: their days are worked out while the store
+holds its locks."""
 PAGE = 500
 
 
@@ -29,7 +31,7 @@ async def import_file(
     done, rows = begun, map(to_import, file.rows(begun.line))
 
     def read() -> list[ImportRow]:
-        return [*islice(rows, BATCH)]
+        return next_batch(rows)
 
     batch = read()
     while batch:
@@ -40,6 +42,24 @@ async def import_file(
         tell(file.position, done.rows - begun.rows)
         batch = following.result()
     return done
+
+
+def next_batch(rows: Iterator[ImportRow]) -> list[ImportRow]:
+    """Of so many rows, or of so many hours, whichever comes first."""
+    batch, weight = [], 0
+    for row in rows:
+        batch.append(row)
+        weight += 0 if row.companion is None else _weight(row.companion)
+        if len(batch) >= BATCH or weight >= WEIGHT:
+            break
+    return batch
+
+
+def _weight(row: ImportedCompanion) -> int:
+    """How many overrides and slots it has."""
+    weekly = () if row.weekly is Left.AS_IS else row.weekly
+    overrides = () if row.overrides is Left.AS_IS else row.overrides
+    return len(weekly) + sum(1 + len(day.slots) for day in overrides)
 
 
 async def skipped(ports: Ports, done: Import) -> AsyncIterator[dict[str, Any]]:

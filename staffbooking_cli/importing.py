@@ -202,12 +202,17 @@ def _csv_rows(text: io.TextIOWrapper, after: int) -> Iterator[Row]:
             if header is None:
                 raise _NotOfTheForm(f"is not CSV: {error}") from None
             if line > after:
-                yield Row(line, {}, f"is not CSV: {error}")
+                yield Row(line, {}, f"is not CSV: {error}{_span(line, reader.line_num)}")
             continue
         if header is None:
             header = _header(cells) if cells else None
         elif cells and line > after:
             yield _csv_row(line, header, cells)
+
+
+def _span(first: int, last: int) -> str:
+    """The lines that a quote took with it: what is in them is accounted for by this."""
+    return f"; lines {first} to {last} were read as one row" if last > first else ""
 
 
 def _header(cells: Sequence[str]) -> list[str]:

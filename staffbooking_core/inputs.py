@@ -377,6 +377,8 @@ class Resume:
 
 @frozen(kw_only=True)
 class ImportedCompanion:
+    """What is not said of somebody known stays as it is; a newcomer gets the defaults."""
+
     email: Email
     first_name: Name
     last_name: Name
@@ -386,16 +388,16 @@ class ImportedCompanion:
     timezone: Timezone
     service_types: Services
     password: Password | None = field(default=None, repr=False)
-    tagline: Tagline = ""
-    bio: OptionalLongText = ""
-    profile_photo: Annotated[str, Text(300, 0)] = ""
-    daily_rate: Rate | None = None
-    languages: Languages = ()
-    tier: Tier = Tier.STANDARD
-    badges: Annotated[tuple[Badge, ...], Items(50)] = ()
-    weekly: Weekly = ()
-    overrides: Overrides = ()
-    payout_account: Annotated[str, Text(300, 0)] | None = None
+    tagline: Tagline | Left = Left.AS_IS
+    bio: OptionalLongText | Left = Left.AS_IS
+    profile_photo: Annotated[str, Text(300, 0)] | Left = Left.AS_IS
+    daily_rate: Rate | Left = Left.AS_IS
+    languages: Languages | Left = Left.AS_IS
+    tier: Tier | Left = Left.AS_IS
+    badges: Annotated[tuple[Badge, ...], Items(50)] | Left = Left.AS_IS
+    weekly: Weekly | Left = Left.AS_IS
+    overrides: Overrides | Left = Left.AS_IS
+    payout_account: Annotated[str, Text(300, 0)] | Left = Left.AS_IS
     approved: bool = False
 
 

@@ -4,7 +4,7 @@ The table of endpoints is declared by `@endpoint` in `routes/`; one pipeline run
 and the OpenAPI document is made of the same declarations.
 """
 
-from asyncio import Semaphore
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
 from datetime import datetime
 from itertools import count
@@ -22,6 +22,7 @@ from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.answers import Keep
 from staffbooking_http.metrics import Tally, Traffic, Workload
+from staffbooking_http.turns import Turns
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -30,8 +31,6 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Header: TypeAlias = tuple[bytes, bytes]
 
 JSON = b"application/json"
-MOST_UPLOADS = 8
-"""At a time, in a process: each keeps its file in memory."""
 
 
 @frozen
@@ -63,8 +62,8 @@ class Site:
     """What passes over the channel, for the metrics."""
     workload: Workload = field(factory=Workload)
     """What waits to be done, for the metrics."""
-    uploads: Semaphore = field(factory=lambda: Semaphore(MOST_UPLOADS))
-    """Held by each call that brings a file, from its first byte to its answer."""
+    turns: dict[str, Turns] = field(factory=lambda: defaultdict(Turns))
+    """Of the endpoints that take files, by their path."""
 
     @request_ids.default
     def _number_requests(self) -> Iterator[str]:
@@ -170,6 +169,9 @@ class Endpoint:
     """What such a body must be declared as; anything where it is empty."""
     file: bool = False
     """Whether it takes a form (multipart/form-data) with an image in its field `file`."""
+    in_turn: bool = False
+    """Whether its calls wait for their turn before their body is read: few at a time, and fewer
+    of one user."""
     query: type | None = None
     window: str | None = None
     """The name of its own limit, which is spent besides the general one."""

@@ -88,7 +88,7 @@ async def reset(request: Asked) -> Template:
     call = call_of(request)
     raw = await bodies.read(call)
     try:
-        given = queries.read(_NewPassword, raw)
+        given = queries.read_form(_NewPassword, raw)
         token = request.path_params["token"]
         wanted = ResetPassword(token=token, password=given.password)
         await accounts.reset_password(call.ports, wanted)

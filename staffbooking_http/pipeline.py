@@ -134,12 +134,19 @@ async def _answer(call: Call, resource: Resource | None, route: Route | None) ->
 
 
 async def _handle(call: Call, endpoint: Endpoint) -> Reply:
+    if not endpoint.in_turn:
+        return await _read_and_do(call, endpoint)
+    async with call.site.turns[endpoint.path].taken(call.actor.user_id):
+        return await _read_and_do(call, endpoint)
+
+
+async def _read_and_do(call: Call, endpoint: Endpoint) -> Reply:
     if endpoint.raw is not None:
         call.given = await bodies.read(call, endpoint.most_raw(call.ports.policy))
         if endpoint.raw_media:
             bodies.check_media(call, endpoint.raw_media)
     elif endpoint.file:
-        return await uploads.answer(call, endpoint)
+        call.given = await uploads.read(call, call.ports.policy.max_image_bytes)
     elif endpoint.body is not None:
         raw = await bodies.read(call)
         if endpoint.kept is not None:

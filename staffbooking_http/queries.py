@@ -146,6 +146,12 @@ def read(cls: type[T], raw: bytes) -> T:
     return made
 
 
+def read_form(cls: type[T], raw: bytes) -> T:
+    """The input that a form holds, as `read`; nothing of it is remembered."""
+    made: T = _read(cls, raw)
+    return made
+
+
 def _read(cls: type, raw: bytes) -> Any:
     names = _names(cls)
     given: dict[str, str] = {}

@@ -1,14 +1,13 @@
 """Reading a file out of a form (multipart/form-data), within bounds of size and time."""
 
-import asyncio
 from io import BytesIO
 from typing import NoReturn
 
 from multipart import MultipartError, MultipartSegment, PushMultipartParser, parse_options_header
 
-from staffbooking_core.errors import Fault, MissingField, Unavailable, invalid
+from staffbooking_core.errors import Fault, MissingField, invalid
 from staffbooking_http import bodies
-from staffbooking_http.endpoint import Call, Endpoint, Reply
+from staffbooking_http.endpoint import Call
 from staffbooking_http.errors import Refused
 
 FIELD = "file"
@@ -17,31 +16,13 @@ MOST_AROUND = 64 * 1024
 MOST_PARTS = 50
 DEADLINE = 60.0
 """Seconds that a file may take to come."""
-PATIENCE = 10.0
-"""Seconds that a call may wait for those before it."""
 LONGEST_BOUNDARY = 70
 """RFC 2046."""
 
 
-async def answer(call: Call, endpoint: Endpoint) -> Reply:
-    """Hand the file of a form to the handler, in its turn. Raises Unavailable where too many
-    come at once, and whatever is wrong with the form, in the order of CONTRACT 1."""
-    turns = call.site.uploads
-    try:
-        async with asyncio.timeout(PATIENCE):
-            await turns.acquire()
-    except TimeoutError:
-        raise Unavailable("too many uploads at once") from None
-    try:
-        call.given = await read(call, call.ports.policy.max_image_bytes)
-        return await endpoint.handler(call)
-    finally:
-        turns.release()
-
-
 async def read(call: Call, most: int) -> bytes:
     """The file, of at most so many bytes. Raises Refused, MissingField and InvalidField; only
-    once all of the body has come, since it may be too large besides."""
+    once all of the body has come, since it may be too large besides (CONTRACT 1)."""
     boundary = _boundary(call)
     form = _Form(boundary or "", most)
     await bodies.hand_over(call, form.take, most + MOST_AROUND, DEADLINE)

@@ -6,6 +6,7 @@ stands in for one of its times takes that time's place (RFC 5545, 3.8.4.4 and 3.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 from attrs import frozen
 
 from staffbooking_adapters.ics.reading import Component, Property, Unreadable, calendars
-from staffbooking_adapters.ics.rules import Budget, Rule
+from staffbooking_adapters.ics.rules import RULE, Budget, Rule
 from staffbooking_adapters.ics.zones import Zone, Zones, of_place, utc
 from staffbooking_core.domain.calendar import DAY, Interval
 
@@ -54,10 +55,11 @@ def _spans(calendar: Component, zones: Zones, site: str) -> Iterator[Span]:
         for periods in component.all("FREEBUSY"):
             if periods.parameter("FBTYPE").upper() != "FREE":
                 yield from (_period(given, utc) for given in periods.values())
+    ours = re.compile(rf"BK[0-9A-HJKMNP-TV-Z]{{12}}@{re.escape(site)}")
     series: defaultdict[str, list[_Event]] = defaultdict(list)
     for number, component in enumerate(_of_kind(calendar, "VEVENT")):
         uid = component.text("UID")
-        if not uid.endswith(f"@{site}") and component.one("DTSTART"):
+        if not ours.fullmatch(uid) and component.one("DTSTART"):
             series[uid or f"event {number}"].append(_event(component, zones))
     for events in series.values():
         yield from _of_series(events, zones)
@@ -192,6 +194,7 @@ def _times(event: _Event, zones: Zones) -> Iterator[Span]:
     last = zones.window.ends_at.replace(tzinfo=None) + 2 * DAY
     walls = {event.start.wall}
     for given in event.component.all("RRULE"):
+        zones.budget.spend(RULE)
         walls.update(_by_rule(event, given.rule(), first, last, zones))
     excluded = [at for given in event.component.all("EXDATE") for at in _moments(given, zones)]
     days = {at.wall.date() for at in excluded if at.is_day or event.whole_days}

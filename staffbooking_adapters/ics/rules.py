@@ -27,6 +27,8 @@ _UNKNOWN = "repeats an event in a way that is not known here"
 
 PERIOD = 4
 """Looks: what a period costs besides its days."""
+RULE = 25
+"""Looks: what reading a rule costs, though it may never come true in the window."""
 
 Parts: TypeAlias = Mapping[str, Sequence[Any]]
 Names: TypeAlias = Callable[[date], Sequence[Any]]

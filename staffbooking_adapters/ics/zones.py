@@ -14,7 +14,7 @@ from attrs import field, frozen
 from icalendar.timezone.windows_to_olson import WINDOWS_TO_OLSON
 
 from staffbooking_adapters.ics.reading import Component, Unreadable
-from staffbooking_adapters.ics.rules import Budget, Rule
+from staffbooking_adapters.ics.rules import RULE, Budget, Rule
 from staffbooking_core.domain.calendar import DAY, Interval, is_timezone
 
 Zone: TypeAlias = Callable[[datetime], datetime]
@@ -94,6 +94,7 @@ def _described(zone: Component, window: Interval, budget: Budget) -> Zone:
         start = _wall(next(begin.values()))
         times = {start, *(_wall(at) for given in observance.all("RDATE") for at in given.values())}
         for given in observance.all("RRULE"):
+            budget.spend(RULE)
             parts = given.rule()
             until = min(_wall(parts["UNTIL"][0]), last) + DAY if "UNTIL" in parts else last
             times.update(Rule(parts, start).between(first, until, budget))

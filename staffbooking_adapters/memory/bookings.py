@@ -52,6 +52,16 @@ class BookingsReader:
         start = (query.page - 1) * query.limit
         return found[start : start + query.limit + 1]
 
+    async def bookings_since(
+        self, companion_id: int, since: datetime, limit: int
+    ) -> Sequence[Booking]:
+        found = [
+            booking
+            for booking in bookings_of(self.place.state, companion_id)
+            if booking.ends_at > since and booking.status is not Status.CANCELLED
+        ]
+        return sorted(found, key=lambda booking: (booking.starts_at, booking.id))[:limit]
+
     async def request_context(
         self,
         companion_id: int,

@@ -65,3 +65,8 @@ class ImportsWriter(ImportsReader):
         for user, companion in people:
             await accounts.save_user(user)
             put_companion(self.place, companion)
+
+    async def end_sessions(self, user_ids: Sequence[int]) -> None:
+        accounts = AccountsWriter(self.place)
+        for user_id in user_ids:
+            await accounts.end_sessions_of(user_id)

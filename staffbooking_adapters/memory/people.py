@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from attrs import evolve, frozen
 
-from staffbooking_adapters.memory.state import Place
-from staffbooking_core.domain.accounts import User
+from staffbooking_adapters.memory.state import PayeeRow, Place
+from staffbooking_core.domain.accounts import User, fold_email
 from staffbooking_core.domain.bookings import Booking
-from staffbooking_core.domain.erasure import NAME, forgotten
+from staffbooking_core.domain.erasure import NAME, closed, forgotten, unnamed, unsigned
 from staffbooking_core.domain.inquiries import Inquiry
 from staffbooking_core.domain.messages import Message
+from staffbooking_core.domain.payments import OpenCheckout
 from staffbooking_core.domain.reviews import Review
 
 
@@ -37,7 +38,7 @@ class PeopleReader:
     async def inquiries_by(self, email: str) -> Sequence[Inquiry]:
         inquiries = self.place.state.inquiries
         every = (inquiries[number] for number in sorted(inquiries))
-        return [each for each in every if each.email == email]
+        return [each for each in every if fold_email(each.email) == fold_email(email)]
 
 
 @frozen
@@ -45,17 +46,54 @@ class PeopleWriter(PeopleReader):
     async def lock_bookings_of(self, user_id: int) -> Sequence[Booking]:
         return await self.bookings_of(user_id)
 
-    async def forget(self, user: User, email: str) -> None:
+    async def forget(self, user: User, email: str | None) -> None:
         state = self.place.state
         for booking in await self.bookings_of(user.id):
             state.bookings[booking.id] = forgotten(booking, user.id)
-        for review in await self.reviews_by(user.id):
-            state.reviews[review.id] = evolve(review, reviewer_name=NAME)
+            self._forget_checkouts(booking.id)
+        for review in list(state.reviews.values()):
+            if user.id in (review.reviewer_id, review.reviewee_id):
+                state.reviews[review.id] = unsigned(review, user.id)
         for message in await self.messages_by(user.id):
             state.messages[message.id] = evolve(message, sender_name=NAME, content=NAME)
+        for name, row in list(state.payees.items()):
+            if row.payee.companion_id == user.id:
+                state.payees[name] = PayeeRow(closed(row.payee))
+        self._forget_in_conversations(user.id)
         self._drop(user.id)
+        if email is not None:
+            await self._forget_address(email)
+
+    def _forget_checkouts(self, booking_id: int) -> None:
+        operations = self.place.state.operations
+        for number in self.place.state.operations_of.get(booking_id) or ():
+            operation = operations[number].operation
+            if operation.is_finished and isinstance(operation.command, OpenCheckout):
+                forgotten = evolve(operation, command=unnamed(operation.command))
+                operations[number] = evolve(operations[number], operation=forgotten)
+
+    def _forget_in_conversations(self, user_id: int) -> None:
+        state = self.place.state
+        for number in state.conversations_of.get(user_id) or ():
+            row = state.conversations[number]
+            talk = row.conversation
+            members = [
+                evolve(each, name=NAME) if each.user_id == user_id else each
+                for each in talk.members
+            ]
+            talk = evolve(talk, members=tuple(members))
+            if talk.customer_id == user_id and talk.event_ref is not None:
+                state.group_by_event.discard((user_id, talk.event_ref))
+                talk = evolve(talk, event_ref=None)
+            state.conversations[number] = evolve(row, conversation=talk)
+
+    async def _forget_address(self, email: str) -> None:
+        state = self.place.state
         for inquiry in await self.inquiries_by(email):
             state.inquiries.discard(inquiry.id)
+        for place, row in list(state.skipped_rows.items()):
+            if row.email is not None and fold_email(row.email) == fold_email(email):
+                state.skipped_rows[place] = evolve(row, email=None)
 
     def _drop(self, user_id: int) -> None:
         """What was theirs alone."""
@@ -75,3 +113,4 @@ class PeopleWriter(PeopleReader):
                 state.images.discard(image.name)
         state.feeds.discard(user_id)
         state.mutes.discard(user_id)
+        state.last_seen.discard(user_id)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from datetime import datetime
-from email.headerregistry import Address
+from email.headerregistry import Address, BaseHeader, HeaderRegistry, UnstructuredHeader
 from email.message import EmailMessage
-from email.policy import SMTP, SMTPUTF8
+from email.policy import SMTP, SMTPUTF8, Policy
 from email.utils import format_datetime
 from pathlib import Path
 
@@ -21,6 +22,23 @@ TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+
+
+_UNQUOTED = str.maketrans(dict.fromkeys('()<>[]:;@\\,"', " "))
+"""Signs of names that need quotes: those get lost where a long name is folded, and what was
+between them is then taken for addresses."""
+
+
+class _Whole(UnstructuredHeader, BaseHeader):
+    """A header of a link, in one line: what can't be broken would be encoded, and few programs
+    read it then."""
+
+    def fold(self, *, policy: Policy) -> str:
+        return f"{self.name}: {self}{policy.linesep}"
+
+
+HEADERS = HeaderRegistry()
+HEADERS.map_to_type("list-unsubscribe", _Whole)
 
 
 @frozen
@@ -52,15 +70,15 @@ def make_mail(letter: Letter, sender: Mailbox, base_url: str, now: datetime) -> 
     recipient = wire_address(letter.to)
     is_international = not recipient.isascii()
     # 7bit: whatever servers are on the way, none has to change a line.
-    policy = (SMTPUTF8 if is_international else SMTP).clone(cte_type="7bit")
-    message = EmailMessage(policy)
-    try:
-        message["From"] = _mailbox(sender.name, sender.address)
-        message["To"] = _mailbox(letter.name, recipient)
-        if letter.reply_to is not None:
-            message["Reply-To"] = _mailbox("", wire_address(letter.reply_to))
-    except (ValueError, IndexError):
-        raise Undeliverable("the address can't stand in a mail") from None
+    policy = SMTPUTF8 if is_international else SMTP
+    message = EmailMessage(policy.clone(cte_type="7bit", header_factory=HEADERS))
+    _put(message, "From", sender.name, sender.address)
+    _put(message, "To", letter.name, recipient)
+    if letter.reply_to is not None:
+        with suppress(Undeliverable):  # The text names the address too.
+            answered = wire_address(letter.reply_to)
+            if answered.isascii() or is_international:
+                _put(message, "Reply-To", "", answered)
     message["Subject"] = in_one_line(letter.subject)
     message["Date"] = format_datetime(now)
     message["Message-ID"] = _message_id(letter, sender.domain)
@@ -71,14 +89,14 @@ def make_mail(letter: Letter, sender: Mailbox, base_url: str, now: datetime) -> 
     shown = {"letter": letter, "service": in_one_line(sender.name), "base_url": base_url}
     message.set_content(_plain(letter, sender.name, base_url))
     message.add_alternative(TEMPLATES.get_template("letter.html").render(shown), subtype="html")
-    return Mail(sender.address, recipient, message.as_bytes(), is_international)
+    return Mail(sender.address, recipient, _checked(message), is_international)
 
 
 def wire_address(address: str) -> str:
     """An address as servers take it: the domain in ASCII. Raises Undeliverable where it has
     no such form."""
     local, _, domain = address.rpartition("@")
-    if any(not sign.isprintable() or sign.isspace() for sign in address):
+    if "=?" in address or any(not sign.isprintable() or sign.isspace() for sign in address):
         raise Undeliverable("the address can't stand in a mail")
     try:
         return f"{local}@{domain.encode('idna').decode()}"
@@ -87,13 +105,30 @@ def wire_address(address: str) -> str:
 
 
 def in_one_line(text: str) -> str:
-    """A text without what may not stand in a header: line breaks begin the next one."""
-    return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
+    """A text without what may not stand in a header: line breaks begin the next one, and
+    encoded words (RFC 2047) may hold line breaks."""
+    line = " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
+    return line.replace("=?", "= ?")
 
 
-def _mailbox(name: str, address: str) -> Address:
+def _put(message: EmailMessage, header: str, name: str, address: str) -> None:
+    """Set a header of one mailbox. Raises Undeliverable for one that can't stand there."""
     local, _, domain = address.rpartition("@")
-    return Address(in_one_line(name), local, domain)
+    try:
+        message[header] = Address(in_one_line(name.translate(_UNQUOTED)), local, domain)
+    except (ValueError, IndexError):
+        raise Undeliverable("the address can't stand in a mail") from None
+
+
+def _checked(message: EmailMessage) -> bytes:
+    """The bytes of a mail. Raises Undeliverable where their headers are not those that were
+    set: whatever got into a value, it has not become a line of its own."""
+    content = message.as_bytes()
+    lines = content.partition(b"\r\n\r\n")[0].split(b"\r\n")
+    names = [line.partition(b":")[0].decode() for line in lines if line[:1] not in b" \t"]
+    if names != message.keys() or any(b"\r" in line or b"\n" in line for line in lines):
+        raise Undeliverable("the mail would have other headers than its own")
+    return content
 
 
 def _message_id(letter: Letter, domain: str) -> str:

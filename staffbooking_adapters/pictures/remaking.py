@@ -37,6 +37,10 @@ PNG and of a JPEG, that is at most 450 MB."""
 MOST_SCANS = 50
 """Of a JPEG. Each makes the decoder walk over all of the picture, and may have but a few bytes."""
 KEPT_SIDE = 2_048
+LARGEST_PROFILE = 1024 * 1024
+"""Bytes; those of cameras and screens have a few thousand."""
+_STAGES = b"mpet"
+"""In a profile: as many steps of calculation as it likes to name, for each colour."""
 
 _TOO_LARGE = (
     "is too large: a JPEG may have 50 megapixels, a PNG or WebP 25, and each 12,000 pixels a side"
@@ -138,7 +142,7 @@ def _resizable(opened: Image.Image) -> Image.Image:
 def _in_srgb(pixels: Image.Image, profile: bytes | None) -> Image.Image:
     """What browsers show of pixels without a profile."""
     mode = "RGB" if pixels.mode == "CMYK" else pixels.mode
-    if profile:
+    if profile and len(profile) <= LARGEST_PROFILE and _STAGES not in profile:
         with suppress(ImageCms.PyCMSError):  # A broken profile, or one of other colours.
             srgb = ImageCms.createProfile("sRGB")
             made = ImageCms.profileToProfile(pixels, BytesIO(profile), srgb, outputMode=mode)

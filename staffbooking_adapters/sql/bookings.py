@@ -195,6 +195,22 @@ def _newest(shape: Shape, *conditions: ColumnElement[bool]) -> Select[tuple[int]
     return select(best.c.id)
 
 
+@cache
+def listing_since(size: int) -> Statement:
+    """Bookings of a companion, the soonest first."""
+    return Statement(
+        select(*BOOKING)
+        .where(
+            bookings.c.companion_id == bindparam("companion_id", type_=BigInt),
+            bookings.c.starts_at > bindparam("first", type_=Instant),
+            bookings.c.ends_at > bindparam("since", type_=Instant),
+            bookings.c.status != Status.CANCELLED,
+        )
+        .order_by(bookings.c.starts_at, bookings.c.id)
+        .limit(size)
+    )
+
+
 @frozen
 class BookingsReader:
     connection: Connection
@@ -221,6 +237,14 @@ class BookingsReader:
         asked = listing(shape).on(self.connection.dialect).parameters
         rows = await self.connection.all(listing(shape), **{name: given[name] for name in asked})
         return [to_booking(row) for row in rows[:wanted]]
+
+    async def bookings_since(
+        self, companion_id: int, since: datetime, limit: int
+    ) -> Sequence[Booking]:
+        # A booking lasts a day at most, and the index knows when it starts.
+        given = {"companion_id": companion_id, "first": since - DAY, "since": since}
+        rows = await self.connection.all(listing_since(page_size(limit)), **given)
+        return [to_booking(row) for row in rows[:limit]]
 
     async def request_context(
         self,

@@ -18,7 +18,7 @@ from staffbooking_adapters.sql.people_tables import imports, skipped_rows
 from staffbooking_adapters.sql.rows import Reader
 from staffbooking_adapters.sql.saving import save_companions
 from staffbooking_adapters.sql.statements import Statement
-from staffbooking_adapters.sql.tables import companions, users
+from staffbooking_adapters.sql.tables import companions, sessions, users
 from staffbooking_adapters.sql.together import Batch
 from staffbooking_core.domain.accounts import User, fold_email
 from staffbooking_core.domain.companions import Companion
@@ -74,6 +74,7 @@ SAVE_USERS = Batch(
     .values({name: _KNOWN.c[name] for name in _FIELDS})
     .where(users.c.id == _KNOWN.c.id)
 )
+END_SESSIONS = Statement(delete(sessions).where(in_array(sessions.c.user_id, "ids")))
 _NOT_YET = dict.fromkeys(("disabled_at", "email_verified_at", "erased_at"))
 
 
@@ -144,6 +145,10 @@ class ImportsWriter(ImportsReader):
             return
         await SAVE_USERS.run(self.connection, [_user_row(user) for user, _ in people])
         await save_companions(self.connection, self.policy, [companion for _, companion in people])
+
+    async def end_sessions(self, user_ids: Sequence[int]) -> None:
+        if user_ids:
+            await self.connection.run(END_SESSIONS, ids=user_ids)
 
 
 def _user_row(user: User | NewUser) -> Mapping[str, Any]:

@@ -18,12 +18,13 @@ from staffbooking_adapters.sql.rows import Reader
 from staffbooking_adapters.sql.statements import Statement
 from staffbooking_adapters.sql.tables import notices
 from staffbooking_adapters.sql.types import BigInt, Instant
+from staffbooking_core.domain.accounts import fold_email
 from staffbooking_core.domain.inquiries import Inquiry, NewInquiry
 from staffbooking_core.domain.notices import Notice, NoticeKind
 from staffbooking_core.ports import DueNotice, Lease
 
 NOTICE = tuple(notices.c[field.name] for field in fields(Notice))
-to_notice = Reader(Notice, NOTICE, kind=NoticeKind)
+to_notice = Reader(Notice, NOTICE)
 INQUIRY = tuple(inquiries.c[field.name] for field in fields(Inquiry))
 to_inquiry = Reader(Inquiry, INQUIRY)
 
@@ -109,5 +110,6 @@ class NoticesWriter(NoticesReader):
 
     async def add_inquiry(self, inquiry: NewInquiry) -> Inquiry:
         given = asdict(inquiry, recurse=False)
-        added = await self.connection.value(ADD_INQUIRY, **given)
+        folded = fold_email(inquiry.email)
+        added = await self.connection.value(ADD_INQUIRY, **given, email_folded=folded)
         return Inquiry(id=added, **given)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from attrs import frozen
 from sqlalchemy import (
     ColumnElement,
+    Null,
     Table,
     Text,
     Update,
@@ -20,40 +21,46 @@ from sqlalchemy import (
     update,
 )
 
+from staffbooking_adapters import codec
 from staffbooking_adapters.sql.bookings import BOOKING, to_booking
 from staffbooking_adapters.sql.connection import Connection
 from staffbooking_adapters.sql.conversations import MESSAGE, to_message
-from staffbooking_adapters.sql.message_tables import members, messages
+from staffbooking_adapters.sql.dialect import given_rows, in_array
+from staffbooking_adapters.sql.message_tables import conversations, last_seen, members, messages
+from staffbooking_adapters.sql.money_tables import is_unfinished, payees, payment_operations
 from staffbooking_adapters.sql.notices import INQUIRY, to_inquiry
+from staffbooking_adapters.sql.payees import PAYEE, PayeesWriter, to_payee
 from staffbooking_adapters.sql.people_tables import (
     calendar_feeds,
     images,
     inquiries,
     mutes,
     portfolio_items,
+    skipped_rows,
 )
 from staffbooking_adapters.sql.reviews import REVIEW, to_review
 from staffbooking_adapters.sql.statements import Statement
 from staffbooking_adapters.sql.tables import api_keys, bookings, reviews, sessions
+from staffbooking_adapters.sql.together import Batch
 from staffbooking_adapters.sql.types import BigInt
-from staffbooking_core.domain.accounts import User
+from staffbooking_core.domain.accounts import User, fold_email
 from staffbooking_core.domain.bookings import Booking
-from staffbooking_core.domain.erasure import NAME
+from staffbooking_core.domain.erasure import NAME, closed, unnamed
 from staffbooking_core.domain.inquiries import Inquiry
 from staffbooking_core.domain.lifecycle import Party
 from staffbooking_core.domain.messages import Message
+from staffbooking_core.domain.payments import OpenCheckout, OpKind
 from staffbooking_core.domain.reviews import Review
 
-_USER, _EMAIL = bindparam("user_id", type_=BigInt), bindparam("email", type_=Text())
+_USER, _EMAIL = bindparam("user_id", type_=BigInt), bindparam("folded", type_=Text())
 _IS_PARTY = or_(bookings.c.customer_id == _USER, bookings.c.companion_id == _USER)
 _MINE = select(*BOOKING).where(_IS_PARTY).order_by(bookings.c.id)
 BOOKINGS_OF = Statement(_MINE)
 LOCK_BOOKINGS_OF = Statement(_MINE.with_for_update(key_share=True))
 
-_IS_REVIEWER = (
-    reviews.c.reviewer_id == _USER,
-    reviews.c.booking_id.in_(select(bookings.c.id).where(_IS_PARTY)),
-)
+_IS_OF_MINE = reviews.c.booking_id.in_(select(bookings.c.id).where(_IS_PARTY))
+_IS_REVIEWER = (reviews.c.reviewer_id == _USER, _IS_OF_MINE)
+_IS_REVIEWED = (reviews.c.reviewee_id == _USER, _IS_OF_MINE)
 REVIEWS_BY = Statement(select(*REVIEW).where(*_IS_REVIEWER).order_by(reviews.c.id))
 _IS_SENDER = (
     messages.c.sender_id == _USER,
@@ -62,12 +69,12 @@ _IS_SENDER = (
     ),
 )
 MESSAGES_BY = Statement(select(*MESSAGE).where(*_IS_SENDER).order_by(messages.c.id))
-_IS_ASKER = inquiries.c.email == _EMAIL
+_IS_ASKER = inquiries.c.email_folded == _EMAIL
 INQUIRIES_BY = Statement(select(*INQUIRY).where(_IS_ASKER).order_by(inquiries.c.id))
 
 
 def _forget_side(
-    party: Party, is_theirs: ColumnElement[bool], **values: ColumnElement[str]
+    party: Party, is_theirs: ColumnElement[bool], **values: ColumnElement[str] | Null
 ) -> Update:
     """What a side of bookings said goes with its name."""
     said = {
@@ -81,6 +88,10 @@ def _forget_side(
     return update(bookings).where(is_theirs).values(**values, **said)
 
 
+def _erased(words: ColumnElement[str | None]) -> ColumnElement[str | None]:
+    return case((words.is_not(None), _NAME))
+
+
 _NAME = literal(NAME, Text())
 _OWNED: tuple[tuple[Table, ColumnElement[bool]], ...] = (
     (sessions, sessions.c.user_id == _USER),
@@ -89,19 +100,49 @@ _OWNED: tuple[tuple[Table, ColumnElement[bool]], ...] = (
     (images, images.c.owner_id == _USER),
     (calendar_feeds, calendar_feeds.c.companion_id == _USER),
     (mutes, mutes.c.user_id == _USER),
+    (last_seen, last_seen.c.user_id == _USER),
     (inquiries, _IS_ASKER),
 )
 FORGET = tuple(
     Statement(part)
     for part in (
         _forget_side(
-            Party.CUSTOMER, bookings.c.customer_id == _USER, customer_name=_NAME, location=_NAME
+            Party.CUSTOMER,
+            bookings.c.customer_id == _USER,
+            customer_name=_NAME,
+            location=_NAME,
+            event_ref=null(),
         ),
         _forget_side(Party.STAFF, bookings.c.companion_id == _USER, companion_name=_NAME),
-        update(reviews).where(*_IS_REVIEWER).values(reviewer_name=_NAME),
+        update(reviews)
+        .where(*_IS_REVIEWER)
+        .values(reviewer_name=_NAME, comment=_erased(reviews.c.comment)),
+        update(reviews).where(*_IS_REVIEWED).values(response=_erased(reviews.c.response)),
+        update(conversations).where(conversations.c.customer_id == _USER).values(event_ref=null()),
         update(messages).where(*_IS_SENDER).values(sender_name=_NAME, content=_NAME),
         *(delete(table).where(is_theirs) for table, is_theirs in _OWNED),
     )
+)
+
+CHECKOUTS_OF = Statement(
+    select(payment_operations.c.id, payment_operations.c.command).where(
+        payment_operations.c.kind == OpKind.OPEN_CHECKOUT,
+        ~is_unfinished,
+        payment_operations.c.booking_id.in_(select(bookings.c.id).where(_IS_PARTY)),
+    )
+)
+_CHECKOUTS = given_rows("given", id=BigInt, command=Text())
+SAVE_CHECKOUTS = Batch(
+    update(payment_operations)
+    .values(command=_CHECKOUTS.c.command)
+    .where(payment_operations.c.id == _CHECKOUTS.c.id)
+)
+PAYEES_OF = Statement(select(*PAYEE).where(payees.c.companion_id == _USER).with_for_update())
+SKIPPED = Statement(
+    select(skipped_rows.c.email).distinct().where(skipped_rows.c.email.is_not(None))
+)
+FORGET_SKIPPED = Statement(
+    update(skipped_rows).values(email=null()).where(in_array(skipped_rows.c.email, "spellings"))
 )
 
 
@@ -120,7 +161,8 @@ class PeopleReader:
         return [to_message(row) for row in await self.connection.all(MESSAGES_BY, user_id=user_id)]
 
     async def inquiries_by(self, email: str) -> Sequence[Inquiry]:
-        return [to_inquiry(row) for row in await self.connection.all(INQUIRIES_BY, email=email)]
+        rows = await self.connection.all(INQUIRIES_BY, folded=fold_email(email))
+        return [to_inquiry(row) for row in rows]
 
 
 @frozen
@@ -129,8 +171,24 @@ class PeopleWriter(PeopleReader):
         rows = await self.connection.all(LOCK_BOOKINGS_OF, user_id=user_id)
         return [to_booking(row) for row in rows]
 
-    async def forget(self, user: User, email: str) -> None:
-        given = {"user_id": user.id, "email": email}
+    async def forget(self, user: User, email: str | None) -> None:
+        folded = None if email is None else fold_email(email)
+        await self._forget_checkouts(user.id)
+        given = {"user_id": user.id, "folded": folded}
         for statement in FORGET:
             names = statement.on(self.connection.dialect).parameters
             await self.connection.run(statement, **{name: given[name] for name in names})
+        of_payees = PayeesWriter(self.connection)
+        for row in await self.connection.all(PAYEES_OF, user_id=user.id):
+            await of_payees.save_payee(closed(to_payee(row)))
+        skipped = await self.connection.all(SKIPPED)
+        spellings = [spelling for (spelling,) in skipped if fold_email(spelling) == folded]
+        await self.connection.run(FORGET_SKIPPED, spellings=spellings)
+
+    async def _forget_checkouts(self, user_id: int) -> None:
+        rows = await self.connection.all(CHECKOUTS_OF, user_id=user_id)
+        forgotten = [
+            {"id": number, "command": codec.dump(unnamed(codec.load(text, OpenCheckout)))}
+            for number, text in rows
+        ]
+        await SAVE_CHECKOUTS.run(self.connection, forgotten)

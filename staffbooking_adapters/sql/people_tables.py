@@ -73,6 +73,8 @@ inquiries = Table(
     Column("subject", Text, nullable=False),
     Column("message", Text, nullable=False),
     Column("created_at", Instant, nullable=False),
+    Column("email_folded", Text, nullable=False),
+    Index("ix_inquiries_email", "email_folded", "id"),
 )
 
 imports = Table(

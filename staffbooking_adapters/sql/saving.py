@@ -37,7 +37,7 @@ from staffbooking_adapters.sql.tables import (
 )
 from staffbooking_adapters.sql.together import Batch
 from staffbooking_adapters.sql.types import BigInt
-from staffbooking_core.domain.calendar import Interval
+from staffbooking_core.domain.calendar import Calendar, Interval
 from staffbooking_core.domain.companions import Companion, fold
 from staffbooking_core.domain.portfolio import PortfolioItem
 from staffbooking_core.domain.records import companion_detail, companion_summary
@@ -206,8 +206,14 @@ def _grouped(rows: Iterable[V], key: Callable[[V], int]) -> Iterator[tuple[int, 
 
 # Rows -------------------------------------------------------------------------------------
 
-# Many keep the same hours.
-_calendar = lru_cache(maxsize=4096)(codec.dump)
+FEW = 10
+_shared = lru_cache(maxsize=4096)(codec.dump)
+
+
+def _calendar(calendar: Calendar) -> str:
+    """Many keep the same hours; what is long is its owner's alone, and would only fill memory."""
+    is_short = not calendar.busy and len(calendar.overrides) <= FEW
+    return _shared(calendar) if is_short else codec.dump(calendar)
 
 
 def _to_row(companion: Companion, policy: Policy, shown: _Shown) -> dict[str, Any]:

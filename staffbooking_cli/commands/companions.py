@@ -100,7 +100,7 @@ def import_(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Import companions; those known by e-mail are updated.
+    """Import companions; of those known by e-mail, what a row says is replaced.
 
     A bad row is named and skipped, the rest goes in; exit 1 if any was. An import that was
     cut short goes on where it stopped, when it is started again with the same file; a JSON

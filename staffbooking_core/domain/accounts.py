@@ -94,7 +94,9 @@ _EMAIL = re.compile(r"[^\s@\x00-\x1f<>()\",;:\\]{1,64}@[^\s@\x00-\x1f<>()\",;:\\
 
 def is_email(text: str) -> bool:
     """Whether a text has the form of an e-mail address; only a mail sent proves more."""
-    return len(text) <= 254 and _EMAIL.fullmatch(text) is not None and ".." not in text
+    if len(text) > 254 or ".." in text or "=?" in text:  # The last would begin an encoded word.
+        return False
+    return _EMAIL.fullmatch(text) is not None
 
 
 def session_digest(token: str) -> bytes:

@@ -10,7 +10,9 @@ from staffbooking_core.domain.accounts import Subscription, User
 from staffbooking_core.domain.bookings import Booking, PaymentStatus, PayoutStatus
 from staffbooking_core.domain.companions import Approval, Companion, draft
 from staffbooking_core.domain.lifecycle import Party, Status
-from staffbooking_core.domain.payments import ChargebackStatus
+from staffbooking_core.domain.payees import Payee
+from staffbooking_core.domain.payments import ChargebackStatus, OpenCheckout
+from staffbooking_core.domain.reviews import Review
 
 NAME = "Erased"
 """What stands where a name stood, or what somebody wrote."""
@@ -61,10 +63,10 @@ def blank(companion: Companion, user: User) -> Companion:
 
 
 def forgotten(booking: Booking, user_id: int) -> Booking:
-    """A booking without the name of a party, without the place where a customer wanted it,
-    and without what the party said of it."""
+    """A booking without the name of a party, without the place and the event that a customer
+    wanted it for, and without what the party said of it."""
     if user_id == booking.customer_id:
-        booking = evolve(booking, customer_name=NAME, location=NAME)
+        booking = evolve(booking, customer_name=NAME, location=NAME, event_ref=None)
         party = Party.CUSTOMER
     else:
         booking = evolve(booking, companion_name=NAME)
@@ -74,3 +76,21 @@ def forgotten(booking: Booking, user_id: int) -> Booking:
     if booking.disputed_by is party:
         booking = evolve(booking, dispute_reason=None)
     return booking
+
+
+def unsigned(review: Review, user_id: int) -> Review:
+    """A review without the name of who wrote it, or the response of who was reviewed, and
+    without a word of theirs; the marks stay."""
+    if user_id == review.reviewer_id:
+        return evolve(review, reviewer_name=NAME, comment=review.comment and NAME)
+    return evolve(review, response=review.response and NAME)
+
+
+def unnamed(command: OpenCheckout) -> OpenCheckout:
+    """What a page was opened with, which is done: neither who paid nor for whom."""
+    return evolve(command, customer_email=NAME, description=NAME)
+
+
+def closed(payee: Payee) -> Payee:
+    """A payout account that is known by its reference alone, and not opened any more."""
+    return evolve(payee, command=evolve(payee.command, email=NAME, name=NAME), next_at=None)

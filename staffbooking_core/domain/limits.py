@@ -128,6 +128,7 @@ class Limits:
     reset_account: Rule = Rule("reset_account", 3, timedelta(hours=1))
     """Of an account that may be nobody's."""
     reset_address: Rule = Rule("reset_address", 20, timedelta(hours=1))
+    register_address: Rule = Rule("register_address", 20, timedelta(hours=1))
     verification: Rule = Rule("verification", 3, timedelta(hours=1))
 
 

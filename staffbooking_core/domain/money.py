@@ -6,7 +6,7 @@ A rate is an `int` of parts per million, so that no amount is ever a float.
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import Context, Decimal, Inexact
 
 from attrs import frozen
 
@@ -22,6 +22,9 @@ ZERO_DECIMAL = frozenset(
 """Currencies whose smallest unit is the unit itself."""
 
 THREE_DECIMAL = frozenset("bhd jod kwd omr tnd".split())
+
+_EXACT = Context(traps=[Inexact])
+"""Neither rounds nor underflows: an amount too fine for it is told of instead."""
 
 
 @frozen
@@ -42,10 +45,11 @@ class Currency:
 
     def to_minor(self, amount: Decimal | int) -> int:
         """The amount in minor units; ValueError where it is finer than the currency."""
-        scaled = Decimal(amount).scaleb(self.decimals)
-        if scaled != scaled.to_integral_value():
-            raise ValueError(f"has more than {self.decimals} decimals")
-        return int(scaled)
+        try:
+            scaled = Decimal(amount).scaleb(self.decimals, _EXACT)
+            return int(scaled.to_integral_exact(context=_EXACT))
+        except Inexact:
+            raise ValueError(f"has more than {self.decimals} decimals") from None
 
 
 def share(amount: int, ppm: int) -> int:

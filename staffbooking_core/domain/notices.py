@@ -52,7 +52,8 @@ class Notice:
 
     user_id: int | None
     """None: whom the address belongs to, or the operators."""
-    kind: NoticeKind
+    kind: NoticeKind | str
+    """Text where it was read from a store: this version may not know the kind."""
     subject: str
     text: str = field(repr=False)
     link: str | None = None

@@ -77,3 +77,7 @@ class ImportsWriting(ImportsReading, Protocol):
         """Save users and their companions, which may be new; each once. The two must be in step:
         names, and `active`."""
         ...
+
+    async def end_sessions(self, user_ids: Sequence[int]) -> None:
+        """All of these users."""
+        ...

@@ -39,7 +39,7 @@ class NoticesWriting(NoticesReading, Protocol):
 
     async def claim(self, now: datetime, lease: Lease, limit: int) -> Sequence[DueNotice]:
         """Claim notices that are due, what is due longest first; none while another's lease
-        on it runs."""
+        on it runs. One of a kind that this version doesn't know is claimed like any other."""
         ...
 
     async def finish(self, notice_id: int, lease: Lease) -> None:

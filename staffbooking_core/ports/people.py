@@ -35,9 +35,12 @@ class PeopleWriting(PeopleReading, Protocol):
         """`bookings_of`, held in the order of ids until the unit of work ends."""
         ...
 
-    async def forget(self, user: User, email: str) -> None:
+    async def forget(self, user: User, email: str | None) -> None:
         """Erase all that names a person who was saved as erased, but their companion, or that
-        was theirs alone: names in bookings (`erasure.forgotten`) and reviews, names and contents
-        of messages, sessions, keys, portfolio, images, feed, mutes, and inquiries from what was
-        their address. Notices go by themselves, since nobody is told of them."""
+        was theirs alone: names and words in bookings (`erasure.forgotten`), reviews (`unsigned`)
+        and messages, what finished checkouts (`unnamed`) and payees (`closed`) were opened with,
+        events that groups are called by, sessions, keys, portfolio, images, feed, mutes, when
+        they were seen; and from what was their `email`, if it is known to be theirs, inquiries,
+        and the address in imports' skipped rows. Notices go by themselves, since nobody is told
+        of them."""
         ...

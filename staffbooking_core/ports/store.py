@@ -107,6 +107,13 @@ class BookingsReading(Protocol):
         """Up to `limit + 1` rows from the page's start."""
         ...
 
+    async def bookings_since(
+        self, companion_id: int, since: datetime, limit: int
+    ) -> Sequence[Booking]:
+        """A companion's that end after `since`, but cancelled ones; the soonest first, and no
+        more than `limit`."""
+        ...
+
     async def request_context(
         self,
         companion_id: int,

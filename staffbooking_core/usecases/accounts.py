@@ -36,15 +36,14 @@ async def change_password(
         user = await view.accounts.user(session.user_id)
     if user is None:
         raise _wrong_password()
-    await throttles.refuse_guessing(ports, user.email, address)
-    if not await ports.hasher.verify(given.current_password, user.password_hash):
-        await throttles.count_failure(ports, user.email, address)
+    current, known = given.current_password, user.password_hash
+    if not await throttles.verify(ports, user.email, current, known, address):
         raise _wrong_password()
     hashed = await ports.hasher.hash(given.new_password)
 
     async def unit(tx: Writing) -> None:
         held = await tx.accounts.lock_user(user.id)
-        if held is None or held.password_hash != user.password_hash:
+        if held is None or held.password_hash != known:
             raise _wrong_password()  # Somebody was quicker: it is not the password any more.
         await _set_password(tx, ports, held, hashed, but=session.digest)
 

@@ -4,22 +4,16 @@ their files (CONTRACT 3)."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from datetime import date, datetime
 
 from attrs import evolve, frozen
 
 from staffbooking_core.domain.accounts import Actor
-from staffbooking_core.domain.bookings import Booking
 from staffbooking_core.domain.calendar import DAY, Interval
 from staffbooking_core.domain.companions import Companion
-from staffbooking_core.domain.lifecycle import Party, Status
 from staffbooking_core.errors import NotFound, invalid
-from staffbooking_core.ports import BookingQuery, Ports, Reading, Writing
+from staffbooking_core.ports import Ports, Writing
 from staffbooking_core.usecases.staff import hold
-
-PAGE = 100
-_SHOWN = frozenset(Status) - {Status.CANCELLED}
 
 # The feed -------------------------------------------------------------------------------
 
@@ -49,34 +43,21 @@ async def remove_feed(ports: Ports, actor: Actor) -> None:
 
 
 async def feed(ports: Ports, secret: str) -> bytes:
-    """The bookings of the companion whose feed has that secret, as a calendar file: all that
-    come and those just over, but cancelled ones. Raises NotFound."""
+    """The bookings of the companion whose feed has that secret, as a calendar file: those just
+    over and those that come, but cancelled ones. Raises NotFound."""
     since = await ports.clock.business() - ports.policy.feed_back
+    most = ports.policy.max_feed_bookings
     async with ports.store.reading() as view:
         owner_id = await view.staff.feed(_digest(secret))
         owner = None if owner_id is None else await view.accounts.user(owner_id)
         if owner is None or owner.disabled_at is not None:
             raise NotFound("Calendar")
-        bookings = await _bookings_of(view, owner.id, since, ports.policy.max_feed_bookings)
+        bookings = await view.bookings.bookings_since(owner.id, since, most)
     return await ports.calendars.feed(f"Bookings of {owner.name}", bookings)
 
 
 def _digest(secret: str) -> bytes:
     return hashlib.sha256(secret.encode()).digest()
-
-
-async def _bookings_of(
-    view: Reading, companion_id: int, since: datetime, most: int
-) -> Sequence[Booking]:
-    """Those of a companion that begin since then, the latest first."""
-    found: list[Booking] = []
-    for page in range(1, most // PAGE + 1):
-        query = BookingQuery(companion_id, frozenset({Party.STAFF}), page=page, limit=PAGE)
-        rows = await view.bookings.bookings(query)
-        found += [row for row in rows[:PAGE] if row.starts_at >= since and row.status in _SHOWN]
-        if len(rows) <= PAGE or rows[-1].starts_at < since:
-            break
-    return found
 
 
 # Busy times -----------------------------------------------------------------------------

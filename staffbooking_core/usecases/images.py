@@ -46,9 +46,10 @@ async def mine(ports: Ports, actor: Actor) -> Sequence[Image]:
 
 async def remove(ports: Ports, actor: Actor, name: str) -> None:
     """Remove an image of one's own. Raises NotFound, and RuleBroken `image_in_use` while the
-    profile or the portfolio shows it."""
+    profile or the portfolio shows it. Where the storage fails, the image stays and can be
+    removed again."""
 
-    async def unit(tx: Writing) -> None:
+    async def check(tx: Writing) -> None:
         # Held, as by whoever puts an image into the profile or the portfolio.
         await tx.accounts.lock_user(actor.user_id)
         companion = await tx.companions.companion(actor.user_id)
@@ -60,10 +61,11 @@ async def remove(ports: Ports, actor: Actor, name: str) -> None:
             shown.add(companion.profile_photo)
         if image.path in shown:
             raise RuleBroken("image_in_use", "The profile or the portfolio shows this image")
-        await tx.staff.remove_image(name)
 
-    await ports.store.write(unit)
+    # The row goes last: without it nobody would know of a file that could not be removed.
+    await ports.store.write(check)
     await ports.files.remove(name)
+    await ports.store.write(lambda tx: tx.staff.remove_image(name))
 
 
 async def content(ports: Ports, name: str) -> tuple[bytes, ImageKind]:

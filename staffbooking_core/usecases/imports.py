@@ -7,24 +7,30 @@ each row once, and is answered for as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from datetime import datetime
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from attrs import evolve, field, frozen
+from attrs import asdict, evolve, field, fields_dict, frozen
 
 from staffbooking_core.domain.accounts import Role, User, fold_email
 from staffbooking_core.domain.calendar import Calendar
 from staffbooking_core.domain.companions import Approval, Companion
 from staffbooking_core.domain.money import Currency
 from staffbooking_core.errors import InvalidField, RuleBroken, StaffbookingError
-from staffbooking_core.inputs import DateHours, ImportedCompanion, WeeklyHours
+from staffbooking_core.inputs import DateHours, ImportedCompanion, Left, WeeklyHours
 from staffbooking_core.ports import Import, NewUser, Ports, SkippedRow, Writing
 from staffbooking_core.usecases.profiles import rate_faults, to_hours
 
 LONGEST_REASON = 1_000
 NOT_STAFF = "email: belongs to an account that is not staff"
+ERASED = "email: belongs to an account that was erased"
+FEW = 10
+
+_SAYABLE = fields_dict(ImportedCompanion).keys()
+_PROFILE = _SAYABLE & fields_dict(Companion).keys()
+_HOURS = _SAYABLE & fields_dict(Calendar).keys()
 
 P = TypeVar("P", User, NewUser)
 
@@ -129,11 +135,14 @@ async def finish(ports: Ports, fingerprint: str) -> None:
 
 @frozen
 class _Candidate:
-    """A row that may go in: the companion as it is where the account is still to be made."""
+    """A row that may go in."""
 
     position: int
     email: str
     companion: Companion
+    """As it is where the account is still to be made."""
+    said: Set[str]
+    """The fields that the row says; the others of the companion are defaults."""
     password_hash: str | None = field(repr=False)
 
 
@@ -149,12 +158,17 @@ async def _prepare(ports: Ports, rows: Mapping[int, ImportedCompanion]) -> _Batc
     candidates, refused = [], []
     for position, row in rows.items():
         try:
-            companion = _companion(row, now, ports.policy.currency)
+            said = {
+                name: value
+                for name, value in asdict(row, recurse=False).items()
+                if value is not Left.AS_IS
+            }
+            companion = _companion(said, now, ports.policy.currency)
         except (StaffbookingError, ValueError) as error:
             refused.append((position, str(error)))
             continue
         hashed = None if row.password is None else await ports.hasher.hash(row.password)
-        candidates.append(_Candidate(position, row.email, companion, hashed))
+        candidates.append(_Candidate(position, row.email, companion, frozenset(said), hashed))
     return _Batch(candidates, refused)
 
 
@@ -163,6 +177,7 @@ async def _put(tx: Writing, batch: _Batch) -> ImportCounts:
     known = {fold_email(user.email): (user, companion) for user, companion in held}
     added: dict[str, tuple[NewUser, Companion]] = {}
     saved: dict[str, tuple[User, Companion]] = {}
+    locked_out: set[int] = set()
     refused = list(batch.refused)
     for row in batch.candidates:
         email = fold_email(row.email)
@@ -170,14 +185,24 @@ async def _put(tx: Writing, batch: _Batch) -> ImportCounts:
             added[email] = _again(*added[email], row)
         elif email not in known:
             added[email] = _newcomer(row)
-        elif known[email][0].role is Role.STAFF:
-            saved[email] = known[email] = _updated(*known[email], row)
+        elif reason := _refusal(known[email][0]):
+            refused.append((row.position, reason))
         else:
-            refused.append((row.position, NOT_STAFF))
+            saved[email] = known[email] = _updated(*known[email], row)
+            if row.password_hash is not None:
+                locked_out.add(known[email][0].id)
     await tx.imports.add_people([*added.values()])
     await tx.imports.save_people([*saved.values()])
+    await tx.imports.end_sessions(sorted(locked_out))
     went_in = len(batch.candidates) + len(batch.refused) - len(refused)
     return ImportCounts(len(added), went_in - len(added), tuple(sorted(refused)))
+
+
+def _refusal(user: User) -> str:
+    """Why no row may update them, if so."""
+    if user.erased_at is not None:
+        return ERASED
+    return "" if user.role is Role.STAFF else NOT_STAFF
 
 
 def _newcomer(row: _Candidate) -> tuple[NewUser, Companion]:
@@ -214,52 +239,48 @@ def _named(person: P, row: _Candidate) -> P:
 
 
 def _replaced(known: Companion, row: _Candidate) -> Companion:
-    """What a row says, with what it can't say as it was: a row that is not approved takes
-    nobody's approval away."""
-    fresh, hours = row.companion, known.calendar
-    is_approved = fresh.approval is Approval.APPROVED
+    """What a row says, with all else as it was: a row that is not approved takes nobody's approval
+    away, and none lifts a suspension."""
+    fresh = row.companion
+    said = {name: getattr(fresh, name) for name in _PROFILE & row.said}
+    hours = {name: getattr(fresh.calendar, name) for name in _HOURS & row.said}
+    waits = known.approval is Approval.PENDING
     return evolve(
-        fresh,
-        member_since=known.member_since,
-        rating_sum=known.rating_sum,
-        total_reviews=known.total_reviews,
-        years_experience=known.years_experience,
-        calendar=evolve(fresh.calendar, busy=hours.busy, busy_until=hours.busy_until),
-        approval=fresh.approval if is_approved else known.approval,
+        known,
+        **said,
+        calendar=evolve(known.calendar, **hours),
+        approval=fresh.approval if waits else known.approval,
     )
 
 
-def _companion(row: ImportedCompanion, now: datetime, currency: Currency) -> Companion:
-    rates = {"hourly_rate": row.hourly_rate, "daily_rate": row.daily_rate}
-    given = {name: amount for name, amount in rates.items() if amount is not None}
-    if faults := rate_faults(currency, given):
+def _companion(said: Mapping[str, Any], now: datetime, currency: Currency) -> Companion:
+    rates = {name: said[name] for name in ("hourly_rate", "daily_rate") if name in said}
+    if faults := rate_faults(currency, rates):
         raise InvalidField(faults)
-    minor = {name: currency.to_minor(amount) for name, amount in given.items()}
+    profile = {name: said[name] for name in _PROFILE & said.keys()}
+    minor = {name: currency.to_minor(amount) for name, amount in rates.items()}
     return Companion(
         id=0,
-        first_name=row.first_name,
-        last_name=row.last_name,
-        hourly_rate=minor["hourly_rate"],
-        daily_rate=minor.get("daily_rate"),
-        location_city=row.location_city,
-        location_country=row.location_country,
-        calendar=_calendar(row.timezone, row.weekly, row.overrides),
+        **{**profile, **minor},
+        calendar=_calendar(said["timezone"], said.get("weekly", ()), said.get("overrides", ())),
         member_since=now,
-        tagline=row.tagline,
-        bio=row.bio,
-        profile_photo=row.profile_photo,
-        service_types=row.service_types,
-        languages=row.languages,
-        tier=row.tier,
-        badges=row.badges,
-        approval=Approval.APPROVED if row.approved else Approval.PENDING,
-        payout_account=row.payout_account,
+        approval=Approval.APPROVED if said["approved"] else Approval.PENDING,
     )
 
 
-@lru_cache(maxsize=4096)
 def _calendar(
     timezone: str, weekly: tuple[WeeklyHours, ...], overrides: tuple[DateHours, ...]
 ) -> Calendar:
-    """Many keep the same hours: the same calendar for all of them."""
+    """Many keep the same hours: the same calendar for all of them. What is long is its owner's
+    alone, and would only fill memory."""
+    make = _shared_calendar if len(overrides) <= FEW else _new_calendar
+    return make(timezone, weekly, overrides)
+
+
+def _new_calendar(
+    timezone: str, weekly: tuple[WeeklyHours, ...], overrides: tuple[DateHours, ...]
+) -> Calendar:
     return Calendar(timezone, *to_hours(weekly, overrides))
+
+
+_shared_calendar = lru_cache(maxsize=4096)(_new_calendar)

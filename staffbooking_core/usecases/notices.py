@@ -60,8 +60,9 @@ async def _claim(ports: Ports, lease: Lease) -> DueNotice | None:
 
 async def _tell(ports: Ports, due: DueNotice, lease: Lease) -> Exception | None:
     """The fault for which the notice was given up, if it was."""
-    letter, lost = await _letter(ports, due), None
+    lost = None
     try:
+        letter = await _letter(ports, due)
         if letter is not None:
             await ports.notifier.tell(letter)
     except Exception as fault:
@@ -77,24 +78,26 @@ async def _tell(ports: Ports, due: DueNotice, lease: Lease) -> Exception | None:
 
 
 async def _letter(ports: Ports, due: DueNotice) -> Letter | None:
-    """A notice as its recipient gets it, if there is one who wants it and may have it."""
+    """A notice as its recipient gets it, if there is one who wants it and may have it. Raises
+    ValueError for a kind that is not known."""
     notice = due.notice
-    if notice.kind is NoticeKind.INQUIRY:
+    kind = NoticeKind(notice.kind)
+    if kind is NoticeKind.INQUIRY:
         return _to_operators(ports, due)
     async with ports.store.reading() as view:
         user = await _recipient(view, notice)
-        if user is None or not await _is_told(view, user, notice.kind):
+        if user is None or not await _is_told(view, user, kind):
             return None
     return Letter(
         notice_id=due.id,
-        kind=notice.kind,
+        kind=kind,
         user_id=user.id,
         to=user.email,
         name=user.name,
         subject=notice.subject,
         text=notice.text,
         url=_url(ports, user, notice),
-        unsubscribe_url=_unsubscribe_url(ports, user, notice.kind),
+        unsubscribe_url=_unsubscribe_url(ports, user, kind),
     )
 
 
@@ -102,7 +105,7 @@ def _to_operators(ports: Ports, due: DueNotice) -> Letter:
     notice = due.notice
     return Letter(
         notice_id=due.id,
-        kind=notice.kind,
+        kind=NoticeKind.INQUIRY,
         user_id=None,
         to=ports.policy.contact_email,
         name="",

@@ -3,6 +3,7 @@ forgotten."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from staffbooking_core.domain.accounts import User
@@ -90,9 +91,7 @@ async def erase_myself(ports: Ports, user_id: int, password: str, address: str) 
         user = await view.accounts.user(user_id)
     if user is None:
         raise NotFound("User")
-    await throttles.refuse_guessing(ports, user.email, address)
-    if not await ports.hasher.verify(password, user.password_hash):
-        await throttles.count_failure(ports, user.email, address)
+    if not await throttles.verify(ports, user.email, password, user.password_hash, address):
         raise Unauthenticated("bad_credentials", "The password is wrong")
     await erase(ports, user_id)
 
@@ -100,7 +99,8 @@ async def erase_myself(ports: Ports, user_id: int, password: str, address: str) 
 async def erase(ports: Ports, user_id: int) -> User:
     """Forget a person: what is left has no name, and the ledger stays whole. Raises NotFound,
     also for who was erased already, and RuleBroken `open_bookings` while bookings are open or
-    money is owed, on either side."""
+    money is owed, on either side; and an ExceptionGroup of the faults where images could not be
+    removed, after all else is done."""
     now = ports.clock.wall()
 
     async def unit(tx: Writing) -> tuple[User, list[str]]:
@@ -114,7 +114,9 @@ async def erase(ports: Ports, user_id: int) -> User:
         images = [image.name for image in await tx.staff.images_of(user_id)]
         reviewed = {review.reviewee_id for review in await tx.people.reviews_by(user_id)}
         await tx.accounts.save_user(user)
-        await tx.people.forget(user, held.email)
+        # Anybody may register with the address of somebody else.
+        proved = held.email_verified_at is not None
+        await tx.people.forget(user, held.email if proved else None)
         if companion is not None:
             await tx.companions.save_companion(blank(companion, user))
         await _remake(tx, reviewed)
@@ -123,9 +125,19 @@ async def erase(ports: Ports, user_id: int) -> User:
         return user, images
 
     user, images = await ports.store.write(unit)
-    for name in images:
-        await ports.files.remove(name)
+    await _remove(ports, images)
     return user
+
+
+async def _remove(ports: Ports, images: Sequence[str]) -> None:
+    faults: list[Exception] = []
+    for name in images:
+        try:
+            await ports.files.remove(name)
+        except Exception as fault:
+            faults.append(fault)
+    if faults:
+        raise ExceptionGroup("images were not removed", faults)
 
 
 async def _remake(tx: Writing, companion_ids: set[int]) -> None:

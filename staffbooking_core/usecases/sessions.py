@@ -5,6 +5,7 @@ from __future__ import annotations
 from attrs import evolve
 
 from staffbooking_core.domain.accounts import Session, User, session_digest
+from staffbooking_core.domain.limits import LimitExceeded
 from staffbooking_core.errors import (
     ConstraintViolated,
     Unauthenticated,
@@ -16,9 +17,10 @@ from staffbooking_core.usecases import throttles
 from staffbooking_core.usecases.accounts import verification
 
 
-async def register(ports: Ports, new: Register) -> User:
-    """Make an account, and ask for the proof of its address; it does not sign in. Raises
-    InvalidField where the e-mail is taken."""
+async def register(ports: Ports, new: Register, address: str | None = None) -> User:
+    """Make an account, and ask for the proof of its e-mail; it does not sign in. Where the
+    network address that it comes from, if one is given, had many such mails sent, none is sent
+    until they sign in and want it. Raises InvalidField where the e-mail is taken."""
     person = NewUser(
         email=new.email,
         first_name=new.first_name,
@@ -27,6 +29,11 @@ async def register(ports: Ports, new: Register) -> User:
         created_at=await ports.clock.business(),
         password_hash=await ports.hasher.hash(new.password),
     )
+    try:
+        if address is not None:
+            await throttles.spend(ports, address, ports.policy.limits.register_address)
+    except LimitExceeded:
+        return await add_user(ports, person)
     return await add_user(ports, person, verifies=True)
 
 
@@ -54,21 +61,27 @@ async def login(ports: Ports, given: Login, address: str) -> tuple[User, str]:
     An unknown e-mail, a wrong password and a disabled account look and cost the same.
     After too many failures from an address the answer is LimitExceeded (CONTRACT 2).
     """
-    await throttles.refuse_guessing(ports, given.email, address)
     async with ports.store.reading() as view:
         user = await view.accounts.user_by_email(given.email)
-    right = await ports.hasher.verify(given.password, user.password_hash if user else None)
-    if user is None or not right or user.disabled_at is not None:
-        await throttles.count_failure(ports, given.email, address)
-        raise Unauthenticated("bad_credentials", "The e-mail or the password is wrong")
+    hashed = None if user is None or user.disabled_at is not None else user.password_hash
+    right = await throttles.verify(ports, given.email, given.password, hashed, address)
+    if user is None or not right:
+        raise _bad_credentials()
     token, now = ports.ids.token(), ports.clock.wall()
     session = Session(session_digest(token), user.id, created_at=now, seen_at=now)
 
-    async def unit(tx: Writing) -> None:
+    async def unit(tx: Writing) -> User:
+        held = await tx.accounts.lock_user(user.id)
+        if held is None or held.password_hash != hashed or held.disabled_at is not None:
+            raise _bad_credentials()  # It changed meanwhile, and all sessions ended.
         await tx.accounts.add_session(session)
+        return held
 
-    await ports.store.write(unit)
-    return user, token
+    return await ports.store.write(unit), token
+
+
+def _bad_credentials() -> Unauthenticated:
+    return Unauthenticated("bad_credentials", "The e-mail or the password is wrong")
 
 
 async def logout(ports: Ports, digest: bytes) -> None:

@@ -138,7 +138,7 @@ async def hold(tx: Writing, actor: Actor) -> tuple[User, Companion]:
     """The staff member, and their companion, which is stored from now on. The user is held
     first, so that of two first changes at once the second finds what the first has stored."""
     user = await tx.accounts.lock_user(actor.user_id)
-    if user is None:
+    if user is None or user.erased_at is not None:
         raise NotFound("User")
     companion = await tx.companions.lock_companion(user.id)
     if companion is None:

@@ -13,15 +13,25 @@ async def spend(ports: Ports, whose: str, rule: Rule) -> None:
     _must_pass(await ports.admission.hit(scope, rule, ports.clock.wall()))
 
 
-async def refuse_guessing(ports: Ports, email: str, address: str) -> None:
-    """Raises LimitExceeded after too many wrong passwords for an account, or from an address."""
+async def verify(ports: Ports, email: str, password: str, hashed: str | None, address: str) -> bool:
+    """Whether a password is right, which takes the same time whether there is a hash or not.
+    Raises LimitExceeded after too many wrong ones for an account, or from an address."""
+    await _refuse_guessing(ports, email, address)
+    right = await ports.hasher.verify(password, hashed)
+    if right:
+        await _refuse_guessing(ports, email, address)  # Wrong ones may have ended meanwhile.
+    else:
+        await _count_failure(ports, email, address)
+    return right
+
+
+async def _refuse_guessing(ports: Ports, email: str, address: str) -> None:
     now = ports.clock.wall()
     for whose, rule in _windows(ports, email, address):
         _must_pass(await ports.admission.look(f"{rule.name}:{whose}", rule, now))
 
 
-async def count_failure(ports: Ports, email: str, address: str) -> None:
-    """Count a wrong password."""
+async def _count_failure(ports: Ports, email: str, address: str) -> None:
     for whose, rule in _windows(ports, email, address):
         await spend(ports, whose, rule)
 

@@ -27,7 +27,7 @@ _SIGNED_IN = {"user": ref("User"), "csrf_token": TEXT}
     answer=shape({"success": SUCCESS, "user": ref("User")}),
 )
 async def register(call: Call) -> Reply:
-    user = await sessions.register(call.ports, call.given)
+    user = await sessions.register(call.ports, call.given, limits.address(call))
     return Reply(201, codec.encode({"success": True, "user": user_record(user)}))
 
 

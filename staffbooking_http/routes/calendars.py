@@ -117,6 +117,7 @@ async def follow(call: Call) -> Reply:
     ),
     raw="max_calendar_bytes",
     raw_media=MEDIA,
+    in_turn=True,
     answer=shape({"success": SUCCESS, "busy_times": WHOLE, "until": DATE}),
     codes=("staff_only",),
 )

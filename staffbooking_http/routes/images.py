@@ -42,6 +42,7 @@ POLICY = b"default-src 'none'; sandbox"
         "no further frames. At most 50 megapixels as JPEG, 25 as PNG or WebP."
     ),
     file=True,
+    in_turn=True,
     status=201,
     answer=shape({"success": SUCCESS, "image": RELATIVE_PATH}),
     codes=("malformed_form", "staff_only", "too_many_images"),

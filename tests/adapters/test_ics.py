@@ -212,7 +212,11 @@ async def test_our_own_bookings_do_not_count():
     """A calendar that follows the feed gives them back: they are known, and may be cancelled."""
     ours = hour("20270310T090000Z", "UID:BK0123456789AB@book.example.com")
     theirs = hour("20270311T090000Z", "UID:BK0123456789AB@other.example.com")
-    assert await busy(calendar(ours, theirs)) == ["03-11 09:00 - 03-11 10:00"]
+    meeting = hour("20270312T090000Z", "UID:meeting-7@book.example.com")
+    assert await busy(calendar(ours, theirs, meeting)) == [
+        "03-11 09:00 - 03-11 10:00",
+        "03-12 09:00 - 03-12 10:00",
+    ]
 
 
 async def test_several_calendars_in_a_file():

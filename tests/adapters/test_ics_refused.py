@@ -34,6 +34,8 @@ async def refusal(content):
 
 HUNDRED_TIMES = "BYHOUR=0,1,2,3,4,5,6,7,8,9;BYMINUTE=0,5,10,15,20,25,30,35,40,45"
 
+OVER = "RRULE:FREQ=DAILY;UNTIL=20000101"
+
 
 def many(lines, number):
     """A calendar with so many events; `#` is their number."""
@@ -136,11 +138,16 @@ async def test_events_that_come_back_within_a_day(step):
         many(hour("20270310T090000Z", "RRULE:FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30"), 5_000),
         many(hour("20270310T090000Z", "RRULE:FREQ=YEARLY;BYSETPOS=1,-1,300"), 5_000),
         calendar(hour("20270310T090000Z", *["RRULE:FREQ=DAILY"] * 40_000)),
+        calendar(hour("20260310T090000Z", *[OVER] * 25_000)),
+        calendar(
+            "DTSTART;TZID=Customized Time Zone:20270310T090000",
+            before=DESCRIBED.replace("END:STANDARD", f"{OVER}T000000\n" * 21_000 + "END:STANDARD"),
+        ),
         many(hour("20270301T090000Z", "UID:#", f"RRULE:FREQ=DAILY;{HUNDRED_TIMES}"), 5),
         calendar(hour("19000101T000000Z", "RRULE:FREQ=DAILY").replace("PT1H", "P47000D"))
         + many("DTSTART:19000101T000000Z\nDURATION:P47000D\nRRULE:FREQ=DAILY", 50),
     ],
-    ids=["endless", "counted", "never true", "positions", "rules", "times", "long"],
+    ids=["endless", "counted", "never true", "positions", "rules", "over", "zone", "times", "long"],
 )
 async def test_files_that_repeat_too_much(content):
     """All that a file repeats shares one budget."""

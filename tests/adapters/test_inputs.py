@@ -101,6 +101,19 @@ def test_money_is_a_number_within_bounds(rate: Any) -> None:
     assert faults(ImportedCompanion, {**ROW, "hourly_rate": rate}).keys() == {"hourly_rate"}
 
 
+@pytest.mark.parametrize("rate", ["1e-99999999", "1e-21", "39." + "9" * 32])
+def test_money_has_few_digits(rate: str) -> None:
+    """What arithmetic might round is refused, and not by rounding it."""
+    given = {**ROW, "hourly_rate": Decimal(rate)}
+    assert faults(ImportedCompanion, given) == {"hourly_rate": "must have at most 20 digits"}
+
+
+def test_a_rate_may_be_as_long_as_money_is() -> None:
+    """The largest with decimals, in whatever way it is written."""
+    for rate in (Decimal("999999.999"), Decimal("1e6"), 1_000_000):
+        assert structure(ImportedCompanion, {**ROW, "hourly_rate": rate}).hourly_rate == rate
+
+
 def test_a_zone_is_an_iana_name() -> None:
     """No path is made of it."""
     assert faults(ImportedCompanion, {**ROW, "timezone": "../etc/passwd"}).keys() == {"timezone"}

@@ -231,3 +231,19 @@ def test_what_is_shown_holds_no_override(cls: type) -> None:
             structure(cls, given)
         messages = {fault.field: fault.message for fault in caught.value.faults}
         assert messages[name] == "must not hold the character U+202E"
+
+
+UNSEEN = "\u200b\u2060\u00ad\u3164\u2800\u034f\u115f\u1160\uffa0\u200d\ue000\u3000"
+
+
+@pytest.mark.parametrize("text", ["  ", "\u00a0", *UNSEEN, UNSEEN])
+def test_a_text_shows_something(text: str) -> None:
+    """Blanks, what is invisible, and what fills a letter's place with nothing are no text."""
+    with pytest.raises(InvalidField, match="must not be blank"):
+        structure(RespondToReview, {"response": text})
+
+
+@pytest.mark.parametrize("text", [".", " é", "\u200b\u3164x", "\u2801", "\U0001fae8", "ㅤ한"])
+def test_a_text_that_shows_something_is_one(text: str) -> None:
+    """Whatever surrounds it; also an emoji that is younger than the tables of Unicode."""
+    assert structure(RespondToReview, {"response": text}).response == text

@@ -13,6 +13,7 @@ import anyio.lowlevel
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import ImageCms
 
 from staffbooking_adapters.pictures import remaking
 from staffbooking_adapters.pictures.remaking import MOST_SCANS, remake
@@ -31,6 +32,7 @@ from tests.support.pictures import (
     make_image,
     png_chunk,
     png_of,
+    profile_of_stages,
     webp_of,
 )
 
@@ -218,6 +220,25 @@ def test_a_jpeg_of_endless_scans_is_refused() -> None:
     """A scan of a few bytes makes the decoder walk over all pixels once more."""
     assert accepted(jpeg_of_scans(MOST_SCANS - 10))
     assert refusal(jpeg_of_scans(MOST_SCANS)) == f"file: has more than {MOST_SCANS} scans"
+
+
+LARGE_PROFILE = profile_of_stages(0).replace(b"mpet", b"text") + bytes(remaking.LARGEST_PROFILE)
+
+
+@pytest.mark.parametrize(
+    ("kind", "profile"),
+    [*((kind, profile_of_stages(1)) for kind in KINDS), ("jpeg", LARGE_PROFILE)],
+    ids=[*KINDS, "large"],
+)
+def test_a_profile_of_endless_work_is_dropped(
+    kind: str, profile: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that may have any number of stages, or of bytes, is never calculated with."""
+    used: list[object] = []
+    monkeypatch.setattr(ImageCms, "profileToProfile", lambda *given, **_: used.append(given))
+    made = remake(make_image(kind, icc_profile=profile))
+    assert alike(corners(made.content), CORNERS)
+    assert not used
 
 
 # Beside others --------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from staffbooking_cli import bulk
+from staffbooking_cli.importing import Row
 from staffbooking_core.usecases import admin
 from tests.cli.deployment import Deployment
 from tests.support.builders import add_user
@@ -284,6 +285,55 @@ def test_an_unclosed_quote_is_named(deployment: Deployment, tmp_path: Path) -> N
     path.write_text(f'{header}\n{row}\n"{row}\n')
     found = skipped(deployment, path)
     assert found == [(3, None, "is not CSV: unexpected end of data")]
+
+
+def test_what_a_quote_swallows_is_accounted_for(deployment: Deployment, tmp_path: Path) -> None:
+    """The lines up to the end of the file, or to the next quote, are named with the record."""
+    path = tmp_path / "companions.csv"
+    header, *rows = as_csv([person(number) for number in range(1, 6)]).splitlines()
+    path.write_text("\n".join([header, rows[0], f'"{rows[1]}', rows[2], rows[3], rows[4], ""]))
+    found = skipped(deployment, path)
+    assert found == [
+        (3, None, "is not CSV: unexpected end of data; lines 3 to 6 were read as one row")
+    ]
+    path.write_text("\n".join([header, f'"{rows[1]}', f'"{rows[2]}', rows[3], ""]))
+    [(line, _, reason)] = skipped(deployment, path)
+    assert (line, reason.partition("; ")[2]) == (2, "lines 2 to 3 were read as one row")
+
+
+def test_a_null_says_nothing(deployment: Deployment, file: Path) -> None:
+    """As an empty cell does: what is known stays."""
+    file.write_text(as_lines([MIA]), encoding="utf-8")
+    imported(deployment, file)
+    silent = {"daily_rate": None, "bio": None, "badges": None, "weekly": None, "approved": None}
+    file.write_text(as_lines([{**MIA, **silent, "first_name": "Maria"}]), encoding="utf-8")
+    before = deployment.json("companions", "list")["companions"]
+    assert imported(deployment, file)["updated"] == 1
+    after = deployment.json("companions", "list")["companions"]
+    assert after == [{**before[0], "first_name": "Maria"}]
+
+
+def test_a_batch_is_full_of_rows_or_of_hours() -> None:
+    """Whichever comes first; each row is in one batch, and none is left out."""
+    free = {"date": "2027-03-01", "slots": []}
+    day = {**free, "slots": [{"start": "09:00", "end": "10:00"}] * 49}
+    slot = {"weekday": 0, "start": "09:00", "end": "10:00"}
+    days = [{**day, "date": f"2027-03-{number:02}"} for number in range(1, 32)]
+    # 31 days of 50 are 1,550: the fourth row fills a batch.
+    heavy = [person(number, overrides=days) for number in range(9)]
+    light = [person(number, weekly=[slot] * 9) for number in range(600)]
+    plain = [person(number) for number in range(1_001)]
+    assert sizes(heavy) == [4, 4, 1]
+    assert sizes(light) == [500, 100]
+    assert sizes(plain) == [500, 500, 1]
+    assert sizes([person(1, weekly=[slot] * 100)] * 101) == [50, 50, 1]
+
+
+def sizes(people: list[dict[str, Any]]) -> list[int]:
+    """Of the batches that these rows come in."""
+    given = [{**one, "hourly_rate": 50} for one in people]
+    rows = (bulk.to_import(Row(line, one)) for line, one in enumerate(given, 1))
+    return [len(batch) for batch in iter(lambda: bulk.next_batch(rows), [])]
 
 
 WHOLE = {

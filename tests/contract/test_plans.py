@@ -63,6 +63,7 @@ OTHERS = {
     "own bookings": bookings.listing(bookings.Shape(SIDES, False, True, 13, False)),
     "own bookings, later": bookings.listing(bookings.Shape(SIDES, True, True, 13, True)),
     "all bookings": bookings.listing(bookings.Shape(None, False, True, 13, False)),
+    "bookings since": bookings.listing_since(500),
     "agenda": companions.AGENDA,
     "busy": companions.BUSY,
     "all busy": saving.ALL_BUSY,
@@ -242,6 +243,14 @@ async def test_sqlite_reads_no_big_table_through(sqlite, name):
     along = rf"(?! USING (COVERING )?INDEX ix_{IN_ORDER}\b)"
     scan = rf"SCAN {BIG}\b{along}"
     assert [line for line in plan if re.search(scan, line)] == []
+
+
+async def test_a_feed_goes_along_the_index(postgres, sqlite):
+    """As far as its bound: what a companion had before, or has far ahead, costs nothing."""
+    (line,) = of_sqlite(sqlite, "bookings since")
+    assert line.endswith("USING INDEX ix_bookings_companion (companion_id=? AND starts_at>?)")
+    plan = "\n".join(await of_postgresql(postgres, "bookings since"))
+    assert re.search(r"Index Cond: \(\(companion_id = .*\) AND \(starts_at > ", plan)
 
 
 ALONG_IDS = (

@@ -316,3 +316,30 @@ async def test_pages_of_bookings_join(store, priority_first):
     pages = [await listed(store, customer, page=n, limit=4, **order) for n in (1, 2, 3, 4)]
     assert pages == [everything[:5], everything[4:9], everything[8:], []]
     assert len(everything) == 11
+
+
+async def test_bookings_since_a_time_are_the_soonest(store):
+    """What ends after it, by start and number; no more than asked for, and nobody else's."""
+    companion = await add_companion(store)
+    await add_booking(store, starts_at=START)
+    later = await add_booking(store, companion, starts_at=START + DAY)
+    twins = [await add_booking(store, companion, starts_at=START) for _ in range(2)]
+    await add_booking(store, companion, starts_at=START - 4 * HOUR)
+    long = await add_booking(
+        store, companion, starts_at=START - DAY + HOUR, duration_hours=24, status=Status.PAID
+    )
+    wanted = [long, *twins, later]
+    async with store.reading() as view:
+        for limit in (1, 3, 50):
+            found = await view.bookings.bookings_since(companion.id, START, limit)
+            assert found == wanted[:limit]
+
+
+@pytest.mark.parametrize("status", Status)
+async def test_bookings_since_a_time_are_not_cancelled(store, status):
+    """Whatever else became of them, they are among them."""
+    booking = await add_booking(store, starts_at=START, status=status)
+    found = await read(
+        store, lambda view: view.bookings.bookings_since(booking.companion_id, START, 5)
+    )
+    assert found == ([] if status is Status.CANCELLED else [booking])

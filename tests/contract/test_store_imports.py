@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from staffbooking_adapters.memory.store import MemoryStore
-from staffbooking_core.domain.accounts import Role
+from staffbooking_core.domain.accounts import Role, Session
 from staffbooking_core.domain.calendar import Calendar, Override, Slot, WeeklySlot
 from staffbooking_core.domain.companions import Approval, CompanionQuery
 from staffbooking_core.domain.portfolio import ItemStatus
@@ -156,6 +156,19 @@ async def test_saved_users_are_as_given(store):
     companion = make_companion(id=ada.id, first_name="Åse", last_name="Ng", active=False)
     await store.write(lambda unit: unit.imports.save_people([(changed, companion)]))
     assert await people(store, "ase@x.org", bo.email) == [(changed, companion), (bo, None)]
+
+
+async def test_sessions_of_many_end_at_once(store):
+    """All of theirs, and of nobody else."""
+    ada, bo, cy = [await add_user(store) for _ in range(3)]
+    for number, user in enumerate((ada, ada, bo, cy)):
+        session = Session(bytes([number]) * 32, user.id, NOW, NOW)
+        await store.write(lambda unit, session=session: unit.accounts.add_session(session))
+    await store.write(lambda unit: unit.imports.end_sessions([]))
+    await store.write(lambda unit: unit.imports.end_sessions([ada.id, cy.id]))
+    async with store.reading() as view:
+        left = [len(await view.accounts.sessions_of(user.id)) for user in (ada, bo, cy)]
+    assert left == [0, 1, 0]
 
 
 # Many as one by one -----------------------------------------------------------------------

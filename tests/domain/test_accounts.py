@@ -165,6 +165,7 @@ def test_usual_addresses_pass(text):
         "ada\x00@example.com",
         "ada\r\nBcc: x@example.com",
         '"ada"@example.com',
+        "=?utf-8?q?a=0D=0AX-Evil=3A_b?=@x.com",
         "x" * 65 + "@example.com",
         "ada@" + "x" * 250 + ".com",
     ],

@@ -8,10 +8,27 @@ from attrs import evolve
 from staffbooking_core.domain.accounts import Subscription
 from staffbooking_core.domain.bookings import PaymentStatus, PayoutStatus
 from staffbooking_core.domain.companions import Approval
-from staffbooking_core.domain.erasure import blank, erased, forgotten, is_open
+from staffbooking_core.domain.erasure import (
+    blank,
+    closed,
+    erased,
+    forgotten,
+    is_open,
+    unnamed,
+    unsigned,
+)
 from staffbooking_core.domain.lifecycle import Party, Status
 from staffbooking_core.domain.payments import ChargebackStatus
-from tests.support.builders import DAY, NOW, make_booking, make_companion, make_user
+from tests.support.builders import (
+    DAY,
+    NOW,
+    make_booking,
+    make_checkout_command,
+    make_companion,
+    make_payee,
+    make_user,
+)
+from tests.support.reviews import make_review
 
 SETTLED = {
     "status": Status.COMPLETED,
@@ -85,14 +102,36 @@ def test_marks_are_left_of_a_companion():
 
 @pytest.mark.parametrize("party", [Party.CUSTOMER, Party.STAFF])
 def test_a_booking_forgets_one_side(party):
-    """Their name, what they said, and of a customer the place; the other side stays."""
+    """Their name, what they said, and of a customer the place and the event; the other side
+    stays."""
     said = {"cancelled_by": party, "cancel_reason": "hush", "location": "hush"}
-    booking = make_booking(**said, disputed_by=party, dispute_reason="hush")
+    booking = make_booking(**said, disputed_by=party, dispute_reason="hush", event_ref="hush")
     left = forgotten(booking, 1 if party is Party.CUSTOMER else 2)
     names = (left.customer_name, left.companion_name)
     kept = ("Erased", "Mia Lindqvist") if party is Party.CUSTOMER else ("Ada Okoro", "Erased")
     assert names == kept
     assert (left.cancel_reason, left.dispute_reason) == (None, None)
     assert (left.location == "Erased") is (party is Party.CUSTOMER)
+    assert (left.event_ref is None) is (party is Party.CUSTOMER)
     other = forgotten(booking, 2 if party is Party.CUSTOMER else 1)
     assert (other.cancel_reason, other.dispute_reason) == ("hush", "hush")
+
+
+def test_a_review_forgets_one_side():
+    """Whoever gave the marks, or responded; what was never said stays so."""
+    review = make_review(comment="hush", response="thanks")
+    by, of = review.reviewer_id, review.reviewee_id
+    left = unsigned(review, by)
+    assert left == evolve(review, reviewer_name="Erased", comment="Erased")
+    assert unsigned(review, of) == evolve(review, response="Erased")
+    silent = make_review(comment=None)
+    assert (unsigned(silent, by).comment, unsigned(silent, of).response) == (None, None)
+
+
+def test_what_was_ordered_names_nobody():
+    """Amounts and references stay, and no payout account is opened any more."""
+    command, payee = make_checkout_command(), make_payee(ref="acct_1")
+    left = evolve(command, customer_email="Erased", description="Erased")
+    assert unnamed(command) == left
+    opened_with = evolve(payee.command, email="Erased", name="Erased")
+    assert closed(payee) == evolve(payee, command=opened_with, next_at=None)

@@ -43,6 +43,13 @@ def test_an_amount_finer_than_the_currency_is_refused(code, text):
         Currency(code).to_minor(Decimal(text))
 
 
+@pytest.mark.parametrize("text", ["1e-99999999", "0.5e-999999", "39." + "9" * 32])
+def test_no_amount_is_rounded_on_its_way(text):
+    """However fine it is: it neither vanishes nor becomes the next whole one."""
+    with pytest.raises(ValueError, match="more than 2 decimals"):
+        Currency("usd").to_minor(Decimal(text))
+
+
 @pytest.mark.parametrize("amount, ppm, part", [(1, 500_000, 1), (3, 500_000, 2), (5, 100_000, 1)])
 def test_a_half_is_rounded_up(amount, ppm, part):
     """Exactly half a minor unit becomes a whole one."""

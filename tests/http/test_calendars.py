@@ -12,6 +12,8 @@ from vobject.base import readOne
 
 from staffbooking_core.domain.limits import Rule
 from staffbooking_core.usecases import admin
+from staffbooking_http import turns
+from tests.http.test_images_errors import unread
 from tests.http.world import BASE, World, fields, ok, refused
 from tests.support.builders import HOUR, POLICY
 from tests.support.ics import GOOGLE, calendar, hour
@@ -220,6 +222,20 @@ async def test_a_calendar_has_at_most_so_many_bytes(world: World) -> None:
         await take(browser, DAY_OFF)
         answer = await browser.post(BUSY, content=DAY_OFF + b"\n")
     refused(answer, 413, "body_too_large")
+
+
+async def test_calendar_files_wait_for_their_turn(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few are held at a time: who waits for too long comes again, before the body is read."""
+    monkeypatch.setattr(turns, "PATIENCE", 0.05)
+    world.app._site.turns[BUSY] = turns.Turns(1)
+    async with await staff(world) as browser:
+        async with world.app._site.turns[BUSY].taken(world.customer.id):
+            answer = await browser.post(BUSY, content=unread(), headers=ICS)
+        refused(answer, 503, "unavailable")
+        assert int(answer.headers["retry-after"]) > 0
+        await take(browser, DAY_OFF)
 
 
 @pytest.mark.parametrize(

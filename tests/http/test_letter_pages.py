@@ -9,6 +9,7 @@ import pytest
 from staffbooking_core.domain.notices import NoticeKind
 from staffbooking_core.ports import Letter
 from staffbooking_core.usecases import accounts, notices
+from staffbooking_http import queries
 from tests.http.world import BASE, World, ok, refused
 from tests.support.notices import add_notice, make_notice
 
@@ -112,6 +113,14 @@ async def test_a_password_is_set_by_a_form(each_world: World) -> None:
     for again in (await client.get(where), await client.post(where, data={"password": NEW})):
         assert again.status_code == 400
         assert "password" not in again.text.partition("<h1>")[2].partition("</h1>")[2]
+
+
+async def test_no_password_of_a_form_is_remembered(world: World) -> None:
+    """As queries are, for as long as the process lives."""
+    where = await path(world, NoticeKind.RESET_PASSWORD)
+    before = queries._remembered.cache_info()
+    assert "Your password is set" in (await world.client().post(where, data={"password": NEW})).text
+    assert queries._remembered.cache_info() == before
 
 
 async def test_a_wrong_link_sets_nothing(world: World) -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from staffbooking_adapters.notify import mails
 from staffbooking_adapters.notify.mails import Mailbox, make_mail, wire_address
 from staffbooking_core.ports import Undeliverable
 from tests.support.notices import make_letter
@@ -23,11 +24,25 @@ HEADERS = {
 }
 
 
-def made(**given: Any) -> EmailMessage:
-    mail = make_mail(
+UNSUBSCRIBE = "https://book.example/notifications/unsubscribe/1234567.new_message." + "aB-_" * 11
+
+
+def raw(**given: Any) -> bytes:
+    """As it goes to a server."""
+    return make_mail(
         make_letter(**given), SENDER, "https://book.example", datetime(2027, 3, 1, tzinfo=UTC)
-    )
-    return message_from_bytes(mail.content, policy=SMTPUTF8)
+    ).content
+
+
+def header_names(content: bytes) -> list[str]:
+    """As a server finds them, up to the first empty line."""
+    lines = content.split(b"\r\n\r\n")[0].split(b"\r\n")
+    assert not any(set(line) & set(b"\r\n") for line in lines)
+    return [line.partition(b":")[0].decode() for line in lines if line[:1].strip()]
+
+
+def made(**given: Any) -> EmailMessage:
+    return message_from_bytes(raw(**given), policy=SMTPUTF8)
 
 
 def parts(**given: Any) -> tuple[str, str]:
@@ -84,6 +99,50 @@ def test_no_header_can_be_smuggled_in(field: str, sign: str) -> None:
     assert [address.addr_spec for address in mail["To"].addresses] == ["ada@example.com"]
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        (
+            "name",
+            "=?utf-8?q?Ann=0D=0A=0D=0AYour_account_is_locked,_see_http://evil.example?= Okoro",
+        ),
+        ("name", "=?utf-8?b?QQ0KQmNjOiBldmlsQHguY29t?="),
+        ("name", "==??utf-8?q?a=0ABcc:_evil@x.com?="),
+        ("subject", "=?utf-8?q?a=0D=0ABcc:_evil@x.com?="),
+        ("subject", "=\r\n?utf-8?q?a=0D=0A=0D=0AHello?="),
+        ("reply_to", "=?utf-8?q?a=0D=0AX-Evil=3A_b?=@x.com"),
+    ],
+)
+def test_encoded_words_are_not_decoded(field: str, value: str) -> None:
+    """What somebody wrote in the form of RFC 2047 stays as it is, and ends no line."""
+    content = raw(**{field: value})
+    assert sorted(header_names(content)) == sorted(HEADERS)
+
+
+@pytest.mark.parametrize("signs", ["<eve@x.com>(", "eve@x.com<eve@x.com>\\"])
+def test_a_long_name_is_no_other_mailbox(signs: str) -> None:
+    """Nor breaks the one there is, where it has to be folded."""
+    [mailbox] = made(name=f"{signs}{'Ada' * 7} {signs * 3}{'Ada' * 7}")["To"].addresses
+    assert mailbox.addr_spec == "ada@example.com"
+
+
+def test_a_header_block_that_is_not_ours_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However it came to be: the bytes themselves are looked at."""
+    monkeypatch.setattr(mails, "in_one_line", lambda text: text)
+    for bad in ("a=0D=0ABcc:_evil@x.com", "a=0D=0A=0D=0AHello", "a=0ABcc:_evil@x.com"):
+        with pytest.raises(Undeliverable):
+            raw(subject=f"=?utf-8?q?{bad}?=")
+
+
+def test_a_link_to_unsubscribe_is_left_whole() -> None:
+    """However long: programs read it as it is (RFC 8058). All else is folded (RFC 5322)."""
+    content = raw(unsubscribe_url=UNSUBSCRIBE, name="J\xfcrgen M\xfcller " * 9)
+    assert f"\r\nList-Unsubscribe: <{UNSUBSCRIBE}>\r\n".encode() in content
+    assert b"\r\nList-Unsubscribe-Post: List-Unsubscribe=One-Click\r\n" in content
+    lines = content.split(b"\r\n\r\n")[0].split(b"\r\n")
+    assert [line[:17] for line in lines if len(line) > 78] == [b"List-Unsubscribe:"]
+
+
 @pytest.mark.parametrize("sign", ["\0", "\x1b", "\x7f", "\u200b", "\u202e", "\u2066"])
 def test_what_can_t_be_seen_is_left_out_of_headers(sign: str) -> None:
     """Controls, and what would turn the words around."""
@@ -116,12 +175,24 @@ def test_any_name_and_subject_makes_a_mail(name: str, subject: str) -> None:
         "ada@ex ample.com",
         f"ada@{'x' * 64}.example",
         "ada b@example.com",
+        "=?utf-8?q?a=0D=0AX-Evil=3A_b?=@x.com",
     ],
 )
 def test_an_address_that_can_t_be_is_given_up(address: str) -> None:
     """Before anything is said to a server."""
     with pytest.raises(Undeliverable):
         made(to=address)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["a@.example.com", "a@\u3002.com", f"a@{'x' * 64}.com", "=?a?=@x.com", "j\xfcrgen@example.com"],
+)
+def test_an_answer_that_can_t_be_is_no_reason_to_be_silent(address: str) -> None:
+    """The operators get the mail without a Reply-To."""
+    mail = made(name="", reply_to=address, text=f"Sam ({address}) asks")
+    assert "Reply-To" not in mail
+    assert f"Sam ({address}) asks" in next(mail.iter_parts()).get_content()
 
 
 def test_a_domain_travels_in_ascii() -> None:

@@ -149,6 +149,20 @@ async def test_a_recipient_who_is_nobody_is_given_up(each_store: object) -> None
     assert subjects(server) == ["two"]
 
 
+async def test_a_row_of_another_version_stops_nobody(each_store: object) -> None:
+    """One that this version can't read, left by a newer one: the rest is told, and it waits."""
+    await add(each_store)
+    bad = make_notice(kind="of_tomorrow", subject="bad")
+    await add_notice(each_store, bad, NOW - SECOND)  # type: ignore[arg-type]
+    await add_notice(each_store, make_notice(subject="good"))  # type: ignore[arg-type]
+    async with mail_server() as server, workers(each_store, server) as [ports]:
+        assert await notices.tell_notices(ports) == 2
+        assert subjects(server) == ["good"]
+        assert await notices.tell_notices(ports) == 0
+        pass_time(ports, POLICY.notice_waits[0])
+        assert await notices.tell_notices(ports) == 1
+
+
 async def test_a_deployment_sends_what_its_settings_say(tmp_path: Path) -> None:
     """From the outbox of its database through the server of its address, on real ports; its
     links lead to itself."""

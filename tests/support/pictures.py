@@ -7,7 +7,7 @@ import zlib
 from io import BytesIO
 from typing import Any
 
-from PIL import Image, ImageDraw
+from PIL import Image, ImageCms, ImageDraw
 
 RED, GREEN, BLUE, WHITE = (220, 20, 30), (20, 200, 40), (30, 40, 210), (250, 250, 250)
 CORNERS = (RED, GREEN, BLUE, WHITE)
@@ -91,3 +91,20 @@ def jpeg_of_scans(count: int) -> bytes:
     whole = encoded(drawn(), "jpeg", progressive=True)
     last = whole[whole.rindex(b"\xff\xda") : -2]
     return whole[:-2] + last * count + whole[-2:]
+
+
+def profile_of_stages(count: int) -> bytes:
+    """A colour profile (ICC v4) that asks for so many steps of calculation, all of them one."""
+    plain = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    tags = int.from_bytes(plain[128:132], "big")
+    listed, rest = plain[132 : 132 + 12 * tags], plain[132 + 12 * tags :]
+    moved = [
+        struct.pack(">4sII", name, place + 12, size)
+        for name, place, size in struct.iter_unpack(">4sII", listed)
+    ]
+    step = struct.pack(">4sIHH12f", b"matf", 0, 3, 3, *(1, 0, 0, 0, 1, 0, 0, 0, 1), *(0, 0, 0))
+    positions = struct.pack(">II", 16 + 8 * count, len(step)) * count
+    stages = struct.pack(">4sIHHI", b"mpet", 0, 3, 3, count) + positions + step
+    added = struct.pack(">4sII", b"D2B0", len(plain) + 12, len(stages))
+    whole = struct.pack(">I", tags + 1) + b"".join([*moved, added]) + rest + stages
+    return struct.pack(">I", 132 - 4 + len(whole)) + plain[4:128] + whole

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import pytest
-from attrs import evolve
+from attrs import evolve, frozen
 
 from staffbooking_adapters.memory.doubles import PlainHasher, RecordingNotifier, VirtualClock
 from staffbooking_core.domain.accounts import Session, User, session_name
@@ -21,7 +22,7 @@ from staffbooking_core.inputs import (
     ResetPassword,
 )
 from staffbooking_core.ports import Letter, Ports, Writing
-from staffbooking_core.usecases import accounts, notices, sessions
+from staffbooking_core.usecases import accounts, admin, notices, people, sessions
 from tests.support.builders import NOW, POLICY, SECOND, add_session, add_user, make_lease
 from tests.support.ports import memory_ports
 
@@ -40,6 +41,17 @@ class CountingHasher(PlainHasher):
     async def hash(self, password: str) -> str:
         self.hashed += 1
         return await super().hash(password)
+
+
+@frozen
+class SlowHasher(PlainHasher):
+    """While it verifies a password, something happens."""
+
+    meanwhile: Callable[[], Awaitable[None]]
+
+    async def verify(self, password: str, hashed: str | None) -> bool:
+        await self.meanwhile()
+        return await super().verify(password, hashed)
 
 
 @pytest.fixture
@@ -160,6 +172,35 @@ async def test_of_two_changes_at_once_one_counts(ports: Ports, ada: User) -> Non
     assert await can_sign_in(ports, NEW)
 
 
+async def guess_by_login(ports: Ports, ada: User) -> None:
+    await sessions.login(ports, Login(email=ada.email, password=OLD), HERE)
+
+
+async def guess_by_change(ports: Ports, ada: User) -> None:
+    here = await add_session(ports.store, ada.id)
+    await accounts.change_password(ports, here, changing(), HERE)
+
+
+async def guess_by_erasure(ports: Ports, ada: User) -> None:
+    await people.erase_myself(ports, ada.id, OLD, HERE)
+
+
+@pytest.mark.parametrize("guess", [guess_by_login, guess_by_change, guess_by_erasure])
+async def test_guesses_at_once_are_no_way_around_the_limit(
+    ports: Ports, ada: User, guess: Callable[[Ports, User], Awaitable[None]]
+) -> None:
+    """The right one is refused, too, where ten wrong ones ended before it."""
+
+    async def guess_wrong() -> None:
+        for _ in range(10):
+            with pytest.raises(Unauthenticated):
+                await sessions.login(ports, Login(email=ada.email, password="wrong"), HERE)
+
+    with pytest.raises(LimitExceeded):
+        await guess(evolve(ports, hasher=SlowHasher(guess_wrong)), ada)
+    assert await found(ports, ada) == ada
+
+
 async def forget(ports: Ports, email: str = "ada@example.com", address: str = HERE) -> None:
     await accounts.forgot_password(ports, ForgotPassword(email=email), address)
 
@@ -179,6 +220,29 @@ async def test_a_forgotten_password_is_set_anew(ports: Ports, ada: User) -> None
     assert [await can_sign_in(ports, each) for each in (OLD, NEW)] == [False, True]
     assert len(await letters(ports, NoticeKind.PASSWORD_CHANGED)) == 1
     assert (await found(ports, ada)).email_verified_at == NOW
+
+
+async def test_a_login_under_way_does_not_outlive_its_password(ports: Ports, ada: User) -> None:
+    """Who signs in with the old one while it is replaced stays out."""
+    await forget(ports)
+    token = await token_of(ports, NoticeKind.RESET_PASSWORD)
+    late = evolve(ports, hasher=SlowHasher(lambda: reset(ports, token)))
+    with pytest.raises(Unauthenticated) as raised:
+        await sessions.login(late, Login(email=ada.email, password=OLD), HERE)
+    assert raised.value.code == "bad_credentials"
+    assert await open_sessions(ports, ada) == []
+
+
+async def test_a_login_under_way_does_not_outlive_its_account(ports: Ports, ada: User) -> None:
+    """Who is disabled meanwhile stays out."""
+
+    async def disable() -> None:
+        await admin.disable(ports, ada.email)
+
+    with pytest.raises(Unauthenticated):
+        await guess_by_login(evolve(ports, hasher=SlowHasher(disable)), ada)
+    await admin.enable(ports, ada.email)
+    assert await open_sessions(ports, ada) == []
 
 
 async def refused(ports: Ports, token: str) -> None:
@@ -311,7 +375,7 @@ async def register(ports: Ports) -> User:
         last_name="Okoro",
         role=OpenRole.CUSTOMER,
     )
-    return await sessions.register(ports, new)
+    return await sessions.register(ports, new, HERE)
 
 
 async def test_who_registers_is_asked_for_a_proof(ports: Ports) -> None:

@@ -74,24 +74,28 @@ async def test_a_feed_tells_of_nobody_elses_bookings(scene):
 
 
 async def test_bookings_stay_for_ninety_days(scene):
-    """From their start on."""
+    """From their end on."""
     secret, store = await make(scene), scene.ports.store
     mine, customer = scene.staff.user_id, scene.customer.user_id
-    for back in (89, 91):
-        await add_booking(store, mine, customer, starts_at=NOW - back * DAY, status=Status.PENDING)
-    assert len(await codes(scene, secret)) == 1
+    for back in (90 * DAY, 90 * DAY + 5 * HOUR):
+        await add_booking(store, mine, customer, starts_at=NOW - back, status=Status.COMPLETED)
+    (event,) = await events(scene, secret)
+    assert event["DTSTART"].dt == NOW - 90 * DAY
 
 
-async def test_a_feed_holds_so_many_bookings():
-    """Those that are furthest ahead, over all pages that it takes."""
-    scene = await make_scene(evolve(POLICY, max_feed_bookings=200))
+@pytest.mark.parametrize("most", [1, 7, 120])
+async def test_a_feed_holds_so_many_bookings(most):
+    """The soonest, however many are further ahead, and however many were cancelled."""
+    scene = await make_scene(evolve(POLICY, max_feed_bookings=most))
     secret, store = await make(scene), scene.ports.store
-    for number in range(230):
-        starts_at = NOW + number * HOUR
-        await add_booking(store, scene.staff.user_id, scene.customer.user_id, starts_at=starts_at)
+    for number in range(most + 1):
+        for status in (Status.PENDING, Status.CANCELLED):
+            starts_at = NOW + number * HOUR
+            mine, customer = scene.staff.user_id, scene.customer.user_id
+            await add_booking(store, mine, customer, starts_at=starts_at, status=status)
     found = await events(scene, secret)
     assert [event["DTSTART"].dt for event in found] == [
-        NOW + number * HOUR for number in range(229, 29, -1)
+        NOW + number * HOUR for number in range(most)
     ]
 
 

@@ -167,6 +167,33 @@ async def test_a_removed_image_is_gone(scene: Scene) -> None:
             await call
 
 
+async def test_an_image_outlives_a_storage_that_fails(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is listed until its file is gone, so that whoever removes it again finishes."""
+    image = await images.upload(scene.ports, scene.staff, make_image())
+
+    async def gone(*_: object) -> None:
+        raise Unavailable("gone")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(MemoryFiles, "remove", gone)
+        with pytest.raises(Unavailable):
+            await images.remove(scene.ports, scene.staff, image.name)
+    assert list(await images.mine(scene.ports, scene.staff)) == [image]
+    await images.remove(scene.ports, scene.staff, image.name)
+    assert not kept(scene)
+    assert not await images.mine(scene.ports, scene.staff)
+
+
+async def test_a_removal_that_was_cut_short_is_finished(scene: Scene) -> None:
+    """A file that is gone already keeps nobody from removing its name."""
+    image = await images.upload(scene.ports, scene.staff, make_image())
+    kept(scene).clear()
+    await images.remove(scene.ports, scene.staff, image.name)
+    assert not await images.mine(scene.ports, scene.staff)
+
+
 async def test_an_image_of_somebody_else_is_not_there(scene: Scene) -> None:
     """Who did not upload it can't remove it."""
     image = await images.upload(scene.ports, scene.staff, make_image())

@@ -10,7 +10,8 @@ from attrs import evolve
 
 from staffbooking_core.domain.accounts import Role
 from staffbooking_core.domain.calendar import Interval, Override, Slot, WeeklySlot
-from staffbooking_core.domain.companions import Approval, Tier
+from staffbooking_core.domain.companions import Approval, Badge, Tier
+from staffbooking_core.domain.erasure import erased
 from staffbooking_core.domain.money import Currency
 from staffbooking_core.errors import RuleBroken
 from staffbooking_core.inputs import DateHours, Hours, ImportedCompanion, Login, WeeklyHours
@@ -99,6 +100,101 @@ async def test_an_import_again_updates(scene):
     assert counts == (0, 1, ())
     assert await companion(scene) == evolve(rated, first_name="Maria", tagline="Hello")
     assert (await login(scene))[0].first_name == "Maria"
+
+
+WEEKLY = (WeeklyHours(weekday=0, start="09:00", end="24:00"),)
+DAY_OFF = (DateHours(date=date(2027, 3, 4), slots=()),)
+ALL = {
+    "tagline": "Calm",
+    "bio": "Long",
+    "profile_photo": "/mia.jpg",
+    "daily_rate": Decimal(300),
+    "languages": ("English",),
+    "tier": Tier.ELITE,
+    "badges": (Badge.VERIFIED,),
+    "weekly": WEEKLY,
+    "overrides": DAY_OFF,
+    "payout_account": "acct_1",
+}
+
+
+@pytest.mark.parametrize("batches", [1, 2], ids=["one batch", "two"])
+async def test_what_a_row_does_not_say_stays(scene, batches):
+    """Hours, where payouts go, all of it; what it must say is replaced."""
+    rows = [row(**ALL), row(hourly_rate=Decimal(60))]
+    for some in [rows] if batches == 1 else [[one] for one in rows]:
+        await imported(scene, *some)
+    known = await companion(scene)
+    assert known == evolve(await other(scene, **ALL), id=known.id, hourly_rate=6_000)
+
+
+@pytest.mark.parametrize(
+    "field, value", [("weekly", ()), ("overrides", ()), ("bio", ""), ("tier", Tier.STANDARD)]
+)
+async def test_what_a_row_says_is_replaced(scene, field, value):
+    """Also by nothing, and alone: hours and days off are two things."""
+    await imported(scene, row(**ALL))
+    await imported(scene, row(**{field: value}))
+    known = await companion(scene)
+    expected = await other(scene, **{**ALL, field: value})
+    assert known == evolve(expected, id=known.id)
+
+
+async def other(scene, **given):
+    """What such a row makes of a newcomer."""
+    await imported(scene, row("other@example.com", **given))
+    return await companion(scene, "other@example.com")
+
+
+async def test_an_import_approves_who_waits(scene):
+    """A row that says so, of somebody known."""
+    await imported(scene, row())
+    await imported(scene, row(approved=True))
+    assert (await companion(scene)).approval is Approval.APPROVED
+
+
+async def test_an_import_lifts_no_suspension(scene):
+    """Only an operator does, by name."""
+    await imported(scene, row(approved=True))
+    await admin.approve(scene.ports, (await companion(scene)).id, Approval.SUSPENDED)
+    assert await imported(scene, row(approved=True, tagline="Hello")) == (0, 1, ())
+    known = await companion(scene)
+    assert (known.approval, known.tagline) == (Approval.SUSPENDED, "Hello")
+
+
+async def test_a_password_by_import_ends_sessions(scene):
+    """Of whose row sets one: whoever was signed in has to know the new one."""
+    for email in ("mia@example.com", "bo@example.com"):
+        await imported(scene, row(email, password=PASSWORD))
+        given = Login(email=email, password=PASSWORD)
+        await sessions.login(scene.ports, given, "::1")
+    await imported(scene, row(password="another password"), row("bo@example.com"))
+    people = [await admin.user(scene.ports, f"{name}@example.com") for name in ("mia", "bo")]
+    async with scene.ports.store.reading() as view:
+        left = [len(await view.accounts.sessions_of(user.id)) for user in people]
+    assert left == [0, 1]
+
+
+async def test_an_erased_account_is_left_alone(scene):
+    """Nothing is written to what is left of it."""
+    await imported(scene, row())
+    user = await admin.user(scene.ports, "mia@example.com")
+    gone = erased(user, NOW)
+    await scene.ports.store.write(lambda tx: tx.accounts.save_user(gone))
+    counts = await imported(scene, row(gone.email, password=PASSWORD))
+    assert counts == (0, 0, ((0, imports.ERASED),))
+    async with scene.ports.store.reading() as view:
+        assert await view.accounts.user(gone.id) == gone
+
+
+async def test_long_calendars_are_not_kept(scene):
+    """What is one person's alone fills no memory; short ones are shared."""
+    days = [DateHours(date=date(2027, 3, 1) + number * DAY, slots=()) for number in range(11)]
+    imports._shared_calendar.cache_clear()
+    await imported(scene, row(overrides=tuple(days)))
+    assert imports._shared_calendar.cache_info().currsize == 0
+    await imported(scene, row(overrides=tuple(days[:10])))
+    assert imports._shared_calendar.cache_info().currsize == 1
 
 
 async def test_the_later_of_two_rows_takes_nothing_away(scene):

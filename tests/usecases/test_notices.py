@@ -162,6 +162,21 @@ async def test_who_can_t_be_reached_is_given_up_at_once(ports: Ports, mouth: Mou
     assert await notices.tell_notices(ports) == 0
 
 
+async def test_a_kind_of_another_version_stops_nobody(ports: Ports, mouth: Mouth) -> None:
+    """Whoever knows it may tell it later; who never gets to gives it up."""
+    await add_notice(ports.store, make_notice(kind="of_tomorrow"), NOW - SECOND)
+    assert await notices.tell_notices(ports) == 4
+    assert mouth.told == ["one", "two", "three"]
+    for wait in POLICY.notice_waits[:-1]:
+        pass_time(ports, ports.clock.wall() + wait)
+        assert await notices.tell_notices(ports) == 1
+    pass_time(ports, ports.clock.wall() + POLICY.notice_waits[-1])
+    with pytest.raises(ExceptionGroup) as raised:
+        await notices.tell_notices(ports)
+    [fault] = raised.value.exceptions
+    assert fault.__notes__ == ["notice 4 (of_tomorrow) was given up"]
+
+
 async def test_who_is_killed_leaves_it_to_others(ports: Ports, mouth: Mouth) -> None:
     """What was claimed and not yet told is told when the lease has run out, as the same."""
     with anyio.CancelScope() as scope:

@@ -9,13 +9,14 @@ from attrs import evolve
 
 from staffbooking_adapters import codec
 from staffbooking_adapters.memory.doubles import RecordingNotifier
+from staffbooking_adapters.memory.files import MemoryFiles
 from staffbooking_core.domain.accounts import Actor, User
 from staffbooking_core.domain.lifecycle import Status
 from staffbooking_core.domain.limits import LimitExceeded
 from staffbooking_core.domain.portfolio import Image
 from staffbooking_core.errors import NotFound, RuleBroken, Unauthenticated
 from staffbooking_core.inputs import Contact, CreateWebhook, Login, SubmitReview
-from staffbooking_core.ports import Writing
+from staffbooking_core.ports import Ports
 from staffbooking_core.usecases import (
     admin,
     contact,
@@ -104,6 +105,15 @@ async def test_questions_are_whose_address_is_proved(scene: Scene) -> None:
     proved = evolve(user, email_verified_at=NOW)
     await scene.ports.store.write(lambda tx: tx.accounts.save_user(proved))
     assert len((await exported(scene, scene.customer))["inquiries"]) == 1  # type: ignore[arg-type]
+
+
+async def test_questions_of_others_stay(scene: Scene) -> None:
+    """Who registers with an address and shows no proof of it erases nothing that came from it."""
+    user = await user_of(scene, scene.customer)
+    await contact.ask(scene.ports, Contact(name="X", email=user.email, message="mine"))
+    await people.erase(scene.ports, user.id)
+    async with scene.ports.store.reading() as view:
+        assert [each.message for each in await view.people.inquiries_by(user.email)] == ["mine"]
 
 
 # Being forgotten ------------------------------------------------------------------------------
@@ -223,20 +233,40 @@ async def test_endpoints_go_with_their_owner(scene: Scene) -> None:
     assert locked is None or "hush" not in locked.url
 
 
+async def add_image(ports: Ports, who: Actor, name: str) -> None:
+    image = Image(name, who.user_id, 5, NOW)
+    await ports.files.put(name, b"bytes")
+    await ports.store.write(lambda tx: tx.staff.add_image(image))
+
+
 async def test_images_go_with_their_owner(scene: Scene) -> None:
     """Their bytes too; those of others stay."""
     ports, other = scene.ports, await another_companion(scene)
-    for who, name in ((scene.staff, "a.png"), (other.staff, "b.png")):
-        await ports.files.put(name, b"bytes")
-        image = Image(name, who.user_id, 5, NOW)
-
-        async def unit(tx: Writing, image: Image = image) -> None:
-            await tx.staff.add_image(image)
-
-        await ports.store.write(unit)
+    await add_image(ports, scene.staff, "a.png")
+    await add_image(ports, other.staff, "b.png")
     await people.erase(ports, scene.staff.user_id)
     assert await ports.files.get("a.png") is None
     assert await ports.files.get("b.png") == b"bytes"
+
+
+async def test_an_image_that_stays_keeps_no_other(scene: Scene) -> None:
+    """All are tried; what failed is raised at the end, when the person is forgotten."""
+
+    class Stubborn(MemoryFiles):
+        async def remove(self, name: str) -> None:
+            if name != "c.png":
+                raise OSError(name)
+            await super().remove(name)
+
+    files = Stubborn()
+    ports = evolve(scene.ports, files=files)
+    for name in ("a.png", "b.png", "c.png"):
+        await add_image(ports, scene.staff, name)
+    with pytest.raises(ExceptionGroup) as raised:
+        await people.erase(ports, scene.staff.user_id)
+    assert [str(fault) for fault in raised.value.exceptions] == ["a.png", "b.png"]
+    assert await files.get("c.png") is None
+    assert (await user_of(scene, scene.staff)).erased_at is not None
 
 
 async def test_who_is_forgotten_is_told_nothing_more(scene: Scene) -> None:

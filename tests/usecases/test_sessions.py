@@ -8,7 +8,7 @@ from staffbooking_core.domain.accounts import Role, Subscription, session_digest
 from staffbooking_core.domain.limits import LimitExceeded
 from staffbooking_core.errors import InvalidField, Unauthenticated
 from staffbooking_core.inputs import Login, OpenRole, Register
-from staffbooking_core.usecases import admin, sessions
+from staffbooking_core.usecases import admin, notices, sessions
 from tests.support.builders import DAY, HOUR, MINUTE, SECOND
 
 pytestmark = pytest.mark.anyio
@@ -18,10 +18,10 @@ EMAIL = "ada@example.com"
 HERE, THERE = "192.0.2.1", "192.0.2.2"
 
 
-async def register(scene, email=EMAIL, **given):
+async def register(scene, email=EMAIL, address=HERE, **given):
     fields = {"password": PASSWORD, "first_name": "Ada", "last_name": "Okoro"}
     new = Register(**{**fields, "role": OpenRole.CUSTOMER, **given}, email=email)
-    return await sessions.register(scene.ports, new)
+    return await sessions.register(scene.ports, new, address)
 
 
 async def login(scene, email=EMAIL, password=PASSWORD, address=HERE):
@@ -61,6 +61,23 @@ async def test_an_email_is_registered_once(scene, email):
     with pytest.raises(InvalidField) as caught:
         await register(scene, email)
     assert [fault.field for fault in caught.value.faults] == ["email"]
+
+
+async def test_who_registers_many_has_few_mails_sent(scene):
+    """Each account is made; beyond the window of their address its owner asks for the mail."""
+    rule = scene.ports.policy.limits.register_address
+    for n in range(rule.limit + 2):
+        await register(scene, f"new{n}@example.com")
+    await register(scene, "elsewhere@example.com", THERE)
+    scene.ports.clock.advance(rule.window)
+    await register(scene, "later@example.com")
+    await notices.tell_notices(scene.ports, 100)
+    told = [letter.to for letter in scene.ports.notifier.letters]
+    assert told == [
+        *(f"new{n}@example.com" for n in range(rule.limit)),
+        "elsewhere@example.com",
+        "later@example.com",
+    ]
 
 
 async def test_who_has_registered_signs_in(scene):

@@ -21,7 +21,7 @@ from staffbooking_core.inputs import (
     SetAvailability,
     WeeklyHours,
 )
-from staffbooking_core.usecases import admin, staff
+from staffbooking_core.usecases import admin, people, staff
 from tests.support.builders import HOUR, NOW, POLICY, add_user
 from tests.support.portfolio import add_image
 from tests.support.ports import actor_of, another_companion, make_scene
@@ -182,6 +182,14 @@ async def test_a_refused_first_change_stores_nothing(scene):
     actor = await newcomer(scene)
     await faults(change(scene, actor, **{**COMPLETE, "profile_photo": "media/unknown.jpg"}))
     assert await stored(scene, actor) is None
+
+
+async def test_who_is_forgotten_comes_back_by_no_late_call(scene):
+    """One that was let in before the erasure finds nobody any more."""
+    actor = await newcomer(scene)
+    await people.erase(scene.ports, actor.user_id)
+    with pytest.raises(NotFound):
+        await change(scene, actor, bio="Here I am again.")
 
 
 async def test_who_is_not_there_has_no_profile(scene):

@@ -119,8 +119,10 @@ def _add_mail() -> None:
         Column("subject", Text(), nullable=False),
         Column("message", Text(), nullable=False),
         Column("created_at", Instant, nullable=False),
+        Column("email_folded", Text(), nullable=False),
         PrimaryKeyConstraint("id", name="pk_inquiries"),
     )
+    op.create_index("ix_inquiries_email", "inquiries", ["email_folded", "id"])
 
 
 def _add_imports() -> None:
