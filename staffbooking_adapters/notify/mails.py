@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from contextlib import suppress
 from datetime import datetime
+from email.errors import MessageError
 from email.headerregistry import Address, BaseHeader, HeaderRegistry, UnstructuredHeader
 from email.message import EmailMessage
 from email.policy import SMTP, SMTPUTF8, Policy
@@ -123,7 +124,10 @@ def _put(message: EmailMessage, header: str, name: str, address: str) -> None:
 def _checked(message: EmailMessage) -> bytes:
     """The bytes of a mail. Raises Undeliverable where their headers are not those that were
     set: whatever got into a value, it has not become a line of its own."""
-    content = message.as_bytes()
+    try:
+        content = message.as_bytes()
+    except MessageError:
+        raise Undeliverable("a header of the mail can't be written") from None
     lines = content.partition(b"\r\n\r\n")[0].split(b"\r\n")
     names = [line.partition(b":")[0].decode() for line in lines if line[:1] not in b" \t"]
     if names != message.keys() or any(b"\r" in line or b"\n" in line for line in lines):

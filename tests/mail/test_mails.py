@@ -127,11 +127,15 @@ def test_a_long_name_is_no_other_mailbox(signs: str) -> None:
 
 
 def test_a_header_block_that_is_not_ours_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However it came to be: the bytes themselves are looked at."""
+    """However it came to be: the bytes themselves are looked at. Newer Pythons write such a
+    value in a form that is safe."""
     monkeypatch.setattr(mails, "in_one_line", lambda text: text)
     for bad in ("a=0D=0ABcc:_evil@x.com", "a=0D=0A=0D=0AHello", "a=0ABcc:_evil@x.com"):
-        with pytest.raises(Undeliverable):
-            raw(subject=f"=?utf-8?q?{bad}?=")
+        try:
+            content = raw(subject=f"=?utf-8?q?{bad}?=")
+        except Undeliverable:
+            continue
+        assert sorted(header_names(content)) == sorted(HEADERS)
 
 
 def test_a_link_to_unsubscribe_is_left_whole() -> None:
