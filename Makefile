@@ -8,6 +8,10 @@ PACKAGES := staffbooking_core staffbooking_adapters staffbooking_http staffbooki
 SOURCES := $(PACKAGES) tests $(wildcard benchmarks)
 TOO_OLD := Python 3.11 or later is needed: make PY=python3.12 ...
 
+# Bytecode is kept whatever the environment says: in a fresh clone each process that the tests
+# start would compile all that it loads (3.4 s of processor time in place of 1.3).
+export PYTHONDONTWRITEBYTECODE :=
+
 # uv is fast but knows nothing of pip's own configuration (mirrors, certificates), so pip
 # takes over where uv cannot reach its registry, or could not be installed at all.
 export UV_HTTP_RETRIES ?= 1
@@ -80,6 +84,7 @@ clean:
 
 $(BIN)/python:
 	@$(PY) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "$(TOO_OLD)")'
+	@echo "Making the environment $(V)..."
 	@$(PY) -m venv $(V) || { rm -rf $(V); echo "$(PY) could not make $(V): on Debian, install python3-venv" >&2; exit 1; }
 	@$(BIN)/pip install -q --require-hashes -r requirements-uv.lock 2>/dev/null || echo "without uv: pip installs, more slowly"
 
@@ -87,12 +92,14 @@ $(BIN)/uv: $(BIN)/python
 	@test -x $@ || $(BIN)/pip install -q --require-hashes -r requirements-uv.lock
 
 $(V)/.run: $(BIN)/python requirements.lock
+	@echo "Installing what requirements.lock names, which may take a minute..."
 	@$(call install,--require-hashes -r requirements.lock)
 	@touch $@
 
 # The tests start many processes: none should have to compile what is installed.
 $(V)/.dev: export UV_COMPILE_BYTECODE = 1
 $(V)/.dev: $(BIN)/python requirements-dev.lock pyproject.toml
+	@echo "Installing what requirements-dev.lock names, which may take a minute or two..."
 	@$(call install,--require-hashes -r requirements-dev.lock)
 	@$(call install,--no-deps --no-build-isolation -e .)
 	@touch $@ $(V)/.run

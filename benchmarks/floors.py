@@ -57,10 +57,11 @@ async def _creation(connection: Any, world: World, dice: Random) -> Transaction:
     asked = operations.context_arguments(wanted)
     rows = await connection.fetch(operations.CONTEXT, *asked)
     row, record, _ = operations.new_booking(wanted, rows, world.owners[0].id, datetime.now(UTC))
-    *columns, _, parties, body = operations.create_arguments(row, record)
+    arguments = operations.create_arguments(row, record)
+    columns, (_, *others) = arguments[: len(operations.FIELDS)], arguments[len(operations.FIELDS) :]
     fresh = {"id": Fresh(), "code": Fresh("BK")}
     given = [fresh.get(name, value) for name, value in zip(operations.FIELDS, columns, strict=True)]
     return [
         (operations.CONTEXT, asked),
-        (operations.CREATE, [*given, Fresh("evt_"), parties, body]),
+        (operations.CREATE, [*given, Fresh("evt_"), *others]),
     ]

@@ -57,6 +57,7 @@ CONTEXT = """
     WHERE c.id = $1 AND c.active AND c.approval = 'approved'
 """
 _PLACES = len(FIELDS)
+_CREATED_AT = f"${FIELDS.index('created_at') + 1}"
 CREATE = f"""
     WITH booking AS (
         INSERT INTO bookings ({", ".join(FIELDS)})
@@ -64,10 +65,13 @@ CREATE = f"""
     ), timer AS (
         INSERT INTO timers (booking_id, kind, due_at, attempts)
         VALUES ($1, 'expire', ${FIELDS.index("starts_at") + 1}, 0)
+    ), event AS (
+        INSERT INTO events (booking_id, sequence, id, name, created_at, parties, body) VALUES
+        ($1, 1, ${_PLACES + 1}, 'booking.created', {_CREATED_AT}, ${_PLACES + 2}, ${_PLACES + 3})
     )
-    INSERT INTO events (booking_id, sequence, id, name, created_at, parties, body) VALUES
-    ($1, 1, ${_PLACES + 1}, 'booking.created', ${FIELDS.index("created_at") + 1},
-        ${_PLACES + 2}, ${_PLACES + 3})
+    INSERT INTO notices (user_id, kind, subject, text, link, at, due_at, attempts) VALUES
+    (${FIELDS.index("companion_id") + 1}, 'request', ${_PLACES + 4}, ${_PLACES + 5},
+        ${_PLACES + 6}, {_CREATED_AT}, {_CREATED_AT}, 0)
 """
 
 
@@ -243,7 +247,20 @@ def create_arguments(row: Row, record: bytes) -> list[Any]:
         b'"sequence":1,"data":{"booking":%b}}' % (event.encode(), created, record)
     )
     parties = sorted((row["customer_id"], row["companion_id"], row["booked_by"]))
-    return [*(row[name] for name in FIELDS), event, str(parties).replace(" ", ""), body]
+    told = (f"New request {row['code']}", _request(row), f"/bookings/{row['id']}/return")
+    return [*(row[name] for name in FIELDS), event, str(parties).replace(" ", ""), body, *told]
+
+
+def _request(row: Row) -> str:
+    """What the staff are told."""
+    day, hours = row["event_date"], row["duration_hours"]
+    amount = b"%d.%02d" % divmod(row["payout_amount"], 100)
+    return (
+        f"{row['customer_name']} would like to book you: {row['service_type']} on {day:%A}, "
+        f"{day.day} {day:%B %Y} at {row['start_time']} ({row['timezone']}), {hours} "
+        f"hour{'s' if hours > 1 else ''}. You would be paid {amount.decode()} USD. "
+        "Please accept or decline the request before the event begins."
+    )
 
 
 def new_booking(

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ from itertools import accumulate
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 from attrs import frozen
@@ -174,11 +175,22 @@ def import_file(url: str, file: Path, rows: int) -> Pass:
         env={**os.environ, **environ},
         stdout=subprocess.PIPE,
     )
-    output = process.stdout.read() if process.stdout else b""
-    _, status, usage = os.wait4(process.pid, 0)
-    if status or decode(output) != {"imported": rows, "updated": 0, "skipped": []}:
+    memory_mb = 0.0
+    while process.poll() is None:
+        memory_mb = _most_memory_mb(process.pid) or memory_mb
+        sleep(0.1)
+    seconds = monotonic() - began
+    output = process.communicate()[0]
+    if process.returncode or decode(output) != {"imported": rows, "updated": 0, "skipped": []}:
         sys.exit(f"companions import failed: {output[-2000:].decode()}")
-    return Pass(monotonic() - began, usage.ru_maxrss / 1024)
+    return Pass(seconds, memory_mb)
+
+
+def _most_memory_mb(pid: int) -> float:
+    """0 where it has ended. Not by wait4, which would tell of this process where that has more."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    most = re.search(r"VmHWM:\s+(\d+) kB", status)
+    return int(most[1]) / 1024 if most else 0.0
 
 
 if __name__ == "__main__":

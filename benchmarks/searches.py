@@ -34,7 +34,7 @@ RATED = """
     UPDATE companion_search SET rank = CASE companion_id % 3 WHEN 0 THEN 0 ELSE
     -(300 + companion_id * 7919 % 201) * 1099511627776 - companion_id % 97 END
 """
-NO_SUNDAYS = "UPDATE companion_search SET weekday_mask = weekday_mask & 63"
+NO_SUNDAYS = "UPDATE companion_search SET weekday_mask = weekday_mask - 64 WHERE weekday_mask > 63"
 
 
 async def page(url: str) -> str:
@@ -72,6 +72,7 @@ async def _change(url: str, change: str) -> None:
     so neither is this one."""
     if not url.startswith("postgresql"):
         with closing(sqlite3.connect(make_url(url).database or "")) as connection, connection:
+            connection.execute("PRAGMA cache_size = -1000000")  # else it takes minutes
             connection.execute(change)
         return
     connection = await asyncpg.connect(driver_url(url))

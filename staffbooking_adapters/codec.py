@@ -6,7 +6,7 @@ its own decimals, never a float. `dump` and `load` keep values of the core in co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -67,6 +67,26 @@ def _interval(seconds: Sequence[int]) -> Interval:
     return Interval(datetime.fromtimestamp(starts_at, UTC), datetime.fromtimestamp(ends_at, UTC))
 
 
+async def pieces(record: Mapping[str, Any]) -> AsyncGenerator[bytes]:
+    """An object that outgrows the memory as JSON bytes, as it is taken: a value that is an
+    iterator of pages is one list."""
+    lead = b"{"
+    for name, value in record.items():
+        lead += encode(name) + b":"
+        if isinstance(value, AsyncIterator):
+            lead += b"["
+            between = b""
+            async for page in value:
+                if page:
+                    yield lead + between + encode(page)[1:-1]
+                    lead, between = b"", b","
+            yield lead + b"]"
+        else:
+            yield lead + encode(value)
+        lead = b","
+    yield b"}" if record else b"{}"
+
+
 def dump(value: object, as_type: Any = None) -> str:
     """A value of the core as JSON text for a column."""
     return _converter().dumps(value, as_type or type(value)).decode()
@@ -93,4 +113,5 @@ def _load_calendar(text: str) -> Calendar:
 
 
 SHORT = 8 * 1024
+"""Characters: no text of hours that many may keep (`calendar.are_common`) has more."""
 _remembered = lru_cache(maxsize=4096)(_load_calendar)

@@ -26,6 +26,7 @@ from cattrs.gen import make_dict_structure_fn
 from staffbooking_core.domain import calendar
 from staffbooking_core.domain.accounts import is_email
 from staffbooking_core.domain.addresses import judge_url
+from staffbooking_core.domain.companions import fold
 from staffbooking_core.domain.portfolio import judge_path
 from staffbooking_core.errors import Fault, InvalidField, MissingField
 from staffbooking_core.inputs import Amount, Characters, Instant, Items, Left, Text, Whole
@@ -213,9 +214,10 @@ def _is_blank(text: str) -> bool:
 
 _UNSEEN = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp", "Zs"})
 """Not Cn: an emoji may be younger than the tables of Unicode here."""
-_BLANKS = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0")
-"""Letters, marks and a sign by their categories, but nothing to see: fillers, a joiner, the empty
-pattern of Braille."""
+_SELECTORS = map(chr, (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))
+_BLANKS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0").union(_SELECTORS)
+"""Letters, marks and a sign by their categories, but nothing to see: fillers, a joiner, vowels
+that are not written, the empty pattern of Braille, selectors of variants of what is before them."""
 
 
 def _check_characters(text: str, allowed: Characters) -> None:
@@ -275,6 +277,11 @@ def _clock_end(text: str) -> None:
         raise ValueError("must be a time of the form HH:MM, at most 24:00") from None
 
 
+def _listed(text: str) -> None:
+    if "," in text:
+        raise ValueError("must not hold a comma: commas separate names in what is published")
+
+
 _FORMS: dict[str, Callable[[str], object]] = {
     "email": _email,
     "timezone": _timezone,
@@ -282,6 +289,7 @@ _FORMS: dict[str, Callable[[str], object]] = {
     "clock": _clock,
     "clock_end": _clock_end,
     "image": judge_path,
+    "listed": _listed,
     "webhook": lambda text: judge_url(text, insecure=True),
 }
 
@@ -314,8 +322,12 @@ def _price(given: Any, bound: Price) -> Decimal:
 
 
 def _instant(given: Any, _: Instant) -> str:
-    if _parsed(datetime.fromisoformat, _INSTANT, given) is None:
+    """Of a day that calendars know: databases take the last microsecond of 9999 for no end."""
+    instant = _parsed(datetime.fromisoformat, _INSTANT, given)
+    if instant is None:
         raise ValueError("must be an instant such as 2030-01-31T09:00:00Z")
+    if not calendar.FIRST_DAY <= instant.date() <= calendar.LAST_DAY:
+        raise ValueError(f"must lie between {calendar.FIRST_DAY} and {calendar.LAST_DAY}")
     return str(given)
 
 
@@ -325,9 +337,14 @@ def _items(given: Any, bound: Items, of_list: Hook) -> tuple[Any, ...]:
     if not bound.min <= len(given) <= bound.max:
         raise ValueError(f"must have {bound.min} to {bound.max} elements")
     items = cast("list[Any]", of_list(given, None))
-    if bound.unique and len(set(items)) < len(items):
+    if bound.unique and len(set(map(_told_apart, items))) < len(items):
         raise ValueError("must not repeat an element")
     return tuple(items)
+
+
+def _told_apart(item: Any) -> Any:
+    """What elements differ by: two names that differ in case alone are one."""
+    return fold(item) if isinstance(item, str) else item
 
 
 _CHECKS: dict[type, Hook] = {

@@ -6,6 +6,8 @@ inside each command: so `--help` costs no database driver and no web framework.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import typer
@@ -40,17 +42,27 @@ from staffbooking_cli.errors import innermost, refusal
 class Commands(TyperGroup):
     """The root: what a command refuses ends as one line on standard error and exit code 1."""
 
+    def make_context(self, *args: Any, **extra: Any) -> Any:
+        with _one_line():
+            return super().make_context(*args, **extra)
+
     def invoke(self, ctx: Any) -> Any:
-        try:
+        with _one_line():
             return super().invoke(ctx)
-        except Exception as error:
-            line = refusal(error)
-            if line is None and isinstance(error, BaseExceptionGroup):
-                raise innermost(error) from None
-            if line is None:
-                raise
-            typer.echo(f"staffbooking: {line}", err=True)
-            raise typer.Exit(1) from None
+
+
+@contextmanager
+def _one_line() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        line = refusal(error)
+        if line is None and isinstance(error, BaseExceptionGroup):
+            raise innermost(error) from None
+        if line is None:
+            raise
+        typer.echo(f"staffbooking: {line}", err=True)
+        raise typer.Exit(1) from None
 
 
 app = typer.Typer(

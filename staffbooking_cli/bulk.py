@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from attrs import asdict, evolve
@@ -16,10 +16,10 @@ from staffbooking_core.ports import Import, Ports
 from staffbooking_core.usecases import imports
 from staffbooking_core.usecases.imports import ImportRow
 
-BATCH = 500
+BATCH = 1_000
 WEIGHT = 5_000
-"""Hours of its rows after which a batch is full too: their days are worked out while the store
-holds its locks."""
+"""Hours of its rows that a batch has at most: their days are worked out while the store holds its
+locks."""
 PAGE = 500
 
 
@@ -28,10 +28,10 @@ async def import_file(
 ) -> Import:
     """All rows of a file behind where it was begun. `tell` is called after each batch with how
     many bytes are read, and how many rows were decided on since then."""
-    done, rows = begun, map(to_import, file.rows(begun.line))
+    done, parts = begun, batches(map(to_import, file.rows(begun.line)))
 
-    def read() -> list[ImportRow]:
-        return next_batch(rows)
+    def read() -> Sequence[ImportRow]:
+        return next(parts, ())
 
     batch = read()
     while batch:
@@ -44,15 +44,18 @@ async def import_file(
     return done
 
 
-def next_batch(rows: Iterator[ImportRow]) -> list[ImportRow]:
-    """Of so many rows, or of so many hours, whichever comes first."""
-    batch, weight = [], 0
+def batches(rows: Iterable[ImportRow]) -> Iterator[Sequence[ImportRow]]:
+    """Each of at most so many rows and so many hours; who has more hours than that comes alone."""
+    batch, weight = list[ImportRow](), 0
     for row in rows:
+        own = 0 if row.companion is None else _weight(row.companion)
+        if batch and (len(batch) == BATCH or weight + own > WEIGHT):
+            yield batch
+            batch, weight = [], 0
         batch.append(row)
-        weight += 0 if row.companion is None else _weight(row.companion)
-        if len(batch) >= BATCH or weight >= WEIGHT:
-            break
-    return batch
+        weight += own
+    if batch:
+        yield batch
 
 
 def _weight(row: ImportedCompanion) -> int:

@@ -42,10 +42,14 @@ _AMOUNT = re.compile(r"[0-9]{1,11}(\.[0-9]{1,3})?")
 
 
 def instant(text: str) -> datetime:
-    """ISO 8601 with Z or an offset, as UTC."""
+    """ISO 8601 with Z or an offset, as UTC; of a day that calendars know."""
+    from staffbooking_core.domain.calendar import FIRST_DAY, LAST_DAY
+
     try:
         if _INSTANT.fullmatch(text):
-            return datetime.fromisoformat(text).astimezone(UTC)
+            given = datetime.fromisoformat(text).astimezone(UTC)
+            if FIRST_DAY <= given.date() <= LAST_DAY:
+                return given
     except (ValueError, OverflowError):
         pass
     raise typer.BadParameter(f"{text!r} is not an instant such as 2027-03-01T18:00:00Z")

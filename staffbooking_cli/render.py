@@ -38,6 +38,15 @@ def print_json(document: Record) -> None:
     typer.echo(encode(document))
 
 
+async def print_pieces(document: Record) -> None:
+    """The same, as it is made: what outgrows the memory."""
+    from staffbooking_adapters.codec import pieces
+
+    async for piece in pieces(document):
+        typer.echo(piece, nl=False)
+    typer.echo()
+
+
 async def _print_json_list(
     name: str, records: AsyncIterator[Record], counts: Mapping[str, int] | None = None
 ) -> None:

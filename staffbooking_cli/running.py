@@ -75,12 +75,12 @@ def take_port(host: str, port: int) -> int:
 async def start_server(
     jobs: anyio.abc.TaskGroup,
     settings: Settings,
-    host: str,
-    port: int,
+    listening: socket.socket,
     stop: anyio.Event,
     ports: Ports,
 ) -> None:
-    """Start the HTTP server among the jobs; it listens when this returns."""
+    """Start the HTTP server among the jobs; when this returns, it has a socket of its own, and
+    the one that was given may be closed."""
     from staffbooking_http.server import serve
 
-    await jobs.start(partial(serve, settings, host=host, port=port, stop=stop, ports=ports))
+    await jobs.start(partial(serve, settings, listening=listening, stop=stop, ports=ports))

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from staffbooking_cli.errors import Refused
+from staffbooking_cli.errors import Refused, refusal
 
 if TYPE_CHECKING:
     from staffbooking_adapters.settings import Settings
@@ -30,10 +30,22 @@ async def ready_ports(wanted: Settings, *, stays: bool = False) -> AsyncIterator
     all that it may ever need."""
     from staffbooking_adapters import wiring
 
-    if lacking := await wiring.check_schema(wanted):
-        raise Refused(lacking)
+    if what := await wiring.check_schema(wanted):
+        raise Refused(what)
     async with wiring.open_ports(wanted, stays=stays) as ports:
         yield ports
+
+
+async def lacking(wanted: Settings) -> str | None:
+    """What keeps a process from its work, in one line; None where the database is there and has
+    this version's schema."""
+    from staffbooking_adapters import wiring
+    from staffbooking_core.errors import Unavailable
+
+    try:
+        return await wiring.check_schema(wanted)
+    except Unavailable as error:
+        return refusal(error)
 
 
 def run(work: Callable[[Ports], Awaitable[T]]) -> T:

@@ -50,7 +50,8 @@ class Text:
     min: int = 1
     form: str | None = None
     """`email`, `timezone`, `country` (ISO 3166), `clock` (HH:MM), `clock_end` (to 24:00),
-    `image` (a relative path) or `webhook` (the URL of a receiver, as a sandbox may take it)."""
+    `image` (a relative path), `listed` (it stands in a list that commas separate) or `webhook`
+    (the URL of a receiver, as a sandbox may take it)."""
     characters: Characters = Characters.LINE
 
 
@@ -72,7 +73,7 @@ class Amount:
 
 @frozen
 class Items:
-    """A list of so many elements."""
+    """A list of so many elements; where each is unique no two names differ in case alone."""
 
     max: int = 50
     min: int = 0
@@ -106,7 +107,8 @@ Clock = Annotated[str, Text(5, 5, form="clock")]
 ClockEnd = Annotated[str, Text(5, 5, form="clock_end")]
 Timezone = Annotated[str, Text(64, form="timezone")]
 Rate = Annotated[Decimal, Amount()]
-Services = Annotated[tuple[Name, ...], Items(50, 1)]
+Photo = Annotated[str, Text(300, 0, form="image")]
+Services = Annotated[tuple[Annotated[str, Text(100, form="listed")], ...], Items(50, 1)]
 Languages = Annotated[tuple[Name, ...], Items(50)]
 Mark = Annotated[int, Whole(1, 5)]
 Password = Annotated[
@@ -268,7 +270,7 @@ class ChangeProfile:
     last_name: Name | Left = Left.AS_IS
     tagline: Tagline | Left = Left.AS_IS
     bio: OptionalLongText | Left = Left.AS_IS
-    profile_photo: Annotated[str, Text(300, 0, form="image")] | Left = Left.AS_IS
+    profile_photo: Photo | Left = Left.AS_IS
     hourly_rate: Rate | Left = Left.AS_IS
     daily_rate: Rate | Left | None = Left.AS_IS
     location_city: Name | Left = Left.AS_IS
@@ -390,7 +392,7 @@ class ImportedCompanion:
     password: Password | None = field(default=None, repr=False)
     tagline: Tagline | Left = Left.AS_IS
     bio: OptionalLongText | Left = Left.AS_IS
-    profile_photo: Annotated[str, Text(300, 0)] | Left = Left.AS_IS
+    profile_photo: Photo | Left = Left.AS_IS
     daily_rate: Rate | Left = Left.AS_IS
     languages: Languages | Left = Left.AS_IS
     tier: Tier | Left = Left.AS_IS

@@ -48,7 +48,7 @@ class Policy:
     payout_alarm: timedelta = 6 * HOUR
 
     # Events that may be booked (CONTRACT, conventions)
-    book_ahead: timedelta = timedelta(days=3 * 366)
+    book_ahead_years: int = 3
     availability_days: int = 92
     detail_reviews: int = 10
     """The newest reviews that a companion's detail shows."""
@@ -92,12 +92,15 @@ class Policy:
     feed_back: timedelta = timedelta(days=90)
     """How long a booking stays in its companion's calendar feed once it is over."""
     max_feed_bookings: int = 500
+    imports_kept: timedelta = timedelta(days=30)
+    """Files of companions that nobody goes on with: how far they went, and what stayed out."""
 
     # Mail
     contact_email: str = "contact@localhost"
     """Where the operators read what people ask by the contact form."""
-    mail_deadline: timedelta = timedelta(seconds=20)
-    """For a whole mail, from the connection to the server's word that it has it."""
+    mail_deadline: timedelta = timedelta(seconds=15)
+    """For a whole mail, from the connection to the server's word that it has it: less than a
+    worker has to stop, since a mail that is cut off may be sent twice."""
     notice_waits: tuple[timedelta, ...] = (
         timedelta(minutes=1),
         timedelta(minutes=5),

@@ -3,7 +3,7 @@ not hold counts against the address that it came from."""
 
 import hmac
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NoReturn, TypeAlias
 from urllib.parse import urlsplit
 
@@ -14,6 +14,7 @@ from staffbooking_core.domain.accounts import Actor, Role, User, csrf_token, ses
 from staffbooking_core.domain.keys import Permission
 from staffbooking_core.domain.limits import Rule, Verdict
 from staffbooking_core.errors import Forbidden, Unauthenticated
+from staffbooking_core.policy import Policy
 from staffbooking_core.usecases import sessions
 from staffbooking_http import limits
 from staffbooking_http.endpoint import Call, Header
@@ -25,6 +26,7 @@ Permit: TypeAlias = Callable[[User, datetime], None]
 """Raises Forbidden for a user of the wrong role or tier."""
 
 _COOKIE_NAME = COOKIE.encode()
+_SECOND = timedelta(seconds=1)
 
 
 @frozen
@@ -131,6 +133,14 @@ def session_token(headers: Iterable[Header]) -> str | None:
             if name == _COOKIE_NAME and value:
                 return value.decode("latin-1")
     return None
+
+
+def session_cookie(policy: Policy, token: str | None) -> Header:
+    """What has a browser keep the token of a fresh session; with None, forget any."""
+    seconds = 0 if token is None else policy.session_lifetime // _SECOND
+    secure = "; Secure" if policy.base_url.startswith("https:") else ""
+    crumb = f"{COOKIE}={token or ''}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
+    return b"set-cookie", crumb.encode("ascii")
 
 
 def staff_only(user: User, _: datetime) -> None:

@@ -54,7 +54,8 @@ class Application:
         self._site = site
         self._websocket = WebSocket(site, self.switchboard, allowed)
         self._socketio = SocketIo(site, self.switchboard, allowed)
-        self._pages = pages.create_pages(site, document)
+        self._pages = pages.create_pages(sandbox=ports.sandbox is not None)
+        self._of_pages = {"site": site, "document": document}
         self._pipeline = Pipeline(site)
         self._page_headers = security_headers(ports.policy, pages.POLICY)
         entries: list[tuple[str, Resource | _Page]] = [
@@ -122,7 +123,8 @@ class Application:
                 message = {**message, "body": b""}
             await send(message)
 
-        asked = {**scope, "method": "GET"} if bodiless else scope
+        state = {**scope.get("state", {}), **self._of_pages}
+        asked = {**scope, "method": "GET" if bodiless else method, "state": state}
         await self._pages(asked, receive, dressed)  # type: ignore[arg-type]
 
 

@@ -6,12 +6,12 @@ from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from staffbooking_adapters import codec
+from staffbooking_core import __version__
 from staffbooking_core.domain.channel import Asked, Close, Told
 from staffbooking_core.policy import Policy
 from staffbooking_http.access import COOKIE
 from staffbooking_http.channel.frames import FRAME_BYTES, REQUESTS
 from staffbooking_http.errors import CODES
-from staffbooking_http.openapi import service_version
 from staffbooking_http.queries import Connect
 from staffbooking_http.routes.channel import PATH
 from staffbooking_http.schemas import of_class
@@ -133,7 +133,7 @@ def document(policy: Policy) -> Object:
         "asyncapi": "3.0.0",
         "info": {
             "title": "Staff booking: the channel",
-            "version": service_version(),
+            "version": __version__,
             "description": _about(policy),
             "license": {
                 "name": "Apache-2.0",

@@ -5,7 +5,15 @@ and the OpenAPI document is made of the same declarations.
 """
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from datetime import datetime
 from itertools import count
 from typing import Any, Protocol, TypeAlias
@@ -41,6 +49,8 @@ class Reply:
     body: bytes = b""
     headers: tuple[Header, ...] = ()
     media: bytes = JSON
+    pieces: AsyncGenerator[bytes] | None = None
+    """In the body's place where that is made while it goes out: its length is not told."""
 
 
 @frozen(eq=False)
@@ -160,6 +170,7 @@ class Endpoint:
     """The JSON schema of a success."""
     status: int = 200
     description: str = ""
+    """Figures of the policy stand in it by their names in braces."""
     body: type | None = None
     body_optional: bool = False
     raw: int | str | None = None
@@ -170,8 +181,8 @@ class Endpoint:
     file: bool = False
     """Whether it takes a form (multipart/form-data) with an image in its field `file`."""
     in_turn: bool = False
-    """Whether its calls wait for their turn before their body is read: few at a time, and fewer
-    of one user."""
+    """Whether it takes bodies that are much to hold and to work on: few calls of one user at a
+    time, and of all users few that are worked on (`turns`)."""
     query: type | None = None
     window: str | None = None
     """The name of its own limit, which is spent besides the general one."""

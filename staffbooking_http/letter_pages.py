@@ -3,20 +3,25 @@ session to steal, so no CSRF token either. To load a page does nothing: programs
 mails for people load what they link to.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from attrs import field, frozen
 from litestar import get, post
 from litestar.response import Template
 
-from staffbooking_core.errors import InvalidInput, NotFound, RuleBroken
+from staffbooking_core.domain.notices import NoticeKind
+from staffbooking_core.errors import InvalidInput, RuleBroken
 from staffbooking_core.inputs import Password, ResetPassword
 from staffbooking_core.usecases import accounts, notices
+from staffbooking_core.usecases.tokens import Purpose
 from staffbooking_http import bodies, queries
-from staffbooking_http.visits import Asked, call_of
+from staffbooking_http.visits import Asked, call_of, shown, visitor_of, wanted
 
-WORDS = {
-    "accepted": "when your bookings are accepted",
-    "payout": "when you are paid out",
-    "new_message": "when somebody writes to you",
+WORDS: Mapping[NoticeKind, str] = {
+    NoticeKind.ACCEPTED: "when your bookings are accepted",
+    NoticeKind.PAYOUT: "when you are paid out",
+    NoticeKind.NEW_MESSAGE: "when somebody writes to you",
 }
 """Of the kinds that can be refused."""
 
@@ -28,8 +33,10 @@ class _NewPassword:
     password: Password = field(repr=False)
 
 
-def _shown(page: str, status: int = 200, **context: object) -> Template:
-    return Template(page, context=context, status_code=status)
+async def _shown(request: Asked, page: str, status: int = 200, **context: Any) -> Template:
+    template = shown(page, await visitor_of(call_of(request)), **context)
+    template.status_code = status
+    return template
 
 
 @get("/notifications/unsubscribe/{token:str}")
@@ -38,8 +45,8 @@ async def unsubscribing(request: Asked) -> Template:
     try:
         kind = await notices.of_token(call_of(request).ports, request.path_params["token"])
     except RuleBroken:
-        raise NotFound("Link") from None
-    return _shown("unsubscribe.html", words=WORDS[kind], done=False)
+        return await _shown(request, "unsubscribe.html", 404, problem=_BROKEN)
+    return await _shown(request, "unsubscribe.html", words=WORDS[kind], done=False)
 
 
 @post("/notifications/unsubscribe/{token:str}", status_code=200)
@@ -48,18 +55,22 @@ async def unsubscribe(request: Asked) -> Template:
     try:
         kind = await notices.unsubscribe(call_of(request).ports, request.path_params["token"])
     except RuleBroken:
-        raise NotFound("Link") from None
-    return _shown("unsubscribe.html", words=WORDS[kind], done=True)
+        return await _shown(request, "unsubscribe.html", 404, problem=_BROKEN)
+    return await _shown(request, "unsubscribe.html", words=WORDS[kind], done=True)
+
+
+async def _check(request: Asked, purpose: Purpose) -> None:
+    await accounts.check_token(call_of(request).ports, purpose, request.path_params["token"])
 
 
 @get("/account/verify-email/{token:str}")
 async def verifying(request: Asked) -> Template:
     """Where one confirms one's address."""
     try:
-        await accounts.check_verification(call_of(request).ports, request.path_params["token"])
+        await _check(request, Purpose.VERIFY_EMAIL)
     except RuleBroken:
-        return _shown("verify.html", 400, problem=_BROKEN)
-    return _shown("verify.html")
+        return await _shown(request, "verify.html", 400, problem=_BROKEN)
+    return await _shown(request, "verify.html")
 
 
 @post("/account/verify-email/{token:str}", status_code=200)
@@ -68,36 +79,38 @@ async def verify(request: Asked) -> Template:
     try:
         await accounts.verify_email(call_of(request).ports, request.path_params["token"])
     except RuleBroken:
-        return _shown("verify.html", 400, problem=_BROKEN)
-    return _shown("verify.html", done=True)
+        return await _shown(request, "verify.html", 400, problem=_BROKEN)
+    return await _shown(request, "verify.html", done=True)
 
 
 @get("/account/reset-password/{token:str}")
 async def resetting(request: Asked) -> Template:
     """Where one sets a new password."""
+    way = wanted(call_of(request))
     try:
-        await accounts.check_reset(call_of(request).ports, request.path_params["token"])
+        await _check(request, Purpose.RESET_PASSWORD)
     except RuleBroken:
-        return _shown("reset.html", 400, problem=_BROKEN)
-    return _shown("reset.html", form=True)
+        return await _shown(request, "reset.html", 400, problem=_BROKEN, way=way)
+    return await _shown(request, "reset.html", form=True)
 
 
 @post("/account/reset-password/{token:str}", status_code=200)
 async def reset(request: Asked) -> Template:
     """Set the password of the form."""
     call = call_of(request)
+    way = wanted(call)
     raw = await bodies.read(call)
     try:
         given = queries.read_form(_NewPassword, raw)
         token = request.path_params["token"]
-        wanted = ResetPassword(token=token, password=given.password)
-        await accounts.reset_password(call.ports, wanted)
+        new = ResetPassword(token=token, password=given.password)
+        await accounts.reset_password(call.ports, new)
     except InvalidInput as error:
         problem = f"The password {error.faults[0].message}."
-        return _shown("reset.html", 422, form=True, problem=problem)
+        return await _shown(request, "reset.html", 422, form=True, problem=problem)
     except RuleBroken:
-        return _shown("reset.html", 400, problem=_BROKEN)
-    return _shown("reset.html", done=True)
+        return await _shown(request, "reset.html", 400, problem=_BROKEN, way=way)
+    return await _shown(request, "reset.html", done=True, way=way)
 
 
 PAGES = (unsubscribing, unsubscribe, verifying, verify, resetting, reset)

@@ -1,13 +1,16 @@
 """Windows of requests as HTTP knows them: whose they are, and the headers (CONTRACT 8)."""
 
 from collections.abc import Sequence
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import TypeAlias
 
 from staffbooking_adapters.settings import Network
 from staffbooking_core.domain import limits
 from staffbooking_core.domain.limits import LimitExceeded, Verdict
 from staffbooking_core.errors import Unavailable
 from staffbooking_http.endpoint import Call, Header
+
+Address: TypeAlias = IPv4Address | IPv6Address
 
 NAMES = (b"x-ratelimit-limit", b"x-ratelimit-remaining", b"x-ratelimit-reset")
 
@@ -67,16 +70,23 @@ def _address_scope(call: Call) -> str:
 
 
 def address(call: Call) -> str:
+    """Whose windows are spent: of IPv4 the caller's address; of IPv6 its network of 64 bits,
+    since one machine may have all the addresses in that."""
+    nearest = _caller(call)
+    if isinstance(nearest, IPv6Address):
+        return f"{IPv6Address(int(nearest) >> 64 << 64)}/64"
+    return "local" if nearest is None else str(nearest)
+
+
+def _caller(call: Call) -> Address | None:
     """The address of the caller, as far as it can be believed: of X-Forwarded-For counts what
     trusted proxies wrote, which is its end."""
     peer = call.scope.get("client")
-    nearest = _canonical(peer[0]) if peer else None
-    if nearest is None:
-        return "local"
-    if not _is_proxy(nearest, call.site.proxies):
+    nearest = _parsed(peer[0]) if peer else None
+    if nearest is None or not _is_proxy(nearest, call.site.proxies):
         return nearest
     for hop in reversed(b",".join(call.headers(b"x-forwarded-for")).split(b",")):
-        further = _canonical(hop.decode("latin-1").strip())
+        further = _parsed(hop.decode("latin-1").strip())
         if further is None:
             break
         nearest = further
@@ -85,15 +95,15 @@ def address(call: Call) -> str:
     return nearest
 
 
-def _canonical(text: str) -> str | None:
-    """One spelling for each address; an IPv4 one in IPv6 clothes is itself."""
+def _parsed(text: str) -> Address | None:
+    """An address, whatever its spelling; an IPv4 one in IPv6 clothes is itself."""
     try:
         parsed = ip_address(text)
     except ValueError:
         return None
     mapped = parsed.ipv4_mapped if isinstance(parsed, IPv6Address) else None
-    return str(mapped or parsed)
+    return mapped or parsed
 
 
-def _is_proxy(text: str, proxies: Sequence[Network]) -> bool:
-    return bool(proxies) and any(ip_address(text) in network for network in proxies)
+def _is_proxy(found: Address, proxies: Sequence[Network]) -> bool:
+    return any(found in network for network in proxies)

@@ -2,9 +2,12 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from datetime import timedelta
 from typing import Any, TypeAlias
 
+from attrs import asdict
+
+from staffbooking_core import __version__
 from staffbooking_core.domain.limits import Rule
 from staffbooking_core.inputs import MAX_ID
 from staffbooking_core.policy import Policy
@@ -32,7 +35,7 @@ Search staff, request bookings and follow them from acceptance to payout.
 
 Errors are `{"error", "code"}`; `code` is stable, `x-codes` lists all. Missing fields are 400
 `missing_field`, wrong ones 422 `invalid_field`, both with `errors`, each naming its `field`:
-every fault at once.
+every fault at once. Where a field's schema does not take null, null is the same as no field.
 Texts hold no control characters and no bidi controls; long ones (comments, responses,
 descriptions, messages) may have tabs and line breaks, messages also bidi embeddings and isolates.
 Limits are fixed windows from their first hit: {limits}. Every answer bears `X-RateLimit-Limit`,
@@ -68,16 +71,18 @@ REASONS = {
 def document(families: Mapping[str, Sequence[Endpoint]], policy: Policy) -> Object:
     """The whole document, as plain structures."""
     paths: dict[str, Object] = {}
+    figures = _figures(policy)
     for family, rows in families.items():
         for row in rows:
-            paths.setdefault(row.path, {})[row.method.lower()] = _operation(family, row, policy)
+            operation = _operation(family, row, policy, figures)
+            paths.setdefault(row.path, {})[row.method.lower()] = operation
     if "Sandbox" in families:
         paths |= _HOSTED_PAGES
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "Staff booking",
-            "version": service_version(),
+            "version": __version__,
             "description": _about(policy),
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
@@ -171,20 +176,24 @@ def _about(policy: Policy) -> str:
 
 
 def _rule(rule: Rule) -> str:
-    minutes = int(rule.window.total_seconds()) // 60
-    window = f"{minutes} minutes" if minutes else f"{rule.window.seconds} seconds"
-    return f"{rule.name} {rule.limit} in {window}"
+    return f"{rule.name} {rule.limit} in {_span(rule.window)}"
 
 
-def service_version() -> str:
-    """Of the package that is installed."""
-    try:
-        return version("staffbooking")
-    except PackageNotFoundError:
-        return "0"
+def _figures(policy: Policy) -> Object:
+    """What descriptions may name in braces: the figures of a deployment."""
+    figures = asdict(policy, recurse=False)
+    spans = {name: _span(value) for name, value in figures.items() if isinstance(value, timedelta)}
+    return figures | spans
 
 
-def _operation(family: str, row: Endpoint, policy: Policy) -> Object:
+def _span(time: timedelta) -> str:
+    if time.days > 1:
+        return f"{time.days} days"
+    minutes = int(time.total_seconds()) // 60
+    return f"{minutes} minutes" if minutes else f"{time.seconds} seconds"
+
+
+def _operation(family: str, row: Endpoint, policy: Policy, figures: Object) -> Object:
     operation: Object = {
         "tags": [family],
         "operationId": f"{row.method.lower()} {row.path}".translate(_PLAIN).strip("_"),
@@ -193,7 +202,7 @@ def _operation(family: str, row: Endpoint, policy: Policy) -> Object:
         "security": _security(row),
     }
     if row.description:
-        operation["description"] = row.description
+        operation["description"] = row.description.format_map(figures)
     if parameters := list(_parameters(row)):
         operation["parameters"] = parameters
     if row.body is not None:

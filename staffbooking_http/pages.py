@@ -1,7 +1,8 @@
-"""Pages for people, by Litestar: home, the documents, payouts, and the fake processor's own.
+"""Pages for people, by Litestar: the documents and the fake processor's own; all others are in
+modules of their own.
 
-They load nothing from anywhere: the one style sheet stands in each page, and the one script in
-the page that needs it, both named by their hashes in the policy that the browser enforces.
+They load nothing from anywhere and run no script: the one style sheet stands in each page, named
+by its hash in the policy that the browser enforces.
 """
 
 import base64
@@ -9,14 +10,13 @@ import hashlib
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
 from attrs import frozen
 from jinja2 import Environment, FileSystemLoader
 from litestar import Litestar, Response, get, post
-from litestar.datastructures import State
 from litestar.handlers import BaseRouteHandler
 from litestar.plugins.jinja import JinjaTemplateEngine
 from litestar.response import Redirect, Template
@@ -26,26 +26,30 @@ from markupsafe import Markup, escape
 
 from staffbooking_adapters import codec
 from staffbooking_adapters.inputs import structure
-from staffbooking_core.domain.accounts import Actor, User, csrf_token, session_digest
-from staffbooking_core.domain.bookings import Booking
-from staffbooking_core.domain.lifecycle import Party, Status
 from staffbooking_core.domain.money import Currency
-from staffbooking_core.domain.payees import PayeeStatus
-from staffbooking_core.errors import NotFound, StaffbookingError
+from staffbooking_core.errors import NotFound
 from staffbooking_core.inputs import Text
 from staffbooking_core.ports import CheckoutPage, PayeePage
-from staffbooking_core.usecases import bookings, payees, payments, sandbox
-from staffbooking_http import bodies, letter_pages, queries
-from staffbooking_http.access import session_token, staff_only
-from staffbooking_http.endpoint import Call, Site
+from staffbooking_core.usecases import sandbox
+from staffbooking_http import (
+    account_pages,
+    bodies,
+    booking_pages,
+    home_pages,
+    letter_pages,
+    message_pages,
+    payout_pages,
+    queries,
+    review_pages,
+)
+from staffbooking_http.endpoint import Call
 from staffbooking_http.errors import internal, to_reply
-from staffbooking_http.visits import Asked, call_of
+from staffbooking_http.visits import Asked, call_of, in_words, shown
 
 log = logging.getLogger("staffbooking.http")
 
 WEB = Path(__file__).parent / "web"
 STYLE = (WEB / "style.css").read_text(encoding="utf-8")
-SCRIPT = (WEB / "payouts.js").read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:
@@ -53,10 +57,10 @@ def _hash(text: str) -> str:
 
 
 POLICY = (
-    f"default-src 'none'; style-src {_hash(STYLE)}; script-src {_hash(SCRIPT)}; "
-    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    f"default-src 'none'; style-src {_hash(STYLE)}; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-"""What pages may do: show themselves, post forms to this service, and run our one script."""
+"""What pages may do: show themselves, and post forms to this service."""
 
 
 @frozen(kw_only=True)
@@ -72,16 +76,31 @@ class Play:
         return f"card:{self.card}" if self.outcome == "pay" else self.outcome
 
 
-def create_pages(site: Site, document: dict[str, Any]) -> Litestar:
-    """The application of pages; the processor's own are there where payments are pretended."""
-    handlers: list[BaseRouteHandler] = [home, docs, returned, payouts, *letter_pages.PAGES]
-    if site.ports.sandbox is not None:
+_FAMILIES = (
+    home_pages,
+    booking_pages,
+    review_pages,
+    message_pages,
+    payout_pages,
+    account_pages,
+    letter_pages,
+)
+
+
+@cache
+def create_pages(*, sandbox: bool) -> Litestar:
+    """The application of pages; the processor's own are there where payments are pretended.
+
+    It holds nothing of a deployment: `site` and `document` come in the state of each request.
+    """
+    handlers: list[BaseRouteHandler] = [docs]
+    handlers += [handler for family in _FAMILIES for handler in family.PAGES]
+    if sandbox:
         handlers += [checkout, play, onboarding, complete]
     engine = JinjaTemplateEngine.from_environment(_environment())
     return Litestar(
         handlers,
         template_config=TemplateConfig(engine=engine),
-        state=State({"site": site, "document": document}),
         exception_handlers={Exception: _refuse},
         openapi_config=None,
         logging_config=None,
@@ -91,115 +110,36 @@ def create_pages(site: Site, document: dict[str, Any]) -> Litestar:
 def methods(pages: Litestar) -> Mapping[str, Sequence[str]]:
     """What each page may be asked for, by path; parameters are as in the table of endpoints."""
     return {
-        route.path.replace(":str}", "}"): ("GET", "HEAD", *(route.methods & {"POST"}))
+        route.path.replace(":str}", "}"): [
+            word for method, words in _METHODS.items() if method in route.methods for word in words
+        ]
         for route in pages.routes
         if isinstance(route, HTTPRoute)
     }
 
 
+_METHODS = {"GET": ("GET", "HEAD"), "POST": ("POST",)}
+
+
 def _environment() -> Environment:
     environment = Environment(loader=FileSystemLoader(WEB / "templates"), autoescape=True)
-    environment.globals |= {"style": STYLE, "script": SCRIPT}
+    environment.globals["style"] = STYLE
+    environment.filters["moment"] = _moment
     environment.filters["shape"] = _shape
     environment.filters["prose"] = _prose
     return environment
 
 
-async def _visitor(call: Call) -> tuple[User, str] | None:
-    """Who is signed in, with the session's token."""
-    token = session_token(call.scope["headers"])
-    if token is None:
-        return None
-    caller = await call.ports.admission.by_session(session_digest(token), call.now)
-    return None if caller is None else (caller.user, token)
-
-
-@get("/")
-async def home(request: Asked) -> Template:
-    """Where one arrives."""
-    visitor = await _visitor(call_of(request))
-    user, token = visitor or (None, None)
-    context = {"user": user, "csrf": "" if token is None else csrf_token(token)}
-    return Template("home.html", context=context)
-
-
 @get("/docs")
 async def docs(request: Asked) -> Template:
     """The documents for reading, without a connection to anywhere."""
-    return Template("docs.html", context={"document": request.app.state.document})
-
-
-@get("/bookings/{number:str}/return")
-async def returned(request: Asked) -> Template:
-    """Where the hosted checkout sends its customer; tells strangers nothing."""
-    call = call_of(request)
-    call.params = (request.path_params["number"],)
-    if (visitor := await _visitor(call)) is None:
-        return Template("return.html", context={"booking": None})
-    user, token = visitor
-    actor, number = Actor(user.id, user.role), call.path_id("Booking")
-    booking, party, _ = await bookings.by_id(call.ports, actor, number)
-    cancelled = _said(call, b"cancelled")
-    if party is Party.CUSTOMER and booking.status is Status.ACCEPTED and not cancelled:
-        # What can't be learned now is learned later: the page shows the status, no more.
-        with suppress(StaffbookingError):
-            await payments.look_on_visit(
-                call.ports, number, call.ports.policy.processor_deadline_inline
-            )
-        booking, _, _ = await bookings.by_id(call.ports, actor, number)
-    context = {
-        "booking": booking,
-        "cancelled": cancelled,
-        "open_page": await _open_page(call, booking) if party is Party.CUSTOMER else None,
-        "csrf": csrf_token(token),
-    }
-    return Template("return.html", context=context)
-
-
-async def _open_page(call: Call, booking: Booking) -> dict[str, str] | None:
-    """The page where an accepted booking can still be paid, and until when."""
-    intent = booking.intent
-    if booking.status is not Status.ACCEPTED or intent is None or not intent.checkout_url:
-        return None
-    until = intent.checkout_expires_at
-    if until is None or until <= await call.ports.clock.business():
-        return None
-    return {"url": intent.checkout_url, "until": f"{until:%Y-%m-%d %H:%M} UTC"}
-
-
-def _said(call: Call, word: bytes) -> bool:
-    """Whether the address ends in a word by which the processor's page tells what happened."""
-    return word in call.scope["query_string"].split(b"&")
-
-
-@get("/staff/payouts")
-async def payouts(request: Asked) -> Template:
-    """Where a staff member opens a payout account, and comes back to from the processor."""
-    call = call_of(request)
-    if (visitor := await _visitor(call)) is None:
-        return Template("payouts.html", context={"user": None})
-    user, token = visitor
-    staff_only(user, call.now)
-    done = _said(call, b"done")
-    find = payees.account_on_return if done else payees.account
-    payee = await find(call.ports, Actor(user.id, user.role))
-    context = {
-        "user": user,
-        "payee": payee,
-        "status": PayeeStatus.NONE if payee is None else payee.status,
-        "refused": payees.REFUSED,
-        "country": call.ports.policy.country,
-        "done": done,
-        "again": _said(call, b"again"),
-        "csrf": csrf_token(token),
-    }
-    return Template("payouts.html", context=context)
+    return Template("docs.html", context={"document": request.state.document})
 
 
 @get("/sandbox/checkout/{reference:str}")
 async def checkout(request: Asked) -> Template:
     """The hosted page of the pretended processor."""
-    return _shown(await _page(call_of(request), request.path_params["reference"]))
+    return _drawn(await _page(call_of(request), request.path_params["reference"]))
 
 
 @post("/sandbox/checkout/{reference:str}", status_code=200)
@@ -211,27 +151,21 @@ async def play(request: Asked) -> Response[bytes] | Template | Redirect:
     if _is_form(call):
         return await _play_form(call, reference, raw)
     bodies.check_media(call)
-    page = await _play(call, reference, structure(Play, bodies.parse(raw)))
+    wanted = structure(Play, bodies.parse(raw))
+    page = await sandbox.play(call.ports, reference, wanted.word)
     answer = codec.encode({"success": True, "state": page.state})
     return Response(answer, media_type="application/json", status_code=200)
 
 
 async def _play_form(call: Call, reference: str, raw: bytes) -> Template | Redirect:
-    page = await _play(call, reference, queries.read(Play, raw))
+    wanted = queries.read_form(Play, raw)
+    page = await sandbox.play(call.ports, reference, wanted.word)
     if page.message:
-        return _shown(page)
+        return _drawn(page)
     return Redirect(f"/sandbox/checkout/{page.ref}", status_code=303)
 
 
-async def _play(call: Call, reference: str, wanted: Play) -> CheckoutPage:
-    page = await sandbox.processor(call.ports).play(reference, wanted.word)
-    await payments.deliver_sandbox_events(call.ports)
-    if page is None:
-        raise NotFound("Checkout")
-    return page
-
-
-def _shown(page: CheckoutPage) -> Template:
+def _drawn(page: CheckoutPage) -> Template:
     amount = Currency(page.currency).to_decimal(page.amount)
     return Template("checkout.html", context={"page": page, "amount": amount})
 
@@ -256,14 +190,12 @@ async def onboarding(request: Asked) -> Template:
 async def complete(request: Asked) -> Response[bytes] | Redirect:
     """Complete the account, by the page's button or as a script by JSON."""
     call, reference = call_of(request), request.path_params["reference"]
-    pretended = sandbox.processor(call.ports)
-    _there(await pretended.payee_page(reference))
+    _there(await sandbox.processor(call.ports).payee_page(reference))
     raw = await bodies.read(call)
     if not _is_form(call):
         bodies.check_media(call)
         bodies.parse(raw)
-    page = _there(await pretended.complete_payee(reference))
-    await payments.deliver_sandbox_events(call.ports)
+    page = await sandbox.complete_payee(call.ports, reference)
     if _is_form(call):
         return Redirect(f"/sandbox/payees/{page.ref}", status_code=303)
     answer = codec.encode({"success": True, "ready": page.ready})
@@ -281,13 +213,16 @@ def _is_form(call: Call) -> bool:
     return declared == b"application/x-www-form-urlencoded"
 
 
-def _refuse(request: Asked, error: Exception) -> Response[bytes]:
-    """Every error of a page as JSON of the contract's shape."""
+def _refuse(request: Asked, error: Exception) -> Response[bytes] | Template:
+    """Every error of a page: for people a page, else JSON of the contract's shape."""
     reply = to_reply(error)
     if reply is None:
-        request_id = request.app.state.site.ports.ids.token()[:16]
+        request_id = request.state.site.ports.ids.token()[:16]
         log.error("request %s to a page failed", request_id, exc_info=error)
         reply = internal(request_id)
+    if "text/html" in request.headers.get("accept", ""):
+        visitor = request.scope["state"].get("visitor")
+        return shown("problem.html", visitor, reply, problem=in_words(reply))
     headers = {name.decode(): value.decode() for name, value in reply.headers}
     return Response(
         reply.body, status_code=reply.status, headers=headers, media_type="application/json"
@@ -321,6 +256,11 @@ _BOUNDS = {
     "maxLength": "to",
     "default": "default",
 }
+
+
+def _moment(text: str) -> str:
+    """An instant of the wire to the minute, for reading."""
+    return f"{text[:10]} {text[11:16]} UTC"
 
 
 def _prose(text: str) -> Markup:

@@ -7,6 +7,7 @@ names is looked up first: its 404 and 403 go before. Good calls find it by thems
 
 import logging
 from collections.abc import Sequence
+from contextlib import aclosing
 
 from attrs import frozen
 
@@ -102,10 +103,9 @@ async def respond(
     GET."""
     content: tuple[Header, ...] = ()
     if reply.status not in (204, 304):
-        content = (
-            (b"content-type", reply.media),
-            (b"content-length", b"%d" % len(reply.body)),
-        )
+        content = ((b"content-type", reply.media),)
+        if reply.pieces is None:
+            content += ((b"content-length", b"%d" % len(reply.body)),)
     await send(
         {
             "type": "http.response.start",
@@ -113,6 +113,10 @@ async def respond(
             "headers": [*content, *headers, *reply.headers],
         }
     )
+    if reply.pieces is not None and not bodiless:
+        async with aclosing(reply.pieces) as pieces:
+            async for piece in pieces:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
     await send({"type": "http.response.body", "body": b"" if bodiless else reply.body})
 
 
@@ -134,13 +138,25 @@ async def _answer(call: Call, resource: Resource | None, route: Route | None) ->
 
 
 async def _handle(call: Call, endpoint: Endpoint) -> Reply:
-    if not endpoint.in_turn:
-        return await _read_and_do(call, endpoint)
-    async with call.site.turns[endpoint.path].taken(call.actor.user_id):
-        return await _read_and_do(call, endpoint)
+    if endpoint.in_turn:
+        return await _handle_in_turn(call, endpoint)
+    if endpoint.kept is not None:
+        return await idempotency.answer(call, endpoint, await bodies.read(call))
+    await _read(call, endpoint)
+    return await endpoint.handler(call)
 
 
-async def _read_and_do(call: Call, endpoint: Endpoint) -> Reply:
+async def _handle_in_turn(call: Call, endpoint: Endpoint) -> Reply:
+    turns = call.site.turns[endpoint.path]
+    with turns.held(call.actor.user_id, call.now) as body:
+        call.receive = turns.counting(body, call.receive)
+        async with turns.coming(body):
+            await _read(call, endpoint)
+        async with turns.taken(call.now):
+            return await endpoint.handler(call)
+
+
+async def _read(call: Call, endpoint: Endpoint) -> None:
     if endpoint.raw is not None:
         call.given = await bodies.read(call, endpoint.most_raw(call.ports.policy))
         if endpoint.raw_media:
@@ -148,13 +164,9 @@ async def _read_and_do(call: Call, endpoint: Endpoint) -> Reply:
     elif endpoint.file:
         call.given = await uploads.read(call, call.ports.policy.max_image_bytes)
     elif endpoint.body is not None:
-        raw = await bodies.read(call)
-        if endpoint.kept is not None:
-            return await idempotency.answer(call, endpoint, raw)
-        _take(call, endpoint, raw)
+        _take(call, endpoint, await bodies.read(call))
     elif endpoint.query is not None:
         call.given = queries.read(endpoint.query, call.scope["query_string"])
-    return await endpoint.handler(call)
 
 
 def _take(call: Call, endpoint: Endpoint, raw: bytes) -> None:

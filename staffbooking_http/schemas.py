@@ -26,9 +26,10 @@ _FORMS: dict[str, Schema] = {
     "timezone": {"description": "IANA name of a timezone"},
     "country": {"pattern": "^[A-Za-z]{2}$", "description": "ISO 3166, two letters"},
     "clock": {"pattern": CLOCK["pattern"]},
-    "webhook": {"format": "uri"},
+    "webhook": {"format": "iri"},
     "clock_end": {"pattern": CLOCK_END["pattern"]},
     "image": RELATIVE_PATH,
+    "listed": {"pattern": "^[^,]*$"},
 }
 
 

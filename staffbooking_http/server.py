@@ -3,7 +3,7 @@
 import asyncio
 import resource
 import socket
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 
 import anyio
@@ -13,17 +13,24 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from staffbooking_adapters.settings import Settings
 from staffbooking_adapters.wiring import open_ports
+from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
 from staffbooking_http.app import Application
 from staffbooking_http.channel.frames import FRAME_BYTES
 from staffbooking_http.channel.protocol import WebSocketProtocol, is_handshake
 from staffbooking_http.errors import problem
+from staffbooking_http.waiting import Waiting
 
 DRAIN = 15
 """Seconds that requests in flight have to end, once the server is asked to stop."""
 HEAD_DEADLINE = 5.0
 """Seconds that the head of a request may take to come."""
 HEAD_BYTES = 64 * 1024
+UNREAD_DEADLINE = 60.0
+"""Seconds in which a client takes something of the answer that waits for it. What the system has
+taken on to send it is not counted."""
+LOOK_AGAIN = 1.0
+"""Seconds until it is looked again whether the service can be served."""
 BACKLOG = 2048
 MOST_CONNECTIONS = 4000
 """Of HTTP and of the channel together."""
@@ -33,38 +40,77 @@ OTHER_FILES = 500
 """Files that a process may have open besides its connections."""
 
 
+def listen(host: str, port: int) -> socket.socket:
+    """A socket to serve on. Who connects waits until somebody does. OSError where the port can't
+    be had; 0 takes a free one."""
+    listening = socket.create_server((host, port), family=_family(host), backlog=BACKLOG)
+    # Its connections inherit it. asyncio sees to it for some sockets only, and then an
+    # answer's body waits 40 ms for the client to acknowledge its head.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
+
+
 async def serve(
     settings: Settings,
     *,
-    host: str,
-    port: int,
+    listening: socket.socket,
     stop: anyio.Event,
     ports: Ports | None = None,
     task_status: TaskStatus[int] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve until `stop` is set, then let what is in flight end.
+    """Serve until `stop` is set, then let what is in flight end. The socket stays the caller's.
 
-    Opens ports of its own unless some are given. `task_status` is started with the port
-    that it listens on; OSError where it can't be had.
+    Opens ports of its own unless some are given. `task_status` is started with the port.
     """
     allow_files(MOST_CONNECTIONS + OTHER_FILES)
-    with socket.create_server((host, port), family=_family(host), backlog=BACKLOG) as listening:
-        # Its connections inherit it. asyncio sees to it for some sockets only, and then an
-        # answer's body waits 40 ms for the client to acknowledge its head.
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        async with AsyncExitStack() as stack:
-            if ports is None:
-                ports = await stack.enter_async_context(open_ports(settings))
-            application = Application(
-                ports, proxies=settings.trusted_proxies, origins=settings.allowed_origins
-            )
-            server = _Server(_config(application))
-            await stack.enter_async_context(application.running())
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_stop_with, server, application, stop)
-                task_status.started(listening.getsockname()[1])
-                await server.serve(sockets=[listening])
-                tasks.cancel_scope.cancel()
+    async with AsyncExitStack() as stack:
+        own = stack.enter_context(listening.dup())
+        if ports is None:
+            ports = await stack.enter_async_context(open_ports(settings))
+        application = Application(
+            ports, proxies=settings.trusted_proxies, origins=settings.allowed_origins
+        )
+        server = _Server(_config(application))
+        await stack.enter_async_context(application.running())
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_stop_with, server, application, stop)
+            task_status.started(own.getsockname()[1])
+            await _run(server, own)
+            tasks.cancel_scope.cancel()
+
+
+async def hold(
+    policy: Policy,
+    *,
+    listening: socket.socket,
+    stop: anyio.Event,
+    is_ready: Callable[[], Awaitable[bool]],
+) -> None:
+    """Answer 503 to all but the question whether the process is alive (CONTRACT 9), until the
+    service can be served or `stop` is set. The socket stays the caller's: who connects after the
+    end waits for `serve`."""
+    server = _Server(_config(Waiting(policy)))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_end_once, server, stop, is_ready)
+        await _run(server, listening.dup())
+        tasks.cancel_scope.cancel()
+
+
+async def _end_once(
+    server: uvicorn.Server, stop: anyio.Event, is_ready: Callable[[], Awaitable[bool]]
+) -> None:
+    while not stop.is_set() and not await is_ready():
+        with anyio.move_on_after(LOOK_AGAIN):
+            await stop.wait()
+    server.should_exit = True
+
+
+async def _run(server: uvicorn.Server, listening: socket.socket) -> None:
+    """Let it run to its end, at which it closes the socket."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_watch_readers, server)
+        await server.serve(sockets=[listening])
+        tasks.cancel_scope.cancel()
 
 
 def allow_files(number: int) -> None:
@@ -80,7 +126,7 @@ def _family(host: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
-def _config(application: Application) -> uvicorn.Config:
+def _config(application: Application | Waiting) -> uvicorn.Config:
     return uvicorn.Config(
         application,
         http=Protocol,
@@ -103,6 +149,33 @@ async def _stop_with(server: uvicorn.Server, application: Application, stop: any
     await stop.wait()
     await application.retire()
     server.should_exit = True
+
+
+Unread = dict[tuple["Protocol", object], int]
+"""Bytes that wait for a client, by its connection and the last request on it."""
+
+
+async def _watch_readers(server: uvicorn.Server) -> None:
+    waited: Unread = {}
+    while True:
+        await anyio.sleep(UNREAD_DEADLINE)
+        waited = cut_off(server.server_state.connections, waited)
+
+
+def cut_off(connections: Iterable[object], waited: Unread) -> Unread:
+    """End the connections of those who took nothing since the last look; what waits for whom now.
+
+    Each would hold its place and its answer, an image at worst, for as long as it likes.
+    """
+    waiting: Unread = {
+        (each, each.cycle): left
+        for each in connections
+        if isinstance(each, Protocol) and (left := each.transport.get_write_buffer_size())
+    }
+    for (connection, request), left in waiting.items():
+        if left >= waited.get((connection, request), left + 1):
+            connection.transport.abort()
+    return waiting
 
 
 class _Server(uvicorn.Server):

@@ -231,7 +231,7 @@ _KEY: dict[str, Schema] = {
 
 _WEBHOOK: dict[str, Schema] = {
     "id": ID,
-    "url": {"type": "string", "format": "uri"},
+    "url": {"type": "string", "description": "as it was registered"},
     "events": items(choice(EVENTS)),
     "description": nullable(TEXT),
     "active": {"type": "boolean", "description": "false while it is paused or disabled"},

@@ -1,45 +1,111 @@
-"""Turns of calls that bring a file: it is in memory, and work on it holds a thread."""
+"""Calls that bring a file: it is in memory, and work on it holds a thread.
+
+Of one user few are let in. A body comes beside all others, as slowly as it may, and only once
+it is there the call takes its turn: so slow senders take nobody else's. What has come of all
+bodies has its bound, and where that is reached, whoever has been sending for the longest goes.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping
+from contextlib import asynccontextmanager, contextmanager
+from datetime import datetime, timedelta
+from typing import Any
 
-from staffbooking_core.errors import Unavailable
+from attrs import define
+
+from staffbooking_core.domain.limits import LimitExceeded, Rule, verdict
 
 MOST = 8
-"""At a time, in a process."""
+"""Turns at a time, in a process."""
 MOST_OF_ONE = 2
-"""Of one user, held or waited for: slow senders take nobody else's."""
+"""Calls of one user at a time, wherever they are."""
+MOST_BYTES = 256 * 1024 * 1024
+"""Of bodies that come, wait or are worked on, in a process."""
 PATIENCE = 10.0
-"""Seconds that a call may wait for those before it."""
+"""Seconds that a call may wait for its turn."""
+PAUSE = timedelta(seconds=2)
+"""After which who was refused may come again."""
+
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+
+
+@define(eq=False)
+class Body:
+    """What a call brings."""
+
+    user_id: int
+    begun_at: datetime
+    size: int = 0
+    """Bytes of it that count."""
+    deadline: asyncio.Timeout | None = None
+    """While it comes."""
 
 
 class Turns:
-    """Taken before a body is read, and held to the answer."""
+    """Whatever is refused here may come again soon: LimitExceeded."""
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
+        self._most_bytes = most_bytes
         self._free = asyncio.Semaphore(most)
-        self._users: list[int] = []
+        self._bodies: list[Body] = []
+
+    @contextmanager
+    def held(self, user_id: int, now: datetime) -> Iterator[Body]:
+        """From before a body is read to the answer. Raises LimitExceeded where the user has as
+        many as one may have."""
+        if sum(body.user_id == user_id for body in self._bodies) >= MOST_OF_ONE:
+            raise _refused(now, MOST_OF_ONE)
+        body = Body(user_id, now)
+        self._bodies.append(body)
+        try:
+            yield body
+        finally:
+            self._bodies.remove(body)
 
     @asynccontextmanager
-    async def taken(self, user_id: int) -> AsyncIterator[None]:
-        """In its turn. Raises Unavailable: at once where the user has as many as one may have,
-        and after a while where all are taken."""
-        if self._users.count(user_id) >= MOST_OF_ONE:
-            raise Unavailable("too many files of one user at once")
-        self._users.append(user_id)
+    async def coming(self, body: Body) -> AsyncIterator[None]:
+        """While a body is read. Raises LimitExceeded where it has to go."""
         try:
-            await self._wait()
-            try:
+            async with asyncio.timeout(None) as body.deadline:
                 yield
-            finally:
-                self._free.release()
+        except TimeoutError:
+            raise _refused(body.begun_at, MOST) from None
         finally:
-            self._users.remove(user_id)
+            body.deadline = None
 
-    async def _wait(self) -> None:
+    def counting(self, body: Body, receive: Receive) -> Receive:
+        """The same, while what comes is counted."""
+
+        async def counted() -> MutableMapping[str, Any]:
+            message = await receive()
+            if body.deadline is not None:
+                body.size += len(message.get("body", b""))
+            while sum(each.size for each in self._bodies) > self._most_bytes:
+                self._drop_oldest()
+            return message
+
+        return counted
+
+    def _drop_oldest(self) -> None:
+        """There is one, since only a body that comes grows."""
+        oldest = next(body for body in self._bodies if body.deadline is not None)
+        assert oldest.deadline is not None
+        oldest.deadline.reschedule(asyncio.get_running_loop().time())
+        oldest.deadline, oldest.size = None, 0
+
+    @asynccontextmanager
+    async def taken(self, now: datetime) -> AsyncIterator[None]:
+        """In its turn. Raises LimitExceeded where all are taken for a while."""
         try:
             async with asyncio.timeout(PATIENCE):
                 await self._free.acquire()
         except TimeoutError:
-            raise Unavailable("too many files at once") from None
+            raise _refused(now, MOST) from None
+        try:
+            yield
+        finally:
+            self._free.release()
+
+
+def _refused(now: datetime, most: int) -> LimitExceeded:
+    return LimitExceeded(verdict(Rule("files", most, PAUSE), most + 1, now + PAUSE, now))

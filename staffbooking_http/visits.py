@@ -1,15 +1,182 @@
-"""What pages are asked by, and the call that it is for the rest of the service."""
+"""What pages are asked by, who is signed in there, and what they answer with."""
 
-from typing import Any, TypeAlias
+import hmac
+import re
+from typing import Annotated, Any, TypeAlias, TypeVar
 
+from attrs import field, frozen
 from litestar import Request
 from litestar.datastructures import State
+from litestar.response import Redirect, Template
 
-from staffbooking_http.endpoint import Call, Site
+from staffbooking_core.domain.accounts import Actor, User, csrf_token, session_digest
+from staffbooking_core.errors import Forbidden, StaffbookingError
+from staffbooking_core.inputs import Characters, Text
+from staffbooking_core.usecases import sessions
+from staffbooking_http import bodies, limits, queries
+from staffbooking_http.access import session_token
+from staffbooking_http.endpoint import Call, Reply, Site
+from staffbooking_http.errors import to_reply
+from staffbooking_http.queries import Page
 
 Asked: TypeAlias = Request[Any, Any, State]
+F = TypeVar("F")
+
+SIGN_IN = "/account/sign-in"
 
 
 def call_of(request: Asked) -> Call:
-    site: Site = request.app.state.site
-    return Call(site, request.scope, request.receive)  # type: ignore[arg-type]
+    site: Site = request.state.site
+    call = Call(site, request.scope, request.receive)  # type: ignore[arg-type]
+    call.params = tuple(request.path_params.values())
+    call.rules = (site.ports.policy.limits.general,)
+    return call
+
+
+@frozen(kw_only=True)
+class _Way:
+    next: Annotated[str, Text(1000, 0, characters=Characters.OPAQUE)] = ""
+
+
+_OURS = re.compile(r"/(?!/)[!-\[\]-~]*")
+"""A path of this service: what begins with two slashes, or with a backslash among them, is
+another host's for browsers."""
+
+
+def wanted(call: Call) -> str:
+    """Where one wanted to go before one had to sign in: a path of ours, or nothing."""
+    way = queries.read(_Way, call.scope["query_string"]).next
+    return way if _OURS.fullmatch(way) else ""
+
+
+@frozen(kw_only=True)
+class _Paged:
+    page: Page = 1
+
+
+def page_of(call: Call) -> int:
+    """Which page of a list is asked for."""
+    return queries.read(_Paged, call.scope["query_string"]).page
+
+
+def said(call: Call, word: bytes) -> bool:
+    """Whether the address ends in a word, by which a page is told what happened."""
+    return word in call.scope["query_string"].split(b"&")
+
+
+# Who is there ---------------------------------------------------------------------------
+
+
+@frozen
+class Visitor:
+    """Who is signed in at a page."""
+
+    user: User
+    token: str = field(repr=False)
+    """Of the session."""
+
+    @property
+    def actor(self) -> Actor:
+        return Actor(self.user.id, self.user.role)
+
+    @property
+    def csrf(self) -> str:
+        """What the forms of their pages bear."""
+        return csrf_token(self.token)
+
+
+async def visitor_of(call: Call) -> Visitor | None:
+    """Who is signed in; the session is in use by that. Noted for the page of an error."""
+    token = session_token(call.scope["headers"])
+    if token is None:
+        return None
+    caller = await call.ports.admission.by_session(session_digest(token), call.now)
+    if caller is None:
+        return None
+    await sessions.touch(call.ports, caller.session)
+    visitor = Visitor(caller.user, token)
+    call.scope["state"]["visitor"] = visitor
+    return visitor
+
+
+# What is sent ---------------------------------------------------------------------------
+
+Written = Annotated[str, Text(bodies.MOST_BYTES, 0, characters=Characters.OPAQUE)]
+"""What somebody filled in, as it stands in the form again where it can't be taken."""
+
+
+@frozen(kw_only=True)
+class Proof:
+    """What a form bears that stands on a page of the visitor's."""
+
+    csrf: Annotated[str, Text(1000, 0, characters=Characters.OPAQUE)] = field(
+        default="", repr=False
+    )
+
+
+async def read_form(call: Call, visitor: Visitor, cls: type[F]) -> F:
+    """What a visitor sent from a page of ours, counted as any other call of theirs. Raises
+    Forbidden `csrf_failed`, LimitExceeded and InvalidInput."""
+    return await take(call, visitor, cls, await proven(call, visitor))
+
+
+async def proven(call: Call, visitor: Visitor) -> bytes:
+    """The form that a visitor sent, if it stood on a page of theirs, without what was left
+    empty. Raises Forbidden `csrf_failed`."""
+    raw = await bodies.read(call)
+    shown = queries.read_form(Proof, raw).csrf
+    if not hmac.compare_digest(shown.encode(), visitor.csrf.encode()):
+        raise Forbidden("csrf_failed", "The form has lapsed: load its page again")
+    filled = b"&".join(part for part in raw.split(b"&") if part.partition(b"=")[2])
+    return filled.replace(b"%0D%0A", b"%0A")  # Browsers count a line break as one, and send two.
+
+
+async def take(call: Call, visitor: Visitor, cls: type[F], form: bytes) -> F:
+    """What a proven form says, once it is counted. Raises LimitExceeded and InvalidInput."""
+    await limits.count(call, f"user:{visitor.user.id}")
+    return queries.read_form(cls, form)
+
+
+# What is shown --------------------------------------------------------------------------
+
+
+def shown(
+    page: str, visitor: Visitor | None = None, reply: Reply | None = None, **context: Any
+) -> Template:
+    """A page as the visitor sees it; with status and headers of a reply, if one is given."""
+    if visitor is not None:
+        context |= {"user": visitor.user, "csrf": visitor.csrf}
+    if reply is None:
+        return Template(page, context=context)
+    headers = {name.decode(): value.decode() for name, value in reply.headers}
+    return Template(page, context=context, status_code=reply.status, headers=headers)
+
+
+def refused(
+    page: str, visitor: Visitor | None, error: StaffbookingError, **context: Any
+) -> Template:
+    """A page that says as its `problem` why something was not done, with the error's status."""
+    reply = to_reply(error)
+    assert reply is not None, error
+    return shown(page, visitor, reply, problem=in_words(reply), **context)
+
+
+_NAMES = {"content": "your message"}
+"""Of fields that forms call otherwise."""
+
+
+def in_words(reply: Reply) -> str:
+    """The refusal of the interface as a sentence for people."""
+    told = bodies.parse(reply.body)
+    if seconds := told.get("retry_after"):
+        minutes = -(-seconds // 60)
+        return f"That was too often. Try again in {minutes} minute{'s' if minutes > 1 else ''}."
+    if faults := told.get("errors"):
+        name = _NAMES.get(faults[0]["field"], faults[0]["field"])
+        return f"{name.capitalize()} {faults[0]['message']}."
+    return f"{told['error']}."
+
+
+def to_sign_in(path: str) -> Redirect:
+    """To the page where one signs in, and from there to a path of ours."""
+    return Redirect(SIGN_IN, query_params={"next": path}, status_code=303)

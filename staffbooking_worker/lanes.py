@@ -13,6 +13,7 @@ from staffbooking_core.usecases import (
     away,
     catching_up,
     deliveries,
+    images,
     notices,
     operations,
     payees,
@@ -37,11 +38,17 @@ class Lane:
 
 async def _sweep(ports: Ports) -> int:
     await ports.store.sweep(ports.clock.wall(), ports.policy)
+    await images.clear_files(ports)
     return 0
 
 
 async def _nudge(ports: Ports) -> int:
     return await payments.follow_nudges(ports, 1)
+
+
+async def _tell(ports: Ports) -> int:
+    """One mail, so that none is begun once the worker is told to stop."""
+    return await notices.tell_notices(ports, 1)
 
 
 def _operations(*kinds: OpKind) -> Callable[[Ports], Awaitable[int]]:
@@ -67,7 +74,7 @@ LANES = (
     Lane("held-deliveries", deliveries.resume_held, idle=2),
     Lane("expired-deliveries", deliveries.give_up_held, idle=600),
     Lane("away", away.tell_of_messages, idle=5),
-    Lane("notices", notices.tell_notices, idle=2),
+    Lane("notices", _tell, idle=2),
     Lane("sweep", _sweep, idle=600),
     SANDBOX_EVENTS,
 )

@@ -12,6 +12,7 @@ import anyio
 from staffbooking_core.errors import Unavailable
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases import timers
+from staffbooking_core.usecases.notices import GivenUp
 from staffbooking_worker import dispatch
 from staffbooking_worker.lanes import LANES, Lane
 from staffbooking_worker.waiting import first_of
@@ -31,11 +32,25 @@ async def work(ports: Ports, stop: anyio.Event) -> None:
 
 async def drain(ports: Ports) -> int:
     """Do all that is due, until nothing new is; how much there was. What deliveries may have
-    to wait for is not waited for."""
+    to wait for is not waited for. Notices that are given up are logged, and raised as GivenUp
+    once the rest is done."""
     done = 0
-    while step := await timers.drain(ports) + await dispatch.drain(ports):
+    lost: list[Exception] = []
+    while step := await _drain(ports, lost):
         done += step
+    if lost:
+        raise GivenUp(lost)
     return done
+
+
+async def _drain(ports: Ports, lost: list[Exception]) -> int:
+    try:
+        return await timers.drain(ports) + await dispatch.drain(ports)
+    except GivenUp as error:
+        for fault in error.faults:
+            logger.error("a notice was given up", exc_info=fault)
+        lost += error.faults
+        return len(error.faults)
 
 
 async def run_lanes(ports: Ports, stop: anyio.Event, lanes: Sequence[Lane]) -> None:

@@ -78,6 +78,15 @@ async def take(book: FakeBook, now: datetime, limit: int, chance: Chance) -> lis
     return await book.transact(unit) if due else []
 
 
+async def was_taken(view: Reading, subject: int | str, since: datetime, now: datetime) -> bool:
+    """Whether an event of an intent or a payee was taken to be brought, and not lost."""
+    events = [load(body, Event) for _, body in await view.due(books.EVENTS, now + AGAIN)]
+    return any(
+        event.sent and event.created_at >= since and subject in (event.intent_id, event.payee_ref)
+        for event in events
+    )
+
+
 def _sendings(event: Event, fault: str) -> list[Sending]:
     match fault:
         case "drop" | "delay":

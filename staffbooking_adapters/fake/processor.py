@@ -10,6 +10,7 @@ import re
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Final, TypeVar
 
 from attrs import evolve
@@ -345,6 +346,12 @@ class FakeProcessor:
         await outbox.forget(self._book, now, self._clock.wall())
         taken = await outbox.take(self._book, now, limit, self._chance)
         return [self._signed(sending) for sending in taken]
+
+    async def was_brought(self, subject: int | str, since: datetime) -> bool:
+        now = await self._clock.business()
+        return await self._book.read(
+            partial(outbox.was_taken, subject=subject, since=since, now=now)
+        )
 
     def _signed(self, sending: Sending) -> tuple[Mapping[str, str], bytes]:
         body = signing.body_of(sending.event)

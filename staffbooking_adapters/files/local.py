@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import NamedTemporaryFile, TemporaryDirectory
 from typing import TypeVar
 
 import anyio.to_thread
@@ -52,12 +52,17 @@ class LocalFiles:
 
 
 def lacking(folder: Path) -> str | None:
-    """What keeps files from being written to a folder; None where nothing does. The folder
-    need not be there yet."""
-    there = next(each for each in (folder, *folder.parents) if each.exists())
-    if not there.is_dir():
-        return f"{there} is not a folder"
-    return None if os.access(there, os.W_OK | os.X_OK) else f"{there} can't be written"
+    """What keeps files from being written to a folder, in one line; None where nothing does. The
+    folder need not be there yet, and is not made by this."""
+    there = folder
+    try:
+        there = next(each for each in (folder, *folder.parents) if each.exists())
+        # Tried, for permissions don't tell: root has all of them, and some disks take nothing.
+        with TemporaryDirectory(dir=there, prefix=".new-") as tried:
+            (Path(tried) / "file").write_bytes(b"tried")
+    except OSError as error:
+        return f"nothing can be written to {there}: {error.strerror}"
+    return None
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -59,8 +59,12 @@ def _spans(calendar: Component, zones: Zones, site: str) -> Iterator[Span]:
     series: defaultdict[str, list[_Event]] = defaultdict(list)
     for number, component in enumerate(_of_kind(calendar, "VEVENT")):
         uid = component.text("UID")
-        if not ours.fullmatch(uid) and component.one("DTSTART"):
+        if ours.fullmatch(uid):
+            continue
+        if component.one("DTSTART") is not None:
             series[uid or f"event {number}"].append(_event(component, zones))
+        elif _is_busy(component):
+            raise Unreadable("has an event that doesn't say when it begins")
     for events in series.values():
         yield from _of_series(events, zones)
 
@@ -108,23 +112,37 @@ def _event(component: Component, zones: Zones) -> _Event:
     instead = component.one("RECURRENCE-ID")
     stands_for = _moment(component, "RECURRENCE-ID", zones)
     assert start is not None
-    length = _length(component, start, end)
+    length, is_busy = _length(component, start, end), _is_busy(component)
+    if is_busy and length < timedelta(0):
+        raise Unreadable(_BACKWARDS)
     return _Event(
         component=component,
         start=start,
         length=length,
         whole_days=start.is_day and not length % DAY,
         sequence=int(component.text("SEQUENCE") or 0),
-        is_busy=component.text("TRANSP").upper() != "TRANSPARENT"
-        and component.text("STATUS").upper() != "CANCELLED",
+        is_busy=is_busy,
         stands_for=None if stands_for is None else stands_for.at,
         from_then_on=instead is not None and instead.parameter("RANGE") == "THISANDFUTURE",
     )
 
 
+_BACKWARDS = "has an event that ends before it begins"
+
+
+def _is_busy(component: Component) -> bool:
+    is_free = component.text("TRANSP").upper() == "TRANSPARENT"
+    return not is_free and component.text("STATUS").upper() != "CANCELLED"
+
+
 def _length(component: Component, start: _Moment, end: _Moment | None) -> timedelta:
     if end is not None:
-        return end.wall - start.wall if start.is_day and end.is_day else end.at - start.at
+        shown = end.wall - start.wall
+        if start.is_day and end.is_day:
+            return shown or DAY  # Some programs end a day with itself.
+        length = end.at - start.at
+        # What a clock that is set forward never shows may come after what it shows next.
+        return shown if start.zone is end.zone and length < timedelta(0) else length
     if (given := component.one("DURATION")) is not None:
         return _checked(next(given.values()), timedelta)
     return DAY if start.is_day else timedelta(0)
@@ -149,7 +167,10 @@ def _read(value: object, zone: Zone, zones: Zones) -> _Moment:
 def _period(value: object, zone: Zone) -> Span:
     start, end = _checked(value, tuple)
     starts_at = _instant(start, zone)
-    return starts_at, starts_at + end if isinstance(end, timedelta) else _instant(end, zone)
+    ends_at = starts_at + end if isinstance(end, timedelta) else _instant(end, zone)
+    if ends_at < starts_at:
+        raise Unreadable(_BACKWARDS)
+    return starts_at, ends_at
 
 
 def _instant(value: object, zone: Zone) -> datetime:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from calendar import isleap, monthrange
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, time
 from itertools import count, islice, product
 from typing import Any, TypeAlias
 
 from staffbooking_adapters.ics.reading import Unreadable
 
-DAY = timedelta(days=1)
 WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 
 MOST_VALUES = 100

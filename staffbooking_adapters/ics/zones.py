@@ -23,6 +23,12 @@ Zone: TypeAlias = Callable[[datetime], datetime]
 LONGEST_NAME = 4
 """Parts of the name of a place, and of what some programs put before it."""
 
+SAME_EVERYWHERE = ("GMT", "UTC")
+"""Names that mean the same to everybody, though they name no place."""
+
+LONGEST_GAP = 400 * DAY
+"""From one change of a clock to the next by one rule: a year and what weekdays add."""
+
 
 def utc(wall: datetime) -> datetime:
     return wall.replace(tzinfo=UTC)
@@ -59,6 +65,9 @@ class Zones:
 
     def _find(self, name: str) -> Zone:
         place = WINDOWS_TO_OLSON.get(name, name)
+        # `EST` of the IANA has no summer time; a file that describes it may mean another clock.
+        if name in self.described and "/" not in place and place not in SAME_EVERYWHERE:
+            return _described(self.described[name], self.window, self.budget)
         parts = place.strip("/").split("/")[-LONGEST_NAME:]
         for start in range(len(parts)):
             if is_timezone(found := "/".join(parts[start:])):
@@ -82,8 +91,9 @@ class _Described:
 
 
 def _described(zone: Component, window: Interval, budget: Budget) -> Zone:
-    # The change that holds when the window begins lies within the year before.
-    first = window.starts_at.replace(tzinfo=None) - 400 * DAY
+    # The change that holds when the window begins lies within the year before, or within the
+    # last one of a rule that is over by then.
+    first = window.starts_at.replace(tzinfo=None) - LONGEST_GAP
     last = window.ends_at.replace(tzinfo=None) + 2 * DAY
     changes: list[tuple[datetime, timedelta]] = []
     before: list[tuple[datetime, timedelta]] = []
@@ -97,7 +107,8 @@ def _described(zone: Component, window: Interval, budget: Budget) -> Zone:
             budget.spend(RULE)
             parts = given.rule()
             until = min(_wall(parts["UNTIL"][0]), last) + DAY if "UNTIL" in parts else last
-            times.update(Rule(parts, start).between(first, until, budget))
+            since = start if "COUNT" in parts else min(first, until - LONGEST_GAP)
+            times.update(Rule(parts, start).between(since, until, budget))
         changes += [(at, to.offset()) for at in times]
         before.append((start, was.offset()))
     if not changes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time
 
 from attrs import evolve, frozen
 
@@ -15,10 +15,12 @@ from staffbooking_adapters.memory.slots import bookings_of, busy, overlaps, requ
 from staffbooking_adapters.memory.state import AlertRow, Place, TimerRow
 from staffbooking_core.domain.accounts import User
 from staffbooking_core.domain.bookings import Booking
+from staffbooking_core.domain.calendar import DAY
 from staffbooking_core.domain.lifecycle import Party, Status
 from staffbooking_core.errors import Conflict, ConstraintViolated
 from staffbooking_core.ports import (
     ANSWER_KEPT,
+    PARTY_DISABLED,
     Answer,
     Bookable,
     BookingQuery,
@@ -29,8 +31,6 @@ from staffbooking_core.ports import (
 
 NUMBER_TAKEN = "pk_bookings"
 CODE_TAKEN = "uq_bookings_code"
-
-DAY = timedelta(days=1)
 
 
 @frozen
@@ -60,7 +60,9 @@ class BookingsReader:
             for booking in bookings_of(self.place.state, companion_id)
             if booking.ends_at > since and booking.status is not Status.CANCELLED
         ]
-        return sorted(found, key=lambda booking: (booking.starts_at, booking.id))[:limit]
+        found.sort(key=lambda booking: (booking.starts_at, booking.id))
+        kept = sorted(found, key=lambda booking: booking.status is Status.PENDING)[:limit]
+        return sorted(kept, key=lambda booking: (booking.starts_at, booking.id))
 
     async def request_context(
         self,
@@ -137,6 +139,7 @@ class BookingsWriter(BookingsReader):
 
     async def add(self, change: Change) -> None:
         state, booking = self.place.state, change.booking
+        self._require_enabled(booking.customer_id, booking.companion_id, booking.booked_by)
         if booking.id in state.bookings:
             raise ConstraintViolated(NUMBER_TAKEN)
         if booking.code in state.booking_by_code:
@@ -145,6 +148,11 @@ class BookingsWriter(BookingsReader):
         others = state.bookings_of.get(booking.companion_id) or ()
         state.bookings_of[booking.companion_id] = (*others, booking.id)
         self._put(change)
+
+    def _require_enabled(self, *parties: int | None) -> None:
+        found = (None if each is None else self.place.state.users.get(each) for each in parties)
+        if any(user is not None and user.disabled_at is not None for user in found):
+            raise ConstraintViolated(PARTY_DISABLED)
 
     def _put(self, change: Change) -> None:
         state, booking = self.place.state, change.booking

@@ -7,19 +7,24 @@ from collections.abc import Iterator
 from attrs import evolve
 
 from staffbooking_adapters.memory.state import ConversationRow, State
-from staffbooking_core.domain.messages import Conversation
+from staffbooking_core.domain.accounts import User
+from staffbooking_core.domain.messages import Conversation, Member
 
 
 def find_conversation(state: State, conversation_id: int) -> Conversation | None:
     """A conversation that is open, with its members' names of now."""
     row = state.conversations.get(conversation_id)
-    return with_names(state, row.conversation) if row is not None and row.is_open else None
+    return with_members(state, row.conversation) if row is not None and row.is_open else None
 
 
-def with_names(state: State, conversation: Conversation) -> Conversation:
-    """The names of its members are those that they have now."""
-    members = [evolve(each, name=state.users[each.user_id].name) for each in conversation.members]
+def with_members(state: State, conversation: Conversation) -> Conversation:
+    """Its members are who they are now."""
+    members = [_as_now(each, state.users[each.user_id]) for each in conversation.members]
     return evolve(conversation, members=tuple(members))
+
+
+def _as_now(member: Member, user: User) -> Member:
+    return evolve(member, name=user.name, disabled=user.disabled_at is not None)
 
 
 def conversations_of(state: State, user_id: int) -> Iterator[Conversation]:

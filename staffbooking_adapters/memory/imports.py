@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
+from datetime import datetime
 
 from attrs import evolve, frozen
 
 from staffbooking_adapters.memory.accounts import AccountsWriter, find_by_email
 from staffbooking_adapters.memory.companions import put_companion
-from staffbooking_adapters.memory.state import Place
+from staffbooking_adapters.memory.state import Place, State
 from staffbooking_core.domain.accounts import User
 from staffbooking_core.domain.companions import Companion
 from staffbooking_core.ports import Import, NewUser, SkippedRow
@@ -17,9 +18,6 @@ from staffbooking_core.ports import Import, NewUser, SkippedRow
 @frozen
 class ImportsReader:
     place: Place
-
-    async def get(self, fingerprint: str) -> Import | None:
-        return self.place.state.imports.get(fingerprint)
 
     async def skipped_rows(
         self, fingerprint: str, after_line: int, limit: int
@@ -32,7 +30,7 @@ class ImportsReader:
 @frozen
 class ImportsWriter(ImportsReader):
     async def lock(self, fingerprint: str) -> Import | None:
-        return await self.get(fingerprint)
+        return self.place.state.imports.get(fingerprint)
 
     async def save(self, progress: Import, skipped: Sequence[SkippedRow] = ()) -> None:
         state = self.place.state
@@ -41,10 +39,7 @@ class ImportsWriter(ImportsReader):
             state.skipped_rows[progress.fingerprint, row.line] = row
 
     async def forget(self, fingerprint: str) -> None:
-        state = self.place.state
-        state.imports.discard(fingerprint)
-        for key in [key for key in state.skipped_rows if key[0] == fingerprint]:
-            state.skipped_rows.discard(key)
+        _forget(self.place.state, {fingerprint})
 
     async def lock_people(self, emails: Sequence[str]) -> Sequence[tuple[User, Companion | None]]:
         found = {user.id: user for email in emails if (user := find_by_email(self.place, email))}
@@ -70,3 +65,19 @@ class ImportsWriter(ImportsReader):
         accounts = AccountsWriter(self.place)
         for user_id in user_ids:
             await accounts.end_sessions_of(user_id)
+
+
+def drop_imports(state: State, old_since: datetime) -> int:
+    """Forget the files that nobody went on with since then; how many rows went."""
+    old = {each.fingerprint for each in state.imports.values() if each.at <= old_since}
+    return len(old) + _forget(state, old)
+
+
+def _forget(state: State, files: Set[str]) -> int:
+    """How many skipped rows went with them."""
+    skipped = [key for key in state.skipped_rows if key[0] in files]
+    for fingerprint in files:
+        state.imports.discard(fingerprint)
+    for key in skipped:
+        state.skipped_rows.discard(key)
+    return len(skipped)

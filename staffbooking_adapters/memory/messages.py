@@ -15,7 +15,7 @@ from staffbooking_adapters.memory.conversations import (
     conversations_of,
     find_conversation,
     put_conversation,
-    with_names,
+    with_members,
 )
 from staffbooking_adapters.memory.presence import connected
 from staffbooking_adapters.memory.slots import bookings_of
@@ -159,7 +159,7 @@ class MessagesWriter(MessagesReader):
                 members=(Member(customer_id, ""),),
             )
             put_conversation(state, group, is_open=False)
-        return with_names(state, state.conversations[number].conversation)
+        return with_members(state, state.conversations[number].conversation)
 
     async def booked(self, customer_id: int, event_ref: str) -> Sequence[tuple[int, str]]:
         state = self.place.state

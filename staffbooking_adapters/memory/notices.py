@@ -58,9 +58,9 @@ class NoticesWriter(NoticesReader):
         self.place.state.mutes[user_id] = await self.mutes_of(user_id) - {kind}
 
     async def add_inquiry(self, inquiry: NewInquiry) -> Inquiry:
-        inquiries = self.place.state.inquiries
-        added = Inquiry(id=len(inquiries) + 1, **asdict(inquiry, recurse=False))
-        inquiries[added.id] = added
+        number = next(self.place.shared.inquiry_ids)
+        added = Inquiry(id=number, **asdict(inquiry, recurse=False))
+        self.place.state.inquiries[number] = added
         return added
 
     def _held(self, notice_id: int, lease: Lease) -> NoticeRow | None:

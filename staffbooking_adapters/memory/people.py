@@ -20,41 +20,53 @@ from staffbooking_core.domain.reviews import Review
 class PeopleReader:
     place: Place
 
-    async def bookings_of(self, user_id: int) -> Sequence[Booking]:
-        bookings = self.place.state.bookings
-        every = (bookings[number] for number in sorted(bookings))
-        return [each for each in every if user_id in (each.customer_id, each.companion_id)]
+    async def bookings_of(self, user_id: int, after_id: int, limit: int) -> Sequence[Booking]:
+        return [each for each in self._all_bookings_of(user_id) if each.id > after_id][:limit]
 
-    async def reviews_by(self, user_id: int) -> Sequence[Review]:
-        reviews = self.place.state.reviews
-        every = (reviews[number] for number in sorted(reviews))
-        return [each for each in every if each.reviewer_id == user_id]
+    async def reviews_by(self, user_id: int, after_id: int, limit: int) -> Sequence[Review]:
+        return [each for each in self._all_reviews_by(user_id) if each.id > after_id][:limit]
 
-    async def messages_by(self, user_id: int) -> Sequence[Message]:
-        messages = self.place.state.messages
-        every = (messages[number] for number in sorted(messages))
-        return [each for each in every if each.sender_id == user_id]
+    async def reviewed_by(self, user_id: int) -> Sequence[int]:
+        return sorted({each.reviewee_id for each in self._all_reviews_by(user_id)})
+
+    async def messages_by(self, user_id: int, after_id: int, limit: int) -> Sequence[Message]:
+        return [each for each in self._all_messages_by(user_id) if each.id > after_id][:limit]
 
     async def inquiries_by(self, email: str) -> Sequence[Inquiry]:
         inquiries = self.place.state.inquiries
         every = (inquiries[number] for number in sorted(inquiries))
         return [each for each in every if fold_email(each.email) == fold_email(email)]
 
+    def _all_bookings_of(self, user_id: int) -> list[Booking]:
+        bookings = self.place.state.bookings
+        every = (bookings[number] for number in sorted(bookings))
+        return [each for each in every if user_id in (each.customer_id, each.companion_id)]
+
+    def _all_reviews_by(self, user_id: int) -> list[Review]:
+        reviews = self.place.state.reviews
+        every = (reviews[number] for number in sorted(reviews))
+        return [each for each in every if each.reviewer_id == user_id]
+
+    def _all_messages_by(self, user_id: int) -> list[Message]:
+        messages = self.place.state.messages
+        every = (messages[number] for number in sorted(messages))
+        return [each for each in every if each.sender_id == user_id]
+
 
 @frozen
 class PeopleWriter(PeopleReader):
     async def lock_bookings_of(self, user_id: int) -> Sequence[Booking]:
-        return await self.bookings_of(user_id)
+        return self._all_bookings_of(user_id)
 
     async def forget(self, user: User, email: str | None) -> None:
         state = self.place.state
-        for booking in await self.bookings_of(user.id):
+        for booking in self._all_bookings_of(user.id):
             state.bookings[booking.id] = forgotten(booking, user.id)
             self._forget_checkouts(booking.id)
         for review in list(state.reviews.values()):
             if user.id in (review.reviewer_id, review.reviewee_id):
                 state.reviews[review.id] = unsigned(review, user.id)
-        for message in await self.messages_by(user.id):
+        for message in self._all_messages_by(user.id):
             state.messages[message.id] = evolve(message, sender_name=NAME, content=NAME)
         for name, row in list(state.payees.items()):
             if row.payee.companion_id == user.id:
@@ -108,9 +120,6 @@ class PeopleWriter(PeopleReader):
         for item in list(state.portfolio.values()):
             if item.companion_id == user_id:
                 state.portfolio.discard(item.id)
-        for image in list(state.images.values()):
-            if image.owner_id == user_id:
-                state.images.discard(image.name)
         state.feeds.discard(user_id)
         state.mutes.discard(user_id)
         state.last_seen.discard(user_id)

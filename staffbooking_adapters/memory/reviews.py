@@ -26,6 +26,10 @@ class ReviewsReader:
     async def reviews_of(self, user_id: int, page: int, limit: int) -> Sequence[Review]:
         return newest(self.place.state, user_id, (page - 1) * limit, limit)
 
+    async def review_by(self, booking_id: int, reviewer_id: int) -> Review | None:
+        number = self.place.state.review_by_party.get((booking_id, reviewer_id))
+        return None if number is None else self.place.state.reviews[number]
+
     async def ratings_of(self, user_id: int) -> Ratings | None:
         state = self.place.state
         if user_id not in state.users:

@@ -36,6 +36,9 @@ class StaffReader:
         by_name = sorted(mine, key=lambda image: image.name)
         return sorted(by_name, key=lambda image: image.created_at, reverse=True)
 
+    async def files_left(self, after: str, limit: int) -> Sequence[str]:
+        return [name for name in sorted(self.place.state.dropped_images) if name > after][:limit]
+
     async def feed(self, digest: bytes) -> int | None:
         feeds = self.place.state.feeds.items()
         return next((number for number, (secret, _) in feeds if secret == digest), None)
@@ -64,8 +67,15 @@ class StaffWriter(StaffReader):
     async def add_image(self, image: Image) -> None:
         self.place.state.images[image.name] = image
 
-    async def remove_image(self, name: str) -> None:
-        self.place.state.images.discard(name)
+    async def drop_images(self, names: Sequence[str]) -> None:
+        state = self.place.state
+        for name in names:
+            if (image := state.images.get(name)) is not None:
+                state.dropped_images[name] = image
+                state.images.discard(name)
+
+    async def forget_file(self, name: str) -> None:
+        self.place.state.dropped_images.discard(name)
 
     async def save_feed(self, companion_id: int, digest: bytes, at: datetime) -> None:
         self.place.state.feeds[companion_id] = (digest, at)

@@ -272,6 +272,8 @@ class State:
     """By user."""
     portfolio: Table[int, PortfolioItem] = field(factory=Table)
     images: Table[str, Image] = field(factory=Table)
+    dropped_images: Table[str, Image] = field(factory=Table)
+    """Those that nobody has any more, and whose files are still to be removed."""
     feeds: Table[int, tuple[bytes, datetime]] = field(factory=Table)
     """The digest of the secret, and since when; by companion."""
     imports: Table[str, Import] = field(factory=Table)
@@ -303,6 +305,7 @@ class Shared:
     delivery_ids: Iterator[int] = field(factory=lambda: count(1))
     portfolio_ids: Iterator[int] = field(factory=lambda: count(1))
     notice_ids: Iterator[int] = field(factory=lambda: count(1))
+    inquiry_ids: Iterator[int] = field(factory=lambda: count(1))
     conversation_ids: Iterator[int] = field(factory=lambda: count(1))
     windows: dict[str, Window] = field(factory=dict)
     keys_used_at: dict[int, datetime] = field(factory=dict)

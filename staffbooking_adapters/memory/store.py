@@ -15,7 +15,7 @@ from staffbooking_adapters.memory.accounts import AccountsReader, AccountsWriter
 from staffbooking_adapters.memory.admission import MemoryAdmission
 from staffbooking_adapters.memory.bookings import BookingsReader, BookingsWriter
 from staffbooking_adapters.memory.companions import CompanionsReader, CompanionsWriter
-from staffbooking_adapters.memory.imports import ImportsReader, ImportsWriter
+from staffbooking_adapters.memory.imports import ImportsReader, ImportsWriter, drop_imports
 from staffbooking_adapters.memory.messages import MessagesReader, MessagesWriter
 from staffbooking_adapters.memory.money import MoneyReader, MoneyWriter
 from staffbooking_adapters.memory.notices import NoticesReader, NoticesWriter
@@ -201,4 +201,5 @@ def _sweep(place: Place, now: datetime, policy: Policy) -> int:
     for scope in ended:
         del windows[scope]
     dropped = drop_deliveries(state, now - policy.webhook_kept_for)
+    dropped += drop_imports(state, now - policy.imports_kept)
     return len(sessions) + len(answers) + len(done) + len(ended) + dropped

@@ -12,6 +12,7 @@ from email.policy import SMTP, SMTPUTF8, Policy
 from email.utils import format_datetime
 from pathlib import Path
 
+import idna
 from attrs import frozen
 from jinja2 import Environment, FileSystemLoader
 
@@ -100,7 +101,10 @@ def wire_address(address: str) -> str:
     if "=?" in address or any(not sign.isprintable() or sign.isspace() for sign in address):
         raise Undeliverable("the address can't stand in a mail")
     try:
-        return f"{local}@{domain.encode('idna').decode()}"
+        # The standard library's codec has the rules of 2003, by which straße.de is strasse.de,
+        # somebody else's. Of what is ASCII it looks at the lengths alone.
+        name = domain.encode("idna") if domain.isascii() else idna.encode(domain, uts46=True)
+        return f"{local}@{name.decode()}"
     except UnicodeError:
         raise Undeliverable("the domain of the address can't exist") from None
 

@@ -27,6 +27,9 @@ logger = logging.getLogger("staffbooking.notices")
 
 PERMANENT = 500
 """From this code on a server refuses for good."""
+PATIENCE = 2.0
+"""Seconds in which a connection that was kept shows that it still lives: one that was lost
+without a word would take all the time of the mail."""
 
 
 class NotSent(Exception):
@@ -111,7 +114,7 @@ class SmtpNotifier:
         """The connection of the last mail, where the server still answers on it, or a new one."""
         if self._client is not None:
             try:
-                await self._client.rset()
+                await self._client.rset(timeout=PATIENCE)
             except (SMTPException, OSError):
                 self._drop()
             except BaseException:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time
 from functools import cache, lru_cache
 from typing import Any
 
@@ -18,6 +18,7 @@ from sqlalchemy import (
     or_,
     select,
     union,
+    union_all,
 )
 
 from staffbooking_adapters import codec
@@ -39,7 +40,7 @@ from staffbooking_adapters.sql.tables import (
     users,
 )
 from staffbooking_adapters.sql.types import BigInt, Instant
-from staffbooking_core.domain.accounts import fold_email
+from staffbooking_core.domain.accounts import fold_email, full_name
 from staffbooking_core.domain.bookings import (
     Booking,
     Intent,
@@ -47,11 +48,10 @@ from staffbooking_core.domain.bookings import (
     PayoutStatus,
     TimelineEntry,
 )
+from staffbooking_core.domain.calendar import DAY
 from staffbooking_core.domain.lifecycle import Party, Status
 from staffbooking_core.domain.payments import ChargebackStatus
 from staffbooking_core.ports import Answer, Bookable, BookingQuery, Credit, RequestContext
-
-DAY = timedelta(days=1)
 
 
 @lru_cache(maxsize=2048)
@@ -81,6 +81,7 @@ to_credit = Reader(Credit, tuple(rebooking_credits.c))
 to_answer = Reader(Answer, tuple(answers.c))
 
 _NEWEST = (bookings.c.starts_at.desc(), bookings.c.id.desc())
+_SOONEST = (bookings.c.starts_at, bookings.c.id)
 _BY_ID = select(*BOOKING).where(bookings.c.id == bindparam("booking_id"))
 GET = Statement(_BY_ID)
 GET_BY_CODE = Statement(select(*BOOKING).where(bookings.c.code == bindparam("booking_code")))
@@ -197,18 +198,28 @@ def _newest(shape: Shape, *conditions: ColumnElement[bool]) -> Select[tuple[int]
 
 @cache
 def listing_since(size: int) -> Statement:
-    """Bookings of a companion, the soonest first."""
-    return Statement(
-        select(*BOOKING)
+    """Bookings of a companion, the soonest first, and behind them requests."""
+    requests = bookings.c.status == Status.PENDING
+    others = bookings.c.status.not_in([Status.CANCELLED, Status.PENDING])
+    chosen = union_all(_soonest(size, others), _soonest(size, requests)).subquery("chosen")
+    page = select(*BOOKING).join_from(chosen, bookings, bookings.c.id == chosen.c.id)
+    return Statement(page.order_by(case((requests, 1), else_=0), *_SOONEST).limit(size))
+
+
+def _soonest(size: int, condition: ColumnElement[bool]) -> Select[tuple[int]]:
+    best = (
+        select(bookings.c.id)
         .where(
             bookings.c.companion_id == bindparam("companion_id", type_=BigInt),
             bookings.c.starts_at > bindparam("first", type_=Instant),
             bookings.c.ends_at > bindparam("since", type_=Instant),
-            bookings.c.status != Status.CANCELLED,
+            condition,
         )
-        .order_by(bookings.c.starts_at, bookings.c.id)
+        .order_by(*_SOONEST)
         .limit(size)
+        .subquery()
     )
+    return select(best.c.id)
 
 
 @frozen
@@ -244,7 +255,8 @@ class BookingsReader:
         # A booking lasts a day at most, and the index knows when it starts.
         given = {"companion_id": companion_id, "first": since - DAY, "since": since}
         rows = await self.connection.all(listing_since(page_size(limit)), **given)
-        return [to_booking(row) for row in rows[:limit]]
+        found = [to_booking(row) for row in rows[:limit]]
+        return sorted(found, key=lambda booking: (booking.starts_at, booking.id))
 
     async def request_context(
         self,
@@ -289,7 +301,7 @@ def _to_bookable(row: Sequence[Any], rows: Sequence[Row]) -> Bookable:
     number, first_name, last_name, hourly_rate, daily_rate, offered, hours = row[: len(_BOOKABLE)]
     return Bookable(
         id=number,
-        name=f"{first_name} {last_name}",
+        name=full_name(first_name, last_name),
         hourly_rate=hourly_rate,
         daily_rate=daily_rate,
         service_types=to_texts(offered),

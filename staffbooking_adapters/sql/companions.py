@@ -156,7 +156,7 @@ class CompanionsReader:
             size=page_size(wanted),
             later=offset > 0,
         )
-        rows = await self.connection.all(summaries(shape), **_filters(query, shape, offset))
+        rows = await self.connection.all(summaries(shape), **parameters(query, shape, offset))
         return [summary for (summary,) in rows[:wanted]]
 
     async def detail(self, companion_id: int) -> bytes | None:
@@ -178,7 +178,7 @@ class CompanionsReader:
         self, service: str, day: date, first: datetime, last: datetime, limit: int
     ) -> Sequence[Candidate]:
         query = CompanionQuery(service=service, date=day)
-        given = _filters(query, Shape(service=True, day=True), 0)
+        given = parameters(query, Shape(service=True, day=True), 0)
         statement = candidates(page_size(limit))
         rows = await self.connection.all(statement, **given, first=first, last=last)
         grouped = [list(some) for _, some in groupby(rows, key=itemgetter(0))]
@@ -215,7 +215,7 @@ class CompanionsWriter(CompanionsReader):
         await mark_days(self.connection, marked)
 
 
-def _filters(query: CompanionQuery, shape: Shape, offset: int) -> dict[str, Any]:
+def parameters(query: CompanionQuery, shape: Shape, offset: int) -> dict[str, Any]:
     """What a statement of this shape asks for."""
     given: dict[str, Any] = {}
     if shape.place:

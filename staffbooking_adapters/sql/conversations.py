@@ -35,6 +35,7 @@ from staffbooking_adapters.sql.rows import Reader
 from staffbooking_adapters.sql.statements import Row, Statement
 from staffbooking_adapters.sql.tables import bookings, users
 from staffbooking_adapters.sql.types import BigInt
+from staffbooking_core.domain.accounts import full_name
 from staffbooking_core.domain.messages import (
     BOOKED,
     PAID_ONCE,
@@ -57,7 +58,9 @@ to_message = Reader(Message, MESSAGE, recipients=_recipients)
 _CONVERSATION = tuple(conversations.c)[:-1]
 _READ_CONVERSATION = Reader(Conversation, _CONVERSATION, kind=Kind)
 _MEMBER = (members.c.user_id, users.c.first_name, users.c.last_name)
-_MARKS = (members.c.read_id, members.c.left_id)
+_MARKS = (members.c.read_id, members.c.left_id, users.c.disabled_at)
+_WIDTH = len(_CONVERSATION)
+_FOUND = _WIDTH + len(_MEMBER) + len(_MARKS)
 
 _USER = bindparam("user_id", type_=BigInt)
 is_open = conversations.c.opened
@@ -95,8 +98,10 @@ def _to_conversation(rows: Sequence[Row]) -> Conversation:
 
 
 def _to_member(row: Row) -> Member:
-    user_id, first_name, last_name, read_id, left_id = row[len(_CONVERSATION) :][:5]
-    return Member(user_id, f"{first_name} {last_name}", read_id, left_id)
+    place = row[_WIDTH:_FOUND]
+    user_id, first_name, last_name, read_id, left_id, disabled_at = place
+    name = full_name(first_name, last_name)
+    return Member(user_id, name, read_id, left_id, disabled_at is not None)
 
 
 # As a member finds them -------------------------------------------------------------------
@@ -168,8 +173,6 @@ def overviews(size: int) -> Statement:
     return _found(page.subquery("page"))
 
 
-_WIDTH = len(_CONVERSATION)
-_FOUND = _WIDTH + len(_MEMBER) + len(_MARKS)
 _LAST = _FOUND + 3
 
 

@@ -192,14 +192,31 @@ def total(amount: ColumnElement[Any]) -> ColumnElement[int]:
     return cast(func.coalesce(func.sum(amount), 0), BigInt)
 
 
-def like(text: ColumnElement[Any], parameter: str) -> ColumnElement[bool]:
+class like(FunctionElement[bool]):  # noqa: N801 - reads as the operator it is
     """Match a pattern of `containing`; `text` must have been casefolded by Python, as the
     pattern is, for the databases do not agree on letters beyond ASCII."""
-    return text.like(bindparam(parameter, type_=Text()), escape="!")
+
+    type = Boolean()
+    inherit_cache = True
+
+    def __init__(self, text: ColumnElement[Any], parameter: str) -> None:
+        super().__init__(text, bindparam(parameter, type_=Text()))
+
+
+@compiles(like, "postgresql")
+def _like(element: like, compiler: SQLCompiler, **kw: Any) -> str:
+    # An ESCAPE would make the pattern anew for each row.
+    text, pattern = (compiler.process(clause, **kw) for clause in element.clauses)
+    return f"{text} LIKE {pattern}"
+
+
+@compiles(like, "sqlite")
+def _like_with_escapes(element: like, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"{_like(element, compiler, **kw)} ESCAPE '\\'"
 
 
 def containing(words: str) -> str:
     """The pattern that finds these words anywhere, each character for what it is."""
-    for special in "!%_":
-        words = words.replace(special, f"!{special}")
+    for special in "\\%_":
+        words = words.replace(special, f"\\{special}")
     return f"%{words}%"

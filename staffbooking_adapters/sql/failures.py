@@ -28,9 +28,10 @@ _REPEATABLE = {"40001", "40P01"}
 _PLAN_OUTDATED = "InvalidCachedStatementError"
 _GONE = ("08", "57P")  # the connection, or the server behind it
 # Besides those: no room, stopped by a timeout or a lock's, read-only, idle for too long,
-# the system's own faults, and a database or a user that isn't there (yet).
-_OUT_OF_REACH = ("53", "57014", "55P03", "25006", "25P03", "58", "28", "3D000")
-_BUSY_LOCKED_READONLY_IO_FULL_CANTOPEN_PROTOCOL = {5, 6, 8, 10, 13, 14, 15}
+# the system's own faults, damaged files, and a database or a user that isn't there (yet).
+_OUT_OF_REACH = ("53", "57014", "55P03", "25006", "25P03", "58", "28", "3D000", "XX001", "XX002")
+# Busy, locked, read-only, I/O, corrupt, full, can't open, lock protocol, not a database.
+_SQLITE_OUT_OF_REACH = {5, 6, 8, 10, 11, 13, 14, 15, 26}
 
 
 def from_postgres(error: Exception, *, connected: bool, final: bool) -> Exception | None:
@@ -64,7 +65,7 @@ def from_sqlite(error: Exception, unique: Mapping[str, str]) -> Exception | None
     if isinstance(error, sqlite3.IntegrityError):
         return ConstraintViolated(_refused_by_sqlite(str(error), unique))
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code in _BUSY_LOCKED_READONLY_IO_FULL_CANTOPEN_PROTOCOL:
+    if code in _SQLITE_OUT_OF_REACH:
         return Unavailable(str(error))
     return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import cache
 from typing import Any
 
@@ -11,7 +12,7 @@ from sqlalchemy import bindparam, delete, insert, select, text, true, update
 
 from staffbooking_adapters.sql.accounts import USER, to_user
 from staffbooking_adapters.sql.companions import COMPANION, to_companion
-from staffbooking_adapters.sql.connection import Connection
+from staffbooking_adapters.sql.connection import Connection, Database
 from staffbooking_adapters.sql.dialect import given_rows, in_array, upsert
 from staffbooking_adapters.sql.pages import page_size
 from staffbooking_adapters.sql.people_tables import imports, skipped_rows
@@ -20,6 +21,7 @@ from staffbooking_adapters.sql.saving import save_companions
 from staffbooking_adapters.sql.statements import Statement
 from staffbooking_adapters.sql.tables import companions, sessions, users
 from staffbooking_adapters.sql.together import Batch
+from staffbooking_adapters.sql.types import Instant
 from staffbooking_core.domain.accounts import User, fold_email
 from staffbooking_core.domain.companions import Companion
 from staffbooking_core.policy import Policy
@@ -31,7 +33,6 @@ _SKIPPED = (skipped_rows.c.line, skipped_rows.c.email, skipped_rows.c.reason)
 to_skipped = Reader(SkippedRow, _SKIPPED)
 
 _PROGRESS = select(*IMPORT).where(imports.c.fingerprint == bindparam("file"))
-GET = Statement(_PROGRESS)
 LOCK = Statement(_PROGRESS.with_for_update())
 _NEW = upsert(imports).values({c.name: bindparam(c.name, type_=c.type) for c in IMPORT})
 SAVE = Statement(
@@ -89,9 +90,6 @@ def skipped_after(size: int) -> Statement:
 class ImportsReader:
     connection: Connection
 
-    async def get(self, fingerprint: str) -> Import | None:
-        return to_import.optional(await self.connection.one(GET, file=fingerprint))
-
     async def skipped_rows(
         self, fingerprint: str, after_line: int, limit: int
     ) -> Sequence[SkippedRow]:
@@ -110,7 +108,7 @@ class ImportsWriter(ImportsReader):
     async def save(self, progress: Import, skipped: Sequence[SkippedRow] = ()) -> None:
         await self.connection.run(SAVE, **asdict(progress))
         file = progress.fingerprint
-        await SKIP.run(self.connection, [{"fingerprint": file, **asdict(row)} for row in skipped])
+        await SKIP.run(self.connection, [_skipped_row(file, row) for row in skipped])
 
     async def forget(self, fingerprint: str) -> None:
         await self.connection.run(FORGET, file=fingerprint)
@@ -153,3 +151,28 @@ class ImportsWriter(ImportsReader):
 
 def _user_row(user: User | NewUser) -> Mapping[str, Any]:
     return {**asdict(user, recurse=False), "email_folded": fold_email(user.email)}
+
+
+def _skipped_row(file: str, row: SkippedRow) -> Mapping[str, Any]:
+    folded = None if row.email is None else fold_email(row.email)
+    return {"fingerprint": file, "email_folded": folded, **asdict(row)}
+
+
+# Sweeping -------------------------------------------------------------------------------
+
+DROP = Statement(
+    delete(imports)
+    .where(imports.c.at <= bindparam("old_since", type_=Instant))
+    .returning(imports.c.fingerprint)
+)
+DROP_SKIPPED = Statement(delete(skipped_rows).where(in_array(skipped_rows.c.fingerprint, "files")))
+
+
+async def drop_imports(database: Database, old_since: datetime) -> int:
+    """Forget the files that nobody went on with since then; how many rows went."""
+
+    async def unit(connection: Connection) -> int:
+        files = [name for (name,) in await connection.all(DROP, old_since=old_since)]
+        return len(files) + (await connection.run(DROP_SKIPPED, files=files) if files else 0)
+
+    return await database.write(unit)

@@ -43,6 +43,7 @@ DEFER = Statement(
     update(notices).values(due_at=_AT, attempts=notices.c.attempts + 1, **RELEASED).where(*_IT)
 )
 
+_KINDS = frozenset(NoticeKind)
 _USER, _KIND = bindparam("user_id", type_=BigInt), bindparam("kind", type_=mutes.c.kind.type)
 MUTES_OF = Statement(select(mutes.c.kind).where(mutes.c.user_id == _USER))
 MUTE = Statement(upsert(mutes).values(user_id=_USER, kind=_KIND).on_conflict_do_nothing())
@@ -79,7 +80,8 @@ class NoticesReader:
 
     async def mutes_of(self, user_id: int) -> frozenset[NoticeKind]:
         rows = await self.connection.all(MUTES_OF, user_id=user_id)
-        return frozenset(NoticeKind(kind) for (kind,) in rows)
+        # Another version may know kinds that this one doesn't.
+        return frozenset(NoticeKind(kind) for (kind,) in rows if kind in _KINDS)
 
     async def inquiries(self, after_id: int, limit: int) -> Sequence[Inquiry]:
         rows = await self.connection.all(inquiries_after(page_size(limit)), after_id=after_id)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, TypeAlias
 
 from attrs import frozen
 from sqlalchemy import (
+    Column,
     ColumnElement,
     Null,
     Table,
     Text,
     Update,
+    and_,
     bindparam,
     case,
     delete,
@@ -18,6 +22,7 @@ from sqlalchemy import (
     null,
     or_,
     select,
+    union_all,
     update,
 )
 
@@ -25,21 +30,21 @@ from staffbooking_adapters import codec
 from staffbooking_adapters.sql.bookings import BOOKING, to_booking
 from staffbooking_adapters.sql.connection import Connection
 from staffbooking_adapters.sql.conversations import MESSAGE, to_message
-from staffbooking_adapters.sql.dialect import given_rows, in_array
+from staffbooking_adapters.sql.dialect import given_rows
 from staffbooking_adapters.sql.message_tables import conversations, last_seen, members, messages
 from staffbooking_adapters.sql.money_tables import is_unfinished, payees, payment_operations
 from staffbooking_adapters.sql.notices import INQUIRY, to_inquiry
+from staffbooking_adapters.sql.pages import page_size
 from staffbooking_adapters.sql.payees import PAYEE, PayeesWriter, to_payee
 from staffbooking_adapters.sql.people_tables import (
     calendar_feeds,
-    images,
     inquiries,
     mutes,
     portfolio_items,
     skipped_rows,
 )
 from staffbooking_adapters.sql.reviews import REVIEW, to_review
-from staffbooking_adapters.sql.statements import Statement
+from staffbooking_adapters.sql.statements import Row, Statement
 from staffbooking_adapters.sql.tables import api_keys, bookings, reviews, sessions
 from staffbooking_adapters.sql.together import Batch
 from staffbooking_adapters.sql.types import BigInt
@@ -52,25 +57,62 @@ from staffbooking_core.domain.messages import Message
 from staffbooking_core.domain.payments import OpenCheckout, OpKind
 from staffbooking_core.domain.reviews import Review
 
+Condition: TypeAlias = ColumnElement[bool]
+
 _USER, _EMAIL = bindparam("user_id", type_=BigInt), bindparam("folded", type_=Text())
 _IS_PARTY = or_(bookings.c.customer_id == _USER, bookings.c.companion_id == _USER)
 _MINE = select(*BOOKING).where(_IS_PARTY).order_by(bookings.c.id)
-BOOKINGS_OF = Statement(_MINE)
+LOCK_CONVERSATIONS_OF = Statement(
+    select(conversations.c.id)
+    .where(
+        conversations.c.id.in_(select(members.c.conversation_id).where(members.c.user_id == _USER))
+    )
+    .order_by(conversations.c.id)
+    .with_for_update(key_share=True)
+)
 LOCK_BOOKINGS_OF = Statement(_MINE.with_for_update(key_share=True))
 
 _IS_OF_MINE = reviews.c.booking_id.in_(select(bookings.c.id).where(_IS_PARTY))
 _IS_REVIEWER = (reviews.c.reviewer_id == _USER, _IS_OF_MINE)
 _IS_REVIEWED = (reviews.c.reviewee_id == _USER, _IS_OF_MINE)
-REVIEWS_BY = Statement(select(*REVIEW).where(*_IS_REVIEWER).order_by(reviews.c.id))
+REVIEWED_BY = Statement(
+    select(reviews.c.reviewee_id).distinct().where(*_IS_REVIEWER).order_by(reviews.c.reviewee_id)
+)
 _IS_SENDER = (
     messages.c.sender_id == _USER,
     messages.c.conversation_id.in_(
         select(members.c.conversation_id).where(members.c.user_id == _USER)
     ),
 )
-MESSAGES_BY = Statement(select(*MESSAGE).where(*_IS_SENDER).order_by(messages.c.id))
 _IS_ASKER = inquiries.c.email_folded == _EMAIL
 INQUIRIES_BY = Statement(select(*INQUIRY).where(_IS_ASKER).order_by(inquiries.c.id))
+_AFTER = bindparam("after_id", type_=BigInt)
+
+
+def _page(columns: Sequence[Column[Any]], is_theirs: Sequence[Condition], size: int) -> Statement:
+    """The first of somebody's rows above an id. They are found before they are put in order:
+    who goes along the ids of everybody to have them in order reads the table through."""
+    number = columns[0].table.c.id
+    ways = [select(number).where(way, number > _AFTER) for way in is_theirs]
+    found = union_all(*ways).cte("found").prefix_with("MATERIALIZED")
+    next_ones = select(found.c.id).order_by(found.c.id).limit(size).subquery("next_ones")
+    rows = select(*columns).join_from(next_ones, columns[0].table, number == next_ones.c.id)
+    return Statement(rows.order_by(number))
+
+
+@cache
+def bookings_after(size: int) -> Statement:
+    return _page(BOOKING, (bookings.c.customer_id == _USER, bookings.c.companion_id == _USER), size)
+
+
+@cache
+def reviews_after(size: int) -> Statement:
+    return _page(REVIEW, [and_(*_IS_REVIEWER)], size)
+
+
+@cache
+def messages_after(size: int) -> Statement:
+    return _page(MESSAGE, [and_(*_IS_SENDER)], size)
 
 
 def _forget_side(
@@ -97,11 +139,9 @@ _OWNED: tuple[tuple[Table, ColumnElement[bool]], ...] = (
     (sessions, sessions.c.user_id == _USER),
     (api_keys, api_keys.c.owner_id == _USER),
     (portfolio_items, portfolio_items.c.companion_id == _USER),
-    (images, images.c.owner_id == _USER),
     (calendar_feeds, calendar_feeds.c.companion_id == _USER),
     (mutes, mutes.c.user_id == _USER),
     (last_seen, last_seen.c.user_id == _USER),
-    (inquiries, _IS_ASKER),
 )
 FORGET = tuple(
     Statement(part)
@@ -123,6 +163,14 @@ FORGET = tuple(
         *(delete(table).where(is_theirs) for table, is_theirs in _OWNED),
     )
 )
+FORGET_ADDRESS = (
+    Statement(delete(inquiries).where(_IS_ASKER)),
+    Statement(
+        update(skipped_rows)
+        .values(email=null(), email_folded=null())
+        .where(skipped_rows.c.email_folded == _EMAIL)
+    ),
+)
 
 CHECKOUTS_OF = Statement(
     select(payment_operations.c.id, payment_operations.c.command).where(
@@ -138,31 +186,37 @@ SAVE_CHECKOUTS = Batch(
     .where(payment_operations.c.id == _CHECKOUTS.c.id)
 )
 PAYEES_OF = Statement(select(*PAYEE).where(payees.c.companion_id == _USER).with_for_update())
-SKIPPED = Statement(
-    select(skipped_rows.c.email).distinct().where(skipped_rows.c.email.is_not(None))
-)
-FORGET_SKIPPED = Statement(
-    update(skipped_rows).values(email=null()).where(in_array(skipped_rows.c.email, "spellings"))
-)
 
 
 @frozen
 class PeopleReader:
     connection: Connection
 
-    async def bookings_of(self, user_id: int) -> Sequence[Booking]:
-        rows = await self.connection.all(BOOKINGS_OF, user_id=user_id)
+    async def bookings_of(self, user_id: int, after_id: int, limit: int) -> Sequence[Booking]:
+        rows = await self._page(bookings_after, user_id, after_id, limit)
         return [to_booking(row) for row in rows]
 
-    async def reviews_by(self, user_id: int) -> Sequence[Review]:
-        return [to_review(row) for row in await self.connection.all(REVIEWS_BY, user_id=user_id)]
+    async def reviews_by(self, user_id: int, after_id: int, limit: int) -> Sequence[Review]:
+        rows = await self._page(reviews_after, user_id, after_id, limit)
+        return [to_review(row) for row in rows]
 
-    async def messages_by(self, user_id: int) -> Sequence[Message]:
-        return [to_message(row) for row in await self.connection.all(MESSAGES_BY, user_id=user_id)]
+    async def reviewed_by(self, user_id: int) -> Sequence[int]:
+        return [number for (number,) in await self.connection.all(REVIEWED_BY, user_id=user_id)]
+
+    async def messages_by(self, user_id: int, after_id: int, limit: int) -> Sequence[Message]:
+        rows = await self._page(messages_after, user_id, after_id, limit)
+        return [to_message(row) for row in rows]
 
     async def inquiries_by(self, email: str) -> Sequence[Inquiry]:
         rows = await self.connection.all(INQUIRIES_BY, folded=fold_email(email))
         return [to_inquiry(row) for row in rows]
+
+    async def _page(
+        self, sized: Callable[[int], Statement], user_id: int, after_id: int, limit: int
+    ) -> Sequence[Row]:
+        given = {"user_id": user_id, "after_id": after_id}
+        rows = await self.connection.all(sized(page_size(limit)), **given)
+        return rows[:limit]
 
 
 @frozen
@@ -172,18 +226,18 @@ class PeopleWriter(PeopleReader):
         return [to_booking(row) for row in rows]
 
     async def forget(self, user: User, email: str | None) -> None:
-        folded = None if email is None else fold_email(email)
+        # What is said is stored under this lock: before, and is forgotten too, or after, when
+        # its writer is seen to be gone.
+        await self.connection.all(LOCK_CONVERSATIONS_OF, user_id=user.id)
         await self._forget_checkouts(user.id)
-        given = {"user_id": user.id, "folded": folded}
         for statement in FORGET:
-            names = statement.on(self.connection.dialect).parameters
-            await self.connection.run(statement, **{name: given[name] for name in names})
+            await self.connection.run(statement, user_id=user.id)
         of_payees = PayeesWriter(self.connection)
         for row in await self.connection.all(PAYEES_OF, user_id=user.id):
             await of_payees.save_payee(closed(to_payee(row)))
-        skipped = await self.connection.all(SKIPPED)
-        spellings = [spelling for (spelling,) in skipped if fold_email(spelling) == folded]
-        await self.connection.run(FORGET_SKIPPED, spellings=spellings)
+        if email is not None:
+            for statement in FORGET_ADDRESS:
+                await self.connection.run(statement, folded=fold_email(email))
 
     async def _forget_checkouts(self, user_id: int) -> None:
         rows = await self.connection.all(CHECKOUTS_OF, user_id=user_id)

@@ -43,6 +43,9 @@ images = Table(
 )
 """Their bytes are in the file storage."""
 
+dropped_images = Table("dropped_images", metadata, Column("name", Text, primary_key=True))
+"""Those that nobody has any more, and whose bytes are still to be removed."""
+
 calendar_feeds = Table(
     "calendar_feeds",
     metadata,
@@ -75,7 +78,9 @@ inquiries = Table(
     Column("created_at", Instant, nullable=False),
     Column("email_folded", Text, nullable=False),
     Index("ix_inquiries_email", "email_folded", "id"),
+    sqlite_autoincrement=True,
 )
+"""The number of an erased one is not given again: who reads on behind a number misses none."""
 
 imports = Table(
     "imports",
@@ -96,6 +101,8 @@ skipped_rows = Table(
     Column("line", BigInt, nullable=False),
     Column("email", Text),
     Column("reason", Text, nullable=False),
+    Column("email_folded", Text),
     PrimaryKeyConstraint("fingerprint", "line"),
+    Index("ix_skipped_rows_email", "email_folded"),
 )
 """Rows of such a file that stayed out; they go away with it."""

@@ -25,6 +25,12 @@ _FIELDS = {column.name: bindparam(column.name, type_=column.type) for column in 
 _IS_IT = reviews.c.id == bindparam("review_id")
 
 GET = Statement(select(*REVIEW).where(_IS_IT))
+BY_PARTY = Statement(
+    select(*REVIEW).where(
+        reviews.c.booking_id == bindparam("booking_id"),
+        reviews.c.reviewer_id == bindparam("reviewer_id"),
+    )
+)
 RATINGS = Statement(
     select(total(reviews.c.rating), func.count(reviews.c.id))
     .select_from(users.outerjoin(reviews, and_(reviews.c.reviewee_id == users.c.id, is_shown)))
@@ -81,6 +87,10 @@ class ReviewsReader:
         given = {"user_id": user_id, "offset": (page - 1) * limit}
         rows = await self.connection.all(newest(page_size(limit)), **given)
         return [to_review(row) for row in rows[:limit]]
+
+    async def review_by(self, booking_id: int, reviewer_id: int) -> Review | None:
+        given = {"booking_id": booking_id, "reviewer_id": reviewer_id}
+        return to_review.optional(await self.connection.one(BY_PARTY, **given))
 
     async def ratings_of(self, user_id: int) -> Ratings | None:
         row = await self.connection.one(RATINGS, user_id=user_id)

@@ -14,7 +14,7 @@ from operator import attrgetter, itemgetter
 from typing import Any, TypeVar
 
 from attrs import asdict, frozen
-from sqlalchemy import Text, and_, delete, func, insert, select, true
+from sqlalchemy import Insert, Text, and_, bindparam, delete, func, insert, select, true
 
 from staffbooking_adapters import codec
 from staffbooking_adapters.sql.connection import Connection
@@ -37,7 +37,7 @@ from staffbooking_adapters.sql.tables import (
 )
 from staffbooking_adapters.sql.together import Batch
 from staffbooking_adapters.sql.types import BigInt
-from staffbooking_core.domain.calendar import Calendar, Interval
+from staffbooking_core.domain.calendar import Calendar, Interval, are_common
 from staffbooking_core.domain.companions import Companion, fold
 from staffbooking_core.domain.portfolio import PortfolioItem
 from staffbooking_core.domain.records import companion_detail, companion_summary
@@ -124,7 +124,24 @@ def _make_found() -> Batch:
     rows = select(*found.values()).select_from(
         given.join(locations, place).outerjoin(services, services.c.name_folded == given.c.folded)
     )
-    return Batch(insert(companion_search).from_select(list(found), rows))
+    return Batch(
+        insert(companion_search).from_select(list(found), rows), sqlite=_found_one_by_one()
+    )
+
+
+def _found_one_by_one() -> Insert:
+    """The same of a single row, without a join: SQLite would make a table of the row for it."""
+    place = and_(
+        locations.c.city_folded == bindparam("city", type_=Text()),
+        locations.c.country_folded == bindparam("country", type_=Text()),
+    )
+    offer = services.c.name_folded == bindparam("folded", type_=Text())
+    plain = ("companion_id", "rank", "hourly_rate", "weekday_mask", "spelling")
+    return insert(companion_search).values(
+        service_id=func.coalesce(select(services.c.id).where(offer).scalar_subquery(), 0),
+        location_id=select(locations.c.id).where(place).scalar_subquery(),
+        **{name: bindparam(name, type_=companion_search.c[name].type) for name in plain},
+    )
 
 
 MAKE_FOUND = _make_found()
@@ -206,14 +223,12 @@ def _grouped(rows: Iterable[V], key: Callable[[V], int]) -> Iterator[tuple[int, 
 
 # Rows -------------------------------------------------------------------------------------
 
-FEW = 10
 _shared = lru_cache(maxsize=4096)(codec.dump)
 
 
 def _calendar(calendar: Calendar) -> str:
-    """Many keep the same hours; what is long is its owner's alone, and would only fill memory."""
-    is_short = not calendar.busy and len(calendar.overrides) <= FEW
-    return _shared(calendar) if is_short else codec.dump(calendar)
+    is_common = not calendar.busy and are_common(calendar.weekly, calendar.overrides)
+    return _shared(calendar) if is_common else codec.dump(calendar)
 
 
 def _to_row(companion: Companion, policy: Policy, shown: _Shown) -> dict[str, Any]:

@@ -7,6 +7,7 @@ needed, which is seldom.
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,12 +17,13 @@ from sqlalchemy import make_url, text
 from staffbooking_adapters.sql.engine import open_database
 from staffbooking_adapters.sql.metadata import metadata
 from staffbooking_adapters.sql.statements import Statement
+from staffbooking_core.errors import StaffbookingError
 
 if TYPE_CHECKING:
     from alembic.config import Config
     from sqlalchemy import Connection
 
-HEAD = "0008"
+HEAD = "0012"
 """The newest revision in `migrations/versions`."""
 
 _ONE_AT_A_TIME = threading.Lock()
@@ -34,19 +36,49 @@ HAS_VERSION = Statement(
 VERSION = Statement(text("SELECT version_num FROM alembic_version"))
 
 
+class CannotUpgrade(StaffbookingError):
+    """The migrations don't run on what is there."""
+
+    code = "cannot_upgrade"
+
+    def __init__(self, reason: object) -> None:
+        super().__init__(f"the schema can't be brought to version {HEAD}: {reason}")
+
+
 async def upgrade(url: str) -> None:
-    """Run what is missing of the migrations. Several processes may do so at once."""
+    """Run what is missing of the migrations. Several processes may do so at once.
+
+    Raises CannotUpgrade; nothing is changed then.
+    """
     await asyncio.to_thread(_upgrade, url)
 
 
 def _upgrade(url: str) -> None:
     from alembic import command
+    from alembic.util import CommandError
+    from sqlalchemy.exc import DBAPIError
 
     def run(connection: Connection) -> None:
         command.upgrade(config(connection), "head")
 
     with _ONE_AT_A_TIME:
-        asyncio.run(on_connection(url, run))
+        try:
+            _try_to_open(url)
+            asyncio.run(on_connection(url, run))
+        except sqlite3.Error as error:
+            raise CannotUpgrade(error) from error
+        except CommandError as error:
+            raise CannotUpgrade(error) from error
+        except DBAPIError as error:
+            # The driver's own words, without those that SQLAlchemy puts around them.
+            raise CannotUpgrade(getattr(error.orig, "__cause__", None) or error.orig) from error
+
+
+def _try_to_open(url: str) -> None:
+    """Of aiosqlite a thread might outlive the loop, and complain, where a file can't be opened."""
+    address = make_url(url)
+    if address.get_backend_name() == "sqlite":
+        sqlite3.connect(str(address.database)).close()
 
 
 async def check(url: str) -> str | None:
@@ -57,6 +89,8 @@ async def check(url: str) -> str | None:
     found = await _version(url)
     if found is None:
         return "the database has no schema yet: run `staffbooking db upgrade`"
+    if found > HEAD:
+        return f"the schema is of version {found}, newer than this program's {HEAD}"
     if found != HEAD:
         return f"the schema is of version {found}, not {HEAD}: run `staffbooking db upgrade`"
     return None

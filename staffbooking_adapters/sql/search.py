@@ -1,10 +1,17 @@
 """Searches: companions that meet every filter, best first, in one statement each.
 
-Three ways lead to the matching rows of `companion_search`, and each is cheap where another
-is not: along the rank (many match); along the rank within each matching place (few places
-match; PostgreSQL alone); and a sample of the rows of a price range or of the places, which
-is the whole where it comes out smaller than asked for. `+ 0` keeps a filter from being
-taken for a way.
+Several ways lead to the matching rows of `companion_search`, and each is cheap where others
+are not; a statement has those of its filters, and looks first which of them it goes:
+
+- along the rank, where many match;
+- along the rank within each matching place, where few places match;
+- by a sample of the rows of a price range, which is the whole where it comes out smaller
+  than asked for;
+- for a day on whose weekday hardly anybody works: along the rank among those who keep the
+  same weekdays, for each such set of weekdays, and by the marks of those who are free then
+  all the same.
+
+`+ 0` keeps a filter from being taken for a way.
 """
 
 from __future__ import annotations
@@ -14,6 +21,7 @@ from functools import cache
 
 from attrs import frozen
 from sqlalchemy import (
+    CTE,
     BindParameter,
     ColumnElement,
     FromClause,
@@ -24,8 +32,10 @@ from sqlalchemy import (
     between,
     bindparam,
     case,
+    cast,
     func,
     literal_column,
+    not_,
     or_,
     select,
     true,
@@ -38,14 +48,14 @@ from staffbooking_adapters.sql.tables import (
     companion_days,
     companion_search,
     companions,
+    is_free,
     locations,
     services,
 )
 from staffbooking_adapters.sql.types import BigInt, CivilDate, Dialect
 
-PLACES = 100
-"""Up to so many matching places are searched one by one."""
-SAMPLE = 1_000
+_Found = Select[tuple[int, int]]
+"""`rank` and `companion_id`."""
 
 
 @frozen
@@ -60,10 +70,10 @@ class Shape:
     """How many rows it gives at most."""
     later: bool = False
     """Whether it begins after an offset."""
-
-
-def _number(name: str) -> BindParameter[int]:
-    return bindparam(name, type_=BigInt)
+    places: int = 100
+    """Up to so many matching places are searched one by one."""
+    sample: int = 1_000
+    """How many rows are looked at to judge by."""
 
 
 @cache
@@ -81,95 +91,171 @@ def summaries(shape: Shape) -> Statement:
 
 def found(shape: Shape, dialect: Dialect) -> Subquery:
     """`rank` and `companion_id` of a page's companions."""
-    if shape.place and dialect == "postgresql":
-        ways = _by_place(shape)
-    elif shape.place or shape.price:
-        ways = _by_sample(shape, dialect)
-    else:
-        ways = [_ranked(shape)]
+    ways = _Search(shape, dialect).ways()
     rows = union_all(*ways).subquery("ways") if len(ways) > 1 else ways[0].subquery("way")
-    page = select(rows.c.rank, rows.c.companion_id).order_by(rows.c.rank, rows.c.companion_id)
-    page = page.limit(shape.size)
+    page = select(rows.c.rank, rows.c.companion_id).limit(shape.size)
+    # SQLite would go all ways along the rank, were it asked for that order.
+    page = page.order_by(rows.c.rank + 0, rows.c.companion_id)
     return (page.offset(_number("offset")) if shape.later else page).subquery("page")
 
 
-def _by_place(shape: Shape) -> list[Select[tuple[int, int]]]:
-    places = _places().cte("places")
-    few = select(func.count()).select_from(places).scalar_subquery() <= PLACES
-    there = companion_search.alias("there")
-    here = _wanted(shape, there, there.c.location_id == places.c.id)
-    best = _first(here, _reach(shape)).lateral("best")
-    in_places = select(best.c.rank, best.c.companion_id).select_from(places.join(best, true()))
-    # Not a join: the planner would leave the order of the rank for it.
-    matches = companion_search.c.location_id.in_(select(places.c.id)).is_(true())
-    return [in_places.where(few), _ranked(shape, matches, ~few)]
+@frozen
+class _Search:
+    """The ways of a statement. Together they lead to each match once."""
 
+    shape: Shape
+    dialect: Dialect
 
-def _by_sample(shape: Shape, dialect: Dialect) -> list[Select[tuple[int, int]]]:
-    row = companion_search.alias("near")
-    if shape.place:
-        near = row.c.location_id.in_(_places())
-    else:
+    def ways(self) -> Sequence[_Found]:
+        sample = self._sample() if self.shape.place or self.shape.price else None
+        if not self.shape.day:
+            return self._by_filters(sample, true())
+        marked = self._marked()
+        are_many = true() if sample is None else not_(self._is_whole(sample))
+        odd = and_(not_(self._is_usual()), self._is_whole(marked), are_many)
+        judged = select(odd.label("is_odd")).cte("judged")
+        is_odd = select(judged.c.is_odd).scalar_subquery()
+        return [*self._by_filters(sample, not_(is_odd)), *self._by_weekdays(marked, is_odd)]
+
+    def _by_filters(self, sample: CTE | None, when: ColumnElement[bool]) -> Sequence[_Found]:
+        if self.shape.place:
+            return self._by_place(when)
+        if sample is None:
+            return [self._ranked(when)]
+        is_whole = self._is_whole(sample)
+        in_sample = select(sample.c.rank, sample.c.companion_id)
+        in_sample = in_sample.where(is_whole, *self._filters(sample))
+        return [in_sample, self._ranked(and_(not_(is_whole), when))]
+
+    def _by_place(self, when: ColumnElement[bool]) -> Sequence[_Found]:
+        are_few = _count(_PLACES) <= self.shape.places
+        there = companion_search.alias("there")
+        here = self._wanted(there, there.c.location_id == _PLACES.c.id)
+        return [
+            self._best_of_each(_PLACES, here, and_(are_few, when)),
+            self._ranked(and_(not_(are_few), when), *self._places_of(companion_search)),
+        ]
+
+    def _by_weekdays(self, marked: CTE, when: ColumnElement[bool]) -> Sequence[_Found]:
+        masks = self._masks()
+        there, other = companion_search.alias("there"), companion_search.alias("other")
+        alike = self._wanted(there, there.c.weekday_mask == masks.c.mask, *self._places_of(there))
+        free = self._wanted(other, not_(_works(other)), *self._places_of(other))
+        all_marked = marked.join(other, other.c.companion_id == marked.c.companion_id)
+        return [
+            self._best_of_each(masks, alike, when),
+            free.select_from(all_marked).where(when),
+        ]
+
+    def _ranked(self, when: ColumnElement[bool], *conditions: ColumnElement[bool]) -> _Found:
+        """The best that meet the conditions, looked for along the rank."""
+        best = self._first(self._wanted(companion_search, *conditions), when).subquery("ranked")
+        return select(best.c.rank, best.c.companion_id)
+
+    def _best_of_each(self, groups: CTE, rows: _Found, when: ColumnElement[bool]) -> _Found:
+        """The best of the rows `there` of each group, which they refer to."""
+        best = self._first(rows, true())
+        if self.dialect == "postgresql":
+            beside = best.lateral("best")
+            each = select(beside.c.rank, beside.c.companion_id)
+            return each.select_from(groups.join(beside, true())).where(when)
+        # SQLite has no LATERAL.
+        ids = best.with_only_columns(literal_column("there.rowid", BigInt)).correlate(groups)
+        its = literal_column("one.rowid", BigInt).in_(ids.scalar_subquery())
+        one = companion_search.alias("one")
+        each = select(one.c.rank, one.c.companion_id)
+        return each.select_from(groups.join(one, its)).where(when)
+
+    def _first(self, rows: _Found, when: ColumnElement[bool]) -> _Found:
+        """As many of the rows as the page may reach down to."""
+        rows = rows.order_by(*rows.selected_columns)
+        reach: ColumnElement[int] = literal_column(str(self.shape.size), BigInt)
+        reach = _number("offset") + reach if self.shape.later else reach
+        if self.dialect == "postgresql":
+            return rows.where(when).limit(reach)
+        # SQLite would look at such a condition with each row; at a LIMIT before the first.
+        return rows.limit(case((when, reach), else_=0))
+
+    def _wanted(self, rows: FromClause, *conditions: ColumnElement[bool]) -> _Found:
+        wanted = (self._offers(rows.c.service_id), *conditions, *self._filters(rows))
+        return select(rows.c.rank, rows.c.companion_id).where(*wanted)
+
+    def _sample(self) -> CTE:
+        """Of the rows in the places, or else in the range of prices."""
+        row = companion_search.alias("near")
         near = between(row.c.hourly_rate, _number("low"), _number("high"))
-    columns = (row.c.rank, row.c.companion_id, row.c.hourly_rate, row.c.weekday_mask)
-    sample = select(*columns).where(_service(shape, row), near).limit(SAMPLE).cte("sample")
-    whole = select(func.count()).select_from(sample).scalar_subquery() < SAMPLE
-    in_sample = select(sample.c.rank, sample.c.companion_id).where(whole, *_filters(shape, sample))
-    matches = [(companion_search.c.location_id + 0).in_(_places())] if shape.place else []
-    if dialect == "postgresql":
-        return [in_sample, _ranked(shape, ~whole, *matches)]
-    # SQLite would look at such a condition with each row; at a LIMIT it looks before the first.
-    return [in_sample, _ranked(shape, *matches, reach=case((~whole, _reach(shape)), else_=0))]
+        if self.shape.place:
+            near = row.c.location_id.in_(select(_PLACES.c.id))
+        columns = (row.c.rank, row.c.companion_id, row.c.hourly_rate, row.c.weekday_mask)
+        rows = select(*columns).where(self._offers(row.c.service_id), near)
+        return rows.limit(self.shape.sample).cte("sample")
 
+    def _marked(self) -> CTE:
+        """Of those who are free on the day against their weekly hours."""
+        marked = select(companion_days.c.companion_id).where(_IS_DAY, is_free)
+        return marked.limit(self.shape.sample).cte("marked")
 
-def _ranked(
-    shape: Shape, *conditions: ColumnElement[bool], reach: ColumnElement[int] | None = None
-) -> Select[tuple[int, int]]:
-    """The best that meet the conditions, looked for along the rank."""
-    wanted = _wanted(shape, companion_search, *conditions)
-    best = _first(wanted, _reach(shape) if reach is None else reach).subquery("ranked")
-    return select(best.c.rank, best.c.companion_id)
+    def _is_whole(self, sample: CTE) -> ColumnElement[bool]:
+        return _count(sample) < self.shape.sample
 
-
-def _wanted(
-    shape: Shape, rows: FromClause, *conditions: ColumnElement[bool]
-) -> Select[tuple[int, int]]:
-    wanted = and_(_service(shape, rows), *conditions, *_filters(shape, rows))
-    return select(rows.c.rank, rows.c.companion_id).where(wanted)
-
-
-def _first(rows: Select[tuple[int, int]], reach: ColumnElement[int]) -> Select[tuple[int, int]]:
-    return rows.order_by(*rows.selected_columns).limit(reach)
-
-
-def _reach(shape: Shape) -> ColumnElement[int]:
-    """How far down the rank the page ends."""
-    size: ColumnElement[int] = literal_column(str(shape.size), BigInt)
-    return _number("offset") + size if shape.later else size
-
-
-def _places() -> Select[tuple[int]]:
-    named = or_(like(locations.c.city_folded, "place"), like(locations.c.country_folded, "place"))
-    return select(locations.c.id).where(named)
-
-
-def _service(shape: Shape, rows: FromClause) -> ColumnElement[bool]:
-    column: ColumnElement[int] = rows.c.service_id
-    if not shape.service:
-        return column == 0
-    named = services.c.name_folded == bindparam("service", type_=Text())
-    return column == select(services.c.id).where(named).scalar_subquery()
-
-
-def _filters(shape: Shape, rows: FromClause) -> Sequence[ColumnElement[bool]]:
-    filters: list[ColumnElement[bool]] = []
-    if shape.price:
-        filters.append(between(rows.c.hourly_rate + 0, _number("low"), _number("high")))
-    if shape.day:
-        day = companion_days.c.day == bindparam("day", type_=CivilDate)
-        marked = select(companion_days.c.free).where(
-            companion_days.c.companion_id == rows.c.companion_id, day
+    def _is_usual(self) -> ColumnElement[bool]:
+        """Whether a page of the best work on that weekday."""
+        best = select(companion_search.c.weekday_mask).where(
+            self._offers(companion_search.c.service_id)
         )
-        usual = rows.c.weekday_mask.bitwise_and(_number("weekday_bit")) != 0
-        filters.append(func.coalesce(marked.scalar_subquery(), usual))
-    return filters
+        best = best.order_by(companion_search.c.rank, companion_search.c.companion_id)
+        top = best.limit(self.shape.sample).subquery("top")
+        working = select(top.c.weekday_mask).where(_works(top)).limit(self.shape.size)
+        return _count(working.subquery("working")) == self.shape.size
+
+    def _masks(self) -> CTE:
+        """The masks with that weekday, each found behind the one before."""
+        masks = select(cast(0, BigInt).label("mask")).cte("masks", recursive=True)
+        row = companion_search.alias("next")
+        behind = select(func.min(row.c.weekday_mask))
+        behind = behind.where(self._offers(row.c.service_id), row.c.weekday_mask > masks.c.mask)
+        following = select(behind.correlate(masks).scalar_subquery())
+        masks = masks.union_all(following.where(masks.c.mask.is_not(None)))
+        with_it = select(masks.c.mask).where(masks.c.mask.bitwise_and(_number("weekday_bit")) != 0)
+        return with_it.cte("with_it")
+
+    def _offers(self, service_id: ColumnElement[int]) -> ColumnElement[bool]:
+        if not self.shape.service:
+            return service_id == 0
+        named = services.c.name_folded == bindparam("service", type_=Text())
+        return service_id == select(services.c.id).where(named).scalar_subquery()
+
+    def _places_of(self, rows: FromClause) -> Sequence[ColumnElement[bool]]:
+        # Not a join: the planner would leave the order of the rank for it.
+        near = rows.c.location_id.in_(select(_PLACES.c.id)).is_(true())
+        return [near] if self.shape.place else []
+
+    def _filters(self, rows: FromClause) -> Sequence[ColumnElement[bool]]:
+        filters: list[ColumnElement[bool]] = []
+        if self.shape.price:
+            filters.append(between(rows.c.hourly_rate + 0, _number("low"), _number("high")))
+        if self.shape.day:
+            mark = select(companion_days.c.free).where(
+                companion_days.c.companion_id == rows.c.companion_id, _IS_DAY
+            )
+            filters.append(func.coalesce(mark.scalar_subquery(), _works(rows)))
+        return filters
+
+
+def _number(name: str) -> BindParameter[int]:
+    return bindparam(name, type_=BigInt)
+
+
+def _count(rows: FromClause) -> ColumnElement[int]:
+    return select(func.count()).select_from(rows).scalar_subquery()
+
+
+def _works(rows: FromClause) -> ColumnElement[bool]:
+    """On the weekday that is asked for."""
+    works: ColumnElement[bool] = rows.c.weekday_mask.bitwise_and(_number("weekday_bit")) != 0
+    return works
+
+
+_NAMED = or_(like(locations.c.city_folded, "place"), like(locations.c.country_folded, "place"))
+_PLACES = select(locations.c.id).where(_NAMED).cte("places")
+_IS_DAY = companion_days.c.day == bindparam("day", type_=CivilDate)

@@ -38,6 +38,7 @@ from staffbooking_adapters.sql.statements import Statement
 from staffbooking_adapters.sql.tables import counters
 from staffbooking_adapters.sql.together import needed
 from staffbooking_adapters.sql.types import BigInt, Instant
+from staffbooking_core.domain.accounts import full_name
 from staffbooking_core.domain.messages import Conversation, Kind, Member, Message, NewMessage
 from staffbooking_core.ports import Pair, Unseen
 
@@ -214,7 +215,7 @@ class MessagesWriter(MessagesReader):
     async def booked(self, customer_id: int, event_ref: str) -> Sequence[tuple[int, str]]:
         event = {"customer": customer_id, "event_ref": event_ref}
         rows = await self.connection.all(reading.BOOKED_FOR, **event)
-        return [(user_id, f"{first} {last}") for user_id, first, last in rows]
+        return [(user_id, full_name(first, last)) for user_id, first, last in rows]
 
     async def save_group(self, group: Conversation, *, opens: bool) -> None:
         await self._seat(group.id, group.members)

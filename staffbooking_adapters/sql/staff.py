@@ -10,9 +10,14 @@ from attrs import asdict, fields, frozen
 from sqlalchemy import bindparam, delete, insert, select, update
 
 from staffbooking_adapters.sql.connection import Connection
-from staffbooking_adapters.sql.dialect import upsert
+from staffbooking_adapters.sql.dialect import in_array, upsert
 from staffbooking_adapters.sql.pages import page_size
-from staffbooking_adapters.sql.people_tables import calendar_feeds, images, portfolio_items
+from staffbooking_adapters.sql.people_tables import (
+    calendar_feeds,
+    dropped_images,
+    images,
+    portfolio_items,
+)
 from staffbooking_adapters.sql.rows import Reader
 from staffbooking_adapters.sql.statements import Statement
 from staffbooking_core.domain.portfolio import Image, ItemStatus, NewItem, PortfolioItem
@@ -49,7 +54,12 @@ IMAGES_OF = Statement(
 ADD_IMAGE = Statement(
     insert(images).values({c.name: bindparam(c.name, type_=c.type) for c in IMAGE})
 )
-REMOVE_IMAGE = Statement(delete(images).where(images.c.name == bindparam("image")))
+_IS_DROPPED = in_array(images.c.name, "names")
+NOTE_FILES = Statement(
+    insert(dropped_images).from_select(["name"], select(images.c.name).where(_IS_DROPPED))
+)
+DROP_IMAGES = Statement(delete(images).where(_IS_DROPPED))
+FORGET_FILE = Statement(delete(dropped_images).where(dropped_images.c.name == bindparam("image")))
 
 _NEW_FEED = upsert(calendar_feeds).values(
     {c.name: bindparam(c.name, type_=c.type) for c in calendar_feeds.c}
@@ -71,6 +81,12 @@ SAVE_FEED = Statement(
 REMOVE_FEED = Statement(
     delete(calendar_feeds).where(calendar_feeds.c.companion_id == bindparam("companion"))
 )
+
+
+@cache
+def files_left(size: int) -> Statement:
+    left = select(dropped_images.c.name).where(dropped_images.c.name > bindparam("after"))
+    return Statement(left.order_by(dropped_images.c.name).limit(size))
 
 
 @cache
@@ -107,6 +123,10 @@ class StaffReader:
     async def images_of(self, owner_id: int) -> Sequence[Image]:
         return [to_image(row) for row in await self.connection.all(IMAGES_OF, owner=owner_id)]
 
+    async def files_left(self, after: str, limit: int) -> Sequence[str]:
+        rows = await self.connection.all(files_left(page_size(limit)), after=after)
+        return [name for (name,) in rows[:limit]]
+
     async def feed(self, digest: bytes) -> int | None:
         found: int | None = await self.connection.value(FIND_FEED, feed=digest.hex())
         return found
@@ -132,8 +152,12 @@ class StaffWriter(StaffReader):
     async def add_image(self, image: Image) -> None:
         await self.connection.run(ADD_IMAGE, **asdict(image))
 
-    async def remove_image(self, name: str) -> None:
-        await self.connection.run(REMOVE_IMAGE, image=name)
+    async def drop_images(self, names: Sequence[str]) -> None:
+        await self.connection.run(NOTE_FILES, names=names)
+        await self.connection.run(DROP_IMAGES, names=names)
+
+    async def forget_file(self, name: str) -> None:
+        await self.connection.run(FORGET_FILE, image=name)
 
     async def save_feed(self, companion_id: int, digest: bytes, at: datetime) -> None:
         given = {"companion_id": companion_id, "digest": digest.hex(), "created_at": at}

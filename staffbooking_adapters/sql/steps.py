@@ -11,6 +11,7 @@ from sqlalchemy import (
     Text,
     bindparam,
     delete,
+    exists,
     func,
     insert,
     literal,
@@ -36,19 +37,35 @@ from staffbooking_adapters.sql.tables import (
     events,
     rebooking_credits,
     timers,
+    users,
 )
 from staffbooking_adapters.sql.together import Part, Together, needed
 from staffbooking_adapters.sql.types import BigInt, Instant
 from staffbooking_core.domain.bookings import Booking
 from staffbooking_core.domain.payments import OpStatus
-from staffbooking_core.errors import Conflict
+from staffbooking_core.errors import Conflict, ConstraintViolated
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import Answer, Change, Credit, Hint
+from staffbooking_core.ports import PARTY_DISABLED, Answer, Change, Credit, Hint
 
 _FIELDS = {column.name: bindparam(column.name, type_=column.type) for column in bookings.c}
 _ID = bindparam("id", type_=BigInt)
 
-_ADD_BOOKING = insert(bookings).values(_FIELDS)
+# Whoever disables or erases a party of a new booking came before, and is waited for and seen
+# here, or comes after, and sees the booking. The lock is shared: bookings don't wait for each
+# other.
+_PARTIES = (
+    select(users.c.disabled_at)
+    .where(users.c.id.in_([_FIELDS[side] for side in ("customer_id", "companion_id", "booked_by")]))
+    .order_by(users.c.id)
+    .with_for_update(read=True)
+    .cte("parties", nesting=True)
+)
+_ADD_BOOKING = insert(bookings).from_select(
+    list(_FIELDS),
+    select(*_FIELDS.values()).where(
+        ~exists().select_from(_PARTIES).where(_PARTIES.c.disabled_at.is_not(None))
+    ),
+)
 _SAVE_BOOKING = (
     update(bookings)
     .values({name: value for name, value in _FIELDS.items() if name != "id"})
@@ -184,7 +201,7 @@ async def save_step(connection: Connection, change: Change, policy: Policy, is_n
         answer=change.answer is not None,
     )
     if not await _step(shape).run(connection, _to_rows(change, policy)):
-        raise Conflict("booking")
+        raise ConstraintViolated(PARTY_DISABLED) if is_new else Conflict("booking")
     if change.postings:
         await add_postings(connection, change.postings)
 

@@ -22,7 +22,7 @@ from staffbooking_adapters.sql.connection import Connection, Database
 from staffbooking_adapters.sql.deliveries import WebhooksWriter
 from staffbooking_adapters.sql.engine import open_database, open_sqlite
 from staffbooking_adapters.sql.hints import hints_of
-from staffbooking_adapters.sql.imports import ImportsReader, ImportsWriter
+from staffbooking_adapters.sql.imports import ImportsReader, ImportsWriter, drop_imports
 from staffbooking_adapters.sql.messages import MessagesReader
 from staffbooking_adapters.sql.metadata import metadata
 from staffbooking_adapters.sql.money import MoneyReader
@@ -201,7 +201,8 @@ class SqlStore:
         dropped = await self.database.run(DROP_ANSWERS, now=now)
         forgotten = await self.database.run(DROP_EVENTS, old_since=now - policy.events_kept)
         gone = await self._drop_deliveries(now - policy.webhook_kept_for)
-        return ended + dropped + forgotten + gone + await self.admission.sweep(now)
+        left = await drop_imports(self.database, now - policy.imports_kept)
+        return ended + dropped + forgotten + gone + left + await self.admission.sweep(now)
 
     async def _drop_deliveries(self, old_since: datetime) -> int:
         gone = 0

@@ -22,6 +22,7 @@ from sqlalchemy import (
     desc,
     false,
     text,
+    true,
 )
 from sqlalchemy.sql.elements import ColumnElement
 
@@ -80,8 +81,10 @@ api_keys = Table(
     Column("expires_at", Instant),
     Column("revoked_at", Instant),
     UniqueConstraint("digest", name="uq_api_keys_digest"),
+    sqlite_autoincrement=True,
 )
-"""Digests are hexadecimal text, so that many can be looked up by one array."""
+"""Digests are hexadecimal text, so that many can be looked up by one array. The number of an
+erased one is not given again: who revokes by number revokes what they mean."""
 
 notices = Table(
     "notices",
@@ -99,8 +102,10 @@ notices = Table(
     Column("due_at", Instant, nullable=False),
     Column("attempts", BigInt, nullable=False, server_default="0"),
     Index("ix_notices_due", "due_at", "id"),
+    sqlite_autoincrement=True,
 )
-"""What people are yet to be told: a row goes away once it was told."""
+"""What people are yet to be told: a row goes away once it was told. Its number is not given
+again: mailboxes know mails by it."""
 
 # Companions -------------------------------------------------------------------------------
 
@@ -172,6 +177,10 @@ companion_search = Table(
         "ix_companion_search_rate",
         *("service_id", "hourly_rate", "rank", "companion_id", "weekday_mask"),
     ),
+    Index(
+        "ix_companion_search_weekdays",
+        *("service_id", "weekday_mask", "rank", "companion_id", "hourly_rate", "location_id"),
+    ),
 )
 """What searches look at: a row for each service of a listed companion, and one of service 0,
 which stands for any. `rank` ascends in the order of CONTRACT 3."""
@@ -183,6 +192,10 @@ companion_days = Table(
     Column("day", CivilDate, nullable=False),
     Column("free", Boolean, nullable=False),
     PrimaryKeyConstraint("companion_id", "day"),
+)
+is_free = companion_days.c.free.is_(true())
+partial_index(
+    "ix_companion_days_free", companion_days.c.day, companion_days.c.companion_id, where=is_free
 )
 
 # Bookings ---------------------------------------------------------------------------------

@@ -44,12 +44,12 @@ class Batch:
 
     PostgreSQL gets all rows in one statement, together with the other parts, which must not
     look at the rows' table; SQLite gets the statement with one row after the other, in one
-    go, then the other parts.
+    go, then the other parts. `sqlite` is the statement where it differs.
     """
 
-    def __init__(self, rows: Part, *others: Part) -> None:
+    def __init__(self, rows: Part, *others: Part, sqlite: Part | None = None) -> None:
         self._at_once = Statement(postgresql=_combined((rows, *others)) if others else rows)
-        self._each = Statement(sqlite=rows)
+        self._each = Statement(sqlite=rows if sqlite is None else sqlite)
         self._others = [Statement(sqlite=part) for part in others]
 
     async def run(

@@ -91,10 +91,11 @@ deliveries = Table(
     Column("body", LargeBinary),
     UniqueConstraint("endpoint_id", "event_id", name="uq_webhook_deliveries_event"),
     Index("ix_webhook_deliveries_newest", "endpoint_id", "id"),
+    sqlite_autoincrement=True,
 )
 """A column for each field of the domain's `Delivery`, in its order; and its own body, where
 its event stands in no feed. `next_at` of one that is done is when it was due last: from
-then on it is kept for a while."""
+then on it is kept for a while. Its number is not given again: owners ask for deliveries by it."""
 
 DONE = frozenset({DeliveryStatus.SUCCEEDED, DeliveryStatus.FAILED, DeliveryStatus.CANCELLED})
 

@@ -6,7 +6,6 @@ import asyncio
 import ssl
 from collections.abc import Mapping
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 import aiohttp
@@ -21,6 +20,7 @@ from staffbooking_adapters.webhook.connections import (
     Wire,
 )
 from staffbooking_adapters.webhook.gate import Gate, Names, NotSent, SystemNames
+from staffbooking_core import __version__
 from staffbooking_core.domain.addresses import judge_url
 from staffbooking_core.domain.webhooks import Failure
 
@@ -111,13 +111,6 @@ def trusted_roots() -> ssl.SSLContext:
     return context
 
 
-def user_agent() -> str:
-    try:
-        return f"staffbooking/{version('staffbooking')}"
-    except PackageNotFoundError:
-        return "staffbooking/0"
-
-
 @lru_cache(4096)
 def _target(url: str, insecure: bool) -> URL:
     """The URL as it was registered, but for the host, which is the one that was judged."""
@@ -128,7 +121,7 @@ def _session(connector: Connector) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
         connector=connector,
         request_class=Request,
-        headers={"User-Agent": user_agent(), "Accept-Encoding": "identity"},
+        headers={"User-Agent": f"staffbooking/{__version__}", "Accept-Encoding": "identity"},
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,
         trust_env=False,

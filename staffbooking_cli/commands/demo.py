@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 DATABASE_URL = "STAFFBOOKING_DATABASE_URL"
+LEDGER_CHECK = "ledger-check"
 
 
 def demo(
@@ -52,22 +56,37 @@ def environment(folder: Path, port: int) -> dict[str, str]:
     return {**own, **os.environ, "STAFFBOOKING_SANDBOX": "1"}
 
 
+def keep_check(path: Path, given: Mapping[str, str]) -> None:
+    """A script that checks the ledger, wherever it is called. It has all of the demo's settings;
+    one may hold a password, so that it is for nobody else to read."""
+    set_ = {name: value for name, value in given.items() if name.startswith("STAFFBOOKING_")}
+    set_["PYTHONPATH"] = str(Path(__file__).parents[2])
+    told = " ".join(f"{name}={quote(value)}" for name, value in sorted(set_.items()))
+    command = f"{quote(sys.executable)} -m staffbooking_cli.main ledger check"
+    path.touch(mode=0o600)
+    path.write_text(f"cd {quote(str(Path.cwd()))} && {told} {command}\n", encoding="utf-8")
+
+
 async def _run(folder: Path, port: int) -> None:
     import anyio
 
     from staffbooking_adapters.settings import load_settings
     from staffbooking_adapters.wiring import upgrade_schema
     from staffbooking_cli.running import start_server, stopping
+    from staffbooking_http.server import listen
     from staffbooking_worker.main import work
 
-    settings = load_settings(environment(folder, port))
+    given = environment(folder, port)
+    settings = load_settings(given)
+    keep_check(folder / LEDGER_CHECK, given)
     async with stopping() as stop:
         await upgrade_schema(settings)
         async with ready_ports(settings, stays=True) as ports, anyio.create_task_group() as jobs:
             text = await _prepare(ports, settings, folder)
-            await start_server(jobs, settings, HOST, port, stop, ports)
-            jobs.start_soon(work, ports, stop)
-            typer.echo(text)
+            with listen(HOST, port) as listening:
+                await start_server(jobs, settings, listening, stop, ports)
+                jobs.start_soon(work, ports, stop)
+                typer.echo(text)
 
 
 async def _prepare(ports: Ports, settings: Settings, folder: Path) -> str:
@@ -78,10 +97,8 @@ async def _prepare(ports: Ports, settings: Settings, folder: Path) -> str:
         render.note("Filling the database with sample companions...")
         await seed.fill(ports)
     sample = await seed.sample(ports, folder)
-    own = None if DATABASE_URL in os.environ else settings.database_url
-    return guide.welcome(sample, settings.policy.base_url, folder, own) + await _lines(
-        ports, sample, settings, folder
-    )
+    welcome = guide.welcome(sample, settings.policy.base_url, folder, folder / LEDGER_CHECK)
+    return welcome + await _lines(ports, sample, settings, folder)
 
 
 async def _lines(ports: Ports, sample: Sample, settings: Settings, folder: Path) -> str:

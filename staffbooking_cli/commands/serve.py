@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from staffbooking_cli import render
-from staffbooking_cli.session import ready_ports, settings
+from staffbooking_cli.session import lacking, ready_ports, settings
 
 if TYPE_CHECKING:
+    import socket
+
+    import anyio
+
     from staffbooking_adapters.settings import Settings
 
 
@@ -40,18 +45,39 @@ async def _serve(wanted: Settings, host: str, port: int) -> None:
     import anyio
 
     from staffbooking_cli.running import start_server, stopping
+    from staffbooking_http.server import listen
     from staffbooking_worker.lanes import SANDBOX_EVENTS
     from staffbooking_worker.main import run_lanes
 
-    async with (
-        stopping() as stop,
-        ready_ports(wanted, stays=True) as ports,
-        anyio.create_task_group() as jobs,
-    ):
-        await start_server(jobs, wanted, host, port, stop, ports)
+    async with stopping() as stop, AsyncExitStack() as stack:
+        with listen(host, port) as listening:
+            await _wait_for_store(wanted, listening, stop)
+            if stop.is_set():
+                return
+            ports = await stack.enter_async_context(ready_ports(wanted, stays=True))
+            jobs = await stack.enter_async_context(anyio.create_task_group())
+            await start_server(jobs, wanted, listening, stop, ports)
         render.note(f"Listening on {host} port {port}; Ctrl-C stops it.")
         if "STAFFBOOKING_BASE_URL" not in os.environ:
             address = wanted.policy.base_url
             render.note(f"STAFFBOOKING_BASE_URL is not set: links lead to {address}")
         # The pretended processor brings its events by itself, as a real one would.
         jobs.start_soon(run_lanes, ports, stop, [SANDBOX_EVENTS])
+
+
+async def _wait_for_store(wanted: Settings, listening: socket.socket, stop: anyio.Event) -> None:
+    """Until the database is there with its schema, which may come after the server does."""
+    from staffbooking_http.server import hold
+
+    told = None
+
+    async def is_ready() -> bool:
+        nonlocal told
+        if (what := await lacking(wanted)) is not None and what != told:
+            host, port = listening.getsockname()[:2]
+            render.note(f"Answering 503 on {host} port {port} for now: {what}")
+            told = what
+        return what is None
+
+    if not await is_ready():
+        await hold(wanted.policy, listening=listening, stop=stop, is_ready=is_ready)

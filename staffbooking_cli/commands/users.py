@@ -134,10 +134,11 @@ def export(email: Email) -> None:
     """All that is kept about a person, as one JSON document."""
     from staffbooking_core.usecases import admin, people
 
-    async def work(ports: Ports) -> dict[str, Any]:
-        return await people.export(ports, (await admin.user(ports, email)).id)
+    async def work(ports: Ports) -> None:
+        found = await people.export(ports, (await admin.user(ports, email)).id)
+        await render.print_pieces(found)
 
-    render.print_json(run(work))
+    run(work)
 
 
 @app.command()
@@ -159,7 +160,7 @@ def set_password(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Set a password; every session of the account ends."""
+    """Set a password; every session of the account ends, and its owner is told."""
     from staffbooking_core.usecases import admin
 
     text = _asked() if password is None else password

@@ -7,7 +7,6 @@ printed, for a staff member who is free then, in the service's time.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -26,7 +25,6 @@ from staffbooking_core.usecases import companions
 
 DAYS_AHEAD = 14
 DAYS_BETWEEN = 10
-DATABASE_URL = "STAFFBOOKING_DATABASE_URL"
 START, END, HOURS = "18:00", "22:00", 4
 JSON = "-H 'Content-Type: application/json'"
 KEY = '-H "Authorization: Bearer $KEY"'
@@ -70,10 +68,8 @@ async def _free_day(ports: Ports, companion_id: int, earliest: date) -> date:
     raise Refused(f"{STAFF_EMAIL} has no free evening: the demo can have another --dir")
 
 
-def welcome(given: Sample, base: str, folder: Path, own_database: str | None) -> str:
+def welcome(given: Sample, base: str, folder: Path, ledger_check: Path) -> str:
     """Where the service is, and who can sign in."""
-    command = f"{quote(sys.executable)} -m staffbooking_cli.main"
-    where = "" if own_database is None else f"export {DATABASE_URL}={quote(own_database)}; "
     return f"""
 staffbooking runs at {base} (Ctrl-C stops it; its data stays)
 
@@ -85,7 +81,7 @@ Sign-ins, all with the password {PASSWORD}
 
 API key       {given.key}
 Data          {folder}
-Ledger        {where}{command} ledger check
+Ledger        sh {quote(str(ledger_check))}
 
 Lines to paste into a shell, block by block:
 

@@ -50,7 +50,7 @@ class User:
 
     @property
     def name(self) -> str:
-        return f"{self.first_name} {self.last_name}"
+        return full_name(self.first_name, self.last_name)
 
     def may_use_api(self, now: datetime) -> bool:
         """Whether keys of this person work: an admin's, or an active enterprise subscriber's."""
@@ -84,12 +84,23 @@ class Actor:
         return self.role is Role.ADMIN
 
 
+def full_name(first: str, last: str) -> str:
+    """Of somebody who was erased one word is left, and no last name."""
+    return f"{first} {last}" if last else first
+
+
 def fold_email(email: str) -> str:
     """The form in which e-mail addresses are compared: without regard to case."""
     return email.casefold()
 
 
-_EMAIL = re.compile(r"[^\s@\x00-\x1f<>()\",;:\\]{1,64}@[^\s@\x00-\x1f<>()\",;:\\]+\.[^\s@.]+")
+_SIGN = (
+    r"[^\s@\x00-\x1f\x7f-\x9f<>()\",;:\\"
+    r"\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    r"\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]"
+)
+"""Of an address: none that could end it in a mail's header, and none that nobody sees."""
+_EMAIL = re.compile(rf"{_SIGN}{{1,64}}@{_SIGN}+\.{_SIGN}+(?<!\.)")
 
 
 def is_email(text: str) -> bool:

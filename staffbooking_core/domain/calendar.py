@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cache, lru_cache
 from operator import attrgetter
+from typing import Protocol
 from zoneinfo import ZoneInfo, available_timezones
 
 from attrs import Attribute, field, frozen
@@ -33,6 +34,9 @@ DAY = timedelta(days=1)
 FIRST_DAY = date(1900, 1, 1)
 LAST_DAY = date(2999, 12, 31)
 """The days a calendar knows; outside them nothing is open, and no arithmetic overflows."""
+
+COMMON = 50
+"""So many slots and dates may be the hours of many."""
 
 _HHMM = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
 _NO_PLACE = {"Factory", "localtime"}
@@ -105,6 +109,17 @@ class Interval:
 
 def _in_order(spans: Iterable[Interval]) -> tuple[Interval, ...]:
     return tuple(merged(spans))
+
+
+class _Day(Protocol):
+    @property
+    def slots(self) -> Sized: ...
+
+
+def are_common(weekly: Sized, overrides: Iterable[_Day]) -> bool:
+    """Whether many may keep the same hours: those are worth remembering. What is longer is its
+    owner's alone, and would only fill memory."""
+    return len(weekly) + sum(1 + len(day.slots) for day in overrides) <= COMMON
 
 
 @frozen
@@ -230,6 +245,14 @@ def resolve_local(timezone: str, day: date, minutes: int) -> datetime:
     if first > second:
         raise SkippedTime(timezone, day, minutes)
     return first
+
+
+def years_after(day: date, years: int) -> date:
+    """The same day of a later year, where 29 February is the 28th if there is none."""
+    try:
+        return day.replace(year=day.year + years)
+    except ValueError:
+        return day.replace(year=day.year + years, day=28)
 
 
 def parse_hhmm(text: str, *, ending: bool = False) -> int:

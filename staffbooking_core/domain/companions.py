@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from attrs import frozen
 
-from staffbooking_core.domain.accounts import User
+from staffbooking_core.domain.accounts import User, full_name
 from staffbooking_core.domain.calendar import Calendar
 
 
@@ -69,7 +69,7 @@ class Companion:
 
     @property
     def name(self) -> str:
-        return f"{self.first_name} {self.last_name}"
+        return full_name(self.first_name, self.last_name)
 
     @property
     def is_listed(self) -> bool:

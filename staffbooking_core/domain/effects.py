@@ -19,6 +19,7 @@ from staffbooking_core.domain.bookings import (
     PaymentStatus,
     PayoutStatus,
     Step,
+    payment_ends,
     payout_deadline,
 )
 from staffbooking_core.domain.ledger import Split
@@ -67,7 +68,7 @@ def _order_checkout(
 
 
 def _checkout(booking: Booking, what: Occurrence, policy: Policy) -> OpenCheckout:
-    latest = min(what.now + policy.checkout_lifetime, booking.starts_at)
+    latest = min(what.now + policy.checkout_lifetime, payment_ends(booking, policy))
     page = f"{policy.base_url}/bookings/{booking.id}/return"
     return OpenCheckout(
         amount=booking.total_amount,
@@ -75,7 +76,7 @@ def _checkout(booking: Booking, what: Occurrence, policy: Policy) -> OpenCheckou
         booking_code=booking.code,
         customer_email=what.customer_email,
         description=f"{booking.service_type} by {booking.companion_name}, {booking.event_date}",
-        success_url=page,
+        success_url=f"{page}?done",
         cancel_url=f"{page}?cancelled",
         expires_at=max(latest, what.now + policy.checkout_minimum),
     )

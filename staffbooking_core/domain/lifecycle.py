@@ -73,7 +73,7 @@ class Guard(StrEnum):
     AFTER_START = "event_not_started"
     AFTER_END = "event_not_ended"
     CHECK_IN_OPEN = "check_in_not_open"
-    PAYOUT_HELD = "payout_released"
+    PAYOUT_NOT_RELEASED = "payout_released"
     NO_CHARGEBACK = "chargeback_open"
     CHARGEBACK_OPEN = "no_chargeback_open"
     PAYOUT_SCHEDULED = "payout_not_scheduled"
@@ -203,7 +203,7 @@ TABLE: dict[Status, dict[Trigger, Move]] = {
         T.PAYMENT: Move(PROCESSOR, S.PAID, (), _LATE_PAYMENT),
     },
     S.COMPLETED: {
-        T.DISPUTE: Move(CUSTOMER, S.DISPUTED, (G.PAYOUT_HELD,), (E.FREEZE,)),
+        T.DISPUTE: Move(CUSTOMER, S.DISPUTED, (G.PAYOUT_NOT_RELEASED,), (E.FREEZE,)),
         **_payout_moves(S.COMPLETED),
         T.CHARGEBACK: _CHARGED_BACK,
         T.PAYMENT: Move(PROCESSOR, S.COMPLETED, (), _LATE_PAYMENT),

@@ -118,6 +118,9 @@ class Limits:
     contact: Rule = Rule("contact", 5, timedelta(hours=1))
     channel: Rule = Rule("channel", 100, timedelta(seconds=60))
 
+    export: Rule = Rule("export", 10, timedelta(hours=1))
+    """Of all that is kept about oneself, which may be much; no deployment changes this either."""
+
     # Failed logins (CONTRACT 2): no deployment changes these.
     login_account: Rule = Rule("login_account", 10, timedelta(minutes=15))
     """Per account and address."""
@@ -130,6 +133,8 @@ class Limits:
     reset_address: Rule = Rule("reset_address", 20, timedelta(hours=1))
     register_address: Rule = Rule("register_address", 20, timedelta(hours=1))
     verification: Rule = Rule("verification", 3, timedelta(hours=1))
+    """Per user."""
+    verification_address: Rule = Rule("verification_address", 20, timedelta(hours=1))
 
 
 def parse_limits(text: str) -> Limits:

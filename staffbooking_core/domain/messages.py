@@ -9,7 +9,7 @@ from enum import StrEnum
 from attrs import evolve, field, frozen
 
 from staffbooking_core.domain.lifecycle import Status
-from staffbooking_core.errors import Fault, Forbidden, InvalidField, NotFound
+from staffbooking_core.errors import Fault, Forbidden, InvalidField, NotFound, Unauthenticated
 
 MAX_CONTENT = 5000
 
@@ -38,6 +38,8 @@ class Member:
     """The last message that they have read; 0 before the first."""
     left_id: int | None = None
     """Of who left: the last message that they may read."""
+    disabled: bool = False
+    """Whether their account was closed or erased."""
 
     @property
     def takes_part(self) -> bool:
@@ -153,7 +155,10 @@ def as_member(conversation: Conversation | None, user_id: int) -> tuple[Conversa
 
 
 def check_writer(member: Member) -> None:
-    """Raises Forbidden for who has left."""
+    """Raises Forbidden for who has left, and Unauthenticated for who was disabled or erased
+    since they were let in."""
+    if member.disabled:
+        raise Unauthenticated
     if not member.takes_part:
         raise Forbidden("conversation_left", "You are not in this conversation any more")
 

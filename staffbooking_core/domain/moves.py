@@ -164,10 +164,10 @@ def _check_in_open(booking: Booking, what: Occurrence, policy: Policy) -> None:
         _refuse(Guard.CHECK_IN_OPEN, "Check-in opens 2 hours before the start, closes at the end")
 
 
-def _payout_held(booking: Booking, _: Occurrence, __: Policy) -> None:
+def _payout_not_released(booking: Booking, _: Occurrence, __: Policy) -> None:
     to_come = booking.payout_status in (PayoutStatus.SCHEDULED, PayoutStatus.FROZEN)
     if not to_come or booking.payout_released_at is not None:
-        _refuse(Guard.PAYOUT_HELD, "The payout was released already")
+        _refuse(Guard.PAYOUT_NOT_RELEASED, "The payout was released already")
 
 
 def _no_chargeback(booking: Booking, _: Occurrence, __: Policy) -> None:
@@ -209,7 +209,7 @@ _GUARDS: dict[Guard, Callable[[Booking, Occurrence, Policy], None]] = {
     Guard.AFTER_START: _after_start,
     Guard.AFTER_END: _after_end,
     Guard.CHECK_IN_OPEN: _check_in_open,
-    Guard.PAYOUT_HELD: _payout_held,
+    Guard.PAYOUT_NOT_RELEASED: _payout_not_released,
     Guard.NO_CHARGEBACK: _no_chargeback,
     Guard.CHARGEBACK_OPEN: _chargeback_open,
     Guard.PAYOUT_SCHEDULED: _payout_scheduled,

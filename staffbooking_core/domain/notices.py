@@ -1,7 +1,8 @@
-"""What people are told by mail: which kinds there are, and who is told what of a booking.
+"""What people are told by mail: which kinds there are, who is told, and in which words.
 
 Texts are plain English for the eyes of one person. They name people and amounts, and never
-hold contact details, nor anything that somebody wrote freely.
+hold contact details, nor anything that somebody wrote freely: only an inquiry, which is for
+the operators, is told with the address and in the words of who asked.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from enum import StrEnum
 from attrs import field, frozen
 
 from staffbooking_core.domain.bookings import Booking, PayoutStatus
+from staffbooking_core.domain.inquiries import Inquiry
 from staffbooking_core.domain.lifecycle import Party, Status
 from staffbooking_core.domain.money import Currency
+from staffbooking_core.domain.webhooks import Endpoint
 from staffbooking_core.errors import StaffbookingError
 
 
@@ -38,6 +41,7 @@ OPTIONAL = (NoticeKind.ACCEPTED, NoticeKind.PAYOUT, NoticeKind.NEW_MESSAGE)
 ACTIONS: Mapping[NoticeKind, str] = {
     NoticeKind.REQUEST: "See the request",
     NoticeKind.ACCEPTED: "See the booking and pay",
+    NoticeKind.NEW_MESSAGE: "Read and answer",
     NoticeKind.VERIFY_EMAIL: "Confirm your address",
     NoticeKind.RESET_PASSWORD: "Set a new password",
 }
@@ -58,7 +62,7 @@ class Notice:
     text: str = field(repr=False)
     link: str | None = None
     """The path of a page of this service. That of a page that needs a token stands in no
-    notice: it is made when the person is told."""
+    notice: it is made when the person is told. Of a forgotten password: where one wanted to go."""
     address: str | None = field(default=None, repr=False)
     """Of a forgotten password: the address that was given, which may be nobody's. Of an
     inquiry: where the answer goes."""
@@ -94,12 +98,69 @@ class Undeliverable(StaffbookingError):
     code = "undeliverable"
 
 
-def new_message(user_id: int, senders: Sequence[str]) -> Notice:
+def new_message(user_id: int, conversation_id: int, senders: Sequence[str]) -> Notice:
     """That there is something to read in a conversation, and from whom."""
     *others, last = senders
     names = f"{', '.join(others)} and {last}" if others else last
     text = f"{names} wrote to you while you were away. Sign in to read it and to answer."
-    return Notice(user_id, NoticeKind.NEW_MESSAGE, "You have a new message", text, "/")
+    page = f"/conversations/{conversation_id}"
+    return Notice(user_id, NoticeKind.NEW_MESSAGE, "You have a new message", text, page)
+
+
+def webhook_disabled(endpoint: Endpoint) -> Notice:
+    """To its owner, that nothing is sent to an endpoint any more."""
+    text = (
+        f"The webhook endpoint {endpoint.id} was disabled: {endpoint.disabled_reason}. "
+        "Its deliveries are kept for 7 days, and sent once it is enabled again."
+    )
+    subject = "Your webhook endpoint was disabled"
+    return Notice(endpoint.owner_id, NoticeKind.WEBHOOK_DISABLED, subject, text)
+
+
+def inquiry_made(inquiry: Inquiry) -> Notice:
+    """To the operators, who answer to whoever asked."""
+    return Notice(
+        user_id=None,
+        kind=NoticeKind.INQUIRY,
+        subject=f"Inquiry {inquiry.id}: {inquiry.subject or 'no subject'}",
+        text=f"{inquiry.name} ({inquiry.email}) asks:\n\n{inquiry.message}",
+        address=inquiry.email,
+    )
+
+
+# Of an account ------------------------------------------------------------------------------
+
+
+def verification(user_id: int) -> Notice:
+    """What asks somebody to show that mail to their address reaches them."""
+    text = "Please confirm that this is your address. The link can be used once."
+    return Notice(user_id, NoticeKind.VERIFY_EMAIL, "Confirm your address", text)
+
+
+def password_forgotten(address: str, onward: str | None) -> Notice:
+    """To the address that was given, if it is anybody's; `onward` is the page to which whoever
+    asked wanted to go."""
+    return Notice(
+        user_id=None,
+        kind=NoticeKind.RESET_PASSWORD,
+        subject="Set a new password",
+        text=(
+            "Somebody, probably you, wants to set a new password for your account. "
+            "The link can be used once, and not for long. If it was not you, do nothing: "
+            "your password stays as it is."
+        ),
+        link=onward,
+        address=address,
+    )
+
+
+def password_changed(user_id: int) -> Notice:
+    """Whoever changed it: its owner, an operator or an import."""
+    text = (
+        "The password of your account was changed, and whoever was signed in elsewhere "
+        "is signed out. If it was not you, set a new password at once."
+    )
+    return Notice(user_id, NoticeKind.PASSWORD_CHANGED, "Your password was changed", text, "/")
 
 
 # Of a booking -------------------------------------------------------------------------------

@@ -17,8 +17,10 @@ from zoneinfo import ZoneInfo
 from staffbooking_core.domain.calendar import (
     DAY,
     HOUR,
+    MINUTE,
     Calendar,
     Interval,
+    Slot,
     WeeklySlot,
     has_free_hour,
 )
@@ -92,10 +94,22 @@ def _near(busy: Sequence[Interval], day: date) -> list[Interval]:
 def _marks_of_changes(timezone: str, weekly: tuple[WeeklySlot, ...]) -> MarkedDays:
     """The marks that changes of the clock alone make: the same ones for all who keep these
     hours, and there are some on two days of each year."""
-    slots = (timedelta(minutes=one.slot.end - one.slot.start) for one in weekly)
-    if all(length >= _ROBUST for length in slots):
+    hours = [tuple(one.slot for one in weekly if one.weekday == weekday) for weekday in range(7)]
+    return {
+        day: free
+        for weekday, slots in enumerate(hours)
+        for day, free in _odd_days(timezone, slots).items()
+        if day.weekday() == weekday
+    }
+
+
+@lru_cache(maxsize=4096)
+def _odd_days(timezone: str, slots: tuple[Slot, ...]) -> MarkedDays:
+    """The changes of the clock that say something else of these slots than any other day."""
+    if all((slot.end - slot.start) * MINUTE >= _ROBUST for slot in slots):
         return {}
-    calendar = Calendar(timezone, weekly)
+    every_day = tuple(WeeklySlot(weekday, slot) for weekday in range(7) for slot in slots)
+    calendar = Calendar(timezone, every_day)
     return {
         day: free
         for day, free in marks_on(calendar, (), _clock_changes(timezone)).items()

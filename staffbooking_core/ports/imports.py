@@ -42,10 +42,6 @@ class SkippedRow:
 
 
 class ImportsReading(Protocol):
-    async def get(self, fingerprint: str) -> Import | None:
-        """That of a file which is not wholly in, or not answered for yet."""
-        ...
-
     async def skipped_rows(
         self, fingerprint: str, after_line: int, limit: int
     ) -> Sequence[SkippedRow]:
@@ -54,7 +50,10 @@ class ImportsReading(Protocol):
 
 
 class ImportsWriting(ImportsReading, Protocol):
-    async def lock(self, fingerprint: str) -> Import | None: ...
+    async def lock(self, fingerprint: str) -> Import | None:
+        """That of a file which is not wholly in, or not answered for yet."""
+        ...
+
     async def save(self, progress: Import, skipped: Sequence[SkippedRow] = ()) -> None:
         """Insert or replace, and keep more rows that were skipped."""
         ...

@@ -24,7 +24,7 @@ class DueNotice:
 
 class NoticesReading(Protocol):
     async def mutes_of(self, user_id: int) -> frozenset[NoticeKind]:
-        """What a user does not want to be told."""
+        """What a user does not want to be told, of what this version knows."""
         ...
 
     async def inquiries(self, after_id: int, limit: int) -> Sequence[Inquiry]:

@@ -13,34 +13,40 @@ from staffbooking_core.domain.reviews import Review
 
 
 class PeopleReading(Protocol):
-    async def bookings_of(self, user_id: int) -> Sequence[Booking]:
-        """Those that they are the customer or the companion of, in the order of ids."""
+    """Pages are in the order of ids, from the first above `after_id`."""
+
+    async def bookings_of(self, user_id: int, after_id: int, limit: int) -> Sequence[Booking]:
+        """A page of those that they are the customer or the companion of."""
         ...
 
-    async def reviews_by(self, user_id: int) -> Sequence[Review]:
-        """Those that they wrote, hidden ones too, in the order of ids."""
+    async def reviews_by(self, user_id: int, after_id: int, limit: int) -> Sequence[Review]:
+        """A page of those that they wrote, hidden ones too."""
         ...
 
-    async def messages_by(self, user_id: int) -> Sequence[Message]:
-        """Those that they wrote, in the order of ids."""
+    async def reviewed_by(self, user_id: int) -> Sequence[int]:
+        """The ids of all whom they wrote reviews of, each once, rising."""
+        ...
+
+    async def messages_by(self, user_id: int, after_id: int, limit: int) -> Sequence[Message]:
+        """A page of those that they wrote."""
         ...
 
     async def inquiries_by(self, email: str) -> Sequence[Inquiry]:
-        """Those from an address, to the letter, in the order of ids."""
+        """Those from an address, whatever its case (`fold_email`), in the order of ids."""
         ...
 
 
 class PeopleWriting(PeopleReading, Protocol):
     async def lock_bookings_of(self, user_id: int) -> Sequence[Booking]:
-        """`bookings_of`, held in the order of ids until the unit of work ends."""
+        """All `bookings_of` them, held in the order of ids until the unit of work ends."""
         ...
 
     async def forget(self, user: User, email: str | None) -> None:
         """Erase all that names a person who was saved as erased, but their companion, or that
         was theirs alone: names and words in bookings (`erasure.forgotten`), reviews (`unsigned`)
         and messages, what finished checkouts (`unnamed`) and payees (`closed`) were opened with,
-        events that groups are called by, sessions, keys, portfolio, images, feed, mutes, when
-        they were seen; and from what was their `email`, if it is known to be theirs, inquiries,
-        and the address in imports' skipped rows. Notices go by themselves, since nobody is told
-        of them."""
+        events that groups are called by, sessions, keys, portfolio, feed, mutes, when they were
+        seen; and from what was their `email`, if it is known to be theirs, inquiries, and the
+        address in imports' skipped rows. Notices go by themselves, since nobody is told of them,
+        and images with their files."""
         ...

@@ -147,3 +147,8 @@ class SandboxProcessor(Protocol):
     async def due_events(self, limit: int) -> Sequence[tuple[Mapping[str, str], bytes]]:
         """Take signed events that are to be delivered now: headers and body of each."""
         ...
+
+    async def was_brought(self, subject: int | str, since: datetime) -> bool:
+        """Whether somebody took an event of an intent (by id) or of a payee (by reference) that
+        happened at business time `since` or later; they may not have brought it yet."""
+        ...

@@ -18,6 +18,10 @@ class ReviewsReading(Protocol):
         """A page of the reviews of a person that are shown, the newest first."""
         ...
 
+    async def review_by(self, booking_id: int, reviewer_id: int) -> Review | None:
+        """What somebody has said of a booking's other side, hidden or not."""
+        ...
+
     async def ratings_of(self, user_id: int) -> Ratings | None:
         """What those shown come to; None where there is no such user."""
         ...

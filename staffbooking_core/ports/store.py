@@ -110,8 +110,8 @@ class BookingsReading(Protocol):
     async def bookings_since(
         self, companion_id: int, since: datetime, limit: int
     ) -> Sequence[Booking]:
-        """A companion's that end after `since`, but cancelled ones; the soonest first, and no
-        more than `limit`."""
+        """A companion's that end after `since`, but cancelled ones, in the order of their starts;
+        where there are more than `limit`, requests are left out first, the furthest ahead."""
         ...
 
     async def request_context(
@@ -148,7 +148,8 @@ class BookingsWriting(BookingsReading, Protocol):
         ...
 
     async def add(self, change: Change) -> None:
-        """Save the first step of a new booking."""
+        """Save the first step of a new booking. Raises ConstraintViolated(PARTY_DISABLED), also
+        where the unit of work that disables somebody was at work first."""
         ...
 
     async def use_credit(self, credit: Credit, used_by: int) -> bool:
@@ -410,5 +411,6 @@ class Store(Protocol):
         ...
 
     async def sweep(self, now: datetime, policy: Policy) -> int:
-        """Delete what has expired (sessions, answers, windows); how many rows went."""
+        """Delete what has expired (sessions, answers, windows) or was given up (imports); how
+        many rows went."""
         ...

@@ -30,6 +30,9 @@ OVERLAP = "ex_bookings_overlap"
 EMAIL_TAKEN = "uq_users_email"
 ANSWER_KEPT = "uq_answers_key"
 """An answer is kept already for this caller and idempotency key."""
+PARTY_DISABLED = "ck_bookings_parties"
+"""Whoever has a part in a new booking (customer, companion, who booked it) is disabled, or was
+erased."""
 ALREADY_REVIEWED = "uq_reviews_reviewer"
 """A party reviews a booking once."""
 

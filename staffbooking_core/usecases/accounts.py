@@ -14,12 +14,22 @@ from staffbooking_core.domain.accounts import (
     judge_session,
     session_name,
 )
-from staffbooking_core.domain.notices import Notice, NoticeKind
+from staffbooking_core.domain.notices import password_changed, password_forgotten, verification
 from staffbooking_core.errors import NotFound, RuleBroken, Unauthenticated
 from staffbooking_core.inputs import ChangePassword, ForgotPassword, ResetPassword
 from staffbooking_core.ports import Ports, Writing
 from staffbooking_core.usecases import throttles, tokens
 from staffbooking_core.usecases.tokens import Purpose
+
+
+async def hold_caller(tx: Writing, user_id: int) -> None:
+    """Hold whoever makes a call until the unit of work ends: what they store is erased with
+    them, or is not stored. Raises Unauthenticated where they were disabled or erased since they
+    were let in."""
+    held = await tx.accounts.lock_user(user_id)
+    if held is None or held.disabled_at is not None:
+        raise Unauthenticated
+
 
 # Passwords ------------------------------------------------------------------------------
 
@@ -50,38 +60,31 @@ async def change_password(
     await ports.store.write(unit)
 
 
-async def forgot_password(ports: Ports, given: ForgotPassword, address: str) -> None:
-    """Have a link sent by which a password can be set. Whether there is such an account is not
-    looked at here, so that neither the answer nor its time tells."""
+async def forgot_password(
+    ports: Ports, given: ForgotPassword, address: str, onward: str | None = None
+) -> None:
+    """Have a link sent by which a password can be set, and from there to a page of this service.
+    Whether there is such an account is not looked at here, so that neither the answer nor its
+    time tells."""
     limits = ports.policy.limits
     await throttles.spend(ports, address, limits.reset_address)
     await throttles.spend(ports, fold_email(given.email), limits.reset_account)
-    notice = Notice(
-        user_id=None,
-        kind=NoticeKind.RESET_PASSWORD,
-        subject="Set a new password",
-        text=(
-            "Somebody, probably you, wants to set a new password for your account. "
-            "The link can be used once, and not for long. If it was not you, do nothing: "
-            "your password stays as it is."
-        ),
-        address=given.email,
-    )
+    notice = password_forgotten(given.email, onward)
     await ports.store.write(lambda tx: tx.notices.add([notice], ports.clock.wall()))
 
 
-async def check_reset(ports: Ports, text: str) -> None:
-    """Raises RuleBroken `token_invalid` where a token sets no password (any more)."""
+async def check_token(ports: Ports, purpose: Purpose, text: str) -> None:
+    """Raises RuleBroken `token_invalid` where a token is not good for that (any more)."""
     token = tokens.read(text)
     async with ports.store.reading() as view:
         found = await view.accounts.user(token.user_id)
-    tokens.check(ports, Purpose.RESET_PASSWORD, token, found)
+    tokens.check(ports, purpose, token, found)
 
 
 async def reset_password(ports: Ports, given: ResetPassword) -> None:
     """Set a password by the token of a mail, once: every session ends, and the address is
     known to be theirs. Raises RuleBroken `token_invalid`."""
-    await check_reset(ports, given.token)  # Before the slow hash.
+    await check_token(ports, Purpose.RESET_PASSWORD, given.token)  # Before the slow hash.
     hashed, token = await ports.hasher.hash(given.password), tokens.read(given.token)
 
     async def unit(tx: Writing) -> None:
@@ -96,19 +99,11 @@ async def reset_password(ports: Ports, given: ResetPassword) -> None:
 async def _set_password(
     tx: Writing, ports: Ports, user: User, hashed: str, but: bytes | None = None
 ) -> None:
+    """Sessions were begun with the password, and end with it. API keys and the calendar feed
+    were not, and stay: each has its own call, and an operator's, by which it is revoked."""
     await tx.accounts.save_user(evolve(user, password_hash=hashed))
     await tx.accounts.end_sessions_of(user.id, but)
-    notice = Notice(
-        user_id=user.id,
-        kind=NoticeKind.PASSWORD_CHANGED,
-        subject="Your password was changed",
-        text=(
-            "The password of your account was changed, and whoever was signed in elsewhere "
-            "is signed out. If it was not you, set a new password at once."
-        ),
-        link="/",
-    )
-    await tx.notices.add([notice], ports.clock.wall())
+    await tx.notices.add([password_changed(user.id)], ports.clock.wall())
 
 
 def _wrong_password() -> Unauthenticated:
@@ -148,31 +143,16 @@ async def end_other_sessions(ports: Ports, session: Session) -> None:
 # The address ----------------------------------------------------------------------------
 
 
-def verification(user_id: int) -> Notice:
-    """What asks somebody to show that mail to their address reaches them."""
-    return Notice(
-        user_id=user_id,
-        kind=NoticeKind.VERIFY_EMAIL,
-        subject="Confirm your address",
-        text="Please confirm that this is your address. The link can be used once.",
-    )
-
-
-async def send_verification(ports: Ports, user: User) -> None:
-    """Send the link again, not too often. Raises RuleBroken `already_verified`."""
+async def send_verification(ports: Ports, user: User, address: str) -> None:
+    """Send the link again, not too often for a user, nor from a network address. Raises
+    RuleBroken `already_verified`."""
     if user.email_verified_at is not None:
         raise RuleBroken("already_verified", "The address is confirmed already")
-    await throttles.spend(ports, f"user:{user.id}", ports.policy.limits.verification)
+    limits = ports.policy.limits
+    await throttles.spend(ports, address, limits.verification_address)
+    await throttles.spend(ports, f"user:{user.id}", limits.verification)
     notice = verification(user.id)
     await ports.store.write(lambda tx: tx.notices.add([notice], ports.clock.wall()))
-
-
-async def check_verification(ports: Ports, text: str) -> None:
-    """Raises RuleBroken `token_invalid` where a token proves nothing (any more)."""
-    token = tokens.read(text)
-    async with ports.store.reading() as view:
-        found = await view.accounts.user(token.user_id)
-    tokens.check(ports, Purpose.VERIFY_EMAIL, token, found)
 
 
 async def verify_email(ports: Ports, text: str) -> User:

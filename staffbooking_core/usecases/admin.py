@@ -11,6 +11,7 @@ from staffbooking_core.domain.accounts import PASSWORD_LENGTH, Role, Subscriptio
 from staffbooking_core.domain.bookings import Booking
 from staffbooking_core.domain.companions import Approval, Companion, missing
 from staffbooking_core.domain.lifecycle import Status
+from staffbooking_core.domain.notices import password_changed
 from staffbooking_core.domain.portfolio import ItemStatus, PortfolioItem
 from staffbooking_core.errors import (
     NotFound,
@@ -104,11 +105,12 @@ async def enable(ports: Ports, email: str) -> User:
 
 
 async def set_password(ports: Ports, email: str, password: str) -> User:
-    """Set a password; every session of the account ends."""
+    """Set a password; every session of the account ends, and its owner is told."""
     hashed = await _hashed(ports, password)
 
     async def change(tx: Writing, person: User) -> User:
         await tx.accounts.end_sessions_of(person.id)
+        await tx.notices.add([password_changed(person.id)], ports.clock.wall())
         return evolve(person, password_hash=hashed)
 
     return await _change_user(ports, email, change)

@@ -52,4 +52,6 @@ def _notices(unseen: Sequence[Unseen]) -> list[Notice]:
     for each in unseen:
         place = senders.setdefault((each.conversation_id, each.user_id), {})
         place[each.sender_name] = None
-    return [new_message(user_id, list(names)) for (_, user_id), names in senders.items()]
+    return [
+        new_message(user_id, number, list(names)) for (number, user_id), names in senders.items()
+    ]

@@ -21,7 +21,13 @@ from staffbooking_core.domain.money import Currency
 from staffbooking_core.domain.moves import advance, check_side
 from staffbooking_core.domain.records import Record, instant
 from staffbooking_core.domain.refunds import Refund
-from staffbooking_core.errors import ConstraintViolated, NotFound, ProcessorUnavailable, RuleBroken
+from staffbooking_core.errors import (
+    ConstraintViolated,
+    Forbidden,
+    NotFound,
+    ProcessorUnavailable,
+    RuleBroken,
+)
 from staffbooking_core.inputs import CancelBooking, DisputeBooking
 from staffbooking_core.ports import OVERLAP, BookingQuery, Ports, Reading, Writing
 from staffbooking_core.usecases import operations
@@ -136,6 +142,32 @@ async def listing(
 
 
 # Acting ---------------------------------------------------------------------------------
+
+
+_STEPS = (
+    Trigger.ACCEPT,
+    Trigger.DECLINE,
+    Trigger.CHECKOUT,
+    Trigger.CHECK_IN,
+    Trigger.CONFIRM,
+    Trigger.DISPUTE,
+    Trigger.CANCEL,
+)
+"""What people do with a booking by themselves."""
+
+
+async def steps(ports: Ports, booking: Booking, party: Party) -> tuple[Trigger, ...]:
+    """What a side could do with a booking now."""
+    now = await ports.clock.business()
+
+    def is_open(trigger: Trigger) -> bool:
+        try:
+            advance(booking, Occurrence(trigger, party, now), ports.policy)
+        except (Forbidden, RuleBroken):
+            return False
+        return trigger is not Trigger.CHECK_IN or booking.checked_in_at is None
+
+    return tuple(filter(is_open, _STEPS))
 
 
 async def authorize(ports: Ports, actor: Actor, booking_id: int, trigger: Trigger) -> None:

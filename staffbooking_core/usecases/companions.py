@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time
 
 from staffbooking_core.domain import calendar
+from staffbooking_core.domain.calendar import DAY
 from staffbooking_core.domain.companions import CompanionQuery
 from staffbooking_core.domain.records import Record, slot_record
 from staffbooking_core.errors import Fault, InvalidField, NotFound, invalid
 from staffbooking_core.ports import Ports
-
-DAY = timedelta(days=1)
 
 
 async def search(ports: Ports, query: CompanionQuery) -> Sequence[bytes]:
@@ -67,7 +66,7 @@ def _check_range(start: date, end: date, most: int) -> None:
     if not faults and end < start:
         faults = [Fault("end_date", "must not be before start_date")]
     elif not faults and (end - start).days >= most:
-        faults = [Fault("end_date", f"is more than {most} days from start_date")]
+        faults = [Fault("end_date", f"is too far from start_date: at most {most} days are told")]
     if faults:
         raise InvalidField(faults)
 

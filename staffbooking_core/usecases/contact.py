@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from staffbooking_core.domain.inquiries import Inquiry, NewInquiry
-from staffbooking_core.domain.notices import Notice, NoticeKind
+from staffbooking_core.domain.notices import inquiry_made
 from staffbooking_core.inputs import Contact
 from staffbooking_core.ports import Ports, Writing
 
@@ -22,20 +22,10 @@ async def ask(ports: Ports, given: Contact) -> Inquiry:
 
     async def unit(tx: Writing) -> Inquiry:
         inquiry = await tx.notices.add_inquiry(new)
-        await tx.notices.add([_notice(inquiry)], ports.clock.wall())
+        await tx.notices.add([inquiry_made(inquiry)], ports.clock.wall())
         return inquiry
 
     return await ports.store.write(unit)
-
-
-def _notice(inquiry: Inquiry) -> Notice:
-    return Notice(
-        user_id=None,
-        kind=NoticeKind.INQUIRY,
-        subject=f"Inquiry {inquiry.id}: {inquiry.subject or 'no subject'}",
-        text=f"{inquiry.name} ({inquiry.email}) asks:\n\n{inquiry.message}",
-        address=inquiry.email,
-    )
 
 
 async def inquiries(ports: Ports, after_id: int = 0, limit: int = 100) -> Sequence[Inquiry]:

@@ -12,6 +12,7 @@ from datetime import datetime
 
 from attrs import frozen
 
+from staffbooking_core.domain.notices import webhook_disabled
 from staffbooking_core.domain.webhooks import (
     Attempt,
     Delivery,
@@ -25,7 +26,7 @@ from staffbooking_core.domain.webhooks import (
     in_feed_order,
 )
 from staffbooking_core.errors import SealBroken
-from staffbooking_core.ports import Claim, Lease, Notice, NoticeKind, Parcel, Ports, Turn, Writing
+from staffbooking_core.ports import Claim, Lease, Parcel, Ports, Turn, Writing
 
 SEALED_FOR = "webhook-secrets"
 """The vault's purpose."""
@@ -169,20 +170,8 @@ async def _save(
     await tx.webhooks.save_endpoints([endpoints[number] for number in sorted(touched)])
     for endpoint in disabled:
         await tx.webhooks.hold(endpoint.id, now)
-        await tx.notices.add([_disabled(endpoint)], now)
+        await tx.notices.add([webhook_disabled(endpoint)], now)
     return endpoints
-
-
-def _disabled(endpoint: Endpoint) -> Notice:
-    return Notice(
-        user_id=endpoint.owner_id,
-        kind=NoticeKind.WEBHOOK_DISABLED,
-        subject="Your webhook endpoint was disabled",
-        text=(
-            f"The webhook endpoint {endpoint.id} was disabled: {endpoint.disabled_reason}. "
-            "Its deliveries are kept for 7 days, and sent once it is enabled again."
-        ),
-    )
 
 
 async def renew(ports: Ports, turns: Iterable[Turn]) -> None:

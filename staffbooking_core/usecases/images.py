@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from staffbooking_core.domain.accounts import Actor
 from staffbooking_core.domain.portfolio import Image, ImageKind, image_name, kind_of
-from staffbooking_core.errors import NotFound, RuleBroken, invalid
+from staffbooking_core.errors import NotFound, RuleBroken, Unavailable, invalid
 from staffbooking_core.ports import Ports, Writing
+
+LEFT = 200
+"""Names of left files that are read at a time."""
 
 
 async def upload(ports: Ports, actor: Actor, given: bytes) -> Image:
@@ -46,10 +50,10 @@ async def mine(ports: Ports, actor: Actor) -> Sequence[Image]:
 
 async def remove(ports: Ports, actor: Actor, name: str) -> None:
     """Remove an image of one's own. Raises NotFound, and RuleBroken `image_in_use` while the
-    profile or the portfolio shows it. Where the storage fails, the image stays and can be
-    removed again."""
+    profile or the portfolio shows it. Where the storage fails, its file is removed later
+    (`clear_files`)."""
 
-    async def check(tx: Writing) -> None:
+    async def unit(tx: Writing) -> None:
         # Held, as by whoever puts an image into the profile or the portfolio.
         await tx.accounts.lock_user(actor.user_id)
         companion = await tx.companions.companion(actor.user_id)
@@ -61,11 +65,36 @@ async def remove(ports: Ports, actor: Actor, name: str) -> None:
             shown.add(companion.profile_photo)
         if image.path in shown:
             raise RuleBroken("image_in_use", "The profile or the portfolio shows this image")
+        await tx.staff.drop_images([name])
 
-    # The row goes last: without it nobody would know of a file that could not be removed.
-    await ports.store.write(check)
-    await ports.files.remove(name)
-    await ports.store.write(lambda tx: tx.staff.remove_image(name))
+    await ports.store.write(unit)
+    await remove_files(ports, [name])
+
+
+async def remove_files(ports: Ports, names: Sequence[str]) -> None:
+    """Remove the files of images that were dropped. Where the storage or the store is out of
+    reach, they stay known as left."""
+    for name in names:
+        with suppress(Unavailable):
+            await ports.files.remove(name)
+            await _forget_file(ports, name)
+
+
+async def _forget_file(ports: Ports, name: str) -> None:
+    await ports.store.write(lambda tx: tx.staff.forget_file(name))
+
+
+async def clear_files(ports: Ports) -> int:
+    """Remove files of dropped images, as far as that could not be done then; how many there
+    were."""
+    after, seen = "", 0
+    while True:
+        async with ports.store.reading() as view:
+            names = await view.staff.files_left(after, LEFT)
+        if not names:
+            return seen
+        await remove_files(ports, names)
+        after, seen = names[-1], seen + len(names)
 
 
 async def content(ports: Ports, name: str) -> tuple[bytes, ImageKind]:

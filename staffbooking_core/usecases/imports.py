@@ -12,21 +12,21 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from attrs import asdict, evolve, field, fields_dict, frozen
+from attrs import evolve, field, fields_dict, frozen
 
 from staffbooking_core.domain.accounts import Role, User, fold_email
-from staffbooking_core.domain.calendar import Calendar
+from staffbooking_core.domain.calendar import Calendar, are_common
 from staffbooking_core.domain.companions import Approval, Companion
 from staffbooking_core.domain.money import Currency
+from staffbooking_core.domain.notices import password_changed
 from staffbooking_core.errors import InvalidField, RuleBroken, StaffbookingError
 from staffbooking_core.inputs import DateHours, ImportedCompanion, Left, WeeklyHours
 from staffbooking_core.ports import Import, NewUser, Ports, SkippedRow, Writing
-from staffbooking_core.usecases.profiles import rate_faults, to_hours
+from staffbooking_core.usecases.staff import rate_faults, to_hours
 
 LONGEST_REASON = 1_000
 NOT_STAFF = "email: belongs to an account that is not staff"
 ERASED = "email: belongs to an account that was erased"
-FEW = 10
 
 _SAYABLE = fields_dict(ImportedCompanion).keys()
 _PROFILE = _SAYABLE & fields_dict(Companion).keys()
@@ -49,8 +49,8 @@ async def import_companions(ports: Ports, rows: Sequence[ImportedCompanion]) -> 
 
     A row that can't be honoured is refused with its reason, and the rest goes in.
     """
-    batch = await _prepare(ports, dict(enumerate(rows)))
-    return await ports.store.write(lambda tx: _put(tx, batch))
+    batch, at = await _prepare(ports, dict(enumerate(rows))), ports.clock.wall()
+    return await ports.store.write(lambda tx: _put(tx, batch, at))
 
 
 # Files ----------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ async def put(ports: Ports, begun: Import, rows: Sequence[ImportRow]) -> Import:
     async def unit(tx: Writing) -> Import:
         if await tx.imports.lock(begun.fingerprint) != begun:
             raise RuleBroken("import_running", "the same file is being imported elsewhere")
-        counts = await _put(tx, batch)
+        counts = await _put(tx, batch, at)
         reasons = {**unread, **dict(counts.refused)}
         skipped = [
             SkippedRow(row.line, row.email, reasons[row.line][:LONGEST_REASON])
@@ -159,9 +159,7 @@ async def _prepare(ports: Ports, rows: Mapping[int, ImportedCompanion]) -> _Batc
     for position, row in rows.items():
         try:
             said = {
-                name: value
-                for name, value in asdict(row, recurse=False).items()
-                if value is not Left.AS_IS
+                name: value for name in _SAYABLE if (value := getattr(row, name)) is not Left.AS_IS
             }
             companion = _companion(said, now, ports.policy.currency)
         except (StaffbookingError, ValueError) as error:
@@ -172,7 +170,7 @@ async def _prepare(ports: Ports, rows: Mapping[int, ImportedCompanion]) -> _Batc
     return _Batch(candidates, refused)
 
 
-async def _put(tx: Writing, batch: _Batch) -> ImportCounts:
+async def _put(tx: Writing, batch: _Batch, at: datetime) -> ImportCounts:
     held = await tx.imports.lock_people([each.email for each in batch.candidates])
     known = {fold_email(user.email): (user, companion) for user, companion in held}
     added: dict[str, tuple[NewUser, Companion]] = {}
@@ -193,7 +191,9 @@ async def _put(tx: Writing, batch: _Batch) -> ImportCounts:
                 locked_out.add(known[email][0].id)
     await tx.imports.add_people([*added.values()])
     await tx.imports.save_people([*saved.values()])
-    await tx.imports.end_sessions(sorted(locked_out))
+    if changed := sorted(locked_out):
+        await tx.imports.end_sessions(changed)
+        await tx.notices.add([password_changed(user_id) for user_id in changed], at)
     went_in = len(batch.candidates) + len(batch.refused) - len(refused)
     return ImportCounts(len(added), went_in - len(added), tuple(sorted(refused)))
 
@@ -255,10 +255,11 @@ def _replaced(known: Companion, row: _Candidate) -> Companion:
 
 def _companion(said: Mapping[str, Any], now: datetime, currency: Currency) -> Companion:
     rates = {name: said[name] for name in ("hourly_rate", "daily_rate") if name in said}
-    if faults := rate_faults(currency, rates):
-        raise InvalidField(faults)
+    try:
+        minor = {name: currency.to_minor(amount) for name, amount in rates.items()}
+    except ValueError:
+        raise InvalidField(rate_faults(currency, rates)) from None
     profile = {name: said[name] for name in _PROFILE & said.keys()}
-    minor = {name: currency.to_minor(amount) for name, amount in rates.items()}
     return Companion(
         id=0,
         **{**profile, **minor},
@@ -271,9 +272,7 @@ def _companion(said: Mapping[str, Any], now: datetime, currency: Currency) -> Co
 def _calendar(
     timezone: str, weekly: tuple[WeeklyHours, ...], overrides: tuple[DateHours, ...]
 ) -> Calendar:
-    """Many keep the same hours: the same calendar for all of them. What is long is its owner's
-    alone, and would only fill memory."""
-    make = _shared_calendar if len(overrides) <= FEW else _new_calendar
+    make = _shared_calendar if are_common(weekly, overrides) else _new_calendar
     return make(timezone, weekly, overrides)
 
 

@@ -11,6 +11,7 @@ from staffbooking_core.domain.keys import ApiKey
 from staffbooking_core.errors import Forbidden, NotFound, RuleBroken, invalid
 from staffbooking_core.inputs import CreateKey
 from staffbooking_core.ports import NewKey, Ports, Writing
+from staffbooking_core.usecases.accounts import hold_caller
 
 
 async def create(ports: Ports, user: User, wanted: CreateKey) -> tuple[str, ApiKey]:
@@ -34,7 +35,7 @@ async def create(ports: Ports, user: User, wanted: CreateKey) -> tuple[str, ApiK
     )
 
     async def unit(tx: Writing) -> ApiKey:
-        await tx.accounts.lock_user(user.id)
+        await hold_caller(tx, user.id)
         active = [key for key in await tx.accounts.keys_of(user.id) if key.is_active(now)]
         if len(active) >= ports.policy.max_active_keys:
             limit = ports.policy.max_active_keys

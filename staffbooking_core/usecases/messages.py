@@ -124,6 +124,27 @@ async def history(
         return some[:limit], len(some) > limit
 
 
+async def visit(
+    ports: Ports,
+    actor: Actor,
+    conversation_id: int,
+    *,
+    before: int | None,
+    after: int | None,
+    limit: int,
+) -> tuple[Overview, Sequence[Message], bool]:
+    """A conversation as the actor finds it, with messages of it as by `history`: what is shown
+    is marked as read."""
+    shown, has_more = await history(
+        ports, actor, conversation_id, before=before, after=after, limit=limit
+    )
+    found = await overview(ports, actor, conversation_id)
+    if shown and found.unread:
+        await mark_read(ports, actor.user_id, conversation_id, shown[-1].id)
+        found = await overview(ports, actor, conversation_id)
+    return found, shown, has_more
+
+
 async def mark_read(ports: Ports, user_id: int, conversation_id: int, message_id: int) -> Tell:
     """Note that a user has read up to a message, and tell the others. Raises NotFound for no
     such message of a conversation of theirs. Marks never go back: the one that stands is

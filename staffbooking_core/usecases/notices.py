@@ -8,6 +8,9 @@ tried again, later and later, and given up at last.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from urllib.parse import quote
+
 from staffbooking_core.domain.accounts import User
 from staffbooking_core.domain.notices import (
     OPTIONAL,
@@ -16,6 +19,7 @@ from staffbooking_core.domain.notices import (
     NoticeKind,
     Undeliverable,
 )
+from staffbooking_core.errors import StaffbookingError
 from staffbooking_core.ports import DueNotice, Lease, Ports, Reading, Writing
 from staffbooking_core.usecases import tokens
 
@@ -25,11 +29,23 @@ _BY_TOKEN = frozenset({NoticeKind.VERIFY_EMAIL, NoticeKind.RESET_PASSWORD})
 """Kinds that are no use to who can't sign in."""
 
 
+class GivenUp(StaffbookingError):
+    """Notices are not tried any more; the cause says which, and for which faults."""
+
+    code = "notices_given_up"
+
+    def __init__(self, faults: Sequence[Exception]) -> None:
+        self.faults = tuple(faults)
+        number = len(self.faults)
+        super().__init__(f"{number} notice{' was' if number == 1 else 's were'} given up")
+        self.__cause__ = ExceptionGroup("given up", self.faults)
+
+
 async def tell_notices(ports: Ports, limit: int = BATCH) -> int:
     """Tell people what they are to be told, what is due longest first; how much there was.
 
-    What can't be told keeps nothing else from being told. Raises an ExceptionGroup of the
-    faults for which notices were given up, after all others were told.
+    What can't be told keeps nothing else from being told. Raises GivenUp after all others were
+    told.
     """
     done, lost = 0, []
     while done < limit:
@@ -45,7 +61,7 @@ async def tell_notices(ports: Ports, limit: int = BATCH) -> int:
             lost.append(fault)
         done += 1
     if lost:
-        raise ExceptionGroup("notices were given up", lost)
+        raise GivenUp(lost)
     return done
 
 
@@ -139,6 +155,8 @@ def _url(ports: Ports, user: User, notice: Notice) -> str | None:
             path = f"/account/verify-email/{tokens.to_verify(ports, user)}"
         case NoticeKind.RESET_PASSWORD:
             path = f"/account/reset-password/{tokens.to_reset(ports, user)}"
+            if notice.link is not None:
+                path += f"?next={quote(notice.link, safe='')}"
         case _ if notice.link is None:
             return None
         case _:
@@ -195,4 +213,7 @@ async def _unsubscription(ports: Ports, text: str) -> tuple[User, NoticeKind]:
     async with ports.store.reading() as view:
         found = await view.accounts.user(token.user_id)
     user = tokens.check(ports, tokens.Purpose.UNSUBSCRIBE, token, found)
-    return user, NoticeKind(token.detail)
+    try:
+        return user, NoticeKind(token.detail)
+    except ValueError:  # Of another version, whose mails are still read.
+        raise tokens.invalid_token() from None

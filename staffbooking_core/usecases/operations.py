@@ -89,7 +89,8 @@ async def open_checkout_now(ports: Ports, booking_id: int, deadline: datetime) -
     """Run what a booking waits for until its checkout page is open, or nothing is left to
     wait for: it was paid in the meantime, or the page was refused.
 
-    Raises ProcessorUnavailable when the time for an answer is up: the operation stays.
+    Raises ProcessorUnavailable when the first try under a key has no outcome, or the time for
+    an answer is up: the operation stays.
     """
     while (left := deadline - ports.clock.wall()) > timedelta(0):
         claimed = await _claim(ports, booking_id)
@@ -104,9 +105,9 @@ async def open_checkout_now(ports: Ports, booking_id: int, deadline: datetime) -
         waiting = [one for one in ordered if not one.is_finished]
         if booking.intent.checkout_url is not None or not waiting:
             return booking
-        if claimed and waiting[0].attempts:
-            break
-        await ports.clock.sleep(0.05)
+        if claimed and waiting[0].attempts == 1:
+            break  # Whoever waits is told at once; a repetition goes on to the end of the road.
+        await ports.clock.sleep(0.5 if claimed else 0.05)
     raise ProcessorUnavailable
 
 

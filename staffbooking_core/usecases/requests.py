@@ -26,11 +26,14 @@ from staffbooking_core.errors import (
     InvalidField,
     NotFound,
     RuleBroken,
+    StaffbookingError,
+    Unauthenticated,
 )
 from staffbooking_core.inputs import RequestBooking, RequestBookingFor
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import (
     ANSWER_KEPT,
+    PARTY_DISABLED,
     Bookable,
     Change,
     Ports,
@@ -41,6 +44,8 @@ from staffbooking_core.usecases import answers
 from staffbooking_core.usecases.answers import AnsweredBefore, Keep
 from staffbooking_core.usecases.changes import to_change
 
+_NO_CUSTOMER = Fault("customer_email", "is not the address of a registered customer")
+
 
 async def request(
     ports: Ports, actor: Actor, wanted: RequestBooking, keep: Keep | None = None
@@ -49,7 +54,8 @@ async def request(
 
     Raises NotFound for a companion that is not listed, InvalidField with every fault of
     meaning, RuleBroken `companion_unavailable`, `amount_too_small` and
-    `rebooking_not_available`, and AnsweredBefore where the call was made before.
+    `rebooking_not_available`, Unauthenticated where the actor was disabled or erased meanwhile,
+    and AnsweredBefore where the call was made before.
     """
     email = wanted.customer_email if isinstance(wanted, RequestBookingFor) else None
     if email is None and actor.role is not Role.CUSTOMER:
@@ -63,8 +69,36 @@ async def request(
         context = await view.bookings.request_context(
             wanted.companion_id, email, actor.user_id if email is None else None, day
         )
+    if email is None and _is_gone(context.customer):
+        raise _shut_out(actor)
     booking = _decide(ports, actor, wanted, context, now)
-    return await _save(ports, booking, wanted.rebooking_of, keep, now)
+    try:
+        return await _save(ports, booking, wanted.rebooking_of, keep, now)
+    except ConstraintViolated as error:
+        if error.constraint != PARTY_DISABLED:
+            raise
+        raise await _why_refused(ports, actor, booking) from None
+
+
+async def _why_refused(ports: Ports, actor: Actor, booking: Booking) -> StaffbookingError:
+    """What is told where somebody was disabled or erased while a request was made: the same as
+    is told of every later one."""
+    async with ports.store.reading() as view:
+        caller = await view.accounts.user(actor.user_id)
+        customer = await view.accounts.user(booking.customer_id)
+    if _is_gone(caller):
+        return _shut_out(actor)
+    return InvalidField([_NO_CUSTOMER]) if _is_gone(customer) else NotFound("Companion")
+
+
+def _is_gone(user: User | None) -> bool:
+    return user is None or user.disabled_at is not None
+
+
+def _shut_out(actor: Actor) -> Unauthenticated:
+    if actor.key_id is not None:
+        return Unauthenticated("invalid_api_key", "The API key is not valid")
+    return Unauthenticated("unauthenticated", "The session has ended: sign in again")
 
 
 @frozen
@@ -95,12 +129,12 @@ def _agree(
     companion, customer = context.companion, context.customer
     if companion is None:
         raise NotFound("Companion")
-    starts_at, faults = _start(wanted, companion.calendar.timezone, now, policy.book_ahead)
+    starts_at, faults = _start(wanted, companion.calendar.timezone, now, policy.book_ahead_years)
     service = offered(companion.service_types, wanted.service_type)
     if service is None:
         faults.append(Fault("service_type", "is not offered by this companion"))
     if customer is None or customer.role is not Role.CUSTOMER or customer.disabled_at:
-        faults.append(Fault("customer_email", "is not the address of a registered customer"))
+        faults.append(_NO_CUSTOMER)
     if faults or starts_at is None or service is None or customer is None:
         raise InvalidField(faults)
     ends_at = starts_at + timedelta(hours=wanted.duration_hours)
@@ -108,14 +142,14 @@ def _agree(
 
 
 def _start(
-    wanted: RequestBooking, timezone: str, now: datetime, ahead: timedelta
+    wanted: RequestBooking, timezone: str, now: datetime, years: int
 ) -> tuple[datetime | None, list[Fault]]:
     """The instant of the start, or what is wrong with its day or its time."""
     day, today = wanted.event_date, now.astimezone(ZoneInfo(timezone)).date()
     if day < today:
         return None, [Fault("event_date", "lies in the past")]
-    if day > today + ahead:
-        return None, [Fault("event_date", f"must not be after {today + ahead}")]
+    if day > (last := calendar.years_after(today, years)):
+        return None, [Fault("event_date", f"must not be after {last}")]
     try:
         minutes = calendar.parse_hhmm(wanted.start_time)
         starts_at = calendar.resolve_local(timezone, day, minutes)

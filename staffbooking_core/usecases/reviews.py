@@ -23,6 +23,7 @@ from staffbooking_core.domain.reviews import (
 from staffbooking_core.errors import ConstraintViolated, NotFound, RuleBroken
 from staffbooking_core.inputs import RespondToReview, SubmitReview
 from staffbooking_core.ports import ALREADY_REVIEWED, Ports, Writing
+from staffbooking_core.usecases.accounts import hold_caller
 from staffbooking_core.usecases.bookings import side_or_404
 from staffbooking_core.usecases.changes import to_change
 
@@ -38,6 +39,12 @@ async def of_user(
         return await view.reviews.reviews_of(user_id, page, limit), ratings
 
 
+async def own(ports: Ports, actor: Actor, booking_id: int) -> Review | None:
+    """What the actor has said of the other side of a booking; None for nothing yet."""
+    async with ports.store.reading() as view:
+        return await view.reviews.review_by(booking_id, actor.user_id)
+
+
 async def authorize(ports: Ports, actor: Actor, booking_id: int) -> None:
     """Raise NotFound for a stranger to a booking and Forbidden for who may not review it."""
     async with ports.store.reading() as view:
@@ -51,6 +58,7 @@ async def submit(ports: Ports, actor: Actor, booking_id: int, given: SubmitRevie
     now = await ports.clock.business()
 
     async def unit(tx: Writing) -> Review:
+        await hold_caller(tx, actor.user_id)
         booking, party = side_or_404(actor, await tx.bookings.lock_booking(booking_id))
         new = review_by(party, booking, Opinion(**asdict(given)), now)
         companion = None
@@ -88,6 +96,7 @@ async def respond(ports: Ports, actor: Actor, review_id: int, given: RespondToRe
     now = await ports.clock.business()
 
     async def unit(tx: Writing) -> Review:
+        await hold_caller(tx, actor.user_id)
         # Held first: its detail is remade of what others have said meanwhile, too.
         companion = await tx.companions.lock_companion(actor.user_id)
         review = _for_responder(actor, await tx.reviews.review(review_id))

@@ -4,11 +4,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 
-from staffbooking_core.errors import NotFound, RuleBroken, invalid
-from staffbooking_core.ports import Ports, SandboxProcessor, Writing
-from staffbooking_core.usecases import payments
+from staffbooking_core.domain.payments import PaymentsError
+from staffbooking_core.errors import Conflict, NotFound, RuleBroken, invalid
+from staffbooking_core.ports import (
+    CheckoutPage,
+    PayeePage,
+    Ports,
+    SandboxProcessor,
+    Writing,
+)
+from staffbooking_core.usecases import payees, payments
 
 FARTHEST = timedelta(days=3660)
 """How far the sandbox's clock may run ahead: calendars and certificates end somewhere."""
@@ -58,6 +66,40 @@ def bench(ports: Ports) -> SandboxProcessor:
     return processor(ports)
 
 
+async def play(ports: Ports, ref: str, outcome: str) -> CheckoutPage:
+    """Act on a checkout page as a client would. Paid means paid when this ends."""
+    since = await ports.clock.business()
+    page = await processor(ports).play(ref, outcome)
+    if page is None:
+        raise NotFound("Checkout")
+    await _take_note(ports, page.intent_id, since)
+    return page
+
+
+async def complete_payee(ports: Ports, ref: str) -> PayeePage:
+    """Act on an onboarding page as a staff member would: now the payee is ready."""
+    since = await ports.clock.business()
+    page = await processor(ports).complete_payee(ref)
+    if page is None:
+        raise NotFound("Payout account")
+    await _take_note(ports, page.ref, since)
+    return page
+
+
+async def _take_note(ports: Ports, subject: int | str, since: datetime) -> None:
+    """See what became of an intent or a payee. Another process may have taken the event and not
+    have followed it yet, so it is looked at here too; unless a fault keeps the event back."""
+    await payments.deliver_sandbox_events(ports)
+    if not await processor(ports).was_brought(subject, since):
+        return
+    within = ports.policy.processor_deadline
+    with suppress(PaymentsError, Conflict):  # Who took the event tries again.
+        if isinstance(subject, int):
+            await payments.look(ports, subject, within)
+        else:
+            await payees.look(ports, subject, within)
+
+
 async def charge_back(ports: Ports, code: str, outcome: str) -> None:
     """Open, win or lose a chargeback of a booking's payment, and take note of it at once."""
     pretended = bench(ports)
@@ -65,5 +107,6 @@ async def charge_back(ports: Ports, code: str, outcome: str) -> None:
         booking = await view.bookings.booking_by_code(code)
     if booking is None:
         raise NotFound("Booking")
+    since = await ports.clock.business()
     await pretended.chargeback(booking.id, outcome)
-    await payments.deliver_sandbox_events(ports)
+    await _take_note(ports, booking.id, since)

@@ -6,6 +6,7 @@ from attrs import evolve
 
 from staffbooking_core.domain.accounts import Session, User, session_digest
 from staffbooking_core.domain.limits import LimitExceeded
+from staffbooking_core.domain.notices import verification
 from staffbooking_core.errors import (
     ConstraintViolated,
     Unauthenticated,
@@ -14,13 +15,22 @@ from staffbooking_core.errors import (
 from staffbooking_core.inputs import ROLE_OF, Login, Register
 from staffbooking_core.ports import EMAIL_TAKEN, NewUser, Ports, Writing
 from staffbooking_core.usecases import throttles
-from staffbooking_core.usecases.accounts import verification
 
 
-async def register(ports: Ports, new: Register, address: str | None = None) -> User:
-    """Make an account, and ask for the proof of its e-mail; it does not sign in. Where the
-    network address that it comes from, if one is given, had many such mails sent, none is sent
-    until they sign in and want it. Raises InvalidField where the e-mail is taken."""
+async def may_ask(ports: Ports, address: str) -> bool:
+    """Count one who registers from a network address: whether a mail may ask them for the proof
+    of their e-mail, or too many were sent already for that address."""
+    try:
+        await throttles.spend(ports, address, ports.policy.limits.register_address)
+    except LimitExceeded:
+        return False
+    return True
+
+
+async def register(ports: Ports, new: Register, *, verifies: bool = True) -> User:
+    """Make an account, and ask for the proof of its e-mail, unless it is left to them to want
+    the mail once they are signed in; it does not sign in. Raises InvalidField where the e-mail
+    is taken."""
     person = NewUser(
         email=new.email,
         first_name=new.first_name,
@@ -29,12 +39,7 @@ async def register(ports: Ports, new: Register, address: str | None = None) -> U
         created_at=await ports.clock.business(),
         password_hash=await ports.hasher.hash(new.password),
     )
-    try:
-        if address is not None:
-            await throttles.spend(ports, address, ports.policy.limits.register_address)
-    except LimitExceeded:
-        return await add_user(ports, person)
-    return await add_user(ports, person, verifies=True)
+    return await add_user(ports, person, verifies=verifies)
 
 
 async def add_user(ports: Ports, person: NewUser, *, verifies: bool = False) -> User:

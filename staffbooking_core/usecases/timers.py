@@ -128,7 +128,7 @@ async def drain(ports: Ports) -> int:
     """Do everything that is due, until nothing new is, but for sending deliveries
     (`deliveries.deliver_due`): for tests and for a clock that jumped. Timers fire one by one,
     so that they keep their order over all bookings, and what one brings about is done before
-    the next."""
+    the next. Raises GivenUp as soon as notices are: what is left is for the next call."""
     done = 0
     while (
         step := await operations.run_due(ports)

@@ -29,6 +29,7 @@ from staffbooking_core.errors import NotFound, RuleBroken, SealBroken, invalid
 from staffbooking_core.inputs import ChangeWebhook, CreateWebhook
 from staffbooking_core.ports import NewEndpoint, Parcel, Ports, Writing
 from staffbooking_core.usecases import deliveries
+from staffbooking_core.usecases.accounts import hold_caller
 from staffbooking_core.usecases.deliveries import SEALED_FOR
 from staffbooking_core.usecases.keys import check_subscription
 
@@ -51,7 +52,7 @@ async def register(ports: Ports, user: User, wanted: CreateWebhook) -> tuple[End
     )
 
     async def unit(tx: Writing) -> Endpoint:
-        await tx.accounts.lock_user(user.id)
+        await hold_caller(tx, user.id)
         limit = ports.policy.max_webhooks
         if len(await tx.webhooks.endpoints_of(user.id)) >= limit:
             raise RuleBroken("too_many_webhooks", f"A user has at most {limit} webhooks")

@@ -4,7 +4,7 @@ Handshakes spend no window, and their answers tell of none (CONTRACT 6).
 """
 
 import logging
-from collections.abc import Awaitable, Collection, Iterable
+from collections.abc import Awaitable, Collection, Iterable, Sequence
 
 from staffbooking_core.domain.accounts import Session, User, session_digest
 from staffbooking_core.domain.channel import Close
@@ -12,7 +12,7 @@ from staffbooking_core.errors import Forbidden, StaffbookingError, Unauthenticat
 from staffbooking_core.usecases import sessions
 from staffbooking_http.access import session_token
 from staffbooking_http.channel.switchboard import Connection, Pipe
-from staffbooking_http.endpoint import Message, Scope, Send, Site
+from staffbooking_http.endpoint import Header, Message, Reply, Scope, Send, Site
 from staffbooking_http.errors import internal, to_reply
 from staffbooking_http.pipeline import respond
 
@@ -68,13 +68,17 @@ async def opened(
 
 
 async def refuse(site: Site, scope: Scope, send: Send, error: Exception) -> None:
-    """Answer a handshake that failed, as the interface answers a call. A server that can't
-    send an answer of ours sends its own, a 403."""
+    """Answer a handshake that failed, as the interface answers a call."""
     request_id = next(site.request_ids)
     if (reply := to_reply(error)) is None:
         log.error("handshake %s failed", request_id, exc_info=error)
         reply = internal(request_id)
-    headers = (*site.headers, (b"x-request-id", request_id.encode()))
+    await answer(scope, send, reply, (*site.headers, (b"x-request-id", request_id.encode())))
+
+
+async def answer(scope: Scope, send: Send, reply: Reply, headers: Sequence[Header]) -> None:
+    """Send a reply in place of a connection. A server that can't send an answer of ours sends
+    its own, a 403."""
     if scope["type"] == "http":
         await respond(send, reply, headers)
         return

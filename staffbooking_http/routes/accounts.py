@@ -47,7 +47,8 @@ def _succeeded(status: int = 200) -> Reply:
     "/auth/password",
     WithSession(),
     summary="Change the password",
-    description="All other sessions end. Wrong current passwords count as failed logins do.",
+    description="All other sessions end; API keys and the calendar feed stay. Wrong current "
+    "passwords count as failed logins do.",
     body=ChangePassword,
     answer=_SUCCESS,
     codes=("bad_credentials",),
@@ -77,7 +78,8 @@ async def forgot_password(call: Call) -> Reply:
     "/auth/reset-password",
     SignedOut(),
     summary="Set a password by the token of a mail",
-    description="The token works once, for an hour. All sessions end.",
+    description="The token works once, for {reset_lifetime}. All sessions end; API keys and the "
+    "calendar feed stay.",
     body=ResetPassword,
     answer=_SUCCESS,
     codes=("token_invalid",),
@@ -137,12 +139,12 @@ async def end_other_sessions(call: Call) -> Reply:
     "/auth/verification",
     WithSession(),
     summary="Have the link sent again that confirms the address",
-    description="At most 3 times an hour.",
+    description="At most 3 times an hour, and 20 times from an address.",
     answer=_SUCCESS,
     codes=("already_verified",),
 )
 async def send_verification(call: Call) -> Reply:
-    await accounts.send_verification(call.ports, call.user)
+    await accounts.send_verification(call.ports, call.user, limits.address(call))
     return _succeeded()
 
 
@@ -151,7 +153,7 @@ async def send_verification(call: Call) -> Reply:
     "/auth/verify-email",
     SignedOut(),
     summary="Confirm the address by the token of a mail",
-    description="The token works once, for 7 days.",
+    description="The token works once, for {verification_lifetime}.",
     body=VerifyEmail,
     answer=shape({"success": SUCCESS, "user": ref("User")}),
     codes=("token_invalid",),
@@ -203,14 +205,22 @@ async def choose_notifications(call: Call) -> Reply:
     WithSession(),
     summary="All that is kept about oneself",
     description="Records as they stand elsewhere in the interface; a profile that never was is "
-    "null. Secrets are not in it.",
+    "null. Secrets are not in it. The answer comes as it is made: one that breaks off is no JSON. "
+    "At most 10 times an hour.",
+    window="export",
     answer=shape(
         {
             "exported_at": INSTANT,
             "user": ref("User"),
             "profile": nullable({"type": "object"}),
             "availability": nullable({"type": "object"}),
+            "busy_times": items(shape({"starts_at": INSTANT, "ends_at": INSTANT})),
+            "payout_account": nullable({"type": "object"}),
             "bookings": items(ref("Booking")),
+            "disputes_opened": items(shape({"booking_code": TEXT, "reason": TEXT})),
+            "rebooking_credits": items(
+                shape({"booking_code": TEXT, "expires_at": INSTANT, "used": FLAG})
+            ),
             "messages": items(ref("Message")),
             "reviews_written": items(ref("Review")),
             "reviews_received": items(ref("Review")),
@@ -220,12 +230,14 @@ async def choose_notifications(call: Call) -> Reply:
             "webhooks": items(ref("Webhook")),
             "portfolio": items({"type": "object"}),
             "images": items(TEXT),
+            "calendar_feed": nullable(shape({"created_at": INSTANT})),
             "refused_notices": items(choice(OPTIONAL)),
+            "last_seen_at": nullable(INSTANT),
         }
     ),
 )
 async def export(call: Call) -> Reply:
-    return Reply(200, codec.encode(await people.export(call.ports, call.user.id)))
+    return Reply(200, pieces=codec.pieces(await people.export(call.ports, call.user.id)))
 
 
 @endpoint(

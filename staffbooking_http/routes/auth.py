@@ -1,6 +1,6 @@
 """Signing up, in and out (CONTRACT 2)."""
 
-from datetime import timedelta
+import logging
 
 from staffbooking_adapters import codec
 from staffbooking_core.domain.accounts import csrf_token
@@ -8,11 +8,12 @@ from staffbooking_core.domain.records import user_record
 from staffbooking_core.inputs import Login, Register
 from staffbooking_core.usecases import sessions
 from staffbooking_http import limits
-from staffbooking_http.access import COOKIE, SignedOut, WithSession
-from staffbooking_http.endpoint import Call, Header, Reply, endpoint
+from staffbooking_http.access import SignedOut, WithSession, session_cookie
+from staffbooking_http.endpoint import Call, Reply, endpoint
 from staffbooking_http.shapes import SUCCESS, TEXT, ref, shape
 
-_SECOND = timedelta(seconds=1)
+log = logging.getLogger("staffbooking.http")
+
 _SIGNED_IN = {"user": ref("User"), "csrf_token": TEXT}
 
 
@@ -21,13 +22,18 @@ _SIGNED_IN = {"user": ref("User"), "csrf_token": TEXT}
     "/auth/register",
     SignedOut(),
     summary="Sign up",
-    description="Makes an account; it does not sign in.",
+    description="Makes an account; it does not sign in. A link to confirm the e-mail is sent, but "
+    "only for the first 20 accounts in an hour from a network address: the others can have it sent "
+    "by `/auth/verification`.",
     body=Register,
     status=201,
     answer=shape({"success": SUCCESS, "user": ref("User")}),
 )
 async def register(call: Call) -> Reply:
-    user = await sessions.register(call.ports, call.given, limits.address(call))
+    may_ask = await sessions.may_ask(call.ports, limits.address(call))
+    user = await sessions.register(call.ports, call.given, verifies=may_ask)
+    if not may_ask:
+        log.warning("user %d gets no mail yet: many registered from their network address", user.id)
     return Reply(201, codec.encode({"success": True, "user": user_record(user)}))
 
 
@@ -44,8 +50,7 @@ async def register(call: Call) -> Reply:
 async def login(call: Call) -> Reply:
     user, token = await sessions.login(call.ports, call.given, limits.address(call))
     answer = {"success": True, "user": user_record(user), "csrf_token": csrf_token(token)}
-    lifetime = call.ports.policy.session_lifetime // _SECOND
-    return Reply(200, codec.encode(answer), (_cookie(call, token, lifetime),))
+    return Reply(200, codec.encode(answer), (session_cookie(call.ports.policy, token),))
 
 
 @endpoint(
@@ -57,7 +62,7 @@ async def login(call: Call) -> Reply:
 )
 async def logout(call: Call) -> Reply:
     await sessions.logout(call.ports, call.session.digest)
-    return Reply(200, codec.encode({"success": True}), (_cookie(call, "", 0),))
+    return Reply(200, codec.encode({"success": True}), (session_cookie(call.ports.policy, None),))
 
 
 @endpoint(
@@ -70,9 +75,3 @@ async def logout(call: Call) -> Reply:
 async def session(call: Call) -> Reply:
     answer = {"user": user_record(call.user), "csrf_token": csrf_token(call.token)}
     return Reply(200, codec.encode(answer))
-
-
-def _cookie(call: Call, token: str, seconds: int) -> Header:
-    secure = "; Secure" if call.ports.policy.base_url.startswith("https:") else ""
-    crumb = f"{COOKIE}={token}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
-    return b"set-cookie", crumb.encode("ascii")

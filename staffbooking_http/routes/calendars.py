@@ -79,7 +79,7 @@ async def remove_feed(call: Call) -> Reply:
     ByAddress(),
     summary="Read a calendar feed",
     description=(
-        "The companion's bookings but cancelled ones, from 90 days back on: a request is "
+        "The companion's bookings but cancelled ones, from {feed_back} back on: a request is "
         "tentative and takes no time. The secret is the only credential. With `If-None-Match` "
         "the answer is 304."
     ),

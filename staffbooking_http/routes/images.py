@@ -1,8 +1,9 @@
 """Images: uploading them, and showing them to everybody (CONTRACT 3)."""
 
 from staffbooking_adapters import codec
-from staffbooking_core.domain.portfolio import ImageKind
+from staffbooking_core.domain.portfolio import ImageKind, kind_of
 from staffbooking_core.domain.records import Record, instant
+from staffbooking_core.errors import NotFound
 from staffbooking_core.usecases import images
 from staffbooking_http.access import Unguarded, WithSession, staff_only
 from staffbooking_http.endpoint import Call, Header, Reply, endpoint
@@ -86,7 +87,10 @@ async def list_mine(call: Call) -> Reply:
     not_found="Image",
 )
 async def remove(call: Call) -> Reply:
-    await images.remove(call.ports, call.actor, call.params[0])
+    name = call.params[0]
+    if kind_of(name) is None:
+        raise NotFound("Image")
+    await images.remove(call.ports, call.actor, name)
     return Reply(200, codec.encode({"success": True}))
 
 

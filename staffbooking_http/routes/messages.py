@@ -72,19 +72,15 @@ async def _find(call: Call) -> Reply:
     not_found=_WHAT,
 )
 async def read(call: Call) -> Reply:
-    number, wanted = call.path_id(_WHAT), call.given
-    shown, has_more = await messages.history(
+    wanted = call.given
+    found, shown, has_more = await messages.visit(
         call.ports,
         call.actor,
-        number,
+        call.path_id(_WHAT),
         before=wanted.before,
         after=wanted.after,
         limit=wanted.limit,
     )
-    found = await messages.overview(call.ports, call.actor, number)
-    if shown and found.unread:
-        await messages.mark_read(call.ports, call.actor.user_id, number, shown[-1].id)
-        found = await messages.overview(call.ports, call.actor, number)
     answer = {
         "conversation": conversation_record(found, call.actor.user_id),
         "messages": [message_record(message) for message in shown],

@@ -9,7 +9,7 @@ from staffbooking_http.endpoint import Call, Reply, endpoint
 from staffbooking_http.shapes import shape
 
 _OK = shape({"status": {"const": "ok"}})
-_FINE = codec.encode({"status": "ok"})
+FINE = codec.encode({"status": "ok"})
 
 
 @endpoint(
@@ -20,7 +20,7 @@ _FINE = codec.encode({"status": "ok"})
     answer=_OK,
 )
 async def alive(_: Call) -> Reply:
-    return Reply(200, _FINE)
+    return Reply(200, FINE)
 
 
 @endpoint(
@@ -34,7 +34,7 @@ async def alive(_: Call) -> Reply:
 async def ready(call: Call) -> Reply:
     if not await health.ready(call.ports):
         raise Unavailable("not ready")
-    return Reply(200, _FINE)
+    return Reply(200, FINE)
 
 
 @endpoint(

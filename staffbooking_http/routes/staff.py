@@ -107,7 +107,8 @@ async def list_portfolio(call: Call) -> Reply:
     "/staff/portfolio",
     _BY_STAFF,
     summary="Add an item to your portfolio",
-    description="It waits for an operator's approval. A portfolio has at most 50 items.",
+    description="It waits for an operator's approval. A portfolio has at most "
+    "{max_portfolio_items} items.",
     body=AddPortfolioItem,
     status=201,
     answer=shape({"success": SUCCESS, "item": ref("PortfolioItem")}),

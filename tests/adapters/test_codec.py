@@ -5,8 +5,18 @@ from __future__ import annotations
 import json
 from datetime import UTC, date, datetime
 
+import pytest
+
 from staffbooking_adapters import codec
-from staffbooking_core.domain.calendar import Calendar, Interval
+from staffbooking_core.domain.calendar import (
+    COMMON,
+    Calendar,
+    Interval,
+    Override,
+    Slot,
+    WeeklySlot,
+    are_common,
+)
 from tests.support.builders import DAY, HOUR, make_calendar
 
 START = datetime(2027, 3, 1, 9, tzinfo=UTC)
@@ -53,3 +63,30 @@ def test_only_short_calendars_are_remembered():
     short, long = codec.dump(Calendar("UTC")), codec.dump(Calendar("UTC", busy=busy(2_000)))
     assert codec.load_calendar(short) is codec.load_calendar(short)
     assert codec.load_calendar(long) is not codec.load_calendar(long)
+
+
+def test_hours_that_many_may_keep_are_short():
+    """Their texts are parsed once for all of them."""
+    day = Override(date(2027, 3, 1), tuple(Slot(number, 1440) for number in range(COMMON - 1)))
+    weekly = tuple(WeeklySlot(6, Slot(number, 1440)) for number in range(COMMON))
+    dates = tuple(Override(date(2027, 3, 1) + number * DAY) for number in range(COMMON))
+    for hours in ((weekly, ()), ((), dates), ((), (day,))):
+        assert are_common(*hours)
+        calendar = Calendar("America/Argentina/ComodRivadavia", *hours)
+        assert len(codec.dump(calendar)) <= codec.SHORT
+
+
+async def pages(*some):
+    for page in some:
+        yield page
+
+
+@pytest.mark.anyio
+async def test_pieces_are_one_object():
+    """With lists that come in pages, of which some may be empty; never more than a page at once."""
+    lists = {"all": pages([1, 2], [], [{"a": None}]), "none": pages([]), "nothing": pages()}
+    found = [each async for each in codec.pieces({"one": "é", **lists, "last": [3]})]
+    expected = {"one": "é", "all": [1, 2, {"a": None}], "none": [], "nothing": [], "last": [3]}
+    assert json.loads(b"".join(found)) == expected
+    assert not [piece for piece in found if b"2" in piece and b"a" in piece.replace(b"all", b"")]
+    assert [each async for each in codec.pieces({})] == [b"{}"]

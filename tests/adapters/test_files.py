@@ -238,8 +238,20 @@ def test_a_folder_that_can_be_made_lacks_nothing(tmp_path: Path) -> None:
 
 
 def test_what_keeps_files_out_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file in the way, or a folder that can't be written."""
+    """A file in the way, a name that none can have, or a disk that takes no more."""
     (tmp_path / "file").write_text("in the way")
-    assert lacking(tmp_path / "file" / "files") == f"{tmp_path / 'file'} is not a folder"
-    monkeypatch.setattr(os, "access", lambda *_: False)
-    assert lacking(tmp_path / "new") == f"{tmp_path} can't be written"
+    said = f"nothing can be written to {tmp_path}"
+    assert lacking(tmp_path / "file" / "files") == f"{said}/file: Not a directory"
+    assert lacking(tmp_path / ("n" * 300)) == f"{said}/{'n' * 300}: File name too long"
+
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    assert lacking(tmp_path / "new") == f"{said}: No space left on device"
+    assert names(tmp_path) == ["file"]
+
+
+def test_who_may_do_all_still_is_told() -> None:
+    """Nobody makes a folder there, root neither, whatever its permissions say."""
+    assert str(lacking(Path("/proc/nope"))).startswith("nothing can be written to /proc")

@@ -111,6 +111,58 @@ async def test_a_described_zone_is_known_from_before_the_window():
     ]
 
 
+@pytest.mark.parametrize(
+    "standard, daylight",
+    [
+        ("UNTIL=20221030T010000Z", "UNTIL=20220327T010000Z"),
+        ("UNTIL=20260215T000000Z", "UNTIL=20260215T000000Z"),
+        ("COUNT=27", "COUNT=21"),
+    ],
+    ids=["long over", "just over", "counted"],
+)
+async def test_rules_of_a_described_zone_may_be_over(standard, daylight):
+    """The last change that any of them made holds from then on, not that of the first year."""
+    zone = f"""\
+BEGIN:VTIMEZONE
+TZID:Ours
+BEGIN:STANDARD
+DTSTART:19961027T030000
+RRULE:FREQ=YEARLY;BYDAY=-1SU;BYMONTH=10;{standard}
+TZOFFSETFROM:+0200
+TZOFFSETTO:+0100
+END:STANDARD
+BEGIN:DAYLIGHT
+DTSTART:20020331T020000
+RRULE:FREQ=YEARLY;BYDAY=-1SU;BYMONTH=3;{daylight}
+TZOFFSETFROM:+0100
+TZOFFSETTO:+0200
+END:DAYLIGHT
+END:VTIMEZONE
+"""
+    event = "DTSTART;TZID=Ours:20270310T090000\nDURATION:PT1H"
+    assert await busy(calendar(event, before=zone)) == ["03-10 08:00 - 03-10 09:00"]
+
+
+@pytest.mark.parametrize(
+    "name, is_described, hour_of_it",
+    [
+        ("EST", True, 13),
+        ("EST", False, 14),
+        ("UTC", True, 9),
+        ("America/New_York", True, 13),
+        ("Eastern Standard Time", True, 13),
+    ],
+)
+async def test_a_name_without_a_place_means_what_the_file_says(name, is_described, hour_of_it):
+    """`EST` is winter time all year to the IANA, but has a summer in calendars of Americans;
+    places and names of Windows mean the same to everybody."""
+    eastern = APPLE.decode().partition("BEGIN:VTIMEZONE")[2].partition("END:VTIMEZONE")[0]
+    described = f"BEGIN:VTIMEZONE{eastern}END:VTIMEZONE\n".replace("America/New_York", name)
+    event = f"DTSTART;TZID={name}:20270401T090000\nDURATION:PT1H"
+    (found,) = await busy(calendar(event, before=described if is_described else ""))
+    assert found.startswith(f"04-01 {hour_of_it:02}:00")
+
+
 async def test_no_file_says_what_a_name_means_to_others():
     """A zone that one file describes under a known name, or under its own, is gone with it."""
     liar = DESCRIBED.replace("+0100", "+1100").replace("Customized Time Zone", "Eastern Own Time")
@@ -167,13 +219,27 @@ async def test_events_are_busy_unless_they_say_otherwise(said, is_busy):
         ("DTSTART;VALUE=DATE:20270310\nDURATION:P2D", ["03-10 00:00 - 03-12 00:00"]),
         ("DTSTART;VALUE=DATE:20270310\nDURATION:PT9H", ["03-10 00:00 - 03-10 09:00"]),
         ("DTSTART:20270310T090000Z", []),
-        ("DTSTART:20270310T090000Z\nDTEND:20270310T080000Z", []),
-        ("SUMMARY:Some day", []),
+        ("DTSTART:20270310T090000Z\nDTEND:20270310T090000Z", []),
+        ("DTSTART;VALUE=DATE:20270310\nDTEND;VALUE=DATE:20270310", ["03-10 00:00 - 03-11 00:00"]),
     ],
 )
 async def test_an_event_has_an_end_or_a_length(event, expected):
-    """Without either a day lasts a day, and a time no time."""
+    """Without either, or without a difference, a day lasts a day, and a time no time."""
     assert await busy(calendar(event)) == expected
+
+
+@pytest.mark.parametrize("said", ["TRANSP:TRANSPARENT", "STATUS:CANCELLED"])
+@pytest.mark.parametrize("event", ["", "DTSTART:20270310T090000Z\nDTEND:20270310T080000Z\n"])
+async def test_what_takes_no_time_need_not_say_when(said, event):
+    """Whatever it says, nobody is busy then."""
+    assert await busy(calendar(event + said, hour())) == NINE
+
+
+async def test_a_time_that_no_clock_shows():
+    """It begins within the hour that is left out: it lasts as long as it says."""
+    zone = ";TZID=Europe/Berlin:20270328T"
+    event = f"DTSTART{zone}023000\nDTEND{zone}030000"
+    assert await busy(calendar(event)) == ["03-28 01:30 - 03-28 02:00"]
 
 
 async def test_busy_periods():

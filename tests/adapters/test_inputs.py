@@ -16,6 +16,7 @@ from staffbooking_core.domain.keys import Permission
 from staffbooking_core.errors import InvalidField, InvalidInput, MissingField
 from staffbooking_core.inputs import (
     CancelBooking,
+    ChangeProfile,
     CreateKey,
     ImportedCompanion,
     RequestBookingFor,
@@ -93,6 +94,15 @@ def test_lists_are_bounded_and_do_not_repeat() -> None:
     for wrong in ([], ["read", "read"], "read", ["read", "write"], ["read"] * 3, {"read": 1}):
         found = faults(CreateKey, {"name": "x", "permissions": wrong})
         assert {name.partition(".")[0] for name in found} == {"permissions"}
+
+
+@pytest.mark.parametrize("names", [["Host", "host"], ["STRASSE", "Straße"], ["é", "e\u0301"]])
+def test_names_that_differ_in_case_alone_are_one(names: list[str]) -> None:
+    """In a profile as in an import: a search finds either by the other."""
+    for cls, row in ((ChangeProfile, {}), (ImportedCompanion, ROW)):
+        assert faults(cls, {**row, "service_types": names}) == {
+            "service_types": "must not repeat an element"
+        }
 
 
 @pytest.mark.parametrize("rate", ["100", True, None.__class__, Decimal("NaN"), 0, -1, 10**7, 1.5])

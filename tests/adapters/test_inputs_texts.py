@@ -233,17 +233,21 @@ def test_what_is_shown_holds_no_override(cls: type) -> None:
         assert messages[name] == "must not hold the character U+202E"
 
 
-UNSEEN = "\u200b\u2060\u00ad\u3164\u2800\u034f\u115f\u1160\uffa0\u200d\ue000\u3000"
+UNSEEN = "\u200b\u2060\u00ad\u3164\u2800\u034f\u115f\u1160\uffa0\u200d\ue000\u3000\u17b4"
+SELECTORS = "".join(map(chr, range(0xFE00, 0xFE10))) + "\u180b\u180f\U000e0100\U000e01ef"
 
 
-@pytest.mark.parametrize("text", ["  ", "\u00a0", *UNSEEN, UNSEEN])
+@pytest.mark.parametrize("text", ["  ", "\u00a0", *UNSEEN, UNSEEN, *SELECTORS, SELECTORS])
 def test_a_text_shows_something(text: str) -> None:
-    """Blanks, what is invisible, and what fills a letter's place with nothing are no text."""
+    """Blanks, what is invisible, what fills a letter's place with nothing, and what only chooses
+    how the sign before it looks, are no text."""
     with pytest.raises(InvalidField, match="must not be blank"):
         structure(RespondToReview, {"response": text})
 
 
-@pytest.mark.parametrize("text", [".", " é", "\u200b\u3164x", "\u2801", "\U0001fae8", "ㅤ한"])
+@pytest.mark.parametrize(
+    "text", [".", " é", "\u200b\u3164x", "\u2801", "\U0001fae8", "ㅤ한", "\u2764\ufe0f"]
+)
 def test_a_text_that_shows_something_is_one(text: str) -> None:
     """Whatever surrounds it; also an emoji that is younger than the tables of Unicode."""
     assert structure(RespondToReview, {"response": text}).response == text

@@ -256,7 +256,7 @@ async def test_a_folder_that_cannot_be_written_stops_the_start(
     with pytest.raises(SettingsError) as caught:
         async with wiring.open_ports(given, stays=True):
             pass
-    wrong = f"{tmp_path / 'file'} is not a folder"
+    wrong = f"nothing can be written to {tmp_path / 'file'}: Not a directory"
     assert str(caught.value) == f"STAFFBOOKING_FILES_DIR can't be used: {wrong}"
     assert wiring.check_files(given) == wrong
     async with wiring.open_ports(given) as ports:

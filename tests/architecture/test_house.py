@@ -147,18 +147,31 @@ def test_every_test_states_its_fact() -> None:
 
 def test_an_old_python_is_refused_clearly(tmp_path: Path) -> None:
     """`make` with a Python before 3.11 stops with one line that says what is needed."""
-    old = tmp_path / "python3.10"
     pretend = "import sys; sys.version_info = (3, 10, 0); exec(sys.argv.pop())"
-    old.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{pretend}" "$2"\n', encoding="utf-8")
-    old.chmod(0o755)
-    made = subprocess.run(
-        ["make", "-s", "demo", f"PY={old}", f"V={tmp_path}/venv"],
+    made = made_by(tmp_path, f'exec "{sys.executable}" -c "{pretend}" "$2"')
+    assert made.returncode != 0
+    assert made.stdout == ""
+    assert made.stderr.startswith("Python 3.11 or later is needed")
+    assert not (tmp_path / "venv").exists()
+
+
+def test_what_takes_long_is_said_before_it_begins(tmp_path: Path) -> None:
+    """A first `make demo` installs for a minute: nobody is to think that it hangs."""
+    made = made_by(tmp_path, 'test "$2" != venv')
+    assert made.returncode != 0
+    assert made.stdout == f"Making the environment {tmp_path}/venv...\n"
+
+
+def made_by(folder: Path, python: str) -> subprocess.CompletedProcess[str]:
+    """`make demo` in an environment of its own, with a Python that is this line of a shell."""
+    path = folder / "python3"
+    path.write_text(f"#!/bin/sh\n{python}\n", encoding="utf-8")
+    path.chmod(0o755)
+    return subprocess.run(
+        ["make", "-s", "demo", f"PY={path}", f"V={folder}/venv"],
         cwd=ROOT,
         env={"PATH": os.environ["PATH"]},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert made.returncode != 0
-    assert made.stderr.startswith("Python 3.11 or later is needed")
-    assert not (tmp_path / "venv").exists()

@@ -145,7 +145,7 @@ async def test_disabling_somebody_closes_theirs(request: pytest.FixtureRequest, 
     """By an operator, whose process has the database in common with the server, and no more."""
     async with (
         STORES[name](request) as store,
-        opened(await address(request, name)) as apart,
+        opened(address(request, name)) as apart,
     ):
         world = World(store)
         await world.settle()

@@ -1,13 +1,17 @@
-"""A deployment for each test, in place of the one that the environment names."""
+"""A deployment for each test, in place of the one that the environment names, and databases."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
 
+import anyio
 import pytest
 
 from staffbooking_adapters import wiring
 from tests.cli.deployment import Deployment
+from tests.support.postgres import PostgresServer, database_name
 
 
 @pytest.fixture
@@ -19,3 +23,15 @@ def deployment(monkeypatch: pytest.MonkeyPatch) -> Deployment:
     monkeypatch.setattr(wiring, "check_schema", made.check_schema)
     monkeypatch.setattr(wiring, "upgrade_schema", made.upgrade_schema)
     return made
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A database of its own for each test, still without a schema."""
+    if request.param == "sqlite":
+        yield f"sqlite+aiosqlite:///{tmp_path}/test.db"
+        return
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    url = anyio.run(server.create_database)
+    yield url
+    anyio.run(server.drop_database, database_name(url))

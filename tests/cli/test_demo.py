@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import signal
@@ -11,21 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from attrs import frozen
 
+from staffbooking_cli.commands.demo import LEDGER_CHECK
 from tests.cli.processes import environment, finished, read_until, running, stopped
 from tests.support.required import unavailable
-
-
-@pytest.fixture(autouse=True)
-def curl() -> None:
-    if shutil.which("curl") is None:
-        unavailable("curl", "demo", "there is no curl")
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """With a blank in its name, as people's folders have."""
-    return tmp_path / "my demo"
 
 
 @contextmanager
@@ -34,12 +25,26 @@ def started(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
         yield demo, read_until(demo.stdout, "The party is off") + read_until(demo.stdout, "sleep")
 
 
-def pasted(text: str, until: str = "nothing that is there") -> str:
-    """What a shell prints for the printed lines, up to a block."""
-    lines = text[text.index("# Paste this first") :].partition(f"# {until}")[0]
+def pasted(text: str) -> str:
+    """What a shell prints for the printed lines."""
     ran = subprocess.run(
         ["bash"],
-        input=lines,
+        input=text[text.index("# Paste this first") :],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return ran.stdout
+
+
+def checked(text: str, where: Path) -> str:
+    """What the printed line that checks the ledger says, called in a folder."""
+    command = text[text.index("\nLedger ") :].split(maxsplit=1)[1].partition("\n")[0]
+    ran = subprocess.run(
+        command,
+        shell=True,
+        cwd=where,
+        env={"PATH": os.environ["PATH"]},
         capture_output=True,
         text=True,
         check=True,
@@ -53,27 +58,56 @@ def key_of(text: str) -> str:
     return found[1]
 
 
-def test_the_printed_lines_work(folder: Path) -> None:
+@frozen
+class Tried:
+    """A demo that somebody tried and stopped."""
+
+    folder: Path
+    text: str
+    """What it said."""
+    printed: str
+    """What its lines printed when they were pasted."""
+    code: int
+    """With which it ended."""
+
+
+@pytest.fixture(scope="module")
+def tried(tmp_path_factory: pytest.TempPathFactory) -> Tried:
+    """In a folder with a blank in its name, as people's folders have."""
+    if shutil.which("curl") is None:
+        unavailable("curl", "demo", "there is no curl")
+    folder = tmp_path_factory.mktemp("tried") / "my demo"
+    with started(folder) as (demo, text):
+        return Tried(folder, text, pasted(text), stopped(demo, signal.SIGINT))
+
+
+def test_the_printed_lines_work(tried: Tried) -> None:
     """Pasted as they are, they take one booking to its payout and another through a
     cancellation with half of the money back; the ledger is clean after it."""
-    with started(folder) as (demo, text):
-        printed = pasted(text)
-        assert '"error"' not in printed
-        assert '"payout_status":"paid"' in printed
-        assert '"payment_status":"partially_refunded"' in printed
-        assert stopped(demo, signal.SIGINT) == 0
-    env = environment(DATABASE_URL=f"sqlite+aiosqlite:///{folder}/staffbooking.db")
-    assert finished("ledger", "check", env=env).stdout == "2 bookings checked, no faults\n"
+    assert '"error"' not in tried.printed
+    assert '"payout_status":"paid"' in tried.printed
+    assert '"payment_status":"partially_refunded"' in tried.printed
+    assert tried.code == 0
+    assert checked(tried.text, tried.folder) == "2 bookings checked, no faults\n"
 
 
-def test_a_second_start_keeps_all(folder: Path) -> None:
+def test_a_second_start_keeps_all(tried: Tried) -> None:
     """The key is the first start's, and a booking of then is there."""
-    with started(folder) as (demo, text):
-        printed = pasted(text, until="The staff member signs in")
-        code = re.findall(r"BK\w{12}", printed)[0]
+    with started(tried.folder) as (demo, again):
+        assert key_of(again) == key_of(tried.text)
         assert stopped(demo, signal.SIGTERM) == 0
-    with started(folder) as (demo, again):
-        assert key_of(again) == key_of(text)
-        assert stopped(demo, signal.SIGTERM) == 0
-    env = environment(DATABASE_URL=f"sqlite+aiosqlite:///{folder}/staffbooking.db")
+    code = re.findall(r"BK\w{12}", tried.printed)[0]
+    env = environment(DATABASE_URL=f"sqlite+aiosqlite:///{tried.folder}/staffbooking.db")
     assert code in finished("bookings", "list", env=env).stdout
+
+
+def test_the_ledger_is_checked_where_the_data_is(tmp_path: Path) -> None:
+    """With all settings of the demo, the address of a database of one's own too; the script is
+    for nobody else's eyes."""
+    url = f"sqlite+aiosqlite:///{tmp_path}/it's mine.db"
+    env, folder = environment(DATABASE_URL=url, CURRENCY="JPY"), tmp_path / "demo"
+    with running("demo", "--port", "0", "--dir", folder, env=env) as demo:
+        text = read_until(demo.stdout, "# Paste this first")
+        assert checked(text, tmp_path) == "0 bookings checked, no faults\n"
+        assert stopped(demo, signal.SIGTERM) == 0
+    assert (folder / LEDGER_CHECK).stat().st_mode & 0o077 == 0

@@ -77,7 +77,11 @@ def test_a_dispute_is_resolved(
         ("--release", "--refund"),
         ("--refund", "--split", "1"),
         ("--split", "-1"),
+        ("--split", "-0"),
         ("--split", "nan"),
+        ("--split", "Infinity"),
+        ("--split", "1e400"),
+        ("--split", "\u0661"),
     ],
 )
 def test_a_decision_is_exactly_one(

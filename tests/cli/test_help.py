@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 from typing import get_args
@@ -9,6 +11,7 @@ from typing import get_args
 import pytest
 
 from staffbooking_cli import options
+from staffbooking_cli.app import Commands
 from staffbooking_core.domain import keys, lifecycle
 from staffbooking_core.domain.accounts import Role, Subscription
 from staffbooking_core.domain.companions import Approval
@@ -123,6 +126,18 @@ def test_what_is_no_command_is_a_fault_of_usage(deployment: Deployment) -> None:
     """Unknown commands and options exit with 2."""
     for arguments in (["fly"], ["users", "fly"], ["users", "list", "--fly"], []):
         assert deployment.staffbooking(*arguments).exit_code == 2
+
+
+def test_help_that_can_not_be_written_is_refused(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk is one line, there too."""
+
+    def full(*_: object) -> str:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Commands, "get_help", full)
+    assert deployment.refusal("--help") == "staffbooking: No space left on device"
 
 
 def test_the_choices_are_the_cores() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,14 @@ BAD = {
     "zone": ({"timezone": "Lisbon"}, "timezone: must be the IANA name of a timezone"),
     "tier": ({"tier": "gold"}, "tier: must be one of standard, premium, elite"),
     "list": ({"service_types": []}, "service_types: "),
+    "comma": (
+        {"service_types": ["Hosting", "Wine, cheese"]},
+        "service_types.1: must not hold a comma",
+    ),
+    "photo": (
+        {"profile_photo": "https://elsewhere.example/mia.jpg"},
+        "profile_photo: must be a relative path such as photos/me.jpg",
+    ),
     "badge": ({"badges": ["famous"]}, "badges.0: must be one of"),
     "flag": ({"approved": "perhaps"}, "approved: must be true or false"),
     "weekly": ({"weekly": "mornings"}, "weekly: must be a list"),
@@ -206,6 +215,37 @@ def test_a_bad_row_is_named(
     [found] = document["skipped"]
     assert (found["line"], found["email"]) == (lines[0], "mia1@example.com")
     assert found["reason"].startswith(reason)
+
+
+@pytest.mark.parametrize(
+    "photo",
+    [
+        "/photos/mia.jpg",
+        "//elsewhere.example/mia.jpg",
+        "javascript:alert(1)",
+        "photos/../../mia.jpg",
+        "photos\\mia.jpg",
+        "photos/mia.jpg\r\nX: 1",
+        "photos/mia.jpg?size=1",
+        "p/" * 150 + "mia.jpg",
+    ],
+)
+def test_a_photo_is_a_relative_path(deployment: Deployment, file: Path, photo: str) -> None:
+    """As in a profile that its owner writes: whatever else it is, the row stays out."""
+    file.write_text(as_lines([person(1, profile_photo=photo), person(2, profile_photo="")]))
+    document = imported(deployment, file)
+    assert document["imported"] == 1
+    assert document["skipped"][0]["reason"].startswith("profile_photo: ")
+
+
+def test_photos_as_they_are_published_go_in(deployment: Deployment, file: Path) -> None:
+    """Those of other programs and of uploads here, letter by letter."""
+    photos = ["photos/123.jpg", "mia.jpg", "media/Vv1-Q_x.webp", "fotos/Zoë und Mia.png", ""]
+    rows = [person(number, profile_photo=photo) for number, photo in enumerate(photos)]
+    file.write_text(as_lines(rows), encoding="utf-8")
+    assert imported(deployment, file)["imported"] == len(photos)
+    companions = deployment.json("companions", "list")["companions"]
+    assert [one["profile_photo"] for one in companions] == photos
 
 
 def test_somebody_who_is_not_staff_is_no_companion(deployment: Deployment, file: Path) -> None:
@@ -319,21 +359,31 @@ def test_a_batch_is_full_of_rows_or_of_hours() -> None:
     day = {**free, "slots": [{"start": "09:00", "end": "10:00"}] * 49}
     slot = {"weekday": 0, "start": "09:00", "end": "10:00"}
     days = [{**day, "date": f"2027-03-{number:02}"} for number in range(1, 32)]
-    # 31 days of 50 are 1,550: the fourth row fills a batch.
+    # 31 days of 50 are 1,550: a fourth row would be too much.
     heavy = [person(number, overrides=days) for number in range(9)]
-    light = [person(number, weekly=[slot] * 9) for number in range(600)]
-    plain = [person(number) for number in range(1_001)]
-    assert sizes(heavy) == [4, 4, 1]
-    assert sizes(light) == [500, 100]
-    assert sizes(plain) == [500, 500, 1]
+    light = [person(number, weekly=[slot] * 4) for number in range(1_100)]
+    plain = [person(number) for number in range(2_001)]
+    assert sizes(heavy) == [3, 3, 3]
+    assert sizes(light) == [1_000, 100]
+    assert sizes(plain) == [1_000, 1_000, 1]
     assert sizes([person(1, weekly=[slot] * 100)] * 101) == [50, 50, 1]
+
+
+def test_a_row_of_very_many_hours_comes_alone() -> None:
+    """Those before it are a batch without it, as those after it are."""
+    start = date(2027, 1, 1)
+    slots = [{"start": "09:00", "end": "10:00"}] * 50
+    days = [{"date": f"{start + timedelta(number)}", "slots": slots} for number in range(300)]
+    few, many = [person(number) for number in range(10)], person(10, overrides=days)
+    assert sizes([*few, many, *few]) == [10, 1, 10]
+    assert sizes([many, many, *few]) == [1, 1, 10]
 
 
 def sizes(people: list[dict[str, Any]]) -> list[int]:
     """Of the batches that these rows come in."""
     given = [{**one, "hourly_rate": 50} for one in people]
     rows = (bulk.to_import(Row(line, one)) for line, one in enumerate(given, 1))
-    return [len(batch) for batch in iter(lambda: bulk.next_batch(rows), [])]
+    return [len(batch) for batch in bulk.batches(rows)]
 
 
 WHOLE = {

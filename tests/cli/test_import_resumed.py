@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from staffbooking_core.usecases import admin, imports
 from tests.cli.deployment import Deployment
 from tests.cli.processes import environment, finished, running
 from tests.cli.test_import import as_csv, as_lines, person, skipped
-from tests.support.postgres import PostgresServer, database_name
 
 ROWS = [person(1), person(2, tier="gold"), person(3), person(4), person(5, tier="silver")]
 
@@ -159,18 +157,7 @@ OTHER = admin.CreateUser(
 
 # Real processes ---------------------------------------------------------------------------
 
-MANY = 6 * bulk.BATCH
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "sqlite":
-        yield f"sqlite+aiosqlite:///{tmp_path}/test.db"
-        return
-    server: PostgresServer = request.getfixturevalue("postgres_server")
-    url = anyio.run(server.create_database)
-    yield url
-    anyio.run(server.drop_database, database_name(url))
+MANY = 4 * bulk.BATCH
 
 
 def test_an_import_that_is_killed_loses_and_doubles_nothing(
@@ -188,8 +175,7 @@ def test_an_import_that_is_killed_loses_and_doubles_nothing(
         async with open_ports(load_settings(env)) as ports:
             line = 0
             while not line:
-                async with ports.store.reading() as view:
-                    progress = await view.imports.get(fingerprint)
+                progress = await ports.store.write(lambda tx: tx.imports.lock(fingerprint))
                 line = 0 if progress is None else progress.line
 
     async def everybody() -> set[str]:

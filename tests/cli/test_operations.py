@@ -47,7 +47,7 @@ def test_without_a_schema_the_way_out_is_named(deployment: Deployment) -> None:
     """A command on a database that is not ready says what to run."""
     deployment.lacking = LACKING
     assert deployment.refusal("users", "list") == f"staffbooking: {LACKING}"
-    assert deployment.refusal("serve", "--port", "0") == f"staffbooking: {LACKING}"
+    assert deployment.refusal("worker") == f"staffbooking: {LACKING}"
 
 
 def test_a_wrong_setting_is_one_line(
@@ -134,7 +134,8 @@ def test_a_folder_that_cannot_be_written_is_named(
     assert checks(deployment)["files"]
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("STAFFBOOKING_FILES_DIR", f"{tmp_path}/file/images")
-    assert check(deployment, "files") == (False, f"{tmp_path / 'file'} is not a folder")
+    wrong = f"nothing can be written to {tmp_path / 'file'}: Not a directory"
+    assert check(deployment, "files") == (False, wrong)
 
 
 def test_what_is_wrong_is_named(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import re
+import shutil
 import signal
+import subprocess
+import sys
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
 
-from tests.cli.processes import environment, finished, read_until, running, stopped
+from staffbooking_cli.running import GRACE
+from staffbooking_core.policy import Policy
+from tests.cli.processes import ROOT, environment, finished, read_until, running, stopped
 
 
 @pytest.fixture
-def env(tmp_path: Path) -> dict[str, str]:
+def env(migrated_file: Path, tmp_path: Path) -> dict[str, str]:
     """A database of its own, with the schema."""
-    made = environment(DATABASE_URL=f"sqlite+aiosqlite:///{tmp_path}/test.db")
-    assert finished("db", "upgrade", env=made).returncode == 0
-    return made
+    file = shutil.copy(migrated_file, tmp_path)
+    return environment(DATABASE_URL=f"sqlite+aiosqlite:///{file}")
 
 
 @pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT])
@@ -32,12 +37,43 @@ def test_the_server_answers_and_stops(env: dict[str, str], told: int) -> None:
         assert stopped(server, told) == 0
 
 
+def status(url: str) -> int:
+    try:
+        with urlopen(url) as answer:
+            found: int = answer.status
+            return found
+    except HTTPError as error:
+        return error.code
+
+
+def test_the_server_may_come_before_the_schema(tmp_path: Path) -> None:
+    """It is alive and not ready, names the way out, and is ready once the schema is there."""
+    env = environment(DATABASE_URL=f"sqlite+aiosqlite:///{tmp_path / 'new.db'}")
+    with running("serve", "--port", "0", env=env) as server:
+        said = read_until(server.stderr, "db upgrade")
+        port = re.search(r"Answering 503 on 127.0.0.1 port ([0-9]+)", said)
+        assert port is not None
+        url = f"http://127.0.0.1:{port[1]}"
+        assert [status(f"{url}{path}") for path in ("/healthz", "/readyz")] == [200, 503]
+        assert finished("db", "upgrade", env=env).returncode == 0
+        read_until(server.stderr, "Listening on")
+        assert status(f"{url}/readyz") == 200
+        assert stopped(server, signal.SIGTERM) == 0
+
+
 @pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT])
 def test_the_worker_stops(env: dict[str, str], told: int) -> None:
     """A signal ends it in order."""
     with running("worker", env=env) as worker:
         read_until(worker.stderr, "worker runs")
         assert stopped(worker, told) == 0
+
+
+def test_what_may_be_in_flight_ends_before_the_worker_must() -> None:
+    """No call to the outside lasts so long that a process which stops has to cut it off."""
+    policy = Policy()
+    longest = max(policy.mail_deadline, policy.processor_deadline, policy.webhook_deadline)
+    assert longest.total_seconds() < GRACE
 
 
 def test_without_a_database_there_is_one_line(tmp_path: Path) -> None:
@@ -69,3 +105,11 @@ def test_a_closed_pipe_is_no_fault(env: dict[str, str]) -> None:
         printing.stdout.close()
         assert printing.stderr is not None
         assert printing.stderr.read() == ""
+
+
+def test_closed_streams_are_no_fault(env: dict[str, str]) -> None:
+    """Who closes standard input and output gets the work done, and no file in their place."""
+    command = [sys.executable, "-m", "staffbooking_cli.main", "users", "list"]
+    closing = ["sh", "-c", 'exec "$@" <&- >&-', "sh", *command]
+    ended = subprocess.run(closing, cwd=ROOT, env=env, stderr=subprocess.PIPE, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")

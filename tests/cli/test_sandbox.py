@@ -46,7 +46,7 @@ def test_a_table_is_the_time_alone(deployment: Deployment) -> None:
     ("arguments", "reason"),
     [
         (("set", "2020-01-01T00:00:00Z"), "The sandbox's clock only runs forward"),
-        (("set", "9999-12-31T23:59:59Z"), "set_to: is too far ahead"),
+        (("set", "2999-12-31T23:59:59Z"), "set_to: is too far ahead"),
     ],
 )
 def test_a_bad_move_is_refused(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,7 +18,6 @@ from staffbooking_core.ports import Ports
 from tests.cli import deployment as commands
 from tests.cli.test_import import MIA, person
 from tests.cli.test_reviews import reviewed
-from tests.support.postgres import PostgresServer, database_name
 
 T = TypeVar("T")
 
@@ -35,17 +34,6 @@ class OnDatabase(commands.Deployment):
                 return await work(ports)
 
         return anyio.run(opened)
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "sqlite":
-        yield f"sqlite+aiosqlite:///{tmp_path}/test.db"
-        return
-    server: PostgresServer = request.getfixturevalue("postgres_server")
-    url = anyio.run(server.create_database)
-    yield url
-    anyio.run(server.drop_database, database_name(url))
 
 
 @pytest.fixture

@@ -131,6 +131,15 @@ def test_a_subscription_may_end(deployment: Deployment) -> None:
     assert user["subscription_expires_at"] == "2027-03-01T08:00:00Z"
 
 
+def test_the_end_of_a_subscription_is_of_a_calendar(deployment: Deployment) -> None:
+    """The last microsecond of 9999, which PostgreSQL takes for no end, is refused."""
+    deployment.json("users", "create", *ADA)
+    until = ("--until", "9999-12-31T23:59:59.999999Z")
+    result = deployment.staffbooking("users", "subscribe", ADA[0], "enterprise", *until)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "is not an instant" in result.stderr
+
+
 def test_an_account_is_locked_and_opened(deployment: Deployment) -> None:
     """A locked account tells since when; its companion is not found meanwhile."""
     companion = deployment.run(lambda ports: add_companion(ports.store))

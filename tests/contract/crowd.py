@@ -40,7 +40,7 @@ _ROWS: list[tuple[Table, int, dict[str, str]]] = [
     (tables.services, SERVICES, {"id": "i", "name_folded": "'service' || i"}),
     (tables.companion_search, MANY, {"service_id": "0", **_SEARCHED}),
     (tables.companion_search, MANY, {"service_id": f"1 + i * 13 % {SERVICES}", **_SEARCHED}),
-    (tables.companion_days, MANY, {"companion_id": "i"}),
+    (tables.companion_days, MANY, {"companion_id": "i", "day": "{day}", "free": "i % 20 = 0"}),
     (
         tables.bookings,
         MANY,
@@ -178,7 +178,9 @@ def statements(dialect: str) -> Iterator[str]:
             if column.name in given or not column.nullable
         }
         values = ", ".join(columns.values()).format(
-            hour=_hour("i", dialect), next_hour=_hour("(i + 1)", dialect)
+            hour=_hour("i", dialect),
+            next_hour=_hour("(i + 1)", dialect),
+            day=_day("(i % 400)", dialect),
         )
         numbers = _NUMBERS.format(many=many)
         yield f"INSERT INTO {table.name} ({', '.join(columns)}) {numbers} SELECT {values} FROM n"
@@ -189,9 +191,9 @@ def _anything(kind: object, dialect: str) -> str:
     if isinstance(kind, DateTime):
         return _hour("0", dialect)
     if isinstance(kind, Date):
-        return "date '2027-03-01'" if is_postgresql else "'2027-03-01'"
+        return _day("0", dialect)
     if isinstance(kind, LargeBinary):
-        return "'x'::bytea" if is_postgresql else "x'78'"
+        return "decode(repeat('78', 200), 'hex')" if is_postgresql else "zeroblob(200)"
     if isinstance(kind, Boolean):
         return "true"
     return "'[]'" if isinstance(kind, Text) else "1"
@@ -201,3 +203,9 @@ def _hour(number: str, dialect: str) -> str:
     if dialect == "postgresql":
         return f"timestamptz '2027-03-01' + {number} * interval '1 hour'"
     return f"{number} * 3600000000"
+
+
+def _day(number: str, dialect: str) -> str:
+    if dialect == "postgresql":
+        return f"date '2027-03-01' + {number}"
+    return f"date('2027-03-01', {number} || ' days')"

@@ -28,7 +28,7 @@ async def sql_store(request):
 async def other(sql_store, request):
     """Another process on the same database."""
     name = sql_store.database.dialect
-    async with opened(await address(request, name)) as store:
+    async with opened(address(request, name)) as store:
         yield store
 
 
@@ -56,7 +56,7 @@ async def test_a_revocation_holds_for_every_process(sql_store, other):
 async def test_the_use_of_a_key_outlives_the_process(sql_store, request):
     """What was noted is written at the latest when the store is closed, the newest time."""
     key = await add_key(sql_store, (await add_subscriber(sql_store)).id)
-    async with opened(await address(request, sql_store.database.dialect)) as process:
+    async with opened(address(request, sql_store.database.dialect)) as process:
         for now in (NOW, NOW + HOUR, NOW + MINUTE):
             await by_key(process, key, now)
     found = await read(sql_store, lambda view: view.accounts.key(key.id))

@@ -10,10 +10,12 @@ from functools import partial
 
 import pytest
 
+from staffbooking_core.domain.erasure import NAME
 from staffbooking_core.domain.lifecycle import Status
 from staffbooking_core.domain.messages import OPENS_GROUP, follow
+from staffbooking_core.usecases import messages, people
 from tests.contract.stores import read
-from tests.contract.test_races import CALLERS, ROUNDS, at_once, by_turns, processes
+from tests.contract.test_races import CALLERS, ROUNDS, at_once, by_turns, ports, processes
 from tests.support.builders import (
     DAY,
     NOW,
@@ -35,7 +37,7 @@ from tests.support.messages import (
 
 pytestmark = pytest.mark.anyio
 
-__all__ = ["processes"]
+__all__ = ["ports", "processes"]
 
 MOST = 10
 
@@ -162,6 +164,25 @@ async def test_a_message_sent_by_many_is_kept_once(processes):
         results = await at_once([partial(send, each, new) for each in by_turns(processes)])
         assert results == [results[0]] * CALLERS
     assert len(await tail(processes[0], limit=2 * ROUNDS)) == ROUNDS
+
+
+@pytest.mark.parametrize("writer", ["customer", "staff"])
+async def test_who_is_forgotten_leaves_no_words(ports, writer):
+    """Said while they are erased: it is forgotten with them, or it is not stored."""
+    store = ports[0].store
+    for _ in range(ROUNDS):
+        conversation = await add_direct(store, status=Status.CANCELLED)
+        [staff] = conversation.staff_ids
+        sender = conversation.customer_id if writer == "customer" else staff
+        letter = messages.Letter(sender, conversation.id, "See you at nine")
+        calls = [partial(messages.send, each, letter) for each in by_turns(ports)]
+        await at_once([partial(people.erase, ports[0], sender), *calls])
+        reading = partial(newest, conversation.id)
+        assert {message.content for message in await read(store, reading)} <= {NAME}
+
+
+async def newest(conversation_id, view):
+    return await view.messages.newest(conversation_id, None, 2**62, 100)
 
 
 async def tail(store, after=0, limit=20):

@@ -134,9 +134,12 @@ WEBHOOKS = {
     "muted kinds": notices.MUTES_OF,
     "inquiries": notices.inquiries_after(501),
     "bookings of a person": people.LOCK_BOOKINGS_OF,
-    "reviews by a person": people.REVIEWS_BY,
-    "messages by a person": people.MESSAGES_BY,
+    "next bookings of a person": people.bookings_after(101),
+    "next reviews by a person": people.reviews_after(101),
+    "whom a person reviewed": people.REVIEWED_BY,
+    "next messages by a person": people.messages_after(101),
     **{f"forgotten, {n}": statement for n, statement in enumerate(people.FORGET)},
+    **{f"forgotten address, {n}": each for n, each in enumerate(people.FORGET_ADDRESS)},
     "sessions of a user": accounts.SESSIONS_OF,
 }
 MESSAGES = {
@@ -170,7 +173,7 @@ MESSAGES = {
 }
 STATEMENTS = {**SEARCHES, **LATER, **OTHERS, **MONEY, **WEBHOOKS, **MESSAGES}
 BIG = (
-    "(companion_search|near|there|companions|companion_days|bookings|timers|users"
+    "(companion_search|near|there|next|companions|companion_days|bookings|timers|users"
     "|payment_operations|other|later|ledger_postings|ledger_legs|processor_inbox|payees|reviews"
     "|events|event_readers|webhook_(endpoints|deliveries|attempts)|notices"
     "|conversations|conversation_members|mine|theirs|messages|its|one|last|channel_connections"
@@ -246,11 +249,23 @@ async def test_sqlite_reads_no_big_table_through(sqlite, name):
 
 
 async def test_a_feed_goes_along_the_index(postgres, sqlite):
-    """As far as its bound: what a companion had before, or has far ahead, costs nothing."""
-    (line,) = of_sqlite(sqlite, "bookings since")
-    assert line.endswith("USING INDEX ix_bookings_companion (companion_id=? AND starts_at>?)")
+    """Once for requests, once for all else, and no further than their bound: what a companion
+    had before costs nothing."""
+    along = "USING INDEX ix_bookings_companion (companion_id=? AND starts_at>?)"
+    lines = of_sqlite(sqlite, "bookings since")
+    assert sum(line.endswith(along) for line in lines) == 2
+    assert [line for line in lines if "SEARCH bookings" in line and not line.endswith(along)] == [
+        "SEARCH bookings USING INTEGER PRIMARY KEY (rowid=?)"
+    ]
     plan = "\n".join(await of_postgresql(postgres, "bookings since"))
-    assert re.search(r"Index Cond: \(\(companion_id = .*\) AND \(starts_at > ", plan)
+    assert len(re.findall(r"Index Cond: \(\(companion_id = .*\) AND \(starts_at > ", plan)) == 2
+
+
+async def test_an_address_is_forgotten_by_an_index(sqlite):
+    """However many rows of however many imports were skipped."""
+    for number in range(len(people.FORGET_ADDRESS)):
+        [line] = of_sqlite(sqlite, f"forgotten address, {number}")
+        assert re.search(r"INDEX ix_\w+_email \(email_folded=\?\)", line)
 
 
 ALONG_IDS = (

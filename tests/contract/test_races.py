@@ -21,13 +21,19 @@ from staffbooking_adapters.memory.doubles import VirtualClock
 from staffbooking_core.domain.accounts import Subscription
 from staffbooking_core.domain.calendar import has_free_hour
 from staffbooking_core.domain.companions import Approval, CompanionQuery
+from staffbooking_core.domain.erasure import NAME
 from staffbooking_core.domain.keys import Permission
 from staffbooking_core.domain.lifecycle import Status, Trigger
 from staffbooking_core.domain.limits import Rule
-from staffbooking_core.errors import ConstraintViolated, NotFound, RuleBroken
-from staffbooking_core.inputs import CreateKey
+from staffbooking_core.errors import (
+    ConstraintViolated,
+    NotFound,
+    RuleBroken,
+    Unauthenticated,
+)
+from staffbooking_core.inputs import CreateKey, SubmitReview
 from staffbooking_core.ports import ANSWER_KEPT
-from staffbooking_core.usecases import admin, keys
+from staffbooking_core.usecases import admin, keys, people, reviews
 from tests.contract.days import change_companion, hold
 from tests.contract.stores import STORES, address, opened, read
 from tests.support.builders import (
@@ -58,7 +64,7 @@ ROUNDS = int(os.environ.get("RACE_ROUNDS", "10"))
 async def processes(request):
     """Two stores on one database."""
     name = request.param
-    async with STORES[name](request) as one, opened(await address(request, name)) as other:
+    async with STORES[name](request) as one, opened(address(request, name)) as other:
         yield one, other
 
 
@@ -90,7 +96,7 @@ async def at_once(calls):
         await barrier.wait()
         try:
             return await call()
-        except (RuleBroken, NotFound, ConstraintViolated) as error:
+        except (RuleBroken, NotFound, ConstraintViolated, Unauthenticated) as error:
             return error
 
     return await asyncio.gather(*map(run, calls))
@@ -207,6 +213,37 @@ async def test_hits_are_exact_over_processes(processes):
         verdicts = await at_once(hits)
         assert sum(verdict.allowed for verdict in verdicts) == 25
         assert sorted(verdict.remaining for verdict in verdicts) == [0] * 35 + list(range(25))
+
+
+@pytest.mark.parametrize("party", ["customer", "staff"])
+async def test_who_is_forgotten_has_no_open_bookings(ports, party):
+    """Requested by some while one side is erased: either they stay for it, or none is stored."""
+    for _ in range(ROUNDS):
+        scenes = await new_scenes(ports)
+        number = getattr(scenes[0], party).user_id
+        calls = [partial(people.erase, ports[1], number)]
+        results = await at_once([*calls, *(each.request for each in by_turns(scenes, 4))])
+        async with ports[0].store.reading() as view:
+            user = await view.accounts.user(number)
+            stored = await view.people.bookings_of(number, 0, 500)
+        assert (user.erased_at is None) == bool(stored)
+        assert len(won(results)) == (len(stored) or 1)
+
+
+@pytest.mark.parametrize("party", ["customer", "staff"])
+async def test_who_is_forgotten_leaves_no_review(ports, party):
+    """Written while they are erased: its words go with their name, or it is not stored."""
+    wanted = SubmitReview(rating=4, comment="Splendid")
+    for _ in range(ROUNDS):
+        scene, elsewhere = await new_scenes(ports)
+        booking = await scene.paid_out(event_date=(await scene.now()).date() + 2 * DAY)
+        actor = getattr(scene, party)
+        erasing = partial(people.erase, scene.ports, actor.user_id)
+        review = partial(reviews.submit, elsewhere.ports, actor, booking.id, wanted)
+        await at_once([erasing, review])
+        async with ports[0].store.reading() as view:
+            stored = await view.reviews.reviews(0, 100)
+        assert {each.comment for each in stored if each.reviewer_id == actor.user_id} <= {NAME}
 
 
 async def test_no_step_of_a_booking_is_lost(processes):

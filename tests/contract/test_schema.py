@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import date, datetime
+from itertools import product
 
 import pytest
 from alembic import command
@@ -15,7 +16,14 @@ from sqlalchemy import Connection, MetaData, Table, select, text
 from staffbooking_adapters.sql import fake_tables, money_tables
 from staffbooking_adapters.sql.engine import Statement, open_database
 from staffbooking_adapters.sql.metadata import metadata
-from staffbooking_adapters.sql.schema import HEAD, check, config, on_connection, upgrade
+from staffbooking_adapters.sql.schema import (
+    HEAD,
+    CannotUpgrade,
+    check,
+    config,
+    on_connection,
+    upgrade,
+)
 from staffbooking_adapters.sql.tables import bookings
 from staffbooking_adapters.sql.types import Instant, writer
 from staffbooking_adapters.sql.windows import windows_metadata
@@ -142,6 +150,37 @@ async def test_check_tells_an_older_schema(empty_url):
     assert found == f"the schema is of version 0001, not {HEAD}: run `staffbooking db upgrade`"
 
 
+async def test_a_newer_schema_is_left_alone(empty_url):
+    """No run of the migrations brings it back to this version: that is said in one line."""
+    await upgrade(empty_url)
+    database = await open_database(empty_url, metadata)
+    await database.run(Statement(text("UPDATE alembic_version SET version_num = '9999'")))
+    await database.close()
+    told = f"the schema is of version 9999, newer than this program's {HEAD}"
+    assert await check(empty_url) == told
+    with pytest.raises(CannotUpgrade, match="9999"):
+        await upgrade(empty_url)
+    assert await check(empty_url) == told
+
+
+async def test_what_stands_in_the_way_is_told(empty_url):
+    """A table of somebody else's, in the words of the database alone; nothing is changed."""
+    await on_connection(empty_url, lambda made: made.exec_driver_sql("CREATE TABLE users (a INT)"))
+    with pytest.raises(CannotUpgrade) as caught:
+        await upgrade(empty_url)
+    reason = caught.value.message.partition(f"version {HEAD}: ")[2]
+    assert reason in ("table users already exists", 'relation "users" already exists')
+    assert "no schema yet" in str(await check(empty_url))
+
+
+async def test_what_is_no_database_is_not_upgraded(tmp_path):
+    """A file of another kind, or a path that leads nowhere."""
+    (tmp_path / "letter.txt").write_text("Dear all," * 1_000)
+    for path in (tmp_path / "letter.txt", tmp_path / "none" / "test.db", tmp_path):
+        with pytest.raises(CannotUpgrade, match=r"file is not|unable to open"):
+            await upgrade(f"sqlite+aiosqlite:///{path}")
+
+
 ANYTHING = {int: 1, str: "x", bytes: b"x", bool: False, datetime: NOW, date: TODAY}
 
 
@@ -244,6 +283,44 @@ async def test_an_upgrade_to_messages_opens_groups(empty_url):
     assert shown.conversation == group
     assert group.recipients == (1, 3, 4)
     assert group.updated_at == NOW + HOUR
+
+
+NUMBERED = {
+    "inquiries": "name",
+    "notices": "subject",
+    "webhook_deliveries": "event_id",
+    "api_keys": "digest",
+}
+"""Whose numbers are told outside and whose rows go, each with a column to tell them apart by."""
+
+
+async def test_an_upgrade_to_numbers_given_once_keeps_what_is_there(tmp_path):
+    """SQLite makes the tables anew: what is in them, and hangs on them, stays, and their numbers
+    go on from there."""
+    url, kept, added = f"sqlite+aiosqlite:///{tmp_path / 'old.db'}", [], {}
+
+    def fill(connection: Connection) -> None:
+        command.upgrade(config(connection), "0009")
+        for (table, name), number in product(NUMBERED.items(), (7, 9)):
+            add_row(connection, table, **{"id": number, name: f"the {number}th"})
+        add_row(connection, "webhook_attempts", delivery_id=7)
+
+    def look(connection: Connection) -> None:
+        for table, name in NUMBERED.items():
+            rows = connection.exec_driver_sql(f"SELECT id, {name} FROM {table} ORDER BY id")
+            kept.append([*map(tuple, rows)])
+            connection.exec_driver_sql(f"DELETE FROM {table} WHERE id = 9")
+            add_row(connection, table, **{"id": None, name: "the next"})
+            found = connection.exec_driver_sql(f"SELECT max(id) FROM {table}")
+            added[table] = found.scalar_one()
+        hanging = connection.exec_driver_sql("SELECT count(*) FROM webhook_attempts")
+        assert hanging.scalar_one() == 1
+
+    await on_connection(url, fill)
+    await upgrade(url)
+    await on_connection(url, look)
+    assert kept == [[(7, "the 7th"), (9, "the 9th")]] * len(NUMBERED)
+    assert added == dict.fromkeys(NUMBERED, 10)
 
 
 async def test_the_version_is_that_of_the_newest_migration(tmp_path):

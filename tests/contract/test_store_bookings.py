@@ -335,6 +335,24 @@ async def test_bookings_since_a_time_are_the_soonest(store):
             assert found == wanted[:limit]
 
 
+async def test_requests_push_no_booking_out(store):
+    """However many are sooner: where not all have room, what was accepted goes first, whatever
+    became of it."""
+    companion, customer = await add_companion(store), await add_user(store)
+    requests = [
+        await add_booking(store, companion, customer, starts_at=START + n * HOUR) for n in range(4)
+    ]
+    others = [
+        await add_booking(store, companion, customer, starts_at=START + n * DAY, status=status)
+        for n, status in enumerate((Status.ACCEPTED, Status.COMPLETED, Status.DISPUTED), 1)
+    ]
+    async with store.reading() as view:
+        for room in range(4):
+            found = await view.bookings.bookings_since(companion.id, START, len(others) + room)
+            assert found == [*requests[:room], *others]
+        assert await view.bookings.bookings_since(companion.id, START, 2) == others[:2]
+
+
 @pytest.mark.parametrize("status", Status)
 async def test_bookings_since_a_time_are_not_cancelled(store, status):
     """Whatever else became of them, they are among them."""

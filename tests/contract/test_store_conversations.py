@@ -143,6 +143,20 @@ async def test_a_new_conversation_is_empty(store):
     assert [member.user_id for member in members] == [companion.id, customer.id]
 
 
+async def test_a_member_is_known_to_be_disabled(store):
+    """By whoever holds the conversation in order to say something in it."""
+    conversation = await add_direct(store)
+    customer = conversation.customer_id
+
+    async def unit(tx):
+        user = await tx.accounts.lock_user(customer)
+        await tx.accounts.save_user(evolve(user, disabled_at=NOW))
+        return await tx.messages.hold([conversation.id])
+
+    held = (await store.write(unit))[conversation.id]
+    assert [each.user_id for each in held.members if each.disabled] == [customer]
+
+
 async def test_members_have_the_names_of_now(store):
     """However they were called when the conversation was opened."""
     conversation = await add_direct(store)

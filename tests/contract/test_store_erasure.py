@@ -15,6 +15,7 @@ from staffbooking_adapters.sql.engine import Statement
 from staffbooking_adapters.sql.metadata import metadata
 from staffbooking_adapters.sql.store import SqlStore
 from staffbooking_core.domain.accounts import User
+from staffbooking_core.domain.records import conversation_record
 from staffbooking_core.inputs import Contact, RespondToReview, SubmitReview
 from staffbooking_core.ports import Import, SkippedRow, Writing
 from staffbooking_core.usecases import contact, messages, people, reviews
@@ -119,3 +120,16 @@ async def test_no_table_knows_who_is_forgotten(store: OpenStore, party: str) -> 
     async with store.reading() as view:
         [presence] = await view.presence.presence([user.id], NOW)
     assert presence.last_seen is None
+
+
+async def test_one_word_stands_for_a_name(store: OpenStore) -> None:
+    """As the title of a conversation, and of who is in it."""
+    scene, _ = await make_people(store)
+    await scene.paid_out()
+    await messages.send_to_user(scene.ports, scene.customer, scene.staff.user_id, "hello")
+    await people.erase(scene.ports, scene.staff.user_id)
+    [found] = await messages.listing(scene.ports, scene.customer, 1, 9)
+    record = conversation_record(found, scene.customer.user_id)
+    names = {each["user_id"]: each["name"] for each in record["participants"]}
+    assert record["title"] == "Erased"
+    assert names == {scene.customer.user_id: "Zelda Okoro", scene.staff.user_id: "Erased"}

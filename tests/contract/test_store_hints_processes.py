@@ -18,7 +18,7 @@ async def test_a_commit_of_one_process_wakes_another(request):
     event = make_event(make_booking())
     async with (
         postgresql(request) as store,
-        opened(await address(request, "postgresql")) as other,
+        opened(address(request, "postgresql")) as other,
     ):
         await other.hints.wait(Hint.EVENTS, 0, PATIENCE)
         before = other.hints.count(Hint.EVENTS)

@@ -65,14 +65,36 @@ async def test_images_are_listed_for_their_owner(store):
     assert await names(store, (await add_user(store)).id) == []
 
 
-async def test_a_removed_image_is_gone(store):
-    """That one alone; removing what is not there is no fault."""
+async def drop(store, *names):
+    await store.write(lambda unit: unit.staff.drop_images(names))
+
+
+async def left(store, after="", limit=10):
+    return list(await read(store, lambda view: view.staff.files_left(after, limit)))
+
+
+async def test_a_dropped_image_is_gone(store):
+    """That one alone, at once; dropping what is not there is no fault, and leaves no file."""
     owner = await add_user(store)
     await add(store, make_image(owner.id, "a.jpg"), make_image(owner.id, "b.jpg"))
     for _ in range(2):
-        await store.write(lambda unit: unit.staff.remove_image("a.jpg"))
+        await drop(store, "a.jpg", "none.jpg")
     assert await find(store, "a.jpg") is None
     assert await names(store, owner.id) == ["b.jpg"]
+    assert await left(store) == ["a.jpg"]
+
+
+async def test_files_of_dropped_images_are_left(store):
+    """By name, page by page, until they are known to be gone."""
+    owner = await add_user(store)
+    await add(store, *(make_image(owner.id, f"{name}.jpg") for name in "cabd"))
+    await drop(store, "c.jpg", "a.jpg", "b.jpg")
+    assert await left(store) == ["a.jpg", "b.jpg", "c.jpg"]
+    assert await left(store, limit=2) == ["a.jpg", "b.jpg"]
+    assert await left(store, "b.jpg") == ["c.jpg"]
+    for _ in range(2):
+        await store.write(lambda unit: unit.staff.forget_file("b.jpg"))
+    assert await left(store) == ["a.jpg", "c.jpg"]
 
 
 async def test_what_fails_changes_no_images(store):
@@ -82,12 +104,13 @@ async def test_what_fails_changes_no_images(store):
 
     async def failing(unit):
         await unit.staff.add_image(make_image(owner.id, "b.jpg"))
-        await unit.staff.remove_image("a.jpg")
+        await unit.staff.drop_images(["a.jpg"])
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         await store.write(failing)
     assert await names(store, owner.id) == ["a.jpg"]
+    assert await left(store) == []
 
 
 async def test_a_unit_of_work_sees_its_own_images(store):

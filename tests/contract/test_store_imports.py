@@ -49,9 +49,10 @@ SKIPPED = [
 
 
 async def of_file(store, fingerprint=PROGRESS.fingerprint):
-    async with store.reading() as view:
-        kept = await view.imports.get(fingerprint)
-        return kept, list(await view.imports.skipped_rows(fingerprint, 0, 100))
+    kept = await store.write(lambda unit: unit.imports.lock(fingerprint))
+    return kept, list(
+        await read(store, lambda view: view.imports.skipped_rows(fingerprint, 0, 100))
+    )
 
 
 async def save(store, progress, skipped=()):
@@ -62,9 +63,7 @@ async def test_progress_comes_back_as_it_was_saved(store):
     """With the rows that stayed out, by lines; another file has none."""
     await save(store, PROGRESS, SKIPPED[::-1])
     assert await of_file(store) == (PROGRESS, SKIPPED)
-    assert await store.write(lambda unit: unit.imports.lock(PROGRESS.fingerprint)) == PROGRESS
     assert await of_file(store, "cd" * 32) == (None, [])
-    assert await store.write(lambda unit: unit.imports.lock("cd" * 32)) is None
 
 
 async def test_progress_goes_on(store):
@@ -90,6 +89,19 @@ async def test_a_forgotten_file_leaves_nothing(store):
     await store.write(lambda unit: unit.imports.forget(PROGRESS.fingerprint))
     assert await of_file(store) == (None, [])
     assert await of_file(store, other.fingerprint) == (other, SKIPPED)
+
+
+async def test_a_sweep_forgets_what_was_given_up(store):
+    """Files that nobody went on with for 30 days, with their rows, and no others."""
+    old, recent = (
+        evolve(PROGRESS, fingerprint=name * 32, at=at)
+        for name, at in (("cd", NOW), ("ef", NOW + timedelta(seconds=1)))
+    )
+    for progress in (old, recent):
+        await save(store, progress, SKIPPED)
+    assert [await store.sweep(NOW + 30 * DAY, POLICY) for _ in range(2)] == [1 + len(SKIPPED), 0]
+    assert await of_file(store, old.fingerprint) == (None, [])
+    assert await of_file(store, recent.fingerprint) == (recent, SKIPPED)
 
 
 # People ---------------------------------------------------------------------------------

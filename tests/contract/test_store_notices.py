@@ -198,6 +198,19 @@ async def test_what_is_muted_is_muted(store):
         assert await view.notices.mutes_of(ada.id) == {NoticeKind.NEW_MESSAGE}
 
 
+async def test_what_another_version_muted_is_passed_over(store):
+    """A kind that this one doesn't know hides none that it does."""
+    ada = await add_user(store)
+
+    async def mute(tx):
+        for kind in (NoticeKind.PAYOUT, "carrier_pigeon"):
+            await tx.notices.mute(ada.id, kind)
+
+    await store.write(mute)
+    async with store.reading() as view:
+        assert NoticeKind.PAYOUT in await view.notices.mutes_of(ada.id)
+
+
 async def test_inquiries_are_kept(store):
     """As they came, and listed in their order from any on."""
     texts = ["How much?", "Caf\N{LATIN SMALL LETTER E WITH ACUTE}\nat noon?", "Hello"]

@@ -35,6 +35,10 @@ async def find(store, review_id):
     return await read(store, lambda view: view.reviews.review(review_id))
 
 
+async def by(store, booking_id, reviewer_id):
+    return await read(store, lambda view: view.reviews.review_by(booking_id, reviewer_id))
+
+
 async def listed(store, user_id, page=1, limit=50):
     return list(await read(store, lambda view: view.reviews.reviews_of(user_id, page, limit)))
 
@@ -96,6 +100,22 @@ async def test_an_unknown_review_is_none(store):
     unknown = evolve(review, id=review.id + 1, response="Hello")
     assert await find(store, unknown.id) is None
     assert await respond(store, unknown) is False
+
+
+async def test_a_side_finds_its_own_review(store):
+    """Of that booking, hidden or not; nobody finds the other side's."""
+    booking = await add_booking(store)
+    review = await add_review(store, booking)
+    other = await add_booking(store, booking.companion_id, booking.customer_id)
+    await add_review(store, other, Party.STAFF)
+    sides = [
+        (each.id, who) for each in (booking, other) for who in (each.customer_id, each.companion_id)
+    ]
+    found = [await by(store, *side) for side in sides]
+    assert [each and each.reviewer_role for each in found] == ["customer", None, None, "staff"]
+    hidden = evolve(review, hidden=True)
+    await hide(store, hidden)
+    assert await by(store, booking.id, booking.customer_id) == hidden
 
 
 async def test_a_side_reviews_a_booking_once(store):
@@ -264,7 +284,7 @@ async def test_a_better_rating_comes_first_at_once(store):
 async def ports(request):
     """The ports of two processes on one database."""
     name, ids = request.param, SeededIds()
-    async with STORES[name](request) as one, opened(await address(request, name)) as other:
+    async with STORES[name](request) as one, opened(address(request, name)) as other:
         yield [
             memory_ports(store=store, admission=store.admission, clock=VirtualClock(NOW), ids=ids)
             for store in (one, other)

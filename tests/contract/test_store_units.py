@@ -10,7 +10,7 @@ from attrs import evolve
 
 from staffbooking_core.domain.lifecycle import Status
 from staffbooking_core.errors import Conflict, ConstraintViolated
-from staffbooking_core.ports import OVERLAP
+from staffbooking_core.ports import OVERLAP, PARTY_DISABLED
 from tests.contract.stores import read
 from tests.support.builders import (
     DAY,
@@ -322,6 +322,30 @@ async def test_a_locked_row_is_held_for_the_unit_of_work(store):
     await asyncio.gather(*(store.write(unit) for _ in range(12)))
     keys = await read(store, lambda view: view.accounts.keys_of(user.id))
     assert len(keys) == POLICY.max_active_keys
+
+
+@pytest.mark.parametrize("party", ["customer_id", "companion_id", "booked_by"])
+async def test_who_is_disabled_is_not_booked_for(store, party):
+    """Not even by a booking that comes while they are being disabled, once that is done."""
+    users = [await add_user(store), await add_user(store)]
+    companion = await add_companion(store)
+    people = {"customer_id": users[0].id, "companion_id": companion.id, "booked_by": users[1].id}
+    booking = make_booking(id=await next_booking_id(store), **people)
+    adding = []
+
+    async def disable(tx):
+        user = await tx.accounts.lock_user(people[party])
+        await tx.accounts.save_user(evolve(user, disabled_at=NOW))
+        adding.append(asyncio.create_task(store.add_booking(make_change(booking))))
+        for _ in range(200):  # Time enough for whoever does not wait.
+            await tx.accounts.user(user.id)
+            await asyncio.sleep(0)
+
+    await store.write(disable)
+    with pytest.raises(ConstraintViolated) as caught:
+        await adding[0]
+    assert caught.value.constraint == PARTY_DISABLED
+    assert await read(store, lambda view: view.bookings.booking(booking.id)) is None
 
 
 async def test_of_rivals_at_once_one_gets_the_slot(store):

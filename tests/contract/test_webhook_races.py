@@ -63,7 +63,7 @@ async def ports(processes):
 async def postgres(request):
     """Two stores on one PostgreSQL database."""
     name = "postgresql"
-    async with STORES[name](request) as one, opened(await address(request, name)) as other:
+    async with STORES[name](request) as one, opened(address(request, name)) as other:
         yield one, other
 
 

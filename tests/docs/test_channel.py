@@ -132,7 +132,7 @@ async def test_the_requests_are_all_there_are(world: World) -> None:
             assert answer.status_code in (200, 201), (line, answer.text)
             path = re.sub(r"\d+", "{id}", answer.request.url.path)
             asked.add((answer.request.method, path))
-            shown["$TOKEN"] = answer.json().get("csrf_token", shown.get("$TOKEN"))
+            shown["$CSRF"] = answer.json().get("csrf_token", shown.get("$CSRF"))
     routes = {(row.method, row.path) for row in FAMILIES["Messages"]}
     assert asked == routes | {("POST", "/auth/login")}
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+import httpx
 import pytest
 from typer.models import CommandInfo
 
@@ -17,20 +18,33 @@ from staffbooking_core.domain.companions import Approval
 from staffbooking_core.usecases import admin
 from tests.http.world import World, ok
 from tests.support.builders import POLICY
+from tests.support.pictures import make_image
 
 pytestmark = pytest.mark.anyio
 
 PAGE = (Path(__file__).parents[2] / "docs/staff.md").read_text(encoding="utf-8")
 CALL = re.compile(
-    r"^as_maja (?:-X ([A-Z]+) )?\$BASE(\S+)(?: -d '(.*?)')?$", re.MULTILINE | re.DOTALL
+    r"^(?:ITEM=\$\()?as_maja (?:-X ([A-Z]+) )?\$BASE(\S+)(?: -d '(.*?)')?(?: \|.*?)?$",
+    re.MULTILINE | re.DOTALL,
 )
 SENT = re.compile(r"\$BASE(/auth/\w+).*?-d '(.*?)'", re.DOTALL)
 
 
-def calls() -> Iterator[tuple[str, str, Any]]:
+UPLOAD = re.compile(r"^IMAGE=\$\(curl .* \$BASE(\S+) -F file=@\S+ \|$", re.MULTILINE)
+PICKED = re.compile(r"^(?:IMAGE|ITEM)=.*?sed '(.*?)'\)$", re.MULTILINE | re.DOTALL)
+
+
+def calls() -> Iterator[tuple[str, str, str]]:
     """Each call as Maja: method, path, body."""
     for method, path, body in CALL.findall(PAGE):
-        yield method or "GET", path, json.loads(body) if body else None
+        yield method or "GET", path, body
+
+
+def picked(by: str, answer: httpx.Response) -> str:
+    """What the page's line takes out of an answer."""
+    return subprocess.run(
+        ["sed", by], input=answer.text, capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 async def test_the_lines_of_the_page_work_one_after_the_other() -> None:
@@ -48,12 +62,18 @@ async def test_the_lines_of_the_page_work_one_after_the_other() -> None:
         ("GET", "/staff/availability"),
         ("POST", "/staff/portfolio"),
         ("GET", "/staff/portfolio"),
-        ("DELETE", "/staff/portfolio/1"),
+        ("DELETE", "/staff/portfolio/$ITEM"),
     ]
-    for method, path, body in made:
-        answer = ok(await client.request(method, path, json=body), 201 if method == "POST" else 200)
+    (upload,), (image_by, item_by) = UPLOAD.findall(PAGE), PICKED.findall(PAGE)
+    uploaded = await client.post(upload, files={"file": make_image()})
+    image, item = picked(image_by, uploaded), ""
+    for method, path, text in made:
+        body = json.loads(text.replace("'$IMAGE'", image)) if text else {}
+        response = await client.request(method, path.replace("$ITEM", item), json=body or None)
+        answer = ok(response, 201 if method == "POST" else 200)
         record = next((one for one in answer.values() if isinstance(one, dict)), {})
-        assert {name: record[name] for name in body or {}} == (body or {})
+        assert {name: record[name] for name in body} == body
+        item = item or (picked(item_by, response) if method == "POST" else "")
     approved = await admin.approve(world.ports, 1, Approval.APPROVED)
     assert approved.is_listed
 
@@ -68,3 +88,11 @@ def test_the_commands_of_the_page_are_there() -> None:
 
 def name_of(command: CommandInfo) -> str | None:
     return command.name or getattr(command.callback, "__name__", None)
+
+
+@pytest.mark.parametrize("name", ["staff", "images", "notifications", "calendars", "channel"])
+def test_the_pages_name_a_session_alike(name: str) -> None:
+    """Cookies are in `jar`, the token is `$CSRF`: what one page sets up another goes on with."""
+    page = (Path(__file__).parents[2] / f"docs/{name}.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"X-CSRF-Token: ([^\"]+)\"", page)) == {"$CSRF"}
+    assert set(re.findall(r" -[bc] (\S+)", page)) == {"jar"}

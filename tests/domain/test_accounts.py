@@ -25,6 +25,7 @@ from staffbooking_core.errors import Forbidden, Unauthenticated
 from tests.support.builders import DAY, HOUR, NOW, SECOND, make_new_key, make_session, make_user
 
 MICRO = timedelta(microseconds=1)
+UNSEEN = "\u200b\u200c\u200d\u200e\u200f\u2060\ufeff\xad\ufe0f\u202e\u3164\U000e0041"
 ENTERPRISE = {"subscription": Subscription.ENTERPRISE}
 
 
@@ -168,10 +169,19 @@ def test_usual_addresses_pass(text):
         "=?utf-8?q?a=0D=0AX-Evil=3A_b?=@x.com",
         "x" * 65 + "@example.com",
         "ada@" + "x" * 250 + ".com",
+        "ada@example.com>",
+        "ada@example.com,",
+        "ada@example.com;sam",
+        "ada@example.c:25",
+        "ada@example.com.",
+        "ada@example.com\x7f",
+        *(f"a{unseen}da@example.com" for unseen in UNSEEN),
+        *(f"ada@exam{unseen}ple.com" for unseen in UNSEEN),
+        *(f"ada@example.com{unseen}" for unseen in UNSEEN),
     ],
 )
 def test_what_is_no_address_is_refused(text):
-    """Among them all that could break out of a mail's header."""
+    """Among them all that could break out of a mail's header, and what nobody would see."""
     assert not is_email(text)
 
 

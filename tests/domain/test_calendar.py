@@ -23,6 +23,7 @@ from staffbooking_core.domain.calendar import (
     parse_hhmm,
     resolve_local,
     slot_interval,
+    years_after,
 )
 
 MONDAY = date(2026, 6, 1)
@@ -435,3 +436,12 @@ def test_other_texts_are_no_times(text):
     """Anything but ASCII digits of a real time is refused."""
     with pytest.raises(ValueError, match="HH:MM"):
         parse_hhmm(text)
+
+
+@pytest.mark.parametrize(
+    "day, later",
+    [(date(2026, 11, 22), date(2029, 11, 22)), (date(2028, 2, 29), date(2031, 2, 28))],
+)
+def test_the_same_day_of_a_later_year(day, later):
+    """Leap days have none in most years: the day before it is."""
+    assert years_after(day, 3) == later

@@ -71,6 +71,13 @@ def test_a_checkout_lives_until_the_start_within_bounds(before_start, lives):
     assert command.expires_at == now + lives
 
 
+def test_a_checkout_lives_no_longer_than_its_booking_waits():
+    """A deployment may let accepted bookings lapse sooner than at the start."""
+    journey = Journey(policy=evolve(POLICY, payment_window=2 * HOUR))
+    (command,) = commands(journey.pull(T.ACCEPT, P.STAFF, NOW))
+    assert command.expires_at == NOW + 2 * HOUR
+
+
 def opened(journey, expires_at):
     """The journey with its checkout page open until then."""
     page = {"checkout_ref": "co_1", "checkout_url": "https://pay.example/1"}

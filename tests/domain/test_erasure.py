@@ -77,13 +77,14 @@ def test_a_number_is_left_of_a_person():
         user,
         email="erased-7@erased.invalid",
         first_name="Erased",
-        last_name="Erased",
+        last_name="",
         subscription=Subscription.NONE,
         password_hash=None,
         disabled_at=NOW,
         erased_at=NOW,
     )
     assert erased(evolve(user, disabled_at=NOW - DAY), NOW).disabled_at == NOW - DAY
+    assert gone.name == "Erased"
 
 
 def test_marks_are_left_of_a_companion():

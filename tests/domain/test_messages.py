@@ -26,7 +26,7 @@ from staffbooking_core.domain.messages import (
     say,
     title_for,
 )
-from staffbooking_core.errors import Forbidden, InvalidField, NotFound
+from staffbooking_core.errors import Forbidden, InvalidField, NotFound, Unauthenticated
 from tests.support.builders import HOUR, NOW
 from tests.support.messages import make_conversation, make_group, make_message, make_new_message
 
@@ -108,6 +108,12 @@ def test_who_has_left_may_not_write():
     with pytest.raises(Forbidden) as caught:
         say(LEFT, member_of(LEFT, MIA), "Hello", None, NOW)
     assert caught.value.code == "conversation_left"
+
+
+def test_who_was_disabled_may_not_write():
+    """What they are told is what is told of every later call."""
+    with pytest.raises(Unauthenticated):
+        say(LEFT, evolve(member_of(LEFT, NOA), disabled=True), "Hello", None, NOW)
 
 
 def test_who_takes_part_may_write():

@@ -82,6 +82,18 @@ def test_a_night_that_the_clock_skips_is_marked():
     assert SPRING + DAY not in found
 
 
+@pytest.mark.parametrize("days, nights", [([6], True), ([0], False), ([], False)])
+def test_only_hours_of_the_days_own_weekday_are_skipped(days, nights):
+    """The clock changes on a Sunday: who works these hours on Mondays, and long ones on Sundays,
+    loses none."""
+    long = [WeeklySlot(day, Slot(540, 1020)) for day in range(7)]
+    short = [WeeklySlot(day, Slot(120, 180)) for day in days]
+    slots = [slot for slot in long if slot.weekday not in days] + short
+    found = marks(Calendar("Europe/Berlin", tuple(slots)), ())
+    assert (found.get(SPRING) is False) == nights
+    assert bool(found) == nights
+
+
 def test_a_date_that_was_set_outlasts_the_clocks_change():
     """Extra hours on the day of the change are what holds on it."""
     night = weekly((120, 180), zone="Europe/Berlin")

@@ -20,6 +20,8 @@ T = TypeVar("T")
 
 PATIENCE = 30.0
 SECRET = "a-secret-for-the-end-to-end-tests"
+PASSWORD = "a-long-enough-password"
+BOSS, CUSTOMER, AGENCY = "boss@example.test", "customer@example.test", "agency@example.test"
 
 
 class Deployment:

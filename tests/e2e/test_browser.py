@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -26,23 +24,20 @@ FLAGS = (
 )
 
 
-@pytest.fixture
-def deployment(tmp_path: Path) -> Iterator[Deployment]:
-    """A server on an empty database."""
-    deployment = Deployment(tmp_path, f"sqlite+aiosqlite:///{tmp_path}/booking.db")
-    deployment.cli("db", "upgrade")
-    deployment.serve()
-    yield deployment
-    deployment.close()
-
-
+@pytest.mark.parametrize("deployment", ["sqlite"], indirect=True)
 def test_a_browser_shows_the_pages_and_finds_nothing_to_block(deployment: Deployment) -> None:
-    """The start page and the documents are drawn; their own policy blocks nothing of them."""
+    """The start page, the sign-in and the documents are drawn; their own policy blocks nothing
+    of them."""
+    deployment.serve()
     browser = shutil.which("chromium") or shutil.which("chromium-browser")
     if browser is None:
         unavailable("chromium", "Browser", "there is no chromium on the path")
     profile = deployment.folder / "profile"
-    for path, expected in (("/", "csrf-token"), ("/docs", "/api/v1/bookings")):
+    for path, expected in (
+        ("/", "csrf-token"),
+        ("/account/sign-in", "current-password"),
+        ("/docs", "/api/v1/bookings"),
+    ):
         drawn = subprocess.run(
             [browser, *FLAGS, f"--user-data-dir={profile}", "--dump-dom", deployment.url + path],
             capture_output=True,

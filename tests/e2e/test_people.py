@@ -3,38 +3,16 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
-import anyio
 import httpx
 import icalendar
-import pytest
 from PIL import Image
 
-from tests.e2e.deployment import Deployment, ok
+from tests.e2e.deployment import BOSS, CUSTOMER, PASSWORD, Deployment, ok
 
-PASSWORD = "a-long-enough-password"
-BOSS, GRACE, ADA = "boss@example.test", "grace@example.test", "ada@example.test"
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def deployment(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Deployment]:
-    """A service that runs, with an admin and a customer."""
-    url = f"sqlite+aiosqlite:///{tmp_path}/booking.db"
-    if request.param == "postgresql":
-        url = anyio.run(request.getfixturevalue("postgres_server").create_database)
-    deployment = Deployment(tmp_path, url)
-    deployment.cli("db", "upgrade")
-    for email, role in ((BOSS, "admin"), (GRACE, "customer")):
-        names = ("--first-name", "Grace", "--last-name", "Client")
-        deployment.cli("users", "create", email, "--password", PASSWORD, *names, "--role", role)
-    deployment.serve()
-    deployment.work()
-    yield deployment
-    deployment.close()
+ADA = "ada@example.test"
 
 
 def _photo() -> bytes:
@@ -101,6 +79,8 @@ def _review(grace: httpx.Client, ada: httpx.Client, booking: Any) -> None:
 def test_a_staff_member_registers_and_is_found_booked_reviewed(deployment: Deployment) -> None:
     """Profile, hours and a portfolio item go in by HTTP, the CLI approves; then clients find,
     book and review her, she answers, and her calendar shows the booking."""
+    deployment.work()
+    deployment.serve()
     ada, ada_id = _register(deployment)
     day = datetime.now(UTC).date() + timedelta(days=20)
     item_id, photo = _offer(ada, day)
@@ -116,7 +96,7 @@ def test_a_staff_member_registers_and_is_found_booked_reviewed(deployment: Deplo
     picture = httpx.get(f"{deployment.url}/{photo}")
     assert (picture.status_code, picture.headers["content-type"]) == (200, "image/jpeg")
 
-    grace = deployment.sign_in(GRACE, PASSWORD)
+    grace = deployment.sign_in(CUSTOMER, PASSWORD)
     wanted = {
         "companion_id": ada_id,
         "event_date": day.isoformat(),

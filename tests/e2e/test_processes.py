@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
-import anyio
 import httpx
 import pytest
 
-from tests.e2e.deployment import Deployment, ok
-
-PASSWORD = "a-long-enough-password"
+from tests.e2e.deployment import AGENCY, CUSTOMER, PASSWORD, Deployment, ok
 
 STAFF = [
     {
@@ -33,27 +28,7 @@ STAFF = [
 ]
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def deployment(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Deployment]:
-    """A database with its schema and people; no process runs yet."""
-    url = f"sqlite+aiosqlite:///{tmp_path}/booking.db"
-    if request.param == "postgresql":
-        url = anyio.run(request.getfixturevalue("postgres_server").create_database)
-    deployment = Deployment(tmp_path, url)
-    deployment.cli("db", "upgrade")
-    _people(deployment)
-    yield deployment
-    deployment.close()
-
-
-def _people(deployment: Deployment) -> None:
-    for email, role, tier in (
-        ("customer@example.test", "customer", "none"),
-        ("agency@example.test", "customer", "enterprise"),
-    ):
-        names = ("--first-name", "Grace", "--last-name", "Client")
-        more = ("--password", PASSWORD, "--role", role, "--subscription", tier)
-        deployment.cli("users", "create", email, *names, *more)
+def _import_staff(deployment: Deployment) -> None:
     rows = deployment.folder / "staff.jsonl"
     rows.write_text("\n".join(json.dumps(row) for row in STAFF))
     assert deployment.json("companions", "import", str(rows))["imported"] == len(STAFF)
@@ -68,7 +43,7 @@ def _wanted(companion_id: int, days: int) -> dict[str, Any]:
         "duration_hours": 4,
         "service_type": "bartender",
         "location": "Bahnhofstrasse 1",
-        "customer_email": "customer@example.test",
+        "customer_email": CUSTOMER,
     }
 
 
@@ -84,8 +59,9 @@ def _becomes(
 
 def test_a_booking_goes_from_search_to_payout_through_crashes(deployment: Deployment) -> None:
     """Killing the server and the worker between the steps loses nothing and doubles nothing."""
+    _import_staff(deployment)
     key = deployment.json(
-        *("keys", "create", "agency@example.test", "--name", "e2e"),
+        *("keys", "create", AGENCY, "--name", "e2e"),
         *("--permission", "read", "--permission", "book"),
     )["key"]
     deployment.serve()
@@ -100,7 +76,7 @@ def test_a_booking_goes_from_search_to_payout_through_crashes(deployment: Deploy
     deployment.kill("server")
     deployment.serve()
     staff = deployment.sign_in("staff1@example.test", PASSWORD)
-    customer = deployment.sign_in("customer@example.test", PASSWORD)
+    customer = deployment.sign_in(CUSTOMER, PASSWORD)
     path = f"/bookings/{made['id']}"
     assert ok(staff.post(f"{path}/accept"))["booking"]["status"] == "accepted"
     deployment.kill("worker")
@@ -137,8 +113,9 @@ def test_a_booking_goes_from_search_to_payout_through_crashes(deployment: Deploy
 def test_a_cancellation_refunds_half_and_the_rest_is_paid_out(deployment: Deployment) -> None:
     """Between 48 and 24 hours before the start half is refunded; the worker, killed in the
     middle and started again, moves both parts once."""
+    _import_staff(deployment)
     deployment.serve()
-    customer = deployment.sign_in("customer@example.test", PASSWORD)
+    customer = deployment.sign_in(CUSTOMER, PASSWORD)
     staff = deployment.sign_in("staff2@example.test", PASSWORD)
     me = ok(staff.get("/auth/session"))["user"]["id"]
     wanted = _wanted(me, 9)

@@ -42,6 +42,19 @@ async def test_signing_up_makes_an_account_and_no_session(world: World) -> None:
     assert "password" not in answer.text
 
 
+async def test_a_mail_that_is_held_back_is_in_the_log(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """From the 21st account in an hour on; by the number of the account alone."""
+    client = world.client()
+    for n in range(21):
+        assert caplog.text == ""
+        answer = await client.post("/auth/register", json={**SIGN_UP, "email": f"n{n}@example.com"})
+    (line,) = caplog.messages
+    assert f"user {ok(answer, 201)['user']['id']} gets no mail" in line
+    assert "@" not in line
+
+
 async def test_a_taken_email_is_422(world: World) -> None:
     """Addresses compare without case."""
     taken = {**SIGN_UP, "email": "ADA@example.COM"}

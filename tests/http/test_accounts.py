@@ -3,6 +3,7 @@ contact form."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -12,7 +13,7 @@ from attrs import evolve
 from staffbooking_core.domain.limits import Rule
 from staffbooking_core.domain.notices import NoticeKind
 from staffbooking_core.policy import Policy
-from staffbooking_core.usecases import notices
+from staffbooking_core.usecases import notices, people
 from tests.http.world import BASE, PASSWORD, World, fields, ok, refused
 from tests.support.builders import HOUR, POLICY, add_booking
 
@@ -241,6 +242,38 @@ async def test_one_sees_all_that_is_kept(each_world: World) -> None:
     assert ok(await staff.get("/account/export"))["profile"]["id"] == each_world.companion.id
 
 
+async def test_much_that_is_kept_comes_in_pieces(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read a page at a time, and sent as it is read; its length is not told."""
+    monkeypatch.setattr(people, "PAGE", 2)
+    bookings = [await add_booking(world.store, world.companion, world.customer) for _ in range(5)]
+    here = await world.browser(world.customer.id)
+    answer = await here.get("/account/export")
+    found = ok(answer)["bookings"]
+    assert [each["booking_code"] for each in found] == [booking.code for booking in bookings]
+    assert "content-length" not in answer.headers
+    monkeypatch.setattr(people, "_pages", unread)
+    head = await here.head("/account/export")
+    assert (head.status_code, head.content) == (200, b"")
+
+
+async def unread(*_: object) -> AsyncIterator[list[Any]]:
+    """Pages that nobody may ask for."""
+    yield pytest.fail("a page was read")
+
+
+async def test_what_is_kept_is_asked_for_seldom(each_world: World) -> None:
+    """Ten times an hour, whatever else one asks."""
+    here = await sign_in(each_world)
+    for left in range(9, -1, -1):
+        answer = await here.get("/account/export")
+        assert answer.headers["x-ratelimit-remaining"] == str(left)
+        ok(answer)
+    refused(await here.get("/account/export"), 429, "rate_limited")
+    ok(await here.get("/auth/session"))
+
+
 async def test_one_is_forgotten(each_world: World) -> None:
     """By the password; one is signed out, and the address is free."""
     here = await sign_in(each_world)
@@ -301,6 +334,8 @@ async def test_a_question_spends_the_general_window_too(world: World) -> None:
     [
         ({"email": None, "message": None}, 400, {"email", "message"}),
         ({"email": "sam"}, 422, {"email"}),
+        ({"email": "sam@example.com>"}, 422, {"email"}),
+        ({"email": "sam@exam\u200bple.com"}, 422, {"email"}),
         ({"email": "sam@example.com\r\nBcc: eve@example.com"}, 422, {"email"}),
         ({"name": "Sam\nBcc: eve@example.com", "message": " "}, 422, {"name", "message"}),
         ({"name": "x" * 101, "subject": "x" * 301, "message": "x" * 5001}, 422, None),

@@ -13,9 +13,8 @@ from vobject.base import readOne
 from staffbooking_core.domain.limits import Rule
 from staffbooking_core.usecases import admin
 from staffbooking_http import turns
-from tests.http.test_images_errors import unread
 from tests.http.world import BASE, World, fields, ok, refused
-from tests.support.builders import HOUR, POLICY
+from tests.support.builders import HOUR, NOW, POLICY
 from tests.support.ics import GOOGLE, calendar, hour
 
 pytestmark = pytest.mark.anyio
@@ -227,13 +226,13 @@ async def test_a_calendar_has_at_most_so_many_bytes(world: World) -> None:
 async def test_calendar_files_wait_for_their_turn(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Few are held at a time: who waits for too long comes again, before the body is read."""
+    """Few are worked on at a time: who waits for too long comes again."""
     monkeypatch.setattr(turns, "PATIENCE", 0.05)
     world.app._site.turns[BUSY] = turns.Turns(1)
     async with await staff(world) as browser:
-        async with world.app._site.turns[BUSY].taken(world.customer.id):
-            answer = await browser.post(BUSY, content=unread(), headers=ICS)
-        refused(answer, 503, "unavailable")
+        async with world.app._site.turns[BUSY].taken(NOW):
+            answer = await browser.post(BUSY, content=DAY_OFF, headers=ICS)
+        refused(answer, 429, "rate_limited")
         assert int(answer.headers["retry-after"]) > 0
         await take(browser, DAY_OFF)
 

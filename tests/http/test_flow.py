@@ -9,6 +9,7 @@ import pytest
 from staffbooking_core.domain.payments import Unknown
 from staffbooking_core.usecases import timers
 from staffbooking_core.usecases.inbox import VISIT
+from staffbooking_http import queries
 from tests.http.world import World, ok
 
 pytestmark = pytest.mark.anyio
@@ -146,6 +147,22 @@ async def test_the_page_works_by_form(world: World) -> None:
     assert ok(await customer.get(path))["booking"]["status"] == "paid"
 
 
+async def test_the_page_is_as_fresh_as_its_form(world: World, monkeypatch) -> None:
+    """A form sent again finds what the first one did; its card is kept nowhere, as queries are."""
+    path, customer, _ = await accepted(world)
+    url = ok(await customer.post(f"{path}/checkout"))["checkout_url"]
+    monkeypatch.delattr(queries, "_remembered")
+    visitor, form = world.client(), {"outcome": "pay", "card": "4000 0025 0000 3155"}
+    for state in ("challenge", "challenge"):
+        await visitor.post(url, data=form)
+        page = await visitor.get(url)
+        assert f'<span class="badge">{state}</span>' in page.text
+        assert page.headers["cache-control"] == "no-store"
+    await visitor.post(url, json={"outcome": "succeed"})
+    await visitor.post(url, data=form)
+    assert '<span class="badge">paid</span>' in (await visitor.get(url)).text
+
+
 async def test_a_page_can_expire(world: World) -> None:
     """A page that was let expire can't be paid; a new one can be asked for."""
     path, customer, _ = await accepted(world)
@@ -175,18 +192,18 @@ async def test_the_customer_comes_back_to_a_page(world: World) -> None:
 
 
 async def test_the_way_back_says_paid_once_it_is(world: World) -> None:
-    """The page asks the processor by itself, where it is the customer's: nobody else's visit
-    does, and while the processor is away the page waits."""
+    """The page that the checkout returns to asks the processor by itself, where it is the
+    customer's: nobody else's visit does, and while the processor is away the page waits."""
     path, customer, staff = await accepted(world)
     url = ok(await customer.post(f"{path}/checkout"))["checkout_url"]
-    assert WAITING in (await customer.get(f"{path}/return")).text
+    assert WAITING in (await customer.get(f"{path}/return?done")).text
     await world.processor.play(url.rpartition("/")[2], "succeed")
-    assert WAITING in (await staff.get(f"{path}/return")).text
-    assert WAITING in (await customer.get(f"{path}/return")).text  # Asked a moment ago.
+    assert "for the customer to pay" in (await staff.get(f"{path}/return")).text
+    assert WAITING in (await customer.get(f"{path}/return?done")).text  # Asked a moment ago.
     world.clock.advance(VISIT)
     world.restart(payments=Away())
     there = await world.browser(world.customer.id)
-    assert WAITING in (await there.get(f"{path}/return")).text
+    assert WAITING in (await there.get(f"{path}/return?done")).text
     world.clock.advance(VISIT)
     assert "held in escrow" in (await customer.get(f"{path}/return")).text
     assert ok(await customer.get(path))["booking"]["status"] == "paid"

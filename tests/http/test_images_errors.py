@@ -15,15 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from staffbooking_core.domain.limits import Rule
-from staffbooking_core.errors import InvalidField, InvalidInput, Unavailable
-from staffbooking_core.ports import Picture
+from staffbooking_core.errors import InvalidInput, Unavailable
 from staffbooking_http import turns, uploads
 from staffbooking_http.endpoint import Call
 from staffbooking_http.errors import Refused
 from tests.http.test_errors import JSON
 from tests.http.test_images import PATH, form, kept, upload
 from tests.http.world import World, fields, ok, refused
-from tests.support.builders import HOUR, POLICY, add_companion
+from tests.support.builders import HOUR, POLICY
 from tests.support.pictures import jpeg_of_scans, make_image, png_of
 
 pytestmark = pytest.mark.anyio
@@ -68,7 +67,7 @@ async def in_pieces(content: bytes, size: int = 1000) -> AsyncIterator[bytes]:
 def are_free(world: World) -> bool:
     """Whether nobody holds a turn."""
     taken = world.app._site.turns[PATH]
-    return not taken._users and taken._free._value == turns.MOST
+    return not taken._bodies and taken._free._value == turns.MOST
 
 
 # Who ------------------------------------------------------------------------------------
@@ -288,64 +287,6 @@ async def test_a_form_that_never_ends_is_given_up(
     answer = await staff.post(PATH, content=stuck(), headers=MULTIPART)
     refused(answer, 400, "body_timeout")
     assert are_free(world)
-
-
-class Slow:
-    """Refuses every picture, once it may."""
-
-    def __init__(self) -> None:
-        self.entered = 0
-        self.free = anyio.Event()
-
-    async def remake(self, _: bytes) -> Picture:
-        self.entered += 1
-        await self.free.wait()
-        raise InvalidField([])
-
-    async def wait_for(self, entered: int) -> None:
-        while self.entered < entered:
-            await anyio.lowlevel.checkpoint()
-
-
-async def test_few_files_are_kept_in_memory_at_a_time(
-    world: World, staff: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Who comes when the turns are taken waits, and in the end comes again; then it goes on."""
-    monkeypatch.setattr(turns, "PATIENCE", 0.05)
-    slow = Slow()
-    world.restart(pictures=slow)
-    world.app._site.turns[PATH] = turns.Turns(1)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(lambda: staff.post(PATH, **form(b"x")))
-        await slow.wait_for(1)
-        answer = await staff.post(PATH, **form(b"x"))
-        refused(answer, 503, "unavailable")
-        assert int(answer.headers["retry-after"]) > 0
-        assert slow.entered == 1
-        slow.free.set()
-    refused(await staff.post(PATH, **form(b"x")), 422, "invalid_field")
-
-
-async def test_one_user_does_not_hold_all_turns(world: World, staff: httpx.AsyncClient) -> None:
-    """Beyond their own few they are refused at once, before the body; others are not."""
-    other = await world.browser((await add_companion(world.store)).id)
-    slow = Slow()
-    world.restart(pictures=slow)
-    other._transport = Live(world)
-    async with anyio.create_task_group() as tasks:
-        for _ in range(turns.MOST_OF_ONE):
-            tasks.start_soon(lambda: staff.post(PATH, **form(b"x")))
-        await slow.wait_for(turns.MOST_OF_ONE)
-        refused(await staff.post(PATH, content=unread()), 503, "unavailable")
-        tasks.start_soon(lambda: other.post(PATH, **form(b"x")))
-        await slow.wait_for(turns.MOST_OF_ONE + 1)
-        slow.free.set()
-    assert are_free(world)
-
-
-async def unread() -> AsyncIterator[bytes]:
-    """A body that nobody may ask for."""
-    yield pytest.fail("the body was read")
 
 
 @pytest.mark.parametrize("part", ["files", "store"])

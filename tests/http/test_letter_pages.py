@@ -6,11 +6,12 @@ import re
 
 import pytest
 
-from staffbooking_core.domain.notices import NoticeKind
+from staffbooking_core.domain.notices import OPTIONAL, NoticeKind
 from staffbooking_core.ports import Letter
 from staffbooking_core.usecases import accounts, notices
 from staffbooking_http import queries
-from tests.http.world import BASE, World, ok, refused
+from staffbooking_http.letter_pages import WORDS
+from tests.http.world import BASE, World, ok
 from tests.support.notices import add_notice, make_notice
 
 pytestmark = pytest.mark.anyio
@@ -73,14 +74,20 @@ async def test_a_page_asks_first(world: World) -> None:
     assert "no more mails when you are paid out" in (await world.client().post(where)).text
 
 
+def test_all_that_may_be_refused_has_its_words() -> None:
+    """A link in a mail of any optional kind leads to a page that says what ends."""
+    assert set(WORDS) == set(OPTIONAL)
+
+
 async def test_a_forged_link_is_404(world: World) -> None:
-    """Also one of another kind of letter."""
+    """Also one of another kind of letter; what is wrong stands on the page."""
     where = await path(world, NoticeKind.PAYOUT)
     other = (await path(world, NoticeKind.VERIFY_EMAIL)).rpartition("/")[2]
     for token in ("x", other, where.rpartition("/")[2].replace("payout", "accepted")):
         forged = f"/notifications/unsubscribe/{token}"
-        refused(await world.client().get(forged), 404, "not_found")
-        refused(await world.client().post(forged), 404, "not_found")
+        for answer in (await world.client().get(forged), await world.client().post(forged)):
+            assert answer.status_code == 404
+            assert "This link is wrong" in answer.text
     assert await is_told(world)
 
 
@@ -94,6 +101,7 @@ async def test_an_address_is_confirmed_by_a_button(each_world: World) -> None:
     for again in (await client.get(where), await client.post(where)):
         assert again.status_code == 400
         assert "was used already" in again.text
+        assert 'href="/account/verify-email"' in again.text
 
 
 async def test_a_password_is_set_by_a_form(each_world: World) -> None:
@@ -112,15 +120,26 @@ async def test_a_password_is_set_by_a_form(each_world: World) -> None:
     assert await can_sign_in(each_world)
     for again in (await client.get(where), await client.post(where, data={"password": NEW})):
         assert again.status_code == 400
-        assert "password" not in again.text.partition("<h1>")[2].partition("</h1>")[2]
+        assert 'type="password"' not in again.text
+        assert 'href="/account/forgot-password"' in again.text
 
 
 async def test_no_password_of_a_form_is_remembered(world: World) -> None:
     """As queries are, for as long as the process lives."""
     where = await path(world, NoticeKind.RESET_PASSWORD)
-    before = queries._remembered.cache_info()
+    await world.client().get(where)
+    before = queries._remembered.cache_info().misses
     assert "Your password is set" in (await world.client().post(where, data={"password": NEW})).text
-    assert queries._remembered.cache_info() == before
+    assert queries._remembered.cache_info().misses == before
+
+
+async def test_who_is_signed_in_can_sign_out_there(world: World) -> None:
+    """These pages have the head of all others."""
+    browser = await world.browser(world.customer.id)
+    for kind in KINDS:
+        page = (await browser.get(await path(world, kind))).text
+        assert 'action="/account/sign-out"' in page
+        assert f'name="csrf" value="{browser.headers["x-csrf-token"]}"' in page
 
 
 async def test_a_wrong_link_sets_nothing(world: World) -> None:

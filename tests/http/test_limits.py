@@ -199,6 +199,24 @@ async def test_a_trusted_proxy_is_believed(world: World) -> None:
     assert await remaining(world, "198.51.100.7") == 995
 
 
+async def test_a_network_of_ipv6_addresses_counts_as_one(world: World) -> None:
+    """One machine has the whole of a /64; its neighbours, and IPv4 within IPv6, count apart."""
+    assert await remaining(world, "2001:db8:0:7::1") == 999
+    assert await remaining(world, "2001:db8:0:7:ffff::2") == 998
+    assert await remaining(world, "2001:db8:0:8::1") == 999
+    assert await remaining(world, "::ffff:198.51.100.7") == 999
+    assert await remaining(world, "::ffff:198.51.100.8") == 999
+    assert await remaining(world, "198.51.100.7") == 998
+
+
+async def test_a_proxy_is_one_address(world: World) -> None:
+    """Others of its IPv6 network are not believed; whom it names counts by their network."""
+    world.restart(proxies=(ip_network("2001:db8::1"),))
+    assert await remaining(world, "2001:db8::1", "2001:db8:0:7::1") == 999
+    assert await remaining(world, "2001:db8::1", "2001:db8:0:7::2") == 998
+    assert await remaining(world, "2001:db8::2", "2001:db8:0:7::3") == 999
+
+
 @pytest.mark.parametrize("forwarded", ["", "unknown", "10.0.0.2", "é", "1.2.3", "evil, 10.0.0.2"])
 async def test_a_proxy_that_tells_nothing_counts_itself(world: World, forwarded: str) -> None:
     """Garbage is not an address; the nearest known hop counts."""

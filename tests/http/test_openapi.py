@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,16 @@ import httpx
 import jsonschema_rs
 import pytest
 import schemathesis
+from attrs import evolve
 
 from staffbooking_core.domain.lifecycle import NOT_NOW, Party, Status, Trigger, who_may
 from staffbooking_core.usecases import deliveries
+from staffbooking_http import asyncapi, openapi
 from staffbooking_http.routes import FAMILIES, SANDBOX
 from tests.http.test_flow import accepted
 from tests.http.walks import walk_account, walk_calendars, walk_images, walk_staff
 from tests.http.world import PASSWORD, World, ok
-from tests.support.builders import POLICY, add_booking, add_companion
+from tests.support.builders import DAY, HOUR, POLICY, add_booking, add_companion
 
 pytestmark = pytest.mark.anyio
 
@@ -55,11 +58,36 @@ async def test_every_endpoint_is_documented(world: World) -> None:
     assert found == {(row.method, row.path) for row in ROWS} | HOSTED_PAGES
 
 
+def test_figures_are_those_of_the_deployment() -> None:
+    """As its policy has them, counts and times alike."""
+    policy = evolve(POLICY, max_portfolio_items=7, feed_back=9 * DAY, reset_lifetime=HOUR / 2)
+    told = {
+        (method, path): operation.get("description", "")
+        for method, path, operation in operations(openapi.document(FAMILIES, policy))
+    }
+    assert told["POST", "/staff/portfolio"].endswith("at most 7 items.")
+    assert "from 9 days back on" in told["GET", "/calendars/{secret}.ics"]
+    assert "once, for 30 minutes." in told["POST", "/auth/reset-password"]
+    assert "once, for 7 days." in told["POST", "/auth/verify-email"]
+
+
 async def test_the_document_is_openapi_3_1(world: World) -> None:
     """A reader of OpenAPI takes it, with all operations."""
     schema = schemathesis.openapi.from_dict(await document_of(world))
     assert schema.specification.version == "3.1.0"
     assert len(list(schema.get_all_operations())) == len(ROWS) + len(HOSTED_PAGES)
+
+
+def test_the_version_is_known_without_a_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `make demo` runs the service; where it is installed its package says the same."""
+    installed = metadata.version("staffbooking")
+
+    def missing(name: str) -> metadata.Distribution:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata.Distribution, "from_name", missing)
+    documents = (openapi.document(FAMILIES, POLICY), asyncapi.document(POLICY))
+    assert [document["info"]["version"] for document in documents] == [installed] * 2
 
 
 async def test_every_code_is_told(world: World) -> None:

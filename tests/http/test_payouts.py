@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 from typing import Any
 
@@ -282,20 +280,54 @@ async def test_strangers_and_customers_see_nothing(world: World) -> None:
     page = await world.client().get(PAGE)
     assert page.status_code == 200
     assert "Sign in" in page.text
-    assert "<script" not in page.text
     refused(await (await world.browser(world.customer.id)).get(PAGE), 403, "staff_only")
 
 
-async def test_the_page_runs_its_own_script_alone(world: World) -> None:
-    """It is named by its hash, talks to this service only, and has the token at hand."""
+async def press(browser: httpx.AsyncClient, **given: str) -> httpx.Response:
+    """Send the form of the page, without the header that programs send."""
+    token = browser.headers.pop("x-csrf-token")
+    answer = await browser.post(PAGE, data={"csrf": token, **given})
+    browser.headers["x-csrf-token"] = token
+    return answer
+
+
+async def test_an_account_is_opened_by_the_form(each_world: World) -> None:
+    """The answer leads to the processor, by itself and by a link; the next one leads there anew."""
+    browser = await staff(each_world)
+    for given in ({"country": "pt"}, {}):
+        page = await press(browser, **given)
+        assert page.status_code == 200
+        [url] = re.findall(r'<a class="button main" href="([^"]+)"', page.text)
+        assert url.startswith(f"{BASE}/sandbox/payees/")
+        assert f'<meta http-equiv="refresh" content="0; url={url}">' in page.text
+    assert await account(browser) == {**NONE, "status": "ready", "country": "PT"}
+
+
+async def test_a_form_of_somebody_else_opens_nothing(world: World) -> None:
+    """Without the token 403; signed out one has to sign in; a customer has no such page."""
     browser = await staff(world)
-    page = await browser.get(PAGE)
-    (script,) = re.findall(r"<script>(.*?)</script>", page.text, re.DOTALL)
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = page.headers["content-security-policy"]
-    assert f"script-src 'sha256-{digest}';" in policy
-    assert "connect-src 'self';" in policy
-    assert "unsafe" not in policy
-    token = browser.headers["x-csrf-token"]
-    assert f'<meta name="csrf-token" content="{token}">' in page.text
-    assert PATH in script
+    refused(await press(browser, csrf="x"), 403, "csrf_failed")
+    assert await account(browser) == NONE
+    asked = await world.client().post(PAGE, data={"csrf": "x"})
+    assert asked.headers["location"] == "/account/sign-in?next=%2Fstaff%2Fpayouts"
+    refused(await press(await world.browser(world.customer.id)), 403, "staff_only")
+
+
+async def test_the_form_says_what_is_wrong(world: World) -> None:
+    """A country that is none, a processor that is away or that refuses: the form stays."""
+    browser = await staff(world)
+    page = await press(browser, country="5x")
+    assert (page.status_code, "Country must be the two letters" in page.text) == (422, True)
+    for kind, code in (("rate_limit", 500), ("refuse", 400)):
+        await fault(world, kind)
+        page = await press(browser)
+        assert page.status_code == code
+        assert 'role="alert"' in page.text
+        assert '<button class="main">' in page.text
+        world.clock.advance(HOUR)
+
+
+async def test_no_page_runs_a_script(world: World) -> None:
+    """The policy of the browser lets none run."""
+    page = await (await staff(world)).get(PAGE)
+    assert "script" not in page.text + page.headers["content-security-policy"]

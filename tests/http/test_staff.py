@@ -186,6 +186,7 @@ async def test_every_fault_is_told_at_once(world: World) -> None:
         {"years_experience": 4.0},
         {"service_types": "Bartender"},
         {"service_types": ["x"] * 51},
+        {"service_types": ["Wine, cheese"]},
         {"languages": [""]},
         {"bio": "\0"},
         {"first_name": "A\nB"},

@@ -200,5 +200,25 @@ def test_an_answer_that_can_t_be_is_no_reason_to_be_silent(address: str) -> None
 
 
 def test_a_domain_travels_in_ascii() -> None:
-    """Whatever script it is written in."""
+    """Whatever script it is written in; what is ASCII stays as it is."""
     assert wire_address("ada@B\xfccher.example") == "ada@xn--bcher-kva.example"
+    assert wire_address("ada@M_x.a--b.example") == "ada@M_x.a--b.example"
+
+
+@pytest.mark.parametrize(
+    ("domain", "travels"),
+    [
+        ("stra\xdfe.example", "xn--strae-oqa.example"),
+        ("\u03b2\u03cc\u03bb\u03bf\u03c2.example", "xn--nxasmm1c.example"),
+    ],
+)
+def test_a_domain_is_nobody_elses(domain: str, travels: str) -> None:
+    """The rules of 2003 made `strasse` of the first, whose owner is a stranger."""
+    assert wire_address(f"ada@{domain}") == f"ada@{travels}"
+
+
+@pytest.mark.parametrize("domain", ["\u2603.example", "\u2100.example"])
+def test_a_domain_that_can_t_be_registered_is_given_up(domain: str) -> None:
+    """Rather than taken for one that can."""
+    with pytest.raises(Undeliverable):
+        wire_address(f"ada@{domain}")

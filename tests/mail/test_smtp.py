@@ -12,6 +12,7 @@ import pytest
 import trustme
 from aiosmtpd.smtp import SMTP
 
+from staffbooking_adapters.notify import smtp
 from staffbooking_adapters.notify.mails import Mailbox
 from staffbooking_adapters.notify.smtp import NotSent, SmtpNotifier
 from staffbooking_adapters.settings import SmtpServer, Tls
@@ -80,6 +81,18 @@ async def test_a_connection_that_is_gone_is_made_anew() -> None:
     async with mail_server() as server, notifier(server) as told:
         await told.tell(make_letter())
         cut(server.connections[0])
+        await told.tell(make_letter(notice_id=8))
+    assert (len(server.mails), len(server.connections)) == (2, 2)
+
+
+async def test_a_connection_that_is_gone_without_a_word_costs_no_mail(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As behind a gate that forgot it: nobody waits for the end of the mail's time."""
+    monkeypatch.setattr(smtp, "PATIENCE", 0.05)
+    async with mail_server() as server, notifier(server) as told:
+        await told.tell(make_letter())
+        server.silent = server.connections[:]
         await told.tell(make_letter(notice_id=8))
     assert (len(server.mails), len(server.connections)) == (2, 2)
 

@@ -32,7 +32,7 @@ from staffbooking_core.domain.companions import Companion
 from staffbooking_core.domain.limits import Rule
 from staffbooking_core.domain.messages import Conversation
 from staffbooking_core.ports import Ports
-from staffbooking_http.server import serve
+from staffbooking_http.server import listen, serve
 from tests.http.world import BASE, World
 from tests.support.builders import MINUTE, POLICY, add_session
 from tests.support.messages import add_direct
@@ -70,10 +70,12 @@ async def served(ports: Ports, **settings: Any) -> AsyncIterator[Served]:
     processes of one deployment."""
     stop = anyio.Event()
     given = evolve(SETTINGS, **settings)
-    job = partial(serve, given, host="127.0.0.1", port=0, stop=stop, ports=ports)
-    with patch.object(uvicorn.server, "asyncio", _Hasty()):
+    hasty = patch.object(uvicorn.server, "asyncio", _Hasty())
+    with hasty:
         async with anyio.create_task_group() as tasks:
-            port: int = await tasks.start(job)
+            with listen("127.0.0.1", 0) as listening:
+                job = partial(serve, given, listening=listening, stop=stop, ports=ports)
+                port: int = await tasks.start(job)
             yield Served(ports, port, stop)
             stop.set()
 

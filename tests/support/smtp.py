@@ -28,6 +28,8 @@ class MailServer:
         self.envelopes: list[tuple[str, list[str]]] = []
         self.logins: list[tuple[str, str]] = []
         self.connections: list[SMTP] = []
+        self.silent: list[SMTP] = []
+        """Connections that are not told any more whether they are there."""
         self.recipients: dict[str, str] = {}
         self.contents: list[Act] = []
         self.is_private: list[bool] = []
@@ -40,6 +42,11 @@ class MailServer:
             return self.recipients[address]
         envelope.rcpt_tos.append(address)
         return "250 OK"
+
+    async def handle_RSET(  # noqa: N802
+        self, server: SMTP, session: Session, envelope: Envelope
+    ) -> str:
+        return await say_nothing(server) if server in self.silent else "250 OK"
 
     async def handle_DATA(  # noqa: N802
         self, server: SMTP, session: Session, envelope: Envelope

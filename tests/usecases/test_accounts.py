@@ -23,6 +23,7 @@ from staffbooking_core.inputs import (
 )
 from staffbooking_core.ports import Letter, Ports, Writing
 from staffbooking_core.usecases import accounts, admin, notices, people, sessions
+from staffbooking_core.usecases.tokens import Purpose
 from tests.support.builders import NOW, POLICY, SECOND, add_session, add_user, make_lease
 from tests.support.ports import memory_ports
 
@@ -47,7 +48,7 @@ class CountingHasher(PlainHasher):
 class SlowHasher(PlainHasher):
     """While it verifies a password, something happens."""
 
-    meanwhile: Callable[[], Awaitable[None]]
+    meanwhile: Callable[[], Awaitable[object]]
 
     async def verify(self, password: str, hashed: str | None) -> bool:
         await self.meanwhile()
@@ -214,7 +215,7 @@ async def test_a_forgotten_password_is_set_anew(ports: Ports, ada: User) -> None
     await add_session(ports.store, ada.id)
     await forget(ports, "ADA@Example.com")
     token = await token_of(ports, NoticeKind.RESET_PASSWORD)
-    await accounts.check_reset(ports, token)
+    await accounts.check_token(ports, Purpose.RESET_PASSWORD, token)
     await reset(ports, token)
     assert await open_sessions(ports, ada) == []
     assert [await can_sign_in(ports, each) for each in (OLD, NEW)] == [False, True]
@@ -276,7 +277,7 @@ async def test_a_link_ends_with_its_time(ports: Ports, ada: User) -> None:
     await refused(ports, token)
     await change(ports, ada)
     clock(ports).advance(POLICY.reset_lifetime - SECOND)
-    await accounts.check_reset(ports, token)
+    await accounts.check_token(ports, Purpose.RESET_PASSWORD, token)
     clock(ports).advance(SECOND)
     await refused(ports, token)
 
@@ -287,7 +288,7 @@ async def test_a_link_is_for_nobody_else(ports: Ports, ada: User) -> None:
     await forget(ports)
     token = await token_of(ports, NoticeKind.RESET_PASSWORD)
     number, until, signature = token.split(".")
-    await accounts.send_verification(ports, ada)
+    await accounts.send_verification(ports, ada, HERE)
     other = await token_of(ports, NoticeKind.VERIFY_EMAIL)
     for forged in (
         f"{sam.id}.{until}.{signature}",
@@ -375,7 +376,7 @@ async def register(ports: Ports) -> User:
         last_name="Okoro",
         role=OpenRole.CUSTOMER,
     )
-    return await sessions.register(ports, new, HERE)
+    return await sessions.register(ports, new)
 
 
 async def test_who_registers_is_asked_for_a_proof(ports: Ports) -> None:
@@ -383,13 +384,16 @@ async def test_who_registers_is_asked_for_a_proof(ports: Ports) -> None:
     user = await register(ports)
     assert user.email_verified_at is None
     token = await token_of(ports, NoticeKind.VERIFY_EMAIL)
-    await accounts.check_verification(ports, token)
+    await accounts.check_token(ports, Purpose.VERIFY_EMAIL, token)
     verified = await accounts.verify_email(ports, token)
     assert verified == await found(ports, user)
     assert verified.email_verified_at == NOW
-    for use in (accounts.verify_email, accounts.check_verification):
+    for used in (
+        accounts.verify_email(ports, token),
+        accounts.check_token(ports, Purpose.VERIFY_EMAIL, token),
+    ):
         with pytest.raises(RuleBroken) as raised:
-            await use(ports, token)
+            await used
         assert raised.value.code == "token_invalid"
 
 
@@ -410,18 +414,29 @@ async def test_a_proof_is_of_the_address_it_was_sent_to(ports: Ports) -> None:
 async def test_the_proof_is_asked_for_again(ports: Ports, ada: User) -> None:
     """Three times an hour; not where it is there."""
     for _ in range(3):
-        await accounts.send_verification(ports, ada)
+        await accounts.send_verification(ports, ada, HERE)
     with pytest.raises(LimitExceeded):
-        await accounts.send_verification(ports, ada)
+        await accounts.send_verification(ports, ada, HERE)
     assert len(await letters(ports, NoticeKind.VERIFY_EMAIL)) == 3
     with pytest.raises(RuleBroken) as raised:
-        await accounts.send_verification(ports, evolve(ada, email_verified_at=NOW))
+        await accounts.send_verification(ports, evolve(ada, email_verified_at=NOW), HERE)
     assert raised.value.code == "already_verified"
+
+
+async def test_from_one_address_the_proof_is_asked_for_seldom(ports: Ports) -> None:
+    """By however many users; those elsewhere are asked all the same."""
+    rule = POLICY.limits.verification_address
+    users = [await add_user(ports.store) for _ in range(rule.limit + 1)]
+    for user in users[:-1]:
+        await accounts.send_verification(ports, user, HERE)
+    with pytest.raises(LimitExceeded):
+        await accounts.send_verification(ports, users[-1], HERE)
+    await accounts.send_verification(ports, users[-1], "198.51.100.7")
 
 
 async def test_who_has_proved_it_is_not_asked(ports: Ports, ada: User) -> None:
     """Also where the mail was on its way."""
-    await accounts.send_verification(ports, ada)
+    await accounts.send_verification(ports, ada, HERE)
     await change(ports, ada, email_verified_at=NOW)
     assert await letters(ports, NoticeKind.VERIFY_EMAIL) == []
 
@@ -429,7 +444,7 @@ async def test_who_has_proved_it_is_not_asked(ports: Ports, ada: User) -> None:
 async def test_no_token_is_ever_stored(ports: Ports, ada: User) -> None:
     """Notices lead nowhere yet: the links are made with the mails."""
     await forget(ports)
-    await accounts.send_verification(ports, ada)
+    await accounts.send_verification(ports, ada, HERE)
     lease = make_lease()
     stored = await ports.store.write(lambda tx: tx.notices.claim(NOW, lease, 10))
     assert [due.notice.link for due in stored] == [None, None]

@@ -154,6 +154,15 @@ async def test_a_new_password_ends_all_sessions(scene):
         await login(scene)
 
 
+async def test_a_new_password_is_told_its_owner(scene):
+    """Whoever sets it: an operator may have been talked into it."""
+    user = await create(scene)
+    await admin.set_password(scene.ports, user.email, PASSWORD)
+    await scene.drain()
+    [letter] = scene.ports.notifier.letters
+    assert (letter.user_id, letter.subject) == (user.id, "Your password was changed")
+
+
 # Companions -----------------------------------------------------------------------------
 
 

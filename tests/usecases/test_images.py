@@ -167,10 +167,10 @@ async def test_a_removed_image_is_gone(scene: Scene) -> None:
             await call
 
 
-async def test_an_image_outlives_a_storage_that_fails(
+async def test_a_file_outlives_a_storage_that_fails(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is listed until its file is gone, so that whoever removes it again finishes."""
+    """It is nobody's any more; its file is known until it is removed later."""
     image = await images.upload(scene.ports, scene.staff, make_image())
 
     async def gone(*_: object) -> None:
@@ -178,12 +178,31 @@ async def test_an_image_outlives_a_storage_that_fails(
 
     with monkeypatch.context() as broken:
         broken.setattr(MemoryFiles, "remove", gone)
-        with pytest.raises(Unavailable):
-            await images.remove(scene.ports, scene.staff, image.name)
-    assert list(await images.mine(scene.ports, scene.staff)) == [image]
+        await images.remove(scene.ports, scene.staff, image.name)
+        assert await images.clear_files(scene.ports) == 1
+    assert not await images.mine(scene.ports, scene.staff)
+    assert list(kept(scene)) == [image.name]
+    assert [await images.clear_files(scene.ports) for _ in range(2)] == [1, 0]
+    assert not kept(scene)
+
+
+async def test_an_image_that_goes_is_put_to_no_use(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long its file takes to go: nothing shows a hole."""
+    image = await images.upload(scene.ports, scene.staff, make_image())
+    remove = MemoryFiles.remove
+
+    async def slow(files: MemoryFiles, name: str) -> None:
+        given = ChangeProfile(profile_photo=image.path)
+        with pytest.raises(InvalidField):
+            await staff.change_profile(scene.ports, scene.staff, given)
+        await remove(files, name)
+
+    monkeypatch.setattr(MemoryFiles, "remove", slow)
     await images.remove(scene.ports, scene.staff, image.name)
     assert not kept(scene)
-    assert not await images.mine(scene.ports, scene.staff)
+    assert (await staff.profile(scene.ports, scene.staff)).profile_photo == ""
 
 
 async def test_a_removal_that_was_cut_short_is_finished(scene: Scene) -> None:

@@ -13,10 +13,11 @@ from staffbooking_core.domain.calendar import Interval, Override, Slot, WeeklySl
 from staffbooking_core.domain.companions import Approval, Badge, Tier
 from staffbooking_core.domain.erasure import erased
 from staffbooking_core.domain.money import Currency
+from staffbooking_core.domain.notices import NoticeKind
 from staffbooking_core.errors import RuleBroken
 from staffbooking_core.inputs import DateHours, Hours, ImportedCompanion, Login, WeeklyHours
 from staffbooking_core.ports import SkippedRow
-from staffbooking_core.usecases import admin, imports, sessions
+from staffbooking_core.usecases import admin, imports, notices, sessions
 from staffbooking_core.usecases.admin import CreateUser
 from staffbooking_core.usecases.imports import ImportRow
 from tests.support.builders import DAY, NOW, POLICY
@@ -107,7 +108,7 @@ DAY_OFF = (DateHours(date=date(2027, 3, 4), slots=()),)
 ALL = {
     "tagline": "Calm",
     "bio": "Long",
-    "profile_photo": "/mia.jpg",
+    "profile_photo": "photos/mia.jpg",
     "daily_rate": Decimal(300),
     "languages": ("English",),
     "tier": Tier.ELITE,
@@ -189,12 +190,32 @@ async def test_an_erased_account_is_left_alone(scene):
 
 async def test_long_calendars_are_not_kept(scene):
     """What is one person's alone fills no memory; short ones are shared."""
-    days = [DateHours(date=date(2027, 3, 1) + number * DAY, slots=()) for number in range(11)]
+    days = [DateHours(date=date(2027, 3, 1) + number * DAY, slots=()) for number in range(51)]
+    slots = tuple(Hours(start=f"{n // 60:02}:{n % 60:02}", end="23:59") for n in range(50))
     imports._shared_calendar.cache_clear()
     await imported(scene, row(overrides=tuple(days)))
+    await imported(scene, row(overrides=(evolve(days[0], slots=slots),)))
     assert imports._shared_calendar.cache_info().currsize == 0
-    await imported(scene, row(overrides=tuple(days[:10])))
+    await imported(scene, row(overrides=tuple(days[:50])))
     assert imports._shared_calendar.cache_info().currsize == 1
+
+
+async def test_whose_password_an_import_replaces_is_told(scene):
+    """Once, however many rows have one; not who had no account before, nor whose stays."""
+    await imported(scene, row("new@example.com", password=PASSWORD), row(), row("bo@example.com"))
+    assert await told(scene) == []
+    await imported(scene, row(password=PASSWORD), row(password=PASSWORD), row("bo@example.com"))
+    user = await admin.user(scene.ports, "mia@example.com")
+    assert await told(scene) == [(user.id, NoticeKind.PASSWORD_CHANGED)]
+
+
+async def told(scene):
+    """Whom what was told since then."""
+    while await notices.tell_notices(scene.ports):
+        pass
+    letters = [(letter.user_id, letter.kind) for letter in scene.ports.notifier.letters]
+    scene.ports.notifier.letters.clear()
+    return letters
 
 
 async def test_the_later_of_two_rows_takes_nothing_away(scene):

@@ -11,7 +11,7 @@ from staffbooking_core.domain.keys import Permission
 from staffbooking_core.domain.records import instant
 from staffbooking_core.errors import Forbidden, InvalidField, NotFound, RuleBroken, Unauthenticated
 from staffbooking_core.inputs import CreateKey
-from staffbooking_core.usecases import admin, keys
+from staffbooking_core.usecases import admin, keys, people
 from tests.support.builders import DAY, HOUR, SECOND, add_subscriber, add_user
 
 pytestmark = pytest.mark.anyio
@@ -98,6 +98,18 @@ async def test_each_account_has_its_own_five(scene, owner):
     for _ in range(5):
         await create(scene, owner)
     assert await create(scene, await add_subscriber(scene.ports.store))
+
+
+async def test_who_is_locked_out_meanwhile_gets_no_key(scene, owner):
+    """Disabled or erased since they were let in: as if they had not been."""
+    await admin.disable(scene.ports, owner.email)
+    with pytest.raises(Unauthenticated):
+        await create(scene, owner)
+    await admin.enable(scene.ports, owner.email)
+    await people.erase(scene.ports, owner.id)
+    with pytest.raises(Unauthenticated):
+        await create(scene, owner)
+    assert await keys.listing(scene.ports, owner) == []
 
 
 @pytest.mark.parametrize("after, works", [(DAY - SECOND, True), (DAY, False)])

@@ -150,6 +150,19 @@ async def test_a_processor_out_of_reach_is_said_and_nothing_is_lost(scene):
     assert await pay(scene, booking) is Status.PAID
 
 
+@pytest.mark.parametrize(
+    "kind", ["timeout_before", "timeout_after", "error_500", "error_500_after", "conflict"]
+)
+async def test_a_checkout_that_failed_once_is_opened_by_its_repetition(scene, kind):
+    """At once, also where the processor would repeat its error under the same key."""
+    booking = await scene.accepted()
+    await scene.fault("open_checkout", kind, 1)
+    with pytest.raises(ProcessorUnavailable):
+        await scene.checkout(booking)
+    assert (await scene.checkout(booking)).startswith("http")
+    assert await pay(scene, booking) is Status.PAID
+
+
 async def test_an_answer_takes_no_longer_than_the_deadline(scene):
     """However the processor stalls, the client waits less than eight seconds."""
     booking = await scene.accepted()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import date
+from functools import partial
 
 import pytest
 from attrs import evolve
@@ -10,26 +13,33 @@ from attrs import evolve
 from staffbooking_adapters import codec
 from staffbooking_adapters.memory.doubles import RecordingNotifier
 from staffbooking_adapters.memory.files import MemoryFiles
-from staffbooking_core.domain.accounts import Actor, User
+from staffbooking_core.domain.accounts import Actor, Subscription, User
 from staffbooking_core.domain.lifecycle import Status
 from staffbooking_core.domain.limits import LimitExceeded
 from staffbooking_core.domain.portfolio import Image
-from staffbooking_core.errors import NotFound, RuleBroken, Unauthenticated
+from staffbooking_core.domain.records import instant
+from staffbooking_core.errors import NotFound, RuleBroken, Unauthenticated, Unavailable
 from staffbooking_core.inputs import Contact, CreateWebhook, Login, SubmitReview
-from staffbooking_core.ports import Ports
+from staffbooking_core.ports import Ports, Writing
 from staffbooking_core.usecases import (
     admin,
+    calendars,
     contact,
+    images,
     messages,
     notices,
+    payees,
     people,
     reviews,
     sessions,
     webhooks,
 )
-from tests.support.builders import NOW, add_session, add_user
+from staffbooking_worker.lanes import LANES
+from tests.support.builders import HOUR, NOW, add_key, add_session, add_user
+from tests.support.ics import calendar, hour
 from tests.support.notices import add_notice, make_notice
 from tests.support.ports import Scene, another_companion, make_scene
+from tests.usecases.test_accounts import SlowHasher
 
 pytestmark = pytest.mark.anyio
 
@@ -68,9 +78,8 @@ async def user_of(scene: Scene, who: Actor) -> User:
 
 async def exported(scene: Scene, who: Actor) -> dict[str, object]:
     """As it would be handed out."""
-    found: dict[str, object] = json.loads(
-        codec.encode(await people.export(scene.ports, who.user_id))
-    )
+    record = await people.export(scene.ports, who.user_id)
+    found: dict[str, object] = json.loads(b"".join([each async for each in codec.pieces(record)]))
     return found
 
 
@@ -87,6 +96,68 @@ async def test_one_sees_what_is_kept(scene: Scene, party: str) -> None:
     assert found["user"]["id"] == who.user_id  # type: ignore[index]
     assert (found["profile"] is None) is (party == "customer")
     assert ("payout_amount" in found["bookings"][0]) is (party == "staff")  # type: ignore[index]
+
+
+async def test_what_is_much_is_read_page_by_page(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No more of it than a page is in memory at a time."""
+    monkeypatch.setattr(people, "PAGE", 2)
+    for number in range(4):
+        await messages.send_to_user(
+            scene.ports, scene.customer, scene.staff.user_id, f"number {number}"
+        )
+    record = await people.export(scene.ports, scene.customer.user_id)
+    pages = [page async for page in record["messages"]]
+    assert [len(page) for page in pages] == [2, 2, 1]
+    said = [each["content"] for page in pages for each in page]
+    assert said == ["call me", *(f"number {number}" for number in range(4))]
+    assert {name for name, part in record.items() if isinstance(part, AsyncIterator)} == {
+        *("bookings", "disputes_opened", "rebooking_credits"),
+        *("messages", "reviews_written", "reviews_received"),
+    }
+
+
+async def test_a_staff_member_sees_what_they_took_in(scene: Scene) -> None:
+    """Busy times, since when there is a feed, the payout account, and when they were seen."""
+    ports, staff = scene.ports, scene.staff
+    await calendars.set_busy_times(ports, staff, calendar(hour()))
+    await calendars.make_feed(ports, staff)
+    await payees.open_page(ports, staff, "PT")
+
+    async def leave(tx: Writing) -> None:
+        await tx.presence.renew_node("node", NOW + HOUR)
+        await tx.presence.connect(staff.user_id, "node", NOW, 1)
+        await tx.presence.disconnect(staff.user_id, "node", NOW)
+
+    await ports.store.write(leave)
+    found = await exported(scene, staff)
+    assert found["busy_times"] == [
+        {"starts_at": "2027-03-10T09:00:00Z", "ends_at": "2027-03-10T10:00:00Z"}
+    ]
+    assert found["calendar_feed"] == {"created_at": instant(await scene.now())}
+    assert found["last_seen_at"] == instant(NOW)
+    account = found["payout_account"]
+    assert isinstance(account, dict)
+    assert (account["provider"], account["country"]) == (ports.payments.name, "PT")
+
+
+async def test_one_sees_what_one_complained_of() -> None:
+    """The words that opened a dispute, for who said them; and what may be booked again."""
+    scene = await make_scene()
+    disputed = await scene.paid()
+    await scene.jump_to(disputed.starts_at)
+    await scene.dispute(disputed)
+    cancelled = await scene.accepted(event_date=date(2027, 3, 20))
+    await scene.cancel(cancelled, scene.staff)
+    expires_at = instant(await scene.now() + scene.ports.policy.rebooking_credit)
+    found = await exported(scene, scene.customer)
+    assert found["disputes_opened"] == [{"booking_code": disputed.code, "reason": "nobody came"}]
+    assert found["rebooking_credits"] == [
+        {"booking_code": cancelled.code, "expires_at": expires_at, "used": False}
+    ]
+    other = await exported(scene, scene.staff)
+    assert (other["disputes_opened"], other["rebooking_credits"]) == ([], [])
 
 
 async def test_no_secret_is_handed_out(scene: Scene) -> None:
@@ -130,9 +201,9 @@ async def test_nothing_names_who_is_forgotten(scene: Scene, party: str) -> None:
     async with scene.ports.store.reading() as view:
         detail = await view.companions.companion(scene.staff.user_id)
         seen = [
-            *await view.people.bookings_of(other.user_id),
+            *await view.people.bookings_of(other.user_id, 0, 9),
             *await view.messages.tail(0, 10),
-            *await view.people.reviews_by(who.user_id),
+            *await view.people.reviews_by(who.user_id, 0, 9),
             await view.accounts.user(who.user_id),
             detail,
         ]
@@ -249,24 +320,59 @@ async def test_images_go_with_their_owner(scene: Scene) -> None:
     assert await ports.files.get("b.png") == b"bytes"
 
 
-async def test_an_image_that_stays_keeps_no_other(scene: Scene) -> None:
-    """All are tried; what failed is raised at the end, when the person is forgotten."""
+class Stubborn(MemoryFiles):
+    """Removes nothing but one file, as long as it is out of reach."""
 
-    class Stubborn(MemoryFiles):
-        async def remove(self, name: str) -> None:
-            if name != "c.png":
-                raise OSError(name)
-            await super().remove(name)
+    is_out_of_reach = True
 
-    files = Stubborn()
+    async def remove(self, name: str) -> None:
+        if self.is_out_of_reach and name != "b.png":
+            raise Unavailable(name)
+        await super().remove(name)
+
+
+async def test_an_image_that_stays_is_removed_later(scene: Scene) -> None:
+    """It keeps no other from being removed, and nobody from being forgotten; while it can't be
+    removed, its row says so."""
+    files, other = Stubborn(), await another_companion(scene)
     ports = evolve(scene.ports, files=files)
     for name in ("a.png", "b.png", "c.png"):
         await add_image(ports, scene.staff, name)
-    with pytest.raises(ExceptionGroup) as raised:
-        await people.erase(ports, scene.staff.user_id)
-    assert [str(fault) for fault in raised.value.exceptions] == ["a.png", "b.png"]
-    assert await files.get("c.png") is None
+    await add_image(ports, other.staff, "d.png")
+    await people.erase(ports, scene.staff.user_id)
     assert (await user_of(scene, scene.staff)).erased_at is not None
+    assert sorted(files.kept) == ["a.png", "c.png", "d.png"]
+    assert await images.clear_files(ports) == 2
+    files.is_out_of_reach = False
+    assert [await images.clear_files(ports) for _ in range(2)] == [2, 0]
+    assert sorted(files.kept) == ["d.png"]
+
+
+async def test_the_worker_removes_images_that_stayed(scene: Scene) -> None:
+    """When it sweeps."""
+    files = Stubborn()
+    ports = evolve(scene.ports, files=files)
+    await add_image(ports, scene.staff, "a.png")
+    await people.erase(ports, scene.staff.user_id)
+    files.is_out_of_reach = False
+    [sweep] = [lane for lane in LANES if lane.name == "sweep"]
+    await sweep.run(ports)
+    assert not files.kept
+
+
+async def test_who_is_forgotten_has_no_key_and_no_feed(scene: Scene) -> None:
+    """They stop at once."""
+    ports, user = scene.ports, await user_of(scene, scene.staff)
+    await admin.subscribe(ports, user.email, Subscription.ENTERPRISE)
+    key = await add_key(ports.store, user.id)
+    secret, _ = await calendars.make_feed(ports, scene.staff)
+    await ports.admission.by_key(key.digest, None, (), NOW)
+    assert await calendars.feed(ports, secret)
+    await people.erase(ports, user.id)
+    with pytest.raises(Unauthenticated):
+        await ports.admission.by_key(key.digest, None, (), NOW)
+    with pytest.raises(NotFound):
+        await calendars.feed(ports, secret)
 
 
 async def test_who_is_forgotten_is_told_nothing_more(scene: Scene) -> None:
@@ -300,6 +406,30 @@ async def test_one_is_forgotten_by_the_password(scene: Scene) -> None:
     given = Login(email=user.email, password="correct horse")
     with pytest.raises(Unauthenticated):
         await sessions.login(scene.ports, given, HERE)
+
+
+async def test_by_a_password_of_yesterday_nobody_is_forgotten(scene: Scene) -> None:
+    """One that is changed while it is verified is not theirs any more."""
+    user = await with_password(scene)
+    change = partial(admin.set_password, scene.ports, user.email, "battery staple")
+    await not_forgotten(scene, user, change)
+
+
+async def test_who_is_disabled_meanwhile_forgets_nobody(scene: Scene) -> None:
+    """Their session has ended."""
+    user = await with_password(scene)
+    await not_forgotten(scene, user, partial(admin.disable, scene.ports, user.email))
+
+
+async def not_forgotten(
+    scene: Scene, user: User, meanwhile: Callable[[], Awaitable[object]]
+) -> None:
+    """By the right password, while something happens."""
+    ports = evolve(scene.ports, hasher=SlowHasher(meanwhile))
+    with pytest.raises(Unauthenticated) as raised:
+        await people.erase_myself(ports, user.id, "correct horse", HERE)
+    assert raised.value.code == "bad_credentials"
+    assert (await user_of(scene, scene.customer)).erased_at is None
 
 
 async def test_the_password_is_not_guessed_at(scene: Scene) -> None:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from datetime import date
+from functools import partial
 
 import pytest
-from attrs import asdict, evolve
+from attrs import asdict, evolve, frozen
 
 from staffbooking_core.domain.accounts import Actor, Role
 from staffbooking_core.domain.calendar import Slot, WeeklySlot
 from staffbooking_core.domain.companions import Approval
 from staffbooking_core.domain.lifecycle import Party, Status
 from staffbooking_core.domain.money import Currency
-from staffbooking_core.errors import Forbidden, InvalidField, NotFound, RuleBroken
+from staffbooking_core.errors import (
+    Forbidden,
+    InvalidField,
+    NotFound,
+    RuleBroken,
+    StaffbookingError,
+    Unauthenticated,
+)
 from staffbooking_core.inputs import RequestBookingFor
+from staffbooking_core.ports import Store
 from staffbooking_core.usecases import admin, bookings, requests
 from staffbooking_core.usecases.answers import AnsweredBefore
 from tests.support.builders import (
@@ -136,6 +146,64 @@ async def test_a_disabled_customer_is_not_booked_for(scene):
         await request_for(scene, owner, customer.email)
 
 
+async def disable(scene, user_id):
+    async with scene.ports.store.reading() as view:
+        user = await view.accounts.user(user_id)
+    await admin.disable(scene.ports, user.email)
+
+
+@frozen
+class Overtaken:
+    """A store in which somebody is disabled before a booking is added."""
+
+    real: Store
+    overtake: Callable[[], Awaitable[None]]
+
+    def reading(self):
+        return self.real.reading()
+
+    async def add_booking(self, change):
+        await self.overtake()
+        await self.real.add_booking(change)
+
+
+async def overtaken(scene, call, user_id):
+    """What a call is refused with while which somebody is disabled; nothing is booked."""
+    overtake = partial(disable, scene, user_id)
+    ports = evolve(scene.ports, store=Overtaken(scene.ports.store, overtake))
+    with pytest.raises(StaffbookingError) as caught:
+        await call(evolve(scene, ports=ports))
+    assert await bookings_of(scene, scene.staff) == []
+    return caught.value
+
+
+async def test_who_is_disabled_meanwhile_books_nothing(scene):
+    """As if they had not been signed in, also where they are before anything is looked at."""
+    error = await overtaken(scene, lambda each: each.request(), scene.customer.user_id)
+    assert (type(error), error.code) == (Unauthenticated, "unauthenticated")
+    with pytest.raises(Unauthenticated) as caught:
+        await scene.request(companion_id=999)
+    assert caught.value.code == "unauthenticated"
+
+
+async def test_a_companion_disabled_meanwhile_is_not_found(scene):
+    """As one is that is not listed."""
+    error = await overtaken(scene, lambda each: each.request(), scene.staff.user_id)
+    assert isinstance(error, NotFound)
+
+
+@pytest.mark.parametrize("party", ["owner", "customer"])
+async def test_by_api_nothing_is_booked_for_who_is_disabled_meanwhile(scene, party):
+    """The key is not valid any more, or there is no such customer."""
+    people = {
+        "owner": await add_subscriber(scene.ports.store),
+        "customer": await add_user(scene.ports.store),
+    }
+    call = partial(request_for, owner=people["owner"], email=people["customer"].email)
+    error = await overtaken(scene, call, people[party].id)
+    assert error.code == ("invalid_api_key" if party == "owner" else "invalid_field")
+
+
 @pytest.mark.parametrize("approval", [Approval.PENDING, Approval.SUSPENDED])
 async def test_an_unlisted_companion_is_not_found(scene, approval):
     """As if there were none."""
@@ -174,12 +242,18 @@ async def test_every_fault_of_meaning_is_told_at_once(scene):
         (date(2027, 2, 28), "12:00", "event_date"),
         (date(2027, 3, 1), "11:59", "start_time"),
         (date(2027, 3, 1), "12:00", "start_time"),
-        (date(2030, 3, 4), "12:00", "event_date"),
+        (date(2030, 3, 2), "12:00", "event_date"),
     ],
 )
 async def test_a_start_lies_ahead_but_not_too_far(scene, day, time, field):
     """Today it is the time that is wrong, else the date; NOW itself is past."""
     assert await refused(scene, event_date=day, start_time=time) == [field]
+
+
+async def test_the_last_day_is_three_years_ahead(scene):
+    """That day itself may be booked."""
+    booking = await scene.request(event_date=date(2030, 3, 1))
+    assert booking.event_date == date(2030, 3, 1)
 
 
 async def test_a_minute_ahead_is_ahead(scene):

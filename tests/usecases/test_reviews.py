@@ -13,7 +13,13 @@ from attrs import evolve
 from staffbooking_core.domain.accounts import Actor, Role
 from staffbooking_core.domain.lifecycle import Trigger
 from staffbooking_core.domain.reviews import Ratings, Review
-from staffbooking_core.errors import ConstraintViolated, Forbidden, NotFound, RuleBroken
+from staffbooking_core.errors import (
+    ConstraintViolated,
+    Forbidden,
+    NotFound,
+    RuleBroken,
+    Unauthenticated,
+)
 from staffbooking_core.inputs import RespondToReview, SubmitReview
 from staffbooking_core.usecases import admin, reviews
 from tests.support.builders import HOUR, add_user
@@ -119,7 +125,8 @@ async def test_strangers_find_no_booking(scene):
     """Nor does anybody find an unknown one."""
     booking = await scene.completed()
     other = (await another_companion(scene)).staff
-    for by in (STRANGER, other):
+    stranger = actor_of(await add_user(scene.ports.store))
+    for by in (stranger, other):
         await refused(submit(scene, booking, by), NotFound, "not_found")
         await refused(reviews.authorize(scene.ports, by, booking.id), NotFound, "not_found")
     unknown = evolve(booking, id=booking.id + 1)
@@ -228,6 +235,18 @@ async def test_an_unknown_user_has_no_reviews(scene):
     assert await listed(scene, scene.admin) == ([], Ratings())
 
 
+async def test_who_is_locked_out_meanwhile_says_nothing(scene):
+    """Neither in a review nor in a response to one: as if they had not been let in."""
+    first, second = await attended(scene, 1), await attended(scene, 2)
+    review = await submit(scene, first)
+    for actor in (scene.customer, scene.staff):
+        async with scene.ports.store.reading() as view:
+            user = await view.accounts.user(actor.user_id)
+        await admin.disable(scene.ports, user.email)
+    await refused(submit(scene, second), Unauthenticated, "unauthenticated")
+    await refused(respond(scene, review), Unauthenticated, "unauthenticated")
+
+
 async def test_reviews_outlive_an_account(scene):
     """Those of a disabled user are still listed."""
     booking = await scene.completed()
@@ -267,7 +286,8 @@ async def test_nobody_else_responds(scene):
     review = await submit(scene, await scene.completed())
     other = (await another_companion(scene)).staff
     profileless = actor_of(await add_user(scene.ports.store, role=Role.STAFF))
-    for by in (scene.customer, other, profileless, scene.admin, STRANGER):
+    stranger = actor_of(await add_user(scene.ports.store))
+    for by in (scene.customer, other, profileless, scene.admin, stranger):
         await refused(respond(scene, review, by), Forbidden, "wrong_party")
         authorized = reviews.authorize_response(scene.ports, by, review.id)
         await refused(authorized, Forbidden, "wrong_party")

@@ -88,6 +88,41 @@ async def test_without_a_sandbox_there_is_no_test_bench(scene):
             await call
 
 
+def taken_by_another(scene, monkeypatch):
+    """Another process takes each event once it happened, and brings it later, if ever."""
+    processor = type(scene.ports.sandbox)
+    take = processor.due_events
+
+    async def take_first(self, limit):
+        await take(self, limit)
+        return []
+
+    monkeypatch.setattr(processor, "due_events", take_first)
+
+
+async def page_of(scene, booking):
+    return (await scene.checkout(booking)).rpartition("/")[2]
+
+
+async def test_paid_means_paid_whoever_takes_the_event(scene, monkeypatch):
+    """Also where another process took it, and has not followed it yet."""
+    booking = await scene.accepted()
+    taken_by_another(scene, monkeypatch)
+    assert (
+        await sandbox.play(scene.ports, await page_of(scene, booking), "succeed")
+    ).state == "paid"
+    assert (await scene.booking(booking)).status is Status.PAID
+
+
+async def test_an_event_that_a_fault_keeps_back_is_not_known(scene):
+    """Or nothing could be tried with it."""
+    booking = await scene.accepted()
+    page = await page_of(scene, booking)
+    await scene.ports.sandbox.add_fault("event", "drop", 9)
+    await sandbox.play(scene.ports, page, "succeed")
+    assert (await scene.booking(booking)).status is Status.ACCEPTED
+
+
 async def test_a_chargeback_is_taken_note_of_at_once(scene):
     """Without waiting for the worker."""
     booking = await scene.paid()

@@ -21,7 +21,8 @@ HERE, THERE = "192.0.2.1", "192.0.2.2"
 async def register(scene, email=EMAIL, address=HERE, **given):
     fields = {"password": PASSWORD, "first_name": "Ada", "last_name": "Okoro"}
     new = Register(**{**fields, "role": OpenRole.CUSTOMER, **given}, email=email)
-    return await sessions.register(scene.ports, new, address)
+    may_ask = await sessions.may_ask(scene.ports, address)
+    return await sessions.register(scene.ports, new, verifies=may_ask)
 
 
 async def login(scene, email=EMAIL, password=PASSWORD, address=HERE):

@@ -20,10 +20,16 @@ from staffbooking_core.domain.webhooks import (
     Failure,
     Secrets,
 )
-from staffbooking_core.errors import Forbidden, InvalidField, NotFound, RuleBroken
+from staffbooking_core.errors import (
+    Forbidden,
+    InvalidField,
+    NotFound,
+    RuleBroken,
+    Unauthenticated,
+)
 from staffbooking_core.inputs import ChangeWebhook, CreateWebhook
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases import deliveries, webhooks
+from staffbooking_core.usecases import admin, deliveries, people, webhooks
 from staffbooking_core.usecases.deliveries import SEALED_FOR
 from tests.contract.stores import read
 from tests.support.builders import (
@@ -97,6 +103,18 @@ async def test_an_unsafe_url_is_not_registered(post: Post, url: str) -> None:
     with pytest.raises(InvalidField) as caught:
         await webhooks.register(post.ports, user, CreateWebhook(url=url))
     assert [fault.field for fault in caught.value.faults] == ["url"]
+    assert await webhooks.listing(post.ports, user) == []
+
+
+async def test_who_is_locked_out_meanwhile_registers_nothing(post: Post) -> None:
+    """Disabled or erased since they were let in: as if they had not been."""
+    user, wanted = await add_subscriber(post.ports.store), CreateWebhook(url=URL)
+    await admin.disable(post.ports, user.email)
+    with pytest.raises(Unauthenticated):
+        await webhooks.register(post.ports, user, wanted)
+    await people.erase(post.ports, user.id)
+    with pytest.raises(Unauthenticated):
+        await webhooks.register(post.ports, user, wanted)
     assert await webhooks.listing(post.ports, user) == []
 
 

@@ -14,6 +14,7 @@ from aiohttp.client_proto import ResponseHandler
 
 from staffbooking_adapters.webhook import connections, gate, sender
 from staffbooking_adapters.webhook.sender import HttpSender, trusted_roots
+from staffbooking_core import __version__
 from staffbooking_core.domain.webhooks import Failure
 from tests.support.names import EveryName, FakeNames, HangingNames
 from tests.support.receivers import (
@@ -63,7 +64,7 @@ async def test_what_goes_out() -> None:
         "accept": "*/*",
         "accept-encoding": "identity",
         "content-length": "14",
-        "user-agent": sender.user_agent(),
+        "user-agent": f"staffbooking/{__version__}",
     }
     assert got.headers == expected
 

@@ -7,14 +7,18 @@ from typing import cast
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
+from attrs import evolve
 
+from staffbooking_adapters.memory.doubles import RecordingNotifier
 from staffbooking_core.domain.accounts import Role
 from staffbooking_core.domain.webhooks import DeliveryStatus, Endpoint
 from staffbooking_core.errors import Unavailable
-from staffbooking_core.ports import Hint, Ports
+from staffbooking_core.ports import Hint, Letter, Ports, Undeliverable
+from staffbooking_core.usecases.notices import GivenUp
 from staffbooking_worker import main
-from staffbooking_worker.lanes import Lane
+from staffbooking_worker.lanes import LANES, Lane
 from tests.support.builders import add_user
+from tests.support.notices import add_notice, make_notice
 from tests.support.ports import memory_ports
 from tests.support.post import Post, make_post
 from tests.support.webhooks import tell
@@ -186,6 +190,51 @@ async def test_drain_does_not_wait_for_retries() -> None:
         assert await main.drain(post.ports) == 2
 
     assert await post.statuses(endpoint) == [DeliveryStatus.PENDING]
+
+
+class Refusing(RecordingNotifier):
+    """It reaches nobody."""
+
+    async def tell(self, letter: Letter) -> None:
+        raise Undeliverable("no such user")
+
+
+async def test_drain_goes_on_where_nobody_is_reached(caplog: pytest.LogCaptureFixture) -> None:
+    """What can't be told is logged and raised in the end: all else is done."""
+    made = make_post()
+    post = evolve(made, ports=evolve(made.ports, notifier=Refusing()))
+    endpoint, _ = await told(post)
+    for _ in range(20):  # More than one batch.
+        await add_notice(post.ports.store, make_notice(endpoint.owner_id))
+
+    with pytest.raises(GivenUp) as raised:
+        await main.drain(post.ports)
+
+    assert str(raised.value) == "20 notices were given up"
+    assert len(post.sent) == 1
+    assert caplog.text.count("Undeliverable: no such user") == 20
+    assert "notice 1 (webhook_disabled) was given up" in caplog.text
+    assert await main.drain(post.ports) == 0
+
+
+async def test_no_mail_is_begun_once_the_worker_stops() -> None:
+    """The one in flight is finished, those behind it are left to the next worker."""
+    stop, letters = anyio.Event(), list[Letter]()
+
+    class Stopping(RecordingNotifier):
+        async def tell(self, letter: Letter) -> None:
+            stop.set()
+            letters.append(letter)
+
+    ports = memory_ports(notifier=Stopping())
+    user = await add_user(ports.store)
+    for subject in ("one", "two"):
+        await add_notice(ports.store, make_notice(user.id, subject=subject))
+
+    with anyio.fail_after(5):
+        await main.run_lanes(ports, stop, [lane for lane in LANES if lane.name == "notices"])
+
+    assert [letter.subject for letter in letters] == ["one"]
 
 
 async def test_the_worker_publishes_and_sends() -> None:

@@ -127,6 +127,20 @@ async def test_a_file_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None
         await open_sqlite(tmp_path / "missing" / "main.db", METADATA)
 
 
+async def test_a_damaged_page_is_unavailable(sqlite: Database, tmp_path: Path) -> None:
+    """A file that opens well may still turn out to be broken further on."""
+    await sqlite.many(ADD_NAMED, [named("Ada" * 1000) for _ in range(20)])
+    await sqlite.close()
+    path = tmp_path / "main.db"
+    content = path.read_bytes()
+    half = len(content) // 2
+    path.write_bytes(content[:half] + b"\xab" * (len(content) - half))
+    damaged = await open_sqlite(path, METADATA)
+    with pytest.raises(Unavailable):
+        await names(damaged)
+    await damaged.close()
+
+
 async def test_a_closed_database_is_unavailable(database: Database) -> None:
     """After `close`, whoever comes late hears so at once."""
     await database.close()

@@ -1,0 +1,118 @@
+"""Pages of one's account: signing in and out, the forgotten password, another link by which an
+address is confirmed. They do what `/auth/*` does, by the same doors and windows."""
+
+from litestar import get, post
+from litestar.response import Redirect, Template
+
+from staffbooking_core.domain.accounts import session_digest
+from staffbooking_core.domain.limits import LimitExceeded
+from staffbooking_core.errors import InvalidInput, RuleBroken, Unauthenticated
+from staffbooking_core.inputs import ForgotPassword, Login
+from staffbooking_core.usecases import accounts, sessions
+from staffbooking_http import bodies, limits, queries
+from staffbooking_http.access import SignedOut, session_cookie
+from staffbooking_http.visits import (
+    SIGN_IN,
+    Asked,
+    Proof,
+    call_of,
+    read_form,
+    refused,
+    shown,
+    to_sign_in,
+    visitor_of,
+    wanted,
+)
+
+_LINK = "/account/verify-email"
+
+
+@get(SIGN_IN)
+async def signing_in(request: Asked) -> Template | Redirect:
+    """Where one signs in; who is signed in goes on."""
+    call = call_of(request)
+    way = wanted(call)
+    if await visitor_of(call) is None:
+        return shown("sign_in.html", way=way)
+    return _onward(way)
+
+
+@post(SIGN_IN, status_code=200)
+async def sign_in(request: Asked) -> Template | Redirect:
+    """Sign in, and go on."""
+    call = call_of(request)
+    way = wanted(call)
+    await SignedOut().admit(call)
+    given = queries.read_form(Login, await bodies.read(call))
+    try:
+        _, token = await sessions.login(call.ports, given, limits.address(call))
+    except (Unauthenticated, LimitExceeded) as error:
+        return refused("sign_in.html", None, error, email=given.email, way=way)
+    onward = _onward(way)
+    name, crumb = session_cookie(call.ports.policy, token)
+    onward.headers[name.decode()] = crumb.decode()
+    return onward
+
+
+def _onward(way: str) -> Redirect:
+    return Redirect(way or "/", status_code=303)
+
+
+@post("/account/sign-out", status_code=200)
+async def sign_out(request: Asked) -> Redirect:
+    """Sign out here; nothing happens where nobody is signed in any more."""
+    call = call_of(request)
+    home = Redirect("/", status_code=303)
+    if (visitor := await visitor_of(call)) is not None:
+        await read_form(call, visitor, Proof)
+        await sessions.logout(call.ports, session_digest(visitor.token))
+        name, crumb = session_cookie(call.ports.policy, None)
+        home.headers[name.decode()] = crumb.decode()
+    return home
+
+
+@get("/account/forgot-password")
+async def forgetting(request: Asked) -> Template:
+    """Where one has a link sent by which a password can be set."""
+    call = call_of(request)
+    return shown("forgot.html", await visitor_of(call), way=wanted(call))
+
+
+@post("/account/forgot-password", status_code=200)
+async def forgot(request: Asked) -> Template:
+    """Send the link, if there is such an account: the page does not tell."""
+    call = call_of(request)
+    way = wanted(call)
+    await SignedOut().admit(call)
+    raw = await bodies.read(call)
+    try:
+        given = queries.read_form(ForgotPassword, raw)
+        await accounts.forgot_password(call.ports, given, limits.address(call), way or None)
+    except (InvalidInput, LimitExceeded) as error:
+        return refused("forgot.html", None, error, way=way)
+    return shown("forgot.html", done=True, way=way)
+
+
+@get(_LINK)
+async def asking_for_link(request: Asked) -> Template | Redirect:
+    """Where one has the link sent again by which one's address is confirmed."""
+    if (visitor := await visitor_of(call_of(request))) is None:
+        return to_sign_in(_LINK)
+    return shown("link.html", visitor)
+
+
+@post(_LINK, status_code=200)
+async def send_link(request: Asked) -> Template | Redirect:
+    """Send it."""
+    call = call_of(request)
+    if (visitor := await visitor_of(call)) is None:
+        return to_sign_in(_LINK)
+    await read_form(call, visitor, Proof)
+    try:
+        await accounts.send_verification(call.ports, visitor.user, limits.address(call))
+    except (RuleBroken, LimitExceeded) as error:
+        return refused("link.html", visitor, error)
+    return shown("link.html", visitor, done=True)
+
+
+PAGES = (signing_in, sign_in, sign_out, forgetting, forgot, asking_for_link, send_link)
