@@ -50,8 +50,10 @@ OPTIONS: dict[str, Any] = {
     "timeout": 5,  # seconds to connect
     "command_timeout": 15,  # for a server that has fallen silent: its own limits come first
 }
-UNDO_PATIENCE = 5.0
-"""Seconds that a rollback may take before the connection is cut instead."""
+PATIENCE = 1.0
+"""Seconds until a connection is cut that doesn't answer when its work is over. Its statement may
+go on though it was cancelled, since the server forgets a cancellation that overtakes its
+statement; the server's own limit of time ends it then."""
 
 
 class PostgresDatabase(Database):
@@ -124,11 +126,14 @@ class PostgresDatabase(Database):
             raise failure from error
 
     async def _undo(self, driver: Driver) -> None:
-        """Give the connection back without a transaction, or cut it."""
+        await self._give_back(driver, after="ROLLBACK")
+
+    async def _give_back(self, driver: Driver, *, after: str) -> None:
+        """Give the connection back once it has answered, without a transaction, or cut it."""
         try:
             if _is_alive(driver):
-                async with asyncio.timeout(UNDO_PATIENCE):
-                    await driver.execute("ROLLBACK")
+                async with asyncio.timeout(PATIENCE):
+                    await driver.execute(after)
         except Exception:
             driver.terminate()
         finally:
@@ -146,9 +151,15 @@ class PostgresDatabase(Database):
     async def _alone(self, call: Call[T], compiled: Compiled, given: Sequence[Arguments]) -> T:
         driver = await self._pool.acquire()
         try:
-            return await self.ask(call, driver, compiled, given, final=not compiled.reads)
-        finally:
+            result = await self.ask(call, driver, compiled, given, final=not compiled.reads)
+        except asyncio.CancelledError:
+            await to_the_end(self._give_back(driver, after="SELECT 1"))
+            raise
+        except BaseException:
             self._pool.release(driver)
+            raise
+        self._pool.release(driver)
+        return result
 
     async def _chunks(self, compiled: Compiled, arguments: Arguments) -> AsyncGenerator[list[Row]]:
         driver = await self._pool.acquire()
@@ -243,6 +254,6 @@ def _is_alive(driver: Driver) -> bool:
 
 async def _disconnect(driver: Driver) -> None:
     try:
-        await driver.close(timeout=UNDO_PATIENCE)
+        await driver.close(timeout=PATIENCE)
     except Exception:
         driver.terminate()

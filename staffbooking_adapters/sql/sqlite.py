@@ -42,11 +42,16 @@ WAL = "PRAGMA journal_mode = WAL"
 WAL_PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Seconds between tries to switch a file to WAL while another process does the same."""
 
+WRITER_CACHE = "PRAGMA cache_size = -32768"
+"""KiB, as they are needed: each companion goes to some twenty places of the indexes, and with
+SQLite's own 2 MiB an import would read most of these pages anew each time."""
+
 READERS = 3
 BUSY_SECONDS = 5.0
 """How long to wait for another process to end its writing."""
 
 BUSY_PAUSE = 0.004
+STOP_PAUSE = 0.01
 """Seconds between the tries of who waits. SQLite's own, which are switched off, go up to 0.1,
 and those who write all the time come in between: a stranger would wait for seconds."""
 
@@ -87,7 +92,7 @@ class SqliteDatabase(Database):
         try:
             return await _patiently(call, driver, compiled.sql, given)
         except asyncio.CancelledError:
-            await driver.interrupt()  # nobody wants the answer any more
+            await to_the_end(_stop(driver))  # nobody wants the answer any more
             raise
         except Exception as error:
             failure = from_sqlite(error, self._unique) or unstorable(compiled.names, given)
@@ -151,6 +156,7 @@ class SqliteDatabase(Database):
             WAL,
             f"PRAGMA synchronous = {self._synchronous}",
             "PRAGMA foreign_keys = ON",
+            WRITER_CACHE,
         )
 
     async def _connect(self, *pragmas: str) -> Driver:
@@ -236,6 +242,16 @@ async def _patiently(call: Call[T], driver: Driver, sql: str, given: Sequence[Ar
             if not _is_busy(error) or clock() > until:
                 raise
         await asyncio.sleep(BUSY_PAUSE)
+
+
+async def _stop(driver: Driver) -> None:
+    """Interrupt until the connection's thread comes to what is asked last: an interruption
+    that comes before the thread has begun with its statement is lost."""
+    last = asyncio.ensure_future(driver.execute_fetchall("SELECT 1"))
+    while not last.done():
+        await driver.interrupt()
+        await asyncio.wait([last], timeout=STOP_PAUSE)
+    last.exception()  # interrupted itself, perhaps
 
 
 def _is_busy(error: sqlite3.OperationalError) -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Coroutine, Generator
+import time
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
 from typing import Any
 
+import aiosqlite
 import pytest
 from sqlalchemy import (
     func,
@@ -174,11 +176,11 @@ async def test_a_cancelled_unit_leaves_no_transaction(postgres: Database) -> Non
     async def work(unit: Connection) -> None:
         await add_two(unit)
         started.set()
-        await unit.run(Statement(text("SELECT pg_sleep(10)")))
+        await unit.all(SLOW)
 
     task = asyncio.ensure_future(postgres.write(work))
     await started.wait()
-    await asyncio.sleep(0)
+    await until_slow_runs(postgres)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -201,11 +203,27 @@ SLOW = Statement(
 )
 
 
+async def until_slow_runs(database: Database, times: int = 1) -> None:
+    """Return once PostgreSQL works at it: a cancellation that overtakes its statement is lost."""
+    if database.dialect == "sqlite":
+        await asyncio.sleep(0.01)  # or not yet: the test below is of that
+        return
+    running = Statement(
+        text(
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+            " AND datname = current_database()"
+        ).columns(count=BigInt)
+    )
+    async with asyncio.timeout(10):
+        while await database.value(running) < times:
+            pass
+
+
 async def test_a_cancelled_read_stops_working(database: Database) -> None:
     """Reads that nobody waits for any more, more than there are connections, block nobody."""
     for _ in range(6):
         task = asyncio.ensure_future(database.all(SLOW))
-        await asyncio.sleep(0.01)
+        await until_slow_runs(database)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -213,24 +231,72 @@ async def test_a_cancelled_read_stops_working(database: Database) -> None:
         assert await asyncio.gather(*(database.value(COUNT) for _ in range(8))) == [0] * 8
 
 
+async def test_a_cancellation_waits_for_its_statement(
+    sqlite: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A read is interrupted even if it was cancelled before its thread had begun with it."""
+    at_once = aiosqlite.Connection._execute_fetchall
+
+    def after_a_while(self: aiosqlite.Connection, sql: str, parameters: Any) -> Any:
+        time.sleep(0.05)
+        return at_once(self, sql, parameters)
+
+    await asyncio.gather(*(sqlite.value(COUNT) for _ in range(8)))  # all connections are open
+    monkeypatch.setattr(aiosqlite.Connection, "_execute_fetchall", after_a_while)
+    task = asyncio.ensure_future(sqlite.all(SLOW))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    async with asyncio.timeout(5):
+        assert await asyncio.gather(*(sqlite.value(COUNT) for _ in range(8))) == [0] * 8
+
+
+async def test_a_lost_cancellation_holds_nobody_up(
+    postgres: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the server goes on with after it forgot a cancellation keeps no connection busy."""
+
+    async def lost(**_: Any) -> None:
+        pass
+
+    monkeypatch.setattr("asyncpg.connect_utils._cancel", lost)
+    for number, ask in enumerate((postgres.all, slowly(postgres)), start=1):
+        task = asyncio.ensure_future(ask(SLOW))
+        await until_slow_runs(postgres, number)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    async with asyncio.timeout(5):
+        assert await asyncio.gather(*(postgres.value(COUNT) for _ in range(4))) == [0] * 4
+
+
+def slowly(database: Database) -> Callable[[Statement], Coroutine[Any, Any, Any]]:
+    """Ask in a unit of work."""
+    return lambda statement: database.write(lambda unit: unit.all(statement))
+
+
 async def test_a_deadlock_is_repeated(postgres: Database) -> None:
     """Of two units that wait for each other, one is run again, and both are kept."""
     await postgres.many(ADD_NAMED, [named("Ada"), named("Bob")])
-    both = asyncio.Barrier(2)
+    both, kept = asyncio.Barrier(2), asyncio.Event()
     runs = 0
 
     async def transfer(unit: Connection, source: str, target: str) -> None:
         nonlocal runs
         runs += 1
+        if runs > 2:  # or it may take its row again before the other wakes: one more deadlock
+            await kept.wait()
         await unit.run(RAISE, who=source, by=1)
         if runs <= 2:
             await both.wait()
         await unit.run(RAISE, who=target, by=1)
 
-    await asyncio.gather(
-        postgres.write(lambda unit: transfer(unit, "Ada", "Bob")),
-        postgres.write(lambda unit: transfer(unit, "Bob", "Ada")),
-    )
+    async def transferred(source: str, target: str) -> None:
+        await postgres.write(lambda unit: transfer(unit, source, target))
+        kept.set()
+
+    await asyncio.gather(transferred("Ada", "Bob"), transferred("Bob", "Ada"))
     assert runs == 3
     assert [await postgres.value(POINTS, who=who) for who in ("Ada", "Bob")] == [2, 2]
 
