@@ -57,7 +57,8 @@ def structure(cls: type[T], given: Mapping[str, Any]) -> T:
 
 
 def structure_query(cls: type[T], given: Mapping[str, str], broken: Mapping[str, str]) -> T:
-    """An input made of the texts of a query, in which numbers are plain ASCII digits.
+    """An input made of the texts of a query, in which numbers are plain ASCII digits, and flags
+    `true` or `false`.
 
     `broken` tells of fields whose text could not be read, and why; they are in `given` too.
     """
@@ -103,7 +104,7 @@ def _converter(of_texts: bool) -> Converter:
     converter = Converter(detailed_validation=True)
     converter.register_structure_hook_factory(attrs.has, lambda cls: _of_class(converter, cls))
     converter.register_structure_hook(StrEnum, _choice)
-    converter.register_structure_hook(bool, _flag)
+    converter.register_structure_hook(bool, _flag_of_text if of_texts else _flag)
     converter.register_structure_hook(date, _date)
     converter.register_structure_hook_factory(
         lambda kind: Left in get_args(kind), lambda kind: _unless_left(converter, kind)
@@ -153,6 +154,13 @@ def _flag(given: Any, _: Any) -> bool:
     if not isinstance(given, bool):
         raise ValueError("must be true or false")
     return given
+
+
+def _flag_of_text(given: Any, kind: Any) -> bool:
+    return _flag(_FLAGS.get(given), kind)
+
+
+_FLAGS = {"true": True, "false": False}
 
 
 def _date(given: Any, _: Any) -> date:

@@ -143,6 +143,12 @@ def session_cookie(policy: Policy, token: str | None) -> Header:
     return b"set-cookie", crumb.encode("ascii")
 
 
+def customers_only(user: User, _: datetime) -> None:
+    """Raises Forbidden for whoever is no customer."""
+    if user.role is not Role.CUSTOMER:
+        raise Forbidden("customers_only", "Only customers book for themselves")
+
+
 def staff_only(user: User, _: datetime) -> None:
     """Raises Forbidden for whoever is no staff member."""
     if user.role is not Role.STAFF:

@@ -1,23 +1,30 @@
-"""Pages of one's account: signing in and out, the forgotten password, another link by which an
-address is confirmed. They do what `/auth/*` does, by the same doors and windows."""
+"""Pages by which one comes to an account and back into it: registering, signing in and out, the
+forgotten password, another link by which an address is confirmed. They do what `/auth/*` does,
+by the same doors and windows."""
 
+from urllib.parse import quote
+
+from attrs import asdict, frozen
 from litestar import get, post
 from litestar.response import Redirect, Template
 
 from staffbooking_core.domain.accounts import session_digest
 from staffbooking_core.domain.limits import LimitExceeded
 from staffbooking_core.errors import InvalidInput, RuleBroken, Unauthenticated
-from staffbooking_core.inputs import ForgotPassword, Login
+from staffbooking_core.inputs import ForgotPassword, Login, Register
 from staffbooking_core.usecases import accounts, sessions
 from staffbooking_http import bodies, limits, queries
 from staffbooking_http.access import SignedOut, session_cookie
+from staffbooking_http.routes.auth import sign_up
 from staffbooking_http.visits import (
     SIGN_IN,
     Asked,
     Proof,
+    Written,
     call_of,
     read_form,
     refused,
+    said,
     shown,
     to_sign_in,
     visitor_of,
@@ -25,6 +32,45 @@ from staffbooking_http.visits import (
 )
 
 _LINK = "/account/verify-email"
+_REGISTER = "/account/register"
+
+
+@frozen(kw_only=True)
+class _Newcomer:
+    """What somebody filled in who registers, but for the password."""
+
+    first_name: Written = ""
+    last_name: Written = ""
+    email: Written = ""
+    role: Written = ""
+
+
+@get(_REGISTER)
+async def registering(request: Asked) -> Template | Redirect:
+    """Where one makes an account; who is signed in goes on."""
+    call = call_of(request)
+    way = wanted(call)
+    if await visitor_of(call) is None:
+        return shown("register.html", draft=asdict(_Newcomer()), way=way)
+    return _onward(way)
+
+
+@post(_REGISTER, status_code=200)
+async def register(request: Asked) -> Template | Redirect:
+    """Make the account, and go on to sign in; what can't be taken stays in the form."""
+    call = call_of(request)
+    way, raw = wanted(call), await bodies.read(call)
+    draft = queries.read_form(_Newcomer, raw)
+    try:
+        await SignedOut().admit(call)
+        await sign_up(call, queries.read_form(Register, raw))
+    except (InvalidInput, LimitExceeded) as error:
+        return refused("register.html", None, error, draft=asdict(draft), way=way)
+    onward = f"&next={quote(way, safe='')}" if way else ""
+    return Redirect(f"{SIGN_IN}?{_REGISTERED}{onward}", status_code=303)
+
+
+_REGISTERED = "registered"
 
 
 @get(SIGN_IN)
@@ -33,7 +79,7 @@ async def signing_in(request: Asked) -> Template | Redirect:
     call = call_of(request)
     way = wanted(call)
     if await visitor_of(call) is None:
-        return shown("sign_in.html", way=way)
+        return shown("sign_in.html", way=way, is_new=said(call, _REGISTERED.encode()))
     return _onward(way)
 
 
@@ -115,4 +161,14 @@ async def send_link(request: Asked) -> Template | Redirect:
     return shown("link.html", visitor, done=True)
 
 
-PAGES = (signing_in, sign_in, sign_out, forgetting, forgot, asking_for_link, send_link)
+PAGES = (
+    registering,
+    register,
+    signing_in,
+    sign_in,
+    sign_out,
+    forgetting,
+    forgot,
+    asking_for_link,
+    send_link,
+)

@@ -28,11 +28,11 @@ from staffbooking_http.visits import (
     Asked,
     Visitor,
     call_of,
+    ended,
     read_form,
     refused,
     said,
     shown,
-    to_sign_in,
     visitor_of,
 )
 
@@ -84,7 +84,7 @@ async def act(request: Asked) -> Template | Redirect:
     """Take a step, and come back to the page."""
     call = call_of(request)
     if (visitor := await visitor_of(call)) is None:
-        return to_sign_in(call.scope["path"])
+        return await ended(call)
     number = call.path_id("Booking")
     try:
         await _take(call, visitor, number, await read_form(call, visitor, _Step))

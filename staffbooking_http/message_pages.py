@@ -20,6 +20,7 @@ from staffbooking_http.visits import (
     Visitor,
     Written,
     call_of,
+    ended,
     page_of,
     proven,
     refused,
@@ -94,7 +95,7 @@ async def answer(request: Asked) -> Template | Redirect:
     """Say something, and come back to the page; what can't be said stays in the form."""
     call = call_of(request)
     if (visitor := await visitor_of(call)) is None:
-        return to_sign_in(call.scope["path"])
+        return await ended(call)
     form = await proven(call, visitor)
     draft = queries.read_form(_Draft, form)
     try:

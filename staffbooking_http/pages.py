@@ -1,8 +1,8 @@
 """Pages for people, by Litestar: the documents and the fake processor's own; all others are in
 modules of their own.
 
-They load nothing from anywhere and run no script: the one style sheet stands in each page, named
-by its hash in the policy that the browser enforces.
+They load nothing but images of this service and run no script: the one style sheet stands in each
+page, named by its hash in the policy that the browser enforces.
 """
 
 import base64
@@ -35,12 +35,14 @@ from staffbooking_http import (
     account_pages,
     bodies,
     booking_pages,
+    find_pages,
     home_pages,
     letter_pages,
     message_pages,
     payout_pages,
     queries,
     review_pages,
+    settings_pages,
 )
 from staffbooking_http.endpoint import Call
 from staffbooking_http.errors import internal, to_reply
@@ -57,10 +59,10 @@ def _hash(text: str) -> str:
 
 
 POLICY = (
-    f"default-src 'none'; style-src {_hash(STYLE)}; "
+    f"default-src 'none'; img-src 'self'; style-src {_hash(STYLE)}; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-"""What pages may do: show themselves, and post forms to this service."""
+"""What pages may do: show themselves and our images, and send forms to this service."""
 
 
 @frozen(kw_only=True)
@@ -78,11 +80,13 @@ class Play:
 
 _FAMILIES = (
     home_pages,
+    find_pages,
     booking_pages,
     review_pages,
     message_pages,
     payout_pages,
     account_pages,
+    settings_pages,
     letter_pages,
 )
 

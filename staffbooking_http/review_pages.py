@@ -1,4 +1,5 @@
-"""The page on which each side of a completed booking reviews the other, once."""
+"""Pages of reviews: one on which each side of a completed booking reviews the other, once, and
+those on which staff members read what is said of them, and respond."""
 
 from typing import Any
 
@@ -7,18 +8,21 @@ from litestar import get, post
 from litestar.response import Redirect, Template
 
 from staffbooking_core.domain.limits import LimitExceeded
-from staffbooking_core.domain.records import booking_record
+from staffbooking_core.domain.records import booking_record, review_record
 from staffbooking_core.domain.reviews import check_reviewer
 from staffbooking_core.errors import InvalidInput, RuleBroken
-from staffbooking_core.inputs import SubmitReview
+from staffbooking_core.inputs import RespondToReview, SubmitReview
 from staffbooking_core.usecases import bookings, reviews
 from staffbooking_http import queries
+from staffbooking_http.access import staff_only
 from staffbooking_http.endpoint import Call
 from staffbooking_http.visits import (
     Asked,
     Visitor,
     Written,
     call_of,
+    ended,
+    page_of,
     proven,
     refused,
     shown,
@@ -28,6 +32,8 @@ from staffbooking_http.visits import (
 )
 
 _PAGE = "review.html"
+_LIST = "/staff/reviews"
+_AT_A_TIME = 20
 
 
 @frozen(kw_only=True)
@@ -59,7 +65,7 @@ async def review(request: Asked) -> Template | Redirect:
     """Say it, and come back to the booking; what can't be taken stays in the form."""
     call = call_of(request)
     if (visitor := await visitor_of(call)) is None:
-        return to_sign_in(call.scope["path"])
+        return await ended(call)
     form = await proven(call, visitor)
     draft = queries.read_form(_Draft, form)
     try:
@@ -82,4 +88,69 @@ async def _seen(call: Call, visitor: Visitor) -> dict[str, Any]:
     return {"booking": booking_record(booking, party), "party": party}
 
 
-PAGES = (reviewing, review)
+# Responding -----------------------------------------------------------------------------
+
+
+@frozen(kw_only=True)
+class _Answer:
+    """What somebody responds, whether it can be taken or not."""
+
+    response: Written = ""
+
+
+@get(_LIST)
+async def reviewed(request: Asked) -> Template | Redirect:
+    """What customers said of a staff member, the newest first."""
+    call = call_of(request)
+    if (visitor := await visitor_of(call)) is None:
+        return to_sign_in(_LIST)
+    staff_only(visitor.user, call.now)
+    page = page_of(call)
+    found, ratings = await reviews.of_user(call.ports, visitor.user.id, page, _AT_A_TIME)
+    return shown(
+        "reviews.html",
+        visitor,
+        reviews=[review_record(each) for each in found],
+        ratings=ratings,
+        number=page,
+        has_more=page * _AT_A_TIME < ratings.total_reviews,
+    )
+
+
+@get("/staff/reviews/{number:str}")
+async def responding(request: Asked) -> Template | Redirect:
+    """One of these reviews."""
+    call = call_of(request)
+    if (visitor := await visitor_of(call)) is None:
+        return to_sign_in(call.scope["path"])
+    return shown("response.html", visitor, **await _said(call, visitor))
+
+
+@post("/staff/reviews/{number:str}", status_code=200)
+async def respond(request: Asked) -> Template | Redirect:
+    """Respond to it, and come back to the list; what can't be taken stays in the form."""
+    call = call_of(request)
+    if (visitor := await visitor_of(call)) is None:
+        return await ended(call)
+    staff_only(visitor.user, call.now)
+    form = await proven(call, visitor)
+    draft = queries.read_form(_Answer, form).response
+    number, page = call.path_id("Review"), page_of(call)
+    try:
+        given = await take(call, visitor, RespondToReview, form)
+        await reviews.respond(call.ports, visitor.actor, number, given)
+    except (InvalidInput, LimitExceeded, RuleBroken) as error:
+        said = await _said(call, visitor)
+        return refused("response.html", visitor, error, draft=draft, **said)
+    return Redirect(f"{_LIST}?page={page}#review-{number}", status_code=303)
+
+
+async def _said(call: Call, visitor: Visitor) -> dict[str, Any]:
+    """What the page shows of a review of the visitor, and from which page of the list."""
+    staff_only(visitor.user, call.now)
+    number = call.path_id("Review")
+    found = await reviews.authorize_response(call.ports, visitor.actor, number)
+    return {"review": review_record(found), "back": page_of(call)}
+
+
+PAGES = (reviewing, review, reviewed, responding, respond)

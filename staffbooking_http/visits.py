@@ -4,13 +4,13 @@ import hmac
 import re
 from typing import Annotated, Any, TypeAlias, TypeVar
 
-from attrs import field, frozen
+from attrs import astuple, field, frozen
 from litestar import Request
 from litestar.datastructures import State
 from litestar.response import Redirect, Template
 
-from staffbooking_core.domain.accounts import Actor, User, csrf_token, session_digest
-from staffbooking_core.errors import Forbidden, StaffbookingError
+from staffbooking_core.domain.accounts import Actor, Session, User, csrf_token, session_digest
+from staffbooking_core.errors import Forbidden, StaffbookingError, Unauthenticated
 from staffbooking_core.inputs import Characters, Text
 from staffbooking_core.usecases import sessions
 from staffbooking_http import bodies, limits, queries
@@ -74,6 +74,7 @@ class Visitor:
     user: User
     token: str = field(repr=False)
     """Of the session."""
+    session: Session
 
     @property
     def actor(self) -> Actor:
@@ -93,8 +94,8 @@ async def visitor_of(call: Call) -> Visitor | None:
     caller = await call.ports.admission.by_session(session_digest(token), call.now)
     if caller is None:
         return None
-    await sessions.touch(call.ports, caller.session)
-    visitor = Visitor(caller.user, token)
+    session = await sessions.touch(call.ports, caller.session)
+    visitor = Visitor(caller.user, token, session)
     call.scope["state"]["visitor"] = visitor
     return visitor
 
@@ -127,8 +128,13 @@ async def proven(call: Call, visitor: Visitor) -> bytes:
     shown = queries.read_form(Proof, raw).csrf
     if not hmac.compare_digest(shown.encode(), visitor.csrf.encode()):
         raise Forbidden("csrf_failed", "The form has lapsed: load its page again")
-    filled = b"&".join(part for part in raw.split(b"&") if part.partition(b"=")[2])
-    return filled.replace(b"%0D%0A", b"%0A")  # Browsers count a line break as one, and send two.
+    # Browsers count a line break as one, and send two.
+    return filled(raw).replace(b"%0D%0A", b"%0A")
+
+
+def filled(raw: bytes) -> bytes:
+    """A form or a query without what was left empty, which browsers send too."""
+    return b"&".join(part for part in raw.split(b"&") if part.partition(b"=")[2])
 
 
 async def take(call: Call, visitor: Visitor, cls: type[F], form: bytes) -> F:
@@ -172,7 +178,7 @@ def in_words(reply: Reply) -> str:
         minutes = -(-seconds // 60)
         return f"That was too often. Try again in {minutes} minute{'s' if minutes > 1 else ''}."
     if faults := told.get("errors"):
-        name = _NAMES.get(faults[0]["field"], faults[0]["field"])
+        name = _NAMES.get(faults[0]["field"], faults[0]["field"].replace("_", " "))
         return f"{name.capitalize()} {faults[0]['message']}."
     return f"{told['error']}."
 
@@ -180,3 +186,25 @@ def in_words(reply: Reply) -> str:
 def to_sign_in(path: str) -> Redirect:
     """To the page where one signs in, and from there to a path of ours."""
     return Redirect(SIGN_IN, query_params={"next": path}, status_code=303)
+
+
+@frozen(kw_only=True)
+class _Words:
+    """What people write in forms of pages, in each of them one of these."""
+
+    comment: Written = ""
+    content: Written = ""
+    reason: Written = ""
+    response: Written = ""
+
+
+async def ended(call: Call) -> Template | Redirect:
+    """To the page where one signs in, for who sent a form signed out: their session has ended
+    since they were shown it. What they wrote is given back. Not what a page of somebody else's
+    sends, of which browsers tell: it would stand there as if the visitor had said it."""
+    path = call.scope["path"]
+    words = "".join(astuple(queries.read_form(_Words, await bodies.read(call))))
+    if not words or set(call.headers(b"sec-fetch-site")) - {b"same-origin"}:
+        return to_sign_in(path)
+    error = Unauthenticated("unauthenticated", "Your session has ended")
+    return refused("ended.html", None, error, words=words, way=path)

@@ -85,10 +85,11 @@ async def _tell(tx: Writing, ports: Ports, booking: Booking, review: Review, now
     await tx.bookings.save(evolve(to_change(ports, booking, Step(told), now), event=event))
 
 
-async def authorize_response(ports: Ports, actor: Actor, review_id: int) -> None:
-    """Raise NotFound for an unknown review and Forbidden for who may not respond to it."""
+async def authorize_response(ports: Ports, actor: Actor, review_id: int) -> Review:
+    """The review of oneself that one may respond to. Raises NotFound for an unknown one, and
+    Forbidden for who may not respond to it."""
     async with ports.store.reading() as view:
-        _for_responder(actor, await view.reviews.review(review_id))
+        return _for_responder(actor, await view.reviews.review(review_id))
 
 
 async def respond(ports: Ports, actor: Actor, review_id: int, given: RespondToReview) -> Review:

@@ -3,7 +3,7 @@
 import logging
 
 from staffbooking_adapters import codec
-from staffbooking_core.domain.accounts import csrf_token
+from staffbooking_core.domain.accounts import User, csrf_token
 from staffbooking_core.domain.records import user_record
 from staffbooking_core.inputs import Login, Register
 from staffbooking_core.usecases import sessions
@@ -30,11 +30,17 @@ _SIGNED_IN = {"user": ref("User"), "csrf_token": TEXT}
     answer=shape({"success": SUCCESS, "user": ref("User")}),
 )
 async def register(call: Call) -> Reply:
+    user = await sign_up(call, call.given)
+    return Reply(201, codec.encode({"success": True, "user": user_record(user)}))
+
+
+async def sign_up(call: Call, given: Register) -> User:
+    """Make an account, from the interface or a page. Raises InvalidField."""
     may_ask = await sessions.may_ask(call.ports, limits.address(call))
-    user = await sessions.register(call.ports, call.given, verifies=may_ask)
+    user = await sessions.register(call.ports, given, verifies=may_ask)
     if not may_ask:
         log.warning("user %d gets no mail yet: many registered from their network address", user.id)
-    return Reply(201, codec.encode({"success": True, "user": user_record(user)}))
+    return user
 
 
 @endpoint(

@@ -1,14 +1,11 @@
 """Bookings: requesting, reading, and what the parties do with them (CONTRACT 4)."""
 
-from datetime import datetime
-
 from staffbooking_adapters import codec
-from staffbooking_core.domain.accounts import Role, User
 from staffbooking_core.domain.bookings import Booking
 from staffbooking_core.domain.keys import Permission
 from staffbooking_core.domain.lifecycle import Trigger
 from staffbooking_core.domain.records import booking_glimpse, booking_record, instant
-from staffbooking_core.errors import Forbidden, NotFound
+from staffbooking_core.errors import NotFound
 from staffbooking_core.inputs import (
     CancelBooking,
     DisputeBooking,
@@ -16,7 +13,7 @@ from staffbooking_core.inputs import (
     RequestBookingFor,
 )
 from staffbooking_core.usecases import bookings, requests
-from staffbooking_http.access import WithKey, WithSession
+from staffbooking_http.access import WithKey, WithSession, customers_only
 from staffbooking_http.endpoint import Access, Call, Endpoint, Handler, Reply, endpoint
 from staffbooking_http.queries import ListBookings, ListMyBookings
 from staffbooking_http.shapes import (
@@ -66,11 +63,6 @@ async def _request(call: Call) -> Reply:
     return _created(call, booking)
 
 
-def _customers_only(user: User, _: datetime) -> None:
-    if user.role is not Role.CUSTOMER:
-        raise Forbidden("customers_only", "Only customers book for themselves")
-
-
 request_by_key = endpoint(
     "POST",
     "/api/v1/bookings",
@@ -89,7 +81,7 @@ request_by_key = endpoint(
 request_by_session = endpoint(
     "POST",
     "/bookings",
-    WithSession(permit=_customers_only),
+    WithSession(permit=customers_only),
     summary="Create a booking request for yourself",
     description="10 an hour. An Idempotency-Key makes it safe to repeat for 24 hours.",
     body=RequestBooking,

@@ -1,4 +1,4 @@
-"""Pages on which people sign in and out, and have links sent again."""
+"""Pages on which people register, sign in and out, and have links sent again."""
 
 from __future__ import annotations
 
@@ -7,16 +7,27 @@ import re
 
 import httpx
 import pytest
+from attrs import evolve
 
+from staffbooking_core.domain.limits import Rule
 from staffbooking_core.domain.notices import NoticeKind
 from staffbooking_core.usecases import notices
 from tests.http.world import BASE, PASSWORD, World, ok
+from tests.support.builders import HOUR
 
 pytestmark = pytest.mark.anyio
 
 SIGN_IN = "/account/sign-in"
+REGISTER = "/account/register"
 ADA = {"email": "ada@example.com", "password": PASSWORD}
-PAGES = (SIGN_IN, "/account/forgot-password", "/account/verify-email", "/")
+ZOE = {
+    "email": "zoe@example.com",
+    "password": PASSWORD,
+    "first_name": "Zoë",
+    "last_name": "Field",
+    "role": "staff",
+}
+PAGES = (SIGN_IN, REGISTER, "/account/forgot-password", "/account/verify-email", "/")
 
 
 async def signed_in(client: httpx.AsyncClient) -> bool:
@@ -110,7 +121,7 @@ async def test_a_form_of_a_foreign_page_is_403(world: World, path: str, origin: 
     assert (await client.post(path, data=ADA, headers={"origin": BASE})).status_code in (200, 303)
 
 
-@pytest.mark.parametrize("path", [SIGN_IN, "/account/forgot-password"])
+@pytest.mark.parametrize("path", [SIGN_IN, REGISTER, "/account/forgot-password"])
 async def test_browsers_say_where_these_forms_come_from(world: World, path: str) -> None:
     """Under `no-referrer` they would say `Origin: null`, as a foreign page's do."""
     page = (await world.client().get(path)).text
@@ -220,13 +231,15 @@ async def test_the_link_is_not_sent_too_often(world: World) -> None:
 
 @pytest.mark.parametrize("path", PAGES)
 async def test_what_people_fill_in_is_labelled_and_kept_by_nobody(world: World, path: str) -> None:
-    """Every field that is seen has its label and tells what fills it; no page is stored."""
+    """Every field that is seen has its label; what one types into tells what fills it; no page is
+    stored."""
     client = await world.browser(world.customer.id) if path == "/account/verify-email" else None
     answer = await (client or world.client()).get(path)
     assert answer.headers["cache-control"] == "no-store"
     assert '<html lang="en">' in answer.text
     seen = re.findall(r'<input (?![^>]*type="hidden")[^>]*>', answer.text)
-    assert len(re.findall(r"<label>[^<]*<input [^>]*autocomplete=", answer.text)) == len(seen)
+    assert len(re.findall(r"<label>[^<]*<input [^>]*>", answer.text)) == len(seen)
+    assert all("autocomplete=" in each or 'type="radio"' in each for each in seen)
 
 
 async def test_a_page_keeps_the_session_alive(world: World) -> None:
@@ -238,3 +251,103 @@ async def test_a_page_keeps_the_session_alive(world: World) -> None:
         world.clock.advance(idle * 0.6)
         await client.get("/")
     assert ok(await client.get("/auth/session"))["user"]["email"] == "ada@example.com"
+
+
+# Registering ----------------------------------------------------------------------------
+
+
+async def test_people_register_by_a_form(each_world: World) -> None:
+    """Found from the page to sign in, and led back to it, and then to where they wanted to go;
+    a mail asks them to confirm the address."""
+    client, way = each_world.client(), "/conversations?page=2&x=1"
+    page = await client.get(SIGN_IN, params={"next": way})
+    page = await client.get(link(page, REGISTER))
+    assert httpx.URL(link(page, SIGN_IN)).params["next"] == way
+    made = await client.post(str(page.url), data=ZOE)
+    assert made.status_code == 303
+    assert not await signed_in(client)
+    assert "Your account is there" in (await client.get(made.headers["location"])).text
+    onward = await client.post(made.headers["location"], data=ZOE)
+    assert (onward.status_code, onward.headers["location"]) == (303, way)
+    user = ok(await client.get("/auth/session"))["user"]
+    said = ("email", "first_name", "last_name", "role")
+    assert [user[name] for name in said] == [ZOE[name] for name in said]
+    await notices.tell_notices(each_world.ports)
+    [letter] = each_world.notifier.letters
+    assert (letter.kind, letter.to) == (NoticeKind.VERIFY_EMAIL, "zoe@example.com")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "status", "told"),
+    [
+        ({"password": "too short"}, 422, "Password must have 10 to 128 characters."),
+        ({"email": "zoe"}, 422, "Email must be an e-mail address."),
+        ({"email": "Ada@Example.com"}, 422, "Email is registered already."),
+        ({"first_name": " "}, 422, "First name must not be blank."),
+        ({"role": "admin"}, 422, "Role must be one of customer, staff."),
+        ({"role": None}, 400, "Role is required."),
+    ],
+)
+async def test_what_is_wrong_is_told_in_the_form(
+    world: World, wrong: dict[str, str | None], status: int, told: str
+) -> None:
+    """With the status of the interface. All that was filled in stays, but for the password."""
+    given = {name: value for name, value in {**ZOE, **wrong}.items() if value is not None}
+    client = world.client()
+    answer = await client.post(REGISTER, data=given)
+    assert (answer.status_code, told in answer.text) == (status, True)
+    assert (await client.post("/auth/register", json=given)).status_code == status
+    for name in ("email", "first_name", "last_name"):
+        assert f'value="{given[name]}"' in answer.text
+    assert (given.get("role") == "staff") == ('value="staff" required checked' in answer.text)
+    assert given["password"] not in answer.text
+
+
+async def test_what_newcomers_fill_in_is_text(world: World) -> None:
+    """Never markup, where the form is shown again."""
+    given = {**ZOE, "first_name": '"><b>Zoë', "email": '"><i>'}
+    answer = await world.client().post(REGISTER, data=given)
+    assert answer.status_code == 422
+    assert not re.search("<b>|<i>", answer.text)
+
+
+async def test_nobody_registers_by_a_foreign_page(world: World) -> None:
+    """403, and there is no account; our own page's form passes."""
+    client = world.client()
+    for origin, status in (("https://evil.example", 403), ("null", 403), (BASE, 303)):
+        answer = await client.post(REGISTER, data=ZOE, headers={"origin": origin})
+        assert answer.status_code == status
+
+
+async def test_registering_counts_as_by_programs(world: World) -> None:
+    """In the windows of the address. A spent one is told in the form, and loses nothing."""
+    limits = evolve(
+        world.ports.policy.limits,
+        general=Rule("general", 2, HOUR),
+        register_address=Rule("register_address", 1, HOUR),
+    )
+    world.restart(policy=evolve(world.ports.policy, limits=limits))
+    client = world.client()
+    ok(await client.post("/auth/register", json={**ZOE, "email": "first@example.com"}), 201)
+    await client.post(REGISTER, data={**ZOE, "email": "second@example.com"})
+    refused = await client.post(REGISTER, data=ZOE)
+    assert (refused.status_code, "Try again in 60 minutes." in refused.text) == (429, True)
+    assert 'value="zoe@example.com"' in refused.text
+    await notices.tell_notices(world.ports)
+    assert [letter.to for letter in world.notifier.letters] == ["first@example.com"]
+
+
+async def test_who_is_signed_in_need_not_register(world: World) -> None:
+    """They go on to where they wanted to go."""
+    client = await world.browser(world.customer.id)
+    answer = await client.get(REGISTER, params={"next": "/conversations"})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/conversations")
+
+
+@pytest.mark.parametrize("way", ["//evil.example", "/\\evil.example", "https://evil.example/"])
+async def test_registering_leads_nowhere_else(world: World, way: str) -> None:
+    """Only to paths of this service."""
+    client = world.client()
+    assert "evil" not in (await client.get(REGISTER, params={"next": way})).text
+    made = await client.post(REGISTER, params={"next": way}, data=ZOE)
+    assert made.headers["location"] == f"{SIGN_IN}?registered"

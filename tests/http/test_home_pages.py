@@ -85,23 +85,28 @@ async def test_who_has_none_is_told_so(world: World) -> None:
 
 
 async def test_who_is_signed_out_can_sign_in(world: World) -> None:
-    """And is shown nothing of anybody."""
+    """Or register, and is shown nothing of anybody."""
     await add_booking(world.store, world.companion, world.customer)
     shown = (await world.client().get("/?page=x")).text
     assert 'href="/account/sign-in"' in shown
+    assert 'href="/account/register"' in shown
     assert rows(shown) == []
     assert "<header>" not in shown
 
 
-@pytest.mark.parametrize("path", ["/", "/conversations", "/staff/payouts", "/account/verify-email"])
+HEAD = ["/", "/conversations", "/staff/payouts", "/staff/reviews", "/account"]
+
+
+@pytest.mark.parametrize("path", [*HEAD, "/account/password", "/account/verify-email"])
 async def test_all_pages_lead_to_each_other(world: World, path: str) -> None:
-    """One head on each: bookings, messages, payouts for staff, the name, and the way out."""
+    """One head on each: bookings, messages, payouts and reviews for staff, the account by its
+    name, and the way out."""
     booking = await add_booking(world.store, world.companion, world.customer)
     staff = await world.browser(world.companion.id)
     for each in (path, f"/bookings/{booking.id}/return"):
         shown = (await staff.get(each)).text
         head = shown[shown.index("<header>") : shown.index("</header>")]
-        assert re.findall(r'<a href="([^"]+)"', head) == ["/", "/conversations", "/staff/payouts"]
+        assert re.findall(r'<a href="([^"]+)"', head) == HEAD
         assert "Mia Lindqvist" in head
         assert 'action="/account/sign-out"' in head
     customer = await world.browser(world.customer.id)

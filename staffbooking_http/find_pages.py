@@ -1,0 +1,258 @@
+"""Pages on which one finds staff, looks at somebody, and requests a booking. They find what
+`/api/v1/companions` finds, and do what `POST /bookings` does, in the same windows."""
+
+import hashlib
+from collections.abc import Mapping
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import Annotated, Any, TypeAlias
+from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
+
+from attrs import asdict, frozen
+from litestar import get, post
+from litestar.response import Redirect, Template
+
+from staffbooking_core.domain import calendar
+from staffbooking_core.domain.bookings import Booking
+from staffbooking_core.domain.companions import offered
+from staffbooking_core.domain.limits import LimitExceeded
+from staffbooking_core.errors import InvalidInput, RuleBroken
+from staffbooking_core.inputs import RequestBooking, Text
+from staffbooking_core.policy import HOUR
+from staffbooking_core.usecases import companions, requests
+from staffbooking_core.usecases.answers import AnsweredBefore, Keep
+from staffbooking_http import bodies, queries
+from staffbooking_http.access import customers_only
+from staffbooking_http.endpoint import Call
+from staffbooking_http.queries import SearchCompanions
+from staffbooking_http.routes.bookings import request_by_session
+from staffbooking_http.visits import (
+    Asked,
+    Visitor,
+    Written,
+    call_of,
+    filled,
+    proven,
+    refused,
+    shown,
+    take,
+    to_sign_in,
+    visitor_of,
+)
+
+_FIND, _PROFILE, _REQUEST = "find.html", "companion.html", "request.html"
+_Day: TypeAlias = date | None
+_AHEAD = timedelta(days=14)
+"""So many days a profile shows at once."""
+
+
+@frozen(kw_only=True)
+class _Filters:
+    """What somebody looks for, whether it can be searched for or not."""
+
+    location: Written = ""
+    service: Written = ""
+    date: Written = ""
+    min_price: Written = ""
+    max_price: Written = ""
+    limit: Written = ""
+
+
+@frozen(kw_only=True)
+class _Chosen:
+    """The day that a page is asked for."""
+
+    date: _Day = None
+
+
+@frozen(kw_only=True)
+class _Draft:
+    """What somebody filled in, whether it can be requested or not."""
+
+    event_date: Written = ""
+    start_time: Written = ""
+    duration_hours: Written = ""
+    service_type: Written = ""
+    location: Written = ""
+    event_ref: Written = ""
+    cancellation_insurance: Written = ""
+    key: Written = ""
+
+
+@frozen(kw_only=True)
+class _Form(RequestBooking):
+    """The same, as it can be requested."""
+
+    key: Annotated[str, Text(255)]
+    """Made anew each time that the form is drawn: what is sent twice from it is done once."""
+
+
+# Finding --------------------------------------------------------------------------------
+
+
+@get("/find")
+async def find(request: Asked) -> Template | Redirect:
+    """A search, and what it finds; filters that make no sense stay in their form."""
+    call = call_of(request)
+    if (visitor := await visitor_of(call)) is None:
+        return _to_sign_in(call)
+    query = filled(call.scope["query_string"])
+    filters = asdict(queries.read(_Filters, query))
+    names = [name for name, _ in await companions.service_types(call.ports)]
+    seen: dict[str, Any] = {
+        "filters": filters,
+        "services": names,
+        "service": offered(names, filters["service"]),
+        "currency": call.ports.policy.currency.code,
+    }
+    try:
+        found = await _search(call, queries.read(SearchCompanions, query))
+    except InvalidInput as error:
+        return refused(_FIND, visitor, error, **seen)
+    return shown(_FIND, visitor, kept=_kept(filters), **seen, **found)
+
+
+async def _search(call: Call, wanted: SearchCompanions) -> dict[str, Any]:
+    query = wanted.to_core(call.ports.policy.currency)
+    rows = await companions.search(call.ports, query)
+    return {
+        "found": [bodies.parse(row) for row in rows[: query.limit]],
+        "number": query.page,
+        "has_more": len(rows) > query.limit,
+    }
+
+
+def _kept(filters: Mapping[str, str]) -> str:
+    """How addresses of other pages of the same search begin."""
+    given = urlencode({name: text for name, text in filters.items() if text})
+    return f"{given}&" if given else ""
+
+
+def _to_sign_in(call: Call) -> Redirect:
+    """And from there to what was asked for, unless that takes too many words."""
+    path, query = call.scope["path"], call.scope["query_string"]
+    asked = f"{path}?{query.decode('latin-1')}" if 0 < len(query) <= queries.SHORT else path
+    return to_sign_in(asked)
+
+
+# Looking --------------------------------------------------------------------------------
+
+
+@get("/companions/{number:str}")
+async def profile(request: Asked) -> Template | Redirect:
+    """All that a staff member shows, and the free hours of the days that come."""
+    call = call_of(request)
+    if (visitor := await visitor_of(call)) is None:
+        return _to_sign_in(call)
+    seen = await _seen(call)
+    return shown(_PROFILE, visitor, **seen, **await _days(call, seen["first"], seen["last"]))
+
+
+async def _seen(call: Call) -> dict[str, Any]:
+    """A staff member, and the days from the first to the last that can be booked."""
+    policy = call.ports.policy
+    found = bodies.parse(await companions.detail(call.ports, call.path_id("Companion")))
+    companion = found["companion"]
+    now = await call.ports.clock.business()
+    today = now.astimezone(ZoneInfo(companion["timezone"])).date()
+    return {
+        "companion": companion,
+        "services": companion["service_types"].split(","),
+        "first": today,
+        "last": calendar.years_after(today, policy.book_ahead_years),
+        "day_hours": policy.day_rate_from_hours,
+    }
+
+
+async def _days(call: Call, first: date, last: date) -> dict[str, Any]:
+    """What is free on some days, from the one that is asked for."""
+    begin = min(max(_chosen(call) or first, first), last)
+    end = min(begin + _AHEAD, last + calendar.DAY) - calendar.DAY
+    found = await companions.availability(call.ports, call.path_id("Companion"), begin, end)
+    return {
+        "days": [
+            {**day, "weekday": f"{date.fromisoformat(day['date']):%A}"}
+            for day in found["availability"]
+        ],
+        "earlier": max(begin - _AHEAD, first) if begin > first else None,
+        "later": end + calendar.DAY if end < last else None,
+    }
+
+
+def _chosen(call: Call) -> date | None:
+    return queries.read(_Chosen, filled(call.scope["query_string"])).date
+
+
+# Requesting -----------------------------------------------------------------------------
+
+
+@get("/companions/{number:str}/request")
+async def requesting(request: Asked) -> Template | Redirect:
+    """Where a customer says when, where and for what; with the day that they came from."""
+    call = call_of(request)
+    if (visitor := await visitor_of(call)) is None:
+        return _to_sign_in(call)
+    customers_only(visitor.user, call.now)
+    seen = await _asked(call)
+    day = _chosen(call)
+    draft = _Draft(event_date=str(day or ""), key=call.ports.ids.token())
+    return shown(_REQUEST, visitor, draft=asdict(draft), **seen)
+
+
+@post("/companions/{number:str}/request", status_code=200)
+async def send(request: Asked) -> Template | Redirect:
+    """Request it, and go to the booking; what can't be taken stays in the form."""
+    call = call_of(request)
+    if (visitor := await visitor_of(call)) is None:
+        return to_sign_in(call.scope["path"])
+    customers_only(visitor.user, call.now)
+    call.rules = request_by_session.rules(call.ports.policy.limits)
+    form = await proven(call, visitor) + b"&companion_id=%d" % call.path_id("Companion")
+    draft = asdict(queries.read_form(_Draft, form))
+    try:
+        given = await take(call, visitor, _Form, form)
+        return Redirect(await _request(call, visitor, given, form), status_code=303)
+    except (InvalidInput, LimitExceeded, RuleBroken) as error:
+        if error.code == _SENT.code:
+            error, draft["key"] = _SENT, call.ports.ids.token()
+        return refused(_REQUEST, visitor, error, draft=draft, **await _asked(call))
+
+
+_SENT = RuleBroken(
+    "idempotency_mismatch",
+    "This form made a booking before, filled in otherwise: it is among your bookings. "
+    "Sent now, it makes another one",
+)
+
+
+async def _request(call: Call, visitor: Visitor, given: _Form, form: bytes) -> str:
+    """The page of the booking that a form makes, or has made before."""
+    fingerprint = hashlib.sha256(form).digest()
+    keep = Keep(f"user:{visitor.user.id}", given.key, fingerprint, _answer)
+    try:
+        booking = await requests.request(call.ports, visitor.actor, given, keep)
+    except AnsweredBefore as before:
+        return before.answer.body.decode()
+    return _page_of(booking)
+
+
+def _answer(booking: Booking) -> tuple[int, bytes]:
+    return 303, _page_of(booking).encode()
+
+
+def _page_of(booking: Booking) -> str:
+    return f"/bookings/{booking.id}/return"
+
+
+async def _asked(call: Call) -> dict[str, Any]:
+    """What the form tells beside what it asks."""
+    policy = call.ports.policy
+    return {
+        **await _seen(call),
+        "insurance": Decimal(policy.insurance_rate) / 10_000,
+        "insured_hours": policy.half_refund_before // HOUR,
+    }
+
+
+PAGES = (find, profile, requesting, send)

@@ -1,0 +1,168 @@
+"""Pages of one's own account: where one is signed in, which mails one gets, another password,
+one's data. They do what `/auth/*` and `/account/*` do, and have paths of their own."""
+
+from typing import Any
+
+from attrs import asdict, frozen
+from litestar import get, post
+from litestar.response import Redirect, Template
+
+from staffbooking_core.domain.limits import LimitExceeded
+from staffbooking_core.domain.notices import NoticeKind
+from staffbooking_core.domain.records import session_record
+from staffbooking_core.errors import InvalidInput, NotFound, RuleBroken, Unauthenticated
+from staffbooking_core.inputs import ChangePassword, EraseAccount
+from staffbooking_core.usecases import accounts, notices, people
+from staffbooking_http import limits
+from staffbooking_http.access import session_cookie
+from staffbooking_http.endpoint import Call
+from staffbooking_http.letter_pages import WORDS
+from staffbooking_http.visits import (
+    Asked,
+    Visitor,
+    Written,
+    call_of,
+    read_form,
+    refused,
+    said,
+    shown,
+    to_sign_in,
+    visitor_of,
+)
+
+_PATH = "/account"
+_PASSWORD = "/account/password"
+_ERASURE = "/account/erasure"
+_PAGE = "account.html"
+
+_DONE = {
+    "mails": "Your choice is saved.",
+    "session": "You are signed out there.",
+    "sessions": "You are signed out everywhere else.",
+    "password": "Your new password is set, and you are signed out everywhere else.",
+}
+"""What happened, by the word that the page's address ends in."""
+
+
+@frozen(kw_only=True)
+class _Ticked:
+    """The boxes of the kinds of mails that can be refused; an empty one is not sent."""
+
+    accepted: Written = ""
+    payout: Written = ""
+    new_message: Written = ""
+
+
+@frozen(kw_only=True)
+class _Elsewhere:
+    """Where one wants to be signed out: in a session by its name, or in all but this one."""
+
+    session: Written
+
+
+_OTHERS = "others"
+
+
+@get(_PATH)
+async def account(request: Asked) -> Template | Redirect:
+    """One's account as it stands."""
+    call = call_of(request)
+    if (visitor := await visitor_of(call)) is None:
+        return to_sign_in(_PATH)
+    done = next((told for word, told in _DONE.items() if said(call, word.encode())), None)
+    return shown(_PAGE, visitor, done=done, **await _seen(call, visitor))
+
+
+@post("/account/mails", status_code=200)
+async def choose_mails(request: Asked) -> Redirect:
+    """Be told by mail of the kinds that are ticked, and no more of the others."""
+    call = call_of(request)
+    if (visitor := await visitor_of(call)) is None:
+        return to_sign_in(_PATH)
+    ticked = asdict(await read_form(call, visitor, _Ticked))
+    wanted = {NoticeKind(kind): bool(mark) for kind, mark in ticked.items()}
+    await notices.choose(call.ports, visitor.user.id, wanted)
+    return _back("mails")
+
+
+@post("/account/sessions", status_code=200)
+async def end(request: Asked) -> Template | Redirect:
+    """Sign out somewhere else, or everywhere else."""
+    call = call_of(request)
+    if (visitor := await visitor_of(call)) is None:
+        return to_sign_in(_PATH)
+    name = (await read_form(call, visitor, _Elsewhere)).session
+    if name == _OTHERS:
+        await accounts.end_other_sessions(call.ports, visitor.session)
+        return _back("sessions")
+    try:
+        await accounts.end_session(call.ports, visitor.user, name)
+    except NotFound as error:
+        return refused(_PAGE, visitor, error, **await _seen(call, visitor))
+    return _back("session")
+
+
+@get(_PASSWORD)
+async def changing(request: Asked) -> Template | Redirect:
+    """Where one sets another password."""
+    if (visitor := await visitor_of(call_of(request))) is None:
+        return to_sign_in(_PASSWORD)
+    return shown("password.html", visitor)
+
+
+@post(_PASSWORD, status_code=200)
+async def change(request: Asked) -> Template | Redirect:
+    """Set it."""
+    call = call_of(request)
+    if (visitor := await visitor_of(call)) is None:
+        return to_sign_in(_PASSWORD)
+    try:
+        given = await read_form(call, visitor, ChangePassword)
+        address = limits.address(call)
+        await accounts.change_password(call.ports, visitor.session, given, address)
+    except (InvalidInput, Unauthenticated, LimitExceeded) as error:
+        return refused("password.html", visitor, error)
+    return _back("password")
+
+
+@get(_ERASURE)
+async def leaving(request: Asked) -> Template | Redirect:
+    """Where one reads what it means to be forgotten."""
+    if (visitor := await visitor_of(call_of(request))) is None:
+        return to_sign_in(_ERASURE)
+    return shown("erasure.html", visitor)
+
+
+@post(_ERASURE, status_code=200)
+async def leave(request: Asked) -> Template | Redirect:
+    """Be forgotten, by one's password."""
+    call = call_of(request)
+    if (visitor := await visitor_of(call)) is None:
+        return to_sign_in(_ERASURE)
+    try:
+        password = (await read_form(call, visitor, EraseAccount)).password
+        await people.erase_myself(call.ports, visitor.user.id, password, limits.address(call))
+    except (InvalidInput, Unauthenticated, RuleBroken, LimitExceeded) as error:
+        return refused("erasure.html", visitor, error)
+    farewell = shown("erasure.html", done=True)
+    name, crumb = session_cookie(call.ports.policy, None)
+    farewell.headers[name.decode()] = crumb.decode()
+    return farewell
+
+
+def _back(word: str) -> Redirect:
+    return Redirect(f"{_PATH}?{word}", status_code=303)
+
+
+async def _seen(call: Call, visitor: Visitor) -> dict[str, Any]:
+    """What the page shows of an account."""
+    sessions = await accounts.sessions(call.ports, visitor.user)
+    choices = await notices.choices(call.ports, visitor.user.id)
+    return {
+        "sessions": [session_record(each, visitor.session) for each in sessions],
+        "others": _OTHERS,
+        "mails": [(kind, WORDS[kind], wanted) for kind, wanted in choices.items()],
+    }
+
+
+PAGES = (account, choose_mails, end, changing, change, leaving, leave)
