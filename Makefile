@@ -30,7 +30,7 @@ help:
 	@echo "make bench-webhooks   deliveries per second, late retries, hanging receivers"
 	@echo "make bench-channel   messages delivered per second to 200 and 2,000 connections"
 	@echo "make bench-people   import and search 1,000 to 100,000 companions, or a MILLION=--million"
-	@echo "make soak    long races, endurance, planted bugs, SIMULATION_STEPS=2000000 steps"
+	@echo "make soak    long races, endurance, examples by chance, planted bugs, SIMULATION_STEPS=2000000 steps"
 	@echo "make docs    remake the generated pages"
 	@echo "make lock    remake the locks (UPGRADE=--upgrade for newer versions)"
 	@echo "make clean   remove environments, caches and build results"
@@ -67,6 +67,8 @@ soak: $(V)/.dev
 	RACE_ROUNDS=1000 RACE_CALLERS=64 $(BIN)/python -m pytest -q tests/contract/test_races.py \
 		tests/contract/test_money_races.py
 	$(BIN)/python -m pytest -q -m soak
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --hypothesis-profile=searching \
+		tests/domain tests/usecases tests/adapters
 	$(BIN)/python -m tests.mutants
 	$(BIN)/python -m tests.simulation
 

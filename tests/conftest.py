@@ -7,6 +7,7 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support import required
 from tests.support.budget import Budget
@@ -21,6 +22,14 @@ __all__ = [
     "postgres_server",
     "redis_server",
 ]
+
+
+_TIMELESS = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("same", _TIMELESS, derandomize=True, database=None)
+settings.register_profile("searching", _TIMELESS, max_examples=1_000)
+settings.load_profile("same")
+"""Properties are held against the same examples each time, so that a failure is of the change
+that met it, and however slow the machine is. `make soak` searches for others."""
 
 
 @pytest.fixture(scope="session")

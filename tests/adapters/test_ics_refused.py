@@ -192,7 +192,7 @@ PIECES = st.sampled_from(
 
 
 @given(FILES, st.lists(st.tuples(st.integers(0, 3_000), st.integers(0, 9), PIECES), max_size=4))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_no_file_is_a_fault_of_ours(content, changes):
     """Whatever is broken in one, it is read or refused."""
     for place, length, piece in changes:

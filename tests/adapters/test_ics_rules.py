@@ -144,7 +144,7 @@ def rules(draw):
     st.integers(0, 400).map(lambda n: START + n * DAY),
     st.integers(0, 400),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_rules_give_the_same_times_as_the_usual_library(rule, start, first, length):
     """In any window, from any start."""
     last = first + length * DAY

@@ -126,7 +126,7 @@ SEEDS = [
 ]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     seed=st.sampled_from(SEEDS),
     cuts=st.lists(
@@ -141,7 +141,7 @@ def test_no_bytes_are_too_much(seed: bytes, cuts: list[tuple[float, int, bytes]]
     accepted(seed)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(start=st.sampled_from([b"", *(seed[:40] for seed in SEEDS)]), rest=st.binary(max_size=300))
 def test_random_bytes_are_refused(start: bytes, rest: bytes) -> None:
     """Bytes of chance, behind the beginning of an image or without."""

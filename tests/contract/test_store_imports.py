@@ -316,7 +316,6 @@ async def seen(store, run, ids, emails):
 
 @given(BATCHES)
 @settings(
-    deadline=None,
     max_examples=10,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -36,7 +36,6 @@ FIRST, LAST = date(2024, 1, 1), date(2030, 12, 31)
 DAY, HOUR, MINUTE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=1)
 WHOLE = Slot(0, 1440)
 
-steady = settings(deadline=None)
 minutes = st.integers(0, 1439)
 
 
@@ -135,7 +134,6 @@ def covered(spans, wanted):
 
 
 @given(zoned_days())
-@steady
 def test_days_join_at_midnight(zoned):
     """A day's 24:00 is the next day's 00:00: no hole, no overlap."""
     zone, day = zoned
@@ -144,7 +142,6 @@ def test_days_join_at_midnight(zoned):
 
 
 @given(zoned_days(), st.integers(0, 10))
-@steady
 def test_days_without_hours_set_are_one_free_interval(zoned, more):
     """However many days are asked for, they are covered as a whole."""
     zone, day = zoned
@@ -154,7 +151,6 @@ def test_days_without_hours_set_are_one_free_interval(zoned, more):
 
 
 @given(zoned_days(), st.integers(1, 1439))
-@steady
 def test_a_day_may_be_cut_anywhere(zoned, cut):
     """Two slots that meet, also within a skipped or repeated hour, are the whole day."""
     zone, day = zoned
@@ -163,7 +159,6 @@ def test_a_day_may_be_cut_anywhere(zoned, cut):
 
 
 @given(zoned_days(), minutes)
-@steady
 def test_a_day_holds_the_moments_of_its_date(zoned, minute):
     """At any moment of a day, from its first to the one before its end, its clock shows it."""
     zone, day = zoned
@@ -174,7 +169,6 @@ def test_a_day_holds_the_moments_of_its_date(zoned, minute):
 
 
 @given(zoned_days(), minutes)
-@steady
 def test_a_local_time_comes_back_from_its_instant(zoned, minute):
     """The instant's own clock shows that very time, the first time it comes."""
     zone, day = zoned
@@ -187,7 +181,6 @@ def test_a_local_time_comes_back_from_its_instant(zoned, minute):
 
 
 @given(zoned_days(), minutes)
-@steady
 def test_exactly_the_times_that_never_come_are_skipped(zoned, minute):
     """A time is refused where no minute of two days around shows it, and else is the first."""
     zone, day = zoned
@@ -205,7 +198,7 @@ def offsets_around(tz, day):
 
 
 @given(scenes())
-@settings(steady, max_examples=200)
+@settings(max_examples=200)
 def test_what_is_shown_can_be_booked(scene):
     """Each shown slot is free from end to end, and starts at a time that a booking can name."""
     zone = scene.calendar.timezone
@@ -216,7 +209,7 @@ def test_what_is_shown_can_be_booked(scene):
 
 
 @given(scenes())
-@settings(steady, max_examples=200)
+@settings(max_examples=200)
 def test_what_fits_is_shown(scene):
     """A booking fits where the shown slots of its days cover it, and nowhere else."""
     if scene.wanted:
@@ -225,7 +218,6 @@ def test_what_fits_is_shown(scene):
 
 
 @given(scenes())
-@steady
 def test_what_is_taken_is_not_shown(scene):
     """No slot that is shown has time in common with a booking or with what is taken elsewhere."""
     taken = (*scene.busy, *scene.calendar.busy)
@@ -234,7 +226,6 @@ def test_what_is_taken_is_not_shown(scene):
 
 
 @given(scenes())
-@steady
 def test_it_does_not_matter_where_time_is_taken(scene):
     """What is taken elsewhere leaves the same free time as a booking would."""
     as_bookings = (*scene.busy, *scene.calendar.busy)
@@ -246,7 +237,6 @@ def test_it_does_not_matter_where_time_is_taken(scene):
 
 
 @given(scenes(), st.integers(-2000, 2000), st.integers(1, 3000), st.sampled_from([0, 1, 30]))
-@steady
 def test_bookings_named_elsewhere_show_nothing_too_much(scene, start, length, seconds):
     """Whatever instants are taken, a slot that is shown is free from end to end."""
     zone = scene.calendar.timezone
@@ -258,7 +248,6 @@ def test_bookings_named_elsewhere_show_nothing_too_much(scene, start, length, se
 
 
 @given(scenes())
-@steady
 def test_slots_are_in_order_and_apart(scene):
     """The slots of a day rise, with some time between any two."""
     found = availability(scene.calendar, scene.busy, scene.day, scene.day)[0].slots
@@ -266,7 +255,6 @@ def test_slots_are_in_order_and_apart(scene):
 
 
 @given(scenes())
-@steady
 def test_a_free_hour_is_a_shown_slot_of_an_hour(scene):
     """Search by date finds who shows 60 elapsed minutes on that day, and nobody else."""
     longest = max((span.ends_at - span.starts_at for span in shown(scene)), default=0 * DAY)

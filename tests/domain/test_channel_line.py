@@ -154,5 +154,5 @@ class Telling(RuleBasedStateMachine):
 
 def test_no_message_is_left_out_or_told_twice():
     """From what it was greeted with, or asked for last, to the newest."""
-    figures = settings(max_examples=150, stateful_step_count=40, deadline=None)
+    figures = settings(max_examples=150, stateful_step_count=40)
     run_state_machine_as_test(Telling, settings=figures)

@@ -164,7 +164,7 @@ CALENDARS = st.builds(
 SPANS = spans(24)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(CALENDARS, st.lists(SPANS, max_size=4))
 def test_mask_and_marks_say_what_the_calendar_says(calendar, busy):
     """On each day around a change of the clock, whatever the hours, bookings and times taken
@@ -176,7 +176,7 @@ def test_mask_and_marks_say_what_the_calendar_says(calendar, busy):
         assert said is has_free_hour(calendar, busy, day), day
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(CALENDARS, st.lists(SPANS, min_size=1, max_size=3))
 def test_marks_of_single_days_agree_with_all_marks(calendar, busy):
     """What is set day by day as bookings come and go is what would be set at once."""

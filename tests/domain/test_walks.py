@@ -7,7 +7,6 @@ move money by hand, and the staff member's other bookings owe or are owed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from random import Random
 
 from attrs import evolve
@@ -296,7 +295,7 @@ class Walk:
             self.journey.pull(T.RETRY_PAYOUT, P.ADMIN, self.now)
 
 
-@settings(max_examples=300, deadline=timedelta(seconds=5))
+@settings(max_examples=300)
 @example(9400)  # Two chargebacks won in one look, of a refund that was tried twice.
 @example(505)  # Losses of one payment, and a refused refund of another.
 @given(st.integers(0, 2**48))
@@ -322,7 +321,7 @@ def test_no_walk_loses_money(seed):
     assert booking.payout_status in ends
 
 
-@settings(max_examples=200, deadline=timedelta(seconds=5))
+@settings(max_examples=200)
 @given(st.integers(0, 2**48))
 def test_what_the_processor_did_is_known_once(seed):
     """No two operations lay claim to the same refund, payout or reversal."""

@@ -360,7 +360,7 @@ PIECES = [
 ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.lists(st.one_of(st.sampled_from(PIECES), st.binary(max_size=20)), max_size=14),
     st.integers(1, 40),

@@ -79,7 +79,7 @@ class Looks:
 
 
 @given(hours())
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_what_is_shown_can_be_booked_and_nothing_else(wanted: dict[str, Any]) -> None:
     """After any hours are set: an hour of a shown slot is booked, one outside is refused, and a
     search by the day finds whom it shows an hour of."""
@@ -118,7 +118,7 @@ def _after_an_hour(day: date, start: int) -> int:
 
 
 @given(hours())
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_hours_read_back_as_they_were_set(wanted: dict[str, Any]) -> None:
     """To the letter, in their order; setting them again changes nothing."""
 
