@@ -84,6 +84,8 @@ async def _change(url: str, change: str) -> None:
 
 
 def _filters() -> Iterator[tuple[str, CompanionQuery]]:
+    """Each set of filters; those with a place once more with one that is the same single place
+    at every size, where `berlin` finds more quarters the more people there are."""
     given: dict[str, dict[str, Any]] = {
         "place": {"location": "berlin"},
         "service": {"service": "gala dinner"},
@@ -93,7 +95,10 @@ def _filters() -> Iterator[tuple[str, CompanionQuery]]:
     for chosen in product((False, True), repeat=len(given)):
         named = [name for name, is_chosen in zip(given, chosen, strict=True) if is_chosen]
         asked = {key: value for name in named for key, value in given[name].items()}
-        yield " + ".join(named) or "none", CompanionQuery(**asked)
+        query = CompanionQuery(**asked)
+        yield " + ".join(named) or "none", query
+        if query.location:
+            yield " + ".join(("one place", *named[1:])), evolve(query, location="ibadan station")
 
 
 def _misses() -> Iterator[tuple[str, CompanionQuery]]:
