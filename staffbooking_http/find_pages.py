@@ -99,7 +99,7 @@ async def find(request: Asked) -> Template | Redirect:
         return _to_sign_in(call)
     query = filled(call.scope["query_string"])
     filters = asdict(queries.read(_Filters, query))
-    names = [name for name, _ in await companions.service_types(call.ports)]
+    names = await companions.services(call.ports)
     seen: dict[str, Any] = {
         "filters": filters,
         "services": names,

@@ -46,13 +46,19 @@ class CompanionsReader:
         for row in self.place.state.companions.values():
             if row.companion.is_listed:
                 offering.update(row.services)
-                first = {fold(name): name for name in reversed(row.companion.service_types)}
-                for folded, name in first.items():
+                for folded, name in _spelled(row.companion).items():
                     spellings[folded][name] += 1
         return [
             (max(sorted(names), key=names.__getitem__), offering[folded])
             for folded, names in sorted(spellings.items())
         ]
+
+    async def services(self) -> Sequence[str]:
+        listed = (row for row in self.place.state.companions.values() if row.companion.is_listed)
+        names: dict[str, str] = {}
+        for row in sorted(listed, key=lambda row: row.rank, reverse=True):
+            names |= _spelled(row.companion)
+        return [name for _, name in sorted(names.items())]
 
     async def candidates(
         self, service: str, day: date, first: datetime, last: datetime, limit: int
@@ -116,6 +122,11 @@ def put_companion(place: Place, companion: Companion) -> None:
         places=(fold(companion.location_city), fold(companion.location_country)),
         services=frozenset(fold(name) for name in companion.service_types),
     )
+
+
+def _spelled(companion: Companion) -> dict[str, str]:
+    """The services of a companion, each as it comes first."""
+    return {fold(name): name for name in reversed(companion.service_types)}
 
 
 def _meets(row: CompanionRow, query: CompanionQuery) -> bool:

@@ -16,6 +16,7 @@ from sqlalchemy import (
     bindparam,
     delete,
     func,
+    literal_column,
     select,
 )
 
@@ -110,6 +111,16 @@ SERVICES = Statement(
     .join_from(companion_search, services, services.c.id == companion_search.c.service_id)
     .group_by(services.c.name_folded, companion_search.c.spelling)
 )
+NAMES = Statement(
+    select(
+        services.c.name_folded,
+        select(companion_search.c.spelling)
+        .where(companion_search.c.service_id == services.c.id)
+        .order_by(companion_search.c.rank)
+        .limit(literal_column("1"))
+        .scalar_subquery(),
+    )
+)
 UNMARK = Statement(
     delete(companion_days).where(
         companion_days.c.companion_id == bindparam("companion_id"),
@@ -173,6 +184,10 @@ class CompanionsReader:
     async def service_types(self) -> Sequence[tuple[str, int]]:
         rows = sorted(await self.connection.all(SERVICES))
         return [_usual(list(spelled)) for _, spelled in groupby(rows, key=itemgetter(0))]
+
+    async def services(self) -> Sequence[str]:
+        rows = sorted(await self.connection.all(NAMES))
+        return [name for _, name in rows if name is not None]
 
     async def candidates(
         self, service: str, day: date, first: datetime, last: datetime, limit: int

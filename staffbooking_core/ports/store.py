@@ -68,7 +68,11 @@ class CompanionsReading(Protocol):
 
     async def service_types(self) -> Sequence[tuple[str, int]]:
         """Each offered service by its most usual spelling, with how many listed companions
-        offer it; by name."""
+        offer it; by name. It looks at all of them: see `services`."""
+        ...
+
+    async def services(self) -> Sequence[str]:
+        """The names alone, as the best of those who offer it spells each."""
         ...
 
     async def candidates(

@@ -75,3 +75,9 @@ async def service_types(ports: Ports) -> Sequence[tuple[str, int]]:
     """Every offered service, with how many companions offer it."""
     async with ports.store.reading() as view:
         return await view.companions.service_types()
+
+
+async def services(ports: Ports) -> Sequence[str]:
+    """The names of every offered service, to choose from."""
+    async with ports.store.reading() as view:
+        return await view.companions.services()

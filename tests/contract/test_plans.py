@@ -67,6 +67,7 @@ OTHERS = {
     "agenda": companions.AGENDA,
     "busy": companions.BUSY,
     "all busy": saving.ALL_BUSY,
+    "names of services": companions.NAMES,
     "held companions": saving.HOLD,
     "newest reviews of some": saving.newest_reviews(13),
     "portfolios": saving.PORTFOLIOS,

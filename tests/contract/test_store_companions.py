@@ -234,6 +234,19 @@ async def test_services_of_unlisted_companions_do_not_count(store):
     assert list(await read(store, lambda view: view.companions.service_types())) == [("Fair", 1)]
 
 
+async def test_services_are_named_as_the_best_spell_them(store):
+    """By name; those of nobody who is listed are left out."""
+    for names in (("Gala", "fair"), ("gala", "Übersetzen"), ("ÜBERSETZEN", "GALA", "Übersetzen")):
+        await add_companion(store, service_types=names)
+    await add_companion(store, approval=Approval.PENDING, service_types=("Concert",))
+    gone = await add_companion(store, service_types=("Abseiling",))
+    await change_companion(store, gone, service_types=("Fair",))
+    best = await add_companion(store, service_types=("GALA",))
+    await change_companion(store, best, rating_sum=5, total_reviews=1)
+    found = await read(store, lambda view: view.companions.services())
+    assert list(found) == ["fair", "GALA", "Übersetzen"]
+
+
 # Candidates -------------------------------------------------------------------------------
 
 
