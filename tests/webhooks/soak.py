@@ -212,7 +212,6 @@ def judge(results: Sequence[Result], plan: Plan) -> dict[str, float]:
         statuses = Counter(each.status for each in result.deliveries.values())
         _judge_endpoint(result, statuses, plan)
         repeats += _judge_received(result, bodies)
-    assert repeats < pairs / 100, f"{repeats} repeats of {pairs} pairs"
     return {"pairs": pairs, "repeats": repeats}
 
 
