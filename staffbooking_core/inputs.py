@@ -94,8 +94,7 @@ class Left(Enum):
 
 Id = Annotated[int, Whole(1, MAX_ID)]
 Name = Annotated[str, Text(100)]
-Tagline = Annotated[str, Text(300, 0)]
-ShortText = Annotated[str, Text(300)]
+ShortText = Annotated[str, Text(300, 0)]
 Lines = Annotated[str, Text(300, characters=Characters.LINES)]
 """An address as it stands on an envelope, or a reason."""
 LongText = Annotated[str, Text(5000, characters=Characters.LINES)]
@@ -224,7 +223,7 @@ class RequestBookingFor(RequestBooking):
 
 @frozen(kw_only=True)
 class CancelBooking:
-    reason: Lines | None = None
+    reason: Annotated[str, Text(300, 0, characters=Characters.LINES)] | None = None
     quote: Annotated[str, Text(1000, characters=Characters.OPAQUE)] | None = None
 
 
@@ -268,7 +267,7 @@ class OpenPayoutAccount:
 class ChangeProfile:
     first_name: Name | Left = Left.AS_IS
     last_name: Name | Left = Left.AS_IS
-    tagline: Tagline | Left = Left.AS_IS
+    tagline: ShortText | Left = Left.AS_IS
     bio: OptionalLongText | Left = Left.AS_IS
     profile_photo: Photo | Left = Left.AS_IS
     hourly_rate: Rate | Left = Left.AS_IS
@@ -310,8 +309,8 @@ Overrides = Annotated[tuple[DateHours, ...], Items(1000, unique=False)]
 @frozen(kw_only=True)
 class SetAvailability:
     timezone: Timezone
-    weekly: Weekly = ()
-    overrides: Overrides = ()
+    weekly: Weekly | Left = Left.AS_IS
+    overrides: Overrides | Left = Left.AS_IS
 
 
 @frozen(kw_only=True)
@@ -390,7 +389,7 @@ class ImportedCompanion:
     timezone: Timezone
     service_types: Services
     password: Password | None = field(default=None, repr=False)
-    tagline: Tagline | Left = Left.AS_IS
+    tagline: ShortText | Left = Left.AS_IS
     bio: OptionalLongText | Left = Left.AS_IS
     profile_photo: Photo | Left = Left.AS_IS
     daily_rate: Rate | Left = Left.AS_IS

@@ -46,7 +46,7 @@ from staffbooking_http import (
 )
 from staffbooking_http.endpoint import Call
 from staffbooking_http.errors import internal, to_reply
-from staffbooking_http.visits import Asked, call_of, in_words, shown
+from staffbooking_http.visits import Asked, call_of, in_words, shown, visitor_of
 
 log = logging.getLogger("staffbooking.http")
 
@@ -137,7 +137,8 @@ def _environment() -> Environment:
 @get("/docs")
 async def docs(request: Asked) -> Template:
     """The documents for reading, without a connection to anywhere."""
-    return Template("docs.html", context={"document": request.state.document})
+    visitor = await visitor_of(call_of(request))
+    return shown("docs.html", visitor, document=request.state.document)
 
 
 @get("/sandbox/checkout/{reference:str}")

@@ -64,7 +64,6 @@ SLOT = shape(_HOURS)
 _SUMMARY: dict[str, Schema] = {
     "id": ID,
     "first_name": TEXT,
-    "last_name": TEXT,
     "profile_photo": RELATIVE_PATH,
     "tagline": TEXT,
     "hourly_rate": MONEY,
@@ -104,6 +103,7 @@ _DETAIL: dict[str, Schema] = {
 
 _PROFILE: dict[str, Schema] = {
     **_FULL,
+    "last_name": TEXT,
     "hourly_rate": nullable(MONEY),
     "service_types": items(TEXT),
     "status": choice(Approval),

@@ -3,6 +3,7 @@
 from io import BytesIO
 from typing import NoReturn
 
+from attrs import frozen
 from multipart import MultipartError, MultipartSegment, PushMultipartParser, parse_options_header
 
 from staffbooking_core.errors import Fault, MissingField, invalid
@@ -20,7 +21,15 @@ LONGEST_BOUNDARY = 70
 """RFC 2046."""
 
 
-async def read(call: Call, most: int) -> bytes:
+@frozen
+class Upload:
+    """A file, and the media type that it was sent as: empty where nothing was said."""
+
+    content: bytes
+    media: str
+
+
+async def read(call: Call, most: int) -> Upload:
     """The file, of at most so many bytes. Raises Refused, MissingField and InvalidField; only
     once all of the body has come, since it may be too large besides (CONTRACT 1)."""
     boundary = _boundary(call)
@@ -49,6 +58,7 @@ class _Form:
     def __init__(self, boundary: str, most: int) -> None:
         self._most = most
         self._file: BytesIO | None = None
+        self._media = ""
         self._files = 0
         self._is_file = False
         self._parser: PushMultipartParser | None = None
@@ -65,7 +75,7 @@ class _Form:
         except MultipartError:
             self._parser = self._file = None
 
-    def end(self) -> bytes:
+    def end(self) -> Upload:
         """The file, once the body has come to its end."""
         if self._parser is None:
             _refuse()
@@ -77,7 +87,7 @@ class _Form:
             raise MissingField([Fault(FIELD, "is required")])
         if self._files > 1:
             raise invalid(FIELD, "is given more than once")
-        return self._file.getvalue()
+        return Upload(self._file.getvalue(), self._media)
 
     def _note(self, event: MultipartSegment | bytes | None) -> None:
         if isinstance(event, MultipartSegment):
@@ -86,6 +96,7 @@ class _Form:
             # A page's form without a file chosen sends a nameless one of no bytes.
             if self._is_file and event.filename != "":
                 self._file = BytesIO()
+                self._media = (event.content_type or "").lower()
         elif event and self._is_file:
             self._file = self._file or BytesIO()
             self._file.write(event)

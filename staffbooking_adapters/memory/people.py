@@ -21,7 +21,9 @@ class PeopleReader:
     place: Place
 
     async def bookings_of(self, user_id: int, after_id: int, limit: int) -> Sequence[Booking]:
-        return [each for each in self._all_bookings_of(user_id) if each.id > after_id][:limit]
+        bookings = self.place.state.bookings
+        every = (bookings[number] for number in sorted(bookings) if number > after_id)
+        return [each for each in every if each.party_of(user_id) is not None][:limit]
 
     async def reviews_by(self, user_id: int, after_id: int, limit: int) -> Sequence[Review]:
         return [each for each in self._all_reviews_by(user_id) if each.id > after_id][:limit]

@@ -7,6 +7,7 @@ encoded anew: metadata, profiles, further frames and whatever hangs on behind ar
 
 from __future__ import annotations
 
+import re
 import warnings
 from contextlib import suppress
 from io import BytesIO
@@ -41,6 +42,14 @@ LARGEST_PROFILE = 1024 * 1024
 """Bytes; those of cameras and screens have a few thousand."""
 _STAGES = b"mpet"
 """In a profile: as many steps of calculation as it likes to name, for each colour."""
+
+_OTHERS = {
+    "an archive": re.compile(rb"PK\x05\x06"),
+    "a document": re.compile(rb"%PDF-[12]\."),
+    "a page or a program": re.compile(rb"(?i)<(\?php|script|html|!doctype html)[\s>]"),
+}
+_ARCHIVES_END = 22 + 0xFFFF
+"""Bytes: the last entry of an archive and its comment, where readers look for them."""
 
 _TOO_LARGE = (
     "is too large: a JPEG may have 50 megapixels, a PNG or WebP 25, and each 12,000 pixels a side"
@@ -87,6 +96,7 @@ def _decode(given: bytes) -> tuple[Image.Image, ImageKind]:
     try:
         with Image.open(BytesIO(given), formats=_FORMATS) as opened:
             kind = _KINDS[opened.format or ""]
+            _check_alone(given)
             _check_work(given, kind, *opened.size)
             return _pixels(opened, kind), kind
     except InvalidField:
@@ -97,6 +107,15 @@ def _decode(given: bytes) -> tuple[Image.Image, ImageKind]:
         raise invalid("file", _TOO_LARGE) from None
     except Exception as error:  # Decoders fail on broken input by whatever goes wrong in them.
         raise invalid("file", "is a broken image: it can't be read to its end") from error
+
+
+def _check_alone(given: bytes) -> None:
+    """Refuse what is something else for other programs, as no camera makes it. Whatever hangs on
+    besides, such as a telephone's video, is left out."""
+    for name, sign in _OTHERS.items():
+        searched = given[-_ARCHIVES_END:] if name == "an archive" else given
+        if sign.search(searched):
+            raise invalid("file", f"is {name} as well as an image")
 
 
 def _check_work(given: bytes, kind: ImageKind, width: int, height: int) -> None:

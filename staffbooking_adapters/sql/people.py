@@ -102,7 +102,13 @@ def _page(columns: Sequence[Column[Any]], is_theirs: Sequence[Condition], size: 
 
 @cache
 def bookings_after(size: int) -> Statement:
-    return _page(BOOKING, (bookings.c.customer_id == _USER, bookings.c.companion_id == _USER), size)
+    for_another = and_(
+        bookings.c.booked_by == _USER,
+        bookings.c.customer_id != _USER,
+        bookings.c.companion_id != _USER,
+    )
+    ways = (bookings.c.customer_id == _USER, bookings.c.companion_id == _USER, for_another)
+    return _page(BOOKING, ways, size)
 
 
 @cache

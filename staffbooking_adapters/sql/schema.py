@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
     from sqlalchemy import Connection
 
-HEAD = "0012"
+HEAD = "0013"
 """The newest revision in `migrations/versions`."""
 
 _ONE_AT_A_TIME = threading.Lock()

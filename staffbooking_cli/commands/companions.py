@@ -42,6 +42,7 @@ def companion_record(companion: Companion, currency: Currency) -> dict[str, Any]
     hidden = ("reviews", "portfolio")
     return {
         **{name: value for name, value in profile.items() if name not in hidden},
+        "last_name": companion.last_name,
         "status": companion.approval,
         "active": companion.active,
     }

@@ -60,6 +60,13 @@ class ImageKind(StrEnum):
         """How names of its files end."""
         return "jpg" if self is ImageKind.JPEG else self.value
 
+    def may_be_sent_as(self, media: str) -> bool:
+        """Whether a media type says what this is, by an old name of it perhaps, or says nothing."""
+        return media in ("", "application/octet-stream", self.media) or media in _OLD.get(self, ())
+
+
+_OLD = {ImageKind.JPEG: ("image/jpg", "image/pjpeg"), ImageKind.PNG: ("image/x-png",)}
+
 
 @frozen
 class Image:

@@ -92,12 +92,11 @@ def key_record(key: ApiKey) -> Record:
 
 
 def companion_summary(companion: Companion, currency: Currency) -> Record:
-    """An element of a search result (SPECIFICATION 2.1)."""
+    """An element of a search result (SPECIFICATION 2.1), by the first name alone."""
     daily = companion.daily_rate
     return {
         "id": companion.id,
         "first_name": companion.first_name,
-        "last_name": companion.last_name,
         "profile_photo": companion.profile_photo,
         "tagline": companion.tagline,
         "hourly_rate": currency.to_decimal(companion.hourly_rate),
@@ -149,6 +148,7 @@ def profile_record(companion: Companion, currency: Currency) -> Record:
     record = _full(companion, currency)
     return {
         **record,
+        "last_name": companion.last_name,
         "hourly_rate": record["hourly_rate"] or None,
         "service_types": list(companion.service_types),
         "status": companion.approval,

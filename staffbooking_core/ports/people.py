@@ -16,7 +16,7 @@ class PeopleReading(Protocol):
     """Pages are in the order of ids, from the first above `after_id`."""
 
     async def bookings_of(self, user_id: int, after_id: int, limit: int) -> Sequence[Booking]:
-        """A page of those that they are the customer or the companion of."""
+        """A page of those that they are the customer or the companion of, or booked for others."""
         ...
 
     async def reviews_by(self, user_id: int, after_id: int, limit: int) -> Sequence[Review]:
@@ -38,7 +38,8 @@ class PeopleReading(Protocol):
 
 class PeopleWriting(PeopleReading, Protocol):
     async def lock_bookings_of(self, user_id: int) -> Sequence[Booking]:
-        """All `bookings_of` them, held in the order of ids until the unit of work ends."""
+        """All that they are the customer or the companion of, held in the order of ids until the
+        unit of work ends."""
         ...
 
     async def forget(self, user: User, email: str | None) -> None:

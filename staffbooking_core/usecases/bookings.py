@@ -230,14 +230,15 @@ async def dispute(ports: Ports, actor: Actor, booking_id: int, given: DisputeBoo
 async def cancel(ports: Ports, actor: Actor, booking_id: int, given: CancelBooking) -> Booking:
     """Cancel by the table of refunds, or exactly as an unexpired quote says."""
     now = await ports.clock.business()
+    reason = given.reason or None
 
     async def unit(tx: Writing) -> Booking:
         booking, party = side_or_404(actor, await tx.bookings.lock_booking(booking_id))
-        what = Occurrence(Trigger.CANCEL, party, now, reason=given.reason)
+        what = Occurrence(Trigger.CANCEL, party, now, reason=reason)
         advance(booking, what, ports.policy)
         if given.quote is not None:
             quoted = _read_quote(ports, given.quote, booking, actor, now)
-            what = Occurrence(Trigger.CANCEL, party, now, given.reason, quoted)
+            what = Occurrence(Trigger.CANCEL, party, now, reason, quoted)
         return await apply(tx, ports, booking, what)
 
     return await ports.store.write(unit)

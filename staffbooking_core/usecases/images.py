@@ -14,12 +14,15 @@ LEFT = 200
 """Names of left files that are read at a time."""
 
 
-async def upload(ports: Ports, actor: Actor, given: bytes) -> Image:
-    """Store what is left of an uploaded image: its pixels. Raises InvalidField on `file`,
-    RuleBroken `too_many_images`; then nothing is stored."""
+async def upload(ports: Ports, actor: Actor, given: bytes, media: str = "") -> Image:
+    """Store what is left of an uploaded image: its pixels. `media` is the type that it was sent
+    as, if any. Raises InvalidField on `file`, RuleBroken `too_many_images`; then nothing is
+    stored."""
     if len(given) > ports.policy.max_image_bytes:
         raise invalid("file", f"has more than {ports.policy.max_image_bytes} bytes")
     picture = await ports.pictures.remake(given)
+    if not picture.kind.may_be_sent_as(media):
+        raise invalid("file", f"is of type {picture.kind.media}, and was sent as another")
     name = image_name(ports.ids.token(), picture.kind)
     image = Image(name, actor.user_id, len(picture.content), await ports.clock.business())
 

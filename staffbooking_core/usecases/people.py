@@ -105,7 +105,8 @@ async def _worked(ports: Ports, view: Reading, user: User) -> Record:
 
 
 def _booked(ports: Ports, user: User) -> Record:
-    """Their bookings, what they complained of in them, and what they may book again for."""
+    """Their bookings and those that they made for others, what they complained of in them, and
+    what they may book again for."""
 
     def bookings() -> Pages[Booking]:
         return _pages(ports, lambda view, after: view.people.bookings_of(user.id, after, PAGE))

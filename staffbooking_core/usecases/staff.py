@@ -43,11 +43,7 @@ async def profile(ports: Ports, actor: Actor) -> Companion:
 async def change_profile(ports: Ports, actor: Actor, given: ChangeProfile) -> Companion:
     """Change what is given, and keep the rest, the approval too. Raises InvalidField for money
     finer than the currency, and for a photo that is somebody else's."""
-    said = {
-        name: value
-        for name, value in asdict(given, recurse=False).items()
-        if value is not Left.AS_IS
-    }
+    said = _said(given)
     changes, faults = _in_minor_units(said, ports.policy.currency)
 
     async def unit(tx: Writing) -> Companion:
@@ -63,6 +59,12 @@ async def change_profile(ports: Ports, actor: Actor, given: ChangeProfile) -> Co
         return changed
 
     return await ports.store.write(unit)
+
+
+def _said(given: ChangeProfile | SetAvailability) -> dict[str, Any]:
+    """What is given by name, without what stays as it is."""
+    fields = asdict(given, recurse=False)
+    return {name: value for name, value in fields.items() if value is not Left.AS_IS}
 
 
 def _in_minor_units(said: dict[str, Any], currency: Currency) -> tuple[dict[str, Any], list[Fault]]:
@@ -83,15 +85,17 @@ def _changed(companion: Companion, changes: dict[str, Any]) -> Companion:
 
 
 async def set_availability(ports: Ports, actor: Actor, given: SetAvailability) -> Calendar:
-    """Replace the hours; what is busy by other calendars stays. Raises InvalidField for slots
-    that do not start before they end, and for dates that come twice."""
-    weekly, overrides = to_hours(given.weekly, given.overrides)
+    """Replace the hours that are given, and keep the others, and what is busy by other calendars.
+    Raises InvalidField for slots that do not start before they end, and for dates that come
+    twice."""
+    said = _said(given)
+    weekly, overrides = to_hours(said.get("weekly", ()), said.get("overrides", ()))
+    hours: dict[str, Any] = {"timezone": given.timezone, "weekly": weekly, "overrides": overrides}
+    changes = {name: hours[name] for name in said}
 
     async def unit(tx: Writing) -> Calendar:
         _, companion = await hold(tx, actor)
-        calendar = evolve(
-            companion.calendar, timezone=given.timezone, weekly=weekly, overrides=overrides
-        )
+        calendar = evolve(companion.calendar, **changes)
         await tx.companions.save_companion(evolve(companion, calendar=calendar))
         return calendar
 

@@ -49,7 +49,7 @@ POLICY = b"default-src 'none'; sandbox"
     codes=("malformed_form", "staff_only", "too_many_images"),
 )
 async def upload(call: Call) -> Reply:
-    image = await images.upload(call.ports, call.actor, call.given)
+    image = await images.upload(call.ports, call.actor, call.given.content, call.given.media)
     return Reply(201, codec.encode({"success": True, "image": image.path}))
 
 

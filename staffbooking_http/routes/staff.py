@@ -73,7 +73,7 @@ async def read_availability(call: Call) -> Reply:
     summary="Replace the hours that you set",
     description=(
         "Local times of the timezone. An override rules its date in place of the weekly hours; "
-        "without slots it is a day off. Bookings stay as they are."
+        "without slots it is a day off. What is left out stays as it is, and so do bookings."
     ),
     body=SetAvailability,
     answer=shape({"success": SUCCESS, "availability": ref("Availability")}),

@@ -13,7 +13,7 @@ import anyio.lowlevel
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import ImageCms
+from PIL import Image, ImageCms
 
 from staffbooking_adapters.pictures import remaking
 from staffbooking_adapters.pictures.remaking import MOST_SCANS, remake
@@ -92,6 +92,32 @@ def test_what_is_no_image_of_the_three_kinds_is_refused(content: bytes) -> None:
 def test_nothing_is_no_image() -> None:
     """Zero bytes."""
     assert refusal(b"") == "file: is empty"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "other, name",
+    [
+        (b"PK\x05\x06" + bytes(18), "an archive"),
+        (b"PK\x05\x06" + bytes(16) + b"\xff\xff" + bytes(0xFFFF), "an archive"),
+        (b"%PDF-1.7\n", "a document"),
+        (b"<?php system('id'); ?>", "a page or a program"),
+        (b"<SCRIPT src=//x></SCRIPT>", "a page or a program"),
+        (b"<!DOCTYPE html>", "a page or a program"),
+    ],
+    ids=["archive", "long archive", "document", "program", "script", "page"],
+)
+def test_an_image_is_nothing_else(kind: str, other: bytes, name: str) -> None:
+    """What is an image for one program and something else for another is refused."""
+    assert refusal(make_image(kind) + other) == f"file: is {name} as well as an image"
+
+
+def test_an_image_has_no_page_in_its_notes() -> None:
+    """Nor a program, wherever in the file it stands."""
+    notes = Image.Exif()
+    notes[0x010E] = "<script>alert(1)</script>"
+    assert accepted(make_image("jpeg", exif=exif()))
+    assert not accepted(make_image("jpeg", exif=notes.tobytes()))
 
 
 @pytest.mark.parametrize("kind", KINDS)

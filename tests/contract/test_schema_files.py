@@ -1,4 +1,4 @@
-"""The migration of files that are still to be removed, and of skipped rows."""
+"""Migrations of what is kept ready-made or is still to be done."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import pytest
 from alembic import command
 from sqlalchemy import Connection
 
+from staffbooking_adapters import codec
 from staffbooking_adapters.sql.schema import config, on_connection, upgrade
+from staffbooking_core.domain.records import companion_detail, companion_summary
 from tests.contract.stores import opened, read
 from tests.contract.test_schema import add_row, empty_url, stored
-from tests.support.builders import NOW, make_user
+from tests.support.builders import NOW, POLICY, make_companion, make_user
 
 __all__ = ["empty_url"]
 
@@ -45,3 +47,42 @@ async def test_an_upgrade_to_left_files_keeps_what_is_to_be_done(empty_url):
         await store.write(forget)
         rows = await read(store, lambda view: view.imports.skipped_rows("x", 0, 9))
         assert [row.email for row in rows] == [None, None, None]
+
+
+async def test_an_upgrade_to_first_names_takes_the_others_out(empty_url):
+    """What is kept ready to be told of companions is as if it were made now, to the byte."""
+    names = ('Ada "of" \\', "", "Å\n", '"last_name":"x",')
+    people = [
+        make_companion(id=number, first_name=name, last_name=name, tagline='"last_name":"x",')
+        for number, name in enumerate(names, 1)
+    ]
+    made = [
+        (companion_summary(one, POLICY.currency), companion_detail(one, POLICY.currency))
+        for one in people
+    ]
+    found = []
+
+    def fill(connection: Connection) -> None:
+        command.upgrade(config(connection), "0012")
+        for one, (summary, detail) in zip(people, made, strict=True):
+            add_row(connection, "users", id=one.id, email_folded=f"user{one.id}")
+            ready = {
+                "summary": codec.encode(_named(summary, one.last_name)),
+                "detail": codec.encode({"companion": _named(detail["companion"], one.last_name)}),
+            }
+            add_row(connection, "companions", id=one.id, **ready)
+
+    def look(connection: Connection) -> None:
+        rows = connection.exec_driver_sql("SELECT summary, detail FROM companions ORDER BY id")
+        found.extend((bytes(summary), bytes(detail)) for summary, detail in rows)
+
+    await on_connection(empty_url, fill)
+    await upgrade(empty_url)
+    await on_connection(empty_url, look)
+    assert found == [(codec.encode(summary), codec.encode(detail)) for summary, detail in made]
+
+
+def _named(record, last_name):
+    """As records told the last name, behind the first."""
+    (number, first, *others) = record.items()
+    return dict([number, first, ("last_name", last_name), *others])

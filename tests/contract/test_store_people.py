@@ -56,14 +56,16 @@ async def mia(store):
 
 
 async def test_bookings_are_found_by_either_side(store, ada, mia):
-    """In the order of their ids; not those that one booked for others."""
+    """And by who made them for others, whose they are not when they are held to be changed."""
     one = await add_booking(store, mia, ada)
     two = await add_booking(store, await add_companion(store), ada)
     other = await add_booking(store, mia, await add_user(store), booked_by=ada.id)
-    assert await read(store, lambda view: view.people.bookings_of(ada.id, 0, 9)) == [one, two]
+    own = await add_booking(store, None, ada, booked_by=ada.id)
+    found = await read(store, lambda view: view.people.bookings_of(ada.id, 0, 9))
+    assert found == [one, two, other, own]
     assert await read(store, lambda view: view.people.bookings_of(mia.id, 0, 9)) == [one, other]
     locked = await store.write(lambda tx: tx.people.lock_bookings_of(ada.id))
-    assert list(locked) == [one, two]
+    assert list(locked) == [one, two, own]
 
 
 async def test_what_somebody_wrote_is_found(store, ada, mia):

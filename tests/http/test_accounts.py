@@ -309,6 +309,14 @@ async def test_a_question_reaches_the_operators(each_world: World) -> None:
     assert letter.subject == "Inquiry 1: A party"
 
 
+async def test_a_field_left_empty_is_no_subject(world: World) -> None:
+    """Browsers send fields that nobody filled in."""
+    ok(await world.client().post("/contact", json={**QUESTION, "subject": ""}), 201)
+    await notices.tell_notices(world.ports)
+    [letter] = world.notifier.letters
+    assert letter.subject == "Inquiry 1: no subject"
+
+
 async def test_five_questions_an_hour(world: World) -> None:
     """From an address, whoever is signed in there; the headers tell of this window."""
     client = world.client()

@@ -20,7 +20,9 @@ pytestmark = pytest.mark.anyio
 PATH = "/staff/images"
 
 
-def form(content: bytes, name: str = "me.jpg", media: str = "image/jpeg") -> dict[str, Any]:
+def form(
+    content: bytes, name: str = "me.jpg", media: str = "application/octet-stream"
+) -> dict[str, Any]:
     return {"files": {"file": (name, content, media)}}
 
 
@@ -75,12 +77,31 @@ async def test_an_image_goes_into_the_profile_and_the_portfolio(each_world: Worl
     assert found["companion"]["profile_photo"] == photo
 
 
-async def test_neither_name_nor_type_is_believed(world: World) -> None:
+async def test_a_name_is_not_believed(world: World) -> None:
     """The content decides what an image is."""
     staff = await world.browser(world.companion.id)
-    for name, media in (("x.jpg", "image/jpeg"), ("../../x.exe", "text/html")):
-        answer = await staff.post(PATH, **form(make_image("png"), name, media))
-        assert ok(answer, 201)["image"].endswith(".png")
+    answer = await staff.post(PATH, **form(make_image("png"), "../../x.exe"))
+    assert ok(answer, 201)["image"].endswith(".png")
+
+
+@pytest.mark.parametrize(
+    "kind, media", [("png", "Image/PNG"), ("jpeg", "image/jpg"), ("webp", "image/webp; q=1")]
+)
+async def test_a_type_may_say_what_it_is(world: World, kind: str, media: str) -> None:
+    """In any case, by an old name of it, with parameters."""
+    staff = await world.browser(world.companion.id)
+    assert ok(await staff.post(PATH, **form(make_image(kind), "x", media)), 201)
+
+
+@pytest.mark.parametrize("media", ["image/jpeg", "image/gif", "text/html", "x"])
+async def test_an_image_does_not_lie_about_its_type(world: World, media: str) -> None:
+    """Who sends it takes it for something else: it is refused, and not kept."""
+    staff = await world.browser(world.companion.id)
+    answer = await staff.post(PATH, **form(make_image("png"), "x.png", media))
+    told = refused(answer, 422, "invalid_field")["errors"]
+    message = "is of type image/png, and was sent as another"
+    assert told == [{"field": "file", "message": message}]
+    assert not kept(world)
 
 
 async def test_a_part_without_a_file_name_is_a_file(world: World) -> None:

@@ -33,6 +33,19 @@ async def test_pages_load_nothing(world: World, path: str) -> None:
     assert not re.search(r"<(script|link|img|iframe)|style=|url\(", answer.text)
 
 
+@pytest.mark.parametrize("path", ["/", "/docs", "/account", "/account/verify-email"])
+async def test_pages_bear_the_csrf_token(world: World, path: str) -> None:
+    """That of the session, for who is signed in."""
+    client = await world.browser(world.customer.id)
+    page = ok_page(await client.get(path))
+    assert f'<meta name="csrf-token" content="{client.headers["x-csrf-token"]}">' in page
+
+
+def ok_page(answer: httpx.Response) -> str:
+    assert answer.status_code == 200
+    return answer.text
+
+
 async def test_other_servers_can_run_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The factory reads the environment; ports open with the lifespan and close with it."""
     url = f"sqlite+aiosqlite:///{tmp_path}/main.db"

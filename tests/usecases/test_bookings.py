@@ -11,6 +11,7 @@ from staffbooking_core.domain.accounts import Actor, Role
 from staffbooking_core.domain.companions import CompanionQuery
 from staffbooking_core.domain.lifecycle import Party, Status, Trigger
 from staffbooking_core.errors import ConstraintViolated, Forbidden, NotFound, RuleBroken
+from staffbooking_core.inputs import CancelBooking
 from staffbooking_core.ports import OVERLAP
 from staffbooking_core.usecases import bookings, companions, requests
 from tests.support.builders import DAY, HOUR, NOW, SECOND, add_companion, add_user, make_change
@@ -192,6 +193,14 @@ async def test_an_insured_cancellation_ends_in_the_right_money(scene, by, hours,
     assert (found.refunded_amount, found.paid_out) == (refund, payout)
     assert await scene.held() == 42_000 - refund - payout
     assert await scene.faults() == []
+
+
+async def test_an_empty_reason_is_none(scene):
+    """Browsers send fields that nobody filled in."""
+    booking = await scene.request()
+    given = CancelBooking(reason="")
+    cancelled = await bookings.cancel(scene.ports, scene.customer, booking.id, given)
+    assert cancelled.cancel_reason is None
 
 
 async def test_a_cancelled_slot_is_free_again(scene):

@@ -223,7 +223,7 @@ async def test_an_unfinished_profile_is_not_approved(scene, lacking):
 
 
 async def test_hours_are_replaced(scene):
-    """Zone, weekly hours and overrides as they are given; what is left out is empty."""
+    """Zone, weekly hours and overrides are as they are given."""
     days = (DateHours(date=date(2027, 3, 4), slots=(Hours(start="10:00", end="12:00"),)),)
     given = {"weekly": (weekly(0, "09:00", "17:30"), weekly(6, "00:00", "24:00"))}
     hours = await set_hours(scene, scene.staff, **given, overrides=days)
@@ -231,7 +231,16 @@ async def test_hours_are_replaced(scene):
     override = Override(date(2027, 3, 4), (Slot(600, 720),))
     assert hours == Calendar("Europe/Zurich", slots, (override,))
     assert (await stored(scene, scene.staff)).calendar == hours
-    assert await set_hours(scene, scene.staff, "UTC") == Calendar("UTC")
+
+
+@pytest.mark.parametrize("given", ["weekly", "overrides"])
+async def test_hours_that_are_left_out_stay(scene, given):
+    """Who changes the weekly hours keeps the days off, and the other way round."""
+    actor = await newcomer(scene)
+    hours, days = (weekly(0, "09:00", "17:00"),), (DateHours(date=date(2027, 3, 4), slots=()),)
+    before = await set_hours(scene, actor, weekly=hours, overrides=days)
+    after = await set_hours(scene, actor, "Asia/Tokyo", **{given: ()})
+    assert after == evolve(before, timezone="Asia/Tokyo", **{given: ()})
 
 
 async def test_hours_can_come_before_the_profile(scene):
