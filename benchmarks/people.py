@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import os
 import re
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +28,7 @@ from typing import Any
 from attrs import frozen
 
 from benchmarks import searches
-from benchmarks.measure import running_cluster
+from benchmarks.measure import Cluster, cpu_seconds, running_cluster
 from benchmarks.world import BIO, FIRST, LANGUAGES, LAST, PLACES, SERVICES
 from staffbooking_adapters.codec import decode, encode
 from staffbooking_adapters.sql.schema import upgrade
@@ -67,7 +68,7 @@ def main() -> int:
             file = write(size, Path(folder) / f"{size}.jsonl")
             made = asyncio.run(cluster.server.create_database(f"people_{size}"))
             for url in (made, f"sqlite+aiosqlite:///{folder}/{size}.db"):
-                _measure(url, file, size)
+                _measure(url, cluster, file, size)
     return 0
 
 
@@ -148,28 +149,33 @@ class Pass:
     """One run of `companions import`."""
 
     seconds: float
+    command_us: float
+    """Of a processor's time, for each row."""
+    database_us: float
+    """The same of PostgreSQL; SQLite's is in the command's."""
     memory_mb: float
 
 
-def _measure(url: str, file: Path, size: int) -> None:
+def _measure(url: str, cluster: Cluster, file: Path, size: int) -> None:
     asyncio.run(upgrade(url))
     name = url.partition("+")[0]
     print(f"importing {size:,} into {name}", file=sys.stderr)
-    done = import_file(url, file, size)
+    done = import_file(url, cluster, file, size)
     print(
         f"\n## {size:,} companions on {name}\n\n"
         f"Imported in {done.seconds:.1f} s, {size / done.seconds:,.0f} rows/s, "
-        f"{done.memory_mb:.0f} MB at most.\n"
+        f"{done.command_us:.0f} us of the command's processor time a row, "
+        f"{done.database_us:.0f} us of PostgreSQL's, {done.memory_mb:.0f} MB at most.\n"
     )
     print(asyncio.run(searches.page(url)), flush=True)
 
 
-def import_file(url: str, file: Path, rows: int) -> Pass:
+def import_file(url: str, cluster: Cluster, file: Path, rows: int) -> Pass:
     environ = {
         "STAFFBOOKING_DATABASE_URL": url,
         "STAFFBOOKING_SECRET_KEY": "a-secret-for-the-benchmark-only",
     }
-    began = monotonic()
+    began, command, database = monotonic(), _children_seconds(), cpu_seconds(cluster.pid)
     process = subprocess.Popen(
         [sys.executable, *COMMAND, str(file), "--json"],
         env={**os.environ, **environ},
@@ -183,7 +189,18 @@ def import_file(url: str, file: Path, rows: int) -> Pass:
     output = process.communicate()[0]
     if process.returncode or decode(output) != {"imported": rows, "updated": 0, "skipped": []}:
         sys.exit(f"companions import failed: {output[-2000:].decode()}")
-    return Pass(seconds, memory_mb)
+    return Pass(
+        seconds,
+        1e6 * (_children_seconds() - command) / rows,
+        1e6 * (cpu_seconds(cluster.pid) - database) / rows,
+        memory_mb,
+    )
+
+
+def _children_seconds() -> float:
+    """The processor time of processes that ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _most_memory_mb(pid: int) -> float:

@@ -29,7 +29,7 @@ from staffbooking_core.domain.addresses import judge_url
 from staffbooking_core.domain.companions import fold
 from staffbooking_core.domain.portfolio import judge_path
 from staffbooking_core.errors import Fault, InvalidField, MissingField
-from staffbooking_core.inputs import Amount, Characters, Instant, Items, Left, Text, Whole
+from staffbooking_core.inputs import Amount, Characters, Hours, Instant, Items, Left, Text, Whole
 
 T = TypeVar("T")
 
@@ -117,18 +117,41 @@ def _converter(of_texts: bool) -> Converter:
 
 
 def _of_class(converter: Converter, cls: Any) -> Hook:
-    make = make_dict_structure_fn(cls, converter, _cattrs_detailed_validation=True)
-    emptied = {field.name for field in attrs.fields(attrs.resolve_types(cls)) if _says_null(field)}
+    make: Hook = make_dict_structure_fn(cls, converter, _cattrs_detailed_validation=True)
+    if issubclass(cls, Hours):
+        make = _remembered(make)
+    fields = attrs.fields(attrs.resolve_types(cls))
+    known = {field.name for field in fields}
+    emptied = {field.name for field in fields if _says_null(field)}
 
     def structure_class(given: Any, kind: Any) -> Any:
         if not isinstance(given, Mapping):
             raise ValueError("must be an object")
         said = {
-            name: value for name, value in given.items() if value is not None or name in emptied
+            name: value
+            for name, value in given.items()
+            if name in known and (value is not None or name in emptied)
         }
         return make(said, kind)
 
     return structure_class
+
+
+def _remembered(make: Hook) -> Hook:
+    """The same few hours are named again and again, in imports a million times. What is remembered
+    was found right, and by the types too: true is not 1."""
+
+    @lru_cache(maxsize=4096, typed=True)
+    def of_said(kind: Any, /, **said: Any) -> Any:
+        return make(said, kind)
+
+    def of_hours(said: Mapping[str, Any], kind: Any) -> Any:
+        try:
+            return of_said(kind, **said)
+        except TypeError:  # A list or an object in place of a text.
+            return make(said, kind)
+
+    return of_hours
 
 
 def _says_null(field: attrs.Attribute[Any]) -> bool:

@@ -129,11 +129,16 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found if len(found) == len(pairs) else _Doubled(found)
 
 
+# NaN and the like stay texts: they are no number where one is wanted.
+_DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=str, object_pairs_hook=_object)
+
+
 def _parse(text: str) -> Any:
     """JSON with exact numbers. ValueError says in a word why it is none."""
+    if text.startswith("\ufeff"):  # Of a file that was put behind another.
+        raise ValueError("is not JSON: begins with a byte order mark (U+FEFF)")
     try:
-        # NaN and the like stay texts: they are no number where one is wanted.
-        return json.loads(text, parse_float=Decimal, parse_constant=str, object_pairs_hook=_object)
+        return _DECODER.decode(text)
     except json.JSONDecodeError as error:
         raise ValueError(f"is not JSON: {error.msg} at character {error.pos + 1}") from None
     except RecursionError:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
-from attrs import asdict, evolve, frozen
+from attrs import asdict, fields, frozen
 from sqlalchemy import bindparam, delete, insert, select, text, true, update
 
 from staffbooking_adapters.sql.accounts import USER, to_user
@@ -16,7 +17,7 @@ from staffbooking_adapters.sql.connection import Connection, Database
 from staffbooking_adapters.sql.dialect import given_rows, in_array, upsert
 from staffbooking_adapters.sql.pages import page_size
 from staffbooking_adapters.sql.people_tables import imports, skipped_rows
-from staffbooking_adapters.sql.rows import Reader
+from staffbooking_adapters.sql.rows import Reader, fields_of
 from staffbooking_adapters.sql.saving import save_companions
 from staffbooking_adapters.sql.statements import Statement
 from staffbooking_adapters.sql.tables import companions, sessions, users
@@ -77,6 +78,8 @@ SAVE_USERS = Batch(
 )
 END_SESSIONS = Statement(delete(sessions).where(in_array(sessions.c.user_id, "ids")))
 _NOT_YET = dict.fromkeys(("disabled_at", "email_verified_at", "erased_at"))
+_of_new, _of_user = fields_of(NewUser), fields_of(User)
+_behind_id = attrgetter(*(field.name for field in fields(Companion)[1:]))
 
 
 @cache
@@ -128,12 +131,12 @@ class ImportsWriter(ImportsReader):
     async def add_people(self, people: Sequence[tuple[NewUser, Companion]]) -> None:
         if not people:
             return
-        rows = [{**_user_row(new), **_NOT_YET} for new, _ in people]
+        rows = [{**_of_new(new), **_folded(new), **_NOT_YET} for new, _ in people]
         await ADD_USERS.run(self.connection, rows)
         folded = [row["email_folded"] for row in rows]
         ids: dict[str, int] = dict(await self.connection.all(IDS, folded=folded))
         added = [
-            evolve(companion, id=ids[email])
+            Companion(ids[email], *_behind_id(companion))
             for email, (_, companion) in zip(folded, people, strict=True)
         ]
         await save_companions(self.connection, self.policy, added)
@@ -141,7 +144,8 @@ class ImportsWriter(ImportsReader):
     async def save_people(self, people: Sequence[tuple[User, Companion]]) -> None:
         if not people:
             return
-        await SAVE_USERS.run(self.connection, [_user_row(user) for user, _ in people])
+        rows = [{**_of_user(user), **_folded(user)} for user, _ in people]
+        await SAVE_USERS.run(self.connection, rows)
         await save_companions(self.connection, self.policy, [companion for _, companion in people])
 
     async def end_sessions(self, user_ids: Sequence[int]) -> None:
@@ -149,8 +153,8 @@ class ImportsWriter(ImportsReader):
             await self.connection.run(END_SESSIONS, ids=user_ids)
 
 
-def _user_row(user: User | NewUser) -> Mapping[str, Any]:
-    return {**asdict(user, recurse=False), "email_folded": fold_email(user.email)}
+def _folded(user: User | NewUser) -> Mapping[str, str]:
+    return {"email_folded": fold_email(user.email)}
 
 
 def _skipped_row(file: str, row: SkippedRow) -> Mapping[str, Any]:

@@ -1,10 +1,12 @@
-"""From a row to an entity: its columns are the entity's fields, in the same order."""
+"""From a row to an entity, and back: its columns are the entity's fields, in the same order."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
+from attrs import fields
 from sqlalchemy import ColumnElement
 
 from staffbooking_adapters.sql.statements import Row
@@ -42,3 +44,10 @@ class Reader(Generic[T]):
 
     def optional(self, row: Row | None) -> T | None:
         return None if row is None else self(row)
+
+
+def fields_of(entity: type) -> Callable[[Any], dict[str, Any]]:
+    """What makes a row of an entity: `attrs.asdict`, and quicker, for who has many of them."""
+    names = [field.name for field in fields(entity)]
+    values = attrgetter(*names)
+    return lambda one: dict(zip(names, values(one), strict=True))

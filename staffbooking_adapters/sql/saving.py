@@ -13,7 +13,7 @@ from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import Any, TypeVar
 
-from attrs import asdict, frozen
+from attrs import frozen
 from sqlalchemy import Insert, Text, and_, bindparam, delete, func, insert, select, true
 
 from staffbooking_adapters import codec
@@ -22,6 +22,7 @@ from staffbooking_adapters.sql.dialect import given_rows, in_array, rowset, upse
 from staffbooking_adapters.sql.pages import page_size
 from staffbooking_adapters.sql.people_tables import portfolio_items
 from staffbooking_adapters.sql.reviews import REVIEW, to_review
+from staffbooking_adapters.sql.rows import fields_of
 from staffbooking_adapters.sql.staff import ITEM, to_item
 from staffbooking_adapters.sql.statements import Statement
 from staffbooking_adapters.sql.tables import (
@@ -42,7 +43,7 @@ from staffbooking_core.domain.companions import Companion, fold
 from staffbooking_core.domain.portfolio import PortfolioItem
 from staffbooking_core.domain.records import companion_detail, companion_summary
 from staffbooking_core.domain.reviews import Review
-from staffbooking_core.domain.searchable import marks, weekday_mask
+from staffbooking_core.domain.searchable import MarkedDays, marks, weekday_mask
 from staffbooking_core.policy import Policy
 
 V = TypeVar("V")
@@ -163,19 +164,22 @@ async def save_companions(
     held = await connection.all(HOLD, ids=[companion.id for companion in saved])
     known = [companion_id for (companion_id,) in held]
     shown = await _read_shown(connection, policy, known)
+    both = [(one, _hours(one.calendar, shown.busy.get(one.id, ()))) for one in saved]
     await SAVE.run(
         connection,
-        [_to_row(companion, policy, shown) for companion in saved],
+        [_to_row(companion, hours, policy, shown) for companion, hours in both],
         **_named(saved),
         known=known,
     )
-    await MAKE_FOUND.run(connection, [row for one in saved for row in _found_rows(one)])
+    await MAKE_FOUND.run(
+        connection, [row for companion, hours in both for row in _found_rows(companion, hours)]
+    )
     await mark_days(
         connection,
         (
             (companion.id, day, free)
-            for companion in saved
-            for day, free in marks(companion.calendar, shown.busy.get(companion.id, ())).items()
+            for companion, hours in both
+            for day, free in hours.marks.items()
         ),
     )
 
@@ -223,15 +227,31 @@ def _grouped(rows: Iterable[V], key: Callable[[V], int]) -> Iterator[tuple[int, 
 
 # Rows -------------------------------------------------------------------------------------
 
-_shared = lru_cache(maxsize=4096)(codec.dump)
+_fields = fields_of(Companion)
 
 
-def _calendar(calendar: Calendar) -> str:
-    is_common = not calendar.busy and are_common(calendar.weekly, calendar.overrides)
-    return _shared(calendar) if is_common else codec.dump(calendar)
+@frozen
+class _Hours:
+    """What is kept of a calendar."""
+
+    text: str
+    weekday_mask: int
+    marks: MarkedDays
 
 
-def _to_row(companion: Companion, policy: Policy, shown: _Shown) -> dict[str, Any]:
+def _hours(calendar: Calendar, busy: Sequence[Interval]) -> _Hours:
+    is_common = not (busy or calendar.busy) and are_common(calendar.weekly, calendar.overrides)
+    return _shared(calendar) if is_common else _worked_out(calendar, busy)
+
+
+def _worked_out(calendar: Calendar, busy: Sequence[Interval] = ()) -> _Hours:
+    return _Hours(codec.dump(calendar), weekday_mask(calendar), marks(calendar, busy))
+
+
+_shared = lru_cache(maxsize=4096)(_worked_out)
+
+
+def _to_row(companion: Companion, hours: _Hours, policy: Policy, shown: _Shown) -> dict[str, Any]:
     money, number = policy.currency, companion.id
     reviews, items = shown.reviews.get(number, ()), shown.portfolio.get(number, ())
     lists = {
@@ -239,9 +259,9 @@ def _to_row(companion: Companion, policy: Policy, shown: _Shown) -> dict[str, An
         for name in ("service_types", "languages", "badges")
     }
     return {
-        **asdict(companion, recurse=False),
+        **_fields(companion),
         **lists,
-        "calendar": _calendar(companion.calendar),
+        "calendar": hours.text,
         "summary": codec.encode(companion_summary(companion, money)),
         "detail": codec.encode(companion_detail(companion, money, reviews, items)),
     }
@@ -257,7 +277,7 @@ def _named(saved: Sequence[Companion]) -> dict[str, Sequence[str]]:
     }
 
 
-def _found_rows(companion: Companion) -> Iterator[dict[str, Any]]:
+def _found_rows(companion: Companion, hours: _Hours) -> Iterator[dict[str, Any]]:
     """A row for each service of a listed companion, by its first spelling, and one for any."""
     if not companion.is_listed:
         return
@@ -268,7 +288,7 @@ def _found_rows(companion: Companion) -> Iterator[dict[str, Any]]:
         "country": country,
         "rank": _rank(companion),
         "hourly_rate": companion.hourly_rate,
-        "weekday_mask": weekday_mask(companion.calendar),
+        "weekday_mask": hours.weekday_mask,
     }
     yield {**common, "folded": None, "spelling": ""}
     offers = {fold(name): name for name in reversed(companion.service_types)}

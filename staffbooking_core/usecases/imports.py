@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from datetime import datetime
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from attrs import evolve, field, fields_dict, frozen
@@ -29,6 +30,7 @@ NOT_STAFF = "email: belongs to an account that is not staff"
 ERASED = "email: belongs to an account that was erased"
 
 _SAYABLE = fields_dict(ImportedCompanion).keys()
+_values = attrgetter(*_SAYABLE)
 _PROFILE = _SAYABLE & fields_dict(Companion).keys()
 _HOURS = _SAYABLE & fields_dict(Calendar).keys()
 
@@ -158,9 +160,7 @@ async def _prepare(ports: Ports, rows: Mapping[int, ImportedCompanion]) -> _Batc
     candidates, refused = [], []
     for position, row in rows.items():
         try:
-            said = {
-                name: value for name in _SAYABLE if (value := getattr(row, name)) is not Left.AS_IS
-            }
+            said = _said(row)
             companion = _companion(said, now, ports.policy.currency)
         except (StaffbookingError, ValueError) as error:
             refused.append((position, str(error)))
@@ -251,6 +251,11 @@ def _replaced(known: Companion, row: _Candidate) -> Companion:
         calendar=evolve(known.calendar, **hours),
         approval=fresh.approval if waits else known.approval,
     )
+
+
+def _said(row: ImportedCompanion) -> Mapping[str, Any]:
+    given = zip(_SAYABLE, _values(row), strict=True)
+    return {name: value for name, value in given if value is not Left.AS_IS}
 
 
 def _companion(said: Mapping[str, Any], now: datetime, currency: Currency) -> Companion:

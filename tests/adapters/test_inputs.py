@@ -87,6 +87,28 @@ def test_nested_faults_have_dotted_names() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"weekday": True},
+        {"weekday": Decimal(1)},
+        {"start": ["09:00"]},
+        {"end": {}},
+        {"start": None},
+        {"end": "9:00"},
+    ],
+    ids=str,
+)
+def test_hours_that_were_right_before_excuse_none(odd: dict[str, Any]) -> None:
+    """Hours equal to, or besides one field the same as, some that passed are judged themselves."""
+    hours = {"weekday": 1, "start": "09:00", "end": "17:00"}
+    assert structure(ImportedCompanion, {**ROW, "weekly": [hours]}).weekly
+    [field] = odd
+    assert [*faults(ImportedCompanion, {**ROW, "weekly": [{**hours, **odd}]})] == [
+        f"weekly.0.{field}"
+    ]
+
+
 def test_lists_are_bounded_and_do_not_repeat() -> None:
     """Length, elements and repetitions are checked; a text is no list."""
     wanted = structure(CreateKey, {"name": "x", "permissions": ["book", "read"]})

@@ -276,8 +276,9 @@ def test_a_broken_line_of_json_is_named(deployment: Deployment, tmp_path: Path) 
         '{"email": 1, "email": 2}',
         deep,
         '{"hourly_rate": 1e9999999999999999999}',
+        "\ufeff{}",
     ]
-    path.write_text("\n".join([*broken, "", json.dumps(person(1))]))
+    path.write_text("\n".join([*broken, "", json.dumps(person(1))]), encoding="utf-8")
     document = imported(deployment, path)
     assert document["imported"] == 1
     found = [(one["line"], one["reason"].partition(" at ")[0]) for one in document["skipped"]]
@@ -287,6 +288,7 @@ def test_a_broken_line_of_json_is_named(deployment: Deployment, tmp_path: Path) 
         (3, "has a field twice"),
         (4, "is nested too deeply"),
         (5, "has a number that is too long"),
+        (6, "is not JSON: begins with a byte order mark (U+FEFF)"),
     ]
 
 

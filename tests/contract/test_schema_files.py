@@ -60,7 +60,7 @@ async def test_an_upgrade_to_first_names_takes_the_others_out(empty_url):
         (companion_summary(one, POLICY.currency), companion_detail(one, POLICY.currency))
         for one in people
     ]
-    found = []
+    found: list[tuple[bytes, bytes]] = []
 
     def fill(connection: Connection) -> None:
         command.upgrade(config(connection), "0012")
