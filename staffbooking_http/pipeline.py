@@ -148,7 +148,7 @@ async def _handle(call: Call, endpoint: Endpoint) -> Reply:
 
 async def _handle_in_turn(call: Call, endpoint: Endpoint) -> Reply:
     turns = call.site.turns[endpoint.path]
-    with turns.held(call.actor.user_id, call.now) as body:
+    async with turns.held(call.actor.user_id, call.now) as body:
         call.receive = turns.counting(body, call.receive)
         async with turns.coming(body):
             await _read(call, endpoint)

@@ -1,15 +1,17 @@
 """Calls that bring a file: it is in memory, and work on it holds a thread.
 
-Of one user few are let in. A body comes beside all others, as slowly as it may, and only once
-it is there the call takes its turn: so slow senders take nobody else's. What has come of all
-bodies has its bound, and where that is reached, whoever has been sending for the longest goes.
+Of one user few are let in at a time. A body comes beside all others, as slowly as it may, and
+only once it is there the call takes its turn: so slow senders take nobody else's. What has come
+of all bodies has its bound, and where that is reached, whoever has been sending for the longest
+goes.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Any
+from weakref import WeakValueDictionary
 
 from attrs import define
 
@@ -33,7 +35,6 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 class Body:
     """What a call brings."""
 
-    user_id: int
     begun_at: datetime
     size: int = 0
     """Bytes of it that count."""
@@ -47,20 +48,21 @@ class Turns:
     def __init__(self, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
         self._most_bytes = most_bytes
         self._free = asyncio.Semaphore(most)
+        self._places = WeakValueDictionary[int, asyncio.Semaphore]()
         self._bodies: list[Body] = []
 
-    @contextmanager
-    def held(self, user_id: int, now: datetime) -> Iterator[Body]:
+    @asynccontextmanager
+    async def held(self, user_id: int, now: datetime) -> AsyncIterator[Body]:
         """From before a body is read to the answer. Raises LimitExceeded where the user has as
-        many as one may have."""
-        if sum(body.user_id == user_id for body in self._bodies) >= MOST_OF_ONE:
-            raise _refused(now, MOST_OF_ONE)
-        body = Body(user_id, now)
-        self._bodies.append(body)
-        try:
-            yield body
-        finally:
-            self._bodies.remove(body)
+        many as one may have for a while."""
+        place = self._places.setdefault(user_id, asyncio.Semaphore(MOST_OF_ONE))
+        async with _acquired(place, now, MOST_OF_ONE):
+            body = Body(now)
+            self._bodies.append(body)
+            try:
+                yield body
+            finally:
+                self._bodies.remove(body)
 
     @asynccontextmanager
     async def coming(self, body: Body) -> AsyncIterator[None]:
@@ -96,15 +98,21 @@ class Turns:
     @asynccontextmanager
     async def taken(self, now: datetime) -> AsyncIterator[None]:
         """In its turn. Raises LimitExceeded where all are taken for a while."""
-        try:
-            async with asyncio.timeout(PATIENCE):
-                await self._free.acquire()
-        except TimeoutError:
-            raise _refused(now, MOST) from None
-        try:
+        async with _acquired(self._free, now, MOST):
             yield
-        finally:
-            self._free.release()
+
+
+@asynccontextmanager
+async def _acquired(free: asyncio.Semaphore, now: datetime, most: int) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await free.acquire()
+    except TimeoutError:
+        raise _refused(now, most) from None
+    try:
+        yield
+    finally:
+        free.release()
 
 
 def _refused(now: datetime, most: int) -> LimitExceeded:

@@ -60,8 +60,11 @@ async def test_few_files_are_kept_in_memory_at_a_time(
     refused(await staff.post(PATH, **form(b"x")), 422, "invalid_field")
 
 
-async def test_one_user_does_not_hold_all_turns(world: World, staff: httpx.AsyncClient) -> None:
-    """Beyond their own few they are refused at once, before the body; others are not."""
+async def test_one_user_does_not_hold_all_turns(
+    world: World, staff: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond their own few they wait, before the body, and in the end come again; others don't."""
+    monkeypatch.setattr(turns, "PATIENCE", 0.05)
     other = await world.browser((await add_companion(world.store)).id)
     slow = Slow()
     world.restart(pictures=slow)
@@ -74,6 +77,22 @@ async def test_one_user_does_not_hold_all_turns(world: World, staff: httpx.Async
         tasks.start_soon(lambda: other.post(PATH, **form(b"x")))
         await slow.wait_for(turns.MOST_OF_ONE + 1)
         slow.free.set()
+    assert are_free(world)
+
+
+async def test_files_of_one_user_come_one_after_the_other(
+    world: World, staff: httpx.AsyncClient
+) -> None:
+    """Who sends more at once than are let in gets an answer to each."""
+    answers = []
+
+    async def send() -> None:
+        answers.append((await staff.post(PATH, **form(b"x"))).status_code)
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(3 * turns.MOST_OF_ONE):
+            tasks.start_soon(send)
+    assert answers == [422] * 3 * turns.MOST_OF_ONE
     assert are_free(world)
 
 
