@@ -179,7 +179,7 @@ def in_words(reply: Reply) -> str:
         return f"That was too often. Try again in {minutes} minute{'s' if minutes > 1 else ''}."
     if faults := told.get("errors"):
         name = _NAMES.get(faults[0]["field"], faults[0]["field"].replace("_", " "))
-        return f"{name.capitalize()} {faults[0]['message']}."
+        return f"{name.capitalize()} {faults[0]['message'].replace('_', ' ')}."
     return f"{told['error']}."
 
 

@@ -107,7 +107,7 @@ async def test_what_is_left_empty_is_no_filter(world: World) -> None:
     [
         ({"min_price": "1,5"}, "Min price must be a decimal number."),
         ({"date": "3 March"}, "Date must be a date of the form YYYY-MM-DD."),
-        ({"min_price": "9", "max_price": "8"}, "Min price must not be above max_price."),
+        ({"min_price": "9", "max_price": "8"}, "Min price must not be above max price."),
         ({"location": "x" * 101}, "Location must have 1 to 100 characters."),
         ({"location": "Oslo", "page": "0"}, "Page must be from 1 to 100000."),
     ],
