@@ -82,7 +82,7 @@ async def test_a_result_says_what_one_chooses_by(world: World) -> None:
     )
     shown = (await (await customer_of(world)).get(f"{FIND}?location=oslo")).text
     for said in (
-        "<strong>Mia Lindqvist</strong>",
+        "<strong>Mia</strong>",
         "100.00 USD an hour",
         "Oslo, Portugal",
         "Calm &amp; kind",
@@ -122,7 +122,7 @@ async def test_filters_that_make_no_sense_stay_in_the_form(
     for name, text in filters.items():
         assert name == "page" or re.search(f'name="{name}"[^>]* value="{text}"', answer.text)
     assert "<option selected>Mime</option>" in answer.text
-    assert "Mia Lindqvist" not in answer.text
+    assert "Mia" not in answer.text
 
 
 async def test_results_come_in_pages_of_the_same_search(each_world: World) -> None:
@@ -204,7 +204,7 @@ async def test_a_profile_says_what_there_is_to_know(each_world: World) -> None:
     )
     shown = (await (await customer_of(each_world)).get(f"/companions/{mia.id}")).text
     for said in (
-        "<h1>Mia Lindqvist</h1>",
+        "<h1>Mia</h1>",
         "Two &lt;b&gt;bars&lt;/b&gt;,\n300 guests.",
         "Gala dinner, Trade fair",
         "English, Portuguese",
