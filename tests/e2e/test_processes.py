@@ -15,8 +15,8 @@ STAFF = [
     {
         "email": f"staff{number}@example.test",
         "password": PASSWORD,
-        "first_name": "Ada",
-        "last_name": f"Number {number}",
+        "first_name": f"Ada {number}",
+        "last_name": "Byron",
         "hourly_rate": 40.5,
         "location_city": "Zürich",
         "location_country": "Switzerland",
@@ -68,7 +68,7 @@ def test_a_booking_goes_from_search_to_payout_through_crashes(deployment: Deploy
     deployment.work()
     api = deployment.with_key(key)
     found = ok(api.get("/api/v1/companions", params={"location": "ZÜR", "service": "bartender"}))
-    assert [row["last_name"] for row in found["companions"]] == ["Number 1", "Number 2"]
+    assert [row["first_name"] for row in found["companions"]] == ["Ada 1", "Ada 2"]
     companion_id = found["companions"][0]["id"]
     made = ok(api.post("/api/v1/bookings", json=_wanted(companion_id, 20)), 201)["booking"]
     assert (made["status"], made["total_amount"]) == ("pending", 162.0)
