@@ -26,7 +26,7 @@ from staffbooking_http.visits import (
     refused,
     said,
     shown,
-    to_sign_in,
+    signed_in,
     visitor_of,
     wanted,
 )
@@ -140,19 +140,17 @@ async def forgot(request: Asked) -> Template:
 
 
 @get(_LINK)
-async def asking_for_link(request: Asked) -> Template | Redirect:
+async def asking_for_link(request: Asked) -> Template:
     """Where one has the link sent again by which one's address is confirmed."""
-    if (visitor := await visitor_of(call_of(request))) is None:
-        return to_sign_in(_LINK)
+    visitor = await signed_in(call_of(request))
     return shown("link.html", visitor)
 
 
 @post(_LINK, status_code=200)
-async def send_link(request: Asked) -> Template | Redirect:
+async def send_link(request: Asked) -> Template:
     """Send it."""
     call = call_of(request)
-    if (visitor := await visitor_of(call)) is None:
-        return to_sign_in(_LINK)
+    visitor = await signed_in(call)
     await read_form(call, visitor, Proof)
     try:
         await accounts.send_verification(call.ports, visitor.user, limits.address(call))

@@ -28,11 +28,11 @@ from staffbooking_http.visits import (
     Asked,
     Visitor,
     call_of,
-    ended,
     read_form,
     refused,
     said,
     shown,
+    signed_in,
     visitor_of,
 )
 
@@ -83,8 +83,7 @@ _LEFT = b"cancelled"
 async def act(request: Asked) -> Template | Redirect:
     """Take a step, and come back to the page."""
     call = call_of(request)
-    if (visitor := await visitor_of(call)) is None:
-        return await ended(call)
+    visitor = await signed_in(call)
     number = call.path_id("Booking")
     try:
         await _take(call, visitor, number, await read_form(call, visitor, _Step))

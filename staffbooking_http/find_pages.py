@@ -36,9 +36,8 @@ from staffbooking_http.visits import (
     proven,
     refused,
     shown,
+    signed_in,
     take,
-    to_sign_in,
-    visitor_of,
 )
 
 _FIND, _PROFILE, _REQUEST = "find.html", "companion.html", "request.html"
@@ -92,11 +91,10 @@ class _Form(RequestBooking):
 
 
 @get("/find")
-async def find(request: Asked) -> Template | Redirect:
+async def find(request: Asked) -> Template:
     """A search, and what it finds; filters that make no sense stay in their form."""
     call = call_of(request)
-    if (visitor := await visitor_of(call)) is None:
-        return _to_sign_in(call)
+    visitor = await signed_in(call)
     query = filled(call.scope["query_string"])
     filters = asdict(queries.read(_Filters, query))
     names = await companions.services(call.ports)
@@ -129,22 +127,14 @@ def _kept(filters: Mapping[str, str]) -> str:
     return f"{given}&" if given else ""
 
 
-def _to_sign_in(call: Call) -> Redirect:
-    """And from there to what was asked for, unless that takes too many words."""
-    path, query = call.scope["path"], call.scope["query_string"]
-    asked = f"{path}?{query.decode('latin-1')}" if 0 < len(query) <= queries.SHORT else path
-    return to_sign_in(asked)
-
-
 # Looking --------------------------------------------------------------------------------
 
 
 @get("/companions/{number:str}")
-async def profile(request: Asked) -> Template | Redirect:
+async def profile(request: Asked) -> Template:
     """All that a staff member shows, and the free hours of the days that come."""
     call = call_of(request)
-    if (visitor := await visitor_of(call)) is None:
-        return _to_sign_in(call)
+    visitor = await signed_in(call)
     seen = await _seen(call)
     return shown(_PROFILE, visitor, **seen, **await _days(call, seen["first"], seen["last"]))
 
@@ -188,11 +178,10 @@ def _chosen(call: Call) -> date | None:
 
 
 @get("/companions/{number:str}/request")
-async def requesting(request: Asked) -> Template | Redirect:
+async def requesting(request: Asked) -> Template:
     """Where a customer says when, where and for what; with the day that they came from."""
     call = call_of(request)
-    if (visitor := await visitor_of(call)) is None:
-        return _to_sign_in(call)
+    visitor = await signed_in(call)
     customers_only(visitor.user, call.now)
     seen = await _asked(call)
     day = _chosen(call)
@@ -204,8 +193,7 @@ async def requesting(request: Asked) -> Template | Redirect:
 async def send(request: Asked) -> Template | Redirect:
     """Request it, and go to the booking; what can't be taken stays in the form."""
     call = call_of(request)
-    if (visitor := await visitor_of(call)) is None:
-        return to_sign_in(call.scope["path"])
+    visitor = await signed_in(call)
     customers_only(visitor.user, call.now)
     call.rules = request_by_session.rules(call.ports.policy.limits)
     form = await proven(call, visitor) + b"&companion_id=%d" % call.path_id("Companion")

@@ -20,14 +20,12 @@ from staffbooking_http.visits import (
     Visitor,
     Written,
     call_of,
-    ended,
     page_of,
     proven,
     refused,
     shown,
+    signed_in,
     take,
-    to_sign_in,
-    visitor_of,
 )
 
 _LIST = "/conversations"
@@ -51,11 +49,10 @@ class _Draft:
 
 
 @get(_LIST)
-async def listed(request: Asked) -> Template | Redirect:
+async def listed(request: Asked) -> Template:
     """One's conversations, the one updated last first."""
     call = call_of(request)
-    if (visitor := await visitor_of(call)) is None:
-        return to_sign_in(_LIST)
+    visitor = await signed_in(call)
     page = page_of(call)
     found = await messages.listing(call.ports, visitor.actor, page, _AT_A_TIME)
     records = [conversation_record(each, visitor.user.id) for each in found[:_AT_A_TIME]]
@@ -72,8 +69,7 @@ async def listed(request: Asked) -> Template | Redirect:
 async def with_user(request: Asked) -> Redirect:
     """To the conversation with somebody with whom one shares a booking."""
     call = call_of(request)
-    if (visitor := await visitor_of(call)) is None:
-        return to_sign_in(call.scope["path"])
+    visitor = await signed_in(call)
     number = await messages.with_user(call.ports, visitor.actor, call.path_id("User"))
     if number is None:
         return Redirect(_LIST, status_code=303)
@@ -81,11 +77,10 @@ async def with_user(request: Asked) -> Redirect:
 
 
 @get("/conversations/{number:str}")
-async def read(request: Asked) -> Template | Redirect:
+async def read(request: Asked) -> Template:
     """The messages of a conversation, which are read by that."""
     call = call_of(request)
-    if (visitor := await visitor_of(call)) is None:
-        return to_sign_in(call.scope["path"])
+    visitor = await signed_in(call)
     before = queries.read(_Back, call.scope["query_string"]).before
     return shown(_PAGE, visitor, **await _seen(call, visitor, before))
 
@@ -94,8 +89,7 @@ async def read(request: Asked) -> Template | Redirect:
 async def answer(request: Asked) -> Template | Redirect:
     """Say something, and come back to the page; what can't be said stays in the form."""
     call = call_of(request)
-    if (visitor := await visitor_of(call)) is None:
-        return await ended(call)
+    visitor = await signed_in(call)
     form = await proven(call, visitor)
     draft = queries.read_form(_Draft, form)
     try:

@@ -46,7 +46,14 @@ from staffbooking_http import (
 )
 from staffbooking_http.endpoint import Call
 from staffbooking_http.errors import internal, to_reply
-from staffbooking_http.visits import Asked, call_of, in_words, shown, visitor_of
+from staffbooking_http.visits import (
+    Asked,
+    SignInFirst,
+    call_of,
+    in_words,
+    shown,
+    visitor_of,
+)
 
 log = logging.getLogger("staffbooking.http")
 
@@ -218,8 +225,10 @@ def _is_form(call: Call) -> bool:
     return declared == b"application/x-www-form-urlencoded"
 
 
-def _refuse(request: Asked, error: Exception) -> Response[bytes] | Template:
+def _refuse(request: Asked, error: Exception) -> Response[bytes] | Template | Redirect:
     """Every error of a page: for people a page, else JSON of the contract's shape."""
+    if isinstance(error, SignInFirst):
+        return error.answer
     reply = to_reply(error)
     if reply is None:
         request_id = request.state.site.ports.ids.token()[:16]

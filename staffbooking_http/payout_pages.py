@@ -3,7 +3,7 @@
 from typing import Any
 
 from litestar import get, post
-from litestar.response import Redirect, Template
+from litestar.response import Template
 
 from staffbooking_core.domain.payees import PayeeStatus
 from staffbooking_core.errors import InvalidInput, ProcessorUnavailable, RuleBroken
@@ -19,7 +19,7 @@ from staffbooking_http.visits import (
     refused,
     said,
     shown,
-    to_sign_in,
+    signed_in,
     visitor_of,
 )
 
@@ -38,12 +38,11 @@ async def payouts(request: Asked) -> Template:
 
 
 @post(_PATH, status_code=200)
-async def open_account(request: Asked) -> Template | Redirect:
+async def open_account(request: Asked) -> Template:
     """Open the account, or go on with it: the answer leads to the processor's page. It does not
     redirect there: browsers hold a form to `form-action` wherever it is redirected to."""
     call = call_of(request)
-    if (visitor := await visitor_of(call)) is None:
-        return to_sign_in(_PATH)
+    visitor = await signed_in(call)
     staff_only(visitor.user, call.now)
     try:
         given = await read_form(call, visitor, OpenPayoutAccount)

@@ -21,14 +21,12 @@ from staffbooking_http.visits import (
     Visitor,
     Written,
     call_of,
-    ended,
     page_of,
     proven,
     refused,
     shown,
+    signed_in,
     take,
-    to_sign_in,
-    visitor_of,
 )
 
 _PAGE = "review.html"
@@ -52,8 +50,7 @@ class _Draft:
 async def reviewing(request: Asked) -> Template | Redirect:
     """Where one says how the other side was; who said it is led back to the booking."""
     call = call_of(request)
-    if (visitor := await visitor_of(call)) is None:
-        return to_sign_in(call.scope["path"])
+    visitor = await signed_in(call)
     seen = await _seen(call, visitor)
     if await reviews.own(call.ports, visitor.actor, call.path_id("Booking")) is not None:
         return _to_booking(call)
@@ -64,8 +61,7 @@ async def reviewing(request: Asked) -> Template | Redirect:
 async def review(request: Asked) -> Template | Redirect:
     """Say it, and come back to the booking; what can't be taken stays in the form."""
     call = call_of(request)
-    if (visitor := await visitor_of(call)) is None:
-        return await ended(call)
+    visitor = await signed_in(call)
     form = await proven(call, visitor)
     draft = queries.read_form(_Draft, form)
     try:
@@ -99,11 +95,10 @@ class _Answer:
 
 
 @get(_LIST)
-async def reviewed(request: Asked) -> Template | Redirect:
+async def reviewed(request: Asked) -> Template:
     """What customers said of a staff member, the newest first."""
     call = call_of(request)
-    if (visitor := await visitor_of(call)) is None:
-        return to_sign_in(_LIST)
+    visitor = await signed_in(call)
     staff_only(visitor.user, call.now)
     page = page_of(call)
     found, ratings = await reviews.of_user(call.ports, visitor.user.id, page, _AT_A_TIME)
@@ -118,11 +113,10 @@ async def reviewed(request: Asked) -> Template | Redirect:
 
 
 @get("/staff/reviews/{number:str}")
-async def responding(request: Asked) -> Template | Redirect:
+async def responding(request: Asked) -> Template:
     """One of these reviews."""
     call = call_of(request)
-    if (visitor := await visitor_of(call)) is None:
-        return to_sign_in(call.scope["path"])
+    visitor = await signed_in(call)
     return shown("response.html", visitor, **await _said(call, visitor))
 
 
@@ -130,8 +124,7 @@ async def responding(request: Asked) -> Template | Redirect:
 async def respond(request: Asked) -> Template | Redirect:
     """Respond to it, and come back to the list; what can't be taken stays in the form."""
     call = call_of(request)
-    if (visitor := await visitor_of(call)) is None:
-        return await ended(call)
+    visitor = await signed_in(call)
     staff_only(visitor.user, call.now)
     form = await proven(call, visitor)
     draft = queries.read_form(_Answer, form).response

@@ -26,8 +26,7 @@ from staffbooking_http.visits import (
     refused,
     said,
     shown,
-    to_sign_in,
-    visitor_of,
+    signed_in,
 )
 
 _PATH = "/account"
@@ -64,11 +63,10 @@ _OTHERS = "others"
 
 
 @get(_PATH)
-async def account(request: Asked) -> Template | Redirect:
+async def account(request: Asked) -> Template:
     """One's account as it stands."""
     call = call_of(request)
-    if (visitor := await visitor_of(call)) is None:
-        return to_sign_in(_PATH)
+    visitor = await signed_in(call)
     done = next((told for word, told in _DONE.items() if said(call, word.encode())), None)
     return shown(_PAGE, visitor, done=done, **await _seen(call, visitor))
 
@@ -77,8 +75,7 @@ async def account(request: Asked) -> Template | Redirect:
 async def choose_mails(request: Asked) -> Redirect:
     """Be told by mail of the kinds that are ticked, and no more of the others."""
     call = call_of(request)
-    if (visitor := await visitor_of(call)) is None:
-        return to_sign_in(_PATH)
+    visitor = await signed_in(call, back=_PATH)
     ticked = asdict(await read_form(call, visitor, _Ticked))
     wanted = {NoticeKind(kind): bool(mark) for kind, mark in ticked.items()}
     await notices.choose(call.ports, visitor.user.id, wanted)
@@ -89,8 +86,7 @@ async def choose_mails(request: Asked) -> Redirect:
 async def end(request: Asked) -> Template | Redirect:
     """Sign out somewhere else, or everywhere else."""
     call = call_of(request)
-    if (visitor := await visitor_of(call)) is None:
-        return to_sign_in(_PATH)
+    visitor = await signed_in(call, back=_PATH)
     name = (await read_form(call, visitor, _Elsewhere)).session
     if name == _OTHERS:
         await accounts.end_other_sessions(call.ports, visitor.session)
@@ -103,10 +99,9 @@ async def end(request: Asked) -> Template | Redirect:
 
 
 @get(_PASSWORD)
-async def changing(request: Asked) -> Template | Redirect:
+async def changing(request: Asked) -> Template:
     """Where one sets another password."""
-    if (visitor := await visitor_of(call_of(request))) is None:
-        return to_sign_in(_PASSWORD)
+    visitor = await signed_in(call_of(request))
     return shown("password.html", visitor)
 
 
@@ -114,8 +109,7 @@ async def changing(request: Asked) -> Template | Redirect:
 async def change(request: Asked) -> Template | Redirect:
     """Set it."""
     call = call_of(request)
-    if (visitor := await visitor_of(call)) is None:
-        return to_sign_in(_PASSWORD)
+    visitor = await signed_in(call)
     try:
         given = await read_form(call, visitor, ChangePassword)
         address = limits.address(call)
@@ -126,19 +120,17 @@ async def change(request: Asked) -> Template | Redirect:
 
 
 @get(_ERASURE)
-async def leaving(request: Asked) -> Template | Redirect:
+async def leaving(request: Asked) -> Template:
     """Where one reads what it means to be forgotten."""
-    if (visitor := await visitor_of(call_of(request))) is None:
-        return to_sign_in(_ERASURE)
+    visitor = await signed_in(call_of(request))
     return shown("erasure.html", visitor)
 
 
 @post(_ERASURE, status_code=200)
-async def leave(request: Asked) -> Template | Redirect:
+async def leave(request: Asked) -> Template:
     """Be forgotten, by one's password."""
     call = call_of(request)
-    if (visitor := await visitor_of(call)) is None:
-        return to_sign_in(_ERASURE)
+    visitor = await signed_in(call)
     try:
         password = (await read_form(call, visitor, EraseAccount)).password
         await people.erase_myself(call.ports, visitor.user.id, password, limits.address(call))

@@ -183,9 +183,32 @@ def in_words(reply: Reply) -> str:
     return f"{told['error']}."
 
 
-def to_sign_in(path: str) -> Redirect:
-    """To the page where one signs in, and from there to a path of ours."""
-    return Redirect(SIGN_IN, query_params={"next": path}, status_code=303)
+# Who is signed out ----------------------------------------------------------------------
+
+
+class SignInFirst(Exception):
+    """A page that is for somebody who is signed in, and what the others are answered with."""
+
+    def __init__(self, answer: Template | Redirect) -> None:
+        self.answer = answer
+
+
+async def signed_in(call: Call, back: str = "") -> Visitor:
+    """Who is signed in. Raises SignInFirst, which leads others to sign in, and then back to what
+    they asked for."""
+    if (visitor := await visitor_of(call)) is not None:
+        return visitor
+    way = back or _asked(call)
+    if call.scope["method"] == "POST" and (words := await _written(call)):
+        error = Unauthenticated("unauthenticated", "Your session has ended")
+        raise SignInFirst(refused("ended.html", None, error, words=words, way=way))
+    raise SignInFirst(Redirect(SIGN_IN, query_params={"next": way}, status_code=303))
+
+
+def _asked(call: Call) -> str:
+    """The page, with its query unless that takes too many words."""
+    path, query = call.scope["path"], call.scope["query_string"]
+    return f"{path}?{query.decode('latin-1')}" if 0 < len(query) <= queries.SHORT else path
 
 
 @frozen(kw_only=True)
@@ -198,13 +221,10 @@ class _Words:
     response: Written = ""
 
 
-async def ended(call: Call) -> Template | Redirect:
-    """To the page where one signs in, for who sent a form signed out: their session has ended
-    since they were shown it. What they wrote is given back. Not what a page of somebody else's
-    sends, of which browsers tell: it would stand there as if the visitor had said it."""
-    path = call.scope["path"]
-    words = "".join(astuple(queries.read_form(_Words, await bodies.read(call))))
-    if not words or set(call.headers(b"sec-fetch-site")) - {b"same-origin"}:
-        return to_sign_in(path)
-    error = Unauthenticated("unauthenticated", "Your session has ended")
-    return refused("ended.html", None, error, words=words, way=path)
+async def _written(call: Call) -> str:
+    """What was written in a form that is sent signed out: the session has ended since it was
+    shown, so it is given back. Nothing of what a page of somebody else's sends, of which
+    browsers tell: it would stand there as if the visitor had said it."""
+    if set(call.headers(b"sec-fetch-site")) - {b"same-origin"}:
+        return ""
+    return "".join(astuple(queries.read_form(_Words, await bodies.read(call))))
