@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from attrs import field, frozen
 
 from staffbooking_core.domain.accounts import Role, Subscription
-from staffbooking_core.inputs import Email, Name, Password, ShortText
+from staffbooking_core.inputs import Email, Name, Password, Text
 from staffbooking_core.usecases.admin import CreateUser
 
 
@@ -35,4 +37,4 @@ class NewAccount:
 class Note:
     """`disputes resolve`, `payouts hold`: what an operator says to it."""
 
-    note: ShortText | None = None
+    note: Annotated[str, Text(300)] | None = None
