@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import time
+import threading
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
 from typing import Any
@@ -235,17 +235,18 @@ async def test_a_cancellation_waits_for_its_statement(
     sqlite: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A read is interrupted even if it was cancelled before its thread had begun with it."""
-    at_once = aiosqlite.Connection._execute_fetchall
+    at_once, begins = aiosqlite.Connection._execute_fetchall, threading.Event()
 
-    def after_a_while(self: aiosqlite.Connection, sql: str, parameters: Any) -> Any:
-        time.sleep(0.05)
+    def later(self: aiosqlite.Connection, sql: str, parameters: Any) -> Any:
+        assert begins.wait(10)
         return at_once(self, sql, parameters)
 
     await asyncio.gather(*(sqlite.value(COUNT) for _ in range(8)))  # all connections are open
-    monkeypatch.setattr(aiosqlite.Connection, "_execute_fetchall", after_a_while)
+    monkeypatch.setattr(aiosqlite.Connection, "_execute_fetchall", later)
     task = asyncio.ensure_future(sqlite.all(SLOW))
     await asyncio.sleep(0)
     task.cancel()
+    asyncio.get_running_loop().call_soon(begins.set)  # after the task was told
     with pytest.raises(asyncio.CancelledError):
         await task
     async with asyncio.timeout(5):
