@@ -10,9 +10,9 @@ from __future__ import annotations
 from datetime import date
 from decimal import Decimal
 from enum import Enum, StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
-from attrs import field, frozen
+from attrs import AttrsInstance, field, fields, frozen
 
 from staffbooking_core.domain.accounts import PASSWORD_LENGTH, Role
 from staffbooking_core.domain.companions import Badge, Tier
@@ -90,6 +90,12 @@ class Left(Enum):
     field may be None too, null is no absence: it empties the field."""
 
     AS_IS = "as is"
+
+
+def said_fields(given: AttrsInstance) -> dict[str, Any]:
+    """What a change says, by name: without what stays as it is."""
+    every = ((field.name, getattr(given, field.name)) for field in fields(type(given)))
+    return {name: value for name, value in every if value is not Left.AS_IS}
 
 
 Id = Annotated[int, Whole(1, MAX_ID)]

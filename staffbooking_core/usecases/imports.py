@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from datetime import datetime
 from functools import lru_cache
-from operator import attrgetter
 from typing import Any, TypeVar
 
 from attrs import evolve, field, fields_dict, frozen
@@ -21,7 +20,7 @@ from staffbooking_core.domain.companions import Approval, Companion
 from staffbooking_core.domain.money import Currency
 from staffbooking_core.domain.notices import password_changed
 from staffbooking_core.errors import InvalidField, RuleBroken, StaffbookingError
-from staffbooking_core.inputs import DateHours, ImportedCompanion, Left, WeeklyHours
+from staffbooking_core.inputs import DateHours, ImportedCompanion, WeeklyHours, said_fields
 from staffbooking_core.ports import Import, NewUser, Ports, SkippedRow, Writing
 from staffbooking_core.usecases.staff import rate_faults, to_hours
 
@@ -30,7 +29,6 @@ NOT_STAFF = "email: belongs to an account that is not staff"
 ERASED = "email: belongs to an account that was erased"
 
 _SAYABLE = fields_dict(ImportedCompanion).keys()
-_values = attrgetter(*_SAYABLE)
 _PROFILE = _SAYABLE & fields_dict(Companion).keys()
 _HOURS = _SAYABLE & fields_dict(Calendar).keys()
 
@@ -160,7 +158,7 @@ async def _prepare(ports: Ports, rows: Mapping[int, ImportedCompanion]) -> _Batc
     candidates, refused = [], []
     for position, row in rows.items():
         try:
-            said = _said(row)
+            said = said_fields(row)
             companion = _companion(said, now, ports.policy.currency)
         except (StaffbookingError, ValueError) as error:
             refused.append((position, str(error)))
@@ -251,11 +249,6 @@ def _replaced(known: Companion, row: _Candidate) -> Companion:
         calendar=evolve(known.calendar, **hours),
         approval=fresh.approval if waits else known.approval,
     )
-
-
-def _said(row: ImportedCompanion) -> Mapping[str, Any]:
-    given = zip(_SAYABLE, _values(row), strict=True)
-    return {name: value for name, value in given if value is not Left.AS_IS}
 
 
 def _companion(said: Mapping[str, Any], now: datetime, currency: Currency) -> Companion:

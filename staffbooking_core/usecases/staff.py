@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from attrs import asdict, evolve
+from attrs import evolve
 
 from staffbooking_core.domain.accounts import Actor, User
 from staffbooking_core.domain.calendar import Calendar, Override, Slot, WeeklySlot, parse_hhmm
@@ -19,9 +19,9 @@ from staffbooking_core.inputs import (
     ChangeProfile,
     DateHours,
     Hours,
-    Left,
     SetAvailability,
     WeeklyHours,
+    said_fields,
 )
 from staffbooking_core.ports import Ports, Reading, Writing
 
@@ -43,7 +43,7 @@ async def profile(ports: Ports, actor: Actor) -> Companion:
 async def change_profile(ports: Ports, actor: Actor, given: ChangeProfile) -> Companion:
     """Change what is given, and keep the rest, the approval too. Raises InvalidField for money
     finer than the currency, and for a photo that is somebody else's."""
-    said = _said(given)
+    said = said_fields(given)
     changes, faults = _in_minor_units(said, ports.policy.currency)
 
     async def unit(tx: Writing) -> Companion:
@@ -59,12 +59,6 @@ async def change_profile(ports: Ports, actor: Actor, given: ChangeProfile) -> Co
         return changed
 
     return await ports.store.write(unit)
-
-
-def _said(given: ChangeProfile | SetAvailability) -> dict[str, Any]:
-    """What is given by name, without what stays as it is."""
-    fields = asdict(given, recurse=False)
-    return {name: value for name, value in fields.items() if value is not Left.AS_IS}
 
 
 def _in_minor_units(said: dict[str, Any], currency: Currency) -> tuple[dict[str, Any], list[Fault]]:
@@ -88,7 +82,7 @@ async def set_availability(ports: Ports, actor: Actor, given: SetAvailability) -
     """Replace the hours that are given, and keep the others, and what is busy by other calendars.
     Raises InvalidField for slots that do not start before they end, and for dates that come
     twice."""
-    said = _said(given)
+    said = said_fields(given)
     weekly, overrides = to_hours(said.get("weekly", ()), said.get("overrides", ()))
     hours: dict[str, Any] = {"timezone": given.timezone, "weekly": weekly, "overrides": overrides}
     changes = {name: hours[name] for name in said}
