@@ -63,11 +63,13 @@ bench-channel: $(V)/.dev
 bench-people: $(V)/.dev
 	$(BIN)/python -m benchmarks.people measure $(MILLION)
 
+soak: UNLIMITED := -o faulthandler_timeout=0
 soak: $(V)/.dev
-	RACE_ROUNDS=1000 RACE_CALLERS=64 $(BIN)/python -m pytest -q tests/contract/test_races.py \
+	RACE_ROUNDS=1000 RACE_CALLERS=64 $(BIN)/python -m pytest -q $(UNLIMITED) tests/contract/test_races.py \
 		tests/contract/test_money_races.py
-	$(BIN)/python -m pytest -q -m soak
-	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --hypothesis-profile=searching \
+	$(BIN)/python -m pytest -q $(UNLIMITED) -m soak
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 $(UNLIMITED) \
+		--hypothesis-profile=searching \
 		tests/domain tests/usecases tests/adapters
 	$(BIN)/python -m tests.mutants
 	$(BIN)/python -m tests.simulation

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,6 +16,8 @@ import anyio.abc
 from staffbooking_cli.errors import Refused
 
 if TYPE_CHECKING:
+    import socket
+
     from staffbooking_adapters.settings import Settings
     from staffbooking_core.ports import Ports
 
@@ -61,13 +62,12 @@ async def _listen(
         scope.cancel()
 
 
-def take_port(host: str, port: int) -> int:
-    """The port, or a free one for 0. Raises Refused where it can't be had."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+def listen(host: str, port: int) -> socket.socket:
+    """A socket to serve on; 0 takes a free port. Raises Refused where the port can't be had."""
+    from staffbooking_http import server
+
     try:
-        with socket.create_server((host, port), family=family) as probe:
-            taken: int = probe.getsockname()[1]
-            return taken
+        return server.listen(host, port)
     except OSError as error:
         raise Refused(f"port {port} of {host}: {error.strerror}") from None
 

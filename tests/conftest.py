@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import required
+from tests.support import required, watchdog
 from tests.support.budget import Budget
 from tests.support.migrated import migrated_database, migrated_file, other_loop
 from tests.support.postgres import postgres_server
@@ -41,6 +41,7 @@ def anyio_backend() -> str:
 def pytest_configure(config: pytest.Config) -> None:
     processes = config.getoption("numprocesses", None) or 1
     config.pluginmanager.register(Budget(processes), "budget")
+    config.pluginmanager.register(watchdog, "watchdog")
 
 
 @pytest.hookimpl(wrapper=True)

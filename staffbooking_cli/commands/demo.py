@@ -16,6 +16,8 @@ from staffbooking_cli.errors import Refused
 from staffbooking_cli.session import ready_ports
 
 if TYPE_CHECKING:
+    import socket
+
     from staffbooking_adapters.settings import Settings
     from staffbooking_cli.sample.seed import Sample
     from staffbooking_core.ports import Ports
@@ -37,13 +39,13 @@ def demo(
     """
     import anyio
 
-    from staffbooking_cli.running import log_to_stderr, take_port
+    from staffbooking_cli.running import listen, log_to_stderr
 
     log_to_stderr()
-    taken = take_port(HOST, port)
-    folder = dir_.absolute()
-    folder.mkdir(parents=True, exist_ok=True)
-    anyio.run(_run, folder, taken, backend_options={"use_uvloop": True})
+    with listen(HOST, port) as listening:
+        folder = dir_.absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        anyio.run(_run, folder, listening, backend_options={"use_uvloop": True})
 
 
 def environment(folder: Path, port: int) -> dict[str, str]:
@@ -67,26 +69,25 @@ def keep_check(path: Path, given: Mapping[str, str]) -> None:
     path.write_text(f"cd {quote(str(Path.cwd()))} && {told} {command}\n", encoding="utf-8")
 
 
-async def _run(folder: Path, port: int) -> None:
+async def _run(folder: Path, listening: socket.socket) -> None:
     import anyio
 
     from staffbooking_adapters.settings import load_settings
     from staffbooking_adapters.wiring import upgrade_schema
     from staffbooking_cli.running import start_server, stopping
-    from staffbooking_http.server import listen
     from staffbooking_worker.main import work
 
-    given = environment(folder, port)
+    given = environment(folder, listening.getsockname()[1])
     settings = load_settings(given)
     keep_check(folder / LEDGER_CHECK, given)
     async with stopping() as stop:
         await upgrade_schema(settings)
         async with ready_ports(settings, stays=True) as ports, anyio.create_task_group() as jobs:
             text = await _prepare(ports, settings, folder)
-            with listen(HOST, port) as listening:
-                await start_server(jobs, settings, listening, stop, ports)
-                jobs.start_soon(work, ports, stop)
-                typer.echo(text)
+            await start_server(jobs, settings, listening, stop, ports)
+            listening.close()  # the server has its own
+            jobs.start_soon(work, ports, stop)
+            typer.echo(text)
 
 
 async def _prepare(ports: Ports, settings: Settings, folder: Path) -> str:

@@ -26,13 +26,14 @@ def serve(
     """Answer HTTP. SIGTERM finishes what is in flight, and stops it."""
     import anyio
 
-    from staffbooking_cli.running import log_to_stderr, take_port
+    from staffbooking_cli.running import listen, log_to_stderr
 
     log_to_stderr()
     settings()
-    taken = take_port(host, port)
-    wanted = settings(STAFFBOOKING_BASE_URL=_address(host, taken))
-    anyio.run(_serve, wanted, host, taken, backend_options={"use_uvloop": True})
+    with listen(host, port) as listening:
+        taken = listening.getsockname()[1]
+        wanted = settings(STAFFBOOKING_BASE_URL=_address(host, taken))
+        anyio.run(_serve, wanted, listening, backend_options={"use_uvloop": True})
 
 
 def _address(host: str, port: int) -> str:
@@ -41,22 +42,22 @@ def _address(host: str, port: int) -> str:
     return f"http://[{near}]:{port}" if ":" in near else f"http://{near}:{port}"
 
 
-async def _serve(wanted: Settings, host: str, port: int) -> None:
+async def _serve(wanted: Settings, listening: socket.socket) -> None:
     import anyio
 
     from staffbooking_cli.running import start_server, stopping
-    from staffbooking_http.server import listen
     from staffbooking_worker.lanes import SANDBOX_EVENTS
     from staffbooking_worker.main import run_lanes
 
     async with stopping() as stop, AsyncExitStack() as stack:
-        with listen(host, port) as listening:
-            await _wait_for_store(wanted, listening, stop)
-            if stop.is_set():
-                return
-            ports = await stack.enter_async_context(ready_ports(wanted, stays=True))
-            jobs = await stack.enter_async_context(anyio.create_task_group())
-            await start_server(jobs, wanted, listening, stop, ports)
+        host, port = listening.getsockname()[:2]
+        await _wait_for_store(wanted, listening, stop)
+        if stop.is_set():
+            return
+        ports = await stack.enter_async_context(ready_ports(wanted, stays=True))
+        jobs = await stack.enter_async_context(anyio.create_task_group())
+        await start_server(jobs, wanted, listening, stop, ports)
+        listening.close()  # the server has its own
         render.note(f"Listening on {host} port {port}; Ctrl-C stops it.")
         if "STAFFBOOKING_BASE_URL" not in os.environ:
             address = wanted.policy.base_url

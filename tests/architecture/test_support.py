@@ -1,11 +1,17 @@
-"""What the end of a test run tells: budgets, and tests that were left out."""
+"""What tests are held by: budgets, tools that lack, limits of time, ports that are kept."""
 
 from __future__ import annotations
+
+import asyncio
+import socket
+import traceback
 
 import pytest
 
 from tests.support import required
 from tests.support.budget import table
+from tests.support.reserved import number_of, reserved_port
+from tests.support.watchdog import limited
 
 
 def test_the_table_adds_up_a_tier() -> None:
@@ -38,3 +44,28 @@ def test_a_required_tool_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(pytest.fail.Exception, match="REQUIRE names postgres"):
         required.unavailable("postgres", "PostgreSQL", "there is no initdb")
     assert required.not_run() == []
+
+
+@pytest.mark.anyio
+async def test_a_test_that_hangs_is_cancelled_where_it_waits() -> None:
+    """The error of a coroutine that took too long leads to what it waited for."""
+
+    async def waits_for_ever() -> None:
+        await asyncio.Event().wait()
+
+    with pytest.raises(TimeoutError) as caught:
+        await limited(waits_for_ever, 0.01)()
+    frames = traceback.extract_tb(caught.value.__cause__.__traceback__)  # type: ignore[union-attr]
+    assert "waits_for_ever" in {frame.name for frame in frames}
+
+
+def test_a_kept_port_is_the_servers_alone() -> None:
+    """Who asks for a kept port by its number can listen there, again and again; meanwhile it
+    refuses."""
+    with reserved_port() as keeping:
+        number = number_of(keeping)
+        for _ in range(2):
+            with socket.create_server(("127.0.0.1", number)):
+                pass
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", number))

@@ -10,13 +10,11 @@ from __future__ import annotations
 import json
 import os
 import random
-import socket
 import subprocess
 import sys
-import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import pairwise
@@ -24,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx
 from attrs import Factory, define, field, frozen
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
@@ -37,11 +36,14 @@ from staffbooking_core.usecases import bookings, messages, requests
 from tests.channel.chats import Place
 from tests.support.builders import add_companion, add_user
 from tests.support.ports import actor_of, make_request
+from tests.support.reserved import number_of, reserved_port
 
 TO_ACKNOWLEDGE = 10.0
 """Seconds after which a client believes that its connection is dead."""
 TO_COME_BACK = 0.05
 """Seconds until it tries again."""
+
+LIMITS = "general=1000000000/1h,bookings=1000000/1h,channel=1000000000/60s"
 
 
 @frozen
@@ -95,13 +97,13 @@ class Servers:
         self._running[place].wait()
         self._running[place] = self._start(self.ports[place])
 
-    def stop(self) -> list[int]:
-        """Ask all politely, once they listen: their exit codes."""
-        for port in self.ports:
-            _wait_for(port)
+    async def stop(self) -> list[int]:
+        """Ask all politely, once they answer: their exit codes."""
+        for process, port in zip(self._running, self.ports, strict=True):
+            await _answers(process, port)
         for process in self._running:
             process.terminate()
-        return [process.wait(20) for process in self._running]
+        return [await anyio.to_thread.run_sync(process.wait, 20) for process in self._running]
 
     def close(self) -> None:
         for process in self._running:
@@ -118,40 +120,34 @@ class Servers:
             )
 
 
-def _wait_for(port: int) -> None:
-    pause = threading.Event()
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-        except OSError:
-            pause.wait(0.1)
-        else:
-            return
-
-
-def free_ports(count: int) -> list[int]:
-    with_ports = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in with_ports]
-    for each in with_ports:
-        each.close()
-    return ports
+async def _answers(process: subprocess.Popen[bytes], port: int) -> None:
+    async with httpx.AsyncClient() as client:
+        while process.poll() is None:
+            with suppress(httpx.TransportError):
+                await client.get(f"http://127.0.0.1:{port}/healthz")
+                return
+            await anyio.sleep(0.1)
+    raise AssertionError(f"the server at port {port} ended by itself: {process.returncode}")
 
 
 @asynccontextmanager
 async def deployment(
     database_url: str, count: int, more: Mapping[str, str]
 ) -> AsyncIterator[tuple[Settings, dict[str, str], list[int]]]:
-    """Settings, the environment that makes them in another process, and ports to listen on."""
-    ports = free_ports(count)
-    environ = {
-        "STAFFBOOKING_DATABASE_URL": database_url,
-        "STAFFBOOKING_BASE_URL": f"http://127.0.0.1:{ports[0]}",
-        "STAFFBOOKING_LIMITS": "general=1000000000/1h,bookings=1000000/1h,channel=1000000000/60s",
-        **more,
-    }
-    settings = load_settings(environ)
-    await upgrade_schema(settings)
-    yield settings, environ, ports
+    """Settings, the environment that makes them in another process, and ports to listen on,
+    which nobody else gets while a server is killed."""
+    with ExitStack() as stack:
+        kept = [stack.enter_context(reserved_port()) for _ in range(count)]
+        ports = [number_of(each) for each in kept]
+        environ = {
+            "STAFFBOOKING_DATABASE_URL": database_url,
+            "STAFFBOOKING_BASE_URL": f"http://127.0.0.1:{ports[0]}",
+            "STAFFBOOKING_LIMITS": LIMITS,
+            **more,
+        }
+        settings = load_settings(environ)
+        await upgrade_schema(settings)
+        yield settings, environ, ports
 
 
 # The people ---------------------------------------------------------------------------------
@@ -284,7 +280,7 @@ async def soak(
                 stored = await _all(ports)
                 await _until(lambda: _have_all(clients, stored), plan.patience)
                 talking.cancel_scope.cancel()
-            codes = await anyio.to_thread.run_sync(servers.stop)
+            codes = await servers.stop()
         finally:
             servers.close()
         assert codes == [0] * plan.servers, codes

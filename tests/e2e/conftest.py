@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -61,7 +62,9 @@ def _at(file: Path | str) -> str:
 
 
 def _fill(deployment: Deployment) -> None:
-    deployment.cli("db", "upgrade")
     names = ("--first-name", "Grace", "--last-name", "Client", "--password", PASSWORD)
-    for email, role, tier in PEOPLE:
-        deployment.cli("users", "create", email, *names, "--role", role, "--subscription", tier)
+    with closing(deployment):
+        deployment.cli("db", "upgrade")
+        for email, role, tier in PEOPLE:
+            grade = ("--role", role, "--subscription", tier)
+            deployment.cli("users", "create", email, *names, *grade)

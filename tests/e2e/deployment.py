@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
+
+from tests.support.reserved import number_of, reserved_port
 
 T = TypeVar("T")
 
@@ -29,7 +30,8 @@ class Deployment:
 
     def __init__(self, folder: Path, database_url: str) -> None:
         self.folder = folder
-        self.port = _free_port()
+        self._keeping = reserved_port()
+        self.port = number_of(self._keeping)
         self.url = f"http://127.0.0.1:{self.port}"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.clients: list[httpx.Client] = []
@@ -92,6 +94,7 @@ class Deployment:
             client.close()
         for name in list(self.processes):
             self.kill(name)
+        self._keeping.close()
 
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text()
@@ -133,12 +136,6 @@ class Deployment:
         instant = to.astimezone(UTC).isoformat().replace("+00:00", "Z")
         answer = httpx.post(f"{self.url}/sandbox/clock", json={"set_to": instant})
         assert answer.status_code == 200, answer.text
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def ok(answer: httpx.Response, status: int = 200) -> Any:

@@ -1,0 +1,36 @@
+"""No test waits for ever, and one that would says where it waits.
+
+pytest ends a process whose test takes `faulthandler_timeout` seconds, and shows its threads; of a
+coroutine they only show that the event loop waits. So a coroutine is cancelled after half of that
+time, and its own traceback tells the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Generator
+from functools import wraps
+from typing import Any
+
+import pytest
+
+Test = Callable[..., Awaitable[None]]
+
+
+def limited(test: Test, seconds: float) -> Test:
+    """The same test, cancelled after so many seconds of real time."""
+
+    @wraps(test)
+    async def run(*args: Any, **kwargs: Any) -> None:
+        async with asyncio.timeout(seconds):
+            await test(*args, **kwargs)
+
+    return run
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    seconds = float(pyfuncitem.config.getini("faulthandler_timeout"))
+    if seconds and asyncio.iscoroutinefunction(pyfuncitem.obj):
+        pyfuncitem.obj = limited(pyfuncitem.obj, seconds / 2)
+    return (yield)
