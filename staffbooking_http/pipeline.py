@@ -8,6 +8,7 @@ names is looked up first: its 404 and 403 go before. Good calls find it by thems
 import logging
 from collections.abc import Sequence
 from contextlib import aclosing
+from functools import partial
 
 from attrs import frozen
 
@@ -139,24 +140,15 @@ async def _answer(call: Call, resource: Resource | None, route: Route | None) ->
 
 async def _handle(call: Call, endpoint: Endpoint) -> Reply:
     if endpoint.in_turn:
-        return await _handle_in_turn(call, endpoint)
+        turns, read = call.site.turns[endpoint.path], partial(_read, call, endpoint)
+        return await turns.carry(call, call.actor.user_id, read, endpoint.handler)
     if endpoint.kept is not None:
         return await idempotency.answer(call, endpoint, await bodies.read(call))
-    await _read(call, endpoint)
-    return await endpoint.handler(call)
+    return await endpoint.handler(await _read(call, endpoint))
 
 
-async def _handle_in_turn(call: Call, endpoint: Endpoint) -> Reply:
-    turns = call.site.turns[endpoint.path]
-    async with turns.held(call.actor.user_id, call.now) as body:
-        call.receive = turns.counting(body, call.receive)
-        async with turns.coming(body):
-            await _read(call, endpoint)
-        async with turns.taken(call.now):
-            return await endpoint.handler(call)
-
-
-async def _read(call: Call, endpoint: Endpoint) -> None:
+async def _read(call: Call, endpoint: Endpoint) -> Call:
+    """The call, with what it gives."""
     if endpoint.raw is not None:
         call.given = await bodies.read(call, endpoint.most_raw(call.ports.policy))
         if endpoint.raw_media:
@@ -167,6 +159,7 @@ async def _read(call: Call, endpoint: Endpoint) -> None:
         _take(call, endpoint, await bodies.read(call))
     elif endpoint.query is not None:
         call.given = queries.read(endpoint.query, call.scope["query_string"])
+    return call
 
 
 def _take(call: Call, endpoint: Endpoint, raw: bytes) -> None:

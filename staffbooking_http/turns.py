@@ -6,16 +6,24 @@ of all bodies has its bound, and where that is reached, whoever has been sending
 goes.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
 from attrs import define
 
 from staffbooking_core.domain.limits import LimitExceeded, Rule, verdict
+
+if TYPE_CHECKING:
+    from staffbooking_http.endpoint import Call
+
+A = TypeVar("A")
+B = TypeVar("B")
 
 MOST = 8
 """Turns at a time, in a process."""
@@ -50,6 +58,22 @@ class Turns:
         self._free = asyncio.Semaphore(most)
         self._places = WeakValueDictionary[int, asyncio.Semaphore]()
         self._bodies: list[Body] = []
+
+    async def carry(
+        self,
+        call: Call,
+        user_id: int,
+        read: Callable[[], Awaitable[A]],
+        work: Callable[[A], Awaitable[B]],
+    ) -> B:
+        """Read what a user's call brings, and once it is there work on it in its turn. Raises
+        LimitExceeded."""
+        async with self.held(user_id, call.now) as body:
+            call.receive = self.counting(body, call.receive)
+            async with self.coming(body):
+                brought = await read()
+            async with self.taken(call.now):
+                return await work(brought)
 
     @asynccontextmanager
     async def held(self, user_id: int, now: datetime) -> AsyncIterator[Body]:

@@ -2,6 +2,7 @@
 
 from io import BytesIO
 from typing import NoReturn
+from urllib.parse import urlencode
 
 from attrs import frozen
 from multipart import MultipartError, MultipartSegment, PushMultipartParser, parse_options_header
@@ -27,6 +28,8 @@ class Upload:
 
     content: bytes
     media: str
+    form: bytes
+    """What stood beside it, as a form without a file is sent."""
 
 
 async def read(call: Call, most: int) -> Upload:
@@ -52,8 +55,7 @@ def _boundary(call: Call) -> str | None:
 
 
 class _Form:
-    """What has come of a form so far. Of all its parts only the file is kept, and of a broken
-    form nothing any more."""
+    """What has come of a form so far. Of a broken form nothing is kept any more."""
 
     def __init__(self, boundary: str, most: int) -> None:
         self._most = most
@@ -61,6 +63,7 @@ class _Form:
         self._media = ""
         self._files = 0
         self._is_file = False
+        self._texts: list[tuple[str, bytearray]] = []
         self._parser: PushMultipartParser | None = None
         if boundary:
             self._parser = PushMultipartParser(boundary, max_segment_count=MOST_PARTS)
@@ -87,20 +90,27 @@ class _Form:
             raise MissingField([Fault(FIELD, "is required")])
         if self._files > 1:
             raise invalid(FIELD, "is given more than once")
-        return Upload(self._file.getvalue(), self._media)
+        texts = [(name, bytes(text)) for name, text in self._texts]
+        return Upload(self._file.getvalue(), self._media, urlencode(texts).encode())
 
     def _note(self, event: MultipartSegment | bytes | None) -> None:
         if isinstance(event, MultipartSegment):
             self._is_file = event.name == FIELD
             self._files += self._is_file
+            if not self._is_file:
+                self._texts.append((event.name or "", bytearray()))
             # A page's form without a file chosen sends a nameless one of no bytes.
-            if self._is_file and event.filename != "":
+            elif event.filename != "":
                 self._file = BytesIO()
                 self._media = (event.content_type or "").lower()
         elif event and self._is_file:
             self._file = self._file or BytesIO()
             self._file.write(event)
             if self._file.tell() > self._most:
+                raise bodies.too_large(self._most)
+        elif event:
+            self._texts[-1][1].extend(event)
+            if sum(len(text) for _, text in self._texts) > MOST_AROUND:
                 raise bodies.too_large(self._most)
 
 

@@ -2,9 +2,10 @@
 
 import hmac
 import re
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, TypeAlias, TypeVar
 
-from attrs import astuple, field, frozen
+from attrs import astuple, evolve, field, frozen
 from litestar import Request
 from litestar.datastructures import State
 from litestar.response import Redirect, Template
@@ -13,14 +14,16 @@ from staffbooking_core.domain.accounts import Actor, Session, User, csrf_token, 
 from staffbooking_core.errors import Forbidden, StaffbookingError, Unauthenticated
 from staffbooking_core.inputs import Characters, Text
 from staffbooking_core.usecases import sessions
-from staffbooking_http import bodies, limits, queries
+from staffbooking_http import bodies, limits, queries, uploads
 from staffbooking_http.access import session_token
 from staffbooking_http.endpoint import Call, Reply, Site
-from staffbooking_http.errors import to_reply
+from staffbooking_http.errors import Refused, to_reply
 from staffbooking_http.queries import Page
+from staffbooking_http.uploads import Upload
 
 Asked: TypeAlias = Request[Any, Any, State]
 F = TypeVar("F")
+T = TypeVar("T")
 
 SIGN_IN = "/account/sign-in"
 
@@ -124,12 +127,31 @@ async def read_form(call: Call, visitor: Visitor, cls: type[F]) -> F:
 async def proven(call: Call, visitor: Visitor) -> bytes:
     """The form that a visitor sent, if it stood on a page of theirs, without what was left
     empty. Raises Forbidden `csrf_failed`."""
-    raw = await bodies.read(call)
+    return _proven(visitor, await bodies.read(call))
+
+
+def _proven(visitor: Visitor, raw: bytes) -> bytes:
     shown = queries.read_form(Proof, raw).csrf
     if not hmac.compare_digest(shown.encode(), visitor.csrf.encode()):
         raise Forbidden("csrf_failed", "The form has lapsed: load its page again")
     # Browsers count a line break as one, and send two.
     return filled(raw).replace(b"%0D%0A", b"%0A")
+
+
+async def read_file(
+    call: Call, visitor: Visitor, like: str, most: int, work: Callable[[Upload], Awaitable[T]]
+) -> T:
+    """Read a form that brings a file of at most so many bytes, counted as any call, and work on
+    it in its turn with all that bring files to the interface's path `like`. What stands beside
+    the file comes as `proven` gives it. Raises Forbidden `csrf_failed`, LimitExceeded,
+    InvalidInput and Refused."""
+    await limits.count(call, f"user:{visitor.user.id}")
+
+    async def read() -> Upload:
+        upload = await uploads.read(call, most)
+        return evolve(upload, form=_proven(visitor, upload.form))
+
+    return await call.site.turns[like].carry(call, visitor.user.id, read, work)
 
 
 def filled(raw: bytes) -> bytes:
@@ -159,7 +181,7 @@ def shown(
 
 
 def refused(
-    page: str, visitor: Visitor | None, error: StaffbookingError, **context: Any
+    page: str, visitor: Visitor | None, error: StaffbookingError | Refused, **context: Any
 ) -> Template:
     """A page that says as its `problem` why something was not done, with the error's status."""
     reply = to_reply(error)
