@@ -24,6 +24,9 @@ T = TypeVar("T")
 SHORT = 256
 """Bytes of a query that is worth remembering."""
 
+LONGEST_KEY = 100
+"""Bytes of a key that we don't know, as an error names it."""
+
 Page = Annotated[int, Whole(1, 100_000)]
 PageSize = Annotated[int, Whole(1, 50)]
 Rate = Annotated[Decimal, Price()]
@@ -147,18 +150,24 @@ def read(cls: type[T], raw: bytes) -> T:
 
 
 def read_form(cls: type[T], raw: bytes) -> T:
-    """The input that a form holds, as `read`; nothing of it is remembered."""
-    made: T = _read(cls, raw)
+    """The input that a form holds, as `read`; nothing of it is remembered. What it holds besides
+    may come more than once: a form has parts that others read."""
+    made: T = _read(cls, raw, alone=False)
     return made
 
 
-def _read(cls: type, raw: bytes) -> Any:
+def _read(cls: type, raw: bytes, *, alone: bool = True) -> Any:
     names = _names(cls)
     given: dict[str, str] = {}
     broken: dict[str, str] = {}
+    strange: set[bytes] = set()
     for part in raw.split(b"&"):
         encoded, _, value = part.replace(b"+", b" ").partition(b"=")
-        if (name := names.get(unquote_to_bytes(encoded))) is None:
+        key = unquote_to_bytes(encoded)
+        if (name := names.get(key)) is None:
+            if alone and key and key in strange:
+                broken[key[:LONGEST_KEY].decode(errors="replace")] = "is given twice"
+            strange.add(key)
             continue
         if name in given:
             broken[name] = "is given twice"
