@@ -2,6 +2,7 @@
 and a button for each step that the visitor can take now."""
 
 from contextlib import suppress
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -23,6 +24,8 @@ from staffbooking_core.errors import (
 )
 from staffbooking_core.inputs import CancelBooking, Characters, DisputeBooking, Lines, Text
 from staffbooking_core.usecases import bookings, payments, reviews
+from staffbooking_core.usecases.bookings import Rebooking
+from staffbooking_http import bodies
 from staffbooking_http.endpoint import Call
 from staffbooking_http.visits import (
     Asked,
@@ -112,7 +115,7 @@ async def _take(call: Call, visitor: Visitor, number: int, given: _Step) -> None
 
 async def _seen(call: Call, actor: Actor, number: int) -> dict[str, Any]:
     """What the page shows of a booking as it stands."""
-    booking, party, _ = await bookings.by_id(call.ports, actor, number)
+    booking, party, rebooking = await bookings.by_id(call.ports, actor, number)
     steps = await bookings.steps(call.ports, booking, party)
     cancelling = Trigger.CANCEL in steps and said(call, b"cancel")
     reviews_it = booking.status is Status.COMPLETED and party in REVIEWERS
@@ -124,6 +127,7 @@ async def _seen(call: Call, actor: Actor, number: int) -> dict[str, Any]:
         "reviews_it": reviews_it,
         "review": await reviews.own(call.ports, actor, number) if reviews_it else None,
         "quote": await bookings.quote(call.ports, actor, number) if cancelling else None,
+        "rebooking": None if rebooking is None else _offer(rebooking),
         "open_page": await _open_page(call, booking) if party is Party.CUSTOMER else None,
         "waits": said(call, b"done"),
     }
@@ -147,7 +151,17 @@ async def _open_page(call: Call, booking: Booking) -> dict[str, str] | None:
     until = intent.checkout_expires_at
     if until <= await call.ports.clock.business():
         return None
-    return {"url": intent.checkout_url, "until": f"{until:%Y-%m-%d %H:%M} UTC"}
+    return {"url": intent.checkout_url, "until": _minute(until)}
+
+
+def _offer(rebooking: Rebooking) -> dict[str, Any]:
+    """Until when somebody else may be booked with priority, and who is free."""
+    free = [bodies.parse(summary) for summary in rebooking.companions]
+    return {"until": _minute(rebooking.expires_at), "companions": free}
+
+
+def _minute(instant: datetime) -> str:
+    return f"{instant:%Y-%m-%d %H:%M} UTC"
 
 
 PAGES = (returned, act)

@@ -9,18 +9,20 @@ from typing import Annotated, Any, TypeAlias
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
-from attrs import asdict, frozen
+from attrs import asdict, evolve, frozen
 from litestar import get, post
 from litestar.response import Redirect, Template
 
 from staffbooking_core.domain import calendar
 from staffbooking_core.domain.bookings import Booking
 from staffbooking_core.domain.companions import offered
+from staffbooking_core.domain.lifecycle import Party
 from staffbooking_core.domain.limits import LimitExceeded
-from staffbooking_core.errors import InvalidInput, RuleBroken
-from staffbooking_core.inputs import RequestBooking, Text
+from staffbooking_core.domain.records import booking_record
+from staffbooking_core.errors import InvalidInput, NotFound, RuleBroken
+from staffbooking_core.inputs import Characters, RequestBooking, Text
 from staffbooking_core.policy import HOUR
-from staffbooking_core.usecases import companions, requests
+from staffbooking_core.usecases import bookings, companions, requests
 from staffbooking_core.usecases.answers import AnsweredBefore, Keep
 from staffbooking_http import bodies, queries
 from staffbooking_http.access import customers_only
@@ -60,9 +62,10 @@ class _Filters:
 
 @frozen(kw_only=True)
 class _Chosen:
-    """The day that a page is asked for."""
+    """The day that a page is asked for, and the cancelled booking that one came from."""
 
     date: _Day = None
+    rebooking_of: Annotated[str, Text(64, characters=Characters.OPAQUE)] | None = None
 
 
 @frozen(kw_only=True)
@@ -76,6 +79,7 @@ class _Draft:
     location: Written = ""
     event_ref: Written = ""
     cancellation_insurance: Written = ""
+    rebooking_of: Written = ""
     key: Written = ""
 
 
@@ -157,7 +161,7 @@ async def _seen(call: Call) -> dict[str, Any]:
 
 async def _days(call: Call, first: date, last: date) -> dict[str, Any]:
     """What is free on some days, from the one that is asked for."""
-    begin = min(max(_chosen(call) or first, first), last)
+    begin = min(max(_chosen(call).date or first, first), last)
     end = min(begin + _AHEAD, last + calendar.DAY) - calendar.DAY
     found = await companions.availability(call.ports, call.path_id("Companion"), begin, end)
     return {
@@ -170,8 +174,8 @@ async def _days(call: Call, first: date, last: date) -> dict[str, Any]:
     }
 
 
-def _chosen(call: Call) -> date | None:
-    return queries.read(_Chosen, filled(call.scope["query_string"])).date
+def _chosen(call: Call) -> _Chosen:
+    return queries.read(_Chosen, filled(call.scope["query_string"]))
 
 
 # Requesting -----------------------------------------------------------------------------
@@ -179,14 +183,28 @@ def _chosen(call: Call) -> date | None:
 
 @get("/companions/{number:str}/request")
 async def requesting(request: Asked) -> Template:
-    """Where a customer says when, where and for what; with the day that they came from."""
+    """Where a customer says when, where and for what; with the day that they came from, or all
+    that they had booked with somebody who cancelled."""
     call = call_of(request)
     visitor = await signed_in(call)
     customers_only(visitor.user, call.now)
     seen = await _asked(call)
-    day = _chosen(call)
-    draft = _Draft(event_date=str(day or ""), key=call.ports.ids.token())
+    chosen, key = _chosen(call), call.ports.ids.token()
+    if chosen.rebooking_of is None:
+        draft = _Draft(event_date=str(chosen.date or ""), key=key)
+    else:
+        draft = evolve(await _again(call, visitor, chosen.rebooking_of), key=key)
     return shown(_REQUEST, visitor, draft=asdict(draft), **seen)
+
+
+async def _again(call: Call, visitor: Visitor, code: str) -> _Draft:
+    """The form filled with what a booking of the visitor's was. Raises NotFound."""
+    booking = await bookings.by_code(call.ports, code)
+    if booking.customer_id != visitor.user.id:
+        raise NotFound("Booking")
+    record = booking_record(booking, Party.CUSTOMER)
+    same = ("event_date", "start_time", "duration_hours", "service_type", "location", "event_ref")
+    return _Draft(rebooking_of=code, **{name: str(record[name] or "") for name in same})
 
 
 @post("/companions/{number:str}/request", status_code=200)

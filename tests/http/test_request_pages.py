@@ -17,7 +17,7 @@ from staffbooking_core.usecases import admin
 from tests.http.test_booking_pages import PEOPLE
 from tests.http.test_flow import accepted
 from tests.http.world import World, ok
-from tests.support.builders import HOUR, add_companion
+from tests.support.builders import HOUR, add_companion, add_user
 
 pytestmark = pytest.mark.anyio
 
@@ -248,3 +248,42 @@ async def test_a_single_service_is_chosen_already(world: World) -> None:
     one = (await client.get(f"/companions/{mia.id}/request")).text
     assert "<option selected>Juggling</option>" in one
     assert "<option selected>" not in (await client.get(page(world))).text
+
+
+# Instead of somebody who cancelled ------------------------------------------------------
+
+
+async def test_who_was_let_down_requests_somebody_else_first(each_world: World) -> None:
+    """The booking's page leads to who is free at that time, and their form is filled with what
+    it was; what is sent from there uses the priority up."""
+    other = await add_companion(each_world.store, first_name="Grace")
+    path, _, staff = await accepted(each_world)
+    booked = ok(await staff.post(f"{path}/cancel"))["booking"]
+    client, code = await browser(each_world), booked["booking_code"]
+    offered = await client.get(f"{path}/return")
+    where = f"/companions/{other.id}/request"
+    assert f'href="{where}?rebooking_of={code}">Request Grace<' in offered.text
+    assert "until 2027-03-31 12:00 UTC" in offered.text
+    form = await client.get(f"{where}?rebooking_of={code}")
+    for said in (
+        'value="2027-03-03"',
+        'value="18:00"',
+        'value="4"',
+        f"\n{booked['location']}</textarea>",
+    ):
+        assert said in form.text
+    assert (await client.post(where, data={**hidden(form), **FILLED})).status_code == 303
+    [priority] = [
+        each["priority"] for each in await bookings(client) if each["status"] == "pending"
+    ]
+    assert priority
+    assert "rebooking_of" not in (await client.get(f"{path}/return")).text
+
+
+async def test_a_strangers_booking_fills_no_form(world: World) -> None:
+    """What strangers booked is not told by its code."""
+    path, customer, _ = await accepted(world)
+    code = ok(await customer.get(path))["booking"]["booking_code"]
+    stranger = await browser(world, (await add_user(world.store)).id)
+    answer = await stranger.get(f"{page(world)}?rebooking_of={code}")
+    assert answer.status_code == 404
