@@ -309,7 +309,8 @@ class DateHours:
 
 
 Weekly = Annotated[tuple[WeeklyHours, ...], Items(100, unique=False)]
-Overrides = Annotated[tuple[DateHours, ...], Items(1000, unique=False)]
+MAX_OVERRIDES = 1000
+Overrides = Annotated[tuple[DateHours, ...], Items(MAX_OVERRIDES, unique=False)]
 
 
 @frozen(kw_only=True)

@@ -37,15 +37,17 @@ from staffbooking_http import (
     booking_pages,
     find_pages,
     home_pages,
+    hours_pages,
     letter_pages,
     message_pages,
     payout_pages,
     queries,
     review_pages,
     settings_pages,
+    staff_pages,
 )
 from staffbooking_http.endpoint import Call
-from staffbooking_http.errors import internal, to_reply
+from staffbooking_http.errors import ClientGone, internal, to_reply
 from staffbooking_http.visits import (
     Asked,
     SignInFirst,
@@ -91,6 +93,8 @@ _FAMILIES = (
     booking_pages,
     review_pages,
     message_pages,
+    staff_pages,
+    hours_pages,
     payout_pages,
     account_pages,
     settings_pages,
@@ -229,6 +233,8 @@ def _refuse(request: Asked, error: Exception) -> Response[bytes] | Template | Re
     """Every error of a page: for people a page, else JSON of the contract's shape."""
     if isinstance(error, SignInFirst):
         return error.answer
+    if isinstance(error, ClientGone):
+        return Response(b"", status_code=400)
     reply = to_reply(error)
     if reply is None:
         request_id = request.state.site.ports.ids.token()[:16]

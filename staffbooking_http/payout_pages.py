@@ -19,7 +19,7 @@ from staffbooking_http.visits import (
     refused,
     said,
     shown,
-    signed_in,
+    staff_member,
     visitor_of,
 )
 
@@ -42,8 +42,7 @@ async def open_account(request: Asked) -> Template:
     """Open the account, or go on with it: the answer leads to the processor's page. It does not
     redirect there: browsers hold a form to `form-action` wherever it is redirected to."""
     call = call_of(request)
-    visitor = await signed_in(call)
-    staff_only(visitor.user, call.now)
+    visitor = await staff_member(call)
     try:
         given = await read_form(call, visitor, OpenPayoutAccount)
         _, link = await payees.open_page(call.ports, visitor.actor, given.country)

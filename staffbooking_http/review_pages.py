@@ -14,7 +14,6 @@ from staffbooking_core.errors import InvalidInput, RuleBroken
 from staffbooking_core.inputs import RespondToReview, SubmitReview
 from staffbooking_core.usecases import bookings, reviews
 from staffbooking_http import queries
-from staffbooking_http.access import staff_only
 from staffbooking_http.endpoint import Call
 from staffbooking_http.visits import (
     Asked,
@@ -26,6 +25,7 @@ from staffbooking_http.visits import (
     refused,
     shown,
     signed_in,
+    staff_member,
     take,
 )
 
@@ -98,8 +98,7 @@ class _Answer:
 async def reviewed(request: Asked) -> Template:
     """What customers said of a staff member, the newest first."""
     call = call_of(request)
-    visitor = await signed_in(call)
-    staff_only(visitor.user, call.now)
+    visitor = await staff_member(call)
     page = page_of(call)
     found, ratings = await reviews.of_user(call.ports, visitor.user.id, page, _AT_A_TIME)
     return shown(
@@ -116,7 +115,7 @@ async def reviewed(request: Asked) -> Template:
 async def responding(request: Asked) -> Template:
     """One of these reviews."""
     call = call_of(request)
-    visitor = await signed_in(call)
+    visitor = await staff_member(call)
     return shown("response.html", visitor, **await _said(call, visitor))
 
 
@@ -124,8 +123,7 @@ async def responding(request: Asked) -> Template:
 async def respond(request: Asked) -> Template | Redirect:
     """Respond to it, and come back to the list; what can't be taken stays in the form."""
     call = call_of(request)
-    visitor = await signed_in(call)
-    staff_only(visitor.user, call.now)
+    visitor = await staff_member(call)
     form = await proven(call, visitor)
     draft = queries.read_form(_Answer, form).response
     number, page = call.path_id("Review"), page_of(call)
@@ -140,7 +138,6 @@ async def respond(request: Asked) -> Template | Redirect:
 
 async def _said(call: Call, visitor: Visitor) -> dict[str, Any]:
     """What the page shows of a review of the visitor, and from which page of the list."""
-    staff_only(visitor.user, call.now)
     number = call.path_id("Review")
     found = await reviews.authorize_response(call.ports, visitor.actor, number)
     return {"review": review_record(found), "back": page_of(call)}

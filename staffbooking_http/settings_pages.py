@@ -24,9 +24,9 @@ from staffbooking_http.visits import (
     call_of,
     read_form,
     refused,
-    said,
     shown,
     signed_in,
+    told,
 )
 
 _PATH = "/account"
@@ -67,8 +67,7 @@ async def account(request: Asked) -> Template:
     """One's account as it stands."""
     call = call_of(request)
     visitor = await signed_in(call)
-    done = next((told for word, told in _DONE.items() if said(call, word.encode())), None)
-    return shown(_PAGE, visitor, done=done, **await _seen(call, visitor))
+    return shown(_PAGE, visitor, done=told(call, _DONE), **await _seen(call, visitor))
 
 
 @post("/account/mails", status_code=200)

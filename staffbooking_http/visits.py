@@ -2,7 +2,7 @@
 
 import hmac
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 from attrs import astuple, evolve, field, frozen
@@ -15,7 +15,7 @@ from staffbooking_core.errors import Forbidden, StaffbookingError, Unauthenticat
 from staffbooking_core.inputs import Characters, Text
 from staffbooking_core.usecases import sessions
 from staffbooking_http import bodies, limits, queries, uploads
-from staffbooking_http.access import session_token
+from staffbooking_http.access import session_token, staff_only
 from staffbooking_http.endpoint import Call, Reply, Site
 from staffbooking_http.errors import Refused, to_reply
 from staffbooking_http.queries import Page
@@ -65,6 +65,11 @@ def page_of(call: Call) -> int:
 def said(call: Call, word: bytes) -> bool:
     """Whether the address ends in a word, by which a page is told what happened."""
     return word in call.scope["query_string"].split(b"&")
+
+
+def told(call: Call, words: Mapping[str, str]) -> str | None:
+    """What happened, of all that a page tells by the word that its address ends in."""
+    return next((text for word, text in words.items() if said(call, word.encode())), None)
 
 
 # Who is there ---------------------------------------------------------------------------
@@ -189,20 +194,34 @@ def refused(
     return shown(page, visitor, reply, problem=in_words(reply), **context)
 
 
-_NAMES = {"content": "your message"}
+_NAMES = {
+    "content": "your message",
+    "file": "the file",
+    "location_city": "city",
+    "location_country": "country",
+    "service_types": "list of services",
+    "timezone": "time zone",
+}
 """Of fields that forms call otherwise."""
+
+
+def named(field: str) -> str:
+    """What a field is called in forms: an element of a list as its place there."""
+    name, _, place = field.partition(".")
+    name = _NAMES.get(name, name.replace("_", " "))
+    return f"{name}: number {int(place) + 1}" if place.isdecimal() else name
 
 
 def in_words(reply: Reply) -> str:
     """The refusal of the interface as a sentence for people."""
-    told = bodies.parse(reply.body)
-    if seconds := told.get("retry_after"):
+    problem = bodies.parse(reply.body)
+    if seconds := problem.get("retry_after"):
         minutes = -(-seconds // 60)
         return f"That was too often. Try again in {minutes} minute{'s' if minutes > 1 else ''}."
-    if faults := told.get("errors"):
-        name = _NAMES.get(faults[0]["field"], faults[0]["field"].replace("_", " "))
+    if faults := problem.get("errors"):
+        name = named(faults[0]["field"])
         return f"{name.capitalize()} {faults[0]['message'].replace('_', ' ')}."
-    return f"{told['error']}."
+    return f"{problem['error']}."
 
 
 # Who is signed out ----------------------------------------------------------------------
@@ -227,6 +246,13 @@ async def signed_in(call: Call, back: str = "") -> Visitor:
     raise SignInFirst(Redirect(SIGN_IN, query_params={"next": way}, status_code=303))
 
 
+async def staff_member(call: Call, back: str = "") -> Visitor:
+    """The staff member who is signed in. Raises as `signed_in`, and Forbidden `staff_only`."""
+    visitor = await signed_in(call, back)
+    staff_only(visitor.user, call.now)
+    return visitor
+
+
 def _asked(call: Call) -> str:
     """The page, with its query unless that takes too many words."""
     path, query = call.scope["path"], call.scope["query_string"]
@@ -237,6 +263,7 @@ def _asked(call: Call) -> str:
 class _Words:
     """What people write in forms of pages, in each of them one of these."""
 
+    bio: Written = ""
     comment: Written = ""
     content: Written = ""
     reason: Written = ""
@@ -246,7 +273,8 @@ class _Words:
 async def _written(call: Call) -> str:
     """What was written in a form that is sent signed out: the session has ended since it was
     shown, so it is given back. Nothing of what a page of somebody else's sends, of which
-    browsers tell: it would stand there as if the visitor had said it."""
-    if set(call.headers(b"sec-fetch-site")) - {b"same-origin"}:
+    browsers tell: it would stand there as if the visitor had said it. A file is not read."""
+    declared = b"".join(call.headers(b"content-type")).lower()
+    if set(call.headers(b"sec-fetch-site")) - {b"same-origin"} or b"multipart" in declared:
         return ""
     return "".join(astuple(queries.read_form(_Words, await bodies.read(call))))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from decimal import Decimal
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from attrs import evolve
 
@@ -13,8 +15,9 @@ from staffbooking_core.domain.calendar import Calendar, Override, Slot, WeeklySl
 from staffbooking_core.domain.companions import Companion, draft
 from staffbooking_core.domain.money import Currency
 from staffbooking_core.domain.portfolio import MEDIA, NewItem, PortfolioItem
-from staffbooking_core.errors import Fault, InvalidField, NotFound, RuleBroken
+from staffbooking_core.errors import Fault, InvalidField, NotFound, RuleBroken, invalid
 from staffbooking_core.inputs import (
+    MAX_OVERRIDES,
     AddPortfolioItem,
     ChangeProfile,
     DateHours,
@@ -94,6 +97,46 @@ async def set_availability(ports: Ports, actor: Actor, given: SetAvailability) -
         return calendar
 
     return await ports.store.write(unit)
+
+
+async def set_day(ports: Ports, actor: Actor, given: DateHours) -> Calendar:
+    """Set the hours of one date in the place of those it had, and keep all others but those of
+    dates that are over. Raises InvalidField for slots that do not start before they end, for a
+    date that is over, and where too many are set."""
+    if faults := _disorder(_places_of(given)):
+        raise InvalidField(faults)
+    now = await ports.clock.business()
+
+    async def unit(tx: Writing) -> Calendar:
+        _, companion = await hold(tx, actor)
+        calendar = companion.calendar
+        today = now.astimezone(ZoneInfo(calendar.timezone)).date()
+        if given.date < today:
+            raise invalid("date", "lies in the past")
+        others = [
+            each for each in calendar.overrides if each.date >= today and each.date != given.date
+        ]
+        if len(others) >= MAX_OVERRIDES:
+            raise invalid("date", f"is one too many: at most {MAX_OVERRIDES} may be set")
+        changed = evolve(calendar, overrides=(*others, _override(given)))
+        await tx.companions.save_companion(evolve(companion, calendar=changed))
+        return changed
+
+    return await ports.store.write(unit)
+
+
+async def clear_day(ports: Ports, actor: Actor, day: date) -> None:
+    """The weekly hours rule the date again, if it had others."""
+
+    async def unit(tx: Writing) -> None:
+        companion = await tx.companions.lock_companion(actor.user_id)
+        if companion is not None:
+            calendar = companion.calendar
+            others = tuple(each for each in calendar.overrides if each.date != day)
+            changed = evolve(calendar, overrides=others)
+            await tx.companions.save_companion(evolve(companion, calendar=changed))
+
+    await ports.store.write(unit)
 
 
 # Portfolio ------------------------------------------------------------------------------
@@ -181,19 +224,14 @@ def to_hours(
 ) -> tuple[tuple[WeeklySlot, ...], tuple[Override, ...]]:
     """The hours of a calendar. Raises InvalidField with every slot that does not start before it
     ends, and for a date that comes twice."""
-    # The two are HH:MM to the letter: in the order of texts as in that of times.
-    faults = [
-        Fault(f"{place}.start", "must be before end")
-        for place, slot in _places(weekly, overrides)
-        if slot.start >= slot.end
-    ]
+    faults = _disorder(_places(weekly, overrides))
     if len({given.date for given in overrides}) < len(overrides):
         faults.append(Fault("overrides", "names a date twice"))
     if faults:
         raise InvalidField(faults)
     return (
         tuple(WeeklySlot(given.weekday, _slot(given)) for given in weekly),
-        tuple(Override(given.date, tuple(map(_slot, given.slots))) for given in overrides),
+        tuple(map(_override, overrides)),
     )
 
 
@@ -204,8 +242,27 @@ def _places(
     for position, slot in enumerate(weekly):
         yield f"weekly.{position}", slot
     for position, day in enumerate(overrides):
-        for number, each in enumerate(day.slots):
-            yield f"overrides.{position}.slots.{number}", each
+        for place, each in _places_of(day):
+            yield f"overrides.{position}.{place}", each
+
+
+def _places_of(day: DateHours) -> Iterator[tuple[str, Hours]]:
+    for number, slot in enumerate(day.slots):
+        yield f"slots.{number}", slot
+
+
+def _disorder(places: Iterable[tuple[str, Hours]]) -> list[Fault]:
+    """Slots that do not start before they end."""
+    # The two are HH:MM to the letter: in the order of texts as in that of times.
+    return [
+        Fault(f"{place}.start", "must be before end")
+        for place, slot in places
+        if slot.start >= slot.end
+    ]
+
+
+def _override(given: DateHours) -> Override:
+    return Override(given.date, tuple(map(_slot, given.slots)))
 
 
 def _slot(given: Hours) -> Slot:

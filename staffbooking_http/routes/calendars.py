@@ -22,6 +22,11 @@ KEPT = b"private, max-age=300"
 # The feed -------------------------------------------------------------------------------
 
 
+def address_of(call: Call, secret: str) -> str:
+    """Where a feed is followed."""
+    return f"{call.ports.policy.base_url}/calendars/{secret}{ENDING}"
+
+
 def _feed(created_at: datetime | None) -> Record | None:
     return None if created_at is None else {"created_at": instant(created_at)}
 
@@ -55,7 +60,7 @@ async def read_feed(call: Call) -> Reply:
 )
 async def make_feed(call: Call) -> Reply:
     secret, since = await calendars.make_feed(call.ports, call.actor)
-    url = f"{call.ports.policy.base_url}/calendars/{secret}{ENDING}"
+    url = address_of(call, secret)
     return Reply(201, codec.encode({"success": True, "url": url, "feed": _feed(since)}))
 
 

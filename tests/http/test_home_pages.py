@@ -94,7 +94,15 @@ async def test_who_is_signed_out_can_sign_in(world: World) -> None:
     assert "<header>" not in shown
 
 
-HEAD = ["/", "/conversations", "/staff/payouts", "/staff/reviews", "/account"]
+HEAD = [
+    "/",
+    "/conversations",
+    "/staff/me",
+    "/staff/hours",
+    "/staff/payouts",
+    "/staff/reviews",
+    "/account",
+]
 
 
 @pytest.mark.parametrize("path", [*HEAD, "/account/password", "/account/verify-email"])

@@ -1,4 +1,4 @@
-"""What a staff member's hours show can be booked, whatever they are."""
+"""What a staff member's hours show can be booked, whatever they are; hours of single dates."""
 
 from __future__ import annotations
 
@@ -6,18 +6,29 @@ import asyncio
 from datetime import date, timedelta
 from typing import Any
 
+import pytest
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from staffbooking_adapters.inputs import structure
-from staffbooking_core.domain.calendar import format_hhmm, parse_hhmm, resolve_local
+from staffbooking_core.domain.accounts import Actor, Role
+from staffbooking_core.domain.calendar import (
+    Calendar,
+    Override,
+    Slot,
+    WeeklySlot,
+    format_hhmm,
+    parse_hhmm,
+    resolve_local,
+)
 from staffbooking_core.domain.companions import CompanionQuery
 from staffbooking_core.domain.records import availability_record
-from staffbooking_core.errors import RuleBroken
-from staffbooking_core.inputs import SetAvailability
+from staffbooking_core.errors import InvalidField, NotFound, RuleBroken
+from staffbooking_core.inputs import MAX_OVERRIDES, DateHours, SetAvailability
 from staffbooking_core.usecases import companions, staff
-from tests.support.builders import NOW, POLICY
-from tests.support.ports import make_scene, memory_ports
+from tests.support.builders import DAY, NOW, POLICY, add_user
+from tests.support.ports import Scene, actor_of, another_companion, make_scene, memory_ports
 
 DAYS = [date(2027, 3, 27) + number * timedelta(days=1) for number in range(3)]
 """In the middle one the clocks of Europe are set forward."""
@@ -133,3 +144,108 @@ def test_hours_read_back_as_they_were_set(wanted: dict[str, Any]) -> None:
         assert await staff.profile(looks.ports, looks.scene.staff) == found
 
     asyncio.run(look())
+
+
+# Single dates ---------------------------------------------------------------------------
+
+TODAY = NOW.date()
+
+
+async def with_dates(scene: Scene, *days: date, **given: Any) -> Scene:
+    """With a staff member who is off on some dates."""
+    calendar = Calendar("UTC", overrides=tuple(map(Override, days)), **given)
+    return await another_companion(scene, calendar=calendar)
+
+
+async def set_day(scene: Scene, day: date, *slots: tuple[str, str]) -> Calendar:
+    hours = [{"start": start, "end": end} for start, end in slots]
+    wanted = structure(DateHours, {"date": day.isoformat(), "slots": hours})
+    return await staff.set_day(scene.ports, scene.staff, wanted)
+
+
+async def stored(scene: Scene) -> Calendar:
+    return (await staff.profile(scene.ports, scene.staff)).calendar
+
+
+async def faults(scene: Scene, day: date, *slots: tuple[str, str]) -> list[str]:
+    """The fields that the hours of a date are refused for."""
+    with pytest.raises(InvalidField) as caught:
+        await set_day(scene, day, *slots)
+    return [fault.field for fault in caught.value.faults]
+
+
+@pytest.mark.anyio
+async def test_a_date_is_set_beside_the_others(scene: Scene) -> None:
+    """In the place of the hours it had; all else of the calendar stays."""
+    weekly = (WeeklySlot(0, Slot(540, 1020)),)
+    scene = await with_dates(scene, TODAY, TODAY + DAY, weekly=weekly, busy_until=TODAY)
+    before = await stored(scene)
+    after = await set_day(scene, TODAY, ("09:00", "12:00"), ("13:00", "24:00"))
+    changed = Override(TODAY, (Slot(540, 720), Slot(780, 1440)))
+    assert after == evolve(before, overrides=(Override(TODAY + DAY), changed))
+    assert await stored(scene) == after
+
+
+@pytest.mark.anyio
+async def test_a_date_can_be_set_before_the_profile(scene: Scene) -> None:
+    """It makes the companion, as the first hours do."""
+    newcomer = actor_of(await add_user(scene.ports.store, role=Role.STAFF))
+    scene = evolve(scene, staff=newcomer)
+    await set_day(scene, TODAY)
+    assert (await stored(scene)).overrides == (Override(TODAY),)
+
+
+@pytest.mark.anyio
+async def test_dates_that_are_over_go_when_one_is_set(scene: Scene) -> None:
+    """As they stand in the way of none: they don't count as set either."""
+    past = [TODAY - (number + 1) * DAY for number in range(MAX_OVERRIDES)]
+    scene = await with_dates(scene, *past)
+    assert (await set_day(scene, TODAY + DAY)).overrides == (Override(TODAY + DAY),)
+
+
+@pytest.mark.anyio
+async def test_so_many_dates_can_be_set(scene: Scene) -> None:
+    """One more is refused; what is set can still be changed."""
+    scene = await with_dates(scene, *(TODAY + number * DAY for number in range(MAX_OVERRIDES)))
+    before = await stored(scene)
+    assert await faults(scene, TODAY + MAX_OVERRIDES * DAY) == ["date"]
+    assert await stored(scene) == before
+    assert len((await set_day(scene, TODAY, ("09:00", "10:00"))).overrides) == MAX_OVERRIDES
+
+
+@pytest.mark.anyio
+async def test_a_date_that_is_over_is_refused(scene: Scene) -> None:
+    """By the clock of the staff member's zone."""
+    assert await faults(scene, TODAY - DAY) == ["date"]
+    east = Calendar("Pacific/Kiritimati")
+    scene = await another_companion(scene, calendar=east)
+    assert await faults(scene, TODAY) == ["date"]
+    assert await stored(scene) == east
+
+
+@pytest.mark.anyio
+async def test_every_bad_slot_of_a_date_is_told(scene: Scene) -> None:
+    """With its dotted path; nothing is kept."""
+    wrong = (("12:00", "12:00"), ("09:00", "10:00"), ("23:00", "02:00"))
+    assert await faults(scene, TODAY, *wrong) == ["slots.0.start", "slots.2.start"]
+    assert (await stored(scene)).overrides == ()
+
+
+@pytest.mark.anyio
+async def test_a_date_is_cleared(scene: Scene) -> None:
+    """The others stay; of one that has no hours of its own nothing changes."""
+    scene = await with_dates(scene, TODAY, TODAY + DAY)
+    for _ in range(2):
+        await staff.clear_day(scene.ports, scene.staff, TODAY)
+        assert (await stored(scene)).overrides == (Override(TODAY + DAY),)
+
+
+@pytest.mark.anyio
+async def test_who_is_not_there_sets_no_date(scene: Scene) -> None:
+    """And clears none."""
+    scene = evolve(scene, staff=Actor(999, Role.STAFF))
+    with pytest.raises(NotFound):
+        await set_day(scene, TODAY)
+    await staff.clear_day(scene.ports, scene.staff, TODAY)
+    with pytest.raises(NotFound):
+        await stored(scene)

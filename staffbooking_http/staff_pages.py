@@ -1,0 +1,323 @@
+"""Pages on which staff members say who they are and show their work. They do what
+`/staff/profile`, `/staff/images` and `/staff/portfolio` do, and have paths of their own. They
+have no list of images: one that nothing shows any more is removed."""
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from decimal import Decimal
+from typing import Any
+
+from attrs import evolve, frozen
+from litestar import get, post
+from litestar.response import Redirect, Template
+
+from staffbooking_adapters.inputs import structure
+from staffbooking_core.domain import calendar
+from staffbooking_core.domain.limits import LimitExceeded
+from staffbooking_core.domain.portfolio import MEDIA
+from staffbooking_core.domain.records import Record, own_item_record, profile_record
+from staffbooking_core.errors import InvalidInput, NotFound, RuleBroken, StaffbookingError
+from staffbooking_core.inputs import (
+    AddPortfolioItem,
+    ChangeProfile,
+    Name,
+    Rate,
+    Services,
+    Timezone,
+)
+from staffbooking_core.usecases import companions, images, staff
+from staffbooking_http import limits, queries
+from staffbooking_http.endpoint import Call
+from staffbooking_http.errors import Refused
+from staffbooking_http.uploads import FIELD, Upload
+from staffbooking_http.visits import (
+    Asked,
+    Proof,
+    Visitor,
+    Written,
+    call_of,
+    named,
+    proven,
+    read_file,
+    read_form,
+    refused,
+    shown,
+    staff_member,
+    told,
+)
+
+_ME, _PROFILE = "/staff/me", "profile.html"
+_WORK, _PORTFOLIO = "/staff/work", "portfolio.html"
+_IMAGES = "/staff/images"
+"""Where programs upload: pictures take their turns together with theirs."""
+_TOLD = (InvalidInput, LimitExceeded, RuleBroken, Refused)
+"""What is told on the page that it was sent from."""
+
+_DONE = {
+    "saved": "Your profile is saved.",
+    "photo": "Your photo is saved.",
+    "removed": "Your photo is removed.",
+}
+"""What happened, by the word that the page's address ends in."""
+
+
+# Profile --------------------------------------------------------------------------------
+
+
+@frozen(kw_only=True)
+class _Draft:
+    """What somebody filled in, whether it can be taken or not; lists have a name on each line."""
+
+    first_name: Written = ""
+    last_name: Written = ""
+    tagline: Written = ""
+    bio: Written = ""
+    hourly_rate: Written = ""
+    daily_rate: Written = ""
+    location_city: Written = ""
+    location_country: Written = ""
+    service_types: Written = ""
+    languages: Written = ""
+    years_experience: Written = ""
+    timezone: Written = ""
+
+
+@frozen(kw_only=True)
+class _Profile(ChangeProfile):
+    """The same, as it can be taken: a form says all at once, so what an approval needs is
+    required."""
+
+    first_name: Name
+    last_name: Name
+    hourly_rate: Rate
+    location_city: Name
+    location_country: Name
+    service_types: Services
+    timezone: Timezone
+
+
+@get(_ME)
+async def profile(request: Asked) -> Template:
+    """What a staff member says of themselves, and how it stands."""
+    call = call_of(request)
+    visitor = await staff_member(call)
+    seen = await _seen(call, visitor)
+    return shown(_PROFILE, visitor, done=told(call, _DONE), draft=_drafted(seen["profile"]), **seen)
+
+
+@post(_ME, status_code=200)
+async def save(request: Asked) -> Template | Redirect:
+    """Say it anew; what can't be taken stays in the form."""
+    call = call_of(request)
+    visitor = await staff_member(call)
+    draft = queries.read_form(_Draft, await proven(call, visitor))
+    try:
+        await limits.count(call, f"user:{visitor.user.id}")
+        await staff.change_profile(call.ports, visitor.actor, _read(draft))
+    except (InvalidInput, LimitExceeded) as error:
+        seen = await _seen(call, visitor)
+        return refused(_PROFILE, visitor, error, draft=draft, **seen)
+    return Redirect(f"{_ME}?saved", status_code=303)
+
+
+def _read(draft: _Draft) -> _Profile:
+    """What it says; what is empty is None or an empty text, and no absence. Raises InvalidInput."""
+    needed = ("first_name", "last_name", "location_city", "location_country", "timezone")
+    return structure(
+        _Profile,
+        {
+            **{name: getattr(draft, name) or None for name in needed},
+            "tagline": draft.tagline,
+            "bio": draft.bio,
+            "hourly_rate": _number(draft.hourly_rate),
+            "daily_rate": _number(draft.daily_rate),
+            # No service has a comma in its name, and people part them by it.
+            "service_types": _names(draft.service_types.replace(",", "\n")) or None,
+            "languages": _names(draft.languages),
+            "years_experience": _number(draft.years_experience),
+        },
+    )
+
+
+_NUMBER = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
+
+
+def _number(text: str) -> int | Decimal | str | None:
+    """A number as JSON has it; the text where it is none, and None where it is empty."""
+    if not _NUMBER.fullmatch(text):
+        return text or None
+    return Decimal(text) if "." in text else int(text)
+
+
+def _names(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _drafted(profile: Record) -> _Draft:
+    """The form as it is filled in first: with what is stored."""
+    every = {name: profile[name] for name in _Draft.__annotations__}
+    texts = {name: _text(value) for name, value in every.items() if value is not None}
+    return _Draft(**texts)
+
+
+def _text(value: Any) -> str:
+    return "\n".join(value) if isinstance(value, list) else str(value)
+
+
+async def _seen(call: Call, visitor: Visitor) -> dict[str, Any]:
+    """What the page shows beside the form."""
+    currency = call.ports.policy.currency
+    companion = await staff.profile(call.ports, visitor.actor)
+    profile = profile_record(companion, currency)
+    return {
+        "profile": profile,
+        "listed": companion.is_listed,
+        "missing": [named(field) for field in profile["missing"]],
+        "offered": await companions.services(call.ports),
+        "timezones": sorted(calendar.timezones()),
+        "finest": currency.to_decimal(1),
+        "day_hours": call.ports.policy.day_rate_from_hours,
+        "most_bytes": call.ports.policy.max_image_bytes,
+    }
+
+
+# Photo ----------------------------------------------------------------------------------
+
+
+@post("/staff/me/photo", status_code=200)
+async def change_photo(request: Asked) -> Template | Redirect:
+    """Show another photo, or the first."""
+    call = call_of(request)
+    visitor = await staff_member(call, back=_ME)
+
+    async def change(upload: Upload) -> None:
+        async with _uploaded(call, visitor, upload) as path:
+            await _show_photo(call, visitor, path)
+
+    try:
+        await _read_picture(call, visitor, change)
+    except _TOLD as error:
+        seen = await _seen(call, visitor)
+        return refused(_PROFILE, visitor, error, draft=_drafted(seen["profile"]), **seen)
+    return Redirect(f"{_ME}?photo", status_code=303)
+
+
+@post("/staff/me/photo/removal", status_code=200)
+async def remove_photo(request: Asked) -> Redirect:
+    """Show none any more."""
+    call = call_of(request)
+    visitor = await staff_member(call, back=_ME)
+    await read_form(call, visitor, Proof)
+    await _show_photo(call, visitor, "")
+    return Redirect(f"{_ME}?removed", status_code=303)
+
+
+async def _show_photo(call: Call, visitor: Visitor, path: str) -> None:
+    before = await staff.profile(call.ports, visitor.actor)
+    change = ChangeProfile(profile_photo=path)
+    await staff.change_profile(call.ports, visitor.actor, change)
+    await _drop(call, visitor, before.profile_photo)
+
+
+# Portfolio ------------------------------------------------------------------------------
+
+
+@frozen(kw_only=True)
+class _Item:
+    """What somebody says of a piece of work, whether it can be taken or not."""
+
+    title: Written = ""
+    description: Written = ""
+
+
+@get(_WORK)
+async def portfolio(request: Asked) -> Template:
+    """A staff member's work, and whether others see it."""
+    call = call_of(request)
+    visitor = await staff_member(call)
+    return shown(_PORTFOLIO, visitor, draft=_Item(), **await _items(call, visitor))
+
+
+@post(_WORK, status_code=200)
+async def add(request: Asked) -> Template | Redirect:
+    """Add a piece of work; texts that can't be taken stay in the form."""
+    call = call_of(request)
+    visitor = await staff_member(call)
+    draft = _Item()
+
+    async def keep(upload: Upload) -> None:
+        nonlocal draft
+        draft = queries.read_form(_Item, upload.form)
+        texts = {"title": draft.title or None, "description": draft.description}
+        given = structure(AddPortfolioItem, {**texts, "image": FIELD})
+        async with _uploaded(call, visitor, upload) as path:
+            await staff.add_item(call.ports, visitor.actor, evolve(given, image=path))
+
+    try:
+        await _read_picture(call, visitor, keep)
+    except _TOLD as error:
+        items = await _items(call, visitor)
+        return refused(_PORTFOLIO, visitor, error, draft=draft, **items)
+    return Redirect(_WORK, status_code=303)
+
+
+@post("/staff/work/{number:str}", status_code=200)
+async def take_out(request: Asked) -> Redirect:
+    """Take a piece of work out."""
+    call = call_of(request)
+    visitor = await staff_member(call, back=_WORK)
+    await read_form(call, visitor, Proof)
+    number = call.path_id("Portfolio item")
+    pictures = {item.id: item.image for item in await staff.portfolio(call.ports, visitor.actor)}
+    await staff.remove_item(call.ports, visitor.actor, number)
+    await _drop(call, visitor, pictures.get(number, ""))
+    return Redirect(_WORK, status_code=303)
+
+
+async def _items(call: Call, visitor: Visitor) -> dict[str, Any]:
+    """What the page shows beside the form."""
+    found = await staff.portfolio(call.ports, visitor.actor)
+    return {
+        "items": [own_item_record(item) for item in found],
+        "most": call.ports.policy.max_portfolio_items,
+        "most_bytes": call.ports.policy.max_image_bytes,
+    }
+
+
+# Pictures -------------------------------------------------------------------------------
+
+
+async def _read_picture(
+    call: Call, visitor: Visitor, work: Callable[[Upload], Awaitable[None]]
+) -> None:
+    """As `read_file`; a picture that is too large is told of in words for people."""
+    most = call.ports.policy.max_image_bytes
+    try:
+        await read_file(call, visitor, _IMAGES, most, work)
+    except Refused as error:
+        if error.status != 413:
+            raise
+        message = "The picture is too large: choose a smaller one"
+        raise Refused(413, error.code, message, error.headers) from None
+
+
+@asynccontextmanager
+async def _uploaded(call: Call, visitor: Visitor, upload: Upload) -> AsyncIterator[str]:
+    """The path of an uploaded picture; where it can't be shown then, nothing of it stays."""
+    image = await images.upload(call.ports, visitor.actor, upload.content, upload.media)
+    try:
+        yield image.path
+    except StaffbookingError:
+        await _drop(call, visitor, image.path)
+        raise
+
+
+async def _drop(call: Call, visitor: Visitor, path: str) -> None:
+    """Remove an image of the visitor's, unless something still shows it."""
+    if path.startswith(MEDIA):
+        with suppress(NotFound, RuleBroken):
+            await images.remove(call.ports, visitor.actor, path.removeprefix(MEDIA))
+
+
+PAGES = (profile, save, change_photo, remove_photo, portfolio, add, take_out)
