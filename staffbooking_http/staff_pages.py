@@ -291,15 +291,7 @@ async def _items(call: Call, visitor: Visitor) -> dict[str, Any]:
 async def _read_picture(
     call: Call, visitor: Visitor, work: Callable[[Upload], Awaitable[None]]
 ) -> None:
-    """As `read_file`; a picture that is too large is told of in words for people."""
-    most = call.ports.policy.max_image_bytes
-    try:
-        await read_file(call, visitor, _IMAGES, most, work)
-    except Refused as error:
-        if error.status != 413:
-            raise
-        message = "The picture is too large: choose a smaller one"
-        raise Refused(413, error.code, message, error.headers) from None
+    await read_file(call, visitor, _IMAGES, call.ports.policy.max_image_bytes, work)
 
 
 @asynccontextmanager

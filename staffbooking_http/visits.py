@@ -153,7 +153,13 @@ async def read_file(
     await limits.count(call, f"user:{visitor.user.id}")
 
     async def read() -> Upload:
-        upload = await uploads.read(call, most)
+        try:
+            upload = await uploads.read(call, most)
+        except Refused as error:
+            if error.status != 413:
+                raise
+            message = f"The file is too large: it may have {most:,} bytes"
+            raise Refused(413, error.code, message, error.headers) from None
         return evolve(upload, form=_proven(visitor, upload.form))
 
     return await call.site.turns[like].carry(call, visitor.user.id, read, work)

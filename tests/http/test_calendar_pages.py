@@ -111,8 +111,8 @@ BOMB = calendar(hour("20270303T090000Z", "RRULE:FREQ=SECONDLY"))
         (b"\xff", 422, "The file is not in UTF-8."),
         (BOMB, 422, "The file "),
         (None, 415, "The body must be multipart/form-data."),
-        (bytes(POLICY.max_calendar_bytes + 1), 413, "A body has at most"),
-        (bytes(2 * POLICY.max_calendar_bytes), 413, "A body has at most"),
+        (bytes(POLICY.max_calendar_bytes + 1), 413, "The file is too large"),
+        (bytes(2 * POLICY.max_calendar_bytes), 413, "The file is too large"),
     ],
 )
 async def test_a_file_that_is_refused_is_told_on_the_page(

@@ -90,7 +90,7 @@ async def test_a_photo_is_taken_away(world: World) -> None:
         (make_image(), "image/gif", 422, "The file is of type image/png, and was sent as another."),
         (b"GIF89a", "image/gif", 422, "The file is no JPEG, PNG or WebP image."),
         (b"", "image/png", 422, "The file is empty."),
-        (bytes(99_000), "image/png", 413, "The picture is too large: choose a smaller one."),
+        (bytes(99_000), "image/png", 413, "The file is too large: it may have 2,000 bytes."),
     ],
     ids=["lying", "gif", "empty", "large"],
 )
