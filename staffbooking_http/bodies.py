@@ -27,20 +27,31 @@ async def read(call: Call, most: int = MOST_BYTES) -> bytes:
     return bytes(body)
 
 
-async def hand_over(call: Call, take: Callable[[bytes], None], most: int, seconds: float) -> None:
+async def hand_over(
+    call: Call,
+    take: Callable[[bytes], None],
+    most: int,
+    seconds: float,
+    *,
+    by_length: bool = True,
+    refusal: Refused | None = None,
+) -> None:
     """Give the body away piece by piece, as it comes: at most so many bytes, within so many
-    seconds. Raises Refused: 413, or 400 `body_timeout`; ClientGone."""
-    for length in call.headers(b"content-length"):
+    seconds. Raises Refused: 413 or the `refusal`, by the length that is announced unless told
+    otherwise, or 400 `body_timeout`; ClientGone."""
+    for length in call.headers(b"content-length") if by_length else ():
         if length.isdigit() and int(length[:10]) > most:
-            raise too_large(most)
+            raise refusal or too_large(most)
     try:
         async with asyncio.timeout(seconds):
-            await _receive(call, take, most)
+            await _receive(call, take, most, refusal)
     except TimeoutError:
         raise Refused(400, "body_timeout", "The body took too long to come", _CLOSE) from None
 
 
-async def _receive(call: Call, take: Callable[[bytes], None], most: int) -> None:
+async def _receive(
+    call: Call, take: Callable[[bytes], None], most: int, refusal: Refused | None
+) -> None:
     size = 0
     while True:
         message = await call.receive()
@@ -49,15 +60,15 @@ async def _receive(call: Call, take: Callable[[bytes], None], most: int) -> None
         piece = message.get("body", b"")
         size += len(piece)
         if size > most:
-            raise too_large(most)
+            raise refusal or too_large(most)
         take(piece)
         if not message.get("more_body", False):
             return
 
 
-def too_large(most: int) -> Refused:
+def too_large(most: int, what: str = "A body") -> Refused:
     """The refusal of a body of more bytes than these: 413."""
-    return Refused(413, "body_too_large", f"A body has at most {most} bytes here", _CLOSE)
+    return Refused(413, "body_too_large", f"{what} has at most {most} bytes here", _CLOSE)
 
 
 def check_media(call: Call, wanted: str = "application/json") -> None:

@@ -16,7 +16,6 @@ from litestar.response import Redirect, Template
 from staffbooking_core.domain import calendar
 from staffbooking_core.domain.bookings import Booking
 from staffbooking_core.domain.companions import offered
-from staffbooking_core.domain.lifecycle import Party
 from staffbooking_core.domain.limits import LimitExceeded
 from staffbooking_core.domain.records import booking_record
 from staffbooking_core.errors import InvalidInput, NotFound, RuleBroken
@@ -58,6 +57,7 @@ class _Filters:
     min_price: Written = ""
     max_price: Written = ""
     limit: Written = ""
+    rebooking_of: Written = ""
 
 
 @frozen(kw_only=True)
@@ -140,7 +140,8 @@ async def profile(request: Asked) -> Template:
     call = call_of(request)
     visitor = await signed_in(call)
     seen = await _seen(call)
-    return shown(_PROFILE, visitor, **seen, **await _days(call, seen["first"], seen["last"]))
+    days = await _days(call, seen["first"], seen["last"])
+    return shown(_PROFILE, visitor, rebooking_of=_chosen(call).rebooking_of, **seen, **days)
 
 
 async def _seen(call: Call) -> dict[str, Any]:
@@ -189,22 +190,25 @@ async def requesting(request: Asked) -> Template:
     visitor = await signed_in(call)
     customers_only(visitor.user, call.now)
     seen = await _asked(call)
-    chosen, key = _chosen(call), call.ports.ids.token()
-    if chosen.rebooking_of is None:
-        draft = _Draft(event_date=str(chosen.date or ""), key=key)
-    else:
-        draft = evolve(await _again(call, visitor, chosen.rebooking_of), key=key)
+    chosen, draft = _chosen(call), _Draft()
+    if chosen.rebooking_of is not None:
+        draft = await _again(call, visitor, chosen.rebooking_of)
+    day = draft.event_date if chosen.date is None else str(chosen.date)
+    draft = evolve(draft, event_date=day, key=call.ports.ids.token())
     return shown(_REQUEST, visitor, draft=asdict(draft), **seen)
 
 
 async def _again(call: Call, visitor: Visitor, code: str) -> _Draft:
-    """The form filled with what a booking of the visitor's was. Raises NotFound."""
+    """The form filled with what a booking of the visitor's was, with its priority if that still
+    waits. Raises NotFound."""
     booking = await bookings.by_code(call.ports, code)
     if booking.customer_id != visitor.user.id:
         raise NotFound("Booking")
-    record = booking_record(booking, Party.CUSTOMER)
+    booking, party, rebooking = await bookings.by_id(call.ports, visitor.actor, booking.id)
+    record = booking_record(booking, party)
     same = ("event_date", "start_time", "duration_hours", "service_type", "location", "event_ref")
-    return _Draft(rebooking_of=code, **{name: str(record[name] or "") for name in same})
+    texts = {name: str(record[name] or "") for name in same}
+    return _Draft(rebooking_of="" if rebooking is None else code, **texts)
 
 
 @post("/companions/{number:str}/request", status_code=200)
@@ -222,6 +226,8 @@ async def send(request: Asked) -> Template | Redirect:
     except (InvalidInput, LimitExceeded, RuleBroken) as error:
         if error.code == _SENT.code:
             error, draft["key"] = _SENT, call.ports.ids.token()
+        elif error.code == _USED.code:
+            error, draft["rebooking_of"] = _USED, ""
         return refused(_REQUEST, visitor, error, draft=draft, **await _asked(call))
 
 
@@ -229,6 +235,10 @@ _SENT = RuleBroken(
     "idempotency_mismatch",
     "This form made a booking before, filled in otherwise: it is among your bookings. "
     "Sent now, it makes another one",
+)
+_USED = RuleBroken(
+    "rebooking_not_available",
+    "The priority of that booking is used up or over. Sent now, this is a usual request",
 )
 
 

@@ -5,7 +5,6 @@ their own calendars tell. They do what `/staff/availability`, `/staff/calendar-f
 import re
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime
-from itertools import islice
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -289,16 +288,16 @@ async def _known(call: Call, visitor: Visitor) -> dict[str, Any]:
     since = await calendars.feed_since(call.ports, visitor.actor)
     calendar = (await staff.profile(call.ports, visitor.actor)).calendar
     now, zone = await call.ports.clock.business(), ZoneInfo(calendar.timezone)
-    coming = (span for span in calendar.busy if span.ends_at > now)
+    coming = [span for span in calendar.busy if span.ends_at > now]
     return {
         "since": since and instant(since),
         "most": call.ports.policy.max_calendar_bytes,
-        "count": len(calendar.busy),
+        "count": len(coming),
         "until": calendar.busy_until,
         "timezone": calendar.timezone,
         "coming": [
             _local(span.starts_at.astimezone(zone), span.ends_at.astimezone(zone))
-            for span in islice(coming, _LISTED)
+            for span in coming[:_LISTED]
         ],
     }
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
 from attrs import frozen
 from jinja2 import Environment, FileSystemLoader
@@ -142,6 +143,7 @@ def _environment() -> Environment:
     environment.filters["moment"] = _moment
     environment.filters["shape"] = _shape
     environment.filters["prose"] = _prose
+    environment.globals["query"] = _query
     return environment
 
 
@@ -276,6 +278,12 @@ _BOUNDS = {
     "maxLength": "to",
     "default": "default",
 }
+
+
+def _query(**given: object) -> str:
+    """The end of an address that says what is given, but for what is empty."""
+    said = urlencode({name: value for name, value in given.items() if value})
+    return f"?{said}" if said else ""
 
 
 def _moment(text: str) -> str:

@@ -1,5 +1,8 @@
 """Reading a file out of a form (multipart/form-data), within bounds of size and time."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from io import BytesIO
 from typing import NoReturn
 from urllib.parse import urlencode
@@ -7,14 +10,14 @@ from urllib.parse import urlencode
 from attrs import frozen
 from multipart import MultipartError, MultipartSegment, PushMultipartParser, parse_options_header
 
-from staffbooking_core.errors import Fault, MissingField, invalid
+from staffbooking_core.errors import Fault, InvalidInput, MissingField, invalid
 from staffbooking_http import bodies
 from staffbooking_http.endpoint import Call
 from staffbooking_http.errors import Refused
 
 FIELD = "file"
 MOST_AROUND = 64 * 1024
-"""Bytes of a form besides the file: boundaries, headers, fields that nobody asked for."""
+"""Bytes of a form besides the file: boundaries, headers, other fields."""
 MOST_PARTS = 50
 DEADLINE = 60.0
 """Seconds that a file may take to come."""
@@ -32,15 +35,30 @@ class Upload:
     """What stood beside it, as a form without a file is sent."""
 
 
-async def read(call: Call, most: int) -> Upload:
+async def read(call: Call, most: int, noted: Callable[[bytes], object] | None = None) -> Upload:
     """The file, of at most so many bytes. Raises Refused, MissingField and InvalidField; only
-    once all of the body has come, since it may be too large besides (CONTRACT 1)."""
+    once all of the body has come, since it may be too large besides (CONTRACT 1).
+
+    Where it is refused, `noted` is told what stands beside it, as far as that had come.
+    """
     boundary = _boundary(call)
     form = _Form(boundary or "", most)
-    await bodies.hand_over(call, form.take, most + MOST_AROUND, DEADLINE)
-    if boundary is None:
-        raise Refused(415, "unsupported_media_type", "The body must be multipart/form-data")
-    return form.end()
+    try:
+        await bodies.hand_over(
+            call,
+            form.take,
+            most + MOST_AROUND,
+            DEADLINE,
+            by_length=noted is None,
+            refusal=form.too_large,
+        )
+        if boundary is None:
+            raise Refused(415, "unsupported_media_type", "The body must be multipart/form-data")
+        return form.end()
+    except (Refused, InvalidInput):
+        if noted is not None:
+            noted(form.texts())
+        raise
 
 
 def _boundary(call: Call) -> str | None:
@@ -55,10 +73,11 @@ def _boundary(call: Call) -> str | None:
 
 
 class _Form:
-    """What has come of a form so far. Of a broken form nothing is kept any more."""
+    """What has come of a form so far. Of a broken one no file is kept any more."""
 
     def __init__(self, boundary: str, most: int) -> None:
         self._most = most
+        self.too_large = bodies.too_large(most, "A file")
         self._file: BytesIO | None = None
         self._media = ""
         self._files = 0
@@ -78,6 +97,10 @@ class _Form:
         except MultipartError:
             self._parser = self._file = None
 
+    def texts(self) -> bytes:
+        """What has come beside the file, as a form without one is sent."""
+        return urlencode([(name, bytes(text)) for name, text in self._texts]).encode()
+
     def end(self) -> Upload:
         """The file, once the body has come to its end."""
         if self._parser is None:
@@ -90,8 +113,7 @@ class _Form:
             raise MissingField([Fault(FIELD, "is required")])
         if self._files > 1:
             raise invalid(FIELD, "is given more than once")
-        texts = [(name, bytes(text)) for name, text in self._texts]
-        return Upload(self._file.getvalue(), self._media, urlencode(texts).encode())
+        return Upload(self._file.getvalue(), self._media, self.texts())
 
     def _note(self, event: MultipartSegment | bytes | None) -> None:
         if isinstance(event, MultipartSegment):
@@ -107,11 +129,11 @@ class _Form:
             self._file = self._file or BytesIO()
             self._file.write(event)
             if self._file.tell() > self._most:
-                raise bodies.too_large(self._most)
+                raise self.too_large
         elif event:
             self._texts[-1][1].extend(event)
             if sum(len(text) for _, text in self._texts) > MOST_AROUND:
-                raise bodies.too_large(self._most)
+                raise bodies.too_large(MOST_AROUND, "What stands beside a file")
 
 
 def _refuse() -> NoReturn:

@@ -144,23 +144,29 @@ def _proven(visitor: Visitor, raw: bytes) -> bytes:
 
 
 async def read_file(
-    call: Call, visitor: Visitor, like: str, most: int, work: Callable[[Upload], Awaitable[T]]
+    call: Call,
+    visitor: Visitor,
+    like: str,
+    most: int,
+    work: Callable[[Upload], Awaitable[T]],
+    noted: Callable[[bytes], object] = lambda _: None,
 ) -> T:
     """Read a form that brings a file of at most so many bytes, counted as any call, and work on
     it in its turn with all that bring files to the interface's path `like`. What stands beside
-    the file comes as `proven` gives it. Raises Forbidden `csrf_failed`, LimitExceeded,
+    the file comes as `proven` gives it, and `noted` is told it before anything else is done or
+    refused, but for a visitor who comes too often. Raises Forbidden `csrf_failed`, LimitExceeded,
     InvalidInput and Refused."""
     await limits.count(call, f"user:{visitor.user.id}")
 
+    def note(form: bytes) -> bytes:
+        form = _proven(visitor, form)
+        noted(form)
+        return form
+
     async def read() -> Upload:
-        try:
-            upload = await uploads.read(call, most)
-        except Refused as error:
-            if error.status != 413:
-                raise
-            message = f"The file is too large: it may have {most:,} bytes"
-            raise Refused(413, error.code, message, error.headers) from None
-        return evolve(upload, form=_proven(visitor, upload.form))
+        # Where it is no form at all, nothing stands beside anything.
+        upload = await uploads.read(call, most, lambda form: note(form) if form else None)
+        return evolve(upload, form=note(upload.form))
 
     return await call.site.turns[like].carry(call, visitor.user.id, read, work)
 
@@ -207,6 +213,7 @@ _NAMES = {
     "location_country": "country",
     "service_types": "list of services",
     "timezone": "time zone",
+    "years_experience": "years of experience",
 }
 """Of fields that forms call otherwise."""
 

@@ -81,15 +81,15 @@ async def test_busy_times_are_taken_from_a_file(each_world: World) -> None:
 
 
 async def test_the_next_busy_times_are_listed(world: World) -> None:
-    """Ten at most, from now on, in the staff member's own time."""
-    events = [hour(f"202703{number:02}T230000Z") for number in range(1, 13)]
+    """Ten at most, from the one of right now on, in the staff member's own time."""
+    events = [hour(f"202703{number:02}T113000Z") for number in range(1, 13)]
     past = hour("20270301T090000Z")
     staff = await set_up(world)
     shown = await done(staff, await send(staff, TAKE, file=calendar(past, *events)))
-    assert "13 busy times" in shown
+    assert "12 busy times" in shown
     assert "local time of Europe/Zurich" in shown
     listed = re.findall(r'<strong>([^<]*)</strong><br><span class="small soft">([^<]*)<', shown)
-    assert listed[0] == ("Tuesday, 2027-03-02", "00:00 to 01:00")
+    assert listed[0] == ("Monday, 2027-03-01", "12:30 to 13:30")
     assert len(listed) == 10
 
 
@@ -111,8 +111,8 @@ BOMB = calendar(hour("20270303T090000Z", "RRULE:FREQ=SECONDLY"))
         (b"\xff", 422, "The file is not in UTF-8."),
         (BOMB, 422, "The file "),
         (None, 415, "The body must be multipart/form-data."),
-        (bytes(POLICY.max_calendar_bytes + 1), 413, "The file is too large"),
-        (bytes(2 * POLICY.max_calendar_bytes), 413, "The file is too large"),
+        (bytes(POLICY.max_calendar_bytes + 1), 413, "A file has at most 1048576 bytes here."),
+        (bytes(2 * POLICY.max_calendar_bytes), 413, "A file has at most 1048576 bytes here."),
     ],
 )
 async def test_a_file_that_is_refused_is_told_on_the_page(

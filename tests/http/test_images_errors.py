@@ -147,6 +147,16 @@ async def test_a_file_is_bounded_to_the_byte(
         refused(answer, 422, "invalid_field")
 
 
+async def test_texts_beside_a_file_have_a_bound_of_their_own(staff: httpx.AsyncClient) -> None:
+    """They can't take the place that a file may have."""
+    most = uploads.MOST_AROUND
+    texts = {"x": "x" * (most // 2), "y": "y" * (most // 2)}
+    refused(await staff.post(PATH, data=texts, **form(b"none")), 422, "invalid_field")
+    answer = await staff.post(PATH, data={**texts, "z": "z"}, **form(b"none"))
+    refused(answer, 413, "body_too_large")
+    assert answer.json()["error"] == f"What stands beside a file has at most {most} bytes here"
+
+
 async def test_what_is_around_a_file_is_bounded(world: World, staff: httpx.AsyncClient) -> None:
     """Fields that nobody asked for, and what comes before and after the form."""
     world.restart(policy=TINY)
@@ -340,7 +350,12 @@ async def test_a_client_that_hangs_up_leaves_nothing(
 
 # Whatever comes -------------------------------------------------------------------------
 
+TEXT = b'--line\r\nContent-Disposition: form-data; name="title"\r\n\r\nThe ball\r\n'
 PIECES = [
+    HEAD,
+    END,
+    TEXT,
+    HEAD + b"short" + END,
     b"--line\r\n",
     b"\r\n--line",
     b"\r\n--line--",
@@ -379,4 +394,4 @@ async def test_no_form_is_too_much(parts: list[bytes], size: int) -> None:
     call.scope = {"headers": [(b"content-type", MULTIPART["content-type"].encode())]}
     call.receive = receive
     with suppress(InvalidInput, Refused):
-        assert isinstance(await uploads.read(call, 1_000), bytes)
+        assert isinstance(await uploads.read(call, 1_000), uploads.Upload)

@@ -253,35 +253,69 @@ async def test_a_single_service_is_chosen_already(world: World) -> None:
 # Instead of somebody who cancelled ------------------------------------------------------
 
 
+async def let_down(world: World) -> tuple[httpx.AsyncClient, str, str]:
+    """A customer's browser, the page of their booking that was cancelled, and its code."""
+    path, _, staff = await accepted(world)
+    booked = ok(await staff.post(f"{path}/cancel"))["booking"]
+    return await browser(world), f"{path}/return", booked["booking_code"]
+
+
 async def test_who_was_let_down_requests_somebody_else_first(each_world: World) -> None:
     """The booking's page leads to who is free at that time, and their form is filled with what
     it was; what is sent from there uses the priority up."""
     other = await add_companion(each_world.store, first_name="Grace")
-    path, _, staff = await accepted(each_world)
-    booked = ok(await staff.post(f"{path}/cancel"))["booking"]
-    client, code = await browser(each_world), booked["booking_code"]
-    offered = await client.get(f"{path}/return")
+    client, path, code = await let_down(each_world)
+    offered = await client.get(path)
     where = f"/companions/{other.id}/request"
     assert f'href="{where}?rebooking_of={code}">Request Grace<' in offered.text
     assert "until 2027-03-31 12:00 UTC" in offered.text
     form = await client.get(f"{where}?rebooking_of={code}")
-    for said in (
-        'value="2027-03-03"',
-        'value="18:00"',
-        'value="4"',
-        f"\n{booked['location']}</textarea>",
-    ):
+    place = "\nRua Augusta 1, Lisbon</textarea>"
+    for said in ('value="2027-03-03"', 'value="18:00"', 'value="4"', place):
         assert said in form.text
     assert (await client.post(where, data={**hidden(form), **FILLED})).status_code == 303
     [priority] = [
         each["priority"] for each in await bookings(client) if each["status"] == "pending"
     ]
     assert priority
-    assert "rebooking_of" not in (await client.get(f"{path}/return")).text
+    assert "rebooking_of" not in (await client.get(path)).text
+
+
+async def test_priority_comes_along_on_the_way(world: World) -> None:
+    """Where nobody is free too: over the search, profiles and their days, to another form."""
+    client, path, code = await let_down(world)
+    offered = (await client.get(path)).text
+    assert "Free at that time" not in offered
+    [search] = re.findall(r'href="(/find\?[^"]*)"', offered)
+    found = (await client.get(html.unescape(search))).text
+    assert f'name="rebooking_of" value="{code}"' in found
+    [profile] = re.findall(r'href="(/companions/\d+[^"]*)"', found)
+    shown = (await client.get(html.unescape(profile))).text
+    ways = re.findall(r'href="(/companions/\d+[^"]*)"', shown)
+    assert len(ways) > 2
+    assert all(f"rebooking_of={code}" in way for way in ways)
+    form = await client.get(f"{page(world)}?date=2027-03-09&rebooking_of={code}")
+    assert hidden(form)["rebooking_of"] == code
+    assert 'value="2027-03-09"' in form.text
+
+
+async def test_priority_that_is_used_up_is_not_promised(world: World) -> None:
+    """Neither on a form that is opened then, nor on one that was open before; that says so,
+    and can be sent as a usual request."""
+    client, _, code = await let_down(world)
+    where = f"{page(world)}?rebooking_of={code}"
+    first, second = await client.get(where), await client.get(where)
+    assert (await client.post(page(world), data={**hidden(first), **FILLED})).status_code == 303
+    assert "rebooking_of" not in hidden(await client.get(where))
+    later = {**hidden(second), **FILLED}
+    told = await client.post(page(world), data=later)
+    assert (told.status_code, "used up or over" in problem(told)) == (400, True)
+    assert "rebooking_of" not in hidden(told)
+    assert (await client.post(page(world), data={**hidden(told), **FILLED})).status_code == 303
 
 
 async def test_a_strangers_booking_fills_no_form(world: World) -> None:
-    """What strangers booked is not told by its code."""
+    """What others booked is not told by its code."""
     path, customer, _ = await accepted(world)
     code = ok(await customer.get(path))["booking"]["booking_code"]
     stranger = await browser(world, (await add_user(world.store)).id)
