@@ -128,6 +128,25 @@ async def test_a_file_that_is_refused_is_told_on_the_page(
     assert await busy(staff) == before
 
 
+async def test_what_is_too_large_ends_the_connection(world: World) -> None:
+    """The rest of it would be taken for another request."""
+    answer = await send(await member(world), TAKE, file=bytes(2 * POLICY.max_calendar_bytes))
+    assert (answer.status_code, answer.headers["connection"]) == (413, "close")
+
+
+async def test_a_part_without_a_name_proves_nothing(world: World) -> None:
+    """Whatever it holds."""
+    staff = await member(world)
+    boundary = {"content-type": "multipart/form-data; boundary=line"}
+    token = f"--line\r\ncontent-disposition: form-data\r\n\r\n{staff.headers['x-csrf-token']}\r\n"
+    named = '--line\r\ncontent-disposition: form-data; name="csrf"\r\n\r\nx\r\n'
+    file = '--line\r\ncontent-disposition: form-data; name="file"; filename="a"\r\n\r\nx'
+    for parts in (token, token + named):
+        form = f"{parts}{file}\r\n--line--\r\n".encode()
+        answer = await staff.post(TAKE, content=form, headers=boundary)
+        refused(answer, 403, "csrf_failed")
+
+
 async def test_a_form_without_a_file_is_told(world: World) -> None:
     """As browsers send it: a file of no name."""
     staff = await member(world)

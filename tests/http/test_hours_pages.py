@@ -251,6 +251,7 @@ async def test_a_date_of_today_is_that_of_the_zone(world: World) -> None:
     staff = await set_up(world, timezone="Pacific/Kiritimati", overrides=[])
     answer = await send(staff, DATES, date="2027-03-01")
     assert (answer.status_code, alert(answer)) == (422, "Date lies in the past.")
+    assert 'min="2027-03-02"' in answer.text
     assert (await send(staff, DATES, date="2027-03-02")).status_code == 303
     assert await days(staff) == {"2027-03-02": []}
 
