@@ -120,7 +120,7 @@ class Call:
         self.rules: tuple[Rule, ...] = ()
         """The windows that the call is counted in, the most specific first."""
         self.verdict: Verdict | None = None
-        self.keep: Keep | None = None
+        self.keep: Keep[Booking] | None = None
 
     def headers(self, name: bytes) -> list[bytes]:
         """Every value of a header, in the order in which they came."""

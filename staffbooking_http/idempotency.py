@@ -45,7 +45,7 @@ def _replay(first: Answer) -> Reply:
     return Reply(first.status, first.body, REPLAYED)
 
 
-def _keep(call: Call, endpoint: Endpoint, raw: bytes) -> Keep | None:
+def _keep(call: Call, endpoint: Endpoint, raw: bytes) -> Keep[Booking] | None:
     """How this call's answer will be kept; None where it names no key."""
     shown = call.headers(b"idempotency-key")
     if not shown:

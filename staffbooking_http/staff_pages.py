@@ -2,11 +2,12 @@
 `/staff/profile`, `/staff/images` and `/staff/portfolio` do, and have paths of their own. They
 have no list of images: one that nothing shows any more is removed."""
 
+import hashlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any
 
 from attrs import evolve, frozen
 from litestar import get, post
@@ -15,18 +16,20 @@ from litestar.response import Redirect, Template
 from staffbooking_adapters.inputs import structure
 from staffbooking_core.domain import calendar
 from staffbooking_core.domain.limits import LimitExceeded
-from staffbooking_core.domain.portfolio import MEDIA
+from staffbooking_core.domain.portfolio import NewItem
 from staffbooking_core.domain.records import Record, own_item_record, profile_record
-from staffbooking_core.errors import InvalidInput, NotFound, RuleBroken, StaffbookingError
+from staffbooking_core.errors import InvalidInput, RuleBroken, StaffbookingError
 from staffbooking_core.inputs import (
     AddPortfolioItem,
     ChangeProfile,
     Name,
     Rate,
     Services,
+    Text,
     Timezone,
 )
-from staffbooking_core.usecases import companions, images, staff
+from staffbooking_core.usecases import answers, companions, images, staff
+from staffbooking_core.usecases.answers import AnsweredBefore, Keep
 from staffbooking_http import limits, queries
 from staffbooking_http.endpoint import Call
 from staffbooking_http.errors import Refused
@@ -60,6 +63,8 @@ _DONE = {
     "removed": "Your photo is removed.",
 }
 """What happened, by the word that the page's address ends in."""
+_WORK_DONE = {"added": "Your work is added.", "removed": "Your work is removed."}
+"""The same of the other page."""
 
 
 # Profile --------------------------------------------------------------------------------
@@ -193,7 +198,7 @@ async def change_photo(request: Asked) -> Template | Redirect:
 
     async def change(upload: Upload) -> None:
         async with _uploaded(call, visitor, upload) as path:
-            await _show_photo(call, visitor, path)
+            await staff.set_photo(call.ports, visitor.actor, path)
 
     try:
         await _read_picture(call, visitor, change)
@@ -209,15 +214,8 @@ async def remove_photo(request: Asked) -> Redirect:
     call = call_of(request)
     visitor = await staff_member(call, back=_ME)
     await read_form(call, visitor, Proof)
-    await _show_photo(call, visitor, "")
+    await staff.set_photo(call.ports, visitor.actor, "")
     return Redirect(f"{_ME}?removed", status_code=303)
-
-
-async def _show_photo(call: Call, visitor: Visitor, path: str) -> None:
-    before = await staff.profile(call.ports, visitor.actor)
-    change = ChangeProfile(profile_photo=path)
-    await staff.change_profile(call.ports, visitor.actor, change)
-    await _drop(call, visitor, before.profile_photo)
 
 
 # Portfolio ------------------------------------------------------------------------------
@@ -229,6 +227,15 @@ class _Item:
 
     title: Written = ""
     description: Written = ""
+    key: Written = ""
+
+
+@frozen(kw_only=True)
+class _Work(AddPortfolioItem):
+    """The same, as it can be taken."""
+
+    key: Annotated[str, Text(255)]
+    """Made anew each time that the form is drawn: what is sent twice from it is done once."""
 
 
 @get(_WORK)
@@ -236,7 +243,9 @@ async def portfolio(request: Asked) -> Template:
     """A staff member's work, and whether others see it."""
     call = call_of(request)
     visitor = await staff_member(call)
-    return shown(_PORTFOLIO, visitor, draft=_Item(), **await _items(call, visitor))
+    draft = _Item(key=call.ports.ids.token())
+    items = await _items(call, visitor)
+    return shown(_PORTFOLIO, visitor, done=told(call, _WORK_DONE), draft=draft, **items)
 
 
 @post(_WORK, status_code=200)
@@ -246,20 +255,44 @@ async def add(request: Asked) -> Template | Redirect:
     visitor = await staff_member(call)
     draft = _Item()
 
-    async def keep(upload: Upload) -> None:
+    def note(form: bytes) -> None:
         nonlocal draft
-        draft = queries.read_form(_Item, upload.form)
-        texts = {"title": draft.title or None, "description": draft.description}
-        given = structure(AddPortfolioItem, {**texts, "image": FIELD})
-        async with _uploaded(call, visitor, upload) as path:
-            await staff.add_item(call.ports, visitor.actor, evolve(given, image=path))
+        draft = queries.read_form(_Item, form)
+
+    async def keep(upload: Upload) -> None:
+        needed = {"title": draft.title or None, "key": draft.key or None}
+        texts = {**needed, "description": draft.description, "image": FIELD}
+        await _add(call, visitor, structure(_Work, texts), upload)
 
     try:
-        await _read_picture(call, visitor, keep)
+        await _read_picture(call, visitor, keep, note)
+    except AnsweredBefore as before:
+        return Redirect(before.answer.body.decode(), status_code=303)
     except _TOLD as error:
+        if error.code == _SENT.code:
+            error, draft = _SENT, evolve(draft, key="")
+        draft = evolve(draft, key=draft.key or call.ports.ids.token())
         items = await _items(call, visitor)
         return refused(_PORTFOLIO, visitor, error, draft=draft, **items)
-    return Redirect(_WORK, status_code=303)
+    return Redirect(_ADDED, status_code=303)
+
+
+_ADDED = f"{_WORK}?added"
+_SENT = RuleBroken(
+    "idempotency_mismatch",
+    "This form added something before, filled in otherwise: it is among your work. "
+    "Sent now, it adds another piece",
+)
+
+
+async def _add(call: Call, visitor: Visitor, given: _Work, upload: Upload) -> None:
+    fingerprint = hashlib.sha256(upload.form + b"\0" + upload.content).digest()
+    scope = f"user:{visitor.user.id}"
+    keep = Keep[NewItem](scope, given.key, fingerprint, lambda _: (303, _ADDED.encode()))
+    # Before there is one more picture, for which there may be no room.
+    await answers.check(call.ports, keep)
+    async with _uploaded(call, visitor, upload) as path:
+        await staff.add_item(call.ports, visitor.actor, evolve(given, image=path), keep)
 
 
 @post("/staff/work/{number:str}", status_code=200)
@@ -269,10 +302,8 @@ async def take_out(request: Asked) -> Redirect:
     visitor = await staff_member(call, back=_WORK)
     await read_form(call, visitor, Proof)
     number = call.path_id("Portfolio item")
-    pictures = {item.id: item.image for item in await staff.portfolio(call.ports, visitor.actor)}
-    await staff.remove_item(call.ports, visitor.actor, number)
-    await _drop(call, visitor, pictures.get(number, ""))
-    return Redirect(_WORK, status_code=303)
+    await staff.remove_item_and_image(call.ports, visitor.actor, number)
+    return Redirect(f"{_WORK}?removed", status_code=303)
 
 
 async def _items(call: Call, visitor: Visitor) -> dict[str, Any]:
@@ -289,9 +320,12 @@ async def _items(call: Call, visitor: Visitor) -> dict[str, Any]:
 
 
 async def _read_picture(
-    call: Call, visitor: Visitor, work: Callable[[Upload], Awaitable[None]]
+    call: Call,
+    visitor: Visitor,
+    work: Callable[[Upload], Awaitable[None]],
+    noted: Callable[[bytes], object] = lambda _: None,
 ) -> None:
-    await read_file(call, visitor, _IMAGES, call.ports.policy.max_image_bytes, work)
+    await read_file(call, visitor, _IMAGES, call.ports.policy.max_image_bytes, work, noted)
 
 
 @asynccontextmanager
@@ -300,16 +334,10 @@ async def _uploaded(call: Call, visitor: Visitor, upload: Upload) -> AsyncIterat
     image = await images.upload(call.ports, visitor.actor, upload.content, upload.media)
     try:
         yield image.path
-    except StaffbookingError:
-        await _drop(call, visitor, image.path)
+    except (StaffbookingError, AnsweredBefore):
+        with suppress(StaffbookingError):  # It may be shown after all; the first is told.
+            await images.remove(call.ports, visitor.actor, image.name)
         raise
-
-
-async def _drop(call: Call, visitor: Visitor, path: str) -> None:
-    """Remove an image of the visitor's, unless something still shows it."""
-    if path.startswith(MEDIA):
-        with suppress(NotFound, RuleBroken):
-            await images.remove(call.ports, visitor.actor, path.removeprefix(MEDIA))
 
 
 PAGES = (profile, save, change_photo, remove_photo, portfolio, add, take_out)

@@ -3,24 +3,27 @@ byte for byte (CONTRACT 4)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Generic, TypeVar
 
 from attrs import frozen
 
-from staffbooking_core.domain.bookings import Booking
 from staffbooking_core.errors import ConstraintViolated, RuleBroken
 from staffbooking_core.ports import ANSWER_KEPT, Answer, Ports, Writing
 
+T = TypeVar("T")
+
 
 @frozen
-class Keep:
+class Keep(Generic[T]):
     """What it takes to keep the answer of a call: whose key it is, the digest of the
-    request, and how the answer will read."""
+    request, and how the answer will read that tells what was made."""
 
     scope: str
     key: str
     fingerprint: bytes
-    answer: Callable[[Booking], tuple[int, bytes]]
+    answer: Callable[[T], tuple[int, bytes]]
 
 
 class AnsweredBefore(Exception):
@@ -31,7 +34,7 @@ class AnsweredBefore(Exception):
         super().__init__()
 
 
-async def find(ports: Ports, keep: Keep) -> Answer | None:
+async def find(ports: Ports, keep: Keep[Any]) -> Answer | None:
     """The answer kept for this call; RuleBroken `idempotency_mismatch` where the key was
     used for another request."""
     async with ports.store.reading() as view:
@@ -41,13 +44,31 @@ async def find(ports: Ports, keep: Keep) -> Answer | None:
     return kept
 
 
-def made(ports: Ports, keep: Keep, booking: Booking) -> Answer:
+async def check(ports: Ports, keep: Keep[Any] | None) -> None:
+    """Raises AnsweredBefore, and RuleBroken as `find` does."""
+    if keep is not None and (kept := await find(ports, keep)) is not None:
+        raise AnsweredBefore(kept)
+
+
+@asynccontextmanager
+async def once(ports: Ports, keep: Keep[Any] | None) -> AsyncIterator[None]:
+    """A unit of work that saves its answer runs in here. Raises as `check` where a twin of the
+    call was faster: nothing of ours was saved, its answer counts."""
+    try:
+        yield
+    except ConstraintViolated as error:
+        if error.constraint == ANSWER_KEPT:
+            await check(ports, keep)
+        raise
+
+
+def made(ports: Ports, keep: Keep[T], what: T) -> Answer:
     """The answer of a call that succeeded, to be saved with what it did."""
-    status, body = keep.answer(booking)
+    status, body = keep.answer(what)
     return _answer(ports, keep, status, body)
 
 
-async def keep_failure(ports: Ports, keep: Keep, status: int, body: bytes) -> Answer:
+async def keep_failure(ports: Ports, keep: Keep[Any], status: int, body: bytes) -> Answer:
     """Keep the answer of a call that changed nothing; whichever was kept first counts."""
     answer = _answer(ports, keep, status, body)
 
@@ -63,6 +84,6 @@ async def keep_failure(ports: Ports, keep: Keep, status: int, body: bytes) -> An
     return answer
 
 
-def _answer(ports: Ports, keep: Keep, status: int, body: bytes) -> Answer:
+def _answer(ports: Ports, keep: Keep[Any], status: int, body: bytes) -> Answer:
     expires_at = ports.clock.wall() + ports.policy.idempotency_lifetime
     return Answer(keep.scope, keep.key, keep.fingerprint, status, body, expires_at)

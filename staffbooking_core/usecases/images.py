@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from staffbooking_core.domain.accounts import Actor
-from staffbooking_core.domain.portfolio import Image, ImageKind, image_name, kind_of
+from staffbooking_core.domain.portfolio import MEDIA, Image, ImageKind, image_name, kind_of
 from staffbooking_core.errors import NotFound, RuleBroken, Unavailable, invalid
-from staffbooking_core.ports import Ports, Writing
+from staffbooking_core.ports import Ports, Reading, Writing
 
 LEFT = 200
 """Names of left files that are read at a time."""
@@ -51,6 +51,14 @@ async def mine(ports: Ports, actor: Actor) -> Sequence[Image]:
         return await view.staff.images_of(actor.user_id)
 
 
+async def own(view: Reading, actor: Actor, path: str) -> Image | None:
+    """The image of one's own that is published under a path, if it is one."""
+    if not path.startswith(MEDIA):
+        return None
+    image = await view.staff.image(path.removeprefix(MEDIA))
+    return image if image is not None and image.owner_id == actor.user_id else None
+
+
 async def remove(ports: Ports, actor: Actor, name: str) -> None:
     """Remove an image of one's own. Raises NotFound, and RuleBroken `image_in_use` while the
     profile or the portfolio shows it. Where the storage fails, its file is removed later
@@ -59,19 +67,27 @@ async def remove(ports: Ports, actor: Actor, name: str) -> None:
     async def unit(tx: Writing) -> None:
         # Held, as by whoever puts an image into the profile or the portfolio.
         await tx.accounts.lock_user(actor.user_id)
-        companion = await tx.companions.companion(actor.user_id)
-        image = await tx.staff.image(name)
-        if image is None or image.owner_id != actor.user_id:
+        image = await own(tx, actor, MEDIA + name)
+        if image is None:
             raise NotFound("Image")
-        shown = {item.image for item in await tx.staff.portfolio_of(actor.user_id)}
-        if companion is not None:
-            shown.add(companion.profile_photo)
-        if image.path in shown:
+        if not await drop_unshown(tx, image):
             raise RuleBroken("image_in_use", "The profile or the portfolio shows this image")
-        await tx.staff.drop_images([name])
 
     await ports.store.write(unit)
     await remove_files(ports, [name])
+
+
+async def drop_unshown(tx: Writing, image: Image | None) -> Sequence[str]:
+    """Drop an image whose owner is held, if there is one, unless the profile or the portfolio
+    show it by now: the names of those whose files are to be removed after the unit of work."""
+    if image is None:
+        return []
+    shown = {item.image for item in await tx.staff.portfolio_of(image.owner_id)}
+    companion = await tx.companions.companion(image.owner_id)
+    if image.path in shown or (companion is not None and image.path == companion.profile_photo):
+        return []
+    await tx.staff.drop_images([image.name])
+    return [image.name]
 
 
 async def remove_files(ports: Ports, names: Sequence[str]) -> None:

@@ -32,7 +32,6 @@ from staffbooking_core.errors import (
 from staffbooking_core.inputs import RequestBooking, RequestBookingFor
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import (
-    ANSWER_KEPT,
     PARTY_DISABLED,
     Bookable,
     Change,
@@ -41,14 +40,14 @@ from staffbooking_core.ports import (
     Writing,
 )
 from staffbooking_core.usecases import answers
-from staffbooking_core.usecases.answers import AnsweredBefore, Keep
+from staffbooking_core.usecases.answers import Keep
 from staffbooking_core.usecases.changes import to_change
 
 _NO_CUSTOMER = Fault("customer_email", "is not the address of a registered customer")
 
 
 async def request(
-    ports: Ports, actor: Actor, wanted: RequestBooking, keep: Keep | None = None
+    ports: Ports, actor: Actor, wanted: RequestBooking, keep: Keep[Booking] | None = None
 ) -> Booking:
     """Request a booking: in the API for the customer of an e-mail, else for oneself.
 
@@ -60,8 +59,7 @@ async def request(
     email = wanted.customer_email if isinstance(wanted, RequestBookingFor) else None
     if email is None and actor.role is not Role.CUSTOMER:
         raise Forbidden("customers_only", "Only customers book for themselves")
-    if keep is not None and (kept := await answers.find(ports, keep)) is not None:
-        raise AnsweredBefore(kept)
+    await answers.check(ports, keep)
     now = await ports.clock.business()
     # A day beyond every calendar is refused below; until then it must not overflow.
     day = min(max(wanted.event_date, calendar.FIRST_DAY), calendar.LAST_DAY)
@@ -212,23 +210,19 @@ def _check_amount(ports: Ports, booking: Booking) -> None:
 
 
 async def _save(
-    ports: Ports, booking: Booking, rebooking_of: str | None, keep: Keep | None, now: datetime
+    ports: Ports,
+    booking: Booking,
+    rebooking_of: str | None,
+    keep: Keep[Booking] | None,
+    now: datetime,
 ) -> Booking:
     answer = None if keep is None else answers.made(ports, keep, booking)
     change = to_change(ports, None, Step(booking, event=REQUESTED.event), now, answer)
-    try:
+    async with answers.once(ports, keep):
         if rebooking_of is None:
             await ports.store.add_booking(change)
         else:
             await _add_rebooking(ports, change, rebooking_of, now)
-    except ConstraintViolated as error:
-        if keep is None or error.constraint != ANSWER_KEPT:
-            raise
-        # A twin of this call was faster: nothing of ours was saved, its answer counts.
-        kept = await answers.find(ports, keep)
-        if kept is None:
-            raise
-        raise AnsweredBefore(kept) from None
     return booking
 
 

@@ -27,6 +27,8 @@ from staffbooking_core.inputs import (
     said_fields,
 )
 from staffbooking_core.ports import Ports, Reading, Writing
+from staffbooking_core.usecases import answers, images
+from staffbooking_core.usecases.answers import Keep
 
 # Profile --------------------------------------------------------------------------------
 
@@ -62,6 +64,20 @@ async def change_profile(ports: Ports, actor: Actor, given: ChangeProfile) -> Co
         return changed
 
     return await ports.store.write(unit)
+
+
+async def set_photo(ports: Ports, actor: Actor, path: str) -> None:
+    """Show another photo, or none where the path is empty. An upload that it replaces is removed,
+    unless the portfolio shows it. Raises InvalidField for one that is somebody else's."""
+
+    async def unit(tx: Writing) -> Sequence[str]:
+        _, companion = await hold(tx, actor)
+        if faults := await _image_faults(tx, actor, "profile_photo", path):
+            raise InvalidField(faults)
+        await tx.companions.save_companion(evolve(companion, profile_photo=path))
+        return await images.drop_unshown(tx, await images.own(tx, actor, companion.profile_photo))
+
+    await images.remove_files(ports, await ports.store.write(unit))
 
 
 def _in_minor_units(said: dict[str, Any], currency: Currency) -> tuple[dict[str, Any], list[Fault]]:
@@ -148,35 +164,59 @@ async def portfolio(ports: Ports, actor: Actor) -> Sequence[PortfolioItem]:
         return await view.staff.portfolio_of(actor.user_id)
 
 
-async def add_item(ports: Ports, actor: Actor, given: AddPortfolioItem) -> PortfolioItem:
+async def add_item(
+    ports: Ports, actor: Actor, given: AddPortfolioItem, keep: Keep[NewItem] | None = None
+) -> PortfolioItem:
     """Add an item, which others see once it is approved. Raises InvalidField for an image that
-    is somebody else's, RuleBroken `too_many_portfolio_items`."""
+    is somebody else's, RuleBroken `too_many_portfolio_items`, and AnsweredBefore where the call
+    was made before."""
     now, most = await ports.clock.business(), ports.policy.max_portfolio_items
+    new = NewItem(actor.user_id, given.title, given.image, given.description, now)
+    answer = None if keep is None else answers.made(ports, keep, new)
 
     async def unit(tx: Writing) -> PortfolioItem:
+        if answer is not None:
+            await tx.bookings.keep_answer(answer)  # First, so that a twin is told as such.
         _, companion = await hold(tx, actor)
         if faults := await _image_faults(tx, actor, "image", given.image):
             raise InvalidField(faults)
         if len(await tx.staff.portfolio_of(companion.id)) >= most:
             raise RuleBroken("too_many_portfolio_items", f"A portfolio has at most {most} items")
-        new = NewItem(companion.id, given.title, given.image, given.description, now)
         return await tx.staff.add_item(new)
 
-    return await ports.store.write(unit)
+    async with answers.once(ports, keep):
+        return await ports.store.write(unit)
 
 
 async def remove_item(ports: Ports, actor: Actor, item_id: int) -> None:
-    """Take an item of one's own out of the portfolio, and of what others see of it."""
+    """Take an item of one's own out of the portfolio, and of what others see of it. Its image
+    stays."""
 
     async def unit(tx: Writing) -> None:
-        companion = await tx.companions.lock_companion(actor.user_id)
-        item = await tx.staff.portfolio_item(item_id)
-        if companion is None or item is None or item.companion_id != companion.id:
-            raise NotFound("Portfolio item")
-        await tx.staff.remove_item(item_id)
-        await tx.companions.save_companion(companion)
+        await _take_out(tx, actor, item_id)
 
     await ports.store.write(unit)
+
+
+async def remove_item_and_image(ports: Ports, actor: Actor, item_id: int) -> None:
+    """The same, and its image is removed with it, unless something else shows that."""
+
+    async def unit(tx: Writing) -> Sequence[str]:
+        await tx.accounts.lock_user(actor.user_id)  # Whoever drops images holds their owner.
+        item = await _take_out(tx, actor, item_id)
+        return await images.drop_unshown(tx, await images.own(tx, actor, item.image))
+
+    await images.remove_files(ports, await ports.store.write(unit))
+
+
+async def _take_out(tx: Writing, actor: Actor, item_id: int) -> PortfolioItem:
+    companion = await tx.companions.lock_companion(actor.user_id)
+    item = await tx.staff.portfolio_item(item_id)
+    if companion is None or item is None or item.companion_id != companion.id:
+        raise NotFound("Portfolio item")
+    await tx.staff.remove_item(item_id)
+    await tx.companions.save_companion(companion)
+    return item
 
 
 # Both -----------------------------------------------------------------------------------
@@ -197,10 +237,7 @@ async def hold(tx: Writing, actor: Actor) -> tuple[User, Companion]:
 
 async def _image_faults(view: Reading, actor: Actor, field: str, path: str) -> list[Fault]:
     """What is wrong with the path of an image: uploads are for those who made them."""
-    if not path.startswith(MEDIA):
-        return []
-    image = await view.staff.image(path.removeprefix(MEDIA))
-    if image is not None and image.owner_id == actor.user_id:
+    if not path.startswith(MEDIA) or await images.own(view, actor, path) is not None:
         return []
     return [Fault(field, "is not an image that you uploaded")]
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
+from itertools import count
 from typing import Any
 
 import httpx
@@ -9,34 +12,65 @@ import pytest
 from attrs import evolve
 
 from staffbooking_core.domain.limits import Rule
-from staffbooking_core.domain.portfolio import ItemStatus
 from staffbooking_core.errors import Unavailable
-from staffbooking_core.usecases import admin
 from tests.http.test_account_pages import csrf
 from tests.http.test_booking_pages import PEOPLE
 from tests.http.test_images import kept
-from tests.http.test_staff_pages import FILLED, ME, WORK, filled, member, problem, send, stored
+from tests.http.test_staff_pages import FILLED, ME, WORK, member, problem, send, stored
 from tests.http.world import World, ok
-from tests.support.builders import HOUR, POLICY, add_companion
+from tests.support.builders import HOUR, POLICY
 from tests.support.pictures import make_image
 from tests.support.portfolio import add_image, add_item
 
 pytestmark = pytest.mark.anyio
 
 PHOTO, NO_PHOTO = f"{ME}/photo", f"{ME}/photo/removal"
+KEYS = count()
 
 
 async def show(
     client: httpx.AsyncClient, path: str, content: bytes, media: str = "image/png", **given: str
 ) -> httpx.Response:
-    """Send a form that brings a picture."""
-    told = {"csrf": csrf(await client.get(ME)), **given}
+    """Send a form that brings a picture, which was not sent before."""
+    told = {"csrf": csrf(await client.get(ME)), "key": f"key {next(KEYS)}", **given}
     return await client.post(path, data=told, files={"file": ("a.png", content, media)})
 
 
 async def works(client: httpx.AsyncClient) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = ok(await client.get("/staff/portfolio"))["items"]
     return found
+
+
+def wane(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more unit of work is done; then the store is out of reach for all others."""
+    store = type(world.store)
+    write, done = store.write, list[Any]()
+
+    async def once(self: Any, work: Any) -> Any:
+        if done:
+            raise Unavailable("gone")
+        done.append(work)
+        return await write(self, work)
+
+    monkeypatch.setattr(store, "write", once)
+
+
+def meet(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two calls at once the second units of work begin together."""
+    store = type(world.store)
+    write, both, begun = store.write, asyncio.Barrier(2), Counter[Any]()
+
+    async def together(self: Any, work: Any) -> Any:
+        begun[task := asyncio.current_task()] += 1
+        if begun[task] == 2:
+            await both.wait()
+        return await write(self, work)
+
+    monkeypatch.setattr(store, "write", together)
+
+
+async def gone(*_: object) -> None:
+    raise Unavailable("gone")
 
 
 async def uploads(client: httpx.AsyncClient) -> list[str]:
@@ -83,6 +117,39 @@ async def test_a_photo_is_taken_away(world: World) -> None:
     assert ((await stored(client))["profile_photo"], kept(world)) == ("", {})
 
 
+async def test_of_photos_at_once_one_stays(
+    each_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that is shown; neither the one before it is left, nor the one that lost."""
+    client = await member(each_world)
+    await show(client, PHOTO, make_image())
+    token = {"csrf": csrf(await client.get(ME))}
+    files = {"file": ("a.png", make_image())}
+    meet(each_world, monkeypatch)
+    sent = [client.post(PHOTO, data=token, files=files) for _ in range(2)]
+    assert {answer.status_code for answer in await asyncio.gather(*sent)} == {303}
+    assert await uploads(client) == [(await stored(client))["profile_photo"]]
+    assert len(kept(each_world)) == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "path"), [(PHOTO, NO_PHOTO), (WORK, WORK)], ids=["photo", "work"]
+)
+async def test_what_was_done_is_told_as_done(
+    each_world: World, monkeypatch: pytest.MonkeyPatch, before: str, path: str
+) -> None:
+    """Also where the store is out of reach right after it; the picture has gone with it."""
+    client = await member(each_world)
+    await show(client, before, make_image(), title="Ball")
+    shown = "".join(f"/{item['id']}" for item in await works(client))
+    token = csrf(await client.get(ME))
+    with monkeypatch.context() as broken:
+        wane(each_world, broken)
+        sent = await client.post(f"{path}{shown}", data={"csrf": token})
+    assert sent.status_code == 303
+    assert (await works(client), await uploads(client)) == ([], [])
+
+
 @pytest.mark.parametrize("path", [PHOTO, WORK])
 @pytest.mark.parametrize(
     ("content", "media", "status", "told"),
@@ -90,7 +157,7 @@ async def test_a_photo_is_taken_away(world: World) -> None:
         (make_image(), "image/gif", 422, "The file is of type image/png, and was sent as another."),
         (b"GIF89a", "image/gif", 422, "The file is no JPEG, PNG or WebP image."),
         (b"", "image/png", 422, "The file is empty."),
-        (bytes(99_000), "image/png", 413, "The file is too large: it may have 2,000 bytes."),
+        (bytes(99_000), "image/png", 413, "A file has at most 2000 bytes here."),
     ],
     ids=["lying", "gif", "empty", "large"],
 )
@@ -127,82 +194,9 @@ async def test_a_photo_that_cannot_be_shown_is_not_kept(
 ) -> None:
     """Where the store is out of reach once the picture is there."""
     client = await member(world)
-
-    async def gone(*_: object) -> None:
-        raise Unavailable("gone")
-
-    monkeypatch.setattr("staffbooking_core.usecases.staff.change_profile", gone)
+    monkeypatch.setattr("staffbooking_core.usecases.staff.set_photo", gone)
     refused = await show(client, PHOTO, make_image())
     assert (refused.status_code, kept(world), await uploads(client)) == (503, {}, [])
-
-
-# Work -----------------------------------------------------------------------------------
-
-
-async def test_work_is_shown_approved_and_taken_out(each_world: World) -> None:
-    """With its picture, and how it stands; once it is out, nothing of it is left."""
-    client = await member(each_world)
-    sent = await show(client, WORK, make_image(), title="A <ball>", description="Two\r\nbars")
-    assert (sent.status_code, sent.headers["location"]) == (303, WORK)
-    [item] = await works(client)
-    assert (item["title"], item["description"]) == ("A <ball>", "Two\nbars")
-    for status, said in (
-        (ItemStatus.PENDING, "once an operator has approved it"),
-        (ItemStatus.APPROVED, "is on your public page"),
-        (ItemStatus.REJECTED, "has rejected it"),
-    ):
-        await admin.judge_item(each_world.ports, item["id"], status)
-        page = (await client.get(WORK)).text
-        for there in (said, "A &lt;ball&gt;", "Two\nbars", f'src="/{item["image"]}"'):
-            assert there in page
-    sent = await send(client, f"{WORK}/{item['id']}")
-    assert (sent.status_code, sent.headers["location"]) == (303, WORK)
-    assert (await works(client), await uploads(client), kept(each_world)) == ([], [], {})
-
-
-async def test_a_picture_that_something_else_shows_stays(world: World) -> None:
-    """Only the item goes."""
-    client = await member(world)
-    await show(client, WORK, make_image(), title="Ball")
-    [item] = await works(client)
-    await add_item(world.store, world.companion.id, image=item["image"])
-    assert (await send(client, f"{WORK}/{item['id']}")).status_code == 303
-    assert await uploads(client) == [item["image"]]
-
-
-@pytest.mark.parametrize(
-    ("given", "status", "told"),
-    [
-        ({}, 400, "Title is required."),
-        ({"title": " "}, 422, "Title must not be blank."),
-        ({"title": "x" * 121}, 422, "Title must have 1 to 120 characters."),
-        ({"title": "Ball", "description": "x" * 2001}, 422, "Description must have 0 to 2000"),
-    ],
-)
-async def test_texts_that_are_refused_stay_in_the_form(
-    world: World, given: dict[str, str], status: int, told: str
-) -> None:
-    """And the picture is not kept."""
-    client = await member(world)
-    given = {"description": '"<b>\nA', **given}
-    refused = await show(client, WORK, make_image(), **given)
-    assert refused.status_code == status
-    assert problem(refused).startswith(told)
-    assert filled(refused) == {"title": "", **given}
-    assert (await works(client), await uploads(client), kept(world)) == ([], [], {})
-
-
-async def test_one_too_many_is_refused(each_world: World) -> None:
-    """With its texts in the form where there is one again; its picture is not kept."""
-    each_world.restart(policy=evolve(POLICY, max_portfolio_items=1))
-    client = await member(each_world)
-    await show(client, WORK, make_image(), title="Ball")
-    page = (await client.get(WORK)).text
-    assert ("at most 1 items" in page, 'name="title"' in page) == (True, False)
-    refused = await show(client, WORK, make_image(), title="Fair")
-    assert (refused.status_code, problem(refused)) == (400, "A portfolio has at most 1 items.")
-    assert (len(await works(client)), len(await uploads(client))) == (1, 1)
-    assert len(kept(each_world)) == 1
 
 
 async def test_one_image_too_many_is_refused(world: World) -> None:
@@ -214,24 +208,6 @@ async def test_one_image_too_many_is_refused(world: World) -> None:
         refused = await show(client, path, make_image(), title="Ball")
         assert (refused.status_code, "One may keep at most" in refused.text) == (400, True)
     assert kept(world) == {}
-
-
-async def test_work_of_somebody_else_is_not_there(world: World) -> None:
-    """404 as for what never was, and it stays."""
-    other = await add_companion(world.store)
-    item = await add_item(world.store, other.id, title="Theirs")
-    client = await member(world)
-    assert "Theirs" not in (await client.get(WORK)).text
-    for number in (item.id, 999, 0, "x", 2**63):
-        assert (await send(client, f"{WORK}/{number}")).status_code == 404
-    assert len(await works(await world.browser(other.id))) == 1
-
-
-async def test_a_picture_elsewhere_is_not_loaded(world: World) -> None:
-    """Nothing is there that we could show."""
-    await add_item(world.store, world.companion.id, image="photos/ball.jpg")
-    page = (await (await member(world)).get(WORK)).text
-    assert ("The spring ball" in page, "<img" in page) == (True, False)
 
 
 # Who ------------------------------------------------------------------------------------

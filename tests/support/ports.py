@@ -248,7 +248,9 @@ def make_request(companion_id: int, **given: Any) -> RequestBooking:
     return RequestBooking(**{**defaults, **given})
 
 
-def make_keep(key: str = "call", fingerprint: bytes = b"same", scope: str = "key:1") -> Keep:
+def make_keep(
+    key: str = "call", fingerprint: bytes = b"same", scope: str = "key:1"
+) -> Keep[Booking]:
     """A call with an idempotency key, whose answer is the code of its booking."""
     return Keep(scope, key, fingerprint, lambda booking: (201, booking.code.encode()))
 

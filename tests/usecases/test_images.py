@@ -241,6 +241,64 @@ async def test_an_image_that_is_shown_stays(scene: Scene) -> None:
     assert not kept(scene)
 
 
+# Photo ----------------------------------------------------------------------------------
+
+
+async def photo(scene: Scene) -> str:
+    return (await staff.profile(scene.ports, scene.staff)).profile_photo
+
+
+async def test_a_photo_goes_once_another_is_set(scene: Scene) -> None:
+    """Or none; setting the same again keeps it."""
+    one, two = [await images.upload(scene.ports, scene.staff, make_image()) for _ in range(2)]
+    for path, left in (
+        (one.path, {one.name, two.name}),
+        (one.path, {one.name, two.name}),
+        (two.path, {two.name}),
+        ("", set()),
+    ):
+        await staff.set_photo(scene.ports, scene.staff, path)
+        assert (await photo(scene), set(kept(scene))) == (path, left)
+        assert {image.name for image in await images.mine(scene.ports, scene.staff)} == left
+
+
+async def test_a_photo_that_the_portfolio_shows_stays(scene: Scene) -> None:
+    """Though the profile shows it no more."""
+    image = await images.upload(scene.ports, scene.staff, make_image())
+    await staff.set_photo(scene.ports, scene.staff, image.path)
+    added = AddPortfolioItem(title="The spring ball", image=image.path)
+    await staff.add_item(scene.ports, scene.staff, added)
+    await staff.set_photo(scene.ports, scene.staff, "")
+    assert list(await images.mine(scene.ports, scene.staff)) == [image]
+
+
+async def test_a_photo_of_somebody_else_is_not_set(scene: Scene) -> None:
+    """The one before stays."""
+    mine = await images.upload(scene.ports, scene.staff, make_image())
+    theirs = await images.upload(scene.ports, scene.admin, make_image())
+    await staff.set_photo(scene.ports, scene.staff, mine.path)
+    with pytest.raises(InvalidField, match="profile_photo: is not an image that you uploaded"):
+        await staff.set_photo(scene.ports, scene.staff, theirs.path)
+    assert (await photo(scene), len(kept(scene))) == (mine.path, 2)
+
+
+async def test_a_photo_is_set_though_the_storage_fails(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file of the one before is removed later."""
+    image = await images.upload(scene.ports, scene.staff, make_image())
+    await staff.set_photo(scene.ports, scene.staff, image.path)
+
+    async def gone(*_: object) -> None:
+        raise Unavailable("gone")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(MemoryFiles, "remove", gone)
+        await staff.set_photo(scene.ports, scene.staff, "")
+    assert (await photo(scene), len(kept(scene))) == ("", 1)
+    assert (await images.clear_files(scene.ports), kept(scene)) == (1, {})
+
+
 # Showing --------------------------------------------------------------------------------
 
 

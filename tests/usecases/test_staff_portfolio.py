@@ -11,12 +11,14 @@ from attrs import evolve
 from staffbooking_adapters.memory.companions import CompanionsWriter
 from staffbooking_core.domain.accounts import Role
 from staffbooking_core.domain.companions import Approval
-from staffbooking_core.domain.portfolio import ItemStatus
+from staffbooking_core.domain.portfolio import ItemStatus, NewItem
 from staffbooking_core.errors import InvalidField, NotFound, RuleBroken
-from staffbooking_core.inputs import AddPortfolioItem
-from staffbooking_core.usecases import admin, staff
+from staffbooking_core.inputs import AddPortfolioItem, ChangeProfile
+from staffbooking_core.usecases import admin, images, staff
+from staffbooking_core.usecases.answers import AnsweredBefore, Keep
 from tests.support.builders import POLICY, add_user
 from tests.support.portfolio import add_image
+from tests.support.portfolio import add_item as store_item
 from tests.support.ports import actor_of, another_companion, make_scene
 
 pytestmark = pytest.mark.anyio
@@ -125,15 +127,114 @@ async def test_an_item_is_removed_for_everybody(scene):
         await staff.remove_item(scene.ports, scene.staff, item.id)
 
 
-async def test_nobody_removes_anothers_item(scene):
+@pytest.mark.parametrize("remove", [staff.remove_item, staff.remove_item_and_image])
+async def test_nobody_removes_anothers_item(scene, remove):
     """To others there is no such thing, whether they have a companion or not."""
     item = await add(scene)
     other = (await another_companion(scene)).staff
     newcomer = actor_of(await add_user(scene.ports.store, role=Role.STAFF))
     for actor in (other, newcomer):
         with pytest.raises(NotFound):
-            await staff.remove_item(scene.ports, actor, item.id)
+            await remove(scene.ports, actor, item.id)
     assert await mine(scene) == [item]
+
+
+# With its image -------------------------------------------------------------------------
+
+
+async def mine_kept(scene, actor=None):
+    """The names of somebody's images, and of files that are still to be removed."""
+    kept = await images.mine(scene.ports, actor or scene.staff)
+    async with scene.ports.store.reading() as view:
+        left = await view.staff.files_left("", 10)
+    return [image.name for image in kept], list(left)
+
+
+async def test_an_item_is_removed_with_its_image(scene):
+    """The image's file too, and no other image."""
+    for name in ("ball.jpg", "other.jpg"):
+        await add_image(scene.ports.store, scene.staff.user_id, name)
+    item = await judge(scene, await add(scene, image="media/ball.jpg"))
+    await staff.remove_item_and_image(scene.ports, scene.staff, item.id)
+    assert (await mine(scene), await shown(scene)) == ([], [])
+    assert await mine_kept(scene) == (["other.jpg"], [])
+
+
+async def test_an_image_that_another_item_shows_stays(scene):
+    """Until that is removed too."""
+    await add_image(scene.ports.store, scene.staff.user_id, "ball.jpg")
+    made = [await add(scene, image="media/ball.jpg") for _ in range(2)]
+    for item, left in zip(made, (["ball.jpg"], []), strict=True):
+        await staff.remove_item_and_image(scene.ports, scene.staff, item.id)
+        assert await mine_kept(scene) == (left, [])
+
+
+async def test_an_image_that_the_profile_shows_stays(scene):
+    """Only the item goes."""
+    await add_image(scene.ports.store, scene.staff.user_id, "ball.jpg")
+    photo = ChangeProfile(profile_photo="media/ball.jpg")
+    await staff.change_profile(scene.ports, scene.staff, photo)
+    item = await add(scene, image="media/ball.jpg")
+    await staff.remove_item_and_image(scene.ports, scene.staff, item.id)
+    assert (await mine(scene), await mine_kept(scene)) == ([], (["ball.jpg"], []))
+
+
+@pytest.mark.parametrize("path", ["media/theirs.jpg", "mine.jpg", "media/none.jpg"])
+async def test_an_image_that_is_none_of_ones_own_stays(scene, path):
+    """One of somebody else's, and one elsewhere that is called as an upload."""
+    await add_image(scene.ports.store, scene.customer.user_id, "theirs.jpg")
+    await add_image(scene.ports.store, scene.staff.user_id, "mine.jpg")
+    item = await store_item(scene.ports.store, scene.staff.user_id, image=path)
+    await staff.remove_item_and_image(scene.ports, scene.staff, item.id)
+    assert await mine(scene) == []
+    assert await mine_kept(scene) == (["mine.jpg"], [])
+    assert await mine_kept(scene, scene.customer) == (["theirs.jpg"], [])
+
+
+# Once -----------------------------------------------------------------------------------
+
+
+async def add_once(scene, fingerprint=b"same"):
+    keep = Keep[NewItem]("user:1", "form", fingerprint, lambda new: (303, new.title.encode()))
+    wanted = AddPortfolioItem(title="The spring ball", image="photos/ball.jpg")
+    return await staff.add_item(scene.ports, scene.staff, wanted, keep)
+
+
+async def test_of_twins_one_adds_and_the_others_get_its_answer():
+    """Also where there is no room for a second."""
+    scene = await make_scene(evolve(POLICY, max_portfolio_items=1))
+    met = []
+
+    async def call():
+        try:
+            met.append((await add_once(scene)).title.encode())
+        except AnsweredBefore as before:
+            met.append(before.answer.body)
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(3):
+            tasks.start_soon(call)
+    assert met == [b"The spring ball"] * 3
+    assert len(await mine(scene)) == 1
+
+
+async def test_another_item_under_the_same_key_is_refused(scene):
+    """Nothing of it is stored."""
+    item = await add_once(scene)
+    with pytest.raises(RuleBroken) as caught:
+        await add_once(scene, b"other")
+    assert (caught.value.code, await mine(scene)) == ("idempotency_mismatch", [item])
+
+
+async def test_a_refusal_is_not_kept():
+    """Once there is room, the same call adds the item."""
+    scene = await make_scene(evolve(POLICY, max_portfolio_items=1))
+    item = await add(scene)
+    with pytest.raises(RuleBroken):
+        await add_once(scene)
+    await staff.remove_item(scene.ports, scene.staff, item.id)
+    added = await add_once(scene)
+    assert await mine(scene) == [added]
 
 
 # What operators do ----------------------------------------------------------------------
