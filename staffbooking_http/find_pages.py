@@ -7,7 +7,6 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import Annotated, Any, TypeAlias
 from urllib.parse import urlencode
-from zoneinfo import ZoneInfo
 
 from attrs import asdict, evolve, frozen
 from litestar import get, post
@@ -150,7 +149,7 @@ async def _seen(call: Call) -> dict[str, Any]:
     found = bodies.parse(await companions.detail(call.ports, call.path_id("Companion")))
     companion = found["companion"]
     now = await call.ports.clock.business()
-    today = now.astimezone(ZoneInfo(companion["timezone"])).date()
+    today = calendar.local_date(companion["timezone"], now)
     return {
         "companion": companion,
         "services": companion["service_types"].split(","),

@@ -13,7 +13,7 @@ from litestar import get, post
 from litestar.response import Redirect, Template
 
 from staffbooking_adapters.inputs import structure
-from staffbooking_core.domain.calendar import Calendar, Slot, format_hhmm, timezones
+from staffbooking_core.domain.calendar import Calendar, Slot, format_hhmm, local_date, timezones
 from staffbooking_core.domain.limits import LimitExceeded
 from staffbooking_core.domain.records import instant
 from staffbooking_core.errors import Fault, InvalidInput
@@ -201,7 +201,7 @@ async def _kept(
     """What the page shows: all as it is stored, but for what somebody has filled in."""
     calendar = (await staff.profile(call.ports, visitor.actor)).calendar
     now = await call.ports.clock.business()
-    today = now.astimezone(ZoneInfo(calendar.timezone)).date()
+    today = local_date(calendar.timezone, now)
     coming = sorted(
         (each.date, _text(each.slots)) for each in calendar.overrides if each.date >= today
     )

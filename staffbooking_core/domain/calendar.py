@@ -247,6 +247,11 @@ def resolve_local(timezone: str, day: date, minutes: int) -> datetime:
     return first
 
 
+def local_date(timezone: str, instant: datetime) -> date:
+    """The date that it is then in a zone."""
+    return instant.astimezone(_zone(timezone)).date()
+
+
 def years_after(day: date, years: int) -> date:
     """The same day of a later year, where 29 February is the 28th if there is none."""
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from zoneinfo import ZoneInfo
 
 from attrs import frozen
 
@@ -143,7 +142,7 @@ def _start(
     wanted: RequestBooking, timezone: str, now: datetime, years: int
 ) -> tuple[datetime | None, list[Fault]]:
     """The instant of the start, or what is wrong with its day or its time."""
-    day, today = wanted.event_date, now.astimezone(ZoneInfo(timezone)).date()
+    day, today = wanted.event_date, calendar.local_date(timezone, now)
     if day < today:
         return None, [Fault("event_date", "lies in the past")]
     if day > (last := calendar.years_after(today, years)):

@@ -6,12 +6,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from attrs import evolve
 
 from staffbooking_core.domain.accounts import Actor, User
-from staffbooking_core.domain.calendar import Calendar, Override, Slot, WeeklySlot, parse_hhmm
+from staffbooking_core.domain.calendar import (
+    Calendar,
+    Override,
+    Slot,
+    WeeklySlot,
+    local_date,
+    parse_hhmm,
+)
 from staffbooking_core.domain.companions import Companion, draft
 from staffbooking_core.domain.money import Currency
 from staffbooking_core.domain.portfolio import MEDIA, NewItem, PortfolioItem
@@ -126,7 +132,7 @@ async def set_day(ports: Ports, actor: Actor, given: DateHours) -> Calendar:
     async def unit(tx: Writing) -> Calendar:
         _, companion = await hold(tx, actor)
         calendar = companion.calendar
-        today = now.astimezone(ZoneInfo(calendar.timezone)).date()
+        today = local_date(calendar.timezone, now)
         if given.date < today:
             raise invalid("date", "lies in the past")
         others = [
