@@ -24,7 +24,7 @@ from operator import attrgetter
 from typing import Protocol
 from zoneinfo import ZoneInfo, available_timezones
 
-from attrs import Attribute, field, frozen
+from attrs import Attribute, evolve, field, frozen
 
 DAY_MINUTES = 24 * 60
 MINUTE = timedelta(minutes=1)
@@ -245,6 +245,19 @@ def resolve_local(timezone: str, day: date, minutes: int) -> datetime:
     if first > second:
         raise SkippedTime(timezone, day, minutes)
     return first
+
+
+def with_date(calendar: Calendar, override: Override, today: date) -> Calendar:
+    """The calendar with other hours on one date, and without those of dates that are over."""
+    others = without_date(calendar, override.date).overrides
+    kept = (each for each in others if each.date >= today)
+    return evolve(calendar, overrides=(*kept, override))
+
+
+def without_date(calendar: Calendar, day: date) -> Calendar:
+    """The calendar whose weekly hours rule that date, as all others that have none of their own."""
+    others = tuple(each for each in calendar.overrides if each.date != day)
+    return evolve(calendar, overrides=others)
 
 
 def local_date(timezone: str, instant: datetime) -> date:

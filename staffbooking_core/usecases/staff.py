@@ -17,6 +17,8 @@ from staffbooking_core.domain.calendar import (
     WeeklySlot,
     local_date,
     parse_hhmm,
+    with_date,
+    without_date,
 )
 from staffbooking_core.domain.companions import Companion, draft
 from staffbooking_core.domain.money import Currency
@@ -131,16 +133,12 @@ async def set_day(ports: Ports, actor: Actor, given: DateHours) -> Calendar:
 
     async def unit(tx: Writing) -> Calendar:
         _, companion = await hold(tx, actor)
-        calendar = companion.calendar
-        today = local_date(calendar.timezone, now)
+        today = local_date(companion.calendar.timezone, now)
         if given.date < today:
             raise invalid("date", "lies in the past")
-        others = [
-            each for each in calendar.overrides if each.date >= today and each.date != given.date
-        ]
-        if len(others) >= MAX_OVERRIDES:
+        changed = with_date(companion.calendar, _override(given), today)
+        if len(changed.overrides) > MAX_OVERRIDES:
             raise invalid("date", f"is one too many: at most {MAX_OVERRIDES} may be set")
-        changed = evolve(calendar, overrides=(*others, _override(given)))
         await tx.companions.save_companion(evolve(companion, calendar=changed))
         return changed
 
@@ -153,9 +151,7 @@ async def clear_day(ports: Ports, actor: Actor, day: date) -> None:
     async def unit(tx: Writing) -> None:
         companion = await tx.companions.lock_companion(actor.user_id)
         if companion is not None:
-            calendar = companion.calendar
-            others = tuple(each for each in calendar.overrides if each.date != day)
-            changed = evolve(calendar, overrides=others)
+            changed = without_date(companion.calendar, day)
             await tx.companions.save_companion(evolve(companion, calendar=changed))
 
     await ports.store.write(unit)
