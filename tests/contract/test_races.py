@@ -56,7 +56,7 @@ from tests.support.ports import make_scene, memory_ports
 pytestmark = pytest.mark.anyio
 
 CALLERS = int(os.environ.get("RACE_CALLERS", "16"))
-ROUNDS = int(os.environ.get("RACE_ROUNDS", "5"))
+ROUNDS = int(os.environ.get("RACE_ROUNDS", "10"))
 """Races show themselves in one round or another; `make soak` runs many more."""
 
 
