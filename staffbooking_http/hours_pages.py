@@ -8,7 +8,7 @@ from datetime import date, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from attrs import asdict, frozen
+from attrs import frozen
 from litestar import get, post
 from litestar.response import Redirect, Template
 
@@ -43,15 +43,18 @@ _HOURS, _CALENDARS = "/staff/hours", "/staff/calendars"
 _LISTED = 10
 """Busy times that are shown."""
 
-_DONE = {
+_HOURS_DONE = {
     "hours": "Your hours are saved.",
     "date": "The hours of that date are saved.",
     "cleared": "Your weekly hours hold on that date again.",
+}
+"""What happened, by the word that the page's address ends in."""
+_CALENDARS_DONE = {
     "revoked": "The feed is revoked: its address shows nothing any more.",
     "taken": "Your busy times are taken from the file.",
     "forgotten": "Your busy times are forgotten.",
 }
-"""What happened, by the word that the page's address ends in."""
+"""The same of the other page."""
 
 
 @frozen(kw_only=True)
@@ -144,7 +147,7 @@ async def hours(request: Asked) -> Template:
     """The hours of all weeks, and of the dates that have others."""
     call = call_of(request)
     visitor = await staff_member(call, _HOURS)
-    return shown("hours.html", visitor, done=told(call, _DONE), **await _kept(call, visitor))
+    return shown("hours.html", visitor, done=told(call, _HOURS_DONE), **await _kept(call, visitor))
 
 
 @post(_HOURS, status_code=200)
@@ -206,7 +209,7 @@ async def _kept(
         (each.date, _text(each.slots)) for each in calendar.overrides if each.date >= today
     )
     return {
-        "week": asdict(week or _week(calendar)),
+        "week": week or _week(calendar),
         "timezones": sorted(timezones()),
         "days": _DAYS,
         "always": not calendar.weekly,
@@ -232,7 +235,9 @@ async def elsewhere(request: Asked) -> Template:
     """What other calendars are told, and have told."""
     call = call_of(request)
     visitor = await staff_member(call, _CALENDARS)
-    return shown("calendars.html", visitor, done=told(call, _DONE), **await _known(call, visitor))
+    return shown(
+        "calendars.html", visitor, done=told(call, _CALENDARS_DONE), **await _known(call, visitor)
+    )
 
 
 @post("/staff/calendars/feed", status_code=200)

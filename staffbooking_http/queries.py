@@ -152,11 +152,12 @@ def read(cls: type[T], raw: bytes) -> T:
 def read_form(cls: type[T], raw: bytes) -> T:
     """The input that a form holds, as `read`; nothing of it is remembered. What it holds besides
     may come more than once: a form has parts that others read."""
-    made: T = _read(cls, raw, alone=False)
+    made: T = _read(cls, raw, whole=False)
     return made
 
 
-def _read(cls: type, raw: bytes, *, alone: bool = True) -> Any:
+def _read(cls: type, raw: bytes, *, whole: bool = True) -> Any:
+    """`whole` tells that all of it is for this input."""
     names = _names(cls)
     given: dict[str, str] = {}
     broken: dict[str, str] = {}
@@ -165,9 +166,10 @@ def _read(cls: type, raw: bytes, *, alone: bool = True) -> Any:
         encoded, _, value = part.replace(b"+", b" ").partition(b"=")
         key = unquote_to_bytes(encoded)
         if (name := names.get(key)) is None:
-            if alone and key and key in strange:
+            if key in strange:
                 broken[key[:LONGEST_KEY].decode(errors="replace")] = "is given twice"
-            strange.add(key)
+            if whole and key:
+                strange.add(key)
             continue
         if name in given:
             broken[name] = "is given twice"

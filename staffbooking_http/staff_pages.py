@@ -4,7 +4,7 @@ have no list of images: one that nothing shows any more is removed."""
 
 import hashlib
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from decimal import Decimal
 from typing import Annotated, Any
@@ -51,7 +51,7 @@ from staffbooking_http.visits import (
 )
 
 _ME, _PROFILE = "/staff/me", "profile.html"
-_WORK, _PORTFOLIO = "/staff/work", "portfolio.html"
+_SHOWCASE, _PORTFOLIO = "/staff/showcase", "portfolio.html"
 _IMAGES = "/staff/images"
 """Where programs upload: pictures take their turns together with theirs."""
 _TOLD = (InvalidInput, LimitExceeded, RuleBroken, Refused)
@@ -63,7 +63,7 @@ _DONE = {
     "removed": "Your photo is removed.",
 }
 """What happened, by the word that the page's address ends in."""
-_WORK_DONE = {"added": "Your work is added.", "removed": "Your work is removed."}
+_SHOWCASE_DONE = {"added": "Your work is added.", "removed": "Your work is removed."}
 """The same of the other page."""
 
 
@@ -201,7 +201,7 @@ async def change_photo(request: Asked) -> Template | Redirect:
             await staff.set_photo(call.ports, visitor.actor, path)
 
     try:
-        await _read_picture(call, visitor, change)
+        await read_file(call, visitor, _IMAGES, call.ports.policy.max_image_bytes, change)
     except _TOLD as error:
         seen = await _seen(call, visitor)
         return refused(_PROFILE, visitor, error, draft=_drafted(seen["profile"]), **seen)
@@ -238,17 +238,17 @@ class _Work(AddPortfolioItem):
     """Made anew each time that the form is drawn: what is sent twice from it is done once."""
 
 
-@get(_WORK)
+@get(_SHOWCASE)
 async def portfolio(request: Asked) -> Template:
     """A staff member's work, and whether others see it."""
     call = call_of(request)
     visitor = await staff_member(call)
     draft = _Item(key=call.ports.ids.token())
     items = await _items(call, visitor)
-    return shown(_PORTFOLIO, visitor, done=told(call, _WORK_DONE), draft=draft, **items)
+    return shown(_PORTFOLIO, visitor, done=told(call, _SHOWCASE_DONE), draft=draft, **items)
 
 
-@post(_WORK, status_code=200)
+@post(_SHOWCASE, status_code=200)
 async def add(request: Asked) -> Template | Redirect:
     """Add a piece of work; texts that can't be taken stay in the form."""
     call = call_of(request)
@@ -264,8 +264,9 @@ async def add(request: Asked) -> Template | Redirect:
         texts = {**needed, "description": draft.description, "image": FIELD}
         await _add(call, visitor, structure(_Work, texts), upload)
 
+    most = call.ports.policy.max_image_bytes
     try:
-        await _read_picture(call, visitor, keep, note)
+        await read_file(call, visitor, _IMAGES, most, keep, note)
     except AnsweredBefore as before:
         return Redirect(before.answer.body.decode(), status_code=303)
     except _TOLD as error:
@@ -277,7 +278,7 @@ async def add(request: Asked) -> Template | Redirect:
     return Redirect(_ADDED, status_code=303)
 
 
-_ADDED = f"{_WORK}?added"
+_ADDED = f"{_SHOWCASE}?added"
 _SENT = RuleBroken(
     "idempotency_mismatch",
     "This form added something before, filled in otherwise: it is among your work. "
@@ -295,15 +296,15 @@ async def _add(call: Call, visitor: Visitor, given: _Work, upload: Upload) -> No
         await staff.add_item(call.ports, visitor.actor, evolve(given, image=path), keep)
 
 
-@post("/staff/work/{number:str}", status_code=200)
+@post("/staff/showcase/{number:str}", status_code=200)
 async def take_out(request: Asked) -> Redirect:
     """Take a piece of work out."""
     call = call_of(request)
-    visitor = await staff_member(call, back=_WORK)
+    visitor = await staff_member(call, back=_SHOWCASE)
     await read_form(call, visitor, Proof)
     number = call.path_id("Portfolio item")
     await staff.remove_item_and_image(call.ports, visitor.actor, number)
-    return Redirect(f"{_WORK}?removed", status_code=303)
+    return Redirect(f"{_SHOWCASE}?removed", status_code=303)
 
 
 async def _items(call: Call, visitor: Visitor) -> dict[str, Any]:
@@ -317,15 +318,6 @@ async def _items(call: Call, visitor: Visitor) -> dict[str, Any]:
 
 
 # Pictures -------------------------------------------------------------------------------
-
-
-async def _read_picture(
-    call: Call,
-    visitor: Visitor,
-    work: Callable[[Upload], Awaitable[None]],
-    noted: Callable[[bytes], object] = lambda _: None,
-) -> None:
-    await read_file(call, visitor, _IMAGES, call.ports.policy.max_image_bytes, work, noted)
 
 
 @asynccontextmanager

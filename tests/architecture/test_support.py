@@ -59,9 +59,15 @@ async def test_a_test_that_hangs_is_cancelled_where_it_waits() -> None:
     assert "waits_for_ever" in {frame.name for frame in frames}
 
 
+@pytest.mark.anyio
+async def test_coroutines_are_limited(request: pytest.FixtureRequest) -> None:
+    """Without a word in the test: as this one is."""
+    assert request.node.obj.__wrapped__ is test_coroutines_are_limited
+
+
 def test_a_kept_port_is_the_servers_alone() -> None:
-    """Who asks for a kept port by its number can listen there, again and again; meanwhile it
-    refuses."""
+    """A server that asks for it by its number can listen there, again and again; meanwhile it
+    refuses, and is taken for all who can't share it."""
     with reserved_port() as keeping:
         number = number_of(keeping)
         for _ in range(2):
@@ -69,3 +75,5 @@ def test_a_kept_port_is_the_servers_alone() -> None:
                 pass
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", number))
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", number))

@@ -167,3 +167,10 @@ async def test_files_of_pages_and_programs_take_the_same_turns(
         answer = await send(staff, TAKE, file=GOOGLE)
     assert (answer.status_code, alert(answer)[:24]) == (429, "That was too often. Try ")
     assert (await send(staff, TAKE, file=GOOGLE)).status_code == 303
+
+
+async def test_a_page_tells_what_happened_there_alone(world: World) -> None:
+    """The words of the other one mean nothing to it."""
+    staff = await member(world)
+    for path, word in ((HOURS, "forgotten"), (CALENDARS, "cleared")):
+        assert 'role="status"' not in (await staff.get(f"{path}?{word}")).text

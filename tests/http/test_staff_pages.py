@@ -20,7 +20,7 @@ from tests.support.builders import HOUR, add_user
 
 pytestmark = pytest.mark.anyio
 
-ME, WORK = "/staff/me", "/staff/work"
+ME, WORK = "/staff/me", "/staff/showcase"
 FILLED = {
     "first_name": "Mia",
     "last_name": "Lind",
@@ -199,7 +199,7 @@ async def test_what_is_wrong_is_told_in_the_form(
 
 
 async def test_texts_are_no_markup(world: World) -> None:
-    """What somebody says of themself is shown as it was written."""
+    """What somebody says of themselves is shown as it was written."""
     client = await member(world)
     said = '</textarea>"><b>'
     await send(client, ME, **{**FILLED, "bio": said, "tagline": said, "service_types": said})
