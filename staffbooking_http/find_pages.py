@@ -7,6 +7,7 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import Annotated, Any, TypeAlias
 from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
 
 from attrs import asdict, evolve, frozen
 from litestar import get, post
@@ -16,7 +17,6 @@ from staffbooking_core.domain import calendar
 from staffbooking_core.domain.bookings import Booking
 from staffbooking_core.domain.companions import offered
 from staffbooking_core.domain.limits import LimitExceeded
-from staffbooking_core.domain.records import booking_record
 from staffbooking_core.errors import InvalidInput, NotFound, RuleBroken
 from staffbooking_core.inputs import Characters, RequestBooking, Text
 from staffbooking_core.policy import HOUR
@@ -191,23 +191,29 @@ async def requesting(request: Asked) -> Template:
     seen = await _asked(call)
     chosen, draft = _chosen(call), _Draft()
     if chosen.rebooking_of is not None:
-        draft = await _again(call, visitor, chosen.rebooking_of)
+        draft = await _again(call, visitor, chosen.rebooking_of, seen["companion"]["timezone"])
     day = draft.event_date if chosen.date is None else str(chosen.date)
     draft = evolve(draft, event_date=day, key=call.ports.ids.token())
     return shown(_REQUEST, visitor, draft=asdict(draft), **seen)
 
 
-async def _again(call: Call, visitor: Visitor, code: str) -> _Draft:
-    """The form filled with what a booking of the visitor's was, with its priority if that still
-    waits. Raises NotFound."""
+async def _again(call: Call, visitor: Visitor, code: str, timezone: str) -> _Draft:
+    """The form filled with what a booking of the visitor's was, at the same moment in another
+    time zone, with its priority if that still waits. Raises NotFound."""
     booking = await bookings.by_code(call.ports, code)
     if booking.customer_id != visitor.user.id:
         raise NotFound("Booking")
-    booking, party, rebooking = await bookings.by_id(call.ports, visitor.actor, booking.id)
-    record = booking_record(booking, party)
-    same = ("event_date", "start_time", "duration_hours", "service_type", "location", "event_ref")
-    texts = {name: str(record[name] or "") for name in same}
-    return _Draft(rebooking_of="" if rebooking is None else code, **texts)
+    booking, _, rebooking = await bookings.by_id(call.ports, visitor.actor, booking.id)
+    start = booking.starts_at.astimezone(ZoneInfo(timezone))
+    return _Draft(
+        event_date=f"{start:%Y-%m-%d}",
+        start_time=f"{start:%H:%M}",
+        duration_hours=str(booking.duration_hours),
+        service_type=booking.service_type,
+        location=booking.location,
+        event_ref=booking.event_ref or "",
+        rebooking_of="" if rebooking is None else code,
+    )
 
 
 @post("/companions/{number:str}/request", status_code=200)

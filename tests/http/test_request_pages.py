@@ -17,7 +17,7 @@ from staffbooking_core.usecases import admin
 from tests.http.test_booking_pages import PEOPLE
 from tests.http.test_flow import accepted
 from tests.http.world import World, ok
-from tests.support.builders import HOUR, add_companion, add_user
+from tests.support.builders import HOUR, add_companion, add_user, make_calendar
 
 pytestmark = pytest.mark.anyio
 
@@ -39,6 +39,12 @@ def hidden(answer: httpx.Response) -> dict[str, str]:
     """What the form holds that nobody sees."""
     form = answer.text[answer.text.index("<h1>") :]
     return dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', form))
+
+
+def filled_in(answer: httpx.Response) -> dict[str, str]:
+    """What the form's hidden fields and lines hold."""
+    lines = re.findall(r'<input name="(\w+)"[^>]* value="([^"]*)"', answer.text)
+    return {**hidden(answer), **dict(lines)}
 
 
 async def browser(world: World, user_id: int | None = None) -> httpx.AsyncClient:
@@ -279,6 +285,21 @@ async def test_who_was_let_down_requests_somebody_else_first(each_world: World) 
     ]
     assert priority
     assert "rebooking_of" not in (await client.get(path)).text
+
+
+async def test_another_request_is_of_the_same_moment(world: World) -> None:
+    """In the local time of whom it is sent to, as which the form is read."""
+    calendar = make_calendar("Pacific/Kiritimati")
+    other = await add_companion(world.store, first_name="Teuea", calendar=calendar)
+    client, path, code = await let_down(world)
+    was = ok(await client.get(path.removesuffix("/return")))["booking"]["starts_at"]
+    where = f"/companions/{other.id}/request"
+    form = filled_in(await client.get(f"{where}?rebooking_of={code}"))
+    assert (form["event_date"], form["start_time"]) == ("2027-03-04", "08:00")
+    sent = await client.post(where, data={**form, "location": "Here", "service_type": "Trade fair"})
+    assert sent.status_code == 303
+    [starts] = [b["starts_at"] for b in await bookings(client) if b["status"] == "pending"]
+    assert starts == was
 
 
 async def test_priority_comes_along_on_the_way(world: World) -> None:
