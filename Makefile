@@ -61,12 +61,12 @@ bench-channel: $(V)/.dev
 	$(BIN)/python -m benchmarks.channel
 
 bench-people: $(V)/.dev
-	$(BIN)/python -m benchmarks.people measure $(MILLION)
+	$(BIN)/python -m benchmarks.companions measure $(MILLION)
 
 soak: UNLIMITED := -o faulthandler_timeout=0
 soak: $(V)/.dev
 	RACE_ROUNDS=1000 RACE_CALLERS=64 $(BIN)/python -m pytest -q $(UNLIMITED) tests/contract/test_races.py \
-		tests/contract/test_money_races.py
+		tests/contract/payments/test_payment_races.py
 	$(BIN)/python -m pytest -q $(UNLIMITED) -m soak
 	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 $(UNLIMITED) \
 		--hypothesis-profile=searching \
@@ -75,7 +75,7 @@ soak: $(V)/.dev
 	$(BIN)/python -m tests.simulation
 
 docs: $(V)/.dev
-	$(BIN)/python -c "from staffbooking_core.domain import lifecycle; print(lifecycle.page())" > docs/lifecycle.md
+	$(BIN)/python -c "from staffbooking_core.domain.bookings import lifecycle; print(lifecycle.page())" > docs/lifecycle.md
 
 lock: $(BIN)/uv
 	$(compile) pyproject.toml -o requirements.lock

@@ -16,13 +16,13 @@ from tempfile import TemporaryDirectory
 
 from attrs import asdict
 
-from benchmarks import answers, floors, pgbench, report, seed, trips
-from benchmarks.load import Request, write_requests
+from benchmarks import pgbench, pgbench_scripts, report, response_comparison, round_trips, seed
+from benchmarks.dataset import World, make_world
+from benchmarks.load_generator import Request, write_requests
+from benchmarks.load_requests import make_requests
 from benchmarks.measure import Cluster, Sample, Target, run_round, running_cluster, running_target
 from benchmarks.pgbench import Floor
 from benchmarks.report import Measured
-from benchmarks.traffic import make_requests
-from benchmarks.world import World, make_world
 from tests.support.postgres import database_name
 
 CONNECTIONS = 32
@@ -59,7 +59,7 @@ def _run(options: argparse.Namespace, cluster: Cluster, folder: Path) -> int:
         running_target("yardstick", YARDSTICK, environ, folder / "yardstick.log") as line,
     ):
         _say("comparing answers")
-        odd = answers.compare(service.port, line.port, requests)
+        odd = response_comparison.compare(service.port, line.port, requests)
         if not odd:
             samples, odd = _rounds(options, cluster, [service, line], requests, folder)
     if odd:
@@ -115,8 +115,8 @@ async def _with_trips(
     environ: Mapping[str, str],
     requests: Mapping[str, Sequence[Request]],
 ) -> list[Measured]:
-    service = await trips.of_service(environ, requests, CONNECTIONS)
-    yardstick = await trips.of_yardstick(environ, requests, CONNECTIONS)
+    service = await round_trips.of_service(environ, requests, CONNECTIONS)
+    yardstick = await round_trips.of_yardstick(environ, requests, CONNECTIONS)
     return [
         Measured(
             name,
@@ -136,7 +136,7 @@ def _floors(
         _say("no pgbench beside PostgreSQL's binaries: the yardstick has no floor to stand on")
         return {}
     _say("running pgbench")
-    transactions = asyncio.run(floors.transactions(url, world))
+    transactions = asyncio.run(pgbench_scripts.transactions(url, world))
     return {
         name: pgbench.run(cluster, database_name(url), variants, options.seconds, folder)
         for name, variants in transactions.items()

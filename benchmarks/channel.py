@@ -33,14 +33,15 @@ from benchmarks.measure import (
 )
 from benchmarks.sockets import Listener, listen
 from staffbooking_adapters.settings import load_settings
-from staffbooking_adapters.sql.schema import upgrade
+from staffbooking_adapters.sql.schema.upgrade import upgrade
 from staffbooking_adapters.wiring import open_ports
-from staffbooking_core.domain.accounts import Actor, Session, session_digest
-from staffbooking_core.domain.messages import Kind
+from staffbooking_core.domain.accounts.users import Actor, Session, session_digest
+from staffbooking_core.domain.messaging.conversations import Kind
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases import bookings, messages, requests
+from staffbooking_core.usecases.bookings import actions, requests
+from staffbooking_core.usecases.messaging import messages
 from tests.support.builders import add_companion, add_user
-from tests.support.ports import actor_of, make_request
+from tests.support.memory_deployment import actor_of, make_request
 
 ORIGIN = "http://bench.local"
 EACH = 10
@@ -126,7 +127,7 @@ async def _room(cluster: Cluster, people: int) -> AsyncIterator[Room]:
         for companion in staff:
             wanted = make_request(companion.user_id, event_date=day, event_ref="gala")
             booking = await requests.request(ports, customer, wanted)
-            await bookings.accept(ports, companion, booking.id)
+            await actions.accept(ports, companion, booking.id)
         tokens = [await _sign_in(ports, actor) for actor in (customer, *staff)]
         found = await messages.listing(ports, staff[0], 1, 100)
         [group] = [each for each in found if each.conversation.kind is Kind.GROUP]

@@ -22,7 +22,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 from attrs import astuple, fields, frozen
 
-from benchmarks.load import Result
+from benchmarks.load_generator import Result
 from tests.support import postgres
 
 SAFE_AND_STEADY = {
@@ -179,7 +179,9 @@ def run_round(
     words = [str(target.port), str(seconds), str(connections), str(requests)]
     began = _Usage.now(target, cluster)
     load = subprocess.run(
-        [sys.executable, "-m", "benchmarks.load", *words], check=True, stdout=subprocess.PIPE
+        [sys.executable, "-m", "benchmarks.load_generator", *words],
+        check=True,
+        stdout=subprocess.PIPE,
     )
     used = _Usage.now(target, cluster).since(began)
     result = msgspec.json.decode(load.stdout, type=Result)

@@ -22,15 +22,15 @@ from typing import Any
 import asyncpg
 from attrs import frozen
 
-from benchmarks.clones import add_clones, number_apart, read_original, settle_down
+from benchmarks.booking_clones import add_clones, number_apart, read_original, settle_down
 from benchmarks.measure import PATIENCE, Cluster, running_cluster
 from staffbooking_adapters.settings import load_settings
-from staffbooking_adapters.sql.schema import upgrade
+from staffbooking_adapters.sql.schema.upgrade import upgrade
 from staffbooking_adapters.wiring import open_ports
-from staffbooking_core.domain.bookings import Booking
-from staffbooking_core.domain.statement import MovementKind
-from staffbooking_core.usecases import bookings as acts
-from tests.support.ports import Scene, another_companion, another_customer, make_scene
+from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.payments.ledger import MovementKind
+from staffbooking_core.usecases.bookings import actions as acts
+from tests.support.memory_deployment import Scene, another_companion, another_customer, make_scene
 from tests.support.postgres import driver_url
 
 COMMAND = ("-m", "staffbooking_cli.main")

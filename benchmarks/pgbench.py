@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 from attrs import frozen
 
 from benchmarks.measure import Cluster, cpu_seconds
-from staffbooking_adapters.sql.postgres import SETTINGS
+from staffbooking_adapters.sql.engine.postgres import SETTINGS
 
 CLIENTS = 10
 """As many as a server's pool has connections."""

@@ -11,20 +11,20 @@ import asyncpg
 from attrs import asdict, fields
 from sqlalchemy import Table
 
-from benchmarks.world import DAY, POLICY, World, staff_user
+from benchmarks.dataset import DAY, POLICY, World, staff_user
 from staffbooking_adapters import codec
-from staffbooking_adapters.sql import tables
-from staffbooking_adapters.sql.schema import upgrade
+from staffbooking_adapters.sql.schema import bookings
+from staffbooking_adapters.sql.schema.upgrade import upgrade
 from staffbooking_adapters.sql.store import open_store
-from staffbooking_core.domain.accounts import User, fold_email
-from staffbooking_core.domain.bookings import Booking, TimelineEntry, due
-from staffbooking_core.domain.calendar import Calendar, Interval
-from staffbooking_core.domain.companions import Companion, fold
-from staffbooking_core.domain.events import booking_event
-from staffbooking_core.domain.keys import digest, mask
-from staffbooking_core.domain.lifecycle import EventName
-from staffbooking_core.domain.records import companion_detail, companion_summary
-from staffbooking_core.domain.searchable import marks, weekday_mask
+from staffbooking_core.domain.accounts.api_keys import digest, mask
+from staffbooking_core.domain.accounts.users import User, fold_email
+from staffbooking_core.domain.bookings.booking import Booking, TimelineEntry, due
+from staffbooking_core.domain.bookings.lifecycle import EventName
+from staffbooking_core.domain.companions.availability import Calendar, Interval
+from staffbooking_core.domain.companions.companion import Companion, fold
+from staffbooking_core.domain.companions.search_index import marks, weekday_mask
+from staffbooking_core.representations.events import booking_event
+from staffbooking_core.representations.records import companion_detail, companion_summary
 from tests.support.postgres import PostgresServer, driver_url
 
 Row: TypeAlias = Mapping[str, Any]
@@ -72,28 +72,28 @@ async def _continue_numbers(connection: Any) -> None:
 
 def _rows(world: World) -> Iterator[tuple[Table, Iterable[Row]]]:
     people = [*world.owners, *world.customers, *map(staff_user, world.companions)]
-    yield tables.users, map(_user, people)
-    yield tables.api_keys, _keys(world)
+    yield bookings.users, map(_user, people)
+    yield bookings.api_keys, _keys(world)
     places = _numbered((_place(companion) for companion in world.companions), 1)
     named = _numbered((fold(name) for c in world.companions for name in c.service_types), 1)
     yield (
-        tables.locations,
+        bookings.locations,
         (
             {"id": number, "city_folded": city, "country_folded": country}
             for (city, country), number in places.items()
         ),
     )
-    yield tables.services, ({"id": number, "name_folded": n} for n, number in named.items())
-    yield tables.companions, map(_companion, world.companions)
+    yield bookings.services, ({"id": number, "name_folded": n} for n, number in named.items())
+    yield bookings.companions, map(_companion, world.companions)
     listed = [companion for companion in world.companions if companion.is_listed]
     yield (
-        tables.companion_search,
+        bookings.companion_search,
         (row for companion in listed for row in _search(companion, places, named)),
     )
-    yield tables.companion_days, _days(world)
-    yield tables.bookings, map(_booking, world.bookings)
-    yield tables.timers, filter(None, map(_timer, world.bookings))
-    yield tables.events, map(_event, world.bookings)
+    yield bookings.companion_days, _days(world)
+    yield bookings.bookings, map(_booking, world.bookings)
+    yield bookings.timers, filter(None, map(_timer, world.bookings))
+    yield bookings.events, map(_event, world.bookings)
 
 
 def _numbered(names: Iterable[Any], first: int) -> dict[Any, int]:

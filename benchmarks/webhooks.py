@@ -25,17 +25,17 @@ import asyncpg
 import uvloop
 from attrs import evolve, frozen
 
+from benchmarks.bare_sender import raw_sockets
 from benchmarks.measure import PATIENCE, Cluster, running_cluster
 from benchmarks.receivers import Got, listen
-from benchmarks.wire import raw_sockets
 from staffbooking_adapters.settings import load_settings
-from staffbooking_adapters.sql.schema import upgrade
+from staffbooking_adapters.sql.schema.upgrade import upgrade
 from staffbooking_adapters.wiring import open_ports
-from staffbooking_core.domain.webhooks import EVENTS, Endpoint, Secrets, headers
+from staffbooking_core.domain.webhooks.deliveries import EVENTS, Endpoint, Secrets, headers
 from staffbooking_core.ports import NewEndpoint, Ports, Writing
-from staffbooking_core.usecases import deliveries
-from staffbooking_core.usecases.deliveries import SEALED_FOR
-from tests.support.ports import Scene, make_scene
+from staffbooking_core.usecases.webhooks import deliveries
+from staffbooking_core.usecases.webhooks.deliveries import SEALED_FOR
+from tests.support.memory_deployment import Scene, make_scene
 from tests.support.postgres import driver_url
 
 WIDTH = 64

@@ -20,8 +20,8 @@ from typing import Any, TypeAlias
 import uvicorn
 import uvloop
 
-from benchmarks.gate import Gate, Refused, Verdict
-from benchmarks.operations import Pool, create, detail, search, status
+from benchmarks.yardstick_access import Gate, Refused, Verdict
+from benchmarks.yardstick_operations import Pool, create, detail, search, status
 from tests.support.postgres import driver_url
 
 Message: TypeAlias = dict[str, Any]

@@ -15,8 +15,8 @@ import msgspec
 from cattrs.gen import make_dict_unstructure_fn, override
 from cattrs.preconf.msgspec import MsgspecJsonConverter, make_converter
 
-from staffbooking_core.domain.calendar import Calendar, Interval
-from staffbooking_core.domain.payments import (
+from staffbooking_core.domain.companions.availability import Calendar, Interval
+from staffbooking_core.domain.payments.processor import (
     CloseCheckout,
     Command,
     OpenCheckout,

@@ -23,11 +23,11 @@ from cattrs import Converter
 from cattrs.errors import ClassValidationError, IterableValidationError
 from cattrs.gen import make_dict_structure_fn
 
-from staffbooking_core.domain import calendar
-from staffbooking_core.domain.accounts import is_email
-from staffbooking_core.domain.addresses import judge_url
-from staffbooking_core.domain.companions import fold
-from staffbooking_core.domain.portfolio import judge_path
+from staffbooking_core.domain.accounts.users import is_email
+from staffbooking_core.domain.companions import availability
+from staffbooking_core.domain.companions.companion import fold
+from staffbooking_core.domain.companions.portfolio import judge_path
+from staffbooking_core.domain.webhooks.url_safety import judge_url
 from staffbooking_core.errors import Fault, InvalidField, MissingField
 from staffbooking_core.inputs import Amount, Characters, Hours, Instant, Items, Left, Text, Whole
 
@@ -191,8 +191,8 @@ def _date(given: Any, _: Any) -> date:
     day = _parsed(date.fromisoformat, _DATE, given)
     if day is None:
         raise ValueError("must be a date of the form YYYY-MM-DD")
-    if not calendar.FIRST_DAY <= day <= calendar.LAST_DAY:
-        raise ValueError(f"must lie between {calendar.FIRST_DAY} and {calendar.LAST_DAY}")
+    if not availability.FIRST_DAY <= day <= availability.LAST_DAY:
+        raise ValueError(f"must lie between {availability.FIRST_DAY} and {availability.LAST_DAY}")
     return day
 
 
@@ -285,7 +285,7 @@ def _email(text: str) -> None:
 
 
 def _timezone(text: str) -> None:
-    if not calendar.is_timezone(text):
+    if not availability.is_timezone(text):
         raise ValueError("must be the IANA name of a timezone")
 
 
@@ -296,14 +296,14 @@ def _country(text: str) -> None:
 
 def _clock(text: str) -> None:
     try:
-        calendar.parse_hhmm(text)
+        availability.parse_hhmm(text)
     except ValueError:
         raise ValueError("must be a time of the form HH:MM, 24-hour") from None
 
 
 def _clock_end(text: str) -> None:
     try:
-        calendar.parse_hhmm(text, ending=True)
+        availability.parse_hhmm(text, ending=True)
     except ValueError:
         raise ValueError("must be a time of the form HH:MM, at most 24:00") from None
 
@@ -357,8 +357,8 @@ def _instant(given: Any, _: Instant) -> str:
     instant = _parsed(datetime.fromisoformat, _INSTANT, given)
     if instant is None:
         raise ValueError("must be an instant such as 2030-01-31T09:00:00Z")
-    if not calendar.FIRST_DAY <= instant.date() <= calendar.LAST_DAY:
-        raise ValueError(f"must lie between {calendar.FIRST_DAY} and {calendar.LAST_DAY}")
+    if not availability.FIRST_DAY <= instant.date() <= availability.LAST_DAY:
+        raise ValueError(f"must lie between {availability.FIRST_DAY} and {availability.LAST_DAY}")
     return str(given)
 
 

@@ -19,9 +19,9 @@ from urllib.parse import unquote, urlsplit
 
 from attrs import field, frozen
 
-from staffbooking_core.domain.durations import parse_duration
-from staffbooking_core.domain.limits import parse_limits
-from staffbooking_core.domain.money import PPM, THREE_DECIMAL, Currency
+from staffbooking_core.domain.shared.durations import parse_duration
+from staffbooking_core.domain.shared.money import PPM, THREE_DECIMAL, Currency
+from staffbooking_core.domain.shared.rate_limits import parse_limits
 from staffbooking_core.errors import StaffbookingError
 from staffbooking_core.policy import Policy
 

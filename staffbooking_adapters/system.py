@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from staffbooking_core.domain.keys import ALPHABET, RANDOM_LENGTH
+from staffbooking_core.domain.accounts.api_keys import ALPHABET, RANDOM_LENGTH
 from staffbooking_core.ports import Store
 
 if TYPE_CHECKING:

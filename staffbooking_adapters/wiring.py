@@ -13,7 +13,7 @@ from staffbooking_adapters.pictures.threads import PillowPictures
 from staffbooking_adapters.settings import Fake, Settings, SettingsError, SmtpServer, Stripe
 from staffbooking_adapters.system import Argon2Hasher, SandboxClock, SystemClock, SystemIds
 from staffbooking_adapters.vault import KeyringVault
-from staffbooking_core.domain.webhooks import Failure
+from staffbooking_core.domain.webhooks.deliveries import Failure
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Clock, Letter, Payments, Ports, SandboxProcessor, Vault
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from staffbooking_adapters.chat.local import LocalChat
     from staffbooking_adapters.fake.processor import FakeProcessor
     from staffbooking_adapters.notify.smtp import SmtpNotifier
-    from staffbooking_adapters.sql.engine import Database
+    from staffbooking_adapters.sql.engine.open import Database
     from staffbooking_adapters.stripe.processor import StripeProcessor
     from staffbooking_adapters.webhook.sender import HttpSender
 
@@ -165,7 +165,7 @@ def _chat(settings: Settings, *, loaded: bool) -> LocalChat:
         return SharedChat(wire)
     if settings.database_url.startswith("sqlite"):
         return LocalChat()
-    from staffbooking_adapters.sql.wire import PostgresWire
+    from staffbooking_adapters.sql.messaging.pubsub import PostgresWire
 
     return SharedChat(PostgresWire(settings.database_url))
 
@@ -188,7 +188,7 @@ def _fake(
     settings: Fake, base_url: str, database: Database, clock: Clock, vault: Vault
 ) -> FakeProcessor:
     from staffbooking_adapters.fake.processor import FakeProcessor
-    from staffbooking_adapters.sql.fakebook import SqlFakeBook
+    from staffbooking_adapters.sql.sandbox.fake_documents import SqlFakeBook
 
     return FakeProcessor(
         SqlFakeBook(database),
@@ -201,7 +201,7 @@ def _fake(
 
 async def upgrade_schema(settings: Settings) -> None:
     """Bring the database's schema to this version; nothing happens where it is there."""
-    from staffbooking_adapters.sql.schema import upgrade
+    from staffbooking_adapters.sql.schema.upgrade import upgrade
 
     await upgrade(settings.database_url)
 
@@ -222,6 +222,6 @@ def _files_dir(settings: Settings) -> Path:
 
 async def check_schema(settings: Settings) -> str | None:
     """What the schema lacks, in one line; None where it is this version's."""
-    from staffbooking_adapters.sql.schema import check
+    from staffbooking_adapters.sql.schema.upgrade import check
 
     return await check(settings.database_url)

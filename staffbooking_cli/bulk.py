@@ -15,8 +15,8 @@ from staffbooking_cli.importing import Row, RowFile
 from staffbooking_core.errors import ConstraintViolated, InvalidInput
 from staffbooking_core.inputs import ImportedCompanion, Left
 from staffbooking_core.ports import Import, Ports
-from staffbooking_core.usecases import imports
-from staffbooking_core.usecases.imports import ImportRow
+from staffbooking_core.usecases.companions import imports
+from staffbooking_core.usecases.companions.imports import ImportRow
 
 BATCH = 1_000
 WEIGHT = 5_000

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from attrs import field, frozen
 
-from staffbooking_core.domain.accounts import Role, Subscription
+from staffbooking_core.domain.accounts.users import Role, Subscription
 from staffbooking_core.inputs import Email, Name, Password, Text
-from staffbooking_core.usecases.admin import CreateUser
+from staffbooking_core.usecases.accounts.administration import CreateUser
 
 
 @frozen(kw_only=True)

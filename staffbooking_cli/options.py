@@ -43,7 +43,7 @@ _AMOUNT = re.compile(r"[0-9]{1,11}(\.[0-9]{1,3})?")
 
 def instant(text: str) -> datetime:
     """ISO 8601 with Z or an offset, as UTC; of a day that calendars know."""
-    from staffbooking_core.domain.calendar import FIRST_DAY, LAST_DAY
+    from staffbooking_core.domain.companions.availability import FIRST_DAY, LAST_DAY
 
     try:
         if _INSTANT.fullmatch(text):
@@ -57,7 +57,7 @@ def instant(text: str) -> datetime:
 
 def duration(text: str) -> timedelta:
     """`90s`, `30m`, `72h`."""
-    from staffbooking_core.domain.durations import parse_duration
+    from staffbooking_core.domain.shared.durations import parse_duration
 
     try:
         return parse_duration(text)

@@ -64,7 +64,7 @@ async def _listen(
 
 def listen(host: str, port: int) -> socket.socket:
     """A socket to serve on; 0 takes a free port. Raises Refused where the port can't be had."""
-    from staffbooking_http import server
+    from staffbooking_http.server import server
 
     try:
         return server.listen(host, port)
@@ -81,6 +81,6 @@ async def start_server(
 ) -> None:
     """Start the HTTP server among the jobs; when this returns, it has a socket of its own, and
     the one that was given may be closed."""
-    from staffbooking_http.server import serve
+    from staffbooking_http.server.server import serve
 
     await jobs.start(partial(serve, settings, listening=listening, stop=stop, ports=ports))

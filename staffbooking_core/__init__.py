@@ -12,7 +12,7 @@ adapter must do, `staffbooking_core.errors` everything that is raised on purpose
 """
 
 from staffbooking_core import errors
-from staffbooking_core.domain.accounts import Actor, Role
+from staffbooking_core.domain.accounts.users import Actor, Role
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
 

@@ -14,11 +14,11 @@ from typing import Annotated, Any
 
 from attrs import AttrsInstance, field, fields, frozen
 
-from staffbooking_core.domain.accounts import PASSWORD_LENGTH, Role
-from staffbooking_core.domain.companions import Badge, Tier
-from staffbooking_core.domain.keys import Permission
-from staffbooking_core.domain.lifecycle import EventName
-from staffbooking_core.domain.webhooks import MAX_URL
+from staffbooking_core.domain.accounts.api_keys import Permission
+from staffbooking_core.domain.accounts.users import PASSWORD_LENGTH, Role
+from staffbooking_core.domain.bookings.lifecycle import EventName
+from staffbooking_core.domain.companions.companion import Badge, Tier
+from staffbooking_core.domain.webhooks.deliveries import MAX_URL
 
 MAX_ID = 2**63 - 1
 

@@ -10,8 +10,8 @@ from datetime import timedelta
 
 from attrs import field, frozen
 
-from staffbooking_core.domain.limits import Limits
-from staffbooking_core.domain.money import Currency
+from staffbooking_core.domain.shared.money import Currency
+from staffbooking_core.domain.shared.rate_limits import Limits
 
 HOUR = timedelta(hours=1)
 

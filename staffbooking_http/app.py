@@ -13,16 +13,18 @@ from staffbooking_adapters import codec
 from staffbooking_adapters.settings import Network
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
-from staffbooking_http import openapi, pages
+from staffbooking_http.api.endpoint import Endpoint, Header, Message, Receive, Scope, Send, Site
+from staffbooking_http.api.errors import other_method, unknown_path
+from staffbooking_http.api.pipeline import Pipeline, Resource, respond
+from staffbooking_http.api.router import Router
 from staffbooking_http.channel import handshake, socketio
+from staffbooking_http.channel.frames import CHANNEL_PATH
+from staffbooking_http.channel.hub import Switchboard
 from staffbooking_http.channel.socketio import SocketIo
-from staffbooking_http.channel.switchboard import Switchboard
 from staffbooking_http.channel.websocket import WebSocket
-from staffbooking_http.endpoint import Endpoint, Header, Message, Receive, Scope, Send, Site
-from staffbooking_http.errors import other_method, unknown_path
-from staffbooking_http.pipeline import Pipeline, Resource, respond
-from staffbooking_http.router import Router
-from staffbooking_http.routes import FAMILIES, SANDBOX, channel
+from staffbooking_http.docs import openapi
+from staffbooking_http.pages import app
+from staffbooking_http.routes import FAMILIES, SANDBOX
 
 
 @frozen
@@ -54,16 +56,16 @@ class Application:
         self._site = site
         self._websocket = WebSocket(site, self.switchboard, allowed)
         self._socketio = SocketIo(site, self.switchboard, allowed)
-        self._pages = pages.create_pages(sandbox=ports.sandbox is not None)
+        self._pages = app.create_pages(sandbox=ports.sandbox is not None)
         self._of_pages = {"site": site, "document": document}
         self._pipeline = Pipeline(site)
-        self._page_headers = security_headers(ports.policy, pages.POLICY)
+        self._page_headers = security_headers(ports.policy, app.POLICY)
         entries: list[tuple[str, Resource | _Page]] = [
             (path, Resource(site, rows)) for path, rows in _by_path(families)
         ]
         entries += [
             (path, _Page(", ".join((*methods, "OPTIONS")).encode()))
-            for path, methods in pages.methods(self._pages).items()
+            for path, methods in app.methods(self._pages).items()
         ]
         self._router = Router(entries)
 
@@ -88,7 +90,7 @@ class Application:
                 await self._pages(scope, receive, send)  # type: ignore[arg-type]
 
     async def _connect(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"] == channel.PATH:
+        if scope["path"] == CHANNEL_PATH:
             await self._websocket(scope, receive, send)
         elif scope["path"] in socketio.PATHS:
             await self._socketio(scope, receive, send)

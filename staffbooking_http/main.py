@@ -9,8 +9,8 @@ from litestar import Litestar
 
 from staffbooking_adapters.settings import Settings, load_settings
 from staffbooking_adapters.wiring import open_ports
+from staffbooking_http.api.endpoint import Receive, Scope, Send
 from staffbooking_http.app import Application
-from staffbooking_http.endpoint import Receive, Scope, Send
 
 
 class Standalone:

@@ -11,11 +11,11 @@ import anyio
 
 from staffbooking_core.errors import Unavailable
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases import timers
-from staffbooking_core.usecases.notices import GivenUp
-from staffbooking_worker import dispatch
-from staffbooking_worker.lanes import LANES, Lane
-from staffbooking_worker.waiting import first_of
+from staffbooking_core.usecases.bookings import timers
+from staffbooking_core.usecases.notifications.notifications import GivenUp
+from staffbooking_worker import webhook_dispatcher
+from staffbooking_worker.jobs import LANES, Lane
+from staffbooking_worker.race import first_of
 
 logger = logging.getLogger("staffbooking.worker")
 
@@ -26,7 +26,7 @@ PAUSE = 1.0
 async def work(ports: Ports, stop: anyio.Event) -> None:
     """Do due work of every kind until `stop` is set; what is in flight is finished first."""
     async with anyio.create_task_group() as group:
-        group.start_soon(dispatch.serve, ports, stop)
+        group.start_soon(webhook_dispatcher.serve, ports, stop)
         group.start_soon(run_lanes, ports, stop, LANES)
 
 
@@ -45,7 +45,7 @@ async def drain(ports: Ports) -> int:
 
 async def _drain(ports: Ports, lost: list[Exception]) -> int:
     try:
-        return await timers.drain(ports) + await dispatch.drain(ports)
+        return await timers.drain(ports) + await webhook_dispatcher.drain(ports)
     except GivenUp as error:
         for fault in error.faults:
             logger.error("a notice was given up", exc_info=fault)

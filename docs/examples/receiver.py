@@ -5,7 +5,7 @@ import sys
 import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-from staffbooking_core.receiving import Receiver, Refused
+from staffbooking_core.webhook_receiver import Receiver, Refused
 
 RECEIVER = Receiver(os.environ["WEBHOOK_SECRET"].split(","))  # old,new while it is rotated
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from staffbooking_core.domain.channel import Tell
 from staffbooking_core.ports import Ears
+from staffbooking_core.representations.channel import Tell
 
 
 class LocalChat:

@@ -17,8 +17,8 @@ from attrs import evolve
 from staffbooking_adapters.chat.local import LocalChat
 from staffbooking_adapters.codec import encode
 from staffbooking_adapters.listening import keep_listening
-from staffbooking_core.domain.channel import Tell
 from staffbooking_core.ports import Ears
+from staffbooking_core.representations.channel import Tell
 
 ROOM = 7_900
 """Bytes of a payload that tells may have: a notification of PostgreSQL holds 7,999."""

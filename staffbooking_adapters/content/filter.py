@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from staffbooking_core.domain.messages import Findings
+from staffbooking_core.domain.messaging.conversations import Findings
 
 if TYPE_CHECKING:
     from staffbooking_adapters.content.terms import Terms

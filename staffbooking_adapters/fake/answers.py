@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 from attrs import frozen
 
 from staffbooking_adapters.codec import dump, load
-from staffbooking_core.domain.payments import (
+from staffbooking_core.domain.payments.processor import (
     KeyReused,
     OpKey,
     RefusalCode,

@@ -20,7 +20,7 @@ from staffbooking_adapters.fake.faults import Chance, Fault
 from staffbooking_adapters.fake.machine import Intent
 from staffbooking_adapters.fake.payees import Payee
 from staffbooking_adapters.fake.signing import Event
-from staffbooking_core.domain.payments import OpKey, OpKind
+from staffbooking_core.domain.payments.processor import OpKey, OpKind
 
 T = TypeVar("T")
 

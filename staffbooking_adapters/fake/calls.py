@@ -25,7 +25,7 @@ from staffbooking_adapters.fake.answers import (
 from staffbooking_adapters.fake.book import FakeBook, Writing
 from staffbooking_adapters.fake.faults import NOT_EXECUTED, Chance, refusal
 from staffbooking_adapters.fake.machine import Intent
-from staffbooking_core.domain.payments import Busy, OpKey, Refused, Unknown
+from staffbooking_core.domain.payments.processor import Busy, OpKey, Refused, Unknown
 from staffbooking_core.errors import Unavailable
 from staffbooking_core.ports import Clock
 

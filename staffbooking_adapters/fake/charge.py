@@ -11,7 +11,8 @@ from typing import Final
 
 from attrs import evolve, frozen
 
-from staffbooking_core.domain.payments import (
+from staffbooking_core.domain.payments.ledger import MovementKind
+from staffbooking_core.domain.payments.processor import (
     Chargeback,
     ChargebackStatus,
     Fee,
@@ -23,7 +24,7 @@ from staffbooking_core.domain.payments import (
     Refused,
     ReversalState,
 )
-from staffbooking_core.domain.statement import Cash, MovementKind
+from staffbooking_core.domain.reconciliation.statement import Cash
 from staffbooking_core.errors import RuleBroken
 
 LATER: Final = timedelta(minutes=1)

@@ -27,9 +27,8 @@ from typing import Final, TypeAlias
 
 from attrs import evolve, frozen
 
-from staffbooking_core.domain.payments import OpKind, RefundStatus, RefusalCode
-from staffbooking_core.errors import Fault as FieldFault
-from staffbooking_core.errors import InvalidField
+from staffbooking_core.domain.payments.processor import OpKind, RefundStatus, RefusalCode
+from staffbooking_core.errors import Fault as FieldFault, InvalidField
 
 EVENT: Final = "event"
 ANY: Final = "any"

@@ -18,8 +18,8 @@ from attrs import evolve, frozen
 from staffbooking_adapters.fake import charge as charges
 from staffbooking_adapters.fake.cards import Outcome
 from staffbooking_adapters.fake.charge import LATER, Charge, Pending
-from staffbooking_core.domain.money import Currency
-from staffbooking_core.domain.payments import (
+from staffbooking_core.domain.payments.ledger import MovementKind
+from staffbooking_core.domain.payments.processor import (
     ChargebackStatus,
     Checkout,
     CheckoutStatus,
@@ -36,7 +36,8 @@ from staffbooking_core.domain.payments import (
     ReversePayout,
     Snapshot,
 )
-from staffbooking_core.domain.statement import Cash, Movement, MovementKind
+from staffbooking_core.domain.reconciliation.statement import Cash, Movement
+from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.errors import RuleBroken
 from staffbooking_core.ports import CheckoutPage
 

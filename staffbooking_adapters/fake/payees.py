@@ -7,7 +7,7 @@ from typing import Final
 
 from attrs import frozen
 
-from staffbooking_core.domain.payees import PayeeState
+from staffbooking_core.domain.payments.payees import PayeeState
 from staffbooking_core.ports import PayeePage
 
 LINK_LASTS: Final = timedelta(minutes=5)

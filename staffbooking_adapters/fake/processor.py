@@ -16,8 +16,7 @@ from typing import Final, TypeVar
 from attrs import evolve
 
 from staffbooking_adapters.codec import load
-from staffbooking_adapters.fake import book as books
-from staffbooking_adapters.fake import faults, machine, outbox, signing
+from staffbooking_adapters.fake import book as books, faults, machine, outbox, signing
 from staffbooking_adapters.fake.book import FakeBook, Reading, Writing
 from staffbooking_adapters.fake.calls import Calls, deadline, in_reach
 from staffbooking_adapters.fake.cards import outcome_of
@@ -26,8 +25,8 @@ from staffbooking_adapters.fake.machine import Intent
 from staffbooking_adapters.fake.outbox import Sending
 from staffbooking_adapters.fake.payees import LINK_LASTS, Payee
 from staffbooking_adapters.fake.signing import Event
-from staffbooking_core.domain.payees import Link, OpenPayee, PayeeState
-from staffbooking_core.domain.payments import (
+from staffbooking_core.domain.payments.payees import Link, OpenPayee, PayeeState
+from staffbooking_core.domain.payments.processor import (
     ChargebackStatus,
     Checkout,
     IntentRefs,
@@ -44,7 +43,7 @@ from staffbooking_core.domain.payments import (
     ReversePayout,
     Snapshot,
 )
-from staffbooking_core.domain.statement import Movement
+from staffbooking_core.domain.reconciliation.statement import Movement
 from staffbooking_core.errors import invalid
 from staffbooking_core.ports import CheckoutPage, Clock, Finding, PayeePage
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from staffbooking_adapters.codec import decode, encode
-from staffbooking_core.domain.payments import BadSignature, Nudge
+from staffbooking_core.domain.payments.processor import BadSignature, Nudge
 
 NAME: Final = "Fake-Signature"
 TOLERANCE: Final = timedelta(seconds=300)

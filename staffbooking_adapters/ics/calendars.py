@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 import anyio
 import anyio.to_thread
 
-from staffbooking_core.domain.bookings import Booking
-from staffbooking_core.domain.calendar import Interval, merged
+from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.companions.availability import Interval, merged
 from staffbooking_core.errors import invalid
 
 

@@ -18,7 +18,7 @@ from attrs import frozen
 from staffbooking_adapters.ics.reading import Component, Property, Unreadable, calendars
 from staffbooking_adapters.ics.rules import RULE, Budget, Rule
 from staffbooking_adapters.ics.zones import Zone, Zones, of_place, utc
-from staffbooking_core.domain.calendar import DAY, Interval
+from staffbooking_core.domain.companions.availability import DAY, Interval
 
 T = TypeVar("T")
 

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 from icalendar import Calendar, Event, vText
 
-from staffbooking_core.domain.bookings import Booking
-from staffbooking_core.domain.lifecycle import Status
+from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.lifecycle import Status
 
 PRODUCT = "-//staffbooking//Bookings//EN"
 REFRESH = timedelta(minutes=15)

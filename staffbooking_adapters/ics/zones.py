@@ -15,7 +15,7 @@ from icalendar.timezone.windows_to_olson import WINDOWS_TO_OLSON
 
 from staffbooking_adapters.ics.reading import Component, Unreadable
 from staffbooking_adapters.ics.rules import RULE, Budget, Rule
-from staffbooking_core.domain.calendar import DAY, Interval, is_timezone
+from staffbooking_core.domain.companions.availability import DAY, Interval, is_timezone
 
 Zone: TypeAlias = Callable[[datetime], datetime]
 """From what the clock shows to the instant, in UTC."""

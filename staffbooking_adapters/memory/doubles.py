@@ -12,8 +12,8 @@ import base64
 import random
 from datetime import datetime, timedelta
 
-from staffbooking_core.domain.keys import ALPHABET, RANDOM_LENGTH
-from staffbooking_core.domain.messages import Findings
+from staffbooking_core.domain.accounts.api_keys import ALPHABET, RANDOM_LENGTH
+from staffbooking_core.domain.messaging.conversations import Findings
 from staffbooking_core.ports import Letter, Store
 
 CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from staffbooking_adapters.memory.state import State
-from staffbooking_core.domain.bookings import Booking
-from staffbooking_core.domain.calendar import Interval
+from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.companions.availability import Interval
 from staffbooking_core.errors import ConstraintViolated
 from staffbooking_core.ports import OVERLAP
 

@@ -15,19 +15,19 @@ from typing import Generic, TypeVar
 
 from attrs import define, field, fields, frozen
 
-from staffbooking_core.domain.accounts import Session, User
-from staffbooking_core.domain.bookings import Booking, TimerKind
-from staffbooking_core.domain.companions import Companion
-from staffbooking_core.domain.inquiries import Inquiry
-from staffbooking_core.domain.keys import ApiKey
-from staffbooking_core.domain.ledger import Posting
-from staffbooking_core.domain.limits import Window
-from staffbooking_core.domain.messages import Conversation, Message
-from staffbooking_core.domain.payees import Payee
-from staffbooking_core.domain.payments import Nudge, Operation
-from staffbooking_core.domain.portfolio import Image, PortfolioItem
-from staffbooking_core.domain.reviews import Review
-from staffbooking_core.domain.webhooks import Attempt, Delivery, Endpoint, Told
+from staffbooking_core.domain.accounts.api_keys import ApiKey
+from staffbooking_core.domain.accounts.users import Session, User
+from staffbooking_core.domain.bookings.booking import Booking, TimerKind
+from staffbooking_core.domain.companions.companion import Companion
+from staffbooking_core.domain.companions.portfolio import Image, PortfolioItem
+from staffbooking_core.domain.companions.reviews import Review
+from staffbooking_core.domain.messaging.conversations import Conversation, Message
+from staffbooking_core.domain.notifications.inquiries import Inquiry
+from staffbooking_core.domain.payments.ledger import Posting
+from staffbooking_core.domain.payments.payees import Payee
+from staffbooking_core.domain.payments.processor import Nudge, Operation
+from staffbooking_core.domain.shared.rate_limits import Window
+from staffbooking_core.domain.webhooks.deliveries import Attempt, Delivery, Endpoint, Told
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import (
     Answer,

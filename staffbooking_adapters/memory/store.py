@@ -11,21 +11,21 @@ from typing import TypeVar
 from attrs import frozen
 
 from staffbooking_adapters.hints import LocalHints
-from staffbooking_adapters.memory.accounts import AccountsReader, AccountsWriter
-from staffbooking_adapters.memory.admission import MemoryAdmission
-from staffbooking_adapters.memory.bookings import BookingsReader, BookingsWriter
-from staffbooking_adapters.memory.companions import CompanionsReader, CompanionsWriter
-from staffbooking_adapters.memory.imports import ImportsReader, ImportsWriter, drop_imports
-from staffbooking_adapters.memory.messages import MessagesReader, MessagesWriter
-from staffbooking_adapters.memory.money import MoneyReader, MoneyWriter
-from staffbooking_adapters.memory.notices import NoticesReader, NoticesWriter
-from staffbooking_adapters.memory.payees import PayeesReader, PayeesWriter
-from staffbooking_adapters.memory.people import PeopleReader, PeopleWriter
-from staffbooking_adapters.memory.presence import PresenceReader, PresenceWriter
-from staffbooking_adapters.memory.reviews import ReviewsReader, ReviewsWriter
-from staffbooking_adapters.memory.staff import StaffReader, StaffWriter
+from staffbooking_adapters.memory.accounts.admission import MemoryAdmission
+from staffbooking_adapters.memory.accounts.store import AccountsReader, AccountsWriter
+from staffbooking_adapters.memory.bookings.store import BookingsReader, BookingsWriter
+from staffbooking_adapters.memory.bulk_import import ImportsReader, ImportsWriter, drop_imports
+from staffbooking_adapters.memory.companions.portfolio import StaffReader, StaffWriter
+from staffbooking_adapters.memory.companions.reviews import ReviewsReader, ReviewsWriter
+from staffbooking_adapters.memory.companions.store import CompanionsReader, CompanionsWriter
+from staffbooking_adapters.memory.messaging.presence import PresenceReader, PresenceWriter
+from staffbooking_adapters.memory.messaging.store import MessagesReader, MessagesWriter
+from staffbooking_adapters.memory.notifications.store import NoticesReader, NoticesWriter
+from staffbooking_adapters.memory.payments.payees import PayeesReader, PayeesWriter
+from staffbooking_adapters.memory.payments.store import MoneyReader, MoneyWriter
+from staffbooking_adapters.memory.privacy import PeopleReader, PeopleWriter
 from staffbooking_adapters.memory.state import Place, Shared, State
-from staffbooking_adapters.memory.webhooks import (
+from staffbooking_adapters.memory.webhooks.store import (
     WebhooksReader,
     WebhooksWriter,
     drop_deliveries,

@@ -23,7 +23,7 @@ from PIL import (
 )
 from PIL.Image import DecompressionBombError, Transpose
 
-from staffbooking_core.domain.portfolio import ImageKind
+from staffbooking_core.domain.companions.portfolio import ImageKind
 from staffbooking_core.errors import InvalidField, invalid
 from staffbooking_core.ports import Picture
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from staffbooking_adapters.hints import LocalHints
 from staffbooking_adapters.listening import keep_listening
-from staffbooking_adapters.sql.connection import Database
-from staffbooking_adapters.sql.listening import listen, telling
+from staffbooking_adapters.sql.engine.connection import Database
+from staffbooking_adapters.sql.engine.listen import listen, telling
 from staffbooking_core.ports import Hint
 
 if TYPE_CHECKING:
-    from staffbooking_adapters.sql.postgres import PostgresDatabase
+    from staffbooking_adapters.sql.engine.postgres import PostgresDatabase
 
 CHANNEL = "staffbooking"
 
@@ -31,7 +31,7 @@ def hints_of(database: Database) -> LocalHints:
     """Hints to all processes where the database can carry them, else within this one."""
     if database.dialect != "postgresql":
         return LocalHints()
-    from staffbooking_adapters.sql.postgres import PostgresDatabase  # an import to be spared
+    from staffbooking_adapters.sql.engine.postgres import PostgresDatabase  # an import to be spared
 
     assert isinstance(database, PostgresDatabase)
     return PostgresHints(database)

@@ -12,38 +12,38 @@ from attrs import define, field, frozen
 from sqlalchemy import bindparam, delete, make_url, or_, select, true
 
 from staffbooking_adapters.hints import LocalHints
-from staffbooking_adapters.sql import windows
-from staffbooking_adapters.sql.accounts import AccountsReader, AccountsWriter
-from staffbooking_adapters.sql.admission import SqlAdmission
-from staffbooking_adapters.sql.bookings import BookingsReader
-from staffbooking_adapters.sql.claims import MoneyWriter
-from staffbooking_adapters.sql.companions import CompanionsReader, CompanionsWriter
-from staffbooking_adapters.sql.connection import Connection, Database
-from staffbooking_adapters.sql.deliveries import WebhooksWriter
-from staffbooking_adapters.sql.engine import open_database, open_sqlite
+from staffbooking_adapters.sql.accounts import rate_limits
+from staffbooking_adapters.sql.accounts.admission import SqlAdmission
+from staffbooking_adapters.sql.accounts.api_key_usage import KeyUses
+from staffbooking_adapters.sql.accounts.rate_limits import windows_metadata
+from staffbooking_adapters.sql.accounts.store import AccountsReader, AccountsWriter
+from staffbooking_adapters.sql.bookings.ids import BookingNumbers
+from staffbooking_adapters.sql.bookings.reader import BookingsReader
+from staffbooking_adapters.sql.bookings.writer import BookingsWriter, save_step
+from staffbooking_adapters.sql.bulk_import import ImportsReader, ImportsWriter, drop_imports
+from staffbooking_adapters.sql.companions.portfolio import StaffReader, StaffWriter
+from staffbooking_adapters.sql.companions.reader import CompanionsReader, CompanionsWriter
+from staffbooking_adapters.sql.companions.reviews import ReviewsReader, ReviewsWriter
+from staffbooking_adapters.sql.engine.connection import Connection, Database
+from staffbooking_adapters.sql.engine.open import open_database, open_sqlite
+from staffbooking_adapters.sql.engine.statements import Statement
+from staffbooking_adapters.sql.engine.types import Instant
 from staffbooking_adapters.sql.hints import hints_of
-from staffbooking_adapters.sql.imports import ImportsReader, ImportsWriter, drop_imports
-from staffbooking_adapters.sql.messages import MessagesReader
-from staffbooking_adapters.sql.metadata import metadata
-from staffbooking_adapters.sql.money import MoneyReader
-from staffbooking_adapters.sql.money_tables import processor_inbox
-from staffbooking_adapters.sql.notices import NoticesReader, NoticesWriter
-from staffbooking_adapters.sql.numbers import BookingNumbers
-from staffbooking_adapters.sql.payees import PayeesReader, PayeesWriter
-from staffbooking_adapters.sql.people import PeopleReader, PeopleWriter
-from staffbooking_adapters.sql.presence import PresenceReader, PresenceWriter
-from staffbooking_adapters.sql.reviews import ReviewsReader, ReviewsWriter
-from staffbooking_adapters.sql.sandbox import SandboxReader, SandboxWriter
-from staffbooking_adapters.sql.sending import MessagesWriter
-from staffbooking_adapters.sql.staff import StaffReader, StaffWriter
-from staffbooking_adapters.sql.statements import Statement
-from staffbooking_adapters.sql.steps import BookingsWriter, save_step
-from staffbooking_adapters.sql.tables import answers, sessions
-from staffbooking_adapters.sql.types import Instant
-from staffbooking_adapters.sql.uses import KeyUses
-from staffbooking_adapters.sql.webhook_tables import deliveries, is_done
-from staffbooking_adapters.sql.webhooks import WebhooksReader
-from staffbooking_adapters.sql.windows import windows_metadata
+from staffbooking_adapters.sql.messaging.presence import PresenceReader, PresenceWriter
+from staffbooking_adapters.sql.messaging.reader import MessagesReader
+from staffbooking_adapters.sql.messaging.writer import MessagesWriter
+from staffbooking_adapters.sql.notifications.store import NoticesReader, NoticesWriter
+from staffbooking_adapters.sql.payments.payees import PayeesReader, PayeesWriter
+from staffbooking_adapters.sql.payments.reader import MoneyReader
+from staffbooking_adapters.sql.payments.writer import MoneyWriter
+from staffbooking_adapters.sql.privacy import PeopleReader, PeopleWriter
+from staffbooking_adapters.sql.sandbox.clock import SandboxReader, SandboxWriter
+from staffbooking_adapters.sql.schema.bookings import answers, sessions
+from staffbooking_adapters.sql.schema.metadata import metadata
+from staffbooking_adapters.sql.schema.payments import processor_inbox
+from staffbooking_adapters.sql.schema.webhooks import deliveries, is_done
+from staffbooking_adapters.sql.webhooks.reader import WebhooksReader
+from staffbooking_adapters.sql.webhooks.writer import WebhooksWriter
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Change, Hint, Reading, Writing
 
@@ -237,5 +237,5 @@ async def _open_counter(url: str) -> Database:
         return await open_database(url, windows_metadata, pool_size=2, synchronous="OFF")
     path = Path(f"{address.database}-windows")
     counter = await open_sqlite(path, windows_metadata, synchronous="OFF")
-    await counter.run(windows.CREATE)
+    await counter.run(rate_limits.CREATE)
     return counter

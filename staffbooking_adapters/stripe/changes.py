@@ -13,7 +13,7 @@ from stripe import Event, V1Services
 from staffbooking_adapters.stripe.events import OF_PAYEES, TYPES, nudges
 from staffbooking_adapters.stripe.marks import Marks
 from staffbooking_adapters.stripe.reading import every
-from staffbooking_core.domain.payments import Nudge
+from staffbooking_core.domain.payments.processor import Nudge
 
 OVERLAP: Final = 10 * 60
 """Seconds before the cursor that are read again: events do not appear in order."""

@@ -14,7 +14,7 @@ from typing import Final
 import anyio
 from stripe import StripeError
 
-from staffbooking_core.domain.payments import (
+from staffbooking_core.domain.payments.processor import (
     Busy,
     KeyReused,
     Misconfigured,

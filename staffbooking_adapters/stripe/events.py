@@ -16,7 +16,7 @@ from stripe import SignatureVerificationError, WebhookSignature
 
 from staffbooking_adapters.stripe.marks import Marks
 from staffbooking_adapters.stripe.reading import dig, id_of
-from staffbooking_core.domain.payments import BadSignature, Nudge
+from staffbooking_core.domain.payments.processor import BadSignature, Nudge
 
 HEADER: Final = "stripe-signature"
 TOLERANCE: Final = timedelta(seconds=300)

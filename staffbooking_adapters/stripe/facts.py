@@ -7,24 +7,20 @@ from typing import Final
 
 from stripe import (
     BalanceTransaction,
+    Charge as StripeCharge,
     Dispute,
     PaymentIntent,
+    Refund as StripeRefund,
     Transfer,
     TransferReversal,
-)
-from stripe import (
-    Charge as StripeCharge,
-)
-from stripe import (
-    Refund as StripeRefund,
 )
 from stripe.checkout import Session
 from stripe.v2.core import Account
 
 from staffbooking_adapters.stripe.marks import Marks
 from staffbooking_adapters.stripe.reading import dig, id_of, moment, plain
-from staffbooking_core.domain.payees import PayeeState
-from staffbooking_core.domain.payments import (
+from staffbooking_core.domain.payments.payees import PayeeState
+from staffbooking_core.domain.payments.processor import (
     Chargeback,
     ChargebackStatus,
     Checkout,

@@ -27,7 +27,7 @@ from stripe.checkout import Session
 from staffbooking_adapters.stripe import facts
 from staffbooking_adapters.stripe.marks import Marks
 from staffbooking_adapters.stripe.reading import every, id_of, plain
-from staffbooking_core.domain.payments import IntentRefs, Snapshot
+from staffbooking_core.domain.payments.processor import IntentRefs, Snapshot
 
 _by_age = attrgetter("created", "id")
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from attrs import frozen
 
-from staffbooking_core.domain.payments import OpKey
+from staffbooking_core.domain.payments.processor import OpKey
 
 _NUMBER = re.compile(r"\d{1,18}", re.ASCII)
 

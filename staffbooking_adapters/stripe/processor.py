@@ -25,8 +25,8 @@ from staffbooking_adapters.stripe.looking import look
 from staffbooking_adapters.stripe.marks import Marks
 from staffbooking_adapters.stripe.reading import id_of, plain
 from staffbooking_adapters.stripe.statement import movements
-from staffbooking_core.domain.payees import Link, OpenPayee, PayeeState
-from staffbooking_core.domain.payments import (
+from staffbooking_core.domain.payments.payees import Link, OpenPayee, PayeeState
+from staffbooking_core.domain.payments.processor import (
     Checkout,
     IntentRefs,
     Nudge,
@@ -42,7 +42,7 @@ from staffbooking_core.domain.payments import (
     ReversePayout,
     Snapshot,
 )
-from staffbooking_core.domain.statement import Movement
+from staffbooking_core.domain.reconciliation.statement import Movement
 from staffbooking_core.ports.processor import Finding
 
 VERSION: Final = "2026-10-28.endive"

@@ -19,8 +19,9 @@ from stripe import V1Services
 from staffbooking_adapters.stripe.errors import answering
 from staffbooking_adapters.stripe.marks import Marks
 from staffbooking_adapters.stripe.reading import dig, id_of, moment
-from staffbooking_core.domain.payments import Busy, Unknown
-from staffbooking_core.domain.statement import Movement, MovementKind
+from staffbooking_core.domain.payments.ledger import MovementKind
+from staffbooking_core.domain.payments.processor import Busy, Unknown
+from staffbooking_core.domain.reconciliation.statement import Movement
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.tracing import Trace
 
 from staffbooking_adapters.webhook.gate import Gate, NotSent
-from staffbooking_core.domain.webhooks import Failure
+from staffbooking_core.domain.webhooks.deliveries import Failure
 
 CONNECT_SECONDS: Final = 3.0
 """To reach one address; the handshake of TLS is not in it."""

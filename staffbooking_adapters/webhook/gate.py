@@ -20,8 +20,8 @@ import aiodns
 import pycares
 from attrs import frozen
 
-from staffbooking_core.domain.addresses import is_safe, stands_for
-from staffbooking_core.domain.webhooks import Failure
+from staffbooking_core.domain.webhooks.deliveries import Failure
+from staffbooking_core.domain.webhooks.url_safety import is_safe, stands_for
 
 LOOK_UP_SECONDS: Final = 1.0
 """For a question to a server of names, the first time; the second and last time twice that."""

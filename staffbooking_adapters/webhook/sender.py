@@ -21,8 +21,8 @@ from staffbooking_adapters.webhook.connections import (
 )
 from staffbooking_adapters.webhook.gate import Gate, Names, NotSent, SystemNames
 from staffbooking_core import __version__
-from staffbooking_core.domain.addresses import judge_url
-from staffbooking_core.domain.webhooks import Failure
+from staffbooking_core.domain.webhooks.deliveries import Failure
+from staffbooking_core.domain.webhooks.url_safety import judge_url
 
 DROP_SECONDS: Final = 1.0
 """For the body of a response, which nobody reads."""

@@ -12,7 +12,7 @@ from staffbooking_cli.options import AsJson, Code, Limit, Page, Status
 from staffbooking_cli.session import run
 
 if TYPE_CHECKING:
-    from staffbooking_core.domain.bookings import Booking
+    from staffbooking_core.domain.bookings.booking import Booking
 
 app = typer.Typer(help="Bookings of everybody.", no_args_is_help=True)
 
@@ -32,8 +32,8 @@ TIMELINE = ("at", "from", "to", "trigger", "actor")
 
 def booking_record(booking: Booking) -> dict[str, Any]:
     """The record as an admin reads it."""
-    from staffbooking_core.domain import records
-    from staffbooking_core.domain.lifecycle import Party
+    from staffbooking_core.domain.bookings.lifecycle import Party
+    from staffbooking_core.representations import records
 
     return records.booking_record(booking, Party.ADMIN)
 
@@ -64,20 +64,20 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """A page of all bookings, the newest event first."""
-    from staffbooking_core.domain import lifecycle
-    from staffbooking_core.usecases import admin
+    from staffbooking_core.domain.bookings import lifecycle
+    from staffbooking_core.usecases.accounts import administration
 
     wanted = None if status is None else lifecycle.Status(status)
-    found = run(lambda ports: admin.bookings(ports, wanted, page, limit))
+    found = run(lambda ports: administration.bookings(ports, wanted, page, limit))
     show_page("bookings", COLUMNS, [*map(booking_record, found)], page, limit, as_json)
 
 
 @app.command()
 def show(code: Code, as_json: AsJson = False) -> None:
     """One booking, with its timeline."""
-    from staffbooking_core.usecases import bookings
+    from staffbooking_core.usecases.bookings import actions
 
-    record = booking_record(run(lambda ports: bookings.by_code(ports, code)))
+    record = booking_record(run(lambda ports: actions.by_code(ports, code)))
     render.show("booking", record, as_json)
     if not as_json:
         render.print_table(TIMELINE, record["timeline"], title="timeline")

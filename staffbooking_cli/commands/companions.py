@@ -14,8 +14,8 @@ from staffbooking_cli.options import Approval, AsJson, Id
 from staffbooking_cli.session import run
 
 if TYPE_CHECKING:
-    from staffbooking_core.domain.companions import Companion
-    from staffbooking_core.domain.money import Currency
+    from staffbooking_core.domain.companions.companion import Companion
+    from staffbooking_core.domain.shared.money import Currency
     from staffbooking_core.ports import Import, Ports
 
 app = typer.Typer(help="Companions: approval and import.", no_args_is_help=True)
@@ -36,7 +36,7 @@ SKIPPED = ("line", "email", "reason")
 
 def companion_record(companion: Companion, currency: Currency) -> dict[str, Any]:
     """The published profile, and whether it is found."""
-    from staffbooking_core.domain.records import companion_detail
+    from staffbooking_core.representations.records import companion_detail
 
     profile: dict[str, Any] = companion_detail(companion, currency)["companion"]
     hidden = ("reviews", "portfolio")
@@ -54,11 +54,13 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """All companions, found or not, in the order of their ids."""
-    from staffbooking_core.usecases import admin
+    from staffbooking_core.usecases.accounts import administration
 
     async def work(ports: Ports) -> None:
         async def found() -> AsyncIterator[dict[str, Any]]:
-            async for one in every(lambda after, limit: admin.companions(ports, after, limit)):
+            async for one in every(
+                lambda after, limit: administration.companions(ports, after, limit)
+            ):
                 if status in (None, one.approval):
                     yield companion_record(one, ports.policy.currency)
 
@@ -80,12 +82,12 @@ def suspend(companion_id: Id, as_json: AsJson = False) -> None:
 
 
 def _decide(companion_id: int, approval: Approval, as_json: bool) -> None:
-    from staffbooking_core.domain import companions
-    from staffbooking_core.usecases import admin
+    from staffbooking_core.domain.companions import companion as companions_companion
+    from staffbooking_core.usecases.accounts import administration
 
     async def work(ports: Ports) -> dict[str, Any]:
-        decided = companions.Approval(approval)
-        changed = await admin.approve(ports, companion_id, decided)
+        decided = companions_companion.Approval(approval)
+        changed = await administration.approve(ports, companion_id, decided)
         return companion_record(changed, ports.policy.currency)
 
     render.show("companion", run(work), as_json)
@@ -113,7 +115,7 @@ def import_(
     """
     from staffbooking_cli.bulk import import_file, skipped
     from staffbooking_cli.importing import RowFile
-    from staffbooking_core.usecases import imports
+    from staffbooking_core.usecases.companions import imports
 
     file = RowFile(path)
 

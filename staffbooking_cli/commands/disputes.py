@@ -14,10 +14,10 @@ from staffbooking_cli.options import AsJson, Code, Limit, Page
 from staffbooking_cli.session import run
 
 if TYPE_CHECKING:
-    from staffbooking_core.domain.bookings import Booking
-    from staffbooking_core.domain.payments import Operation
+    from staffbooking_core.domain.bookings.booking import Booking
+    from staffbooking_core.domain.payments.processor import Operation
     from staffbooking_core.ports import Ports
-    from staffbooking_core.usecases.ledger import Book
+    from staffbooking_core.usecases.payments.ledger_check import Book
 
 app = typer.Typer(help="Disputes and their resolution.", no_args_is_help=True)
 
@@ -45,7 +45,7 @@ OPERATIONS = (
 
 def dispute_record(booking: Booking) -> dict[str, Any]:
     """The booking's record, with what the dispute is about."""
-    from staffbooking_core.domain.money import Currency
+    from staffbooking_core.domain.shared.money import Currency
 
     charged = Currency(booking.currency).to_decimal(booking.chargeback_amount)
     return {
@@ -60,8 +60,8 @@ def dispute_record(booking: Booking) -> dict[str, Any]:
 
 def operation_record(operation: Operation, currency: str) -> dict[str, Any]:
     """One movement of money, as far as an operator has use for it."""
-    from staffbooking_core.domain.money import Currency
-    from staffbooking_core.domain.records import instant
+    from staffbooking_core.domain.shared.money import Currency
+    from staffbooking_core.representations.records import instant
 
     minor = getattr(operation.command, "amount", None)
     return {
@@ -82,7 +82,7 @@ def operation_record(operation: Operation, currency: str) -> dict[str, Any]:
 @app.command("list")
 def list_(limit: Limit = 50, page: Page = 1, as_json: AsJson = False) -> None:
     """A page of the bookings under dispute, the newest event first."""
-    from staffbooking_core.usecases import disputes
+    from staffbooking_core.usecases.bookings import disputes
 
     found = run(lambda ports: disputes.listing(ports, page, limit))
     show_page("disputes", COLUMNS, [*map(dispute_record, found)], page, limit, as_json)
@@ -91,9 +91,9 @@ def list_(limit: Limit = 50, page: Page = 1, as_json: AsJson = False) -> None:
 @app.command()
 def show(code: Code, as_json: AsJson = False) -> None:
     """The evidence: the booking, its timeline and check-in, every movement of its money."""
-    from staffbooking_core.usecases import ledger
+    from staffbooking_core.usecases.payments import ledger_check
 
-    book = run(lambda ports: ledger.show(ports, code))
+    book = run(lambda ports: ledger_check.show(ports, code))
     if book.booking.disputed_at is None:
         raise Refused(f"booking {code} was never under dispute")
     record = _evidence(book)
@@ -105,7 +105,7 @@ def show(code: Code, as_json: AsJson = False) -> None:
 
 
 def _evidence(book: Book) -> dict[str, Any]:
-    from staffbooking_core.domain.money import Currency
+    from staffbooking_core.domain.shared.money import Currency
 
     booking, currency = book.booking, book.booking.currency
     money = Currency(currency).to_decimal
@@ -143,8 +143,8 @@ def resolve(
     """Resolve a dispute: exactly one of --release, --refund, --split."""
     from staffbooking_adapters.inputs import structure
     from staffbooking_cli.inputs import Note
-    from staffbooking_core.domain.lifecycle import Trigger
-    from staffbooking_core.usecases import disputes
+    from staffbooking_core.domain.bookings.lifecycle import Trigger
+    from staffbooking_core.usecases.bookings import disputes
 
     if release + refund + (split is not None) != 1:
         raise typer.BadParameter("give exactly one of --release, --refund, --split AMOUNT")

@@ -122,7 +122,7 @@ async def _processor(ports: Ports) -> AsyncIterator[Check]:
 
 
 async def _clock(ports: Ports) -> AsyncIterator[Check]:
-    from staffbooking_core.domain.records import instant
+    from staffbooking_core.representations.records import instant
 
     business = (await ports.clock.business()).replace(microsecond=0)
     ahead = business - ports.clock.wall().replace(microsecond=0)
@@ -144,7 +144,11 @@ async def _events(ports: Ports) -> AsyncIterator[Check]:
 
 async def _payouts(ports: Ports) -> AsyncIterator[Check]:
     """Those that are late, or about to be: so late that the operators are told."""
-    from staffbooking_core.domain.bookings import PayoutStatus, payout_alarm, payout_deadline
+    from staffbooking_core.domain.bookings.booking import (
+        PayoutStatus,
+        payout_alarm,
+        payout_deadline,
+    )
 
     now = await ports.clock.business()
     async with ports.store.reading() as view:

@@ -29,12 +29,14 @@ COLUMNS = ("id", "created_at", "name", "email", "subject", "message")
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
     """All of them, in the order in which they came."""
-    from staffbooking_core.domain.records import inquiry_record
-    from staffbooking_core.usecases import contact
+    from staffbooking_core.representations.records import inquiry_record
+    from staffbooking_core.usecases.notifications import inquiries as notifications_inquiries
 
     async def work(ports: Ports) -> None:
         async def found() -> AsyncIterator[dict[str, Any]]:
-            async for each in every(lambda after, limit: contact.inquiries(ports, after, limit)):
+            async for each in every(
+                lambda after, limit: notifications_inquiries.inquiries(ports, after, limit)
+            ):
                 yield inquiry_record(each)
 
         await render.show_list("inquiries", COLUMNS, found(), as_json)

@@ -42,16 +42,16 @@ def create(
 ) -> None:
     """Make a key. It is shown this once: only a hash of it is kept."""
     from staffbooking_adapters.inputs import structure
-    from staffbooking_core.domain.records import instant, key_record
     from staffbooking_core.inputs import CreateKey
-    from staffbooking_core.usecases import admin, keys
+    from staffbooking_core.representations.records import instant, key_record
+    from staffbooking_core.usecases.accounts import administration, api_keys
 
     permissions = list(dict.fromkeys(each.value for each in permission))
     given = {"name": name, "permissions": permissions, "expires_at": instant(expires_at)}
     wanted = structure(CreateKey, given)
 
     async def work(ports: Ports) -> tuple[str, dict[str, Any]]:
-        key, made = await keys.create(ports, await admin.user(ports, email), wanted)
+        key, made = await api_keys.create(ports, await administration.user(ports, email), wanted)
         return key, key_record(made)
 
     key, record = run(work)
@@ -65,11 +65,11 @@ def create(
 @app.command("list")
 def list_(email: Email, as_json: AsJson = False) -> None:
     """All keys of an account, revoked ones too, the newest first."""
-    from staffbooking_core.domain.records import key_record
-    from staffbooking_core.usecases import admin, keys
+    from staffbooking_core.representations.records import key_record
+    from staffbooking_core.usecases.accounts import administration, api_keys
 
     async def work(ports: Ports) -> None:
-        found = await keys.listing(ports, await admin.user(ports, email))
+        found = await api_keys.listing(ports, await administration.user(ports, email))
         await render.show_list("keys", COLUMNS, records(found, key_record), as_json)
 
     run(work)
@@ -78,9 +78,9 @@ def list_(email: Email, as_json: AsJson = False) -> None:
 @app.command()
 def revoke(key_id: Id, as_json: AsJson = False) -> None:
     """End a key for good, on every process within seconds."""
-    from staffbooking_core.usecases import keys
+    from staffbooking_core.usecases.accounts import api_keys
 
-    run(lambda ports: keys.revoke(ports, None, key_id))
+    run(lambda ports: api_keys.revoke(ports, None, key_id))
     if as_json:
         render.print_json({"success": True})
     else:

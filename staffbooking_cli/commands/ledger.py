@@ -15,7 +15,7 @@ from staffbooking_cli.session import run
 
 if TYPE_CHECKING:
     from staffbooking_core.ports import Ports
-    from staffbooking_core.usecases.ledger import Book
+    from staffbooking_core.usecases.payments.ledger_check import Book
 
 app = typer.Typer(help="The double-entry ledger.", no_args_is_help=True)
 
@@ -39,11 +39,11 @@ def check(as_json: AsJson = False) -> None:
 
 
 async def _check(ports: Ports) -> tuple[list[dict[str, Any]], int]:
-    from staffbooking_core.usecases import ledger
+    from staffbooking_core.usecases.payments import ledger_check
 
     faults, checked = [], 0
     with render.progress("bookings checked") as tell:
-        async for found in ledger.check(ports):
+        async for found in ledger_check.check(ports):
             if isinstance(found, int):
                 checked = found
                 tell(checked)
@@ -56,9 +56,9 @@ async def _check(ports: Ports) -> tuple[list[dict[str, Any]], int]:
 def show(code: Code, as_json: AsJson = False) -> None:
     """The postings of one booking with running balances, its operations, and what its
     accounts add up to: debits above zero, credits below."""
-    from staffbooking_core.usecases import ledger
+    from staffbooking_core.usecases.payments import ledger_check
 
-    book = run(lambda ports: ledger.show(ports, code))
+    book = run(lambda ports: ledger_check.show(ports, code))
     record = _record(book)
     if as_json:
         render.print_json({"ledger": record})
@@ -70,9 +70,9 @@ def show(code: Code, as_json: AsJson = False) -> None:
 
 
 def _record(book: Book) -> dict[str, Any]:
-    from staffbooking_core.domain.ledger import balances
-    from staffbooking_core.domain.money import Currency
-    from staffbooking_core.domain.records import instant
+    from staffbooking_core.domain.payments.ledger import balances
+    from staffbooking_core.domain.shared.money import Currency
+    from staffbooking_core.representations.records import instant
 
     currency = book.booking.currency
     money = Currency(currency).to_decimal
@@ -98,8 +98,8 @@ def _record(book: Book) -> dict[str, Any]:
 
 def _legs(book: Book) -> Iterator[dict[str, Any]]:
     """A line for each leg; a posting's name stands on its first."""
-    from staffbooking_core.domain.money import Currency
-    from staffbooking_core.domain.records import instant
+    from staffbooking_core.domain.shared.money import Currency
+    from staffbooking_core.representations.records import instant
 
     money = Currency(book.booking.currency).to_decimal
     sums: Counter[str] = Counter()
@@ -119,8 +119,8 @@ def _legs(book: Book) -> Iterator[dict[str, Any]]:
 
 def _balances(book: Book) -> Iterator[dict[str, Any]]:
     """A line for each account that the booking has touched, in the order of the chart."""
-    from staffbooking_core.domain.ledger import Account
-    from staffbooking_core.domain.money import Currency
+    from staffbooking_core.domain.payments.ledger import Account
+    from staffbooking_core.domain.shared.money import Currency
 
     money = Currency(book.booking.currency).to_decimal
     for account in Account:

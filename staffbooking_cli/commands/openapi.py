@@ -9,7 +9,7 @@ from staffbooking_cli.session import settings
 
 def openapi(as_json: AsJson = True) -> None:
     """Print the OpenAPI document, JSON in any case: the server's /openapi.json."""
-    from staffbooking_http.openapi import document
+    from staffbooking_http.docs.openapi import document
     from staffbooking_http.routes import FAMILIES, SANDBOX
 
     wanted = settings()

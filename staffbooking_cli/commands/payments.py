@@ -46,12 +46,12 @@ def reconcile(
 
 async def _reconcile(ports: Ports, apply: bool) -> dict[str, Any]:
     """`{"checked", "in_flight", "applied", "differences": [{booking_code, text}]}`."""
-    from staffbooking_core.usecases import reconciliation
+    from staffbooking_core.usecases.payments import statement
 
-    far, differences = reconciliation.Progress(), []
+    far, differences = statement.Progress(), []
     with render.progress("bookings compared") as tell:
-        async for found in reconciliation.reconcile(ports, apply=apply):
-            if isinstance(found, reconciliation.Progress):
+        async for found in statement.reconcile(ports, apply=apply):
+            if isinstance(found, statement.Progress):
                 far = found
                 tell(far.checked)
             else:

@@ -13,8 +13,8 @@ from staffbooking_cli.options import AsJson, Code
 from staffbooking_cli.session import run
 
 if TYPE_CHECKING:
-    from staffbooking_core.domain.bookings import Booking
-    from staffbooking_core.domain.payments import Operation
+    from staffbooking_core.domain.bookings.booking import Booking
+    from staffbooking_core.domain.payments.processor import Operation
     from staffbooking_core.policy import Policy
     from staffbooking_core.ports import Ports
 
@@ -35,9 +35,9 @@ COLUMNS = (
 
 def payout_record(booking: Booking, policy: Policy) -> dict[str, Any]:
     """The payout of a booking; `left` is what of it is still to be sent."""
-    from staffbooking_core.domain.bookings import payout_deadline
-    from staffbooking_core.domain.money import Currency
-    from staffbooking_core.domain.records import instant
+    from staffbooking_core.domain.bookings.booking import payout_deadline
+    from staffbooking_core.domain.shared.money import Currency
+    from staffbooking_core.representations.records import instant
 
     money = Currency(booking.currency).to_decimal
     due_at = booking.payout_due_at
@@ -68,10 +68,10 @@ def list_(
 
     Frozen ones are on hold, or their booking is under dispute.
     """
-    from staffbooking_core.usecases import admin
+    from staffbooking_core.usecases.accounts import administration
 
     async def work(ports: Ports) -> None:
-        found = await admin.payouts(ports, limit)
+        found = await administration.payouts(ports, limit)
         await render.show_list("payouts", COLUMNS, _with_tries(ports, found), as_json)
 
     run(work)
@@ -96,11 +96,11 @@ async def _with_tries(ports: Ports, found: Sequence[Booking]) -> AsyncIterator[d
 @app.command()
 def show(code: Code, as_json: AsJson = False) -> None:
     """The payout of one booking, with every try to send it or to take it back."""
-    from staffbooking_core.domain.payments import OpKind
-    from staffbooking_core.usecases import ledger
+    from staffbooking_core.domain.payments.processor import OpKind
+    from staffbooking_core.usecases.payments import ledger_check
 
     async def work(ports: Ports) -> dict[str, Any]:
-        book = await ledger.show(ports, code)
+        book = await ledger_check.show(ports, code)
         operations = [
             operation_record(one, book.booking.currency)
             for one in book.operations
@@ -123,7 +123,7 @@ def hold(
     """Hold a payout back until it is released: nothing more is sent of it."""
     from staffbooking_adapters.inputs import structure
     from staffbooking_cli.inputs import Note
-    from staffbooking_core.usecases import payouts
+    from staffbooking_core.usecases.payments import payouts
 
     said = structure(Note, {"note": note})
     _show(lambda ports: payouts.hold(ports, code, said.note), as_json)
@@ -132,7 +132,7 @@ def hold(
 @app.command()
 def release(code: Code, as_json: AsJson = False) -> None:
     """Let a payout go that was on hold: the worker sends it when it is due."""
-    from staffbooking_core.usecases import payouts
+    from staffbooking_core.usecases.payments import payouts
 
     _show(lambda ports: payouts.release(ports, code), as_json)
 
@@ -140,7 +140,7 @@ def release(code: Code, as_json: AsJson = False) -> None:
 @app.command()
 def retry(code: Code, as_json: AsJson = False) -> None:
     """Try a payout again now that failed, or that waits for its next try."""
-    from staffbooking_core.usecases import payouts
+    from staffbooking_core.usecases.payments import payouts
 
     _show(lambda ports: payouts.retry(ports, code), as_json)
 

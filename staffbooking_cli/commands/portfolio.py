@@ -13,7 +13,7 @@ from staffbooking_cli.options import AsJson, Id, ItemStatus
 from staffbooking_cli.session import run
 
 if TYPE_CHECKING:
-    from staffbooking_core.domain.portfolio import PortfolioItem
+    from staffbooking_core.domain.companions.portfolio import PortfolioItem
     from staffbooking_core.ports import Ports
 
 app = typer.Typer(help="Portfolio items: approval.", no_args_is_help=True)
@@ -23,7 +23,7 @@ COLUMNS = ("id", "companion_id", "status", "title", "image", "description", "cre
 
 def item_record(item: PortfolioItem) -> dict[str, Any]:
     """The published record, and whose it is."""
-    from staffbooking_core.domain.records import own_item_record
+    from staffbooking_core.representations.records import own_item_record
 
     return {**own_item_record(item), "companion_id": item.companion_id}
 
@@ -34,15 +34,15 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """Everybody's items, in the order of their ids."""
-    from staffbooking_core.domain import portfolio
-    from staffbooking_core.usecases import admin
+    from staffbooking_core.domain.companions import portfolio
+    from staffbooking_core.usecases.accounts import administration
 
     wanted = None if status is None else portfolio.ItemStatus(status)
 
     async def work(ports: Ports) -> None:
         async def found() -> AsyncIterator[dict[str, Any]]:
             async for item in every(
-                lambda after, limit: admin.portfolio(ports, wanted, after, limit)
+                lambda after, limit: administration.portfolio(ports, wanted, after, limit)
             ):
                 yield item_record(item)
 
@@ -64,9 +64,9 @@ def reject(item_id: Id, as_json: AsJson = False) -> None:
 
 
 def _judge(item_id: int, status: ItemStatus, as_json: bool) -> None:
-    from staffbooking_core.domain import portfolio
-    from staffbooking_core.usecases import admin
+    from staffbooking_core.domain.companions import portfolio
+    from staffbooking_core.usecases.accounts import administration
 
     judged = portfolio.ItemStatus(status)
-    item = run(lambda ports: admin.judge_item(ports, item_id, judged))
+    item = run(lambda ports: administration.judge_item(ports, item_id, judged))
     render.show("item", item_record(item), as_json)

@@ -14,8 +14,8 @@ from staffbooking_cli.options import AsJson, Code
 from staffbooking_cli.session import run
 
 if TYPE_CHECKING:
-    from staffbooking_core.domain.bookings import Booking
-    from staffbooking_core.domain.payments import Operation
+    from staffbooking_core.domain.bookings.booking import Booking
+    from staffbooking_core.domain.payments.processor import Operation
     from staffbooking_core.ports import Ports
 
 app = typer.Typer(help="Refunds that failed.", no_args_is_help=True)
@@ -50,7 +50,7 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """Refunds that were refused or came back and were not ordered anew, the oldest first."""
-    from staffbooking_core.usecases import refunds
+    from staffbooking_core.usecases.payments import refunds
 
     async def work(ports: Ports) -> None:
         found = await refunds.failed(ports, limit)
@@ -62,7 +62,7 @@ def list_(
 @app.command()
 def retry(code: Code, as_json: AsJson = False) -> None:
     """Order every failed refund of a booking anew, and send it now."""
-    from staffbooking_core.usecases import refunds
+    from staffbooking_core.usecases.payments import refunds
 
     booking = run(lambda ports: refunds.retry(ports, code))
     render.show("booking", booking_record(booking), as_json)

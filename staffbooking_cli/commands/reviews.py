@@ -13,7 +13,7 @@ from staffbooking_cli.options import AsJson, Id
 from staffbooking_cli.session import run
 
 if TYPE_CHECKING:
-    from staffbooking_core.domain.reviews import Review
+    from staffbooking_core.domain.companions.reviews import Review
     from staffbooking_core.ports import Ports
 
 app = typer.Typer(help="Reviews: list, hide, show again.", no_args_is_help=True)
@@ -34,7 +34,7 @@ COLUMNS = (
 
 def _record(review: Review) -> dict[str, Any]:
     """The published record, and whether it is hidden."""
-    from staffbooking_core.domain.records import review_record
+    from staffbooking_core.representations.records import review_record
 
     return {**review_record(review), "hidden": review.hidden}
 
@@ -47,10 +47,11 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """All reviews, hidden ones too, in the order of their ids."""
-    from staffbooking_core.usecases import admin, reviews
+    from staffbooking_core.usecases.accounts import administration
+    from staffbooking_core.usecases.companions import reviews
 
     async def work(ports: Ports) -> None:
-        person = None if user is None else (await admin.user(ports, user)).id
+        person = None if user is None else (await administration.user(ports, user)).id
 
         async def found() -> AsyncIterator[dict[str, Any]]:
             async for one in every(lambda after, limit: reviews.all_of(ports, after, limit)):
@@ -75,7 +76,7 @@ def show(review_id: Id, as_json: AsJson = False) -> None:
 
 
 def _hide(review_id: int, hidden: bool, as_json: bool) -> None:
-    from staffbooking_core.usecases import reviews
+    from staffbooking_core.usecases.companions import reviews
 
     review = run(lambda ports: reviews.hide(ports, review_id, hidden))
     render.show("review", _record(review), as_json)

@@ -21,7 +21,7 @@ app.add_typer(clock, name="clock")
 
 
 def _show(work: Callable[[Ports], Awaitable[datetime]], as_json: bool) -> None:
-    from staffbooking_core.domain.records import instant
+    from staffbooking_core.representations.records import instant
 
     now = instant(run(work))
     if as_json:

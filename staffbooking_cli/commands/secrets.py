@@ -41,12 +41,12 @@ def rotate(as_json: AsJson = False) -> None:
 
 async def _reseal(ports: Ports) -> tuple[int, list[int]]:
     """How many endpoints' secrets were sealed anew, and the endpoints that can't be opened."""
-    from staffbooking_core.usecases import webhooks
+    from staffbooking_core.usecases.webhooks import endpoints
 
     resealed, last = 0, 0
     broken: list[int] = []
     with render.progress("webhooks sealed anew") as tell:
-        while (done := await webhooks.reseal_secrets(ports, last, BATCH)).last_id:
+        while (done := await endpoints.reseal_secrets(ports, last, BATCH)).last_id:
             resealed, last = resealed + done.changed, done.last_id
             broken += done.broken
             tell(resealed)

@@ -46,7 +46,7 @@ async def _serve(wanted: Settings, listening: socket.socket) -> None:
     import anyio
 
     from staffbooking_cli.running import start_server, stopping
-    from staffbooking_worker.lanes import SANDBOX_EVENTS
+    from staffbooking_worker.jobs import SANDBOX_EVENTS
     from staffbooking_worker.main import run_lanes
 
     async with stopping() as stop, AsyncExitStack() as stack:
@@ -68,7 +68,7 @@ async def _serve(wanted: Settings, listening: socket.socket) -> None:
 
 async def _wait_for_store(wanted: Settings, listening: socket.socket, stop: anyio.Event) -> None:
     """Until the database is there with its schema, which may come after the server does."""
-    from staffbooking_http.server import hold
+    from staffbooking_http.server.server import hold
 
     told = None
 

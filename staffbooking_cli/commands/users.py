@@ -15,7 +15,7 @@ from staffbooking_cli.options import AsJson, Email, Role, Tier
 from staffbooking_cli.session import run
 
 if TYPE_CHECKING:
-    from staffbooking_core.domain.accounts import User
+    from staffbooking_core.domain.accounts.users import User
     from staffbooking_core.ports import Ports
 
 app = typer.Typer(help="Accounts of customers, staff and admins.", no_args_is_help=True)
@@ -34,7 +34,7 @@ COLUMNS = (
 
 def user_record(user: User) -> dict[str, Any]:
     """The published record, and whether the account is locked."""
-    from staffbooking_core.domain import records
+    from staffbooking_core.representations import records
 
     return {**records.user_record(user), "disabled_at": records.instant(user.disabled_at)}
 
@@ -58,7 +58,7 @@ def create(
     """Make an account."""
     from staffbooking_adapters.inputs import structure
     from staffbooking_cli.inputs import NewAccount
-    from staffbooking_core.usecases import admin
+    from staffbooking_core.usecases.accounts import administration
 
     given = {
         "email": email,
@@ -69,17 +69,17 @@ def create(
         "subscription": subscription,
     }
     wanted = structure(NewAccount, given)
-    _show(lambda ports: admin.create_user(ports, wanted.to_create()), as_json)
+    _show(lambda ports: administration.create_user(ports, wanted.to_create()), as_json)
 
 
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
     """All accounts, in the order of their ids."""
-    from staffbooking_core.usecases import admin
+    from staffbooking_core.usecases.accounts import administration
 
     async def work(ports: Ports) -> None:
         async def found() -> AsyncIterator[dict[str, Any]]:
-            async for user in every(lambda after, limit: admin.users(ports, after, limit)):
+            async for user in every(lambda after, limit: administration.users(ports, after, limit)):
                 yield user_record(user)
 
         await render.show_list("users", COLUMNS, found(), as_json)
@@ -90,9 +90,9 @@ def list_(as_json: AsJson = False) -> None:
 @app.command()
 def show(email: Email, as_json: AsJson = False) -> None:
     """One account."""
-    from staffbooking_core.usecases import admin
+    from staffbooking_core.usecases.accounts import administration
 
-    _show(lambda ports: admin.user(ports, email), as_json)
+    _show(lambda ports: administration.user(ports, email), as_json)
 
 
 @app.command()
@@ -106,36 +106,37 @@ def subscribe(
     as_json: AsJson = False,
 ) -> None:
     """Set the subscription; with enterprise the account's API keys work."""
-    from staffbooking_core.domain.accounts import Subscription
-    from staffbooking_core.usecases import admin
+    from staffbooking_core.domain.accounts.users import Subscription
+    from staffbooking_core.usecases.accounts import administration
 
     wanted = Subscription(tier)
-    _show(lambda ports: admin.subscribe(ports, email, wanted, until), as_json)
+    _show(lambda ports: administration.subscribe(ports, email, wanted, until), as_json)
 
 
 @app.command()
 def disable(email: Email, as_json: AsJson = False) -> None:
     """Lock an account: sessions and keys stop at once, its companion is not found."""
-    from staffbooking_core.usecases import admin
+    from staffbooking_core.usecases.accounts import administration
 
-    _show(lambda ports: admin.disable(ports, email), as_json)
+    _show(lambda ports: administration.disable(ports, email), as_json)
 
 
 @app.command()
 def enable(email: Email, as_json: AsJson = False) -> None:
     """Open a locked account again."""
-    from staffbooking_core.usecases import admin
+    from staffbooking_core.usecases.accounts import administration
 
-    _show(lambda ports: admin.enable(ports, email), as_json)
+    _show(lambda ports: administration.enable(ports, email), as_json)
 
 
 @app.command()
 def export(email: Email) -> None:
     """All that is kept about a person, as one JSON document."""
-    from staffbooking_core.usecases import admin, people
+    from staffbooking_core.usecases import privacy
+    from staffbooking_core.usecases.accounts import administration
 
     async def work(ports: Ports) -> None:
-        found = await people.export(ports, (await admin.user(ports, email)).id)
+        found = await privacy.export(ports, (await administration.user(ports, email)).id)
         await render.print_pieces(found)
 
     run(work)
@@ -144,10 +145,11 @@ def export(email: Email) -> None:
 @app.command()
 def erase(email: Email, as_json: AsJson = False) -> None:
     """Forget a person for good: what is left has no name. Refused while bookings are open."""
-    from staffbooking_core.usecases import admin, people
+    from staffbooking_core.usecases import privacy
+    from staffbooking_core.usecases.accounts import administration
 
     async def work(ports: Ports) -> User:
-        return await people.erase(ports, (await admin.user(ports, email)).id)
+        return await privacy.erase(ports, (await administration.user(ports, email)).id)
 
     _show(work, as_json)
 
@@ -161,10 +163,10 @@ def set_password(
     as_json: AsJson = False,
 ) -> None:
     """Set a password; every session of the account ends, and its owner is told."""
-    from staffbooking_core.usecases import admin
+    from staffbooking_core.usecases.accounts import administration
 
     text = _asked() if password is None else password
-    _show(lambda ports: admin.set_password(ports, email, text), as_json)
+    _show(lambda ports: administration.set_password(ports, email, text), as_json)
 
 
 def _asked() -> str:

@@ -14,9 +14,9 @@ from staffbooking_cli.options import AsJson, Id, Limit, Page
 from staffbooking_cli.session import run
 
 if TYPE_CHECKING:
-    from staffbooking_core.domain.webhooks import Attempt, Delivery, Endpoint, Subscriber
+    from staffbooking_core.domain.webhooks.deliveries import Attempt, Delivery, Endpoint, Subscriber
     from staffbooking_core.ports import Ports
-    from staffbooking_core.usecases.webhooks import Logged
+    from staffbooking_core.usecases.webhooks.endpoints import Logged
 
 app = typer.Typer(help="Webhooks: endpoints, deliveries, attempts.", no_args_is_help=True)
 
@@ -41,10 +41,10 @@ store was away. Clocks of several machines may differ by as much."""
 
 async def every_endpoint(ports: Ports) -> AsyncIterator[Subscriber]:
     """Everybody's endpoints, in the order of ids."""
-    from staffbooking_core.usecases import webhooks
+    from staffbooking_core.usecases.webhooks import endpoints
 
     last = 0
-    while page := await webhooks.all_of(ports, last, PAGE):
+    while page := await endpoints.all_of(ports, last, PAGE):
         for each in page:
             yield each
         last = page[-1].endpoint.id
@@ -67,7 +67,7 @@ def list_(as_json: AsJson = False) -> None:
 
 def _record(endpoint: Endpoint) -> dict[str, Any]:
     """The published record, and in a word whether it is sent to."""
-    from staffbooking_core.domain.records import webhook_record
+    from staffbooking_core.representations.records import webhook_record
 
     state = "paused" if endpoint.disabled_at is None else "disabled"
     return {**webhook_record(endpoint), "state": "active" if endpoint.active else state}
@@ -76,10 +76,10 @@ def _record(endpoint: Endpoint) -> dict[str, Any]:
 @app.command()
 def deliveries(endpoint_id: Id, limit: Limit = 50, page: Page = 1, as_json: AsJson = False) -> None:
     """A page of an endpoint's deliveries, the newest first."""
-    from staffbooking_core.usecases import webhooks
+    from staffbooking_core.usecases.webhooks import endpoints
 
     found, has_more = run(
-        lambda ports: webhooks.deliveries_of(ports, None, endpoint_id, page, limit)
+        lambda ports: endpoints.deliveries_of(ports, None, endpoint_id, page, limit)
     )
     records = [_delivery_record(logged) for logged in found]
     if as_json:
@@ -91,7 +91,7 @@ def deliveries(endpoint_id: Id, limit: Limit = 50, page: Page = 1, as_json: AsJs
 
 
 def _delivery_record(logged: Logged) -> dict[str, Any]:
-    from staffbooking_core.domain.records import delivery_record
+    from staffbooking_core.representations.records import delivery_record
 
     return delivery_record(logged.delivery, logged.attempts)
 
@@ -114,9 +114,9 @@ def redeliver(
 ) -> None:
     """Send an event once more, with the same id and bytes: the worker does it at once, or once
     its endpoint may be sent to."""
-    from staffbooking_core.usecases import webhooks
+    from staffbooking_core.usecases.webhooks import endpoints
 
-    logged = run(lambda ports: webhooks.redeliver(ports, None, delivery_id))
+    logged = run(lambda ports: endpoints.redeliver(ports, None, delivery_id))
     record = _delivery_record(logged)
     render.show("delivery", record, as_json)
     if not as_json:
@@ -126,9 +126,9 @@ def redeliver(
 @app.command()
 def enable(endpoint_id: Id, as_json: AsJson = False) -> None:
     """Make an endpoint active again that was paused or disabled: what was held for it is sent."""
-    from staffbooking_core.usecases import webhooks
+    from staffbooking_core.usecases.webhooks import endpoints
 
-    endpoint = run(lambda ports: webhooks.enable(ports, None, endpoint_id))
+    endpoint = run(lambda ports: endpoints.enable(ports, None, endpoint_id))
     render.show("webhook", _record(endpoint), as_json)
 
 
@@ -154,10 +154,10 @@ def tail(
 
     async def work(ports: Ports) -> None:
         from staffbooking_cli.running import stopping
-        from staffbooking_core.usecases import webhooks
+        from staffbooking_core.usecases.webhooks import endpoints
 
         if endpoint_id is not None:
-            await webhooks.authorize(ports, None, endpoint_id)
+            await endpoints.authorize(ports, None, endpoint_id)
         log = AttemptLog(ports, ports.clock.wall() - ago, endpoint_id)
         async with stopping() as stop:
             while not stop.is_set():
@@ -213,7 +213,7 @@ class AttemptLog:
 
 
 def _attempt_record(delivery: Delivery, attempt: Attempt) -> dict[str, Any]:
-    from staffbooking_core.domain.records import attempt_record
+    from staffbooking_core.representations.records import attempt_record
 
     return {
         "webhook_id": delivery.endpoint_id,

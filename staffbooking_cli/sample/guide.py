@@ -18,10 +18,10 @@ from attrs import frozen
 from staffbooking_cli.errors import Refused
 from staffbooking_cli.sample.market import GUIDE_SERVICE, KNOWN_STAFF, PASSWORD, STAFF_EMAIL
 from staffbooking_cli.sample.seed import ADMIN_EMAIL, CUSTOMER_EMAIL, ENTERPRISE_EMAIL, Sample
-from staffbooking_core.domain import calendar
-from staffbooking_core.domain.records import instant
+from staffbooking_core.domain.companions import availability
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases import companions
+from staffbooking_core.representations.records import instant
+from staffbooking_core.usecases.companions import search
 
 DAYS_AHEAD = 14
 DAYS_BETWEEN = 10
@@ -52,16 +52,16 @@ async def free_evenings(ports: Ports, companion_id: int) -> tuple[Evening, Eveni
     today = (await ports.clock.business()).astimezone(ZoneInfo(timezone)).date()
     first = await _free_day(ports, companion_id, today + timedelta(days=DAYS_AHEAD))
     second = await _free_day(ports, companion_id, first + timedelta(days=DAYS_BETWEEN))
-    minutes = calendar.parse_hhmm(START)
+    minutes = availability.parse_hhmm(START)
     return (
-        Evening(first, calendar.resolve_local(timezone, first, minutes)),
-        Evening(second, calendar.resolve_local(timezone, second, minutes)),
+        Evening(first, availability.resolve_local(timezone, first, minutes)),
+        Evening(second, availability.resolve_local(timezone, second, minutes)),
     )
 
 
 async def _free_day(ports: Ports, companion_id: int, earliest: date) -> date:
     until = earliest + timedelta(days=ports.policy.availability_days - 1)
-    found = await companions.availability(ports, companion_id, earliest, until)
+    found = await search.availability(ports, companion_id, earliest, until)
     for day in found["availability"]:
         if any(slot["start"] <= START and slot["end"] >= END for slot in day["slots"]):
             return date.fromisoformat(day["date"])

@@ -9,13 +9,14 @@ from attrs import frozen
 from staffbooking_adapters.inputs import structure
 from staffbooking_cli.errors import Refused
 from staffbooking_cli.sample.market import PASSWORD, STAFF_EMAIL, companions
-from staffbooking_core.domain.accounts import Role, Subscription, User
-from staffbooking_core.domain.keys import Permission, digest, is_well_formed
+from staffbooking_core.domain.accounts.api_keys import Permission, digest, is_well_formed
+from staffbooking_core.domain.accounts.users import Role, Subscription, User
 from staffbooking_core.errors import NotFound
 from staffbooking_core.inputs import CreateKey, ImportedCompanion
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases import admin, imports, keys
-from staffbooking_core.usecases.admin import CreateUser
+from staffbooking_core.usecases.accounts import administration, api_keys
+from staffbooking_core.usecases.accounts.administration import CreateUser
+from staffbooking_core.usecases.companions import imports
 
 DOMAIN = "@demo.test"
 CUSTOMER_EMAIL = "customer@demo.test"
@@ -36,7 +37,7 @@ class Sample:
 async def is_missing(ports: Ports) -> bool:
     """Whether the sample is still to be put in, or was only in part: the admin, who comes
     last, says that all are there. Raises Refused where the database is somebody else's."""
-    first = await admin.users(ports, limit=1)
+    first = await administration.users(ports, limit=1)
     if first and not first[0].email.endswith(DOMAIN):
         raise Refused("the database holds data that is not the demo's: give the demo its own")
     return await _known(ports, ADMIN_EMAIL) is None
@@ -49,7 +50,7 @@ async def fill(ports: Ports) -> None:
     await imports.import_companions(ports, staff)
     for person in _people():
         if not await _known(ports, person.email):
-            await admin.create_user(ports, person)
+            await administration.create_user(ports, person)
 
 
 def _people() -> tuple[CreateUser, ...]:
@@ -77,16 +78,16 @@ def _person(
 
 async def _known(ports: Ports, email: str) -> User | None:
     try:
-        return await admin.user(ports, email)
+        return await administration.user(ports, email)
     except NotFound:
         return None
 
 
 async def sample(ports: Ports, folder: Path) -> Sample:
     """The demo's key and its first staff member."""
-    owner = await admin.user(ports, ENTERPRISE_EMAIL)
+    owner = await administration.user(ports, ENTERPRISE_EMAIL)
     key = await _kept_key(ports, owner, folder / KEY_FILE)
-    return Sample(key, await admin.user(ports, STAFF_EMAIL))
+    return Sample(key, await administration.user(ports, STAFF_EMAIL))
 
 
 async def _kept_key(ports: Ports, owner: User, path: Path) -> str:
@@ -94,14 +95,14 @@ async def _kept_key(ports: Ports, owner: User, path: Path) -> str:
     here (another database, a lost folder)."""
     kept = _read(path)
     now = ports.clock.wall()
-    active = [key for key in await keys.listing(ports, owner) if key.is_active(now)]
+    active = [key for key in await api_keys.listing(ports, owner) if key.is_active(now)]
     if is_well_formed(kept) and any(key.digest == digest(kept) for key in active):
         return kept
     for key in active:
         if key.name == KEY_NAME:
-            await keys.revoke(ports, owner, key.id)
+            await api_keys.revoke(ports, owner, key.id)
     wanted = CreateKey(name=KEY_NAME, permissions=(Permission.READ, Permission.BOOK))
-    made, _ = await keys.create(ports, owner, wanted)
+    made, _ = await api_keys.create(ports, owner, wanted)
     _write(path, made)
     return made
 

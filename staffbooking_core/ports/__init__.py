@@ -13,7 +13,12 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from staffbooking_core.domain.notices import Letter, Notice, NoticeKind, Undeliverable
+from staffbooking_core.domain.notifications.notifications import (
+    Letter,
+    Notice,
+    NoticeKind,
+    Undeliverable,
+)
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports.accounts import AccountsReading, AccountsWriting
 from staffbooking_core.ports.admission import Admission, KeyCaller, SessionCaller

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from staffbooking_core.domain.accounts import Session, User
-from staffbooking_core.domain.keys import ApiKey
+from staffbooking_core.domain.accounts.api_keys import ApiKey
+from staffbooking_core.domain.accounts.users import Session, User
 from staffbooking_core.ports.values import NewKey, NewUser
 
 

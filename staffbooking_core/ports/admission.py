@@ -8,9 +8,9 @@ from typing import Protocol, TypeVar
 
 from attrs import frozen
 
-from staffbooking_core.domain.accounts import Session, User
-from staffbooking_core.domain.keys import ApiKey, Permission
-from staffbooking_core.domain.limits import Rule, Verdict
+from staffbooking_core.domain.accounts.api_keys import ApiKey, Permission
+from staffbooking_core.domain.accounts.users import Session, User
+from staffbooking_core.domain.shared.rate_limits import Rule, Verdict
 
 T = TypeVar("T")
 

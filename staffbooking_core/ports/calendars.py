@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from staffbooking_core.domain.bookings import Booking
-from staffbooking_core.domain.calendar import Interval
+from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.companions.availability import Interval
 
 
 class Calendars(Protocol):

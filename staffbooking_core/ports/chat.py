@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from staffbooking_core.domain.channel import Tell
-from staffbooking_core.domain.messages import Findings
+from staffbooking_core.domain.messaging.conversations import Findings
+from staffbooking_core.representations.channel import Tell
 
 
 class Ears(Protocol):

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from attrs import frozen
 
-from staffbooking_core.domain.portfolio import ImageKind
+from staffbooking_core.domain.companions.portfolio import ImageKind
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}\.[a-z0-9]{1,8}")
 

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from attrs import frozen
 
-from staffbooking_core.domain.accounts import User
-from staffbooking_core.domain.companions import Companion
+from staffbooking_core.domain.accounts.users import User
+from staffbooking_core.domain.companions.companion import Companion
 from staffbooking_core.ports.values import NewUser
 
 

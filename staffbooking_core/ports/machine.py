@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
-from staffbooking_core.domain.notices import Letter
+from staffbooking_core.domain.notifications.notifications import Letter
 
 
 class Clock(Protocol):

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from attrs import frozen
 
-from staffbooking_core.domain.messages import (
+from staffbooking_core.domain.messaging.conversations import (
     Conversation,
     Message,
     NewMessage,

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from attrs import frozen
 
-from staffbooking_core.domain.inquiries import Inquiry, NewInquiry
-from staffbooking_core.domain.notices import Notice, NoticeKind
+from staffbooking_core.domain.notifications.inquiries import Inquiry, NewInquiry
+from staffbooking_core.domain.notifications.notifications import Notice, NoticeKind
 from staffbooking_core.ports.values import Lease
 
 

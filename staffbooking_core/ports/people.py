@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from staffbooking_core.domain.accounts import User
-from staffbooking_core.domain.bookings import Booking
-from staffbooking_core.domain.inquiries import Inquiry
-from staffbooking_core.domain.messages import Message
-from staffbooking_core.domain.reviews import Review
+from staffbooking_core.domain.accounts.users import User
+from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.companions.reviews import Review
+from staffbooking_core.domain.messaging.conversations import Message
+from staffbooking_core.domain.notifications.inquiries import Inquiry
 
 
 class PeopleReading(Protocol):

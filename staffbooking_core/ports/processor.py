@@ -8,8 +8,8 @@ from typing import Protocol
 
 from attrs import frozen
 
-from staffbooking_core.domain.payees import Link, OpenPayee, PayeeState
-from staffbooking_core.domain.payments import (
+from staffbooking_core.domain.payments.payees import Link, OpenPayee, PayeeState
+from staffbooking_core.domain.payments.processor import (
     Checkout,
     IntentRefs,
     Nudge,
@@ -23,7 +23,7 @@ from staffbooking_core.domain.payments import (
     ReversePayout,
     Snapshot,
 )
-from staffbooking_core.domain.statement import Movement
+from staffbooking_core.domain.reconciliation.statement import Movement
 
 
 @frozen

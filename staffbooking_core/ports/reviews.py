@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from staffbooking_core.domain.reviews import NewReview, Ratings, Review
+from staffbooking_core.domain.companions.reviews import NewReview, Ratings, Review
 
 
 class ReviewsReading(Protocol):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from staffbooking_core.domain.portfolio import Image, ItemStatus, NewItem, PortfolioItem
+from staffbooking_core.domain.companions.portfolio import Image, ItemStatus, NewItem, PortfolioItem
 
 
 class StaffReading(Protocol):

@@ -10,17 +10,13 @@ from contextlib import AbstractAsyncContextManager
 from datetime import date, datetime, timedelta
 from typing import Protocol, TypeVar
 
-from staffbooking_core.domain.bookings import Booking
-from staffbooking_core.domain.calendar import Interval
-from staffbooking_core.domain.companions import Companion, CompanionQuery
-from staffbooking_core.domain.ledger import Account, Posting
-from staffbooking_core.domain.payees import Payee
-from staffbooking_core.domain.payments import (
-    Nudge,
-    Operation,
-    OpKind,
-)
-from staffbooking_core.domain.statement import CashBook
+from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.companions.availability import Interval
+from staffbooking_core.domain.companions.companion import Companion, CompanionQuery
+from staffbooking_core.domain.payments.ledger import Account, Posting
+from staffbooking_core.domain.payments.payees import Payee
+from staffbooking_core.domain.payments.processor import Nudge, Operation, OpKind
+from staffbooking_core.domain.reconciliation.statement import CashBook
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports.accounts import AccountsReading, AccountsWriting
 from staffbooking_core.ports.imports import ImportsReading, ImportsWriting

@@ -7,18 +7,15 @@ from typing import TypeVar
 
 from attrs import field, frozen
 
-from staffbooking_core.domain.accounts import Role, Subscription, User
-from staffbooking_core.domain.bookings import Booking, Due, TimerKind
-from staffbooking_core.domain.calendar import Calendar, Interval
-from staffbooking_core.domain.events import Event
-from staffbooking_core.domain.keys import Permission
-from staffbooking_core.domain.ledger import Posting
-from staffbooking_core.domain.lifecycle import Party, Status
-from staffbooking_core.domain.notices import Notice
-from staffbooking_core.domain.payments import (
-    Operation,
-    Order,
-)
+from staffbooking_core.domain.accounts.api_keys import Permission
+from staffbooking_core.domain.accounts.users import Role, Subscription, User
+from staffbooking_core.domain.bookings.booking import Booking, Due, TimerKind
+from staffbooking_core.domain.bookings.lifecycle import Party, Status
+from staffbooking_core.domain.companions.availability import Calendar, Interval
+from staffbooking_core.domain.notifications.notifications import Notice
+from staffbooking_core.domain.payments.ledger import Posting
+from staffbooking_core.domain.payments.processor import Operation, Order
+from staffbooking_core.representations.events import Event
 
 T = TypeVar("T")
 

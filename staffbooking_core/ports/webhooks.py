@@ -12,9 +12,9 @@ from typing import Any, Protocol, TypeAlias
 
 from attrs import field, frozen
 
-from staffbooking_core.domain.accounts import User
-from staffbooking_core.domain.lifecycle import EventName
-from staffbooking_core.domain.webhooks import (
+from staffbooking_core.domain.accounts.users import User
+from staffbooking_core.domain.bookings.lifecycle import EventName
+from staffbooking_core.domain.webhooks.deliveries import (
     Attempt,
     Delivery,
     Endpoint,

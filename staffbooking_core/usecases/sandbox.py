@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
 
-from staffbooking_core.domain.payments import PaymentsError
+from staffbooking_core.domain.payments.processor import PaymentsError
 from staffbooking_core.errors import Conflict, NotFound, RuleBroken, invalid
 from staffbooking_core.ports import (
     CheckoutPage,
@@ -16,7 +16,7 @@ from staffbooking_core.ports import (
     SandboxProcessor,
     Writing,
 )
-from staffbooking_core.usecases import payees, payments
+from staffbooking_core.usecases.payments import payees, reconciliation
 
 FARTHEST = timedelta(days=3660)
 """How far the sandbox's clock may run ahead: calendars and certificates end somewhere."""
@@ -89,13 +89,13 @@ async def complete_payee(ports: Ports, ref: str) -> PayeePage:
 async def _take_note(ports: Ports, subject: int | str, since: datetime) -> None:
     """See what became of an intent or a payee. Another process may have taken the event and not
     have followed it yet, so it is looked at here too; unless a fault keeps the event back."""
-    await payments.deliver_sandbox_events(ports)
+    await reconciliation.deliver_sandbox_events(ports)
     if not await processor(ports).was_brought(subject, since):
         return
     within = ports.policy.processor_deadline
     with suppress(PaymentsError, Conflict):  # Who took the event tries again.
         if isinstance(subject, int):
-            await payments.look(ports, subject, within)
+            await reconciliation.look(ports, subject, within)
         else:
             await payees.look(ports, subject, within)
 

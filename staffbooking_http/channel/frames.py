@@ -5,11 +5,11 @@ from typing import Any, TypeAlias
 
 from staffbooking_adapters import codec
 from staffbooking_adapters.inputs import structure
-from staffbooking_core.domain.channel import Asked, BadFrame, Frame, UnknownEvent
 from staffbooking_core.errors import StaffbookingError
 from staffbooking_core.inputs import AskPresence, ReadUpTo, Resume, SendToConversation, Type
-from staffbooking_http import bodies
-from staffbooking_http.errors import Refused
+from staffbooking_core.representations.channel import Asked, BadFrame, Frame, UnknownEvent
+from staffbooking_http.api import request_body
+from staffbooking_http.api.errors import Refused
 
 Request: TypeAlias = SendToConversation | Type | ReadUpTo | AskPresence | Resume
 
@@ -21,6 +21,9 @@ REQUESTS: dict[Asked, type[Request]] = {
     Asked.RESUME: Resume,
 }
 
+CHANNEL_PATH = "/ws"
+"""Where the channel is served."""
+
 FRAME_BYTES = 64 * 1024
 DEEPEST = 8
 """Levels of a frame."""
@@ -29,7 +32,7 @@ DEEPEST = 8
 def parse(text: str) -> tuple[Request | StaffbookingError, Any]:
     """A text frame as the request that it makes, or what is wrong with it; and its `ref`."""
     try:
-        given = bodies.parse(text.encode(), DEEPEST)
+        given = request_body.parse(text.encode(), DEEPEST)
         ref = given.get("ref")
         codec.encode(ref)  # It comes back: what can't be sent is refused before.
     except (Refused, UnicodeEncodeError):

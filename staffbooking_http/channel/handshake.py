@@ -6,15 +6,15 @@ Handshakes spend no window, and their answers tell of none (CONTRACT 6).
 import logging
 from collections.abc import Awaitable, Collection, Iterable, Sequence
 
-from staffbooking_core.domain.accounts import Session, User, session_digest
-from staffbooking_core.domain.channel import Close
+from staffbooking_core.domain.accounts.users import Session, User, session_digest
 from staffbooking_core.errors import Forbidden, StaffbookingError, Unauthenticated
-from staffbooking_core.usecases import sessions
-from staffbooking_http.access import session_token
-from staffbooking_http.channel.switchboard import Connection, Pipe
-from staffbooking_http.endpoint import Header, Message, Reply, Scope, Send, Site
-from staffbooking_http.errors import internal, to_reply
-from staffbooking_http.pipeline import respond
+from staffbooking_core.representations.channel import Close
+from staffbooking_core.usecases.accounts import sessions
+from staffbooking_http.api.access import session_token
+from staffbooking_http.api.endpoint import Header, Message, Reply, Scope, Send, Site
+from staffbooking_http.api.errors import internal, to_reply
+from staffbooking_http.api.pipeline import respond
+from staffbooking_http.channel.hub import Connection, Pipe
 
 log = logging.getLogger("staffbooking.channel")
 

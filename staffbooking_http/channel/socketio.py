@@ -13,20 +13,20 @@ from urllib.parse import parse_qs
 
 import anyio
 
-from staffbooking_core.domain.accounts import session_digest
-from staffbooking_core.domain.channel import BadFrame, Close
+from staffbooking_core.domain.accounts.users import session_digest
 from staffbooking_core.errors import Forbidden, NotFound, StaffbookingError, Unauthenticated
-from staffbooking_http import bodies
-from staffbooking_http.access import session_token
+from staffbooking_core.representations.channel import BadFrame, Close
+from staffbooking_http.api import request_body
+from staffbooking_http.api.access import session_token
+from staffbooking_http.api.endpoint import Call, Header, Message, Receive, Reply, Scope, Send, Site
+from staffbooking_http.api.errors import ClientGone, Refused, other_method, problem
+from staffbooking_http.api.pipeline import respond
 from staffbooking_http.channel import frames
-from staffbooking_http.channel.clients import CLIENT, Client, Link
-from staffbooking_http.channel.engine import Engine, Environ, Socket, make_server
 from staffbooking_http.channel.handshake import admit, opened, refuse
-from staffbooking_http.channel.pipes import LINGER
-from staffbooking_http.channel.switchboard import Connection, Switchboard
-from staffbooking_http.endpoint import Call, Header, Message, Receive, Reply, Scope, Send, Site
-from staffbooking_http.errors import ClientGone, Refused, other_method, problem
-from staffbooking_http.pipeline import respond
+from staffbooking_http.channel.hub import Connection, Switchboard
+from staffbooking_http.channel.outbound import LINGER
+from staffbooking_http.channel.socketio_client import CLIENT, Client, Link
+from staffbooking_http.channel.socketio_engine import Engine, Environ, Socket, make_server
 
 log = logging.getLogger("staffbooking.channel")
 
@@ -170,7 +170,7 @@ class SocketIo:
 
     async def _post(self, client: Client, scope: Scope, receive: Receive) -> Reply:
         """Take what the client has sent, packet by packet."""
-        raw = await bodies.read(Call(self._site, scope, receive))
+        raw = await request_body.read(Call(self._site, scope, receive))
         packets = raw.split(b"\x1e")
         if len(packets) > MOST_PACKETS:
             client.close(Close.FORBIDDEN, "too many packets")

@@ -2,15 +2,15 @@
 
 from collections.abc import Collection
 
-from staffbooking_core.domain.accounts import Session, User
-from staffbooking_core.domain.channel import BadFrame, Close
-from staffbooking_http import queries
+from staffbooking_core.domain.accounts.users import Session, User
+from staffbooking_core.representations.channel import BadFrame, Close
+from staffbooking_http.api import query_string
+from staffbooking_http.api.endpoint import Message, Receive, Scope, Send, Site
+from staffbooking_http.api.query_string import Connect
 from staffbooking_http.channel import frames
 from staffbooking_http.channel.handshake import admit, opened, refuse
-from staffbooking_http.channel.pipes import carried
-from staffbooking_http.channel.switchboard import Connection, Pipe, Switchboard
-from staffbooking_http.endpoint import Message, Receive, Scope, Send, Site
-from staffbooking_http.queries import Connect
+from staffbooking_http.channel.hub import Connection, Pipe, Switchboard
+from staffbooking_http.channel.outbound import carried
 
 
 class WebSocket:
@@ -25,7 +25,7 @@ class WebSocket:
         await receive()  # That somebody wants to connect: the scope says all of it.
         try:
             session, user = await admit(self._site, scope, self._origins, origin_needed=True)
-            asked = queries.read(Connect, scope["query_string"])
+            asked = query_string.read(Connect, scope["query_string"])
             await self._switchboard.reserve(user)
         except Exception as error:
             await refuse(self._site, scope, send, error)

@@ -2,7 +2,7 @@
 
 from types import ModuleType
 
-from staffbooking_http.endpoint import Endpoint
+from staffbooking_http.api.endpoint import Endpoint
 from staffbooking_http.routes import (
     accounts,
     auth,

@@ -4,8 +4,7 @@ contact form (CONTRACT 2 and 8)."""
 from attrs import asdict
 
 from staffbooking_adapters import codec
-from staffbooking_core.domain.notices import OPTIONAL, NoticeKind
-from staffbooking_core.domain.records import session_record, user_record
+from staffbooking_core.domain.notifications.notifications import OPTIONAL, NoticeKind
 from staffbooking_core.inputs import (
     ChangePassword,
     ChooseNotifications,
@@ -15,11 +14,14 @@ from staffbooking_core.inputs import (
     ResetPassword,
     VerifyEmail,
 )
-from staffbooking_core.usecases import accounts, contact, notices, people
-from staffbooking_http import limits
-from staffbooking_http.access import SignedOut, WithSession
-from staffbooking_http.endpoint import Call, Reply, endpoint
-from staffbooking_http.shapes import (
+from staffbooking_core.representations.records import session_record, user_record
+from staffbooking_core.usecases import privacy
+from staffbooking_core.usecases.accounts import accounts
+from staffbooking_core.usecases.notifications import inquiries, notifications
+from staffbooking_http.api import rate_limits
+from staffbooking_http.api.access import SignedOut, WithSession
+from staffbooking_http.api.endpoint import Call, Reply, endpoint
+from staffbooking_http.api.response_schemas import (
     FLAG,
     INSTANT,
     SUCCESS,
@@ -54,7 +56,7 @@ def _succeeded(status: int = 200) -> Reply:
     codes=("bad_credentials",),
 )
 async def change_password(call: Call) -> Reply:
-    await accounts.change_password(call.ports, call.session, call.given, limits.address(call))
+    await accounts.change_password(call.ports, call.session, call.given, rate_limits.address(call))
     return _succeeded()
 
 
@@ -69,7 +71,7 @@ async def change_password(call: Call) -> Reply:
     answer=_SUCCESS,
 )
 async def forgot_password(call: Call) -> Reply:
-    await accounts.forgot_password(call.ports, call.given, limits.address(call))
+    await accounts.forgot_password(call.ports, call.given, rate_limits.address(call))
     return _succeeded()
 
 
@@ -144,7 +146,7 @@ async def end_other_sessions(call: Call) -> Reply:
     codes=("already_verified",),
 )
 async def send_verification(call: Call) -> Reply:
-    await accounts.send_verification(call.ports, call.user, limits.address(call))
+    await accounts.send_verification(call.ports, call.user, rate_limits.address(call))
     return _succeeded()
 
 
@@ -178,7 +180,7 @@ def _choices(chosen: dict[NoticeKind, bool]) -> Reply:
     answer=_CHOICES,
 )
 async def show_notifications(call: Call) -> Reply:
-    return _choices(await notices.choices(call.ports, call.user.id))
+    return _choices(await notifications.choices(call.ports, call.user.id))
 
 
 @endpoint(
@@ -193,7 +195,7 @@ async def show_notifications(call: Call) -> Reply:
 async def choose_notifications(call: Call) -> Reply:
     given = asdict(call.given.notifications)
     wanted = {NoticeKind(kind): on for kind, on in given.items() if on is not None}
-    return _choices(await notices.choose(call.ports, call.user.id, wanted))
+    return _choices(await notifications.choose(call.ports, call.user.id, wanted))
 
 
 # One's data -----------------------------------------------------------------------------
@@ -237,7 +239,7 @@ async def choose_notifications(call: Call) -> Reply:
     ),
 )
 async def export(call: Call) -> Reply:
-    return Reply(200, pieces=codec.pieces(await people.export(call.ports, call.user.id)))
+    return Reply(200, pieces=codec.pieces(await privacy.export(call.ports, call.user.id)))
 
 
 @endpoint(
@@ -252,8 +254,8 @@ async def export(call: Call) -> Reply:
     codes=("bad_credentials", "open_bookings"),
 )
 async def erase(call: Call) -> Reply:
-    password, address = call.given.password, limits.address(call)
-    await people.erase_myself(call.ports, call.user.id, password, address)
+    password, address = call.given.password, rate_limits.address(call)
+    await privacy.erase_myself(call.ports, call.user.id, password, address)
     return _succeeded()
 
 
@@ -271,5 +273,5 @@ async def erase(call: Call) -> Reply:
     answer=_SUCCESS,
 )
 async def ask(call: Call) -> Reply:
-    await contact.ask(call.ports, call.given)
+    await inquiries.ask(call.ports, call.given)
     return _succeeded(201)

@@ -3,14 +3,14 @@
 import logging
 
 from staffbooking_adapters import codec
-from staffbooking_core.domain.accounts import User, csrf_token
-from staffbooking_core.domain.records import user_record
+from staffbooking_core.domain.accounts.users import User, csrf_token
 from staffbooking_core.inputs import Login, Register
-from staffbooking_core.usecases import sessions
-from staffbooking_http import limits
-from staffbooking_http.access import SignedOut, WithSession, session_cookie
-from staffbooking_http.endpoint import Call, Reply, endpoint
-from staffbooking_http.shapes import SUCCESS, TEXT, ref, shape
+from staffbooking_core.representations.records import user_record
+from staffbooking_core.usecases.accounts import sessions
+from staffbooking_http.api import rate_limits
+from staffbooking_http.api.access import SignedOut, WithSession, session_cookie
+from staffbooking_http.api.endpoint import Call, Reply, endpoint
+from staffbooking_http.api.response_schemas import SUCCESS, TEXT, ref, shape
 
 log = logging.getLogger("staffbooking.http")
 
@@ -36,7 +36,7 @@ async def register(call: Call) -> Reply:
 
 async def sign_up(call: Call, given: Register) -> User:
     """Make an account, from the interface or a page. Raises InvalidField."""
-    may_ask = await sessions.may_ask(call.ports, limits.address(call))
+    may_ask = await sessions.may_ask(call.ports, rate_limits.address(call))
     user = await sessions.register(call.ports, given, verifies=may_ask)
     if not may_ask:
         log.warning("user %d gets no mail yet: many registered from their network address", user.id)
@@ -54,7 +54,7 @@ async def sign_up(call: Call, given: Register) -> User:
     codes=("bad_credentials",),
 )
 async def login(call: Call) -> Reply:
-    user, token = await sessions.login(call.ports, call.given, limits.address(call))
+    user, token = await sessions.login(call.ports, call.given, rate_limits.address(call))
     answer = {"success": True, "user": user_record(user), "csrf_token": csrf_token(token)}
     return Reply(200, codec.encode(answer), (session_cookie(call.ports.policy, token),))
 

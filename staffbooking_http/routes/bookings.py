@@ -1,10 +1,9 @@
 """Bookings: requesting, reading, and what the parties do with them (CONTRACT 4)."""
 
 from staffbooking_adapters import codec
-from staffbooking_core.domain.bookings import Booking
-from staffbooking_core.domain.keys import Permission
-from staffbooking_core.domain.lifecycle import Trigger
-from staffbooking_core.domain.records import booking_glimpse, booking_record, instant
+from staffbooking_core.domain.accounts.api_keys import Permission
+from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.lifecycle import Trigger
 from staffbooking_core.errors import NotFound
 from staffbooking_core.inputs import (
     CancelBooking,
@@ -12,11 +11,12 @@ from staffbooking_core.inputs import (
     RequestBooking,
     RequestBookingFor,
 )
-from staffbooking_core.usecases import bookings, requests
-from staffbooking_http.access import WithKey, WithSession, customers_only
-from staffbooking_http.endpoint import Access, Call, Endpoint, Handler, Reply, endpoint
-from staffbooking_http.queries import ListBookings, ListMyBookings
-from staffbooking_http.shapes import (
+from staffbooking_core.representations.records import booking_glimpse, booking_record, instant
+from staffbooking_core.usecases.bookings import actions, requests
+from staffbooking_http.api.access import WithKey, WithSession, customers_only
+from staffbooking_http.api.endpoint import Access, Call, Endpoint, Handler, Reply, endpoint
+from staffbooking_http.api.query_string import ListBookings, ListMyBookings
+from staffbooking_http.api.response_schemas import (
     BOOKED,
     FLAG,
     INSTANT,
@@ -43,7 +43,7 @@ _REQUEST_CODES = (
 
 
 def _record(call: Call, booking: Booking) -> dict[str, object]:
-    return booking_record(booking, bookings.side(call.actor, booking))
+    return booking_record(booking, actions.side(call.actor, booking))
 
 
 def _done(call: Call, booking: Booking, status: int = 200, **more: object) -> Reply:
@@ -110,8 +110,8 @@ async def read_by_code(call: Call) -> Reply:
     code = call.params[0]
     if len(code) != _CODE_LENGTH or not (code.isascii() and code.isalnum()):
         raise NotFound(_WHAT)
-    booking = await bookings.by_code(call.ports, code)
-    viewer = bookings.side(call.actor, booking)
+    booking = await actions.by_code(call.ports, code)
+    viewer = actions.side(call.actor, booking)
     record = booking_glimpse(booking) if viewer is None else booking_record(booking, viewer)
     return Reply(200, codec.encode({"booking": record}))
 
@@ -133,7 +133,7 @@ async def read_by_code(call: Call) -> Reply:
     not_found=_WHAT,
 )
 async def read_by_id(call: Call) -> Reply:
-    booking, party, rebooking = await bookings.by_id(call.ports, call.actor, call.path_id(_WHAT))
+    booking, party, rebooking = await actions.by_id(call.ports, call.actor, call.path_id(_WHAT))
     record = codec.encode(booking_record(booking, party))
     offer = b"null"
     if rebooking is not None:
@@ -146,7 +146,7 @@ async def read_by_id(call: Call) -> Reply:
 async def _listing(call: Call, role: str | None) -> Reply:
     wanted: ListBookings = call.given
     page, limit = wanted.page, wanted.limit
-    found = await bookings.listing(
+    found = await actions.listing(
         call.ports, call.actor, role=role, status=wanted.status, page=page, limit=limit
     )
     records = [_record(call, booking) for booking in found[:limit]]
@@ -186,7 +186,7 @@ def _authorized(trigger: Trigger) -> Handler:
     """Finds the booking for a call that something else is wrong with."""
 
     async def find(call: Call) -> Reply:
-        await bookings.authorize(call.ports, call.actor, call.path_id(_WHAT), trigger)
+        await actions.authorize(call.ports, call.actor, call.path_id(_WHAT), trigger)
         return Reply(200)
 
     return find
@@ -197,7 +197,7 @@ def _move(word: str, trigger: Trigger, summary: str, *codes: str) -> Endpoint:
 
     async def act(call: Call) -> Reply:
         booking_id = call.path_id(_WHAT)
-        return _done(call, await bookings.move(call.ports, call.actor, booking_id, trigger))
+        return _done(call, await actions.move(call.ports, call.actor, booking_id, trigger))
 
     access: Access = WithSession()
     path = f"/bookings/{{id}}/{word}"
@@ -234,7 +234,7 @@ confirm = _move(
 )
 async def accept(call: Call) -> Reply:
     booking_id = call.path_id(_WHAT)
-    return _done(call, await bookings.accept(call.ports, call.actor, booking_id))
+    return _done(call, await actions.accept(call.ports, call.actor, booking_id))
 
 
 @endpoint(
@@ -255,7 +255,7 @@ async def accept(call: Call) -> Reply:
     not_found=_WHAT,
 )
 async def checkout(call: Call) -> Reply:
-    booking, url, expires_at = await bookings.checkout(call.ports, call.actor, call.path_id(_WHAT))
+    booking, url, expires_at = await actions.checkout(call.ports, call.actor, call.path_id(_WHAT))
     return _done(call, booking, checkout_url=url, expires_at=instant(expires_at))
 
 
@@ -278,7 +278,7 @@ async def checkout(call: Call) -> Reply:
     not_found=_WHAT,
 )
 async def quote(call: Call) -> Reply:
-    record = await bookings.quote(call.ports, call.actor, call.path_id(_WHAT))
+    record = await actions.quote(call.ports, call.actor, call.path_id(_WHAT))
     return Reply(200, codec.encode(record))
 
 
@@ -297,7 +297,7 @@ async def quote(call: Call) -> Reply:
 )
 async def cancel(call: Call) -> Reply:
     booking_id = call.path_id(_WHAT)
-    return _done(call, await bookings.cancel(call.ports, call.actor, booking_id, call.given))
+    return _done(call, await actions.cancel(call.ports, call.actor, booking_id, call.given))
 
 
 @endpoint(
@@ -313,4 +313,4 @@ async def cancel(call: Call) -> Reply:
 )
 async def dispute(call: Call) -> Reply:
     booking_id = call.path_id(_WHAT)
-    return _done(call, await bookings.dispute(call.ports, call.actor, booking_id, call.given))
+    return _done(call, await actions.dispute(call.ports, call.actor, booking_id, call.given))

@@ -4,12 +4,21 @@ import hashlib
 from datetime import datetime
 
 from staffbooking_adapters import codec
-from staffbooking_core.domain.records import Record, instant
 from staffbooking_core.errors import NotFound
-from staffbooking_core.usecases import calendars
-from staffbooking_http.access import ByAddress, WithSession, staff_only
-from staffbooking_http.endpoint import Call, Reply, endpoint
-from staffbooking_http.shapes import DATE, INSTANT, SUCCESS, TEXT, WHOLE, items, nullable, shape
+from staffbooking_core.representations.records import Record, instant
+from staffbooking_core.usecases.companions import calendars
+from staffbooking_http.api.access import ByAddress, WithSession, staff_only
+from staffbooking_http.api.endpoint import Call, Reply, endpoint
+from staffbooking_http.api.response_schemas import (
+    DATE,
+    INSTANT,
+    SUCCESS,
+    TEXT,
+    WHOLE,
+    items,
+    nullable,
+    shape,
+)
 
 _BY_STAFF = WithSession(permit=staff_only)
 _FEED = shape({"created_at": INSTANT})

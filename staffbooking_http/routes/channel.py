@@ -2,12 +2,11 @@
 
 from typing import NoReturn
 
-from staffbooking_http.access import Unguarded
-from staffbooking_http.endpoint import Call, endpoint
-from staffbooking_http.errors import Refused
-from staffbooking_http.shapes import ref
-
-PATH = "/ws"
+from staffbooking_http.api.access import Unguarded
+from staffbooking_http.api.endpoint import Call, endpoint
+from staffbooking_http.api.errors import Refused
+from staffbooking_http.api.response_schemas import ref
+from staffbooking_http.channel.frames import CHANNEL_PATH
 
 _ASK = (
     (b"connection", b"upgrade"),
@@ -18,7 +17,7 @@ _ASK = (
 
 @endpoint(
     "GET",
-    PATH,
+    CHANNEL_PATH,
     Unguarded(),
     summary="The real-time channel",
     description="A WebSocket, for whoever has a session: 401 without one, 403 for a page of a "

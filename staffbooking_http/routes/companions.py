@@ -1,12 +1,12 @@
 """Finding companions (SPECIFICATION 4.2 to 4.4). Answers are spliced from ready-made bytes."""
 
 from staffbooking_adapters import codec
-from staffbooking_core.domain.keys import Permission
-from staffbooking_core.usecases import companions
-from staffbooking_http.access import WithKey
-from staffbooking_http.endpoint import Call, Reply, endpoint
-from staffbooking_http.queries import ReadAvailability, SearchCompanions
-from staffbooking_http.shapes import DATE, FLAG, ID, TEXT, WHOLE, items, ref, shape
+from staffbooking_core.domain.accounts.api_keys import Permission
+from staffbooking_core.usecases.companions import search as companions_search
+from staffbooking_http.api.access import WithKey
+from staffbooking_http.api.endpoint import Call, Reply, endpoint
+from staffbooking_http.api.query_string import ReadAvailability, SearchCompanions
+from staffbooking_http.api.response_schemas import DATE, FLAG, ID, TEXT, WHOLE, items, ref, shape
 
 _SEARCH_END = {
     more: b'],"page":%%d,"limit":%%d,"has_more":%s}' % more for more in (b"false", b"true")
@@ -26,7 +26,7 @@ _SEARCH_END = {
 )
 async def search(call: Call) -> Reply:
     query = call.given.to_core(call.ports.policy.currency)
-    rows = await companions.search(call.ports, query)
+    rows = await companions_search.search(call.ports, query)
     page, limit = query.page, query.limit
     more = b"true" if len(rows) > limit else b"false"
     end = _SEARCH_END[more] % (page, limit)
@@ -34,7 +34,7 @@ async def search(call: Call) -> Reply:
 
 
 async def _find(call: Call) -> Reply:
-    return Reply(200, await companions.detail(call.ports, call.path_id("Companion")))
+    return Reply(200, await companions_search.detail(call.ports, call.path_id("Companion")))
 
 
 @endpoint(
@@ -71,7 +71,7 @@ async def detail(call: Call) -> Reply:
 async def availability(call: Call) -> Reply:
     wanted: ReadAvailability = call.given
     companion_id = call.path_id("Companion")
-    record = await companions.availability(
+    record = await companions_search.availability(
         call.ports, companion_id, wanted.start_date, wanted.end_date
     )
     return Reply(200, codec.encode(record))
@@ -85,6 +85,6 @@ async def availability(call: Call) -> Reply:
     answer=shape({"service_types": items(shape({"name": TEXT, "companions": WHOLE}))}),
 )
 async def service_types(call: Call) -> Reply:
-    found = await companions.service_types(call.ports)
+    found = await companions_search.service_types(call.ports)
     rows = [{"name": name, "companions": number} for name, number in found]
     return Reply(200, codec.encode({"service_types": rows}))

@@ -1,13 +1,13 @@
 """Images: uploading them, and showing them to everybody (CONTRACT 3)."""
 
 from staffbooking_adapters import codec
-from staffbooking_core.domain.portfolio import ImageKind, kind_of
-from staffbooking_core.domain.records import Record, instant
+from staffbooking_core.domain.companions.portfolio import ImageKind, kind_of
 from staffbooking_core.errors import NotFound
-from staffbooking_core.usecases import images
-from staffbooking_http.access import Unguarded, WithSession, staff_only
-from staffbooking_http.endpoint import Call, Header, Reply, endpoint
-from staffbooking_http.shapes import (
+from staffbooking_core.representations.records import Record, instant
+from staffbooking_core.usecases.companions import images
+from staffbooking_http.api.access import Unguarded, WithSession, staff_only
+from staffbooking_http.api.endpoint import Call, Header, Reply, endpoint
+from staffbooking_http.api.response_schemas import (
     INSTANT,
     RELATIVE_PATH,
     SUCCESS,

@@ -1,18 +1,18 @@
 """API keys (SPECIFICATION 4.1, CONTRACT 2)."""
 
 from staffbooking_adapters import codec
-from staffbooking_core.domain.records import key_record
 from staffbooking_core.inputs import CreateKey
-from staffbooking_core.usecases import keys
-from staffbooking_http.access import WithSession
-from staffbooking_http.endpoint import Call, Reply, endpoint
-from staffbooking_http.shapes import SUCCESS, items, ref, shape
+from staffbooking_core.representations.records import key_record
+from staffbooking_core.usecases.accounts import api_keys
+from staffbooking_http.api.access import WithSession
+from staffbooking_http.api.endpoint import Call, Reply, endpoint
+from staffbooking_http.api.response_schemas import SUCCESS, items, ref, shape
 
 
 @endpoint(
     "POST",
     "/api/keys",
-    WithSession(permit=keys.check_subscription),
+    WithSession(permit=api_keys.check_subscription),
     summary="Create an API key",
     description="The key itself is shown this once. An account has at most 5 active ones.",
     body=CreateKey,
@@ -27,7 +27,7 @@ from staffbooking_http.shapes import SUCCESS, items, ref, shape
     codes=("too_many_keys", "subscription_required"),
 )
 async def create(call: Call) -> Reply:
-    key, record = await keys.create(call.ports, call.user, call.given)
+    key, record = await api_keys.create(call.ports, call.user, call.given)
     answer = {"success": True, "key": key, "api_key": key_record(record)}
     return Reply(201, codec.encode(answer))
 
@@ -40,7 +40,7 @@ async def create(call: Call) -> Reply:
     answer=shape({"keys": items(ref("ApiKey"))}),
 )
 async def listing(call: Call) -> Reply:
-    found = await keys.listing(call.ports, call.user)
+    found = await api_keys.listing(call.ports, call.user)
     return Reply(200, codec.encode({"keys": [key_record(key) for key in found]}))
 
 
@@ -53,5 +53,5 @@ async def listing(call: Call) -> Reply:
     not_found="API key",
 )
 async def revoke(call: Call) -> Reply:
-    await keys.revoke(call.ports, call.user, call.path_id("API key"))
+    await api_keys.revoke(call.ports, call.user, call.path_id("API key"))
     return Reply(200, codec.encode({"success": True}))

@@ -1,15 +1,15 @@
 """Messages: conversations, their history, and sending without the channel (CONTRACT 6)."""
 
 from staffbooking_adapters import codec
-from staffbooking_core.domain.messages import Message
-from staffbooking_core.domain.records import conversation_record, message_record
+from staffbooking_core.domain.messaging.conversations import Message
 from staffbooking_core.inputs import SendMessage
-from staffbooking_core.usecases import messages
-from staffbooking_core.usecases.messages import Letter
-from staffbooking_http.access import WithSession
-from staffbooking_http.endpoint import Call, Reply, endpoint
-from staffbooking_http.queries import ListConversations, ReadHistory
-from staffbooking_http.shapes import FLAG, SUCCESS, items, ref, shape
+from staffbooking_core.representations.records import conversation_record, message_record
+from staffbooking_core.usecases.messaging import messages
+from staffbooking_core.usecases.messaging.messages import Letter
+from staffbooking_http.api.access import WithSession
+from staffbooking_http.api.endpoint import Call, Reply, endpoint
+from staffbooking_http.api.query_string import ListConversations, ReadHistory
+from staffbooking_http.api.response_schemas import FLAG, SUCCESS, items, ref, shape
 
 _WHAT = "Conversation"
 _SAID = shape({"success": SUCCESS, "message": ref("Message")})

@@ -3,10 +3,11 @@
 from staffbooking_adapters import codec
 from staffbooking_core.errors import Unavailable
 from staffbooking_core.usecases import health
-from staffbooking_http import asyncapi, metrics
-from staffbooking_http.access import Unguarded
-from staffbooking_http.endpoint import Call, Reply, endpoint
-from staffbooking_http.shapes import shape
+from staffbooking_http.api import metrics
+from staffbooking_http.api.access import Unguarded
+from staffbooking_http.api.endpoint import Call, Reply, endpoint
+from staffbooking_http.api.response_schemas import shape
+from staffbooking_http.docs import asyncapi
 
 _OK = shape({"status": {"const": "ok"}})
 FINE = codec.encode({"status": "ok"})

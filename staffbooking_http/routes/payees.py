@@ -1,13 +1,13 @@
 """Payout accounts: where staff members are paid out to (CONTRACT 3)."""
 
 from staffbooking_adapters import codec
-from staffbooking_core.domain.payees import Payee, PayeeStatus
-from staffbooking_core.domain.records import Record, instant
+from staffbooking_core.domain.payments.payees import Payee, PayeeStatus
 from staffbooking_core.inputs import OpenPayoutAccount
-from staffbooking_core.usecases import payees
-from staffbooking_http.access import WithSession, staff_only
-from staffbooking_http.endpoint import Call, Reply, endpoint
-from staffbooking_http.shapes import INSTANT, SUCCESS, TEXT, ref, shape
+from staffbooking_core.representations.records import Record, instant
+from staffbooking_core.usecases.payments import payees
+from staffbooking_http.api.access import WithSession, staff_only
+from staffbooking_http.api.endpoint import Call, Reply, endpoint
+from staffbooking_http.api.response_schemas import INSTANT, SUCCESS, TEXT, ref, shape
 
 
 def _record(call: Call, payee: Payee | None) -> Record:

@@ -2,10 +2,10 @@
 
 from staffbooking_adapters import codec
 from staffbooking_core.errors import NotFound
-from staffbooking_core.usecases import payments
-from staffbooking_http.access import Unguarded
-from staffbooking_http.endpoint import Call, Reply, endpoint
-from staffbooking_http.shapes import WHOLE, shape
+from staffbooking_core.usecases.payments import reconciliation
+from staffbooking_http.api.access import Unguarded
+from staffbooking_http.api.endpoint import Call, Reply, endpoint
+from staffbooking_http.api.response_schemas import WHOLE, shape
 
 MOST_BYTES = 256 * 1024
 
@@ -33,7 +33,7 @@ async def _find(call: Call) -> Reply:
 )
 async def receive(call: Call) -> Reply:
     await _find(call)
-    received = await payments.receive(call.ports, _headers(call), call.given)
+    received = await reconciliation.receive(call.ports, _headers(call), call.given)
     return Reply(200, codec.encode({"received": received}))
 
 

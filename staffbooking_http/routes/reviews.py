@@ -1,15 +1,15 @@
 """Reviews: the parties of a completed booking review each other (CONTRACT 5)."""
 
 from staffbooking_adapters import codec
-from staffbooking_core.domain.keys import Permission
-from staffbooking_core.domain.records import review_record
-from staffbooking_core.domain.reviews import Review
+from staffbooking_core.domain.accounts.api_keys import Permission
+from staffbooking_core.domain.companions.reviews import Review
 from staffbooking_core.inputs import RespondToReview, SubmitReview
-from staffbooking_core.usecases import reviews
-from staffbooking_http.access import WithEither, WithSession, staff_only
-from staffbooking_http.endpoint import Call, Reply, endpoint
-from staffbooking_http.queries import ListReviews
-from staffbooking_http.shapes import RATING_AVG, SUCCESS, WHOLE, items, ref, shape
+from staffbooking_core.representations.records import review_record
+from staffbooking_core.usecases.companions import reviews
+from staffbooking_http.api.access import WithEither, WithSession, staff_only
+from staffbooking_http.api.endpoint import Call, Reply, endpoint
+from staffbooking_http.api.query_string import ListReviews
+from staffbooking_http.api.response_schemas import RATING_AVG, SUCCESS, WHOLE, items, ref, shape
 
 _DONE = shape({"success": SUCCESS, "review": ref("Review")})
 

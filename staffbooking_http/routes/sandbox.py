@@ -7,13 +7,13 @@ from typing import Annotated
 from attrs import frozen
 
 from staffbooking_adapters import codec
-from staffbooking_core.domain.records import instant
 from staffbooking_core.errors import Fault, MissingField, invalid
 from staffbooking_core.inputs import Instant, Text, Whole
+from staffbooking_core.representations.records import instant
 from staffbooking_core.usecases import sandbox
-from staffbooking_http.access import Unguarded
-from staffbooking_http.endpoint import Call, Reply, endpoint
-from staffbooking_http.shapes import INSTANT, SUCCESS, shape
+from staffbooking_http.api.access import Unguarded
+from staffbooking_http.api.endpoint import Call, Reply, endpoint
+from staffbooking_http.api.response_schemas import INSTANT, SUCCESS, shape
 
 _DONE = shape({"success": SUCCESS})
 _CENTURY = 100 * 366 * 24 * 3600

@@ -1,12 +1,16 @@
 """What staff members keep of themselves: profile, hours, portfolio (CONTRACT 3)."""
 
 from staffbooking_adapters import codec
-from staffbooking_core.domain.records import availability_record, own_item_record, profile_record
 from staffbooking_core.inputs import AddPortfolioItem, ChangeProfile, SetAvailability
-from staffbooking_core.usecases import staff
-from staffbooking_http.access import WithSession, staff_only
-from staffbooking_http.endpoint import Call, Reply, endpoint
-from staffbooking_http.shapes import SUCCESS, items, ref, shape
+from staffbooking_core.representations.records import (
+    availability_record,
+    own_item_record,
+    profile_record,
+)
+from staffbooking_core.usecases.companions import profiles
+from staffbooking_http.api.access import WithSession, staff_only
+from staffbooking_http.api.endpoint import Call, Reply, endpoint
+from staffbooking_http.api.response_schemas import SUCCESS, items, ref, shape
 
 _BY_STAFF = WithSession(permit=staff_only)
 _WHAT = "Portfolio item"
@@ -24,7 +28,7 @@ _WHAT = "Portfolio item"
     codes=("staff_only",),
 )
 async def read_profile(call: Call) -> Reply:
-    companion = await staff.profile(call.ports, call.actor)
+    companion = await profiles.profile(call.ports, call.actor)
     record = profile_record(companion, call.ports.policy.currency)
     return Reply(200, codec.encode({"profile": record}))
 
@@ -43,7 +47,7 @@ async def read_profile(call: Call) -> Reply:
     codes=("staff_only",),
 )
 async def change_profile(call: Call) -> Reply:
-    companion = await staff.change_profile(call.ports, call.actor, call.given)
+    companion = await profiles.change_profile(call.ports, call.actor, call.given)
     record = profile_record(companion, call.ports.policy.currency)
     return Reply(200, codec.encode({"success": True, "profile": record}))
 
@@ -61,7 +65,7 @@ async def change_profile(call: Call) -> Reply:
     codes=("staff_only",),
 )
 async def read_availability(call: Call) -> Reply:
-    companion = await staff.profile(call.ports, call.actor)
+    companion = await profiles.profile(call.ports, call.actor)
     record = availability_record(companion.calendar)
     return Reply(200, codec.encode({"availability": record}))
 
@@ -80,7 +84,7 @@ async def read_availability(call: Call) -> Reply:
     codes=("staff_only",),
 )
 async def set_availability(call: Call) -> Reply:
-    calendar = await staff.set_availability(call.ports, call.actor, call.given)
+    calendar = await profiles.set_availability(call.ports, call.actor, call.given)
     answer = {"success": True, "availability": availability_record(calendar)}
     return Reply(200, codec.encode(answer))
 
@@ -98,7 +102,7 @@ async def set_availability(call: Call) -> Reply:
     codes=("staff_only",),
 )
 async def list_portfolio(call: Call) -> Reply:
-    found = await staff.portfolio(call.ports, call.actor)
+    found = await profiles.portfolio(call.ports, call.actor)
     return Reply(200, codec.encode({"items": [own_item_record(item) for item in found]}))
 
 
@@ -115,7 +119,7 @@ async def list_portfolio(call: Call) -> Reply:
     codes=("too_many_portfolio_items", "staff_only"),
 )
 async def add_item(call: Call) -> Reply:
-    item = await staff.add_item(call.ports, call.actor, call.given)
+    item = await profiles.add_item(call.ports, call.actor, call.given)
     return Reply(201, codec.encode({"success": True, "item": own_item_record(item)}))
 
 
@@ -129,5 +133,5 @@ async def add_item(call: Call) -> Reply:
     not_found=_WHAT,
 )
 async def remove_item(call: Call) -> Reply:
-    await staff.remove_item(call.ports, call.actor, call.path_id(_WHAT))
+    await profiles.remove_item(call.ports, call.actor, call.path_id(_WHAT))
     return Reply(200, codec.encode({"success": True}))

@@ -4,16 +4,16 @@ Admins too have only their own here: everybody's are for operators, at the comma
 """
 
 from staffbooking_adapters import codec
-from staffbooking_core.domain.keys import Permission
-from staffbooking_core.domain.lifecycle import EventName
-from staffbooking_core.domain.records import delivery_record, instant, webhook_record
+from staffbooking_core.domain.accounts.api_keys import Permission
+from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.inputs import ChangeWebhook, CreateWebhook
-from staffbooking_core.usecases import webhooks
-from staffbooking_core.usecases.keys import check_subscription
-from staffbooking_http.access import WithEither
-from staffbooking_http.endpoint import Call, Reply, endpoint
-from staffbooking_http.queries import ListDeliveries, ReadEvents
-from staffbooking_http.shapes import (
+from staffbooking_core.representations.records import delivery_record, instant, webhook_record
+from staffbooking_core.usecases.accounts.api_keys import check_subscription
+from staffbooking_core.usecases.webhooks import endpoints
+from staffbooking_http.api.access import WithEither
+from staffbooking_http.api.endpoint import Call, Reply, endpoint
+from staffbooking_http.api.query_string import ListDeliveries, ReadEvents
+from staffbooking_http.api.response_schemas import (
     FLAG,
     INSTANT,
     SUCCESS,
@@ -33,7 +33,7 @@ _DONE = shape({"success": SUCCESS, "webhook": ref("Webhook")})
 
 
 async def _find(call: Call) -> Reply:
-    await webhooks.authorize(call.ports, call.user, call.path_id(_WHAT))
+    await endpoints.authorize(call.ports, call.user, call.path_id(_WHAT))
     return Reply(200)
 
 
@@ -56,7 +56,7 @@ async def _find(call: Call) -> Reply:
     codes=("too_many_webhooks",),
 )
 async def register(call: Call) -> Reply:
-    added, secret = await webhooks.register(call.ports, call.user, call.given)
+    added, secret = await endpoints.register(call.ports, call.user, call.given)
     answer = {"success": True, "webhook": webhook_record(added), "secret": secret}
     return Reply(201, codec.encode(answer))
 
@@ -70,7 +70,7 @@ async def register(call: Call) -> Reply:
     answer=shape({"webhooks": items(ref("Webhook"))}),
 )
 async def listing(call: Call) -> Reply:
-    found = await webhooks.listing(call.ports, call.user)
+    found = await endpoints.listing(call.ports, call.user)
     return Reply(200, codec.encode({"webhooks": [webhook_record(each) for each in found]}))
 
 
@@ -90,7 +90,7 @@ async def listing(call: Call) -> Reply:
     not_found=_WHAT,
 )
 async def change(call: Call) -> Reply:
-    changed = await webhooks.change(call.ports, call.user, call.path_id(_WHAT), call.given)
+    changed = await endpoints.change(call.ports, call.user, call.path_id(_WHAT), call.given)
     return Reply(200, codec.encode({"success": True, "webhook": webhook_record(changed)}))
 
 
@@ -104,7 +104,7 @@ async def change(call: Call) -> Reply:
     not_found=_WHAT,
 )
 async def delete(call: Call) -> Reply:
-    await webhooks.delete(call.ports, call.user, call.path_id(_WHAT))
+    await endpoints.delete(call.ports, call.user, call.path_id(_WHAT))
     return Reply(200, codec.encode({"success": True}))
 
 
@@ -124,7 +124,7 @@ async def delete(call: Call) -> Reply:
     not_found=_WHAT,
 )
 async def rotate_secret(call: Call) -> Reply:
-    secret, until = await webhooks.rotate_secret(call.ports, call.user, call.path_id(_WHAT))
+    secret, until = await endpoints.rotate_secret(call.ports, call.user, call.path_id(_WHAT))
     answer = {"success": True, "secret": secret, "previous_valid_until": instant(until)}
     return Reply(200, codec.encode(answer))
 
@@ -139,7 +139,7 @@ async def rotate_secret(call: Call) -> Reply:
     not_found=_WHAT,
 )
 async def activate_secret(call: Call) -> Reply:
-    changed = await webhooks.activate_secret(call.ports, call.user, call.path_id(_WHAT))
+    changed = await endpoints.activate_secret(call.ports, call.user, call.path_id(_WHAT))
     return Reply(200, codec.encode({"success": True, "webhook": webhook_record(changed)}))
 
 
@@ -159,7 +159,7 @@ async def activate_secret(call: Call) -> Reply:
     not_found=_WHAT,
 )
 async def test(call: Call) -> Reply:
-    sent = await webhooks.send_test(call.ports, call.user, call.path_id(_WHAT))
+    sent = await endpoints.send_test(call.ports, call.user, call.path_id(_WHAT))
     attempt = sent.attempts[-1]
     delivery = {
         "id": sent.delivery.id,
@@ -185,7 +185,7 @@ async def test(call: Call) -> Reply:
 async def deliveries(call: Call) -> Reply:
     page, limit = call.given.page, call.given.limit
     number = call.path_id(_WHAT)
-    found, has_more = await webhooks.deliveries_of(call.ports, call.user, number, page, limit)
+    found, has_more = await endpoints.deliveries_of(call.ports, call.user, number, page, limit)
     records = [delivery_record(each.delivery, each.attempts) for each in found]
     return Reply(200, codec.encode({"deliveries": records, "has_more": has_more}))
 
@@ -204,7 +204,7 @@ async def deliveries(call: Call) -> Reply:
 )
 async def redeliver(call: Call) -> Reply:
     number, delivery_id = call.path_id("Delivery"), call.path_id("Delivery", 1)
-    ordered = await webhooks.redeliver(call.ports, call.user, delivery_id, number)
+    ordered = await endpoints.redeliver(call.ports, call.user, delivery_id, number)
     record = delivery_record(ordered.delivery, ordered.attempts)
     return Reply(200, codec.encode({"success": True, "delivery": record}))
 
@@ -229,6 +229,6 @@ async def redeliver(call: Call) -> Reply:
 )
 async def feed(call: Call) -> Reply:
     wanted: ReadEvents = call.given
-    found, has_more = await webhooks.feed(call.ports, call.user, wanted.after, wanted.limit)
+    found, has_more = await endpoints.feed(call.ports, call.user, wanted.after, wanted.limit)
     more = codec.encode(has_more)
     return Reply(200, b'{"events":[' + b",".join(found) + b'],"has_more":' + more + b"}")

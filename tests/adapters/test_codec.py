@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime
 import pytest
 
 from staffbooking_adapters import codec
-from staffbooking_core.domain.calendar import (
+from staffbooking_core.domain.companions.availability import (
     COMMON,
     Calendar,
     Interval,

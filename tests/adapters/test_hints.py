@@ -10,7 +10,7 @@ import pytest
 
 from staffbooking_adapters.hints import LocalHints
 from staffbooking_core.ports import Hint
-from tests.support.loop import VirtualLoop
+from tests.support.virtual_loop import VirtualLoop
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from staffbooking_adapters.ics.calendars import IcsCalendars
-from staffbooking_core.domain.calendar import Interval
+from staffbooking_core.domain.companions.availability import Interval
 from tests.support.ics import APPLE, DESCRIBED, GOOGLE, OUTLOOK, calendar, hour
 
 pytestmark = pytest.mark.anyio

@@ -11,9 +11,9 @@ from vobject.base import readOne
 
 from staffbooking_adapters.ics.calendars import IcsCalendars
 from staffbooking_adapters.ics.feed import write
-from staffbooking_core.domain.bookings import TimelineEntry
-from staffbooking_core.domain.calendar import Interval
-from staffbooking_core.domain.lifecycle import Party, Status, Trigger
+from staffbooking_core.domain.bookings.booking import TimelineEntry
+from staffbooking_core.domain.bookings.lifecycle import Party, Status, Trigger
+from staffbooking_core.domain.companions.availability import Interval
 from tests.support.builders import DAY, NOW, make_booking
 
 pytestmark = pytest.mark.anyio

@@ -5,12 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from staffbooking_adapters.ics import events, reading
 from staffbooking_adapters.ics.calendars import IcsCalendars
-from staffbooking_core.domain.calendar import Interval
+from staffbooking_core.domain.companions.availability import Interval
 from staffbooking_core.errors import InvalidField
 from staffbooking_core.policy import Policy
 from tests.support.ics import APPLE, DESCRIBED, GOOGLE, OUTLOOK, calendar, hour

@@ -6,8 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 from dateutil.rrule import rrulestr
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from icalendar.prop import vRecur
 
 from staffbooking_adapters.ics.reading import Unreadable

@@ -8,11 +8,10 @@ from typing import Annotated, Any
 
 import pytest
 from attrs import fields, frozen
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from staffbooking_adapters.inputs import Price, structure, structure_query
-from staffbooking_core.domain.keys import Permission
+from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.errors import InvalidField, InvalidInput, MissingField
 from staffbooking_core.inputs import (
     CancelBooking,

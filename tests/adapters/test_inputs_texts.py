@@ -9,8 +9,7 @@ from typing import Annotated, Any, get_args
 
 import pytest
 from attrs import fields, frozen, has, resolve_types
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from staffbooking_adapters.inputs import structure, structure_query
 from staffbooking_core import inputs
@@ -23,7 +22,7 @@ from staffbooking_core.inputs import (
     SubmitReview,
     Text,
 )
-from staffbooking_http.queries import SearchCompanions
+from staffbooking_http.api.query_string import SearchCompanions
 from tests.adapters.test_inputs import REQUEST, ROW
 
 ANY = 2_000_000

@@ -9,7 +9,7 @@ from typing import NoReturn
 import pytest
 
 from staffbooking_adapters.listening import keep_listening
-from tests.support.loop import VirtualLoop
+from tests.support.virtual_loop import VirtualLoop
 
 HOLDS = True
 FAILS = False

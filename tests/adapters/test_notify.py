@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from staffbooking_adapters.notify.log import LogNotifier
-from tests.support.notices import make_letter
+from tests.support.notifications import make_letter
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image, ImageCms, PngImagePlugin
 
 from staffbooking_adapters.pictures.remaking import KEPT_SIDE, remake
-from staffbooking_core.domain.portfolio import ImageKind
+from staffbooking_core.domain.companions.portfolio import ImageKind
 from tests.support.pictures import (
     BLUE,
     CORNERS,

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from staffbooking_adapters.memory.receivers import MemorySender, Sent
-from staffbooking_core.domain.webhooks import Failure
+from staffbooking_adapters.memory.webhooks.receivers import MemorySender, Sent
+from staffbooking_core.domain.webhooks.deliveries import Failure
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ from datetime import UTC, timedelta
 import pytest
 
 from staffbooking_adapters.system import Argon2Hasher, SystemClock, SystemIds
-from staffbooking_core.domain import keys
+from staffbooking_core.domain.accounts import api_keys
 
 pytestmark = pytest.mark.anyio
 
@@ -46,7 +46,7 @@ def test_event_ids_sort_by_their_making() -> None:
 
 def test_key_bodies_make_well_formed_keys() -> None:
     """The drawn characters are what a key is minted from."""
-    assert keys.is_well_formed(keys.mint(SystemIds().key_body()))
+    assert api_keys.is_well_formed(api_keys.mint(SystemIds().key_body()))
 
 
 async def test_a_password_verifies_against_its_own_hash_alone() -> None:

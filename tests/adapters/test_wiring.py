@@ -15,12 +15,12 @@ from staffbooking_adapters.chat.local import LocalChat
 from staffbooking_adapters.chat.redis import RedisWire
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.settings import Settings, SettingsError, load_settings
-from staffbooking_adapters.sql.wire import PostgresWire
+from staffbooking_adapters.sql.messaging.pubsub import PostgresWire
 from staffbooking_adapters.stripe.processor import StripeProcessor
 from staffbooking_adapters.system import SandboxClock, SystemClock
-from staffbooking_core.domain.messages import Findings
-from staffbooking_core.domain.payees import OpenPayee
-from staffbooking_core.domain.payments import OpKey, OpKind
+from staffbooking_core.domain.messaging.conversations import Findings
+from staffbooking_core.domain.payments.payees import OpenPayee
+from staffbooking_core.domain.payments.processor import OpKey, OpKind
 from staffbooking_core.usecases import health
 from tests.stripe_stub import open_stub
 

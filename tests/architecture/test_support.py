@@ -8,9 +8,9 @@ import traceback
 
 import pytest
 
-from tests.support import required
+from tests.support import required_tools
 from tests.support.budget import table
-from tests.support.reserved import number_of, reserved_port
+from tests.support.reserved_ports import number_of, reserved_port
 from tests.support.watchdog import limited
 
 
@@ -18,14 +18,14 @@ def test_the_table_adds_up_a_tier() -> None:
     """Folders of one tier share a budget, a tier that did not run has no line."""
     rows = table({"tests/domain": 1.25, "tests/usecases": 2.5, "tests/e2e": 91.0, "tests/cli": 5})
     assert [row.split() for row in rows] == [
-        ["tests/domain", "+", "tests/usecases", "3.8", "of", "90"],
-        ["tests/e2e", "91.0", "of", "90", "OVER"],
+        ["tests/domain", "+", "tests/usecases", "3.8", "of", "75"],
+        ["tests/e2e", "91.0", "of", "80", "OVER"],
     ]
 
 
 @pytest.fixture
 def nothing_noted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(required, "_not_run", {})
+    monkeypatch.setattr(required_tools, "_not_run", {})
 
 
 @pytest.mark.usefixtures("nothing_noted")
@@ -33,8 +33,8 @@ def test_a_missing_tool_leaves_tests_out_loudly(monkeypatch: pytest.MonkeyPatch)
     """Without the tool its tests are left out, and the end of the run says which."""
     monkeypatch.setenv("REQUIRE", "chromium")
     with pytest.raises(pytest.skip.Exception):
-        required.unavailable("postgres", "PostgreSQL", "there is no initdb")
-    assert required.not_run() == ["PostgreSQL tests NOT run: there is no initdb"]
+        required_tools.unavailable("postgres", "PostgreSQL", "there is no initdb")
+    assert required_tools.not_run() == ["PostgreSQL tests NOT run: there is no initdb"]
 
 
 @pytest.mark.usefixtures("nothing_noted")
@@ -42,8 +42,8 @@ def test_a_required_tool_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where REQUIRE names the tool, its absence fails the tests."""
     monkeypatch.setenv("REQUIRE", "chromium,postgres")
     with pytest.raises(pytest.fail.Exception, match="REQUIRE names postgres"):
-        required.unavailable("postgres", "PostgreSQL", "there is no initdb")
-    assert required.not_run() == []
+        required_tools.unavailable("postgres", "PostgreSQL", "there is no initdb")
+    assert required_tools.not_run() == []
 
 
 @pytest.mark.anyio

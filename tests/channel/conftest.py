@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from staffbooking_http.channel import protocol
+from staffbooking_http.channel import uvicorn_protocol
 from tests.http.conftest import each_world, opener, world
-from tests.http.world import World
-from tests.support.channel import Served, relax, served
+from tests.http.deployment import World
+from tests.support.channel_deployment import Served, relax, served
 
 __all__ = ["each_world", "opener", "world"]
 
@@ -17,7 +17,7 @@ __all__ = ["each_world", "opener", "world"]
 @pytest.fixture(autouse=True)
 def _no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever reads why they are closed hangs up; nobody is cut off."""
-    monkeypatch.setattr(protocol, "LINGER", 60.0)
+    monkeypatch.setattr(uvicorn_protocol, "LINGER", 60.0)
 
 
 @pytest.fixture

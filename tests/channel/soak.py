@@ -29,14 +29,15 @@ from websockets.exceptions import WebSocketException
 
 from staffbooking_adapters.settings import Settings, load_settings
 from staffbooking_adapters.wiring import open_ports, upgrade_schema
-from staffbooking_core.domain.accounts import Actor, Session, session_digest
-from staffbooking_core.domain.messages import Message
+from staffbooking_core.domain.accounts.users import Actor, Session, session_digest
+from staffbooking_core.domain.messaging.conversations import Message
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases import bookings, messages, requests
-from tests.channel.chats import Place
+from staffbooking_core.usecases.bookings import actions, requests
+from staffbooking_core.usecases.messaging import messages
+from tests.channel.chat_links import Place
 from tests.support.builders import add_companion, add_user
-from tests.support.ports import actor_of, make_request
-from tests.support.reserved import number_of, reserved_port
+from tests.support.memory_deployment import actor_of, make_request
+from tests.support.reserved_ports import number_of, reserved_port
 
 TO_ACKNOWLEDGE = 10.0
 """Seconds after which a client believes that its connection is dead."""
@@ -164,7 +165,7 @@ async def gather(ports: Ports, plan: Plan) -> list[Client]:
         for companion in staff:
             wanted = make_request(companion.user_id, event_date=day, event_ref=f"event {number}")
             booking = await requests.request(ports, customer, wanted)
-            await bookings.accept(ports, companion, booking.id)
+            await actions.accept(ports, companion, booking.id)
         clients += [await _client(ports, actor) for actor in (customer, *staff)]
     for place in range(plan.messages):
         clients[place % len(clients)].to_say.append(_word(place))

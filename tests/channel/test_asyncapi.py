@@ -12,19 +12,19 @@ import jsonschema_rs
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.channel import Asked, Close, Told
-from staffbooking_core.domain.limits import Rule
-from staffbooking_core.domain.messages import MAX_CONTENT
-from staffbooking_http import asyncapi, openapi
+from staffbooking_core.domain.messaging.conversations import MAX_CONTENT
+from staffbooking_core.domain.shared.rate_limits import Rule
+from staffbooking_core.representations.channel import Asked, Close, Told
+from staffbooking_http.docs import asyncapi, openapi
 from staffbooking_http.routes import FAMILIES
-from tests.channel.documented import DIALECT, Documented, validator
-from tests.channel.playbook import make_ports, perform
-from tests.channel.playbook_drivers import plain
-from tests.channel.plays import PLAYS
+from tests.channel.all_scenarios import PLAYS
+from tests.channel.asyncapi_validation import DIALECT, Documented, validator
+from tests.channel.scenario_drivers import plain
+from tests.channel.scenarios import make_ports, perform
 from tests.channel.test_socketio_node import node_folder
-from tests.http.world import World
+from tests.http.deployment import World
 from tests.support.builders import MINUTE, POLICY
-from tests.support.loop import VirtualLoop
+from tests.support.virtual_loop import VirtualLoop
 
 __all__ = ["node_folder"]
 

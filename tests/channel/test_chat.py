@@ -14,8 +14,8 @@ from staffbooking_adapters.chat.local import LocalChat
 from staffbooking_adapters.chat.redis import RedisWire
 from staffbooking_adapters.chat.shared import SharedChat, Wire
 from staffbooking_adapters.codec import encode
-from staffbooking_adapters.sql.wire import PostgresWire
-from tests.channel.chats import (
+from staffbooking_adapters.sql.messaging.pubsub import PostgresWire
+from tests.channel.chat_links import (
     PATIENCE,
     Listener,
     Place,

@@ -13,7 +13,7 @@ from staffbooking_adapters import listening as again
 from staffbooking_adapters.chat import redis, shared
 from staffbooking_adapters.chat.redis import RedisWire, channel_of
 from staffbooking_adapters.chat.shared import SharedChat
-from tests.channel.chats import PATIENCE, Listener, listening, running, typing
+from tests.channel.chat_links import PATIENCE, Listener, listening, running, typing
 from tests.support.redis import RedisServer, running_redis
 
 pytestmark = pytest.mark.anyio

@@ -11,8 +11,8 @@ import pytest
 
 from staffbooking_adapters.chat.shared import MOST_UNTOLD, PACE, PAUSE, SharedChat
 from staffbooking_adapters.codec import decode
-from tests.channel.chats import Listener, running, typing
-from tests.support.loop import VirtualLoop
+from tests.channel.chat_links import Listener, running, typing
+from tests.support.virtual_loop import VirtualLoop
 
 
 class NotedWire:

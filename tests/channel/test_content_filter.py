@@ -16,7 +16,7 @@ from staffbooking_adapters.content import words
 from staffbooking_adapters.content.filter import DefaultContentFilter
 from staffbooking_adapters.content.folding import fold
 from staffbooking_adapters.content.terms import Terms
-from staffbooking_core.domain.messages import Findings
+from staffbooking_core.domain.messaging.conversations import Findings
 
 CORPUS = Path(__file__).parent / "corpus"
 

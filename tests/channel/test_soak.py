@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.channel.chats import PostgresPlace, RedisPlace
+from tests.channel.chat_links import PostgresPlace, RedisPlace
 from tests.channel.soak import Plan, judge, soak
 from tests.support.postgres import PostgresServer
 from tests.support.redis import RedisServer

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from staffbooking_core.domain.channel import Asked
-from staffbooking_core.usecases import channel
+from staffbooking_core.representations.channel import Asked
+from staffbooking_core.usecases.messaging import channel
 from staffbooking_http.channel import socketio
-from tests.channel.idlers import all_gone
-from tests.channel.socket_io import (
+from tests.channel.raw_clients import all_gone
+from tests.channel.socketio_clients import (
     POLLING,
     TRANSPORTS,
     WEBSOCKET,
@@ -21,9 +21,9 @@ from tests.channel.socket_io import (
     connected,
     poller,
 )
-from tests.http.world import World
+from tests.http.deployment import World
 from tests.support.builders import SECOND
-from tests.support.channel import Served, converse, relax, served
+from tests.support.channel_deployment import Served, converse, relax, served
 
 pytestmark = pytest.mark.anyio
 

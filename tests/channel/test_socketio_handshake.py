@@ -10,10 +10,10 @@ import pytest
 from attrs import evolve
 
 from staffbooking_core.errors import Unavailable
-from tests.channel.socket_io import PATH, WEBSOCKET, connected, poller
-from tests.http.world import BASE, World, refused
+from tests.channel.socketio_clients import PATH, WEBSOCKET, connected, poller
+from tests.http.deployment import BASE, World, refused
 from tests.support.builders import POLICY
-from tests.support.channel import Served, served
+from tests.support.channel_deployment import Served, served
 
 pytestmark = pytest.mark.anyio
 

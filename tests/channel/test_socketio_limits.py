@@ -14,14 +14,14 @@ from typing import Any
 import anyio
 import pytest
 
-from staffbooking_core.domain.channel import Asked, Close
-from staffbooking_core.domain.messages import Conversation
-from staffbooking_core.usecases import channel
-from staffbooking_http.channel import clients, engine, socketio
-from staffbooking_http.channel.clients import MOST_WAITING
-from staffbooking_http.channel.engine import Outbox
-from tests.channel.idlers import Idler, all_gone
-from tests.channel.socket_io import (
+from staffbooking_core.domain.messaging.conversations import Conversation
+from staffbooking_core.representations.channel import Asked, Close
+from staffbooking_core.usecases.messaging import channel
+from staffbooking_http.channel import socketio, socketio_client, socketio_engine
+from staffbooking_http.channel.socketio_client import MOST_WAITING
+from staffbooking_http.channel.socketio_engine import Outbox
+from tests.channel.raw_clients import Idler, all_gone
+from tests.channel.socketio_clients import (
     PATH,
     POLLING,
     TRANSPORTS,
@@ -30,9 +30,9 @@ from tests.channel.socket_io import (
     connected,
     poller,
 )
-from tests.http.world import BASE, World, refused
+from tests.http.deployment import BASE, World, refused
 from tests.support.builders import SECOND
-from tests.support.channel import Served, converse, relax, served
+from tests.support.channel_deployment import Served, converse, relax, served
 from tests.support.messages import say
 
 pytestmark = pytest.mark.anyio
@@ -141,7 +141,7 @@ async def test_who_does_not_go_on_is_cut_off(
     world: World, site: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Engine.IO's handshake alone keeps no connection open; Socket.IO's does."""
-    monkeypatch.setattr(clients, "CONNECT_WITHIN", 0.5)
+    monkeypatch.setattr(socketio_client, "CONNECT_WITHIN", 0.5)
     async with poller(site, world.customer) as ada, poller(site, world.companion) as mia:
         await mia.connect()
         await ada.open()
@@ -221,7 +221,7 @@ def unread(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             super()._put(item)
             seen.append(self.unread)
 
-    monkeypatch.setattr(engine, "Outbox", Watched)
+    monkeypatch.setattr(socketio_engine, "Outbox", Watched)
     monkeypatch.setattr(socketio, "LINGER", 0.05)
     return seen
 
@@ -390,7 +390,7 @@ async def test_nothing_said_is_logged(
 ) -> None:
     """Neither messages nor cookies nor nonsense, however much the log is to tell."""
     caplog.set_level(logging.DEBUG)
-    logging.getLogger(engine.log.name).setLevel(logging.ERROR)
+    logging.getLogger(socketio_engine.log.name).setLevel(logging.ERROR)
     conversation = await converse(world)
     async with connected(site, world.customer, POLLING) as ada, bare(site, world.companion) as mia:
         await ada.say(conversation, "Between us")
@@ -407,8 +407,9 @@ async def test_nothing_said_is_logged(
 def test_only_the_server_imports_it() -> None:
     """It takes its time: no other command pays for it."""
     code = (
-        "import sys, staffbooking_adapters.wiring, staffbooking_http.openapi\n"
-        "import staffbooking_http.asyncapi, staffbooking_http.routes, staffbooking_worker.main\n"
+        "import sys, staffbooking_adapters.wiring, staffbooking_http.docs.openapi\n"
+        "import staffbooking_http.docs.asyncapi, staffbooking_http.routes\n"
+        "import staffbooking_worker.main\n"
         "sys.exit(bool({'socketio', 'engineio'} & sys.modules.keys()))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

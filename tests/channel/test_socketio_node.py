@@ -17,12 +17,12 @@ from anyio.abc import Process
 from anyio.streams.text import TextReceiveStream
 from attrs import define, field
 
-from staffbooking_core.domain.accounts import User
-from staffbooking_core.domain.companions import Companion
-from tests.channel.socket_io import PATH, TRANSPORTS
-from tests.http.world import World
-from tests.support.channel import PATIENCE, Served, converse, relax, served
-from tests.support.required import unavailable
+from staffbooking_core.domain.accounts.users import User
+from staffbooking_core.domain.companions.companion import Companion
+from tests.channel.socketio_clients import PATH, TRANSPORTS
+from tests.http.deployment import World
+from tests.support.channel_deployment import PATIENCE, Served, converse, relax, served
+from tests.support.required_tools import unavailable
 
 pytestmark = pytest.mark.anyio
 

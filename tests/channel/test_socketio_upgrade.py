@@ -10,11 +10,11 @@ import anyio
 import pytest
 from websockets.asyncio.client import ClientConnection
 
-from staffbooking_core.usecases import channel
-from staffbooking_http.channel import clients
-from tests.channel.socket_io import PATH, UPGRADE, WEBSOCKET, Bare, Poller, connected, poller
-from tests.http.world import World
-from tests.support.channel import Served, converse, relax, served
+from staffbooking_core.usecases.messaging import channel
+from staffbooking_http.channel import socketio_client
+from tests.channel.socketio_clients import PATH, UPGRADE, WEBSOCKET, Bare, Poller, connected, poller
+from tests.http.deployment import World
+from tests.support.channel_deployment import Served, converse, relax, served
 
 pytestmark = pytest.mark.anyio
 
@@ -65,7 +65,7 @@ async def test_a_silent_upgrade_is_given_up(
 ) -> None:
     """A WebSocket that is opened, and not gone over to, is closed; polling goes on. One that is
     gone over to stays."""
-    monkeypatch.setattr(clients, "UPGRADE_WITHIN", 0.05)
+    monkeypatch.setattr(socketio_client, "UPGRADE_WITHIN", 0.05)
     async with poller(site, world.customer) as ada:
         await ada.connect()
         for said in (None, "2probe"):

@@ -9,13 +9,13 @@ import pytest
 from attrs import evolve
 
 from staffbooking_adapters.chat.local import LocalChat
-from staffbooking_core.domain.accounts import session_digest
+from staffbooking_core.domain.accounts.users import session_digest
 from staffbooking_core.ports import Store
-from staffbooking_core.usecases import admin, sessions
+from staffbooking_core.usecases.accounts import administration, sessions
 from tests.contract.stores import STORES, address, opened
-from tests.http.world import World
+from tests.http.deployment import World
 from tests.support.builders import SECOND
-from tests.support.channel import Served, converse, relax, served
+from tests.support.channel_deployment import Served, converse, relax, served
 
 pytestmark = pytest.mark.anyio
 
@@ -157,7 +157,7 @@ async def test_disabling_somebody_closes_theirs(request: pytest.FixtureRequest, 
             site.client(world.customer) as ada,
             site.client(world.companion) as mia,
         ):
-            await admin.disable(operator, world.customer.email)
+            await administration.disable(operator, world.customer.email)
             assert await ada.closed() == 1008
             answer, _ = await site.refusal(f"connect.sid={ada.token}")
             assert answer.status_code == 401

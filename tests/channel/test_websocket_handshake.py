@@ -13,12 +13,12 @@ from attrs import evolve
 from websockets.exceptions import InvalidStatus
 
 from staffbooking_core.errors import Unavailable
-from staffbooking_core.usecases import admin
-from staffbooking_http import server
-from tests.http.test_server import raw
-from tests.http.world import BASE, World, refused
+from staffbooking_core.usecases.accounts import administration
+from staffbooking_http.server import server
+from tests.http.deployment import BASE, World, refused
+from tests.http.server.test_server import raw
 from tests.support.builders import POLICY, SECOND
-from tests.support.channel import PATIENCE, Served, converse, served
+from tests.support.channel_deployment import PATIENCE, Served, converse, served
 
 pytestmark = pytest.mark.anyio
 
@@ -83,7 +83,7 @@ async def test_a_session_that_has_ended_opens_nothing(world: World, site: Served
         pass
     await browser.post("/auth/logout")
     disabled, idle = await site.sign_in(world.stranger), await site.sign_in(world.customer)
-    await admin.disable(world.ports, world.stranger.email)
+    await administration.disable(world.ports, world.stranger.email)
     world.clock.advance(POLICY.session_idle)
     for token in (signed_out, disabled, idle):
         answer, body = await site.refusal(f"connect.sid={token}")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from staffbooking_core.domain.channel import Asked
-from tests.http.world import World
+from staffbooking_core.representations.channel import Asked
+from tests.http.deployment import World
 from tests.support.builders import MINUTE, SECOND
-from tests.support.channel import Client, converse, relax, served
+from tests.support.channel_deployment import Client, converse, relax, served
 
 pytestmark = pytest.mark.anyio
 

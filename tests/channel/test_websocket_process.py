@@ -13,7 +13,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from tests.cli.processes import environment, finished, read_until, running, stopped
-from tests.support.channel import PATIENCE
+from tests.support.channel_deployment import PATIENCE
 
 PASSWORD = "correct horse"
 

@@ -16,22 +16,23 @@ from staffbooking_adapters.chat.local import LocalChat
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.ics.calendars import IcsCalendars
 from staffbooking_adapters.memory.doubles import PassingFilter, PlainHasher, RecordingNotifier
-from staffbooking_adapters.memory.fakebook import MemoryFakeBook
 from staffbooking_adapters.memory.files import MemoryFiles
-from staffbooking_adapters.memory.receivers import MemorySender
+from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeBook
 from staffbooking_adapters.memory.store import MemoryStore
+from staffbooking_adapters.memory.webhooks.receivers import MemorySender
 from staffbooking_adapters.pictures.threads import PillowPictures
 from staffbooking_adapters.settings import Settings
 from staffbooking_adapters.system import SandboxClock, SystemIds
 from staffbooking_adapters.vault import KeyringVault
 from staffbooking_cli.app import app
-from staffbooking_core.domain.accounts import Actor, Role, User
-from staffbooking_core.domain.bookings import Booking
-from staffbooking_core.domain.lifecycle import Trigger
+from staffbooking_core.domain.accounts.users import Actor, Role, User
+from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.lifecycle import Trigger
 from staffbooking_core.inputs import DisputeBooking, RequestBooking
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases import bookings, requests, sandbox, timers
+from staffbooking_core.usecases import sandbox
+from staffbooking_core.usecases.bookings import actions, requests, timers
 from tests.support.builders import DAY, add_companion, add_user
 
 T = TypeVar("T")
@@ -144,8 +145,8 @@ async def requested(ports: Ports) -> Party:
 async def paid(ports: Ports) -> Party:
     party = await requested(ports)
     booking_id = party.booking.id
-    await bookings.accept(ports, Actor(party.companion_id, Role.STAFF), booking_id)
-    _, url, _ = await bookings.checkout(ports, Actor(party.customer.id, Role.CUSTOMER), booking_id)
+    await actions.accept(ports, Actor(party.companion_id, Role.STAFF), booking_id)
+    _, url, _ = await actions.checkout(ports, Actor(party.customer.id, Role.CUSTOMER), booking_id)
     assert ports.sandbox is not None
     await ports.sandbox.play(url.rpartition("/")[2], "succeed")
     await timers.drain(ports)
@@ -156,10 +157,10 @@ async def disputed(ports: Ports) -> Party:
     party = await paid(ports)
     await sandbox.set_clock(ports, party.booking.starts_at + timedelta(hours=1))
     staff = Actor(party.companion_id, Role.STAFF)
-    await bookings.move(ports, staff, party.booking.id, Trigger.CHECK_IN)
+    await actions.move(ports, staff, party.booking.id, Trigger.CHECK_IN)
     customer = Actor(party.customer.id, Role.CUSTOMER)
     reason = DisputeBooking(reason="Came two hours late")
-    await bookings.dispute(ports, customer, party.booking.id, reason)
+    await actions.dispute(ports, customer, party.booking.id, reason)
     return party
 
 
@@ -167,5 +168,5 @@ async def completed(ports: Ports) -> Party:
     party = await paid(ports)
     await sandbox.set_clock(ports, party.booking.ends_at)
     customer = Actor(party.customer.id, Role.CUSTOMER)
-    await bookings.move(ports, customer, party.booking.id, Trigger.CONFIRM)
+    await actions.move(ports, customer, party.booking.id, Trigger.CONFIRM)
     return party

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from staffbooking_core.domain.ledger import Account, Leg
-from staffbooking_core.usecases import ledger as ledger_use
+from staffbooking_core.domain.payments.ledger import Account, Leg
+from staffbooking_core.usecases.payments import ledger_check as ledger_use
 from tests.cli.deployment import Deployment, completed, paid, requested
 from tests.support.builders import add_booking, make_posting, moved, save
 

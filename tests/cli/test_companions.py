@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from staffbooking_core.domain.companions import Approval
+from staffbooking_core.domain.companions.companion import Approval
 from tests.cli.deployment import Deployment
 from tests.support.builders import add_companion
 

@@ -16,7 +16,7 @@ from attrs import frozen
 
 from staffbooking_cli.commands.demo import LEDGER_CHECK
 from tests.cli.processes import environment, finished, read_until, running, stopped
-from tests.support.required import unavailable
+from tests.support.required_tools import unavailable
 
 
 @contextmanager

@@ -12,10 +12,11 @@ import pytest
 
 from staffbooking_cli import options
 from staffbooking_cli.app import Commands
-from staffbooking_core.domain import keys, lifecycle
-from staffbooking_core.domain.accounts import Role, Subscription
-from staffbooking_core.domain.companions import Approval
-from staffbooking_core.domain.portfolio import ItemStatus
+from staffbooking_core.domain.accounts import api_keys
+from staffbooking_core.domain.accounts.users import Role, Subscription
+from staffbooking_core.domain.bookings import lifecycle
+from staffbooking_core.domain.companions.companion import Approval
+from staffbooking_core.domain.companions.portfolio import ItemStatus
 from staffbooking_core.inputs import MAX_ID
 from tests.cli.deployment import Deployment
 
@@ -147,5 +148,5 @@ def test_the_choices_are_the_cores() -> None:
     assert get_args(options.Status) == tuple(lifecycle.Status)
     assert get_args(options.Approval) == tuple(Approval)
     assert get_args(options.ItemStatus) == tuple(ItemStatus)
-    assert list(map(str, options.Permission)) == list(map(str, keys.Permission))
+    assert list(map(str, options.Permission)) == list(map(str, api_keys.Permission))
     assert options.MAX_ID == MAX_ID

@@ -13,7 +13,7 @@ import pytest
 
 from staffbooking_cli import bulk
 from staffbooking_cli.importing import Row
-from staffbooking_core.usecases import admin
+from staffbooking_core.usecases.accounts import administration
 from tests.cli.deployment import Deployment
 from tests.support.builders import add_user
 
@@ -118,7 +118,7 @@ def test_all_fields_go_in(deployment: Deployment, tmp_path: Path, ending: str) -
         ["verified"],
     )
     assert (found["bio"], found["tagline"]) == (MIA["bio"], MIA["tagline"])
-    stored = deployment.run(lambda ports: admin.companions(ports))[0]
+    stored = deployment.run(lambda ports: administration.companions(ports))[0]
     assert stored.service_types == ("Gala dinner", "Trade fair")
     assert (len(stored.calendar.weekly), len(stored.calendar.overrides)) == (1, 1)
 
@@ -160,7 +160,7 @@ def test_without_a_password_nobody_signs_in(deployment: Deployment, file: Path) 
     imported(deployment, file)
     file.write_text(as_lines([person(1)]))
     imported(deployment, file)
-    users = deployment.run(lambda ports: admin.users(ports))
+    users = deployment.run(lambda ports: administration.users(ports))
     assert [user.password_hash for user in users] == ["plain:long enough", None]
 
 

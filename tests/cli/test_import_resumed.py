@@ -14,9 +14,10 @@ from staffbooking_adapters.settings import load_settings
 from staffbooking_adapters.wiring import open_ports
 from staffbooking_cli import bulk, render
 from staffbooking_cli.importing import RowFile
-from staffbooking_core.domain.accounts import Role
+from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases import admin, imports
+from staffbooking_core.usecases.accounts import administration
+from staffbooking_core.usecases.companions import imports
 from tests.cli.deployment import Deployment
 from tests.cli.processes import environment, finished, running
 from tests.cli.test_import import as_csv, as_lines, person, skipped
@@ -44,7 +45,7 @@ def cut_short(deployment: Deployment, path: Path, rows: int) -> None:
 
 
 def emails(deployment: Deployment) -> list[str]:
-    return [user.email for user in deployment.run(lambda ports: admin.users(ports))]
+    return [user.email for user in deployment.run(lambda ports: administration.users(ports))]
 
 
 @pytest.mark.parametrize("form", [as_lines, as_csv], ids=["jsonl", "csv"])
@@ -143,14 +144,14 @@ def test_a_batch_that_the_store_refuses_is_searched(
     deployment: Deployment, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For the one row that it can't keep; the others go in."""
-    monkeypatch.setattr("staffbooking_adapters.memory.imports.find_by_email", lambda *_: None)
-    deployment.run(lambda ports: admin.create_user(ports, OTHER))
+    monkeypatch.setattr("staffbooking_adapters.memory.bulk_import.find_by_email", lambda *_: None)
+    deployment.run(lambda ports: administration.create_user(ports, OTHER))
     file.write_text(as_lines([person(number) for number in range(1, 6)]))
     assert skipped(deployment, file) == [(3, "mia3@example.com", "uq_users_email")]
     assert len(emails(deployment)) == 5
 
 
-OTHER = admin.CreateUser(
+OTHER = administration.CreateUser(
     email="mia3@example.com", first_name="Mia", last_name="Silva", role=Role.CUSTOMER
 )
 
@@ -181,7 +182,7 @@ def test_an_import_that_is_killed_loses_and_doubles_nothing(
     async def everybody() -> set[str]:
         found: list[Any] = []
         async with open_ports(load_settings(env)) as ports:
-            while page := await admin.users(ports, found[-1].id if found else 0, 1_000):
+            while page := await administration.users(ports, found[-1].id if found else 0, 1_000):
                 found += page
         assert len(found) == len({user.email for user in found})
         return {user.email for user in found}

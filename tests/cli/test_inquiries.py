@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from staffbooking_core.inputs import Contact
-from staffbooking_core.usecases import contact
+from staffbooking_core.usecases.notifications import inquiries
 from tests.cli.deployment import Deployment
 
 
 def ask(deployment: Deployment, subject: str | None) -> None:
     given = Contact(name="Sam", email="sam@example.com", message="How much?", subject=subject)
-    deployment.run(lambda ports: contact.ask(ports, given))
+    deployment.run(lambda ports: inquiries.ask(ports, given))
 
 
 def test_questions_are_listed(deployment: Deployment) -> None:

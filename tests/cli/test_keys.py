@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from staffbooking_core.domain.keys import is_well_formed, mask
+from staffbooking_core.domain.accounts.api_keys import is_well_formed, mask
 from tests.cli.deployment import Deployment
 from tests.support.builders import add_subscriber, add_user
 

@@ -15,12 +15,12 @@ from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.settings import Settings
 from staffbooking_adapters.system import SystemClock
 from staffbooking_cli.commands import doctor
-from staffbooking_core.domain.accounts import Actor, Role
-from staffbooking_core.domain.payments import Misconfigured, Unknown
+from staffbooking_core.domain.accounts.users import Actor, Role
+from staffbooking_core.domain.payments.processor import Misconfigured, Unknown
 from staffbooking_core.errors import Unavailable
 from staffbooking_core.inputs import CancelBooking
 from staffbooking_core.ports import Finding
-from staffbooking_core.usecases import bookings
+from staffbooking_core.usecases.bookings import actions
 from tests.cli.deployment import Deployment, completed, paid
 from tests.support.builders import HOUR, MINUTE, SECOND
 from tests.support.webhooks import add_delivery, add_endpoint, place, tell
@@ -241,7 +241,7 @@ def test_failed_refunds_are_told(deployment: Deployment) -> None:
         party = await paid(ports)
         await ports.sandbox.add_fault("refund", "refuse", 1)
         customer = Actor(party.customer.id, Role.CUSTOMER)
-        await bookings.cancel(ports, customer, party.booking.id, CancelBooking())
+        await actions.cancel(ports, customer, party.booking.id, CancelBooking())
 
     deployment.run(refused)
     deployment.json("worker", "--drain")

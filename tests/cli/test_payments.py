@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from staffbooking_adapters.fake.processor import FakeProcessor
-from staffbooking_core.domain.payments import OpKey, OpKind, Refund, Unknown
-from staffbooking_core.usecases import bookings
+from staffbooking_core.domain.payments.processor import OpKey, OpKind, Refund, Unknown
+from staffbooking_core.usecases.bookings import actions
 from tests.cli.deployment import Deployment, completed, paid
 from tests.support.builders import make_posting, moved, save
 
@@ -27,7 +27,7 @@ def refund_by_hand(deployment: Deployment, code: str) -> None:
     """Give 50.00 back at the processor, behind the service's back."""
 
     async def refund(ports):
-        booking = await bookings.by_code(ports, code)
+        booking = await actions.by_code(ports, code)
         assert booking.intent is not None
         assert booking.intent.payment_ref is not None
         command = Refund(booking.intent.payment_ref, 5_000, "usd")
@@ -78,7 +78,7 @@ def test_what_only_the_ledger_has_is_a_difference(deployment: Deployment, code: 
     """A posting of money that the processor never saw stays a difference, applied or not."""
 
     async def cheat(ports):
-        booking = await bookings.by_code(ports, code)
+        booking = await actions.by_code(ports, code)
         await save(
             ports.store, moved(booking), postings=(make_posting(booking.id, at=booking.created_at),)
         )

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from staffbooking_core.domain.accounts import Actor, Role
+from staffbooking_core.domain.accounts.users import Actor, Role
 from staffbooking_core.inputs import CancelBooking
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases import bookings
+from staffbooking_core.usecases.bookings import actions
 from tests.cli.deployment import Deployment, completed, paid
 
 
@@ -125,7 +125,7 @@ def owed(deployment: Deployment) -> str:
         assert ports.sandbox is not None
         await ports.sandbox.add_fault("refund", "refuse", 1)
         customer = Actor(party.customer.id, Role.CUSTOMER)
-        await bookings.cancel(ports, customer, party.booking.id, CancelBooking())
+        await actions.cancel(ports, customer, party.booking.id, CancelBooking())
         return party.booking.code
 
     code = deployment.run(cancelled)

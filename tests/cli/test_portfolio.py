@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from staffbooking_core.domain.companions import Approval
-from staffbooking_core.domain.portfolio import ItemStatus, PortfolioItem
+from staffbooking_core.domain.companions.companion import Approval
+from staffbooking_core.domain.companions.portfolio import ItemStatus, PortfolioItem
 from staffbooking_core.ports import Ports
 from tests.cli.deployment import Deployment
 from tests.support.builders import add_companion

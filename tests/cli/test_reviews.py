@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from staffbooking_core.domain.accounts import Actor, Role
-from staffbooking_core.domain.reviews import Review
+from staffbooking_core.domain.accounts.users import Actor, Role
+from staffbooking_core.domain.companions.reviews import Review
 from staffbooking_core.inputs import SubmitReview
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases import reviews
+from staffbooking_core.usecases.companions import reviews
 from tests.cli.deployment import Deployment, Party, completed
 from tests.support.builders import add_user
 

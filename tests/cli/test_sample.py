@@ -11,12 +11,12 @@ from staffbooking_adapters.inputs import structure
 from staffbooking_cli.errors import Refused
 from staffbooking_cli.sample import guide, seed
 from staffbooking_cli.sample.market import KNOWN_STAFF, companions
-from staffbooking_core.domain.companions import Approval, CompanionQuery
+from staffbooking_core.domain.companions.companion import Approval, CompanionQuery
 from staffbooking_core.inputs import ImportedCompanion
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases import admin, imports, keys
-from staffbooking_core.usecases import companions as finding
+from staffbooking_core.usecases.accounts import administration, api_keys
+from staffbooking_core.usecases.companions import imports, search as finding
 from tests.cli.deployment import make_ports
 from tests.support.builders import add_user
 
@@ -61,11 +61,11 @@ async def test_every_row_is_good(ports: Ports) -> None:
 
 async def test_most_are_found_and_some_wait(filled: Ports) -> None:
     """A few companions wait for approval; the known staff do not."""
-    found = await admin.companions(filled, limit=1000)
+    found = await administration.companions(filled, limit=1000)
     waiting = [one for one in found if one.approval is Approval.PENDING]
     assert 5 <= len(waiting) <= len(found) / 5
     for email in KNOWN_STAFF.values():
-        assert (await admin.user(filled, email)).id not in {one.id for one in waiting}
+        assert (await administration.user(filled, email)).id not in {one.id for one in waiting}
 
 
 async def test_it_is_filled_once(filled: Ports) -> None:
@@ -79,7 +79,7 @@ async def test_an_interrupted_start_is_gone_on_with(ports: Ports) -> None:
     assert await seed.is_missing(ports)
     await seed.fill(ports)
     assert not await seed.is_missing(ports)
-    assert len(await admin.companions(ports, limit=1000)) == len(ROWS)
+    assert len(await administration.companions(ports, limit=1000)) == len(ROWS)
 
 
 async def test_a_database_of_others_is_left_alone(ports: Ports) -> None:
@@ -102,8 +102,8 @@ async def test_a_lost_key_is_replaced(filled: Ports, tmp_path: Path, kept: str) 
     for _ in range(7):
         made = await seed.sample(filled, tmp_path)
         (tmp_path / seed.KEY_FILE).write_text(kept)
-    owner = await admin.user(filled, seed.ENTERPRISE_EMAIL)
-    active = [one for one in await keys.listing(filled, owner) if one.revoked_at is None]
+    owner = await administration.user(filled, seed.ENTERPRISE_EMAIL)
+    active = [one for one in await api_keys.listing(filled, owner) if one.revoked_at is None]
     assert len(active) == 1
     assert made.key.endswith(active[0].masked_key[-4:])
 

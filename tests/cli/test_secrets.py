@@ -9,10 +9,10 @@ from attrs import evolve
 
 from staffbooking_adapters.vault import KeyringVault
 from staffbooking_cli.commands import secrets
-from staffbooking_core.domain.webhooks import Endpoint, Secrets
+from staffbooking_core.domain.webhooks.deliveries import Endpoint, Secrets
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases import deliveries
-from staffbooking_core.usecases.deliveries import SEALED_FOR
+from staffbooking_core.usecases.webhooks import deliveries
+from staffbooking_core.usecases.webhooks.deliveries import SEALED_FOR
 from tests.cli.deployment import Deployment
 from tests.support.builders import HOUR
 from tests.support.webhooks import SECRET, add_endpoint

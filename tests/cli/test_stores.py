@@ -13,7 +13,7 @@ import pytest
 
 from staffbooking_adapters import wiring
 from staffbooking_adapters.settings import load_settings
-from staffbooking_core.domain.keys import is_well_formed
+from staffbooking_core.domain.accounts.api_keys import is_well_formed
 from staffbooking_core.ports import Ports
 from tests.cli import deployment as commands
 from tests.cli.test_import import MIA, person

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from staffbooking_core.usecases import admin
+from staffbooking_core.usecases.accounts import administration
 from tests.cli.deployment import Deployment
 from tests.support.builders import add_booking, add_companion, add_user
 
@@ -45,7 +45,7 @@ def test_the_given_password_is_set(deployment: Deployment) -> None:
 
 
 def password_of(deployment: Deployment) -> str | None:
-    return deployment.run(lambda ports: admin.user(ports, "ada@example.com")).password_hash
+    return deployment.run(lambda ports: administration.user(ports, "ada@example.com")).password_hash
 
 
 @pytest.mark.parametrize(

@@ -12,17 +12,17 @@ import anyio
 import pytest
 
 from staffbooking_adapters import wiring
-from staffbooking_adapters.memory.receivers import MemorySender
+from staffbooking_adapters.memory.webhooks.receivers import MemorySender
 from staffbooking_adapters.settings import load_settings
 from staffbooking_cli.commands import webhooks
 from staffbooking_cli.commands.webhooks import AttemptLog
-from staffbooking_core.domain.accounts import Role
-from staffbooking_core.domain.webhooks import Endpoint
+from staffbooking_core.domain.accounts.users import Role
+from staffbooking_core.domain.webhooks.deliveries import Endpoint
 from staffbooking_core.ports import Ports
 from tests.cli.deployment import Deployment
 from tests.cli.processes import LONGEST, environment, finished, read_until, running, stopped
 from tests.support.builders import MINUTE, SECOND, add_subscriber
-from tests.support.ports import memory_ports
+from tests.support.memory_deployment import memory_ports
 from tests.support.webhooks import add_delivery, add_endpoint, make_attempt, tell
 
 URL = "https://crm.example.com/in"

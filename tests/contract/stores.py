@@ -15,12 +15,12 @@ from typing import Any, Protocol, TypeAlias
 import pytest
 
 from staffbooking_adapters.memory.store import MemoryStore
-from staffbooking_adapters.sql.fake_tables import fakepay_documents
+from staffbooking_adapters.sql.accounts.rate_limits import windows_metadata
+from staffbooking_adapters.sql.schema.sandbox import fakepay_documents
 from staffbooking_adapters.sql.store import SqlStore, open_store
-from staffbooking_adapters.sql.windows import windows_metadata
 from staffbooking_core.ports import Admission, Hints, Reading, Store
 from tests.support.builders import POLICY
-from tests.support.migrated import MigratedDatabase
+from tests.support.migrated_databases import MigratedDatabase
 
 
 class OpenStore(Store, Protocol):

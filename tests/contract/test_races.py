@@ -18,13 +18,13 @@ import pytest
 from attrs import evolve
 
 from staffbooking_adapters.memory.doubles import VirtualClock
-from staffbooking_core.domain.accounts import Subscription
-from staffbooking_core.domain.calendar import has_free_hour
-from staffbooking_core.domain.companions import Approval, CompanionQuery
-from staffbooking_core.domain.erasure import NAME
-from staffbooking_core.domain.keys import Permission
-from staffbooking_core.domain.lifecycle import Status, Trigger
-from staffbooking_core.domain.limits import Rule
+from staffbooking_core.domain.accounts.api_keys import Permission
+from staffbooking_core.domain.accounts.users import Subscription
+from staffbooking_core.domain.bookings.lifecycle import Status, Trigger
+from staffbooking_core.domain.companions.availability import has_free_hour
+from staffbooking_core.domain.companions.companion import Approval, CompanionQuery
+from staffbooking_core.domain.privacy import NAME
+from staffbooking_core.domain.shared.rate_limits import Rule
 from staffbooking_core.errors import (
     ConstraintViolated,
     NotFound,
@@ -33,8 +33,10 @@ from staffbooking_core.errors import (
 )
 from staffbooking_core.inputs import CreateKey, SubmitReview
 from staffbooking_core.ports import ANSWER_KEPT
-from staffbooking_core.usecases import admin, keys, people, reviews
-from tests.contract.days import change_companion, hold
+from staffbooking_core.usecases import privacy
+from staffbooking_core.usecases.accounts import administration, api_keys
+from staffbooking_core.usecases.companions import reviews
+from tests.contract.companions.booked_days import change_companion, hold
 from tests.contract.stores import STORES, address, opened, read
 from tests.support.builders import (
     DAY,
@@ -51,7 +53,7 @@ from tests.support.builders import (
     make_refund_order,
     moved,
 )
-from tests.support.ports import make_scene, memory_ports
+from tests.support.memory_deployment import make_scene, memory_ports
 
 pytestmark = pytest.mark.anyio
 
@@ -146,9 +148,9 @@ async def test_a_sixth_key_is_refused(ports):
     wanted = CreateKey(name="Till", permissions=(Permission.READ,))
     for _ in range(ROUNDS):
         user = await add_user(ports[0].store, subscription=Subscription.ENTERPRISE)
-        calls = [partial(keys.create, each, user, wanted) for each in by_turns(ports)]
+        calls = [partial(api_keys.create, each, user, wanted) for each in by_turns(ports)]
         assert len(won(await at_once(calls))) == POLICY.max_active_keys
-        assert len(await keys.listing(ports[1], user)) == POLICY.max_active_keys
+        assert len(await api_keys.listing(ports[1], user)) == POLICY.max_active_keys
 
 
 async def test_equal_calls_make_one_booking(processes):
@@ -221,7 +223,7 @@ async def test_who_is_forgotten_has_no_open_bookings(ports, party):
     for _ in range(ROUNDS):
         scenes = await new_scenes(ports)
         number = getattr(scenes[0], party).user_id
-        calls = [partial(people.erase, ports[1], number)]
+        calls = [partial(privacy.erase, ports[1], number)]
         results = await at_once([*calls, *(each.request for each in by_turns(scenes, 4))])
         async with ports[0].store.reading() as view:
             user = await view.accounts.user(number)
@@ -238,7 +240,7 @@ async def test_who_is_forgotten_leaves_no_review(ports, party):
         scene, elsewhere = await new_scenes(ports)
         booking = await scene.paid_out(event_date=(await scene.now()).date() + 2 * DAY)
         actor = getattr(scene, party)
-        erasing = partial(people.erase, scene.ports, actor.user_id)
+        erasing = partial(privacy.erase, scene.ports, actor.user_id)
         review = partial(reviews.submit, elsewhere.ports, actor, booking.id, wanted)
         await at_once([erasing, review])
         async with ports[0].store.reading() as view:
@@ -266,9 +268,11 @@ async def test_no_change_of_a_companion_is_lost(ports):
         companion = await add_companion(ports[0].store)
         async with ports[0].store.reading() as view:
             user = await view.accounts.user(companion.id)
-        calls: list[Any] = [partial(admin.disable, each, user.email) for each in by_turns(ports, 5)]
+        calls: list[Any] = [
+            partial(administration.disable, each, user.email) for each in by_turns(ports, 5)
+        ]
         calls += [
-            partial(admin.approve, each, companion.id, Approval.SUSPENDED)
+            partial(administration.approve, each, companion.id, Approval.SUSPENDED)
             for each in by_turns(ports, 5)
         ]
         assert len(won(await at_once(calls))) == 10

@@ -20,27 +20,28 @@ import pytest
 from anyio.lowlevel import checkpoint
 from attrs import define, field
 
-from staffbooking_core.domain.channel import Asked, Close, Told
-from staffbooking_core.domain.messages import MAX_CONTENT
-from staffbooking_core.domain.records import message_record
+from staffbooking_core.domain.messaging.conversations import MAX_CONTENT
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases import messages
-from staffbooking_core.usecases.messages import Letter
-from staffbooking_http import asyncapi, metrics
-from staffbooking_http.channel.clients import MOST_WAITING
+from staffbooking_core.representations.channel import Asked, Close, Told
+from staffbooking_core.representations.records import message_record
+from staffbooking_core.usecases.messaging import messages
+from staffbooking_core.usecases.messaging.messages import Letter
+from staffbooking_http.api import metrics
 from staffbooking_http.channel.frames import DEEPEST, FRAME_BYTES
-from staffbooking_http.channel.pipes import MOST_UNREAD
-from staffbooking_http.channel.switchboard import LOOK_EVERY
+from staffbooking_http.channel.hub import LOOK_EVERY
+from staffbooking_http.channel.outbound import MOST_UNREAD
+from staffbooking_http.channel.socketio_client import MOST_WAITING
+from staffbooking_http.docs import asyncapi
 from staffbooking_http.routes import FAMILIES
-from staffbooking_http.server import PING_EVERY
-from tests.channel.playbook_drivers import plain
+from staffbooking_http.server.server import PING_EVERY
+from tests.channel.scenario_drivers import plain
 from tests.channel.test_socketio_node import node_folder
 from tests.http.conftest import world
-from tests.http.world import PASSWORD, World
+from tests.http.deployment import PASSWORD, World
 from tests.support.builders import POLICY, add_companion, add_user
-from tests.support.channel import PATIENCE, served
+from tests.support.channel_deployment import PATIENCE, served
+from tests.support.memory_deployment import memory_ports
 from tests.support.messages import add_direct
-from tests.support.ports import memory_ports
 
 __all__ = ["node_folder", "world"]
 

@@ -9,7 +9,7 @@ import pytest
 from staffbooking_adapters.settings import STRIPE_CANT
 from staffbooking_adapters.stripe.events import THIN_TYPES, TYPES
 from staffbooking_adapters.stripe.processor import VERSION
-from staffbooking_core.domain.ledger import Account
+from staffbooking_core.domain.payments.ledger import Account
 
 PAGE = (Path(__file__).parents[2] / "docs/payments.md").read_text(encoding="utf-8")
 

@@ -14,9 +14,9 @@ from typer.models import CommandInfo
 
 from staffbooking_adapters.memory.store import MemoryStore
 from staffbooking_cli.commands import companions, portfolio
-from staffbooking_core.domain.companions import Approval
-from staffbooking_core.usecases import admin
-from tests.http.world import World, ok
+from staffbooking_core.domain.companions.companion import Approval
+from staffbooking_core.usecases.accounts import administration
+from tests.http.deployment import World, ok
 from tests.support.builders import POLICY
 from tests.support.pictures import make_image
 
@@ -74,7 +74,7 @@ async def test_the_lines_of_the_page_work_one_after_the_other() -> None:
         record = next((one for one in answer.values() if isinstance(one, dict)), {})
         assert {name: record[name] for name in body} == body
         item = item or (picked(item_by, response) if method == "POST" else "")
-    approved = await admin.approve(world.ports, 1, Approval.APPROVED)
+    approved = await administration.approve(world.ports, 1, Approval.APPROVED)
     assert approved.is_listed
 
 

@@ -21,15 +21,15 @@ from typer.models import CommandInfo
 
 from staffbooking_adapters.codec import decode, encode
 from staffbooking_cli.commands import doctor, secrets, webhooks
-from staffbooking_core.domain import events
-from staffbooking_core.domain.lifecycle import EventName
-from staffbooking_core.domain.webhooks import MAX_URL, Failure, headers
+from staffbooking_core.domain.bookings.lifecycle import EventName
+from staffbooking_core.domain.webhooks.deliveries import MAX_URL, Failure, headers
 from staffbooking_core.ports import WebhookFigures
-from staffbooking_core.receiving import Reason, Receiver
-from staffbooking_http import metrics
+from staffbooking_core.representations import events
+from staffbooking_core.webhook_receiver import Reason, Receiver
+from staffbooking_http.api import metrics
 from staffbooking_http.routes import FAMILIES
 from tests.support.builders import NOW, POLICY, make_booking
-from tests.support.required import unavailable
+from tests.support.required_tools import unavailable
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/webhooks.md").read_text(encoding="utf-8")

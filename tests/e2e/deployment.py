@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import httpx
 
-from tests.support.reserved import number_of, reserved_port
+from tests.support.reserved_ports import number_of, reserved_port
 
 T = TypeVar("T")
 

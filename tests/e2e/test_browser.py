@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from tests.e2e.deployment import Deployment
-from tests.support.required import unavailable
+from tests.support.required_tools import unavailable
 
 FLAGS = (
     "--headless",

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.contract.stores import STORES, Opener
-from tests.http.world import World
+from tests.http.deployment import World
 
 
 @pytest.fixture

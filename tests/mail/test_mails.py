@@ -9,13 +9,12 @@ from email.policy import SMTPUTF8
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from staffbooking_adapters.notify import mails
 from staffbooking_adapters.notify.mails import Mailbox, make_mail, wire_address
 from staffbooking_core.ports import Undeliverable
-from tests.support.notices import make_letter
+from tests.support.notifications import make_letter
 
 SENDER = Mailbox("Staff booking", "no-reply@book.example")
 HEADERS = {

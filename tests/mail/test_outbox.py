@@ -16,14 +16,14 @@ from staffbooking_adapters import wiring
 from staffbooking_adapters.memory.doubles import VirtualClock
 from staffbooking_adapters.settings import Settings, load_settings
 from staffbooking_adapters.system import SystemIds
-from staffbooking_core.domain.notices import NoticeKind
+from staffbooking_core.domain.notifications.notifications import NoticeKind
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases import notices
+from staffbooking_core.usecases.notifications import notifications
 from tests.contract.stores import Opener
 from tests.support.builders import NOW, POLICY, SECOND, add_user
-from tests.support.notices import add_notice, make_notice
-from tests.support.ports import memory_ports
-from tests.support.smtp import MailServer, answer, hang_up, mail_server
+from tests.support.memory_deployment import memory_ports
+from tests.support.notifications import add_notice, make_notice
+from tests.support.smtp_server import MailServer, answer, hang_up, mail_server
 
 pytestmark = pytest.mark.anyio
 
@@ -74,9 +74,9 @@ async def test_everybody_gets_a_mail_once(each_store: object) -> None:
     """On each store, over one connection; what was sent leaves nothing behind."""
     await add(each_store, "one", "two")
     async with mail_server() as server, workers(each_store, server) as [ports]:
-        assert await notices.tell_notices(ports) == 2
+        assert await notifications.tell_notices(ports) == 2
         pass_time(ports, POLICY.notice_waits[-1])
-        assert await notices.tell_notices(ports) == 0
+        assert await notifications.tell_notices(ports) == 0
     assert subjects(server) == ["one", "two"]
     assert len(server.connections) == 1
 
@@ -86,7 +86,7 @@ async def test_workers_share_the_mails(each_store: object) -> None:
     names = [f"No. {n:02}" for n in range(MANY)]
     await add(each_store, *names)
     async with mail_server() as server, workers(each_store, server, 3) as three:
-        told = await asyncio.gather(*(notices.tell_notices(each, MANY) for each in three))
+        told = await asyncio.gather(*(notifications.tell_notices(each, MANY) for each in three))
         assert sum(told) == MANY
     assert sorted(subjects(server)) == names
 
@@ -107,11 +107,11 @@ async def test_what_was_sent_and_not_noted_is_the_same_mail(each_store: object) 
                 raise Killed
 
         with pytest.raises(Killed):
-            await notices.tell_notices(evolve(first, notifier=Dying()))
-        assert await notices.tell_notices(second) == 0
+            await notifications.tell_notices(evolve(first, notifier=Dying()))
+        assert await notifications.tell_notices(second) == 0
         pass_time(second, POLICY.mail_deadline + POLICY.lease)
-        assert await notices.tell_notices(second) == 1
-        assert await notices.tell_notices(second) == 0
+        assert await notifications.tell_notices(second) == 1
+        assert await notifications.tell_notices(second) == 0
     assert [str(mail["Message-ID"]) for mail in server.mails] == [
         str(server.mails[0]["Message-ID"])
     ] * 2
@@ -122,12 +122,12 @@ async def test_a_server_that_misbehaves_gets_it_later(each_store: object) -> Non
     await add(each_store, "one", "two", "three")
     async with mail_server() as server, workers(each_store, server) as [ports]:
         server.contents = [answer("451 later"), hang_up]
-        assert await notices.tell_notices(ports) == 3
+        assert await notifications.tell_notices(ports) == 3
         assert subjects(server) == ["three"]
         pass_time(ports, POLICY.notice_waits[0] - SECOND)
-        assert await notices.tell_notices(ports) == 0
+        assert await notifications.tell_notices(ports) == 0
         pass_time(ports, SECOND)
-        assert await notices.tell_notices(ports) == 2
+        assert await notifications.tell_notices(ports) == 2
     assert sorted(subjects(server)) == ["one", "three", "two"]
 
 
@@ -138,12 +138,12 @@ async def test_a_recipient_who_is_nobody_is_given_up(each_store: object) -> None
     await add_notice(each_store, make_notice(sam.id, subject="two"))  # type: ignore[arg-type]
     async with mail_server() as server, workers(each_store, server) as [ports]:
         server.recipients = {"ada@example.com": "550 no such user"}
-        with pytest.raises(notices.GivenUp) as raised:
-            await notices.tell_notices(ports)
+        with pytest.raises(notifications.GivenUp) as raised:
+            await notifications.tell_notices(ports)
         assert [*map(str, raised.value.faults)] == ["the server refused the recipient (550)"]
         server.recipients = {}
         pass_time(ports, POLICY.notice_waits[-1])
-        assert await notices.tell_notices(ports) == 0
+        assert await notifications.tell_notices(ports) == 0
     assert subjects(server) == ["two"]
 
 
@@ -154,11 +154,11 @@ async def test_a_row_of_another_version_stops_nobody(each_store: object) -> None
     await add_notice(each_store, bad, NOW - SECOND)  # type: ignore[arg-type]
     await add_notice(each_store, make_notice(subject="good"))  # type: ignore[arg-type]
     async with mail_server() as server, workers(each_store, server) as [ports]:
-        assert await notices.tell_notices(ports) == 2
+        assert await notifications.tell_notices(ports) == 2
         assert subjects(server) == ["good"]
-        assert await notices.tell_notices(ports) == 0
+        assert await notifications.tell_notices(ports) == 0
         pass_time(ports, POLICY.notice_waits[0])
-        assert await notices.tell_notices(ports) == 1
+        assert await notifications.tell_notices(ports) == 1
 
 
 async def test_a_deployment_sends_what_its_settings_say(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ async def test_a_deployment_sends_what_its_settings_say(tmp_path: Path) -> None:
         user = await add_user(ports.store, email="ada@example.com")
         told = make_notice(user.id, kind=NoticeKind.PAYOUT)
         await add_notice(ports.store, told, ports.clock.wall())
-        assert await notices.tell_notices(ports) == 1
+        assert await notifications.tell_notices(ports) == 1
     [mail] = server.mails
     assert str(mail["From"]) == "Staff booking <staffbooking@localhost>"
     unsubscribing = str(mail["List-Unsubscribe"]).strip("<>")

@@ -16,11 +16,11 @@ from staffbooking_adapters.notify import smtp
 from staffbooking_adapters.notify.mails import Mailbox
 from staffbooking_adapters.notify.smtp import NotSent, SmtpNotifier
 from staffbooking_adapters.settings import SmtpServer, Tls
-from staffbooking_core.domain.notices import NoticeKind
+from staffbooking_core.domain.notifications.notifications import NoticeKind
 from staffbooking_core.ports import Undeliverable
-from tests.support.notices import make_letter
+from tests.support.notifications import make_letter
 from tests.support.receivers import tls_of, trusting
-from tests.support.smtp import MailServer, answer, cut, hang_up, mail_server, say_nothing
+from tests.support.smtp_server import MailServer, answer, cut, hang_up, mail_server, say_nothing
 
 pytestmark = pytest.mark.anyio
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from staffbooking_adapters.memory.fakebook import MemoryFakeBook
-from staffbooking_adapters.sql.engine import Database, Statement, open_database
-from staffbooking_adapters.sql.fakebook import SqlFakeBook
-from staffbooking_adapters.sql.metadata import metadata
-from tests.money.fakes import fake_with
+from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeBook
+from staffbooking_adapters.sql.engine.open import Database, Statement, open_database
+from staffbooking_adapters.sql.sandbox.fake_documents import SqlFakeBook
+from staffbooking_adapters.sql.schema.metadata import metadata
+from tests.money.fake_helpers import fake_with
+from tests.money.payment_scenarios import Play, make_play
 from tests.money.processors import FAKES, Bench, fake_bench, make_book, stripe_bench
-from tests.money.scenes import Play, make_play
 from tests.support.postgres import PostgresServer, database_name
 
 EMPTY = Statement(text("DELETE FROM fakepay_documents"))

@@ -23,11 +23,11 @@ from stripe import HTTPXClient, StripeClient
 from staffbooking_adapters.fake.book import FakeBook
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.memory.doubles import VirtualClock
-from staffbooking_adapters.sql.engine import Database, Statement
-from staffbooking_adapters.sql.fake_tables import fakepay_documents
+from staffbooking_adapters.sql.engine.open import Database, Statement
+from staffbooking_adapters.sql.schema.sandbox import fakepay_documents
 from staffbooking_adapters.stripe.processor import VERSION, StripeProcessor
-from staffbooking_core.domain.payees import OpenPayee, PayeeState
-from staffbooking_core.domain.payments import (
+from staffbooking_core.domain.payments.payees import OpenPayee, PayeeState
+from staffbooking_core.domain.payments.processor import (
     Checkout,
     IntentRefs,
     OpenCheckout,

@@ -16,15 +16,15 @@ from typing import TypeVar
 import pytest
 from attrs import evolve, frozen
 
-from staffbooking_core.domain.bookings import Booking
-from staffbooking_core.domain.lifecycle import Trigger
-from staffbooking_core.domain.statement import MovementKind
+from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.lifecycle import Trigger
+from staffbooking_core.domain.payments.ledger import MovementKind
 from staffbooking_core.errors import ProcessorUnavailable
-from tests.money.fakes import fake_with
+from tests.money.fake_helpers import fake_with
+from tests.money.payment_scenarios import CALL_FAULTS, Event, Play, make_play
 from tests.money.processors import stripe_bench, stub_of
-from tests.money.scenes import CALL_FAULTS, Event, Play, make_play
 from tests.support.builders import DAY, HOUR, MINUTE, NOW, add_companion, add_user
-from tests.support.ports import actor_of
+from tests.support.memory_deployment import actor_of
 
 pytestmark = pytest.mark.anyio
 

@@ -10,15 +10,9 @@ import anyio.lowlevel
 import pytest
 
 from staffbooking_adapters.fake.book import FakeBook, Reading, Writing
-from staffbooking_adapters.memory.fakebook import MemoryFakeBook
-from staffbooking_core.domain.payments import (
-    Busy,
-    OpKind,
-    RefusalCode,
-    Refused,
-    Unknown,
-)
-from tests.money.fakes import BrokenBook, together
+from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeBook
+from staffbooking_core.domain.payments.processor import Busy, OpKind, RefusalCode, Refused, Unknown
+from tests.money.fake_helpers import BrokenBook, together
 from tests.money.processors import (
     Bench,
     fake_bench,

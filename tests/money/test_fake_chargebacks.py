@@ -9,9 +9,9 @@ from staffbooking_adapters.fake.cards import Outcome
 from staffbooking_adapters.fake.charge import LATER
 from staffbooking_adapters.fake.faults import COURSES
 from staffbooking_adapters.fake.machine import Intent
-from staffbooking_core.domain.payments import ChargebackStatus, Fee, RefusalCode, Refused
+from staffbooking_core.domain.payments.processor import ChargebackStatus, Fee, RefusalCode, Refused
 from staffbooking_core.errors import RuleBroken
-from tests.money.intents import opened, paid, paid_twice, pay_out, refund
+from tests.money.fake_intents import opened, paid, paid_twice, pay_out, refund
 from tests.support.builders import NOW, SECOND
 
 

@@ -7,7 +7,7 @@ from attrs import evolve
 
 from staffbooking_adapters.fake.charge import LATER
 from staffbooking_adapters.fake.faults import CALL_KINDS, COURSES, EVENT_KINDS
-from staffbooking_core.domain.payments import (
+from staffbooking_core.domain.payments.processor import (
     BadSignature,
     Busy,
     OpKind,
@@ -16,7 +16,7 @@ from staffbooking_core.domain.payments import (
     Unknown,
 )
 from staffbooking_core.errors import InvalidField
-from tests.money.fakes import fake_with
+from tests.money.fake_helpers import fake_with
 from tests.money.processors import (
     WITHIN,
     Bench,

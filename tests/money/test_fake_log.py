@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from staffbooking_adapters.fake.answers import KEPT
-from staffbooking_core.domain.payments import KEY_LIFETIME, Nudge, OpKind, Unknown
-from tests.money.fakes import together
+from staffbooking_core.domain.payments.processor import KEY_LIFETIME, Nudge, OpKind, Unknown
+from tests.money.fake_helpers import together
 from tests.money.processors import (
     WITHIN,
     Bench,

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from staffbooking_adapters.codec import dump, load
 from staffbooking_adapters.fake import machine
@@ -16,7 +15,7 @@ from staffbooking_adapters.fake.cards import Outcome, outcome_of, outcome_of_car
 from staffbooking_adapters.fake.charge import LATER, Charge
 from staffbooking_adapters.fake.faults import COURSES
 from staffbooking_adapters.fake.machine import Course, Intent, PageState
-from staffbooking_core.domain.payments import (
+from staffbooking_core.domain.payments.processor import (
     ChargebackStatus,
     CheckoutStatus,
     Fee,
@@ -27,7 +26,7 @@ from staffbooking_core.domain.payments import (
     Refused,
 )
 from staffbooking_core.errors import InvalidField, RuleBroken
-from tests.money.intents import opened, paid, paid_twice, pay_out, refund, reverse
+from tests.money.fake_intents import opened, paid, paid_twice, pay_out, refund, reverse
 from tests.money.processors import make_checkout
 from tests.support.builders import HOUR, MINUTE, NOW, SECOND
 

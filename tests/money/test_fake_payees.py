@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.payees import PayeeState
-from staffbooking_core.domain.payments import (
+from staffbooking_core.domain.payments.payees import PayeeState
+from staffbooking_core.domain.payments.processor import (
     KeyReused,
     Nudge,
     OpKey,
@@ -19,7 +19,7 @@ from staffbooking_core.domain.payments import (
     Unknown,
 )
 from staffbooking_core.ports import PayeePage
-from tests.money.fakes import fake_with
+from tests.money.fake_helpers import fake_with
 from tests.money.processors import COMPANION, WITHIN, Bench, fake_of, make_key, make_payee
 from tests.support.builders import MINUTE, NOW
 

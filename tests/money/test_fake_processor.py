@@ -9,14 +9,10 @@ from attrs import evolve
 
 from staffbooking_adapters.fake.charge import LATER
 from staffbooking_adapters.fake.processor import NO_TEST_CARD
-from staffbooking_core.domain.payments import (
-    OpKind,
-    Refund,
-    ReversePayout,
-)
+from staffbooking_core.domain.payments.processor import OpKind, Refund, ReversePayout
 from staffbooking_core.errors import InvalidField, RuleBroken
 from staffbooking_core.ports import CheckoutPage, Payments, SandboxProcessor
-from tests.money.fakes import fake_with
+from tests.money.fake_helpers import fake_with
 from tests.money.processors import (
     INTENT,
     WITHIN,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from staffbooking_adapters.fake.signing import (
     NAME,
@@ -15,7 +14,7 @@ from staffbooking_adapters.fake.signing import (
     read,
     verify,
 )
-from staffbooking_core.domain.payments import BadSignature, Nudge
+from staffbooking_core.domain.payments.processor import BadSignature, Nudge
 from tests.money.processors import SECRET
 from tests.support.builders import NOW, SECOND
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from staffbooking_adapters.codec import dump
 from staffbooking_adapters.fake import machine
@@ -14,17 +13,18 @@ from staffbooking_adapters.fake.book import LINE, Writing
 from staffbooking_adapters.fake.charge import LATER
 from staffbooking_adapters.fake.faults import COURSES
 from staffbooking_adapters.fake.machine import Intent
-from staffbooking_core.domain.payments import (
+from staffbooking_core.domain.payments.ledger import MovementKind
+from staffbooking_core.domain.payments.processor import (
     ChargebackStatus,
     OpKind,
     Refused,
     ReversePayout,
     Unknown,
 )
-from staffbooking_core.domain.statement import Movement, MovementKind
+from staffbooking_core.domain.reconciliation.statement import Movement
 from staffbooking_core.errors import RuleBroken
-from tests.money.fakes import BrokenBook, fake_with, lines
-from tests.money.intents import paid, pay_out, refund, reverse
+from tests.money.fake_helpers import BrokenBook, fake_with, lines
+from tests.money.fake_intents import paid, pay_out, refund, reverse
 from tests.money.processors import (
     INTENT,
     WITHIN,

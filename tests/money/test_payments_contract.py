@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from staffbooking_core.domain.payments import (
+from staffbooking_core.domain.payments.processor import (
     Busy,
     Chargeback,
     ChargebackStatus,

@@ -9,13 +9,12 @@ from datetime import timedelta
 
 import pytest
 
-from staffbooking_core.domain.bookings import Booking, PaymentStatus, PayoutStatus
-from staffbooking_core.domain.ledger import Account
-from staffbooking_core.domain.lifecycle import Status, Trigger
-from staffbooking_core.domain.payments import OpKind, OpStatus
-from staffbooking_core.domain.statement import MovementKind as Moved
-from staffbooking_core.usecases import operations, payouts, refunds
-from tests.money.scenes import LATER, PAYOUT, TOTAL, Play
+from staffbooking_core.domain.bookings.booking import Booking, PaymentStatus, PayoutStatus
+from staffbooking_core.domain.bookings.lifecycle import Status, Trigger
+from staffbooking_core.domain.payments.ledger import Account, MovementKind as Moved
+from staffbooking_core.domain.payments.processor import OpKind, OpStatus
+from staffbooking_core.usecases.payments import operations, payouts, refunds
+from tests.money.payment_scenarios import LATER, PAYOUT, TOTAL, Play
 from tests.support.builders import DAY, HOUR, SECOND
 
 pytestmark = pytest.mark.anyio

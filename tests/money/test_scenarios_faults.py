@@ -8,13 +8,13 @@ from datetime import date
 
 import pytest
 
-from staffbooking_core.domain.bookings import PaymentStatus
-from staffbooking_core.domain.lifecycle import Status
-from staffbooking_core.domain.payments import OpKind
-from staffbooking_core.domain.statement import MovementKind as Moved
+from staffbooking_core.domain.bookings.booking import PaymentStatus
+from staffbooking_core.domain.bookings.lifecycle import Status
+from staffbooking_core.domain.payments.ledger import MovementKind as Moved
+from staffbooking_core.domain.payments.processor import OpKind
 from staffbooking_core.errors import ProcessorUnavailable
-from staffbooking_core.usecases import operations
-from tests.money.scenes import CALL_FAULTS, LATER, PAYOUT, TOTAL, Play
+from staffbooking_core.usecases.payments import operations
+from tests.money.payment_scenarios import CALL_FAULTS, LATER, PAYOUT, TOTAL, Play
 from tests.support.builders import HOUR
 
 pytestmark = pytest.mark.anyio

@@ -13,8 +13,8 @@ from stripe._api_version import _ApiVersion
 
 from staffbooking_adapters.stripe.currencies import min_amount
 from staffbooking_adapters.stripe.processor import VERSION, StripeProcessor
-from staffbooking_core.domain.payees import PayeeState
-from staffbooking_core.domain.payments import (
+from staffbooking_core.domain.payments.payees import PayeeState
+from staffbooking_core.domain.payments.processor import (
     OpKey,
     OpKind,
     PayOut,
@@ -23,7 +23,6 @@ from staffbooking_core.domain.payments import (
     ReversePayout,
 )
 from staffbooking_core.ports import Payments
-from tests.money.live import sandbox_key
 from tests.money.processors import (
     COMPANION,
     WITHIN,
@@ -34,6 +33,7 @@ from tests.money.processors import (
     make_stripe,
     stub_of,
 )
+from tests.money.stripe_live import sandbox_key
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from staffbooking_adapters.stripe.events import TYPES
-from staffbooking_core.domain.payments import Unknown
+from staffbooking_core.domain.payments.processor import Unknown
 from staffbooking_core.ports.processor import Finding
 from tests.money.processors import BASE_URL, WITHIN, Bench, make_stripe, stub_of
 

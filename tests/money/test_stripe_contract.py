@@ -13,11 +13,11 @@ from stripe._api_version import _ApiVersion
 
 from staffbooking_adapters.memory.doubles import VirtualClock
 from tests.stripe_stub import VERSION, Stub, open_stub
-from tests.stripe_stub.answers import Departure, departure, hold
 from tests.stripe_stub.client import account, key, open_client, paid, session
 from tests.stripe_stub.contract import operation
-from tests.stripe_stub.documents import OLDER, OPENAPI, limit, samples
-from tests.stripe_stub.refusals import Unfit
+from tests.stripe_stub.errors import Unfit
+from tests.stripe_stub.openapi_limits import OLDER, OPENAPI, limit, samples
+from tests.stripe_stub.response_check import Departure, departure, hold
 from tests.support.builders import NOW
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ import pytest
 from stripe import APIError, InvalidRequestError
 
 from staffbooking_adapters.stripe.errors import judged
-from staffbooking_core.domain.payments import (
+from staffbooking_core.domain.payments.processor import (
     Busy,
     CheckoutStatus,
     IntentRefs,

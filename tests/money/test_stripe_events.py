@@ -11,7 +11,7 @@ from stripe import WebhookSignature
 
 from staffbooking_adapters.stripe.events import MAX_BYTES, OF_PAYEES, THIN_TYPES, TYPES
 from staffbooking_adapters.stripe.processor import StripeProcessor
-from staffbooking_core.domain.payments import BadSignature, Nudge
+from staffbooking_core.domain.payments.processor import BadSignature, Nudge
 from tests.support.builders import NOW
 
 FIRST, SECOND = "whsec_of_the_account", "whsec_of_the_payees"

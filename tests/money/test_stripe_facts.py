@@ -10,7 +10,7 @@ from stripe import Dispute, Refund
 
 from staffbooking_adapters.stripe import facts
 from staffbooking_adapters.stripe.marks import Marks
-from staffbooking_core.domain.payments import (
+from staffbooking_core.domain.payments.processor import (
     Chargeback,
     ChargebackStatus,
     Fee,

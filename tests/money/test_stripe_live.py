@@ -23,17 +23,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import anyio
 import pytest
 
-from staffbooking_core.domain.payments import (
+from staffbooking_core.domain.payments.ledger import MovementKind
+from staffbooking_core.domain.payments.processor import (
     ChargebackStatus,
     OpKind,
     RefusalCode,
     Refused,
 )
-from staffbooking_core.domain.statement import MovementKind, theirs
-from tests.money import test_payments_contract as contract
-from tests.money import test_payments_looking as looking
-from tests.money.live import IS_DISPUTED, LiveWorld, live_bench, sandbox_key
+from staffbooking_core.domain.reconciliation.statement import theirs
+from tests.money import test_payments_contract as contract, test_payments_lookup as looking
 from tests.money.processors import INTENT, WITHIN, Bench, make_key
+from tests.money.stripe_live import IS_DISPUTED, LiveWorld, live_bench, sandbox_key
 
 pytestmark = [pytest.mark.anyio, pytest.mark.stripe_live]
 

@@ -11,14 +11,13 @@ from datetime import datetime
 from itertools import combinations
 
 from staffbooking_adapters.codec import load
-from staffbooking_adapters.fake import book as books
-from staffbooking_adapters.fake import machine
+from staffbooking_adapters.fake import book as books, machine
 from staffbooking_adapters.fake.charge import Charge
-from staffbooking_core.domain.audit import faults_of
-from staffbooking_core.domain.bookings import Booking
-from staffbooking_core.domain.payments import CheckoutStatus, RefundStatus
+from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.payments.processor import CheckoutStatus, RefundStatus
+from staffbooking_core.domain.reconciliation.invariants import faults_of
 from staffbooking_core.ports import Audited
-from tests.simulation.world import World
+from tests.simulation.deployment import World
 
 
 class Checks:

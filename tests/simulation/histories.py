@@ -8,7 +8,7 @@ import hypothesis
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.simulation.machine import MoneyMachine
+from tests.simulation.state_machine import MoneyMachine
 
 STEPS = 90
 """The most steps of one history."""

@@ -23,9 +23,9 @@ are refused.
 When an answer of the stub itself departs from the SDK's types, leaving the block raises.
 """
 
-from tests.stripe_stub.books import Terms
+from tests.stripe_stub.events import Delivery
 from tests.stripe_stub.faults import Fault
-from tests.stripe_stub.mail import Delivery
+from tests.stripe_stub.state import Terms
 from tests.stripe_stub.stub import Stub, open_stub
 from tests.stripe_stub.version import VERSION
 

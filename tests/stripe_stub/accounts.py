@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from tests.stripe_stub.books import Books, Doc, check_metadata
-from tests.stripe_stub.calls import Call, Handler
-from tests.stripe_stub.refusals import Refusal
+from tests.stripe_stub.call import Call, Handler
+from tests.stripe_stub.errors import Refusal
+from tests.stripe_stub.state import Books, Doc, check_metadata
 
 ON_DEMAND = ("configuration", "defaults", "future_requirements", "identity", "requirements")
 """Null unless the call says `include`."""

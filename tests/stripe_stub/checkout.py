@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from tests.stripe_stub import payments
-from tests.stripe_stub.books import Books, Doc, check_metadata
-from tests.stripe_stub.calls import Call, Handler, page
-from tests.stripe_stub.refusals import Refusal
+from tests.stripe_stub.call import Call, Handler, page
+from tests.stripe_stub.errors import Refusal
+from tests.stripe_stub.state import Books, Doc, check_metadata
 
 LEAST = {
     "aed": 200, "bgn": 100, "czk": 1_500, "dkk": 250, "gbp": 30, "hkd": 400, "huf": 17_500,

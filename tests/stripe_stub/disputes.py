@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tests.stripe_stub.books import Books, Doc
-from tests.stripe_stub.calls import Call, Handler, page
+from tests.stripe_stub.call import Call, Handler, page
+from tests.stripe_stub.errors import missing
 from tests.stripe_stub.payments import charge_of
-from tests.stripe_stub.refusals import missing
+from tests.stripe_stub.state import Books, Doc
 
 OPENINGS = {
     "open": "needs_response",

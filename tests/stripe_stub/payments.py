@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.stripe_stub.books import Books, Doc
-from tests.stripe_stub.calls import Call, Handler, page
+from tests.stripe_stub.call import Call, Handler, page
+from tests.stripe_stub.state import Books, Doc
 
 CARD = {
     "type": "card",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-from tests.stripe_stub.books import Books, Doc
-from tests.stripe_stub.calls import Call, Handler, page
+from tests.stripe_stub.call import Call, Handler, page
+from tests.stripe_stub.state import Books, Doc
 
 ACCOUNT = "acct_1PlatformOfTests"
 

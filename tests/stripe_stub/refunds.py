@@ -6,10 +6,10 @@ from functools import partial
 from typing import Any
 
 from tests.stripe_stub import disputes
-from tests.stripe_stub.books import Books, Doc, check_amount, check_metadata
-from tests.stripe_stub.calls import Call, Handler, page
+from tests.stripe_stub.call import Call, Handler, page
+from tests.stripe_stub.errors import Refusal
 from tests.stripe_stub.payments import charge_of
-from tests.stripe_stub.refusals import Refusal
+from tests.stripe_stub.state import Books, Doc, check_amount, check_metadata
 
 
 def create(books: Books, call: Call) -> Doc:

@@ -8,7 +8,7 @@ from functools import cache
 from attrs import frozen
 
 from tests.stripe_stub import accounts, checkout, disputes, payments, platform, refunds, transfers
-from tests.stripe_stub.calls import Handler
+from tests.stripe_stub.call import Handler
 from tests.stripe_stub.contract import Operation, operation
 
 HANDLERS: dict[str, Handler] = {

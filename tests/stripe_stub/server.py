@@ -12,7 +12,7 @@ from http import HTTPStatus
 import httptools
 from attrs import frozen
 
-from tests.stripe_stub.wire import Answer, Ending, Request
+from tests.stripe_stub.http_messages import Answer, Ending, Request
 
 LINGER_NOT = struct.pack("ii", 1, 0)
 """With this a socket that is closed sends a reset."""

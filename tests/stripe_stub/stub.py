@@ -10,11 +10,11 @@ from typing import Any
 from attrs import evolve
 
 from tests.stripe_stub import accounts, checkout, disputes, refunds
-from tests.stripe_stub.books import Books, Doc, Terms
+from tests.stripe_stub.events import SNAPSHOT_SECRET, THIN_SECRET, Delivery
 from tests.stripe_stub.faults import REFUND_FATES, Break, Fault
-from tests.stripe_stub.gate import API_KEY, RESTRICTED_KEY, Gate, Seen
-from tests.stripe_stub.mail import SNAPSHOT_SECRET, THIN_SECRET, Delivery
+from tests.stripe_stub.pipeline import API_KEY, RESTRICTED_KEY, Gate, Seen
 from tests.stripe_stub.server import Server, serve
+from tests.stripe_stub.state import Books, Doc, Terms
 
 
 class Stub:

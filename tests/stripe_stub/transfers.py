@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tests.stripe_stub.accounts import can_receive
-from tests.stripe_stub.books import Books, Doc, check_amount, check_metadata
-from tests.stripe_stub.calls import Call, Handler, page
-from tests.stripe_stub.refusals import Refusal, missing
+from tests.stripe_stub.call import Call, Handler, page
+from tests.stripe_stub.errors import Refusal, missing
+from tests.stripe_stub.state import Books, Doc, check_amount, check_metadata
 
 
 def create(books: Books, call: Call) -> Doc:

@@ -11,13 +11,14 @@ from collections.abc import Mapping
 import pytest
 
 BUDGETS: dict[tuple[str, ...], int] = {
-    ("tests/domain", "tests/usecases"): 90,
-    ("tests/contract",): 90,
+    ("tests/domain", "tests/usecases"): 75,
+    ("tests/contract",): 75,
     ("tests/http",): 90,
-    ("tests/money",): 60,
-    ("tests/webhooks",): 60,
-    ("tests/channel",): 60,
-    ("tests/e2e",): 90,
+    ("tests/money",): 50,
+    ("tests/webhooks",): 45,
+    ("tests/channel",): 45,
+    ("tests/e2e",): 80,
+    ("tests/simulation",): 45,
 }
 
 

@@ -13,19 +13,32 @@ from typing import Any
 
 from attrs import asdict, evolve
 
-from staffbooking_core.domain import bookings as domain
-from staffbooking_core.domain.accounts import Role, Session, Subscription, User, session_digest
-from staffbooking_core.domain.bookings import Booking, Terms, TimelineEntry, quote_price
-from staffbooking_core.domain.calendar import Calendar, Slot, WeeklySlot
-from staffbooking_core.domain.companions import Approval, Companion
-from staffbooking_core.domain.events import Event, booking_event
-from staffbooking_core.domain.keys import ApiKey, Permission, digest, mask, mint
-from staffbooking_core.domain.ledger import Account, Leg, Posting
-from staffbooking_core.domain.lifecycle import EventName, Party, Status, Trigger
-from staffbooking_core.domain.payees import OpenPayee, Payee
-from staffbooking_core.domain.payments import Nudge, OpenCheckout, Operation, Order, PayOut, Refund
+from staffbooking_core.domain.accounts.api_keys import ApiKey, Permission, digest, mask, mint
+from staffbooking_core.domain.accounts.users import (
+    Role,
+    Session,
+    Subscription,
+    User,
+    session_digest,
+)
+from staffbooking_core.domain.bookings import booking as domain
+from staffbooking_core.domain.bookings.booking import Booking, Terms, TimelineEntry, quote_price
+from staffbooking_core.domain.bookings.lifecycle import EventName, Party, Status, Trigger
+from staffbooking_core.domain.companions.availability import Calendar, Slot, WeeklySlot
+from staffbooking_core.domain.companions.companion import Approval, Companion
+from staffbooking_core.domain.payments.ledger import Account, Leg, Posting
+from staffbooking_core.domain.payments.payees import OpenPayee, Payee
+from staffbooking_core.domain.payments.processor import (
+    Nudge,
+    OpenCheckout,
+    Operation,
+    Order,
+    PayOut,
+    Refund,
+)
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Answer, Change, Credit, Lease, NewKey, NewUser, Store
+from staffbooking_core.representations.events import Event, booking_event
 
 NOW = datetime(2027, 3, 1, 12, 0, tzinfo=UTC)
 TODAY = NOW.date()

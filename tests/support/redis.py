@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
-from tests.support.required import unavailable
+from tests.support.required_tools import unavailable
 
 OPTIONS = ("--port", "0", "--save", "", "--appendonly", "no")
 READY = "eady to accept connections"

@@ -6,9 +6,9 @@ from typing import Any
 
 from attrs import asdict
 
-from staffbooking_core.domain.bookings import Booking
-from staffbooking_core.domain.lifecycle import Party
-from staffbooking_core.domain.reviews import NewReview, Opinion, Review, reviewed
+from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.lifecycle import Party
+from staffbooking_core.domain.companions.reviews import NewReview, Opinion, Review, reviewed
 from staffbooking_core.inputs import SubmitReview
 from staffbooking_core.ports import Store, Writing
 from tests.support.builders import NOW, add_booking, make_booking

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.loop import VirtualLoop
+from tests.support.virtual_loop import VirtualLoop
 
 Test = Callable[..., Awaitable[None]]
 

@@ -7,10 +7,9 @@ from typing import Any
 
 from attrs import evolve, fields
 
-from staffbooking_core.domain.accounts import Role, User
-from staffbooking_core.domain.bookings import Booking
-from staffbooking_core.domain.events import Event
-from staffbooking_core.domain.webhooks import (
+from staffbooking_core.domain.accounts.users import Role, User
+from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.webhooks.deliveries import (
     EVENTS,
     Attempt,
     Delivery,
@@ -22,7 +21,8 @@ from staffbooking_core.domain.webhooks import (
     in_feed_order,
 )
 from staffbooking_core.ports import Lease, NewEndpoint, Store, Turn, Vault
-from staffbooking_core.usecases.deliveries import SEALED_FOR
+from staffbooking_core.representations.events import Event
+from staffbooking_core.usecases.webhooks.deliveries import SEALED_FOR
 from tests.support.builders import (
     NOW,
     TODAY,

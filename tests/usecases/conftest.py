@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from staffbooking_core.usecases import answers
-from tests.support.desk import Desk, make_desk
-from tests.support.ports import Scene, make_scene
+from staffbooking_core.usecases import idempotency
+from tests.support.memory_deployment import Scene, make_scene
+from tests.support.payee_scenario import Desk, make_desk
 
 
 @pytest.fixture
@@ -22,10 +22,10 @@ async def desk() -> Desk:
 @pytest.fixture
 def blind(monkeypatch):
     """The next look for a kept answer finds none: a twin is about to keep it."""
-    real, looks = answers.find, []
+    real, looks = idempotency.find, []
 
     async def find(ports, keep):
         looks.append(keep)
         return None if len(looks) == 2 else await real(ports, keep)
 
-    monkeypatch.setattr(answers, "find", find)
+    monkeypatch.setattr(idempotency, "find", find)

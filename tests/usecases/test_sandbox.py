@@ -7,11 +7,12 @@ from datetime import datetime, timedelta
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.accounts import session_digest
-from staffbooking_core.domain.lifecycle import Status
+from staffbooking_core.domain.accounts.users import session_digest
+from staffbooking_core.domain.bookings.lifecycle import Status
 from staffbooking_core.errors import InvalidField, NotFound, RuleBroken, Unavailable
 from staffbooking_core.inputs import Login
-from staffbooking_core.usecases import health, sandbox, sessions
+from staffbooking_core.usecases import health, sandbox
+from staffbooking_core.usecases.accounts import sessions
 from tests.support.builders import DAY, HOUR, NOW, SECOND, add_user
 
 pytestmark = pytest.mark.anyio

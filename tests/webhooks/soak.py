@@ -22,14 +22,14 @@ from attrs import frozen
 
 from staffbooking_adapters.settings import Settings, load_settings
 from staffbooking_adapters.wiring import open_ports, upgrade_schema
-from staffbooking_core.domain.accounts import Role, Subscription, User
-from staffbooking_core.domain.webhooks import Delivery, DeliveryStatus, Endpoint
+from staffbooking_core.domain.accounts.users import Role, Subscription, User
+from staffbooking_core.domain.webhooks.deliveries import Delivery, DeliveryStatus, Endpoint
 from staffbooking_core.inputs import CreateWebhook
 from staffbooking_core.ports import Ports
-from staffbooking_core.receiving import hex_signature, standard_signature
-from staffbooking_core.usecases import webhooks
+from staffbooking_core.usecases.webhooks import endpoints
+from staffbooking_core.webhook_receiver import hex_signature, standard_signature
 from tests.support.builders import add_companion, add_user
-from tests.support.ports import Scene, actor_of
+from tests.support.memory_deployment import Scene, actor_of
 from tests.support.receivers import Request
 
 WORKERS = 2
@@ -161,7 +161,7 @@ async def _register(
     registered = []
     for number, target in enumerate(targets):
         wanted = CreateWebhook(url=target.url)
-        registered.append(await webhooks.register(ports, owners[number % 2], wanted))
+        registered.append(await endpoints.register(ports, owners[number % 2], wanted))
     return scene, registered
 
 
@@ -192,7 +192,7 @@ async def _deliveries(ports: Ports, endpoint_id: int) -> dict[str, Delivery]:
     found: dict[str, Delivery] = {}
     page = 1
     while True:
-        logged, has_more = await webhooks.deliveries_of(ports, None, endpoint_id, page, 50)
+        logged, has_more = await endpoints.deliveries_of(ports, None, endpoint_id, page, 50)
         found |= {each.delivery.event_id: each.delivery for each in logged}
         if not has_more:
             return found

@@ -6,11 +6,10 @@ import socket
 from ipaddress import ip_address
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from staffbooking_core.domain.addresses import is_safe, judge_url
-from staffbooking_core.domain.webhooks import MAX_URL
+from staffbooking_core.domain.webhooks.deliveries import MAX_URL
+from staffbooking_core.domain.webhooks.url_safety import is_safe, judge_url
 from tests.webhooks.corpus import (
     ADDRESSES,
     ANSWERS,

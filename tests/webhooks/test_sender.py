@@ -15,8 +15,8 @@ from aiohttp.client_proto import ResponseHandler
 from staffbooking_adapters.webhook import connections, gate, sender
 from staffbooking_adapters.webhook.sender import HttpSender, trusted_roots
 from staffbooking_core import __version__
-from staffbooking_core.domain.webhooks import Failure
-from tests.support.names import EveryName, FakeNames, HangingNames
+from staffbooking_core.domain.webhooks.deliveries import Failure
+from tests.support.dns import EveryName, FakeNames, HangingNames
 from tests.support.receivers import (
     Connection,
     Receiver,

@@ -13,8 +13,8 @@ from attrs import define
 
 from staffbooking_adapters.webhook import connections
 from staffbooking_adapters.webhook.sender import HttpSender
-from staffbooking_core.domain.webhooks import Failure
-from tests.support.names import EveryName, FakeNames, has_ipv6
+from staffbooking_core.domain.webhooks.deliveries import Failure
+from tests.support.dns import EveryName, FakeNames, has_ipv6
 from tests.support.receivers import Receiver, redirect, trusting
 from tests.webhooks.corpus import (
     ADDRESSES,

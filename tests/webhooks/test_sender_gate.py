@@ -10,8 +10,8 @@ import pytest
 
 from staffbooking_adapters.webhook import gate
 from staffbooking_adapters.webhook.gate import Gate, NotSent, is_own
-from staffbooking_core.domain.webhooks import Failure
-from tests.support.names import EveryName
+from staffbooking_core.domain.webhooks.deliveries import Failure
+from tests.support.dns import EveryName
 
 pytestmark = pytest.mark.anyio
 

@@ -12,8 +12,8 @@ import uvloop
 
 from staffbooking_adapters.webhook import connections, sender
 from staffbooking_adapters.webhook.connections import MOST_BYTES
-from staffbooking_core.domain.webhooks import Failure
-from tests.support.names import EveryName, HangingNames
+from staffbooking_core.domain.webhooks.deliveries import Failure
+from tests.support.dns import EveryName, HangingNames
 from tests.support.receivers import (
     Behaviour,
     Receiver,

@@ -10,7 +10,7 @@ import pytest
 
 from staffbooking_adapters.webhook.gate import SystemNames
 from staffbooking_adapters.webhook.sender import HttpSender
-from tests.support.names import NameServer
+from tests.support.dns import NameServer
 from tests.support.receivers import Receiver, answering
 
 pytestmark = pytest.mark.anyio

@@ -9,12 +9,12 @@ import anyio
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.webhooks import DeliveryStatus
-from staffbooking_core.usecases import deliveries
-from staffbooking_worker import dispatch
+from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus
+from staffbooking_core.usecases.webhooks import deliveries
+from staffbooking_worker import webhook_dispatcher
 from tests.support.builders import NOW, POLICY, SECOND
-from tests.support.post import WAITS, Post, make_post
-from tests.worker.scenery import (
+from tests.support.webhook_deployment import WAITS, Post, make_post
+from tests.worker.dispatcher_doubles import (
     FOREVER,
     SUCCEEDED,
     Gates,
@@ -40,7 +40,7 @@ async def test_all_that_is_due_is_sent(post: Post, sender: Gates) -> None:
     """At many endpoints, each delivery once."""
     made = [await with_deliveries(post, 40) for _ in range(3)]
     with anyio.fail_after(FOREVER):
-        assert await dispatch.drain(post.ports) == 120
+        assert await webhook_dispatcher.drain(post.ports) == 120
     assert Counter(sender.urls()) == {endpoint.url: 40 for endpoint in made}
     for endpoint in made:
         assert set(await post.statuses(endpoint)) == {SUCCEEDED}
@@ -53,7 +53,7 @@ async def test_four_are_in_flight_at_most(post: Post, sender: Gates) -> None:
         for endpoint in made:
             sender.acts[endpoint.url] = sender.hang
         await until(lambda: len(sender.sent) == 8)
-        await anyio.sleep(dispatch.TURN_SECONDS)
+        await anyio.sleep(webhook_dispatcher.TURN_SECONDS)
         assert len(sender.sent) == 8
         sender.gate.set()
         await until(lambda: len(sender.sent) == 40)
@@ -82,7 +82,7 @@ async def test_many_troubled_endpoints_hold_up_no_other(
     post: Post, sender: Gates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many more than there are slots hang, once they have failed before."""
-    monkeypatch.setattr(dispatch, "SLOTS", 3)
+    monkeypatch.setattr(webhook_dispatcher, "SLOTS", 3)
     for _ in range(10):
         endpoint = await with_deliveries(post, troubled=True)
         sender.acts[endpoint.url] = sender.hang
@@ -97,7 +97,7 @@ async def test_endpoints_that_begin_to_hang_make_room(
     post: Post, sender: Gates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They take all slots once, until their first attempts have failed, and never again."""
-    monkeypatch.setattr(dispatch, "SLOTS", 3)
+    monkeypatch.setattr(webhook_dispatcher, "SLOTS", 3)
     hanging = [await with_deliveries(post) for _ in range(3)]
     for endpoint in hanging:
         sender.acts[endpoint.url] = sender.time_out
@@ -119,7 +119,7 @@ async def test_one_with_much_to_do_starves_no_other(
     post: Post, sender: Gates, monkeypatch: pytest.MonkeyPatch, seconds: float, most: int
 ) -> None:
     """Even with one slot for all, others have their turns between; of a slow one sooner."""
-    monkeypatch.setattr(dispatch, "SLOTS", 1)
+    monkeypatch.setattr(webhook_dispatcher, "SLOTS", 1)
     busy = await with_deliveries(post, 200)
     others = [await with_deliveries(post) for _ in range(3)]
 
@@ -153,7 +153,7 @@ async def test_a_hint_ends_the_wait(
     post: Post, sender: Gates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What comes due is sent without a look by the clock."""
-    monkeypatch.setattr(dispatch, "POLL", FOREVER)
+    monkeypatch.setattr(webhook_dispatcher, "POLL", FOREVER)
     async with serving(post.ports):
         await anyio.sleep(1)
         await with_deliveries(post)
@@ -219,6 +219,6 @@ async def test_drain_leaves_what_is_not_due(post: Post, sender: Gates) -> None:
     endpoint = await with_deliveries(post, 3)
     sender.acts[endpoint.url] = sender.fail
     with anyio.fail_after(FOREVER):
-        assert await dispatch.drain(post.ports) == 3
-        assert await dispatch.drain(post.ports) == 0
+        assert await webhook_dispatcher.drain(post.ports) == 3
+        assert await webhook_dispatcher.drain(post.ports) == 0
     assert set(await post.statuses(endpoint)) == {DeliveryStatus.PENDING}

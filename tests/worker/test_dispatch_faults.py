@@ -11,11 +11,11 @@ from attrs import evolve
 
 from staffbooking_core.errors import Unavailable
 from staffbooking_core.ports import Ports, Turn
-from staffbooking_core.usecases import deliveries
-from staffbooking_worker import dispatch
-from tests.support.post import Post
+from staffbooking_core.usecases.webhooks import deliveries
+from staffbooking_worker import webhook_dispatcher
+from tests.support.webhook_deployment import Post
 from tests.support.webhooks import add_delivery, add_endpoint
-from tests.worker.scenery import (
+from tests.worker.dispatcher_doubles import (
     SUCCEEDED,
     FaultyStore,
     Gates,
@@ -117,7 +117,7 @@ async def test_slow_endpoints_hold_up_no_other(
     post: Post, sender: Gates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many answer well but late, once they have shown it."""
-    monkeypatch.setattr(dispatch, "SLOTS", 2)
+    monkeypatch.setattr(webhook_dispatcher, "SLOTS", 2)
     slow = [await with_deliveries(post, 8) for _ in range(4)]
 
     async def answer() -> int:
@@ -202,5 +202,5 @@ async def test_a_drain_does_not_pass_over_a_fault(
     monkeypatch.setattr(deliveries, "claim", faulty)
     await with_deliveries(post)
     with pytest.raises(ExceptionGroup) as raised:
-        await dispatch.drain(post.ports)
+        await webhook_dispatcher.drain(post.ports)
     assert raised.group_contains(Unavailable)

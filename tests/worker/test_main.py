@@ -10,17 +10,17 @@ from anyio.lowlevel import checkpoint
 from attrs import evolve
 
 from staffbooking_adapters.memory.doubles import RecordingNotifier
-from staffbooking_core.domain.accounts import Role
-from staffbooking_core.domain.webhooks import DeliveryStatus, Endpoint
+from staffbooking_core.domain.accounts.users import Role
+from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus, Endpoint
 from staffbooking_core.errors import Unavailable
 from staffbooking_core.ports import Hint, Letter, Ports, Undeliverable
-from staffbooking_core.usecases.notices import GivenUp
+from staffbooking_core.usecases.notifications.notifications import GivenUp
 from staffbooking_worker import main
-from staffbooking_worker.lanes import LANES, Lane
+from staffbooking_worker.jobs import LANES, Lane
 from tests.support.builders import add_user
-from tests.support.notices import add_notice, make_notice
-from tests.support.ports import memory_ports
-from tests.support.post import Post, make_post
+from tests.support.memory_deployment import memory_ports
+from tests.support.notifications import add_notice, make_notice
+from tests.support.webhook_deployment import Post, make_post
 from tests.support.webhooks import tell
 
 pytestmark = pytest.mark.anyio

@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
-from staffbooking_worker.waiting import first_of
-from tests.support.loop import VirtualLoop
+from staffbooking_worker.race import first_of
+from tests.support.virtual_loop import VirtualLoop
 
 pytestmark = pytest.mark.anyio
 

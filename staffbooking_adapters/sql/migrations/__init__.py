@@ -1,1 +1,1 @@
-"""The schema's migrations, run by `staffbooking_adapters.sql.schema`."""
+"""The schema's migrations, run by `staffbooking_adapters.sql.schema.upgrade`."""

@@ -17,7 +17,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import CreateSequence, Sequence
 
-from staffbooking_adapters.sql.types import BigInt, CivilDate, Instant
+from staffbooking_adapters.sql.engine.types import BigInt, CivilDate, Instant
 
 revision = "0001"
 down_revision = None

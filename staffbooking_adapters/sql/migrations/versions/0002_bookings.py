@@ -16,7 +16,7 @@ from sqlalchemy import (
     text,
 )
 
-from staffbooking_adapters.sql.types import BigInt, CivilDate, Instant
+from staffbooking_adapters.sql.engine.types import BigInt, CivilDate, Instant
 
 revision = "0002"
 down_revision = "0001"

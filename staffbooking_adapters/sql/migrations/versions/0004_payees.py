@@ -15,7 +15,7 @@ from sqlalchemy import (
     text,
 )
 
-from staffbooking_adapters.sql.types import BigInt, Instant
+from staffbooking_adapters.sql.engine.types import BigInt, Instant
 
 revision = "0004"
 down_revision = "0003"

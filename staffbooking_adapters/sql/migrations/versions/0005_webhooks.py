@@ -16,7 +16,7 @@ from sqlalchemy import (
     text,
 )
 
-from staffbooking_adapters.sql.types import BigInt, Instant
+from staffbooking_adapters.sql.engine.types import BigInt, Instant
 
 revision = "0005"
 down_revision = "0004"

@@ -11,7 +11,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from staffbooking_adapters.sql.types import BigInt, Instant
+from staffbooking_adapters.sql.engine.types import BigInt, Instant
 
 revision = "0006"
 down_revision = "0005"

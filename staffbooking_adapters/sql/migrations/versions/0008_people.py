@@ -13,7 +13,7 @@ from sqlalchemy import (
     text,
 )
 
-from staffbooking_adapters.sql.types import BigInt, Instant
+from staffbooking_adapters.sql.engine.types import BigInt, Instant
 
 revision = "0008"
 down_revision = "0007"

@@ -1,0 +1,94 @@
+"""How often each target asks the database: counted in this process, without a server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from benchmarks import yardstick
+from benchmarks.load_generator import Request
+from staffbooking_adapters.settings import load_settings
+from staffbooking_adapters.wiring import open_ports
+from staffbooking_http.app import Application
+
+COUNTED = 960
+"""Requests of each operation."""
+
+App: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
+Trips: TypeAlias = Callable[[], int]
+
+
+async def of_service(
+    environ: Mapping[str, str], requests: Mapping[str, Sequence[Request]], at_once: int
+) -> dict[str, float]:
+    """Round trips per request of each operation, so many requests being under way at once."""
+    settings = load_settings(environ)
+    async with open_ports(settings) as ports:
+        store: Any = ports.store
+        databases = (store.database, store.admission.counter)
+        application = Application(ports, proxies=settings.trusted_proxies)
+        return await _count(
+            application,
+            lambda: sum(database.round_trips for database in databases),
+            requests,
+            at_once,
+        )
+
+
+async def of_yardstick(
+    environ: Mapping[str, str], requests: Mapping[str, Sequence[Request]], at_once: int
+) -> dict[str, float]:
+    """The same of the yardstick."""
+    async with yardstick.opened(environ["STAFFBOOKING_DATABASE_URL"]) as (application, trips):
+        return await _count(application, trips, requests, at_once)
+
+
+async def _count(
+    application: App, trips: Trips, requests: Mapping[str, Sequence[Request]], at_once: int
+) -> dict[str, float]:
+    found = {}
+    for name, variants in requests.items():
+        chosen = variants[:COUNTED]
+        before, left = trips(), iter(chosen)
+        await asyncio.gather(*(_ask(application, left) for _ in range(at_once)))
+        found[name] = (trips() - before) / len(chosen)
+    return found
+
+
+async def _ask(application: App, requests: Iterator[Request]) -> None:
+    for request in requests:
+        head, _, body = request.text.partition("\r\n\r\n")
+        first, *lines = head.split("\r\n")
+        method, target, _ = first.split()
+        path, _, query = target.partition("?")
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": query.encode(),
+            "headers": [_header(line) for line in lines],
+            "client": ("127.0.0.1", 1),
+        }
+        await application(scope, _receiver(body.encode()), _checker(request))
+
+
+def _header(line: str) -> tuple[bytes, bytes]:
+    name, _, value = line.partition(": ")
+    return name.lower().encode(), value.encode()
+
+
+def _receiver(body: bytes) -> Callable[[], Awaitable[dict[str, Any]]]:
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive
+
+
+def _checker(request: Request) -> Callable[[dict[str, Any]], Awaitable[None]]:
+    async def send(message: dict[str, Any]) -> None:
+        if message.get("status", request.status) != request.status:
+            raise AssertionError(f"{message['status']} for {request.text!r}")
+
+    return send

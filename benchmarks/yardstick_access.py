@@ -1,0 +1,153 @@
+"""The yardstick's check of keys and its exact windows, many callers in one statement.
+
+As in the service: whoever comes while a statement runs waits for the next, which takes all
+of them; a window counts over all processes; a revoked key is refused at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from binascii import crc32
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from math import ceil
+from typing import Any, TypeAlias
+
+import asyncpg
+
+from staffbooking_adapters.sql.engine.postgres import OPTIONS, SETTINGS
+from staffbooking_core.domain.accounts.api_keys import ALPHABET, KEY_LENGTH, PREFIX
+
+Verdict: TypeAlias = tuple[int, int, int]
+"""Limit, what remains of it, and when it ends: the figures of the headers."""
+
+_Waiting: TypeAlias = tuple[str, str, asyncio.Future[Any]]
+
+LIMIT = 1_000_000_000
+HOUR = timedelta(hours=1)
+RULES = {"read": ("general",), "book": ("bookings", "general")}
+"""What each permission spends, the window that is shown first."""
+
+_DIGITS = ALPHABET.encode()
+_START = b"Bearer " + PREFIX.encode()
+_LENGTH = len(b"Bearer ") + KEY_LENGTH
+
+ADMIT = """
+    WITH permitted AS MATERIALIZED (
+        SELECT asked.digest, asked.permission, asked.rule, asked.n, k.owner_id,
+            asked.rule || ':key:' || k.id AS scope
+        FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[])
+            AS asked (digest, permission, rule, n)
+        CROSS JOIN LATERAL (
+            SELECT id, owner_id, permissions FROM api_keys
+            WHERE digest = asked.digest AND revoked_at IS NULL
+            AND (expires_at IS NULL OR expires_at > $5)
+            OFFSET 0
+        ) AS k
+        CROSS JOIN LATERAL (
+            SELECT 1 FROM users
+            WHERE id = k.owner_id AND disabled_at IS NULL AND (role = 'admin' OR (
+                subscription = 'enterprise'
+                AND (subscription_expires_at IS NULL OR subscription_expires_at > $5)
+                AND strpos(k.permissions, asked.permission) > 0
+            ))
+            OFFSET 0
+        ) AS u
+    ), counted AS (
+        INSERT INTO rate_windows AS w (scope, count, resets_at)
+        SELECT scope, sum(n)::bigint, $6::timestamptz FROM permitted
+        GROUP BY scope ORDER BY scope
+        ON CONFLICT (scope) DO UPDATE SET
+            count = CASE WHEN w.resets_at <= $5 THEN excluded.count
+                ELSE w.count + excluded.count END,
+            resets_at = CASE WHEN w.resets_at <= $5 THEN excluded.resets_at
+                ELSE w.resets_at END
+        RETURNING scope, count, resets_at
+    )
+    SELECT digest, permission, rule, owner_id, scope, count, resets_at
+    FROM permitted JOIN counted USING (scope)
+"""
+"""OFFSET 0 keeps the planner to looking keys and owners up one by one."""
+
+
+class Refused(Exception):
+    """The yardstick has no words for it; the service has."""
+
+
+class Gate:
+    """Admits callers; one connection, as counting is one statement at a time anyway."""
+
+    def __init__(self) -> None:
+        self.round_trips = 0
+        self._waiting: list[_Waiting] = []
+        self._running: asyncio.Task[None] | None = None
+
+    async def open(self, dsn: str) -> None:
+        settings = SETTINGS | {"synchronous_commit": "off"}
+        options = OPTIONS | {"server_settings": settings}
+        self._connection: Any = await asyncpg.connect(dsn, **options)
+        self._statement = await self._connection.prepare(ADMIT)
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+    async def admit(self, shown: bytes, permission: str) -> tuple[int, Verdict]:
+        """The owner of a key, and how its window stands after this call."""
+        if not _is_well_formed(shown):
+            raise Refused
+        answer = asyncio.get_running_loop().create_future()
+        self._waiting.append((sha256(shown[7:]).hexdigest(), permission, answer))
+        if self._running is None:
+            self._running = asyncio.create_task(self._run())
+        found: tuple[int, Verdict] = await answer
+        return found
+
+    async def _run(self) -> None:
+        while self._waiting:
+            batch, self._waiting = self._waiting, []
+            try:
+                await self._flush(batch)
+            except Exception as error:
+                for _, _, answer in batch:
+                    if not answer.done():
+                        answer.set_exception(error)
+        self._running = None
+
+    async def _flush(self, batch: list[_Waiting]) -> None:
+        asked = Counter((digest, wanted) for digest, wanted, _ in batch)
+        rows = [
+            (digest, wanted, rule, n)
+            for (digest, wanted), n in asked.items()
+            for rule in RULES[wanted]
+        ]
+        now = datetime.now(UTC)
+        columns = map(list, zip(*rows, strict=True))
+        self.round_trips += 1
+        found = await self._statement.fetch(*columns, now, now + HOUR)
+        stood, later = {}, Counter[str]()
+        for row in found:
+            stood[row[0], row[1], row[2]] = row
+            later[row[4]] += asked[row[0], row[1]]
+        for digest, wanted, answer in batch:
+            shown = None
+            for rule in RULES[wanted]:
+                row = stood.get((digest, wanted, rule))
+                if row is None or row[5] > LIMIT:
+                    answer.set_exception(Refused())
+                    break
+                later[row[4]] -= 1
+                # Those counted together still come one by one.
+                left = LIMIT - row[5] + later[row[4]]
+                shown = shown or (row[3], (LIMIT, left, ceil(row[6].timestamp())))
+            else:
+                answer.set_result(shown)
+
+
+def _is_well_formed(shown: bytes) -> bool:
+    if len(shown) != _LENGTH or not shown.startswith(_START) or not shown[len(_START) :].isalnum():
+        return False
+    rest, number = shown[-6:], 0
+    for digit in rest:
+        number = number * 62 + _DIGITS.index(digit)
+    return number == crc32(shown[7:-6])

@@ -1,0 +1,396 @@
+"""What the yardstick answers: SQL, the least of Python around it, and the service's bytes.
+
+Each operation is parted so that pgbench can run the same statements with the same arguments.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from functools import cache, lru_cache
+from secrets import randbits
+from time import time_ns
+from typing import Any, TypeAlias
+from urllib.parse import parse_qsl
+from zoneinfo import ZoneInfo
+
+import asyncpg
+import msgspec
+
+from benchmarks.yardstick_access import Refused
+from staffbooking_adapters.sql.companions.search import Shape, summaries
+from staffbooking_adapters.sql.engine.dialect import containing
+from staffbooking_adapters.sql.engine.postgres import OPTIONS, SETTINGS
+from staffbooking_core.domain.companions.companion import fold
+
+Row: TypeAlias = Mapping[str, Any]
+
+CONNECTIONS = 10
+DAY = timedelta(days=1)
+CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+FEE_PPM = 150_000
+
+DETAIL = "SELECT detail FROM companions WHERE id = $1 AND active AND approval = 'approved'"
+FIELDS = (
+    "id,code,status,companion_id,companion_name,customer_id,customer_name,booked_by,"
+    "service_type,location,event_date,start_time,duration_hours,timezone,starts_at,ends_at,"
+    "currency,price,insurance_premium,fee_ppm,platform_fee,payout_amount,created_at,"
+    "cancellation_insurance,event_ref,priority,version,events,timeline,payment_status,"
+    "payout_status,escrow,refunded_amount,paid_out,owed_by_staff,orders,settlements,"
+    "chargeback_amount"
+).split(",")
+"""Of a new booking, whose other columns are NULL."""
+LATER = (
+    "checked_in_at,accepted_at,paid_at,completed_at,completed_by,cancelled_at,cancelled_by,"
+    "cancel_reason,disputed_at"
+).split(",")
+BOOKING = f"SELECT {','.join((*FIELDS, *LATER))} FROM bookings WHERE code = $1"
+CONTEXT = """
+    SELECT nextval('booking_numbers') AS number, c.first_name, c.last_name, c.hourly_rate,
+        c.daily_rate, c.service_types, c.calendar, u.id AS customer_id,
+        u.first_name AS customer_first, u.last_name AS customer_last, b.starts_at, b.ends_at
+    FROM companions AS c
+    JOIN users AS u ON u.email_folded = $2 AND u.role = 'customer' AND u.disabled_at IS NULL
+    LEFT JOIN bookings AS b ON b.companion_id = c.id
+        AND b.status IN ('accepted', 'disputed', 'paid') AND b.starts_at < $3 AND b.ends_at > $4
+    WHERE c.id = $1 AND c.active AND c.approval = 'approved'
+"""
+_PLACES = len(FIELDS)
+_CREATED_AT = f"${FIELDS.index('created_at') + 1}"
+CREATE = f"""
+    WITH booking AS (
+        INSERT INTO bookings ({", ".join(FIELDS)})
+        VALUES ({", ".join(f"${n + 1}" for n in range(_PLACES))})
+    ), timer AS (
+        INSERT INTO timers (booking_id, kind, due_at, attempts)
+        VALUES ($1, 'expire', ${FIELDS.index("starts_at") + 1}, 0)
+    ), event AS (
+        INSERT INTO events (booking_id, sequence, id, name, created_at, parties, body) VALUES
+        ($1, 1, ${_PLACES + 1}, 'booking.created', {_CREATED_AT}, ${_PLACES + 2}, ${_PLACES + 3})
+    )
+    INSERT INTO notices (user_id, kind, subject, text, link, at, due_at, attempts) VALUES
+    (${FIELDS.index("companion_id") + 1}, 'request', ${_PLACES + 4}, ${_PLACES + 5},
+        ${_PLACES + 6}, {_CREATED_AT}, {_CREATED_AT}, 0)
+"""
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """The body of a request for a booking."""
+
+    companion_id: int
+    event_date: date
+    start_time: str
+    duration_hours: int
+    service_type: str
+    location: str
+    customer_email: str
+
+
+class _Slot(msgspec.Struct, frozen=True):
+    start: int
+    end: int
+
+
+class _Weekly(msgspec.Struct, frozen=True):
+    weekday: int
+    slot: _Slot
+
+
+class _Override(msgspec.Struct, frozen=True):
+    date: date
+    slots: list[_Slot]
+
+
+class _Calendar(msgspec.Struct, frozen=True):
+    timezone: str
+    weekly: list[_Weekly]
+    overrides: list[_Override]
+
+
+encode = msgspec.json.Encoder().encode
+_wanted = msgspec.json.Decoder(Wanted).decode
+_calendar = lru_cache(maxsize=4096)(msgspec.json.Decoder(_Calendar).decode)
+_offered = lru_cache(maxsize=4096)(msgspec.json.Decoder(list[str]).decode)
+_zone = cache(ZoneInfo)
+
+
+class Pool:
+    """Connections with their statements prepared, lent to one caller at a time."""
+
+    def __init__(self) -> None:
+        self.round_trips = 0
+        self._idle: list[tuple[Any, dict[str, Any]]] = []
+        self._free = asyncio.Semaphore(CONNECTIONS)
+
+    async def open(self, dsn: str) -> None:
+        for _ in range(CONNECTIONS):
+            connection = await asyncpg.connect(dsn, **OPTIONS, server_settings=SETTINGS)
+            self._idle.append((connection, {}))
+
+    async def close(self) -> None:
+        for connection, _ in self._idle:
+            await connection.close()
+
+    async def fetch(self, sql: str, arguments: Sequence[Any]) -> list[Any]:
+        self.round_trips += 1
+        await self._free.acquire()
+        connection, prepared = lent = self._idle.pop()
+        try:
+            statement = prepared.get(sql)
+            if statement is None:
+                statement = prepared[sql] = await connection.prepare(sql)
+            rows: list[Any] = await statement.fetch(*arguments)
+            return rows
+        finally:
+            self._idle.append(lent)
+            self._free.release()
+
+
+# The operations: each makes its statements' arguments, so that pgbench can run them too -----
+
+
+@cache
+def _search_sql(shape: Shape) -> tuple[str, tuple[str, ...]]:
+    compiled = summaries(shape).on("postgresql")
+    return compiled.sql, compiled.names
+
+
+def search_statement(query: bytes) -> tuple[str, list[Any], int, int]:
+    """The statement of a search and its arguments; the page and its limit."""
+    given = dict(parse_qsl(query.decode(), strict_parsing=True)) if query else {}
+    page, limit = int(given.get("page", 1)), int(given.get("limit", 12))
+    if not (1 <= page <= 100_000 and 1 <= limit <= 50):
+        raise Refused
+    low, high = given.get("min_price"), given.get("max_price")
+    day = date.fromisoformat(given["date"]) if "date" in given else None
+    sql, names = _search_sql(
+        Shape(
+            place="location" in given,
+            service="service" in given,
+            price=low is not None or high is not None,
+            day=day is not None,
+            size=13 if limit <= 12 else 51,
+            later=page > 1,
+        )
+    )
+    values = {
+        "place": containing(fold(given.get("location", ""))),
+        "service": fold(given.get("service", "")),
+        "low": 0 if low is None else round(float(low) * 100),
+        "high": 2**63 - 1 if high is None else round(float(high) * 100),
+        "day": day,
+        "weekday_bit": 0 if day is None else 1 << day.weekday(),
+        "offset": (page - 1) * limit,
+    }
+    return sql, [values[name] for name in names], page, limit
+
+
+async def search(pool: Pool, query: bytes) -> bytes:
+    sql, arguments, page, limit = search_statement(query)
+    rows = await pool.fetch(sql, arguments)
+    more = b"true" if len(rows) > limit else b"false"
+    found = b",".join([row[0] for row in rows[:limit]])
+    end = b'],"page":%d,"limit":%d,"has_more":%b}' % (page, limit, more)
+    return b'{"companions":[' + found + end
+
+
+async def detail(pool: Pool, number: str) -> bytes:
+    rows = await pool.fetch(DETAIL, (int(number),))
+    if not rows:
+        raise Refused
+    body: bytes = rows[0][0]
+    return body
+
+
+async def status(pool: Pool, code: str, user_id: int) -> bytes:
+    rows = await pool.fetch(BOOKING, (code,))
+    if not rows:
+        raise Refused
+    row = rows[0]
+    if user_id not in (row["customer_id"], row["companion_id"], row["booked_by"]):
+        day = row["event_date"].isoformat()
+        seen = {"booking_code": row["code"], "status": row["status"], "event_date": day}
+        return b'{"booking":%b}' % encode(seen)
+    record = _record(row, {name: row[name] for name in LATER})
+    if user_id == row["companion_id"]:
+        record["platform_fee"] = _money(row["platform_fee"])
+        record["payout_amount"] = _money(row["payout_amount"])
+        record["payout_status"] = row["payout_status"]
+    timeline = row["timeline"].replace('"was":', '"from":').encode()
+    return b'{"booking":%b,"timeline":%b}}' % (encode(record)[:-1], timeline)
+
+
+def context_arguments(wanted: Wanted) -> list[Any]:
+    midnight = datetime.combine(wanted.event_date, datetime.min.time(), UTC)
+    email = wanted.customer_email.casefold()
+    return [wanted.companion_id, email, midnight + 3 * DAY, midnight - DAY]
+
+
+async def create(pool: Pool, body: bytes, user_id: int) -> bytes:
+    wanted = _wanted(body)
+    if not 1 <= wanted.duration_hours <= 24:
+        raise Refused
+    rows = await pool.fetch(CONTEXT, context_arguments(wanted))
+    if not rows:
+        raise Refused
+    row, record, timeline = new_booking(wanted, rows, user_id, datetime.now(UTC))
+    await pool.fetch(CREATE, create_arguments(row, record))
+    return b'{"success":true,"booking":%b,"timeline":%b}}' % (record[:-1], timeline)
+
+
+def create_arguments(row: Row, record: bytes) -> list[Any]:
+    created = (_instant(row["created_at"]) or "").encode()
+    event = f"evt_{_base32(time_ns() // 1_000_000, 10)}{_base32(randbits(80), 16)}"
+    body = (
+        b'{"id":"%b","event":"booking.created","created_at":"%b","api_version":"v1",'
+        b'"sequence":1,"data":{"booking":%b}}' % (event.encode(), created, record)
+    )
+    parties = sorted((row["customer_id"], row["companion_id"], row["booked_by"]))
+    told = (f"New request {row['code']}", _request(row), f"/bookings/{row['id']}/return")
+    return [*(row[name] for name in FIELDS), event, str(parties).replace(" ", ""), body, *told]
+
+
+def _request(row: Row) -> str:
+    """What the staff are told."""
+    day, hours = row["event_date"], row["duration_hours"]
+    amount = b"%d.%02d" % divmod(row["payout_amount"], 100)
+    return (
+        f"{row['customer_name']} would like to book you: {row['service_type']} on {day:%A}, "
+        f"{day.day} {day:%B %Y} at {row['start_time']} ({row['timezone']}), {hours} "
+        f"hour{'s' if hours > 1 else ''}. You would be paid {amount.decode()} USD. "
+        "Please accept or decline the request before the event begins."
+    )
+
+
+def new_booking(
+    wanted: Wanted, rows: Sequence[Any], user_id: int, now: datetime
+) -> tuple[Row, bytes, bytes]:
+    """The columns of a new booking, its record without the timeline, and the timeline."""
+    found = rows[0]
+    calendar, folded = _calendar(found["calendar"]), fold(wanted.service_type)
+    starts_at, ends_at = _span(calendar, wanted)
+    service = next((s for s in _offered(found["service_types"]) if fold(s) == folded), None)
+    taken = any(row[-1] and row[-2] < ends_at and row[-1] > starts_at for row in rows)
+    if service is None or taken or starts_at <= now:
+        raise Refused
+    hours = wanted.duration_hours
+    price = found["hourly_rate"] * hours
+    if found["daily_rate"] is not None and hours >= 8:
+        price = min(price, found["daily_rate"])
+    fee = (2 * price * FEE_PPM + 1_000_000) // 2_000_000
+    at = _instant(now)
+    timeline = f'[{{"at":"{at}","%s":null,"to":"pending","trigger":"request","actor":"api"}}]'
+    row = {
+        "id": found["number"],
+        "code": "BK" + _base32(randbits(60), 12),
+        "status": "pending",
+        "companion_id": wanted.companion_id,
+        "companion_name": f"{found['first_name']} {found['last_name']}",
+        "customer_id": found["customer_id"],
+        "customer_name": f"{found['customer_first']} {found['customer_last']}",
+        "booked_by": user_id,
+        "service_type": service,
+        "location": wanted.location,
+        "event_date": wanted.event_date,
+        "start_time": wanted.start_time,
+        "duration_hours": hours,
+        "timezone": calendar.timezone,
+        "starts_at": starts_at,
+        "ends_at": ends_at,
+        "currency": "usd",
+        "price": price,
+        "insurance_premium": 0,
+        "fee_ppm": FEE_PPM,
+        "platform_fee": fee,
+        "payout_amount": price - fee,
+        "created_at": now,
+        "cancellation_insurance": False,
+        "event_ref": None,
+        "priority": False,
+        "version": 1,
+        "events": 1,
+        "timeline": timeline % "was",
+        "payment_status": "none",
+        "payout_status": "none",
+        **dict.fromkeys(("escrow", "refunded_amount", "paid_out", "owed_by_staff"), 0),
+        **dict.fromkeys(("orders", "settlements", "chargeback_amount"), 0),
+    }
+    record = encode(_record(row, dict.fromkeys(LATER)))
+    return row, record, (timeline % "from").encode()
+
+
+def _span(calendar: _Calendar, wanted: Wanted) -> tuple[datetime, datetime]:
+    """From start to end, if they lie within hours of one day; the yardstick knows no nights."""
+    hour, minute = int(wanted.start_time[:2]), int(wanted.start_time[3:])
+    start = 60 * hour + minute
+    end = start + 60 * wanted.duration_hours
+    day = wanted.event_date
+    hours = [each.slot for each in calendar.weekly if each.weekday == day.weekday()]
+    for override in calendar.overrides:
+        if override.date == day:
+            hours = override.slots
+    if calendar.weekly and not any(slot.start <= start and end <= slot.end for slot in hours):
+        raise Refused
+    zone = _zone(calendar.timezone)
+    local = datetime(day.year, day.month, day.day, hour, minute, tzinfo=zone)
+    starts_at = local.astimezone(UTC)
+    return starts_at, starts_at + timedelta(hours=wanted.duration_hours)
+
+
+def _record(row: Row, later: Row) -> dict[str, Any]:
+    total = row["price"] + row["insurance_premium"]
+    return {
+        "id": row["id"],
+        "booking_code": row["code"],
+        "status": row["status"],
+        "companion_id": row["companion_id"],
+        "companion_name": row["companion_name"],
+        "customer_id": row["customer_id"],
+        "customer_name": row["customer_name"],
+        "booked_by": row["booked_by"],
+        "service_type": row["service_type"],
+        "location": row["location"],
+        "event_date": row["event_date"].isoformat(),
+        "start_time": row["start_time"],
+        "duration_hours": row["duration_hours"],
+        "timezone": row["timezone"],
+        "starts_at": _instant(row["starts_at"]),
+        "ends_at": _instant(row["ends_at"]),
+        "currency": row["currency"],
+        "price": _money(row["price"]),
+        "insurance_premium": _money(row["insurance_premium"]),
+        "total_amount": _money(total),
+        "refunded_amount": _money(row["refunded_amount"]),
+        "cancellation_insurance": row["cancellation_insurance"],
+        "event_ref": row["event_ref"],
+        "priority": row["priority"],
+        "checked_in_at": _instant(later["checked_in_at"]),
+        "accepted_at": _instant(later["accepted_at"]),
+        "paid_at": _instant(later["paid_at"]),
+        "completed_at": _instant(later["completed_at"]),
+        "completed_by": later["completed_by"],
+        "cancelled_at": _instant(later["cancelled_at"]),
+        "cancelled_by": later["cancelled_by"],
+        "cancel_reason": later["cancel_reason"],
+        "disputed_at": _instant(later["disputed_at"]),
+        "payment_status": row["payment_status"],
+        "created_at": _instant(row["created_at"]),
+        "version": row["version"],
+    }
+
+
+def _instant(at: datetime | None) -> str | None:
+    return None if at is None else at.isoformat()[:-6] + "Z"
+
+
+def _money(minor: int) -> msgspec.Raw:
+    return msgspec.Raw(b"%d.%02d" % divmod(minor, 100))
+
+
+def _base32(number: int, length: int) -> str:
+    digits = ""
+    for _ in range(length):
+        number, digit = divmod(number, 32)
+        digits = CROCKFORD[digit] + digits
+    return digits

@@ -1,0 +1,1 @@
+"""Users, sessions, API keys and rate limits in memory."""

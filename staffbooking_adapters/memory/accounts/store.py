@@ -1,0 +1,129 @@
+"""Users, sessions and API keys in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from attrs import asdict, evolve, frozen
+
+from staffbooking_adapters.memory.companions.store import put_companion
+from staffbooking_adapters.memory.state import Place
+from staffbooking_core.domain.accounts.api_keys import ApiKey
+from staffbooking_core.domain.accounts.users import Session, User, fold_email
+from staffbooking_core.errors import ConstraintViolated
+from staffbooking_core.ports import EMAIL_TAKEN, NewKey, NewUser
+
+KEY_TAKEN = "uq_api_keys_digest"
+
+
+@frozen
+class AccountsReader:
+    place: Place
+
+    async def user(self, user_id: int) -> User | None:
+        return self.place.state.users.get(user_id)
+
+    async def user_by_email(self, email: str) -> User | None:
+        return find_by_email(self.place, email)
+
+    async def users(self, after_id: int, limit: int) -> Sequence[User]:
+        users = self.place.state.users
+        return [users[number] for number in sorted(users) if number > after_id][:limit]
+
+    async def session(self, digest: bytes) -> tuple[Session, User] | None:
+        state = self.place.state
+        if (session := state.sessions.get(digest)) is None:
+            return None
+        return session, state.users[session.user_id]
+
+    async def sessions(self, digests: Sequence[bytes]) -> Sequence[tuple[Session, User]]:
+        found = [await self.session(digest) for digest in digests]
+        return [each for each in found if each is not None]
+
+    async def sessions_of(self, user_id: int) -> Sequence[Session]:
+        mine = [each for each in self.place.state.sessions.values() if each.user_id == user_id]
+        mine.sort(key=lambda session: session.digest)
+        return sorted(mine, key=lambda session: session.created_at, reverse=True)
+
+    async def keys_of(self, owner_id: int) -> Sequence[ApiKey]:
+        keys = [key for key in self.place.state.keys.values() if key.owner_id == owner_id]
+        keys.sort(key=lambda key: (key.created_at, key.id), reverse=True)
+        return [_with_use(self.place, key) for key in keys]
+
+    async def key(self, key_id: int) -> ApiKey | None:
+        key = self.place.state.keys.get(key_id)
+        return None if key is None else _with_use(self.place, key)
+
+
+@frozen
+class AccountsWriter(AccountsReader):
+    async def lock_user(self, user_id: int) -> User | None:
+        return await self.user(user_id)
+
+    async def add_user(self, user: NewUser) -> User:
+        added = User(id=next(self.place.shared.user_ids), **asdict(user, recurse=False))
+        self._put(added)
+        return added
+
+    async def save_user(self, user: User) -> None:
+        state = self.place.state
+        if (before := state.users.get(user.id)) is None:
+            return
+        state.user_by_email.discard(fold_email(before.email))
+        self._put(user)
+        if row := state.companions.get(user.id):
+            companion = evolve(
+                row.companion,
+                first_name=user.first_name,
+                last_name=user.last_name,
+                active=user.disabled_at is None,
+            )
+            put_companion(self.place, companion)
+
+    def _put(self, user: User) -> None:
+        state, email = self.place.state, fold_email(user.email)
+        if email in state.user_by_email:
+            raise ConstraintViolated(EMAIL_TAKEN)
+        state.users[user.id] = user
+        state.user_by_email[email] = user.id
+
+    async def add_session(self, session: Session) -> None:
+        self.place.state.sessions[session.digest] = session
+
+    async def touch_session(self, digest: bytes, seen_at: datetime) -> None:
+        sessions = self.place.state.sessions
+        if session := sessions.get(digest):
+            sessions[digest] = evolve(session, seen_at=seen_at)
+
+    async def end_session(self, digest: bytes) -> None:
+        self.place.state.sessions.discard(digest)
+
+    async def end_sessions_of(self, user_id: int, but: bytes | None = None) -> None:
+        for session in await self.sessions_of(user_id):
+            if session.digest != but:
+                self.place.state.sessions.discard(session.digest)
+
+    async def add_key(self, key: NewKey) -> ApiKey:
+        state = self.place.state
+        if key.digest in state.key_by_digest:
+            raise ConstraintViolated(KEY_TAKEN)
+        added = ApiKey(id=next(self.place.shared.key_ids), **asdict(key, recurse=False))
+        state.keys[added.id] = added
+        state.key_by_digest[added.digest] = added.id
+        return added
+
+    async def revoke_key(self, key_id: int, at: datetime) -> None:
+        keys = self.place.state.keys
+        key = keys.get(key_id)
+        if key is not None and key.revoked_at is None:
+            keys[key_id] = evolve(key, revoked_at=at)
+
+
+def find_by_email(place: Place, email: str) -> User | None:
+    number = place.state.user_by_email.get(fold_email(email))
+    return None if number is None else place.state.users[number]
+
+
+def _with_use(place: Place, key: ApiKey) -> ApiKey:
+    return evolve(key, last_used_at=place.shared.keys_used_at.get(key.id))

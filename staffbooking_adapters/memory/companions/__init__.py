@@ -1,0 +1,1 @@
+"""Companions, portfolio and reviews in memory."""

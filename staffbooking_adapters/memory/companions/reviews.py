@@ -1,0 +1,76 @@
+"""Reviews in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import asdict, evolve, frozen
+
+from staffbooking_adapters.memory.state import Place, State
+from staffbooking_core.domain.companions.reviews import NewReview, Ratings, Review
+from staffbooking_core.errors import ConstraintViolated
+from staffbooking_core.ports import ALREADY_REVIEWED
+
+
+@frozen
+class ReviewsReader:
+    place: Place
+
+    async def review(self, review_id: int) -> Review | None:
+        return self.place.state.reviews.get(review_id)
+
+    async def reviews(self, after_id: int, limit: int) -> Sequence[Review]:
+        reviews = self.place.state.reviews
+        return [reviews[number] for number in sorted(reviews) if number > after_id][:limit]
+
+    async def reviews_of(self, user_id: int, page: int, limit: int) -> Sequence[Review]:
+        return newest(self.place.state, user_id, (page - 1) * limit, limit)
+
+    async def review_by(self, booking_id: int, reviewer_id: int) -> Review | None:
+        number = self.place.state.review_by_party.get((booking_id, reviewer_id))
+        return None if number is None else self.place.state.reviews[number]
+
+    async def ratings_of(self, user_id: int) -> Ratings | None:
+        state = self.place.state
+        if user_id not in state.users:
+            return None
+        numbers = state.reviews_of.get(user_id) or ()
+        shown = [one for number in numbers if not (one := state.reviews[number]).hidden]
+        return Ratings(sum(review.rating for review in shown), len(shown))
+
+
+@frozen
+class ReviewsWriter(ReviewsReader):
+    async def add_review(self, review: NewReview) -> Review:
+        state, party = self.place.state, (review.booking_id, review.reviewer_id)
+        if party in state.review_by_party:
+            raise ConstraintViolated(ALREADY_REVIEWED)
+        added = Review(id=next(self.place.shared.review_ids), **asdict(review, recurse=False))
+        state.reviews[added.id] = added
+        state.review_by_party[party] = added.id
+        others = state.reviews_of.get(added.reviewee_id) or ()
+        state.reviews_of[added.reviewee_id] = (*others, added.id)
+        return added
+
+    async def save_response(self, review: Review) -> bool:
+        reviews = self.place.state.reviews
+        kept = reviews.get(review.id)
+        if kept is None or kept.response is not None:
+            return False
+        reviews[review.id] = review
+        return True
+
+    async def save_hidden(self, review: Review) -> bool:
+        reviews = self.place.state.reviews
+        kept = reviews.get(review.id)
+        if kept is None or kept.hidden == review.hidden:
+            return False
+        reviews[review.id] = evolve(kept, hidden=review.hidden)
+        return True
+
+
+def newest(state: State, user_id: int, offset: int, limit: int) -> list[Review]:
+    """The newest reviews of a person, after so many that are newer."""
+    numbers = (state.reviews_of.get(user_id) or ())[::-1]
+    shown = [one for number in numbers if not (one := state.reviews[number]).hidden]
+    return shown[offset : offset + limit]

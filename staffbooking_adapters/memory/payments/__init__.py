@@ -1,0 +1,1 @@
+"""Operations and payees in memory."""

@@ -1,0 +1,75 @@
+"""Payees in memory: the staff members' accounts at the processor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from attrs import frozen
+
+from staffbooking_adapters.memory.state import PayeeRow, Place, is_holder, is_running
+from staffbooking_core.domain.payments.payees import Payee
+from staffbooking_core.errors import Conflict, ConstraintViolated
+from staffbooking_core.ports import Lease
+
+REF_TAKEN = "uq_payees_ref"
+
+
+@frozen
+class PayeesReader:
+    place: Place
+
+    async def payee(self, provider: str, companion_id: int) -> Payee | None:
+        row = self.place.state.payees.get((provider, companion_id))
+        return None if row is None else row.payee
+
+    async def payee_by_ref(self, provider: str, ref: str) -> Payee | None:
+        companion_id = self.place.state.payee_by_ref.get((provider, ref))
+        return None if companion_id is None else await self.payee(provider, companion_id)
+
+
+@frozen
+class PayeesWriter(PayeesReader):
+    async def claim_payees(
+        self,
+        provider: str,
+        now: datetime,
+        lease: Lease,
+        limit: int,
+        companion_id: int | None = None,
+    ) -> Sequence[Payee]:
+        payees = self.place.state.payees
+        due = [
+            row.payee
+            for (its_provider, number), row in payees.items()
+            if its_provider == provider
+            and (_is_due(row.payee, now) if companion_id is None else number == companion_id)
+            and not is_running(row.lease, now)
+        ]
+        due.sort(key=lambda payee: (payee.next_at or now, payee.companion_id))
+        for payee in due[:limit]:
+            payees[provider, payee.companion_id] = PayeeRow(payee, lease)
+        return due[:limit]
+
+    async def lock_payee(self, provider: str, companion_id: int, lease: Lease) -> Payee:
+        row = self.place.state.payees.get((provider, companion_id))
+        if row is None or not is_holder(row.lease, lease):
+            raise Conflict("payee")
+        return row.payee
+
+    async def save_payee(self, payee: Payee, lease: Lease | None = None) -> None:
+        state, name = self.place.state, (payee.provider, payee.companion_id)
+        if lease is not None:
+            await self.lock_payee(*name, lease)
+        before = await self.payee(*name)
+        if before is not None and before.ref is not None:
+            state.payee_by_ref.discard((before.provider, before.ref))
+        if payee.ref is not None:
+            if (payee.provider, payee.ref) in state.payee_by_ref:
+                raise ConstraintViolated(REF_TAKEN)
+            state.payee_by_ref[payee.provider, payee.ref] = payee.companion_id
+        state.payees[name] = PayeeRow(payee, lease)
+
+
+def _is_due(payee: Payee, now: datetime) -> bool:
+    return payee.next_at is not None and payee.next_at <= now

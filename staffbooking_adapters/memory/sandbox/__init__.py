@@ -1,0 +1,1 @@
+"""The fake processor's documents in memory."""

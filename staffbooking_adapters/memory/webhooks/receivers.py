@@ -1,0 +1,58 @@
+"""Receivers of webhooks in the same process: no network is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+from attrs import field, frozen
+
+from staffbooking_core.domain.webhooks.deliveries import Failure
+
+Receiver: TypeAlias = Callable[[Mapping[str, str], bytes], int | Failure]
+"""Takes the headers and the body of a webhook, and answers with a status of HTTP, or with
+why there is none."""
+
+
+@frozen
+class Sent:
+    """A webhook as it was sent."""
+
+    url: str
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+
+
+class MemorySender:
+    """A WebhookSender whose receivers are functions, by their address.
+
+        sender = MemorySender({"https://crm.example/hooks": receive})
+
+    `receivers` may change at any time; where nobody listens the connection fails. One that
+    raises has answered 500, as a server would. `sent` keeps what was sent, the oldest first.
+    Hosts in `unsafe` stand for addresses that are refused.
+    """
+
+    def __init__(
+        self, receivers: Mapping[str, Receiver] | None = None, unsafe: Collection[str] = ()
+    ) -> None:
+        self.receivers = dict(receivers or {})
+        self.unsafe = set(unsafe)
+        self.sent: list[Sent] = []
+
+    async def send(
+        self, url: str, headers: Mapping[str, str], body: bytes, seconds: float
+    ) -> int | Failure:
+        if urlsplit(url).hostname in self.unsafe:
+            return Failure.UNSAFE_ADDRESS
+        self.sent.append(Sent(url, headers, body))
+        if url not in self.receivers:
+            return Failure.CONNECTION_FAILED
+        try:
+            return self.receivers[url](headers, body)
+        except Exception:
+            return 500
+
+    async def resolves_to_unsafe(self, host: str) -> bool:
+        return host in self.unsafe

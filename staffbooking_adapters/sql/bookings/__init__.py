@@ -1,0 +1,1 @@
+"""Bookings, their timeline and ledger postings in SQL."""

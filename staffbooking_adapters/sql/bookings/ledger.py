@@ -1,0 +1,92 @@
+"""The ledger's rows: written once, with their sum sealed by the database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import itemgetter
+
+from sqlalchemy import Text, insert, select, true
+
+from staffbooking_adapters.sql.engine.connection import Connection
+from staffbooking_adapters.sql.engine.dialect import in_array, rowset, total
+from staffbooking_adapters.sql.engine.statements import Statement
+from staffbooking_adapters.sql.engine.types import BigInt, Instant
+from staffbooking_adapters.sql.schema.payments import ledger_legs, ledger_postings
+from staffbooking_core.domain.payments.ledger import Account, Leg, Posting
+
+_POSTINGS = rowset(
+    "given",
+    key=("keys", Text()),
+    booking_id=("booking_ids", BigInt),
+    at=("times", Instant),
+)
+_ADD_POSTINGS = insert(ledger_postings).from_select(
+    list(_POSTINGS.c.keys()), select(*_POSTINGS.c).where(true())
+)
+_LEGS = rowset(
+    "legs",
+    posting_key=("leg_keys", Text()),
+    n=("leg_numbers", BigInt),
+    account=("accounts", Text()),
+    amount=("amounts", BigInt),
+)
+_LEG_COLUMNS = list(_LEGS.c.keys())
+_POSTED = _ADD_POSTINGS.returning(ledger_postings.c.key).cte("posted")
+
+# PostgreSQL has both in one statement, and a key's repeat fails as such. SQLite wants the
+# legs first, and the posting that seals them.
+ADD_ALL = Statement(
+    postgresql=insert(ledger_legs).from_select(
+        _LEG_COLUMNS,
+        select(*_LEGS.c).join_from(_LEGS, _POSTED, _POSTED.c.key == _LEGS.c.posting_key),
+    )
+)
+ADD_LEGS = Statement(
+    sqlite=insert(ledger_legs).from_select(_LEG_COLUMNS, select(*_LEGS.c).where(true()))
+)
+ADD_POSTINGS = Statement(sqlite=_ADD_POSTINGS)
+
+POSTINGS_OF = Statement(
+    select(
+        *(ledger_postings.c.booking_id, ledger_postings.c.key, ledger_postings.c.at),
+        *(ledger_legs.c.account, ledger_legs.c.amount),
+    )
+    .join_from(ledger_postings, ledger_legs, ledger_legs.c.posting_key == ledger_postings.c.key)
+    .where(in_array(ledger_postings.c.booking_id, "booking_ids"))
+    .order_by(ledger_postings.c.booking_id, ledger_postings.c.id, ledger_legs.c.n)
+)
+IMBALANCE = Statement(select(total(ledger_legs.c.amount)))
+
+
+async def add_postings(connection: Connection, postings: Sequence[Posting]) -> None:
+    """Append postings with their legs, in a unit of work."""
+    legs = [
+        (posting.key, n, leg.account, leg.amount)
+        for posting in postings
+        for n, leg in enumerate(posting.legs)
+    ]
+    leg_names = ("leg_keys", "leg_numbers", "accounts", "amounts")
+    leg_rows = dict(zip(leg_names, map(list, zip(*legs, strict=True)), strict=True))
+    rows = {
+        "keys": [posting.key for posting in postings],
+        "booking_ids": [posting.booking_id for posting in postings],
+        "times": [posting.at for posting in postings],
+    }
+    if connection.dialect == "postgresql":
+        await connection.run(ADD_ALL, **rows, **leg_rows)
+    else:
+        await connection.run(ADD_LEGS, **leg_rows)
+        await connection.run(ADD_POSTINGS, **rows)
+
+
+async def postings_of(
+    connection: Connection, booking_ids: Iterable[int]
+) -> dict[int, tuple[Posting, ...]]:
+    """The postings of bookings, each one's in the order of their making."""
+    rows = await connection.all(POSTINGS_OF, booking_ids=list(booking_ids))
+    found: dict[int, tuple[Posting, ...]] = {}
+    for (booking_id, key, at), legs in groupby(rows, key=itemgetter(0, 1, 2)):
+        posting = Posting(key, booking_id, at, tuple(Leg(Account(leg[3]), leg[4]) for leg in legs))
+        found[booking_id] = (*found.get(booking_id, ()), posting)
+    return found

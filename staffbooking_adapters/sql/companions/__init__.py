@@ -1,0 +1,1 @@
+"""Companions, search, portfolio and reviews in SQL."""

@@ -1,0 +1,112 @@
+"""Reviews, and what they come to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from attrs import asdict, fields, frozen
+from sqlalchemy import and_, bindparam, func, insert, select, update
+
+from staffbooking_adapters.sql.engine.connection import Connection
+from staffbooking_adapters.sql.engine.dialect import total
+from staffbooking_adapters.sql.engine.page_size import page_size
+from staffbooking_adapters.sql.engine.row_mapping import Reader
+from staffbooking_adapters.sql.engine.statements import Statement
+from staffbooking_adapters.sql.engine.types import BigInt
+from staffbooking_adapters.sql.schema.bookings import is_shown, reviews, users
+from staffbooking_core.domain.bookings.lifecycle import Party
+from staffbooking_core.domain.companions.reviews import NewReview, Ratings, Review
+
+REVIEW = tuple(reviews.c[field.name] for field in fields(Review))
+to_review = Reader(Review, REVIEW, reviewer_role=Party)
+
+_FIELDS = {column.name: bindparam(column.name, type_=column.type) for column in REVIEW}
+_IS_IT = reviews.c.id == bindparam("review_id")
+
+GET = Statement(select(*REVIEW).where(_IS_IT))
+BY_PARTY = Statement(
+    select(*REVIEW).where(
+        reviews.c.booking_id == bindparam("booking_id"),
+        reviews.c.reviewer_id == bindparam("reviewer_id"),
+    )
+)
+RATINGS = Statement(
+    select(total(reviews.c.rating), func.count(reviews.c.id))
+    .select_from(users.outerjoin(reviews, and_(reviews.c.reviewee_id == users.c.id, is_shown)))
+    .where(users.c.id == bindparam("user_id"))
+    .group_by(users.c.id)
+)
+ADD = Statement(
+    insert(reviews)
+    .values({field.name: _FIELDS[field.name] for field in fields(NewReview)})
+    .returning(reviews.c.id)
+)
+RESPOND = Statement(
+    update(reviews)
+    .values({name: _FIELDS[name] for name in ("response", "responded_at")})
+    .where(_IS_IT, reviews.c.response.is_(None))
+)
+HIDE = Statement(
+    update(reviews)
+    .values(hidden=_FIELDS["hidden"])
+    .where(_IS_IT, reviews.c.hidden != _FIELDS["hidden"])
+)
+
+
+@cache
+def reviews_after(size: int) -> Statement:
+    after = reviews.c.id > bindparam("after_id")
+    return Statement(select(*REVIEW).where(after).order_by(reviews.c.id).limit(size))
+
+
+@cache
+def newest(size: int) -> Statement:
+    """The newest reviews of a person, after so many that are newer."""
+    return Statement(
+        select(*REVIEW)
+        .where(reviews.c.reviewee_id == bindparam("user_id"), is_shown)
+        .order_by(reviews.c.id.desc())
+        .limit(size)
+        .offset(bindparam("offset", type_=BigInt))
+    )
+
+
+@frozen
+class ReviewsReader:
+    connection: Connection
+
+    async def review(self, review_id: int) -> Review | None:
+        return to_review.optional(await self.connection.one(GET, review_id=review_id))
+
+    async def reviews(self, after_id: int, limit: int) -> Sequence[Review]:
+        rows = await self.connection.all(reviews_after(page_size(limit)), after_id=after_id)
+        return [to_review(row) for row in rows[:limit]]
+
+    async def reviews_of(self, user_id: int, page: int, limit: int) -> Sequence[Review]:
+        given = {"user_id": user_id, "offset": (page - 1) * limit}
+        rows = await self.connection.all(newest(page_size(limit)), **given)
+        return [to_review(row) for row in rows[:limit]]
+
+    async def review_by(self, booking_id: int, reviewer_id: int) -> Review | None:
+        given = {"booking_id": booking_id, "reviewer_id": reviewer_id}
+        return to_review.optional(await self.connection.one(BY_PARTY, **given))
+
+    async def ratings_of(self, user_id: int) -> Ratings | None:
+        row = await self.connection.one(RATINGS, user_id=user_id)
+        return None if row is None else Ratings(*row)
+
+
+@frozen
+class ReviewsWriter(ReviewsReader):
+    async def add_review(self, review: NewReview) -> Review:
+        given = asdict(review, recurse=False)
+        return Review(id=await self.connection.value(ADD, **given), **given)
+
+    async def save_response(self, review: Review) -> bool:
+        answer = {"response": review.response, "responded_at": review.responded_at}
+        return bool(await self.connection.run(RESPOND, review_id=review.id, **answer))
+
+    async def save_hidden(self, review: Review) -> bool:
+        given = {"review_id": review.id, "hidden": review.hidden}
+        return bool(await self.connection.run(HIDE, **given))

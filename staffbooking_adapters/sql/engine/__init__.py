@@ -1,0 +1,1 @@
+"""Connections, pools, dialects and statement execution; knows no table."""

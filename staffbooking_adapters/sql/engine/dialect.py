@@ -1,0 +1,222 @@
+"""What differs between the two databases beyond types, each under one name for both.
+
+Locks need nothing here: `select(…).with_for_update()` is left out on SQLite, where a unit
+of work has the whole file to itself. Neither does ON CONFLICT: `upsert` is PostgreSQL's own
+INSERT, which SQLite's compiler writes just as well as long as the target is told by
+`index_elements` (and `index_where`). An upsert from a SELECT needs a WHERE in that SELECT
+(`true()` will do), or SQLite takes ON CONFLICT for a join.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import (
+    BindParameter,
+    Boolean,
+    ColumnElement,
+    Table,
+    Text,
+    Update,
+    bindparam,
+    cast,
+    column,
+    func,
+    literal,
+    select,
+    tuple_,
+    update,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, insert
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.sql.selectable import TableValuedAlias
+from sqlalchemy.types import TypeEngine
+
+from staffbooking_adapters.sql.engine.statements import Statement
+from staffbooking_adapters.sql.engine.types import BigInt, array_of
+
+upsert = insert
+
+
+def array(name: str, item: TypeEngine[Any]) -> BindParameter[Any]:
+    """A parameter that is a list of such items, whatever its length: one place, one plan."""
+    return bindparam(name, type_=array_of(item))
+
+
+class in_array(FunctionElement[bool]):  # noqa: N801 - reads as the operator it is
+    """`column IN parameter`, where the parameter is a list: `in_array(users.c.id, "ids")`."""
+
+    type = Boolean()
+    inherit_cache = True
+
+    def __init__(self, column: ColumnElement[Any], parameter: str) -> None:
+        super().__init__(column, array(parameter, column.type))
+
+    def self_group(self, against: Any = None) -> in_array:
+        # It is a condition on its own: SQLite would get "… = 1", and lose the index.
+        return self
+
+
+@compiles(in_array, "postgresql")
+def _any(element: in_array, compiler: SQLCompiler, **kw: Any) -> str:
+    item, items = (compiler.process(clause, **kw) for clause in element.clauses)
+    return f"{item} = ANY ({items})"
+
+
+@compiles(in_array, "sqlite")
+def _in_json(element: in_array, compiler: SQLCompiler, **kw: Any) -> str:
+    item, items = (compiler.process(clause, **kw) for clause in element.clauses)
+    return f"{item} IN (SELECT value FROM json_each({items}))"
+
+
+class json_integer(FunctionElement[int]):  # noqa: N801 - reads as the operator it is
+    """An integer in a JSON object that is kept as text, or NULL where it has none."""
+
+    type = BigInt
+    inherit_cache = True
+
+    def __init__(self, column: ColumnElement[Any], key: str) -> None:
+        super().__init__(column, literal(key, Text()))
+
+
+@compiles(json_integer, "postgresql")
+def _arrow(element: json_integer, compiler: SQLCompiler, **kw: Any) -> str:
+    item, key = (compiler.process(clause, **kw) for clause in element.clauses)
+    return f"CAST(CAST({item} AS json) ->> {key} AS BIGINT)"
+
+
+@compiles(json_integer, "sqlite")
+def _extract(element: json_integer, compiler: SQLCompiler, **kw: Any) -> str:
+    item, key = (compiler.process(clause, **kw) for clause in element.clauses)
+    return f"json_extract({item}, '$.' || {key})"
+
+
+class _Unnest(FunctionElement[Any]):
+    inherit_cache = False
+
+    def __init__(self, columns: Mapping[str, tuple[str, TypeEngine[Any]]]) -> None:
+        self.names = tuple(columns)
+        super().__init__(*(array(parameter, kind) for parameter, kind in columns.values()))
+
+
+@compiles(_Unnest, "postgresql")
+def _unnest(element: _Unnest, compiler: SQLCompiler, **kw: Any) -> str:
+    lists = ", ".join(compiler.process(clause, **kw) for clause in element.clauses)
+    names = ", ".join(map(compiler.preparer.quote, element.names))
+    return f"(SELECT * FROM unnest({lists}) AS given ({names}))"
+
+
+@compiles(_Unnest, "sqlite")
+def _unnest_json(element: _Unnest, compiler: SQLCompiler, **kw: Any) -> str:
+    first, *others = (compiler.process(clause, **kw) for clause in element.clauses)
+    values = ["value", *(f"json_extract({each}, '$[' || given.key || ']')" for each in others)]
+    names = map(compiler.preparer.quote, element.names)
+    columns = ", ".join(f"{value} AS {name}" for value, name in zip(values, names, strict=True))
+    return f"(SELECT {columns} FROM json_each({first}) AS given)"
+
+
+def rowset(name: str, /, **columns: tuple[str, TypeEngine[Any]]) -> TableValuedAlias:
+    """Rows handed over as parallel lists, to select and insert from.
+
+    `rowset("hits", key=("keys", Text()), at=("times", Instant))` has the columns `key` and
+    `at`; a call passes `keys` and `times`, of equal length.
+    """
+    shape = [column(key, kind) for key, (_, kind) in columns.items()]
+    return _Unnest(columns).table_valued(*shape).alias(name)
+
+
+class _GivenRows(FunctionElement[Any]):
+    inherit_cache = False
+
+    def __init__(self, columns: Mapping[str, TypeEngine[Any]]) -> None:
+        self.kinds = dict(columns)
+        super().__init__()
+
+
+@compiles(_GivenRows, "postgresql")
+def _unnest_rows(element: _GivenRows, compiler: SQLCompiler, **kw: Any) -> str:
+    given = [bindparam(name, type_=ARRAY(kind)) for name, kind in element.kinds.items()]
+    lists = ", ".join(compiler.process(each, **kw) for each in given)
+    names = ", ".join(map(compiler.preparer.quote, element.kinds))
+    return f"(SELECT * FROM unnest({lists}) AS given ({names}))"
+
+
+@compiles(_GivenRows, "sqlite")
+def _single_row(element: _GivenRows, compiler: SQLCompiler, **kw: Any) -> str:
+    columns = ", ".join(
+        f"{compiler.process(bindparam(name, type_=kind), **kw)} AS {compiler.preparer.quote(name)}"
+        for name, kind in element.kinds.items()
+    )
+    return f"(SELECT {columns})"
+
+
+def given_rows(name: str, /, **columns: TypeEngine[Any]) -> TableValuedAlias:
+    """Rows of a `Batch`, to select and insert from: all of them on PostgreSQL, as parallel
+    lists, and one at a time on SQLite, for which wide lists are slow to take apart. The
+    parameters are named as the columns are."""
+    shape = [column(key, kind) for key, kind in columns.items()]
+    return _GivenRows(columns).table_valued(*shape).alias(name)
+
+
+def claim(
+    table: Table,
+    *,
+    due: ColumnElement[bool],
+    order_by: Sequence[ColumnElement[Any]],
+    limit: int,
+    values: Mapping[str, Any],
+    returning: Sequence[ColumnElement[Any]],
+) -> Update:
+    """Take up to `limit` due rows for oneself, passing over what another worker holds.
+
+    The rows come back in no order. A CTE, since a plain `IN (SELECT … LIMIT)` may be run
+    more than once by the planner.
+    """
+    key = table.primary_key.columns
+    picked = select(*key).where(due).order_by(*order_by).limit(limit)
+    taken = picked.with_for_update(skip_locked=True).cte("taken")
+    chosen = update(table).where(tuple_(*key).in_(select(*taken.c)))
+    return chosen.values(**values).returning(*returning)
+
+
+def advisory_lock(number: int) -> Statement:
+    """Wait for a lock of this number, held until the unit of work ends."""
+    return Statement(postgresql=select(func.pg_advisory_xact_lock(cast(number, BigInt))))
+
+
+def total(amount: ColumnElement[Any]) -> ColumnElement[int]:
+    """The sum as an `int`, 0 over no rows: PostgreSQL sums to NUMERIC and to NULL."""
+    return cast(func.coalesce(func.sum(amount), 0), BigInt)
+
+
+class like(FunctionElement[bool]):  # noqa: N801 - reads as the operator it is
+    """Match a pattern of `containing`; `text` must have been casefolded by Python, as the
+    pattern is, for the databases do not agree on letters beyond ASCII."""
+
+    type = Boolean()
+    inherit_cache = True
+
+    def __init__(self, text: ColumnElement[Any], parameter: str) -> None:
+        super().__init__(text, bindparam(parameter, type_=Text()))
+
+
+@compiles(like, "postgresql")
+def _like(element: like, compiler: SQLCompiler, **kw: Any) -> str:
+    # An ESCAPE would make the pattern anew for each row.
+    text, pattern = (compiler.process(clause, **kw) for clause in element.clauses)
+    return f"{text} LIKE {pattern}"
+
+
+@compiles(like, "sqlite")
+def _like_with_escapes(element: like, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"{_like(element, compiler, **kw)} ESCAPE '\\'"
+
+
+def containing(words: str) -> str:
+    """The pattern that finds these words anywhere, each character for what it is."""
+    for special in "\\%_":
+        words = words.replace(special, f"\\{special}")
+    return f"%{words}%"

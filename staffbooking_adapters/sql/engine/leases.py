@@ -1,0 +1,60 @@
+"""Claims: due work is taken for a while by a lease, and given back or kept by its token."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Table, and_, bindparam, or_
+
+from staffbooking_adapters.sql.engine.dialect import claim
+from staffbooking_adapters.sql.engine.statements import Statement
+from staffbooking_adapters.sql.engine.types import Instant
+from staffbooking_core.ports import Lease
+
+MOST = 500
+"""So many rows are claimed at a time, at most."""
+
+NOW = bindparam("now", type_=Instant)
+HELD: Mapping[str, Any] = {
+    "lease_token": bindparam("token"),
+    "lease_until": bindparam("until", type_=Instant),
+}
+RELEASED: Mapping[str, Any] = {"lease_token": None, "lease_until": None}
+
+
+def is_held(table: Table) -> ColumnElement[bool]:
+    """Whether the claim is still the holder's, who passes `held_by`: one that ran out is,
+    until another claims."""
+    return table.c.lease_token == bindparam("held_by")
+
+
+def is_free(table: Table) -> ColumnElement[bool]:
+    """Whether nobody's lease runs."""
+    return or_(table.c.lease_until.is_(None), table.c.lease_until <= NOW)
+
+
+def claiming(
+    table: Table,
+    due: ColumnElement[bool],
+    order_by: Sequence[ColumnElement[Any]],
+    limit: int,
+    returning: Sequence[ColumnElement[Any]],
+    values: Mapping[str, Any] = HELD,
+) -> Statement:
+    """Take due rows on which no lease runs."""
+    return Statement(
+        claim(
+            table,
+            due=and_(is_free(table), due),
+            order_by=order_by,
+            limit=limit,
+            values=values,
+            returning=returning,
+        )
+    )
+
+
+def terms(lease: Lease) -> dict[str, Any]:
+    """The parameters of HELD."""
+    return {"token": lease.token, "until": lease.until}

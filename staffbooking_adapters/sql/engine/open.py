@@ -1,0 +1,49 @@
+"""Opening a database by its address. What one can do with it is in `connection`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy import MetaData, make_url
+
+from staffbooking_adapters.sql.engine.connection import Connection, Database
+from staffbooking_adapters.sql.engine.statements import Row, Statement
+from staffbooking_adapters.sql.engine.types import Synchronous
+
+if TYPE_CHECKING:
+    from staffbooking_adapters.sql.engine.sqlite import SqliteDatabase
+
+__all__ = ["Connection", "Database", "Row", "Statement", "open_database", "open_sqlite"]
+
+
+async def open_database(
+    url: str, metadata: MetaData, *, pool_size: int = 10, synchronous: Synchronous = "FULL"
+) -> Database:
+    """Open `postgresql+asyncpg://…` or `sqlite+aiosqlite:///PATH`, on the running loop.
+
+    PostgreSQL is first spoken to by the first statement, through at most `pool_size`
+    connections; a file of SQLite is made at once (`Unavailable` where it cannot be).
+    `metadata` has the tables, by which SQLite's refusals are known by name. With
+    `synchronous` OFF a power cut may lose the last seconds.
+    """
+    address = make_url(url)
+    backend = address.get_backend_name()
+    if backend == "postgresql":
+        from staffbooking_adapters.sql.engine.postgres import (
+            PostgresDatabase,  # an import to be spared
+        )
+
+        return PostgresDatabase(address, pool_size, synchronous)
+    if backend == "sqlite" and address.database:
+        return await open_sqlite(Path(address.database), metadata, synchronous=synchronous)
+    raise ValueError(f"no database of this kind: {backend}")
+
+
+async def open_sqlite(
+    path: Path, metadata: MetaData, *, synchronous: Synchronous = "FULL"
+) -> SqliteDatabase:
+    """Open a file of SQLite by its path, like `open_database`."""
+    from staffbooking_adapters.sql.engine.sqlite import SqliteDatabase
+
+    return await SqliteDatabase(path, metadata, synchronous).open()

@@ -1,0 +1,53 @@
+"""From a row to an entity, and back: its columns are the entity's fields, in the same order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any, Generic, TypeVar
+
+from attrs import fields
+from sqlalchemy import ColumnElement
+
+from staffbooking_adapters.sql.engine.statements import Row
+from staffbooking_adapters.sql.engine.types import Converter
+
+T = TypeVar("T")
+
+
+class Reader(Generic[T]):
+    """Makes an entity of a row's first columns, and leaves what follows them.
+
+    `read` are converters by the column's name, for values that are not the field's yet;
+    NULL is None without them.
+    """
+
+    __slots__ = ("_entity", "_places", "_width")
+
+    def __init__(
+        self,
+        entity: Callable[..., T],
+        columns: Sequence[ColumnElement[Any]],
+        **read: Converter,
+    ) -> None:
+        self._entity = entity
+        self._width = len(columns)
+        names = [getattr(column, "name", "") for column in columns]
+        self._places = [(names.index(name), convert) for name, convert in read.items()]
+
+    def __call__(self, row: Row) -> T:
+        fields = list(row[: self._width])
+        for place, convert in self._places:
+            if fields[place] is not None:
+                fields[place] = convert(fields[place])
+        return self._entity(*fields)
+
+    def optional(self, row: Row | None) -> T | None:
+        return None if row is None else self(row)
+
+
+def fields_of(entity: type) -> Callable[[Any], dict[str, Any]]:
+    """What makes a row of an entity: `attrs.asdict`, and quicker, for who has many of them."""
+    names = [field.name for field in fields(entity)]
+    values = attrgetter(*names)
+    return lambda one: dict(zip(names, values(one), strict=True))

@@ -1,0 +1,1 @@
+"""Conversations, messages and presence in SQL."""

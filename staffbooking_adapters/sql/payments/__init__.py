@@ -1,0 +1,1 @@
+"""Operations, payees and statements in SQL."""

@@ -1,0 +1,1 @@
+"""The sandbox clock and the fake processor's documents in SQL."""

@@ -1,0 +1,1 @@
+"""Tables by family, and the upgrade that creates them."""

@@ -1,0 +1,108 @@
+"""The tables of what people keep of themselves, of what they refuse to be told, and of
+imports."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    Column,
+    ForeignKey,
+    Index,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+from staffbooking_adapters.sql.engine.types import BigInt, Instant
+from staffbooking_adapters.sql.schema.metadata import metadata
+
+portfolio_items = Table(
+    "portfolio_items",
+    metadata,
+    Column("companion_id", BigInt, ForeignKey("companions.id"), nullable=False),
+    Column("title", Text, nullable=False),
+    Column("image", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("id", BigInt, primary_key=True),
+    Index("ix_portfolio_items_companion", "companion_id", "id"),
+    sqlite_autoincrement=True,
+)
+"""A column for each field of the domain's `PortfolioItem`, in its order. The number of a removed
+item is not given again: who approves by number approves what they have seen."""
+
+images = Table(
+    "images",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("owner_id", BigInt, ForeignKey("users.id"), nullable=False),
+    Column("size", BigInt, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Index("ix_images_owner", "owner_id", "created_at"),
+)
+"""Their bytes are in the file storage."""
+
+dropped_images = Table("dropped_images", metadata, Column("name", Text, primary_key=True))
+"""Those that nobody has any more, and whose bytes are still to be removed."""
+
+calendar_feeds = Table(
+    "calendar_feeds",
+    metadata,
+    Column(
+        "companion_id", BigInt, ForeignKey("companions.id"), primary_key=True, autoincrement=False
+    ),
+    Column("digest", Text, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    UniqueConstraint("digest", name="uq_calendar_feeds_digest"),
+)
+"""Digests are hexadecimal text; the secret itself is only in the feed's address."""
+
+mutes = Table(
+    "mutes",
+    metadata,
+    Column("user_id", BigInt, ForeignKey("users.id"), nullable=False),
+    Column("kind", Text, nullable=False),
+    PrimaryKeyConstraint("user_id", "kind"),
+)
+"""Kinds of notices that somebody does not want."""
+
+inquiries = Table(
+    "inquiries",
+    metadata,
+    Column("id", BigInt, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("email", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("email_folded", Text, nullable=False),
+    Index("ix_inquiries_email", "email_folded", "id"),
+    sqlite_autoincrement=True,
+)
+"""The number of an erased one is not given again: who reads on behind a number misses none."""
+
+imports = Table(
+    "imports",
+    metadata,
+    Column("fingerprint", Text, primary_key=True),
+    Column("line", BigInt, nullable=False),
+    Column("imported", BigInt, nullable=False),
+    Column("updated", BigInt, nullable=False),
+    Column("skipped", BigInt, nullable=False),
+    Column("at", Instant, nullable=False),
+)
+"""How far a file of companions went in; a row goes away once all of it did."""
+
+skipped_rows = Table(
+    "skipped_rows",
+    metadata,
+    Column("fingerprint", Text, nullable=False),
+    Column("line", BigInt, nullable=False),
+    Column("email", Text),
+    Column("reason", Text, nullable=False),
+    Column("email_folded", Text),
+    PrimaryKeyConstraint("fingerprint", "line"),
+    Index("ix_skipped_rows_email", "email_folded"),
+)
+"""Rows of such a file that stayed out; they go away with it."""

@@ -1,0 +1,401 @@
+"""The tables, as statements see them; the migrations make them.
+
+What no statement names stands in the migrations alone: the constraint that keeps a
+companion's slots apart, and the triggers that seal the ledger. Times are `Instant`; those
+of leases, keys and sessions are wall time, those of bookings business time.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    ForeignKey,
+    Index,
+    LargeBinary,
+    PrimaryKeyConstraint,
+    Sequence,
+    Table,
+    Text,
+    UniqueConstraint,
+    and_,
+    desc,
+    false,
+    text,
+    true,
+)
+from sqlalchemy.sql.elements import ColumnElement
+
+from staffbooking_adapters.sql.engine.types import BigInt, CivilDate, Instant
+from staffbooking_adapters.sql.schema.metadata import metadata
+from staffbooking_core.domain.bookings.booking import PaymentStatus, PayoutStatus
+from staffbooking_core.domain.bookings.lifecycle import HOLDS_SLOT, Status
+
+
+def partial_index(name: str, *columns: ColumnElement[object], where: ColumnElement[bool]) -> Index:
+    """An index of some rows only."""
+    return Index(name, *columns, postgresql_where=where, sqlite_where=where)
+
+
+# People -----------------------------------------------------------------------------------
+
+users = Table(
+    "users",
+    metadata,
+    Column("id", BigInt, primary_key=True),
+    Column("email", Text, nullable=False),
+    Column("email_folded", Text, nullable=False),
+    Column("first_name", Text, nullable=False),
+    Column("last_name", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("subscription", Text, nullable=False),
+    Column("subscription_expires_at", Instant),
+    Column("password_hash", Text),
+    Column("disabled_at", Instant),
+    Column("email_verified_at", Instant),
+    Column("erased_at", Instant),
+    UniqueConstraint("email_folded", name="uq_users_email"),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("digest", Text, primary_key=True),
+    Column("user_id", BigInt, ForeignKey("users.id"), nullable=False, index=True),
+    Column("created_at", Instant, nullable=False),
+    Column("seen_at", Instant, nullable=False),
+)
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("id", BigInt, primary_key=True),
+    Column("owner_id", BigInt, ForeignKey("users.id"), nullable=False, index=True),
+    Column("name", Text, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("masked_key", Text, nullable=False),
+    Column("permissions", Text, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("last_used_at", Instant),
+    Column("expires_at", Instant),
+    Column("revoked_at", Instant),
+    UniqueConstraint("digest", name="uq_api_keys_digest"),
+    sqlite_autoincrement=True,
+)
+"""Digests are hexadecimal text, so that many can be looked up by one array. The number of an
+erased one is not given again: who revokes by number revokes what they mean."""
+
+notices = Table(
+    "notices",
+    metadata,
+    Column("id", BigInt, primary_key=True),
+    Column("user_id", BigInt),
+    Column("at", Instant, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("lease_token", Text),
+    Column("lease_until", Instant),
+    Column("link", Text),
+    Column("address", Text),
+    Column("due_at", Instant, nullable=False),
+    Column("attempts", BigInt, nullable=False, server_default="0"),
+    Index("ix_notices_due", "due_at", "id"),
+    sqlite_autoincrement=True,
+)
+"""What people are yet to be told: a row goes away once it was told. Its number is not given
+again: mailboxes know mails by it."""
+
+# Companions -------------------------------------------------------------------------------
+
+companions = Table(
+    "companions",
+    metadata,
+    Column("id", BigInt, ForeignKey("users.id"), primary_key=True, autoincrement=False),
+    Column("first_name", Text, nullable=False),
+    Column("last_name", Text, nullable=False),
+    Column("hourly_rate", BigInt, nullable=False),
+    Column("location_city", Text, nullable=False),
+    Column("location_country", Text, nullable=False),
+    Column("calendar", Text, nullable=False),
+    Column("member_since", Instant, nullable=False),
+    Column("daily_rate", BigInt),
+    Column("tagline", Text, nullable=False),
+    Column("bio", Text, nullable=False),
+    Column("profile_photo", Text, nullable=False),
+    Column("service_types", Text, nullable=False),
+    Column("languages", Text, nullable=False),
+    Column("years_experience", BigInt),
+    Column("tier", Text, nullable=False),
+    Column("badges", Text, nullable=False),
+    Column("rating_sum", BigInt, nullable=False),
+    Column("total_reviews", BigInt, nullable=False),
+    Column("approval", Text, nullable=False),
+    Column("active", Boolean, nullable=False),
+    Column("payout_account", Text),
+    Column("summary", LargeBinary, nullable=False),
+    Column("detail", LargeBinary, nullable=False),
+)
+
+locations = Table(
+    "locations",
+    metadata,
+    Column("id", BigInt, primary_key=True),
+    Column("city_folded", Text, nullable=False),
+    Column("country_folded", Text, nullable=False),
+    UniqueConstraint("city_folded", "country_folded"),
+)
+
+services = Table(
+    "services",
+    metadata,
+    Column("id", BigInt, primary_key=True),
+    Column("name_folded", Text, nullable=False, unique=True),
+)
+
+companion_search = Table(
+    "companion_search",
+    metadata,
+    Column("service_id", BigInt, nullable=False),
+    Column("companion_id", BigInt, nullable=False),
+    Column("location_id", BigInt, nullable=False),
+    Column("rank", BigInt, nullable=False),
+    Column("hourly_rate", BigInt, nullable=False),
+    Column("weekday_mask", BigInt, nullable=False),
+    Column("spelling", Text, nullable=False),
+    PrimaryKeyConstraint("companion_id", "service_id"),
+    Index(
+        "ix_companion_search_rank",
+        *("service_id", "rank", "companion_id", "hourly_rate", "weekday_mask", "location_id"),
+    ),
+    Index(
+        "ix_companion_search_location",
+        *("service_id", "location_id", "rank", "companion_id", "hourly_rate", "weekday_mask"),
+    ),
+    Index(
+        "ix_companion_search_rate",
+        *("service_id", "hourly_rate", "rank", "companion_id", "weekday_mask"),
+    ),
+    Index(
+        "ix_companion_search_weekdays",
+        *("service_id", "weekday_mask", "rank", "companion_id", "hourly_rate", "location_id"),
+    ),
+)
+"""What searches look at: a row for each service of a listed companion, and one of service 0,
+which stands for any. `rank` ascends in the order of CONTRACT 3."""
+
+companion_days = Table(
+    "companion_days",
+    metadata,
+    Column("companion_id", BigInt, nullable=False),
+    Column("day", CivilDate, nullable=False),
+    Column("free", Boolean, nullable=False),
+    PrimaryKeyConstraint("companion_id", "day"),
+)
+is_free = companion_days.c.free.is_(true())
+partial_index(
+    "ix_companion_days_free", companion_days.c.day, companion_days.c.companion_id, where=is_free
+)
+
+# Bookings ---------------------------------------------------------------------------------
+
+bookings = Table(
+    "bookings",
+    metadata,
+    Column("id", BigInt, primary_key=True, autoincrement=False),
+    Column("code", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("companion_id", BigInt, ForeignKey("companions.id"), nullable=False),
+    Column("companion_name", Text, nullable=False),
+    Column("customer_id", BigInt, ForeignKey("users.id"), nullable=False),
+    Column("customer_name", Text, nullable=False),
+    Column("booked_by", BigInt, ForeignKey("users.id")),
+    Column("service_type", Text, nullable=False),
+    Column("location", Text, nullable=False),
+    Column("event_date", CivilDate, nullable=False),
+    Column("start_time", Text, nullable=False),
+    Column("duration_hours", BigInt, nullable=False),
+    Column("timezone", Text, nullable=False),
+    Column("starts_at", Instant, nullable=False),
+    Column("ends_at", Instant, nullable=False),
+    Column("currency", Text, nullable=False),
+    Column("price", BigInt, nullable=False),
+    Column("insurance_premium", BigInt, nullable=False),
+    Column("fee_ppm", BigInt, nullable=False),
+    Column("platform_fee", BigInt, nullable=False),
+    Column("payout_amount", BigInt, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("cancellation_insurance", Boolean, nullable=False),
+    Column("event_ref", Text),
+    Column("priority", Boolean, nullable=False),
+    Column("version", BigInt, nullable=False),
+    Column("events", BigInt, nullable=False),
+    Column("timeline", Text, nullable=False),
+    Column("checked_in_at", Instant),
+    Column("accepted_at", Instant),
+    Column("paid_at", Instant),
+    Column("completed_at", Instant),
+    Column("completed_by", Text),
+    Column("cancelled_at", Instant),
+    Column("cancelled_by", Text),
+    Column("cancel_reason", Text),
+    Column("disputed_at", Instant),
+    Column("dispute_reason", Text),
+    Column("disputed_by", Text),
+    Column("payment_status", Text, nullable=False),
+    Column("payout_status", Text, nullable=False),
+    Column("payout_due_at", Instant),
+    Column("payout_released_at", Instant),
+    Column("payout_alarmed_at", Instant),
+    Column("escrow", BigInt, nullable=False),
+    Column("refunded_amount", BigInt, nullable=False),
+    Column("paid_out", BigInt, nullable=False),
+    Column("owed_by_staff", BigInt, nullable=False),
+    Column("netted", BigInt, nullable=False, server_default="0"),
+    Column("payout_n", BigInt),
+    Column("orders", BigInt, nullable=False),
+    Column("settlements", BigInt, nullable=False),
+    Column("chargeback_ref", Text),
+    Column("chargeback_status", Text),
+    Column("chargeback_amount", BigInt, nullable=False),
+    Column("intent", Text),
+    UniqueConstraint("code"),
+)
+"""A column for each field of the domain's `Booking`, by its name and in its order."""
+
+booking_numbers = Sequence("booking_numbers", metadata=metadata)
+"""PostgreSQL's; SQLite counts in `counters`."""
+
+counters = Table(
+    "counters",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", BigInt, nullable=False),
+)
+
+holds_slot = bookings.c.status.in_(sorted(HOLDS_SLOT))
+is_urgent = and_(bookings.c.priority, bookings.c.status == Status.PENDING)
+is_open_payout = bookings.c.payout_status.in_(
+    [PayoutStatus.FAILED, PayoutStatus.FROZEN, PayoutStatus.SCHEDULED]
+)
+is_indebted = bookings.c.owed_by_staff > 0
+is_unsettled = bookings.c.payment_status.in_(
+    [PaymentStatus.PROCESSING, PaymentStatus.REFUND_PENDING, PaymentStatus.REQUIRES_PAYMENT]
+)
+
+_newest = (desc(bookings.c.starts_at), desc(bookings.c.id))
+Index("ix_bookings_newest", *_newest)
+Index("ix_bookings_companion", bookings.c.companion_id, *_newest)
+Index("ix_bookings_customer", bookings.c.customer_id, *_newest)
+partial_index(
+    "ix_bookings_agency", bookings.c.booked_by, *_newest, where=bookings.c.booked_by.is_not(None)
+)
+partial_index("ix_bookings_urgent", bookings.c.companion_id, where=is_urgent)
+partial_index("ix_bookings_payouts", bookings.c.payout_due_at, bookings.c.id, where=is_open_payout)
+partial_index("ix_bookings_debts", bookings.c.companion_id, bookings.c.id, where=is_indebted)
+partial_index("ix_bookings_unsettled", bookings.c.id, where=is_unsettled)
+partial_index(
+    "ix_bookings_slots",
+    *(bookings.c.companion_id, bookings.c.starts_at, bookings.c.ends_at),
+    where=holds_slot,
+)
+
+timers = Table(
+    "timers",
+    metadata,
+    Column("booking_id", BigInt, ForeignKey("bookings.id"), primary_key=True, autoincrement=False),
+    Column("kind", Text, nullable=False),
+    Column("due_at", Instant, nullable=False),
+    Column("not_before", Instant),
+    Column("lease_token", Text),
+    Column("lease_until", Instant),
+    Column("attempts", BigInt, nullable=False),
+    Index("ix_timers_due", "due_at", "booking_id"),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("booking_id", BigInt, ForeignKey("bookings.id"), nullable=False),
+    Column("sequence", BigInt, nullable=False),
+    Column("id", Text, nullable=False, unique=True),
+    Column("name", Text, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("parties", Text, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Column("position", BigInt),
+    PrimaryKeyConstraint("booking_id", "sequence"),
+)
+"""`parties` is a JSON array of user ids; `position` is given after the commit."""
+
+answers = Table(
+    "answers",
+    metadata,
+    Column("scope", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("fingerprint", LargeBinary, nullable=False),
+    Column("status", BigInt, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Column("expires_at", Instant, nullable=False, index=True),
+    PrimaryKeyConstraint("scope", "key", name="uq_answers_key"),
+)
+
+rebooking_credits = Table(
+    "rebooking_credits",
+    metadata,
+    Column("booking_id", BigInt, ForeignKey("bookings.id"), primary_key=True, autoincrement=False),
+    Column("customer_id", BigInt, ForeignKey("users.id"), nullable=False),
+    Column("expires_at", Instant, nullable=False),
+    Column("used_by", BigInt),
+)
+
+reviews = Table(
+    "reviews",
+    metadata,
+    Column("id", BigInt, primary_key=True),
+    Column("booking_id", BigInt, ForeignKey("bookings.id"), nullable=False),
+    Column("reviewer_id", BigInt, ForeignKey("users.id"), nullable=False),
+    Column("reviewer_name", Text, nullable=False),
+    Column("reviewer_role", Text, nullable=False),
+    Column("reviewee_id", BigInt, ForeignKey("users.id"), nullable=False),
+    Column("rating", BigInt, nullable=False),
+    Column("comment", Text),
+    Column("punctuality", BigInt),
+    Column("professionalism", BigInt),
+    Column("communication", BigInt),
+    Column("appearance", BigInt),
+    Column("created_at", Instant, nullable=False),
+    Column("response", Text),
+    Column("responded_at", Instant),
+    Column("hidden", Boolean, nullable=False, server_default=text("false")),
+    UniqueConstraint("booking_id", "reviewer_id", name="uq_reviews_reviewer"),
+)
+is_shown = ~reviews.c.hidden
+partial_index(
+    "ix_reviews_newest",
+    *(reviews.c.reviewee_id, reviews.c.id, reviews.c.rating),
+    where=is_shown,
+)
+
+alerts = Table(
+    "alerts",
+    metadata,
+    Column("id", BigInt, primary_key=True),
+    Column("at", Instant, nullable=False),
+    Column("booking_id", BigInt, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("told", Boolean, nullable=False),
+    Index("ix_alerts_newest", "at", "id"),
+)
+partial_index("ix_alerts_untold", alerts.c.id, where=alerts.c.told == false())
+
+# The machine ------------------------------------------------------------------------------
+
+sandbox_clock = Table(
+    "sandbox_clock",
+    metadata,
+    Column("id", BigInt, primary_key=True, autoincrement=False),
+    Column("offset_us", BigInt, nullable=False),
+)
+"""One row: by how many microseconds business time is ahead of the wall clock."""

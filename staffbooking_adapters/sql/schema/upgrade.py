@@ -1,0 +1,151 @@
+"""Bringing a database's schema to this version, and telling whether it is there.
+
+Alembic and SQLAlchemy's own engine serve here alone; both are imported when they are
+needed, which is seldom.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import make_url, text
+
+from staffbooking_adapters.sql.engine.open import open_database
+from staffbooking_adapters.sql.engine.statements import Statement
+from staffbooking_adapters.sql.schema.metadata import metadata
+from staffbooking_core.errors import StaffbookingError
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+    from sqlalchemy import Connection
+
+HEAD = "0013"
+"""The newest revision in `migrations/versions`."""
+
+_ONE_AT_A_TIME = threading.Lock()
+"""What Alembic knows of a run is global to the process."""
+
+HAS_VERSION = Statement(
+    postgresql=text("SELECT to_regclass('alembic_version') IS NOT NULL"),
+    sqlite=text("SELECT count(*) FROM sqlite_master WHERE name = 'alembic_version'"),
+)
+VERSION = Statement(text("SELECT version_num FROM alembic_version"))
+
+
+class CannotUpgrade(StaffbookingError):
+    """The migrations don't run on what is there."""
+
+    code = "cannot_upgrade"
+
+    def __init__(self, reason: object) -> None:
+        super().__init__(f"the schema can't be brought to version {HEAD}: {reason}")
+
+
+async def upgrade(url: str) -> None:
+    """Run what is missing of the migrations. Several processes may do so at once.
+
+    Raises CannotUpgrade; nothing is changed then.
+    """
+    await asyncio.to_thread(_upgrade, url)
+
+
+def _upgrade(url: str) -> None:
+    from alembic import command
+    from alembic.util import CommandError
+    from sqlalchemy.exc import DBAPIError
+
+    def run(connection: Connection) -> None:
+        command.upgrade(config(connection), "head")
+
+    with _ONE_AT_A_TIME:
+        try:
+            _try_to_open(url)
+            asyncio.run(on_connection(url, run))
+        except sqlite3.Error as error:
+            raise CannotUpgrade(error) from error
+        except CommandError as error:
+            raise CannotUpgrade(error) from error
+        except DBAPIError as error:
+            # The driver's own words, without those that SQLAlchemy puts around them.
+            raise CannotUpgrade(getattr(error.orig, "__cause__", None) or error.orig) from error
+
+
+def _try_to_open(url: str) -> None:
+    """Of aiosqlite a thread might outlive the loop, and complain, where a file can't be opened."""
+    address = make_url(url)
+    if address.get_backend_name() == "sqlite":
+        sqlite3.connect(str(address.database)).close()
+
+
+async def check(url: str) -> str | None:
+    """What the schema lacks, in one line; None where it is this version's.
+
+    Raises Unavailable where the database is out of reach.
+    """
+    found = await _version(url)
+    if found is None:
+        return "the database has no schema yet: run `staffbooking db upgrade`"
+    if found > HEAD:
+        return f"the schema is of version {found}, newer than this program's {HEAD}"
+    if found != HEAD:
+        return f"the schema is of version {found}, not {HEAD}: run `staffbooking db upgrade`"
+    return None
+
+
+async def _version(url: str) -> str | None:
+    if _is_missing_file(url):
+        return None
+    database = await open_database(url, metadata, pool_size=1)
+    try:
+        if not await database.value(HAS_VERSION):
+            return None
+        version: str | None = await database.value(VERSION)
+        return version
+    finally:
+        await database.close()
+
+
+def _is_missing_file(url: str) -> bool:
+    """Whether opening the database would make it."""
+    address = make_url(url)
+    return address.get_backend_name() == "sqlite" and not Path(str(address.database)).is_file()
+
+
+def config(connection: Connection) -> Config:
+    """Alembic's settings for a run on a connection."""
+    from alembic.config import Config
+
+    settings = Config()
+    settings.set_main_option("script_location", "staffbooking_adapters.sql:migrations")
+    settings.attributes["connection"] = connection
+    return settings
+
+
+async def on_connection(url: str, work: Any) -> None:
+    """Call `work` with a connection of SQLAlchemy's own, in one transaction."""
+    from sqlalchemy import event
+    from sqlalchemy.ext.asyncio import create_async_engine
+    from sqlalchemy.pool import NullPool
+
+    engine = create_async_engine(url, poolclass=NullPool)
+    if engine.dialect.name == "sqlite":
+        event.listen(engine.sync_engine, "connect", _leave_transactions_alone)
+        event.listen(engine.sync_engine, "begin", _begin_at_once)
+    try:
+        async with engine.begin() as connection:
+            await connection.run_sync(work)
+    finally:
+        await engine.dispose()
+
+
+def _leave_transactions_alone(connection: Any, _: Any) -> None:
+    connection.isolation_level = None
+    connection.execute("PRAGMA busy_timeout = 10000")
+
+
+def _begin_at_once(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")

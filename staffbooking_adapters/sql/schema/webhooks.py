@@ -1,0 +1,157 @@
+"""The tables of webhook endpoints, of what is on its way to them, and of the pull feed.
+
+Times of turns, leases, deliveries and attempts are wall time; `created_at` is business time,
+of a delivery that at which its event was fanned out.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    ForeignKey,
+    Index,
+    LargeBinary,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    and_,
+)
+
+from staffbooking_adapters.sql.engine.types import BigInt, Instant
+from staffbooking_adapters.sql.schema.bookings import events, partial_index, users
+from staffbooking_adapters.sql.schema.metadata import metadata
+from staffbooking_core.domain.accounts.users import Role
+from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus
+
+# Endpoints --------------------------------------------------------------------------------
+
+endpoints = Table(
+    "webhook_endpoints",
+    metadata,
+    Column("id", BigInt, primary_key=True),
+    Column("owner_id", BigInt, ForeignKey("users.id"), nullable=False),
+    Column("url", Text, nullable=False),
+    Column("events", Text, nullable=False),
+    Column("description", Text),
+    Column("created_at", Instant, nullable=False),
+    Column("secret", LargeBinary, nullable=False),
+    Column("next_secret", LargeBinary),
+    Column("next_secret_from", Instant),
+    Column("active", Boolean, nullable=False),
+    Column("consecutive_failures", BigInt, nullable=False),
+    Column("disabled_at", Instant),
+    Column("disabled_reason", Text),
+    Column("deleted_at", Instant),
+    Column("troubled", Boolean, nullable=False),
+    Column("succeeded", BigInt, nullable=False),
+    Column("failed", BigInt, nullable=False),
+    Column("due_at", Instant),
+    Column("lease_token", Text),
+    Column("lease_until", Instant),
+)
+"""A column for each field of the domain's `Endpoint`, in its order (three for its secrets);
+when it wants its next turn, which is never where nothing is pending; and the claim."""
+
+is_kept = endpoints.c.deleted_at.is_(None)
+
+partial_index("ix_webhook_endpoints_owner", endpoints.c.owner_id, endpoints.c.id, where=is_kept)
+partial_index(
+    "ix_webhook_endpoints_turns",
+    *(endpoints.c.troubled, endpoints.c.due_at, endpoints.c.id),
+    where=endpoints.c.due_at.is_not(None),
+)
+partial_index(
+    "ix_webhook_endpoints_claims",
+    endpoints.c.lease_token,
+    where=endpoints.c.lease_token.is_not(None),
+)
+
+is_admin = users.c.role == Role.ADMIN
+partial_index("ix_users_admins", users.c.id, where=is_admin)
+"""They get every event."""
+
+# Deliveries -------------------------------------------------------------------------------
+
+deliveries = Table(
+    "webhook_deliveries",
+    metadata,
+    Column("id", BigInt, primary_key=True),
+    Column("endpoint_id", BigInt, ForeignKey("webhook_endpoints.id"), nullable=False),
+    Column("event_id", Text, nullable=False),
+    Column("event", Text, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("next_at", Instant, nullable=False),
+    Column("attempts", BigInt, nullable=False),
+    Column("tries", BigInt, nullable=False),
+    Column("counts", Boolean, nullable=False),
+    Column("held_at", Instant),
+    Column("body", LargeBinary),
+    UniqueConstraint("endpoint_id", "event_id", name="uq_webhook_deliveries_event"),
+    Index("ix_webhook_deliveries_newest", "endpoint_id", "id"),
+    sqlite_autoincrement=True,
+)
+"""A column for each field of the domain's `Delivery`, in its order; and its own body, where
+its event stands in no feed. `next_at` of one that is done is when it was due last: from
+then on it is kept for a while. Its number is not given again: owners ask for deliveries by it."""
+
+DONE = frozenset({DeliveryStatus.SUCCEEDED, DeliveryStatus.FAILED, DeliveryStatus.CANCELLED})
+
+is_pending = deliveries.c.status == DeliveryStatus.PENDING
+is_retry = and_(is_pending, deliveries.c.tries > 0)
+is_first_try = and_(is_pending, deliveries.c.tries == 0)
+is_waiting = deliveries.c.status == DeliveryStatus.HELD
+is_done = deliveries.c.status.in_(sorted(DONE))
+
+_IN_LINE = (deliveries.c.endpoint_id, deliveries.c.next_at, deliveries.c.id)
+partial_index("ix_webhook_deliveries_retries", *_IN_LINE, where=is_retry)
+partial_index("ix_webhook_deliveries_first_tries", *_IN_LINE, where=is_first_try)
+partial_index("ix_webhook_deliveries_held", deliveries.c.endpoint_id, where=is_waiting)
+partial_index(
+    "ix_webhook_deliveries_held_since", deliveries.c.held_at, deliveries.c.id, where=is_waiting
+)
+partial_index("ix_webhook_deliveries_done", deliveries.c.next_at, deliveries.c.id, where=is_done)
+
+attempts = Table(
+    "webhook_attempts",
+    metadata,
+    Column(
+        "delivery_id",
+        BigInt,
+        ForeignKey("webhook_deliveries.id", ondelete="CASCADE"),
+        nullable=False,
+    ),
+    Column("number", BigInt, nullable=False),
+    Column("at", Instant, nullable=False),
+    Column("duration_ms", BigInt, nullable=False),
+    Column("response_status", BigInt),
+    Column("error", Text),
+    PrimaryKeyConstraint("delivery_id", "number"),
+    Index("ix_webhook_attempts_at", "at", "delivery_id", "number"),
+)
+"""A column for each field of the domain's `Attempt`, in its order, after its delivery."""
+
+# The feed ---------------------------------------------------------------------------------
+
+event_readers = Table(
+    "event_readers",
+    metadata,
+    Column("user_id", BigInt, nullable=False),
+    Column("position", BigInt, nullable=False),
+    PrimaryKeyConstraint("user_id", "position"),
+)
+"""The feed of each party of an event; admins read all of `events`."""
+
+is_unplaced = events.c.position.is_(None)
+is_placed = events.c.position.is_not(None)
+
+partial_index("ix_events_unplaced", events.c.id, where=is_unplaced)
+Index(
+    "uq_events_position",
+    events.c.position,
+    unique=True,
+    postgresql_where=is_placed,
+    sqlite_where=is_placed,
+)

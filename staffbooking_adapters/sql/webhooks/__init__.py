@@ -1,0 +1,1 @@
+"""Webhook endpoints, deliveries and the event feed in SQL."""

@@ -1,0 +1,1 @@
+"""Users, sessions, subscriptions and API keys."""

@@ -1,0 +1,309 @@
+"""A booking, its price and its payment intent; what happens to it, and what follows.
+
+`moves.advance(booking, occurrence, policy) -> Step` is the only way to a new status.
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from enum import StrEnum
+
+from attrs import evolve, frozen
+
+from staffbooking_core.domain.bookings.cancellation import Refund
+from staffbooking_core.domain.bookings.lifecycle import (
+    HOLDS_SLOT,
+    EventName,
+    Party,
+    Status,
+    Trigger,
+)
+from staffbooking_core.domain.payments.ledger import Posting
+from staffbooking_core.domain.payments.processor import (
+    Chargeback,
+    ChargebackStatus,
+    Command,
+    Order,
+    Payment,
+)
+from staffbooking_core.domain.shared.money import share, split_fee
+from staffbooking_core.policy import Policy
+
+
+class PaymentStatus(StrEnum):
+    NONE = "none"
+    REQUIRES_PAYMENT = "requires_payment"
+    PROCESSING = "processing"
+    SUCCEEDED = "succeeded"
+    REFUND_PENDING = "refund_pending"
+    PARTIALLY_REFUNDED = "partially_refunded"
+    REFUNDED = "refunded"
+    VOID = "void"
+    CHARGED_BACK = "charged_back"
+
+
+class PayoutStatus(StrEnum):
+    NONE = "none"
+    SCHEDULED = "scheduled"
+    PAID = "paid"
+    FAILED = "failed"
+    FROZEN = "frozen"
+    REVERSED = "reversed"
+
+
+UNPAID = frozenset({PayoutStatus.SCHEDULED, PayoutStatus.FAILED})
+"""A payout is to be made, and nothing stands in its way."""
+
+
+class TimerKind(StrEnum):
+    EXPIRE = "expire"
+    AUTO_COMPLETE = "auto_complete"
+    PAY_OUT = "pay_out"
+    PAYOUT_ALARM = "payout_alarm"
+
+
+@frozen
+class Due:
+    """What the service has to do with a booking by itself, and when (business time)."""
+
+    kind: TimerKind
+    at: datetime
+
+
+@frozen
+class TimelineEntry:
+    """One change of status. `was` is None for the first."""
+
+    at: datetime
+    was: Status | None
+    to: Status
+    trigger: Trigger
+    actor: Party
+
+
+@frozen
+class Intent:
+    """The payment intent of an accepted booking (SPECIFICATION 3): one a booking, written
+    in the transaction of the acceptance. Its number is the booking's id."""
+
+    checkout_n: int
+    """The number of the order that opens the current hosted checkout."""
+    checkout_expires_at: datetime
+    """When that checkout lapses, also while it is only ordered."""
+    checkout_ref: str | None = None
+    checkout_url: str | None = None
+    payment_ref: str | None = None
+    extra_payments: tuple[str, ...] = ()
+    """References of payments that came late, twice or wrong: refunded or put aside."""
+
+
+@frozen
+class Booking:
+    """A booking with its money, in minor units (SPECIFICATION 2.3, CONTRACT 4).
+
+    `platform_fee` and `payout_amount` say what they will be, until the booking ends,
+    and what they became after that. `escrow` is what is held for it at present.
+    """
+
+    id: int
+    code: str
+    status: Status
+    companion_id: int
+    companion_name: str
+    customer_id: int
+    customer_name: str
+    booked_by: int | None
+    service_type: str
+    location: str
+    event_date: date
+    start_time: str
+    duration_hours: int
+    timezone: str
+    starts_at: datetime
+    ends_at: datetime
+    currency: str
+    price: int
+    insurance_premium: int
+    fee_ppm: int
+    platform_fee: int
+    payout_amount: int
+    created_at: datetime
+    cancellation_insurance: bool = False
+    event_ref: str | None = None
+    priority: bool = False
+    version: int = 1
+    events: int = 1
+    """How many events have told of it; the last one's sequence."""
+    timeline: tuple[TimelineEntry, ...] = ()
+    checked_in_at: datetime | None = None
+    accepted_at: datetime | None = None
+    paid_at: datetime | None = None
+    completed_at: datetime | None = None
+    completed_by: Party | None = None
+    cancelled_at: datetime | None = None
+    cancelled_by: Party | None = None
+    cancel_reason: str | None = None
+    disputed_at: datetime | None = None
+    dispute_reason: str | None = None
+    disputed_by: Party | None = None
+    payment_status: PaymentStatus = PaymentStatus.NONE
+    payout_status: PayoutStatus = PayoutStatus.NONE
+    payout_due_at: datetime | None = None
+    payout_released_at: datetime | None = None
+    payout_alarmed_at: datetime | None = None
+    """When the operators were told that the payout is about to be late."""
+    escrow: int = 0
+    refunded_amount: int = 0
+    paid_out: int = 0
+    """What the staff member has received, less what was taken back."""
+    owed_by_staff: int = 0
+    """What of that is claimed back."""
+    netted: int = 0
+    """What was settled against other bookings of the staff member: above zero kept from this
+    payout for a debt of another, below zero a debt of this one made good by another."""
+    payout_n: int | None = None
+    """The number of the order that sent the last payout."""
+    orders: int = 0
+    """How many movements were ordered of the processor; the last one's number."""
+    settlements: int = 0
+    """How often its money was shared out: the k of the ledger's keys."""
+    chargeback_ref: str | None = None
+    chargeback_status: ChargebackStatus | None = None
+    chargeback_amount: int = 0
+    intent: Intent | None = None
+
+    @property
+    def total_amount(self) -> int:
+        return self.price + self.insurance_premium
+
+    @property
+    def received_by_staff(self) -> int:
+        """What the staff member has had of it: sent, or settled against other bookings."""
+        return self.paid_out + self.netted
+
+    @property
+    def payout_left(self) -> int:
+        """What of the payout is still to be sent."""
+        return self.payout_amount - (self.received_by_staff - self.owed_by_staff)
+
+    @property
+    def holds_slot(self) -> bool:
+        return self.status in HOLDS_SLOT
+
+    def party_of(self, user_id: int) -> Party | None:
+        """Which side of this booking a user is on; None for a stranger."""
+        if user_id == self.customer_id:
+            return Party.CUSTOMER
+        if user_id == self.companion_id:
+            return Party.STAFF
+        return Party.API if user_id == self.booked_by else None
+
+
+@frozen
+class Terms:
+    """What a companion asks, frozen into the booking when it is requested."""
+
+    hourly_rate: int
+    daily_rate: int | None
+
+
+@frozen
+class Price:
+    price: int
+    insurance_premium: int
+    platform_fee: int
+    payout_amount: int
+
+
+def quote_price(terms: Terms, hours: int, insured: bool, policy: Policy) -> Price:
+    """The price of so many hours (CONTRACT 4): from 8 hours on never above the day rate."""
+    price = terms.hourly_rate * hours
+    if terms.daily_rate is not None and hours >= policy.day_rate_from_hours:
+        price = min(price, terms.daily_rate)
+    premium = share(price, policy.insurance_rate) if insured else 0
+    fee, payout = split_fee(price, policy.platform_fee)
+    return Price(price, premium, fee, payout)
+
+
+@frozen
+class Occurrence:
+    """Something that happened to a booking, with the facts that it brings.
+
+    `now` is business time. Which of the facts a trigger needs is in its effects.
+    """
+
+    trigger: Trigger
+    by: Party
+    now: datetime
+    reason: str | None = None
+    quoted: Refund | None = None
+    amount: int = 0
+    """Of a split: what the client gets."""
+    payment: Payment | None = None
+    chargeback: Chargeback | None = None
+    customer_email: str = ""
+    """Of an accept or a checkout: whom the checkout page greets."""
+
+
+@frozen
+class Step:
+    """A move as values: the booking after it, and all that must be saved with it."""
+
+    booking: Booking
+    event: EventName | None = None
+    postings: tuple[Posting, ...] = ()
+    orders: tuple[Order, ...] = ()
+    alerts: tuple[str, ...] = ()
+    grants_credit: bool = False
+
+    def posting(self, *postings: Posting) -> Step:
+        return evolve(self, postings=(*self.postings, *postings))
+
+    def ordering(self, command: Command) -> Step:
+        """The step with one more movement ordered; orders are numbered within a booking."""
+        n = self.booking.orders + 1
+        return evolve(self.changing(orders=n), orders=(*self.orders, Order(n, command)))
+
+    def changing(self, **fields: object) -> Step:
+        return evolve(self, booking=evolve(self.booking, **fields))  # type: ignore[arg-type]
+
+
+def due(booking: Booking, policy: Policy) -> Due | None:
+    """What comes due next by itself: a function of the booking, so it can't go stale."""
+    match booking.status:
+        case Status.PENDING:
+            return Due(TimerKind.EXPIRE, booking.starts_at)
+        case Status.ACCEPTED:
+            return Due(TimerKind.EXPIRE, payment_ends(booking, policy))
+        case Status.PAID:
+            return Due(TimerKind.AUTO_COMPLETE, booking.ends_at + policy.auto_complete_after)
+        case Status.COMPLETED | Status.CANCELLED if (
+            booking.payout_status is PayoutStatus.SCHEDULED
+            and booking.payout_released_at is None
+            and booking.payout_due_at is not None
+        ):
+            return Due(TimerKind.PAY_OUT, booking.payout_due_at)
+        case Status.COMPLETED | Status.CANCELLED if (
+            booking.payout_status in UNPAID
+            and booking.payout_due_at is not None
+            and booking.payout_alarmed_at is None
+        ):
+            return Due(TimerKind.PAYOUT_ALARM, payout_alarm(booking.payout_due_at, policy))
+    return None
+
+
+def payout_deadline(due_at: datetime, policy: Policy) -> datetime:
+    """Until when a payout is promised to be made that is due at a time (CONTRACT 4)."""
+    return due_at - policy.payout_delay + policy.payout_deadline
+
+
+def payout_alarm(due_at: datetime, policy: Policy) -> datetime:
+    """When the operators are told of a payout that was released and is still not made."""
+    return max(due_at, payout_deadline(due_at, policy) - policy.payout_alarm)
+
+
+def payment_ends(booking: Booking, policy: Policy) -> datetime:
+    """When an accepted booking that nobody has paid lapses."""
+    if policy.payment_window is None or booking.accepted_at is None:
+        return booking.starts_at
+    return min(booking.starts_at, booking.accepted_at + policy.payment_window)

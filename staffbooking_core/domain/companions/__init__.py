@@ -1,0 +1,1 @@
+"""Companions: profile, availability, search index, portfolio, reviews."""

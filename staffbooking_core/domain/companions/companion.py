@@ -1,0 +1,135 @@
+"""Companions: the staff member's profile, and what a search asks."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from datetime import date, datetime
+from decimal import ROUND_HALF_UP, Decimal
+from enum import StrEnum
+
+from attrs import frozen
+
+from staffbooking_core.domain.accounts.users import User, full_name
+from staffbooking_core.domain.companions.availability import Calendar
+
+
+class Tier(StrEnum):
+    STANDARD = "standard"
+    PREMIUM = "premium"
+    ELITE = "elite"
+
+
+class Badge(StrEnum):
+    VERIFIED = "verified"
+    BACKGROUND_CHECKED = "background_checked"
+    TOP_RATED = "top_rated"
+    FAST_RESPONDER = "fast_responder"
+    RISING_STAR = "rising_star"
+
+
+class Approval(StrEnum):
+    PENDING = "pending"
+    APPROVED = "approved"
+    SUSPENDED = "suspended"
+
+
+@frozen
+class Companion:
+    """A staff member as clients see them; the id is the user's (CONTRACT 2 and 3).
+
+    Rates are minor units an hour and a day; an hourly rate of 0 was never said. Only approved
+    companions of enabled users are ever found.
+    """
+
+    id: int
+    first_name: str
+    last_name: str
+    hourly_rate: int
+    location_city: str
+    location_country: str
+    calendar: Calendar
+    member_since: datetime
+    daily_rate: int | None = None
+    tagline: str = ""
+    bio: str = ""
+    profile_photo: str = ""
+    service_types: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+    years_experience: int | None = None
+    tier: Tier = Tier.STANDARD
+    badges: tuple[Badge, ...] = ()
+    rating_sum: int = 0
+    total_reviews: int = 0
+    approval: Approval = Approval.PENDING
+    active: bool = True
+    """False while the user is disabled."""
+    payout_account: str | None = None
+    """Where the processor pays out to, as it names the place; never shown to clients."""
+
+    @property
+    def name(self) -> str:
+        return full_name(self.first_name, self.last_name)
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether clients may find and book this companion."""
+        return self.active and self.approval is Approval.APPROVED
+
+    @property
+    def rating_avg(self) -> Decimal:
+        return rating_average(self.rating_sum, self.total_reviews)
+
+
+_NEEDED = ("hourly_rate", "location_city", "location_country", "service_types")
+
+
+def draft(user: User) -> Companion:
+    """The profile of a staff member who has said nothing of themself yet."""
+    return Companion(
+        id=user.id,
+        first_name=user.first_name,
+        last_name=user.last_name,
+        hourly_rate=0,
+        location_city="",
+        location_country="",
+        calendar=Calendar("UTC"),
+        member_since=user.created_at,
+        active=user.disabled_at is None,
+    )
+
+
+def missing(companion: Companion) -> list[str]:
+    """The fields that an approval still needs."""
+    return [name for name in _NEEDED if not getattr(companion, name)]
+
+
+def rating_average(rating_sum: int, reviews: int) -> Decimal:
+    """The mean rounded half up to 2 decimals; 0 with no reviews (CONTRACT 3)."""
+    if not reviews:
+        return Decimal(0)
+    return (Decimal(rating_sum) / reviews).quantize(Decimal("0.01"), ROUND_HALF_UP)
+
+
+def fold(text: str) -> str:
+    """The form in which names and places are compared on every store alike."""
+    return unicodedata.normalize("NFC", text).casefold()
+
+
+def offered(service_types: Sequence[str], service: str) -> str | None:
+    """The name of the offered service that the text means, regardless of case."""
+    wanted = fold(service)
+    return next((name for name in service_types if fold(name) == wanted), None)
+
+
+@frozen
+class CompanionQuery:
+    """A search (SPECIFICATION 4.2): every filter given must hold; prices in minor units."""
+
+    location: str | None = None
+    service: str | None = None
+    min_price: int | None = None
+    max_price: int | None = None
+    date: date | None = None
+    page: int = 1
+    limit: int = 12

@@ -1,0 +1,112 @@
+"""Reviews: who may say what of whom once a booking is completed (SPECIFICATION 2.4, CONTRACT 5)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+
+from attrs import asdict, evolve, frozen
+
+from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.lifecycle import Party, Status
+from staffbooking_core.domain.companions.companion import Companion, rating_average
+from staffbooking_core.errors import Forbidden, RuleBroken
+
+REVIEWERS = frozenset({Party.CUSTOMER, Party.STAFF})
+
+
+@frozen
+class Opinion:
+    """What a review says: marks from 1 to 5, `rating` the overall one."""
+
+    rating: int
+    comment: str | None
+    punctuality: int | None
+    professionalism: int | None
+    communication: int | None
+    appearance: int | None
+
+
+@frozen
+class NewReview(Opinion):
+    """What one side of a booking says of the other, about to be kept; business time."""
+
+    booking_id: int
+    reviewer_id: int
+    reviewer_name: str
+    reviewer_role: Party
+    """The side that the reviewer was on."""
+    reviewee_id: int
+    created_at: datetime
+
+
+@frozen
+class Review(NewReview):
+    """A review as it is kept, with the staff member's response once there is one."""
+
+    id: int
+    response: str | None = None
+    responded_at: datetime | None = None
+    hidden: bool = False
+    """By an operator: it is neither shown nor counted."""
+
+    def answered(self, response: str, now: datetime) -> Review:
+        """With the response of the staff member reviewed."""
+        return evolve(self, response=response, responded_at=now)
+
+
+@frozen
+class Ratings:
+    """All ratings of a person, as exact integers."""
+
+    rating_sum: int = 0
+    total_reviews: int = 0
+
+    @property
+    def rating_avg(self) -> Decimal:
+        return rating_average(self.rating_sum, self.total_reviews)
+
+
+def check_reviewer(by: Party) -> None:
+    """Raises Forbidden for who has to do with a booking, but was not there."""
+    if by not in REVIEWERS:
+        raise Forbidden("wrong_party", "Only the customer and the companion review a booking")
+
+
+def check_responder(review: Review, user_id: int) -> None:
+    """Raises Forbidden for everybody but the staff member reviewed."""
+    if review.reviewer_role is not Party.CUSTOMER or review.reviewee_id != user_id:
+        raise Forbidden("wrong_party", "Only the staff member who was reviewed may respond")
+
+
+def review_by(by: Party, booking: Booking, opinion: Opinion, now: datetime) -> NewReview:
+    """The review of a side, which is of the other one; a blank comment is none.
+
+    Raises Forbidden for no such side and RuleBroken `booking_not_completed`.
+    """
+    check_reviewer(by)
+    if booking.status is not Status.COMPLETED:
+        raise RuleBroken("booking_not_completed", "Only a completed booking can be reviewed")
+    customer = (booking.customer_id, booking.customer_name)
+    staff = (booking.companion_id, booking.companion_name)
+    reviewer, reviewee = (customer, staff) if by is Party.CUSTOMER else (staff, customer)
+    comment = opinion.comment
+    return NewReview(
+        **{**asdict(opinion), "comment": comment if comment and comment.strip() else None},
+        booking_id=booking.id,
+        reviewer_id=reviewer[0],
+        reviewer_name=reviewer[1],
+        reviewer_role=by,
+        reviewee_id=reviewee[0],
+        created_at=now,
+    )
+
+
+def reviewed(companion: Companion, review: Review) -> Companion:
+    """The companion with one more rating, or with one less where the review is hidden now."""
+    one = -1 if review.hidden else 1
+    return evolve(
+        companion,
+        rating_sum=companion.rating_sum + one * review.rating,
+        total_reviews=companion.total_reviews + one,
+    )

@@ -1,0 +1,1 @@
+"""Notifications by email, and inquiries from the contact form."""

@@ -1,0 +1,1 @@
+"""The payment processor's values, operations, the ledger and payees."""

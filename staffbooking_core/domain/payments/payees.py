@@ -1,0 +1,162 @@
+"""Payees: the staff members' accounts at the processor, and how they come to be.
+
+A payee is opened once, under a key of its own, and then completed by the staff member on a
+page of the processor. Opening moves no money, so an opening that got lost is simply sent
+again: under its key, and after some tries, or once that is old, under the next (an account
+that nobody knows of stays empty).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from attrs import evolve, frozen
+
+from staffbooking_core.domain.payments.processor import (
+    KEY_LIFETIME,
+    LOOK_UP_AFTER_ATTEMPTS,
+    Busy,
+    KeyReused,
+    OpKey,
+    OpKind,
+    PaymentsError,
+    Refused,
+    backoff,
+)
+
+
+@frozen
+class OpenPayee:
+    """What an account is opened with; `country` is ISO 3166, two letters."""
+
+    companion_id: int
+    email: str
+    name: str
+    country: str
+    currency: str
+
+
+@frozen
+class PayeeState:
+    """What the processor says of an account. `needs` names what it still asks for."""
+
+    ref: str
+    ready: bool
+    needs: tuple[str, ...] = ()
+
+
+@frozen
+class Link:
+    """A page of the processor for the staff member: for one visit, soon."""
+
+    url: str
+    expires_at: datetime
+
+
+class PayeeStatus(StrEnum):
+    """How a payout account stands, for its owner."""
+
+    NONE = "none"
+    OPENING = "opening"
+    REFUSED = "refused"
+    INCOMPLETE = "incomplete"
+    READY = "ready"
+
+
+@frozen
+class Payee:
+    """One staff member's account at one processor. Times are wall-clock times."""
+
+    provider: str
+    companion_id: int
+    command: OpenPayee
+    created_at: datetime
+    next_at: datetime | None
+    """When to open it (again), or to look whether it is ready by now; None for never."""
+    generation: int = 1
+    attempts: int = 0
+    first_sent_at: datetime | None = None
+    ref: str | None = None
+    ready: bool = False
+    needs: tuple[str, ...] = ()
+    last_error: str | None = None
+
+    @property
+    def key(self) -> OpKey:
+        return OpKey(0, self.companion_id, OpKind.OPEN_PAYEE, self.generation)
+
+    @property
+    def status(self) -> PayeeStatus:
+        if self.ref is not None:
+            return PayeeStatus.READY if self.ready else PayeeStatus.INCOMPLETE
+        return PayeeStatus.REFUSED if self.next_at is None else PayeeStatus.OPENING
+
+
+LOOK_FIRST = timedelta(minutes=10)
+LOOK_SELDOM = timedelta(days=1)
+"""An incomplete account is looked at after the one, then ever less often, down to the other:
+the processor's event usually comes long before."""
+
+
+def sending(payee: Payee, now: datetime) -> Payee:
+    """The payee as its opening is about to be sent: under the next key if this one is old, or
+    was tried so often that a stored 5xx may be all that it ever gives."""
+    old = payee.first_sent_at is not None and now - payee.first_sent_at >= KEY_LIFETIME
+    worn = payee.attempts > 0 and payee.attempts % LOOK_UP_AFTER_ATTEMPTS == 0
+    if old or worn:
+        payee = evolve(payee, generation=payee.generation + 1, first_sent_at=None)
+    sent_at = payee.first_sent_at or now
+    return evolve(payee, attempts=payee.attempts + 1, first_sent_at=sent_at)
+
+
+def seen(payee: Payee, state: PayeeState, now: datetime) -> Payee:
+    """The payee after the processor told of it."""
+    attempts = 0 if payee.ref is None else payee.attempts + 1
+    wait = _until_next_look(attempts)
+    return evolve(
+        payee,
+        ref=state.ref,
+        ready=state.ready,
+        needs=state.needs,
+        attempts=attempts,
+        next_at=None if state.ready else now + wait,
+        last_error=None,
+    )
+
+
+def _until_next_look(looks: int) -> timedelta:
+    """How long to wait after so many looks that found the account incomplete, or failed."""
+    return min(LOOK_FIRST * (1 << min(looks, 16)), LOOK_SELDOM)
+
+
+def failed(payee: Payee, error: PaymentsError, now: datetime) -> Payee:
+    """The payee after a call that raised: a refusal is final until it is asked for anew."""
+    refused = payee.ref is None and isinstance(error, Refused | KeyReused)
+    attempts, wait = payee.attempts, backoff(max(payee.attempts, 1))
+    if payee.ref is not None:  # Openings are counted as they are sent, looks here.
+        attempts, wait = payee.attempts + 1, _until_next_look(payee.attempts)
+    if isinstance(error, Busy) and error.retry_after:
+        wait = timedelta(seconds=error.retry_after)
+    return evolve(
+        payee,
+        attempts=attempts,
+        next_at=None if refused else now + wait,
+        last_error=str(error) or type(error).__name__,
+    )
+
+
+def asked_again(payee: Payee, command: OpenPayee, now: datetime) -> Payee:
+    """The payee of a staff member who asks for the page: what was refused is tried anew,
+    with what is known of the person by now."""
+    if payee.status is not PayeeStatus.REFUSED:
+        return payee
+    return evolve(
+        payee,
+        command=command,
+        generation=payee.generation + 1,
+        attempts=0,
+        first_sent_at=None,
+        next_at=now,
+        last_error=None,
+    )

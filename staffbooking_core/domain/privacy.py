@@ -1,0 +1,100 @@
+"""What is left of a person who asked to be forgotten: numbers, and money that adds up.
+
+A store of many rows has `forgotten` and `unsigned` in words of its own (`sql/people.py`): what
+changes here changes there, and a contract test holds the two together.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from attrs import evolve
+
+from staffbooking_core.domain.accounts.users import Subscription, User
+from staffbooking_core.domain.bookings.booking import Booking, PaymentStatus, PayoutStatus
+from staffbooking_core.domain.bookings.lifecycle import Party, Status
+from staffbooking_core.domain.companions.companion import Approval, Companion, draft
+from staffbooking_core.domain.companions.reviews import Review
+from staffbooking_core.domain.payments.payees import Payee
+from staffbooking_core.domain.payments.processor import ChargebackStatus, OpenCheckout
+
+NAME = "Erased"
+"""What stands where a name stood, or what somebody wrote."""
+
+_OPEN = frozenset({Status.PENDING, Status.ACCEPTED, Status.PAID, Status.DISPUTED})
+_UNPAID = frozenset({PayoutStatus.SCHEDULED, PayoutStatus.FAILED, PayoutStatus.FROZEN})
+_UNSETTLED = frozenset(
+    {PaymentStatus.REQUIRES_PAYMENT, PaymentStatus.PROCESSING, PaymentStatus.REFUND_PENDING}
+)
+
+
+def is_open(booking: Booking) -> bool:
+    """Whether something may still come of a booking, or money is owed for it."""
+    return (
+        booking.status in _OPEN
+        or booking.payout_status in _UNPAID
+        or booking.payment_status in _UNSETTLED
+        or booking.chargeback_status is ChargebackStatus.OPEN
+        or booking.owed_by_staff > 0
+    )
+
+
+def erased(user: User, now: datetime) -> User:
+    """The row that keeps a person's number; nobody signs in with it."""
+    return evolve(
+        user,
+        email=f"erased-{user.id}@erased.invalid",
+        first_name=NAME,
+        last_name="",
+        subscription=Subscription.NONE,
+        subscription_expires_at=None,
+        password_hash=None,
+        disabled_at=user.disabled_at or now,
+        email_verified_at=None,
+        erased_at=now,
+    )
+
+
+def blank(companion: Companion, user: User) -> Companion:
+    """A companion of whom only the marks are left, which others gave."""
+    return evolve(
+        draft(user),
+        member_since=companion.member_since,
+        rating_sum=companion.rating_sum,
+        total_reviews=companion.total_reviews,
+        approval=Approval.SUSPENDED,
+    )
+
+
+def forgotten(booking: Booking, user_id: int) -> Booking:
+    """A booking without the name of a party, without the place and the event that a customer
+    wanted it for, and without what the party said of it."""
+    if user_id == booking.customer_id:
+        booking = evolve(booking, customer_name=NAME, location=NAME, event_ref=None)
+        party = Party.CUSTOMER
+    else:
+        booking = evolve(booking, companion_name=NAME)
+        party = Party.STAFF
+    if booking.cancelled_by is party:
+        booking = evolve(booking, cancel_reason=None)
+    if booking.disputed_by is party:
+        booking = evolve(booking, dispute_reason=None)
+    return booking
+
+
+def unsigned(review: Review, user_id: int) -> Review:
+    """A review without the name of who wrote it, or the response of who was reviewed, and
+    without a word of theirs; the marks stay."""
+    if user_id == review.reviewer_id:
+        return evolve(review, reviewer_name=NAME, comment=review.comment and NAME)
+    return evolve(review, response=review.response and NAME)
+
+
+def unnamed(command: OpenCheckout) -> OpenCheckout:
+    """What a page was opened with, which is done: neither who paid nor for whom."""
+    return evolve(command, customer_email=NAME, description=NAME)
+
+
+def closed(payee: Payee) -> Payee:
+    """A payout account that is known by its reference alone, and not opened any more."""
+    return evolve(payee, command=evolve(payee.command, email=NAME, name=NAME), next_at=None)

@@ -1,0 +1,1 @@
+"""Comparing bookings with the processor's snapshots, and deciding what follows."""

@@ -1,0 +1,1 @@
+"""Values that several families use: money, durations, rate limits."""

@@ -1,0 +1,1 @@
+"""Webhook endpoints, deliveries, and which URLs are safe to call."""

@@ -1,0 +1,1 @@
+"""Published records: the JSON of the interface, of events and of the channel."""

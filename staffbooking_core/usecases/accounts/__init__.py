@@ -1,0 +1,1 @@
+"""Registering, signing in, API keys, email tokens, administration of users."""

@@ -1,0 +1,205 @@
+"""What operators do with accounts and companions, by the CLI (CONTRACT 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+
+from attrs import evolve, field, frozen
+
+from staffbooking_core.domain.accounts.users import PASSWORD_LENGTH, Role, Subscription, User
+from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.lifecycle import Status
+from staffbooking_core.domain.companions.companion import Approval, Companion, missing
+from staffbooking_core.domain.companions.portfolio import ItemStatus, PortfolioItem
+from staffbooking_core.domain.notifications.notifications import password_changed
+from staffbooking_core.errors import (
+    NotFound,
+    RuleBroken,
+    invalid,
+)
+from staffbooking_core.ports import BookingQuery, NewUser, Ports, Writing
+from staffbooking_core.usecases.accounts.sessions import add_user
+
+# Users ----------------------------------------------------------------------------------
+
+
+@frozen(kw_only=True)
+class CreateUser:
+    """A new account of any role; without a password nobody can sign in until one is set."""
+
+    email: str
+    first_name: str
+    last_name: str
+    role: Role
+    password: str | None = field(default=None, repr=False)
+    subscription: Subscription = Subscription.NONE
+
+
+async def create_user(ports: Ports, wanted: CreateUser) -> User:
+    """Make an account. Raises InvalidField for a taken e-mail or a bad password."""
+    hashed = None if wanted.password is None else await _hashed(ports, wanted.password)
+    person = NewUser(
+        email=wanted.email,
+        first_name=wanted.first_name,
+        last_name=wanted.last_name,
+        role=wanted.role,
+        created_at=await ports.clock.business(),
+        password_hash=hashed,
+        subscription=wanted.subscription,
+    )
+    return await add_user(ports, person)
+
+
+async def _hashed(ports: Ports, password: str) -> str:
+    shortest, longest = PASSWORD_LENGTH
+    if not shortest <= len(password) <= longest:
+        raise invalid("password", f"must have {shortest} to {longest} characters")
+    return await ports.hasher.hash(password)
+
+
+async def user(ports: Ports, email: str) -> User:
+    """The account of an e-mail address."""
+    async with ports.store.reading() as view:
+        found = await view.accounts.user_by_email(email)
+    if found is None:
+        raise NotFound("User")
+    return found
+
+
+async def users(ports: Ports, after_id: int = 0, limit: int = 100) -> Sequence[User]:
+    """A page of accounts, in the order of ids."""
+    async with ports.store.reading() as view:
+        return await view.accounts.users(after_id, limit)
+
+
+async def subscribe(
+    ports: Ports, email: str, tier: Subscription, expires_at: datetime | None = None
+) -> User:
+    """Set the subscription of an account, with no end unless one is given."""
+
+    async def change(_: Writing, person: User) -> User:
+        return evolve(person, subscription=tier, subscription_expires_at=expires_at)
+
+    return await _change_user(ports, email, change)
+
+
+async def disable(ports: Ports, email: str) -> User:
+    """Lock an account: its sessions and keys stop at once, its companion is not listed."""
+    now = ports.clock.wall()
+
+    async def change(tx: Writing, person: User) -> User:
+        await tx.accounts.end_sessions_of(person.id)
+        return evolve(person, disabled_at=person.disabled_at or now)
+
+    return await _change_user(ports, email, change)
+
+
+async def enable(ports: Ports, email: str) -> User:
+    """Open a locked account again."""
+
+    async def change(_: Writing, person: User) -> User:
+        return evolve(person, disabled_at=None)
+
+    return await _change_user(ports, email, change)
+
+
+async def set_password(ports: Ports, email: str, password: str) -> User:
+    """Set a password; every session of the account ends, and its owner is told."""
+    hashed = await _hashed(ports, password)
+
+    async def change(tx: Writing, person: User) -> User:
+        await tx.accounts.end_sessions_of(person.id)
+        await tx.notices.add([password_changed(person.id)], ports.clock.wall())
+        return evolve(person, password_hash=hashed)
+
+    return await _change_user(ports, email, change)
+
+
+async def _change_user(
+    ports: Ports, email: str, change: Callable[[Writing, User], Awaitable[User]]
+) -> User:
+    async def unit(tx: Writing) -> User:
+        found = await tx.accounts.user_by_email(email)
+        held = None if found is None else await tx.accounts.lock_user(found.id)
+        if held is None or held.erased_at is not None:
+            raise NotFound("User")
+        changed = await change(tx, held)
+        await tx.accounts.save_user(changed)
+        return changed
+
+    return await ports.store.write(unit)
+
+
+# Companions -----------------------------------------------------------------------------
+
+
+async def companions(ports: Ports, after_id: int = 0, limit: int = 100) -> Sequence[Companion]:
+    """A page of companions, listed or not, in the order of ids."""
+    async with ports.store.reading() as view:
+        return await view.companions.companions(after_id, limit)
+
+
+async def approve(ports: Ports, companion_id: int, approval: Approval) -> Companion:
+    """Approve or suspend a companion: only approved ones are found and booked. Raises
+    RuleBroken `profile_incomplete` for the approval of one whose profile lacks something."""
+
+    async def unit(tx: Writing) -> Companion:
+        companion = await tx.companions.lock_companion(companion_id)
+        if companion is None:
+            raise NotFound("Companion")
+        if approval is Approval.APPROVED and (lacking := missing(companion)):
+            fields = ", ".join(lacking)
+            raise RuleBroken("profile_incomplete", f"The profile has no {fields} yet")
+        changed = evolve(companion, approval=approval)
+        await tx.companions.save_companion(changed)
+        return changed
+
+    return await ports.store.write(unit)
+
+
+async def portfolio(
+    ports: Ports, status: ItemStatus | None = None, after_id: int = 0, limit: int = 100
+) -> Sequence[PortfolioItem]:
+    """A page of everybody's portfolio items, in the order of ids."""
+    async with ports.store.reading() as view:
+        return await view.staff.portfolio(status, after_id, limit)
+
+
+async def judge_item(ports: Ports, item_id: int, status: ItemStatus) -> PortfolioItem:
+    """Approve or reject a portfolio item: only approved ones are seen by others. Whoever comes
+    to the same judgement again changes nothing."""
+
+    async def unit(tx: Writing) -> PortfolioItem:
+        item = await tx.staff.portfolio_item(item_id)
+        owner_id = 0 if item is None else item.companion_id
+        companion = await tx.companions.lock_companion(owner_id)
+        # Looked at again: until its companion was held, its owner might take it out.
+        item = await tx.staff.portfolio_item(item_id)
+        if companion is None or item is None:
+            raise NotFound("Portfolio item")
+        if item.status is not status:
+            item = evolve(item, status=status)
+            await tx.staff.save_item(item)
+            await tx.companions.save_companion(companion)
+        return item
+
+    return await ports.store.write(unit)
+
+
+# Bookings and payouts -------------------------------------------------------------------
+
+
+async def bookings(
+    ports: Ports, status: Status | None = None, page: int = 1, limit: int = 50
+) -> Sequence[Booking]:
+    """A page of all bookings, the newest event first, up to `limit + 1`."""
+    query = BookingQuery(user_id=None, status=status, page=page, limit=limit)
+    async with ports.store.reading() as view:
+        return await view.bookings.bookings(query)
+
+
+async def payouts(ports: Ports, limit: int = 100) -> Sequence[Booking]:
+    """Bookings whose payout is scheduled, failed or frozen, the earliest due first."""
+    async with ports.store.reading() as view:
+        return await view.money.payouts(limit)

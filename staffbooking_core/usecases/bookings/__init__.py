@@ -1,0 +1,1 @@
+"""Requesting a booking, acting on it, disputes, timers."""

@@ -1,0 +1,1 @@
+"""Search, profiles, calendars, images, imports, reviews."""

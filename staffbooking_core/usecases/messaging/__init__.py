@@ -1,0 +1,1 @@
+"""Messages, the real-time channel, notifications for offline users."""

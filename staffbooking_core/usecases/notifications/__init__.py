@@ -1,0 +1,1 @@
+"""Sending notifications, and inquiries from the contact form."""

@@ -1,0 +1,1 @@
+"""Processor operations, refunds, payouts, payees, reconciliation, ledger checks."""

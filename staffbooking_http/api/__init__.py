@@ -1,0 +1,1 @@
+"""The pipeline of the JSON interface: access, limits, input, errors, router."""

@@ -1,0 +1,222 @@
+"""What an endpoint is, what its handler gets and what it gives back.
+
+The table of endpoints is declared by `@endpoint` in `routes/`; one pipeline runs them all,
+and the OpenAPI document is made of the same declarations.
+"""
+
+from collections import defaultdict
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
+from datetime import datetime
+from itertools import count
+from typing import Any, Protocol, TypeAlias
+
+from attrs import field, frozen
+
+from staffbooking_adapters.settings import Network
+from staffbooking_core.domain.accounts.users import Actor, Session, User
+from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.shared.rate_limits import Limits, Rule, Verdict
+from staffbooking_core.errors import NotFound
+from staffbooking_core.inputs import MAX_ID
+from staffbooking_core.policy import Policy
+from staffbooking_core.ports import Ports
+from staffbooking_core.usecases.idempotency import Keep
+from staffbooking_http.api.metrics import Tally, Traffic, Workload
+from staffbooking_http.api.upload_limits import Turns
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Header: TypeAlias = tuple[bytes, bytes]
+
+JSON = b"application/json"
+
+
+@frozen
+class Reply:
+    """An answer before it goes out; the pipeline adds the headers that all answers have."""
+
+    status: int
+    body: bytes = b""
+    headers: tuple[Header, ...] = ()
+    media: bytes = JSON
+    pieces: AsyncGenerator[bytes] | None = None
+    """In the body's place where that is made while it goes out: its length is not told."""
+
+
+@frozen(eq=False)
+class Site:
+    """What all calls of an application share."""
+
+    ports: Ports
+    document: bytes
+    """The OpenAPI document."""
+    proxies: tuple[Network, ...] = ()
+    """Networks whose X-Forwarded-For is believed."""
+    headers: tuple[Header, ...] = ()
+    """What every answer of the interface bears."""
+    request_ids: Iterator[str] = field(init=False)
+    """A name for each answer, by which the log knows it."""
+    tallies: list[Tally] = field(factory=list)
+    """What became of calls so far, for the metrics."""
+    traffic: Traffic = field(factory=Traffic)
+    """What passes over the channel, for the metrics."""
+    workload: Workload = field(factory=Workload)
+    """What waits to be done, for the metrics."""
+    turns: dict[str, Turns] = field(factory=lambda: defaultdict(Turns))
+    """Of the endpoints that take files, by their path."""
+
+    @request_ids.default
+    def _number_requests(self) -> Iterator[str]:
+        run = self.ports.ids.token()[:10]
+        return (f"{run}-{number}" for number in count(1))
+
+
+class Call:
+    """One request on its way: what came, and what the pipeline has found out about it."""
+
+    __slots__ = (
+        "actor",
+        "given",
+        "keep",
+        "now",
+        "params",
+        "ports",
+        "receive",
+        "rules",
+        "scope",
+        "session",
+        "site",
+        "token",
+        "user",
+        "verdict",
+    )
+
+    actor: Actor
+    """Who calls: there once the caller is admitted, as are `user` and, in a browser, `token`."""
+    user: User
+    session: Session
+    token: str
+    given: Any
+    """The endpoint's input: an instance of its `body` or `query` class, or the bytes of the
+    `raw` body or the `file`."""
+
+    def __init__(self, site: Site, scope: Scope, receive: Receive) -> None:
+        self.site = site
+        self.ports = site.ports
+        self.scope = scope
+        self.receive = receive
+        self.now: datetime = site.ports.clock.wall()
+        self.params: Sequence[str] = ()
+        self.rules: tuple[Rule, ...] = ()
+        """The windows that the call is counted in, the most specific first."""
+        self.verdict: Verdict | None = None
+        self.keep: Keep[Booking] | None = None
+
+    def headers(self, name: bytes) -> list[bytes]:
+        """Every value of a header, in the order in which they came."""
+        return [value for known, value in self.scope["headers"] if known == name]
+
+    def has(self, tag: bytes) -> bool:
+        """Whether who calls has this version (ETag) already."""
+        told = b",".join(self.headers(b"if-none-match")).split(b",")
+        return any(one.strip().removeprefix(b"W/") in (tag, b"*") for one in told)
+
+    def path_id(self, what: str, place: int = 0) -> int:
+        """The number at a place of the path's parameters, to the letter; NotFound where it can't
+        be one (CONTRACT)."""
+        text = self.params[place]
+        formed = text.isascii() and text.isdigit() and text[0] != "0" and len(text) < 20
+        if not formed or (number := int(text)) > MAX_ID:
+            raise NotFound(what)
+        return number
+
+
+class Access(Protocol):
+    """How an endpoint is guarded: one way in each, in `access.py`."""
+
+    @property
+    def limited(self) -> bool:
+        """Whether its calls are counted, and its answers tell of a window."""
+        ...
+
+    async def admit(self, call: Call) -> None:
+        """Let the call in, counted: raises Unauthenticated, Forbidden and LimitExceeded."""
+        ...
+
+
+Handler: TypeAlias = Callable[[Call], Awaitable[Reply]]
+
+
+@frozen(kw_only=True)
+class Endpoint:
+    """One row of the table."""
+
+    method: str
+    path: str
+    handler: Handler
+    access: Access
+    summary: str
+    answer: Mapping[str, Any]
+    """The JSON schema of a success."""
+    status: int = 200
+    description: str = ""
+    """Figures of the policy stand in it by their names in braces."""
+    body: type | None = None
+    body_optional: bool = False
+    raw: int | str | None = None
+    """The most bytes of a body that is taken as it comes, or the name of the policy's figure
+    that says how many."""
+    raw_media: str = ""
+    """What such a body must be declared as; anything where it is empty."""
+    file: bool = False
+    """Whether it takes a form (multipart/form-data) with an image in its field `file`."""
+    in_turn: bool = False
+    """Whether it takes bodies that are much to hold and to work on: few calls of one user at a
+    time, and of all users few that are worked on (`turns`)."""
+    query: type | None = None
+    window: str | None = None
+    """The name of its own limit, which is spent besides the general one."""
+    find: Handler | None = None
+    """Looks up what the path names, where something else of the call is wrong: what is not
+    there, or not the caller's, is told before what is wrong with a body (CONTRACT 1)."""
+    kept: Callable[[Call, Booking], Reply] | None = None
+    """How a success reads that an Idempotency-Key keeps."""
+    codes: tuple[str, ...] = ()
+    """The codes of the rules that it may refuse by, for the documents."""
+    not_found: str = ""
+    """What a 404 is about; empty where there is none."""
+    media: str = "application/json"
+    """Of a success, for the documents."""
+    tagged: bool = False
+    """Whether a success bears an ETag, so that who has it already is told 304."""
+
+    def most_raw(self, policy: Policy) -> int:
+        """The most bytes of a raw body in a deployment."""
+        most: int = getattr(policy, self.raw) if isinstance(self.raw, str) else self.raw or 0
+        return most
+
+    def rules(self, limits: Limits) -> tuple[Rule, ...]:
+        """The windows of a deployment that a call spends, the most specific first."""
+        general = (limits.general,)
+        return general if self.window is None else (getattr(limits, self.window), *general)
+
+
+def endpoint(
+    method: str, path: str, access: Access, **described: Any
+) -> Callable[[Handler], Endpoint]:
+    """Declare a handler as an endpoint; the fields are those of `Endpoint`."""
+
+    def declare(handler: Handler) -> Endpoint:
+        return Endpoint(method=method, path=path, access=access, handler=handler, **described)
+
+    return declare

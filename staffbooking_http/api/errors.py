@@ -1,0 +1,159 @@
+"""From errors to answers: the table of CONTRACT 1."""
+
+from typing import Any
+
+from staffbooking_adapters import codec
+from staffbooking_core.domain.payments.processor import BadSignature, PaymentsError
+from staffbooking_core.domain.shared.rate_limits import LimitExceeded
+from staffbooking_core.errors import (
+    Conflict,
+    Forbidden,
+    InvalidField,
+    InvalidInput,
+    MissingField,
+    NotFound,
+    ProcessorUnavailable,
+    RuleBroken,
+    StaffbookingError,
+    Unauthenticated,
+    Unavailable,
+)
+from staffbooking_http.api.endpoint import Header, Reply
+
+RETRY_AFTER = 2
+"""Seconds after which a store that is out of reach may be asked again."""
+
+STATUS: dict[type[StaffbookingError], int] = {
+    MissingField: 400,
+    RuleBroken: 400,
+    BadSignature: 400,
+    Unauthenticated: 401,
+    Forbidden: 403,
+    NotFound: 404,
+    InvalidField: 422,
+    LimitExceeded: 429,
+    ProcessorUnavailable: 500,
+    PaymentsError: 500,
+    Conflict: 503,
+    Unavailable: 503,
+}
+"""The status of each error and of what derives from it; any other is a fault of ours."""
+
+
+CODES = {
+    "malformed_request": "what came is not HTTP",
+    "malformed_json": "the body is not a JSON object, or has a key twice",
+    "missing_field": "required fields are missing or null: `errors` lists them all",
+    "invalid_field": "fields of the wrong type, bounds, format or meaning: `errors` lists them all",
+    "content_blocked": "a message with words that are not allowed, or with contact or payment "
+    "details before the booking is paid",
+    "body_timeout": "the body took more than 10 seconds to come",
+    "body_too_large": "the body is over 64 KiB, an event of the processor over 256 KiB, an image "
+    "over 10 MiB, a calendar over 1 MiB",
+    "unsupported_media_type": "the body is not declared as JSON in UTF-8, an upload not as "
+    "multipart/form-data, a calendar not as text/calendar in UTF-8",
+    "malformed_form": "the body is not the form that it is declared to be",
+    "unauthenticated": "no credentials, or a session that has ended",
+    "invalid_api_key": "a key that is garbled, unknown, expired or revoked",
+    "session_required": "a key where a session is needed",
+    "bad_credentials": "the e-mail or the password is wrong, or the current password",
+    "permission_required": "the key lacks the permission",
+    "subscription_required": "its owner has no active enterprise subscription",
+    "csrf_failed": "X-CSRF-Token is missing or wrong",
+    "foreign_origin": "signing in, or opening the channel, from a page of somebody else's",
+    "wrong_party": "the other side of the booking may do this",
+    "no_shared_booking": "messages go between the customer and the companion of a booking",
+    "conversation_left": "who is not booked any more reads what was said, and says nothing",
+    "customers_only": "only customers book for themselves",
+    "staff_only": "only staff members keep a profile, are paid out to, and respond to reviews",
+    "bad_signature": "an event that the payment processor did not sign, or not just now",
+    "not_found": "no such path or thing, or somebody else's",
+    "method_not_allowed": "the path takes other methods: Allow lists them",
+    "upgrade_required": "the path is a WebSocket's",
+    "bad_handshake": "what came to Socket.IO is no request of Engine.IO 4, or not of now",
+    "rate_limited": "a window is spent: `retry_after` says for how many seconds",
+    "processor_unavailable": "the payment processor is out of reach; nothing is lost, try again",
+    "internal": "a fault of ours; the log tells more under `request_id`",
+    "unavailable": "the service is out of reach for now: see Retry-After",
+}
+"""What any call may be refused by, for the documents; rules have codes of their own."""
+
+
+class Refused(Exception):
+    """What HTTP itself refuses, before the core is asked."""
+
+    def __init__(
+        self, status: int, code: str, message: str, headers: tuple[Header, ...] = ()
+    ) -> None:
+        self.status, self.code, self.message, self.headers = status, code, message, headers
+        super().__init__(message)
+
+
+class ClientGone(Exception):
+    """The client hung up: nobody waits for an answer."""
+
+
+def unknown_path() -> Refused:
+    return Refused(404, "not_found", "There is nothing at this path")
+
+
+def other_method(method: str, allow: bytes) -> Reply:
+    """The answer to a method that a path does not take: OPTIONS is told which it does."""
+    headers = ((b"allow", allow),)
+    if method == "OPTIONS":
+        return Reply(204, headers=headers)
+    return Reply(405, problem("method_not_allowed", f"This path takes {allow.decode()}"), headers)
+
+
+def to_reply(error: BaseException) -> Reply | None:
+    """The answer to an error; None for a fault of ours, which is not to be told."""
+    if isinstance(error, Refused):
+        return Reply(error.status, problem(error.code, error.message), error.headers)
+    if not isinstance(error, StaffbookingError) or (status := _status(error)) is None:
+        return None
+    match error:
+        case InvalidInput():
+            return Reply(status, _faults(error))
+        case Unauthenticated():
+            return Reply(status, _told(error), ((b"www-authenticate", b"Bearer"),))
+        case LimitExceeded():
+            return _limited(error)
+        case Unavailable() | Conflict():
+            body = problem("unavailable", "The service is temporarily unavailable")
+            return Reply(status, body, ((b"retry-after", b"%d" % RETRY_AFTER),))
+        case BadSignature():
+            return Reply(status, problem("bad_signature", "This is no event of the processor"))
+        case PaymentsError():
+            return Reply(status, _told(ProcessorUnavailable()))
+    return Reply(status, _told(error))
+
+
+def internal(request_id: str) -> Reply:
+    """The answer to a fault of ours: nothing but the name under which the log tells more."""
+    return Reply(500, problem("internal", "Internal server error", request_id=request_id))
+
+
+def problem(code: str, message: str, **more: Any) -> bytes:
+    """The body of an error (SPECIFICATION 7)."""
+    return codec.encode({"error": message, "code": code, **more})
+
+
+def _status(error: StaffbookingError) -> int | None:
+    return next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), None)
+
+
+def _told(error: StaffbookingError) -> bytes:
+    return problem(error.code, error.message)
+
+
+def _faults(error: InvalidInput) -> bytes:
+    missing = isinstance(error, MissingField)
+    message = "Required fields are missing" if missing else "Some fields are not valid"
+    errors = [{"field": fault.field, "message": fault.message} for fault in error.faults]
+    return problem(error.code, message, errors=errors)
+
+
+def _limited(error: LimitExceeded) -> Reply:
+    seconds = error.verdict.retry_after
+    body = problem(error.code, error.message, retry_after=seconds)
+    return Reply(429, body, ((b"retry-after", b"%d" % seconds),))

@@ -1,0 +1,294 @@
+"""python-socketio within bounds: what lies unread is counted, tasks end with the server, and
+packets are read to the letter. Whatever of it is not made for others is touched here alone.
+
+Its server swallows what it can't read, parses what nobody counts, keeps attachments of binary
+events without end, and calls its own handlers for events of their names: such packets never
+reach it.
+"""
+
+import asyncio
+import json
+import logging
+import re
+import sys
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import anyio
+import engineio
+import socketio
+from attrs import frozen
+from socketio import packet
+
+from staffbooking_http.api import request_body
+from staffbooking_http.api.errors import Refused
+from staffbooking_http.channel.frames import DEEPEST, FRAME_BYTES
+
+Environ: TypeAlias = dict[str, Any]
+"""Of the request that a client came by."""
+
+log = logging.getLogger("staffbooking.channel.socketio")
+log.setLevel(logging.ERROR)  # Below it the library tells what people say to each other.
+
+PING_EVERY = 20.0
+PONG_WITHIN = 20.0
+"""Seconds; who has gone without a word is noticed after both, and once more the latter."""
+AT_A_TIME = 16
+"""Packets that clients take in one answer; those of python-socketio take no more."""
+PACKET_BYTES = 256
+"""What a packet takes besides its text."""
+NOTHING = "42"
+"""The packet of an event without a name: in the place of whatever is no packet."""
+
+UPGRADE = ("2probe", "5")
+"""Packets of Engine.IO by which a client goes over to a WebSocket."""
+
+_BEFORE = re.compile(r"[13]|40.*", re.DOTALL)
+"""Those that it may send until it has connected as Socket.IO does: close, pong and that."""
+_AFTER = re.compile(r"[13]|41|4[25].*", re.DOTALL)
+"""And from then on: that it disconnects, and events. Binary ones are to be answered, too."""
+_RESERVED = ("connect", "disconnect", "*")
+"""What python-socketio calls its own handlers by."""
+
+
+def make_server(
+    arrive: Callable[[str, Environ], None], leave: Callable[[Environ], None]
+) -> socketio.AsyncServer:
+    """A server that begins nothing before its first connection. It tells of each socket that
+    its engine has made, and is about to close or has lost."""
+    return _Server(
+        arrive,
+        leave,
+        async_mode="asgi",
+        serializer=_Packet,
+        async_handlers=False,
+        always_connect=True,
+        ping_interval=PING_EVERY,
+        ping_timeout=PONG_WITHIN,
+        max_http_buffer_size=FRAME_BYTES,
+        http_compression=False,
+        cors_allowed_origins=[],
+        logger=log,
+        engineio_logger=log,
+    )
+
+
+def screen(text: str | None, *, is_connected: bool) -> str:
+    """A packet as the engine may have it; None is a binary one."""
+    taken = _AFTER if is_connected else _BEFORE
+    return text if text is not None and taken.fullmatch(text) else NOTHING
+
+
+class Outbox(asyncio.Queue[Any]):
+    """Packets on their way to a client. The engine takes some of those that wait, and comes for
+    more when it has sent them: until then they are unread."""
+
+    def _init(self, maxsize: int) -> None:
+        super()._init(maxsize)
+        self.unread = 0
+        """Bytes."""
+        self.moved = anyio.Event()
+        """Less is unread, or nothing ever will be."""
+        self._taken: list[int] = []
+
+    async def get(self) -> Any:
+        self.sent()
+        return await super().get()
+
+    def get_nowait(self) -> Any:
+        if len(self._taken) == AT_A_TIME:
+            raise asyncio.QueueEmpty
+        return super().get_nowait()
+
+    def sent(self) -> None:
+        """What was taken has been sent."""
+        self.unread -= sum(self._taken)
+        self._taken.clear()
+        self.move()
+
+    def rest(self) -> str:
+        """The next packets of a client that was closed, as one answer."""
+        self.sent()
+        packets = []
+        while not self.empty() and len(self._taken) < AT_A_TIME:
+            if (item := self.get_nowait()) is not None:
+                packets.append(item.encode())
+        return "\x1e".join(packets)
+
+    def clear(self) -> None:
+        """Nobody reads what waits, or was taken."""
+        while not self.empty():
+            self._get()
+        self.sent()
+
+    def move(self) -> None:
+        self.moved.set()
+        self.moved = anyio.Event()
+
+    def _put(self, item: Any) -> None:
+        self.unread += _size(item)
+        super()._put(item)
+
+    def _get(self) -> Any:
+        item = super()._get()
+        self._taken.append(_size(item))
+        return item
+
+
+def _size(item: Any) -> int:
+    return 0 if item is None else sys.getsizeof(item.encode()) + PACKET_BYTES
+
+
+@frozen
+class Encoded:
+    """A packet as the engine asks it of a queue, encoded once for all whom it goes to."""
+
+    text: str
+
+    def encode(self, b64: bool = False) -> str:
+        return self.text
+
+
+class Engine(engineio.AsyncServer):
+    """python-engineio's server; all that it began ends with `shutdown`."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def create_queue(self, *_: Any, **__: Any) -> Outbox:
+        return Outbox()
+
+    def start_background_task(
+        self, target: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> asyncio.Task[Any]:
+        task: asyncio.Task[Any] = super().start_background_task(target, *args, **kwargs)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("the upkeep of a connection failed", exc_info=error)
+
+    async def shutdown(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.start_service_task = True  # Where it begins anew.
+
+
+class Socket:
+    """What the engine has of a client: nothing until the first handshake."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._made: Any = None
+
+    def begin(self, sid: str) -> None:
+        self._made = self._engine.sockets[sid]
+
+    @property
+    def is_made(self) -> bool:
+        return self._made is not None
+
+    @property
+    def sid(self) -> str:
+        sid: str = self._made.sid
+        return sid
+
+    @property
+    def outbox(self) -> Outbox:
+        queue: Outbox = self._made.queue
+        return queue
+
+    @property
+    def is_upgrading(self) -> bool:
+        return bool(self._made.upgrading)
+
+    @property
+    def is_upgraded(self) -> bool:
+        """Whether it is over a WebSocket."""
+        return bool(self._made.upgraded)
+
+    def end_upgrade(self) -> None:
+        """Where it failed the engine forgets that, and polls would wait for ever."""
+        self._made.upgrading = False
+
+    async def close(self) -> None:
+        """As a transport closes: a client that is told of it may not come again."""
+        await self._made.close(wait=False, abort=True)
+
+    def forget(self) -> None:
+        self._engine.sockets.pop(self.sid, None)
+
+
+class _Server(socketio.AsyncServer):
+    def __init__(
+        self,
+        arrive: Callable[[str, Environ], None],
+        leave: Callable[[Environ], None],
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        self._arrive = arrive
+        self._leave = leave
+
+    def _engineio_server_class(self) -> type[Engine]:
+        return Engine
+
+    async def _handle_eio_connect(  # type: ignore[override]
+        self, eio_sid: str, environ: Environ
+    ) -> None:
+        await super()._handle_eio_connect(eio_sid, environ)
+        self._arrive(eio_sid, environ)
+
+    async def _handle_eio_disconnect(  # type: ignore[override]
+        self, eio_sid: str, reason: str
+    ) -> None:
+        self._leave(self.environ[eio_sid])
+        await super()._handle_eio_disconnect(eio_sid, reason)
+
+
+class _Json:
+    """What comes is JSON to the letter, as it is in a frame."""
+
+    dumps = staticmethod(json.dumps)
+
+    @staticmethod
+    def loads(text: str) -> Any:
+        return request_body.decode(text.encode(), DEEPEST)
+
+
+class _Packet(packet.Packet):
+    """A packet of Socket.IO. One that is malformed, or announces anything binary, is an event
+    of no name."""
+
+    json = _Json  # type: ignore[assignment]
+
+    def decode(self, encoded_packet: str) -> int:
+        try:
+            attachments = super().decode(encoded_packet)
+        except (ValueError, Refused):
+            attachments = None
+        if attachments != 0 or not self._is_taken():
+            self.packet_type, self.namespace, self.data = packet.EVENT, None, [""]
+        return 0
+
+    def _is_taken(self) -> bool:
+        match self.packet_type:
+            case packet.CONNECT | packet.DISCONNECT:
+                return True
+            case packet.EVENT:
+                return self.namespace in (None, "/") and _has_name(self.data)
+        return False
+
+
+def _has_name(data: Any) -> bool:
+    return (
+        isinstance(data, list)
+        and len(data) > 0
+        and isinstance(data[0], str)
+        and data[0] not in _RESERVED
+    )

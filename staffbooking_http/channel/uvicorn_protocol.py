@@ -1,0 +1,188 @@
+"""WebSockets of our own server: uvicorn's, within bounds, and with a pipe that writes straight
+to the socket, so that one frame for many is encoded, and framed, once."""
+
+import asyncio
+import base64
+import re
+import socket
+from binascii import Error as NotBase64
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import Frame
+
+from staffbooking_core.representations.channel import Close
+from staffbooking_http.api.endpoint import Header
+from staffbooking_http.channel.frames import Outgoing
+from staffbooking_http.channel.outbound import LINGER, MOST_UNREAD, PIPE
+
+MOST_FRAGMENTS = 1024
+"""Of one message; empty ones take room, too."""
+KERNEL_BUFFER = 128 * 1024
+"""Bytes that the system keeps for a client, besides: left alone it would keep megabytes."""
+MOST_HEADERS = 100
+LONGEST_HEADER = 8000
+"""Bytes of its name and its value; uvicorn's handshake takes no longer ones."""
+
+_CONNECTION = re.compile(rb"[\w-]+(\s*,\s*[\w-]+)*")
+
+
+def is_handshake(url: bytes, headers: Sequence[Header]) -> bool:
+    """Whether a request that wants a WebSocket asks for it to the letter (RFC 6455, 4.2.1)."""
+    found: defaultdict[bytes, list[bytes]] = defaultdict(list)
+    for name, value in headers:
+        found[name].append(value)
+    return (
+        len(headers) <= MOST_HEADERS
+        and all(len(name) + len(value) <= LONGEST_HEADER for name, value in headers)
+        and len(url) <= LONGEST_HEADER
+        and len(found[b"upgrade"]) == 1
+        and all(_CONNECTION.fullmatch(value) for value in found[b"connection"])
+        and found[b"sec-websocket-version"] == [b"13"]
+        and len(found[b"sec-websocket-key"]) == 1
+        and _is_key(found[b"sec-websocket-key"][0])
+        and len(found[b"origin"]) <= 1
+    )
+
+
+def _is_key(text: bytes) -> bool:
+    try:
+        return len(base64.b64decode(text, validate=True)) == 16
+    except NotBase64:
+        return False
+
+
+class WebSocketProtocol(WebSocketsSansIOProtocol):
+    """A connection that ends for sure: also of a client that reads nothing any more."""
+
+    _abort_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        wire = transport.get_extra_info("socket")
+        wire.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, KERNEL_BUFFER)
+
+    async def run_asgi(self) -> None:
+        extensions: Any = self.scope["extensions"]
+        extensions[PIPE] = DirectPipe(self)
+        try:
+            await super().run_asgi()
+        finally:
+            self.abort_soon()
+
+    async def send(self, message: Any) -> None:
+        await super().send(message)
+        if self.close_sent:
+            self.handshake_complete = True  # Refused is answered, and nothing to be logged.
+
+    def end(self, code: int, reason: str) -> None:
+        """Close it: what the client has sent, and sends, counts for nothing any more."""
+        if self.handshake_complete:
+            self.conn.send_close(code, reason)
+            self._finish(code, reason)
+        else:
+            self.transport.abort()
+
+    def abort_soon(self) -> None:
+        """Leave the client some time to read what was written; then cut it off."""
+        if self._abort_timer is None and not self.disconnected:
+            self._abort_timer = self.loop.call_later(LINGER, self.transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self._abort_timer is not None:
+            self._abort_timer.cancel()
+
+    def eof_received(self) -> None:
+        self.abort_soon()
+
+    def keepalive_timeout(self) -> None:
+        super().keepalive_timeout()
+        self.abort_soon()
+
+    def shutdown(self) -> None:
+        """At the end of the server. A handshake is answered as any request that is in flight."""
+        if self.handshake_complete:
+            super().shutdown()
+
+    def data_received(self, data: bytes) -> None:
+        if self.conn.parser_exc is None:
+            super().data_received(data)
+
+    def handle_cont(self, event: Frame) -> None:
+        super().handle_cont(event)
+        if len(self.frames) > MOST_FRAGMENTS and not self.close_sent:
+            self.end(Close.TOO_BIG, "too many fragments")
+
+    def handle_ping(self) -> None:
+        super().handle_ping()
+        if self.transport.get_write_buffer_size() > MOST_UNREAD and not self.close_sent:
+            self.end(Close.SLOW, "too much lies unread")
+
+    def handle_parser_exception(self) -> None:
+        """What came is no WebSocket any more. It is read on, and dropped, until the client has
+        read why: closed at once, it would be reset where it is still sending."""
+        closed = self.conn.close_sent
+        if closed is None:  # There is no WebSocket yet that could be closed.
+            self.transport.abort()
+        elif not self.close_sent:
+            self._finish(closed.code, closed.reason)
+            if self.transport.can_write_eof():
+                self.transport.write_eof()
+
+    def send_receive_event_to_app(self) -> None:
+        if self.curr_msg_data_type == "text" and not self.close_sent:
+            try:
+                b"".join(self.frames).decode()
+            except UnicodeDecodeError:
+                self.end(1007, "text is UTF-8")
+                return
+        super().send_receive_event_to_app()
+
+    def _finish(self, code: int, reason: str) -> None:
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.close_sent = True
+        while not self.queue.empty():
+            self.queue.get_nowait()
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
+        if self.read_paused:
+            self.read_paused = False
+            self.transport.resume_reading()
+        self.close_timer = self.loop.call_later(LINGER, self.transport.close)
+
+
+class DirectPipe:
+    """A pipe into the socket itself."""
+
+    __slots__ = ("_protocol", "_transport")
+
+    def __init__(self, protocol: WebSocketProtocol) -> None:
+        self._protocol = protocol
+        self._transport = protocol.transport
+
+    @property
+    def is_open(self) -> bool:
+        protocol = self._protocol
+        return (
+            protocol.handshake_complete
+            and not protocol.close_sent
+            and not self._transport.is_closing()
+        )
+
+    def send(self, frame: Outgoing) -> bool:
+        if not self.is_open:
+            return True
+        whole = frame.websocket
+        if self._transport.get_write_buffer_size() + len(whole) > MOST_UNREAD:
+            return False
+        self._transport.write(whole)
+        return True
+
+    def close(self, code: Close, reason: str) -> None:
+        if self.is_open:
+            self._protocol.end(code, reason)
+
+    async def drained(self) -> None:
+        await self._protocol.writable.wait()

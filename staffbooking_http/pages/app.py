@@ -1,0 +1,288 @@
+"""Pages for people, by Litestar: the documents and the fake processor's own; all others are in
+modules of their own.
+
+They load nothing but images of this service and run no script: the one style sheet stands in each
+page, named by its hash in the policy that the browser enforces.
+"""
+
+import base64
+import hashlib
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from attrs import frozen
+from jinja2 import Environment, FileSystemLoader
+from litestar import Litestar, Response, get, post
+from litestar.handlers import BaseRouteHandler
+from litestar.plugins.jinja import JinjaTemplateEngine
+from litestar.response import Redirect, Template
+from litestar.routes import HTTPRoute
+from litestar.template.config import TemplateConfig
+from markupsafe import Markup, escape
+
+from staffbooking_adapters import codec
+from staffbooking_adapters.inputs import structure
+from staffbooking_core.domain.shared.money import Currency
+from staffbooking_core.errors import NotFound
+from staffbooking_core.inputs import Text
+from staffbooking_core.ports import CheckoutPage, PayeePage
+from staffbooking_core.usecases import sandbox
+from staffbooking_http.api import query_string, request_body
+from staffbooking_http.api.endpoint import Call
+from staffbooking_http.api.errors import ClientGone, internal, to_reply
+from staffbooking_http.pages import (
+    account,
+    availability,
+    bookings,
+    email_links,
+    home,
+    messages,
+    payouts,
+    profile,
+    reviews,
+    search,
+    settings,
+)
+from staffbooking_http.pages.session import Asked, SignInFirst, call_of, in_words, shown, visitor_of
+
+log = logging.getLogger("staffbooking.http")
+
+WEB = Path(__file__).parent
+STYLE = (WEB / "style.css").read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+POLICY = (
+    f"default-src 'none'; img-src 'self'; style-src {_hash(STYLE)}; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+"""What pages may do: show themselves and our images, and send forms to this service."""
+
+
+@frozen(kw_only=True)
+class Play:
+    """What a client does on a checkout page: an outcome by name, or `pay` with a test card."""
+
+    outcome: Annotated[str, Text(64)]
+    card: Annotated[str, Text(64)] | None = None
+
+    @property
+    def word(self) -> str:
+        """As the pretended processor takes it."""
+        return f"card:{self.card}" if self.outcome == "pay" else self.outcome
+
+
+_FAMILIES = (
+    home,
+    search,
+    bookings,
+    reviews,
+    messages,
+    profile,
+    availability,
+    payouts,
+    account,
+    settings,
+    email_links,
+)
+
+
+@cache
+def create_pages(*, sandbox: bool) -> Litestar:
+    """The application of pages; the processor's own are there where payments are pretended.
+
+    It holds nothing of a deployment: `site` and `document` come in the state of each request.
+    """
+    handlers: list[BaseRouteHandler] = [docs]
+    handlers += [handler for family in _FAMILIES for handler in family.PAGES]
+    if sandbox:
+        handlers += [checkout, play, onboarding, complete]
+    engine = JinjaTemplateEngine.from_environment(_environment())
+    return Litestar(
+        handlers,
+        template_config=TemplateConfig(engine=engine),
+        exception_handlers={Exception: _refuse},
+        openapi_config=None,
+        logging_config=None,
+    )
+
+
+def methods(pages: Litestar) -> Mapping[str, Sequence[str]]:
+    """What each page may be asked for, by path; parameters are as in the table of endpoints."""
+    return {
+        route.path.replace(":str}", "}"): [
+            word for method, words in _METHODS.items() if method in route.methods for word in words
+        ]
+        for route in pages.routes
+        if isinstance(route, HTTPRoute)
+    }
+
+
+_METHODS = {"GET": ("GET", "HEAD"), "POST": ("POST",)}
+
+
+def _environment() -> Environment:
+    environment = Environment(loader=FileSystemLoader(WEB / "templates"), autoescape=True)
+    environment.globals["style"] = STYLE
+    environment.filters["moment"] = _moment
+    environment.filters["shape"] = _shape
+    environment.filters["prose"] = _prose
+    environment.globals["query"] = _query
+    return environment
+
+
+@get("/docs")
+async def docs(request: Asked) -> Template:
+    """The documents for reading, without a connection to anywhere."""
+    visitor = await visitor_of(call_of(request))
+    return shown("docs.html", visitor, document=request.state.document)
+
+
+@get("/sandbox/checkout/{reference:str}")
+async def checkout(request: Asked) -> Template:
+    """The hosted page of the pretended processor."""
+    return _drawn(await _page(call_of(request), request.path_params["reference"]))
+
+
+@post("/sandbox/checkout/{reference:str}", status_code=200)
+async def play(request: Asked) -> Response[bytes] | Template | Redirect:
+    """Act on the page: by its form, or as a script by JSON. Paid means paid when this ends."""
+    call, reference = call_of(request), request.path_params["reference"]
+    await _page(call, reference)
+    raw = await request_body.read(call)
+    if _is_form(call):
+        return await _play_form(call, reference, raw)
+    request_body.check_media(call)
+    wanted = structure(Play, request_body.parse(raw))
+    page = await sandbox.play(call.ports, reference, wanted.word)
+    answer = codec.encode({"success": True, "state": page.state})
+    return Response(answer, media_type="application/json", status_code=200)
+
+
+async def _play_form(call: Call, reference: str, raw: bytes) -> Template | Redirect:
+    wanted = query_string.read_form(Play, raw)
+    page = await sandbox.play(call.ports, reference, wanted.word)
+    if page.message:
+        return _drawn(page)
+    return Redirect(f"/sandbox/checkout/{page.ref}", status_code=303)
+
+
+def _drawn(page: CheckoutPage) -> Template:
+    amount = Currency(page.currency).to_decimal(page.amount)
+    return Template("checkout.html", context={"page": page, "amount": amount})
+
+
+async def _page(call: Call, reference: str) -> CheckoutPage:
+    page = await sandbox.processor(call.ports).checkout_page(reference)
+    if page is None:
+        raise NotFound("Checkout")
+    return page
+
+
+@get("/sandbox/payees/{reference:str}")
+async def onboarding(request: Asked) -> Template:
+    """The page of the pretended processor where a payee completes the account."""
+    page = await sandbox.processor(call_of(request).ports).payee_page(
+        request.path_params["reference"]
+    )
+    return Template("payee.html", context={"page": _there(page)})
+
+
+@post("/sandbox/payees/{reference:str}", status_code=200)
+async def complete(request: Asked) -> Response[bytes] | Redirect:
+    """Complete the account, by the page's button or as a script by JSON."""
+    call, reference = call_of(request), request.path_params["reference"]
+    _there(await sandbox.processor(call.ports).payee_page(reference))
+    raw = await request_body.read(call)
+    if not _is_form(call):
+        request_body.check_media(call)
+        request_body.parse(raw)
+    page = await sandbox.complete_payee(call.ports, reference)
+    if _is_form(call):
+        return Redirect(f"/sandbox/payees/{page.ref}", status_code=303)
+    answer = codec.encode({"success": True, "ready": page.ready})
+    return Response(answer, media_type="application/json", status_code=200)
+
+
+def _there(page: PayeePage | None) -> PayeePage:
+    if page is None:
+        raise NotFound("Payout account")
+    return page
+
+
+def _is_form(call: Call) -> bool:
+    declared = b"".join(call.headers(b"content-type")).lower().partition(b";")[0].strip()
+    return declared == b"application/x-www-form-urlencoded"
+
+
+def _refuse(request: Asked, error: Exception) -> Response[bytes] | Template | Redirect:
+    """Every error of a page: for people a page, else JSON of the contract's shape."""
+    if isinstance(error, SignInFirst):
+        return error.answer
+    if isinstance(error, ClientGone):
+        return Response(b"", status_code=400)
+    reply = to_reply(error)
+    if reply is None:
+        request_id = request.state.site.ports.ids.token()[:16]
+        log.error("request %s to a page failed", request_id, exc_info=error)
+        reply = internal(request_id)
+    if "text/html" in request.headers.get("accept", ""):
+        visitor = request.scope["state"].get("visitor")
+        return shown("problem.html", visitor, reply, problem=in_words(reply))
+    headers = {name.decode(): value.decode() for name, value in reply.headers}
+    return Response(
+        reply.body, status_code=reply.status, headers=headers, media_type="application/json"
+    )
+
+
+def _shape(schema: dict[str, Any]) -> str:
+    """A schema in a few words, for reading."""
+    if "$ref" in schema:
+        return str(schema["$ref"]).rpartition("/")[2]
+    if options := schema.get("anyOf"):
+        return " | ".join(_shape(option) for option in options)
+    if values := schema.get("enum"):
+        return " | ".join(values)
+    if "const" in schema:
+        return str(codec.encode(schema["const"]), "ascii")
+    if schema.get("type") == "array":
+        return f"[{_shape(schema['items'])}]"
+    if fields := schema.get("properties"):
+        return "{" + ", ".join(fields) + "}"
+    words = [str(schema[part]) for part in ("type", "format") if part in schema]
+    words += [f"{name} {schema[part]}" for part, name in _BOUNDS.items() if part in schema]
+    return " ".join(words)
+
+
+_BOUNDS = {
+    "minimum": "from",
+    "exclusiveMinimum": "above",
+    "minLength": "length from",
+    "maximum": "to",
+    "maxLength": "to",
+    "default": "default",
+}
+
+
+def _query(**given: object) -> str:
+    """The end of an address that says what is given, but for what is empty."""
+    said = urlencode({name: value for name, value in given.items() if value})
+    return f"?{said}" if said else ""
+
+
+def _moment(text: str) -> str:
+    """An instant of the wire to the minute, for reading."""
+    return f"{text[:10]} {text[11:16]} UTC"
+
+
+def _prose(text: str) -> Markup:
+    """Text with its `code` set as such."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))

@@ -1,0 +1,88 @@
+"""Clients that read only when they are told to: bare sockets that speak enough of WebSocket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+
+from staffbooking_core.domain.accounts.users import User
+from staffbooking_core.domain.companions.companion import Companion
+from tests.http.deployment import BASE, World
+from tests.support.channel_deployment import PATIENCE, Served
+
+
+class Idler:
+    """A client that reads only when it is told to, and then as bytes."""
+
+    def __init__(self, wire: socket.socket) -> None:
+        self.wire = wire
+        self._loop = asyncio.get_running_loop()
+
+    async def send(self, event: str, data: dict[str, Any]) -> None:
+        """A frame, masked with zeros."""
+        text = json.dumps({"event": event, "data": data}).encode()
+        assert len(text) < 126
+        await self.write(bytes((0x81, 0x80 | len(text), 0, 0, 0, 0)) + text)
+
+    async def write(self, data: bytes) -> None:
+        with anyio.fail_after(PATIENCE):
+            await self._loop.sock_sendall(self.wire, data)
+
+    async def read(self, most: int = 65536) -> bytes:
+        """What has come; nothing at the end."""
+        with anyio.fail_after(PATIENCE):
+            return await self._loop.sock_recv(self.wire, most)
+
+    async def read_until(self, wanted: bytes) -> None:
+        got = b""
+        while wanted not in got:
+            got += (part := await self.read())
+            assert part, got
+
+    async def gone(self) -> None:
+        """Until the service has hung up, whatever came before."""
+        try:
+            while await self.read():
+                pass
+        except ConnectionError:
+            pass
+
+
+@asynccontextmanager
+async def idling(
+    site: Served, user: User | Companion, token: str | None = None
+) -> AsyncIterator[Idler]:
+    """A client that has been told what there is, and reads no more."""
+    token = token or await site.sign_in(user)
+    wire = socket.socket()
+    wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    wire.setblocking(False)
+    with wire:
+        await asyncio.get_running_loop().sock_connect(wire, ("127.0.0.1", site.port))
+        idler = Idler(wire)
+        await idler.write(
+            f"GET /ws HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+            f"sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+            f"cookie: connect.sid={token}\r\norigin: {BASE}\r\n\r\n".encode()
+        )
+        await idler.read_until(b'"ready"')
+        await idler.send("presence", {"user_ids": [2**40]})
+        await idler.read_until(b'"not_found"')
+        yield idler
+
+
+async def all_gone(world: World, who: User | Companion) -> None:
+    """Until the service knows of no connection of somebody."""
+    with anyio.fail_after(PATIENCE):
+        while True:
+            async with world.store.reading() as view:
+                [found] = await view.presence.presence([who.id], world.clock.wall())
+            if not found.online:
+                return
+            await anyio.lowlevel.checkpoint()

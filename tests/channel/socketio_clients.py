@@ -1,0 +1,237 @@
+"""Clients of Socket.IO for tests: python-socketio's, and one that speaks the protocol bare."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import anyio
+import httpx
+import socketio
+from attrs import define, field
+from websockets.asyncio.client import ClientConnection
+
+from staffbooking_core.domain.accounts.users import User
+from staffbooking_core.domain.companions.companion import Companion
+from staffbooking_core.domain.messaging.conversations import Conversation
+from tests.http.deployment import BASE
+from tests.support.channel_deployment import PATIENCE, Served
+
+POLLING, WEBSOCKET, UPGRADE = ["polling"], ["websocket"], ["polling", "websocket"]
+TRANSPORTS = {"polling": POLLING, "websocket": WEBSOCKET, "upgrade": UPGRADE}
+PATH = "/socket.io/"
+
+
+@define
+class Client:
+    """A client of python-socketio that keeps what it is told."""
+
+    sio: socketio.AsyncClient
+    token: str
+    """Of its session."""
+    end: str | None = None
+    """Why it is not connected any more."""
+    ready: dict[str, Any] = field(factory=dict)
+    seen: list[tuple[str, dict[str, Any]]] = field(factory=list)
+    """All events that came so far."""
+    _passed: deque[tuple[str, dict[str, Any]]] = field(factory=deque)
+    _news: anyio.Event = field(factory=anyio.Event)
+
+    def hear(self, event: str, data: dict[str, Any]) -> None:
+        self.seen.append((event, data))
+        self._passed.append((event, data))
+        self._news.set()
+
+    def leave(self, reason: str) -> None:
+        self.end = reason
+        self._news.set()
+
+    async def next(self, event: str) -> dict[str, Any]:
+        """The data of the next event of a name; others that come before are passed over."""
+        while True:
+            while self._passed:
+                name, data = self._passed.popleft()
+                if name == event:
+                    return data
+            assert self.end is None, f"no {event}, but {self.end}"
+            await self._wait()
+
+    async def closed(self) -> str:
+        """Why the service ended the connection."""
+        while self.end is None:
+            await self._wait()
+        return self.end
+
+    async def _wait(self) -> None:
+        self._news = anyio.Event()
+        with anyio.fail_after(PATIENCE):
+            await self._news.wait()
+
+    async def send(self, event: str, *data: Any) -> None:
+        await self.sio.emit(event, data)
+
+    async def ask(self, event: str, *data: Any) -> Any:
+        """Send an event; what its callback is called with, None where that is nothing."""
+        return await self.sio.call(event, data, timeout=PATIENCE)
+
+    async def say(self, conversation: Conversation, content: str, **data: Any) -> dict[str, Any]:
+        """Send a message: the message as it was stored."""
+        asked = {"conversation_id": conversation.id, "content": content, **data}
+        message: dict[str, Any] = (await self.ask("send_message", asked))["message"]
+        return message
+
+    def told(self, event: str) -> list[dict[str, Any]]:
+        """The data of all events of a name so far."""
+        return [data for name, data in self.seen if name == event]
+
+
+@asynccontextmanager
+async def connected(
+    site: Served,
+    user: User | Companion,
+    transports: list[str] = WEBSOCKET,
+    *,
+    token: str | None = None,
+    **options: Any,
+) -> AsyncIterator[Client]:
+    """A client of somebody who is signed in, which has been told `ready`."""
+    token = token or await site.sign_in(user)
+    reading = aiohttp.TraceConfig()
+    reading.on_request_end.append(_read)
+    async with aiohttp.ClientSession(trace_configs=[reading]) as http:
+        given = {"reconnection": False, "handle_sigint": False, "http_session": http, **options}
+        sio = socketio.AsyncClient(**given)
+        client = Client(sio, token)
+        sio.on("*", client.hear)
+        sio.on("disconnect", client.leave)
+        await sio.connect(
+            f"http://127.0.0.1:{site.port}",
+            headers={"Cookie": f"connect.sid={token}"},
+            transports=transports,
+            wait_timeout=PATIENCE,
+        )
+        try:
+            client.ready = await client.next("ready")
+            yield client
+        finally:
+            with anyio.CancelScope(shield=True):
+                await _hang_up(sio)
+
+
+async def _hang_up(sio: socketio.AsyncClient) -> None:
+    """Leave without waiting for the answer to a poll, as the library does at times."""
+    loops = [task for task in (sio.eio.read_loop_task, sio.eio.write_loop_task) if task]
+    await sio.eio.disconnect(abort=True)
+    for task in loops:
+        task.cancel()
+    await asyncio.gather(*loops, return_exceptions=True)
+
+
+async def _read(_: Any, __: Any, params: aiohttp.TraceRequestEndParams) -> None:
+    """Read the answers that the library leaves unread, with their connections."""
+    if params.response.status != 101:
+        await params.response.read()
+
+
+@define
+class Poller:
+    """Engine.IO by long polling, packet by packet."""
+
+    http: httpx.AsyncClient
+    sid: str = ""
+    _waiting: deque[str] = field(factory=deque)
+
+    async def get(self, **query: str) -> httpx.Response:
+        asked = {"EIO": "4", "transport": "polling", **query}
+        return await self.http.get(PATH, params=asked, timeout=PATIENCE)
+
+    async def post(self, *packets: str | bytes, **query: str) -> httpx.Response:
+        asked = {"EIO": "4", "transport": "polling", "sid": self.sid, **query}
+        body = b"\x1e".join(each.encode() if isinstance(each, str) else each for each in packets)
+        return await self.http.post(PATH, params=asked, content=body, timeout=PATIENCE)
+
+    async def open(self) -> dict[str, Any]:
+        """Engine.IO's handshake: what the service says of itself."""
+        answer = await self.get()
+        assert answer.status_code == 200, answer.text
+        said: dict[str, Any] = json.loads(answer.text.removeprefix("0"))
+        self.sid = said["sid"]
+        return said
+
+    async def connect(self) -> dict[str, Any]:
+        """Both handshakes: what comes with `ready`."""
+        await self.open()
+        assert (await self.post("40")).text == "ok"
+        assert (await self.packet()).startswith('40{"sid":')
+        return await self.next("ready")
+
+    async def packet(self) -> str:
+        """The next packet."""
+        while not self._waiting:
+            answer = await self.get(sid=self.sid)
+            assert answer.status_code == 200, answer.text
+            self._waiting.extend(answer.text.split("\x1e"))
+        return self._waiting.popleft()
+
+    async def next(self, event: str) -> dict[str, Any]:
+        """The data of the next event of a name; other packets are passed over."""
+        while True:
+            packet = await self.packet()
+            if packet.startswith(f'42["{event}",'):
+                data: dict[str, Any] = json.loads(packet[2:])[1]
+                return data
+
+
+@asynccontextmanager
+async def poller(
+    site: Served, user: User | Companion | None = None, /, **headers: str
+) -> AsyncIterator[Poller]:
+    """A bare client with the cookie of somebody, who is signed in anew."""
+    if user is not None:
+        headers["cookie"] = f"connect.sid={await site.sign_in(user)}"
+    url = f"http://127.0.0.1:{site.port}"
+    async with httpx.AsyncClient(base_url=url, headers=headers) as http:
+        yield Poller(http)
+
+
+@define
+class Bare:
+    """Engine.IO over a WebSocket, packet by packet."""
+
+    socket: ClientConnection
+
+    async def send(self, packet: str | bytes) -> None:
+        await self.socket.send(packet)
+
+    async def packet(self) -> str:
+        with anyio.fail_after(PATIENCE):
+            packet = await self.socket.recv()
+        assert isinstance(packet, str)
+        return packet
+
+    async def next(self, event: str) -> dict[str, Any]:
+        """The data of the next event of a name; other packets are passed over."""
+        while True:
+            packet = await self.packet()
+            if packet.startswith(f'42["{event}",'):
+                data: dict[str, Any] = json.loads(packet[2:])[1]
+                return data
+
+
+@asynccontextmanager
+async def bare(site: Served, user: User | Companion) -> AsyncIterator[Bare]:
+    """A bare client over a WebSocket, which has been told `ready`."""
+    cookie = f"connect.sid={await site.sign_in(user)}"
+    path = f"{PATH}?EIO=4&transport=websocket"
+    async with site.opened(cookie, path=path, origin=BASE) as socket:
+        client = Bare(socket)
+        assert (await client.packet()).startswith("0")
+        await client.send("40")
+        assert (await client.packet()).startswith("40")
+        await client.next("ready")
+        yield client

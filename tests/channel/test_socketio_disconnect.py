@@ -1,0 +1,439 @@
+"""The end of a client of Socket.IO, whoever brings it about; and that nothing is left of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import pytest
+from websockets.exceptions import ConnectionClosed
+
+from staffbooking_core.representations.channel import Close
+from staffbooking_core.usecases.accounts import administration
+from staffbooking_core.usecases.messaging import channel
+from staffbooking_http.channel import socketio, socketio_client, socketio_engine
+from staffbooking_http.channel.socketio_engine import Outbox
+from tests.channel.raw_clients import all_gone
+from tests.channel.socketio_clients import (
+    PATH,
+    POLLING,
+    UPGRADE,
+    WEBSOCKET,
+    Bare,
+    Poller,
+    bare,
+    connected,
+    poller,
+)
+from tests.http.deployment import World, refused
+from tests.support.channel_deployment import PATIENCE, Served, relax, served
+
+pytestmark = pytest.mark.anyio
+
+NOTHING = '42["nothing",{}]'
+
+
+@pytest.fixture
+def servers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The library's, of all that are served."""
+    made: list[Any] = []
+
+    def make(*given: Any) -> Any:
+        made.append(socketio_engine.make_server(*given))
+        return made[-1]
+
+    monkeypatch.setattr(socketio, "make_server", make)
+    return made
+
+
+@pytest.fixture
+async def site(world: World, servers: list[Any]) -> AsyncIterator[Served]:
+    relax(world)
+    async with served(world.ports) as made:
+        yield made
+
+
+async def test_signing_out_disconnects(world: World, site: Served) -> None:
+    """All clients of the session, which are told not to come again; none of another one."""
+    browser = await world.browser(world.customer.id)
+    token = browser.headers["cookie"].removeprefix("connect.sid=")
+    async with (
+        connected(site, world.customer, POLLING, token=token) as polling,
+        connected(site, world.customer, WEBSOCKET, token=token) as websocket,
+        connected(site, world.customer, UPGRADE, token=token) as upgraded,
+        connected(site, world.customer) as elsewhere,
+    ):
+        await browser.post("/auth/logout")
+        for client in (polling, websocket, upgraded):
+            assert await client.closed() == client.sio.reason.SERVER_DISCONNECT
+        assert (await elsewhere.ask("nothing"))["code"] == "unknown_event"
+
+
+async def test_disabling_somebody_disconnects_them(world: World, site: Served) -> None:
+    """By an operator, whose process knows nothing of connections."""
+    async with (
+        connected(site, world.customer, POLLING) as polling,
+        connected(site, world.customer, WEBSOCKET) as websocket,
+    ):
+        await administration.disable(world.ports, world.customer.email)
+        for client in (polling, websocket):
+            assert await client.closed() == client.sio.reason.SERVER_DISCONNECT
+
+
+async def test_a_session_that_ends_between_the_handshakes_opens_nothing(
+    world: World, site: Served
+) -> None:
+    """Whoever signs out before Socket.IO's own handshake is told nothing."""
+    browser = await world.browser(world.customer.id)
+    path = f"{PATH}?EIO=4&transport=websocket"
+    async with site.opened(browser.headers["cookie"], path=path) as socket:
+        ada = Bare(socket)
+        assert (await ada.packet()).startswith("0")
+        await browser.post("/auth/logout")
+        await ada.send("40")
+        assert (await ada.packet()).startswith("40")
+        assert await ada.packet() == "41"
+        with pytest.raises(ConnectionClosed) as closed:
+            await ada.packet()
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == Close.FORBIDDEN
+
+
+async def test_a_restart_lets_clients_come_again(world: World, site: Served) -> None:
+    """They see their transport closed, and not themselves disconnected: so they come back."""
+    async with (
+        connected(site, world.customer, POLLING) as polling,
+        connected(site, world.customer, WEBSOCKET) as websocket,
+        connected(site, world.customer, UPGRADE) as upgraded,
+    ):
+        site.stop.set()
+        for client in (polling, websocket, upgraded):
+            assert await client.closed() == client.sio.reason.TRANSPORT_ERROR
+
+
+async def test_a_restart_waits_for_nobody_who_only_polls(
+    world: World, site: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The poll of a client that has not connected yet ends at once, too."""
+    monkeypatch.setattr(socketio_client, "CONNECT_WITHIN", 60.0)
+    async with poller(site, world.customer) as ada, anyio.create_task_group() as tasks:
+        await ada.open()
+
+        async def poll() -> None:
+            refused(await ada.get(sid=ada.sid), 400, "bad_handshake")
+
+        tasks.start_soon(poll)
+        with anyio.move_on_after(0.05):
+            await anyio.sleep_forever()
+        site.stop.set()
+
+
+async def test_a_restart_ends_who_has_just_come(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that was counted before it, and arrives after."""
+    begun, go_on = anyio.Event(), anyio.Event()
+    count = channel.connect
+
+    async def slow(*given: Any) -> None:
+        begun.set()
+        await go_on.wait()
+        await count(*given)
+
+    monkeypatch.setattr(channel, "connect", slow)
+    async with world.app.running(), await world.browser(world.customer.id) as http:
+        ada = Poller(http)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ada.open)
+            await begun.wait()
+            await world.app.retire()
+            go_on.set()
+        refused(await ada.post("40"), 404, "not_found")
+
+
+async def test_who_leaves_is_gone(world: World, site: Served) -> None:
+    """A client that disconnects, as Socket.IO does or as Engine.IO, is not counted any more."""
+    for packet in ("41", "1"):
+        async with poller(site, world.customer) as ada:
+            await ada.connect()
+            await ada.post(packet)
+            await all_gone(world, world.customer)
+        async with bare(site, world.customer) as ada_too:
+            await ada_too.send(packet)
+            await all_gone(world, world.customer)
+    async with bare(site, world.customer):
+        pass
+    await all_gone(world, world.customer)
+
+
+@pytest.mark.parametrize("said", [("1",), ("40", "1"), ("40", "41")])
+async def test_who_has_left_is_not_heard(
+    world: World,
+    site: Served,
+    servers: list[Any],
+    caplog: pytest.LogCaptureFixture,
+    said: tuple[str, ...],
+) -> None:
+    """What a client sends after its last packet opens nothing, and nothing is kept of it."""
+    cookie = f"connect.sid={await site.sign_in(world.customer)}"
+    for _ in range(5):
+        async with site.opened(cookie, path=f"{PATH}?EIO=4&transport=websocket") as socket:
+            assert str(await socket.recv()).startswith("0")
+            for packet in (*said, "40", NOTHING):
+                await socket.send(packet)
+            await socket.wait_closed()
+        await all_gone(world, world.customer)
+    assert servers[-1].manager.rooms == {}
+    assert not [each for each in caplog.records if each.levelno > logging.INFO]
+
+
+async def test_who_hangs_up_while_polling_is_gone(world: World, site: Served) -> None:
+    """At once: what is said then is not lost in an answer that nobody reads."""
+    async with poller(site, world.customer) as ada:
+        await ada.connect()
+        with anyio.move_on_after(0.1):
+            await ada.get(sid=ada.sid)
+        await all_gone(world, world.customer)
+
+
+@pytest.mark.parametrize("kind", [poller, bare])
+async def test_who_vanishes_without_a_word_is_gone(
+    world: World, monkeypatch: pytest.MonkeyPatch, kind: Any
+) -> None:
+    """Whoever answers no ping, on either transport, is taken for gone."""
+    monkeypatch.setattr(socketio_engine, "PING_EVERY", 0.1)
+    monkeypatch.setattr(socketio_engine, "PONG_WITHIN", 0.1)
+    async with served(world.ports) as site, kind(site, world.customer) as ada:
+        if isinstance(ada, Poller):
+            await ada.connect()
+        await all_gone(world, world.customer)
+
+
+async def test_who_answers_pings_stays(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On either transport, though nothing else is said."""
+    monkeypatch.setattr(socketio_engine, "PING_EVERY", 0.05)
+    monkeypatch.setattr(socketio_engine, "PONG_WITHIN", 2.0)
+    async with (
+        served(world.ports) as site,
+        poller(site, world.customer) as ada,
+        bare(site, world.companion) as mia,
+    ):
+        await ada.connect()
+        for _ in range(5):
+            assert (await ada.packet(), await mia.packet()) == ("2", "2")
+            await ada.post("3")
+            await mia.send("3")
+
+
+def test_figures_are_those_of_websockets() -> None:
+    """Twenty seconds each."""
+    assert (socketio_engine.PING_EVERY, socketio_engine.PONG_WITHIN) == (20, 20)
+
+
+# What is kept of it ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def outboxes(monkeypatch: pytest.MonkeyPatch) -> list[Outbox]:
+    """Of all clients; and nobody who lingers is cut off."""
+    made: list[Outbox] = []
+
+    class Watched(Outbox):
+        def _init(self, maxsize: int) -> None:
+            super()._init(maxsize)
+            made.append(self)
+
+    monkeypatch.setattr(socketio_engine, "Outbox", Watched)
+    monkeypatch.setattr(socketio, "LINGER", 60.0)
+    return made
+
+
+@pytest.mark.parametrize("last", ["1", "41"])
+async def test_nothing_waits_for_who_has_left(
+    world: World, outboxes: list[Outbox], last: str
+) -> None:
+    """What a client did not read is dropped with its last packet: another one may come in its
+    place."""
+    async with served(world.ports) as site, poller(site, world.customer) as ada:
+        await ada.connect()
+        await ada.post(*[NOTHING] * 20)
+        [outbox] = outboxes
+        assert outbox.unread > 0
+        await ada.post(last)
+        await all_gone(world, world.customer)
+        assert outbox.unread == 0
+        async with bare(site, world.customer) as ada_too:
+            await ada_too.send(last)
+            await all_gone(world, world.customer)
+
+
+async def test_a_client_has_its_seat_until_it_has_read_why_it_is_closed(
+    world: World, outboxes: list[Outbox]
+) -> None:
+    """Whoever has themselves closed, again and again, keeps no more than others."""
+    async with served(world.ports) as site, poller(site, world.customer) as ada:
+        await ada.connect()
+        await ada.post(*[NOTHING] * 20)
+        await ada.post(*["3"] * 513)
+        async with world.store.reading() as view:
+            [found] = await view.presence.presence([world.customer.id], world.clock.wall())
+        assert found.online
+        while await ada.packet() != "41":
+            pass
+        await all_gone(world, world.customer)
+        assert [outbox.unread for outbox in outboxes] == [0]
+
+
+async def test_polls_count_only_for_who_polls(world: World, outboxes: list[Outbox]) -> None:
+    """What is on its way over a WebSocket is not read by a poll that is refused."""
+    sent, go_on = anyio.Event(), anyio.Event()
+    said: list[str] = []
+
+    async def receive() -> Any:
+        if outboxes:
+            await go_on.wait()
+        return {"type": "websocket.disconnect" if outboxes else "websocket.connect"}
+
+    async def send(message: Any) -> None:
+        if "text" in message:
+            said.append(message["text"])
+            sent.set()
+            await go_on.wait()
+
+    async with (
+        world.app.running(),
+        await world.browser(world.customer.id) as http,
+        anyio.create_task_group() as tasks,
+    ):
+        headers = [(b"cookie", http.headers["cookie"].encode())]
+        query = b"EIO=4&transport=websocket"
+        scope = {"type": "websocket", "path": PATH, "query_string": query, "headers": headers}
+        tasks.start_soon(world.app, scope, receive, send)
+        await sent.wait()
+        [outbox] = outboxes
+        before = outbox.unread
+        ada = Poller(http, sid=json.loads(said[0][1:])["sid"])
+        refused(await ada.get(sid=ada.sid), 400, "bad_handshake")
+        assert outbox.unread == before > 0
+        go_on.set()
+
+
+async def test_a_request_that_is_cut_off_is_answered(
+    world: World, site: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who is closed while they still send something is told that there is no connection."""
+    monkeypatch.setattr(socketio, "LINGER", 0.05)
+    async with poller(site, world.customer) as ada:
+        await ada.connect()
+        reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
+        cookie = ada.http.headers["cookie"]
+        writer.write(
+            f"POST {PATH}?EIO=4&transport=polling&sid={ada.sid} HTTP/1.1\r\nhost: x\r\n"
+            f"cookie: {cookie}\r\ncontent-length: 100\r\n\r\n4".encode()
+        )
+        while (await ada.post(NOTHING)).status_code == 200:
+            pass
+        with anyio.fail_after(PATIENCE):
+            answer = await reader.readuntil(b"\r\n")
+        writer.close()
+    assert answer == b"HTTP/1.1 404 Not Found\r\n"
+    assert not [each for each in caplog.records if each.levelno > logging.INFO]
+
+
+async def test_a_fault_at_the_end_leaves_nothing_behind(
+    world: World,
+    site: Served,
+    servers: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Where a seat can't be given back the client is forgotten all the same, and the log tells
+    why."""
+
+    async def broken(*_: Any) -> None:
+        raise RuntimeError("planted")
+
+    async with poller(site, world.customer) as ada:
+        await ada.connect()
+        monkeypatch.setattr(channel, "disconnect", broken)
+        await ada.post("1")
+        with anyio.fail_after(PATIENCE):
+            while "planted" not in caplog.text:
+                await anyio.lowlevel.checkpoint()
+        assert servers[-1].eio.sockets == {}
+
+
+# Nothing is left ------------------------------------------------------------------------
+
+
+async def test_no_task_outlives_the_server(world: World) -> None:
+    """Neither pings nor watches nor timers, whatever the clients were at."""
+    relax(world)
+    before = asyncio.all_tasks()
+    async with (
+        served(world.ports) as site,
+        bare(site, world.customer),
+        poller(site, world.customer) as polled,
+        poller(site, world.companion) as unheard,
+    ):
+        await polled.connect()
+        await unheard.open()
+        site.stop.set()
+    assert asyncio.all_tasks() == before
+
+
+async def test_no_task_outlives_who_is_cancelled(world: World) -> None:
+    """The same where the program around it is cancelled."""
+    before = asyncio.all_tasks()
+    with anyio.CancelScope() as scope:
+        async with world.app.running(), await world.browser(world.customer.id) as http:
+            await Poller(http).connect()
+            scope.cancel()
+            await anyio.sleep_forever()
+    assert asyncio.all_tasks() == before
+
+
+async def test_who_goes_before_all_is_ready_is_forgotten(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that ends while its connection is being opened leaves none behind."""
+    begun, go_on = anyio.Event(), anyio.Event()
+    look = channel.last_id
+
+    async def slow(*given: Any) -> int:
+        begun.set()
+        await go_on.wait()
+        return await look(*given)
+
+    monkeypatch.setattr(socketio, "LINGER", 0.05)
+    async with world.app.running(), await world.browser(world.customer.id) as http:
+        ada = Poller(http)
+        await ada.open()
+        monkeypatch.setattr(channel, "last_id", slow)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ada.post, "40")
+            await begun.wait()
+            refused(await ada.post("40"), 400, "bad_handshake")
+            await all_gone(world, world.customer)
+            go_on.set()
+        assert len(world.app.switchboard) == 0
+
+
+async def test_a_handshake_that_fails_takes_no_seat(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though it was counted before."""
+
+    async def broken(*_: Any) -> None:
+        raise RuntimeError("planted")
+
+    async with served(world.ports) as site, poller(site, world.customer) as ada:
+        with monkeypatch.context() as patch:
+            patch.setattr(socketio_engine.Engine, "handle_request", broken)
+            for _ in range(11):
+                refused(await ada.get(), 500, "internal")
+        await ada.open()

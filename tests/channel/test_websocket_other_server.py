@@ -1,0 +1,259 @@
+"""The channel on another ASGI server: uvicorn as it comes, with none of our own extensions."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import anyio
+import pytest
+import uvicorn
+
+from staffbooking_core.representations.channel import Asked, Close, Frame, Told
+from staffbooking_http.app import Application
+from staffbooking_http.channel import outbound
+from staffbooking_http.channel.frames import Outgoing
+from staffbooking_http.channel.outbound import MOST_UNREAD, Queue
+from tests.channel.raw_clients import all_gone, idling
+from tests.http.deployment import World
+from tests.support.channel_deployment import Served, converse, relax
+from tests.support.messages import say
+
+pytestmark = pytest.mark.anyio
+
+LONG = "\U0001f600" * 5000
+"""A message of 20,000 bytes."""
+
+
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@asynccontextmanager
+async def served_elsewhere(world: World) -> AsyncIterator[Served]:
+    """The application as any server runs it."""
+    application = Application(world.ports)
+    config = uvicorn.Config(application, lifespan="off", log_config=None, log_level="warning")
+    server, stop = _Server(config), anyio.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 64 * 1024)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(server.serve, [listening])
+            tasks.start_soon(_keep_open, application, stop, server)
+            yield Served(world.ports, listening.getsockname()[1], stop)
+            stop.set()
+
+
+async def _keep_open(application: Application, stop: anyio.Event, server: uvicorn.Server) -> None:
+    """As the lifespan of a server does it."""
+    async with application.running():
+        await stop.wait()
+    server.should_exit = True
+
+
+async def test_events_go_both_ways(world: World) -> None:
+    """Messages, errors and what was missed, as on our own server."""
+    relax(world)
+    conversation = await converse(world)
+    async with (
+        served_elsewhere(world) as site,
+        site.client(world.customer) as ada,
+        site.client(world.companion) as mia,
+    ):
+        said = [await ada.say(conversation, f"Word {number}") for number in range(3)]
+        assert [await mia.next("new_message") for _ in range(3)] == said
+        await mia.send(Asked.RESUME, {"after": 0})
+        assert [await mia.next("new_message") for _ in range(3)] == said
+        for nonsense in (b"\x00", "garbage"):
+            await ada.socket.send(nonsense)
+            assert (await ada.next("error"))["code"] == "bad_frame"
+
+
+async def test_handshakes_are_judged_the_same(world: World) -> None:
+    """401, 403, 404 and 429, as JSON."""
+    relax(world, max_connections=1)
+    async with served_elsewhere(world) as site:
+        token = await site.sign_in(world.customer)
+        cookie = f"connect.sid={token}"
+        met = [await site.refusal(None), await site.refusal(cookie, origin=None)]
+        met += [await site.refusal(cookie, path="/nope")]
+        async with site.client(world.customer, token):
+            met += [await site.refusal(cookie)]
+        assert [answer.status_code for answer, _ in met] == [401, 403, 404, 429]
+        assert [body["code"] for _, body in met] == [
+            "unauthenticated",
+            "foreign_origin",
+            "not_found",
+            "rate_limited",
+        ]
+
+
+async def test_larger_frames_close_with_1009(world: World) -> None:
+    """Whatever the server itself lets through, as bytes count, not characters."""
+    relax(world)
+    async with served_elsewhere(world) as site:
+        for sent in ("x" * 65_537, b"x" * 65_537, "\u20ac" * 21_846):
+            async with site.client(world.customer) as ada:
+                await ada.socket.send(sent)
+                assert await ada.closed() == 1009
+        async with site.client(world.customer) as ada:
+            await ada.socket.send("\u20ac" * 21_845)
+            assert (await ada.next("error"))["code"] == "bad_frame"
+
+
+async def test_the_end_of_a_session_closes_with_1008(world: World) -> None:
+    """After all that was said before."""
+    relax(world)
+    async with served_elsewhere(world) as site:
+        browser = await world.browser(world.customer.id)
+        token = browser.headers["cookie"].removeprefix("connect.sid=")
+        async with site.client(world.customer, token) as ada:
+            await browser.post("/auth/logout")
+            assert await ada.closed() == 1008
+
+
+async def test_a_restart_closes_with_1012(world: World) -> None:
+    """Also where the server would only have gone away."""
+    async with served_elsewhere(world) as site, site.client(world.customer) as ada:
+        site.stop.set()
+        assert await ada.closed() == 1012
+
+
+async def test_who_stops_reading_is_given_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once 1 MiB waits for it; then it counts no more, and may come again."""
+    monkeypatch.setattr(outbound, "LINGER", 0.05)
+    relax(world, max_connections=1)
+    conversation = await converse(world)
+    async with served_elsewhere(world) as site, site.client(world.customer) as ada:
+        async with idling(site, world.companion):
+            gone = anyio.Event()
+            async with anyio.create_task_group() as tasks:
+
+                async def notice() -> None:
+                    await all_gone(world, world.companion)
+                    gone.set()
+
+                tasks.start_soon(notice)
+                while not gone.is_set():
+                    await ada.say(conversation, LONG)
+        async with site.client(world.companion) as back:
+            await back.say(conversation, "Again")
+
+
+async def test_much_is_told_as_fast_as_it_is_read(world: World) -> None:
+    """Far more than may lie unread was missed, and the client lives to see the end of it."""
+    relax(world)
+    conversation = await converse(world)
+    await say(world.store, conversation, *[LONG] * 150)
+    async with served_elsewhere(world) as site, site.client(world.companion) as mia:
+        await mia.send(Asked.RESUME, {"after": 0})
+        told = [await mia.next("new_message") for _ in range(150)]
+        assert [each["id"] for each in told] == list(range(1, 151))
+
+
+async def test_a_server_that_tells_nothing_refuses_itself(world: World) -> None:
+    """Without the extension for answers of ours the handshake is closed."""
+    said: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "websocket.connect"}
+
+    async def send(message: Any) -> None:
+        said.append(message)
+
+    for path in ("/ws", "/nope"):
+        scope: dict[str, Any] = {"type": "websocket", "path": path, "headers": []}
+        await Application(world.ports)(scope, receive, send)
+    assert said == [{"type": "websocket.close"}] * 2
+
+
+# The pipe -------------------------------------------------------------------------------
+
+
+def frame(size: int) -> Outgoing:
+    """A frame of so many bytes, and a few more."""
+    return Outgoing(Frame(Told.ERROR, {"error": "x" * size}))
+
+
+class Wire:
+    """A server's `send` that waits until it is told to go on."""
+
+    def __init__(self) -> None:
+        self.sent: list[dict[str, Any]] = []
+        self.may_go_on = anyio.Event()
+
+    async def __call__(self, message: Any) -> None:
+        await self.may_go_on.wait()
+        self.sent.append(message)
+
+
+async def test_a_queue_is_bounded_in_bytes() -> None:
+    """What does not fit is refused, and what fits goes out in order, and then the end."""
+    wire = Wire()
+    queue = Queue(wire)
+    fitting = 0
+    while queue.send(frame(100_000)):
+        fitting += 1
+    assert fitting == MOST_UNREAD // 100_000
+    assert queue.send(frame(1))
+    queue.close(Close.SLOW, "enough")
+    assert queue.send(frame(100_000))
+    wire.may_go_on.set()
+    await queue.run()
+    assert [message["type"] for message in wire.sent] == [
+        *["websocket.send"] * (fitting + 1),
+        "websocket.close",
+    ]
+    assert wire.sent[-1]["code"] == 1013
+
+
+async def test_a_queue_that_is_stuck_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Closed, it waits a little for the client to read why, and then for nothing more."""
+    monkeypatch.setattr(outbound, "LINGER", 0.01)
+    queue = Queue(Wire())
+    queue.send(frame(1))
+    queue.close(Close.SLOW, "enough")
+    with anyio.fail_after(5):
+        await queue.run()
+
+
+async def test_a_queue_has_drained_once_little_is_left() -> None:
+    """Or once nobody will ever read what is left."""
+    for is_read in (True, False):
+        wire = Wire()
+        queue = Queue(wire)
+        for _ in range(3):
+            queue.send(frame(50_000))
+        drained = anyio.Event()
+        async with anyio.create_task_group() as tasks:
+
+            async def wait(queue: Queue = queue, drained: anyio.Event = drained) -> None:
+                await queue.drained()
+                drained.set()
+
+            tasks.start_soon(queue.run)
+            tasks.start_soon(wait)
+            await anyio.wait_all_tasks_blocked()
+            assert not drained.is_set()
+            if is_read:
+                wire.may_go_on.set()
+            else:
+                queue.close(Close.SLOW, "enough")
+            await drained.wait()
+            tasks.cancel_scope.cancel()
+
+
+async def test_a_queue_ends_with_its_client() -> None:
+    """What a server raises for a client that has gone closes the pipe."""
+
+    async def send(_: Any) -> None:
+        raise OSError("gone")
+
+    queue = Queue(send)
+    queue.send(frame(1))
+    await queue.run()
+    assert not queue.is_open

@@ -1,0 +1,110 @@
+"""Companions of every sort to be searched, and what the contract says of a search."""
+
+from __future__ import annotations
+
+import random
+import unicodedata
+from datetime import date
+from decimal import ROUND_HALF_UP, Decimal
+
+from attrs import evolve
+
+from staffbooking_core.domain.accounts.users import Role
+from staffbooking_core.domain.companions.availability import Override, Slot, has_free_hour
+from staffbooking_core.domain.companions.companion import Approval
+from tests.support.builders import make_calendar, make_companion, make_new_user
+
+PLACES = [
+    ("São Paulo", "Brasil"),
+    ("Sa\N{COMBINING TILDE}o Tomé", "São Tomé"),
+    ("İstanbul", "Türkiye"),
+    ("ISTANBUL", "TÜRKIYE"),
+    ("Straße", "Österreich"),
+    ("STRASSE", "ÖSTERREICH"),
+    ("100% Town", "Somewhere"),
+    ("1000 Town", "some_where"),
+    ("New York", "United States"),
+    ("York", "United Kingdom"),
+    ("Άργος", "Ελλάς"),
+    ("東京", "日本"),
+    ("Back\\slash", 'O\'Neil "land"'),
+    ("", "Monaco"),
+]
+SERVICES = ["Gala dinner", "GALA DINNER", "gala", "Größe", "GRÖSSE", "Trade, fair"]
+
+
+DAYS = (date(2027, 3, 1), date(2027, 3, 6))
+"""A Monday and a Saturday, on which some have other hours than on all others."""
+
+
+def folded(text):
+    return unicodedata.normalize("NFC", text).casefold()
+
+
+def crowd(seed, count=60):
+    """Companions of every sort, the same for the same seed."""
+    chance = random.Random(seed)
+    for number in range(count):
+        city, country = PLACES[number % len(PLACES)]
+        reviews = chance.choice([0, 0, 1, 2, 3, 8, 200])
+        yield make_companion(
+            first_name=f"N{number}",
+            location_city=city,
+            location_country=country,
+            hourly_rate=chance.choice([1, 4_999, 5_000, 5_001, 20_000]),
+            service_types=tuple(chance.sample(SERVICES, chance.randint(0, 3))),
+            calendar=make_calendar(
+                days=chance.choice([(), range(5), (5, 6), (0,)]), overrides=overrides(chance)
+            ),
+            total_reviews=reviews,
+            rating_sum=sum(chance.randint(1, 5) for _ in range(reviews)),
+            approval=chance.choice([Approval.APPROVED] * 6 + [Approval.PENDING]),
+            active=chance.random() < 0.9,
+        )
+
+
+def overrides(chance):
+    kinds = {day: chance.choice("same same free busy".split()) for day in DAYS}
+    slots = {"free": (Slot(600, 720),), "busy": ()}
+    return tuple(Override(day, slots[kind]) for day, kind in kinds.items() if kind in slots)
+
+
+async def add_all(store, companions):
+    """Many companions at once, with their users."""
+
+    async def unit(tx):
+        added = []
+        for companion in companions:
+            new = make_new_user(role=Role.STAFF)
+            user = await tx.accounts.add_user(new)
+            added.append(evolve(companion, id=user.id))
+            await tx.companions.save_companion(added[-1])
+        return added
+
+    return await store.write(unit)
+
+
+def brute_force(companions, query):
+    """What the contract says of a search, in the plainest way: ids in order."""
+    found = [companion for companion in companions if meets(companion, query)]
+    return [companion.id for companion in sorted(found, key=rank)]
+
+
+def meets(companion, query):
+    places = [folded(companion.location_city), folded(companion.location_country)]
+    services = [folded(name) for name in companion.service_types]
+    return (
+        companion.active
+        and companion.approval is Approval.APPROVED
+        and (query.location is None or any(folded(query.location) in name for name in places))
+        and (query.service is None or folded(query.service) in services)
+        and (query.min_price is None or companion.hourly_rate >= query.min_price)
+        and (query.max_price is None or companion.hourly_rate <= query.max_price)
+        and (query.date is None or has_free_hour(companion.calendar, (), query.date))
+    )
+
+
+def rank(companion):
+    reviews = companion.total_reviews
+    average = Decimal(companion.rating_sum) / reviews if reviews else Decimal(0)
+    return -average.quantize(Decimal("0.01"), ROUND_HALF_UP), -reviews, companion.id

@@ -1,0 +1,185 @@
+"""Busy times and calendar feeds, on every store alike: what is taken elsewhere is not found."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+from attrs import evolve
+
+from staffbooking_core.domain.companions.availability import Calendar, Interval, has_free_hour
+from staffbooking_core.domain.companions.companion import CompanionQuery
+from tests.contract.companions.booked_days import change_companion, hold, release
+from tests.contract.stores import read
+from tests.support.builders import DAY, HOUR, NOW, add_companion, add_user, make_calendar
+
+pytestmark = pytest.mark.anyio
+
+MONDAY = date(2027, 3, 1)
+WEEK = [MONDAY + n * DAY for n in range(7)]
+LATER = NOW + timedelta(hours=1, microseconds=5)
+
+
+def taken(day, start=0, hours=24):
+    begin = datetime(day.year, day.month, day.day, start, tzinfo=UTC)
+    return Interval(begin, begin + hours * HOUR)
+
+
+async def open_days(store, companion, days=WEEK):
+    """Those of the days on which a search finds the companion."""
+    found = []
+    for day in days:
+        async with store.reading() as view:
+            if await view.companions.search(CompanionQuery(date=day)):
+                found.append(day)
+    return found
+
+
+async def take(store, companion, *busy):
+    """The companion with these busy times, saved."""
+    return await change_companion(store, companion, calendar=evolve(companion.calendar, busy=busy))
+
+
+async def test_busy_times_come_back(store):
+    """With the day up to which they are known, as a companion's and in its agenda."""
+    calendar = make_calendar(busy=(taken(WEEK[1], 9, 2),), busy_until=date(2029, 3, 2))
+    companion = await add_companion(store, calendar=calendar)
+    found = await read(store, lambda view: view.companions.companion(companion.id))
+    agenda = await read(store, lambda view: view.companions.agenda(companion.id, NOW, NOW + DAY))
+    assert (found.calendar, agenda.calendar) == (calendar, calendar)
+
+
+async def test_a_request_sees_busy_times(store):
+    """They are in what a booking request is decided on."""
+    calendar = Calendar("UTC", busy=(taken(WEEK[1]),))
+    companion, customer = await add_companion(store, calendar=calendar), await add_user(store)
+    context = await read(
+        store,
+        lambda view: view.bookings.request_context(companion.id, None, customer.id, WEEK[1]),
+    )
+    assert context.companion.calendar == calendar
+
+
+async def test_whoever_is_busy_all_day_is_not_found(store):
+    """Imported times hide their days as bookings do, and no other day."""
+    companion = await add_companion(store)
+    await take(store, companion, taken(WEEK[2], hours=48))
+    assert await open_days(store, companion) == [*WEEK[:2], *WEEK[4:]]
+
+
+async def test_an_hour_that_is_left_is_found(store):
+    """A day is open while a booking and busy times leave an hour of it."""
+    calendar = make_calendar(days=range(5))
+    companion, customer = await add_companion(store, calendar=calendar), await add_user(store)
+    await hold(store, companion, customer.id, starts_at=taken(WEEK[1], 9).starts_at)
+    one = await take(store, companion, taken(WEEK[1], 13, 3))
+    left = await open_days(store, companion)
+    await take(store, one, taken(WEEK[1], 13, 4))
+    assert (left, await open_days(store, companion)) == (WEEK[:5], [WEEK[0], *WEEK[2:5]])
+
+
+async def test_forgotten_busy_times_hide_nothing(store):
+    """New ones take the place of all that were there before."""
+    companion = await take(store, await add_companion(store), taken(WEEK[0]), taken(WEEK[3]))
+    companion = await take(store, companion, taken(WEEK[5]))
+    replaced = await open_days(store, companion)
+    await take(store, companion)
+    assert replaced == [*WEEK[:5], WEEK[6]]
+    assert await open_days(store, companion) == WEEK
+
+
+async def test_a_cancelled_booking_gives_no_busy_day_back(store):
+    """Its day is free of bookings then, but still taken elsewhere."""
+    companion, customer = await add_companion(store), await add_user(store)
+    booking = await hold(store, companion, customer.id, starts_at=taken(WEEK[1]).starts_at)
+    await take(store, companion, taken(WEEK[1], hours=24))
+    await release(store, booking)
+    assert await open_days(store, companion) == [WEEK[0], *WEEK[2:]]
+
+
+async def test_stand_ins_are_not_busy_elsewhere(store):
+    """Nobody is proposed for a day on which they are busy."""
+    companion = await take(store, await add_companion(store), taken(WEEK[1]))
+    service = companion.service_types[0]
+    for day, found in ((WEEK[0], [companion.id]), (WEEK[1], [])):
+        async with store.reading() as view:
+            candidates = await view.companions.candidates(service, day, NOW, NOW + DAY, 10)
+        assert [one.agenda.companion_id for one in candidates] == found
+
+
+async def test_an_import_in_bulk_marks_busy_days(store):
+    """Companions who are known already are saved another way, and hidden on the same days."""
+    companion, free = await add_companion(store), await add_companion(store)
+    calendar = evolve(companion.calendar, busy=(taken(WEEK[3]),))
+
+    async def unit(tx):
+        user = await tx.accounts.user(companion.id)
+        await tx.imports.save_people([(user, evolve(companion, calendar=calendar))])
+
+    await store.write(unit)
+    await change_companion(store, free, active=False)
+    assert await open_days(store, companion) == [*WEEK[:3], *WEEK[4:]]
+
+
+async def test_searches_tell_the_truth_of_busy_times(store):
+    """Of chance companions with chance busy times, those with a free hour are found."""
+    chance = random.Random(7)
+    for zone in ("UTC", "Asia/Tokyo", "America/Los_Angeles", "Europe/Berlin"):
+        busy = [
+            Interval(at, at + chance.randint(1, 60) * HOUR)
+            for at in (taken(MONDAY).starts_at + chance.randint(0, 240) * HOUR for _ in range(4))
+        ]
+        calendar = make_calendar(zone, days=chance.sample(range(7), 5), busy=tuple(busy))
+        companion = await add_companion(store, calendar=calendar)
+        days = [MONDAY + n * DAY for n in range(14)]
+        found = await open_days(store, companion, days)
+        assert found == [day for day in days if has_free_hour(calendar, (), day)]
+        await change_companion(store, companion, active=False)
+
+
+# Feeds ----------------------------------------------------------------------------------
+
+
+async def save_feed(store, companion, digest, at=NOW):
+    await store.write(lambda tx: tx.staff.save_feed(companion.id, digest, at))
+
+
+async def owner(store, digest):
+    return await read(store, lambda view: view.staff.feed(digest))
+
+
+async def since(store, companion):
+    return await read(store, lambda view: view.staff.feed_since(companion.id))
+
+
+async def test_a_feed_is_found_by_its_digest(store):
+    """By all of it: another one finds nothing."""
+    companion = await add_companion(store)
+    await save_feed(store, companion, b"\x01" * 32, LATER)
+    assert await owner(store, b"\x01" * 32) == companion.id
+    assert await since(store, companion) == LATER
+    assert await owner(store, b"\x02" * 32) is None
+
+
+async def test_a_new_feed_takes_the_place_of_the_old(store):
+    """A companion has one at a time."""
+    companion = await add_companion(store)
+    await save_feed(store, companion, b"\x01" * 32)
+    await save_feed(store, companion, b"\x02" * 32, LATER)
+    assert await owner(store, b"\x01" * 32) is None
+    assert (await owner(store, b"\x02" * 32), await since(store, companion)) == (
+        companion.id,
+        LATER,
+    )
+
+
+async def test_a_removed_feed_is_gone(store):
+    """That of the other companion stays; removing none is nothing."""
+    one, other = await add_companion(store), await add_companion(store)
+    await save_feed(store, one, b"\x01" * 32)
+    await save_feed(store, other, b"\x02" * 32)
+    for _ in range(2):
+        await store.write(lambda tx: tx.staff.remove_feed(one.id))
+    assert (await owner(store, b"\x01" * 32), await since(store, one)) == (None, None)
+    assert await owner(store, b"\x02" * 32) == other.id

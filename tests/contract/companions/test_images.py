@@ -1,0 +1,124 @@
+"""Uploaded images and whose they are, on every store alike."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from staffbooking_core.domain.companions.portfolio import Image
+from tests.contract.stores import read
+from tests.support.builders import HOUR, NOW, add_user
+
+pytestmark = pytest.mark.anyio
+
+FINE = NOW + timedelta(microseconds=123_456)
+
+
+def make_image(owner_id: int, name: str = "a.jpg", **given: Any) -> Image:
+    return Image(**{"name": name, "owner_id": owner_id, "size": 9, "created_at": NOW, **given})
+
+
+async def add(store, *images):
+    for image in images:
+        await store.write(lambda unit, image=image: unit.staff.add_image(image))
+
+
+async def find(store, name):
+    return await read(store, lambda view: view.staff.image(name))
+
+
+async def names(store, owner_id):
+    found = await read(store, lambda view: view.staff.images_of(owner_id))
+    return [image.name for image in found]
+
+
+async def test_an_image_comes_back_as_it_was_added(store):
+    """Every field is kept, the time to the microsecond."""
+    owner = await add_user(store)
+    image = make_image(owner.id, "Abc_-9.webp", size=2**40, created_at=FINE)
+    await add(store, image)
+    assert await find(store, "Abc_-9.webp") == image
+    assert list(await read(store, lambda view: view.staff.images_of(owner.id))) == [image]
+
+
+async def test_names_are_known_to_the_letter(store):
+    """Another spelling is another image."""
+    owner = await add_user(store)
+    await add(store, make_image(owner.id, "abc.jpg"))
+    assert [await find(store, name) for name in ("ABC.jpg", "abc.png", "abc", "%")] == [None] * 4
+
+
+async def test_images_are_listed_for_their_owner(store):
+    """The newest first, by name where times are the same, and nobody else's."""
+    owner, other = await add_user(store), await add_user(store)
+    await add(
+        store,
+        make_image(owner.id, "c.jpg"),
+        make_image(owner.id, "b.jpg", created_at=NOW + HOUR),
+        make_image(owner.id, "a.jpg"),
+        make_image(other.id, "d.jpg", created_at=NOW + 2 * HOUR),
+    )
+    assert await names(store, owner.id) == ["b.jpg", "a.jpg", "c.jpg"]
+    assert await names(store, other.id) == ["d.jpg"]
+    assert await names(store, (await add_user(store)).id) == []
+
+
+async def drop(store, *names):
+    await store.write(lambda unit: unit.staff.drop_images(names))
+
+
+async def left(store, after="", limit=10):
+    return list(await read(store, lambda view: view.staff.files_left(after, limit)))
+
+
+async def test_a_dropped_image_is_gone(store):
+    """That one alone, at once; dropping what is not there is no fault, and leaves no file."""
+    owner = await add_user(store)
+    await add(store, make_image(owner.id, "a.jpg"), make_image(owner.id, "b.jpg"))
+    for _ in range(2):
+        await drop(store, "a.jpg", "none.jpg")
+    assert await find(store, "a.jpg") is None
+    assert await names(store, owner.id) == ["b.jpg"]
+    assert await left(store) == ["a.jpg"]
+
+
+async def test_files_of_dropped_images_are_left(store):
+    """By name, page by page, until they are known to be gone."""
+    owner = await add_user(store)
+    await add(store, *(make_image(owner.id, f"{name}.jpg") for name in "cabd"))
+    await drop(store, "c.jpg", "a.jpg", "b.jpg")
+    assert await left(store) == ["a.jpg", "b.jpg", "c.jpg"]
+    assert await left(store, limit=2) == ["a.jpg", "b.jpg"]
+    assert await left(store, "b.jpg") == ["c.jpg"]
+    for _ in range(2):
+        await store.write(lambda unit: unit.staff.forget_file("b.jpg"))
+    assert await left(store) == ["a.jpg", "c.jpg"]
+
+
+async def test_what_fails_changes_no_images(store):
+    """Added and removed with the rest of a unit of work, or not at all."""
+    owner = await add_user(store)
+    await add(store, make_image(owner.id, "a.jpg"))
+
+    async def failing(unit):
+        await unit.staff.add_image(make_image(owner.id, "b.jpg"))
+        await unit.staff.drop_images(["a.jpg"])
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await store.write(failing)
+    assert await names(store, owner.id) == ["a.jpg"]
+    assert await left(store) == []
+
+
+async def test_a_unit_of_work_sees_its_own_images(store):
+    """What it added is listed, so that they can be counted."""
+    owner = await add_user(store)
+
+    async def unit_of_work(unit):
+        await unit.staff.add_image(make_image(owner.id, "a.jpg"))
+        return len(await unit.staff.images_of(owner.id)), await unit.staff.image("a.jpg")
+
+    assert await store.write(unit_of_work) == (1, make_image(owner.id, "a.jpg"))

@@ -1,0 +1,170 @@
+"""Portfolios, on every store alike."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import pytest
+from attrs import asdict, evolve
+
+from staffbooking_core.domain.companions.companion import Approval
+from staffbooking_core.domain.companions.portfolio import ItemStatus, PortfolioItem
+from tests.contract.stores import read
+from tests.support.builders import NOW, add_companion
+from tests.support.portfolio import add_item, make_new_item
+
+pytestmark = pytest.mark.anyio
+
+FINE = NOW + timedelta(microseconds=123_456)
+APPROVED, REJECTED = ItemStatus.APPROVED, ItemStatus.REJECTED
+
+
+async def add(store, companion, **given):
+    return await add_item(store, companion.id, **given)
+
+
+async def find(store, item_id):
+    return await read(store, lambda view: view.staff.portfolio_item(item_id))
+
+
+async def of(store, companion):
+    return list(await read(store, lambda view: view.staff.portfolio_of(companion.id)))
+
+
+async def page(store, status=None, after=0, limit=10):
+    return list(await read(store, lambda view: view.staff.portfolio(status, after, limit)))
+
+
+async def save(store, item):
+    """Save an item as its obligation is: its companion is held before, and saved after."""
+
+    async def unit(tx):
+        companion = await tx.companions.lock_companion(item.companion_id)
+        await tx.staff.save_item(item)
+        await tx.companions.save_companion(companion)
+
+    await store.write(unit)
+
+
+async def remove(store, item):
+    async def unit(tx):
+        companion = await tx.companions.lock_companion(item.companion_id)
+        await tx.staff.remove_item(item.id)
+        await tx.companions.save_companion(companion)
+
+    await store.write(unit)
+
+
+async def detail(store, companion):
+    """The titles in the ready-made detail."""
+    found = json.loads(await read(store, lambda view: view.companions.detail(companion.id)))
+    return [item["title"] for item in found["companion"]["portfolio"]]
+
+
+async def test_an_item_comes_back_as_it_was_added(store):
+    """Every field is kept, times to the microsecond."""
+    companion = await add_companion(store)
+    new = make_new_item(
+        companion.id,
+        title="Bälle & \N{GRINNING FACE}",
+        image="photos/1.webp",
+        description="One\n\ttwo 'three' \"four\"",
+        created_at=FINE,
+        status=REJECTED,
+    )
+    added = await add_item(store, **asdict(new, recurse=False))
+    assert added == PortfolioItem(id=added.id, **asdict(new, recurse=False))
+    assert await find(store, added.id) == added
+
+
+async def test_an_unknown_item_is_none(store):
+    """And saving or removing it does nothing."""
+    item = await add(store, await add_companion(store))
+    unknown = evolve(item, id=item.id + 1)
+    await save(store, unknown)
+    await remove(store, unknown)
+    assert await find(store, unknown.id) is None
+    assert await find(store, item.id) == item
+
+
+async def test_a_portfolio_is_a_companions_own_the_newest_first(store):
+    """By the order in which items were added, whatever their times."""
+    first, second = await add_companion(store), await add_companion(store)
+    old = await add(store, first, created_at=NOW)
+    await add(store, second)
+    new = await add(store, first, created_at=NOW - timedelta(days=1))
+    assert await of(store, first) == [new, old]
+    assert [item.companion_id for item in await of(store, second)] == [second.id]
+    assert await of(store, evolve(first, id=999)) == []
+
+
+async def test_items_are_paged_by_id_and_status(store):
+    """From the first above the given one, up to the limit."""
+    companion = await add_companion(store)
+    items = [await add(store, companion, status=status) for status in (*ItemStatus, APPROVED)]
+    assert await page(store) == items
+    assert await page(store, after=items[0].id, limit=2) == items[1:3]
+    assert await page(store, APPROVED) == [items[1], items[3]]
+    assert await page(store, APPROVED, after=items[1].id) == [items[3]]
+    assert await page(store, APPROVED, limit=1) == [items[1]]
+    assert await page(store, after=items[3].id) == []
+
+
+async def test_a_saved_item_is_as_it_is_now(store):
+    """All of its fields, and no other item's."""
+    companion = await add_companion(store)
+    item, other = await add(store, companion), await add(store, companion)
+    changed = evolve(
+        item, title="A fair", image="photos/2.png", description="", status=APPROVED, created_at=FINE
+    )
+    await save(store, changed)
+    assert await of(store, companion) == [other, changed]
+
+
+async def test_a_removed_item_is_gone(store):
+    """It alone, and its number is not given again."""
+    companion = await add_companion(store)
+    kept, gone = await add(store, companion), await add(store, companion)
+    await remove(store, gone)
+    assert await of(store, companion) == [kept]
+    assert (await add(store, companion)).id != gone.id
+
+
+async def test_the_detail_shows_approved_items_alone(store):
+    """The newest first; it follows each change that saves the companion."""
+    companion = await add_companion(store)
+    items = [await add(store, companion, title=title) for title in ("a", "b", "c")]
+    assert await detail(store, companion) == []
+    for item in items:
+        await save(store, evolve(item, status=APPROVED))
+    assert await detail(store, companion) == ["c", "b", "a"]
+    await save(store, evolve(items[1], status=REJECTED))
+    await remove(store, items[2])
+    assert await detail(store, companion) == ["a"]
+
+
+async def test_the_detail_keeps_its_items(store):
+    """Whatever else of the companion changes."""
+    companion = await add_companion(store)
+    await add(store, companion, title="a", status=APPROVED)
+    for approval in (Approval.SUSPENDED, Approval.APPROVED):
+        changed = evolve(companion, approval=approval, tagline="Calm")
+        await store.write(lambda tx, saved=changed: tx.companions.save_companion(saved))
+    assert await detail(store, companion) == ["a"]
+
+
+async def test_a_unit_that_fails_leaves_the_portfolio_alone(store):
+    """Neither added, nor changed, nor removed."""
+    companion = await add_companion(store)
+    item, other = await add(store, companion), await add(store, companion)
+
+    async def unit(tx):
+        await tx.staff.add_item(make_new_item(companion.id))
+        await tx.staff.save_item(evolve(item, status=APPROVED))
+        await tx.staff.remove_item(other.id)
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        await store.write(unit)
+    assert await of(store, companion) == [other, item]

@@ -1,0 +1,192 @@
+"""Searching companions by date, on every store alike: what is found has a free hour."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, date, datetime
+from itertools import pairwise
+
+import msgspec
+import pytest
+
+from staffbooking_core.domain.bookings.lifecycle import Status
+from staffbooking_core.domain.companions.availability import (
+    Calendar,
+    Interval,
+    Override,
+    Slot,
+    WeeklySlot,
+    has_free_hour,
+)
+from staffbooking_core.domain.companions.companion import CompanionQuery
+from tests.contract.companions.booked_days import change_companion, hold, release
+from tests.support.builders import DAY, add_companion, add_user, make_calendar
+
+pytestmark = pytest.mark.anyio
+
+MONDAY = date(2027, 3, 1)
+WEEK = [MONDAY + n * DAY for n in range(7)]
+
+
+async def open_days(store, companion, days=WEEK):
+    """Those of the days on which a search finds the companion."""
+    async with store.reading() as view:
+        return [day for day in days if companion.id in await found_on(view, day)]
+
+
+async def found_on(view, day):
+    """The ids of all companions that a search by this date gives."""
+    summaries = await view.companions.search(CompanionQuery(date=day, limit=50))
+    return sorted(msgspec.json.decode(summary)["id"] for summary in summaries)
+
+
+def at(day, hour=0):
+    return datetime(day.year, day.month, day.day, hour, tzinfo=UTC)
+
+
+async def test_weekly_hours_open_their_days(store):
+    """A companion is found on the weekdays that it works."""
+    companion = await add_companion(store, calendar=make_calendar(days=(0, 2, 6)))
+    assert await open_days(store, companion) == [WEEK[0], WEEK[2], WEEK[6]]
+
+
+async def test_without_weekly_hours_every_day_is_open(store):
+    """Nothing set means free all day, every day."""
+    companion = await add_companion(store)
+    assert await open_days(store, companion) == WEEK
+
+
+@pytest.mark.parametrize(
+    ("slots", "is_open"),
+    [
+        ((Slot(0, 60),), True),
+        ((Slot(1_380, 1_440),), True),
+        ((Slot(0, 59),), False),
+        ((Slot(0, 30), Slot(30, 60)), True),
+        ((Slot(0, 30), Slot(31, 61)), False),
+    ],
+)
+async def test_an_hour_is_unbroken(store, slots, is_open):
+    """Slots that touch join; half an hour twice is no hour."""
+    weekly = tuple(WeeklySlot(0, slot) for slot in slots)
+    companion = await add_companion(store, calendar=Calendar("UTC", weekly))
+    assert await open_days(store, companion) == (WEEK[:1] if is_open else [])
+
+
+async def test_an_override_rules_its_date(store):
+    """A day off hides, extra hours open, too short ones don't."""
+    overrides = (
+        Override(WEEK[0]),
+        Override(WEEK[1], (Slot(0, 30),)),
+        Override(WEEK[5], (Slot(600, 660),)),
+        Override(WEEK[6], (Slot(600, 630),)),
+    )
+    calendar = make_calendar(days=range(5), overrides=overrides)
+    companion = await add_companion(store, calendar=calendar)
+    assert await open_days(store, companion) == WEEK[2:6]
+
+
+@pytest.mark.parametrize(("hours", "is_open"), [(8, False), (7, True), (4, True)])
+async def test_a_booking_may_fill_a_day(store, hours, is_open):
+    """A day is open while one hour of it is left."""
+    companion = await add_companion(store, calendar=make_calendar(days=range(5)))
+    customer = await add_user(store)
+    await hold(store, companion, customer.id, starts_at=at(WEEK[1], 9), duration_hours=hours)
+    assert (WEEK[1] in await open_days(store, companion)) == is_open
+
+
+async def test_bookings_fill_a_day_together(store):
+    """What is left between two bookings counts, not their number."""
+    companion = await add_companion(store, calendar=make_calendar(days=range(5)))
+    customer = await add_user(store)
+    for hour in (9, 13):
+        await hold(store, companion, customer.id, starts_at=at(WEEK[1], hour), duration_hours=4)
+    assert await open_days(store, companion) == [WEEK[0], *WEEK[2:5]]
+
+
+async def test_a_pending_request_hides_nothing(store):
+    """Only bookings that hold their slot do."""
+    companion, customer = await add_companion(store), await add_user(store)
+    pending = {"status": Status.PENDING, "starts_at": at(WEEK[1]), "duration_hours": 24}
+    await hold(store, companion, customer.id, **pending)
+    assert await open_days(store, companion) == WEEK
+
+
+async def test_a_released_slot_is_found_again(store):
+    """A cancelled booking gives its day back."""
+    companion, customer = await add_companion(store), await add_user(store)
+    booking = await hold(store, companion, customer.id, starts_at=at(WEEK[1]), duration_hours=24)
+    hidden = await open_days(store, companion)
+    await release(store, booking)
+    assert (hidden, await open_days(store, companion)) == ([WEEK[0], *WEEK[2:]], WEEK)
+
+
+async def test_a_booking_fills_local_days(store):
+    """A booking of 24 h from noon UTC is one whole day in Auckland, 13 hours ahead."""
+    calendar = Calendar("Pacific/Auckland")
+    companion, customer = await add_companion(store, calendar=calendar), await add_user(store)
+    await hold(store, companion, customer.id, starts_at=at(WEEK[1], 11), duration_hours=24)
+    assert await open_days(store, companion) == [*WEEK[:2], *WEEK[3:]]
+
+
+async def test_a_night_fills_two_days(store):
+    """A booking over midnight takes the hours of both days."""
+    slots = (WeeklySlot(1, Slot(1_200, 1_440)), WeeklySlot(2, Slot(0, 240)))
+    companion = await add_companion(store, calendar=Calendar("UTC", slots))
+    customer = await add_user(store)
+    before = await open_days(store, companion)
+    await hold(store, companion, customer.id, starts_at=at(WEEK[1], 20), duration_hours=8)
+    assert (before, await open_days(store, companion)) == (WEEK[1:3], [])
+
+
+async def test_new_hours_keep_bookings_in_mind(store):
+    """Saving a companion anew forgets neither what is booked nor what was overridden."""
+    calendar = make_calendar(days=range(5), overrides=(Override(WEEK[3]),))
+    companion, customer = await add_companion(store, calendar=calendar), await add_user(store)
+    await hold(store, companion, customer.id, starts_at=at(WEEK[1], 9), duration_hours=8)
+    same = await change_companion(store, companion, tagline="Always on time")
+    assert await open_days(store, companion) == [WEEK[0], WEEK[2], WEEK[4]]
+    longer = make_calendar(days=range(6), start=9, end=18)
+    await change_companion(store, same, calendar=longer)
+    assert await open_days(store, companion) == WEEK[:6]
+
+
+async def test_an_hour_that_a_clock_change_skips_is_none(store):
+    """Sundays from 02:00 to 03:00 are open, but for the one on which the clock goes ahead."""
+    calendar = Calendar("Europe/Berlin", (WeeklySlot(6, Slot(120, 180)),))
+    companion = await add_companion(store, calendar=calendar)
+    sundays = [date(2027, 3, 21), date(2027, 3, 28), date(2027, 4, 4)]
+    assert await open_days(store, companion, sundays) == [sundays[0], sundays[2]]
+
+
+async def test_searches_by_date_tell_the_truth(store):
+    """Of chance companions with chance bookings, exactly those with a free hour are found."""
+    chance, customer = random.Random(11), await add_user(store)
+    calendars: dict[int, Calendar] = {}
+    busy: dict[int, list[Interval]] = {}
+    for _ in range(12):
+        calendar = chance_calendar(chance)
+        companion = await add_companion(store, calendar=calendar)
+        starts = sorted(chance.sample(range(0, 14 * 24, 6), 9))
+        lengths = [min(chance.randint(1, 24), b - a) for a, b in pairwise(starts)]
+        calendars[companion.id], busy[companion.id] = calendar, []
+        for start, hours in zip(starts, lengths, strict=False):
+            booked = {"starts_at": at(MONDAY, 0) + start * DAY / 24, "duration_hours": hours}
+            booking = await hold(store, companion, customer.id, **booked)
+            busy[companion.id].append(Interval(booking.starts_at, booking.ends_at))
+    days = [MONDAY + n * DAY for n in range(15)]
+    async with store.reading() as view:
+        found = {day: await found_on(view, day) for day in days}
+    assert found == {
+        day: [n for n, calendar in calendars.items() if has_free_hour(calendar, busy[n], day)]
+        for day in days
+    }
+
+
+def chance_calendar(chance):
+    timezone = chance.choice(["UTC", "Asia/Tokyo", "America/Los_Angeles", "Europe/Berlin"])
+    hours = [(0, 120), (0, 1_440), (540, 600), (540, 1_020), (1_380, 1_440)]
+    weekly = [WeeklySlot(day, Slot(*chance.choice(hours))) for day in range(7)]
+    closed = chance.sample(WEEK, 2)
+    overrides = (Override(closed[0]), Override(closed[1], (Slot(600, 700),)))
+    return Calendar(timezone, tuple(chance.sample(weekly, chance.choice([0, 4, 7]))), overrides)

@@ -1,0 +1,70 @@
+"""Each way by which the databases search gives the same, whichever a statement goes.
+
+With the figures as they are a few companions are searched by few of the ways, so here they are
+much smaller.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import msgspec
+import pytest
+
+from staffbooking_adapters.sql.companions.reader import parameters
+from staffbooking_adapters.sql.companions.search import Shape, summaries
+from staffbooking_core.domain.companions.companion import CompanionQuery
+from tests.contract.companions.search_dataset import DAYS, add_all, brute_force, crowd
+from tests.contract.stores import STORES
+
+pytestmark = pytest.mark.anyio
+
+QUERIES: dict[str, dict[str, Any]] = {
+    "day": {},
+    "place": {"location": "united"},
+    "small place": {"location": "new york"},
+    "service": {"service": "gala"},
+    "price": {"min_price": 5_000},
+    "narrow price": {"min_price": 4_999, "max_price": 4_999},
+    "place and price": {"location": "o", "max_price": 5_000},
+    "all": {"location": "t", "service": "GALA dinner", "min_price": 2},
+}
+PAGES = ((1, 0, 100), (5, 3, 100), (5, 0, 0), (200, 0, 100))
+"""Size, offset, and up to how many places are searched one by one."""
+
+
+@pytest.fixture(params=["postgresql", "sqlite"])
+async def filled(request):
+    """A store, and the companions that are in it."""
+    async with STORES[request.param](request) as store:
+        yield store, await add_all(store, crowd(11, 90))
+
+
+async def searched(database, query, offset, figures):
+    """The ids that a page has, by a statement of these figures."""
+    shape = Shape(
+        place=query.location is not None,
+        service=query.service is not None,
+        price=query.min_price is not None or query.max_price is not None,
+        day=query.date is not None,
+        later=offset > 0,
+        **figures,
+    )
+    rows = await database.all(summaries(shape), **parameters(query, shape, offset))
+    return [msgspec.json.decode(summary)["id"] for (summary,) in rows]
+
+
+@pytest.mark.parametrize("sample", [1, 15, 1_000])
+async def test_every_way_gives_what_brute_force_gives(filled, sample):
+    """Few or many places, samples that are whole or are not, usual days and odd ones, at the
+    start and behind an offset."""
+    store, everybody = filled
+    wrong = {}
+    for name, day, (size, offset, places) in product(QUERIES, (None, *DAYS), PAGES):
+        query = CompanionQuery(**QUERIES[name], date=day)
+        figures = {"size": size, "sample": sample, "places": places}
+        found = await searched(store.database, query, offset, figures)
+        if found != (expected := brute_force(everybody, query)[offset : offset + size]):
+            wrong[name, day, size, offset, places] = (found, expected)
+    assert wrong == {}

@@ -1,0 +1,54 @@
+"""Each test of the seam runs on fresh tables of both databases."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import create_mock_engine, text
+
+from staffbooking_adapters.sql.engine.open import Database, Statement, open_database
+from tests.contract.engine.sample_schema import METADATA
+from tests.support.postgres import PostgresServer, database_name
+
+
+async def create_tables(database: Database) -> None:
+    written: list[Any] = []
+    engine = create_mock_engine(f"{database.dialect}://", lambda ddl, *_: written.append(ddl))
+    METADATA.create_all(engine, checkfirst=False)
+    for ddl in written:
+        await database.run(Statement(text(str(ddl.compile(dialect=engine.dialect)))))
+
+
+@pytest.fixture(scope="module")
+async def postgres_url(postgres_server: PostgresServer) -> AsyncIterator[str]:
+    url = await postgres_server.create_database()
+    yield url
+    await postgres_server.drop_database(database_name(url))
+
+
+@pytest.fixture
+async def postgres(postgres_url: str) -> AsyncIterator[Database]:
+    database = await open_database(postgres_url, METADATA, pool_size=4)
+    await database.run(Statement(text("DROP SCHEMA IF EXISTS public CASCADE")))
+    await database.run(Statement(text("CREATE SCHEMA public")))
+    await create_tables(database)
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+async def sqlite(tmp_path: Path) -> AsyncIterator[Database]:
+    database = await open_database(f"sqlite+aiosqlite:///{tmp_path / 'main.db'}", METADATA)
+    await create_tables(database)
+    yield database
+    await database.close()
+
+
+@pytest.fixture(params=["postgres", "sqlite"])
+def database(request: pytest.FixtureRequest) -> Database:
+    found = request.getfixturevalue(request.param)
+    assert isinstance(found, Database)
+    return found

@@ -1,0 +1,111 @@
+"""A small schema of every type and constraint, and statements on it."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from typing import Any
+
+from sqlalchemy import (
+    Boolean,
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    Index,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    bindparam,
+    func,
+    insert,
+    select,
+    text,
+    update,
+)
+
+from staffbooking_adapters.sql.engine.open import Connection, Statement, open_database
+from staffbooking_adapters.sql.engine.types import BigInt, CivilDate, Instant
+
+METADATA = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+    }
+)
+CITIES = Table("cities", METADATA, Column("id", BigInt, primary_key=True))
+PEOPLE = Table(
+    "people",
+    METADATA,
+    Column("id", BigInt, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("points", BigInt, CheckConstraint("points >= 0", name="points")),
+    Column("active", Boolean),
+    Column("born", CivilDate),
+    Column("seen_at", Instant),
+    Column("photo", LargeBinary),
+    Column("city_id", BigInt, ForeignKey("cities.id")),
+    UniqueConstraint("name", "born"),
+    Index("ux_people_photo", "photo", unique=True, sqlite_where=text("photo IS NOT NULL")),
+)
+NOON = datetime(2026, 7, 1, 12, 30, 15, 123456, tzinfo=UTC)
+FIELDS = ("name", "points", "active", "born", "seen_at", "photo", "city_id")
+ADA: dict[str, Any] = {
+    "name": "Ada",
+    "points": 2**62,
+    "active": True,
+    "born": date(1815, 12, 10),
+    "seen_at": NOON,
+    "photo": b"\x00\xff",
+    "city_id": None,
+}
+
+ADD = Statement(
+    insert(PEOPLE).values(**{name: bindparam(name) for name in FIELDS}).returning(PEOPLE.c.id)
+)
+ADD_NAMED = Statement(insert(PEOPLE).values(name=bindparam("name"), points=bindparam("points")))
+GET = Statement(select(*(PEOPLE.c[name] for name in FIELDS)).where(PEOPLE.c.id == bindparam("id")))
+NAMES = Statement(select(PEOPLE.c.name).order_by(PEOPLE.c.id))
+COUNT = Statement(select(func.count()).select_from(PEOPLE))
+RAISE = Statement(
+    update(PEOPLE)
+    .values(points=PEOPLE.c.points + bindparam("by", type_=BigInt))
+    .where(PEOPLE.c.name == bindparam("who"))
+)
+POINTS = Statement(select(PEOPLE.c.points).where(PEOPLE.c.name == bindparam("who")))
+
+
+def named(name: str, points: int = 0) -> dict[str, Any]:
+    """The parameters of ADD_NAMED."""
+    return {"name": name, "points": points}
+
+
+async def names(connection: Connection) -> list[str]:
+    """Everybody, the first to come first."""
+    return [name for (name,) in await connection.all(NAMES)]
+
+
+async def add_two(unit: Connection) -> str:
+    """A unit of work of two statements."""
+    await unit.run(ADD_NAMED, **named("Ada"))
+    await unit.run(ADD_NAMED, **named("Bob"))
+    return "done"
+
+
+KILL_OTHERS = Statement(
+    text(
+        "SELECT count(pg_terminate_backend(pid, 1000)) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+)
+
+
+async def kill_all(url: str) -> None:
+    """End every connection to this PostgreSQL database, and wait until they are gone."""
+    killer = await open_database(url, METADATA)
+    try:
+        await killer.run(KILL_OTHERS)
+    finally:
+        await killer.close()

@@ -1,0 +1,123 @@
+"""Many callers and several processes at one database, and how it is set up."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from sqlalchemy import (
+    text,
+)
+
+from staffbooking_adapters.sql.engine.open import Connection, Database, Statement, open_sqlite
+from staffbooking_core.errors import Unavailable
+from tests.contract.engine.conftest import create_tables
+from tests.contract.engine.sample_schema import (
+    ADD_NAMED,
+    COUNT,
+    METADATA,
+    POINTS,
+    RAISE,
+    add_two,
+    named,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_two_openings_of_a_file_write_in_turn(tmp_path: Path) -> None:
+    """Openings of one file, as two processes have, lose no write to each other."""
+    path = tmp_path / "shared.db"
+    openings = await asyncio.gather(*(open_sqlite(path, METADATA) for _ in range(8)))
+    await create_tables(openings[0])
+    await openings[0].run(ADD_NAMED, **named("Ada"))
+
+    async def raise_by_reading(unit: Connection) -> None:
+        points = await unit.value(POINTS, who="Ada")
+        await asyncio.sleep(0)
+        await unit.run(RAISE, who="Ada", by=1)
+        assert await unit.value(POINTS, who="Ada") == points + 1
+
+    async def many_times(database: Database) -> None:
+        for _ in range(5):
+            await database.write(raise_by_reading)
+            await database.run(RAISE, who="Ada", by=1)
+
+    await asyncio.gather(*(many_times(database) for database in openings))
+    assert await openings[1].value(POINTS, who="Ada") == 80
+    for opening in openings:
+        await opening.close()
+
+
+async def test_a_busy_file_is_unavailable_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer elsewhere that never ends is waited for, but not for ever."""
+    monkeypatch.setattr("staffbooking_adapters.sql.engine.sqlite.BUSY_SECONDS", 0.05)
+    first, second = [await open_sqlite(tmp_path / "shared.db", METADATA) for _ in range(2)]
+    await create_tables(first)
+
+    async def hold(unit: Connection) -> None:
+        with pytest.raises(Unavailable):
+            await second.write(add_two)
+
+    await first.write(hold)
+    assert await second.write(add_two) == "done"
+    await first.close()
+    await second.close()
+
+
+async def test_more_callers_than_connections_take_turns(database: Database) -> None:
+    """Callers wait for a connection in the order they came, and all are served."""
+    await database.run(ADD_NAMED, **named("Ada"))
+    await asyncio.gather(*(database.run(RAISE, who="Ada", by=1) for _ in range(40)))
+    assert await database.value(POINTS, who="Ada") == 40
+
+
+async def test_waiting_for_a_connection_has_an_end(
+    postgres: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When every connection stays busy, the next caller is told so."""
+    monkeypatch.setattr("staffbooking_adapters.sql.engine.pool.PATIENCE", 0.05)
+    done = asyncio.Event()
+    holders = [asyncio.ensure_future(postgres.write(lambda unit: done.wait())) for _ in range(4)]
+    await asyncio.sleep(0.05)
+    with pytest.raises(Unavailable):
+        await postgres.value(COUNT)
+    done.set()
+    await asyncio.gather(*holders)
+    assert await postgres.value(COUNT) == 0
+
+
+async def pragmas(unit: Connection) -> list[Any]:
+    shown = ("journal_mode", "synchronous", "foreign_keys", "cache_size")
+    return [await unit.value(Statement(text(f"PRAGMA {name}"))) for name in shown]
+
+
+@pytest.mark.parametrize("synchronous, level", [("FULL", 2), ("OFF", 0)])
+async def test_sqlite_is_set_to_keep_what_it_acknowledged(
+    tmp_path: Path, synchronous: Literal["FULL", "OFF"], level: int
+) -> None:
+    """The main file is synced at every commit, one for counters is not; both use a WAL. Who writes
+    much finds its pages again: 32 MiB of them."""
+    database = await open_sqlite(tmp_path / "main.db", METADATA, synchronous=synchronous)
+    assert await database.write(pragmas) == ["wal", level, 1, -32_768]
+    await database.close()
+
+
+async def test_postgres_is_set_for_short_units_and_kept_plans(postgres: Database) -> None:
+    """Each connection has the limits of time and the planner's mode it is to have."""
+    shown = {
+        "application_name": "staffbooking",
+        "plan_cache_mode": "force_generic_plan",
+        "jit": "off",
+        "TimeZone": "UTC",
+        "statement_timeout": "10s",
+        "lock_timeout": "5s",
+        "idle_in_transaction_session_timeout": "15s",
+        "transaction_isolation": "read committed",
+    }
+    for name, value in shown.items():
+        assert await postgres.value(Statement(text(f'SHOW "{name}"'))) == value

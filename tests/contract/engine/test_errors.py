@@ -1,0 +1,98 @@
+"""What the database refuses has the same name on both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import (
+    Column,
+    Index,
+    MetaData,
+    Table,
+    bindparam,
+    delete,
+    insert,
+    text,
+)
+
+from staffbooking_adapters.sql.engine.errors import unique_names
+from staffbooking_adapters.sql.engine.open import Database, Statement
+from staffbooking_adapters.sql.engine.types import BigInt
+from staffbooking_core.errors import ConstraintViolated
+from tests.contract.engine.sample_schema import ADA, ADD, ADD_NAMED, CITIES, COUNT, PEOPLE, named
+
+pytestmark = pytest.mark.anyio
+
+REFUSALS: list[tuple[str, dict[str, Any], str]] = [
+    ("a unique constraint", ADA | {"photo": None}, "uq_people_name_born"),
+    ("a unique index", ADA | {"name": "Eve"}, "ux_people_photo"),
+    ("a check", ADA | {"name": "Eve", "photo": None, "points": -1}, "ck_people_points"),
+    ("a missing value", ADA | {"name": None, "photo": None}, "nn_people_name"),
+    ("a broken reference", ADA | {"name": "Eve", "photo": None, "city_id": 9}, "foreign_key"),
+]
+
+
+@pytest.mark.parametrize("what, person, constraint", REFUSALS, ids=[case[0] for case in REFUSALS])
+async def test_a_refusal_has_the_same_name_on_both(
+    database: Database, what: str, person: dict[str, Any], constraint: str
+) -> None:
+    """What the database refuses is told by the constraint's name, alone and in a unit."""
+    await database.value(ADD, **ADA)
+    with pytest.raises(ConstraintViolated) as alone:
+        await database.value(ADD, **person)
+    with pytest.raises(ConstraintViolated) as inside:
+        await database.write(lambda unit: unit.value(ADD, **person))
+    assert alone.value.constraint == inside.value.constraint == constraint
+    assert await database.value(COUNT) == 1
+
+
+async def test_a_key_taken_twice_has_its_name(database: Database) -> None:
+    """A primary key is a constraint like others."""
+    add = Statement(insert(CITIES).values(id=bindparam("id")))
+    await database.run(add, id=1)
+    with pytest.raises(ConstraintViolated, match=r"^pk_cities$"):
+        await database.run(add, id=1)
+
+
+TRIGGERS = {
+    "sqlite": [
+        """CREATE TRIGGER sealed BEFORE DELETE ON people
+        BEGIN SELECT RAISE(ABORT, 'people_sealed'); END"""
+    ],
+    "postgresql": [
+        """CREATE FUNCTION sealed() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN RAISE EXCEPTION 'people_sealed'; END $$""",
+        "CREATE TRIGGER sealed BEFORE DELETE ON people FOR EACH ROW EXECUTE FUNCTION sealed()",
+    ],
+}
+
+
+async def test_a_trigger_refuses_by_its_own_word(database: Database) -> None:
+    """What a trigger raises is the constraint's name."""
+    for ddl in TRIGGERS[database.dialect]:
+        await database.run(Statement(text(ddl)))
+    await database.run(ADD_NAMED, **named("Ada"))
+    with pytest.raises(ConstraintViolated, match=r"^people_sealed$"):
+        await database.run(Statement(delete(PEOPLE)))
+
+
+def test_unique_keys_that_sqlite_cannot_tell_apart_are_refused() -> None:
+    """Two unique keys over the same columns would share one name, so they may not be."""
+    metadata = MetaData()
+    Table(
+        "t",
+        metadata,
+        Column("a", BigInt),
+        Index("ux_one", "a", unique=True),
+        Index("ux_two", "a", unique=True, sqlite_where=text("a > 1")),
+    )
+    with pytest.raises(ValueError, match="ux_"):
+        unique_names(metadata)
+
+
+async def test_many_keeps_all_or_nothing(database: Database) -> None:
+    """One bad row of a batch undoes the others."""
+    with pytest.raises(ConstraintViolated, match="ck_people_points"):
+        await database.many(ADD_NAMED, [named("Ada"), named("Bob", points=-1)])
+    assert await database.value(COUNT) == 0

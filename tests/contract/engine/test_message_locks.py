@@ -1,0 +1,240 @@
+"""Units of work on conversations and messages that meet on PostgreSQL: one of them waits for the
+other to commit, and goes on from what it finds then."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from staffbooking_core.domain.bookings.lifecycle import Status
+from staffbooking_core.domain.messaging.conversations import OPENS_GROUP, follow
+from staffbooking_core.errors import InvalidField
+from tests.contract.stores import read
+from tests.contract.webhooks.test_webhook_races import WAITING, meeting, postgres
+from tests.support.builders import (
+    DAY,
+    NOW,
+    add_booking,
+    add_companion,
+    add_user,
+    make_change,
+    moved,
+)
+from tests.support.messages import (
+    EVENT,
+    add_direct,
+    add_group,
+    add_pair,
+    found,
+    hold_group,
+    make_new_message,
+    say,
+)
+
+pytestmark = pytest.mark.anyio
+
+__all__ = ["postgres"]
+
+
+async def tail(store, after=0):
+    """The texts of the next messages of all, with their ids."""
+    some = await read(store, lambda view: view.messages.tail(after, 100))
+    return [(message.id, message.content) for message in some]
+
+
+def adding(conversation, content):
+    async def unit(tx):
+        await tx.messages.hold([conversation.id])
+        return await tx.messages.add([make_new_message(conversation, content=content)])
+
+    return unit
+
+
+def accepting(booking):
+    """A step of a booking that has an event, as it is done with each."""
+
+    async def unit(tx):
+        await tx.bookings.save(make_change(moved(booking, status=Status.ACCEPTED)))
+        group = await tx.messages.hold_group(booking.customer_id, EVENT, NOW)
+        booked = await tx.messages.booked(booking.customer_id, EVENT)
+        await tx.messages.save_group(follow(group, dict(booked)), opens=len(booked) >= OPENS_GROUP)
+
+    return unit
+
+
+async def add_requests(store):
+    """Two bookings of an event, of one customer."""
+    customer = await add_user(store)
+    companions = [await add_companion(store) for _ in "ab"]
+    return [await add_booking(store, each, customer, event_ref=EVENT) for each in companions]
+
+
+# Ids --------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def all_but_committed(store, unit):
+    """As long as the context is open a unit of work has done everything but commit."""
+    entered, leave = asyncio.Event(), asyncio.Event()
+
+    async def open_ended(tx):
+        await unit(tx)
+        entered.set()
+        await leave.wait()
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(store.write(open_ended))
+        await entered.wait()
+        yield
+        leave.set()
+
+
+async def has_to_wait(store, task):
+    """Whether a task comes to wait for another transaction before it ends."""
+    while not task.done() and not await store.database.value(WAITING):
+        pass
+    return not task.done()
+
+
+async def test_messages_are_seen_in_the_order_of_their_ids(postgres):
+    """Of any two conversations: who comes second gets no id before the first has committed,
+    so a reader in between sees neither of them, and no gap."""
+    one, other = postgres
+    first, second = await add_direct(one), await add_direct(one)
+    async with all_but_committed(one, adding(first, "sooner")):
+        later = asyncio.create_task(other.write(adding(second, "later")))
+        assert await has_to_wait(other, later)
+        assert await tail(one) == []
+    await later
+    assert await tail(one) == [(1, "sooner"), (2, "later")]
+
+
+async def test_who_only_reads_waits_for_nobody(postgres):
+    """All that was committed is there while more is about to be."""
+    one, other = postgres
+    first, second = await add_direct(one), await add_direct(one)
+    await say(one, first, "before")
+    async with all_but_committed(one, adding(second, "sooner")):
+        assert await tail(other) == [(1, "before")]
+        assert await read(other, lambda view: view.messages.last_id()) == 1
+
+
+async def test_who_holds_a_conversation_sees_what_was_done_to_it(postgres):
+    """Who left meanwhile is gone, who came is there, and the last message is the last."""
+    one, other = postgres
+    group = await add_group(one)
+    leaving, staying = group.staff_ids
+    coming = await add_companion(one)
+
+    async def unit(tx):
+        [message] = await adding(group, "so long")(tx)
+        held = await tx.messages.hold([group.id])
+        booked = {staying: "Noa Levi", coming.id: "Mia Lindqvist"}
+        await tx.messages.save_group(follow(held[group.id], booked), opens=False)
+        return message
+
+    async def hold(tx):
+        return (await tx.messages.hold([group.id]))[group.id]
+
+    message, held = await meeting(postgres, unit, lambda: other.write(hold))
+    assert held == await found(one, group)
+    assert held.last_id == message.id
+    assert held.recipients == (group.customer_id, staying, coming.id)
+    assert leaving in [member.user_id for member in held.members]
+
+
+# Groups -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_made", [False, True])
+async def test_two_accepts_see_each_other(postgres, is_made):
+    """The second finds the first one's booking, whether the group was there before or the
+    first is about to make it: so it opens, with both in it."""
+    one, other = postgres
+    bookings = await add_requests(one)
+    if is_made:
+        await hold_group(one, bookings[0].customer_id)
+    accepts = [accepting(booking) for booking in bookings]
+    await meeting(postgres, accepts[0], lambda: other.write(accepts[1]))
+    [shown] = await read(
+        one, lambda view: view.messages.overviews(bookings[0].customer_id, 1, 9, NOW)
+    )
+    members = sorted((bookings[0].customer_id, *(each.companion_id for each in bookings)))
+    assert list(shown.conversation.recipients) == members
+
+
+async def test_a_conversation_is_opened_by_the_first(postgres):
+    """The second waits, and gets the same."""
+    one, other = postgres
+    pair = await add_pair(one)
+
+    async def open_it(tx):
+        return await tx.messages.open_direct(pair, NOW)
+
+    first, second = await meeting(postgres, open_it, lambda: other.write(open_it))
+    assert first == second
+
+
+# Connections ------------------------------------------------------------------------------
+
+
+async def test_a_connection_is_counted_after_the_one_before_it(postgres):
+    """Where one more is allowed, the second of two at the same time is one too many, though
+    it comes to another node."""
+    one, other = postgres
+    user = await add_user(one)
+    for node in "ab":
+        await one.write(lambda unit, node=node: unit.presence.renew_node(node, NOW + DAY))
+
+    def connecting(node):
+        async def unit(tx):
+            return await tx.presence.connect(user.id, node, NOW, 1)
+
+        return unit
+
+    taken = await meeting(postgres, connecting("a"), lambda: other.write(connecting("b")))
+    assert taken == (True, False)
+
+
+async def test_the_last_of_two_connections_is_known_to_be(postgres):
+    """Two that end at the same moment at one node leave nobody connected."""
+    one, other = postgres
+    user = await add_user(one)
+    await one.write(lambda unit: unit.presence.renew_node("a", NOW + DAY))
+    for _ in range(2):
+        await one.write(lambda unit: unit.presence.connect(user.id, "a", NOW, 10))
+
+    async def end(tx):
+        await tx.presence.disconnect(user.id, "a", NOW)
+
+    await meeting(postgres, end, lambda: other.write(end))
+    [presence] = await read(one, lambda view: view.presence.presence([user.id], NOW))
+    assert not presence.online
+
+
+async def test_a_node_that_is_buried_meanwhile_begins_anew(postgres):
+    """Its beat comes too late: it is told, and can restore what it has."""
+    one, other = postgres
+    await one.write(lambda unit: unit.presence.renew_node("a", NOW))
+
+    async def bury(tx):
+        await tx.presence.bury_nodes(NOW, 10)
+
+    async def renew(tx):
+        return await tx.presence.renew_node("a", NOW + DAY)
+
+    _, is_known = await meeting(postgres, bury, lambda: other.write(renew))
+    assert not is_known
+
+
+# Values -----------------------------------------------------------------------------------
+
+
+async def test_a_text_with_a_nul_is_refused(postgres):
+    """With all else of its unit of work, and it is named."""
+    conversation = await add_direct(postgres[0])
+    with pytest.raises(InvalidField, match="content"):
+        await say(postgres[0], conversation, "fine", "a\0b")
+    assert await tail(postgres[0]) == []

@@ -1,0 +1,88 @@
+"""Values come back as they went in, and what cannot be kept says so."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given, strategies as st
+from sqlalchemy import (
+    LargeBinary,
+)
+
+from staffbooking_adapters.sql.engine.open import Database
+from staffbooking_adapters.sql.engine.types import Instant, array_of, reader, writer
+from staffbooking_core.errors import InvalidField
+from tests.contract.engine.sample_schema import ADA, ADD, ADD_NAMED, COUNT, FIELDS, GET, NOON
+
+pytestmark = pytest.mark.anyio
+
+BERLIN_SUMMER = timezone(timedelta(hours=2))
+
+
+async def test_values_come_back_as_they_went_in(database: Database) -> None:
+    """Every type returns what was stored, instants to the microsecond and in UTC."""
+    key = await database.value(ADD, **ADA)
+    row = await database.one(GET, id=key)
+    assert row is not None
+    assert dict(zip(FIELDS, row, strict=True)) == ADA
+    assert [type(value) for value in row[:5]] == [str, int, bool, date, datetime]
+
+
+async def test_null_comes_back_as_none(database: Database) -> None:
+    """A value that isn't there is None for every type."""
+    key = await database.value(ADD, **(dict.fromkeys(FIELDS) | {"name": "Nobody"}))
+    assert await database.one(GET, id=key) == ("Nobody", *[None] * 6)
+
+
+async def test_an_instant_is_kept_in_utc(database: Database) -> None:
+    """An instant told in another zone is the same instant, told in UTC."""
+    key = await database.value(ADD, **(ADA | {"seen_at": NOON.astimezone(BERLIN_SUMMER)}))
+    row = await database.one(GET, id=key)
+    assert row is not None
+    assert row[4] == NOON
+    assert row[4].utcoffset() == timedelta(0)
+
+
+async def test_a_naive_instant_is_refused(database: Database) -> None:
+    """A time without a zone is nobody's instant, and stores nothing."""
+    with pytest.raises(TypeError, match="zone"):
+        await database.value(ADD, **(ADA | {"seen_at": NOON.replace(tzinfo=None)}))
+    assert await database.value(COUNT) == 0
+
+
+@given(st.datetimes(timezones=st.just(UTC)))
+def test_sqlite_keeps_every_instant_exactly(moment: datetime) -> None:
+    """Microseconds since 1970 give back any instant that a `datetime` can tell."""
+    write, read = writer("sqlite", Instant), reader("sqlite", Instant)
+    assert write is not None
+    assert read is not None
+    assert read(write(moment)) == moment
+
+
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1])
+async def test_an_integer_beyond_64_bits_names_its_parameter(
+    database: Database, value: int
+) -> None:
+    """A number that no column holds is the parameter's fault, not the store's."""
+    with pytest.raises(InvalidField) as refused:
+        await database.run(ADD_NAMED, name="Big", points=value)
+    assert [fault.field for fault in refused.value.faults] == ["points"]
+
+
+async def test_half_a_surrogate_names_its_parameter(database: Database) -> None:
+    """Text that has no UTF-8 is the parameter's fault."""
+    with pytest.raises(InvalidField, match="name"):
+        await database.run(ADD_NAMED, name="\ud800", points=1)
+
+
+async def test_postgres_names_the_parameter_with_a_nul(postgres: Database) -> None:
+    """PostgreSQL keeps no NUL in text, and the error says in which parameter it was."""
+    with pytest.raises(InvalidField, match="name"):
+        await postgres.run(ADD_NAMED, name="a\0b", points=1)
+
+
+async def test_bytes_are_no_item_of_an_array() -> None:
+    """An array of bytes is refused when the statement is written."""
+    with pytest.raises(TypeError, match="bytes"):
+        array_of(LargeBinary())

@@ -1,0 +1,375 @@
+"""Groups of an event's customer and staff, on every store alike."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from staffbooking_core.domain.bookings.lifecycle import Status
+from staffbooking_core.domain.messaging.conversations import BOOKED, Conversation, Kind, Member
+from staffbooking_core.errors import RuleBroken
+from tests.contract.stores import read
+from tests.support.builders import (
+    DAY,
+    MINUTE,
+    NOW,
+    add_booking,
+    add_companion,
+    add_user,
+    make_change,
+    moved,
+)
+from tests.support.messages import (
+    EVENT,
+    add_direct,
+    add_group,
+    found,
+    hold_group,
+    rename,
+    say,
+    seat,
+)
+
+pytestmark = pytest.mark.anyio
+
+FINE = NOW + timedelta(microseconds=123_456)
+
+
+async def find(store, group):
+    return await read(store, lambda view: view.messages.conversation(group.id))
+
+
+async def held(store, *groups):
+    numbers = [group.id for group in groups]
+    return dict(await store.write(lambda unit: unit.messages.hold(numbers)))
+
+
+async def booked(store, customer_id, event_ref=EVENT):
+    found = await store.write(lambda unit: unit.messages.booked(customer_id, event_ref))
+    return sorted(found)
+
+
+async def overview(store, group, user_id, now=NOW):
+    return await read(store, lambda view: view.messages.overview(group.id, user_id, now))
+
+
+async def listed(store, user_id):
+    """The ids of a user's conversations."""
+    found = await read(store, lambda view: view.messages.overviews(user_id, 1, 10, NOW))
+    return [each.conversation.id for each in found]
+
+
+async def inbox(store, user_id, after=0):
+    return list(await read(store, lambda view: view.messages.inbox(user_id, after, 10)))
+
+
+async def last_id(store, user_id):
+    return await read(store, lambda view: view.messages.last_id(user_id))
+
+
+async def acquaintances(store, user_id, among):
+    return await read(store, lambda view: view.messages.acquaintances(user_id, among))
+
+
+async def online_acquaintances(store, user_id):
+    return list(await read(store, lambda view: view.presence.online_acquaintances(user_id, NOW)))
+
+
+async def connect(store, *user_ids):
+    async def unit(tx):
+        await tx.presence.renew_node("a", NOW + MINUTE)
+        for user_id in user_ids:
+            assert await tx.presence.connect(user_id, "a", NOW, 10)
+
+    await store.write(unit)
+
+
+# Made, and opened -------------------------------------------------------------------------
+
+
+async def test_a_group_is_made_with_its_customer(store):
+    """Who alone is in it, until others are saved."""
+    customer = await add_user(store)
+    group = await hold_group(store, customer.id, now=FINE)
+    assert group == Conversation(
+        id=group.id,
+        kind=Kind.GROUP,
+        customer_id=customer.id,
+        companion_id=None,
+        event_ref=EVENT,
+        updated_at=FINE,
+        members=(Member(customer.id, "Ada Okoro"),),
+    )
+
+
+async def test_a_group_is_made_once(store):
+    """For a customer and an event; to the last character of its name."""
+    customer, other = await add_user(store), await add_user(store)
+    group = await hold_group(store, customer.id, now=FINE)
+    assert await hold_group(store, customer.id, now=NOW + DAY) == group
+    others = [
+        await hold_group(store, customer.id, EVENT.lower()),
+        await hold_group(store, customer.id, f"{EVENT} "),
+        await hold_group(store, other.id),
+    ]
+    assert len({group.id, *(each.id for each in others)}) == 4
+
+
+async def test_a_group_opens_for_good(store):
+    """It is there from then on, whoever is in it."""
+    customer, one, two = await add_user(store), await add_companion(store), await add_user(store)
+    group = await seat(store, customer.id, [one.id])
+    assert await find(store, group) is None
+    opened = await seat(store, customer.id, [one.id, two.id], opens=True)
+    assert await find(store, opened) == opened
+    left = await seat(store, customer.id, [], opens=False)
+    assert await find(store, left) == left
+    assert await hold_group(store, customer.id) == left
+
+
+async def test_a_group_that_is_not_open_is_nowhere(store):
+    """Not for those who are to be in it, by no way of asking."""
+    customer, staff = await add_user(store), await add_companion(store)
+    group = await seat(store, customer.id, [staff.id])
+    await connect(store, customer.id, staff.id)
+    members = {customer.id, staff.id}
+    assert await find(store, group) is None
+    assert await held(store, group) == {}
+    for user_id in members:
+        assert await overview(store, group, user_id) is None
+        assert await listed(store, user_id) == []
+        assert await acquaintances(store, user_id, members) == {user_id}
+        assert await online_acquaintances(store, user_id) == []
+        assert await inbox(store, user_id) == []
+        assert await last_id(store, user_id) == 0
+    opened = await seat(store, customer.id, [staff.id], opens=True)
+    assert await held(store, group) == {group.id: opened}
+    for user_id in members:
+        assert (await overview(store, group, user_id)).conversation == opened
+        assert await listed(store, user_id) == [group.id]
+        assert await acquaintances(store, user_id, members) == members
+        assert await online_acquaintances(store, user_id) == [*(members - {user_id})]
+
+
+async def test_what_is_undone_made_no_group(store):
+    """A unit of work that fails leaves neither the group nor who was to be in it."""
+    staff, group = await add_companion(store), await add_group(store)
+    before, stranger = await found(store, group), await add_user(store)
+
+    async def unit(tx):
+        made = await tx.messages.hold_group(stranger.id, EVENT, NOW)
+        await tx.messages.save_group(made, opens=True)
+        joined = evolve(group, members=(*group.members, Member(staff.id, "Mia Lindqvist")))
+        await tx.messages.save_group(joined, opens=True)
+        assert len(await tx.messages.overviews(staff.id, 1, 10, NOW)) == 1
+        raise RuleBroken("any", "any")
+
+    with pytest.raises(RuleBroken):
+        await store.write(unit)
+    assert await listed(store, stranger.id) == await listed(store, staff.id) == []
+    assert await found(store, group) == before
+
+
+# Who is in it -----------------------------------------------------------------------------
+
+
+async def test_members_come_in_the_order_of_their_ids(store):
+    """Whenever they came, with the names that they have now."""
+    one, two = await add_companion(store), await add_companion(store, first_name="Noa")
+    customer = await add_user(store)
+    await seat(store, customer.id, [two.id])
+    group = await seat(store, customer.id, [two.id, one.id], opens=True)
+    await rename(store, one.id, "Lea")
+    assert (await found(store, group)).members == (
+        Member(one.id, "Lea Lindqvist"),
+        Member(two.id, "Noa Lindqvist"),
+        Member(customer.id, "Ada Okoro"),
+    )
+
+
+async def test_a_group_has_no_booking(store):
+    """Of its own: it may have many."""
+    group = await add_group(store)
+    assert (await overview(store, group, group.customer_id)).booking_code is None
+
+
+async def test_who_leaves_a_group_stays_known_to_it(store):
+    """With the last message that they may read, and their mark; who comes again is as before."""
+    group = await add_group(store)
+    stays, leaves = group.staff_ids
+    [said] = await say(store, group, "one")
+
+    async def mark(tx):
+        return await tx.messages.mark_read(group.id, leaves, said.id)
+
+    assert await store.write(mark) == said.id
+    await seat(store, group.customer_id, [stays])
+    left = await found(store, group)
+    away = Member(leaves, "Noa Lindqvist", read_id=said.id, left_id=said.id)
+    assert left.member(leaves) == away
+    assert left.recipients == tuple(sorted((group.customer_id, stays)))
+    await say(store, left, "two")
+    await seat(store, group.customer_id, [stays, leaves])
+    back = await found(store, group)
+    assert back.member(leaves) == evolve(away, left_id=None)
+    assert len(await inbox(store, leaves)) == 2
+
+
+async def test_who_left_reads_what_was_said_until_then(store):
+    """And nothing that was said since."""
+    group = await add_group(store)
+    stays, leaves = group.staff_ids
+    said = await say(store, group, "one", "two")
+    other = await add_direct(store, companion=leaves)
+    left = await seat(store, group.customer_id, [stays])
+    [elsewhere] = await say(store, other, "elsewhere")
+    since = await say(store, left, "three", "four")
+
+    shown = await overview(store, group, leaves)
+    assert (shown.last_message, shown.unread) == (said[-1], 2)
+    assert await inbox(store, leaves) == [*said, elsewhere]
+    assert await last_id(store, leaves) == elsewhere.id
+    assert await last_id(store, stays) == since[-1].id
+    shown = await overview(store, group, stays)
+    assert (shown.last_message, shown.unread) == (since[-1], 4)
+    assert await inbox(store, stays, said[0].id) == [said[1], *since]
+
+
+async def test_who_left_has_last_what_was_said_until_then(store):
+    """Where they are in no other conversation."""
+    group = await add_group(store)
+    stays, leaves = group.staff_ids
+    [said] = await say(store, group, "one")
+    await say(store, await seat(store, group.customer_id, [stays]), "two")
+    assert await last_id(store, leaves) == said.id
+
+
+async def test_who_left_before_the_first_message_reads_none(store):
+    """The conversation is theirs all the same."""
+    group = await add_group(store)
+    stays, leaves = group.staff_ids
+    await say(store, await seat(store, group.customer_id, [stays]), "one")
+    shown = await overview(store, group, leaves)
+    assert (shown.last_message, shown.unread) == (None, 0)
+    assert await inbox(store, leaves) == []
+    assert await last_id(store, leaves) == 0
+    assert await listed(store, leaves) == [group.id]
+
+
+async def test_who_left_before_the_group_opened_was_never_in_it(store):
+    """They find nothing of it, unless they come again."""
+    customer = (await add_user(store)).id
+    gone, stays, comes = [(await add_companion(store)).id for _ in range(3)]
+    await seat(store, customer, [gone])
+    await seat(store, customer, [stays])
+    group = await seat(store, customer, [stays, comes], opens=True)
+    assert await listed(store, gone) == []
+    assert await overview(store, group, gone) is None
+    held = await hold_group(store, customer)
+    assert [member.user_id for member in held.members] == [customer, stays, comes]
+    await seat(store, customer, [gone, stays], opens=True)
+    assert await listed(store, gone) == [group.id]
+
+
+async def test_acquaintances_are_in_a_conversation_now(store):
+    """Those among the people asked for; oneself too, whoever one knows."""
+    group = await add_group(store)
+    one, two = group.staff_ids
+    direct, stranger = await add_direct(store, customer=group.customer_id), await add_user(store)
+    everybody = [*group.recipients, *direct.recipients, stranger.id, 404]
+    assert await acquaintances(store, one, everybody) == set(group.recipients)
+    assert await acquaintances(store, one, [two, stranger.id]) == {two}
+    assert await acquaintances(store, group.customer_id, everybody) == {
+        *group.recipients,
+        direct.companion_id,
+    }
+    assert await acquaintances(store, stranger.id, everybody) == {stranger.id}
+    assert await acquaintances(store, one, []) == set()
+
+
+async def test_who_left_is_no_acquaintance(store):
+    """Neither way, unless they share another conversation."""
+    group = await add_group(store)
+    stays, leaves = group.staff_ids
+    members = set(group.recipients)
+    await seat(store, group.customer_id, [stays])
+    assert await acquaintances(store, stays, members) == members - {leaves}
+    assert await acquaintances(store, leaves, members) == {leaves}
+    customer = group.customer_id
+    await add_direct(store, customer=customer, companion=leaves)
+    assert await acquaintances(store, leaves, members) == {leaves, customer}
+    assert await acquaintances(store, customer, members) == members
+
+
+async def test_online_is_who_is_in_the_group_now(store):
+    """Not who left it, though they are connected."""
+    group = await add_group(store)
+    stays, leaves = group.staff_ids
+    await seat(store, group.customer_id, [stays])
+    await connect(store, stays, leaves)
+    for user_id in group.recipients:
+        assert (await overview(store, group, user_id)).online == {stays}
+
+
+async def test_messages_of_a_group_are_known_to_whom_they_were_said(store):
+    """Each keeps who was in the group then."""
+    group = await add_group(store)
+    stays, _ = group.staff_ids
+    before = await say(store, group, "one")
+    after = await say(store, await seat(store, group.customer_id, [stays]), "two")
+    tail = await read(store, lambda view: view.messages.tail(0, 10))
+    assert list(tail) == before + after
+    assert [message.recipients for message in tail] == [
+        group.recipients,
+        tuple(sorted((group.customer_id, stays))),
+    ]
+
+
+# Who is booked ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", Status)
+async def test_who_is_booked_depends_on_the_status(store, status):
+    """With the companion's id and name, once for each booking."""
+    booking = await add_booking(store, event_ref=EVENT, status=status)
+    expected = [(booking.companion_id, "Mia Lindqvist")] if status in BOOKED else []
+    assert await booked(store, booking.customer_id) == expected
+
+
+async def test_each_booking_of_an_event_counts(store):
+    """Of one companion too, who has the name of now; those of other events, of none and of
+    other customers don't."""
+    customer, staff = await add_user(store), await add_companion(store)
+    other = await add_companion(store, first_name="Noa")
+    given: dict[str, Any] = {"status": Status.ACCEPTED, "event_ref": EVENT}
+    for n, companion in enumerate((staff, staff, other)):
+        await add_booking(store, companion, customer, starts_at=NOW + (n + 2) * DAY, **given)
+    await add_booking(store, customer=customer, **{**given, "event_ref": EVENT.lower()})
+    await add_booking(store, customer=customer, **{**given, "event_ref": None})
+    await add_booking(store, **given)
+    await rename(store, other.id, "Lea")
+    assert await booked(store, customer.id) == [
+        (staff.id, "Mia Lindqvist"),
+        (staff.id, "Mia Lindqvist"),
+        (other.id, "Lea Lindqvist"),
+    ]
+    assert await booked(store, customer.id, "Another event") == []
+
+
+async def test_who_is_booked_is_seen_in_its_unit_of_work(store):
+    """What was saved before it was asked counts, what was cancelled does not."""
+    customer = await add_user(store)
+    given: dict[str, Any] = {"customer": customer, "event_ref": EVENT}
+    one = await add_booking(store, **given)
+    two = await add_booking(store, status=Status.ACCEPTED, **given)
+
+    async def unit(tx):
+        await tx.messages.hold_group(customer.id, EVENT, NOW)
+        await tx.bookings.save(make_change(moved(one, status=Status.ACCEPTED)))
+        await tx.bookings.save(make_change(moved(two, status=Status.CANCELLED)))
+        return await tx.messages.booked(customer.id, EVENT)
+
+    assert list(await store.write(unit)) == [(one.companion_id, "Mia Lindqvist")]

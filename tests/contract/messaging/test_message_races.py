@@ -1,0 +1,238 @@
+"""Races for conversations, messages and connections, in two processes on each database.
+
+`RACE_ROUNDS` and `RACE_CALLERS` make them longer (`make soak`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+import pytest
+
+from staffbooking_core.domain.bookings.lifecycle import Status
+from staffbooking_core.domain.messaging.conversations import OPENS_GROUP, follow
+from staffbooking_core.domain.privacy import NAME
+from staffbooking_core.usecases import privacy
+from staffbooking_core.usecases.messaging import messages
+from tests.contract.stores import read
+from tests.contract.test_races import CALLERS, ROUNDS, at_once, by_turns, ports, processes
+from tests.support.builders import (
+    DAY,
+    NOW,
+    add_booking,
+    add_user,
+    make_change,
+    moved,
+)
+from tests.support.messages import (
+    EVENT,
+    add_direct,
+    add_messages,
+    add_pair,
+    hold_group,
+    make_new_message,
+    marks,
+    say,
+)
+
+pytestmark = pytest.mark.anyio
+
+__all__ = ["ports", "processes"]
+
+MOST = 10
+
+
+async def open_direct(store, pair):
+    return await store.write(lambda unit: unit.messages.open_direct(pair, NOW))
+
+
+async def overviews(store, user_id):
+    return list(await read(store, lambda view: view.messages.overviews(user_id, 1, 10, NOW)))
+
+
+async def test_a_conversation_is_opened_once_by_many(processes):
+    """All who need it at the same moment get the same one."""
+    for _ in range(ROUNDS):
+        pair = await add_pair(processes[0])
+        calls = [partial(open_direct, each, pair) for each in by_turns(processes)]
+        numbers = await at_once(calls)
+        [shown] = await overviews(processes[0], pair.customer_id)
+        assert numbers == [shown.conversation.id] * CALLERS
+
+
+async def test_a_group_is_made_once_by_many(processes):
+    """All who hold it at the same moment hold the same one, one after the other."""
+    for _ in range(ROUNDS):
+        customer = await add_user(processes[0])
+        calls = [partial(hold_group, each, customer.id) for each in by_turns(processes)]
+        groups = await at_once(calls)
+        assert [group.id for group in groups] == [groups[0].id] * CALLERS
+
+
+async def move(store, booking, status):
+    """A step of a booking that has an event, with what it changes of the group."""
+
+    async def unit(tx):
+        await tx.bookings.save(make_change(moved(booking, status=status)))
+        group = await tx.messages.hold_group(booking.customer_id, EVENT, NOW)
+        booked = await tx.messages.booked(booking.customer_id, EVENT)
+        await tx.messages.save_group(follow(group, dict(booked)), opens=len(booked) >= OPENS_GROUP)
+
+    await store.write(unit)
+
+
+async def request(store, customer, **given):
+    return await add_booking(store, customer=customer, event_ref=EVENT, **given)
+
+
+async def group_of(store, customer):
+    [shown] = await overviews(store, customer.id)
+    return shown.conversation
+
+
+async def test_two_accepts_at_the_same_time_open_the_group(processes):
+    """The later one sees the one before it, also where the group was made already."""
+    store = processes[0]
+    for _ in range(ROUNDS):
+        customer = await add_user(store)
+        await hold_group(store, customer.id)
+        bookings = [await request(store, customer) for _ in processes]
+        calls = [
+            partial(move, each, booking, Status.ACCEPTED)
+            for each, booking in zip(processes, bookings, strict=True)
+        ]
+        assert await at_once(calls) == [None, None]
+        staff = tuple(booking.companion_id for booking in bookings)
+        assert (await group_of(store, customer)).staff_ids == staff
+
+
+async def test_who_comes_brings_nobody_back(processes):
+    """One leaves the group at the moment when another comes."""
+    store = processes[0]
+    for _ in range(ROUNDS):
+        customer = await add_user(store)
+        leaves, comes, stays = [await request(store, customer) for _ in range(3)]
+        await move(store, stays, Status.ACCEPTED)
+        await move(store, leaves, Status.ACCEPTED)
+        calls = [
+            partial(move, processes[0], moved(leaves), Status.CANCELLED),
+            partial(move, processes[1], comes, Status.ACCEPTED),
+        ]
+        assert await at_once(calls) == [None, None]
+        staff = (comes.companion_id, stays.companion_id)
+        assert (await group_of(store, customer)).staff_ids == staff
+
+
+async def mark_read(store, message, reader):
+    return await store.write(
+        lambda unit: unit.messages.mark_read(message.conversation_id, reader, message.id)
+    )
+
+
+async def test_the_highest_mark_stands(processes):
+    """Whoever of those at the same moment comes last."""
+    conversation = await add_direct(processes[0])
+    (reader,) = conversation.staff_ids
+    for _ in range(ROUNDS):
+        said = await say(processes[0], conversation, *"abcdefgh")
+        calls = [
+            partial(mark_read, each, message, reader)
+            for each, message in zip(by_turns(processes, 8), said, strict=True)
+        ]
+        standing = await at_once(calls)
+        assert all(mark >= message.id for mark, message in zip(standing, said, strict=True))
+        assert (await marks(processes[1], conversation))[reader] == said[-1].id
+
+
+async def send(store, new):
+    """The message, which is added unless it is known."""
+    name = (new.conversation_id, new.sender_id, new.client_id)
+
+    async def unit(tx):
+        await tx.messages.hold([new.conversation_id])
+        known = await tx.messages.known([name])
+        return known.get(name) or (await tx.messages.add([new]))[0]
+
+    return await store.write(unit)
+
+
+async def test_a_message_sent_by_many_is_kept_once(processes):
+    """All who send it at the same moment, under one name, are told of the same one."""
+    conversation = await add_direct(processes[0])
+    for n in range(ROUNDS):
+        new = make_new_message(conversation, client_id=f"No. {n}")
+        results = await at_once([partial(send, each, new) for each in by_turns(processes)])
+        assert results == [results[0]] * CALLERS
+    assert len(await tail(processes[0], limit=2 * ROUNDS)) == ROUNDS
+
+
+@pytest.mark.parametrize("writer", ["customer", "staff"])
+async def test_who_is_forgotten_leaves_no_words(ports, writer):
+    """Said while they are erased: it is forgotten with them, or it is not stored."""
+    store = ports[0].store
+    for _ in range(ROUNDS):
+        conversation = await add_direct(store, status=Status.CANCELLED)
+        [staff] = conversation.staff_ids
+        sender = conversation.customer_id if writer == "customer" else staff
+        letter = messages.Letter(sender, conversation.id, "See you at nine")
+        calls = [partial(messages.send, each, letter) for each in by_turns(ports)]
+        await at_once([partial(privacy.erase, ports[0], sender), *calls])
+        reading = partial(newest, conversation.id)
+        assert {message.content for message in await read(store, reading)} <= {NAME}
+
+
+async def newest(conversation_id, view):
+    return await view.messages.newest(conversation_id, None, 2**62, 100)
+
+
+async def tail(store, after=0, limit=20):
+    """The ids of the next messages."""
+    found = await read(store, lambda view: view.messages.tail(after, limit))
+    return [message.id for message in found]
+
+
+async def test_a_reader_misses_nothing(processes):
+    """Who asks for what is above the last message that was read gets each message once, while
+    many are sent in several conversations."""
+    one, other = processes
+    conversations = [await add_direct(one) for _ in range(4)]
+    everything_is_sent = asyncio.Event()
+
+    async def send_some(store, n):
+        for _ in range(ROUNDS):
+            talk = [conversations[n % 4], conversations[(n + 1) % 4]]
+            await add_messages(store, *map(make_new_message, talk))
+
+    async def follow_tail():
+        seen: list[int] = []
+        while True:
+            is_last = everything_is_sent.is_set()
+            some = await tail(other, *seen[-1:])
+            seen += some
+            if is_last and not some:
+                return seen
+
+    reader = asyncio.create_task(follow_tail())
+    calls = [partial(send_some, each, n) for n, each in enumerate(by_turns(processes))]
+    assert await at_once(calls) == [None] * CALLERS
+    everything_is_sent.set()
+    assert await reader == await tail(one, limit=2 * CALLERS * ROUNDS + 1)
+
+
+async def connect(store, user_id, node):
+    return await store.write(lambda unit: unit.presence.connect(user_id, node, NOW, MOST))
+
+
+async def test_connections_at_the_same_time_are_counted(processes):
+    """Of twice as many as a user may have exactly so many are taken, over both processes."""
+    store = processes[0]
+    for node in ("a", "b"):
+        await store.write(lambda unit, node=node: unit.presence.renew_node(node, NOW + DAY))
+    for _ in range(ROUNDS):
+        user = await add_user(store)
+        calls = [
+            partial(connect, each, user.id, node)
+            for each, node in zip(by_turns(processes, 20), by_turns("ab", 20), strict=True)
+        ]
+        assert sorted(await at_once(calls)) == [False] * 10 + [True] * 10

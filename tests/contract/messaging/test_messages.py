@@ -1,0 +1,344 @@
+"""Messages: how they are kept, and read again, on every store alike."""
+
+from __future__ import annotations
+
+import unicodedata
+from datetime import timedelta
+
+import pytest
+from attrs import asdict, evolve
+
+from staffbooking_core.domain.messaging.conversations import MAX_CONTENT, Message
+from staffbooking_core.errors import ConstraintViolated, RuleBroken
+from tests.contract.stores import read
+from tests.support.builders import NOW, SECOND, add_user
+from tests.support.messages import (
+    add_direct,
+    add_messages,
+    found,
+    make_new_message,
+    say,
+)
+
+pytestmark = pytest.mark.anyio
+
+FINE = NOW + timedelta(microseconds=123_456)
+ALL = 1_000_000
+
+
+async def newest(store, conversation, before=None, upto=ALL, limit=10):
+    return list(
+        await read(store, lambda view: view.messages.newest(conversation.id, before, upto, limit))
+    )
+
+
+async def newer(store, conversation, after=0, upto=ALL, limit=10):
+    return list(
+        await read(store, lambda view: view.messages.newer(conversation.id, after, upto, limit))
+    )
+
+
+async def tail(store, after=0, limit=10):
+    return list(await read(store, lambda view: view.messages.tail(after, limit)))
+
+
+async def inbox(store, user_id, after=0, limit=10):
+    return list(await read(store, lambda view: view.messages.inbox(user_id, after, limit)))
+
+
+async def last_id(store, *user_id):
+    return await read(store, lambda view: view.messages.last_id(*user_id))
+
+
+async def known(store, *names):
+    return dict(await store.write(lambda unit: unit.messages.known(names)))
+
+
+def ids(messages):
+    return [message.id for message in messages]
+
+
+def name(message):
+    return message.conversation_id, message.sender_id, message.client_id
+
+
+# Kept -------------------------------------------------------------------------------------
+
+
+async def test_a_message_comes_back_as_it_was_added(store):
+    """Every field is kept, times to the microsecond, under a number of its own."""
+    conversation = await add_direct(store)
+    new = make_new_message(
+        conversation,
+        conversation.companion_id,
+        sender_name="Mía Lindqvist",
+        content=' "See you"\n\tat nine \\ \N{GRINNING FACE} ',
+        created_at=FINE,
+        recipients=(conversation.companion_id, 404),
+        client_id="1 \N{PILE OF POO}",
+    )
+    [message] = await add_messages(store, new)
+    assert message == Message(id=message.id, **asdict(new, recurse=False))
+    for again in (newest, newer):
+        assert await again(store, conversation) == [message]
+    assert await tail(store) == [message]
+    assert await inbox(store, conversation.customer_id) == [message]
+    assert await known(store, name(message)) == {name(message): message}
+
+
+async def test_a_message_needs_no_name_of_its_senders(store):
+    """Any number of them may be without one."""
+    conversation = await add_direct(store)
+    said = await say(store, conversation, "Hello", "Hello")
+    assert [message.client_id for message in said] == [None, None]
+    assert await newest(store, conversation) == said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\N{GRINNING FACE}",
+        "\N{LATIN SMALL LETTER E}\N{COMBINING ACUTE ACCENT}\N{COMBINING DOT BELOW}",
+        "\N{WOMAN}\N{ZERO WIDTH JOINER}\N{ROCKET}\N{VARIATION SELECTOR-16}\r\n",
+        "\N{ARABIC LETTER ALEF WITH HAMZA ABOVE}\N{RIGHT-TO-LEFT MARK}'%_\\x00",
+    ],
+    ids=["astral", "combining", "joined", "odd"],
+)
+async def test_a_text_is_kept_to_the_character(store, text):
+    """The longest, composed or not, is what it was."""
+    content = (text * MAX_CONTENT)[:MAX_CONTENT]
+    texts = [content, unicodedata.normalize("NFD", content)[:MAX_CONTENT]]
+    conversation = await add_direct(store)
+    said = await say(store, conversation, *texts)
+    assert [message.content for message in said] == texts
+    assert await newest(store, conversation) == said
+
+
+async def test_messages_are_numbered_in_their_order(store):
+    """Over all conversations, also within one unit of work."""
+    one, other = await add_direct(store), await add_direct(store)
+    first = await say(store, other, "first")
+    new = [
+        make_new_message(conversation, content=f"No. {n}")
+        for n, conversation in enumerate((one, other, one, one, other))
+    ]
+    added = await add_messages(store, *new)
+    assert [message.content for message in added] == [each.content for each in new]
+    assert ids(first + added) == sorted(set(ids(first + added)))
+    assert await tail(store) == first + added
+
+
+async def test_a_conversation_is_updated_by_its_messages(store):
+    """It has the id and the time of the last one; others are as they were."""
+    one, other = await add_direct(store), await add_direct(store)
+    new = [make_new_message(one, created_at=NOW + n * SECOND) for n in range(3)]
+    new.insert(1, make_new_message(other, created_at=FINE))
+    added = await add_messages(store, *new)
+    assert await found(store, one) == evolve(one, last_id=added[3].id, updated_at=NOW + 2 * SECOND)
+    assert await found(store, other) == evolve(other, last_id=added[1].id, updated_at=FINE)
+    await say(store, one, "more")
+    assert (await found(store, other)).last_id == added[1].id
+
+
+async def test_no_messages_are_none(store):
+    """To add none is no fault."""
+    conversation = await add_direct(store)
+    assert await add_messages(store) == []
+    assert await tail(store) == []
+    assert await found(store, conversation) == conversation
+
+
+async def test_what_is_undone_was_never_said(store):
+    """A unit of work that fails leaves neither message nor mark, and no gap that is waited for."""
+    conversation = await add_direct(store)
+    reader = conversation.companion_id
+    before = await say(store, conversation, "before")
+
+    async def unit(tx):
+        await tx.messages.hold([conversation.id])
+        [added] = await tx.messages.add([make_new_message(conversation, client_id="1")])
+        await tx.messages.mark_read(conversation.id, reader, added.id)
+        assert list(await tx.messages.tail(0, 10)) == [*before, added]
+        raise RuleBroken("any", "any")
+
+    held = await found(store, conversation)
+    with pytest.raises(RuleBroken):
+        await store.write(unit)
+    assert await tail(store) == await inbox(store, reader) == before
+    assert await known(store, (conversation.id, conversation.customer_id, "1")) == {}
+    assert await found(store, conversation) == held
+    assert await last_id(store) == before[0].id
+    after = await say(store, conversation, "after", client_id="1")
+    assert await tail(store) == before + after
+
+
+# Said once --------------------------------------------------------------------------------
+
+
+async def test_a_message_is_known_by_its_name(store):
+    """By conversation, sender and the sender's own name for it; those that are not there are
+    left out."""
+    one, other = await add_direct(store), await add_direct(store)
+    new = [
+        make_new_message(one, client_id="1"),
+        make_new_message(one, one.companion_id, client_id="1"),
+        make_new_message(one, client_id="2"),
+        make_new_message(other, client_id="1"),
+        make_new_message(one),
+    ]
+    added = await add_messages(store, *new)
+    names = [name(message) for message in added[:4]]
+    assert await known(store, *names) == dict(zip(names, added[:4], strict=True))
+    unknown = [
+        (one.id, one.customer_id, "3"),
+        (one.id, one.companion_id, "2"),
+        (other.id, one.customer_id, "1"),
+        (other.id, other.companion_id, "1"),
+    ]
+    assert await known(store, *unknown, names[2]) == {names[2]: added[2]}
+    assert await known(store) == {}
+
+
+async def test_a_name_differs_in_case(store):
+    """And in every other character."""
+    conversation = await add_direct(store)
+    texts = ["a", "A", "a ", "\N{LATIN SMALL LETTER A WITH ACUTE}", "a\N{COMBINING ACUTE ACCENT}"]
+    for text in texts:
+        await say(store, conversation, text, client_id=text)
+    names = [(conversation.id, conversation.customer_id, text) for text in texts]
+    found = await known(store, *names)
+    assert [found[each].content for each in names] == texts
+
+
+async def test_a_name_is_used_once(store):
+    """By a sender in a conversation: a second message of that name is refused, with all else
+    of its unit of work."""
+    conversation, other = await add_direct(store), await add_direct(store)
+    said = await say(store, conversation, "one", client_id="1")
+    again = make_new_message(conversation, client_id="1")
+    with pytest.raises(ConstraintViolated):
+        await add_messages(store, make_new_message(other), again)
+    fresh = make_new_message(conversation, client_id="2")
+    with pytest.raises(ConstraintViolated):
+        await add_messages(store, fresh, fresh)
+    assert await tail(store) == said
+    await add_messages(
+        store,
+        make_new_message(conversation, conversation.companion_id, client_id="1"),
+        make_new_message(other, client_id="1"),
+        fresh,
+    )
+    assert len(await tail(store)) == 4
+
+
+# Read again -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def talk(store):
+    """Nine messages of one conversation, which those of another stand between."""
+    conversation, other = await add_direct(store), await add_direct(store)
+    said = []
+    for n in range(9):
+        said += await say(store, conversation, f"No. {n}")
+        await say(store, other, "elsewhere")
+    return conversation, said
+
+
+async def test_the_newest_messages_come_oldest_first(store, talk):
+    """As many as asked for, the last ones."""
+    conversation, said = talk
+    for limit in (1, 3, 9, 100):
+        assert await newest(store, conversation, limit=limit) == said[-limit:]
+
+
+async def test_the_newest_messages_are_below_one(store, talk):
+    """Not that one itself, whether there is one of that id or not."""
+    conversation, said = talk
+    assert await newest(store, conversation, said[4].id, limit=3) == said[1:4]
+    assert await newest(store, conversation, said[4].id + 1, limit=3) == said[2:5]
+    assert await newest(store, conversation, said[0].id) == []
+
+
+async def test_the_newest_messages_are_not_above_another(store, talk):
+    """That one is the last of them; of both bounds the lower one holds."""
+    conversation, said = talk
+    assert await newest(store, conversation, upto=said[4].id, limit=2) == said[3:5]
+    assert await newest(store, conversation, upto=said[4].id - 1, limit=2) == said[2:4]
+    assert await newest(store, conversation, said[2].id, said[4].id) == said[:2]
+    assert await newest(store, conversation, said[6].id, said[4].id) == said[:5]
+    assert await newest(store, conversation, upto=0) == []
+
+
+async def test_newer_messages_come_oldest_first(store, talk):
+    """As many as asked for, those next above."""
+    conversation, said = talk
+    for limit in (1, 3, 9, 100):
+        assert await newer(store, conversation, limit=limit) == said[:limit]
+    assert await newer(store, conversation, said[2].id, limit=3) == said[3:6]
+    assert await newer(store, conversation, said[2].id - 1, limit=3) == said[2:5]
+    assert await newer(store, conversation, said[-1].id) == []
+
+
+async def test_newer_messages_are_not_above_another(store, talk):
+    """That one is the last of them."""
+    conversation, said = talk
+    assert await newer(store, conversation, said[2].id, said[5].id) == said[3:6]
+    assert await newer(store, conversation, said[2].id, said[5].id - 1) == said[3:5]
+    assert await newer(store, conversation, said[2].id, said[2].id) == []
+    assert await newer(store, conversation, upto=0) == []
+
+
+async def test_an_unknown_conversation_has_no_messages(store, talk):
+    """Whichever way they are asked for."""
+    unknown = evolve(talk[0], id=404)
+    assert await newest(store, unknown) == await newer(store, unknown) == []
+
+
+async def test_the_tail_is_of_all_conversations(store, talk):
+    """In the order of ids, by so many, from one id on."""
+    conversation, said = talk
+    everything = await tail(store, limit=100)
+    assert len(everything) == 18
+    assert ids(everything) == sorted(ids(everything))
+    assert [each for each in everything if each.conversation_id == conversation.id] == said
+    assert await tail(store, limit=5) == everything[:5]
+    assert await tail(store, everything[4].id, limit=5) == everything[5:10]
+    assert await tail(store, everything[-1].id) == await tail(store, ALL) == []
+
+
+async def test_an_inbox_is_of_all_conversations_of_somebody(store):
+    """In the order of ids, by so many, from one id on; of nobody else's."""
+    customer = (await add_user(store)).id
+    conversations = [await add_direct(store, customer=customer) for _ in range(3)]
+    stranger = await add_direct(store)
+    said = []
+    for n in range(4):
+        for conversation in reversed(conversations):
+            said += await say(store, conversation, f"No. {n}", by=conversation.companion_id)
+        await say(store, stranger, "elsewhere")
+    assert await inbox(store, customer, limit=100) == said
+    pages, after = [], 0
+    while page := await inbox(store, customer, after, limit=5):
+        pages.append(page)
+        after = page[-1].id
+    assert pages == [said[:5], said[5:10], said[10:]]
+    assert await inbox(store, customer, said[6].id - 1, limit=2) == said[6:8]
+    for before, message in zip([0, *ids(said)], said, strict=False):
+        assert await inbox(store, customer, before, limit=1) == [message]
+    own = [each for each in said if each.conversation_id == conversations[0].id]
+    assert await inbox(store, conversations[0].companion_id) == own
+    assert await inbox(store, 404) == []
+
+
+async def test_the_last_message_is_of_all_or_of_somebody(store):
+    """Over all conversations of theirs; 0 where there is none."""
+    one = await add_direct(store)
+    customer, two = one.customer_id, await add_direct(store, customer=one.customer_id)
+    stranger = await add_direct(store)
+    everybody = ((), (customer,), (one.companion_id,), (stranger.customer_id,), (404,))
+    assert [await last_id(store, *each) for each in everybody] == [0, 0, 0, 0, 0]
+    [first] = ids(await say(store, one, "one"))
+    [second] = ids(await say(store, two, "two"))
+    [last] = ids(await say(store, stranger, "three"))
+    assert [await last_id(store, *each) for each in everybody] == [last, second, first, last, 0]

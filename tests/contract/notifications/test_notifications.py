@@ -1,0 +1,224 @@
+"""What people are to be told and what they refuse to be, on every store alike."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from staffbooking_core.domain.notifications.inquiries import Inquiry, NewInquiry
+from staffbooking_core.domain.notifications.notifications import NoticeKind, tidings
+from staffbooking_core.ports import DueNotice
+from tests.support.builders import (
+    NOW,
+    POLICY,
+    SECOND,
+    add_booking,
+    add_user,
+    make_change,
+    make_lease,
+    moved,
+)
+from tests.support.notifications import add_notice, make_notice
+
+pytestmark = pytest.mark.anyio
+
+LEASE = POLICY.lease
+
+
+async def add(store, *subjects):
+    """Notices of these subjects, each a second after the one before."""
+    return [
+        await add_notice(store, make_notice(subject=subject), NOW + n * SECOND)
+        for n, subject in enumerate(subjects)
+    ]
+
+
+async def claim(store, now=NOW + 60 * SECOND, lease=None, limit=10):
+    lease = lease or make_lease(now)
+    return list(await store.write(lambda tx: tx.notices.claim(now, lease, limit)))
+
+
+async def finish(store, notice_id, lease):
+    await store.write(lambda tx: tx.notices.finish(notice_id, lease))
+
+
+async def defer(store, notice_id, lease, until):
+    await store.write(lambda tx: tx.notices.defer(notice_id, lease, until))
+
+
+async def subjects_of(store, now=NOW + 60 * SECOND, limit=10):
+    return [due.notice.subject for due in await claim(store, now, limit=limit)]
+
+
+async def test_a_notice_is_claimed_as_it_was_added(store):
+    """Under an id of its own; not again while the claim runs."""
+    notices = [
+        make_notice(),
+        make_notice(None, kind=NoticeKind.INQUIRY, link="/", address="ada@example.com"),
+    ]
+    await store.write(lambda tx: tx.notices.add(notices, NOW))
+    claimed = await claim(store, NOW)
+    assert [due.notice for due in claimed] == notices
+    assert [due.attempts for due in claimed] == [0, 0]
+    assert len({due.id for due in claimed}) == 2
+    assert await claim(store, NOW + LEASE - SECOND) == []
+
+
+async def test_a_notice_is_not_claimed_before_its_time(store):
+    """From then on it is."""
+    await add(store, "one", "two")
+    assert await subjects_of(store, NOW + SECOND - SECOND / 2) == ["one"]
+    assert await subjects_of(store, NOW + SECOND) == ["two"]
+
+
+async def test_what_is_due_longest_is_claimed_first(store):
+    """As many as asked for."""
+    await add_notice(store, make_notice(subject="three"), NOW + 30 * SECOND)
+    await add(store, "one", "two")
+    assert [await subjects_of(store, limit=2), await subjects_of(store)] == [
+        ["one", "two"],
+        ["three"],
+    ]
+
+
+async def test_a_claimed_notice_comes_back(store):
+    """When the lease has run out, in its old place, and it was not told in vain."""
+    await add(store, "one", "two")
+    [first] = await claim(store, NOW + SECOND, limit=1)
+    again = await claim(store, NOW + SECOND + LEASE)
+    assert [due.notice.subject for due in again] == ["one", "two"]
+    assert again[0] == first
+
+
+async def test_a_told_notice_goes_away(store):
+    """For good, and no other with it."""
+    await add(store, "one", "two")
+    lease = make_lease()
+    first, _ = await claim(store, lease=lease)
+    await finish(store, first.id, lease)
+    assert await subjects_of(store, NOW + 60 * SECOND + LEASE) == ["two"]
+
+
+async def test_a_deferred_notice_waits(store):
+    """Until its new time, and not for the lease; each time it counts."""
+    [notice] = await add(store, "one")
+    lease, until = make_lease(NOW + SECOND), NOW + 10 * SECOND
+    [due] = await claim(store, NOW + SECOND, lease)
+    await defer(store, due.id, lease, until)
+    assert await claim(store, until - SECOND) == []
+    assert await claim(store, until) == [DueNotice(due.id, notice, 1)]
+
+
+async def test_a_lost_claim_changes_nothing(store):
+    """What another has claimed since is that one's to finish or to defer."""
+    await add(store, "one")
+    lost, later = make_lease(), NOW + 60 * SECOND + LEASE
+    [due] = await claim(store, lease=lost)
+    lease = make_lease(later)
+    await claim(store, later, lease)
+    await finish(store, due.id, lost)
+    await defer(store, due.id, lost, NOW)
+    assert await claim(store, later) == []
+    assert await claim(store, later + LEASE) == [due]
+
+
+async def test_finishing_twice_does_nothing(store):
+    """Nor does finishing what nobody has claimed, or what never was."""
+    await add(store, "one", "two")
+    lease = make_lease()
+    [due] = await claim(store, lease=lease, limit=1)
+    for each in (due.id, due.id, due.id + 1, 404):
+        await finish(store, each, lease)
+    assert await subjects_of(store, NOW + 60 * SECOND + LEASE) == ["two"]
+
+
+async def test_a_notice_is_claimed_with_its_unit_of_work(store):
+    """A unit of work that fails gives back what it has claimed."""
+    await add(store, "one")
+
+    async def unit(tx):
+        assert len(await tx.notices.claim(NOW, make_lease(), 10)) == 1
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        await store.write(unit)
+    assert await subjects_of(store) == ["one"]
+
+
+async def test_notices_are_shared_by_workers(store):
+    """Each is claimed by one of those that ask at the same moment."""
+    await add(store, *(f"No. {n:02}" for n in range(12)))
+    batches = await asyncio.gather(*(subjects_of(store, limit=3) for _ in range(6)))
+    batches.append(await subjects_of(store, limit=20))
+    assert sorted(each for batch in batches for each in batch) == [f"No. {n:02}" for n in range(12)]
+
+
+async def test_tidings_are_saved_with_their_step(store):
+    """Both of a new booking and of one that is there, to be told at once; in their order."""
+    told = [make_notice(subject="one", link="/a"), make_notice(2, subject="two")]
+    booking = await add_booking(store, change={"notices": told[:1]})
+    change = make_change(moved(booking), notices=tuple(told))
+    await store.write(lambda tx: tx.bookings.save(change))
+    assert [due.notice for due in await claim(store, NOW)] == [*told[:1], *told]
+
+
+async def test_a_step_that_fails_tells_nothing(store):
+    """Nor does one that collides with another."""
+    booking = await add_booking(store)
+    change = make_change(booking, notices=tidings(None, booking))
+
+    async def unit(tx):
+        await tx.bookings.save(make_change(moved(booking), notices=change.notices))
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        await store.write(unit)
+    assert await claim(store) == []
+
+
+async def test_what_is_muted_is_muted(store):
+    """For one person, until they want it again, however often they say so."""
+    ada, sam = await add_user(store), await add_user(store)
+
+    async def mute(tx):
+        for kind in (NoticeKind.PAYOUT, NoticeKind.NEW_MESSAGE, NoticeKind.PAYOUT):
+            await tx.notices.mute(ada.id, kind)
+
+    async def unmute(tx):
+        for _ in "ab":
+            await tx.notices.unmute(ada.id, NoticeKind.PAYOUT)
+
+    await store.write(mute)
+    async with store.reading() as view:
+        assert await view.notices.mutes_of(ada.id) == {NoticeKind.PAYOUT, NoticeKind.NEW_MESSAGE}
+        assert await view.notices.mutes_of(sam.id) == frozenset()
+    await store.write(unmute)
+    async with store.reading() as view:
+        assert await view.notices.mutes_of(ada.id) == {NoticeKind.NEW_MESSAGE}
+
+
+async def test_what_another_version_muted_is_passed_over(store):
+    """A kind that this one doesn't know hides none that it does."""
+    ada = await add_user(store)
+
+    async def mute(tx):
+        for kind in (NoticeKind.PAYOUT, "carrier_pigeon"):
+            await tx.notices.mute(ada.id, kind)
+
+    await store.write(mute)
+    async with store.reading() as view:
+        assert NoticeKind.PAYOUT in await view.notices.mutes_of(ada.id)
+
+
+async def test_inquiries_are_kept(store):
+    """As they came, and listed in their order from any on."""
+    texts = ["How much?", "Caf\N{LATIN SMALL LETTER E WITH ACUTE}\nat noon?", "Hello"]
+    kept = []
+    for text in texts:
+        new = NewInquiry("Ada", "ada@example.com", "", text, NOW)
+        kept.append(await store.write(lambda tx, new=new: tx.notices.add_inquiry(new)))
+    assert all(isinstance(each, Inquiry) for each in kept)
+    async with store.reading() as view:
+        assert await view.notices.inquiries(0, 2) == kept[:2]
+        assert await view.notices.inquiries(kept[0].id, 10) == kept[1:]

@@ -1,0 +1,383 @@
+"""Work that workers claim (operations, timers, the inbox), on every store alike."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from attrs import evolve
+
+from staffbooking_core.domain.bookings.booking import Due, TimerKind
+from staffbooking_core.domain.payments.processor import OpKind, OpStatus
+from staffbooking_core.errors import Conflict
+from staffbooking_core.ports import Lease, Timer
+from tests.support.builders import (
+    DAY,
+    HOUR,
+    MINUTE,
+    NOW,
+    POLICY,
+    SECOND,
+    add_booking,
+    add_companion,
+    add_user,
+    make_lease,
+    make_payout_order,
+    make_refund_order,
+    moved,
+    save,
+)
+
+pytestmark = pytest.mark.anyio
+
+LEASE = POLICY.lease
+TWO = (make_refund_order(1), make_payout_order(2))
+
+
+async def operation_ids(store, booking):
+    async with store.reading() as view:
+        return [operation.id for operation in await view.money.operations_of(booking.id)]
+
+
+async def claim(store, now=NOW, lease=None, limit=10, booking_id=None, kinds=frozenset(OpKind)):
+    """What is claimed, and by which lease."""
+    lease = lease or make_lease(now)
+    found = await store.write(
+        lambda unit: unit.money.claim_operations(now, lease, limit, booking_id, kinds)
+    )
+    return list(found), lease
+
+
+async def claimed_ids(store, now=NOW, **given):
+    return [operation.id for operation in (await claim(store, now, **given))[0]]
+
+
+async def save_operation(store, operation, lease=None):
+    await store.write(lambda unit: unit.money.save_operation(operation, lease))
+
+
+async def lock(store, operation, lease):
+    return await store.write(lambda unit: unit.money.lock_operation(operation.id, lease))
+
+
+# Operations -------------------------------------------------------------------------------
+
+
+async def test_a_due_operation_is_claimed_once(store):
+    """It is given as it is, and not again while the claim runs."""
+    booking = await add_booking(store, change={"orders": TWO[:1]})
+    (operation,), _ = await claim(store)
+    async with store.reading() as view:
+        assert list(await view.money.operations_of(booking.id)) == [operation]
+    assert await claimed_ids(store) == []
+
+
+async def test_the_earliest_operation_is_claimed_first(store):
+    """By their next time, up to the limit, and none before its time."""
+    bookings = [
+        await add_booking(store, change={"orders": TWO[:1], "at": NOW + minutes * MINUTE})
+        for minutes in (3, 1, 2, 9)
+    ]
+    ids = [(await operation_ids(store, booking))[0] for booking in bookings]
+    now = NOW + 5 * MINUTE
+    assert await claimed_ids(store, NOW) == []
+    assert await claimed_ids(store, now, limit=2) == [ids[1], ids[2]]
+    assert await claimed_ids(store, now, limit=2) == [ids[0]]
+
+
+async def test_an_operation_is_due_at_its_very_time(store):
+    """Not a second before."""
+    await add_booking(store, change={"orders": TWO[:1], "at": NOW})
+    assert await claimed_ids(store, NOW - SECOND) == []
+    assert len(await claimed_ids(store, NOW)) == 1
+
+
+@pytest.mark.parametrize("status", [OpStatus.DONE, OpStatus.REFUSED, OpStatus.VOID, OpStatus.DEAD])
+async def test_a_bookings_operations_run_in_order(store, status):
+    """Only the first unfinished one is ever given; the next once that is finished."""
+    booking = await add_booking(store, change={"orders": TWO})
+    ids = await operation_ids(store, booking)
+    (first,), _ = await claim(store)
+    await save_operation(store, evolve(first, status=OpStatus.UNKNOWN))
+    (again,), _ = await claim(store)
+    await save_operation(store, evolve(again, status=status))
+    assert [first.id, again.id, *await claimed_ids(store)] == [ids[0], ids[0], ids[1]]
+
+
+async def test_a_waiting_operation_holds_up_the_next(store):
+    """While the first one's time has not come, the second does not overtake it."""
+    booking = await add_booking(store, change={"orders": TWO})
+    (first,), _ = await claim(store)
+    await save_operation(store, evolve(first, next_at=NOW + HOUR))
+    assert await claimed_ids(store, NOW + MINUTE) == []
+    assert await claimed_ids(store, NOW + HOUR) == (await operation_ids(store, booking))[:1]
+
+
+async def test_one_operation_of_a_booking_runs_at_a_time(store):
+    """While a finished one is still held, the next is not given."""
+    booking = await add_booking(store, change={"orders": TWO})
+    (first,), lease = await claim(store)
+    done = evolve(first, status=OpStatus.DONE)
+    await save_operation(store, done, lease)
+    assert await claimed_ids(store) == []
+    await save_operation(store, done)
+    assert await claimed_ids(store) == (await operation_ids(store, booking))[1:]
+
+
+async def test_a_claim_runs_out(store):
+    """At the end of its lease the operation may be claimed by another."""
+    await add_booking(store, change={"orders": TWO[:1]})
+    (operation,), _ = await claim(store)
+    assert await claimed_ids(store, NOW + LEASE - SECOND) == []
+    assert await claimed_ids(store, NOW + LEASE) == [operation.id]
+
+
+async def test_a_claim_may_be_of_one_booking(store):
+    """Due or not, but never while another's claim runs, and of no other booking."""
+    booking = await add_booking(store, change={"orders": TWO, "at": NOW + HOUR})
+    await add_booking(store, change={"orders": TWO})
+    ids = await operation_ids(store, booking)
+    assert await claimed_ids(store, booking_id=booking.id) == ids[:1]
+    assert await claimed_ids(store, booking_id=booking.id) == []
+    assert await claimed_ids(store, NOW + LEASE, booking_id=booking.id) == ids[:1]
+    assert await claimed_ids(store, booking_id=booking.id + 2) == []
+
+
+async def test_a_claim_may_be_of_some_kinds(store):
+    """Operations of another kind are left to others, however many are due before."""
+    for minutes in range(3):
+        at = NOW - minutes * MINUTE
+        await add_booking(store, change={"orders": (make_payout_order(1),), "at": at})
+    booking = await add_booking(store, change={"orders": TWO[:1]})
+    ids = await operation_ids(store, booking)
+    assert await claimed_ids(store, kinds=frozenset({OpKind.OPEN_CHECKOUT})) == []
+    others = frozenset(OpKind) - {OpKind.PAY_OUT}
+    assert await claimed_ids(store, limit=1, kinds=others) == ids
+    assert len(await claimed_ids(store, kinds=frozenset({OpKind.PAY_OUT}))) == 3
+
+
+async def test_another_kind_still_comes_first(store):
+    """An operation that waits behind one of a kind that is not wanted is not given."""
+    booking = await add_booking(store, change={"orders": TWO})
+    payouts = frozenset({OpKind.PAY_OUT})
+    assert await claimed_ids(store, kinds=payouts) == []
+    assert await claimed_ids(store, booking_id=booking.id, kinds=payouts) == []
+    (first,), _ = await claim(store)
+    await save_operation(store, evolve(first, status=OpStatus.DONE))
+    assert await claimed_ids(store, kinds=payouts) == (await operation_ids(store, booking))[1:]
+
+
+async def test_payouts_that_wait_may_be_woken(store):
+    """Those of one companion that are to be tried again later are due at once."""
+    companion, customer = await add_companion(store), await add_user(store)
+    later, payout = NOW + HOUR, (make_payout_order(1),)
+    mine = [
+        await add_booking(store, companion, customer, change={"orders": payout, "at": later})
+        for _ in range(2)
+    ]
+    await add_booking(store, companion, customer, change={"orders": TWO[:1], "at": later})
+    await add_booking(store, change={"orders": payout, "at": later})
+    woken = [
+        await store.write(lambda unit: unit.money.wake_payouts(companion.id, NOW)) for _ in "ab"
+    ]
+    assert woken == [2, 0]
+    assert await claimed_ids(store) == [(await operation_ids(store, each))[0] for each in mine]
+
+
+@pytest.mark.parametrize("status", [OpStatus.UNKNOWN, OpStatus.DONE, OpStatus.REFUSED])
+async def test_only_what_is_to_be_sent_is_woken(store, status):
+    """A payout whose outcome is unknown waits for its time, a finished one for nothing."""
+    booking = await add_booking(store, change={"orders": (make_payout_order(1),)})
+    (operation,), _ = await claim(store)
+    await save_operation(store, evolve(operation, status=status, next_at=NOW + HOUR))
+    woken = await store.write(lambda unit: unit.money.wake_payouts(booking.companion_id, NOW))
+    assert woken == 0
+
+
+async def test_many_workers_share_the_work(store):
+    """Claims at the same moment give each operation to one of them."""
+    companion, customer = await add_companion(store), await add_user(store)
+    for hours in range(12):
+        starts_at = NOW + DAY + hours * HOUR
+        await add_booking(store, companion, customer, starts_at=starts_at, change={"orders": TWO})
+    claims = await asyncio.gather(*(claim(store, limit=3) for _ in range(8)))
+    ids = [operation.id for operations, _ in claims for operation in operations]
+    assert len(ids) == len(set(ids))
+    ids += await claimed_ids(store, limit=50)
+    assert len(set(ids)) == len(ids) == 12
+
+
+async def test_the_holder_may_lock_its_operation(store):
+    """As it stands, while nobody else has claimed it: even after the lease has run out."""
+    await add_booking(store, change={"orders": TWO[:1]})
+    (operation,), lease = await claim(store)
+    assert await lock(store, operation, lease) == operation
+    unknown = evolve(operation, status=OpStatus.UNKNOWN, attempts=1)
+    await save_operation(store, unknown, lease)
+    assert await lock(store, operation, lease) == unknown
+
+
+async def test_a_lost_operation_cannot_be_locked(store):
+    """Once another has claimed it, the first holder's writing ends in a conflict."""
+    await add_booking(store, change={"orders": TWO[:1]})
+    (operation,), lost = await claim(store)
+    (_,), lease = await claim(store, NOW + LEASE)
+    with pytest.raises(Conflict):
+        await lock(store, operation, lost)
+    assert await lock(store, operation, lease) == operation
+
+
+async def test_a_released_operation_cannot_be_locked(store):
+    """Saved without a lease, by whomever, it belongs to nobody and may be claimed at once."""
+    await add_booking(store, change={"orders": TWO[:1]})
+    (operation,), lease = await claim(store)
+    await save_operation(store, operation)
+    with pytest.raises(Conflict):
+        await lock(store, operation, lease)
+    assert await claimed_ids(store) == [operation.id]
+
+
+async def test_an_unclaimed_operation_cannot_be_locked(store):
+    """Nobody holds what nobody claimed, or what is not there."""
+    booking = await add_booking(store, change={"orders": TWO[:1]})
+    for number in [*await operation_ids(store, booking), 404]:
+        with pytest.raises(Conflict):
+            await store.write(
+                lambda unit, number=number: unit.money.lock_operation(number, make_lease())
+            )
+
+
+async def test_a_lost_lease_cannot_save(store):
+    """Keeping a claim that is lost is a conflict, and changes nothing."""
+    await add_booking(store, change={"orders": TWO[:1]})
+    (operation,), lost = await claim(store)
+    (_,), lease = await claim(store, NOW + LEASE)
+    with pytest.raises(Conflict):
+        await save_operation(store, evolve(operation, status=OpStatus.DONE), lost)
+    assert await lock(store, operation, lease) == operation
+
+
+async def test_a_lease_may_be_renewed(store):
+    """Saving with the same token and a later end keeps the operation claimed for longer."""
+    await add_booking(store, change={"orders": TWO[:1]})
+    (operation,), lease = await claim(store)
+    await save_operation(store, operation, Lease(lease.token, lease.until + HOUR))
+    assert await claimed_ids(store, NOW + LEASE) == []
+    assert await claimed_ids(store, NOW + LEASE + HOUR) == [operation.id]
+
+
+# Timers -----------------------------------------------------------------------------------
+
+
+def due_in(length, kind=TimerKind.EXPIRE):
+    return {"due": Due(kind, NOW + length)}
+
+
+async def claim_timers(store, business=NOW, now=NOW, lease=None, limit=10):
+    lease = lease or make_lease(now)
+    return list(
+        await store.write(lambda unit: unit.money.claim_timers(business, now, lease, limit))
+    )
+
+
+async def test_a_due_timer_is_claimed_once(store):
+    """With its kind and due time, as the first try; not again while the claim runs."""
+    at = NOW - timedelta(microseconds=1)
+    due = Due(TimerKind.AUTO_COMPLETE, at)
+    booking = await add_booking(store, change={"due": due})
+    assert await claim_timers(store) == [Timer(booking.id, TimerKind.AUTO_COMPLETE, at, 1)]
+    assert await claim_timers(store) == []
+
+
+async def test_a_timer_is_due_by_business_time(store):
+    """At its very moment; the wall clock has no part in it."""
+    await add_booking(store, change=due_in(DAY))
+    assert await claim_timers(store, NOW + DAY - SECOND, NOW + 9 * DAY) == []
+    assert len(await claim_timers(store, NOW + DAY, NOW)) == 1
+
+
+async def test_the_earliest_timer_is_claimed_first(store):
+    """By due time, then by booking, up to the limit."""
+    ids = [(await add_booking(store, change=due_in(n * HOUR))).id for n in (3, 1, 2, 1)]
+    claimed = [
+        [timer.booking_id for timer in await claim_timers(store, NOW + DAY, limit=n)]
+        for n in (3, 10)
+    ]
+    assert claimed == [[ids[1], ids[3], ids[2]], [ids[0]]]
+
+
+async def test_a_claimed_timer_comes_back(store):
+    """When the lease has run out it is given again, as the next try."""
+    booking = await add_booking(store, change=due_in(-HOUR))
+    tries = [await claim_timers(store, NOW, NOW + n * LEASE) for n in range(3)]
+    assert [timer.attempts for (timer,) in tries] == [1, 2, 3]
+    assert {timer.booking_id for (timer,) in tries} == {booking.id}
+    assert await claim_timers(store, NOW, NOW + 3 * LEASE - SECOND) == []
+
+
+async def test_a_booking_without_a_due_time_has_no_timer(store):
+    """Neither from the start nor after a step that ends it."""
+    booking = await add_booking(store, change=due_in(-HOUR))
+    await add_booking(store, change={"due": None})
+    await save(store, moved(booking), due=None)
+    assert await claim_timers(store) == []
+
+
+async def test_a_step_sets_the_next_timer(store):
+    """And ends the claim on the one before: the new one is given at once, as a first try."""
+    booking = await add_booking(store, change=due_in(-HOUR))
+    await claim_timers(store)
+    await save(store, moved(booking), due=Due(TimerKind.PAY_OUT, NOW))
+    assert await claim_timers(store) == [Timer(booking.id, TimerKind.PAY_OUT, NOW, 1)]
+
+
+async def test_a_step_may_put_its_timer_off(store):
+    """A later due time counts, and only it."""
+    booking = await add_booking(store, change=due_in(-HOUR))
+    await save(store, moved(booking), **due_in(HOUR))
+    assert await claim_timers(store) == []
+    assert len(await claim_timers(store, NOW + HOUR)) == 1
+
+
+async def test_a_step_ends_the_claim_on_its_timer(store):
+    """Also where the due time stays the same."""
+    booking = await add_booking(store, change=due_in(-HOUR))
+    await claim_timers(store)
+    await save(store, moved(booking), **due_in(-HOUR))
+    assert len(await claim_timers(store)) == 1
+
+
+async def defer(store, booking, lease, until):
+    await store.write(lambda unit: unit.money.defer_timer(booking.id, lease, until))
+
+
+async def test_a_timer_may_be_put_off(store):
+    """Given back, it is not given before that wall time, and then as the next try."""
+    booking, lease = await add_booking(store, change=due_in(-HOUR)), make_lease()
+    await claim_timers(store, lease=lease)
+    await defer(store, booking, lease, NOW + MINUTE)
+    assert await claim_timers(store, NOW + DAY, NOW + MINUTE - SECOND) == []
+    (timer,) = await claim_timers(store, NOW, NOW + MINUTE)
+    assert timer.attempts == 2
+
+
+async def test_a_lost_timer_cannot_be_put_off(store):
+    """Another's claim stands as it is, and so does a timer that a step has set anew."""
+    booking, lost, lease = await add_booking(store, change=due_in(-HOUR)), make_lease(), None
+    await claim_timers(store, lease=lost)
+    lease = make_lease(NOW + LEASE)
+    await claim_timers(store, now=NOW + LEASE, lease=lease)
+    await defer(store, booking, lost, NOW + DAY)
+    (timer,) = await claim_timers(store, NOW, NOW + 2 * LEASE)
+    assert timer.attempts == 3
+    await save(store, moved(booking), **due_in(-HOUR))
+    await defer(store, booking, lease, NOW + DAY)
+    assert len(await claim_timers(store)) == 1
+
+
+async def test_putting_off_nothing_is_no_error(store):
+    """The booking may have lost its timer in the meantime."""
+    booking, lease = await add_booking(store, change={"due": None}), make_lease()
+    await defer(store, booking, lease, NOW)
+    assert await claim_timers(store) == []

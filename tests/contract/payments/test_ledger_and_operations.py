@@ -1,0 +1,327 @@
+"""Ledger, payouts, alerts and what is told of them, on every store alike."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from attrs import evolve
+
+from staffbooking_core.domain.bookings.booking import Due, PayoutStatus, TimerKind
+from staffbooking_core.domain.bookings.lifecycle import Status
+from staffbooking_core.domain.payments.ledger import Account, Leg
+from staffbooking_core.domain.payments.processor import (
+    CloseCheckout,
+    Operation,
+    OpKind,
+    OpStatus,
+    Order,
+    ReversePayout,
+    Settlement,
+)
+from staffbooking_core.errors import ConstraintViolated
+from staffbooking_core.ports import Audited
+from tests.contract.stores import read
+from tests.support.builders import (
+    DAY,
+    HOUR,
+    MINUTE,
+    NOW,
+    SECOND,
+    add_booking,
+    add_companion,
+    add_user,
+    make_checkout_command,
+    make_lease,
+    make_nudge,
+    make_payout_order,
+    make_posting,
+    make_refund_order,
+    moved,
+    save,
+)
+
+pytestmark = pytest.mark.anyio
+
+FINE = NOW + timedelta(microseconds=123_456)
+ORDERS = (
+    Order(1, make_checkout_command(description="Gala \N{GRINNING FACE}", expires_at=FINE)),
+    Order(2, CloseCheckout(1)),
+    make_refund_order(3),
+    make_payout_order(4),
+    Order(5, ReversePayout(4, 34_000, "usd")),
+)
+
+
+async def operations_of(store, booking):
+    return list(await read(store, lambda view: view.money.operations_of(booking.id)))
+
+
+async def postings_of(store, booking):
+    return list(await read(store, lambda view: view.money.postings_of(booking.id)))
+
+
+# Operations -------------------------------------------------------------------------------
+
+
+async def test_an_order_becomes_an_operation(store):
+    """With the step that wants it, pending and due at once, whatever its command."""
+    booking = await add_booking(store, change={"orders": ORDERS, "at": FINE})
+    operations = await operations_of(store, booking)
+    assert operations == [
+        Operation(
+            id=operation.id,
+            booking_id=booking.id,
+            kind=order.kind,
+            n=order.n,
+            command=order.command,
+            created_at=FINE,
+            next_at=FINE,
+        )
+        for operation, order in zip(operations, ORDERS, strict=True)
+    ]
+    assert [operation.kind for operation in operations] == [
+        OpKind.OPEN_CHECKOUT,
+        OpKind.CLOSE_CHECKOUT,
+        OpKind.REFUND,
+        OpKind.PAY_OUT,
+        OpKind.REVERSE_PAYOUT,
+    ]
+
+
+async def test_operations_are_told_by_number(store):
+    """Each booking's own, in the order of their numbers; their ids differ over all."""
+    first, second = await add_booking(store), await add_booking(store)
+    await save(store, moved(first), orders=ORDERS[2:3])
+    await save(store, moved(second), orders=ORDERS[:1])
+    await save(store, moved(first, version=3), orders=ORDERS[:2])
+    operations = await operations_of(store, first)
+    assert [operation.n for operation in operations] == [1, 2, 3]
+    ids = {operation.id for operation in [*operations, *await operations_of(store, second)]}
+    assert len(ids) == 4
+
+
+async def test_an_order_has_its_number_once(store):
+    """The same number of the same booking is refused, with the step that wanted it."""
+    booking = await add_booking(store, change={"orders": ORDERS[:1]})
+    with pytest.raises(ConstraintViolated) as caught:
+        await save(store, moved(booking), orders=(make_refund_order(1),))
+    assert caught.value.constraint == "uq_operations_order"
+    assert await read(store, lambda view: view.bookings.booking(booking.id)) == booking
+    assert len(await operations_of(store, booking)) == 1
+
+
+async def test_an_operations_progress_is_kept(store):
+    """Every field of it but the kind, the number and the booking may change."""
+    booking = await add_booking(store, change={"orders": ORDERS})
+    *others, operation, last = await operations_of(store, booking)
+    changed = evolve(
+        operation,
+        command=evolve(operation.command, payee_ref="acct_1"),
+        generation=2,
+        status=OpStatus.DONE,
+        attempts=3,
+        next_at=FINE,
+        first_sent_at=FINE + SECOND,
+        last_sent_at=FINE + MINUTE,
+        result_ref="cs_1",
+        settlement=Settlement.PENDING,
+        last_error="card refused \N{GRINNING FACE}",
+    )
+    await store.write(lambda unit: unit.money.save_operation(changed))
+    assert await operations_of(store, booking) == [*others, changed, last]
+
+
+# Postings ---------------------------------------------------------------------------------
+
+
+async def test_a_posting_comes_back_as_it_was_made(store):
+    """With all its legs, in their order."""
+    legs = (
+        Leg(Account.ESCROW, 99_999_999_999),
+        Leg(Account.PLATFORM_FEES, -6_000),
+        Leg(Account.STAFF_PAYABLE, 6_000 - 99_999_999_999),
+    )
+    booking = await add_booking(store)
+    posting = make_posting(booking.id, key="settle:1:1", at=FINE, legs=legs)
+    await save(store, moved(booking), postings=(posting,))
+    assert await postings_of(store, booking) == [posting]
+
+
+async def test_postings_are_told_in_the_order_of_their_making(store):
+    """Within a step and from step to step, whatever their times and keys."""
+    booking, other = await add_booking(store), await add_booking(store)
+    made = [
+        make_posting(booking.id, key=key, at=NOW + minutes * MINUTE)
+        for key, minutes in (("pay:z", 5), ("pay:a", 1), ("pay:m", 3))
+    ]
+    await save(store, moved(booking), postings=tuple(made[:2]))
+    await save(store, moved(other), postings=(make_posting(other.id),))
+    await save(store, moved(booking, version=3), postings=tuple(made[2:]))
+    assert await postings_of(store, booking) == made
+
+
+async def test_a_posting_is_made_once(store):
+    """A key that was used, for whatever booking, is refused with its whole step."""
+    booking, other = await add_booking(store), await add_booking(store)
+    posting = make_posting(booking.id)
+    await save(store, moved(booking), postings=(posting,))
+    again = make_posting(other.id, key=posting.key)
+    with pytest.raises(ConstraintViolated) as caught:
+        await save(store, moved(other), postings=(make_posting(other.id), again))
+    assert caught.value.constraint == "uq_ledger_postings_key"
+    assert await postings_of(store, other) == []
+    assert await read(store, lambda view: view.bookings.booking(other.id)) == other
+
+
+async def test_the_books_balance(store):
+    """All legs of all postings sum to zero, with postings and without."""
+    before = await read(store, lambda view: view.money.imbalance())
+    for amount in (1, 40_000, 99_999_999_999):
+        booking = await add_booking(store)
+        await save(store, moved(booking), postings=(make_posting(booking.id, amount),))
+    assert (before, await read(store, lambda view: view.money.imbalance())) == (0, 0)
+
+
+async def test_an_audit_sees_everything_of_a_booking(store):
+    """Its postings and operations, as they are told one by one."""
+    booking = await add_booking(store, change={"orders": ORDERS})
+    postings = tuple(make_posting(booking.id, key=f"pay:{n}") for n in "zay")
+    booking = await save(store, moved(booking), postings=postings)
+    bare = await add_booking(store)
+    operations = tuple(await operations_of(store, booking))
+    assert list(await read(store, lambda view: view.money.audit(0, 10))) == [
+        Audited(booking, postings, operations),
+        Audited(bare, (), ()),
+    ]
+
+
+async def test_an_audit_goes_through_all_bookings(store):
+    """In batches by id, from the first above the one given."""
+    bookings = [await add_booking(store, change={"orders": ORDERS[:2]}) for _ in range(5)]
+    seen, after = [], 0
+    async with store.reading() as view:
+        while batch := await view.money.audit(after, 2):
+            assert len(batch) <= 2
+            seen += [audited.booking for audited in batch]
+            after = seen[-1].id
+    assert seen == bookings
+
+
+# Payouts ----------------------------------------------------------------------------------
+
+
+async def test_open_payouts_are_told_by_due_time(store):
+    """Scheduled, failed and frozen ones; the earliest first, those without a date last."""
+    companion, customer = await add_companion(store), await add_user(store)
+
+    async def add(status, due_at):
+        fields = {"status": Status.COMPLETED, "payout_status": status, "payout_due_at": due_at}
+        return await add_booking(store, companion, customer, **fields)
+
+    undated = await add(PayoutStatus.FROZEN, None)
+    late = await add(PayoutStatus.FAILED, NOW + 2 * DAY)
+    soon = await add(PayoutStatus.SCHEDULED, NOW + DAY)
+    twin = await add(PayoutStatus.FROZEN, NOW + DAY)
+    for status in (PayoutStatus.NONE, PayoutStatus.PAID, PayoutStatus.REVERSED):
+        await add(status, NOW)
+    async with store.reading() as view:
+        assert list(await view.money.payouts(10)) == [soon, twin, late, undated]
+        assert list(await view.money.payouts(2)) == [soon, twin]
+
+
+# Alerts -----------------------------------------------------------------------------------
+
+
+async def test_the_newest_alerts_come_first(store):
+    """When, of which booking, what; of one moment the later one first."""
+    first, second = await add_booking(store), await add_booking(store)
+    await save(store, moved(first), alerts=("one", "two \N{GRINNING FACE}"), at=FINE)
+    await save(store, moved(second), alerts=("three",), at=FINE + HOUR)
+    async with store.reading() as view:
+        assert list(await view.money.alerts(10)) == [
+            (FINE + HOUR, second.id, "three"),
+            (FINE, first.id, "two \N{GRINNING FACE}"),
+            (FINE, first.id, "one"),
+        ]
+        assert len(await view.money.alerts(2)) == 2
+
+
+async def test_an_alert_is_taken_once(store):
+    """The oldest first, each once, and it is still told among the newest."""
+    booking = await add_booking(store)
+    await save(store, moved(booking), alerts=("one", "two", "three"))
+    taken = [
+        list(await store.write(lambda unit, n=n: unit.money.take_alerts(n))) for n in (2, 10, 10)
+    ]
+    assert taken == [[(booking.id, "one"), (booking.id, "two")], [(booking.id, "three")], []]
+    assert len(await read(store, lambda view: view.money.alerts(10))) == 3
+
+
+async def test_an_alert_is_taken_with_its_unit_of_work(store):
+    """A unit of work that fails gives back what it has taken."""
+    booking = await add_booking(store)
+    await save(store, moved(booking), alerts=("one",))
+
+    async def unit(tx):
+        await tx.money.take_alerts(10)
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        await store.write(unit)
+    taken = await store.write(lambda unit: unit.money.take_alerts(10))
+    assert list(taken) == [(booking.id, "one")]
+
+
+# What is due ------------------------------------------------------------------------------
+
+
+async def pending(store, now=NOW):
+    return await read(store, lambda view: view.money.pending(now))
+
+
+async def test_nothing_is_due_at_first(store):
+    """An empty store waits for nothing."""
+    assert await pending(store) == 0
+
+
+async def test_due_operations_are_counted(store):
+    """Those that are not finished and whose time has come."""
+    booking = await add_booking(store, change={"orders": ORDERS[:3], "due": None})
+    operations = await operations_of(store, booking)
+    waits = evolve(operations[1], next_at=NOW + HOUR)
+    done = evolve(operations[2], status=OpStatus.VOID)
+    for operation in (waits, done):
+        await store.write(lambda unit, each=operation: unit.money.save_operation(each))
+    assert [await pending(store, NOW + wait) for wait in (-SECOND, 0 * DAY, HOUR)] == [0, 1, 2]
+
+
+async def test_due_timers_are_counted_by_business_time(store):
+    """A timer is due when the service's own clock says so; put off, it is not."""
+    booking = await add_booking(store, change={"due": Due(TimerKind.EXPIRE, NOW + DAY)})
+    before = await pending(store)
+    await store.write(lambda unit: unit.sandbox.set_clock_offset(DAY))
+    due, lease = await pending(store), make_lease()
+
+    async def put_off(tx):
+        await tx.money.claim_timers(NOW + DAY, NOW, lease, 1)
+        await tx.money.defer_timer(booking.id, lease, NOW + HOUR)
+
+    await store.write(put_off)
+    assert (before, due, await pending(store), await pending(store, NOW + HOUR)) == (0, 1, 0, 1)
+
+
+async def test_nudges_are_counted_until_they_are_done(store):
+    """Each that waits in the inbox and is not put off."""
+    nudge, lease = make_nudge(), make_lease()
+    await store.write(lambda unit: unit.money.add_nudge("fake", nudge, NOW))
+    counts = [await pending(store)]
+
+    async def finish(tx, retry_at):
+        await tx.money.claim_nudges(NOW + HOUR, lease, 1)
+        await tx.money.finish_nudge("fake", nudge.event_id, lease, retry_at)
+
+    for retry_at in (NOW + HOUR, None):
+        await store.write(lambda unit, at=retry_at: finish(unit, at))
+        counts += [await pending(store), await pending(store, NOW + HOUR)]
+    assert counts == [1, 0, 1, 0, 0]

@@ -1,0 +1,128 @@
+"""Races for money, in two processes on each database: paid once, or refunded, never both.
+
+The processor's book is in the same database, but in transactions of its own, as a real
+one's would be. `RACE_ROUNDS` and `RACE_CALLERS` make the races longer (`make soak`).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from staffbooking_adapters.fake.processor import FakeProcessor
+from staffbooking_adapters.memory.doubles import VirtualClock
+from staffbooking_adapters.sql.sandbox.fake_documents import SqlFakeBook
+from staffbooking_core.domain.bookings.booking import PaymentStatus
+from staffbooking_core.domain.bookings.lifecycle import Status
+from staffbooking_core.usecases.payments import reconciliation
+from tests.contract.test_races import (
+    ROUNDS,
+    at_once,
+    by_turns,
+    new_scenes,
+    processes,
+    statuses,
+    won,
+)
+from tests.support.builders import DAY, HOUR, NOW, POLICY
+from tests.support.memory_deployment import memory_ports
+
+pytestmark = pytest.mark.anyio
+
+__all__ = ["processes"]
+
+
+@pytest.fixture
+async def ports(processes):
+    """The ports of either process, with the processor's book in the database."""
+    made = []
+    for store in processes:
+        clock = VirtualClock(NOW, store=store)
+        book = SqlFakeBook(store.database)
+        processor = FakeProcessor(book, clock, base_url=POLICY.base_url, secret=b"events")
+        made.append(
+            memory_ports(
+                store=store,
+                admission=store.admission,
+                clock=clock,
+                payments=processor,
+                sandbox=processor,
+            )
+        )
+    return made
+
+
+async def accepted(ports):
+    """A booking whose page is open, seen from either process, and the page's reference."""
+    scenes = await new_scenes(ports)
+    booking = await scenes[0].accepted()
+    page = await scenes[0].checkout(booking)
+    return scenes, booking, page.rpartition("/")[2]
+
+
+async def settled(scenes, booking):
+    """The booking once everything that was on its way has arrived."""
+    for scene in scenes:
+        await scene.settle_down()
+    assert await scenes[0].faults() == []
+    return await scenes[0].booking(booking)
+
+
+async def test_a_booking_is_paid_once(ports):
+    """The page is paid and looked at by many at once: one payment, one event of it."""
+    for _ in range(ROUNDS):
+        scenes, booking, ref = await accepted(ports)
+        calls = []
+        for n, each in enumerate(by_turns(ports)):
+            pay = partial(each.sandbox.play, ref, "succeed")
+            look = partial(reconciliation.look, each, booking.id, HOUR)
+            calls.append(look if n % 2 else pay)
+        await at_once(calls)
+        paid = await settled(scenes, booking)
+        assert (paid.status, paid.escrow) == (Status.PAID, paid.total_amount)
+        assert paid.intent.extra_payments == ()
+        assert await scenes[0].events(booking) == [1, 2]
+
+
+async def test_a_cancellation_and_a_payment_meet(ports):
+    """Whichever comes first, no money stays with a cancelled booking by accident."""
+    for _ in range(ROUNDS):
+        scenes, booking, ref = await accepted(ports)
+        calls = []
+        for n, each in enumerate(by_turns(scenes)):
+            pay = partial(each.ports.sandbox.play, ref, "succeed")
+            deliver = partial(reconciliation.deliver_sandbox_events, each.ports)
+            calls.append((partial(each.cancel, booking), pay, deliver)[n % 3])
+        await at_once(calls)
+        found = await settled(scenes, booking)
+        assert found.status is Status.CANCELLED
+        assert (found.escrow, found.paid_out) == (0, 0)
+        assert found.payment_status in (PaymentStatus.VOID, PaymentStatus.REFUNDED)
+        refunded = found.total_amount if found.payment_status is PaymentStatus.REFUNDED else 0
+        assert found.refunded_amount == refunded
+
+
+async def test_a_payout_is_sent_once(ports):
+    """Many workers release and send what is due at the same moment; it is sent once."""
+    for _ in range(ROUNDS):
+        scenes = await new_scenes(ports)
+        ahead = (await scenes[0].now() + 3 * DAY).date()
+        booking = await scenes[0].completed(event_date=ahead)
+        await scenes[0].jump_to(booking.ends_at + 25 * HOUR)
+        await at_once([partial(each.drain) for each in by_turns(scenes)])
+        paid = await settled(scenes, booking)
+        assert (paid.paid_out, paid.payout_left) == (paid.payout_amount, 0)
+
+
+async def test_a_refund_is_made_once(ports):
+    """Many cancel a paid booking at once, and many workers refund it: once, as the rule says."""
+    for _ in range(ROUNDS):
+        scenes = await new_scenes(ports)
+        booking = await scenes[0].paid()
+        cancel = [partial(each.cancel, booking) for each in by_turns(scenes)]
+        assert len(won(await at_once(cancel))) == 1
+        await at_once([partial(each.drain) for each in by_turns(scenes)])
+        found = await settled(scenes, booking)
+        assert found.payment_status is PaymentStatus.REFUNDED
+        assert await statuses(scenes[0], [booking]) == {Status.CANCELLED: 1}

@@ -1,0 +1,359 @@
+"""What reconciliation and the operators look for among all bookings, on every store alike."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from attrs import evolve
+
+from staffbooking_core.domain.bookings.booking import (
+    Due,
+    Intent,
+    PaymentStatus,
+    PayoutStatus,
+    TimerKind,
+)
+from staffbooking_core.domain.payments.ledger import Account, Leg
+from staffbooking_core.domain.payments.processor import OpStatus, Order, Refund, Settlement
+from staffbooking_core.domain.reconciliation.statement import CashBook
+from staffbooking_core.ports import Backlog
+from tests.contract.stores import read
+from tests.support.builders import (
+    DAY,
+    HOUR,
+    MINUTE,
+    NOW,
+    SECOND,
+    add_booking,
+    add_companion,
+    add_payee,
+    add_user,
+    make_checkout_command,
+    make_lease,
+    make_nudge,
+    make_payout_order,
+    make_posting,
+    make_refund_order,
+    moved,
+    save,
+)
+
+pytestmark = pytest.mark.anyio
+
+FINE = NOW + timedelta(microseconds=123_456)
+INTENT = Intent(1, FINE)
+SETTLE = (Leg(Account.ESCROW, 40_000), Leg(Account.STAFF_PAYABLE, -40_000))
+
+
+async def add_accepted(store, *orders, **given):
+    """A booking with an intent, and its operations."""
+    booking = await add_booking(store, intent=INTENT, change={"orders": orders}, **given)
+    return booking, await operations_of(store, booking)
+
+
+async def operations_of(store, booking):
+    return list(await read(store, lambda view: view.money.operations_of(booking.id)))
+
+
+async def change(store, operation, **fields):
+    """The operation as it is from now on."""
+    changed = evolve(operation, **fields)
+    await store.write(lambda unit: unit.money.save_operation(changed))
+    return changed
+
+
+async def finish_nudge(store, nudge):
+    lease = make_lease()
+
+    async def unit(tx):
+        await tx.money.claim_nudges(NOW, lease, 10)
+        await tx.money.finish_nudge("fake", nudge.event_id, lease, None)
+
+    await store.write(unit)
+
+
+# Cash -------------------------------------------------------------------------------------
+
+
+async def cash_books(store, after_id=0, limit=100):
+    return list(await read(store, lambda view: view.money.cash_books(after_id, limit)))
+
+
+async def test_an_account_has_a_balance(store):
+    """The sum of its legs alone; nothing at first."""
+    sums = [await read(store, lambda view: view.money.balance(Account.PROCESSOR_BALANCE))]
+    for amount in (99_999_999_999, -40_000):
+        booking, _ = await add_accepted(store)
+        settled = make_posting(booking.id, key=f"settle:{booking.id}", legs=SETTLE)
+        await save(store, moved(booking), postings=(make_posting(booking.id, amount), settled))
+        sums.append(await read(store, lambda view: view.money.balance(Account.PROCESSOR_BALANCE)))
+    assert sums == [0, 99_999_999_999, 99_999_959_999]
+
+
+async def test_a_cash_book_has_the_cash_postings(store):
+    """Their keys and what they did to the balance, in the order of their making."""
+    booking, _ = await add_accepted(store)
+    cash = [make_posting(booking.id, amount, key=f"pay:{amount}") for amount in (3, -1, 2)]
+    settled = make_posting(booking.id, key="settle:1:1", legs=SETTLE)
+    await save(store, moved(booking), postings=(*cash[:2], settled, cash[2]))
+    posted = (("pay:3", 3), ("pay:-1", -1), ("pay:2", 2))
+    assert await cash_books(store) == [
+        CashBook(booking.id, booking.code, posted, {}, False, changed_at=cash[0].at)
+    ]
+
+
+async def test_cash_books_are_of_all_accepted_bookings(store):
+    """In batches by id, also where nothing was paid; a request that has no intent has none."""
+    numbers = []
+    for n in range(5):
+        booking, _ = await add_accepted(store)
+        await add_booking(store)
+        if n % 2:
+            await save(store, moved(booking), postings=(make_posting(booking.id, n),))
+        numbers.append((booking.id, n % 2 * n))
+    seen, after = [], 0
+    while batch := await cash_books(store, after, 2):
+        assert len(batch) <= 2
+        seen += [(book.booking_id, sum(amount for _, amount in book.postings)) for book in batch]
+        after = batch[-1].booking_id
+    assert seen == numbers
+
+
+async def test_a_cash_book_names_what_was_done(store):
+    """The processor's references of operations that are done, by the operations' ids."""
+    orders = (Order(1, make_checkout_command()), *(make_refund_order(n) for n in range(2, 6)))
+    _, operations = await add_accepted(store, *orders)
+    for operation, status, ref in zip(
+        operations,
+        (OpStatus.DONE, OpStatus.DONE, OpStatus.DONE, OpStatus.REFUSED, OpStatus.PENDING),
+        ("cs_1", "re_2", None, "re_4", "re_5"),
+        strict=True,
+    ):
+        await change(store, operation, status=status, result_ref=ref)
+    [book] = await cash_books(store)
+    assert book.refs == {operations[0].id: "cs_1", operations[1].id: "re_2"}
+
+
+@pytest.mark.parametrize("status", OpStatus)
+async def test_a_sent_operation_is_in_flight(store, status):
+    """From its first sending until it is finished."""
+    _, (operation,) = await add_accepted(store, make_refund_order())
+    before = (await cash_books(store))[0].in_flight
+    sent = await change(store, operation, status=status, first_sent_at=NOW)
+    [book] = await cash_books(store)
+    assert (before, book.in_flight) == (False, not sent.is_finished)
+
+
+async def test_an_event_is_in_flight_until_it_is_followed(store):
+    """For the booking that it names, and for no other."""
+    booking, _ = await add_accepted(store)
+    await add_accepted(store)
+    nudge = make_nudge(intent_id=booking.id)
+    await store.write(lambda unit: unit.money.add_nudge("fake", nudge, NOW))
+    under_way = [book.in_flight for book in await cash_books(store)]
+    await finish_nudge(store, nudge)
+    assert under_way == [True, False]
+    assert [book.in_flight for book in await cash_books(store)] == [False, False]
+
+
+# Money still owed -------------------------------------------------------------------------
+
+
+async def failed_refunds(store, limit=10):
+    return list(await read(store, lambda view: view.money.failed_refunds(limit)))
+
+
+FAILURES = (
+    {"status": OpStatus.REFUSED},
+    {"status": OpStatus.DEAD},
+    {"status": OpStatus.DONE, "settlement": Settlement.FAILED},
+)
+
+
+async def test_failed_refunds_are_told(store):
+    """Refused, dead and failed ones with their bookings, the oldest first, up to the limit."""
+    failed = []
+    for fields in FAILURES:
+        booking, (operation,) = await add_accepted(store, make_refund_order())
+        failed.append((booking, await change(store, operation, **fields)))
+    assert await failed_refunds(store) == failed
+    assert await failed_refunds(store, 2) == failed[:2]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"status": OpStatus.PENDING},
+        {"status": OpStatus.UNKNOWN},
+        {"status": OpStatus.VOID},
+        {"status": OpStatus.VOID, "settlement": Settlement.FAILED},
+        {"status": OpStatus.DONE},
+        {"status": OpStatus.DONE, "settlement": Settlement.PENDING},
+        {"status": OpStatus.DONE, "settlement": Settlement.SETTLED},
+    ],
+)
+async def test_other_refunds_are_not_told(store, fields):
+    """What is under way, settled or not wanted any more needs nobody."""
+    _, (operation,) = await add_accepted(store, make_refund_order())
+    await change(store, operation, **fields)
+    assert await failed_refunds(store) == []
+
+
+async def test_failed_payouts_are_no_failed_refunds(store):
+    """They are told elsewhere."""
+    _, (operation,) = await add_accepted(store, make_payout_order())
+    await change(store, operation, status=OpStatus.REFUSED)
+    assert await failed_refunds(store) == []
+
+
+async def test_a_refund_that_was_replaced_is_not_told(store):
+    """By an order of its own booking; where that one fails too, it is told instead."""
+    again = Order(2, Refund("pay_1", 20_000, "usd", replaces=1))
+    first, operations = await add_accepted(store, make_refund_order(1), again)
+    other, (failed,) = await add_accepted(store, make_refund_order(1))
+    await change(store, operations[0], status=OpStatus.REFUSED)
+    told = (other, await change(store, failed, status=OpStatus.REFUSED))
+    assert await failed_refunds(store) == [told]
+    replacing = await change(store, operations[1], status=OpStatus.DEAD)
+    assert await failed_refunds(store) == [(first, replacing), told]
+
+
+async def test_debts_are_told_by_companion(store):
+    """The bookings for which that one owes something, by id."""
+    companion, customer = await add_companion(store), await add_user(store)
+    owed = (1, 0, 99_999_999_999)
+    debts = [await add_booking(store, companion, customer, owed_by_staff=amount) for amount in owed]
+    await add_booking(store, customer=customer, owed_by_staff=1)
+    found = await read(store, lambda view: view.money.debts_of(companion.id))
+    assert list(found) == [debts[0].id, debts[2].id]
+
+
+UNSETTLED = {
+    PaymentStatus.REQUIRES_PAYMENT,
+    PaymentStatus.PROCESSING,
+    PaymentStatus.REFUND_PENDING,
+}
+
+
+async def test_what_an_event_tells_of_is_not_told_besides(store):
+    """It is looked at already; once the event is done the payment is told again."""
+    companion, customer = await add_companion(store), await add_user(store)
+    waits = PaymentStatus.REQUIRES_PAYMENT
+    booking = await add_booking(store, companion, customer, payment_status=waits)
+    nudge, lease = make_nudge(intent_id=booking.id), make_lease()
+    await store.write(lambda unit: unit.money.add_nudge("fake", nudge, NOW))
+    assert list(await read(store, lambda view: view.money.unsettled(0, 10))) == []
+    await store.write(lambda unit: unit.money.claim_nudges(NOW, lease, 1))
+    await store.write(lambda unit: unit.money.finish_nudge("fake", nudge.event_id, lease, None))
+    (told,) = await read(store, lambda view: view.money.unsettled(0, 10))
+    assert told.id == booking.id
+
+
+async def test_unsettled_payments_are_told_in_batches(store):
+    """By id, those that the processor has still to decide."""
+    companion, customer = await add_companion(store), await add_user(store)
+    bookings = [
+        await add_booking(store, companion, customer, payment_status=status)
+        for status in PaymentStatus
+        for _ in "ab"
+    ]
+    seen, after = [], 0
+    async with store.reading() as view:
+        while batch := await view.money.unsettled(after, 2):
+            assert len(batch) <= 2
+            seen += batch
+            after = seen[-1].id
+    assert seen == [booking for booking in bookings if booking.payment_status in UNSETTLED]
+
+
+# Cursors ----------------------------------------------------------------------------------
+
+
+async def test_a_cursor_stays_where_it_was_put(store):
+    """Each provider's own, with the time of the last move."""
+
+    async def put(provider, cursor, at):
+        await store.write(lambda unit: unit.money.save_cursor(provider, cursor, at))
+
+    await put("stripe", "evt_1", NOW)
+    await put("fake", "", NOW)
+    await put("stripe", "evt_2 \N{GRINNING FACE}", FINE)
+    async with store.reading() as view:
+        found = [await view.money.cursor(name) for name in ("stripe", "fake", "other")]
+    assert found == [("evt_2 \N{GRINNING FACE}", FINE), ("", NOW), None]
+
+
+# The backlog ------------------------------------------------------------------------------
+
+
+async def backlog(store, now=NOW):
+    found = await read(store, lambda view: view.money.backlog(now))
+    return sorted(found, key=lambda part: part.kind)
+
+
+async def test_there_is_no_backlog_at_first(store):
+    """Kinds of which nothing is due are left out."""
+    await add_booking(store, change={"due": Due(TimerKind.EXPIRE, NOW + DAY)})
+    await add_payee(store, next_at=NOW + DAY)
+    assert await backlog(store) == []
+
+
+async def test_due_operations_are_counted_by_kind(store):
+    """With the seconds since the oldest was due."""
+    for seconds, orders in (
+        (0, [make_refund_order(1)]),
+        (90, [make_refund_order(1), make_payout_order(2)]),
+        (-1, [make_payout_order(1)]),
+    ):
+        at = NOW - seconds * SECOND
+        await add_booking(store, change={"orders": tuple(orders), "at": at, "due": None})
+    booking, (operation,) = await add_accepted(store, make_refund_order())
+    await change(store, operation, status=OpStatus.DONE)
+    await save(store, moved(booking), due=None)
+    assert await backlog(store) == [Backlog("pay_out", 1, 90.0), Backlog("refund", 2, 90.0)]
+
+
+async def test_due_timers_are_counted(store):
+    """By business time, unless they are put off."""
+    for hours in (1, 2):
+        await add_booking(store, change={"due": Due(TimerKind.EXPIRE, NOW + hours * HOUR)})
+    await store.write(lambda unit: unit.sandbox.set_clock_offset(3 * HOUR))
+    assert await backlog(store) == [Backlog("timer", 2, 7200.0)]
+
+
+async def test_due_events_and_payees_are_counted(store):
+    """Those that wait, by the wall clock."""
+    nudge = make_nudge()
+    await store.write(lambda unit: unit.money.add_nudge("fake", nudge, NOW))
+    await add_payee(store, next_at=NOW + MINUTE)
+    later = NOW + 2 * MINUTE
+    assert await backlog(store, later) == [Backlog("event", 1, 120.0), Backlog("payee", 1, 60.0)]
+    await finish_nudge(store, nudge)
+    assert await backlog(store, later) == [Backlog("payee", 1, 60.0)]
+
+
+@pytest.mark.parametrize(
+    ("status", "due_in", "released_in", "seconds"),
+    [
+        (PayoutStatus.SCHEDULED, -HOUR, None, 3600.0),
+        (PayoutStatus.SCHEDULED, -HOUR, -MINUTE, 3600.0),
+        (PayoutStatus.SCHEDULED, HOUR, -MINUTE, 60.0),
+        (PayoutStatus.SCHEDULED, HOUR, None, None),
+        (PayoutStatus.FAILED, -HOUR, None, 3600.0),
+        (PayoutStatus.FROZEN, -HOUR, -MINUTE, None),
+        (PayoutStatus.PAID, -HOUR, -MINUTE, None),
+    ],
+)
+async def test_payouts_to_be_made_are_counted(store, status, due_in, released_in, seconds):
+    """Since they were due or, if that was before, released; in business time."""
+    business = NOW + DAY
+    await store.write(lambda unit: unit.sandbox.set_clock_offset(DAY))
+    await add_booking(
+        store,
+        payout_status=status,
+        payout_due_at=business + due_in,
+        payout_released_at=None if released_in is None else business + released_in,
+        change={"due": None},
+    )
+    assert await backlog(store) == ([] if seconds is None else [Backlog("payout", 1, seconds)])

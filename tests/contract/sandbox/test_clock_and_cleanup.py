@@ -1,0 +1,121 @@
+"""The sandbox's clock and the sweeping of what has expired, on every store alike."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from staffbooking_core.domain.shared.rate_limits import Rule
+from tests.contract.stores import read
+from tests.support.builders import (
+    DAY,
+    MINUTE,
+    NOW,
+    POLICY,
+    SECOND,
+    add_booking,
+    add_key,
+    add_session,
+    add_user,
+    make_answer,
+    make_lease,
+    make_nudge,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_the_clock_is_not_ahead_at_first(store):
+    """Business time is the wall's until somebody moves it."""
+    assert await read(store, lambda view: view.sandbox.clock_offset()) == timedelta()
+    assert await store.write(lambda unit: unit.sandbox.lock_clock()) == timedelta()
+
+
+async def test_the_clock_stays_where_it_was_set(store):
+    """To the microsecond, however far."""
+    offset = timedelta(days=3_650, microseconds=7)
+    await store.write(lambda unit: unit.sandbox.set_clock_offset(offset))
+    assert await read(store, lambda view: view.sandbox.clock_offset()) == offset
+
+
+async def test_no_move_of_the_clock_is_lost(store):
+    """Those that read under the lock add up."""
+
+    async def unit(tx):
+        offset = await tx.sandbox.lock_clock()
+        await asyncio.sleep(0)
+        await tx.sandbox.set_clock_offset(offset + MINUTE)
+
+    await asyncio.gather(*(store.write(unit) for _ in range(15)))
+    assert await read(store, lambda view: view.sandbox.clock_offset()) == 15 * MINUTE
+
+
+# Sweeping ---------------------------------------------------------------------------------
+
+
+async def test_a_sweep_takes_what_has_expired(store):
+    """Idle and old sessions, expired answers and ended windows; it says how many."""
+    user = await add_user(store)
+    idle, lifetime = POLICY.session_idle, POLICY.session_lifetime
+    sessions = [
+        await add_session(store, user.id, created_at=created_at, seen_at=seen_at)
+        for created_at, seen_at in (
+            (NOW, NOW - idle),
+            (NOW, NOW - idle + SECOND),
+            (NOW - lifetime, NOW),
+            (NOW - lifetime + SECOND, NOW),
+        )
+    ]
+    answers = [make_answer(expires_at=NOW), make_answer(expires_at=NOW + SECOND)]
+    for answer in answers:
+        await store.write(lambda unit, answer=answer: unit.bookings.keep_answer(answer))
+    rule = Rule("general", 5, MINUTE)
+    for scope, started_at in (("old", NOW - MINUTE), ("new", NOW - MINUTE + SECOND)):
+        await store.admission.hit(scope, rule, started_at)
+
+    assert [await store.sweep(NOW, POLICY) for _ in range(2)] == [4, 0]
+
+    async with store.reading() as view:
+        left = [await view.accounts.session(session.digest) is None for session in sessions]
+        kept = [await view.bookings.answer(each.scope, each.key, NOW) for each in answers]
+    assert (left, kept) == ([True, False, True, False], [None, answers[1]])
+    assert (await store.admission.look("new", rule, NOW)).remaining == 4
+
+
+async def test_a_sweep_forgets_old_events(store):
+    """Those of the processor that are done, after a week: then an event counts as new."""
+    old, recent, waiting = (make_nudge() for _ in range(3))
+
+    async def finish(tx, nudge, at):
+        lease = make_lease(at)
+        await tx.money.add_nudge("fake", nudge, at)
+        await tx.money.claim_nudges(at, lease, 1)
+        await tx.money.finish_nudge("fake", nudge.event_id, lease, None)
+
+    await store.write(lambda unit: finish(unit, old, NOW))
+    await store.write(lambda unit: finish(unit, recent, NOW + SECOND))
+    await store.write(lambda unit: unit.money.add_nudge("fake", waiting, NOW))
+
+    assert [await store.sweep(NOW + 7 * DAY, POLICY) for _ in range(2)] == [1, 0]
+
+    async def add(tx):
+        return [await tx.money.add_nudge("fake", each, NOW) for each in (old, recent, waiting)]
+
+    assert await store.write(add) == [True, False, False]
+
+
+async def test_a_sweep_leaves_all_else(store):
+    """Bookings, work and keys stay, however old they are."""
+    booking = await add_booking(store)
+    user = await add_user(store)
+    await add_key(store, user.id, expires_at=NOW)
+    nudge, lease = make_nudge(), make_lease()
+    await store.write(lambda unit: unit.money.add_nudge("fake", nudge, NOW))
+    assert await store.sweep(NOW + 4_000 * DAY, POLICY) == 0
+    async with store.reading() as view:
+        assert await view.bookings.booking(booking.id) == booking
+        assert await view.accounts.keys_of(user.id)
+        assert await view.money.pending(NOW + 4_000 * DAY) == 2
+    assert await store.write(lambda unit: unit.money.claim_nudges(NOW, lease, 1))

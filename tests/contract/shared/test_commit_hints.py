@@ -1,0 +1,145 @@
+"""Hints that a commit is worth, on every store alike."""
+
+from __future__ import annotations
+
+import pytest
+
+from staffbooking_core.ports import Hint
+from tests.contract.webhooks.delivery_helpers import HELD, hold, on, resume, save, succeeded
+from tests.support.builders import (
+    HOUR,
+    MINUTE,
+    NOW,
+    add_booking,
+    add_companion,
+    add_user,
+    make_booking,
+    make_change,
+    make_event,
+    moved,
+    next_booking_id,
+)
+from tests.support.webhooks import add_delivery, add_endpoint, claim_turns, place, tell
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def heard(store):
+    """Which hints were given since it was asked last."""
+    before = {hint: store.hints.count(hint) for hint in Hint}
+
+    def since():
+        new = {hint for hint in Hint if store.hints.count(hint) > before[hint]}
+        before.update((hint, store.hints.count(hint)) for hint in Hint)
+        return new
+
+    return since
+
+
+async def test_an_event_is_worth_a_hint(store, heard):
+    """As soon as it is committed, with a new booking or a later step of it."""
+    booking = make_booking(
+        id=await next_booking_id(store),
+        companion_id=(await add_companion(store)).id,
+        customer_id=(await add_user(store)).id,
+    )
+    assert heard() == set()
+    await store.add_booking(make_change(booking, event=make_event(booking)))
+    assert heard() == {Hint.EVENTS}
+    await tell(store, booking)
+    assert heard() == {Hint.EVENTS}
+
+
+async def test_an_event_is_heard_of_after_its_commit(store, heard):
+    """Not while its unit of work runs: there would be nothing to see."""
+    step = moved(await add_booking(store), events=2)
+
+    async def unit(tx):
+        await tx.bookings.save(make_change(step, event=make_event(step)))
+        return heard()
+
+    assert await store.write(unit) == set()
+    assert heard() == {Hint.EVENTS}
+
+
+async def test_a_step_without_an_event_is_worth_nothing(store, heard):
+    """Nor is anything else that the outside is not told of."""
+    booking = await add_booking(store)
+    await store.write(lambda unit: unit.bookings.save(make_change(moved(booking))))
+    await add_endpoint(store)
+    assert heard() == set()
+
+
+async def test_what_is_rolled_back_is_worth_nothing(store, heard):
+    """Neither an event nor a turn, and the next commit doesn't make up for it."""
+    endpoint = await add_endpoint(store)
+    step = moved(await add_booking(store), events=2)
+
+    async def unit(tx):
+        await tx.bookings.save(make_change(step, event=make_event(step)))
+        await tx.webhooks.lock_endpoint(endpoint.id)
+        await tx.webhooks.wake(endpoint.id, NOW)
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        await store.write(unit)
+    await add_user(store)
+    assert heard() == set()
+
+
+async def test_a_delivery_is_worth_a_hint(store, heard):
+    """Where it is pending: for one that is held nobody has to wake."""
+    endpoint, events = await add_endpoint(store), [await tell(store) for _ in range(2)]
+    heard()
+    await add_delivery(store, endpoint, events[0])
+    assert heard() == {Hint.DELIVERIES}
+    await add_delivery(store, endpoint, events[1], status=HELD)
+    assert heard() == set()
+
+
+async def test_waking_an_endpoint_is_worth_a_hint(store, heard):
+    """As it is done for a delivery that is sent again."""
+    endpoint = await add_endpoint(store)
+    await on(store, endpoint, lambda webhooks: webhooks.wake(endpoint.id, NOW))
+    assert heard() == {Hint.DELIVERIES}
+
+
+@pytest.mark.parametrize(("wait", "expected"), [(-MINUTE, {Hint.DELIVERIES}), (HOUR, set())])
+async def test_resuming_is_worth_a_hint(store, heard, wait, expected):
+    """Where something is due; holding never is."""
+    endpoint = await add_endpoint(store)
+    await add_delivery(store, endpoint, next_at=NOW + wait)
+    heard()
+    await hold(store, endpoint)
+    assert heard() == set()
+    await resume(store, endpoint)
+    assert heard() == expected
+
+
+@pytest.mark.parametrize(("sent", "expected"), [(1, {Hint.DELIVERIES}), (2, set())])
+async def test_the_end_of_a_turn_is_worth_a_hint(store, heard, sent, expected):
+    """Where more is due: whoever comes next need not wait."""
+    endpoint = await add_endpoint(store)
+    for _ in range(2):
+        await add_delivery(store, endpoint)
+    (turn,) = await claim_turns(store)
+    heard()
+    for parcel in turn.parcels[:sent]:
+        await save(store, succeeded(parcel.delivery))
+
+    async def unit(tx):
+        await tx.webhooks.lock_turns([turn.claim])
+        await tx.webhooks.end_turns([endpoint.id], NOW)
+
+    await store.write(unit)
+    assert heard() == expected
+
+
+async def test_placing_alone_is_worth_nothing(store, heard):
+    """Nor is a claim: what is due is what was due before."""
+    await tell(store)
+    heard()
+    await place(store)
+    await claim_turns(store)
+    assert heard() == set()

@@ -1,0 +1,384 @@
+"""Units of work: all or nothing, one after the other, unseen until they are done."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from attrs import evolve
+
+from staffbooking_core.domain.bookings.lifecycle import Status
+from staffbooking_core.errors import Conflict, ConstraintViolated
+from staffbooking_core.ports import OVERLAP, PARTY_DISABLED
+from tests.contract.stores import read
+from tests.support.builders import (
+    DAY,
+    HOUR,
+    NOW,
+    POLICY,
+    add_booking,
+    add_companion,
+    add_user,
+    make_answer,
+    make_booking,
+    make_change,
+    make_companion,
+    make_credit,
+    make_event,
+    make_new_key,
+    make_new_user,
+    make_nudge,
+    make_posting,
+    make_refund_order,
+    make_session,
+    moved,
+    next_booking_id,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+class Stop(Exception):
+    """What a unit of work of these tests fails with."""
+
+
+async def add_everything(tx, booking):
+    """A row of each kind, in one unit of work; the booking is there before."""
+    user = await tx.accounts.add_user(make_new_user(email="new@example.com"))
+    await tx.accounts.add_session(make_session(user.id, "secret"))
+    await tx.accounts.add_key(make_new_key(user.id))
+    await tx.companions.save_companion(make_companion(id=user.id))
+    change = make_change(
+        moved(booking, status=Status.CANCELLED),
+        event=make_event(booking),
+        postings=(make_posting(booking.id),),
+        orders=(make_refund_order(),),
+        alerts=("look",),
+        credit=make_credit(booking),
+        answer=make_answer(key="call"),
+    )
+    await tx.bookings.save(change)
+    await tx.money.add_nudge("fake", make_nudge(event_id="pevt"), NOW)
+    await tx.sandbox.set_clock_offset(HOUR)
+
+
+async def contents(store, booking):
+    """How many rows of each kind there are, and what else may have changed."""
+    async with store.reading() as view:
+        users = await view.accounts.users(0, 100)
+        return {
+            "users": len(users),
+            "sessions": await view.accounts.session(make_session(1, "secret").digest) is not None,
+            "keys": sum([len(await view.accounts.keys_of(user.id)) for user in users]),
+            "companions": len(await view.companions.companions(0, 100)),
+            "booking": await view.bookings.booking(booking.id),
+            "events": len(await view.bookings.events_of(booking.id)),
+            "postings": len(await view.money.postings_of(booking.id)),
+            "operations": len(await view.money.operations_of(booking.id)),
+            "alerts": len(await view.money.alerts(100)),
+            "credit": await view.bookings.credit(booking.id),
+            "answer": await view.bookings.answer("key:1", "call", NOW),
+            "due": await view.money.pending(NOW + 100 * DAY),
+            "offset": await view.sandbox.clock_offset(),
+        }
+
+
+# All or nothing ---------------------------------------------------------------------------
+
+
+async def test_a_unit_of_work_gives_its_result(store):
+    """What the unit returns is what `write` returns, and what it did is there."""
+    booking = await add_booking(store)
+    before = await contents(store, booking)
+
+    async def unit(tx):
+        await add_everything(tx, booking)
+        return "done"
+
+    assert await store.write(unit) == "done"
+    after = await contents(store, booking)
+    assert [name for name in after if after[name] == before[name]] == []
+
+
+async def test_a_failed_unit_of_work_leaves_nothing(store):
+    """Whatever it did before it raised; the error is the caller's."""
+    booking = await add_booking(store)
+    before = await contents(store, booking)
+
+    async def unit(tx):
+        await add_everything(tx, booking)
+        raise Stop
+
+    with pytest.raises(Stop):
+        await store.write(unit)
+    assert await contents(store, booking) == before
+
+
+async def test_a_refused_change_undoes_its_unit_of_work(store):
+    """What was done before a constraint was violated is gone too."""
+    booking = await add_booking(store)
+    before = await contents(store, booking)
+
+    async def unit(tx):
+        await add_everything(tx, booking)
+        await tx.accounts.add_user(make_new_user(email="NEW@example.com"))
+
+    with pytest.raises(ConstraintViolated):
+        await store.write(unit)
+    assert await contents(store, booking) == before
+
+
+async def test_a_cancelled_unit_of_work_leaves_nothing(store):
+    """Cancelled in its middle it is rolled back, and the store goes on working."""
+    booking, half_way = await add_booking(store), asyncio.Event()
+    before = await contents(store, booking)
+
+    async def unit(tx):
+        await add_everything(tx, booking)
+        half_way.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(store.write(unit))
+    await half_way.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await contents(store, booking) == before
+    await store.write(lambda tx: add_everything(tx, booking))
+    assert (await contents(store, booking))["users"] == before["users"] + 1
+
+
+async def test_a_unit_of_work_that_waits_may_be_cancelled(store):
+    """A writer cancelled while another is at work does nothing, and blocks nobody."""
+    entered, leave = asyncio.Event(), asyncio.Event()
+
+    async def slow(tx):
+        await tx.sandbox.lock_clock()
+        entered.set()
+        await leave.wait()
+        await tx.sandbox.set_clock_offset(HOUR)
+
+    async def other(tx):
+        await tx.sandbox.lock_clock()
+        await tx.sandbox.set_clock_offset(DAY)
+
+    first = asyncio.create_task(store.write(slow))
+    await entered.wait()
+    second = asyncio.create_task(store.write(other))
+    await asyncio.sleep(0)
+    second.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await second
+    leave.set()
+    await first
+    assert await read(store, lambda view: view.sandbox.clock_offset()) == HOUR
+
+
+async def test_a_new_booking_comes_with_all_its_rows(store):
+    """`add_booking` saves every part of the change, like the unit of work that it is."""
+    companion, customer = await add_companion(store), await add_user(store)
+    ids = {"id": await next_booking_id(store), "companion_id": companion.id}
+    booking = make_booking(**ids, customer_id=customer.id)
+    await store.add_booking(
+        make_change(
+            booking,
+            event=make_event(booking),
+            postings=(make_posting(booking.id),),
+            orders=(make_refund_order(),),
+            alerts=("look",),
+            answer=make_answer(key="call"),
+        )
+    )
+    added = await contents(store, booking)
+    assert added["booking"] == booking
+    parts = ("events", "postings", "operations", "alerts", "due")
+    assert [added[part] for part in parts] == [1, 1, 1, 1, 2]
+    assert added["answer"] is not None
+
+
+@pytest.mark.parametrize("constraint", ["uq_ledger_postings_key", "uq_answers_key", OVERLAP])
+async def test_a_refused_booking_leaves_nothing(store, constraint):
+    """Whichever of its parts is refused, none of the others stays."""
+    companion, customer = await add_companion(store), await add_user(store)
+    posting, answer = make_posting(1, key="pay:1"), make_answer(key="taken")
+    first = await add_booking(store, companion, customer, starts_at=NOW + 9 * DAY)
+    paid = moved(first, status=Status.PAID)
+    posted = evolve(posting, booking_id=first.id)
+    change = make_change(paid, postings=(posted,), answer=answer)
+    await store.write(lambda unit: unit.bookings.save(change))
+
+    ids = {"id": await next_booking_id(store), "companion_id": companion.id}
+    taken = {"starts_at": first.starts_at, "status": Status.PAID} if constraint == OVERLAP else {}
+    booking = make_booking(**ids, customer_id=customer.id, **taken)
+    before = await contents(store, booking)
+    with pytest.raises(ConstraintViolated) as caught:
+        await store.add_booking(
+            make_change(
+                booking,
+                event=make_event(booking),
+                orders=(make_refund_order(),),
+                alerts=("look",),
+                postings=(evolve(posting, booking_id=booking.id),)
+                if constraint == "uq_ledger_postings_key"
+                else (),
+                answer=answer if constraint == "uq_answers_key" else make_answer(key="call"),
+            )
+        )
+    assert caught.value.constraint == constraint
+    assert await contents(store, booking) == before
+
+
+# Repeating --------------------------------------------------------------------------------
+
+
+async def test_a_conflict_repeats_the_unit_of_work(store):
+    """Each try begins anew, and what the failed ones did is gone."""
+    tries = []
+
+    async def unit(tx):
+        tries.append(await tx.sandbox.lock_clock())
+        await tx.sandbox.set_clock_offset(HOUR)
+        if len(tries) < 3:
+            raise Conflict
+
+    await store.write(unit)
+    assert tries == [timedelta()] * 3
+    assert await read(store, lambda view: view.sandbox.clock_offset()) == HOUR
+
+
+async def test_a_lasting_conflict_is_the_callers(store):
+    """After a few tries the unit of work is given up."""
+    tries = []
+
+    async def unit(_):
+        tries.append(1)
+        raise Conflict
+
+    with pytest.raises(Conflict):
+        await store.write(unit)
+    assert len(tries) == 5
+
+
+@pytest.mark.parametrize("error", [Stop(), ConstraintViolated(OVERLAP)], ids=["any", "constraint"])
+async def test_other_errors_are_not_repeated(store, error):
+    """Trying again would change nothing about them."""
+    tries = []
+
+    async def unit(_):
+        tries.append(1)
+        raise error
+
+    with pytest.raises(type(error)):
+        await store.write(unit)
+    assert len(tries) == 1
+
+
+async def test_a_stale_step_is_decided_anew(store):
+    """A unit of work that reads and saves succeeds, though another came in between."""
+    booking = await add_booking(store)
+
+    async def unit(tx):
+        before = await tx.bookings.lock_booking(booking.id)
+        await tx.bookings.save(make_change(moved(before)))
+
+    await asyncio.gather(*(store.write(unit) for _ in range(8)))
+    assert (await read(store, lambda view: view.bookings.booking(booking.id))).version == 9
+
+
+# Side by side -----------------------------------------------------------------------------
+
+
+async def test_readers_see_what_is_committed(store):
+    """A unit of work sees its own doing at once, everybody else when it is done."""
+    entered, leave = asyncio.Event(), asyncio.Event()
+
+    async def unit(tx):
+        user = await tx.accounts.add_user(make_new_user(email="new@example.com"))
+        seen = await tx.accounts.user_by_email("new@example.com")
+        entered.set()
+        await leave.wait()
+        return user, seen
+
+    task = asyncio.create_task(store.write(unit))
+    await entered.wait()
+    early = await read(store, lambda view: view.accounts.user_by_email("new@example.com"))
+    leave.set()
+    user, seen = await task
+    late = await read(store, lambda view: view.accounts.user_by_email("new@example.com"))
+    assert (early, seen, late) == (None, user, user)
+
+
+async def test_a_locked_row_is_held_for_the_unit_of_work(store):
+    """Many that count under the lock and then add never add one too many."""
+    user = await add_user(store)
+
+    async def unit(tx):
+        await tx.accounts.lock_user(user.id)
+        if len(await tx.accounts.keys_of(user.id)) < POLICY.max_active_keys:
+            await asyncio.sleep(0)
+            await tx.accounts.add_key(make_new_key(user.id))
+
+    await asyncio.gather(*(store.write(unit) for _ in range(12)))
+    keys = await read(store, lambda view: view.accounts.keys_of(user.id))
+    assert len(keys) == POLICY.max_active_keys
+
+
+@pytest.mark.parametrize("party", ["customer_id", "companion_id", "booked_by"])
+async def test_who_is_disabled_is_not_booked_for(store, party):
+    """Not even by a booking that comes while they are being disabled, once that is done."""
+    users = [await add_user(store), await add_user(store)]
+    companion = await add_companion(store)
+    people = {"customer_id": users[0].id, "companion_id": companion.id, "booked_by": users[1].id}
+    booking = make_booking(id=await next_booking_id(store), **people)
+    adding = []
+
+    async def disable(tx):
+        user = await tx.accounts.lock_user(people[party])
+        await tx.accounts.save_user(evolve(user, disabled_at=NOW))
+        adding.append(asyncio.create_task(store.add_booking(make_change(booking))))
+        for _ in range(200):  # Time enough for whoever does not wait.
+            await tx.accounts.user(user.id)
+            await asyncio.sleep(0)
+
+    await store.write(disable)
+    with pytest.raises(ConstraintViolated) as caught:
+        await adding[0]
+    assert caught.value.constraint == PARTY_DISABLED
+    assert await read(store, lambda view: view.bookings.booking(booking.id)) is None
+
+
+async def test_of_rivals_at_once_one_gets_the_slot(store):
+    """However many take overlapping time at the same moment."""
+    companion, customer = await add_companion(store), await add_user(store)
+
+    async def take(hours):
+        starts_at = NOW + DAY + hours * HOUR
+        given = {"status": Status.ACCEPTED, "starts_at": starts_at, "duration_hours": 12}
+        return await add_booking(store, companion, customer, **given)
+
+    results = await asyncio.gather(*(take(n) for n in range(10)), return_exceptions=True)
+    refused = [each for each in results if isinstance(each, ConstraintViolated)]
+    assert {error.constraint for error in refused} == {OVERLAP}
+    assert (len(refused), len(results)) == (9, 10)
+
+
+async def test_of_equal_calls_at_once_one_is_kept(store):
+    """Bookings with the same idempotency key come through once."""
+    companion, customer, answer = await add_companion(store), await add_user(store), make_answer()
+    calls = [add_booking(store, companion, customer, change={"answer": answer}) for _ in range(8)]
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    assert sum(isinstance(each, ConstraintViolated) for each in results) == 7
+
+
+async def test_a_credit_is_used_once_by_many(store):
+    """Of several that use it up at the same moment one succeeds."""
+    bookings = [await add_booking(store) for _ in range(6)]
+    credit = make_credit(bookings[0])
+    change = make_change(moved(bookings[0], status=Status.CANCELLED), credit=credit)
+    await store.write(lambda unit: unit.bookings.save(change))
+    uses = [
+        store.write(lambda unit, n=booking.id: unit.bookings.use_credit(credit, n))
+        for booking in bookings[1:]
+    ]
+    assert sorted(await asyncio.gather(*uses)) == [False] * 4 + [True]

@@ -1,0 +1,137 @@
+"""Of somebody who is forgotten no store keeps a word, but where it is said that it does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from attrs import asdict, evolve, fields, has
+from sqlalchemy import text
+
+from staffbooking_adapters.memory.state import State, Table as Rows
+from staffbooking_adapters.memory.store import MemoryStore
+from staffbooking_adapters.sql.engine.open import Statement
+from staffbooking_adapters.sql.schema.metadata import metadata
+from staffbooking_adapters.sql.store import SqlStore
+from staffbooking_core.domain.accounts.users import User
+from staffbooking_core.inputs import Contact, RespondToReview, SubmitReview
+from staffbooking_core.ports import Import, SkippedRow, Writing
+from staffbooking_core.representations.records import conversation_record
+from staffbooking_core.usecases import privacy
+from staffbooking_core.usecases.companions import reviews
+from staffbooking_core.usecases.messaging import messages
+from staffbooking_core.usecases.notifications import inquiries
+from tests.contract.stores import OpenStore
+from tests.support.builders import HOUR, NOW, add_companion, add_user, make_payee
+from tests.support.memory_deployment import Scene, actor_of, make_scene, memory_ports
+
+pytestmark = pytest.mark.anyio
+
+EXCEPTED = {"events", "answers", "notices", "deliveries", "webhook_deliveries"}
+"""What was told to others was told; answers and notices go away by themselves."""
+
+SAID = "hush"
+"""In all that somebody wrote."""
+
+
+async def make_people(store: OpenStore) -> tuple[Scene, dict[str, User]]:
+    """A customer and a companion whose addresses are known to be theirs."""
+    ports = memory_ports(store=store)
+    scene = await make_scene(ports=ports)
+    customer = await add_user(store, email="Zelda@Example.com", first_name="Zelda")
+    companion = await add_companion(store, first_name="Yorick")
+    async with store.reading() as view:
+        staff = await view.accounts.user(companion.id)
+    assert staff is not None
+    found = {"customer": customer, "staff": staff}
+    proved = {party: evolve(user, email_verified_at=NOW) for party, user in found.items()}
+
+    async def unit(tx: Writing) -> None:
+        for user in proved.values():
+            await tx.accounts.save_user(user)
+
+    await store.write(unit)
+    return evolve(scene, customer=actor_of(customer), staff=actor_of(companion)), proved
+
+
+async def say_all(scene: Scene, party: str, user: User) -> None:
+    """A booking to its payout, and whatever a party can leave behind."""
+    ports, words = scene.ports, {"location": SAID, "event_ref": SAID} if party == "customer" else {}
+    booking = await scene.paid_out(**words)
+    for name, one, other in (
+        ("customer", scene.customer, scene.staff),
+        ("staff", scene.staff, scene.customer),
+    ):
+        said = SAID if name == party else "hello"
+        await messages.send_to_user(ports, one, other.user_id, said)
+        given = SubmitReview(rating=5, comment=said)
+        review = await reviews.submit(ports, one, booking.id, given)
+        if name == "customer":
+            response = RespondToReview(response=SAID if party == "staff" else "hello")
+            await reviews.respond(ports, scene.staff, review.id, response)
+    await inquiries.ask(ports, Contact(name=user.name, email=user.email.upper(), message=SAID))
+    payee = make_payee(user.id)
+    payee = evolve(payee, command=evolve(payee.command, email=user.email, name=user.name))
+
+    async def unit(tx: Writing) -> None:
+        await tx.payees.save_payee(payee)
+        await tx.messages.hold_group(scene.customer.user_id, words.get("event_ref", "gala"), NOW)
+        await tx.presence.renew_node("node", NOW + HOUR)
+        await tx.presence.connect(user.id, "node", NOW, 1)
+        await tx.presence.disconnect(user.id, "node", NOW)
+        rows = [SkippedRow(1, user.email.swapcase(), "is odd"), SkippedRow(2, None, "is empty")]
+        await tx.imports.save(Import("file", 2, 0, 0, 2, NOW), rows)
+
+    await ports.store.write(unit)
+    await scene.drain()
+
+
+async def kept(store: OpenStore) -> dict[str, str]:
+    """All rows of each table, as text in small letters."""
+    if isinstance(store, MemoryStore):
+        state = store._committed.state
+        tables = {each.name: getattr(state, each.name) for each in fields(State)}
+        return {name: _text(rows) for name, rows in tables.items() if isinstance(rows, Rows)}
+    assert isinstance(store, SqlStore)
+    found = {}
+    for name in metadata.tables:
+        rows = await store.database.all(Statement(text(f"SELECT * FROM {name}")))
+        found[name] = repr(rows).lower()
+    return found
+
+
+def _text(rows: Rows[Any, Any]) -> str:
+    whole = [(key, asdict(row) if has(type(row)) else row) for key, row in rows.items()]
+    return repr(whole).lower()
+
+
+@pytest.mark.parametrize("party", ["customer", "staff"])
+async def test_no_table_knows_who_is_forgotten(store: OpenStore, party: str) -> None:
+    """Neither a name, nor an address, nor a word, whatever its case."""
+    scene, persons = await make_people(store)
+    user = persons[party]
+    await say_all(scene, party, user)
+    private = (user.first_name.lower(), user.email.lower(), SAID)
+    before = await kept(store)
+    assert all(any(word in rows for rows in before.values()) for word in private)
+    await privacy.erase(scene.ports, user.id)
+    assert await scene.faults() == []
+    after = await kept(store)
+    knows = {name for name, rows in after.items() if any(word in rows for word in private)}
+    assert knows <= EXCEPTED
+    async with store.reading() as view:
+        [presence] = await view.presence.presence([user.id], NOW)
+    assert presence.last_seen is None
+
+
+async def test_one_word_stands_for_a_name(store: OpenStore) -> None:
+    """As the title of a conversation, and of who is in it."""
+    scene, _ = await make_people(store)
+    await scene.paid_out()
+    await messages.send_to_user(scene.ports, scene.customer, scene.staff.user_id, "hello")
+    await privacy.erase(scene.ports, scene.staff.user_id)
+    [found] = await messages.listing(scene.ports, scene.customer, 1, 9)
+    record = conversation_record(found, scene.customer.user_id)
+    names = {each["user_id"]: each["name"] for each in record["participants"]}
+    assert record["title"] == "Erased"
+    assert names == {scene.customer.user_id: "Zelda Okoro", scene.staff.user_id: "Erased"}

@@ -1,0 +1,271 @@
+"""Deliveries and their attempts, on every store alike."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from attrs import evolve
+
+from staffbooking_core.domain.webhooks.deliveries import Attempt, Delivery, DeliveryStatus
+from tests.contract.stores import read
+from tests.contract.webhooks.delivery_helpers import (
+    HELD,
+    add,
+    find,
+    found,
+    log,
+    next_turn,
+    of,
+    on,
+    page,
+    save,
+)
+from tests.support.builders import DAY, HOUR, MINUTE, NOW, POLICY, SECOND, add_booking
+from tests.support.webhooks import (
+    DONE,
+    add_delivery,
+    add_endpoint,
+    claim_turns,
+    make_attempt,
+    make_new_delivery,
+    place,
+    tell,
+)
+
+pytestmark = pytest.mark.anyio
+
+FINE = NOW + timedelta(microseconds=123_456)
+
+# Deliveries -------------------------------------------------------------------------------
+
+
+async def test_a_delivery_comes_back_as_it_was_ordered(store):
+    """Not tried yet, with its times to the microsecond; a held one since when it is."""
+    endpoint, events = await add_endpoint(store), [await tell(store) for _ in range(2)]
+    new = [
+        make_new_delivery(endpoint.id, events[0], created_at=FINE, next_at=FINE + SECOND),
+        make_new_delivery(endpoint.id, events[1], status=HELD, held_at=FINE),
+    ]
+    await add(store, *new)
+    second, first = await of(store, endpoint)
+    assert first.id < second.id
+    for delivery, each in ((first, new[0]), (second, new[1])):
+        assert delivery == Delivery(
+            id=delivery.id,
+            endpoint_id=endpoint.id,
+            event_id=each.event_id,
+            event=each.event,
+            created_at=each.created_at,
+            status=each.status,
+            next_at=each.next_at,
+            held_at=each.held_at,
+        )
+        assert await find(store, delivery) == delivery
+
+
+async def test_an_event_is_delivered_once_to_an_endpoint(store):
+    """Ordered again, a delivery stays as it is: its progress, and that it is done."""
+    endpoint, other = await add_endpoint(store), await add_endpoint(store)
+    event = await tell(store)
+    delivery = await add_delivery(store, endpoint, event)
+    done = evolve(delivery, status=DeliveryStatus.SUCCEEDED, next_at=None, attempts=1, tries=1)
+    await save(store, done)
+    new = [make_new_delivery(each.id, event) for each in (endpoint, other, other)]
+    await add(store, *new)
+    assert await of(store, endpoint) == [done]
+    assert [each.event_id for each in await of(store, other)] == [event.id]
+
+
+async def test_nothing_may_be_ordered(store):
+    """No deliveries are no error."""
+    await add(store)
+
+
+async def test_a_delivery_comes_back_as_it_was_saved(store):
+    """Every field of its progress, times to the microsecond; several at once, and no other."""
+    endpoint = await add_endpoint(store)
+    deliveries = [await add_delivery(store, endpoint) for _ in range(3)]
+    changed = [
+        evolve(deliveries[0], next_at=FINE, attempts=7, tries=3, counts=False),
+        evolve(deliveries[1], status=HELD, next_at=FINE, held_at=FINE + SECOND),
+    ]
+    await save(store, *changed)
+    assert await found(store, *deliveries) == [*changed, deliveries[2]]
+
+
+@pytest.mark.parametrize("status", DONE)
+async def test_a_done_delivery_is_due_no_more(store, status):
+    """However it ended, it has no next time, until it is ordered again."""
+    delivery = await add_delivery(store, await add_endpoint(store))
+    done = evolve(delivery, status=status, next_at=None, attempts=1, tries=1)
+    await save(store, done)
+    assert await find(store, delivery) == done
+    again = done.again(NOW + DAY, served=False)
+    await save(store, again)
+    assert await find(store, delivery) == again
+
+
+async def test_an_unknown_delivery_is_none(store):
+    """It has no attempts, and is not locked."""
+    await add_delivery(store, endpoint := await add_endpoint(store))
+    async with store.reading() as view:
+        assert await view.webhooks.delivery(404) is None
+        assert list(await view.webhooks.attempts_of(404)) == []
+        assert list(await view.webhooks.deliveries(endpoint.id + 1, 1, 10)) == []
+    assert list(await store.write(lambda unit: unit.webhooks.lock_deliveries([404]))) == []
+
+
+async def test_deliveries_are_locked_by_their_ids(store):
+    """As they stand, in the order of ids, whatever endpoint they are of."""
+    endpoints = [await add_endpoint(store) for _ in range(2)]
+    deliveries = [await add_delivery(store, endpoints[n % 2]) for n in range(4)]
+    ids = [deliveries[n].id for n in (3, 0, 2)]
+    locked = await store.write(lambda unit: unit.webhooks.lock_deliveries(ids))
+    assert list(locked) == [deliveries[n] for n in (0, 2, 3)]
+
+
+# The log ----------------------------------------------------------------------------------
+
+
+async def test_an_attempt_comes_back_as_it_was_logged(store):
+    """With what is known of it, by itself and with its delivery, the oldest first."""
+    delivery = await add_delivery(store, endpoint := await add_endpoint(store))
+    made = [
+        Attempt(1, FINE, 10_000, None, "timeout"),
+        Attempt(2, FINE + MINUTE, 0, 503, "http_status"),
+        Attempt(3, FINE + HOUR, 81, 204, None),
+    ]
+    await log(store, delivery, *made[:2])
+    await log(store, delivery, *made[2:])
+    attempts = await read(store, lambda view: view.webhooks.attempts_of(delivery.id))
+    assert list(attempts) == made
+    assert await page(store, endpoint) == [(delivery, made)]
+
+
+async def test_deliveries_are_listed_in_pages(store):
+    """The newest first, one more than asked for where more follow, each with its own
+    attempts."""
+    endpoint, booking = await add_endpoint(store), await add_booking(store)
+    expected: list[tuple[Delivery, list[Attempt]]] = []
+    for n in range(5):
+        delivery = await add_delivery(store, endpoint, await tell(store, booking))
+        made = [make_attempt(number) for number in range(1, n + 1)]
+        await log(store, delivery, *made)
+        expected.insert(0, (delivery, made))
+    await add_delivery(store, await add_endpoint(store))
+    pages = [await page(store, endpoint, number, 2) for number in (1, 2, 3, 4)]
+    assert pages == [expected[0:3], expected[2:5], expected[4:], []]
+
+
+async def test_attempts_are_listed_since_a_time(store):
+    """From that very time on, the oldest first, each with its delivery as it stands now, up
+    to a limit."""
+    deliveries = [await add_delivery(store, await add_endpoint(store)) for _ in range(2)]
+    for delivery, minutes in ((0, 0), (1, 1), (1, 3), (0, 2)):
+        attempt = make_attempt(1 + minutes, at=NOW + minutes * MINUTE)
+        await log(store, deliveries[delivery], attempt)
+    deliveries[1] = evolve(deliveries[1], attempts=2)
+    await save(store, deliveries[1])
+
+    async def since(at, limit=10):
+        rows = await read(store, lambda view: view.webhooks.attempts_since(at, limit))
+        return [(delivery, attempt.number) for delivery, attempt in rows]
+
+    expected = [(deliveries[1], 2), (deliveries[0], 3), (deliveries[1], 4)]
+    assert await since(NOW + MINUTE) == expected
+    assert await since(NOW + MINUTE, 2) == expected[:2]
+    assert await since(NOW + HOUR) == []
+
+
+# Tests ------------------------------------------------------------------------------------
+
+ENVELOPE = {"id": "evt_test", "event": "webhook.test", "data": {"name": "Mía"}}
+
+
+async def add_test(store, endpoint, **given):
+    event = {"event_id": "evt_test", "event": "webhook.test", "status": DeliveryStatus.CANCELLED}
+    new = make_new_delivery(endpoint.id, **{**event, **given})
+    return await store.write(lambda unit: unit.webhooks.add_test(new, ENVELOPE))
+
+
+async def test_a_test_has_bytes_of_its_own(store):
+    """It is listed with the others, but nobody has a turn for it, and it is in no feed."""
+    endpoint = await add_endpoint(store)
+    parcel = await add_test(store, endpoint)
+    assert parcel.body == '{"id":"evt_test","event":"webhook.test","data":{"name":"Mía"}}'.encode()
+    assert await of(store, endpoint) == [parcel.delivery]
+    assert (parcel.delivery.status, parcel.delivery.next_at) == (DeliveryStatus.CANCELLED, None)
+    assert await next_turn(store) is None
+    async with store.reading() as view:
+        assert not await view.webhooks.has_unplaced()
+        assert await view.webhooks.position("evt_test", None) is None
+
+
+async def test_a_test_may_be_sent_again(store):
+    """With the very bytes that it had."""
+    endpoint = await add_endpoint(store)
+    parcel = await add_test(store, endpoint)
+    again = parcel.delivery.again(NOW, served=True)
+    await save(store, again)
+    await on(store, endpoint, lambda webhooks: webhooks.wake(endpoint.id, NOW))
+    (turn,) = await claim_turns(store)
+    assert turn.parcels == (evolve(parcel, delivery=again),)
+
+
+# Sweeping ---------------------------------------------------------------------------------
+
+
+async def test_a_sweep_drops_old_deliveries(store):
+    """Those that are done, however, and were due that long ago; with their attempts."""
+    endpoint, kept_for = await add_endpoint(store), POLICY.webhook_kept_for
+    old: list[Delivery] = []
+    recent: list[Delivery] = []
+    for kind, at in ((old, NOW), (recent, NOW + SECOND)):
+        for status in DONE:
+            delivery = await add_delivery(store, endpoint, next_at=at)
+            await log(store, delivery, make_attempt())
+            done = evolve(delivery, status=status, next_at=None, attempts=1)
+            await save(store, done)
+            kind.append(done)
+    assert [await store.sweep(NOW + kept_for, POLICY) for _ in range(2)] == [3, 0]
+    assert await found(store, *old, *recent) == [None] * 3 + recent
+    attempts = await read(store, lambda view: view.webhooks.attempts_since(NOW - DAY, 10))
+    assert [delivery for delivery, _ in attempts] == recent
+    assert await of(store, endpoint) == recent[::-1]
+
+
+async def test_what_was_dropped_is_forgotten(store):
+    """Ordered again, its event is a delivery like any other."""
+    endpoint, event = await add_endpoint(store), await tell(store)
+    await add_delivery(store, endpoint, event, status=DeliveryStatus.FAILED)
+    assert await store.sweep(NOW + POLICY.webhook_kept_for, POLICY) == 1
+    await add(store, make_new_delivery(endpoint.id, event))
+    (delivery,) = await of(store, endpoint)
+    assert (delivery.event_id, delivery.status) == (event.id, DeliveryStatus.PENDING)
+
+
+async def test_a_sweep_leaves_what_waits(store):
+    """Pending or held, however old; and events, whose feed goes back to the first."""
+    endpoint = await add_endpoint(store)
+    event = await tell(store)
+    deliveries = [
+        await add_delivery(store, endpoint, event),
+        await add_delivery(store, endpoint, status=HELD),
+    ]
+    await place(store)
+    assert await store.sweep(NOW + 4_000 * DAY, POLICY) == 0
+    assert await found(store, *deliveries) == deliveries
+    assert await read(store, lambda view: view.webhooks.position(event.id, None)) == 1
+
+
+async def test_a_delivery_that_was_ordered_again_counts_anew(store):
+    """Its time to be kept runs from when it was due last."""
+    delivery = await add_delivery(store, await add_endpoint(store))
+    done = evolve(delivery, status=DeliveryStatus.FAILED, next_at=None, attempts=4, tries=4)
+    await save(store, done)
+    await save(store, done.again(NOW + DAY, served=True))
+    await save(store, done)
+    kept_for = POLICY.webhook_kept_for
+    assert await store.sweep(NOW + kept_for, POLICY) == 0
+    assert await store.sweep(NOW + DAY + kept_for, POLICY) == 1

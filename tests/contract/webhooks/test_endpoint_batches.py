@@ -1,0 +1,391 @@
+"""Turns of webhook endpoints: who is claimed, with what, and for how long, on every store
+alike."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from attrs import evolve
+
+from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus, Subscriber
+from staffbooking_core.ports import Lease, Parcel, Turn
+from tests.contract.stores import read
+from tests.contract.webhooks.delivery_helpers import HELD, on, save, succeeded
+from tests.support.builders import (
+    DAY,
+    HOUR,
+    MINUTE,
+    NOW,
+    POLICY,
+    SECOND,
+    add_booking,
+    add_subscriber,
+    make_lease,
+)
+from tests.support.webhooks import add_delivery, add_endpoint, claim_turns, tell
+
+pytestmark = pytest.mark.anyio
+
+LEASE = POLICY.lease
+
+
+async def claimed(store, now=NOW, **given):
+    """The ids of the endpoints that are claimed."""
+    return [turn.endpoint.id for turn in await claim_turns(store, now, **given)]
+
+
+async def next_turn(store, now=NOW, troubled=False):
+    return await read(store, lambda view: view.webhooks.next_turn(now, troubled=troubled))
+
+
+async def lock(store, *claims):
+    return await store.write(lambda unit: unit.webhooks.lock_turns(claims))
+
+
+async def locked(store, *turns):
+    """The ids of the endpoints whose claims are still held."""
+    held = await lock(store, *(turn.claim for turn in turns))
+    assert [number for number, _ in held] == [each.endpoint.id for each in held.values()]
+    return [each.endpoint.id for each in held.values()]
+
+
+async def end(store, *turns, now=NOW):
+    claims = [turn.claim for turn in turns]
+
+    async def unit(tx):
+        held = await tx.webhooks.lock_turns(claims)
+        await tx.webhooks.end_turns([number for number, _ in held], now)
+
+    await store.write(unit)
+
+
+async def renew(store, until, *turns):
+    tokens = [turn.lease.token for turn in turns]
+    await store.write(lambda unit: unit.webhooks.renew_turns(tokens, until))
+
+
+async def wake(store, endpoint, at):
+    await on(store, endpoint, lambda webhooks: webhooks.wake(endpoint.id, at))
+
+
+async def add_waiting(store, *minutes, **given):
+    """Endpoints with one delivery each, due so many minutes from NOW."""
+    endpoints = []
+    for each in minutes:
+        endpoints.append(await add_endpoint(store, **given))
+        await add_delivery(store, endpoints[-1], next_at=NOW + each * MINUTE)
+    return endpoints
+
+
+def ids(*endpoints):
+    return [endpoint.id for endpoint in endpoints]
+
+
+# Whose turn it is -------------------------------------------------------------------------
+
+
+async def test_nobody_has_a_turn_at_first(store):
+    """An endpoint for which there is nothing is neither waited for nor claimed."""
+    await add_endpoint(store)
+    assert await next_turn(store) is None
+    assert await claim_turns(store, NOW + DAY) == []
+
+
+async def test_a_turn_comes_with_a_delivery(store):
+    """When that is due, to the microsecond, and not before."""
+    at = NOW + timedelta(microseconds=123_456)
+    endpoint = await add_endpoint(store)
+    await add_delivery(store, endpoint, next_at=at)
+    assert await next_turn(store) == at
+    assert await claimed(store, at - timedelta(microseconds=1)) == []
+    assert await claimed(store, at) == ids(endpoint)
+
+
+async def test_a_turn_comes_with_the_first_delivery(store):
+    """In whichever order they were made."""
+    endpoint = await add_endpoint(store)
+    for minutes in (3, 1, 2):
+        await add_delivery(store, endpoint, next_at=NOW + minutes * MINUTE)
+    assert await next_turn(store) == NOW + MINUTE
+
+
+@pytest.mark.parametrize("status", sorted(set(DeliveryStatus) - {DeliveryStatus.PENDING}))
+async def test_what_is_not_pending_gives_no_turn(store, status):
+    """Neither what is held nor what is done."""
+    await add_delivery(store, await add_endpoint(store), status=status)
+    assert await next_turn(store) is None
+
+
+async def test_the_next_turn_may_be_long_overdue(store):
+    """Then it is told as it is; of several it is the first."""
+    await add_waiting(store, 3, -60, 1)
+    assert await next_turn(store) == NOW - HOUR
+
+
+async def test_a_claimed_endpoint_is_not_waited_for(store):
+    """Until its claim has run out: then its turn is as overdue as it was."""
+    await add_waiting(store, 0, 5)
+    assert len(await claimed(store)) == 1
+    assert await next_turn(store) == NOW + 5 * MINUTE
+    assert await next_turn(store, NOW + LEASE - SECOND) == NOW + 5 * MINUTE
+    assert await next_turn(store, NOW + LEASE) == NOW
+
+
+async def test_an_endpoint_may_be_woken(store):
+    """If it has no turn, or a later one; an earlier one it keeps."""
+    endpoint = await add_endpoint(store)
+    found = []
+    for minutes in (5, 9, 3):
+        await wake(store, endpoint, NOW + minutes * MINUTE)
+        found.append(await next_turn(store))
+    assert found == [NOW + minutes * MINUTE for minutes in (5, 5, 3)]
+
+
+# Claims -----------------------------------------------------------------------------------
+
+
+async def test_a_turn_has_all_that_sending_takes(store):
+    """The endpoint, its owner, the claim, and each delivery with the bytes of its event."""
+    owner = await add_subscriber(store)
+    endpoint, event = await add_endpoint(store, owner), await tell(store)
+    delivery = await add_delivery(store, endpoint, event)
+    body = dict(await read(store, lambda view: view.bookings.events_of(event.booking_id)))
+    lease = make_lease()
+    parcel = Parcel(delivery, body[event.sequence])
+    expected = Turn(endpoint, owner, lease, (parcel,))
+    assert await claim_turns(store, lease=lease) == [expected]
+
+
+async def test_a_claim_bars_others_until_it_runs_out(store):
+    """Also where more comes in for the endpoint meanwhile."""
+    (endpoint,) = await add_waiting(store, 0)
+    assert await claimed(store) == ids(endpoint)
+    await add_delivery(store, endpoint)
+    await wake(store, endpoint, NOW)
+    assert await claimed(store, NOW + LEASE - SECOND) == []
+    assert await claimed(store, NOW + LEASE) == ids(endpoint)
+
+
+async def test_the_longest_overdue_are_claimed_first(store):
+    """By their turns, then by id, up to a limit, each with the same lease."""
+    endpoints = await add_waiting(store, -1, -3, -2, -2, 9)
+    lease = make_lease()
+    turns = await claim_turns(store, lease=lease, limit=2)
+    assert [turn.endpoint for turn in turns] == [endpoints[1], endpoints[2]]
+    assert {turn.lease for turn in turns} == {lease}
+    assert await claimed(store) == ids(endpoints[3], endpoints[0])
+
+
+async def test_endpoints_take_turns(store):
+    """One that has more to send gets in line again behind those that wait."""
+    endpoints = await add_waiting(store, -3, -2, -1)
+    for minutes in (1, 2):
+        await add_delivery(store, endpoints[0], next_at=NOW - minutes * MINUTE)
+    order = []
+    for seconds in range(4):
+        now = NOW + seconds * SECOND
+        (turn,) = await claim_turns(store, now, limit=1, batch=1)
+        order.append(turn.endpoint.id)
+        await save(store, *(succeeded(each.delivery) for each in turn.parcels))
+        await end(store, turn, now=now)
+    assert order == ids(*endpoints, endpoints[0])
+
+
+async def test_troubled_endpoints_are_claimed_apart(store):
+    """So that they keep nobody waiting: neither is given for the other, or waited for."""
+    healthy = await add_waiting(store, -1)
+    troubled = await add_waiting(store, -2, troubled=True)
+    assert await next_turn(store) == NOW - MINUTE
+    assert await next_turn(store, troubled=True) == NOW - 2 * MINUTE
+    assert await claimed(store) == ids(*healthy)
+    assert await claimed(store, troubled=True) == ids(*troubled)
+    assert [await next_turn(store), await next_turn(store, troubled=True)] == [None, None]
+
+
+async def test_retries_come_before_first_tries(store):
+    """Each by its time, then by id, up to the batch; what is not due or held stays behind."""
+    endpoint, booking = await add_endpoint(store), await add_booking(store)
+    kinds = [(-1, 0), (-2, 0), (-1, 1), (-3, 3), (-2, 0), (1, 1), (2, 0), (-9, 2)]
+    deliveries = [
+        await add_delivery(
+            store,
+            endpoint,
+            await tell(store, booking),
+            next_at=NOW + minutes * MINUTE,
+            tries=tries,
+            attempts=tries,
+            status=HELD if minutes == -9 else DeliveryStatus.PENDING,
+        )
+        for minutes, tries in kinds
+    ]
+    (turn,) = await claim_turns(store, batch=4)
+    expected = [deliveries[n] for n in (3, 2, 1, 4)]
+    assert [parcel.delivery for parcel in turn.parcels] == expected
+    await end(store, turn)
+    (turn,) = await claim_turns(store, batch=10)
+    assert [parcel.delivery for parcel in turn.parcels] == [*expected, deliveries[0]]
+
+
+async def test_a_turn_may_have_nothing_to_send(store):
+    """It is given all the same, so that it can be ended."""
+    endpoint = await add_endpoint(store)
+    await wake(store, endpoint, NOW)
+    await add_delivery(store, endpoint, next_at=NOW + MINUTE)
+    (turn,) = await claim_turns(store)
+    assert (turn.endpoint, turn.parcels) == (endpoint, ())
+    await end(store, turn)
+    assert await next_turn(store) == NOW + MINUTE
+
+
+async def test_deliveries_go_to_their_own_endpoint(store):
+    """Each turn has its own, as many as the batch allows."""
+    endpoints = [await add_endpoint(store) for _ in range(3)]
+    for n in range(9):
+        await add_delivery(store, endpoints[n % 3])
+    turns = await claim_turns(store, batch=2)
+    assert [len(turn.parcels) for turn in turns] == [2, 2, 2]
+    for turn in turns:
+        assert {each.delivery.endpoint_id for each in turn.parcels} == {turn.endpoint.id}
+
+
+async def test_many_workers_share_the_endpoints(store):
+    """Claims at the same moment give each to one of them."""
+    endpoints = await add_waiting(store, *range(-12, 0))
+    batches = await asyncio.gather(*(claimed(store, limit=2) for _ in range(9)))
+    numbers = [number for batch in batches for number in batch]
+    numbers += await claimed(store, limit=50)
+    assert sorted(numbers) == ids(*endpoints)
+
+
+# Holding on to a claim --------------------------------------------------------------------
+
+
+async def test_the_holder_may_lock_its_turns(store):
+    """In the order of ids, with their owners: even after the claim has run out, while nobody
+    else has claimed them."""
+    owners = [await add_subscriber(store) for _ in range(3)]
+    endpoints = [await add_endpoint(store, owner) for owner in owners]
+    for minutes, endpoint in enumerate(endpoints):
+        await add_delivery(store, endpoint, next_at=NOW - minutes * MINUTE)
+    turns = await claim_turns(store)
+    assert [turn.endpoint.id for turn in turns] == ids(*endpoints[::-1])
+    held = await lock(store, *(turn.claim for turn in turns))
+    subscribers = [Subscriber(*each) for each in zip(endpoints, owners, strict=True)]
+    assert list(held.values()) == subscribers
+    assert await locked(store, turns[1]) == ids(endpoints[1])
+
+
+async def test_a_lost_turn_is_not_locked(store):
+    """Once another has claimed it, it is that one's alone; others of the call stay held."""
+    endpoints = await add_waiting(store, -1, 0)
+    turns = await claim_turns(store)
+    (again,) = await claim_turns(store, NOW + LEASE, limit=1)
+    assert await locked(store, *turns) == ids(endpoints[1])
+    assert await locked(store, again) == ids(endpoints[0])
+
+
+async def test_nobody_holds_what_was_not_claimed(store):
+    """Neither an endpoint that waits, nor one that was given back, nor one that is not there;
+    and a token is good for no other endpoint."""
+    endpoints = await add_waiting(store, -1, 1)
+    (turn,) = await claim_turns(store)
+    token = turn.lease.token
+    assert await lock(store, (endpoints[1].id, token), (404, token), (turn.endpoint.id, "x")) == {}
+    await end(store, turn)
+    assert await locked(store, turn) == []
+    assert await lock(store) == {}
+
+
+async def test_a_deleted_endpoint_may_be_settled(store):
+    """Who has claimed it may still save what came of its attempts."""
+    (endpoint,) = await add_waiting(store, 0)
+    (turn,) = await claim_turns(store)
+    deleted = evolve(endpoint, active=False, deleted_at=NOW)
+    await store.write(lambda unit: unit.webhooks.save_endpoints([deleted]))
+    held = await lock(store, turn.claim)
+    assert held[turn.claim].endpoint == deleted
+
+
+async def test_a_claim_may_be_renewed(store):
+    """All that was claimed with it, and nobody else's."""
+    endpoints = await add_waiting(store, -2, -1, 0)
+    mine = await claim_turns(store, limit=2)
+    (other,) = await claim_turns(store)
+    await renew(store, NOW + HOUR, mine[0])
+    assert await claimed(store, NOW + LEASE) == ids(endpoints[2])
+    assert await claimed(store, NOW + HOUR - SECOND) == ids(endpoints[2])
+    assert await locked(store, *mine, other) == ids(*endpoints[:2])
+    assert await claimed(store, NOW + HOUR) == ids(*endpoints[:2])
+
+
+async def test_a_lost_claim_is_not_renewed(store):
+    """Nor is one that was given back."""
+    endpoints = await add_waiting(store, -1, 0)
+    turns = await claim_turns(store)
+    await end(store, turns[1])
+    (again,) = await claim_turns(store, NOW + LEASE, limit=1)
+    await renew(store, NOW + DAY, *turns)
+    assert again.endpoint == endpoints[0]
+    assert await claimed(store, NOW + 2 * LEASE) == ids(*endpoints)
+
+
+async def test_a_token_that_nobody_holds_is_no_error(store):
+    """There is nothing to renew, with one or with none."""
+    await add_waiting(store, 0)
+    lease = Lease("nobody's", NOW)
+    await store.write(lambda unit: unit.webhooks.renew_turns([lease.token], NOW + DAY))
+    await store.write(lambda unit: unit.webhooks.renew_turns([], NOW + DAY))
+    assert len(await claimed(store)) == 1
+
+
+# The end of a turn ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("minutes", "expected"), [((5, 3), 3), ((-5, 3), 0), ((0,), 0), ((), None)]
+)
+async def test_the_next_turn_comes_with_what_is_pending(store, minutes, expected):
+    """With the first of it, or now where that is overdue; none where nothing is left. What is
+    held or done has no part in it."""
+    endpoint = await add_endpoint(store)
+    await add_delivery(store, endpoint, status=HELD, next_at=NOW - HOUR)
+    sent = await add_delivery(store, endpoint, next_at=NOW - MINUTE)
+    (turn,) = await claim_turns(store)
+    for each in minutes:
+        await add_delivery(store, endpoint, next_at=NOW + each * MINUTE)
+    await save(store, succeeded(sent))
+    await end(store, turn)
+    at = None if expected is None else NOW + expected * MINUTE
+    assert await next_turn(store) == at
+
+
+async def test_a_turn_that_ended_may_be_claimed(store):
+    """At once, by another, where there is more to send."""
+    (endpoint,) = await add_waiting(store, 0)
+    (turn,) = await claim_turns(store)
+    await end(store, turn)
+    assert await claimed(store) == ids(endpoint)
+
+
+async def test_some_turns_end_before_others(store):
+    """Those that were claimed with them go on."""
+    endpoints = await add_waiting(store, -2, -1, 0)
+    turns = await claim_turns(store)
+    await end(store, turns[0], turns[2])
+    assert await locked(store, *turns) == ids(endpoints[1])
+    assert await claimed(store) == ids(endpoints[0], endpoints[2])
+
+
+async def test_a_retry_waits_for_its_time(store):
+    """After a failure the endpoint's turn comes with the next try."""
+    endpoint = await add_endpoint(store)
+    delivery = await add_delivery(store, endpoint)
+    (turn,) = await claim_turns(store)
+    retry = evolve(delivery, attempts=1, tries=1, next_at=NOW + 4 * SECOND)
+    await save(store, retry)
+    await end(store, turn)
+    assert await claimed(store, NOW + 3 * SECOND) == []
+    (again,) = await claim_turns(store, NOW + 4 * SECOND)
+    assert [parcel.delivery for parcel in again.parcels] == [retry]

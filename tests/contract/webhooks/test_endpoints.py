@@ -1,0 +1,242 @@
+"""Webhook endpoints and figures, on every store alike."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from attrs import evolve
+
+from staffbooking_core.domain.accounts.users import Role
+from staffbooking_core.domain.bookings.lifecycle import EventName
+from staffbooking_core.domain.webhooks.deliveries import (
+    DeliveryStatus,
+    Endpoint,
+    Secrets,
+    Subscriber,
+)
+from staffbooking_core.ports import WebhookFigures
+from tests.contract.stores import read
+from tests.support.builders import (
+    DAY,
+    HOUR,
+    MINUTE,
+    NOW,
+    add_subscriber,
+    add_user,
+)
+from tests.support.webhooks import (
+    add_delivery,
+    add_endpoint,
+    claim_turns,
+    make_new_endpoint,
+    place,
+    tell,
+)
+
+pytestmark = pytest.mark.anyio
+
+FINE = NOW + timedelta(microseconds=123_456)
+
+
+async def find(store, endpoint_id):
+    return await read(store, lambda view: view.webhooks.endpoint(endpoint_id))
+
+
+async def save(store, *endpoints):
+    await store.write(lambda unit: unit.webhooks.save_endpoints(endpoints))
+
+
+async def delete(store, endpoint):
+    deleted = evolve(endpoint, active=False, deleted_at=NOW, secrets=Secrets(b""))
+    await save(store, deleted)
+    return deleted
+
+
+# Endpoints --------------------------------------------------------------------------------
+
+
+async def test_an_endpoint_is_added_without_a_secret(store):
+    """As it was registered, active, with a clean record; each under an id of its own."""
+    user = await add_subscriber(store)
+    new = make_new_endpoint(
+        user.id,
+        url="https://[2001:db8::1]:8443/in?tenant=7",
+        events=frozenset({EventName.BOOKING_CREATED, EventName.PAYMENT_COMPLETED}),
+        description="Mía's \N{GRINNING FACE}",
+        created_at=FINE,
+    )
+    first, second = [
+        await store.write(lambda unit: unit.webhooks.add_endpoint(new)) for _ in range(2)
+    ]
+    assert first == Endpoint(
+        id=first.id,
+        owner_id=user.id,
+        url=new.url,
+        events=new.events,
+        description=new.description,
+        created_at=FINE,
+        secrets=Secrets(b""),
+    )
+    assert second == evolve(first, id=second.id)
+    assert first.id < second.id
+    assert await find(store, first.id) == first
+
+
+async def test_an_endpoint_comes_back_as_it_was_saved(store):
+    """Every field is kept, sealed secrets byte for byte, times to the microsecond."""
+    endpoint = await add_endpoint(store)
+    changed = evolve(
+        endpoint,
+        events=frozenset({EventName.BOOKING_CANCELLED}),
+        description="Till, \N{GRINNING FACE}",
+        secrets=Secrets(bytes(range(256)), b"\x00next\xff", FINE + DAY),
+        active=False,
+        consecutive_failures=10,
+        disabled_at=FINE,
+        disabled_reason="10 deliveries in a row failed",
+        deleted_at=FINE + HOUR,
+        troubled=True,
+        succeeded=2**40,
+        failed=7,
+    )
+    await save(store, changed)
+    assert await find(store, endpoint.id) == changed
+
+
+async def test_an_unset_field_is_unset_again(store):
+    """What an endpoint had can be taken away: a rotation, a reason, a description."""
+    endpoint = await add_endpoint(
+        store,
+        description="Till",
+        secrets=Secrets(b"old", b"new", NOW),
+        disabled_at=NOW,
+        disabled_reason="10 deliveries in a row failed",
+    )
+    cleared = evolve(
+        endpoint,
+        description=None,
+        secrets=Secrets(b"new"),
+        disabled_at=None,
+        disabled_reason=None,
+    )
+    await save(store, cleared)
+    assert await find(store, endpoint.id) == cleared
+
+
+async def test_many_endpoints_are_saved_at_once(store):
+    """Each as it is given, and no other; none of none is no error."""
+    endpoints = [await add_endpoint(store) for _ in range(3)]
+    changed = [evolve(each, failed=each.id) for each in endpoints[1:]]
+    await save(store, *changed)
+    await save(store)
+    assert [await find(store, each.id) for each in endpoints] == [endpoints[0], *changed]
+
+
+async def test_an_unknown_endpoint_is_none(store):
+    """Looked up or locked."""
+    await add_endpoint(store)
+    assert await find(store, 404) is None
+    assert await store.write(lambda unit: unit.webhooks.lock_endpoint(404)) is None
+
+
+async def test_a_deleted_endpoint_is_still_found(store):
+    """By its id, to be looked at or locked, and nowhere else."""
+    deleted = await delete(store, endpoint := await add_endpoint(store))
+    assert await find(store, endpoint.id) == deleted
+    assert await store.write(lambda unit: unit.webhooks.lock_endpoint(endpoint.id)) == deleted
+
+
+async def test_a_persons_endpoints_are_listed(store):
+    """The oldest first, without deleted ones; paused ones too, and nobody else's."""
+    user = await add_subscriber(store)
+    endpoints = [await add_endpoint(store, user, active=n != 1) for n in range(4)]
+    await add_endpoint(store)
+    await delete(store, endpoints[2])
+    listed = await read(store, lambda view: view.webhooks.endpoints_of(user.id))
+    assert list(listed) == [endpoints[0], endpoints[1], endpoints[3]]
+
+
+async def test_all_endpoints_are_listed_in_batches(store):
+    """In the order of ids, each with its owner, without deleted ones."""
+    users = [await add_subscriber(store) for _ in range(2)]
+    endpoints = [await add_endpoint(store, users[n % 2]) for n in range(5)]
+    await delete(store, endpoints[1])
+    async with store.reading() as view:
+        starts = (0, endpoints[2].id, endpoints[4].id)
+        batches = [list(await view.webhooks.endpoints(after, 2)) for after in starts]
+    expected = [Subscriber(endpoints[n], users[n % 2]) for n in (0, 2, 3, 4)]
+    assert batches == [expected[:2], expected[2:], []]
+
+
+async def test_saving_leaves_a_claim_and_a_turn_alone(store):
+    """Its holder keeps it, and what is due stays due."""
+    endpoint = await add_endpoint(store)
+    await add_delivery(store, endpoint)
+    (turn,) = await claim_turns(store)
+    await save(store, evolve(endpoint, description="Till"))
+    held = await store.write(lambda unit: unit.webhooks.lock_turns([turn.claim]))
+    assert [each.endpoint.description for each in held.values()] == ["Till"]
+    (again,) = await claim_turns(store, NOW + HOUR)
+    assert again.endpoint == evolve(endpoint, description="Till")
+
+
+async def test_events_go_to_parties_and_admins(store):
+    """Their endpoints by id, paused ones too, with their owners; no deleted ones."""
+    users = [await add_subscriber(store) for _ in range(3)]
+    admin = await add_user(store, role=Role.ADMIN)
+    owners = [users[1], admin, users[0], users[2], users[0]]
+    endpoints = [await add_endpoint(store, owner, active=owner is admin) for owner in owners]
+    await delete(store, await add_endpoint(store, users[0]))
+    await delete(store, await add_endpoint(store, admin))
+
+    async def subscribers(*found):
+        ids = [user.id for user in found]
+        return list(await store.write(lambda unit: unit.webhooks.subscribers(ids)))
+
+    everybody = [Subscriber(*each) for each in zip(endpoints, owners, strict=True)]
+    assert await subscribers(users[0], users[1]) == [everybody[n] for n in (0, 1, 2, 4)]
+    assert await subscribers(users[0], admin) == [everybody[n] for n in (1, 2, 4)]
+    assert await subscribers() == [everybody[1]]
+
+
+# Figures ----------------------------------------------------------------------------------
+
+
+async def figures(store, now=NOW):
+    return await read(store, lambda view: view.webhooks.figures(now))
+
+
+async def test_there_is_nothing_to_count_at_first(store):
+    """All figures are 0."""
+    assert await figures(store) == WebhookFigures(0, 0, 0, 0, 0, 0.0)
+
+
+async def test_attempts_are_counted_over_endpoints(store):
+    """Paused and deleted ones too: the sums are counters, which never go down."""
+    for n in range(1, 4):
+        await add_endpoint(store, active=n != 2, succeeded=n, failed=10 * n)
+    await delete(store, await add_endpoint(store, succeeded=100, failed=100))
+    found = await figures(store)
+    assert (found.succeeded, found.failed) == (106, 160)
+
+
+async def test_waiting_deliveries_and_events_are_counted(store):
+    """Pending ones, held ones, and events without a position; none that is done."""
+    endpoint = await add_endpoint(store)
+    for status in (*2 * [DeliveryStatus.PENDING], *3 * [DeliveryStatus.HELD], *DeliveryStatus):
+        await add_delivery(store, endpoint, status=status)
+    await place(store)
+    await tell(store)
+    found = await figures(store)
+    assert (found.pending, found.held, found.unplaced) == (3, 4, 1)
+
+
+async def test_the_lag_is_that_of_the_most_overdue(store):
+    """From its time on, in seconds with their fraction; held ones are not late."""
+    endpoint = await add_endpoint(store)
+    for minutes in (3, 1, 2):
+        await add_delivery(store, endpoint, next_at=NOW + minutes * MINUTE)
+    await add_delivery(store, endpoint, status=DeliveryStatus.HELD)
+    times = [NOW, NOW + MINUTE, NOW + 4 * MINUTE + timedelta(milliseconds=250)]
+    assert [(await figures(store, at)).lag for at in times] == [0.0, 0.0, 180.25]

@@ -1,0 +1,186 @@
+"""Deliveries that are held, resumed and cancelled, on every store alike."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from attrs import evolve
+
+from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus, Subscriber
+from tests.contract.stores import read
+from tests.contract.webhooks.delivery_helpers import (
+    HELD,
+    PENDING,
+    find,
+    found,
+    hold,
+    next_turn,
+    on,
+    resume,
+)
+from tests.support.builders import DAY, HOUR, MINUTE, NOW, SECOND, add_booking, add_subscriber
+from tests.support.webhooks import DONE, add_delivery, add_endpoint, claim_turns, tell
+
+pytestmark = pytest.mark.anyio
+
+FINE = NOW + timedelta(microseconds=123_456)
+
+
+async def add_kinds(store, endpoint):
+    """A delivery of each status, each due at a time of its own."""
+    booking = await add_booking(store)
+    return {
+        status: await add_delivery(
+            store,
+            endpoint,
+            await tell(store, booking),
+            status=status,
+            next_at=None if status in DONE else NOW + n * MINUTE,
+            held_at=NOW - DAY if status is HELD else None,
+            attempts=n,
+            tries=n,
+        )
+        for n, status in enumerate(DeliveryStatus, start=1)
+    }
+
+
+async def test_what_is_pending_is_held(store):
+    """From now on, with its time and its tries as they are; nothing else of the endpoint,
+    and nothing of another."""
+    endpoint, other = await add_endpoint(store), await add_endpoint(store)
+    kinds, elsewhere = await add_kinds(store, endpoint), await add_delivery(store, other)
+    assert [await hold(store, endpoint, FINE), await hold(store, endpoint)] == [1, 0]
+    expected = {**kinds, PENDING: evolve(kinds[PENDING], status=HELD, held_at=FINE)}
+    assert await found(store, *kinds.values()) == list(expected.values())
+    assert await find(store, elsewhere) == elsewhere
+
+
+async def test_who_is_held_has_no_turn(store):
+    """Others keep theirs."""
+    endpoint, other = await add_endpoint(store), await add_endpoint(store)
+    await add_delivery(store, endpoint)
+    await add_delivery(store, other, next_at=NOW + MINUTE)
+    await hold(store, endpoint)
+    assert await next_turn(store) == NOW + MINUTE
+
+
+async def test_a_claim_outlasts_the_holding(store):
+    """So its holder may save what is in flight; when it is done there is no turn to come."""
+    endpoint = await add_endpoint(store)
+    await add_delivery(store, endpoint)
+    (turn,) = await claim_turns(store)
+    await hold(store, endpoint)
+
+    async def settle(tx):
+        held = await tx.webhooks.lock_turns([turn.claim])
+        await tx.webhooks.end_turns([endpoint.id], NOW)
+        return [each.endpoint.id for each in held.values()]
+
+    assert await store.write(settle) == [endpoint.id]
+    assert await next_turn(store, NOW + DAY) is None
+
+
+async def test_what_was_held_is_pending_again(store):
+    """Each due when it would have been, and with the tries that it had."""
+    endpoint, other = await add_endpoint(store), await add_endpoint(store)
+    kinds = await add_kinds(store, endpoint)
+    elsewhere = await add_delivery(store, other, status=HELD)
+    assert [await resume(store, endpoint), await resume(store, endpoint)] == [1, 0]
+    expected = {**kinds, HELD: evolve(kinds[HELD], status=PENDING, held_at=None)}
+    assert await found(store, *kinds.values()) == list(expected.values())
+    assert await find(store, elsewhere) == elsewhere
+
+
+async def test_holding_and_resuming_changes_nothing(store):
+    """Neither an early retry nor a lost one comes of a pause."""
+    endpoint = await add_endpoint(store)
+    delivery = await add_delivery(store, endpoint, next_at=NOW + MINUTE, attempts=2, tries=2)
+    await hold(store, endpoint)
+    await resume(store, endpoint)
+    assert await find(store, delivery) == delivery
+    assert await claim_turns(store, NOW + MINUTE - SECOND) == []
+    assert len(await claim_turns(store, NOW + MINUTE)) == 1
+
+
+@pytest.mark.parametrize(("minutes", "expected"), [((5, 3), 3), ((-5, 3), 0)])
+async def test_a_turn_comes_with_the_first_that_is_resumed(store, minutes, expected):
+    """When it is due, or now where it is overdue already."""
+    endpoint = await add_endpoint(store)
+    for each in minutes:
+        await add_delivery(store, endpoint, status=HELD, next_at=NOW + each * MINUTE)
+    await resume(store, endpoint)
+    assert await next_turn(store, NOW + DAY) == NOW + expected * MINUTE
+
+
+async def test_a_resumed_endpoint_keeps_its_earlier_turn(store):
+    """What was pending all the time is not put off by what was held."""
+    endpoint = await add_endpoint(store)
+    await add_delivery(store, endpoint, next_at=NOW + MINUTE)
+    await add_delivery(store, endpoint, status=HELD, next_at=NOW + HOUR)
+    await resume(store, endpoint)
+    assert await next_turn(store) == NOW + MINUTE
+
+
+def gone(delivery):
+    """It as it is once it was cancelled."""
+    return evolve(delivery, status=DeliveryStatus.CANCELLED, next_at=None, held_at=None)
+
+
+async def test_all_that_waits_is_cancelled(store):
+    """Pending or held, of one endpoint; what is done stays as it ended."""
+    endpoint, other = await add_endpoint(store), await add_endpoint(store)
+    kinds, elsewhere = await add_kinds(store, endpoint), await add_delivery(store, other)
+    cancel = [
+        await on(store, endpoint, lambda webhooks: webhooks.cancel(endpoint.id, NOW))
+        for _ in range(2)
+    ]
+    assert cancel == [2, 0]
+    expected = [gone(each) if status in (PENDING, HELD) else each for status, each in kinds.items()]
+    assert await found(store, *kinds.values()) == expected
+    assert await find(store, elsewhere) == elsewhere
+    (turn,) = await claim_turns(store, NOW + DAY)
+    assert turn.endpoint == other
+
+
+async def test_what_is_held_for_long_is_cancelled(store):
+    """The longest held first, up to a limit, whatever endpoint it is of."""
+    endpoints = [await add_endpoint(store) for _ in range(2)]
+    deliveries = [
+        await add_delivery(store, endpoints[n % 2], status=HELD, held_at=NOW - hours * HOUR)
+        for n, hours in enumerate((2, 4, 3, 1))
+    ]
+    pending = await add_delivery(store, endpoints[0], next_at=NOW - DAY)
+
+    async def cancel(limit):
+        before = NOW - 2 * HOUR
+        return await store.write(lambda unit: unit.webhooks.cancel_held(before, limit))
+
+    async def statuses():
+        return [each.status is HELD for each in await found(store, *deliveries)]
+
+    assert [await cancel(2), await statuses()] == [2, [True, False, False, True]]
+    assert [await cancel(2), await statuses()] == [1, [False, False, False, True]]
+    assert await find(store, deliveries[0]) == gone(deliveries[0])
+    assert await find(store, pending) == pending
+
+
+async def test_endpoints_that_could_go_on_are_found(store):
+    """Active ones that have something held, by their ids, with their owners."""
+    user = await add_subscriber(store)
+    endpoints = [await add_endpoint(store, user) for _ in range(3)]
+    paused = await add_endpoint(store, user, active=False)
+    deleted = await add_endpoint(store, user, deleted_at=NOW)
+    for endpoint in (*endpoints, paused, deleted, endpoints[0]):
+        await add_delivery(store, endpoint, status=HELD)
+    busy = await add_endpoint(store, user)
+    await add_delivery(store, busy)
+    await resume(store, endpoints[1])
+
+    async def holding(after_id, limit):
+        return list(await read(store, lambda view: view.webhooks.holding(after_id, limit)))
+
+    expected = [Subscriber(endpoints[n], user) for n in (0, 2)]
+    assert await holding(0, 10) == expected
+    assert await holding(0, 1) == expected[:1]
+    assert await holding(endpoints[0].id, 10) == expected[1:]

@@ -1,0 +1,343 @@
+"""Races for webhooks, in two processes on each database: no event is missed, no turn is lost,
+and nobody is served by two at once.
+
+Those on PostgreSQL alone hold one transaction open at the one place where it matters;
+SQLite has no such place, for its writers come one after the other. `RACE_ROUNDS` and
+`RACE_CALLERS` make the others longer (`make soak`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from staffbooking_adapters import codec
+from staffbooking_adapters.memory.doubles import SeededIds, VirtualClock
+from staffbooking_adapters.memory.webhooks.receivers import MemorySender
+from staffbooking_adapters.sql.engine.statements import Statement
+from staffbooking_core.domain.accounts.users import Role
+from staffbooking_core.inputs import ChangeWebhook, CreateWebhook
+from staffbooking_core.usecases.webhooks import deliveries, endpoints as webhooks_endpoints
+from tests.contract.stores import STORES, address, opened, read
+from tests.contract.test_races import ROUNDS, at_once, by_turns, processes, won
+from tests.contract.webhooks.delivery_helpers import HELD, PENDING, next_turn, of, succeeded
+from tests.support.builders import NOW, POLICY, add_booking, add_subscriber, add_user
+from tests.support.memory_deployment import memory_ports
+from tests.support.webhooks import (
+    add_delivery,
+    add_endpoint,
+    claim_turns,
+    make_new_delivery,
+    place,
+    tell,
+)
+
+pytestmark = pytest.mark.anyio
+
+__all__ = ["processes"]
+
+LEASE = POLICY.lease
+
+
+@pytest.fixture
+async def ports(processes):
+    """The ports of either process, with receivers in common."""
+    sender = MemorySender()
+    return [
+        memory_ports(
+            store=store,
+            admission=store.admission,
+            clock=VirtualClock(NOW, store=store),
+            ids=SeededIds(number),
+            sender=sender,
+        )
+        for number, store in enumerate(processes)
+    ]
+
+
+@pytest.fixture
+async def postgres(request):
+    """Two stores on one PostgreSQL database."""
+    name = "postgresql"
+    async with STORES[name](request) as one, opened(address(request, name)) as other:
+        yield one, other
+
+
+WAITING = Statement(
+    text(
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+)
+
+
+async def meeting(stores, unit, call):
+    """What both come to: `call` begins when `unit`, in the first store, has done everything but
+    commit. It has to wait for it, and goes on from what it sees then."""
+    one, other = stores
+    entered, leave = asyncio.Event(), asyncio.Event()
+
+    async def open_ended(tx):
+        result = await unit(tx)
+        entered.set()
+        await leave.wait()
+        return result
+
+    async with asyncio.TaskGroup() as group:
+        first = group.create_task(one.write(open_ended))
+        await entered.wait()
+        second = group.create_task(call())
+        while not second.done() and not await other.database.value(WAITING):
+            pass
+        has_waited = not second.done()
+        leave.set()
+    assert has_waited
+    return first.result(), second.result()
+
+
+async def feed(store):
+    """The ids of the events, in the order of their positions."""
+    bodies = await read(store, lambda view: view.webhooks.feed(None, 0, 10_000))
+    return [codec.decode(body)["id"] for body in bodies]
+
+
+async def add_served(ports, **given):
+    """An endpoint that takes all that it is sent; its owner is an admin, who gets all events."""
+    admin = await add_user(ports[0].store, role=Role.ADMIN)
+    endpoint = await add_endpoint(ports[0].store, admin, vault=ports[0].vault, **given)
+    ports[0].sender.receivers[endpoint.url] = lambda headers, body: 204
+    return endpoint
+
+
+def received(ports, endpoint):
+    """The ids of the events that an endpoint was sent, as often as it was."""
+    sent = [each for each in ports[0].sender.sent if each.url == endpoint.url]
+    return sorted(codec.decode(each.body)["id"] for each in sent)
+
+
+# The feed ---------------------------------------------------------------------------------
+
+
+async def test_no_event_slips_in_behind_a_reader(postgres):
+    """While positions are given and not committed yet, a later event waits for its own."""
+    one, other = postgres
+    first = await tell(one)
+
+    async def place_first(tx):
+        last = await tx.webhooks.lock_feed()
+        (told,) = await tx.webhooks.unplaced(10)
+        await tx.webhooks.place([(told, last + 1)])
+
+    async def place_second():
+        event = await tell(other)
+        assert [each.id for each in await place(other)] == [event.id]
+        return event
+
+    _, second = await meeting(postgres, place_first, place_second)
+    assert await feed(one) == [first.id, second.id]
+
+
+async def test_events_are_published_once(ports):
+    """By many at the same moment: each has one position, and none is left out between two."""
+    store = ports[0].store
+    endpoint, expected = await add_served(ports), []
+    bookings = [await add_booking(store) for _ in range(3)]
+    for _ in range(ROUNDS):
+        expected += [(await tell(store, booking)).id for booking in bookings for _ in "ab"]
+        await at_once([partial(deliveries.publish, each, 2) for each in by_turns(ports, 8)])
+        while await deliveries.publish(ports[0]):
+            pass
+        assert await store.write(lambda unit: unit.webhooks.lock_feed()) == len(expected)
+        found = await feed(store)
+        assert sorted(found) == sorted(expected)
+        assert [each.event_id for each in await of(store, endpoint)][::-1] == found
+
+
+async def follow(ports, user, over):
+    """What a reader finds that goes on from the last event that it saw, time and again."""
+    found, after = [], None
+    while True:
+        is_last = over.is_set()
+        bodies, _ = await webhooks_endpoints.feed(ports, user, after, 3)
+        found += [codec.decode(body)["id"] for body in bodies]
+        after = found[-1] if found else None
+        if is_last and not bodies:
+            return found
+
+
+async def test_a_reader_misses_no_event(ports):
+    """However it meets those that commit events, and those that give them positions."""
+    store = ports[0].store
+    customer, admin = await add_user(store), await add_user(store, role=Role.ADMIN)
+    bookings = [await add_booking(store, None, customer) for _ in range(4)]
+
+    async def write(one, booking):
+        for _ in range(ROUNDS):
+            await tell(one.store, booking)
+            await deliveries.publish(one, 2)
+
+    over = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        readers = [group.create_task(follow(ports[1], user, over)) for user in (customer, admin)]
+        writers = zip(by_turns(ports, 4), bookings, strict=True)
+        await asyncio.gather(*(write(*each) for each in writers))
+        while await deliveries.publish(ports[0]):
+            pass
+        over.set()
+    expected = await feed(store)
+    assert len(expected) == 4 * ROUNDS
+    assert [reader.result() for reader in readers] == [expected, expected]
+
+
+# Turns ------------------------------------------------------------------------------------
+
+
+def fanning_out(endpoint, event):
+    async def unit(tx):
+        await tx.webhooks.subscribers([endpoint.owner_id])
+        await tx.webhooks.add_deliveries([make_new_delivery(endpoint.id, event)])
+
+    return unit
+
+
+def settling(turn):
+    """The end of a turn whose deliveries all arrived."""
+
+    async def unit(tx):
+        held = await tx.webhooks.lock_turns([turn.claim])
+        if held:
+            await tx.webhooks.save_deliveries([succeeded(each.delivery) for each in turn.parcels])
+            await tx.webhooks.end_turns([turn.endpoint.id], NOW)
+        return bool(held)
+
+    return unit
+
+
+async def test_the_end_of_a_turn_sees_what_came_in(postgres):
+    """A delivery that is added and not committed yet when the last one is settled gets its
+    turn all the same."""
+    one, other = postgres
+    endpoint = await add_endpoint(one)
+    await add_delivery(one, endpoint)
+    (turn,) = await claim_turns(one)
+    event = await tell(one)
+    _, settled = await meeting(
+        postgres, fanning_out(endpoint, event), lambda: other.write(settling(turn))
+    )
+    assert settled
+    assert await next_turn(one) == NOW
+
+
+async def test_what_comes_in_sees_the_end_of_a_turn(postgres):
+    """The other way round: it wakes the endpoint that was just put to rest."""
+    one, other = postgres
+    endpoint = await add_endpoint(one)
+    await add_delivery(one, endpoint)
+    (turn,) = await claim_turns(one)
+    event = await tell(one)
+    await meeting(postgres, settling(turn), lambda: other.write(fanning_out(endpoint, event)))
+    assert await next_turn(one) == NOW
+
+
+@pytest.mark.parametrize("change", ["hold", "resume"])
+async def test_holding_sees_what_came_in(postgres, change):
+    """What is added and not committed yet is held, or counts for the turn that comes next."""
+    one, other = postgres
+    endpoint, event = await add_endpoint(one), await tell(one)
+
+    async def unit(tx):
+        await tx.webhooks.lock_endpoint(endpoint.id)
+        return await getattr(tx.webhooks, change)(endpoint.id, NOW)
+
+    await meeting(postgres, fanning_out(endpoint, event), lambda: other.write(unit))
+    (delivery,) = await of(one, endpoint)
+    expected = (HELD, None) if change == "hold" else (PENDING, NOW)
+    assert (delivery.status, await next_turn(one)) == expected
+
+
+async def test_everything_is_sent_once(ports):
+    """Events are told, published, claimed and settled in both processes at the same moment:
+    each endpoint gets each event, and gets it once."""
+    store = ports[0].store
+    endpoints = [await add_served(ports) for _ in range(2)]
+    bookings = [await add_booking(store) for _ in range(2)]
+    for _ in range(ROUNDS):
+        tellers = zip(by_turns(ports, 4), by_turns(bookings, 4), strict=True)
+        calls: list[Any] = [partial(tell, each.store, booking) for each, booking in tellers]
+        calls += [partial(deliveries.publish, each) for each in by_turns(ports, 4)]
+        calls += [partial(deliveries.deliver_due, each) for each in by_turns(ports, 4)]
+        await at_once(calls)
+    while await deliveries.publish(ports[0]):
+        pass
+    await deliveries.deliver_due(ports[1])
+    figures = await read(store, lambda view: view.webhooks.figures(NOW))
+    assert (figures.pending, figures.unplaced) == (0, 0)
+    expected = sorted(await feed(store))
+    assert len(expected) == 4 * ROUNDS
+    assert [received(ports, each) for each in endpoints] == [expected, expected]
+
+
+async def test_each_endpoint_is_claimed_once(processes):
+    """By one of many, and all of those that are due by somebody; so too when their claims
+    have run out."""
+    endpoints = [await add_endpoint(processes[0]) for _ in range(10)]
+    for endpoint in endpoints:
+        await add_delivery(processes[0], endpoint)
+    for n in range(ROUNDS):
+        now = NOW + n * LEASE
+        stores = enumerate(by_turns(processes))
+        calls = [partial(claim_turns, store, now, limit=1 + n % 3) for n, store in stores]
+        batches = [*await at_once(calls), await claim_turns(processes[0], now)]
+        claimed = [turn.endpoint.id for batch in batches for turn in batch]
+        assert sorted(claimed) == [endpoint.id for endpoint in endpoints]
+
+
+async def test_a_lost_turn_is_settled_by_nobody(processes):
+    """When a claim has run out, either its holder still settles it or another gets what was
+    to be sent: never both, and never neither."""
+    one, other = processes
+    endpoint = await add_endpoint(one)
+    booking = await add_booking(one)
+    for n in range(ROUNDS):
+        await add_delivery(one, endpoint, await tell(one, booking))
+        at = NOW + 2 * n * LEASE
+        (turn,) = await claim_turns(one, at)
+        claims = [partial(claim_turns, store, at + LEASE) for store in by_turns(processes, 3)]
+        settle = partial(other.write, settling(turn))
+        settled, *batches = await at_once([settle, *claims])
+        sent = [turn for batch in batches for turn in batch if turn.parcels]
+        assert settled + len(sent) == 1
+        for turn in sent:
+            assert await other.write(settling(turn))
+
+
+async def test_nothing_is_sent_to_who_has_paused(ports):
+    """Where an event is published while its endpoint is paused, the delivery is held; once it
+    is active again it is pending, with a turn to come."""
+    store = ports[0].store
+    endpoint = await add_served(ports)
+    owner = await read(store, lambda view: view.accounts.user(endpoint.owner_id))
+    booking = await add_booking(store)
+    for active, status in ((False, HELD), (True, PENDING)) * ROUNDS:
+        await tell(store, booking)
+        wanted = ChangeWebhook(active=active)
+        change = partial(webhooks_endpoints.change, ports[1], owner, endpoint.id, wanted)
+        await at_once([change, *(partial(deliveries.publish, each) for each in by_turns(ports, 3))])
+        assert {each.status for each in await of(store, endpoint)} == {status}
+        assert await next_turn(store) == (NOW if active else None)
+
+
+async def test_an_eleventh_endpoint_is_refused(ports):
+    """However many are registered at once, a user has ten."""
+    for _ in range(ROUNDS):
+        user = await add_subscriber(ports[0].store)
+        wanted = CreateWebhook(url="https://crm.example.com/hooks")
+        calls = [
+            partial(webhooks_endpoints.register, each, user, wanted) for each in by_turns(ports)
+        ]
+        assert len(won(await at_once(calls))) == POLICY.max_webhooks
+        assert len(await webhooks_endpoints.listing(ports[1], user)) == POLICY.max_webhooks

@@ -1,0 +1,123 @@
+"""API keys: minting, checksum, digest, mask and activity."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from attrs import evolve
+from hypothesis import given, strategies as st
+
+from staffbooking_core.domain.accounts import api_keys
+from staffbooking_core.domain.accounts.api_keys import (
+    ALPHABET,
+    ApiKey,
+    Permission,
+    is_well_formed,
+    mint,
+)
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+KEY = mint("a" * 55 + "wxyz")
+
+bodies = st.text(ALPHABET, min_size=59, max_size=59)
+surrogates_too = st.characters(codec=None, exclude_categories=())
+
+
+def record(**changes):
+    key = ApiKey(
+        id=1,
+        owner_id=2,
+        name="front desk",
+        digest=api_keys.digest(KEY),
+        masked_key=api_keys.mask(KEY),
+        permissions=frozenset({Permission.READ}),
+        created_at=NOW,
+    )
+    return evolve(key, **changes)
+
+
+def test_a_key_has_the_published_form():
+    """Prefix, 59 random characters, then the CRC-32 of both, zero-padded in base62."""
+    assert mint("0" * 59) == "ps_" + "0" * 59 + "0tVbIl"
+    assert mint("a" * 53 + "022049") == "ps_" + "a" * 53 + "022049" + "0000pA"
+
+
+@given(bodies)
+def test_the_checksum_is_the_crc_of_what_stands_before(body):
+    """Read back as base62, the last six digits are zlib's CRC-32 of the first 62."""
+    key = mint(body)
+    value = 0
+    for digit in key[62:]:
+        value = value * 62 + ALPHABET.index(digit)
+    assert (len(key), key[:62], value) == (68, "ps_" + body, zlib.crc32(key[:62].encode()))
+
+
+@pytest.mark.parametrize("body", ["", "a" * 58, "a" * 60, "a" * 58 + "-", "a" * 58 + "é"])
+def test_only_base62_of_the_right_length_makes_a_key(body):
+    """Randomness of another length or alphabet is refused."""
+    with pytest.raises(ValueError, match="59 base62 characters"):
+        mint(body)
+
+
+@given(bodies)
+def test_a_minted_key_is_well_formed(body):
+    """Every key that is minted passes the check."""
+    assert is_well_formed(mint(body))
+
+
+@given(bodies, st.integers(0, 67), st.sampled_from(ALPHABET))
+def test_one_changed_character_is_noticed(body, place, character):
+    """A key with one other character anywhere is not well formed."""
+    key = mint(body)
+    garbled = key[:place] + character + key[place + 1 :]
+    assert is_well_formed(garbled) == (garbled == key)
+
+
+@given(st.one_of(st.text(surrogates_too), st.text(surrogates_too, min_size=65, max_size=65)))
+def test_any_text_may_be_asked_about(text):
+    """The check answers False for any other text, lone surrogates included."""
+    assert not is_well_formed(text)
+    assert not is_well_formed("ps_" + text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", KEY[:-1], KEY + "0", KEY + "\n", " " + KEY[1:], "PS_" + KEY[3:], "ps_" + "٣" * 65]
+)
+def test_near_misses_are_not_keys(text):
+    """Length, prefix and alphabet hold to the letter."""
+    assert not is_well_formed(text)
+
+
+def test_the_digest_is_sha_256():
+    """What is stored is the SHA-256 of the whole key."""
+    assert api_keys.digest(KEY) == hashlib.sha256(KEY.encode()).digest()
+
+
+def test_the_mask_shows_four_characters_at_each_end():
+    """The mask tells keys apart and gives none away."""
+    assert api_keys.mask("ps_abcd" + "0" * 57 + "wxyz") == "ps_abcd…wxyz"
+
+
+def test_a_key_without_end_stays_active():
+    """A key that is neither revoked nor expiring works at any time."""
+    assert record().is_active(NOW + timedelta(days=10_000))
+
+
+def test_a_revoked_key_is_not_active():
+    """Revocation holds from its moment on, and whatever the clock says."""
+    assert not record(revoked_at=NOW).is_active(NOW)
+
+
+def test_a_key_works_until_it_expires():
+    """The last moment is the one before `expires_at`."""
+    key = record(expires_at=NOW)
+    assert key.is_active(NOW - timedelta(microseconds=1))
+    assert not key.is_active(NOW)
+
+
+def test_the_digest_is_not_printed():
+    """A record in a log line doesn't tell the digest that the store looks keys up by."""
+    assert "digest" not in repr(record())

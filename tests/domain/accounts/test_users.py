@@ -1,0 +1,214 @@
+"""People, sessions, and whether a key or a session lets somebody in."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from attrs import evolve
+from hypothesis import given, strategies as st
+
+from staffbooking_core.domain.accounts.api_keys import ApiKey, Permission
+from staffbooking_core.domain.accounts.users import (
+    Actor,
+    Role,
+    Subscription,
+    csrf_token,
+    fold_email,
+    is_email,
+    judge_key,
+    judge_session,
+    session_digest,
+)
+from staffbooking_core.errors import Forbidden, Unauthenticated
+from tests.support.builders import DAY, HOUR, NOW, SECOND, make_new_key, make_session, make_user
+
+MICRO = timedelta(microseconds=1)
+UNSEEN = "\u200b\u200c\u200d\u200e\u200f\u2060\ufeff\xad\ufe0f\u202e\u3164\U000e0041"
+ENTERPRISE = {"subscription": Subscription.ENTERPRISE}
+
+
+def key(**given):
+    new = make_new_key()
+    fields = {name: getattr(new, name) for name in ("owner_id", "name", "digest", "masked_key")}
+    defaults = {"id": 1, "permissions": frozenset({Permission.READ}), "created_at": NOW}
+    return ApiKey(**{**fields, **defaults, **given})
+
+
+def refusal(api_key, owner, permission=Permission.READ):
+    """The code that a key is refused with, or None."""
+    try:
+        judge_key(api_key, owner, permission, NOW)
+    except (Unauthenticated, Forbidden) as error:
+        return error.code
+    return None
+
+
+def test_an_enterprise_key_with_the_permission_works():
+    """Active subscriber, active key, permission granted."""
+    assert refusal(key(), make_user(**ENTERPRISE)) is None
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"revoked_at": NOW - DAY}, {"expires_at": NOW}, {"expires_at": NOW - MICRO}],
+)
+def test_a_revoked_or_expired_key_is_none(fields):
+    """From the very moment of its end on."""
+    assert refusal(key(**fields), make_user(**ENTERPRISE)) == "invalid_api_key"
+
+
+def test_a_key_works_until_its_end():
+    """A moment before it expires it works."""
+    assert refusal(key(expires_at=NOW + MICRO), make_user(**ENTERPRISE)) is None
+
+
+def test_a_disabled_owners_key_is_none():
+    """Even an admin's."""
+    owner = make_user(role=Role.ADMIN, disabled_at=NOW - DAY)
+    assert refusal(key(), owner) == "invalid_api_key"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"subscription": Subscription.BASIC},
+        {**ENTERPRISE, "subscription_expires_at": NOW},
+    ],
+)
+def test_a_key_needs_an_active_subscription(fields):
+    """None, basic and a lapsed one are not enough."""
+    assert refusal(key(), make_user(**fields)) == "subscription_required"
+
+
+def test_a_subscription_lasts_until_its_end():
+    """A moment before the end the key works."""
+    owner = make_user(**ENTERPRISE, subscription_expires_at=NOW + MICRO)
+    assert refusal(key(), owner) is None
+
+
+def test_a_key_needs_the_permission():
+    """Reading is not booking."""
+    owner = make_user(**ENTERPRISE)
+    assert refusal(key(), owner, Permission.BOOK) == "permission_required"
+
+
+def test_what_needs_no_permission_passes_any_key():
+    """None asks for a valid key alone."""
+    nothing = key(permissions=frozenset())
+    assert refusal(nothing, make_user(**ENTERPRISE), None) is None
+
+
+def test_an_admin_passes_tier_and_permission():
+    """Administrators have full access regardless of subscription (SPECIFICATION 5)."""
+    nothing = key(permissions=frozenset())
+    assert refusal(nothing, make_user(role=Role.ADMIN), Permission.BOOK) is None
+
+
+def is_signed_in(idle=0 * HOUR, age=0 * HOUR, **user):
+    session = make_session(seen_at=NOW - idle, created_at=NOW - age)
+    return judge_session(session, make_user(**user), NOW, idle=12 * HOUR, lifetime=7 * DAY)
+
+
+@pytest.mark.parametrize(
+    "idle, age, found",
+    [
+        (12 * HOUR - MICRO, 12 * HOUR, True),
+        (12 * HOUR, 12 * HOUR, False),
+        (SECOND, 7 * DAY - MICRO, True),
+        (SECOND, 7 * DAY, False),
+    ],
+)
+def test_a_session_idles_out_and_ends(idle, age, found):
+    """12 hours unused, or 7 days in all."""
+    assert is_signed_in(idle, age) is found
+
+
+def test_a_disabled_user_is_not_signed_in():
+    """However fresh the session is."""
+    assert not is_signed_in(disabled_at=NOW)
+
+
+def test_emails_compare_without_case():
+    """Capital letters, umlauts too, make no other address."""
+    assert fold_email("ADA@Exämple.COM") == fold_email("ada@exÄmple.com")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ada@example.com",
+        "a.b+c@sub.example.co.uk",
+        "o'neil@example.com",
+        "ä@exämple.com",
+    ],
+)
+def test_usual_addresses_pass(text):
+    """Nothing unusual is asked of them."""
+    assert is_email(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "ada",
+        "ada@",
+        "@example.com",
+        "ada@example",
+        "ada@@example.com",
+        "a b@example.com",
+        "ada@example..com",
+        "a..b@example.com",
+        "ada@example.com\n",
+        "ada\x00@example.com",
+        "ada\r\nBcc: x@example.com",
+        '"ada"@example.com',
+        "=?utf-8?q?a=0D=0AX-Evil=3A_b?=@x.com",
+        "x" * 65 + "@example.com",
+        "ada@" + "x" * 250 + ".com",
+        "ada@example.com>",
+        "ada@example.com,",
+        "ada@example.com;sam",
+        "ada@example.c:25",
+        "ada@example.com.",
+        "ada@example.com\x7f",
+        *(f"a{unseen}da@example.com" for unseen in UNSEEN),
+        *(f"ada@exam{unseen}ple.com" for unseen in UNSEEN),
+        *(f"ada@example.com{unseen}" for unseen in UNSEEN),
+    ],
+)
+def test_what_is_no_address_is_refused(text):
+    """Among them all that could break out of a mail's header, and what nobody would see."""
+    assert not is_email(text)
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_judged(text):
+    """No text makes the check fail, and none with a line break passes."""
+    if is_email(text):
+        assert not set(text) & set("\r\n\x00 <>")
+
+
+def test_only_the_digest_of_a_token_is_kept():
+    """32 bytes, another for another token."""
+    assert len(session_digest("a")) == 32
+    assert session_digest("a") != session_digest("b")
+
+
+def test_a_csrf_token_belongs_to_its_session():
+    """The same for the same session, another for another, and never the session itself."""
+    assert csrf_token("a") == csrf_token("a") != csrf_token("b")
+    assert "a" * 40 not in csrf_token("a" * 40)
+
+
+def test_a_name_is_first_and_last():
+    """As shown to others."""
+    assert make_user(first_name="Ada", last_name="Okoro").name == "Ada Okoro"
+
+
+def test_an_actor_knows_an_admin():
+    """By the role alone."""
+    assert Actor(1, Role.ADMIN).is_admin
+    assert not evolve(Actor(1, Role.ADMIN), role=Role.STAFF).is_admin

@@ -1,0 +1,201 @@
+"""The price of a booking, its sides, and what comes due of it."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+from hypothesis import given, strategies as st
+
+from staffbooking_core.domain.bookings.booking import (
+    Due,
+    PayoutStatus,
+    Price,
+    Terms,
+    TimerKind,
+    due,
+    payout_deadline,
+    quote_price,
+)
+from staffbooking_core.domain.bookings.lifecycle import Party, Status, Trigger
+from staffbooking_core.domain.shared.money import PPM
+from tests.support.booking_journey import Journey, accepted, cancelled, completed, disputed, paid
+from tests.support.builders import DAY, HOUR, NOW, POLICY, make_booking
+
+RATES = st.integers(1, 10_000_000)
+HOURS = st.integers(1, 24)
+FEES = st.integers(0, PPM)
+
+
+def price(hours, hourly=10_000, daily=70_000, insured=False, policy=POLICY):
+    return quote_price(Terms(hourly, daily), hours, insured, policy)
+
+
+def test_the_price_is_the_rate_times_the_hours():
+    """Below eight hours the day rate has no say, however low it is."""
+    assert price(7, daily=1).price == 70_000
+
+
+@pytest.mark.parametrize("hours, amount", [(7, 70_000), (8, 70_000), (9, 70_000), (24, 70_000)])
+def test_from_eight_hours_on_the_day_rate_is_the_most(hours, amount):
+    """Eight hours and more never cost more than the day."""
+    assert price(hours).price == amount
+
+
+def test_a_high_day_rate_costs_nobody_more():
+    """The day rate caps; it does not replace a lower price by the hour."""
+    assert price(8, daily=1_000_000).price == 80_000
+
+
+def test_without_a_day_rate_hours_add_up():
+    """Where none is set, 24 hours are 24 times the rate."""
+    assert price(24, daily=None).price == 240_000
+
+
+def test_insurance_is_a_premium_on_the_price():
+    """5 % of the capped price, on top of it; the fee is of the price alone."""
+    assert price(8, insured=True) == Price(70_000, 3_500, 10_500, 59_500)
+
+
+def test_without_insurance_there_is_no_premium():
+    """Who asks for none pays none."""
+    assert price(8).insurance_premium == 0
+
+
+def test_the_premium_is_rounded_half_up():
+    """5 % of 10 is half a unit: one."""
+    assert price(1, hourly=10, insured=True).insurance_premium == 1
+
+
+@given(RATES, st.none() | RATES, HOURS, st.booleans(), FEES, FEES)
+def test_fee_and_payout_are_the_price(hourly, daily, hours, insured, fee_ppm, premium_ppm):
+    """For all rates and hours the two parts add up, and the cap holds from eight hours on."""
+    policy = evolve(POLICY, platform_fee=fee_ppm, insurance_rate=premium_ppm)
+    quoted = price(hours, hourly, daily, insured, policy)
+    assert quoted.platform_fee + quoted.payout_amount == quoted.price
+    assert min(attr for attr in (quoted.platform_fee, quoted.payout_amount)) >= 0
+    capped = daily is not None and hours >= 8
+    assert quoted.price == min(hourly * hours, daily if capped else hourly * hours)
+
+
+@given(RATES, st.none() | RATES, st.integers(8, 23))
+def test_a_longer_booking_of_a_day_is_never_cheaper(hourly, daily, hours):
+    """From eight hours on one more hour never lowers the price."""
+    assert price(hours + 1, hourly, daily).price >= price(hours, hourly, daily).price
+
+
+def test_the_total_is_price_and_premium():
+    """What the client pays."""
+    booking = make_booking(price=10_000, insurance_premium=500)
+    assert booking.total_amount == 10_500
+
+
+@pytest.mark.parametrize(
+    "user, party",
+    [(1, Party.CUSTOMER), (2, Party.STAFF), (7, Party.API), (8, None)],
+)
+def test_everyone_is_on_one_side(user, party):
+    """Customer, companion, who booked, or a stranger."""
+    assert make_booking(booked_by=7).party_of(user) is party
+
+
+def test_who_books_for_oneself_by_api_is_the_customer():
+    """Being a party comes before having booked."""
+    assert make_booking(booked_by=1).party_of(1) is Party.CUSTOMER
+
+
+def test_no_one_is_not_who_booked():
+    """A booking that nobody booked by key has no such side."""
+    assert make_booking(booked_by=None).party_of(99) is None
+
+
+def test_a_request_expires_at_the_start():
+    """A pending booking lapses when its event begins."""
+    booking = make_booking()
+    assert due(booking, POLICY) == Due(TimerKind.EXPIRE, booking.starts_at)
+
+
+@pytest.mark.parametrize(
+    "window, expires",
+    [(None, 2 * DAY), (3 * HOUR, 3 * HOUR - DAY), (90 * DAY, 2 * DAY)],
+)
+def test_an_accepted_booking_lapses_unpaid(window, expires):
+    """At its start, or when the time to pay is over, whichever comes first."""
+    policy = evolve(POLICY, payment_window=window)
+    assert due(accepted(policy).booking, policy) == Due(TimerKind.EXPIRE, NOW + expires)
+
+
+def test_a_paid_booking_completes_by_itself():
+    """72 hours after the end."""
+    booking = paid().booking
+    assert due(booking, POLICY) == Due(TimerKind.AUTO_COMPLETE, booking.ends_at + 72 * HOUR)
+
+
+@pytest.mark.parametrize("journey, after", [(completed, 4 * HOUR), (cancelled, -HOUR)])
+def test_what_was_earned_is_paid_out_after_the_delay(journey, after):
+    """24 hours after completion, or after a cancellation that left something earned."""
+    booking = journey().booking
+    assert due(booking, POLICY) == Due(TimerKind.PAY_OUT, booking.starts_at + after + DAY)
+
+
+@pytest.mark.parametrize("delay, after", [(24, 42), (47, 47), (41, 42), (43, 43), (0, 42)])
+def test_the_operators_are_told_before_a_released_payout_is_late(delay, after):
+    """Six hours before the 48 hours are over, but never before it is due."""
+    policy = evolve(POLICY, payout_delay=delay * HOUR)
+    journey = released(policy)
+    assert due(journey.booking, policy) == alarm(journey.ends_at + after * HOUR)
+
+
+@pytest.mark.parametrize("status", [PayoutStatus.SCHEDULED, PayoutStatus.FAILED])
+def test_a_payout_that_is_not_made_is_about_to_be_late(status):
+    """On its way or refused: either way the money is not there."""
+    journey = released()
+    booking = evolve(journey.booking, payout_status=status)
+    assert due(booking, POLICY) == alarm(journey.ends_at + 42 * HOUR)
+
+
+@pytest.mark.parametrize("status", [PayoutStatus.PAID, PayoutStatus.FROZEN, PayoutStatus.REVERSED])
+def test_a_payout_that_is_made_or_held_is_not_late(status):
+    """Then there is nobody to be told, and nothing is due again."""
+    assert due(evolve(released().booking, payout_status=status), POLICY) is None
+
+
+def test_a_released_payout_is_told_of_once():
+    """After that it is the runner's and the operators'."""
+    journey = released()
+    journey.pull(Trigger.PAYOUT_ALARM, Party.SYSTEM, journey.ends_at + 42 * HOUR)
+    assert due(journey.booking, POLICY) is None
+
+
+def released(policy=POLICY):
+    """Completed, and the payout is ordered."""
+    journey = completed(policy)
+    journey.pull(Trigger.RELEASE_PAYOUT, Party.SYSTEM, journey.booking.payout_due_at)
+    return journey
+
+
+def alarm(at):
+    return Due(TimerKind.PAYOUT_ALARM, at)
+
+
+@pytest.mark.parametrize("delay", [0, 24, 47])
+def test_a_payout_is_promised_within_48_hours(delay):
+    """Of the completion, however long the delay is."""
+    policy = evolve(POLICY, payout_delay=delay * HOUR)
+    journey = completed(policy)
+    due_at = journey.booking.payout_due_at
+    assert due_at is not None
+    promised = payout_deadline(due_at, policy)
+    assert promised == journey.ends_at + 48 * HOUR
+
+
+def test_a_dispute_stops_the_clock():
+    """Nothing comes due by itself while a dispute is open."""
+    assert due(disputed().booking, POLICY) is None
+
+
+def test_a_cancelled_request_has_nothing_due():
+    """Where nothing was earned nothing is paid out."""
+    journey = Journey()
+    journey.pull(Trigger.DECLINE, Party.STAFF)
+    assert journey.booking.status is Status.CANCELLED
+    assert due(journey.booking, POLICY) is None

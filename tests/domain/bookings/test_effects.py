@@ -1,0 +1,411 @@
+"""What moves bring about: orders to the processor, shares of the money, debts."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from staffbooking_core.domain.bookings.booking import Intent, PaymentStatus, PayoutStatus
+from staffbooking_core.domain.bookings.lifecycle import Party, Status, Trigger
+from staffbooking_core.domain.payments.ledger import Account
+from staffbooking_core.domain.payments.processor import (
+    ChargebackStatus,
+    CloseCheckout,
+    OpenCheckout,
+    OpKind,
+    PayOut,
+    Refund,
+    ReversePayout,
+)
+from staffbooking_core.errors import RuleBroken
+from tests.support.booking_journey import (
+    Journey,
+    accepted,
+    cancelled,
+    completed,
+    disputed,
+    paid,
+    paid_out,
+)
+from tests.support.builders import DAY, HOUR, MINUTE, NOW, POLICY
+
+T, P = Trigger, Party
+TOTAL, FEE, PAYOUT = 40_000, 6_000, 34_000
+INSURED: dict[str, Any] = {"cancellation_insurance": True}
+PREMIUM = 2_000
+
+
+def commands(step):
+    return [order.command for order in step.orders]
+
+
+def charge_back(journey, after, **given):
+    chargeback = journey.chargeback(**given)
+    return journey.pull(T.CHARGEBACK, P.PROCESSOR, journey.ends_at + after, chargeback=chargeback)
+
+
+def judge(journey, after, status, **given):
+    trigger = T.CHARGEBACK_WON if status is ChargebackStatus.WON else T.CHARGEBACK_LOST
+    chargeback = journey.chargeback(status, **given)
+    return journey.pull(trigger, P.PROCESSOR, journey.ends_at + after, chargeback=chargeback)
+
+
+# Checkout -------------------------------------------------------------------------------
+
+
+def test_an_acceptance_orders_the_checkout():
+    """The intent is made in the same step, and names the order that opens its page."""
+    journey = Journey()
+    step = journey.pull(T.ACCEPT, P.STAFF, NOW, customer_email="ada@example.com")
+    (command,) = commands(step)
+    assert isinstance(command, OpenCheckout)
+    assert (command.amount, command.customer_email) == (TOTAL, "ada@example.com")
+    assert step.booking.intent == Intent(step.orders[0].n, command.expires_at)
+    assert step.booking.payment_status is PaymentStatus.REQUIRES_PAYMENT
+
+
+@pytest.mark.parametrize(
+    "before_start, lives",
+    [(48 * HOUR, 23 * HOUR), (10 * HOUR, 10 * HOUR), (MINUTE, 35 * MINUTE)],
+)
+def test_a_checkout_lives_until_the_start_within_bounds(before_start, lives):
+    """23 hours at most, 35 minutes at least, and in between until the event starts."""
+    journey = Journey()
+    now = journey.starts_at - before_start
+    (command,) = commands(journey.pull(T.ACCEPT, P.STAFF, now))
+    assert command.expires_at == now + lives
+
+
+def test_a_checkout_lives_no_longer_than_its_booking_waits():
+    """A deployment may let accepted bookings lapse sooner than at the start."""
+    journey = Journey(policy=evolve(POLICY, payment_window=2 * HOUR))
+    (command,) = commands(journey.pull(T.ACCEPT, P.STAFF, NOW))
+    assert command.expires_at == NOW + 2 * HOUR
+
+
+def opened(journey, expires_at):
+    """The journey with its checkout page open until then."""
+    page = {"checkout_ref": "co_1", "checkout_url": "https://pay.example/1"}
+    intent = evolve(journey.intent, checkout_expires_at=expires_at, **page)
+    journey.booking = evolve(journey.booking, intent=intent)
+    return journey
+
+
+@pytest.mark.parametrize("left, orders", [(31 * MINUTE, 0), (30 * MINUTE, 2)])
+def test_a_checkout_that_was_never_opened_is_ordered_anew_in_time(left, orders):
+    """A processor opens no page that lives for less than half an hour: a stale order is
+    replaced before it could be refused."""
+    journey = Journey()
+    journey.pull(T.ACCEPT, P.STAFF, NOW)
+    lapses = journey.intent.checkout_expires_at
+    assert len(journey.pull(T.CHECKOUT, P.CUSTOMER, lapses - left).orders) == orders
+
+
+@pytest.mark.parametrize(
+    "left, orders", [(5 * MINUTE + timedelta(microseconds=1), 0), (5 * MINUTE, 2)]
+)
+def test_a_checkout_is_renewed_shortly_before_it_lapses(left, orders):
+    """With more than five minutes left the page is kept."""
+    journey = opened(accepted(), NOW + left)
+    assert len(journey.pull(T.CHECKOUT, P.CUSTOMER, NOW).orders) == orders
+
+
+def test_a_renewal_closes_the_page_before_it_opens_the_next():
+    """So never two are open."""
+    journey = opened(accepted(), NOW)
+    step = journey.pull(T.CHECKOUT, P.CUSTOMER, NOW)
+    close, fresh = commands(step)
+    assert close == CloseCheckout(1)
+    assert isinstance(fresh, OpenCheckout)
+    assert step.booking.intent.checkout_n == step.orders[1].n
+    assert step.booking.intent.checkout_url is None
+
+
+def test_a_page_on_its_way_is_not_ordered_twice():
+    """While the first page is being opened, asking again orders nothing."""
+    journey = Journey()
+    journey.pull(T.ACCEPT, P.STAFF, NOW)
+    assert journey.pull(T.CHECKOUT, P.CUSTOMER, NOW).orders == ()
+
+
+@pytest.mark.parametrize("trigger, by", [(T.CANCEL, P.CUSTOMER), (T.EXPIRE, P.SYSTEM)])
+def test_an_unpaid_end_closes_the_checkout(trigger, by):
+    """The intent is void, and its page is closed."""
+    step = accepted().pull(trigger, by)
+    assert commands(step) == [CloseCheckout(1)]
+    assert step.booking.payment_status is PaymentStatus.VOID
+
+
+# Sharing out ----------------------------------------------------------------------------
+
+
+def shares(journey):
+    booking = journey.booking
+    return booking.refunded_amount, booking.platform_fee, booking.payout_amount
+
+
+def test_a_payment_is_held():
+    """All of it is in escrow, and no fee is taken yet."""
+    journey = paid(**INSURED)
+    assert journey.booking.escrow == TOTAL + PREMIUM
+    assert journey.balance(Account.ESCROW) == -(TOTAL + PREMIUM)
+    assert journey.balance(Account.PLATFORM_FEES) == 0
+
+
+def test_a_completion_takes_the_fee():
+    """15 % of the price to the platform, the premium too, the rest to the staff member."""
+    journey = completed(**INSURED)
+    assert journey.balance(Account.PLATFORM_FEES) == -FEE
+    assert journey.balance(Account.INSURANCE_PREMIUMS) == -PREMIUM
+    assert journey.balance(Account.STAFF_PAYABLE) == -PAYOUT
+    assert journey.booking.payout_status is PayoutStatus.SCHEDULED
+
+
+@pytest.mark.parametrize(
+    "by, hours, refund, fee, payout",
+    [
+        (P.CUSTOMER, 48, 42_000, 0, 0),
+        (P.CUSTOMER, 24, 20_000, 3_000, 17_000),
+        (P.CUSTOMER, 23, 20_000, 3_000, 17_000),
+        (P.STAFF, 23, 42_000, 0, 0),
+        (P.ADMIN, 23, 42_000, 0, 0),
+    ],
+)
+def test_an_insured_cancellation_shares_by_the_table(by, hours, refund, fee, payout):
+    """Refund, fee and payout of each tier; the premium is kept unless all goes back."""
+    journey = paid(**INSURED)
+    journey.pull(T.CANCEL, by, journey.starts_at - hours * HOUR)
+    assert shares(journey) == (refund, fee, payout)
+
+
+def test_a_late_cancellation_without_insurance_is_earned():
+    """Nothing goes back, and the staff member is paid as for a completed booking."""
+    journey = cancelled()
+    assert shares(journey) == (0, FEE, PAYOUT)
+    assert journey.booking.payout_status is PayoutStatus.SCHEDULED
+
+
+def test_a_deployment_may_keep_what_a_late_cancellation_leaves():
+    """With the setting off the platform keeps it, and nothing is paid out."""
+    journey = cancelled(evolve(POLICY, late_cancel_payout=False))
+    assert shares(journey) == (0, TOTAL, 0)
+    assert journey.booking.payout_status is PayoutStatus.NONE
+
+
+def test_that_setting_does_not_touch_completions():
+    """A completed booking pays out whatever the setting is."""
+    assert completed(evolve(POLICY, late_cancel_payout=False)).booking.payout_amount == PAYOUT
+
+
+def test_a_refund_is_ordered_of_the_bookings_payment():
+    """The order names the payment and the amount; it is pending until the processor says so."""
+    journey = paid()
+    step = journey.pull(T.CANCEL, P.STAFF)
+    assert commands(step) == [Refund("pay_1", TOTAL, "usd")]
+    assert step.booking.payment_status is PaymentStatus.REFUND_PENDING
+
+
+def test_nothing_is_ordered_where_nothing_goes_back():
+    """A refund of 0 is no call."""
+    journey = paid()
+    step = journey.pull(T.CANCEL, P.CUSTOMER, journey.starts_at - HOUR)
+    assert step.orders == ()
+    assert step.booking.payment_status is PaymentStatus.SUCCEEDED
+
+
+# Disputes -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "trigger, amount, expected",
+    [
+        (T.RELEASE, 0, (0, FEE, PAYOUT)),
+        (T.REFUND, 0, (42_000, 0, 0)),
+        (T.SPLIT, 10_000, (10_000, 4_500, 25_500)),
+        (T.SPLIT, 40_000, (40_000, 0, 0)),
+        (T.SPLIT, 42_000, (42_000, 0, 0)),
+    ],
+)
+@pytest.mark.parametrize("after_completion", [False, True])
+def test_a_resolution_shares_by_its_kind(trigger, amount, expected, after_completion):
+    """Alike for a dispute before and after completion."""
+    journey = completed(**INSURED) if after_completion else disputed(**INSURED)
+    if after_completion:
+        journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at)
+    journey.pull(trigger, P.ADMIN, journey.ends_at + HOUR, amount=amount)
+    assert shares(journey) == expected
+    assert journey.faults == []
+
+
+@pytest.mark.parametrize("amount", [-1, 0, 40_001, 41_999, 42_001, 10**9])
+def test_a_split_is_of_the_price_or_of_all(amount):
+    """The premium is whole or not at all: between price and total there is no split."""
+    with pytest.raises(RuleBroken) as caught:
+        disputed(**INSURED).pull(T.SPLIT, P.ADMIN, NOW + 9 * DAY, amount=amount)
+    assert caught.value.code == "split_out_of_range"
+
+
+def test_a_second_dispute_can_give_the_rest_back():
+    """After a split, a dispute and a refund return all that was paid, and no more."""
+    journey = disputed(**INSURED)
+    journey.pull(T.SPLIT, P.ADMIN, journey.ends_at, amount=10_000)
+    journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at + HOUR)
+    assert journey.booking.escrow == 32_000
+    step = journey.pull(T.REFUND, P.ADMIN, journey.ends_at + 2 * HOUR)
+    assert commands(step) == [Refund("pay_1", 32_000, "usd")]
+    assert journey.booking.refunded_amount == 42_000
+    assert journey.faults == []
+
+
+def test_a_dispute_freezes_the_payout():
+    """All is back in escrow, and the payout waits."""
+    journey = completed(**INSURED)
+    journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at)
+    assert journey.booking.payout_status is PayoutStatus.FROZEN
+    assert journey.booking.escrow == TOTAL + PREMIUM
+    assert journey.balance(Account.PLATFORM_FEES) == journey.balance(Account.STAFF_PAYABLE) == 0
+
+
+def test_a_released_dispute_pays_at_once_where_the_delay_is_over():
+    """The delay runs from the first completion; after it the payout is due at once."""
+    journey = completed()
+    journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at)
+    journey.pull(T.RELEASE, P.ADMIN, journey.ends_at + 5 * DAY)
+    assert journey.booking.payout_due_at == journey.ends_at + 5 * DAY
+
+
+def test_a_soon_released_dispute_keeps_the_due_time():
+    """Within the delay the due time stays that of the completion."""
+    journey = completed()
+    journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at)
+    journey.pull(T.RELEASE, P.ADMIN, journey.ends_at + HOUR)
+    assert journey.booking.payout_due_at == journey.ends_at + DAY
+
+
+# Payout and chargeback ------------------------------------------------------------------
+
+
+def test_a_release_orders_the_payout():
+    """The order names the payment it comes from, and what is left to pay."""
+    journey = completed()
+    step = journey.pull(T.RELEASE_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
+    assert commands(step) == [PayOut("pay_1", 2, PAYOUT, "usd")]
+    assert step.booking.payout_n == step.orders[0].n
+
+
+def test_a_chargeback_takes_the_cash():
+    """The withdrawn money is a claim, the escrow stays whole, somebody is told."""
+    journey = paid()
+    step = charge_back(journey, DAY)
+    assert journey.balance(Account.DISPUTE_RECEIVABLE) == TOTAL
+    assert journey.balance(Account.PROCESSOR_BALANCE) == 0
+    assert journey.booking.escrow == TOTAL
+    assert len(step.alerts) == 1
+
+
+def test_a_chargeback_after_the_payout_claims_it_back():
+    """By a reversal at the processor, and as a debt until that has succeeded."""
+    journey, _ = paid_out()
+    payout = next(op for op in journey.operations.values() if op.kind is OpKind.PAY_OUT)
+    step = charge_back(journey, 2 * DAY)
+    assert commands(step) == [ReversePayout(payout.n, PAYOUT, "usd")]
+    assert journey.booking.owed_by_staff == journey.balance(Account.STAFF_RECEIVABLE) == PAYOUT
+    assert journey.faults == []
+
+
+def test_a_chargeback_won_after_the_payout_settles_the_debt():
+    """What is owed to the staff member and by them cancels out: nothing is sent twice."""
+    journey, _ = paid_out()
+    charge_back(journey, 2 * DAY)
+    step = judge(journey, 3 * DAY, ChargebackStatus.WON)
+    assert step.orders == ()
+    assert (journey.booking.owed_by_staff, journey.booking.payout_left) == (0, 0)
+    assert journey.booking.payout_status is PayoutStatus.PAID
+    assert journey.faults == []
+
+
+def test_a_chargeback_lost_after_the_payout_leaves_a_debt():
+    """The staff member owes what they were paid, until the reversal succeeds."""
+    journey, _ = paid_out()
+    charge_back(journey, 2 * DAY)
+    judge(journey, 3 * DAY, ChargebackStatus.LOST)
+    assert shares(journey) == (0, 0, 0)
+    assert journey.booking.owed_by_staff == PAYOUT
+    assert journey.booking.payment_status is PaymentStatus.CHARGED_BACK
+    assert journey.faults == []
+
+
+@pytest.mark.parametrize(
+    "amount, fee, payout, loss",
+    [(10_000, 4_500, 25_500, 0), (40_000, 0, 0, 0), (42_000, 0, 0, 0), (45_000, 0, 0, 3_000)],
+)
+def test_a_lost_chargeback_leaves_the_rest_earned(amount, fee, payout, loss):
+    """Less than the total: fee and payout on the rest. More: the platform's loss."""
+    journey = paid(**INSURED)
+    charge_back(journey, DAY, amount=amount)
+    step = judge(journey, 2 * DAY, ChargebackStatus.LOST, amount=amount)
+    assert shares(journey) == (0, fee, payout)
+    assert journey.balance(Account.CHARGEBACK_LOSSES) == loss
+    assert step.orders == ()
+    assert journey.faults == []
+
+
+def test_a_chargeback_of_a_cancelled_booking_changes_no_status():
+    """It is noted with its money, and somebody is told."""
+    journey = cancelled()
+    step = charge_back(journey, DAY)
+    assert (step.booking.status, len(step.alerts)) == (Status.CANCELLED, 1)
+    assert journey.balance(Account.DISPUTE_RECEIVABLE) == TOTAL
+    assert journey.faults == []
+
+
+def test_a_lost_chargeback_of_a_cancelled_booking_is_written_off():
+    """What was earned stays earned: the platform bears the loss."""
+    journey = cancelled()
+    charge_back(journey, DAY)
+    judge(journey, 2 * DAY, ChargebackStatus.LOST)
+    assert journey.balance(Account.CHARGEBACK_LOSSES) == TOTAL
+    assert journey.balance(Account.DISPUTE_RECEIVABLE) == 0
+    assert journey.faults == []
+
+
+def test_a_chargeback_after_all_was_given_back_finds_nothing_to_freeze():
+    """A split of everything leaves nothing: the chargeback is noted, and the loss is ours."""
+    journey = disputed(**INSURED)
+    journey.pull(T.SPLIT, P.ADMIN, journey.ends_at, amount=TOTAL + PREMIUM)
+    step = charge_back(journey, DAY)
+    assert (step.booking.status, step.booking.escrow) == (Status.DISPUTED, 0)
+    judge(journey, 2 * DAY, ChargebackStatus.LOST)
+    assert journey.balance(Account.CHARGEBACK_LOSSES) == TOTAL + PREMIUM
+    assert journey.faults == []
+
+
+# Late money -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [paid, completed, disputed, cancelled])
+def test_a_second_payment_goes_straight_back(make):
+    """It is booked, owed back whole and refunded, and changes nothing else."""
+    journey = make()
+    before = journey.booking
+    step = journey.pull(T.PAYMENT, P.PROCESSOR, payment=journey.payment("pay_2"))
+    assert commands(step) == [Refund("pay_2", TOTAL, "usd")]
+    assert (step.booking.status, step.booking.escrow) == (before.status, before.escrow)
+    assert step.booking.refunded_amount == before.refunded_amount
+    assert step.event is None
+    assert journey.faults == []
+
+
+def test_a_payment_of_a_cancelled_booking_is_refunded():
+    """The booking stays cancelled, and says that all was given back."""
+    journey = accepted()
+    journey.pull(T.CANCEL, P.CUSTOMER)
+    step = journey.pull(T.PAYMENT, P.PROCESSOR, payment=journey.payment())
+    assert (step.booking.status, step.event) == (Status.CANCELLED, None)
+    assert step.booking.refunded_amount == TOTAL
+    assert step.booking.payment_status is PaymentStatus.REFUND_PENDING
+    assert len(step.alerts) == 1
+    assert journey.faults == []

@@ -1,0 +1,232 @@
+"""Every status x trigger x party, against the contract's table written out by hand."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from staffbooking_core.domain.bookings.booking import Occurrence, PayoutStatus
+from staffbooking_core.domain.bookings.lifecycle import (
+    HOLDS_SLOT,
+    TABLE,
+    EventName,
+    Party,
+    Status,
+    Trigger,
+    page,
+)
+from staffbooking_core.domain.bookings.transitions import advance
+from staffbooking_core.domain.payments.processor import ChargebackStatus
+from staffbooking_core.errors import Forbidden, RuleBroken
+from tests.support.booking_journey import JOURNEY_TO
+from tests.support.builders import DAY, HOUR, POLICY
+
+S, T, P = Status, Trigger, Party
+BOTH = {P.CUSTOMER, P.STAFF}
+ENDED, GONE, MET = (
+    EventName.BOOKING_COMPLETED,
+    EventName.BOOKING_CANCELLED,
+    EventName.PAYMENT_COMPLETED,
+)
+
+PAYOUTS = {
+    T.HOLD_PAYOUT: {P.ADMIN},
+    T.RESUME_PAYOUT: {P.ADMIN},
+    T.RETRY_PAYOUT: {P.ADMIN},
+    T.PAYOUT_ALARM: {P.SYSTEM},
+}
+"""What may become of a payout after its booking has ended, without a change of status."""
+
+CONTRACT = {
+    (S.PENDING, T.ACCEPT): ({P.STAFF}, S.ACCEPTED, None),
+    (S.PENDING, T.DECLINE): ({P.STAFF}, S.CANCELLED, GONE),
+    (S.PENDING, T.LOSE_SLOT): ({P.SYSTEM}, S.CANCELLED, GONE),
+    (S.PENDING, T.EXPIRE): ({P.SYSTEM}, S.CANCELLED, GONE),
+    (S.PENDING, T.CANCEL): (BOTH | {P.ADMIN}, S.CANCELLED, GONE),
+    (S.ACCEPTED, T.CHECKOUT): ({P.CUSTOMER}, S.ACCEPTED, None),
+    (S.ACCEPTED, T.PAYMENT): ({P.PROCESSOR}, S.PAID, MET),
+    (S.ACCEPTED, T.EXPIRE): ({P.SYSTEM}, S.CANCELLED, GONE),
+    (S.ACCEPTED, T.CANCEL): (BOTH | {P.ADMIN}, S.CANCELLED, GONE),
+    (S.PAID, T.CHECK_IN): ({P.STAFF}, S.PAID, None),
+    (S.PAID, T.CANCEL): (BOTH | {P.ADMIN}, S.CANCELLED, GONE),
+    (S.PAID, T.CONFIRM): ({P.CUSTOMER}, S.COMPLETED, ENDED),
+    (S.PAID, T.AUTO_COMPLETE): ({P.SYSTEM}, S.COMPLETED, ENDED),
+    (S.PAID, T.DISPUTE): (BOTH, S.DISPUTED, None),
+    (S.PAID, T.CHARGEBACK): ({P.PROCESSOR}, S.DISPUTED, None),
+    (S.PAID, T.PAYMENT): ({P.PROCESSOR}, S.PAID, None),
+    (S.COMPLETED, T.DISPUTE): ({P.CUSTOMER}, S.DISPUTED, None),
+    (S.COMPLETED, T.RELEASE_PAYOUT): ({P.SYSTEM}, S.COMPLETED, None),
+    (S.COMPLETED, T.CHARGEBACK): ({P.PROCESSOR}, S.DISPUTED, None),
+    (S.COMPLETED, T.PAYMENT): ({P.PROCESSOR}, S.COMPLETED, None),
+    (S.DISPUTED, T.RELEASE): ({P.ADMIN}, S.COMPLETED, ENDED),
+    (S.DISPUTED, T.REFUND): ({P.ADMIN}, S.CANCELLED, GONE),
+    (S.DISPUTED, T.SPLIT): ({P.ADMIN}, S.COMPLETED, ENDED),
+    (S.DISPUTED, T.CHARGEBACK): ({P.PROCESSOR}, S.DISPUTED, None),
+    (S.DISPUTED, T.CHARGEBACK_WON): ({P.PROCESSOR}, S.COMPLETED, ENDED),
+    (S.DISPUTED, T.CHARGEBACK_LOST): ({P.PROCESSOR}, S.CANCELLED, GONE),
+    (S.DISPUTED, T.PAYMENT): ({P.PROCESSOR}, S.DISPUTED, None),
+    (S.CANCELLED, T.PAYMENT): ({P.PROCESSOR}, S.CANCELLED, None),
+    (S.CANCELLED, T.RELEASE_PAYOUT): ({P.SYSTEM}, S.CANCELLED, None),
+    **{
+        (ended, trigger): (parties, ended, None)
+        for ended in (S.COMPLETED, S.CANCELLED)
+        for trigger, parties in PAYOUTS.items()
+    },
+    (S.CANCELLED, T.CHARGEBACK): ({P.PROCESSOR}, S.CANCELLED, None),
+    (S.CANCELLED, T.CHARGEBACK_WON): ({P.PROCESSOR}, S.CANCELLED, None),
+    (S.CANCELLED, T.CHARGEBACK_LOST): ({P.PROCESSOR}, S.CANCELLED, None),
+}
+"""(status, trigger) -> who may, the next status, the event: CONTRACT 4, "The state machine"."""
+
+REFUSALS = {
+    T.ACCEPT: "booking_not_pending",
+    T.DECLINE: "booking_not_pending",
+    T.LOSE_SLOT: "booking_not_pending",
+    T.EXPIRE: "booking_not_expirable",
+    T.CHECKOUT: "booking_not_accepted",
+    T.PAYMENT: "booking_not_accepted",
+    T.CHECK_IN: "booking_not_paid",
+    T.CANCEL: "booking_not_cancellable",
+    T.CONFIRM: "booking_not_paid",
+    T.AUTO_COMPLETE: "booking_not_paid",
+    T.RELEASE_PAYOUT: "payout_not_scheduled",
+    T.HOLD_PAYOUT: "payout_not_pending",
+    T.RESUME_PAYOUT: "payout_not_on_hold",
+    T.RETRY_PAYOUT: "payout_not_failed",
+    T.PAYOUT_ALARM: "payout_not_pending",
+    T.DISPUTE: "booking_not_disputable",
+    T.RELEASE: "booking_not_disputed",
+    T.REFUND: "booking_not_disputed",
+    T.SPLIT: "booking_not_disputed",
+    T.CHARGEBACK: "booking_not_paid",
+    T.CHARGEBACK_WON: "no_chargeback_open",
+    T.CHARGEBACK_LOST: "no_chargeback_open",
+}
+VERDICTS = {T.CHARGEBACK_WON: ChargebackStatus.WON, T.CHARGEBACK_LOST: ChargebackStatus.LOST}
+WAITING = {T.RESUME_PAYOUT: PayoutStatus.FROZEN, T.RETRY_PAYOUT: PayoutStatus.FAILED}
+PRODUCT = list(product(Status, Trigger, Party))
+
+
+def situation(status, trigger, by):
+    """A journey to the status where nothing but status and side can be in the way, and the
+    occurrence with every fact that the trigger may need."""
+    journey = JOURNEY_TO[status]()
+    if trigger in VERDICTS and status in (S.DISPUTED, S.CANCELLED):
+        charged = journey.chargeback()
+        journey.pull(T.CHARGEBACK, P.PROCESSOR, journey.starts_at, chargeback=charged)
+    if trigger in WAITING and status in (S.COMPLETED, S.CANCELLED):
+        journey.booking = evolve(journey.booking, payout_status=WAITING[trigger])
+    now = journey.starts_at - HOUR
+    if trigger in (T.DISPUTE, T.CONFIRM, T.AUTO_COMPLETE):
+        now = journey.ends_at
+    if trigger is T.RELEASE_PAYOUT:
+        now = journey.booking.payout_due_at or journey.ends_at + 3 * DAY
+    facts: dict[str, Any] = {
+        "reason": "because",
+        "amount": 1_000,
+        "payment": journey.payment("pay_2" if journey.booking.paid_at else "pay_1"),
+        "chargeback": journey.chargeback(VERDICTS.get(trigger, ChargebackStatus.OPEN)),
+    }
+    return journey, Occurrence(trigger, by, now, **facts)
+
+
+def sides(trigger):
+    """Everyone who may pull a trigger in some status, by the contract."""
+    rows = [parties for (_, pulled), (parties, _, _) in CONTRACT.items() if pulled is trigger]
+    return set().union(*rows)
+
+
+def expected_refusal(status, trigger, by):
+    """The error of a pair without a way, or None: the wrong side comes before the status."""
+    row = CONTRACT.get((status, trigger))
+    if by not in (row[0] if row else sides(trigger)):
+        return Forbidden, "wrong_party"
+    return None if row else (RuleBroken, REFUSALS[trigger])
+
+
+LEGAL = [case for case in PRODUCT if expected_refusal(*case) is None]
+ILLEGAL = [case for case in PRODUCT if expected_refusal(*case) is not None]
+
+
+def test_the_product_is_whole():
+    """Every pair of the contract is met, by each of its parties."""
+    assert {(status, trigger) for status, trigger, _ in LEGAL} == set(CONTRACT)
+    assert len(LEGAL) == sum(len(parties) for parties, _, _ in CONTRACT.values())
+
+
+@pytest.mark.parametrize("status, trigger, by", LEGAL)
+def test_a_row_of_the_table_moves_the_booking(status, trigger, by):
+    """What the contract allows leads to its status, with its event, as the next version."""
+    journey, what = situation(status, trigger, by)
+    before, (_, to, event) = journey.booking, CONTRACT[status, trigger]
+    told = ENDED in journey.events and event is ENDED
+    step = advance(before, what, POLICY)
+    assert step.booking.status is to
+    assert step.booking.version == before.version + 1
+    assert step.event == (None if told else event)
+    assert step.booking.events == before.events + (step.event is not None)
+
+
+@pytest.mark.parametrize("status, trigger, by", LEGAL)
+def test_a_change_of_status_is_an_entry_of_the_timeline(status, trigger, by):
+    """A new status is written down with its time, trigger and actor; no change, no entry."""
+    journey, what = situation(status, trigger, by)
+    after = advance(journey.booking, what, POLICY).booking
+    new = after.timeline[len(journey.booking.timeline) :]
+    if after.status is status:
+        assert new == ()
+    else:
+        (entry,) = new
+        found = (entry.at, entry.was, entry.to, entry.trigger, entry.actor)
+        assert found == (what.now, status, after.status, trigger, by)
+
+
+@pytest.mark.parametrize("status, trigger, by", LEGAL)
+def test_every_move_leaves_the_money_right(status, trigger, by):
+    """After any single move the ledger agrees with the booking."""
+    journey, what = situation(status, trigger, by)
+    assert journey.faults == []
+    journey.keep(advance(journey.booking, what, POLICY))
+    assert journey.faults == []
+
+
+def test_anything_else_is_refused_with_one_typed_error():
+    """The wrong side is Forbidden before any rule; the right side hears which rule it is."""
+    for status, trigger, by in ILLEGAL:
+        journey, what = situation(status, trigger, by)
+        error, code = expected_refusal(status, trigger, by)
+        with pytest.raises(error) as caught:
+            advance(journey.booking, what, POLICY)
+        assert caught.value.code == code, (status, trigger, by)
+
+
+def test_the_table_has_no_row_that_the_contract_lacks():
+    """The code's table and the contract's have the same pairs."""
+    pairs = {(status, trigger) for status, moves in TABLE.items() for trigger in moves}
+    assert pairs == set(CONTRACT)
+
+
+def test_slots_are_held_while_accepted_paid_and_disputed():
+    """CONTRACT 3: a day's slots are less accepted, paid and disputed bookings."""
+    assert {S.ACCEPTED, S.PAID, S.DISPUTED} == HOLDS_SLOT
+
+
+def test_the_page_shows_every_row_and_every_refusal():
+    """The page for reading is made from the table: nothing of it is left out."""
+    lines = page().splitlines()
+    rows = [line for line in lines if line.startswith("| ") and line.count("|") == 8]
+    assert len(rows) == len(CONTRACT) + 2
+    for trigger, code in REFUSALS.items():
+        assert f"| {trigger} | `{code}` |" in lines
+
+
+def test_the_page_draws_every_change_of_status():
+    """The picture has an arrow for each row that leads to another status."""
+    arrows = {line.strip() for line in page().splitlines() if "-->" in line}
+    drawn = {
+        f"{was} --> {to}: {trigger}" for (was, trigger), (_, to, _) in CONTRACT.items() if was != to
+    }
+    assert arrows == drawn | {"[*] --> pending: request"}

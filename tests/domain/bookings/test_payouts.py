@@ -1,0 +1,288 @@
+"""Payouts in the hands of operators: held, let go, tried again, told of before they are late."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from attrs import evolve
+
+from staffbooking_core.domain.bookings.booking import PayoutStatus, due
+from staffbooking_core.domain.bookings.lifecycle import Party, Status, Trigger
+from staffbooking_core.domain.payments.ledger import Account
+from staffbooking_core.domain.payments.processor import ChargebackStatus, OpKind, PayOut
+from staffbooking_core.errors import Forbidden, RuleBroken
+from tests.support.booking_journey import (
+    cancelled,
+    completed,
+    last_operation,
+    look,
+    paid_out,
+    with_book,
+)
+from tests.support.builders import DAY, HOUR, POLICY
+
+T, P, S = Trigger, Party, PayoutStatus
+ENDED = {Status.COMPLETED: completed, Status.CANCELLED: cancelled}
+PAYOUT = 34_000
+ALLOWED = {
+    T.HOLD_PAYOUT: {S.SCHEDULED, S.FAILED},
+    T.RESUME_PAYOUT: {S.FROZEN},
+    T.RETRY_PAYOUT: {S.FAILED},
+    T.PAYOUT_ALARM: {S.SCHEDULED, S.FAILED},
+}
+CODES = {
+    T.HOLD_PAYOUT: "payout_not_pending",
+    T.RESUME_PAYOUT: "payout_not_on_hold",
+    T.RETRY_PAYOUT: "payout_not_failed",
+    T.PAYOUT_ALARM: "payout_not_pending",
+}
+BY = {trigger: P.SYSTEM if trigger is T.PAYOUT_ALARM else P.ADMIN for trigger in ALLOWED}
+
+
+def ended(status, payout_status):
+    """Ended one way or the other, with a payout that stands like this."""
+    journey = ENDED[status]()
+    journey.booking = evolve(journey.booking, payout_status=payout_status)
+    return journey
+
+
+def released():
+    """Completed, and the payout is ordered."""
+    journey = completed()
+    journey.pull(T.RELEASE_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
+    return journey
+
+
+def orders_of(journey):
+    """The numbers of the payouts that were ordered."""
+    return [one.n for one in journey.operations.values() if one.kind is OpKind.PAY_OUT]
+
+
+# Who may, and when ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("at", list(ENDED))
+@pytest.mark.parametrize("trigger, payout_status", list(product(ALLOWED, S)))
+def test_a_payout_is_moved_only_from_where_it_can_be(at, trigger, payout_status):
+    """Anything else is refused with the trigger's own code, and changes nothing."""
+    journey = ended(at, payout_status)
+    before = journey.booking
+    if payout_status in ALLOWED[trigger]:
+        journey.pull(trigger, BY[trigger])
+        assert journey.booking.status is at
+    else:
+        with pytest.raises(RuleBroken) as caught:
+            journey.pull(trigger, BY[trigger])
+        assert (caught.value.code, journey.booking) == (CODES[trigger], before)
+
+
+@pytest.mark.parametrize("by", sorted(set(P) - {P.ADMIN}))
+@pytest.mark.parametrize("trigger", [T.HOLD_PAYOUT, T.RESUME_PAYOUT, T.RETRY_PAYOUT])
+def test_only_operators_touch_a_payout(trigger, by):
+    """Neither side of the booking may, nor its own timers."""
+    with pytest.raises(Forbidden):
+        completed().pull(trigger, by)
+
+
+# Hold and resume ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("at", list(ENDED))
+def test_a_held_payout_is_not_due(at):
+    """However long it is held, nothing happens by itself."""
+    journey = ended(at, S.SCHEDULED)
+    journey.pull(T.HOLD_PAYOUT, P.ADMIN)
+    assert journey.booking.payout_status is S.FROZEN
+    assert due(journey.booking, POLICY) is None
+    assert journey.faults == []
+
+
+def test_a_held_payout_is_not_released():
+    """Not even by a timer that was set before."""
+    journey = ended(Status.COMPLETED, S.SCHEDULED)
+    journey.pull(T.HOLD_PAYOUT, P.ADMIN)
+    with pytest.raises(RuleBroken) as caught:
+        journey.pull(T.RELEASE_PAYOUT, P.SYSTEM, journey.ends_at + 9 * DAY)
+    assert caught.value.code == "payout_not_scheduled"
+
+
+@pytest.mark.parametrize("after, due_after", [(HOUR, DAY), (5 * DAY, 5 * DAY)])
+def test_a_payout_that_is_let_go_is_due_as_before_or_at_once(after, due_after):
+    """Within the delay at its old time, after it as soon as it is let go."""
+    journey = completed()
+    journey.pull(T.HOLD_PAYOUT, P.ADMIN, journey.ends_at)
+    journey.pull(T.RESUME_PAYOUT, P.ADMIN, journey.ends_at + after)
+    assert journey.booking.payout_status is S.SCHEDULED
+    assert journey.booking.payout_due_at == journey.ends_at + due_after
+    assert journey.faults == []
+
+
+def test_a_held_payout_can_be_disputed():
+    """The customer still may: it has not been released."""
+    journey = completed()
+    journey.pull(T.HOLD_PAYOUT, P.ADMIN, journey.ends_at)
+    journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at + 9 * DAY, reason="nobody came")
+    assert journey.booking.status is Status.DISPUTED
+    assert journey.booking.escrow == journey.booking.total_amount
+    assert journey.faults == []
+
+
+def test_a_payout_that_was_released_before_it_was_held_can_not_be_disputed():
+    """It may be on its way."""
+    journey = released()
+    journey.pull(T.HOLD_PAYOUT, P.ADMIN, journey.ends_at + DAY)
+    with pytest.raises(RuleBroken) as caught:
+        journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at + DAY, reason="nobody came")
+    assert caught.value.code == "payout_released"
+
+
+def test_holding_a_released_payout_and_letting_it_go_orders_another():
+    """The first order is not the current one any more, so it is not sent."""
+    journey = released()
+    journey.pull(T.HOLD_PAYOUT, P.ADMIN, journey.ends_at + DAY)
+    journey.pull(T.RESUME_PAYOUT, P.ADMIN, journey.ends_at + 2 * DAY)
+    journey.pull(T.RELEASE_PAYOUT, P.SYSTEM, journey.ends_at + 2 * DAY)
+    _, second = orders_of(journey)
+    assert journey.booking.payout_n == second
+    assert last_operation(journey).command == PayOut("pay_1", 2, PAYOUT, "usd")
+
+
+def test_a_payout_that_was_held_too_late_is_made_all_the_same():
+    """It was on its way already: then there is nothing left to hold."""
+    journey, book = with_book(released())
+    book.execute_all()
+    journey.pull(T.HOLD_PAYOUT, P.ADMIN, journey.ends_at + DAY)
+    look(journey, book)
+    assert (journey.booking.payout_status, journey.booking.payout_left) == (S.PAID, 0)
+    assert journey.faults == []
+
+
+def test_a_payout_that_was_held_and_let_go_is_not_made_twice():
+    """The first order went out after all: letting it go finds nothing left to pay."""
+    journey, book = with_book(released())
+    journey.pull(T.HOLD_PAYOUT, P.ADMIN, journey.ends_at + DAY)
+    journey.pull(T.RESUME_PAYOUT, P.ADMIN, journey.ends_at + 2 * DAY)
+    book.execute_all()
+    look(journey, book, 2 * DAY)
+    assert (journey.booking.payout_status, journey.booking.payout_left) == (S.PAID, 0)
+    assert due(journey.booking, POLICY) is None
+    assert journey.faults == []
+
+
+# Retry ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("at", list(ENDED))
+def test_a_failed_payout_is_ordered_anew(at):
+    """Another order, under a key of its own, for all that is left."""
+    journey = ended(at, S.SCHEDULED)
+    journey.pull(T.RELEASE_PAYOUT, P.SYSTEM, journey.ends_at + 9 * DAY)
+    journey.booking = evolve(journey.booking, payout_status=S.FAILED)
+    step = journey.pull(T.RETRY_PAYOUT, P.ADMIN, journey.ends_at + 10 * DAY)
+    _, second = orders_of(journey)
+    assert (step.booking.payout_status, step.booking.payout_n) == (S.SCHEDULED, second)
+    assert journey.booking.payout_released_at == journey.ends_at + 10 * DAY
+    assert journey.faults == []
+
+
+def test_of_a_failed_payout_and_its_retry_one_arrives():
+    """Should the first have gone out after all, the second finds nothing to do."""
+    journey, book = with_book(released())
+    journey.booking = evolve(journey.booking, payout_status=S.FAILED)
+    journey.pull(T.RETRY_PAYOUT, P.ADMIN, journey.ends_at + 2 * DAY)
+    first = next(one for one in journey.operations.values() if one.kind is OpKind.PAY_OUT)
+    book.execute(first)
+    look(journey, book, 3 * DAY)
+    assert (journey.booking.payout_status, journey.booking.payout_left) == (S.PAID, 0)
+    assert journey.booking.payout_n == first.n
+    assert journey.faults == []
+
+
+# Alarm ----------------------------------------------------------------------------------
+
+
+def test_an_alarm_names_the_booking_and_what_was_promised():
+    """Once: the booking remembers that it was told."""
+    journey = released()
+    at = journey.ends_at + 42 * HOUR
+    step = journey.pull(T.PAYOUT_ALARM, P.SYSTEM, at)
+    (text,) = step.alerts
+    assert journey.booking.code in text
+    assert str(journey.ends_at + 48 * HOUR) in text
+    assert journey.booking.payout_alarmed_at == at
+    assert (step.event, step.postings, step.orders) == (None, (), ())
+
+
+@pytest.mark.parametrize("trigger", [T.RESUME_PAYOUT, T.CHARGEBACK])
+def test_what_is_scheduled_anew_has_an_alarm_of_its_own(trigger):
+    """Let go after a hold, or settled anew after a chargeback that was won."""
+    journey = released()
+    journey.pull(T.PAYOUT_ALARM, P.SYSTEM, journey.ends_at + 42 * HOUR)
+    now = journey.ends_at + 3 * DAY
+    if trigger is T.RESUME_PAYOUT:
+        journey.pull(T.HOLD_PAYOUT, P.ADMIN, now)
+        journey.pull(T.RESUME_PAYOUT, P.ADMIN, now)
+    else:
+        for pulled, status in (
+            (T.CHARGEBACK, ChargebackStatus.OPEN),
+            (T.CHARGEBACK_WON, ChargebackStatus.WON),
+        ):
+            charged = journey.chargeback(status)
+            journey.pull(pulled, P.PROCESSOR, now, chargeback=charged)
+    assert journey.booking.payout_alarmed_at is None
+    journey.pull(T.RELEASE_PAYOUT, P.SYSTEM, now)
+    coming = due(journey.booking, POLICY)
+    assert coming is not None
+    assert coming.at > now
+
+
+def test_what_came_back_and_is_owed_again_has_an_alarm_of_its_own():
+    """A payout that was late, arrived, was claimed for a part and came back whole."""
+    journey, book = paid_out()
+    journey.booking = evolve(journey.booking, payout_alarmed_at=journey.ends_at + 42 * HOUR)
+    lose_a_quarter(journey)
+    journey.booking = evolve(journey.booking, payout_alarmed_at=journey.ends_at + 42 * HOUR)
+    book.execute_all()
+    look(journey, book, 4 * DAY)
+    assert journey.booking.payout_status is S.SCHEDULED
+    assert journey.booking.payout_alarmed_at is None
+    assert journey.faults == []
+
+
+def lose_a_quarter(journey):
+    """Charged back in part, and lost: the rest is earned, and the payout was too much."""
+    for pulled, status in (
+        (T.CHARGEBACK, ChargebackStatus.OPEN),
+        (T.CHARGEBACK_LOST, ChargebackStatus.LOST),
+    ):
+        charged = journey.chargeback(status, amount=10_000)
+        journey.pull(pulled, P.PROCESSOR, journey.ends_at + 2 * DAY, chargeback=charged)
+
+
+# Reversed -------------------------------------------------------------------------------
+
+
+def test_a_lost_chargeback_of_a_paid_out_booking_leaves_its_payout_reversed():
+    """Whether the money is back already, or still owed."""
+    for seen in (False, True):
+        journey, book = paid_out()
+        book.charge_back()
+        look(journey, book, 2 * DAY)
+        if seen:
+            book.execute_all()
+        book.charge_back(status=ChargebackStatus.LOST)
+        look(journey, book, 3 * DAY)
+        assert journey.booking.status is Status.CANCELLED
+        assert journey.booking.payout_status is S.REVERSED
+        assert journey.balance(Account.STAFF_PAYABLE) == 0
+        assert journey.faults == []
+
+
+def test_a_lost_chargeback_before_any_payout_leaves_none():
+    """Nothing was sent, so nothing is reversed."""
+    journey, book = with_book(completed())
+    book.charge_back(status=ChargebackStatus.LOST)
+    look(journey, book, HOUR)
+    assert journey.booking.payout_status is S.NONE
+    assert journey.faults == []

@@ -1,0 +1,447 @@
+"""Free slots by hand-picked examples; `test_calendar_zones` has the rules over all zones."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+
+from staffbooking_core.domain.companions.availability import (
+    Calendar,
+    Day,
+    Interval,
+    Override,
+    SkippedTime,
+    Slot,
+    WeeklySlot,
+    availability,
+    fits,
+    format_hhmm,
+    free_intervals,
+    has_free_hour,
+    open_intervals,
+    parse_hhmm,
+    resolve_local,
+    slot_interval,
+    years_after,
+)
+
+MONDAY = date(2026, 6, 1)
+TUESDAY = date(2026, 6, 2)
+SPRING = date(2026, 3, 29)  # Berlin: 02:00 becomes 03:00
+AUTUMN = date(2026, 10, 25)  # Berlin: 03:00 becomes 02:00
+BERLIN = Calendar("Europe/Berlin")
+
+
+def slot(text):
+    """`"09:00-17:00"` as a Slot."""
+    start, end = text.split("-")
+    return Slot(parse_hhmm(start), parse_hhmm(end, ending=True))
+
+
+def at(text):
+    """`"2026-06-01 09:00"` as an instant of UTC."""
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def span(start, end):
+    return Interval(at(start), at(end))
+
+
+def booking(zone, day, start, hours):
+    starts_at = resolve_local(zone, day, parse_hhmm(start))
+    return Interval(starts_at, starts_at + timedelta(hours=hours))
+
+
+def weekly(zone, *slots):
+    """A calendar of `(weekday, "09:00-17:00")` pairs."""
+    return Calendar(zone, tuple(WeeklySlot(weekday, slot(text)) for weekday, text in slots))
+
+
+def every_day(zone, *texts):
+    return weekly(zone, *((weekday, text) for weekday in range(7) for text in texts))
+
+
+def shown(calendar, day, *busy):
+    """The day's free slots as texts."""
+    slots = availability(calendar, busy, day, day)[0].slots
+    return [f"{format_hhmm(slot.start)}-{format_hhmm(slot.end)}" for slot in slots]
+
+
+# Hours ------------------------------------------------------------------------------------
+
+
+def test_no_weekly_hours_mean_free_all_day():
+    """A calendar with nothing set is open from 00:00 to 24:00 on every day."""
+    assert shown(BERLIN, MONDAY) == ["00:00-24:00"]
+
+
+def test_weekly_hours_hold_on_their_weekday_alone():
+    """With some hours set, a weekday without any is closed."""
+    calendar = weekly("Europe/Berlin", (0, "09:00-12:00"), (0, "13:00-17:00"))
+    assert availability(calendar, (), MONDAY, TUESDAY) == [
+        Day(MONDAY, (slot("09:00-12:00"), slot("13:00-17:00"))),
+        Day(TUESDAY, ()),
+    ]
+
+
+def test_a_day_is_available_when_it_has_a_slot():
+    """`available` says whether anything is left."""
+    assert Day(MONDAY, (slot("09:00-09:01"),)).available
+    assert not Day(MONDAY, ()).available
+
+
+def test_slots_that_overlap_or_touch_count_once():
+    """In whatever order they were given, the day shows their union."""
+    calendar = weekly("UTC", (0, "12:00-14:00"), (0, "09:00-12:00"), (0, "10:00-11:00"))
+    assert shown(calendar, MONDAY) == ["09:00-14:00"]
+
+
+def test_an_override_replaces_its_date():
+    """The weekly hours of an overridden date don't count, and the next week is as before."""
+    calendar = Calendar(
+        "UTC",
+        (WeeklySlot(0, slot("09:00-17:00")),),
+        (Override(MONDAY, (slot("20:00-24:00"),)),),
+    )
+    assert shown(calendar, MONDAY) == ["20:00-24:00"]
+    assert shown(calendar, MONDAY + timedelta(days=7)) == ["09:00-17:00"]
+
+
+def test_an_override_without_slots_is_a_day_off():
+    """It closes a date even where no weekly hours are set."""
+    calendar = Calendar("UTC", overrides=(Override(MONDAY),))
+    assert shown(calendar, MONDAY) == []
+    assert shown(calendar, TUESDAY) == ["00:00-24:00"]
+
+
+def test_hours_that_meet_at_midnight_join():
+    """Monday to 24:00 and Tuesday from 00:00 are one interval."""
+    calendar = weekly("Europe/Berlin", (0, "20:00-24:00"), (1, "00:00-04:00"))
+    assert open_intervals(calendar, MONDAY, TUESDAY) == [
+        span("2026-06-01 18:00", "2026-06-02 02:00")
+    ]
+
+
+def test_a_nights_booking_fits_over_midnight():
+    """It fits as a whole, and not an hour longer."""
+    calendar = weekly("Europe/Berlin", (0, "20:00-24:00"), (1, "00:00-04:00"))
+    assert fits(calendar, (), booking("Europe/Berlin", MONDAY, "20:00", 8))
+    assert not fits(calendar, (), booking("Europe/Berlin", MONDAY, "20:00", 9))
+
+
+def test_hours_that_end_before_midnight_do_not_join():
+    """A minute off the clock at midnight parts the night."""
+    calendar = weekly("UTC", (0, "20:00-23:59"), (1, "00:00-04:00"))
+    assert not fits(calendar, (), booking("UTC", MONDAY, "23:00", 2))
+
+
+# Bookings ---------------------------------------------------------------------------------
+
+
+def test_a_booking_takes_its_time_out_of_the_day():
+    """What is left before and after it is shown."""
+    taken = booking("Europe/Berlin", MONDAY, "10:30", 2)
+    assert shown(BERLIN, MONDAY, taken) == ["00:00-10:30", "12:30-24:00"]
+
+
+def test_a_booking_over_midnight_is_taken_out_of_both_days():
+    """Each day shows its own part as taken."""
+    taken = booking("Europe/Berlin", MONDAY, "22:00", 4)
+    assert shown(BERLIN, MONDAY, taken) == ["00:00-22:00"]
+    assert shown(BERLIN, TUESDAY, taken) == ["02:00-24:00"]
+
+
+def test_touching_a_booking_is_fine():
+    """Bookings may follow each other to the minute, but not overlap by one."""
+    taken = booking("UTC", MONDAY, "12:00", 2)
+    calendar = Calendar("UTC")
+    assert fits(calendar, (taken,), booking("UTC", MONDAY, "11:00", 1))
+    assert fits(calendar, (taken,), booking("UTC", MONDAY, "14:00", 1))
+    assert not fits(calendar, (taken,), booking("UTC", MONDAY, "11:01", 1))
+    assert not fits(calendar, (taken,), booking("UTC", MONDAY, "13:59", 1))
+
+
+def test_a_booking_around_a_booking_does_not_fit():
+    """Neither the one that lies within nor the one that encloses."""
+    taken = booking("UTC", MONDAY, "10:00", 4)
+    assert not fits(Calendar("UTC"), (taken,), booking("UTC", MONDAY, "11:00", 1))
+    assert not fits(Calendar("UTC"), (taken,), booking("UTC", MONDAY, "09:00", 6))
+
+
+def test_bookings_may_come_in_any_order_and_overlap():
+    """The busy intervals are a set: order, overlaps and copies change nothing."""
+    late, early = booking("UTC", MONDAY, "15:00", 3), booking("UTC", MONDAY, "14:00", 2)
+    assert shown(Calendar("UTC"), MONDAY, late, early, late) == ["00:00-14:00", "18:00-24:00"]
+
+
+def test_what_is_taken_elsewhere_is_not_free():
+    """It leaves the same as a booking does, to the edge."""
+    calendar = Calendar("UTC", busy=(booking("UTC", MONDAY, "10:00", 2),))
+    assert shown(calendar, MONDAY) == ["00:00-10:00", "12:00-24:00"]
+    assert fits(calendar, (), booking("UTC", MONDAY, "12:00", 1))
+    assert not fits(calendar, (), booking("UTC", MONDAY, "11:00", 2))
+
+
+def test_times_taken_elsewhere_are_kept_in_order():
+    """Those that overlap or touch are one."""
+    late, early = span("2026-06-02 09:00", "2026-06-02 10:00"), booking("UTC", MONDAY, "10:00", 2)
+    longer = booking("UTC", MONDAY, "12:00", 3)
+    assert Calendar("UTC", busy=(late, longer, early)).busy == (
+        span("2026-06-01 10:00", "2026-06-01 15:00"),
+        late,
+    )
+
+
+def test_a_booking_ending_within_a_minute_takes_all_of_it():
+    """Slots have whole minutes: what is shown is rounded inwards."""
+    taken = Interval(at("2026-06-01 10:00:30"), at("2026-06-01 11:00:01"))
+    assert shown(Calendar("UTC"), MONDAY, taken) == ["00:00-10:00", "11:01-24:00"]
+
+
+def test_free_time_is_given_as_instants():
+    """`free_intervals` is what the slots are made of."""
+    taken = booking("Europe/Berlin", MONDAY, "10:00", 1)
+    assert free_intervals(BERLIN, (taken,), MONDAY, TUESDAY) == [
+        span("2026-05-31 22:00", "2026-06-01 08:00"),
+        span("2026-06-01 09:00", "2026-06-02 22:00"),
+    ]
+
+
+def test_a_free_hour_is_sixty_minutes_on_end():
+    """An hour between two bookings counts, 59 minutes on each side of one don't."""
+    calendar = weekly("UTC", (0, "09:00-12:00"))
+    taken = booking("UTC", MONDAY, "10:00", 2)
+    later = booking("UTC", MONDAY, "09:59", 1)
+    assert has_free_hour(calendar, (taken,), MONDAY)
+    assert not has_free_hour(weekly("UTC", (0, "09:00-11:58")), (later,), MONDAY)
+
+
+def test_a_free_hour_lies_within_its_day():
+    """Half an hour on each side of midnight is an hour of neither day."""
+    calendar = weekly("UTC", (0, "23:30-24:00"), (1, "00:00-00:30"))
+    assert not has_free_hour(calendar, (), MONDAY)
+    assert not has_free_hour(calendar, (), TUESDAY)
+
+
+# Clock changes ----------------------------------------------------------------------------
+
+
+def test_hours_are_local_in_summer_and_winter():
+    """09:00 in Berlin is 07:00 UTC in June and 08:00 UTC in January."""
+    assert resolve_local("Europe/Berlin", MONDAY, 540) == at("2026-06-01 07:00")
+    assert resolve_local("Europe/Berlin", date(2026, 1, 5), 540) == at("2026-01-05 08:00")
+
+
+def test_a_skipped_time_can_not_be_resolved():
+    """Berlin's clock goes from 02:00 to 03:00 in spring: the first minute after is 03:00."""
+    with pytest.raises(SkippedTime, match="2026-03-29 02:00 is skipped"):
+        resolve_local("Europe/Berlin", SPRING, 120)
+    with pytest.raises(SkippedTime):
+        resolve_local("Europe/Berlin", SPRING, 179)
+    assert resolve_local("Europe/Berlin", SPRING, 119) == at("2026-03-29 00:59")
+    assert resolve_local("Europe/Berlin", SPRING, 180) == at("2026-03-29 01:00")
+
+
+def test_a_repeated_time_is_the_earlier():
+    """Berlin's clock shows 02:30 twice in autumn; 03:00 only once."""
+    assert resolve_local("Europe/Berlin", AUTUMN, 150) == at("2026-10-25 00:30")
+    assert resolve_local("Europe/Berlin", AUTUMN, 180) == at("2026-10-25 02:00")
+
+
+def test_half_an_hour_may_be_skipped():
+    """Lord Howe's clock moves by 30 minutes."""
+    day = date(2026, 10, 4)
+    with pytest.raises(SkippedTime):
+        resolve_local("Australia/Lord_Howe", day, 129)
+    assert resolve_local("Australia/Lord_Howe", day, 150) == at("2026-10-03 15:30")
+
+
+@pytest.mark.parametrize(
+    ("zone", "day", "start", "hours"),
+    [
+        ("Europe/Berlin", SPRING, "2026-03-28 23:00", 23),
+        ("Europe/Berlin", AUTUMN, "2026-10-24 22:00", 25),
+        ("Asia/Kathmandu", MONDAY, "2026-05-31 18:15", 24),
+        ("Australia/Lord_Howe", date(2026, 10, 4), "2026-10-03 13:30", 23.5),
+        ("America/Sao_Paulo", date(2018, 11, 4), "2018-11-04 03:00", 23),
+        ("America/Sao_Paulo", date(2018, 2, 17), "2018-02-17 02:00", 25),
+        ("Africa/Cairo", date(2026, 4, 24), "2026-04-23 22:00", 23),
+        ("Asia/Beirut", date(2026, 3, 29), "2026-03-28 22:00", 23),
+        ("America/Havana", date(2026, 3, 8), "2026-03-08 05:00", 23),
+        ("America/Havana", date(2026, 11, 1), "2026-11-01 04:00", 25),
+        ("Antarctica/Troll", date(2026, 3, 29), "2026-03-29 00:00", 22),
+        ("Pacific/Apia", date(2011, 12, 31), "2011-12-30 10:00", 24),
+    ],
+)
+def test_a_day_covers_all_its_hours(zone, day, start, hours):
+    """00:00-24:00 starts where the clock reaches the day, and lasts as long as the day does."""
+    starts_at = at(start)
+    assert slot_interval(zone, day, slot("00:00-24:00")) == Interval(
+        starts_at, starts_at + timedelta(hours=hours)
+    )
+
+
+def test_a_day_that_a_zone_leaves_out_has_no_time():
+    """Apia went from 29 to 31 December 2011: the 30th has no slots, its neighbours join."""
+    calendar = Calendar("Pacific/Apia")
+    days = availability(calendar, (), date(2011, 12, 29), date(2011, 12, 31))
+    assert [len(day.slots) for day in days] == [1, 0, 1]
+    assert slot_interval("Pacific/Apia", date(2011, 12, 30), slot("09:00-17:00")) is None
+    assert not has_free_hour(calendar, (), date(2011, 12, 30))
+    assert fits(calendar, (), span("2011-12-30 05:00", "2011-12-30 15:00"))
+    with pytest.raises(SkippedTime):
+        resolve_local("Pacific/Apia", date(2011, 12, 30), 720)
+
+
+def test_a_day_that_starts_with_a_gap_shows_its_first_real_time():
+    """Beirut's 29 March 2026 begins at 01:00; the day before still ends at 24:00."""
+    calendar = Calendar("Asia/Beirut")
+    assert shown(calendar, date(2026, 3, 28)) == ["00:00-24:00"]
+    assert shown(calendar, date(2026, 3, 29)) == ["01:00-24:00"]
+
+
+def test_a_clock_set_back_over_midnight_leaves_no_hole():
+    """St. John's went from 00:01 back to 23:01: the repeated hour belongs to the later day."""
+    zone, day = "America/St_Johns", date(2006, 10, 29)
+    whole = slot("00:00-24:00")
+    assert slot_interval(zone, date(2006, 10, 28), whole) == span(
+        "2006-10-28 02:30", "2006-10-29 02:30"
+    )
+    assert slot_interval(zone, day, whole) == span("2006-10-29 02:30", "2006-10-30 03:30")
+    assert shown(Calendar(zone), day) == ["00:00-24:00"]
+    assert fits(Calendar(zone), (), span("2006-10-29 02:35", "2006-10-29 03:25"))
+
+
+def test_hours_that_begin_in_a_gap_begin_after_it():
+    """In spring 02:30-05:00 is 03:00-05:00, and 02:00-03:00 is nothing."""
+    assert shown(every_day("Europe/Berlin", "02:30-05:00"), SPRING) == ["03:00-05:00"]
+    assert shown(every_day("Europe/Berlin", "02:00-03:00"), SPRING) == []
+
+
+def test_hours_that_end_in_a_gap_end_before_it():
+    """In spring 00:30-02:30 lasts until 02:00, when the clock is set forward."""
+    assert shown(every_day("Europe/Berlin", "00:30-02:30"), SPRING) == ["00:30-02:00"]
+
+
+def test_hours_that_end_in_a_repeated_hour_end_the_first_time():
+    """In autumn 00:00-02:30 ends at the earlier 02:30; hours from 02:30 on follow it."""
+    first = slot_interval("Europe/Berlin", AUTUMN, slot("00:00-02:30"))
+    second = slot_interval("Europe/Berlin", AUTUMN, slot("02:30-03:00"))
+    assert first == span("2026-10-24 22:00", "2026-10-25 00:30")
+    assert second == span("2026-10-25 00:30", "2026-10-25 02:00")
+    assert shown(every_day("Europe/Berlin", "00:00-02:30"), AUTUMN) == ["00:00-02:30"]
+
+
+def test_duration_is_elapsed_over_a_clock_change():
+    """From 01:00, hours until 04:00 hold 4 hours in autumn, and 2 in spring."""
+    calendar = every_day("Europe/Berlin", "01:00-04:00")
+    assert fits(calendar, (), booking("Europe/Berlin", AUTUMN, "01:00", 4))
+    assert not fits(calendar, (), booking("Europe/Berlin", SPRING, "01:00", 3))
+    assert fits(calendar, (), booking("Europe/Berlin", SPRING, "01:00", 2))
+
+
+def test_time_that_can_not_be_named_is_not_shown():
+    """A booking from the first 02:30 to the second leaves 02:30-03:00 that no start can name."""
+    taken = booking("Europe/Berlin", AUTUMN, "02:30", 1)
+    assert shown(BERLIN, AUTUMN, taken) == ["00:00-02:30", "03:00-24:00"]
+
+
+def test_a_booking_named_elsewhere_never_makes_a_slot_too_long():
+    """Kept from another zone, one that starts at the second 02:30 closes the first one too."""
+    taken = span("2026-10-25 01:30", "2026-10-25 03:30")
+    assert shown(BERLIN, AUTUMN, taken) == ["00:00-02:59", "04:30-24:00"]
+
+
+def test_a_free_hour_is_measured_in_elapsed_minutes():
+    """02:00-03:00 holds two hours in autumn; 01:30-03:00 holds half an hour in spring."""
+    assert has_free_hour(every_day("Europe/Berlin", "02:30-03:00"), (), AUTUMN)
+    assert not has_free_hour(every_day("Europe/Berlin", "01:30-03:00"), (), SPRING)
+
+
+# Bounds and texts --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("day", [date.min, date(1899, 12, 31), date(3000, 1, 1), date.max])
+def test_days_that_no_calendar_knows_are_closed(day):
+    """At the ends of the calendar nothing is open and nothing overflows."""
+    assert availability(Calendar("Pacific/Kiritimati"), (), day, day) == [Day(day, ())]
+    assert not has_free_hour(Calendar("Etc/GMT+12"), (), day)
+    with pytest.raises(ValueError, match="days are from 1900-01-01"):
+        resolve_local("UTC", day, 0)
+
+
+@pytest.mark.parametrize("minutes", [-1, 1440])
+def test_a_time_of_day_has_bounds(minutes):
+    """A booking starts between 00:00 and 23:59."""
+    with pytest.raises(ValueError, match="a time of day is from"):
+        resolve_local("UTC", MONDAY, minutes)
+
+
+@pytest.mark.parametrize(("start", "end"), [(60, 60), (61, 60), (-1, 60), (0, 1441)])
+def test_a_slot_starts_before_it_ends_within_the_day(start, end):
+    """Anything else is no slot."""
+    with pytest.raises(ValueError, match="start must be before end"):
+        Slot(start, end)
+
+
+@pytest.mark.parametrize("weekday", [-1, 7])
+def test_a_week_has_seven_days(weekday):
+    """Weekdays run from 0 to 6."""
+    with pytest.raises(ValueError, match="weekday must be from 0"):
+        WeeklySlot(weekday, slot("09:00-17:00"))
+
+
+def test_a_date_has_one_override():
+    """Two overrides of a date would contradict each other."""
+    with pytest.raises(ValueError, match="one override"):
+        Calendar("UTC", overrides=(Override(MONDAY), Override(MONDAY, (slot("09:00-10:00"),))))
+
+
+def test_an_interval_is_in_utc():
+    """A naive end, or one of another zone, is refused."""
+    with pytest.raises(ValueError, match="in UTC"):
+        Interval(at("2026-06-01 09:00"), at("2026-06-01 10:00").replace(tzinfo=None))
+
+
+def test_an_interval_has_a_length():
+    """An interval can't end at its start."""
+    with pytest.raises(ValueError, match="start before it ends"):
+        span("2026-06-01 09:00", "2026-06-01 09:00")
+
+
+def test_a_time_is_written_in_four_digits():
+    """`HH:MM`, and `24:00` where it ends something."""
+    assert (parse_hhmm("00:00"), parse_hhmm("23:59")) == (0, 1439)
+    assert parse_hhmm("24:00", ending=True) == 1440
+    assert (format_hhmm(545), format_hhmm(1440)) == ("09:05", "24:00")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "9:05",
+        "09:5",
+        "24:00",
+        "24:01",
+        "09:60",
+        "0905",
+        "09:05 ",
+        "09:05\n",
+        "\u0660\u0669:\u0660\u0665",
+    ],
+)
+def test_other_texts_are_no_times(text):
+    """Anything but ASCII digits of a real time is refused."""
+    with pytest.raises(ValueError, match="HH:MM"):
+        parse_hhmm(text)
+
+
+@pytest.mark.parametrize(
+    "day, later",
+    [(date(2026, 11, 22), date(2029, 11, 22)), (date(2028, 2, 29), date(2031, 2, 28))],
+)
+def test_the_same_day_of_a_later_year(day, later):
+    """Leap days have none in most years: the day before it is."""
+    assert years_after(day, 3) == later

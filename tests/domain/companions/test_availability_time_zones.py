@@ -1,0 +1,287 @@
+"""What holds of free slots in every zone, around every clock change from 2024 to 2030."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from functools import cache
+from itertools import pairwise
+from zoneinfo import ZoneInfo
+
+import pytest
+from attrs import evolve, frozen
+from hypothesis import given, settings, strategies as st
+
+from staffbooking_core.domain.companions.availability import (
+    Calendar,
+    Interval,
+    Override,
+    SkippedTime,
+    Slot,
+    UnknownTimezone,
+    WeeklySlot,
+    availability,
+    fits,
+    format_hhmm,
+    has_free_hour,
+    is_timezone,
+    open_intervals,
+    parse_hhmm,
+    resolve_local,
+    slot_interval,
+    timezones,
+)
+
+FIRST, LAST = date(2024, 1, 1), date(2030, 12, 31)
+DAY, HOUR, MINUTE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=1)
+WHOLE = Slot(0, 1440)
+
+minutes = st.integers(0, 1439)
+
+
+@cache
+def changes(zone):
+    """The dates around which a zone's clock changes; the first day where it never does."""
+    found, tz = [], ZoneInfo(zone)
+    offset = datetime(2024, 1, 1, tzinfo=tz).utcoffset()
+    for number in range((LAST - FIRST).days):
+        noon = datetime(2024, 1, 1, 12, tzinfo=tz) + number * DAY
+        if noon.utcoffset() != offset:
+            offset = noon.utcoffset()
+            found.append(noon.date())
+    return found or [FIRST]
+
+
+@st.composite
+def zoned_days(draw):
+    """A zone and a day: any day, or one close to a change of that zone's clock."""
+    zone = draw(st.sampled_from(sorted(timezones())))
+    near = st.sampled_from(changes(zone))
+    shifted = st.builds(lambda day, shift: day + shift * DAY, near, st.integers(-1, 1))
+    return zone, draw(st.one_of(shifted, st.dates(FIRST, LAST)))
+
+
+@st.composite
+def slots(draw):
+    start = draw(minutes)
+    return Slot(start, draw(st.integers(start + 1, 1440)))
+
+
+@frozen
+class Scene:
+    """A calendar with its bookings, a day to look at, and a booking to try."""
+
+    calendar: Calendar
+    day: date
+    busy: tuple[Interval, ...]
+    wanted: Interval | None
+
+
+def interval(zone, day, slot=WHOLE) -> Interval:
+    found = slot_interval(zone, day, slot)
+    assert found
+    return found
+
+
+def book(zone, day, start, hours):
+    """A booking as a client names it; None where its start is skipped."""
+    try:
+        starts_at = resolve_local(zone, day, start)
+    except SkippedTime:
+        return None
+    return Interval(starts_at, starts_at + hours * HOUR)
+
+
+@st.composite
+def scenes(draw):
+    zone, day = draw(zoned_days())
+    near = st.integers(-1, 1).map(lambda shift: day + shift * DAY)
+    many = st.lists(slots(), max_size=3).map(tuple)
+    weekly = draw(st.lists(st.builds(WeeklySlot, st.integers(0, 6), slots()), max_size=12))
+    overrides = draw(st.lists(st.builds(Override, near, many), max_size=2, unique_by=date_of))
+    named = st.builds(book, st.just(zone), near, minutes, st.integers(1, 24))
+    busy = draw(st.lists(named, max_size=4))
+    elsewhere = [span for span in draw(st.lists(named, max_size=4)) if span]
+    start = draw(minutes)
+    return Scene(
+        Calendar(zone, tuple(weekly), tuple(overrides), tuple(elsewhere)),
+        day,
+        tuple(span for span in busy if span),
+        book(zone, day, start, draw(st.integers(1, 24))),
+    )
+
+
+def date_of(override):
+    return override.date
+
+
+def shown(scene, before=0, after=0):
+    """The instants of what is shown of the scene's day and of so many days around it."""
+    zone = scene.calendar.timezone
+    days = availability(
+        scene.calendar, scene.busy, scene.day - before * DAY, scene.day + after * DAY
+    )
+    return [interval(zone, day.date, slot) for day in days for slot in day.slots]
+
+
+def covered(spans, wanted):
+    """Whether spans in order cover all of an interval."""
+    reached = wanted.starts_at
+    for span in spans:
+        if span.starts_at <= reached < span.ends_at:
+            reached = span.ends_at
+    return reached >= wanted.ends_at
+
+
+@given(zoned_days())
+def test_days_join_at_midnight(zoned):
+    """A day's 24:00 is the next day's 00:00: no hole, no overlap."""
+    zone, day = zoned
+    today, tomorrow = interval(zone, day), interval(zone, day + DAY)
+    assert today.ends_at == tomorrow.starts_at
+
+
+@given(zoned_days(), st.integers(0, 10))
+def test_days_without_hours_set_are_one_free_interval(zoned, more):
+    """However many days are asked for, they are covered as a whole."""
+    zone, day = zoned
+    last = day + more * DAY
+    whole = Interval(interval(zone, day).starts_at, interval(zone, last).ends_at)
+    assert open_intervals(Calendar(zone), day, last) == [whole]
+
+
+@given(zoned_days(), st.integers(1, 1439))
+def test_a_day_may_be_cut_anywhere(zoned, cut):
+    """Two slots that meet, also within a skipped or repeated hour, are the whole day."""
+    zone, day = zoned
+    halves = Calendar(zone, overrides=(Override(day, (Slot(0, cut), Slot(cut, 1440))),))
+    assert open_intervals(halves, day, day) == [interval(zone, day)]
+
+
+@given(zoned_days(), minutes)
+def test_a_day_holds_the_moments_of_its_date(zoned, minute):
+    """At any moment of a day, from its first to the one before its end, its clock shows it."""
+    zone, day = zoned
+    whole, tz = interval(zone, day), ZoneInfo(zone)
+    moment = min(whole.starts_at + minute * MINUTE, whole.ends_at - MINUTE)
+    assert moment.astimezone(tz).date() == day
+    assert whole.ends_at.astimezone(tz).date() == day + DAY
+
+
+@given(zoned_days(), minutes)
+def test_a_local_time_comes_back_from_its_instant(zoned, minute):
+    """The instant's own clock shows that very time, the first time it comes."""
+    zone, day = zoned
+    wall = datetime(day.year, day.month, day.day) + minute * MINUTE
+    try:
+        back = resolve_local(zone, day, minute).astimezone(ZoneInfo(zone))
+    except SkippedTime:
+        return
+    assert (back.replace(tzinfo=None), back.fold) == (wall, 0)
+
+
+@given(zoned_days(), minutes)
+def test_exactly_the_times_that_never_come_are_skipped(zoned, minute):
+    """A time is refused where no minute of two days around shows it, and else is the first."""
+    zone, day = zoned
+    tz = ZoneInfo(zone)
+    wall = datetime(day.year, day.month, day.day) + minute * MINUTE
+    readings = {wall.replace(tzinfo=UTC) - offset for offset in offsets_around(tz, day)}
+    comes = [at for at in readings if at.astimezone(tz).replace(tzinfo=None) == wall]
+    booked = book(zone, day, minute, 1)
+    assert (booked.starts_at if booked else None) == min(comes, default=None)
+
+
+def offsets_around(tz, day):
+    start = datetime(day.year, day.month, day.day, tzinfo=UTC) - DAY
+    return {(start + hour * HOUR).astimezone(tz).utcoffset() for hour in range(72)}
+
+
+@given(scenes())
+@settings(max_examples=200)
+def test_what_is_shown_can_be_booked(scene):
+    """Each shown slot is free from end to end, and starts at a time that a booking can name."""
+    zone = scene.calendar.timezone
+    for slot in availability(scene.calendar, scene.busy, scene.day, scene.day)[0].slots:
+        span = interval(zone, scene.day, slot)
+        assert fits(scene.calendar, scene.busy, span)
+        assert resolve_local(zone, scene.day, slot.start) == span.starts_at
+
+
+@given(scenes())
+@settings(max_examples=200)
+def test_what_fits_is_shown(scene):
+    """A booking fits where the shown slots of its days cover it, and nowhere else."""
+    if scene.wanted:
+        spans = shown(scene, before=1, after=3)
+        assert fits(scene.calendar, scene.busy, scene.wanted) == covered(spans, scene.wanted)
+
+
+@given(scenes())
+def test_what_is_taken_is_not_shown(scene):
+    """No slot that is shown has time in common with a booking or with what is taken elsewhere."""
+    taken = (*scene.busy, *scene.calendar.busy)
+    for span in shown(scene, before=1, after=1):
+        assert all(one.ends_at <= span.starts_at or span.ends_at <= one.starts_at for one in taken)
+
+
+@given(scenes())
+def test_it_does_not_matter_where_time_is_taken(scene):
+    """What is taken elsewhere leaves the same free time as a booking would."""
+    as_bookings = (*scene.busy, *scene.calendar.busy)
+    days = scene.day - DAY, scene.day + DAY
+    without = evolve(scene.calendar, busy=())
+    assert availability(scene.calendar, scene.busy, *days) == availability(
+        without, as_bookings, *days
+    )
+
+
+@given(scenes(), st.integers(-2000, 2000), st.integers(1, 3000), st.sampled_from([0, 1, 30]))
+def test_bookings_named_elsewhere_show_nothing_too_much(scene, start, length, seconds):
+    """Whatever instants are taken, a slot that is shown is free from end to end."""
+    zone = scene.calendar.timezone
+    starts_at = interval(zone, scene.day).starts_at + start * MINUTE
+    taken = Interval(starts_at, starts_at + length * MINUTE + timedelta(seconds=seconds))
+    busy = (*scene.busy, taken)
+    for slot in availability(scene.calendar, busy, scene.day, scene.day)[0].slots:
+        assert fits(scene.calendar, busy, interval(zone, scene.day, slot))
+
+
+@given(scenes())
+def test_slots_are_in_order_and_apart(scene):
+    """The slots of a day rise, with some time between any two."""
+    found = availability(scene.calendar, scene.busy, scene.day, scene.day)[0].slots
+    assert all(one.end < other.start for one, other in pairwise(found))
+
+
+@given(scenes())
+def test_a_free_hour_is_a_shown_slot_of_an_hour(scene):
+    """Search by date finds who shows 60 elapsed minutes on that day, and nobody else."""
+    longest = max((span.ends_at - span.starts_at for span in shown(scene)), default=0 * DAY)
+    assert has_free_hour(scene.calendar, scene.busy, scene.day) == (longest >= HOUR)
+
+
+@given(st.integers(0, 1440))
+def test_times_round_trip(minute):
+    """What is written reads back."""
+    assert parse_hhmm(format_hhmm(minute), ending=True) == minute
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("", ".", "/etc/passwd", "../../etc/passwd", "Europe/../UTC", "UTC\0", "\ud800"),
+        *("utc", "europe/berlin", "Europe", "Europe/Berlin ", "localtime", "Factory"),
+    ],
+)
+def test_only_iana_names_are_zones(name):
+    """Paths, folders, other spellings and names of no place are refused, not looked for."""
+    assert not is_timezone(name)
+    with pytest.raises(UnknownTimezone):
+        Calendar(name)
+    with pytest.raises(UnknownTimezone):
+        resolve_local(name, FIRST, 0)
+
+
+def test_the_zones_are_those_of_iana():
+    """Some that everybody knows are there."""
+    assert {"UTC", "Europe/Berlin", "Asia/Kathmandu", "America/New_York"} <= timezones()

@@ -1,0 +1,68 @@
+"""Paths of images: plain and relative, in one spelling each."""
+
+from __future__ import annotations
+
+from urllib.parse import urljoin, urlsplit
+
+import pytest
+from hypothesis import example, given, strategies as st
+
+from staffbooking_core.domain.companions.portfolio import judge_path
+
+PAGE = "https://booking.example/companions/7"
+
+
+def is_fine(path: str) -> bool:
+    try:
+        judge_path(path)
+    except ValueError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["", "me.jpg", "media/a_b-C9.webp", "photos/2027/Über uns 1.jpg", "a..b/c.png", "@2x.png"],
+)
+def test_a_plain_relative_path_is_taken(path: str) -> None:
+    """A file's name, folders before it, letters of any script; or no image at all."""
+    judge_path(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/photos/me.jpg",
+        "//elsewhere.example/me.jpg",
+        "https://elsewhere.example/me.jpg",
+        "data:image/png;base64,AAAA",
+        "photos//me.jpg",
+        "photos/",
+        "../me.jpg",
+        "photos/../media/me.jpg",
+        "./media/me.jpg",
+        "photos\\me.jpg",
+        "me.jpg?size=1",
+        "me.jpg#top",
+        "m%65dia/me.jpg",
+        " media/me.jpg",
+        "media/me.jpg ",
+        "me\tdia/me.jpg",
+        "me\ndia/me.jpg",
+        "media/me\x00.jpg",
+        "media/\u202egpj.em",
+    ],
+)
+def test_what_leads_elsewhere_is_refused(path: str) -> None:
+    """Other sites, other folders, and what a browser reads as another path than it looks."""
+    assert not is_fine(path)
+
+
+@given(st.text("aA.:/\\?#%@ \t\n&=-", max_size=12))
+@example("media/x")
+def test_a_browser_reads_a_path_as_it_stands(path: str) -> None:
+    """Taken from the root, a path that passes stays on this site and means itself."""
+    if path and is_fine(path):
+        parts = urlsplit(urljoin(PAGE, "/" + path))
+        assert (parts.netloc, parts.path) == ("booking.example", "/" + path)
+        assert (parts.query, parts.fragment) == ("", "")

@@ -1,0 +1,272 @@
+"""Messages and conversations: who may read and write what, and who is in a group."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+from hypothesis import given, strategies as st
+
+from staffbooking_core.domain.bookings.lifecycle import Status
+from staffbooking_core.domain.messaging.conversations import (
+    BOOKED,
+    PAID_ONCE,
+    ContentBlocked,
+    Conversation,
+    Findings,
+    Member,
+    Message,
+    NewMessage,
+    as_member,
+    check_content,
+    check_writer,
+    follow,
+    last_readable,
+    may_share_contacts,
+    say,
+    title_for,
+)
+from staffbooking_core.errors import Forbidden, InvalidField, NotFound, Unauthenticated
+from tests.support.builders import HOUR, NOW
+from tests.support.messages import make_conversation, make_group, make_message, make_new_message
+
+ADA, MIA, NOA = 1, 2, 3
+DIRECT, GROUP = make_conversation(last_id=7), make_group(last_id=7)
+LEFT = make_group(
+    last_id=7, members=(Member(1, "Ada"), Member(2, "Mia", left_id=4), Member(3, "Noa"))
+)
+"""The group after Mia has left it."""
+
+
+def member_of(conversation: Conversation, user_id: int) -> Member:
+    member = conversation.member(user_id)
+    assert member is not None
+    return member
+
+
+# Who is in it -----------------------------------------------------------------------------
+
+
+def test_who_takes_part_gets_what_is_said():
+    """Whoever left is known still, but no participant."""
+    assert GROUP.recipients == (ADA, MIA, NOA)
+    assert LEFT.recipients == (ADA, NOA)
+    assert [member.user_id for member in LEFT.participants] == [ADA, NOA]
+    assert member_of(LEFT, MIA) == Member(2, "Mia", left_id=4)
+
+
+def test_the_staff_are_all_participants_but_the_customer():
+    """Who left is staff of it no more."""
+    assert (GROUP.staff_ids, LEFT.staff_ids, DIRECT.staff_ids) == ((MIA, NOA), (NOA,), (MIA,))
+
+
+def test_a_member_is_found_in_a_conversation():
+    """With the place that they have there."""
+    assert as_member(LEFT, MIA) == (LEFT, member_of(LEFT, MIA))
+
+
+@pytest.mark.parametrize("conversation", [None, DIRECT], ids=["nowhere", "of others"])
+def test_a_stranger_finds_no_conversation(conversation):
+    """One of others looks as if there were none."""
+    with pytest.raises(NotFound, match="Conversation not found"):
+        as_member(conversation, NOA)
+
+
+@pytest.mark.parametrize(
+    "conversation, reader_id, title",
+    [
+        (GROUP, ADA, "Gala 2027"),
+        (DIRECT, ADA, "Mia Lindqvist"),
+        (DIRECT, MIA, "Ada Okoro"),
+    ],
+    ids=["a group", "to the customer", "to the companion"],
+)
+def test_a_conversation_has_a_title(conversation, reader_id, title):
+    """A group's is its event, a direct one's the other's name."""
+    assert title_for(conversation, reader_id) == title
+
+
+# Reading and writing ----------------------------------------------------------------------
+
+
+def test_what_is_said_is_for_all_who_are_there():
+    """In the sender's name, the sender among the recipients, those who left not."""
+    said = say(LEFT, member_of(LEFT, NOA), "Hello", "a", NOW)
+    assert said == NewMessage(
+        conversation_id=LEFT.id,
+        sender_id=NOA,
+        sender_name="Noa",
+        content="Hello",
+        created_at=NOW,
+        recipients=(ADA, NOA),
+        client_id="a",
+    )
+
+
+def test_who_has_left_may_not_write():
+    """It is said why."""
+    with pytest.raises(Forbidden) as caught:
+        say(LEFT, member_of(LEFT, MIA), "Hello", None, NOW)
+    assert caught.value.code == "conversation_left"
+
+
+def test_who_was_disabled_may_not_write():
+    """What they are told is what is told of every later call."""
+    with pytest.raises(Unauthenticated):
+        say(LEFT, evolve(member_of(LEFT, NOA), disabled=True), "Hello", None, NOW)
+
+
+def test_who_takes_part_may_write():
+    """Nothing is raised."""
+    check_writer(member_of(LEFT, NOA))
+
+
+@pytest.mark.parametrize("reader_id, last", [(ADA, 7), (MIA, 4)], ids=["there", "left"])
+def test_who_has_left_reads_what_was_said_until_then(reader_id, last):
+    """Others read all."""
+    assert last_readable(LEFT, member_of(LEFT, reader_id)) == last
+
+
+def test_nothing_is_read_by_who_left_before_the_first_message():
+    """0 is no message."""
+    assert last_readable(LEFT, Member(4, "Kim", left_id=0)) == 0
+
+
+def test_a_text_is_not_shown_by_accident():
+    """What people write to each other stands in no log."""
+    for each in (make_new_message(content="hush"), make_message(content="hush")):
+        assert "hush" not in repr(each)
+
+
+def test_a_message_is_what_was_said_with_an_id():
+    """Nothing else is added to it."""
+    assert isinstance(make_message(id=9), Message)
+    assert make_message(id=9) == evolve(make_message(), id=9)
+
+
+# What must not be said --------------------------------------------------------------------
+
+TERM, CONTACT = Findings(has_blocked_term=True), Findings(has_contact=True)
+
+
+@pytest.mark.parametrize("may", [True, False])
+def test_a_blocked_term_never_passes(may):
+    """Paid or not."""
+    with pytest.raises(ContentBlocked, match="words that are not allowed"):
+        check_content(TERM, may_share_contacts=may)
+
+
+def test_contacts_do_not_pass_before_they_may_be_shared():
+    """A way past the platform is told only to who has paid."""
+    with pytest.raises(ContentBlocked, match="before the booking is paid"):
+        check_content(CONTACT, may_share_contacts=False)
+
+
+@pytest.mark.parametrize(
+    "found, may", [(CONTACT, True), (Findings(), False)], ids=["shared", "harmless"]
+)
+def test_all_else_passes(found, may):
+    """Nothing is raised."""
+    check_content(found, may_share_contacts=may)
+
+
+def test_what_is_blocked_is_a_fault_of_the_content():
+    """A field's, with a code of its own (CONTRACT 6)."""
+    with pytest.raises(InvalidField) as caught:
+        check_content(TERM, may_share_contacts=False)
+    assert caught.value.code == "content_blocked"
+    assert [fault.field for fault in caught.value.faults] == ["content"]
+
+
+def test_paid_once_is_paid_for_good():
+    """Also when it ended, or is quarrelled about; a cancelled one is not (CONTRACT 6)."""
+    assert {Status.PAID, Status.DISPUTED, Status.COMPLETED} == PAID_ONCE
+
+
+@pytest.mark.parametrize(
+    "conversation, cleared, may",
+    [
+        (DIRECT, [], False),
+        (DIRECT, [MIA], True),
+        (DIRECT, [NOA], False),
+        (GROUP, [MIA], False),
+        (GROUP, [MIA, NOA], True),
+        (LEFT, [NOA], True),
+        (LEFT, [MIA], False),
+        (make_group(members=(Member(1, "Ada"),)), [], False),
+    ],
+    ids=[
+        *("unpaid", "paid", "another one is paid", "one of two is paid", "both are paid"),
+        *("who left doesn't count", "who left doesn't count as paid", "nobody is there"),
+    ],
+)
+def test_contacts_are_shared_where_all_staff_were_paid(conversation, cleared, may):
+    """Somebody must be there: who comes later reads it too."""
+    assert may_share_contacts(conversation, cleared) is may
+
+
+# Groups -----------------------------------------------------------------------------------
+
+
+def test_who_is_booked_is_in_the_group_of_an_event():
+    """From the acceptance on, until it is cancelled (CONTRACT 6)."""
+    assert {Status.ACCEPTED, Status.PAID, Status.COMPLETED, Status.DISPUTED} == BOOKED
+
+
+def test_a_group_takes_in_who_is_booked():
+    """With a name, nothing read, in the order of ids."""
+    followed = follow(GROUP, {MIA: "Mia", NOA: "Noa", 9: "Kim", 4: "Lea"})
+    assert followed.recipients == (ADA, MIA, NOA, 4, 9)
+    assert member_of(followed, 9) == Member(9, "Kim")
+
+
+def test_who_is_booked_no_more_leaves_the_group():
+    """They keep what was said until then."""
+    assert member_of(follow(GROUP, {NOA: "Noa"}), MIA).left_id == 7
+
+
+def test_who_left_keeps_the_moment_of_leaving():
+    """What was said since is not theirs, however often the group changes."""
+    later = evolve(LEFT, last_id=99)
+    assert member_of(follow(later, {}), MIA).left_id == 4
+
+
+def test_who_comes_again_reads_all():
+    """Their own mark stands where it stood."""
+    group = evolve(GROUP, members=(Member(1, "Ada"), Member(2, "Mia", read_id=3, left_id=4)))
+    assert member_of(follow(group, {MIA: "Mia"}), MIA) == Member(2, "Mia", read_id=3)
+
+
+def test_the_customer_stays_in_a_group():
+    """Also where nobody is booked."""
+    assert follow(GROUP, {}).recipients == (ADA,)
+
+
+def test_the_customer_is_in_a_group_from_the_start():
+    """A group that is just made has nobody."""
+    assert follow(make_group(members=()), {MIA: "Mia"}).recipients == (ADA, MIA)
+
+
+BOOKINGS = st.dictionaries(st.integers(2, 6), st.just("name"), max_size=5)
+
+
+@given(st.lists(st.tuples(BOOKINGS, st.integers(0, 3)), max_size=8))
+def test_a_group_is_who_is_booked(history):
+    """Whatever came before: they and the customer are in it, nobody is forgotten, and who is
+    out may read up to the last message of the time when they were in."""
+    group = make_group(members=())
+    last_seen: dict[int, int] = {}
+    for booked, said in history:
+        group = follow(group, booked)
+        assert group.recipients == (ADA, *sorted(booked))
+        assert list(group.members) == sorted(group.members, key=lambda member: member.user_id)
+        group = evolve(group, last_id=group.last_id + said, updated_at=group.updated_at + HOUR)
+        last_seen |= dict.fromkeys(group.recipients, group.last_id)
+    read = {member.user_id: last_readable(group, member) for member in group.members}
+    assert read == last_seen
+
+
+@given(BOOKINGS, BOOKINGS)
+def test_following_twice_changes_nothing(before, booked):
+    """What is told again was known."""
+    once = follow(follow(GROUP, before), booked)
+    assert follow(once, booked) == once

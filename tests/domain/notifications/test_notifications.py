@@ -1,0 +1,197 @@
+"""Who is told what of a booking, and what never stands in it."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from staffbooking_core.domain.bookings.booking import PayoutStatus
+from staffbooking_core.domain.bookings.lifecycle import Party, Status
+from staffbooking_core.domain.notifications.notifications import (
+    ACTIONS,
+    OPTIONAL,
+    Notice,
+    NoticeKind,
+    tidings,
+)
+from tests.support.builders import NOW, make_booking, moved
+from tests.support.notifications import make_letter
+
+CUSTOMER, STAFF = 1, 2
+WHEN = "Gala dinner on Wednesday, 3 March 2027 at 12:00 (UTC), 4 hours"
+
+
+def told(after, **before):
+    """What is told of a step; `before` are the fields that it changes."""
+    return tidings(evolve(after, **before), after)
+
+
+def cancelled(by, was=Status.ACCEPTED, **given):
+    """What is told of a cancellation."""
+    booking = make_booking(status=Status.CANCELLED, cancelled_by=by, **given)
+    return told(booking, status=was)
+
+
+def whom(notices):
+    return [notice.user_id for notice in notices]
+
+
+def test_a_request_is_told_to_the_staff_member():
+    """With what is wanted, when by the event's own clocks, and what it pays."""
+    booking = make_booking(code="BK0", timezone="Europe/Lisbon", start_time="18:00")
+    [notice] = tidings(None, booking)
+    assert notice == Notice(
+        STAFF,
+        NoticeKind.REQUEST,
+        "New request BK0",
+        "Ada Okoro would like to book you: Gala dinner on Wednesday, 3 March 2027 at 18:00 "
+        "(Europe/Lisbon), 4 hours. You would be paid 340.00 USD. "
+        "Please accept or decline the request before the event begins.",
+        "/bookings/1/return",
+    )
+
+
+def test_an_acceptance_is_told_to_the_customer():
+    """With what is to be paid, the premium too."""
+    booking = make_booking(status=Status.ACCEPTED, cancellation_insurance=True)
+    [notice] = told(booking, status=Status.PENDING)
+    assert (notice.user_id, notice.kind) == (CUSTOMER, NoticeKind.ACCEPTED)
+    assert notice.text == (
+        f"Mia Lindqvist accepted your booking: {WHEN}. Please pay 420.00 USD to confirm it."
+    )
+
+
+def test_a_payment_is_told_to_both():
+    """The staff member sees the payout, the customer a receipt of all that was paid."""
+    booking = make_booking(code="BK0", status=Status.PAID, paid_at=NOW, cancellation_insurance=True)
+    staff, customer = told(booking, status=Status.ACCEPTED, paid_at=None)
+    assert (staff.user_id, staff.kind) == (STAFF, NoticeKind.PAID)
+    assert "You will be paid 340.00 USD after the event" in staff.text
+    assert (customer.user_id, customer.subject) == (CUSTOMER, "Receipt for booking BK0")
+    assert "420.00 USD for" in customer.text
+    assert "20.00 USD of it is the cancellation insurance" in customer.text
+
+
+def test_what_was_paid_before_is_not_told_again():
+    """A dispute that ends where it began tells of no payment."""
+    booking = make_booking(status=Status.PAID, paid_at=NOW)
+    assert told(booking, status=Status.DISPUTED) == ()
+
+
+@pytest.mark.parametrize(
+    ("by", "recipients"),
+    [
+        (Party.CUSTOMER, [STAFF]),
+        (Party.STAFF, [CUSTOMER]),
+        (Party.SYSTEM, [CUSTOMER, STAFF]),
+        (Party.ADMIN, [CUSTOMER, STAFF]),
+    ],
+)
+def test_a_cancellation_is_told_to_who_did_not_do_it(by, recipients):
+    """To both sides where neither did."""
+    assert whom(cancelled(by)) == recipients
+
+
+@pytest.mark.parametrize(
+    ("by", "reason", "words"),
+    [
+        (Party.CUSTOMER, "call +351 912 345 678", "cancelled by Ada Okoro."),
+        (Party.STAFF, "call +351 912 345 678", "cancelled by Mia Lindqvist."),
+        (Party.ADMIN, None, "cancelled by the operators."),
+        (Party.SYSTEM, "expired", "cancelled: it was not confirmed in time."),
+        (Party.SYSTEM, "slot_taken", "cancelled: the companion was booked by somebody else"),
+        (Party.SYSTEM, "charged_back", "cancelled: the bank of the customer took the payment"),
+        (Party.SYSTEM, None, "was cancelled."),
+    ],
+)
+def test_a_cancellation_says_why(by, reason, words):
+    """In our words, never in those of a person, which may hold a telephone number."""
+    for notice in cancelled(by, cancel_reason=reason):
+        assert words in notice.text
+        assert "912" not in notice.text
+
+
+def test_a_cancellation_says_what_becomes_of_the_money():
+    """To each side its own."""
+    customer, staff = cancelled(Party.ADMIN, refunded_amount=30_000, payout_amount=8_500)
+    assert customer.text.endswith(" 300.00 USD is refunded to you.")
+    assert staff.text.endswith(" You will be paid 85.00 USD for it.")
+
+
+def test_where_nothing_was_paid_nothing_is_said_of_money():
+    """Neither to one side nor to the other."""
+    for notice in cancelled(Party.SYSTEM, refunded_amount=0, payout_amount=0):
+        assert notice.text.endswith(f"It was for {WHEN}.")
+
+
+def test_a_declined_request_is_told_to_the_customer():
+    """As what it is."""
+    [notice] = cancelled(Party.STAFF, was=Status.PENDING, code="BK0")
+    assert (notice.user_id, notice.subject) == (CUSTOMER, "Booking BK0 declined")
+
+
+def test_a_dispute_is_told_to_both():
+    """Without what was said of it."""
+    booking = make_booking(status=Status.DISPUTED, dispute_reason="mail me: ada@example.com")
+    notices = told(booking, status=Status.PAID)
+    assert whom(notices) == [CUSTOMER, STAFF]
+    assert not any("@" in notice.text for notice in notices)
+
+
+def test_a_payout_is_told_to_the_staff_member():
+    """What was sent now, whatever was kept before."""
+    booking = make_booking(payout_status=PayoutStatus.PAID, paid_out=30_000, netted=4_000)
+    [notice] = told(booking, payout_status=PayoutStatus.SCHEDULED, paid_out=0)
+    assert (notice.user_id, notice.kind) == (STAFF, NoticeKind.PAYOUT)
+    assert "was sent: 300.00 USD." in notice.text
+
+
+def test_a_payout_that_was_kept_for_debts_is_told():
+    """Nothing was sent, and none is promised."""
+    booking = make_booking(payout_status=PayoutStatus.PAID, netted=34_000)
+    [notice] = told(booking, payout_status=PayoutStatus.SCHEDULED)
+    assert "was kept for what you owed of other bookings" in notice.text
+
+
+@pytest.mark.parametrize("status", [Status.COMPLETED, Status.PENDING])
+def test_what_nobody_waits_for_is_not_told(status):
+    """A completion is known to both; a check-in changes nothing."""
+    booking = make_booking(status=status)
+    assert told(booking, status=Status.PAID) == ()
+    assert tidings(booking, moved(booking, checked_in_at=NOW)) == ()
+
+
+@pytest.mark.parametrize("status", Status)
+def test_what_changes_nothing_is_not_told(status):
+    """A step that leaves the status as it was tells of none, whatever it is."""
+    booking = make_booking(status=status, payout_status=PayoutStatus.PAID)
+    assert tidings(booking, moved(booking)) == ()
+
+
+def test_a_single_hour_is_one():
+    """Amounts follow the currency, hours the number."""
+    booking = make_booking(duration_hours=1, currency="jpy")
+    [notice] = tidings(None, booking)
+    assert "1 hour." in notice.text
+    assert "8500 JPY" in notice.text
+
+
+def test_what_has_to_be_known_can_t_be_refused():
+    """Only what costs nobody anything is optional."""
+    assert set(OPTIONAL) == {NoticeKind.ACCEPTED, NoticeKind.PAYOUT, NoticeKind.NEW_MESSAGE}
+
+
+def test_a_letter_says_what_to_do():
+    """Some kinds in words of their own, the others in common ones."""
+    assert make_letter(kind=NoticeKind.VERIFY_EMAIL).action == "Confirm your address"
+    assert make_letter(kind=NoticeKind.PAYOUT).action == "See more"
+    assert NoticeKind.PAYOUT not in ACTIONS
+
+
+def test_nothing_private_stands_in_a_representation():
+    """Neither of a letter nor of a notice: they end up in logs."""
+    letter = make_letter(
+        text="hush", url="https://x/hush", to="hush@example.com", unsubscribe_url="hush"
+    )
+    notice = Notice(1, NoticeKind.PAYOUT, "A payout", "hush", address="hush@example.com")
+    assert "hush" not in repr(letter) + repr(notice)

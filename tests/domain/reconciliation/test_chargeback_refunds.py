@@ -1,0 +1,140 @@
+"""A lost chargeback gives the client what a refused refund still owed."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
+from staffbooking_core.domain.payments.ledger import Account
+from staffbooking_core.domain.payments.processor import ChargebackStatus, OpKind, OpStatus
+from staffbooking_core.domain.reconciliation.refunds import refunds_owed
+from tests.support.booking_journey import Book, Journey, look, paid, with_book
+from tests.support.builders import DAY, HOUR
+
+TOTAL = 40_000
+LOST = ChargebackStatus.LOST
+
+
+def refused() -> tuple[Journey, Book]:
+    """Cancelled in time, but the bank was quicker: the refund of everything is refused."""
+    journey, book = with_book(paid())
+    journey.pull(Trigger.CANCEL, Party.CUSTOMER, journey.starts_at - 60 * HOUR)
+    (refund,) = (one for one in journey.operations.values() if one.kind is OpKind.REFUND)
+    journey.operations[refund.id] = evolve(refund, status=OpStatus.REFUSED)
+    return journey, book
+
+
+def test_the_client_is_owed_nothing_more():
+    """The refund is void, and the verdict cost nothing beyond it."""
+    journey, book = refused()
+    book.charge_back()
+    look(journey, book)
+    book.charge_back(status=LOST)
+    look(journey, book, 2 * DAY)
+    assert refunds_owed(list(journey.operations.values())) == []
+    assert journey.balance(Account.REFUND_PAYABLE) == 0
+    assert journey.balance(Account.CHARGEBACK_LOSSES) == 0
+    assert journey.balance(Account.PROCESSOR_BALANCE) == book.cash
+    assert journey.faults == []
+
+
+def test_it_is_known_once():
+    """A second look has nothing new."""
+    journey, book = refused()
+    book.charge_back()
+    look(journey, book)
+    book.charge_back(status=LOST)
+    look(journey, book, 2 * DAY)
+    assert look(journey, book, 3 * DAY) == []
+
+
+def test_what_the_bank_took_beyond_the_refund_is_our_loss():
+    """It may take more than was paid."""
+    journey, book = refused()
+    book.charge_back(amount=TOTAL + 15)
+    look(journey, book, 2 * DAY)
+    book.charge_back(status=LOST)
+    look(journey, book, 3 * DAY)
+    assert journey.balance(Account.CHARGEBACK_LOSSES) == 15
+
+
+@pytest.mark.parametrize("amount", [1, TOTAL - 1])
+def test_a_smaller_chargeback_leaves_the_refund_owed(amount):
+    """Half of a refund is none: an operator has to see to it."""
+    journey, book = with_book(paid())
+    journey.pull(Trigger.CANCEL, Party.CUSTOMER, journey.starts_at - 60 * HOUR)
+    (refund,) = (one for one in journey.operations.values() if one.kind is OpKind.REFUND)
+    journey.operations[refund.id] = evolve(refund, status=OpStatus.REFUSED)
+    book.charge_back(amount=amount)
+    book.charge_back(status=LOST)
+    look(journey, book)
+    assert journey.balance(Account.REFUND_PAYABLE) == -TOTAL
+    assert journey.balance(Account.CHARGEBACK_LOSSES) == amount
+    assert journey.faults == []
+
+
+def test_the_refund_of_another_payment_stays_owed():
+    """The bank gave back what it was asked for, not what came twice."""
+    journey, book = with_book(paid())
+    book.pay("pay_2")
+    look(journey, book)
+    (extra,) = (one for one in journey.operations.values() if one.kind is OpKind.REFUND)
+    journey.operations[extra.id] = evolve(extra, status=OpStatus.REFUSED)
+    book.charge_back(amount=3 * TOTAL)
+    book.charge_back(status=LOST)
+    look(journey, book, 2 * DAY)
+    assert refunds_owed(list(journey.operations.values())) == [journey.operations[extra.id]]
+    assert journey.faults == []
+
+
+def test_a_payment_that_came_twice_is_given_back_by_its_own_chargeback():
+    """Then its refused refund is void, and nothing was lost."""
+    journey, book = with_book(paid())
+    book.pay("pay_2")
+    look(journey, book)
+    (extra,) = (one for one in journey.operations.values() if one.kind is OpKind.REFUND)
+    journey.operations[extra.id] = evolve(extra, status=OpStatus.REFUSED)
+    book.charge_back("cb_2", payment_ref="pay_2", status=LOST)
+    look(journey, book, 2 * DAY)
+    assert refunds_owed(list(journey.operations.values())) == []
+    assert journey.balance(Account.CHARGEBACK_LOSSES) == 0
+    assert journey.faults == []
+
+
+@pytest.mark.parametrize("payment_ref", ["pay_1", "pay_2"])
+def test_a_refund_that_is_refused_after_the_verdict_is_found_too(payment_ref):
+    """It was still on its way when the verdict came: the next look sees that it is not owed."""
+    journey, book = with_book(paid())
+    if payment_ref == "pay_2":
+        book.pay("pay_2")
+        look(journey, book)
+    else:
+        journey.pull(Trigger.CANCEL, Party.CUSTOMER, journey.starts_at - 60 * HOUR)
+    book.charge_back("cb_9", payment_ref=payment_ref, status=LOST)
+    look(journey, book)
+    assert journey.balance(Account.CHARGEBACK_LOSSES) == TOTAL
+    (refund,) = (one for one in journey.operations.values() if one.kind is OpKind.REFUND)
+    journey.operations[refund.id] = evolve(refund, status=OpStatus.REFUSED)
+    look(journey, book, 2 * DAY)
+    assert refunds_owed(list(journey.operations.values())) == []
+    assert journey.balance(Account.CHARGEBACK_LOSSES) == 0
+    assert look(journey, book, 3 * DAY) == []
+    assert journey.faults == []
+
+
+def test_what_was_lost_of_one_payment_gives_no_other_back():
+    """The bank took a little of the extra payment and all of the booking's own: the refused
+    refund of the extra one is still owed, whichever verdict is read first."""
+    journey, book = with_book(paid())
+    book.pay("pay_2")
+    look(journey, book)
+    (extra,) = (one for one in journey.operations.values() if one.kind is OpKind.REFUND)
+    journey.operations[extra.id] = evolve(extra, status=OpStatus.REFUSED)
+    book.charge_back("cb_2", amount=1, payment_ref="pay_2", status=LOST)
+    book.charge_back(amount=2 * TOTAL)
+    book.charge_back(status=LOST)
+    look(journey, book, 2 * DAY)
+    assert look(journey, book, 3 * DAY) == []
+    assert refunds_owed(list(journey.operations.values())) == [journey.operations[extra.id]]
+    assert journey.faults == []

@@ -1,0 +1,302 @@
+"""What staff owe for one booking is kept from the payout of another, to the unit."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+from hypothesis import given, strategies as st
+
+from staffbooking_core.domain.bookings.booking import PayoutStatus
+from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
+from staffbooking_core.domain.payments.ledger import Account
+from staffbooking_core.domain.payments.processor import (
+    ChargebackStatus,
+    OpStatus,
+    PayOut,
+    RefusalCode,
+    ReversePayout,
+)
+from staffbooking_core.domain.reconciliation.debts import net
+from tests.support.booking_journey import (
+    completed,
+    debt_of,
+    last_operation,
+    look,
+    owing,
+    paid_out,
+    refuse,
+    settle_debts,
+    with_book,
+)
+from tests.support.builders import DAY, NOW
+
+T, P, A = Trigger, Party, Account
+WON, LOST = ChargebackStatus.WON, ChargebackStatus.LOST
+PAYOUT = 34_000
+
+
+def payer(amount=PAYOUT, **given):
+    """Completed, with a payout of this amount to come."""
+    return completed(**{"id": 2, **earning(amount), **given})
+
+
+def debtor(amount=PAYOUT, **given):
+    """Owes this amount; the reversal was refused once, and waits."""
+    return owing(**{**earning(amount), **given})[0]
+
+
+def earning(amount):
+    return {"price": amount, "payout_amount": amount, "platform_fee": 0, "fee_ppm": 0}
+
+
+def assert_sound(*journeys):
+    """Each audit is clean, and between the bookings nothing was made or lost."""
+    assert [journey.faults for journey in journeys] == [[] for _ in journeys]
+    assert sum(journey.booking.netted for journey in journeys) == 0
+    assert sum(journey.balance(A.STAFF_NETTING) for journey in journeys) == 0
+
+
+# How much -------------------------------------------------------------------------------
+
+
+def test_a_debt_is_kept_whole_where_the_payout_is_larger():
+    """The staff member gets the rest, and owes nothing any more."""
+    to_pay, owes = payer(40_000), debtor(10_000)
+    settle_debts(to_pay, owes)
+    assert (to_pay.booking.netted, to_pay.booking.payout_left) == (10_000, 30_000)
+    assert (owes.booking.netted, owes.booking.owed_by_staff) == (-10_000, 0)
+    assert owes.balance(A.STAFF_RECEIVABLE) == 0
+    assert_sound(to_pay, owes)
+
+
+def test_a_larger_debt_is_kept_in_part():
+    """All of the payout goes, and the rest is still owed."""
+    to_pay, owes = payer(10_000), debtor(40_000)
+    settle_debts(to_pay, owes)
+    assert to_pay.booking.payout_left == 0
+    assert (owes.booking.netted, owes.booking.owed_by_staff) == (-10_000, 30_000)
+    assert_sound(to_pay, owes)
+
+
+def test_several_debts_are_kept_in_their_order():
+    """The first is whole before the next is touched; a last one is left as it is."""
+    to_pay = payer(25_000)
+    owes = [debtor(10_000, id=number) for number in (3, 4, 5)]
+    steps = settle_debts(to_pay, *owes)
+    assert [one.booking.owed_by_staff for one in owes] == [0, 0, 5_000]
+    assert len(steps) == 6
+    assert settle_debts(to_pay, *owes) == []
+    assert_sound(to_pay, *owes)
+
+
+def test_what_was_kept_is_not_sent():
+    """The payout is ordered for the rest."""
+    to_pay, owes = payer(40_000), debtor(10_000)
+    settle_debts(to_pay, owes)
+    step = to_pay.pull(T.RELEASE_PAYOUT, P.SYSTEM, to_pay.ends_at + DAY)
+    (order,) = step.orders
+    assert order.command == PayOut("pay_1", 2, 30_000, "usd")
+
+
+def test_a_payout_that_was_kept_whole_is_paid():
+    """Nothing is ordered: an amount of 0 would be no payout."""
+    to_pay, owes = payer(10_000), debtor(40_000)
+    settle_debts(to_pay, owes)
+    step = to_pay.pull(T.RELEASE_PAYOUT, P.SYSTEM, to_pay.ends_at + DAY)
+    assert (step.orders, step.booking.payout_status) == ((), PayoutStatus.PAID)
+    assert_sound(to_pay, owes)
+
+
+def test_nobody_pays_who_has_nothing_left():
+    """A payout that was made is not kept from."""
+    paid, _ = paid_out(id=2)
+    assert net(paid.booking, [debt_of(debtor())], NOW) == []
+
+
+# When -----------------------------------------------------------------------------------
+
+
+def charged_back(verdict=LOST, **given):
+    """Paid out and charged back; the reversal was ordered and never tried."""
+    journey, book = paid_out(**given)
+    book.charge_back()
+    look(journey, book, 2 * DAY)
+    if verdict is not ChargebackStatus.OPEN:
+        book.charge_back(status=verdict)
+        look(journey, book, 3 * DAY)
+    return journey
+
+
+def test_a_debt_is_not_kept_before_its_reversal_was_tried():
+    """It may bring the money in a moment."""
+    assert settle_debts(payer(), charged_back()) == []
+
+
+def test_a_debt_is_not_kept_before_it_is_final():
+    """While the card issuer decides nobody knows whether it stays one."""
+    owes = charged_back(ChargebackStatus.OPEN)
+    refuse(owes, last_operation(owes))
+    assert owes.booking.owed_by_staff == PAYOUT
+    assert settle_debts(payer(), owes) == []
+
+
+def test_a_debt_is_not_kept_while_its_reversal_is_on_its_way():
+    """Refused before, and sent again: nobody knows its outcome."""
+    owes = debtor()
+    sent = evolve(last_operation(owes), status=OpStatus.UNKNOWN)
+    owes.operations[sent.id] = sent
+    assert settle_debts(payer(), owes) == []
+
+
+@pytest.mark.parametrize("reason", [RefusalCode.INSUFFICIENT_FUNDS, RefusalCode.INVALID])
+def test_a_debt_is_kept_once_its_reversal_was_refused(reason):
+    """Whether it will be tried again or not."""
+    to_pay, owes = payer(), charged_back()
+    refuse(owes, last_operation(owes), reason)
+    settle_debts(to_pay, owes)
+    assert owes.booking.owed_by_staff == 0
+    assert_sound(to_pay, owes)
+
+
+def test_a_settled_debt_is_not_kept_again():
+    """Nothing is owed, so nothing is kept."""
+    to_pay, owes = payer(10_000), debtor(10_000)
+    settle_debts(to_pay, owes)
+    assert settle_debts(payer(id=9), owes) == []
+
+
+# The reversal that waits ----------------------------------------------------------------
+
+
+def test_the_reversal_that_waits_is_ordered_anew_for_the_rest():
+    """As it stands it asks for more than is owed."""
+    to_pay, owes = payer(10_000), debtor(40_000)
+    payout_n = owes.booking.payout_n
+    waiting = last_operation(owes).command
+    settle_debts(to_pay, owes)
+    assert waiting == ReversePayout(payout_n, 40_000, "usd")
+    assert last_operation(owes).command == ReversePayout(payout_n, 30_000, "usd")
+
+
+def test_a_debt_kept_whole_orders_no_reversal():
+    """There is nothing left to take back."""
+    to_pay, owes = payer(), debtor()
+    before = len(owes.operations)
+    settle_debts(to_pay, owes)
+    assert len(owes.operations) == before
+
+
+def test_a_reversal_that_was_refused_for_good_is_not_ordered_anew():
+    """Later payouts make the rest good."""
+    to_pay, owes = payer(10_000), charged_back()
+    refuse(owes, last_operation(owes), RefusalCode.INVALID)
+    before = len(owes.operations)
+    settle_debts(to_pay, owes)
+    assert len(owes.operations) == before
+    assert owes.booking.owed_by_staff == PAYOUT - 10_000
+
+
+def test_a_reversal_that_went_out_after_all_is_owed_again():
+    """It was sent in the very moment in which the debt was kept: the staff member paid twice,
+    and gets the one back."""
+    journey, book = owing()
+    waiting, to_pay = last_operation(journey), payer()
+    settle_debts(to_pay, journey)
+    book.execute(waiting)
+    look(journey, book, 4 * DAY)
+    assert journey.booking.payout_status is PayoutStatus.SCHEDULED
+    assert journey.booking.payout_left == PAYOUT
+    assert_sound(to_pay, journey)
+
+
+# Afterwards -----------------------------------------------------------------------------
+
+
+def kept_from(amount, sent):
+    """Of a payout a part was kept, and the rest has arrived."""
+    to_pay, owes = payer(amount + sent), debtor(amount)
+    settle_debts(to_pay, owes)
+    to_pay.pull(T.RELEASE_PAYOUT, P.SYSTEM, to_pay.ends_at + DAY)
+    _, book = with_book(to_pay)
+    book.execute_all()
+    look(to_pay, book)
+    return to_pay, owes, book
+
+
+def test_a_claim_beyond_what_was_sent_is_owed_whole_and_reversed_in_part():
+    """What was kept for a debt can't be reversed: later payouts make it good."""
+    to_pay, owes, book = kept_from(10_000, 24_000)
+    sent_n = to_pay.booking.payout_n
+    book.charge_back()
+    look(to_pay, book, 2 * DAY)
+    assert last_operation(to_pay).command == ReversePayout(sent_n, 24_000, "usd")
+    assert to_pay.booking.owed_by_staff == 34_000
+    book.execute_all()
+    look(to_pay, book, 3 * DAY)
+    assert (to_pay.booking.paid_out, to_pay.booking.owed_by_staff) == (0, 10_000)
+    assert_sound(to_pay, owes)
+
+
+def test_a_claim_on_a_payout_that_was_kept_whole_orders_no_reversal():
+    """Nothing was ever sent."""
+    to_pay, owes = payer(10_000), debtor(10_000)
+    settle_debts(to_pay, owes)
+    to_pay.pull(T.RELEASE_PAYOUT, P.SYSTEM, to_pay.ends_at + DAY)
+    charged = to_pay.chargeback()
+    step = to_pay.pull(T.CHARGEBACK, P.PROCESSOR, to_pay.ends_at + 2 * DAY, chargeback=charged)
+    assert (step.orders, step.booking.owed_by_staff) == ((), 10_000)
+    assert_sound(to_pay, owes)
+
+
+@pytest.mark.parametrize("amount, owed", [(29_000, 5_000), (5_000, 0)])
+def test_a_part_that_stays_earned_is_set_against_what_can_not_be_reversed(amount, owed):
+    """What was sent is back already: nothing is left at the processor to be asked for."""
+    to_pay, owes, book = kept_from(10_000, 24_000)
+    book.charge_back(amount=amount)
+    look(to_pay, book, 2 * DAY)
+    book.execute_all()
+    look(to_pay, book, 3 * DAY)
+    book.charge_back(status=LOST)
+    before = len(to_pay.operations)
+    look(to_pay, book, 4 * DAY)
+    assert to_pay.booking.owed_by_staff == owed
+    assert len(to_pay.operations) == before
+    assert_sound(to_pay, owes)
+
+
+def test_a_debt_of_who_has_paid_for_another_can_be_kept_in_turn():
+    """The rest of the claim comes from a third booking."""
+    to_pay, owes, book = kept_from(10_000, 24_000)
+    book.charge_back(status=LOST)
+    look(to_pay, book, 2 * DAY)
+    book.execute_all()
+    look(to_pay, book, 3 * DAY)
+    third = payer(50_000, id=3)
+    settle_debts(third, to_pay)
+    assert (to_pay.booking.owed_by_staff, to_pay.booking.netted) == (0, 0)
+    assert (third.booking.netted, third.booking.payout_left) == (10_000, 40_000)
+    assert_sound(to_pay, owes, third)
+
+
+# For all amounts ------------------------------------------------------------------------
+
+AMOUNTS = st.integers(1, 10**9)
+
+
+@given(AMOUNTS, st.lists(st.tuples(AMOUNTS, st.booleans()), max_size=4))
+def test_netting_conserves_money(amount, owed):
+    """Over any debts and payout: what is kept is what is made good, the first debts first,
+    and none of it from a debt whose reversal may still bring the money."""
+    to_pay, owes = payer(amount, id=99), []
+    for number, (debt, was_refused) in enumerate(owed, 1):
+        make = debtor if was_refused else charged_back
+        owes.append(make(id=number, **earning(debt)))
+    settle_debts(to_pay, *owes)
+    left = amount
+    for journey, (debt, was_refused) in zip(owes, owed, strict=True):
+        kept = min(left, debt) if was_refused else 0
+        left -= kept
+        assert journey.booking.owed_by_staff == debt - kept
+        assert journey.balance(A.STAFF_RECEIVABLE) == debt - kept
+    assert to_pay.booking.payout_left == left
+    assert_sound(to_pay, *owes)

@@ -1,0 +1,247 @@
+"""Facts of the processor: each is applied once, in whatever order and however often it comes."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from staffbooking_core.domain.bookings.booking import PaymentStatus
+from staffbooking_core.domain.bookings.lifecycle import EventName, Party, Status, Trigger
+from staffbooking_core.domain.payments.ledger import Account
+from staffbooking_core.domain.payments.processor import (
+    ChargebackStatus,
+    CheckoutStatus,
+    OpStatus,
+    RefundStatus,
+    Settlement,
+    Snapshot,
+)
+from tests.support.booking_journey import (
+    Journey,
+    accepted,
+    last_operation,
+    look,
+    paid,
+    reversing,
+    with_book,
+)
+from tests.support.builders import DAY, HOUR, NOW
+
+T, P = Trigger, Party
+WON, LOST = ChargebackStatus.WON, ChargebackStatus.LOST
+TOTAL, PAYOUT = 40_000, 34_000
+
+
+# Checkouts and payments -----------------------------------------------------------------
+
+
+def test_an_opened_checkout_is_known():
+    """The intent gets its address and end, and the operation is done."""
+    journey, book = with_book(accepted())
+    book.execute_all()
+    look(journey, book)
+    assert journey.intent.checkout_url == "/pay"
+    assert last_operation(journey).status is OpStatus.DONE
+
+
+def test_a_superseded_checkout_is_not_the_current_one():
+    """The page of an older order finishes its operation and changes nothing else."""
+    journey, book = with_book(accepted())
+    book.execute_all()
+    intent = evolve(journey.intent, checkout_n=9)
+    journey.booking = evolve(journey.booking, intent=intent)
+    look(journey, book)
+    assert journey.intent.checkout_url is None
+    assert last_operation(journey).status is OpStatus.DONE
+
+
+def test_a_checkout_that_expired_early_counts_as_lapsed():
+    """The next visit of the client then orders another page."""
+    journey, book = with_book(accepted())
+    book.execute_all()
+    now = journey.booking.created_at
+    journey.see(book.snapshot, now)
+    number, page = next(iter(book.checkouts.items()))
+    book.checkouts[number] = evolve(page, status=CheckoutStatus.EXPIRED)
+    journey.see(book.snapshot, now + HOUR)
+    assert journey.intent.checkout_expires_at == now + HOUR
+    assert journey.see(book.snapshot, now + 2 * HOUR) == []
+    assert len(journey.pull(T.CHECKOUT, P.CUSTOMER, now + 2 * HOUR).orders) == 2
+
+
+def test_a_payment_makes_it_paid():
+    """With its event, once."""
+    journey, book = with_book(accepted())
+    book.pay()
+    look(journey, book)
+    assert (journey.booking.status, journey.events) == (Status.PAID, [EventName.PAYMENT_COMPLETED])
+
+
+@pytest.mark.parametrize("wrong", [{"amount": 39_999}, {"amount": 40_001}, {"currency": "eur"}])
+def test_a_wrong_payment_is_never_paid(wrong):
+    """Another amount or currency is put aside, and somebody is told."""
+    journey, book = with_book(accepted())
+    book.pay(**wrong)
+    look(journey, book)
+    assert journey.booking.status == Status.ACCEPTED
+    assert len(journey.alerts) == 1
+    assert journey.balance(Account.SUSPENSE) == -(0 if "currency" in wrong else wrong["amount"])
+    assert journey.faults == []
+
+
+def test_the_right_payment_after_a_wrong_one_counts():
+    """What was put aside stands in nobody's way."""
+    journey, book = with_book(accepted())
+    book.pay("pay_0", amount=1)
+    book.pay("pay_1")
+    look(journey, book)
+    assert journey.booking.status == Status.PAID
+    assert journey.faults == []
+
+
+def test_a_payment_without_an_intent_is_none_of_ours():
+    """A booking that was never accepted has nothing to be paid."""
+    journey, book = with_book(Journey())
+    book.pay()
+    assert look(journey, book) == []
+
+
+# Refunds --------------------------------------------------------------------------------
+
+
+def refunding():
+    """Cancelled by the staff member; the refund is settled at the processor."""
+    journey, book = with_book(paid())
+    journey.pull(T.CANCEL, P.STAFF)
+    book.execute(last_operation(journey))
+    return journey, book, last_operation(journey).id
+
+
+def test_a_settled_refund_moves_the_cash():
+    """Nothing is owed any more, and the record says refunded."""
+    journey, book, _ = refunding()
+    look(journey, book)
+    assert journey.booking.payment_status == PaymentStatus.REFUNDED
+    assert (
+        journey.balance(Account.REFUND_PAYABLE) == journey.balance(Account.PROCESSOR_BALANCE) == 0
+    )
+    assert journey.faults == []
+
+
+def test_a_part_given_back_is_partially_refunded():
+    """After a refund of half the record says so."""
+    journey, book = with_book(paid())
+    journey.pull(T.CANCEL, P.CUSTOMER, journey.starts_at - 30 * HOUR)
+    book.execute(last_operation(journey))
+    look(journey, book)
+    assert journey.booking.payment_status == PaymentStatus.PARTIALLY_REFUNDED
+
+
+def test_a_pending_refund_is_not_yet_given_back():
+    """The operation is done, the money still owed."""
+    journey, book, number = refunding()
+    book.settle(number, RefundStatus.PENDING)
+    look(journey, book)
+    assert journey.operations[number].status is OpStatus.DONE
+    assert journey.balance(Account.REFUND_PAYABLE) == -TOTAL
+    assert journey.booking.payment_status == PaymentStatus.REFUND_PENDING
+
+
+@pytest.mark.parametrize("settled_before", [True, False])
+def test_a_failed_refund_is_owed_again(settled_before):
+    """Whether it had settled or not: the cash is back, somebody is told."""
+    journey, book, number = refunding()
+    if settled_before:
+        look(journey, book)
+    book.settle(number, RefundStatus.FAILED)
+    look(journey, book)
+    assert journey.balance(Account.REFUND_PAYABLE) == -TOTAL
+    assert journey.balance(Account.PROCESSOR_BALANCE) == TOTAL
+    assert journey.booking.payment_status == PaymentStatus.REFUND_PENDING
+    assert len(journey.alerts) == 1
+    assert journey.faults == []
+
+
+@pytest.mark.parametrize(
+    "known, stale",
+    [
+        (RefundStatus.SETTLED, RefundStatus.PENDING),
+        (RefundStatus.FAILED, RefundStatus.SETTLED),
+        (RefundStatus.FAILED, RefundStatus.PENDING),
+    ],
+)
+def test_an_older_snapshot_of_a_refund_is_no_news(known, stale):
+    """What was seen before something newer, and comes after it, changes nothing."""
+    journey, book, number = refunding()
+    book.settle(number, known)
+    look(journey, book)
+    book.settle(number, stale)
+    assert look(journey, book) == []
+
+
+def test_an_extra_refund_says_nothing_of_the_bookings_payment():
+    """A second payment goes back while the booking's own refund is on its way."""
+    journey, book, number = refunding()
+    book.settle(number, RefundStatus.PENDING)
+    book.pay("pay_2")
+    look(journey, book)
+    book.execute_all()
+    look(journey, book)
+    assert journey.booking.payment_status == PaymentStatus.REFUND_PENDING
+    book.settle(number, RefundStatus.SETTLED)
+    look(journey, book)
+    assert journey.booking.payment_status == PaymentStatus.REFUNDED
+    assert journey.faults == []
+
+
+def test_an_extra_refund_that_fails_leaves_the_booking_paid():
+    """The alert tells of it; the booking's own payment is as good as before."""
+    journey, book = with_book(paid())
+    book.pay("pay_2")
+    look(journey, book)
+    number = last_operation(journey).id
+    book.execute_all()
+    book.settle(number, RefundStatus.FAILED)
+    look(journey, book)
+    assert journey.booking.payment_status == PaymentStatus.SUCCEEDED
+    assert len(journey.alerts) == 2
+    assert journey.faults == []
+
+
+# All together ---------------------------------------------------------------------------
+
+
+def everything():
+    """Paid twice, completed, paid out, charged back, reversed: of each kind a fact."""
+    journey, book = reversing()
+    book.pay("pay_2")
+    look(journey, book, 3 * DAY)
+    book.execute_all()
+    return journey, book
+
+
+def test_a_snapshot_seen_twice_has_nothing_new():
+    """Applying the same facts again gives no step."""
+    journey, book = everything()
+    assert look(journey, book, 3 * DAY) != []
+    assert look(journey, book, 3 * DAY) == []
+    assert journey.faults == []
+
+
+def test_facts_may_come_in_any_order():
+    """Snapshots that each show one kind of fact, backwards, end in the same money."""
+    journey, book = everything()
+    whole = book.snapshot
+    for part in ("chargebacks", "reversals", "payouts", "refunds", "payments", "checkouts"):
+        journey.see(Snapshot(whole.intent_id, **{part: getattr(whole, part)}), NOW + 9 * DAY)
+        assert journey.faults == []
+    assert journey.see(whole, NOW + 9 * DAY) == []
+    assert journey.balance(Account.PROCESSOR_BALANCE) == book.cash
+
+
+def test_a_finished_operation_keeps_its_reference():
+    """What the processor made of it is known by name."""
+    journey, book, number = refunding()
+    look(journey, book)
+    operation = journey.operations[number]
+    assert (operation.result_ref, operation.settlement) == (f"re_{number}", Settlement.SETTLED)

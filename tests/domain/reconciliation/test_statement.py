@@ -1,0 +1,245 @@
+"""The processor's statement against the ledger: every movement that differs is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
+from staffbooking_core.domain.payments.ledger import MovementKind, by_hand, chargeback_key, fee_key
+from staffbooking_core.domain.payments.processor import ChargebackStatus, Fee, RefundStatus
+from staffbooking_core.domain.reconciliation.statement import (
+    CashBook,
+    Movement,
+    differences,
+    ours,
+    theirs,
+)
+from tests.support.booking_journey import (
+    Book,
+    Journey,
+    last_operation,
+    look,
+    paid,
+    paid_out,
+    with_book,
+)
+from tests.support.builders import DAY, NOW
+
+K = MovementKind
+REFS = {7: "re_1", 8: "tr_1", 9: "rv_1"}
+KEYS = {
+    (K.PAYMENT, "pay_1"): "pay:pay_1",
+    (K.REFUND, "re_1"): "refund:7:ok",
+    (K.PAYOUT, "tr_1"): "payout:8",
+    (K.REVERSAL, "rv_1"): "reversal:9",
+    (K.CHARGEBACK, "cb_1"): chargeback_key("cb_1", "out"),
+    (K.FEE, "fee_1"): fee_key("fee_1"),
+    (K.REFUND, "re_9"): by_hand(K.REFUND, "re_9"),
+    (K.PAYOUT, "tr_9"): by_hand(K.PAYOUT, "tr_9"),
+    (K.REVERSAL, "rv_9"): by_hand(K.REVERSAL, "rv_9"),
+}
+"""How each movement is named by the processor, and by the key of our posting."""
+
+
+def moved(kind, ref, amount=5):
+    return Movement(1, kind, ref, amount, at=NOW)
+
+
+def cash_book(*postings, refs=REFS):
+    return CashBook(1, "BK1", postings, refs, in_flight=False)
+
+
+def compare(postings, movements):
+    return list(differences(cash_book(*postings), movements))
+
+
+# Both ways ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_what_both_have_is_no_difference(name):
+    """Of whatever kind it is."""
+    assert compare([(KEYS[name], 5)], [moved(*name)]) == []
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_what_the_ledger_lacks_is_named(name):
+    """By kind, reference and amount."""
+    kind, ref = name
+    (text,) = compare([], [moved(*name)])
+    assert text == f"the processor has {kind} {ref} of 5, the ledger does not"
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_what_the_processor_lacks_is_named(name):
+    """The other way round."""
+    kind, ref = name
+    (text,) = compare([(KEYS[name], 5)], [])
+    assert text == f"the ledger has {kind} {ref} of 5, the processor does not"
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_another_amount_is_named(name):
+    """With both amounts."""
+    kind, ref = name
+    (text,) = compare([(KEYS[name], 5)], [moved(kind, ref, 6)])
+    assert text == f"{kind} {ref} is 6 at the processor, 5 in the ledger"
+
+
+def test_every_difference_is_named():
+    """In the order of kinds and references, whatever the order of the lines is."""
+    lines = [moved(K.REFUND, "re_8"), moved(K.PAYMENT, "pay_2"), moved(K.PAYMENT, "pay_1", 6)]
+    texts = compare([("pay:pay_1", 5)], lines)
+    assert [text.split(" of ")[0] for text in texts] == [
+        "payment pay_1 is 6 at the processor, 5 in the ledger",
+        "the processor has payment pay_2",
+        "the processor has refund re_8",
+    ]
+
+
+def test_the_lines_of_one_movement_add_up():
+    """A processor may tell of it in parts."""
+    parts = [moved(K.CHARGEBACK, "cb_1", -3), moved(K.CHARGEBACK, "cb_1", -2)]
+    assert compare([(chargeback_key("cb_1", "out"), -5)], parts) == []
+
+
+# Refunds that failed --------------------------------------------------------------------
+
+
+def test_a_refund_that_failed_has_moved_nothing():
+    """Both sides know that it went and came back."""
+    postings = [("refund:7:ok", -5), ("refund:7:failed", 5)]
+    lines = [moved(K.REFUND, "re_1", -5), moved(K.REFUND_FAILED, "re_1")]
+    assert compare(postings, lines) == []
+
+
+def test_a_refund_that_came_and_went_between_two_looks_is_no_difference():
+    """The ledger never saw it settled: in the end no money has moved, as both say."""
+    lines = [moved(K.REFUND, "re_1", -5), moved(K.REFUND_FAILED, "re_1")]
+    assert compare([], lines) == []
+
+
+@pytest.mark.parametrize("key", ["refund:7:failed", by_hand(K.REFUND_FAILED, "re_1")])
+def test_a_failure_that_only_one_side_knows_is_named(key):
+    """The ledger has the money back, the processor has not."""
+    (text,) = compare([("refund:7:ok", -5), (key, 5)], [moved(K.REFUND, "re_1", -5)])
+    assert text == "refund re_1 is -5 at the processor, 0 in the ledger"
+
+
+# Chargebacks that were won --------------------------------------------------------------
+
+
+def test_a_chargeback_that_was_won_has_moved_nothing():
+    """However often the money went and came: the processor may tell of each time."""
+    lines = [
+        moved(kind, "cb_1", amount) for kind, amount in ((K.CHARGEBACK, -5), (K.REINSTATEMENT, 5))
+    ]
+    assert compare([], lines) == []
+    assert compare([(chargeback_key("cb_1", "out"), -5)], [*lines, lines[0]]) == []
+
+
+def test_a_reinstatement_that_only_one_side_knows_is_named():
+    """The ledger has the money back, the processor has not."""
+    postings = [(chargeback_key("cb_1", "out"), -5), (chargeback_key("cb_1", "in"), 5)]
+    (text,) = compare(postings, [moved(K.CHARGEBACK, "cb_1", -5)])
+    assert text == "chargeback cb_1 is -5 at the processor, 0 in the ledger"
+
+
+# Names ----------------------------------------------------------------------------------
+
+
+def test_an_operation_without_a_reference_is_named_by_its_number():
+    """It is posted, but what the processor made of it is not known."""
+    (text,) = compare([("payout:12", -5)], [])
+    assert text == "the ledger has payout operation 12 of -5, the processor does not"
+
+
+def test_a_key_that_nobody_knows_is_named_as_it_is():
+    """A posting that moved cash and stands for nothing at the processor."""
+    (text,) = compare([("slip:1", 5)], [])
+    assert text == "the ledger has other slip:1 of 5, the processor does not"
+
+
+def test_references_may_have_colons():
+    """Whatever a processor names its objects."""
+    names = [(K.CHARGEBACK, "a:b"), (K.PAYMENT, "a:b"), (K.FEE, "a:b"), (K.REFUND, "a:b")]
+    keys = ["cb:a:b:out", "pay:a:b", "fee:a:b", "manual:refund:a:b"]
+    assert ours(cash_book(*((key, 5) for key in keys))) == dict.fromkeys(names, 5)
+
+
+def test_statement_lines_are_named_by_kind_and_reference():
+    """Two kinds may share a reference."""
+    lines = [moved(K.CHARGEBACK, "cb_1", -5), moved(K.REINSTATEMENT, "cb_1", 4)]
+    assert theirs(lines) == {(K.CHARGEBACK, "cb_1"): -5, (K.REINSTATEMENT, "cb_1"): 4}
+
+
+# What the domain posts ------------------------------------------------------------------
+
+
+def refunded(journey, book):
+    journey.pull(Trigger.CANCEL, Party.STAFF)
+    book.execute_all()
+
+
+def came_back(journey, book):
+    refunded(journey, book)
+    look(journey, book)
+    book.settle(last_operation(journey).id, RefundStatus.FAILED)
+
+
+def by_hands(_, book):
+    book.settle(book.refund_by_hand(), RefundStatus.SETTLED)
+    book.pay_out_by_hand()
+    book.reverse_by_hand(50)
+
+
+def charged_back(verdict):
+    return lambda _, book: book.charge_back(status=verdict)
+
+
+def with_a_fee(_, book):
+    book.fees += [Fee("fee_1", 30), Fee("fee_2", -7)]
+
+
+def quarantined(_, book):
+    book.pay("pay_2", amount=1)
+
+
+def paid_twice(_, book):
+    book.pay("pay_2")
+
+
+WAYS: list[Callable[[Journey, Book], object]] = [
+    refunded,
+    came_back,
+    by_hands,
+    with_a_fee,
+    quarantined,
+    paid_twice,
+    *map(charged_back, (ChargebackStatus.OPEN, ChargebackStatus.LOST)),
+]
+
+
+@pytest.mark.parametrize("go", WAYS)
+def test_what_was_seen_is_no_difference_and_what_was_not_is_one(go):
+    """Whatever happens at the processor differs until it is looked at, and then no more."""
+    journey, book = with_book(paid())
+    go(journey, book)
+    assert list(differences(journey.cash_book, book.statement)) != []
+    look(journey, book)
+    assert list(differences(journey.cash_book, book.statement)) == []
+
+
+def test_a_payout_and_its_reversal_are_no_difference():
+    """Of a booking that was paid out and charged back."""
+    journey, book = paid_out()
+    assert list(differences(journey.cash_book, book.statement)) == []
+    book.charge_back()
+    look(journey, book, 2 * DAY)
+    book.execute_all()
+    (text,) = differences(journey.cash_book, book.statement)
+    assert text.startswith("the processor has reversal rv_")
+    look(journey, book, 3 * DAY)
+    assert list(differences(journey.cash_book, book.statement)) == []

@@ -1,0 +1,157 @@
+"""Whatever happens in whatever order, a connection is told each message once and in order.
+
+The model is a store of messages, a process that gives them to a connection one after the
+other, and the loop by which the connection catches up: that of `Switchboard`, with a `yield`
+wherever something else may happen in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hypothesis import settings, strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from staffbooking_core.representations.channel import Line, Phase
+
+PAGE = 2
+"""Messages that are read from the store at a time."""
+
+
+class Telling(RuleBasedStateMachine):
+    """One user's connection, from its opening on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.line = Line(user_id=5, name="Mia")
+        self.stored: list[bool] = []
+        """Of each message, whether it is for the user. Ids count from 1."""
+        self.given = 0
+        """The last message that the process has given to whom it is for."""
+        self.ready: int | None = None
+        """The last message that the client was told of at the greeting."""
+        self.asked: int | None = None
+        """The message from which on the client is to be told all; None before the greeting."""
+        self.told: list[int] = []
+        """What it was told since."""
+        self.catching_up: Iterator[None] | None = None
+
+    def newer(self, after: int) -> list[int]:
+        """The user's messages after one."""
+        numbers = enumerate(self.stored, 1)
+        return [number for number, is_theirs in numbers if is_theirs and number > after]
+
+    # What may happen ----------------------------------------------------------------------
+
+    @rule(is_theirs=st.booleans())
+    def store(self, is_theirs: bool) -> None:
+        self.stored.append(is_theirs)
+
+    @precondition(lambda self: self.given < len(self.stored))
+    @rule()
+    def give(self) -> None:
+        self.given += 1
+        if self.stored[self.given - 1] and self.line.takes(self.given):
+            self.told.append(self.given)
+
+    @precondition(lambda self: self.ready is None)
+    @rule()
+    def look(self) -> None:
+        self.ready = max(self.newer(0), default=0)
+
+    @precondition(lambda self: self.ready is not None and self.asked is None)
+    @rule()
+    def greet(self) -> None:
+        assert self.ready is not None
+        self.line.greet(self.ready)
+        self.asked = self.ready
+
+    @precondition(lambda self: self.asked is not None)
+    @rule(data=st.data())
+    def resume(self, data: st.DataObject) -> None:
+        """From anything that the client can know of."""
+        assert self.ready is not None
+        known = max([self.ready, *self.told])
+        after = data.draw(st.integers(0, known))
+        self.line.rewind(after)
+        self.asked, self.told = after, []
+        self.catch_up_soon()
+
+    @precondition(lambda self: self.asked is not None and self.line.phase is Phase.QUIET)
+    @rule()
+    def end_of_quiet(self) -> None:
+        self.catch_up_soon()
+
+    @precondition(lambda self: self.catching_up is not None)
+    @rule(steps=st.integers(1, 4))
+    def go_on(self, steps: int) -> None:
+        for _ in range(steps):
+            if self.catching_up is not None and next(self.catching_up, "ended") == "ended":
+                self.catching_up = None
+
+    # The loop -----------------------------------------------------------------------------
+
+    def catch_up_soon(self) -> None:
+        line = self.line
+        if line.waiting <= line.cursor:
+            line.caught_up(line.cursor)
+        elif self.catching_up is None:
+            line.phase = Phase.CATCHING_UP
+            self.catching_up = self.catch_up()
+
+    def catch_up(self) -> Iterator[None]:
+        while self.line.phase is not Phase.LIVE:
+            yield from self.tell_page()
+
+    def tell_page(self) -> Iterator[None]:
+        line = self.line
+        start, upto = line.cursor, line.waiting
+        yield
+        found = self.newer(start)[:PAGE]
+        yield
+        for number in found:
+            yield
+            if line.cursor != start:
+                return
+            start = line.cursor = number
+            self.told.append(number)
+        if len(found) < PAGE and line.cursor == start:
+            line.caught_up(upto)
+
+    # What holds ---------------------------------------------------------------------------
+
+    @invariant()
+    def nothing_is_left_out_or_told_twice(self) -> None:
+        if self.asked is None or self.line.phase is Phase.QUIET:
+            assert not self.told
+        else:
+            assert self.told == self.newer(self.asked)[: len(self.told)]
+
+    def teardown(self) -> None:
+        """Let all come to rest: then it was told everything."""
+        if self.ready is None:
+            self.look()
+        if self.asked is None:
+            self.greet()
+        if self.line.phase is Phase.QUIET:
+            self.end_of_quiet()
+        while self.given < len(self.stored) or self.catching_up is not None:
+            if self.catching_up is not None:
+                self.go_on(1)
+            if self.given < len(self.stored):
+                self.give()
+        assert self.asked is not None
+        assert self.told == self.newer(self.asked)
+        assert self.line.phase is Phase.LIVE
+
+
+def test_no_message_is_left_out_or_told_twice():
+    """From what it was greeted with, or asked for last, to the newest."""
+    figures = settings(max_examples=150, stateful_step_count=40)
+    run_state_machine_as_test(Telling, settings=figures)

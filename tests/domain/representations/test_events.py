@@ -1,0 +1,70 @@
+"""Events: what is told of a booking, and to whom."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from staffbooking_core.domain.bookings.lifecycle import EventName
+from staffbooking_core.representations.events import booking_event, review_event
+from staffbooking_core.representations.records import booking_record, payment_record, review_record
+from tests.support.booking_journey import paid
+from tests.support.builders import NOW, make_booking
+from tests.support.reviews import make_review
+
+CREATED, MET = EventName.BOOKING_CREATED, EventName.PAYMENT_COMPLETED
+
+
+def test_the_names_are_the_published_ones():
+    """SPECIFICATION 6.1."""
+    assert {name.value for name in EventName} == {
+        "booking.created",
+        "booking.completed",
+        "booking.cancelled",
+        "payment.completed",
+        "review.created",
+    }
+
+
+def test_an_envelope_has_the_contracts_fields():
+    """CONTRACT 7, with the rising sequence of the booking."""
+    event = booking_event("evt_1", CREATED, make_booking(events=7), NOW)
+    assert event.envelope == {
+        "id": "evt_1",
+        "event": "booking.created",
+        "created_at": "2027-03-01T12:00:00Z",
+        "api_version": "v1",
+        "sequence": 7,
+        "data": event.data,
+    }
+
+
+def test_a_bookings_event_carries_its_record():
+    """The same for every receiver."""
+    booking = make_booking()
+    assert booking_event("evt_1", CREATED, booking, NOW).data == {
+        "booking": booking_record(booking, None)
+    }
+
+
+def test_a_payments_event_carries_the_payment_too():
+    """Both records."""
+    booking = paid().booking
+    data = booking_event("evt_1", MET, booking, NOW).data
+    assert data == {"booking": booking_record(booking, None), "payment": payment_record(booking)}
+
+
+@pytest.mark.parametrize("booked_by, parties", [(None, (1, 2)), (9, (1, 2, 9)), (1, (1, 2))])
+def test_the_parties_get_it(booked_by, parties):
+    """Customer, companion and who booked, each once."""
+    event = booking_event("evt_1", CREATED, make_booking(booked_by=booked_by), NOW)
+    assert event.parties == parties
+
+
+def test_a_reviews_event_carries_the_review_and_the_code():
+    """CONTRACT 7: told as the booking's other events are, to the same parties."""
+    booking, review = make_booking(booked_by=9, events=4), make_review()
+    event = review_event("evt_1", review, booking, NOW)
+    assert event.data == {"review": review_record(review), "booking_code": booking.code}
+    told = booking_event("evt_1", EventName.REVIEW_CREATED, booking, NOW)
+    assert event == evolve(told, data=event.data)

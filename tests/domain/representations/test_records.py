@@ -1,0 +1,272 @@
+"""The wire's view: published fields, exact decimals, and who sees which."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
+
+import pytest
+
+from staffbooking_core.domain.accounts.api_keys import ApiKey, Permission
+from staffbooking_core.domain.bookings.lifecycle import EventName, Party, Trigger
+from staffbooking_core.domain.companions.companion import Badge
+from staffbooking_core.domain.shared.money import Currency
+from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus
+from staffbooking_core.representations.records import (
+    booking_glimpse,
+    booking_record,
+    companion_detail,
+    companion_summary,
+    delivery_record,
+    instant,
+    key_record,
+    payment_record,
+    review_record,
+    user_record,
+    webhook_record,
+)
+from tests.support.booking_journey import accepted, cancelled, completed, paid
+from tests.support.builders import DAY, NOW, make_booking, make_companion, make_new_key, make_user
+from tests.support.reviews import make_review
+from tests.support.webhooks import make_attempt, make_delivery, make_endpoint
+
+USD = Currency("usd")
+
+PUBLISHED = {
+    "id", "booking_code", "status", "companion_id", "companion_name", "customer_id",
+    "customer_name", "booked_by", "service_type", "location", "event_date", "start_time",
+    "duration_hours", "timezone", "starts_at", "ends_at", "currency", "price",
+    "insurance_premium", "total_amount", "refunded_amount", "cancellation_insurance", "event_ref",
+    "priority", "checked_in_at", "accepted_at", "paid_at", "completed_at", "completed_by",
+    "cancelled_at", "cancelled_by", "cancel_reason", "disputed_at", "payment_status",
+    "created_at", "version",
+}  # fmt: skip
+INSIDE = {"platform_fee", "payout_amount", "payout_status"}
+
+
+@pytest.mark.parametrize(
+    "at, text",
+    [
+        (datetime(2027, 3, 1, 12, tzinfo=UTC), "2027-03-01T12:00:00Z"),
+        (datetime(2027, 3, 1, 12, 0, 0, 5, tzinfo=UTC), "2027-03-01T12:00:00.000005Z"),
+        (datetime(2027, 3, 1, 12, tzinfo=timezone(timedelta(hours=2))), "2027-03-01T10:00:00Z"),
+        (None, None),
+    ],
+)
+def test_an_instant_is_utc_with_z(at, text):
+    """To the second or finer (CONTRACT, conventions)."""
+    assert instant(at) == text
+
+
+def test_a_user_never_shows_the_password():
+    """The fields of CONTRACT 2, whether the address is known to be theirs, and no more."""
+    record = user_record(make_user(password_hash="secret"))
+    assert set(record) == {
+        "id", "email", "first_name", "last_name", "role", "subscription",
+        "subscription_expires_at", "created_at", "email_verified",
+    }  # fmt: skip
+
+
+def test_a_key_record_never_shows_the_key():
+    """Masked, with its permissions in the published order, and no digest."""
+    new = make_new_key()
+    key = ApiKey(1, 2, new.name, new.digest, new.masked_key, frozenset(Permission), NOW)
+    record = key_record(key)
+    assert set(record) == {
+        "id", "name", "masked_key", "permissions", "created_at", "last_used_at", "expires_at",
+        "revoked_at",
+    }  # fmt: skip
+    assert record["permissions"] == ["read", "book"]
+
+
+def test_a_summary_has_the_published_fields():
+    """SPECIFICATION 2.1 and no more, with the list of services as one string."""
+    record = companion_summary(make_companion(badges=(Badge.VERIFIED,)), USD)
+    assert {
+        "id", "first_name", "profile_photo", "tagline", "hourly_rate", "daily_rate",
+        "location_city", "location_country", "service_types", "rating_avg", "total_reviews",
+        "tier", "badges",
+    } == set(record)  # fmt: skip
+    assert record["service_types"] == "Gala dinner,Trade fair"
+    assert (record["hourly_rate"], record["badges"]) == (Decimal("100.00"), ["verified"])
+
+
+def test_an_unset_day_rate_is_null():
+    """CONTRACT 3."""
+    assert companion_summary(make_companion(daily_rate=None), USD)["daily_rate"] is None
+
+
+def test_a_detail_is_the_summary_and_more():
+    """With reviews and portfolio, empty where there are none."""
+    companion = make_companion(bio="Hello")
+    record = companion_detail(companion, USD)["companion"]
+    assert record.items() >= companion_summary(companion, USD).items()
+    assert (record["bio"], record["reviews"], record["portfolio"]) == ("Hello", [], [])
+    assert {"languages", "years_experience", "timezone", "currency", "member_since"} <= set(record)
+
+
+@pytest.mark.parametrize("viewer", [Party.STAFF, Party.ADMIN])
+def test_staff_and_admins_see_what_is_paid_out(viewer):
+    """Platform fee and payout are there for them."""
+    assert set(booking_record(make_booking(), viewer)) == PUBLISHED | INSIDE | {"timeline"}
+
+
+@pytest.mark.parametrize("viewer", [Party.CUSTOMER, Party.API])
+def test_customers_do_not_see_the_fee(viewer):
+    """The fields are absent, not null."""
+    assert set(booking_record(make_booking(), viewer)) == PUBLISHED | {"timeline"}
+
+
+def test_an_events_record_is_the_same_for_everybody():
+    """Without timeline, fee and payout (CONTRACT 7)."""
+    assert set(booking_record(make_booking(), None)) == PUBLISHED
+
+
+def test_a_record_names_amounts_in_the_currency():
+    """Exact decimals of the booking's own currency."""
+    record = booking_record(make_booking(currency="jpy", price=5000), Party.STAFF)
+    assert str(record["price"]) == "5000"
+    assert str(booking_record(make_booking(price=5000), Party.STAFF)["price"]) == "50.00"
+
+
+def test_fee_and_payout_are_as_they_will_be_until_the_end():
+    """And as they became after."""
+    before = booking_record(accepted().booking, Party.STAFF)
+    after = booking_record(completed().booking, Party.STAFF)
+    assert before["platform_fee"] == after["platform_fee"] == Decimal("60.00")
+    full = paid()
+    full.pull(Trigger.CANCEL, Party.STAFF)
+    record = booking_record(full.booking, Party.STAFF)
+    assert record["platform_fee"] == record["payout_amount"] == 0
+
+
+def test_a_refund_shows_with_the_decision():
+    """Not with its settlement."""
+    journey = paid()
+    journey.pull(Trigger.CANCEL, Party.STAFF)
+    record = booking_record(journey.booking, Party.CUSTOMER)
+    assert (record["refunded_amount"], record["payment_status"]) == (Decimal(400), "refund_pending")
+
+
+def test_the_timeline_is_oldest_first():
+    """The first has no status before it."""
+    entries = booking_record(cancelled().booking, Party.CUSTOMER)["timeline"]
+    assert [entry["trigger"] for entry in entries] == [
+        "request",
+        "accept",
+        "payment_succeeded",
+        "cancel",
+    ]
+    assert entries[0]["from"] is None
+    assert entries[-1] == {
+        "at": instant(NOW + 2 * DAY - timedelta(hours=1)),
+        "from": "paid",
+        "to": "cancelled",
+        "trigger": "cancel",
+        "actor": "customer",
+    }
+
+
+def test_a_stranger_with_a_key_sees_a_glimpse():
+    """Code, status and date only."""
+    booking = make_booking(code="BK1")
+    assert booking_glimpse(booking) == {
+        "booking_code": "BK1",
+        "status": "pending",
+        "event_date": "2027-03-03",
+    }
+
+
+def test_a_payment_is_of_the_total():
+    """With the premium, at the time it was paid."""
+    booking = paid(cancellation_insurance=True).booking
+    assert payment_record(booking) == {
+        "id": booking.id,
+        "booking_code": booking.code,
+        "amount": Decimal("420.00"),
+        "currency": "usd",
+        "paid_at": instant(booking.paid_at),
+    }
+
+
+def test_a_review_has_the_contracts_fields():
+    """CONTRACT 5: null where nothing was said."""
+    review = make_review(id=7, rating=5, punctuality=4)
+    record = {
+        "id": 7,
+        "booking_id": 1,
+        "reviewer_id": 1,
+        "reviewer_name": "Ada Okoro",
+        "reviewer_role": "customer",
+        "reviewee_id": 2,
+        "rating": 5,
+        "comment": None,
+        "punctuality": 4,
+        "professionalism": None,
+        "communication": None,
+        "appearance": None,
+        "response": None,
+        "responded_at": None,
+        "created_at": "2027-03-01T12:00:00Z",
+    }
+    assert review_record(review) == record
+    answered = review_record(review.answered("Thanks", NOW + DAY))
+    assert answered == {**record, "response": "Thanks", "responded_at": "2027-03-02T12:00:00Z"}
+
+
+def test_a_detail_shows_reviews_as_they_are_listed():
+    """In the order in which they are given."""
+    reviews = [make_review(id=2), make_review(id=1)]
+    record = companion_detail(make_companion(), USD, reviews)["companion"]
+    assert record["reviews"] == [review_record(review) for review in reviews]
+
+
+def test_a_webhook_shows_no_secret():
+    """CONTRACT 7: its events in their published order, why it is disabled, and nothing sealed."""
+    events = frozenset({EventName.REVIEW_CREATED, EventName.BOOKING_CREATED})
+    reason = "10 deliveries in a row failed"
+    endpoint = make_endpoint(
+        url="https://x.example/in",
+        events=events,
+        active=False,
+        consecutive_failures=10,
+        disabled_at=NOW,
+        disabled_reason=reason,
+    )
+    assert webhook_record(endpoint) == {
+        "id": 1,
+        "url": "https://x.example/in",
+        "events": ["booking.created", "review.created"],
+        "description": None,
+        "active": False,
+        "consecutive_failures": 10,
+        "disabled_at": "2027-03-01T12:00:00Z",
+        "disabled_reason": reason,
+        "created_at": "2027-03-01T12:00:00Z",
+    }
+
+
+def test_a_delivery_shows_its_attempts():
+    """CONTRACT 7: when the next one is, as long as one is sure to come."""
+    delivery = make_delivery(next_at=NOW + DAY)
+    record = {
+        "id": 1,
+        "event_id": delivery.event_id,
+        "event": "booking.created",
+        "status": "pending",
+        "attempts": [
+            {
+                "number": 1,
+                "at": "2027-03-01T12:00:00Z",
+                "response_status": 500,
+                "duration_ms": 80,
+                "error": "http_status",
+            }
+        ],
+        "next_attempt_at": "2027-03-02T12:00:00Z",
+        "created_at": "2027-03-01T12:00:00Z",
+    }
+    attempts = [make_attempt(response_status=500, error="http_status")]
+    assert delivery_record(delivery, attempts) == record
+    held = delivery_record(make_delivery(next_at=NOW, status=DeliveryStatus.HELD), [])
+    assert (held["status"], held["next_attempt_at"], held["attempts"]) == ("held", None, [])

@@ -1,0 +1,138 @@
+"""What is left of somebody who is forgotten, and who can't be yet."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from staffbooking_core.domain.accounts.users import Subscription
+from staffbooking_core.domain.bookings.booking import PaymentStatus, PayoutStatus
+from staffbooking_core.domain.bookings.lifecycle import Party, Status
+from staffbooking_core.domain.companions.companion import Approval
+from staffbooking_core.domain.payments.processor import ChargebackStatus
+from staffbooking_core.domain.privacy import (
+    blank,
+    closed,
+    erased,
+    forgotten,
+    is_open,
+    unnamed,
+    unsigned,
+)
+from tests.support.builders import (
+    DAY,
+    NOW,
+    make_booking,
+    make_checkout_command,
+    make_companion,
+    make_payee,
+    make_user,
+)
+from tests.support.reviews import make_review
+
+SETTLED = {
+    "status": Status.COMPLETED,
+    "payment_status": PaymentStatus.SUCCEEDED,
+    "payout_status": PayoutStatus.PAID,
+}
+
+
+@pytest.mark.parametrize("status", Status)
+def test_a_booking_is_open_until_it_ends(status):
+    """Completed and cancelled ones have ended."""
+    ended = status in (Status.COMPLETED, Status.CANCELLED)
+    assert is_open(make_booking(**{**SETTLED, "status": status})) is not ended
+
+
+@pytest.mark.parametrize("payout", PayoutStatus)
+def test_a_payout_that_is_to_come_keeps_it_open(payout):
+    """Also one that failed, or is on hold."""
+    waits = payout in (PayoutStatus.SCHEDULED, PayoutStatus.FAILED, PayoutStatus.FROZEN)
+    assert is_open(make_booking(**{**SETTLED, "payout_status": payout})) is waits
+
+
+@pytest.mark.parametrize("payment", PaymentStatus)
+def test_a_payment_on_its_way_keeps_it_open(payment):
+    """In either direction."""
+    moves = payment in (
+        PaymentStatus.REQUIRES_PAYMENT,
+        PaymentStatus.PROCESSING,
+        PaymentStatus.REFUND_PENDING,
+    )
+    assert is_open(make_booking(**{**SETTLED, "payment_status": payment})) is moves
+
+
+def test_debts_and_chargebacks_keep_it_open():
+    """Somebody still has to pay, or may have to."""
+    assert is_open(make_booking(**SETTLED, owed_by_staff=1))
+    assert is_open(make_booking(**SETTLED, chargeback_status=ChargebackStatus.OPEN))
+    assert not is_open(make_booking(**SETTLED, chargeback_status=ChargebackStatus.WON))
+
+
+def test_a_number_is_left_of_a_person():
+    """And since when they are gone; whoever was locked out before stays so."""
+    user = make_user(id=7, subscription=Subscription.ENTERPRISE, password_hash="hash")
+    gone = erased(user, NOW)
+    assert gone == evolve(
+        user,
+        email="erased-7@erased.invalid",
+        first_name="Erased",
+        last_name="",
+        subscription=Subscription.NONE,
+        password_hash=None,
+        disabled_at=NOW,
+        erased_at=NOW,
+    )
+    assert erased(evolve(user, disabled_at=NOW - DAY), NOW).disabled_at == NOW - DAY
+    assert gone.name == "Erased"
+
+
+def test_marks_are_left_of_a_companion():
+    """Not listed, without a word of theirs."""
+    companion = make_companion(rating_sum=9, total_reviews=2, bio="hush", payout_account="hush")
+    gone = blank(companion, erased(make_user(id=companion.id), NOW))
+    assert (gone.rating_sum, gone.total_reviews, gone.member_since) == (
+        9,
+        2,
+        companion.member_since,
+    )
+    assert (gone.approval, gone.active) == (Approval.SUSPENDED, False)
+    assert "hush" not in repr(gone)
+    assert companion.first_name not in repr(gone)
+
+
+@pytest.mark.parametrize("party", [Party.CUSTOMER, Party.STAFF])
+def test_a_booking_forgets_one_side(party):
+    """Their name, what they said, and of a customer the place and the event; the other side
+    stays."""
+    said = {"cancelled_by": party, "cancel_reason": "hush", "location": "hush"}
+    booking = make_booking(**said, disputed_by=party, dispute_reason="hush", event_ref="hush")
+    left = forgotten(booking, 1 if party is Party.CUSTOMER else 2)
+    names = (left.customer_name, left.companion_name)
+    kept = ("Erased", "Mia Lindqvist") if party is Party.CUSTOMER else ("Ada Okoro", "Erased")
+    assert names == kept
+    assert (left.cancel_reason, left.dispute_reason) == (None, None)
+    assert (left.location == "Erased") is (party is Party.CUSTOMER)
+    assert (left.event_ref is None) is (party is Party.CUSTOMER)
+    other = forgotten(booking, 2 if party is Party.CUSTOMER else 1)
+    assert (other.cancel_reason, other.dispute_reason) == ("hush", "hush")
+
+
+def test_a_review_forgets_one_side():
+    """Whoever gave the marks, or responded; what was never said stays so."""
+    review = make_review(comment="hush", response="thanks")
+    by, of = review.reviewer_id, review.reviewee_id
+    left = unsigned(review, by)
+    assert left == evolve(review, reviewer_name="Erased", comment="Erased")
+    assert unsigned(review, of) == evolve(review, response="Erased")
+    silent = make_review(comment=None)
+    assert (unsigned(silent, by).comment, unsigned(silent, of).response) == (None, None)
+
+
+def test_what_was_ordered_names_nobody():
+    """Amounts and references stay, and no payout account is opened any more."""
+    command, payee = make_checkout_command(), make_payee(ref="acct_1")
+    left = evolve(command, customer_email="Erased", description="Erased")
+    assert unnamed(command) == left
+    opened_with = evolve(payee.command, email="Erased", name="Erased")
+    assert closed(payee) == evolve(payee, command=opened_with, next_at=None)

@@ -1,0 +1,416 @@
+"""The receivers' kit: what it believes, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import standardwebhooks
+from hypothesis import example, given, strategies as st
+
+from staffbooking_core import webhook_receiver
+from staffbooking_core.domain.webhooks import deliveries
+from staffbooking_core.webhook_receiver import (
+    Reason,
+    Receiver,
+    Refused,
+    hex_signature,
+    standard_signature,
+)
+
+VECTORS = json.loads(
+    (Path(__file__).parents[3] / "docs/webhooks-vectors.json").read_text(encoding="utf-8")
+)
+OLD, NEW = (
+    "whsec_l1Omyw7kgmGmmKDkDnVe/Bkj0tP0nBEv5xOqpn5+4D0=",
+    "whsec_fcTK64nuG5c+d8ixJyRL6dJQrtJpFV2A6u+b8IdgqpM=",
+)
+AT = 1_803_902_400
+CODE = "BK7Q2M4X9C1DTR"
+
+numbers = st.integers(0, 10_000)
+
+
+def envelope(event_id: str = "evt_1", sequence: int = 1, code: str = CODE) -> dict[str, Any]:
+    return {
+        "id": event_id,
+        "event": "booking.created",
+        "sequence": sequence,
+        "data": {"booking": {"booking_code": code, "location": "Praça 1"}},
+    }
+
+
+BODY = json.dumps(envelope(), ensure_ascii=False).encode()
+
+
+def signed(body: bytes = BODY, *secrets: str, at: float = AT) -> dict[str, str]:
+    """The headers that the service sends with a body."""
+    now = datetime.fromtimestamp(at, UTC)
+    return deliveries.headers(secrets or [OLD], "evt_1", "booking.created", 1, body, now)
+
+
+def without(headers: dict[str, str], *names: str) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name not in names}
+
+
+OURS = ("X-Webhook-Signature", "X-Webhook-Id", "X-Webhook-Event")
+STANDARD = ("webhook-id", "webhook-timestamp", "webhook-signature")
+PUBLISHED_ALONE = without(signed(), *STANDARD)
+STANDARD_ALONE = without(signed(), *OURS)
+
+
+def refusal(headers: Mapping[Any, Any], body: bytes = BODY, now: float = AT) -> Reason | None:
+    """Why a request is refused; None where it isn't."""
+    try:
+        Receiver([OLD]).receive(headers, body, now)
+    except Refused as refused:
+        return refused.reason
+    return None
+
+
+# Signatures -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["about"])
+def test_the_golden_vectors_hold(vector):
+    """Both signatures are those that another program computed."""
+    body, first = vector["body"].encode(), vector["secrets"][0]
+    rest = (vector["id"], vector["timestamp"], body)
+    assert hex_signature(first, body) == vector["x-webhook-signature"]
+    assert [standard_signature(secret, *rest) for secret in vector["secrets"]] == (
+        vector["webhook-signature"].split()
+    )
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["about"])
+def test_the_kit_takes_the_golden_vectors(vector):
+    """A receiver with the secrets of a vector believes it."""
+    headers = {
+        "x-webhook-signature": vector["x-webhook-signature"],
+        "webhook-signature": vector["webhook-signature"],
+        "webhook-id": vector["id"],
+        "webhook-timestamp": str(vector["timestamp"]),
+    }
+    receiver = Receiver(vector["secrets"])
+    received = receiver.receive(headers, vector["body"].encode(), vector["timestamp"])
+    assert received.envelope["id"] == vector["id"]
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["about"])
+def test_the_public_library_signs_alike(vector):
+    """Standard Webhooks' own package makes the same signatures."""
+    at = datetime.fromtimestamp(vector["timestamp"], UTC)
+    made = [
+        standardwebhooks.Webhook(secret).sign(vector["id"], at, vector["body"])
+        for secret in vector["secrets"]
+    ]
+    assert " ".join(made) == vector["webhook-signature"]
+
+
+@pytest.mark.parametrize("secret", [OLD, NEW])
+def test_the_public_library_verifies_what_is_sent(secret):
+    """A receiver that uses that package takes the service's headers, also amid a rotation."""
+    headers = signed(BODY, OLD, NEW, at=datetime.now(UTC).timestamp())
+    assert standardwebhooks.Webhook(secret).verify(BODY, headers) == envelope()
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [signed(), PUBLISHED_ALONE, STANDARD_ALONE],
+    ids=["both", "published alone", "standard alone"],
+)
+def test_either_signature_suffices(headers):
+    """One of the two may be left out on the way."""
+    assert Receiver([OLD]).receive(headers, BODY, AT).envelope == envelope()
+
+
+def test_a_request_without_a_signature_is_refused():
+    """Whatever else it brings."""
+    headers = without(signed(), "X-Webhook-Signature", "webhook-signature")
+    assert refusal(headers) is Reason.UNSIGNED
+
+
+@pytest.mark.parametrize("headers", [signed(), PUBLISHED_ALONE, STANDARD_ALONE])
+@given(place=numbers, other=st.integers(1, 255))
+def test_one_changed_byte_of_the_body_is_noticed(headers, place, other):
+    """By each of the signatures alone."""
+    changed = bytearray(BODY)
+    changed[place % len(BODY)] ^= other
+    assert refusal(headers, bytes(changed)) is Reason.WRONG_SIGNATURE
+
+
+@pytest.mark.parametrize(
+    "headers, name",
+    [
+        *((signed(), name) for name in OURS + STANDARD),
+        *((PUBLISHED_ALONE, name) for name in OURS),
+        *((STANDARD_ALONE, name) for name in STANDARD),
+    ],
+)
+@given(place=numbers, other=st.characters(codec=None, exclude_categories=()))
+def test_one_changed_character_of_a_header_is_noticed(headers, name, place, other):
+    """In the signatures and in all that they cover."""
+    value = headers[name]
+    place %= len(value)
+    changed = value[:place] + other + value[place + 1 :]
+    assert (refusal(headers | {name: changed}) is None) == (changed == value)
+
+
+@pytest.mark.parametrize("name", OURS + STANDARD)
+@given(value=st.text(st.characters(codec=None, exclude_categories=())))
+@example("\ud800")
+def test_any_header_may_come(name, value):
+    """Whatever stands in a header, the kit raises nothing but its own error."""
+    headers = signed()
+    assert (refusal(headers | {name: value}) is None) == (value == headers[name])
+
+
+def test_names_of_headers_are_read_in_any_case():
+    """Servers write them as they like."""
+    assert refusal({name.upper(): value for name, value in signed().items()}) is None
+
+
+@pytest.mark.parametrize("name", OURS + STANDARD)
+def test_a_header_that_is_there_twice_is_refused(name):
+    """It is not guessed which one counts."""
+    assert refusal(signed() | {name.upper(): signed()[name]}) is Reason.BAD_HEADER
+
+
+@pytest.mark.parametrize("name", OURS + STANDARD)
+@pytest.mark.parametrize("value", [["abc"], (), 1, 1.5, {}], ids=repr)
+def test_a_header_that_is_no_text_is_refused(name, value):
+    """Such as the lists of some frameworks: it is not guessed what they mean."""
+    assert refusal(signed() | {name: value}) is Reason.BAD_HEADER
+
+
+@pytest.mark.parametrize("name", OURS + STANDARD)
+def test_a_header_that_is_none_is_not_there(name):
+    """So one who picks them out by name gives those that are missing."""
+    assert refusal(signed() | {name: None}) is refusal(without(signed(), name))
+
+
+def test_headers_may_be_bytes():
+    """As ASGI has them; what isn't ASCII is refused, like anything that wasn't sent."""
+    raw = {name.lower().encode(): value.encode() for name, value in signed().items()}
+    assert refusal(raw) is None
+    assert refusal(raw | {b"x-webhook-signature": b"\xff"}) is Reason.WRONG_SIGNATURE
+    assert refusal(raw | {b"X-Webhook-Signature": b"a"}) is Reason.BAD_HEADER
+
+
+@pytest.mark.parametrize("missing", ["webhook-id", "webhook-timestamp"])
+def test_the_standard_signature_needs_what_it_covers(missing):
+    """It is refused without the id or the time."""
+    assert refusal(without(signed(), missing)) is Reason.BAD_HEADER
+
+
+@pytest.mark.parametrize(
+    "spelled", [f"0{AT}", f"+{AT}", f" {AT}", f"{AT}\n", f"{AT}.0", "1_803_902_400", "9" * 5000, ""]
+)
+def test_a_time_has_one_spelling(spelled):
+    """The same number in other characters was not signed."""
+    assert refusal(signed() | {"webhook-timestamp": spelled}) is Reason.BAD_HEADER
+
+
+def test_signatures_of_other_versions_are_passed_over():
+    """One that holds is enough, whatever stands beside it."""
+    good = signed()["webhook-signature"]
+    assert refusal(signed() | {"webhook-signature": f"v1a,abc {good} v2,=="}) is None
+
+
+def test_the_comparison_takes_the_same_time_for_all(monkeypatch):
+    """The library's comparison in constant time has the say, and nothing else."""
+    monkeypatch.setattr(
+        "staffbooking_core.webhook_receiver.hmac.compare_digest", lambda a, b: False
+    )
+    assert refusal(PUBLISHED_ALONE) is refusal(STANDARD_ALONE) is Reason.WRONG_SIGNATURE
+
+
+# Time -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "off, reason",
+    [
+        (300, None),
+        (300.001, Reason.OUT_OF_TIME),
+        (-300, None),
+        (-300.001, Reason.OUT_OF_TIME),
+        (float("nan"), Reason.OUT_OF_TIME),
+    ],
+)
+def test_the_window_is_five_minutes_both_ways(off, reason):
+    """Its edges belong to it."""
+    assert refusal(signed(), now=AT + off) is reason
+
+
+def test_the_window_can_be_another():
+    """The tolerance is given in seconds."""
+    receiver = Receiver([OLD], tolerance=1)
+    receiver.verify(signed(), BODY, AT + 1)
+    with pytest.raises(Refused, match="out_of_time"):
+        receiver.verify(signed(), BODY, AT + 2)
+
+
+def test_the_published_signature_alone_has_no_time():
+    """An old request passes, and is known by its id."""
+    receiver = Receiver([OLD])
+    receiver.done(receiver.receive(PUBLISHED_ALONE, BODY, AT))
+    assert receiver.receive(PUBLISHED_ALONE, BODY, AT + 10**6).is_repeat
+
+
+# Secrets ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("known", [[OLD], [NEW], [OLD, NEW], [NEW, OLD]])
+def test_a_rotation_shuts_nobody_out(known):
+    """While both secrets sign, a receiver may have the old one, the new one or both."""
+    assert Receiver(known).verify(signed(BODY, OLD, NEW), BODY, AT) == envelope()
+
+
+@pytest.mark.parametrize("left_out", [(), OURS, STANDARD])
+def test_another_secret_is_refused(left_out):
+    """Once a rotation is over, the old secret is worth nothing."""
+    assert refusal(without(signed(BODY, NEW), *left_out)) is Reason.WRONG_SIGNATURE
+
+
+@pytest.mark.parametrize("used", [OLD, NEW])
+@pytest.mark.parametrize("left_out", [(), OURS, STANDARD])
+def test_a_receiver_may_be_ready_before_and_after(used, left_out):
+    """One that has both secrets takes what either signs alone."""
+    headers = without(signed(BODY, used), *left_out)
+    assert Receiver([OLD, NEW]).verify(headers, BODY, AT) == envelope()
+
+
+def test_a_stranger_is_refused_amid_a_rotation():
+    """Several signatures, none of which holds."""
+    stranger = "whsec_" + "A" * 43 + "="
+    with pytest.raises(Refused, match="wrong_signature"):
+        Receiver([stranger]).verify(signed(BODY, OLD, NEW), BODY, AT)
+
+
+def test_each_signature_that_is_there_must_hold():
+    """A good one does not make up for a bad one."""
+    bad = signed(BODY, NEW)
+    for name in ("X-Webhook-Signature", "webhook-signature"):
+        assert refusal(signed() | {name: bad[name]}) is Reason.WRONG_SIGNATURE
+
+
+@pytest.mark.parametrize(
+    "secrets",
+    [[], OLD, [OLD, ""], ["whsec_"], [OLD[6:]], ["whsec_a"], ["whsec_AAAA-"], ["whsec_é==="]],
+)
+def test_what_is_no_secret_is_noticed_at_once(secrets):
+    """Not only when the first event is refused; and it is not told in the message."""
+    with pytest.raises(ValueError, match=r"^a list of secrets is needed, each whsec_ and base64$"):
+        Receiver(secrets)
+
+
+# Bodies -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"\xff",
+        b"[]",
+        b"null",
+        b"{}",
+        b"[" * 100_000,
+        b'{"id":1,"event":"e","sequence":1,"data":{}}',
+        b'{"id":"evt_1","event":null,"sequence":1,"data":{}}',
+        b'{"id":"evt_1","event":"e","sequence":"1","data":{}}',
+        b'{"id":"evt_1","event":"e","sequence":1,"data":[]}',
+        b'{"id":"evt_1","event":"e","sequence":1,"data":{"n":1.0e99999999999999999999}}',
+    ],
+    ids=lambda body: repr(body[:60]),
+)
+def test_a_signed_body_that_is_no_event_is_refused(body):
+    """It may be the right secret in wrong hands."""
+    assert refusal(signed(body), body) is Reason.BAD_BODY
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"booking": "BK1"},
+        {"booking": ["BK1"]},
+        {"booking": {"booking_code": ["BK1"]}},
+        {"booking": {"booking_code": 1}},
+        {"booking": None, "booking_code": {}},
+        {"booking_code": None},
+    ],
+    ids=repr,
+)
+def test_a_booking_of_another_form_is_none(data):
+    """Such an event is about no booking, so never stale; it is taken like any other."""
+    body = json.dumps(envelope() | {"data": data}).encode()
+    receiver = Receiver([OLD])
+    for _ in range(2):
+        received = receiver.receive(signed(body), body, AT)
+        receiver.done(received)
+    assert webhook_receiver.booking_code(received.envelope) is None
+    assert (received.is_repeat, received.is_stale) == (True, False)
+
+
+@pytest.mark.parametrize("left_out", [OURS, STANDARD])
+def test_headers_name_the_event_of_the_body(left_out):
+    """An id that was signed along with another body's is refused."""
+    other = json.dumps(envelope("evt_2")).encode()
+    assert refusal(without(signed(other), *left_out), other) is Reason.CONTRADICTION
+
+
+def test_money_is_exact():
+    """Numbers with a fraction come as they are written."""
+    body = BODY.replace(b'"Pra\xc3\xa7a 1"', b"0.10")
+    got = Receiver([OLD]).verify(signed(body), body, AT)
+    assert repr(got["data"]["booking"]["location"]) == repr(Decimal("0.10"))
+
+
+# Memory -----------------------------------------------------------------------------------
+
+
+def test_a_repeat_is_known_by_its_id():
+    """Also where it comes by another way."""
+    receiver = Receiver([OLD])
+    receiver.done(receiver.receive(signed(), BODY, AT))
+    assert receiver.take(envelope()).is_repeat
+
+
+def test_only_what_is_done_is_remembered():
+    """An event that could not be dealt with is no repeat when it is sent again."""
+    receiver = Receiver([OLD])
+    assert not receiver.receive(signed(), BODY, AT).is_repeat
+    assert not receiver.receive(signed(), BODY, AT).is_repeat
+
+
+# The file ---------------------------------------------------------------------------------
+
+
+def test_the_file_can_be_copied(tmp_path):
+    """Alone, without any package and with assertions off, it does what it does here."""
+    shutil.copy(webhook_receiver.__file__, tmp_path / "webhooks_kit.py")
+    program = (
+        "import json, sys; sys.path.insert(0, sys.argv[1])\n"
+        "from webhooks_kit import Receiver, Refused\n"
+        "secret, headers, body = json.load(sys.stdin)\n"
+        "for text in (body, body + ' '):\n"
+        "    try: print(Receiver([secret]).receive(headers, text.encode(), 1803902400).is_repeat)\n"
+        "    except Refused as refused: print(refused.reason)\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-I", "-S", "-O", "-c", program, tmp_path],
+        input=json.dumps([OLD, signed(), BODY.decode()]),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.stdout, ran.stderr) == ("False\nwrong_signature\n", "")

@@ -1,0 +1,97 @@
+"""The receivers' kit: repeats, stale events, order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, strategies as st
+
+from staffbooking_core import webhook_receiver
+from staffbooking_core.webhook_receiver import Receiver, in_order
+
+SECRET = "whsec_" + "A" * 43 + "="
+CODE = "BK7Q2M4X9C1DTR"
+
+
+def envelope(event_id: str = "evt_1", sequence: int = 1, code: str = CODE) -> dict[str, Any]:
+    booking = {"booking_code": code}
+    return {"id": event_id, "event": "e", "sequence": sequence, "data": {"booking": booking}}
+
+
+def takes(*events: dict[str, Any], limit: int = 10_000) -> list[tuple[bool, bool]]:
+    """Whether each is a repeat, and stale, where all before were dealt with."""
+    receiver, told = Receiver([SECRET], limit=limit), []
+    for event in events:
+        received = receiver.take(event)
+        receiver.done(received)
+        told.append((received.is_repeat, received.is_stale))
+    return told
+
+
+def test_an_older_event_of_a_booking_is_stale():
+    """A later one was here before; gaps are nothing to wait for."""
+    events = [envelope("a", 2), envelope("b", 5), envelope("c", 4), envelope("d", 6)]
+    assert takes(*events) == [(False, False), (False, False), (False, True), (False, False)]
+
+
+def test_bookings_do_not_make_each_other_stale():
+    """Each has its own count."""
+    assert takes(envelope("a", 9), envelope("b", 1, "BK2")) == [(False, False)] * 2
+
+
+def test_a_review_counts_with_its_booking():
+    """Its booking's code stands elsewhere."""
+    review = envelope("b", 2) | {"data": {"review": {"id": 1}, "booking_code": CODE}}
+    assert takes(envelope("a", 3), review) == [(False, False), (False, True)]
+
+
+def test_a_test_is_never_stale():
+    """It is about no booking."""
+    test = {"id": "t", "event": "webhook.test", "sequence": 0, "data": {"webhook_id": 1}}
+    assert takes(envelope("a", 3), test) == [(False, False)] * 2
+
+
+def test_what_is_not_done_makes_nothing_stale():
+    """Until a later event is dealt with, the older record is the one to have."""
+    receiver = Receiver([SECRET])
+    receiver.take(envelope("b", 5))
+    assert not receiver.take(envelope("a", 4)).is_stale
+
+
+@given(st.lists(st.integers(0, 8)), st.integers(1, 5))
+def test_the_newest_events_are_remembered(ids, limit):
+    """An event is a repeat while fewer than `limit` new ones came after it."""
+    told = takes(*(envelope(str(each), code="") for each in ids), limit=limit)
+    new = list[int]()
+    for event_id, (is_repeat, _) in zip(ids, told, strict=True):
+        assert is_repeat == (event_id in new[-limit:])
+        if not is_repeat:
+            new.append(event_id)
+
+
+@given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 9))), st.integers(1, 5))
+def test_the_bookings_that_moved_last_are_remembered(steps, limit):
+    """How far a booking has come is known while fewer than `limit` others came after it."""
+    events = [envelope(str(n), step[1], str(step[0])) for n, step in enumerate(steps)]
+    known = dict[int, int]()
+    for (booking, sequence), (_, is_stale) in zip(steps, takes(*events, limit=limit), strict=True):
+        furthest = known.pop(booking, 0)
+        assert is_stale == (sequence < furthest)
+        known[booking] = max(furthest, sequence)
+        known = dict(list(known.items())[-limit:])
+
+
+@given(st.lists(st.tuples(st.sampled_from(["BK1", "BK2", ""]), st.integers(0, 9))))
+def test_a_batch_is_put_in_order(events):
+    """A booking's own events by their sequence, in the places that it had; the rest as it was."""
+    batch = [envelope(str(n), sequence, code) for n, (code, sequence) in enumerate(events)]
+    for each in batch:
+        if not webhook_receiver.booking_code(each):
+            each["data"] = {}
+    ordered = in_order(iter(batch))
+    codes = [webhook_receiver.booking_code(each) for each in batch]
+    assert [webhook_receiver.booking_code(each) for each in ordered] == codes
+    for code in set(codes):
+        own = [each for each in batch if webhook_receiver.booking_code(each) == code]
+        wanted = own if code is None else sorted(own, key=lambda each: each["sequence"])
+        assert [each for each in ordered if webhook_receiver.booking_code(each) == code] == wanted

@@ -1,0 +1,138 @@
+"""Two deployments that differ in their store alone, and to which the same is done: whatever
+they answer must be the same, and as the document says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, TypeAlias
+
+import httpx
+import pytest
+
+from staffbooking_core.domain.bookings.lifecycle import Status
+from tests.contract.stores import STORES
+from tests.fuzz.openapi_document import Document, Operation, parameters
+from tests.http.deployment import World, ok
+from tests.support.builders import add_booking
+
+_OF_CHANCE = re.compile(rb'"masked_key":"[^"]*"|/sandbox/\w+/[\w-]+')
+"""Another one each time: keys that tests make, and pages of the pretended processor."""
+_BY_STAFF = ("/respond", "/accept", "/decline", "/check-in")
+
+Client: TypeAlias = httpx.AsyncClient
+
+
+class Twins:
+    """The deployments, and how anything at them is asked for."""
+
+    def __init__(
+        self, document: Document, sides: Sequence[Mapping[str, Client]], numbers: Mapping[str, str]
+    ) -> None:
+        """The clients of each are by who is at them. `numbers` are of what is there, by the
+        beginnings of the paths that lead to it: the first one that fits counts."""
+        self.document, self._sides, self._numbers = document, sides, numbers
+        self.asked = 0
+
+    async def ask(
+        self, operation: Operation, path: str = "", query: str = "", **given: Any
+    ) -> httpx.Response:
+        """The answer of both, which the document allows. The path's parameters are of what is
+        there, unless a path is given."""
+        path, self.asked = path or self.path(operation), self.asked + 1
+        url = f"{path}?{query}" if query else path
+        who = _who(operation)
+        answers = [await side[who].request(operation.method, url, **given) for side in self._sides]
+        told = [(one.status_code, _OF_CHANCE.sub(b"", one.content)) for one in answers]
+        assert told[0] == told[1]
+        self.document.judge(operation, answers[0])
+        return answers[0]
+
+    def path(self, operation: Operation, **odd: str) -> str:
+        """The operation's path, with texts of one's own in the place of parameters."""
+        path = operation.path
+        for name in parameters(path):
+            path = path.replace(f"{{{name}}}", odd.get(name) or self._known(operation, name))
+        return path
+
+    def _known(self, operation: Operation, name: str) -> str:
+        if name == "delivery_id":
+            return self._numbers[name]
+        found = (
+            known for start, known in self._numbers.items() if operation.path.startswith(start)
+        )
+        return next(found, "1")
+
+
+@asynccontextmanager
+async def open_twins(request: pytest.FixtureRequest, *names: str) -> AsyncIterator[Twins]:
+    """A deployment on each of these stores, with people, and with one of all that a path may
+    name."""
+    async with AsyncExitStack() as stack:
+        sides, numbers = [], {}
+        for name in names:
+            world = World(await stack.enter_async_context(STORES[name](request)))
+            await world.settle()
+            world.raise_limits()
+            numbers = await _furnish(world)
+            sides.append(await _clients(world))
+        document = ok(await sides[0]["nobody"].get("/openapi.json"))
+        yield Twins(Document(document), sides, numbers)
+
+
+async def _clients(world: World) -> dict[str, Client]:
+    return {
+        "nobody": world.client(),
+        "program": world.by_key(),
+        "customer": await world.browser(world.customer.id),
+        "staff": await world.browser(world.companion.id),
+        "subscriber": await world.browser(world.subscriber.id),
+    }
+
+
+def _who(operation: Operation) -> str:
+    """Whoever may."""
+    if operation.takes_key:
+        return "program"
+    if not operation.takes_session:
+        return "nobody"
+    if operation.path.startswith("/staff/") or operation.path.endswith(_BY_STAFF):
+        return "staff"
+    return "subscriber" if operation.path.startswith("/api/keys") else "customer"
+
+
+async def _furnish(world: World) -> dict[str, str]:
+    """Make what paths lead to."""
+    people = world.companion, world.customer
+    pending, completed, reviewed = [
+        await add_booking(world.store, *people, code=f"BK{number:012}", status=status)
+        for number, status in enumerate((Status.PENDING, Status.COMPLETED, Status.COMPLETED))
+    ]
+    customer, staff = [await world.browser(one.id) for one in reversed(people)]
+    companion = str(world.companion.id)
+
+    async def made(client: Client, path: str, what: str, **body: Any) -> Any:
+        answer = await client.post(path, json=body)
+        assert answer.is_success, answer.text
+        return answer.json()[what]
+
+    said = await made(customer, f"/messages/send/{companion}", "message", content="Hello")
+    review = await made(customer, f"/reviews/booking/{reviewed.id}", "review", rating=5)
+    item = await made(staff, "/staff/portfolio", "item", title="A ball", image="photos/1.jpg")
+    program, hooks = world.by_key(), "/api/webhooks"
+    hook = await made(program, hooks, "webhook", url="https://hooks.example.com/in")
+    sent = await made(program, f"{hooks}/{hook['id']}/test", "delivery")
+    return {
+        "delivery_id": str(sent["id"]),
+        "/api/v1/bookings/": pending.code,
+        "/api/v1/companions/": companion,
+        "/api/webhooks/": str(hook["id"]),
+        "/bookings/": str(pending.id),
+        "/messages/conversation/": str(said["conversation_id"]),
+        "/messages/send/": companion,
+        "/reviews/booking/": str(completed.id),
+        "/reviews/user/": companion,
+        "/reviews/": str(review["id"]),
+        "/staff/portfolio/": str(item["id"]),
+    }

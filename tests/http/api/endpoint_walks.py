@@ -1,0 +1,111 @@
+"""Walks over families of endpoints, with their usual errors: whoever holds answers to the
+document takes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from staffbooking_core.domain.accounts.users import Role
+from staffbooking_core.usecases.notifications import notifications
+from tests.http.deployment import BASE, PASSWORD, World
+from tests.support.builders import add_user
+from tests.support.ics import calendar, hour
+from tests.support.pictures import make_image
+
+
+async def walk_staff(world: World) -> None:
+    """Profile, hours and portfolio, of a newcomer and of a customer."""
+    hours = [{"weekday": 0, "start": "09:00", "end": "24:00"}]
+    days = [{"date": "2027-03-03", "slots": [{"start": "09:00", "end": "12:00"}]}]
+    item = {"title": "A ball", "image": "photos/1.jpg"}
+    wanted: dict[str, Any] = {
+        "/staff/profile": ({}, {"bio": 1}, {"hourly_rate": 40.5, "daily_rate": None}),
+        "/staff/availability": (
+            {},
+            {"timezone": "Mars"},
+            {"timezone": "UTC", "weekly": hours, "overrides": days},
+        ),
+        "/staff/portfolio": ({}, {**item, "title": ""}, item),
+    }
+    newcomer = await add_user(world.store, role=Role.STAFF)
+    for who in (newcomer.id, world.customer.id):
+        browser = await world.browser(who)
+        for path, bodies in wanted.items():
+            method = "POST" if path == "/staff/portfolio" else "PUT"
+            for _ in range(2):
+                await browser.get(path)
+                for body in bodies:
+                    await browser.request(method, path, json=body)
+        for one in (await browser.get("/staff/portfolio")).json().get("items", [{"id": 999}]):
+            for _ in range(2):
+                await browser.delete(f"/staff/portfolio/{one['id']}")
+
+
+async def walk_calendars(world: World) -> None:
+    """A feed and busy times, of a companion and of a customer."""
+    for who in (world.companion.id, world.customer.id):
+        browser = await world.browser(who)
+        made = (await browser.post("/staff/calendar-feed")).json()
+        path = made.get("url", f"{BASE}/calendars/nothing.ics").removeprefix(BASE)
+        for _ in range(2):
+            await browser.get("/staff/calendar-feed")
+            tag = (await world.client().get(path)).headers.get("etag", "")
+            await world.client().get(path, headers={"if-none-match": tag})
+            await browser.delete("/staff/calendar-feed")
+        for content in (calendar(hour()), b"hello", b"x" * 2_000_000):
+            for media in ("text/calendar", "text/plain"):
+                headers = {"content-type": media}
+                await browser.post("/staff/busy-times", content=content, headers=headers)
+            await browser.get("/staff/busy-times")
+        await browser.delete("/staff/busy-times")
+
+
+async def walk_images(world: World) -> None:
+    """Images, good and bad, of a companion and of a customer; and their public addresses."""
+    for who in (world.companion.id, world.customer.id):
+        browser, path = await world.browser(who), "/staff/images"
+        for name, content in (("file", make_image()), ("file", b"none"), ("other", b"none")):
+            await browser.post(path, files={name: ("a.png", content, "image/png")})
+        await browser.post(path, content=b"none")
+        await browser.post(path, content=b"x" * 11_000_000)
+        broken = {"content-type": "multipart/form-data; boundary=line"}
+        await browser.post(path, content=b"--line", headers=broken)
+        for image in (await browser.get(path)).json().get("images", [{"name": "none.jpg"}]):
+            shown = await world.client().get(f"/media/{image['name']}")
+            known = {"if-none-match": shown.headers.get("etag", "")}
+            await world.client().get(f"/media/{image['name']}", headers=known)
+            for _ in range(2):
+                await browser.delete(f"{path}/{image['name']}")
+
+
+async def walk_account(world: World) -> None:
+    """What somebody does with their account, and what nobody may; and a question."""
+    client, owner = world.client(), await world.browser(world.customer.id)
+    await owner.get("/account/notifications")
+    for choice in ({"payout": False}, {"payout": 1}):
+        await owner.put("/account/notifications", json={"notifications": choice})
+    for current in ("wrong", PASSWORD):
+        given = {"current_password": current, "new_password": "battery staple"}
+        await owner.post("/auth/password", json=given)
+    await owner.get("/auth/sessions")
+    await owner.delete("/auth/sessions/nothing")
+    await owner.delete("/auth/sessions")
+    await owner.post("/auth/verification")
+    for email in (world.customer.email, "no address"):
+        await client.post("/auth/forgot-password", json={"email": email})
+    forged = {"token": "forged", "password": "battery staple"}
+    await client.post("/auth/reset-password", json=forged)
+    await client.post("/auth/verify-email", json=forged)
+    await notifications.tell_notices(world.ports)
+    tokens = [(letter.url or "").rpartition("/")[2] for letter in world.notifier.letters]
+    for token in tokens:
+        await client.post("/auth/reset-password", json={**forged, "token": token})
+        await client.post("/auth/verify-email", json={"token": token})
+    await (await world.browser(world.companion.id)).get("/account/export")
+    for who, password in ((world.customer, "wrong"), (world.customer, "battery staple")):
+        browser = await world.browser(who.id)
+        await browser.get("/account/export")
+        await browser.post("/account/erase", json={"password": password})
+    await client.post("/contact", json={"name": "Sam", "email": "sam@example.com"})
+    question = {"name": "Sam", "email": "sam@example.com", "message": "How much?"}
+    await client.post("/contact", json=question)

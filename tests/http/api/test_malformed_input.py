@@ -1,0 +1,370 @@
+"""Input that frameworks take, or break on: each a 4xx in the contract's shape, on every store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+
+import anyio
+import pytest
+
+from staffbooking_http.api import request_body
+from staffbooking_http.api.request_body import MOST_BYTES
+from tests.http.deployment import World, fields, ok, refused
+
+pytestmark = pytest.mark.anyio
+
+BOOKINGS = "/api/v1/bookings"
+SEARCH = "/api/v1/companions"
+JSON = {"content-type": "application/json"}
+
+
+def nested(levels: int) -> bytes:
+    return b'{"x":' * (levels - 1) + b"{}" + b"}" * (levels - 1)
+
+
+MALFORMED = {
+    "20,000 levels": b'{"x":' + b"[" * 20_000 + b"]" * 20_000 + b"}",
+    "65 levels": nested(65),
+    "bad UTF-8": b'{"x":"\xff"}',
+    "UTF-16": '{"x":1}'.encode("utf-16"),
+    "a byte order mark": b'\xef\xbb\xbf{"x":1}',
+    "NaN": b'{"x":NaN}',
+    "Infinity": b'{"x":-Infinity}',
+    "a key twice": b'{"x":1,"x":1}',
+    "a key twice inside": b'{"x":[{"y":1,"y":2}]}',
+    "a list": b"[]",
+    "a number": b"1",
+    "nothing": b"",
+    "a comma too many": b'{"x":1,}',
+    "text behind": b"{} {}",
+    "an endless exponent": b'{"x":1e99999999999999999999}',
+}
+
+
+async def test_malformed_json_is_400(each_world: World) -> None:
+    """What is no JSON object to the letter is 400, never 500."""
+    each_world.raise_limits()
+    program = each_world.by_key()
+    for raw in MALFORMED.values():
+        refused(await program.post(BOOKINGS, content=raw, headers=JSON), 400, "malformed_json")
+
+
+async def test_sixty_four_levels_pass(world: World) -> None:
+    """The bound itself is inside: such a body only lacks its fields."""
+    answer = await world.by_key().post(BOOKINGS, content=nested(64), headers=JSON)
+    refused(answer, 400, "missing_field")
+
+
+@pytest.mark.parametrize(
+    "media",
+    ["text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin-1", None],
+)
+async def test_another_content_type_is_415(world: World, media: str | None) -> None:
+    """A form, a text and a body of no declared type are not parsed."""
+    raw = json.dumps(world.request_body()).encode()
+    headers = {} if media is None else {"content-type": media}
+    answer = await world.by_key().post(BOOKINGS, content=raw, headers=headers)
+    refused(answer, 415, "unsupported_media_type")
+
+
+@pytest.mark.parametrize(
+    "media",
+    ["application/json", "Application/JSON; charset=UTF-8", 'application/json;charset="utf-8"'],
+)
+async def test_json_in_utf8_passes(world: World, media: str) -> None:
+    """Parameters and case don't matter."""
+    raw = json.dumps(world.request_body()).encode()
+    ok(await world.by_key().post(BOOKINGS, content=raw, headers={"content-type": media}), 201)
+
+
+async def test_a_body_over_the_cap_is_413(world: World) -> None:
+    """64 KiB pass, one byte more does not, declared or not."""
+    program = world.by_key()
+    fits = b" " * (MOST_BYTES - 2) + b"{}"
+    refused(await program.post(BOOKINGS, content=fits, headers=JSON), 400, "missing_field")
+    answer = await program.post(BOOKINGS, content=fits + b" ", headers=JSON)
+    refused(answer, 413, "body_too_large")
+
+    async def undeclared() -> AsyncIterator[bytes]:
+        for _ in range(MOST_BYTES // 1024 + 1):
+            yield b" " * 1024
+
+    answer = await program.post(BOOKINGS, content=undeclared(), headers=JSON)
+    refused(answer, 413, "body_too_large")
+    assert answer.headers["connection"] == "close"
+
+
+async def test_a_body_that_never_ends_is_given_up(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that stops sending gets an answer in the end."""
+    monkeypatch.setattr(request_body, "DEADLINE", 0.01)
+    sent = []
+
+    async def receive() -> dict[str, object]:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    async def send(message) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": BOOKINGS,
+        "query_string": b"",
+        "headers": [(b"authorization", f"Bearer {world.key}".encode())],
+        "client": ("203.0.113.9", 1),
+    }
+    await world.app(scope, receive, send)
+    assert sent[0]["status"] == 400
+    assert json.loads(sent[1]["body"])["code"] == "body_timeout"
+
+
+WRONG: dict[str, list[object]] = {
+    "companion_id": ["4", 4.0, True, 0, -1, 2**63, 10**30, 1e400, [4], {}],
+    "event_date": [
+        "2026-W01-1",
+        "20270303",
+        "2027-3-3",
+        "2027-02-30",
+        "2027-03-03T00:00",
+        "\u0662\u0660\u0662\u0667-\u0660\u0663-\u0660\u0663",
+        5,
+    ],
+    "start_time": ["9:5", "24:00", "18:00:00", "18.00", "\uff11\uff18:00", "-1:00", " 18:00", 18],
+    "duration_hours": ["4", 4.0, 0, 25, True, 10**30],
+    "service_type": ["", " ", "a\0b", "\ud800", "x" * 101, 5, ["Gala dinner"]],
+    "location": ["", "x" * 301, "a\0b", "\udfff\ud800", None.__class__.__name__ * 100],
+    "customer_email": [
+        "ada",
+        "a@b",
+        "ada@example.com\0",
+        "a b@example.com",
+        "x" * 300 + "@e.com",
+        1,
+    ],
+    "cancellation_insurance": ["true", 1, 0, []],
+    "event_ref": ["", "x" * 65, "\0", 5],
+    "rebooking_of": ["", 5],
+}
+
+
+async def test_a_wrong_value_is_422(each_world: World) -> None:
+    """Types and formats are strict, to the letter; the field is named."""
+    each_world.raise_limits()
+    program = each_world.by_key()
+    for field, values in WRONG.items():
+        for value in values:
+            raw = json.dumps(each_world.request_body(**{field: value}))
+            raw = raw.replace("Infinity", "1e400")
+            answer = await program.post(BOOKINGS, content=raw.encode(), headers=JSON)
+            refused(answer, 422, "invalid_field")
+            assert fields(answer) == {field}, value
+
+
+async def test_a_day_out_of_reach_is_422(each_world: World) -> None:
+    """No arithmetic overflows on a day that is too far."""
+    for day in ("9999-12-31", "0001-01-01", "2999-12-31", "1900-01-01", "2031-01-01"):
+        body = each_world.request_body(event_date=day, duration_hours=24)
+        answer = await each_world.by_key().post(BOOKINGS, json=body)
+        refused(answer, 422, "invalid_field")
+        assert fields(answer) == {"event_date"}
+
+
+async def test_unknown_fields_bind_to_nothing(each_world: World) -> None:
+    """Price, status and ids of the body are not looked at."""
+    body = each_world.request_body(
+        total_amount=1, hourly_rate=1, status="paid", customer_id=1, id=7, price=0, version=9
+    )
+    booking = ok(await each_world.by_key().post(BOOKINGS, json=body), 201)["booking"]
+    assert (booking["total_amount"], booking["status"], booking["version"]) == (400.0, "pending", 1)
+
+
+IDS = [
+    "0",
+    "01",
+    "-1",
+    "+1",
+    "1_0",
+    "1.0",
+    "1e3",
+    "\u0661",
+    "\uff11",
+    " 1",
+    "x",
+    str(2**63),
+    "9" * 30,
+    "%00",
+]
+
+
+async def test_a_malformed_id_is_404(each_world: World) -> None:
+    """Path ids are plain numbers up to 2^63 - 1."""
+    program = each_world.by_key()
+    customer = await each_world.browser(each_world.customer.id)
+    days = "start_date=2027-03-01&end_date=2027-03-01"
+    for number in IDS:
+        for tail in ("", f"/availability?{days}"):
+            refused(await program.get(f"/api/v1/companions/{number}{tail}"), 404, "not_found")
+        refused(await customer.get(f"/bookings/{number}"), 404, "not_found")
+        refused(await customer.post(f"/bookings/{number}/accept"), 404, "not_found")
+        refused(await customer.delete(f"/api/keys/{number}"), 404, "not_found")
+
+
+async def test_the_largest_id_is_only_unknown(each_world: World) -> None:
+    """2^63 - 1 is looked up, and not there."""
+    program = each_world.by_key()
+    refused(await program.get(f"/api/v1/companions/{2**63 - 1}"), 404, "not_found")
+    answer = await program.post(BOOKINGS, json=each_world.request_body(companion_id=2**63 - 1))
+    refused(answer, 404, "not_found")
+
+
+CODES = ["BK", "x" * 14, "BK00000000000%00", "BK0000000000%C3%A9", "%FF" * 14, "bk0000000000001"]
+
+
+async def test_a_malformed_code_is_404(each_world: World) -> None:
+    """A code that can't be one is not there."""
+    for code in CODES:
+        answer = await each_world.by_key().get(f"/api/v1/bookings/{code}")
+        refused(answer, 404, "not_found")
+
+
+QUERIES = {
+    "min_price": ["nan", "inf", "-1", "1e2", "0x10", "", "\uff11", "1_0", "1,5", "%ff", "9" * 30],
+    "max_price": ["-0.01", "Infinity", "abc"],
+    "date": [
+        "9999-12-31",
+        "0001-01-01",
+        "2027-2-1",
+        "2027-W01-1",
+        "",
+        "today",
+        "%00",
+        "2027-02-30",
+    ],
+    "page": ["0", "-1", "1.0", "01", "+1", "%2B1", "100001", "x", "", "\u0661"],
+    "limit": ["0", "51", "12.0", "9" * 40],
+    "location": ["", "%20", "%00", "%ff", "x" * 101, "%ED%A0%80"],
+    "service": ["", "a%00b", "%C3"],
+}
+
+
+async def test_a_wrong_parameter_is_422(each_world: World) -> None:
+    """Query parameters are as strict as bodies."""
+    program = each_world.by_key()
+    for field, values in QUERIES.items():
+        for value in values:
+            answer = await program.get(f"{SEARCH}?{field}={value}")
+            refused(answer, 422, "invalid_field")
+            assert fields(answer) == {field}, value
+
+
+async def test_a_parameter_given_twice_is_422(world: World) -> None:
+    """Neither the first nor the last wins; every fault is told at once."""
+    answer = await world.by_key().get(f"{SEARCH}?page=1&page=1&limit=0&location=%ff")
+    refused(answer, 422, "invalid_field")
+    assert fields(answer) == {"page", "limit", "location"}
+
+
+async def test_a_strange_parameter_given_twice_is_422(world: World) -> None:
+    """Once it is passed over; twice it is told of by its name, as far as that goes."""
+    program, long = world.by_key(), "a" * 300
+    ok(await program.get(f"{SEARCH}?colour=red&&"))
+    answer = await program.get(f"{SEARCH}?colour=red&{long}=1&colour=blue&{long}=2")
+    refused(answer, 422, "invalid_field")
+    assert fields(answer) == {"colour", long[:100]}
+
+
+async def test_prices_out_of_order_are_422(world: World) -> None:
+    """min_price above max_price is told of min_price."""
+    answer = await world.by_key().get(f"{SEARCH}?min_price=20&max_price=10")
+    refused(answer, 422, "invalid_field")
+    assert fields(answer) == {"min_price"}
+
+
+FOUND = {
+    "min_price=100.00&max_price=100": 1,
+    "min_price=100.001": 0,
+    "max_price=99.999": 0,
+    "max_price=100.009": 1,
+    "location=LISB": 1,
+    "location=%25": 0,
+    "location=L_sbon": 0,
+    "location=tu'; drop": 0,
+    "service=gala+dinner": 1,
+    "service=gala": 0,
+    "unknown=1&other=2": 1,
+    "&&=&=1": 1,
+    "date=2027-03-03&page=1&limit=50": 1,
+    "page=100000&limit=50": 0,
+}
+
+
+async def test_a_search_means_what_it_says(each_world: World) -> None:
+    """Wildcards match themselves, prices compare exactly, unknown keys are ignored."""
+    program = each_world.by_key()
+    found = {
+        query: len(ok(await program.get(f"{SEARCH}?{query}"))["companions"]) for query in FOUND
+    }
+    assert found == FOUND
+
+
+SPANS = {
+    "": (400, {"start_date", "end_date"}),
+    "start_date=2027-03-01": (400, {"end_date"}),
+    "start_date=x&end_date=y": (422, {"start_date", "end_date"}),
+    "start_date=2027-03-02&end_date=2027-03-01": (422, {"end_date"}),
+    "start_date=2027-03-01&end_date=2027-06-01": (422, {"end_date"}),
+    "start_date=9999-12-31&end_date=9999-12-31": (422, {"start_date", "end_date"}),
+    "start_date=0001-01-01&end_date=9999-12-31": (422, {"start_date", "end_date"}),
+}
+
+
+async def test_availability_is_bounded(each_world: World) -> None:
+    """Both days are required, in order, known to the calendar, at most 92 of them."""
+    program, path = each_world.by_key(), f"{SEARCH}/{each_world.companion.id}/availability"
+    for query, expected in SPANS.items():
+        answer = await program.get(f"{path}?{query}")
+        assert (answer.status_code, fields(answer)) == expected
+
+
+async def test_ninety_two_days_pass(world: World) -> None:
+    """The longest span has its 92 days."""
+    path = f"{SEARCH}/{world.companion.id}/availability?start_date=2027-03-01&end_date=2027-05-31"
+    assert len(ok(await world.by_key().get(path))["availability"]) == 92
+
+
+SIGN_UPS: list[tuple[dict[str, object], set[str]]] = [
+    (
+        {"email": "x", "password": "short", "first_name": "", "last_name": "B", "role": "admin"},
+        {"email", "password", "first_name", "role"},
+    ),
+    (
+        {"email": "a@b.co", "password": "x" * 129, "first_name": "A\0", "last_name": 3, "role": 1},
+        {"password", "first_name", "last_name", "role"},
+    ),
+]
+
+
+async def test_signing_up_is_strict(each_world: World) -> None:
+    """Nobody registers as an admin, with a short password or a name of nothing."""
+    for body, named in SIGN_UPS:
+        answer = await each_world.client().post("/auth/register", json=body)
+        refused(answer, 422, "invalid_field")
+        assert fields(answer) == named
+
+
+async def test_names_of_every_script_pass(each_world: World) -> None:
+    """What is text, and not too long, is kept as it came."""
+    name = "Åsa 山田 🎈"
+    body = {
+        "email": "asa@example.com",
+        "password": "hunter2hunter2",
+        "first_name": name,
+        "last_name": "x" * 100,
+        "role": "staff",
+    }
+    user = ok(await each_world.client().post("/auth/register", json=body), 201)["user"]
+    assert user["first_name"] == name

@@ -1,0 +1,287 @@
+"""Calendar feeds and busy times over HTTP (CONTRACT 3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import icalendar
+import pytest
+from attrs import evolve
+from vobject.base import readOne
+
+from staffbooking_core.domain.shared.rate_limits import Rule
+from staffbooking_core.usecases.accounts import administration
+from staffbooking_http.api import upload_limits
+from tests.http.deployment import BASE, World, fields, ok, refused
+from tests.support.builders import HOUR, NOW, POLICY
+from tests.support.ics import GOOGLE, calendar, hour
+
+pytestmark = pytest.mark.anyio
+
+FEED, BUSY = "/staff/calendar-feed", "/staff/busy-times"
+ICS = {"content-type": "text/calendar; charset=utf-8"}
+NOBODY = {"feed": None}
+DAY_OFF = calendar("DTSTART;VALUE=DATE:20270303")
+
+
+async def staff(world: World) -> httpx.AsyncClient:
+    return await world.browser(world.companion.id)
+
+
+async def make(client: httpx.AsyncClient) -> str:
+    """The path of a new feed."""
+    answer = ok(await client.post(FEED), 201)
+    assert answer["success"] is True
+    path: str = answer["url"].removeprefix(BASE)
+    return path
+
+
+async def take(client: httpx.AsyncClient, content: bytes) -> Any:
+    return ok(await client.post(BUSY, content=content, headers=ICS))
+
+
+# The feed -------------------------------------------------------------------------------
+
+
+async def test_a_booking_is_read_back_by_parsers(each_world: World) -> None:
+    """Booked by key, accepted in a browser, and seen in a calendar program."""
+    async with await staff(each_world) as browser, each_world.by_key() as program:
+        path = await make(browser)
+        asked = ok(await program.post("/api/v1/bookings", json=each_world.request_body()), 201)
+        booking = asked["booking"]
+        ok(await browser.post(f"/bookings/{booking['id']}/accept"))
+        async with each_world.client() as calendars:
+            answer = await calendars.get(path)
+    event: Any = icalendar.Calendar.from_ical(answer.content).walk("VEVENT")[0]
+    other = readOne(answer.text).vevent
+    assert f"{event['DTSTART'].dt:%Y-%m-%dT%H:%M:%SZ}" == booking["starts_at"]
+    assert (str(event["SUMMARY"]), str(event["STATUS"])) == ("Gala dinner: Ada Okoro", "CONFIRMED")
+    assert other.location.value == "Rua Augusta 1, Lisbon"
+    assert other.uid.value == f"{booking['booking_code']}@127.0.0.1"
+    assert "ada@example.com" not in answer.text
+
+
+async def test_a_feed_is_made_told_of_and_revoked(each_world: World) -> None:
+    """Its address stands in the answer that makes it, and nowhere else."""
+    async with await staff(each_world) as browser:
+        assert ok(await browser.get(FEED)) == NOBODY
+        made = ok(await browser.post(FEED), 201)
+        assert made["feed"] == {"created_at": "2027-03-01T12:00:00Z"}
+        assert made["url"].startswith(f"{BASE}/calendars/")
+        assert made["url"].endswith(".ics")
+        assert ok(await browser.get(FEED)) == {"feed": made["feed"]}
+        path = made["url"].removeprefix(BASE)
+        assert (await browser.get(path)).status_code == 200
+        assert ok(await browser.delete(FEED)) == {"success": True}
+        assert ok(await browser.get(FEED)) == NOBODY
+        refused(await browser.get(path), 404, "not_found")
+
+
+async def test_a_new_feed_ends_the_old(each_world: World) -> None:
+    """Whoever knew the address before sees nothing any more."""
+    async with await staff(each_world) as browser:
+        old, new = await make(browser), await make(browser)
+        refused(await browser.get(old), 404, "not_found")
+        assert (await browser.get(new)).status_code == 200
+
+
+async def test_a_feed_is_a_calendar_for_programs(world: World) -> None:
+    """By its media type; kept for five minutes, by whoever fetched it alone."""
+    async with await staff(world) as browser, world.client() as program:
+        path = await make(browser)
+        answer = await program.get(path)
+        head = await program.head(path)
+    assert answer.headers["content-type"] == "text/calendar; charset=utf-8"
+    assert answer.headers.get_list("cache-control") == ["private, max-age=300"]
+    assert answer.content.startswith(b"BEGIN:VCALENDAR\r\n")
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-length"] == str(len(answer.content))
+
+
+async def test_what_is_known_is_not_sent_again(world: World) -> None:
+    """304 while nothing has changed, and the whole once something has."""
+    async with await staff(world) as browser, world.client() as program:
+        path = await make(browser)
+        tag = (await program.get(path)).headers["etag"]
+        for said in (tag, f'"x", W/{tag}', "*"):
+            known = await program.get(path, headers={"if-none-match": said})
+            assert (known.status_code, known.content, known.headers["etag"]) == (304, b"", tag)
+            assert known.headers["cache-control"] == "private, max-age=300"
+        async with world.by_key() as agency:
+            ok(await agency.post("/api/v1/bookings", json=world.request_body()), 201)
+        changed = await program.get(path, headers={"if-none-match": tag})
+    assert changed.status_code == 200
+    assert changed.headers["etag"] != tag
+
+
+async def test_addresses_that_open_nothing(world: World) -> None:
+    """Unknown ones, and those that are almost right; all look the same."""
+    async with await staff(world) as browser, world.client() as program:
+        path = await make(browser)
+        secret = path.removeprefix("/calendars/").removesuffix(".ics")
+        wrong = [secret, f"{secret}.ICS", f"{secret}.ics.ics", f"{secret[:-1]}.ics", ".ics"]
+        for name in [*wrong, f"{secret}.txt", "unknown.ics", "%00.ics", "%ff.ics"]:
+            refused(await program.get(f"/calendars/{name}"), 404, "not_found")
+
+
+async def test_who_is_disabled_has_no_feed(each_world: World) -> None:
+    """It looks as if it never was."""
+    async with await staff(each_world) as browser, each_world.client() as program:
+        path = await make(browser)
+        async with each_world.store.reading() as view:
+            user = await view.accounts.user(each_world.companion.id)
+        assert user is not None
+        await administration.disable(each_world.ports, user.email)
+        refused(await program.get(path), 404, "not_found")
+
+
+async def test_guessing_is_counted_by_address(world: World) -> None:
+    """Found or not, a look spends the general window of where it comes from."""
+    world.raise_limits(general=Rule("general", 3, HOUR))
+    async with world.client() as guesser, world.client("203.0.113.10") as other:
+        left = [
+            (await guesser.get(f"/calendars/{number}.ics")).headers["x-ratelimit-remaining"]
+            for number in range(3)
+        ]
+        assert left == ["2", "1", "0"]
+        refused(await guesser.get("/calendars/4.ics"), 429, "rate_limited")
+        refused(await other.get("/calendars/4.ics"), 404, "not_found")
+
+
+async def test_the_secret_is_in_no_log_and_no_metric(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither when it is made, nor when it is used, nor when something breaks."""
+    async with await staff(world) as browser, world.client() as program:
+        path = await make(browser)
+        secret = path.removeprefix("/calendars/").removesuffix(".ics")
+        assert (await program.get(path)).status_code == 200
+        world.restart(calendars=None)
+        async with world.client() as again:
+            refused(await again.get(path), 500, "internal")
+            metrics = (await again.get("/metrics")).text
+    assert "/calendars/{secret}.ics" in metrics
+    assert "failed" in caplog.text
+    assert secret not in metrics + caplog.text
+
+
+# Busy times -----------------------------------------------------------------------------
+
+
+async def test_busy_times_are_taken_listed_and_cleared(each_world: World) -> None:
+    """In the place of those before."""
+    async with await staff(each_world) as browser:
+        assert ok(await browser.get(BUSY)) == {"busy_times": [], "until": None}
+        taken = await take(browser, GOOGLE)
+        assert taken == {"success": True, "busy_times": 6, "until": "2029-03-02"}
+        await take(browser, calendar(hour("20270310T090000Z"), hour("20270311T090000Z")))
+        assert ok(await browser.get(BUSY)) == {
+            "busy_times": [
+                {"starts_at": "2027-03-10T09:00:00Z", "ends_at": "2027-03-10T10:00:00Z"},
+                {"starts_at": "2027-03-11T09:00:00Z", "ends_at": "2027-03-11T10:00:00Z"},
+            ],
+            "until": "2029-03-02",
+        }
+        assert ok(await browser.delete(BUSY)) == {"success": True}
+        assert ok(await browser.get(BUSY)) == {"busy_times": [], "until": None}
+
+
+async def test_a_busy_day_is_not_found_and_not_booked(each_world: World) -> None:
+    """By search, availability and booking alike; the day after is as before."""
+    async with await staff(each_world) as browser, each_world.by_key() as program:
+        await take(browser, DAY_OFF)
+        for day, found in (("2027-03-03", 0), ("2027-03-04", 1)):
+            listed = ok(await program.get("/api/v1/companions", params={"date": day}))
+            assert len(listed["companions"]) == found
+            path = f"/api/v1/companions/{each_world.companion.id}/availability"
+            span = {"start_date": day, "end_date": day}
+            shown = ok(await program.get(path, params=span))["availability"]
+            assert shown[0]["available"] is bool(found)
+            body = each_world.request_body(event_date=day)
+            answer = await program.post("/api/v1/bookings", json=body)
+            assert answer.status_code == (201 if found else 400), answer.text
+
+
+@pytest.mark.parametrize(
+    "media", [None, "text/plain", "application/json", "text/calendar; charset=latin-1"]
+)
+async def test_other_media_types_are_refused(world: World, media: str | None) -> None:
+    """A page of somebody else's can't send a calendar either."""
+    async with await staff(world) as browser:
+        headers = {} if media is None else {"content-type": media}
+        answer = await browser.post(BUSY, content=DAY_OFF, headers=headers)
+    refused(answer, 415, "unsupported_media_type")
+
+
+async def test_a_calendar_has_at_most_so_many_bytes(world: World) -> None:
+    """By the policy of the deployment, before anything else is looked at."""
+    world.restart(policy=evolve(POLICY, max_calendar_bytes=len(DAY_OFF)))
+    async with await staff(world) as browser:
+        await take(browser, DAY_OFF)
+        answer = await browser.post(BUSY, content=DAY_OFF + b"\n")
+    refused(answer, 413, "body_too_large")
+
+
+async def test_calendar_files_wait_for_their_turn(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few are worked on at a time: who waits for too long comes again."""
+    monkeypatch.setattr(upload_limits, "PATIENCE", 0.05)
+    world.app._site.turns[BUSY] = upload_limits.Turns(1)
+    async with await staff(world) as browser:
+        async with world.app._site.turns[BUSY].taken(NOW):
+            answer = await browser.post(BUSY, content=DAY_OFF, headers=ICS)
+        refused(answer, 429, "rate_limited")
+        assert int(answer.headers["retry-after"]) > 0
+        await take(browser, DAY_OFF)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"hello", b"\xff", b"\x00", calendar(hour("20270303T090000Z", "RRULE:FREQ=SECONDLY"))],
+)
+async def test_a_file_that_is_refused_changes_nothing(world: World, content: bytes) -> None:
+    """422 on `file`, and what was taken before still holds."""
+    async with await staff(world) as browser:
+        await take(browser, DAY_OFF)
+        before = ok(await browser.get(BUSY))
+        answer = await browser.post(BUSY, content=content, headers=ICS)
+        refused(answer, 422, "invalid_field")
+        assert fields(answer) == {"file"}
+        assert ok(await browser.get(BUSY)) == before
+
+
+# Who may ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", [FEED, BUSY])
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+async def test_calendars_are_for_staff_in_a_browser(world: World, method: str, path: str) -> None:
+    """Neither for customers, nor for keys, nor signed out, nor without the token."""
+    given: dict[str, Any] = {"content": DAY_OFF, "headers": ICS} if method == "POST" else {}
+    async with await world.browser(world.customer.id) as customer:
+        refused(await customer.request(method, path, **given), 403, "staff_only")
+    async with world.by_key() as program:
+        refused(await program.request(method, path, **given), 401, "session_required")
+    async with world.client() as nobody:
+        refused(await nobody.request(method, path, **given), 401, "unauthenticated")
+    async with await staff(world) as forged:
+        forged.headers["x-csrf-token"] = "x"
+        answer = await forged.request(method, path, **given)
+        if method == "GET":
+            ok(answer)
+        else:
+            refused(answer, 403, "csrf_failed")
+
+
+async def test_the_documents_say_what_is_taken(world: World) -> None:
+    """text/calendar, with its bound and its refusals; the feed is public."""
+    async with world.client() as client:
+        paths = ok(await client.get("/openapi.json"))["paths"]
+    post = paths[BUSY]["post"]
+    assert list(post["requestBody"]["content"]) == ["text/calendar"]
+    assert {"413", "415", "422"} <= set(post["responses"])
+    feed = paths["/calendars/{secret}.ics"]["get"]
+    assert feed["security"] == []
+    assert list(feed["responses"]["200"]["content"]) == ["text/calendar"]

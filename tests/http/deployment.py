@@ -1,0 +1,166 @@
+"""A whole deployment in one process: the application on ports that a test has in hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+from attrs import evolve
+
+from staffbooking_adapters.chat.local import LocalChat
+from staffbooking_adapters.fake.processor import FakeProcessor
+from staffbooking_adapters.ics.calendars import IcsCalendars
+from staffbooking_adapters.memory.doubles import (
+    PassingFilter,
+    PlainHasher,
+    RecordingNotifier,
+    SeededIds,
+    VirtualClock,
+)
+from staffbooking_adapters.memory.files import MemoryFiles
+from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeBook
+from staffbooking_adapters.memory.webhooks.receivers import MemorySender
+from staffbooking_adapters.pictures.threads import PillowPictures
+from staffbooking_adapters.vault import KeyringVault
+from staffbooking_core.domain.accounts.api_keys import Permission
+from staffbooking_core.domain.accounts.users import Role, Subscription, User, csrf_token
+from staffbooking_core.domain.shared.rate_limits import Rule
+from staffbooking_core.ports import Ports
+from staffbooking_http.app import Application
+from tests.contract.stores import OpenStore
+from tests.support.builders import (
+    HOUR,
+    NOW,
+    POLICY,
+    add_companion,
+    add_key,
+    add_session,
+    add_user,
+    make_key_text,
+)
+
+PASSWORD = "correct horse"
+BASE = POLICY.base_url
+
+
+class World:
+    """The application, its ports, and some people: a customer, a companion, a subscriber with
+    a key, an admin, a stranger."""
+
+    def __init__(self, store: OpenStore, **options: Any) -> None:
+        self.store = store
+        self.clock = VirtualClock(NOW, store=store)
+        self.processor = FakeProcessor(
+            MemoryFakeBook(), self.clock, base_url=BASE, secret=b"s" * 32
+        )
+        self.notifier = RecordingNotifier()
+        self.sender = MemorySender()
+        self.ports = Ports(
+            store=store,
+            admission=store.admission,
+            payments=self.processor,
+            clock=self.clock,
+            ids=SeededIds(),
+            hasher=PlainHasher(),
+            vault=KeyringVault(["v" * 32]),
+            notifier=self.notifier,
+            hints=store.hints,
+            sender=self.sender,
+            chat=LocalChat(),
+            content_filter=PassingFilter(),
+            calendars=IcsCalendars(BASE),
+            files=MemoryFiles(),
+            pictures=PillowPictures(),
+            policy=POLICY,
+            sandbox=self.processor,
+        )
+        self.restart(**options)
+
+    def restart(self, *, address: str = "203.0.113.9", proxies: Any = (), **ports: Any) -> None:
+        """Build the application anew, on ports that differ in what is given."""
+        self.ports = evolve(self.ports, **ports)
+        self.app = Application(self.ports, proxies=proxies)
+        self.address = address
+
+    def raise_limits(self, **rules: Rule) -> None:
+        """Limits that no test comes near, but for those given."""
+        known = ("general", "bookings", "webhooks", "contact")
+        free = {name: Rule(name, 100_000, HOUR) for name in known}
+        limits = evolve(POLICY.limits, **{**free, **rules})
+        self.restart(policy=evolve(POLICY, limits=limits))
+
+    async def settle(self) -> None:
+        """Make the people."""
+        hashed = f"plain:{PASSWORD}"
+        self.companion = await add_companion(self.store)
+        self.customer = await add_user(
+            self.store, email="ada@example.com", password_hash=hashed, first_name="Ada"
+        )
+        self.stranger = await add_user(self.store, email="sam@example.com", password_hash=hashed)
+        self.subscriber = await add_user(
+            self.store, email="ops@agency.example", subscription=Subscription.ENTERPRISE
+        )
+        self.outsider = await add_user(
+            self.store, email="it@elsewhere.example", subscription=Subscription.ENTERPRISE
+        )
+        self.admin = await add_user(self.store, email="root@example.com", role=Role.ADMIN)
+        self.key = await self.new_key(self.subscriber)
+
+    async def new_key(self, owner: User, *permissions: Permission, **given: Any) -> str:
+        """A key of somebody, with both permissions unless some are given."""
+        text = make_key_text()
+        granted = frozenset(permissions or Permission)
+        await add_key(self.store, owner.id, text, permissions=granted, **given)
+        return text
+
+    def client(self, address: str | None = None, **headers: str) -> httpx.AsyncClient:
+        """A client that nobody is signed in at."""
+        transport = httpx.ASGITransport(
+            self.app,
+            raise_app_exceptions=True,
+            client=(address or self.address, 50_000),
+        )
+        return httpx.AsyncClient(transport=transport, base_url=BASE, headers=headers)
+
+    def by_key(self, key: str | None = None) -> httpx.AsyncClient:
+        """A program with a key: the subscriber's, unless another is given."""
+        return self.client(authorization=f"Bearer {key or self.key}")
+
+    async def browser(self, user_id: int) -> httpx.AsyncClient:
+        """A browser that somebody is signed in at, with the CSRF token at hand."""
+        token = self.ports.ids.token()
+        await add_session(self.store, user_id, token=token, seen_at=self.clock.now)
+        return self.client(cookie=f"connect.sid={token}", **{"x-csrf-token": csrf_token(token)})
+
+    def request_body(self, **given: Any) -> dict[str, Any]:
+        """A booking request by key that can be honoured: in two days, for four hours."""
+        body = {
+            "companion_id": self.companion.id,
+            "event_date": "2027-03-03",
+            "start_time": "18:00",
+            "duration_hours": 4,
+            "service_type": "Gala dinner",
+            "location": "Rua Augusta 1, Lisbon",
+            "customer_email": self.customer.email,
+        }
+        return {**body, **given}
+
+
+def ok(answer: httpx.Response, status: int = 200) -> Any:
+    """The body of an answer that must have this status."""
+    assert answer.status_code == status, f"{answer.status_code} {answer.text}"
+    return answer.json()
+
+
+def refused(answer: httpx.Response, status: int, code: str) -> Any:
+    """The body of an error that must have this status and code, and the contract's shape."""
+    body = ok(answer, status)
+    assert body["code"] == code, body
+    assert isinstance(body["error"], str)
+    assert answer.headers["content-type"] == "application/json"
+    return body
+
+
+def fields(answer: httpx.Response) -> set[str]:
+    """The fields that an error names."""
+    return {fault["field"] for fault in answer.json()["errors"]}

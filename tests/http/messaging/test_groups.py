@@ -1,0 +1,397 @@
+"""Groups of events over HTTP: who is in them, and who still reads (CONTRACT 6)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+from staffbooking_core.domain.companions.companion import Companion
+from staffbooking_core.usecases.bookings import timers
+from tests.http.bookings.test_booking_flow import set_clock
+from tests.http.deployment import World, fields, ok, refused
+from tests.http.docs.test_openapi import document_of, hold_to_document
+from tests.http.messaging.message_calls import Record, contents, history, listed, say_in
+from tests.support.builders import add_companion, add_user
+from tests.support.message_doubles import CONTACT, CURSE, Sieve
+
+pytestmark = pytest.mark.anyio
+
+EVENT = "Gala 2027"
+HELLO = {"content": "Hello"}
+
+
+class Party:
+    """The customer plans an event with three companions; what is said passes a filter."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.staff: list[Companion] = []
+        self.browsers: dict[int, httpx.AsyncClient] = {}
+
+    async def settle(self) -> Party:
+        world = self.world
+        world.restart(content_filter=Sieve())
+        world.raise_limits()
+        self.staff = [world.companion]
+        for name in ("Noa", "Sol"):
+            self.staff.append(await add_companion(world.store, first_name=name))
+        for user_id in (world.customer.id, *(one.id for one in self.staff)):
+            self.browsers[user_id] = await world.browser(user_id)
+        return self
+
+    @property
+    def customer(self) -> httpx.AsyncClient:
+        return self.browsers[self.world.customer.id]
+
+    def of(self, place: int) -> httpx.AsyncClient:
+        """The browser of a companion."""
+        return self.browsers[self.staff[place].id]
+
+    async def request(self, place: int, event_ref: str | None = EVENT, **given: Any) -> str:
+        """The path of a request for a companion's part in an event."""
+        wanted = {"companion_id": self.staff[place].id, "event_ref": event_ref, **given}
+        body = self.world.request_body(**wanted)
+        booking = ok(await self.customer.post("/bookings", json=body), 201)["booking"]
+        assert booking["event_ref"] == event_ref
+        return f"/bookings/{booking['id']}"
+
+    async def accept(self, place: int, event_ref: str | None = EVENT, **given: Any) -> str:
+        """The path of such a booking, accepted."""
+        path = await self.request(place, event_ref, **given)
+        ok(await self.of(place).post(f"{path}/accept"))
+        return path
+
+    async def cancel(self, path: str) -> None:
+        ok(await self.customer.post(f"{path}/cancel"))
+
+    async def pay(self, path: str) -> None:
+        page = ok(await self.customer.post(f"{path}/checkout"))["checkout_url"]
+        ok(await self.customer.post(page, json={"outcome": "succeed"}))
+
+    async def group(self, *places: int) -> int:
+        """The number of the group of these companions, who are booked for it."""
+        for place in places:
+            await self.accept(place)
+        [found] = await groups(self.customer)
+        number: int = found["id"]
+        return number
+
+    def members(self, *places: int) -> list[int]:
+        """The ids of the customer and of these companions."""
+        return sorted([self.world.customer.id, *(self.staff[place].id for place in places)])
+
+
+async def groups(client: httpx.AsyncClient) -> list[Record]:
+    """Somebody's groups."""
+    return [one for one in await listed(client) if one["type"] == "group"]
+
+
+async def participants(client: httpx.AsyncClient, number: int) -> list[int]:
+    found = (await history(client, number))["conversation"]
+    return [one["user_id"] for one in found["participants"]]
+
+
+@pytest.fixture
+async def party(world: World, monkeypatch: pytest.MonkeyPatch) -> Party:
+    """In memory; every answer is held to the document."""
+    hold_to_document(world, await document_of(world), monkeypatch)
+    return await Party(world).settle()
+
+
+# How it begins --------------------------------------------------------------------------
+
+
+async def test_the_second_accept_opens_the_group(each_world: World) -> None:
+    """Not the first, nor any request; then it is there for all who are booked, and all talk."""
+    party = await Party(each_world).settle()
+    for place in range(3):
+        await party.request(place)
+    await party.accept(0)
+    assert await groups(party.customer) == []
+    await party.accept(1)
+    [group] = await groups(party.customer)
+    names = [(each_world.customer.id, "Ada Okoro")]
+    names += [(one.id, f"{one.first_name} {one.last_name}") for one in party.staff[:2]]
+    assert group == {
+        "id": group["id"],
+        "type": "group",
+        "title": EVENT,
+        "booking_code": None,
+        "participants": [
+            {"user_id": number, "name": name, "online": False} for number, name in sorted(names)
+        ],
+        "last_message": None,
+        "unread_count": 0,
+        "updated_at": "2027-03-01T12:00:00Z",
+    }
+    for place in (0, 1):
+        assert await groups(party.of(place)) == [group]
+    assert await groups(party.of(2)) == []
+
+    said = await say_in(party.of(0), group["id"], "Who has the keys?")
+    assert (said["sender_id"], said["sender_name"]) == (party.staff[0].id, "Mia Lindqvist")
+    [unread] = await groups(party.of(1))
+    assert (unread["last_message"], unread["unread_count"]) == (said, 1)
+    for client in (party.customer, party.of(0), party.of(1)):
+        assert await contents(client, group["id"]) == ["Who has the keys?"]
+    assert [one["unread_count"] for one in await groups(party.of(1))] == [0]
+
+
+async def test_accepts_at_the_same_time_open_it_too(each_world: World) -> None:
+    """Each sees the other, whichever comes first, and nobody is left out."""
+    party = await Party(each_world).settle()
+    for number in range(5):
+        event = f"{EVENT} {number}"
+        start = f"{8 + 2 * number:02}:00"
+        paths = [
+            await party.request(place, event, start_time=start, duration_hours=2)
+            for place in range(3)
+        ]
+
+        async def accept(place: int, path: str) -> None:
+            ok(await party.of(place).post(f"{path}/accept"))
+
+        async with anyio.create_task_group() as tasks:
+            for place, path in enumerate(paths):
+                tasks.start_soon(accept, place, path)
+        [group] = [one for one in await groups(party.customer) if one["title"] == event]
+        members = [one["user_id"] for one in group["participants"]]
+        assert members == party.members(0, 1, 2)
+
+
+async def test_an_event_is_one_customers(party: Party) -> None:
+    """Bookings of others with the same reference, and of none, are no part of it."""
+    other = await add_user(party.world.store)
+    browser = await party.world.browser(other.id)
+    await party.accept(0)
+    for place, event_ref, client in ((1, EVENT, browser), (2, None, party.customer)):
+        wanted = {"companion_id": party.staff[place].id, "event_ref": event_ref}
+        body = party.world.request_body(**wanted)
+        number = ok(await client.post("/bookings", json=body), 201)["booking"]["id"]
+        ok(await party.of(place).post(f"/bookings/{number}/accept"))
+    await party.accept(1, EVENT.lower(), start_time="08:00")
+    for client in (party.customer, browser, *(party.of(place) for place in range(3))):
+        assert await groups(client) == []
+
+
+async def test_each_event_has_its_group(party: Party) -> None:
+    """The same people may have several, beside their direct conversations."""
+    for event, start in (("One", "08:00"), ("Two", "18:00")):
+        for place in (0, 1):
+            await party.accept(place, event, start_time=start)
+    assert sorted(one["title"] for one in await groups(party.customer)) == ["One", "Two"]
+    assert len(await listed(party.customer)) == 4
+    assert len(await listed(party.of(0))) == 3
+
+
+async def test_a_declined_request_is_no_part_of_it(party: Party) -> None:
+    """Nor is a cancelled one: those count that are booked at the same time."""
+    declined = await party.request(1)
+    ok(await party.of(1).post(f"{declined}/decline"))
+    first = await party.accept(0)
+    await party.cancel(first)
+    await party.accept(2)
+    assert await groups(party.customer) == []
+    await party.accept(0)
+    [group] = await groups(party.customer)
+    assert [one["user_id"] for one in group["participants"]] == party.members(0, 2)
+
+
+async def test_a_booking_through_the_api_counts(party: Party) -> None:
+    """Whoever books, the event is the customer's; who booked for them is not in the group."""
+    await party.accept(0)
+    body = party.world.request_body(companion_id=party.staff[1].id, event_ref=EVENT)
+    made = ok(await party.world.by_key().post("/api/v1/bookings", json=body), 201)
+    ok(await party.of(1).post(f"/bookings/{made['booking']['id']}/accept"))
+    [group] = await groups(party.customer)
+    assert [one["user_id"] for one in group["participants"]] == party.members(0, 1)
+    agent = await party.world.browser(party.world.subscriber.id)
+    assert await listed(agent) == []
+    refused(await agent.get(f"/messages/conversation/{group['id']}"), 404, "not_found")
+
+
+# Who comes and who goes ------------------------------------------------------------------
+
+
+async def test_who_accepts_later_joins(party: Party) -> None:
+    """And reads all that was said before."""
+    number = await party.group(0, 1)
+    await say_in(party.customer, number, "Before")
+    refused(await party.of(2).get(f"/messages/conversation/{number}"), 404, "not_found")
+    await party.accept(2)
+    assert await participants(party.of(2), number) == party.members(0, 1, 2)
+    await say_in(party.of(2), number, "After")
+    assert await contents(party.of(2), number) == ["Before", "After"]
+    assert await contents(party.of(0), number) == ["Before", "After"]
+
+
+async def test_who_is_cancelled_reads_until_then(party: Party) -> None:
+    """They find the conversation as it was, are in it no more, and can't send."""
+    await party.accept(0)
+    path = await party.accept(1)
+    [group] = await groups(party.customer)
+    number = group["id"]
+    before = await say_in(party.of(0), number, "Before")
+    await party.cancel(path)
+    after = await say_in(party.customer, number, "After")
+
+    assert await participants(party.customer, number) == party.members(0)
+    [left] = await groups(party.of(1))
+    assert (left["last_message"], left["unread_count"]) == (before, 1)
+    assert left["title"] == EVENT
+    there = f"/messages/conversation/{number}"
+    found = await history(party.of(1), number)
+    assert found["messages"] == [before]
+    assert found["conversation"]["unread_count"] == 0
+    assert found["conversation"]["participants"] == []
+    assert found["conversation"]["updated_at"] == before["created_at"]
+    for query in (f"?after={before['id']}", f"?before={after['id']}&after={before['id']}"):
+        assert (await history(party.of(1), number, query))["messages"] == []
+    for body in (HELLO, {}, {"content": ""}, {"content": CURSE}):
+        refused(await party.of(1).post(there, json=body), 403, "conversation_left")
+    refused(await party.of(1).post(there, content=b"{"), 403, "conversation_left")
+    assert await contents(party.customer, number) == ["Before", "After"]
+
+
+async def test_who_left_still_talks_to_the_customer(party: Party) -> None:
+    """In their direct conversation, which needs no more than a booking."""
+    number = await party.group(0, 1)
+    [booking] = [one for one in await listed(party.of(1)) if one["type"] == "direct"]
+    ok(await party.of(1).post(f"/messages/send/{party.world.customer.id}", json=HELLO), 201)
+    assert booking["id"] != number
+
+
+async def test_who_comes_back_is_in_it_again(party: Party) -> None:
+    """With a new booking, and reads what was said meanwhile."""
+    await party.accept(0)
+    path = await party.accept(1)
+    [group] = await groups(party.customer)
+    number = group["id"]
+    for said, change in (("One", party.cancel(path)), ("Two", party.accept(1)), ("Three", None)):
+        await say_in(party.customer, number, said)
+        if change is not None:
+            await change
+    assert await participants(party.of(1), number) == party.members(0, 1)
+    assert await contents(party.of(1), number) == ["One", "Two", "Three"]
+    await say_in(party.of(1), number, "Four")
+    assert [one["id"] for one in await groups(party.of(1))] == [number]
+
+
+async def test_one_of_two_bookings_is_enough_to_stay(party: Party) -> None:
+    """Who is booked twice for an event leaves it with the last of the two."""
+    number = await party.group(0, 1)
+    second = await party.accept(1, start_time="08:00")
+    [first] = [
+        f"/bookings/{one['id']}"
+        for one in ok(await party.of(1).get("/bookings"))["bookings"]
+        if f"/bookings/{one['id']}" != second
+    ]
+    await party.cancel(first)
+    await say_in(party.of(1), number)
+    await party.cancel(second)
+    refused(
+        await party.of(1).post(f"/messages/conversation/{number}", json=HELLO),
+        403,
+        "conversation_left",
+    )
+
+
+async def test_the_group_stays_when_all_have_left(party: Party) -> None:
+    """The customer is in it for good, alone, and keeps contacts to themself; whoever accepts
+    next joins, and reads all."""
+    paths = [await party.accept(place) for place in (0, 1)]
+    [group] = await groups(party.customer)
+    await say_in(party.customer, group["id"], "Hello")
+    for path in paths:
+        await party.cancel(path)
+    assert await participants(party.customer, group["id"]) == party.members()
+    await say_in(party.customer, group["id"], "Anybody?")
+    there = f"/messages/conversation/{group['id']}"
+    alone = await party.customer.post(there, json={"content": CONTACT})
+    refused(alone, 422, "content_blocked")
+    await party.accept(2)
+    assert await participants(party.of(2), group["id"]) == party.members(2)
+    assert await contents(party.of(2), group["id"]) == ["Hello", "Anybody?"]
+    assert await contents(party.of(0), group["id"]) == ["Hello"]
+
+
+async def test_expiry_takes_one_out(party: Party) -> None:
+    """An accepted booking that is not paid by its start is cancelled, by the system too; what
+    was paid stays, also once it is completed or disputed."""
+    kept = await party.accept(0)
+    disputed = await party.accept(1)
+    for path in (kept, disputed):
+        await party.pay(path)
+    await party.accept(2)
+    [group] = await groups(party.customer)
+    assert len(group["participants"]) == 4
+    await set_clock(party.world, "2027-03-03T22:00:00Z")
+    await timers.drain(party.world.ports)
+    ok(await party.customer.post(f"{kept}/confirm"))
+    ok(await party.customer.post(f"{disputed}/dispute", json={"reason": "nobody came"}))
+    assert await participants(party.customer, group["id"]) == party.members(0, 1)
+    there = f"/messages/conversation/{group['id']}"
+    refused(await party.of(2).post(there, json=HELLO), 403, "conversation_left")
+    for place in (0, 1):
+        await say_in(party.of(place), group["id"])
+
+
+# What may be said ------------------------------------------------------------------------
+
+
+async def test_contacts_pass_once_everybody_is_paid(party: Party) -> None:
+    """While one of those in it has never been paid by the customer, they are blocked for all;
+    blocked words always are."""
+    paths = [await party.accept(place) for place in (0, 1)]
+    [group] = await groups(party.customer)
+    there = f"/messages/conversation/{group['id']}"
+
+    async def told(content: str = CONTACT) -> set[str]:
+        codes = set()
+        for client in (party.customer, party.of(0), party.of(1)):
+            answer = await client.post(there, json={"content": content})
+            codes.add(answer.json().get("code", "said"))
+            assert answer.status_code == 201 or fields(answer) == {"content"}
+        return codes
+
+    assert await told() == {"content_blocked"}
+    await party.pay(paths[0])
+    assert await told() == {"content_blocked"}
+    await party.pay(paths[1])
+    assert await told() == {"said"}
+    assert await told(CURSE) == {"content_blocked"}
+    third = await party.accept(2)
+    assert await told() == {"content_blocked"}
+    await party.cancel(third)
+    assert await told() == {"said"}
+
+
+async def test_a_stranger_finds_no_group(party: Party) -> None:
+    """404 to read and to write, for an admin and for the staff of others too; and one that has
+    not begun is there for nobody."""
+    await party.request(2)
+    await party.accept(0)
+    first = [one["id"] for one in await listed(party.customer)]
+    for number in range(1, max(first) + 3):
+        if number not in first:
+            there = f"/messages/conversation/{number}"
+            refused(await party.customer.get(there), 404, "not_found")
+            refused(await party.customer.post(there, json=HELLO), 404, "not_found")
+    number = await party.group(1)
+    there = f"/messages/conversation/{number}"
+    admin = await party.world.browser(party.world.admin.id)
+    for client in (party.of(2), admin, await party.world.browser(party.world.stranger.id)):
+        refused(await client.get(there), 404, "not_found")
+        refused(await client.post(there, json=HELLO), 404, "not_found")
+
+
+@pytest.mark.parametrize("event_ref", ["Gala", "\N{PARTY POPPER} Fête <b>", "x" * 64])
+async def test_the_title_is_the_reference(party: Party, event_ref: str) -> None:
+    """To the letter."""
+    for place in (0, 1):
+        await party.accept(place, event_ref)
+    for client in (party.customer, party.of(0), party.of(1)):
+        assert [one["title"] for one in await groups(client)] == [event_ref]

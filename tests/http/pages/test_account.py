@@ -1,0 +1,353 @@
+"""Pages on which people register, sign in and out, and have links sent again."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import httpx
+import pytest
+from attrs import evolve
+
+from staffbooking_core.domain.notifications.notifications import NoticeKind
+from staffbooking_core.domain.shared.rate_limits import Rule
+from staffbooking_core.usecases.notifications import notifications
+from tests.http.deployment import BASE, PASSWORD, World, ok
+from tests.support.builders import HOUR
+
+pytestmark = pytest.mark.anyio
+
+SIGN_IN = "/account/sign-in"
+REGISTER = "/account/register"
+ADA = {"email": "ada@example.com", "password": PASSWORD}
+ZOE = {
+    "email": "zoe@example.com",
+    "password": PASSWORD,
+    "first_name": "Zoë",
+    "last_name": "Field",
+    "role": "staff",
+}
+PAGES = (SIGN_IN, REGISTER, "/account/forgot-password", "/account/verify-email", "/")
+
+
+async def signed_in(client: httpx.AsyncClient) -> bool:
+    return (await client.get("/auth/session")).status_code == 200
+
+
+def csrf(answer: httpx.Response) -> str:
+    found = re.search(r'<input type="hidden" name="csrf" value="([^"]+)">', answer.text)
+    assert found
+    return found[1]
+
+
+def link(answer: httpx.Response, path: str) -> str:
+    """Where a page's link to a path leads, with all that is behind it."""
+    found = re.search(f'href="({path}[^"]*)"', answer.text)
+    assert found, answer.text
+    return html.unescape(found[1])
+
+
+async def test_people_sign_in_by_a_form(each_world: World) -> None:
+    """With the cookie that programs get; then they are where they wanted to go."""
+    client = each_world.client()
+    answer = await client.post(f"{SIGN_IN}?next=/bookings/7/return", data=ADA)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/bookings/7/return")
+    theirs = await each_world.client().post("/auth/login", json=ADA)
+    told, known = (re.sub("sid=[^;]+", "", each.headers["set-cookie"]) for each in (answer, theirs))
+    assert told == known
+    assert await signed_in(client)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        "",
+        "//evil.example",
+        "/\\evil.example",
+        "https://evil.example/",
+        "evil",
+        "/%09/evil",
+        "/a\nb",
+    ],
+)
+async def test_nobody_is_led_elsewhere(world: World, wanted: str) -> None:
+    """Only paths of this service are gone on to; anything else leads home."""
+    client = world.client()
+    if "%" in wanted:
+        answer = await client.post(f"{SIGN_IN}?next={wanted}", data=ADA)
+    else:
+        answer = await client.post(SIGN_IN, params={"next": wanted}, data=ADA)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+
+
+async def test_who_is_signed_in_goes_on(world: World) -> None:
+    """The page asks nobody twice."""
+    client = await world.browser(world.customer.id)
+    answer = await client.get(f"{SIGN_IN}?next=/staff/payouts")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/staff/payouts")
+
+
+async def test_a_wrong_password_is_told_in_the_form(world: World) -> None:
+    """Which stays, with the address; in the same words for an unknown one."""
+    said = set()
+    for email in ("ada@example.com", "nobody@example.com"):
+        answer = await world.client().post(SIGN_IN, data={"email": email, "password": "wrong"})
+        assert answer.status_code == 401
+        assert f'value="{email}"' in answer.text
+        assert "wrong" not in answer.text.replace("password is wrong", "")
+        said.add(answer.text.replace(email, ""))
+    assert len(said) == 1
+
+
+async def test_guessing_is_throttled_by_both_ways_in(world: World) -> None:
+    """Ten wrong ones, some by the form and some by programs; then the form says for how long."""
+    client, wrong = world.client(), {**ADA, "password": "wrong"}
+    for _ in range(5):
+        await client.post(SIGN_IN, data=wrong)
+        await client.post("/auth/login", json=wrong)
+    answer = await client.post(SIGN_IN, data=ADA)
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "900")
+    assert "Try again in 15 minutes." in answer.text
+
+
+@pytest.mark.parametrize("path", [SIGN_IN, "/account/forgot-password"])
+@pytest.mark.parametrize("origin", ["https://evil.example", "null"])
+async def test_a_form_of_a_foreign_page_is_403(world: World, path: str, origin: str) -> None:
+    """Nobody is signed in by it, and no mail goes out; our own page's form passes."""
+    client = world.client()
+    foreign = await client.post(path, data=ADA, headers={"origin": origin})
+    assert foreign.status_code == 403
+    assert not await signed_in(client)
+    assert (await client.post(path, data=ADA, headers={"origin": BASE})).status_code in (200, 303)
+
+
+@pytest.mark.parametrize("path", [SIGN_IN, REGISTER, "/account/forgot-password"])
+async def test_browsers_say_where_these_forms_come_from(world: World, path: str) -> None:
+    """Under `no-referrer` they would say `Origin: null`, as a foreign page's do."""
+    page = (await world.client().get(path)).text
+    assert '<meta name="referrer" content="same-origin">' in page
+
+
+async def test_people_sign_out_by_a_button(each_world: World) -> None:
+    """Only by the form of a page of theirs; and again does no harm."""
+    client = each_world.client()
+    await client.post(SIGN_IN, data=ADA)
+    cookie = client.cookies["connect.sid"]
+    assert (await client.post("/account/sign-out", data={"csrf": "x"})).status_code == 403
+    given = {"csrf": csrf(await client.get("/"))}
+    answer = await client.post("/account/sign-out", data=given)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    assert "Max-Age=0" in answer.headers["set-cookie"]
+    assert not await signed_in(each_world.client(cookie=f"connect.sid={cookie}"))
+    assert (await client.post("/account/sign-out", data=given)).status_code == 303
+
+
+async def test_nobody_is_signed_out_by_a_link(world: World) -> None:
+    """The path takes forms alone."""
+    answer = await world.client().get("/account/sign-out")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST, OPTIONS")
+
+
+async def test_a_forgotten_password_is_asked_for_by_a_form(world: World) -> None:
+    """The page is the same for an unknown address; the mail goes to the known one."""
+    client, pages = world.client(), set()
+    for email in ("ada@example.com", "nobody@example.com"):
+        answer = await client.post("/account/forgot-password", data={"email": email})
+        assert answer.status_code == 200
+        pages.add(answer.text)
+    assert len(pages) == 1
+    await notifications.tell_notices(world.ports)
+    [letter] = world.notifier.letters
+    assert (letter.kind, letter.to) == (NoticeKind.RESET_PASSWORD, "ada@example.com")
+
+
+async def test_a_forgotten_password_is_a_detour(each_world: World) -> None:
+    """Who wanted to go somewhere is there once a new password was set: the way is kept by each
+    page's link, form and mail."""
+    client, way = each_world.client(), "/conversations?page=2&x=1"
+    page = await client.get(SIGN_IN, params={"next": way})
+    page = await client.get(link(page, "/account/forgot-password"))
+    assert way == httpx.URL(link(page, SIGN_IN)).params["next"]
+    await client.post(str(page.url), data={"email": "ada@example.com"})
+    await notifications.tell_notices(each_world.ports)
+    [letter] = each_world.notifier.letters
+    mailed = (letter.url or "").removeprefix(BASE)
+    done = await client.post(mailed, data={"password": "battery staple"})
+    given = {**ADA, "password": "battery staple"}
+    answer = await client.post(link(done, SIGN_IN), data=given)
+    assert (answer.status_code, answer.headers["location"]) == (303, way)
+    used = await client.get(mailed)
+    assert way == httpx.URL(link(used, "/account/forgot-password")).params["next"]
+
+
+@pytest.mark.parametrize("way", ["//evil.example", "/\\evil.example", "https://evil.example/", "x"])
+async def test_no_detour_leads_elsewhere(world: World, way: str) -> None:
+    """Neither a link of a page nor the mail has what is no path of this service."""
+    client, path = world.client(), "/account/forgot-password"
+    for start in (SIGN_IN, path, "/account/reset-password/x"):
+        assert "evil" not in (await client.get(start, params={"next": way})).text
+    await client.post(path, params={"next": way}, data={"email": "ada@example.com"})
+    await notifications.tell_notices(world.ports)
+    [letter] = world.notifier.letters
+    assert "?" not in (letter.url or "?")
+
+
+async def test_what_is_wrong_with_an_address_is_told_in_the_form(world: World) -> None:
+    """No address is 422, too many mails are 429: the form stays."""
+    client, path = world.client(), "/account/forgot-password"
+    assert (await client.post(path, data={"email": "ada"})).status_code == 422
+    for _ in range(3):
+        await client.post(path, data={"email": "ada@example.com"})
+    answer = await client.post(path, data={"email": "ada@example.com"})
+    assert answer.status_code == 429
+    assert 'name="email"' in answer.text
+
+
+async def test_the_link_for_the_address_is_sent_again(world: World) -> None:
+    """To who signs in first; once confirmed, there is nothing to send."""
+    path, client = "/account/verify-email", world.client()
+    asked = await client.get(path)
+    assert asked.status_code == 303
+    onward = await client.post(asked.headers["location"], data=ADA)
+    assert onward.headers["location"] == path
+    token = csrf(await client.get(path))
+    assert (await client.post(path, data={"csrf": "x"})).status_code == 403
+    assert "on its way" in (await client.post(path, data={"csrf": token})).text
+    await notifications.tell_notices(world.ports)
+    [letter] = world.notifier.letters
+    await client.post((letter.url or "").removeprefix(BASE))
+    assert "is confirmed" in (await client.get(path)).text
+    assert (await client.post(path, data={"csrf": token})).status_code == 400
+
+
+async def test_the_link_is_not_sent_too_often(world: World) -> None:
+    """The fourth in an hour is 429, as by the interface."""
+    path, client = "/account/verify-email", await world.browser(world.customer.id)
+    given = {"csrf": csrf(await client.get(path))}
+    for _ in range(3):
+        assert (await client.post(path, data=given)).status_code == 200
+    assert (await client.post(path, data=given)).status_code == 429
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_what_people_fill_in_is_labelled_and_kept_by_nobody(world: World, path: str) -> None:
+    """Every field that is seen has its label; what one types into tells what fills it; no page is
+    stored."""
+    client = await world.browser(world.customer.id) if path == "/account/verify-email" else None
+    answer = await (client or world.client()).get(path)
+    assert answer.headers["cache-control"] == "no-store"
+    assert '<html lang="en">' in answer.text
+    seen = re.findall(r'<input (?![^>]*type="hidden")[^>]*>', answer.text)
+    assert len(re.findall(r"<label>[^<]*<input [^>]*>", answer.text)) == len(seen)
+    assert all("autocomplete=" in each or 'type="radio"' in each for each in seen)
+
+
+async def test_a_page_keeps_the_session_alive(world: World) -> None:
+    """Who only uses pages is not signed out for being idle."""
+    client = world.client()
+    await client.post(SIGN_IN, data=ADA)
+    idle = world.ports.policy.session_idle
+    for _ in range(3):
+        world.clock.advance(idle * 0.6)
+        await client.get("/")
+    assert ok(await client.get("/auth/session"))["user"]["email"] == "ada@example.com"
+
+
+# Registering ----------------------------------------------------------------------------
+
+
+async def test_people_register_by_a_form(each_world: World) -> None:
+    """Found from the page to sign in, and led back to it, and then to where they wanted to go;
+    a mail asks them to confirm the address."""
+    client, way = each_world.client(), "/conversations?page=2&x=1"
+    page = await client.get(SIGN_IN, params={"next": way})
+    page = await client.get(link(page, REGISTER))
+    assert httpx.URL(link(page, SIGN_IN)).params["next"] == way
+    made = await client.post(str(page.url), data=ZOE)
+    assert made.status_code == 303
+    assert not await signed_in(client)
+    assert "Your account is there" in (await client.get(made.headers["location"])).text
+    onward = await client.post(made.headers["location"], data=ZOE)
+    assert (onward.status_code, onward.headers["location"]) == (303, way)
+    user = ok(await client.get("/auth/session"))["user"]
+    said = ("email", "first_name", "last_name", "role")
+    assert [user[name] for name in said] == [ZOE[name] for name in said]
+    await notifications.tell_notices(each_world.ports)
+    [letter] = each_world.notifier.letters
+    assert (letter.kind, letter.to) == (NoticeKind.VERIFY_EMAIL, "zoe@example.com")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "status", "told"),
+    [
+        ({"password": "too short"}, 422, "Password must have 10 to 128 characters."),
+        ({"email": "zoe"}, 422, "Email must be an e-mail address."),
+        ({"email": "Ada@Example.com"}, 422, "Email is registered already."),
+        ({"first_name": " "}, 422, "First name must not be blank."),
+        ({"role": "admin"}, 422, "Role must be one of customer, staff."),
+        ({"role": None}, 400, "Role is required."),
+    ],
+)
+async def test_what_is_wrong_is_told_in_the_form(
+    world: World, wrong: dict[str, str | None], status: int, told: str
+) -> None:
+    """With the status of the interface. All that was filled in stays, but for the password."""
+    given = {name: value for name, value in {**ZOE, **wrong}.items() if value is not None}
+    client = world.client()
+    answer = await client.post(REGISTER, data=given)
+    assert (answer.status_code, told in answer.text) == (status, True)
+    assert (await client.post("/auth/register", json=given)).status_code == status
+    for name in ("email", "first_name", "last_name"):
+        assert f'value="{given[name]}"' in answer.text
+    assert (given.get("role") == "staff") == ('value="staff" required checked' in answer.text)
+    assert given["password"] not in answer.text
+
+
+async def test_what_newcomers_fill_in_is_text(world: World) -> None:
+    """Never markup, where the form is shown again."""
+    given = {**ZOE, "first_name": '"><b>Zoë', "email": '"><i>'}
+    answer = await world.client().post(REGISTER, data=given)
+    assert answer.status_code == 422
+    assert not re.search("<b>|<i>", answer.text)
+
+
+async def test_nobody_registers_by_a_foreign_page(world: World) -> None:
+    """403, and there is no account; our own page's form passes."""
+    client = world.client()
+    for origin, status in (("https://evil.example", 403), ("null", 403), (BASE, 303)):
+        answer = await client.post(REGISTER, data=ZOE, headers={"origin": origin})
+        assert answer.status_code == status
+
+
+async def test_registering_counts_as_by_programs(world: World) -> None:
+    """In the windows of the address. A spent one is told in the form, and loses nothing."""
+    limits = evolve(
+        world.ports.policy.limits,
+        general=Rule("general", 2, HOUR),
+        register_address=Rule("register_address", 1, HOUR),
+    )
+    world.restart(policy=evolve(world.ports.policy, limits=limits))
+    client = world.client()
+    ok(await client.post("/auth/register", json={**ZOE, "email": "first@example.com"}), 201)
+    await client.post(REGISTER, data={**ZOE, "email": "second@example.com"})
+    refused = await client.post(REGISTER, data=ZOE)
+    assert (refused.status_code, "Try again in 60 minutes." in refused.text) == (429, True)
+    assert 'value="zoe@example.com"' in refused.text
+    await notifications.tell_notices(world.ports)
+    assert [letter.to for letter in world.notifier.letters] == ["first@example.com"]
+
+
+async def test_who_is_signed_in_need_not_register(world: World) -> None:
+    """They go on to where they wanted to go."""
+    client = await world.browser(world.customer.id)
+    answer = await client.get(REGISTER, params={"next": "/conversations"})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/conversations")
+
+
+@pytest.mark.parametrize("way", ["//evil.example", "/\\evil.example", "https://evil.example/"])
+async def test_registering_leads_nowhere_else(world: World, way: str) -> None:
+    """Only to paths of this service."""
+    client = world.client()
+    assert "evil" not in (await client.get(REGISTER, params={"next": way})).text
+    made = await client.post(REGISTER, params={"next": way}, data=ZOE)
+    assert made.headers["location"] == f"{SIGN_IN}?registered"

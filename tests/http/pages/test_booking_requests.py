@@ -1,0 +1,344 @@
+"""The page on which a customer requests a booking of somebody they found."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import re
+from typing import Any
+
+import httpx
+import pytest
+from attrs import evolve
+
+from staffbooking_core.domain.companions.companion import Approval
+from staffbooking_core.domain.shared.rate_limits import Rule
+from staffbooking_core.usecases.accounts import administration
+from tests.http.bookings.test_booking_flow import accepted
+from tests.http.deployment import World, ok
+from tests.http.pages.test_bookings import PEOPLE
+from tests.support.builders import HOUR, add_companion, add_user, make_calendar
+
+pytestmark = pytest.mark.anyio
+
+FILLED = {
+    "event_date": "2027-03-03",
+    "start_time": "18:00",
+    "duration_hours": "4",
+    "service_type": "Gala dinner",
+    "location": "Rua Augusta 1\r\nLisbon",
+    "event_ref": "",
+}
+
+
+def page(world: World) -> str:
+    return f"/companions/{world.companion.id}/request"
+
+
+def hidden(answer: httpx.Response) -> dict[str, str]:
+    """What the form holds that nobody sees."""
+    form = answer.text[answer.text.index("<h1>") :]
+    return dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', form))
+
+
+def filled_in(answer: httpx.Response) -> dict[str, str]:
+    """What the form's hidden fields and lines hold."""
+    lines = re.findall(r'<input name="(\w+)"[^>]* value="([^"]*)"', answer.text)
+    return {**hidden(answer), **dict(lines)}
+
+
+async def browser(world: World, user_id: int | None = None) -> httpx.AsyncClient:
+    """A customer's, without the header that programs send."""
+    client = await world.browser(user_id or world.customer.id)
+    client.headers.pop("x-csrf-token")
+    return client
+
+
+async def shown(world: World) -> tuple[httpx.AsyncClient, dict[str, str]]:
+    """A customer's browser, and their form filled in, before it is sent."""
+    client = await browser(world)
+    return client, {**hidden(await client.get(page(world))), **FILLED}
+
+
+async def bookings(client: httpx.AsyncClient) -> list[dict[str, Any]]:
+    listed: list[dict[str, Any]] = ok(await client.get("/bookings"))["bookings"]
+    return listed
+
+
+def problem(answer: httpx.Response) -> str:
+    [said] = re.findall(r'role="alert">(.*?)</p>', answer.text)
+    return html.unescape(said)
+
+
+async def test_a_customer_requests_a_booking(each_world: World) -> None:
+    """By a form that says the price and what insurance costs; then they are at the booking."""
+    client = await browser(each_world)
+    form = await client.get(f"{page(each_world)}?date=2027-03-03")
+    for said in (
+        "100.00 USD an hour; from 8 hours on at most 700.00 USD",
+        "for 5% of the price",
+        "in the last 24 hours",
+        'name="event_date" type="date" value="2027-03-03" min="2027-03-01" max="2030-03-01"',
+    ):
+        assert said in form.text
+    filled = {**FILLED, "event_ref": "Gala 27", "cancellation_insurance": "true"}
+    sent = await client.post(page(each_world), data={**hidden(form), **filled})
+    [booking] = await bookings(client)
+    assert (sent.status_code, sent.headers["location"]) == (
+        303,
+        f"/bookings/{booking['id']}/return",
+    )
+    wanted = {
+        "status": "pending",
+        "companion_id": each_world.companion.id,
+        "customer_id": each_world.customer.id,
+        "event_date": "2027-03-03",
+        "start_time": "18:00",
+        "duration_hours": 4,
+        "service_type": "Gala dinner",
+        "location": "Rua Augusta 1\nLisbon",
+        "event_ref": "Gala 27",
+        "cancellation_insurance": True,
+        "total_amount": 420,
+    }
+    assert {name: booking[name] for name in wanted} == wanted
+    assert "waits for the answer" in (await client.get(sent.headers["location"])).text
+
+
+async def test_what_is_not_ticked_is_not_bought(world: World) -> None:
+    """Browsers leave out a box that is empty."""
+    client, form = await shown(world)
+    assert (await client.post(page(world), data=form)).status_code == 303
+    [booking] = await bookings(client)
+    assert (booking["cancellation_insurance"], booking["event_ref"]) == (False, None)
+
+
+async def test_a_button_pressed_twice_requests_once(each_world: World) -> None:
+    """Both times one is led to the same booking, also where both come at once."""
+    client, form = await shown(each_world)
+    sent = [client.post(page(each_world), data=form) for _ in range(3)]
+    answers = [*await asyncio.gather(*sent), await client.post(page(each_world), data=form)]
+    [booking] = await bookings(client)
+    led = {(answer.status_code, answer.headers.get("location")) for answer in answers}
+    assert led == {(303, f"/bookings/{booking['id']}/return")}
+
+
+async def test_the_next_form_makes_the_next_booking(world: World) -> None:
+    """Also with the same words: each form that is drawn has a name of its own."""
+    for _ in range(2):
+        client, form = await shown(world)
+        await client.post(page(world), data=form)
+    assert len(await bookings(client)) == 2
+
+
+async def test_who_goes_back_and_changes_the_form_is_told(world: World) -> None:
+    """That it was sent before; sent again from there, it makes another booking."""
+    client, form = await shown(world)
+    await client.post(page(world), data=form)
+    again = await client.post(page(world), data={**form, "duration_hours": "5"})
+    assert again.status_code == 400
+    assert problem(again).startswith("This form made a booking before")
+    assert len(await bookings(client)) == 1
+    sent = await client.post(page(world), data={**form, **hidden(again), "duration_hours": "5"})
+    assert sent.status_code == 303
+    assert len(await bookings(client)) == 2
+
+
+async def test_what_is_wrong_is_told_in_the_form(world: World) -> None:
+    """Which keeps all that was filled in."""
+    client, form = await shown(world)
+    text = '<b>"Rua"</b>\n1'
+    given = {**form, "location": text, "event_ref": 'a"b', "cancellation_insurance": "true"}
+    for wrong, status, said in (
+        ({"duration_hours": "25"}, 422, "Duration hours must be from 1 to 24."),
+        ({"duration_hours": "4.0"}, 422, "Duration hours must be an integer."),
+        ({"start_time": ""}, 400, "Start time is required."),
+        ({"event_date": "2027-02-28"}, 422, "Event date lies in the past."),
+        ({"event_date": "03.03.2027"}, 422, "Event date must be a date of the form YYYY-MM-DD."),
+        ({"cancellation_insurance": "yes"}, 422, "Cancellation insurance must be true or false."),
+        ({"service_type": "Mime"}, 422, "Service type is not offered by this companion."),
+        ({"companion_id": "1"}, 422, "Companion id is given twice."),
+        ({"key": "x" * 256}, 422, "Key must have 1 to 255 characters."),
+    ):
+        answer = await client.post(page(world), data={**given, **wrong})
+        assert (answer.status_code, problem(answer)) == (status, said)
+        for name in ("event_date", "start_time", "duration_hours", "event_ref", "key"):
+            text_of = html.escape({**given, **wrong}[name], quote=False).replace('"', "&#34;")
+            assert re.search(f'name="{name}"[^>]* value="{re.escape(text_of)}"', answer.text)
+        kept = re.search(r"<textarea [^>]*>\n(.*?)</textarea>", answer.text, re.DOTALL)
+        assert kept
+        assert html.unescape(kept[1]) == text
+        assert 'value="true" checked>' in answer.text
+        assert ("<option selected>Gala dinner<" in answer.text) is ("service_type" not in wrong)
+    assert await bookings(client) == []
+
+
+async def test_a_refusal_does_not_last(each_world: World) -> None:
+    """What was taken is told, with a way to the free hours; once it is free the form passes."""
+    path, owner, _ = await accepted(each_world)
+    client, form = await shown(each_world)
+    refused = await client.post(page(each_world), data=form)
+    assert refused.status_code == 400
+    assert problem(refused) == "The companion is not free at that time."
+    profile = f"/companions/{each_world.companion.id}"
+    assert f'href="{profile}?date=2027-03-03#free"' in refused.text
+    ok(await owner.post(f"{path}/cancel"))
+    again = await client.post(page(each_world), data={**form, **hidden(refused)})
+    assert again.status_code == 303
+
+
+async def test_requests_are_counted_as_those_of_programs(world: World) -> None:
+    """In one window with them, which a spent one says; what was filled in is still there."""
+    limits = evolve(world.ports.policy.limits, bookings=Rule("bookings", 2, HOUR))
+    world.restart(policy=evolve(world.ports.policy, limits=limits))
+    program = await world.browser(world.customer.id)
+    await program.post("/bookings", json={})
+    client, form = await shown(world)
+    assert (await client.post(page(world), data=form)).status_code == 303
+    spent = await client.post(page(world), data=form)
+    assert (spent.status_code, problem(spent)) == (
+        429,
+        "That was too often. Try again in 60 minutes.",
+    )
+    assert hidden(spent)["key"] == form["key"]
+    assert ">\nRua Augusta 1\nLisbon</textarea>" in spent.text
+    assert "x-ratelimit-limit" not in spent.headers
+
+
+async def test_requests_spend_the_general_window_too(world: World) -> None:
+    """Each of them, as any form that is sent."""
+    limits = evolve(world.ports.policy.limits, general=Rule("general", 1, HOUR))
+    world.restart(policy=evolve(world.ports.policy, limits=limits))
+    client, form = await shown(world)
+    assert (await client.post(page(world), data=form)).status_code == 303
+    assert (await client.post(page(world), data=form)).status_code == 429
+
+
+async def test_it_is_for_customers_alone(world: World) -> None:
+    """Others are 403 before there is a form; a form without the token is 403."""
+    for who in (world.companion, world.admin):
+        other = await browser(world, who.id)
+        for answer in (
+            await other.get(page(world), headers=PEOPLE),
+            await other.post(page(world), data=FILLED, headers=PEOPLE),
+        ):
+            assert (answer.status_code, problem(answer)) == (
+                403,
+                "Only customers book for themselves.",
+            )
+    client, form = await shown(world)
+    assert (await client.post(page(world), data={**form, "csrf": "x"})).status_code == 403
+    assert await bookings(client) == []
+
+
+async def test_who_is_signed_out_by_now_signs_in_again(world: World) -> None:
+    """And is led back to the form."""
+    sent = await world.client().post(page(world), data=FILLED)
+    assert sent.status_code == 303
+    assert httpx.URL(sent.headers["location"]).params["next"] == page(world)
+
+
+async def test_who_is_gone_meanwhile_can_not_be_requested(world: World) -> None:
+    """404, as on their page."""
+    client, form = await shown(world)
+    await administration.approve(world.ports, world.companion.id, Approval.SUSPENDED)
+    for given in (form, {**form, "duration_hours": "x"}):
+        answer = await client.post(page(world), data=given, headers=PEOPLE)
+        assert (answer.status_code, problem(answer)) == (404, "Companion not found.")
+
+
+async def test_a_single_service_is_chosen_already(world: World) -> None:
+    """Among several one has to choose."""
+    mia = await add_companion(world.store, service_types=("Juggling",))
+    client = await browser(world)
+    one = (await client.get(f"/companions/{mia.id}/request")).text
+    assert "<option selected>Juggling</option>" in one
+    assert "<option selected>" not in (await client.get(page(world))).text
+
+
+# Instead of somebody who cancelled ------------------------------------------------------
+
+
+async def let_down(world: World) -> tuple[httpx.AsyncClient, str, str]:
+    """A customer's browser, the page of their booking that was cancelled, and its code."""
+    path, _, staff = await accepted(world)
+    booked = ok(await staff.post(f"{path}/cancel"))["booking"]
+    return await browser(world), f"{path}/return", booked["booking_code"]
+
+
+async def test_who_was_let_down_requests_somebody_else_first(each_world: World) -> None:
+    """The booking's page leads to who is free at that time, and their form is filled with what
+    it was; what is sent from there uses the priority up."""
+    other = await add_companion(each_world.store, first_name="Grace")
+    client, path, code = await let_down(each_world)
+    offered = await client.get(path)
+    where = f"/companions/{other.id}/request"
+    assert f'href="{where}?rebooking_of={code}">Request Grace<' in offered.text
+    assert "until 2027-03-31 12:00 UTC" in offered.text
+    form = await client.get(f"{where}?rebooking_of={code}")
+    place = "\nRua Augusta 1, Lisbon</textarea>"
+    for said in ('value="2027-03-03"', 'value="18:00"', 'value="4"', place):
+        assert said in form.text
+    assert (await client.post(where, data={**hidden(form), **FILLED})).status_code == 303
+    [priority] = [
+        each["priority"] for each in await bookings(client) if each["status"] == "pending"
+    ]
+    assert priority
+    assert "rebooking_of" not in (await client.get(path)).text
+
+
+async def test_another_request_is_of_the_same_moment(world: World) -> None:
+    """In the local time of whom it is sent to, as which the form is read."""
+    calendar = make_calendar("Pacific/Kiritimati")
+    other = await add_companion(world.store, first_name="Teuea", calendar=calendar)
+    client, path, code = await let_down(world)
+    was = ok(await client.get(path.removesuffix("/return")))["booking"]["starts_at"]
+    where = f"/companions/{other.id}/request"
+    form = filled_in(await client.get(f"{where}?rebooking_of={code}"))
+    assert (form["event_date"], form["start_time"]) == ("2027-03-04", "08:00")
+    sent = await client.post(where, data={**form, "location": "Here", "service_type": "Trade fair"})
+    assert sent.status_code == 303
+    [starts] = [b["starts_at"] for b in await bookings(client) if b["status"] == "pending"]
+    assert starts == was
+
+
+async def test_priority_comes_along_on_the_way(world: World) -> None:
+    """Where nobody is free too: over the search, profiles and their days, to another form."""
+    client, path, code = await let_down(world)
+    offered = (await client.get(path)).text
+    assert "Free at that time" not in offered
+    [search] = re.findall(r'href="(/find\?[^"]*)"', offered)
+    found = (await client.get(html.unescape(search))).text
+    assert f'name="rebooking_of" value="{code}"' in found
+    [profile] = re.findall(r'href="(/companions/\d+[^"]*)"', found)
+    shown = (await client.get(html.unescape(profile))).text
+    ways = re.findall(r'href="(/companions/\d+[^"]*)"', shown)
+    assert len(ways) > 2
+    assert all(f"rebooking_of={code}" in way for way in ways)
+    form = await client.get(f"{page(world)}?date=2027-03-09&rebooking_of={code}")
+    assert hidden(form)["rebooking_of"] == code
+    assert 'value="2027-03-09"' in form.text
+
+
+async def test_priority_that_is_used_up_is_not_promised(world: World) -> None:
+    """Neither on a form that is opened then, nor on one that was open before; that says so,
+    and can be sent as a usual request."""
+    client, _, code = await let_down(world)
+    where = f"{page(world)}?rebooking_of={code}"
+    first, second = await client.get(where), await client.get(where)
+    assert (await client.post(page(world), data={**hidden(first), **FILLED})).status_code == 303
+    assert "rebooking_of" not in hidden(await client.get(where))
+    later = {**hidden(second), **FILLED}
+    told = await client.post(page(world), data=later)
+    assert (told.status_code, "used up or over" in problem(told)) == (400, True)
+    assert "rebooking_of" not in hidden(told)
+    assert (await client.post(page(world), data={**hidden(told), **FILLED})).status_code == 303
+
+
+async def test_a_strangers_booking_fills_no_form(world: World) -> None:
+    """What others booked is not told by its code."""
+    path, customer, _ = await accepted(world)
+    code = ok(await customer.get(path))["booking"]["booking_code"]
+    stranger = await browser(world, (await add_user(world.store)).id)
+    answer = await stranger.get(f"{page(world)}?rebooking_of={code}")
+    assert answer.status_code == 404

@@ -1,0 +1,176 @@
+"""Pages on which staff members make a feed of their bookings, and bring busy times."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from staffbooking_http.api import upload_limits
+from tests.http.companions.test_calendars import BUSY, DAY_OFF, FEED
+from tests.http.deployment import BASE, World, ok, refused
+from tests.http.pages.test_account import link
+from tests.http.pages.test_availability import (
+    CALENDARS,
+    FORGET,
+    HOURS,
+    MAKE,
+    REVOKE,
+    TAKE,
+    alert,
+    busy,
+    done,
+    member,
+    send,
+    set_up,
+)
+from tests.support.builders import NOW, POLICY
+from tests.support.ics import GOOGLE, calendar, hour
+
+pytestmark = pytest.mark.anyio
+
+# The feed -------------------------------------------------------------------------------
+
+
+async def test_a_feed_is_made_shown_once_and_revoked(each_world: World) -> None:
+    """Its address works until then, and stands on no other page."""
+    staff = await member(each_world)
+    shown = await staff.get(link(await staff.get(HOURS), CALENDARS))
+    assert f'action="{REVOKE}"' not in shown.text
+    made = await send(staff, MAKE)
+    assert (made.status_code, made.headers["cache-control"]) == (200, "no-store")
+    found = re.search(f'value="({BASE}/calendars/[^"]+)" readonly', made.text)
+    assert found
+    path = found[1].removeprefix(BASE)
+    nobody = each_world.client()
+    assert (await nobody.get(path)).content.startswith(b"BEGIN:VCALENDAR")
+    shown = await staff.get(CALENDARS)
+    assert "You have one since 2027-03-01 12:00 UTC." in shown.text
+    assert "/calendars/" not in shown.text.replace("/staff/calendars/", "")
+    assert "The feed is revoked" in await done(staff, await send(staff, REVOKE))
+    refused(await nobody.get(path), 404, "not_found")
+    assert ok(await staff.get(FEED)) == {"feed": None}
+
+
+async def test_a_new_feed_takes_the_place_of_the_old(world: World) -> None:
+    """By the same button; the address before shows nothing any more."""
+    staff, nobody = await member(world), world.client()
+    made = [(await send(staff, MAKE)).text for _ in range(2)]
+    old, new = (re.findall(f'value="{BASE}(/calendars/[^"]+)"', each)[0] for each in made)
+    refused(await nobody.get(old), 404, "not_found")
+    assert (await nobody.get(new)).status_code == 200
+
+
+# Busy times -----------------------------------------------------------------------------
+
+
+async def test_busy_times_are_taken_from_a_file(each_world: World) -> None:
+    """They are counted, hold as if they came by the interface, and are forgotten by a button."""
+    staff = await member(each_world)
+    shown = await done(staff, await send(staff, TAKE, file=DAY_OFF))
+    assert "Your busy times are taken from the file." in shown
+    assert "1 busy time, looked for until 2029-03-02." in shown
+    path = f"/api/v1/companions/{each_world.companion.id}/availability"
+    span = {"start_date": "2027-03-03", "end_date": "2027-03-04"}
+    found = ok(await each_world.by_key().get(path, params=span))["availability"]
+    assert [day["available"] for day in found] == [False, True]
+    shown = await done(staff, await send(staff, FORGET))
+    assert "Your busy times are forgotten." in shown
+    assert "looked for until" not in shown
+    assert await busy(staff) == {"busy_times": [], "until": None}
+
+
+async def test_the_next_busy_times_are_listed(world: World) -> None:
+    """Ten at most, from the one of right now on, in the staff member's own time."""
+    events = [hour(f"202703{number:02}T113000Z") for number in range(1, 13)]
+    past = hour("20270301T090000Z")
+    staff = await set_up(world)
+    shown = await done(staff, await send(staff, TAKE, file=calendar(past, *events)))
+    assert "12 busy times" in shown
+    assert "local time of Europe/Zurich" in shown
+    listed = re.findall(r'<strong>([^<]*)</strong><br><span class="small soft">([^<]*)<', shown)
+    assert listed[0] == ("Monday, 2027-03-01", "12:30 to 13:30")
+    assert len(listed) == 10
+
+
+async def test_a_busy_time_of_days_tells_when_it_ends(world: World) -> None:
+    """With its last date."""
+    staff = await member(world)
+    shown = await done(staff, await send(staff, TAKE, file=DAY_OFF))
+    assert "00:00 to 00:00 on 2027-03-04<" in shown
+
+
+BOMB = calendar(hour("20270303T090000Z", "RRULE:FREQ=SECONDLY"))
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "told"),
+    [
+        (b"hello", 422, "The file "),
+        (b"", 422, "The file "),
+        (b"\xff", 422, "The file is not in UTF-8."),
+        (BOMB, 422, "The file "),
+        (None, 415, "The body must be multipart/form-data."),
+        (bytes(POLICY.max_calendar_bytes + 1), 413, "A file has at most 1048576 bytes here."),
+        (bytes(2 * POLICY.max_calendar_bytes), 413, "A file has at most 1048576 bytes here."),
+    ],
+)
+async def test_a_file_that_is_refused_is_told_on_the_page(
+    world: World, content: bytes | None, status: int, told: str
+) -> None:
+    """And what was taken before still holds."""
+    staff = await member(world)
+    await send(staff, TAKE, file=DAY_OFF)
+    before = await busy(staff)
+    answer = await send(staff, TAKE, file=content)
+    assert (answer.status_code, alert(answer)[: len(told)]) == (status, told)
+    assert "1 busy time," in answer.text
+    assert await busy(staff) == before
+
+
+async def test_what_is_too_large_ends_the_connection(world: World) -> None:
+    """The rest of it would be taken for another request."""
+    answer = await send(await member(world), TAKE, file=bytes(2 * POLICY.max_calendar_bytes))
+    assert (answer.status_code, answer.headers["connection"]) == (413, "close")
+
+
+async def test_a_part_without_a_name_proves_nothing(world: World) -> None:
+    """Whatever it holds."""
+    staff = await member(world)
+    boundary = {"content-type": "multipart/form-data; boundary=line"}
+    token = f"--line\r\ncontent-disposition: form-data\r\n\r\n{staff.headers['x-csrf-token']}\r\n"
+    named = '--line\r\ncontent-disposition: form-data; name="csrf"\r\n\r\nx\r\n'
+    file = '--line\r\ncontent-disposition: form-data; name="file"; filename="a"\r\n\r\nx'
+    for parts in (token, token + named):
+        form = f"{parts}{file}\r\n--line--\r\n".encode()
+        answer = await staff.post(TAKE, content=form, headers=boundary)
+        refused(answer, 403, "csrf_failed")
+
+
+async def test_a_form_without_a_file_is_told(world: World) -> None:
+    """As browsers send it: a file of no name."""
+    staff = await member(world)
+    boundary = {"content-type": "multipart/form-data; boundary=line"}
+    part = '--line\r\ncontent-disposition: form-data; name="file"; filename=""\r\n\r\n\r\n'
+    answer = await staff.post(TAKE, content=f"{part}--line--\r\n".encode(), headers=boundary)
+    assert (answer.status_code, alert(answer)) == (400, "The file is required.")
+
+
+async def test_files_of_pages_and_programs_take_the_same_turns(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who waits for too long is told so on the page, and comes again."""
+    monkeypatch.setattr(upload_limits, "PATIENCE", 0.05)
+    world.app._site.turns[BUSY] = upload_limits.Turns(1)
+    staff = await member(world)
+    async with world.app._site.turns[BUSY].taken(NOW):
+        answer = await send(staff, TAKE, file=GOOGLE)
+    assert (answer.status_code, alert(answer)[:24]) == (429, "That was too often. Try ")
+    assert (await send(staff, TAKE, file=GOOGLE)).status_code == 303
+
+
+async def test_a_page_tells_what_happened_there_alone(world: World) -> None:
+    """The words of the other one mean nothing to it."""
+    staff = await member(world)
+    for path, word in ((HOURS, "forgotten"), (CALENDARS, "cleared")):
+        assert 'role="status"' not in (await staff.get(f"{path}?{word}")).text

@@ -1,0 +1,175 @@
+"""Pages that mails lead to: who has the link may do what it is for, and loading does nothing."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from staffbooking_core.domain.notifications.notifications import OPTIONAL, NoticeKind
+from staffbooking_core.ports import Letter
+from staffbooking_core.usecases.accounts import accounts
+from staffbooking_core.usecases.notifications import notifications
+from staffbooking_http.api import query_string
+from staffbooking_http.pages.email_links import WORDS
+from tests.http.deployment import BASE, World, ok
+from tests.support.notifications import add_notice, make_notice
+
+pytestmark = pytest.mark.anyio
+
+NEW = "battery staple"
+FORM = {"content-type": "application/x-www-form-urlencoded"}
+KINDS = (NoticeKind.PAYOUT, NoticeKind.VERIFY_EMAIL, NoticeKind.RESET_PASSWORD)
+
+
+async def letter(world: World, kind: NoticeKind) -> Letter:
+    """What Ada is told."""
+    await add_notice(world.store, make_notice(world.customer.id, kind=kind), world.clock.now)
+    await notifications.tell_notices(world.ports)
+    return world.notifier.letters[-1]
+
+
+async def path(world: World, kind: NoticeKind) -> str:
+    """Where the letter leads for what it is sent for."""
+    told = await letter(world, kind)
+    return (told.unsubscribe_url or told.url or "").removeprefix(BASE)
+
+
+async def is_verified(world: World) -> bool:
+    async with world.store.reading() as view:
+        user = await view.accounts.user(world.customer.id)
+    return user is not None and user.email_verified_at is not None
+
+
+async def can_sign_in(world: World, password: str = NEW) -> bool:
+    given = {"email": "ada@example.com", "password": password}
+    return (await world.client().post("/auth/login", json=given)).status_code == 200
+
+
+async def is_told(world: World) -> bool:
+    return (await notifications.choices(world.ports, world.customer.id))[NoticeKind.PAYOUT]
+
+
+async def test_one_click_ends_mails(each_world: World) -> None:
+    """As mail programs do it (RFC 8058): no session, no CSRF token, no matter how often."""
+    where = await path(each_world, NoticeKind.PAYOUT)
+    assert where.startswith("/notifications/unsubscribe/")
+    for _ in "ab":
+        posted = await each_world.client().post(
+            where, content="List-Unsubscribe=One-Click", headers=FORM
+        )
+        assert posted.status_code == 200
+        assert not await is_told(each_world)
+    assert (await each_world.client().post(where)).status_code == 200
+
+
+async def test_a_page_asks_first(world: World) -> None:
+    """It has one button and says what ends; programs that load links end nothing."""
+    where = await path(world, NoticeKind.PAYOUT)
+    for _ in "ab":
+        page = await world.client().get(where)
+        assert "when you are paid out" in page.text
+        assert re.findall(r"<form method=\"post\"><button", page.text)
+    await world.client().head(where)
+    assert await is_told(world)
+    assert "no more mails when you are paid out" in (await world.client().post(where)).text
+
+
+def test_all_that_may_be_refused_has_its_words() -> None:
+    """A link in a mail of any optional kind leads to a page that says what ends."""
+    assert set(WORDS) == set(OPTIONAL)
+
+
+async def test_a_forged_link_is_404(world: World) -> None:
+    """Also one of another kind of letter; what is wrong stands on the page."""
+    where = await path(world, NoticeKind.PAYOUT)
+    other = (await path(world, NoticeKind.VERIFY_EMAIL)).rpartition("/")[2]
+    for token in ("x", other, where.rpartition("/")[2].replace("payout", "accepted")):
+        forged = f"/notifications/unsubscribe/{token}"
+        for answer in (await world.client().get(forged), await world.client().post(forged)):
+            assert answer.status_code == 404
+            assert "This link is wrong" in answer.text
+    assert await is_told(world)
+
+
+async def test_an_address_is_confirmed_by_a_button(each_world: World) -> None:
+    """Not by loading the page; once."""
+    where, client = await path(each_world, NoticeKind.VERIFY_EMAIL), each_world.client()
+    assert "Confirm my address" in (await client.get(where)).text
+    assert not await is_verified(each_world)
+    assert "is confirmed" in (await client.post(where)).text
+    assert await is_verified(each_world)
+    for again in (await client.get(where), await client.post(where)):
+        assert again.status_code == 400
+        assert "was used already" in again.text
+        assert 'href="/account/verify-email"' in again.text
+
+
+async def test_a_password_is_set_by_a_form(each_world: World) -> None:
+    """Once; what is wrong with it is said in the form, which stays."""
+    where, client = await path(each_world, NoticeKind.RESET_PASSWORD), each_world.client()
+    assert 'type="password"' in (await client.get(where)).text
+    for given in ({"password": "short"}, {}):
+        short = await client.post(where, data=given)
+        assert short.status_code in (400, 422)
+        assert 'type="password"' in short.text
+    assert (
+        "must have 10 to 128 characters"
+        in (await client.post(where, data={"password": "short"})).text
+    )
+    assert "Your password is set" in (await client.post(where, data={"password": NEW})).text
+    assert await can_sign_in(each_world)
+    for again in (await client.get(where), await client.post(where, data={"password": NEW})):
+        assert again.status_code == 400
+        assert 'type="password"' not in again.text
+        assert 'href="/account/forgot-password"' in again.text
+
+
+async def test_no_password_of_a_form_is_remembered(world: World) -> None:
+    """As queries are, for as long as the process lives."""
+    where = await path(world, NoticeKind.RESET_PASSWORD)
+    await world.client().get(where)
+    before = query_string._remembered.cache_info().misses
+    assert "Your password is set" in (await world.client().post(where, data={"password": NEW})).text
+    assert query_string._remembered.cache_info().misses == before
+
+
+async def test_who_is_signed_in_can_sign_out_there(world: World) -> None:
+    """These pages have the head of all others."""
+    browser = await world.browser(world.customer.id)
+    for kind in KINDS:
+        page = (await browser.get(await path(world, kind))).text
+        assert 'action="/account/sign-out"' in page
+        assert f'name="csrf" value="{browser.headers["x-csrf-token"]}"' in page
+
+
+async def test_a_wrong_link_sets_nothing(world: World) -> None:
+    """It is said so on the page."""
+    for where in ("/account/reset-password/x", "/account/verify-email/x"):
+        client = world.client()
+        assert (await client.get(where)).status_code == 400
+        assert (await client.post(where, data={"password": NEW})).status_code == 400
+    assert not await can_sign_in(world)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_the_pages_load_nothing_and_tell_nobody(world: World, kind: NoticeKind) -> None:
+    """Neither who sees the page nor where it leads learns the token by it."""
+    where = await path(world, kind)
+    answer = await world.client().get(where)
+    assert answer.headers["referrer-policy"] == "no-referrer"
+    assert answer.headers["cache-control"] == "no-store"
+    assert "form-action 'self'" in answer.headers["content-security-policy"]
+    assert not re.search(r"<(script|link|img|iframe)|url\(", answer.text)
+    assert where.rpartition("/")[2] not in answer.text
+
+
+async def test_a_link_works_without_a_sandbox(world: World) -> None:
+    """Mails lead to the service itself, however it is paid."""
+    where = await path(world, NoticeKind.VERIFY_EMAIL)
+    world.restart(sandbox=None)
+    assert (await world.client().post(where)).status_code == 200
+    assert await is_verified(world)
+    with pytest.raises(Exception, match="wrong, was used already"):
+        await accounts.verify_email(world.ports, where.rpartition("/")[2])
+    assert ok(await world.client().get("/healthz"))

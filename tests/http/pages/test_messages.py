@@ -1,0 +1,329 @@
+"""Pages on which people read what others wrote to them, and answer."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import httpx
+import pytest
+from attrs import evolve
+
+from staffbooking_adapters.content.filter import DefaultContentFilter
+from staffbooking_core.domain.notifications.notifications import NoticeKind
+from staffbooking_core.domain.shared.rate_limits import Rule
+from staffbooking_core.usecases.bookings import timers
+from staffbooking_core.usecases.messaging import channel
+from tests.http.deployment import BASE, World
+from tests.http.messaging.message_calls import Record, contents, listed, say, sides
+from tests.http.pages.test_bookings import PEOPLE
+from tests.support.builders import HOUR, add_booking, add_companion, add_user
+from tests.support.messages import add_group, seat
+
+pytestmark = pytest.mark.anyio
+
+LIST = "/conversations"
+ONLINE = ' <span class="badge good">online'
+
+
+async def met(world: World, *words: str) -> tuple[Record, httpx.AsyncClient, httpx.AsyncClient]:
+    """The conversation of the customer and the companion, with what the companion said, and
+    their browsers."""
+    await add_booking(world.store, world.companion, world.customer)
+    customer, staff = await sides(world)
+    for each in words:
+        await say(staff, world.customer.id, each)
+    [conversation] = await listed(customer)
+    return conversation, customer, staff
+
+
+def page(conversation: Record) -> str:
+    return f"{LIST}/{conversation['id']}"
+
+
+async def write(client: httpx.AsyncClient, path: str, text: str, **more: str) -> httpx.Response:
+    """Fill in the form of a page, and send it; without the header that programs send."""
+    shown = (await client.get(path)).text
+    form = shown[shown.index(f'<form method="post" action="{path}">') :]
+    hidden = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', form))
+    token = client.headers.pop("x-csrf-token")
+    answer = await client.post(path, data={**hidden, "content": text, **more})
+    client.headers["x-csrf-token"] = token
+    return answer
+
+
+def texts(answer: httpx.Response) -> list[str]:
+    """What a page shows of messages."""
+    return re.findall(r'<p class="text" dir="auto">(.*?)</p>', answer.text, re.DOTALL)
+
+
+# Reading --------------------------------------------------------------------------------
+
+
+async def test_people_see_who_wrote_to_them(each_world: World) -> None:
+    """The newest first, with the last words and how much is new; and are led to each."""
+    conversation, customer, _ = await met(each_world, "Hello", "Are you there?")
+    other = await add_companion(each_world.store, first_name="Noa")
+    await add_booking(each_world.store, other, each_world.customer)
+    shown = (await customer.get(LIST)).text
+    assert re.findall(r"<strong>(.*?)</strong>", shown) == ["Noa Lindqvist", "Mia Lindqvist"]
+    assert "Are you there?" in shown
+    assert "2 new" in shown
+    assert f'href="{page(conversation)}#last"' in shown
+
+
+async def test_a_conversation_is_read_on_its_page(each_world: World) -> None:
+    """Oldest first; what is shown there is not new any more."""
+    conversation, customer, _ = await met(each_world, "Hello", "Are you there?")
+    shown = await customer.get(page(conversation))
+    assert texts(shown) == ["Hello", "Are you there?"]
+    assert conversation["booking_code"] in shown.text
+    assert " new<" not in (await customer.get(LIST)).text
+
+
+async def test_to_look_for_new_messages_loads_the_page_again(world: World) -> None:
+    """A link to a place on the page that one is on would load nothing."""
+    conversation, customer, _ = await met(world)
+    shown = (await customer.get(page(conversation))).text
+    assert f'<a href="{page(conversation)}">Look for new messages</a>' in shown
+
+
+async def test_what_people_write_is_text(world: World) -> None:
+    """Never markup; lines stay lines, and what is written from right to left is set so."""
+    words = '<b>Hello</b> & "you"\n\n  </p><script>'
+    conversation, customer, _ = await met(world, words)
+    for path in (LIST, page(conversation), "/"):
+        shown = await customer.get(path)
+        assert "<b>" not in shown.text
+        assert "<script" not in shown.text
+    assert [html.unescape(each) for each in texts(await customer.get(page(conversation)))] == [
+        words
+    ]
+
+
+async def test_old_messages_are_a_link_away(world: World) -> None:
+    """Fifty on a page; from old ones a link leads back to the form."""
+    conversation, customer, _ = await met(world, *(f"No. {number}" for number in range(52)))
+    shown = await customer.get(page(conversation))
+    assert len(texts(shown)) == 50
+    [older] = re.findall(r'href="([^"]*\?before=\d+)"', shown.text)
+    before = await customer.get(older)
+    assert texts(before) == ["No. 0", "No. 1"]
+    assert "<textarea" not in before.text
+    assert f'href="{page(conversation)}#last"' in before.text
+    assert "?before=" not in before.text
+
+
+async def test_conversations_come_in_pages(world: World) -> None:
+    """Twenty on each, with links both ways; a page of none says so."""
+    for _ in range(21):
+        other = await add_companion(world.store)
+        await add_booking(world.store, other, world.customer)
+    customer = await world.browser(world.customer.id)
+    first, second = [await customer.get(f"{LIST}{query}") for query in ("", "?page=2")]
+    assert [len(re.findall("<strong>", each.text)) for each in (first, second)] == [20, 1]
+    assert ('href="?page=2"' in first.text, 'href="?page=0"' in first.text) == (True, False)
+    assert ('href="?page=1"' in second.text, 'href="?page=3"' in second.text) == (True, False)
+    assert "There are no more" in (await customer.get(f"{LIST}?page=3")).text
+    for wrong in ("0", "x", "-1"):
+        assert (await customer.get(f"{LIST}?page={wrong}")).status_code == 422
+    assert "There are none" in (await (await world.browser(world.stranger.id)).get(LIST)).text
+
+
+async def test_strangers_find_nothing(world: World) -> None:
+    """404 on a page of their own, whether there is such a conversation or not."""
+    conversation, _, _ = await met(world, "Hello")
+    stranger = await world.browser(world.stranger.id)
+    token = stranger.headers["x-csrf-token"]
+    for path in (page(conversation), f"{LIST}/999", f"{LIST}/x", f"{LIST}/0"):
+        shown = await stranger.get(path, headers=PEOPLE)
+        assert (shown.status_code, "Conversation not found." in shown.text) == (404, True)
+        assert 'action="/account/sign-out"' in shown.text
+        for text in ("Hello", ""):
+            sent = await stranger.post(path, data={"csrf": token, "content": text})
+            assert sent.status_code == 404
+
+
+async def test_who_is_signed_out_is_led_back_by_the_sign_in(world: World) -> None:
+    """From each of these pages."""
+    conversation, _, _ = await met(world)
+    client = world.client()
+    for path in (LIST, page(conversation), f"{LIST}/with/{world.companion.id}"):
+        asked = await client.get(path)
+        assert (asked.status_code, asked.next_request and asked.next_request.url.path) == (
+            303,
+            "/account/sign-in",
+        )
+        assert httpx.URL(asked.headers["location"]).params["next"] == path
+
+
+# Answering ------------------------------------------------------------------------------
+
+
+async def test_people_answer_by_a_form(each_world: World) -> None:
+    """Then they are back on the page, at the last message; the other side has it."""
+    conversation, customer, staff = await met(each_world, "Hello")
+    sent = await write(customer, page(conversation), "Yes,\r\nI am.")
+    assert (sent.status_code, sent.headers["location"]) == (303, f"{page(conversation)}#last")
+    assert await contents(staff, conversation["id"]) == ["Hello", "Yes,\nI am."]
+    assert texts(await staff.get(page(conversation))) == ["Hello", "Yes,\nI am."]
+
+
+async def test_a_button_pressed_twice_sends_once(each_world: World) -> None:
+    """Other words from the same page are sent, and the same words from the next page too."""
+    conversation, customer, staff = await met(each_world, "Hello")
+    path = page(conversation)
+    shown = (await customer.get(path)).text
+    [after] = re.findall(r'name="after" value="(\d+)"', shown)
+    for words in ("Yes", "Yes", "No"):
+        assert (await write(customer, path, words, after=after)).status_code == 303
+    assert (await write(customer, path, "Yes")).status_code == 303
+    assert await contents(staff, conversation["id"]) == ["Hello", "Yes", "No", "Yes"]
+
+
+async def test_five_thousand_characters_are_five_thousand(world: World) -> None:
+    """However browsers send line breaks."""
+    conversation, customer, _ = await met(world)
+    text = "x\r\n" * 2500
+    assert (await write(customer, page(conversation), text)).status_code == 303
+    assert await contents(customer, conversation["id"]) == ["x\n" * 2500]
+    more = await write(customer, page(conversation), text + "x")
+    assert more.status_code == 422
+    assert "Your message must have 1 to 5000 characters." in more.text
+
+
+async def test_what_is_blocked_stays_in_the_form(world: World) -> None:
+    """With the reason; nothing of it is sent."""
+    world.restart(content_filter=DefaultContentFilter(["Hôtel Lux"]))
+    conversation, customer, staff = await met(world)
+    words = 'Write to\n<a> "ada@example.com"'
+    refused = await write(customer, page(conversation), words)
+    assert refused.status_code == 422
+    assert "Your message contains contact or payment details" in refused.text
+    kept = re.search(r"<textarea [^>]*>\n(.*?)</textarea>", refused.text, re.DOTALL)
+    assert kept
+    assert html.unescape(kept[1]) == words
+    assert await contents(staff, conversation["id"]) == []
+
+
+@pytest.mark.parametrize(("text", "status"), [("", 400), (" \r\n", 422), ("\x07x", 422)])
+async def test_what_is_no_message_is_told_on_the_page(world: World, text: str, status: int) -> None:
+    """The form stays."""
+    conversation, customer, staff = await met(world)
+    refused = await write(customer, page(conversation), text)
+    assert refused.status_code == status
+    assert "<textarea" in refused.text
+    assert await contents(staff, conversation["id"]) == []
+
+
+async def test_a_spent_window_loses_no_words(world: World) -> None:
+    """The form says when to try again, and still has them."""
+    conversation, customer, _ = await met(world)
+    limits = evolve(world.ports.policy.limits, general=Rule("general", 2, HOUR))
+    world.restart(policy=evolve(world.ports.policy, limits=limits))
+    customer = await world.browser(world.customer.id)
+    assert (await write(customer, page(conversation), "One")).status_code == 303
+    refused = await write(customer, page(conversation), "Two")
+    assert (refused.status_code, "retry-after" in refused.headers) == (429, True)
+    assert "Try again in 60 minutes." in refused.text
+    assert ">\nTwo</textarea>" in refused.text
+
+
+async def test_a_form_of_somebody_else_sends_nothing(world: World) -> None:
+    """Without the session's token it is 403."""
+    conversation, customer, staff = await met(world)
+    refused = await write(customer, page(conversation), "Hello", csrf="x")
+    assert (refused.status_code, refused.json()["code"]) == (403, "csrf_failed")
+    assert await contents(staff, conversation["id"]) == []
+
+
+# Who is there ---------------------------------------------------------------------------
+
+
+async def test_who_left_an_event_reads_and_says_nothing(world: World) -> None:
+    """There is no form for them; one that they kept is refused on the page."""
+    group = await add_group(world.store, customer_id=world.customer.id)
+    stays, left = group.staff_ids
+    await seat(world.store, world.customer.id, [stays])
+    browser = await world.browser(left)
+    path = f"{LIST}/{group.id}"
+    shown = (await browser.get(path)).text
+    assert "You are not in this conversation any more" in shown
+    assert "<textarea" not in shown
+    given = {"csrf": browser.headers["x-csrf-token"], "content": "Hello"}
+    sent = await browser.post(path, data=given)
+    assert (sent.status_code, "You are not in this" in sent.text) == (403, True)
+
+
+async def test_people_see_who_is_there(world: World) -> None:
+    """Who is connected, of one other or of an event's many; all of these by name."""
+    conversation, customer, _ = await met(world)
+    group = await add_group(world.store, world.companion, await add_companion(world.store))
+    await channel.beat(world.ports, "node", {}, anew=True)
+    shown = await customer.get(page(conversation))
+    assert "online" not in shown.text
+    await channel.connect(world.ports, world.companion.id, "node")
+    shown = await customer.get(page(conversation))
+    assert shown.text.count("online") == 1
+    booker = await world.browser(group.customer_id)
+    shown = await booker.get(f"{LIST}/{group.id}")
+    assert re.findall("Mia Lindqvist( <span class=[^>]*>online)?", shown.text) == [ONLINE, ""]
+    assert f"<h1>{group.event_ref}</h1>" in shown.text
+
+
+async def test_a_booking_leads_to_its_conversation(each_world: World) -> None:
+    """Each side to the other, also before anything was said; nobody else."""
+    booking = await add_booking(each_world.store, each_world.companion, each_world.customer)
+    customer, staff = await sides(each_world)
+    led = set()
+    for browser, other in ((customer, booking.companion_id), (staff, booking.customer_id)):
+        path = f"{LIST}/with/{other}"
+        assert f'href="{path}"' in (await browser.get(f"/bookings/{booking.id}/return")).text
+        led.add((await browser.get(path)).headers["location"])
+    [conversation] = await listed(customer)
+    assert led == {f"{page(conversation)}#last"}
+    admin = await each_world.browser(each_world.admin.id)
+    assert f"{LIST}/with" not in (await admin.get(f"/bookings/{booking.id}/return")).text
+
+
+async def test_nobody_writes_to_strangers(world: World) -> None:
+    """Who shares no booking is told so, nobody is not found, and oneself is led to the list."""
+    stranger = await world.browser(world.stranger.id)
+    refused = await stranger.get(f"{LIST}/with/{world.companion.id}", headers=PEOPLE)
+    assert (refused.status_code, "You share no booking" in refused.text) == (403, True)
+    assert (await stranger.get(f"{LIST}/with/999")).status_code == 404
+    own = await stranger.get(f"{LIST}/with/{world.stranger.id}")
+    assert own.headers["location"] == LIST
+
+
+async def test_a_mail_leads_to_what_was_written(each_world: World) -> None:
+    """Who was away signs in by it, and reads."""
+    conversation, _, _ = await met(each_world, "Hello")
+    each_world.clock.advance(each_world.ports.policy.away_after)
+    await timers.drain(each_world.ports)
+    [letter] = [each for each in each_world.notifier.letters if each.kind is NoticeKind.NEW_MESSAGE]
+    assert letter.url == f"{BASE}{page(conversation)}"
+    customer = await each_world.browser(each_world.customer.id)
+    assert texts(await customer.get(letter.url)) == ["Hello"]
+
+
+async def test_the_interface_keeps_its_paths(world: World) -> None:
+    """A browser too gets JSON where it was published."""
+    conversation, customer, _ = await met(world, "Hello")
+    for path in ("/messages", f"/messages/conversation/{conversation['id']}"):
+        answer = await customer.get(path, headers=PEOPLE)
+        assert answer.headers["content-type"] == "application/json"
+
+
+async def test_a_name_is_text_everywhere(world: World) -> None:
+    """What somebody calls themselves is no markup on any of these pages."""
+    marked = await add_user(world.store, first_name="<i>Ada</i>")
+    booking = await add_booking(
+        world.store, world.companion, marked, customer_name="<i>Ada</i> Okoro"
+    )
+    staff = await world.browser(world.companion.id)
+    led = (await staff.get(f"{LIST}/with/{marked.id}")).headers["location"]
+    for path in (LIST, led.partition("#")[0], "/", f"/bookings/{booking.id}/return"):
+        shown = (await staff.get(path)).text
+        assert "&lt;i&gt;Ada" in shown
+        assert "<i>" not in shown

@@ -1,0 +1,269 @@
+"""Pages on which staff members say who they are."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Any
+
+import httpx
+import pytest
+from attrs import evolve
+
+from staffbooking_core.domain.accounts.users import Role, User
+from staffbooking_core.domain.companions.companion import Approval
+from staffbooking_core.domain.shared.rate_limits import Rule
+from staffbooking_core.usecases.accounts import administration
+from tests.http.deployment import World, ok
+from tests.http.pages.test_account import csrf
+from tests.support.builders import HOUR, add_user
+
+pytestmark = pytest.mark.anyio
+
+ME, WORK = "/staff/me", "/staff/showcase"
+FILLED = {
+    "first_name": "Mia",
+    "last_name": "Lind",
+    "tagline": "Calm in every rush",
+    "bio": "Ten years\r\nbehind bars.",
+    "hourly_rate": "40.5",
+    "daily_rate": "300",
+    "location_city": "Zürich",
+    "location_country": "Switzerland",
+    "service_types": "Bartender\r\n Host , Mime\r\n\r\n",
+    "languages": "German\r\nEnglish",
+    "years_experience": "10",
+    "timezone": "Europe/Zurich",
+}
+STORED: dict[str, Any] = {
+    **FILLED,
+    "bio": "Ten years\nbehind bars.",
+    "hourly_rate": 40.5,
+    "daily_rate": 300,
+    "service_types": ["Bartender", "Host", "Mime"],
+    "languages": ["German", "English"],
+    "years_experience": 10,
+}
+OPTIONAL = ("tagline", "bio", "daily_rate", "languages", "years_experience")
+
+
+async def member(world: World, user: User | None = None) -> httpx.AsyncClient:
+    """A browser of the companion or another staff member, as it is without programs' headers."""
+    client = await world.browser(world.companion.id if user is None else user.id)
+    del client.headers["x-csrf-token"]
+    return client
+
+
+async def newcomer(world: World) -> User:
+    """A staff member who has just registered."""
+    return await add_user(world.store, role=Role.STAFF, first_name="Maja", last_name="Lind")
+
+
+async def send(client: httpx.AsyncClient, path: str, **given: str) -> httpx.Response:
+    """Send a form of the pages."""
+    return await client.post(path, data={"csrf": csrf(await client.get(ME)), **given})
+
+
+async def stored(client: httpx.AsyncClient) -> dict[str, Any]:
+    found: dict[str, Any] = ok(await client.get("/staff/profile"))["profile"]
+    return found
+
+
+def filled(answer: httpx.Response) -> dict[str, str]:
+    """What the fields of a page hold, by their names."""
+    tags = re.findall(r'<input name="(\w+)"[^>]* value="([^"]*)"', answer.text)
+    areas = re.findall(r'<textarea name="(\w+)"[^>]*>\n(.*?)</textarea>', answer.text, re.DOTALL)
+    zones = re.findall(r"<option selected>([^<]*)</option>", answer.text)
+    texts = [*tags, *areas, *(("timezone", zone) for zone in zones)]
+    return {name: html.unescape(text) for name, text in texts}
+
+
+def problem(answer: httpx.Response) -> str:
+    found = re.findall(r'role="alert">([^<]*)</p>', answer.text)
+    assert len(found) == 1, answer.text
+    return html.unescape(found[0])
+
+
+# Profile --------------------------------------------------------------------------------
+
+
+async def test_a_profile_is_shown_as_it_is_stored(each_world: World) -> None:
+    """In a form, found from any page of theirs."""
+    client = await member(each_world)
+    assert f'href="{ME}"' in (await client.get("/")).text
+    assert filled(await client.get(ME)) == {
+        "first_name": "Mia",
+        "last_name": "Lindqvist",
+        "tagline": "",
+        "bio": "",
+        "hourly_rate": "100.00",
+        "daily_rate": "700.00",
+        "location_city": "Lisbon",
+        "location_country": "Portugal",
+        "service_types": "Gala dinner\nTrade fair",
+        "languages": "English\nPortuguese",
+        "years_experience": "",
+        "timezone": "UTC",
+    }
+
+
+async def test_a_profile_is_saved_by_the_form(each_world: World) -> None:
+    """All of it; the page says so, and shows it."""
+    client = await member(each_world)
+    sent = await send(client, ME, **FILLED)
+    assert (sent.status_code, sent.headers["location"]) == (303, f"{ME}?saved")
+    profile = await stored(client)
+    assert profile == {**profile, **STORED}
+    page = await client.get(sent.headers["location"])
+    assert "Your profile is saved." in page.text
+    assert filled(page) == {
+        **{name: text.replace("\r", "") for name, text in FILLED.items()},
+        "hourly_rate": "40.50",
+        "daily_rate": "300.00",
+        "service_types": "Bartender\nHost\nMime",
+    }
+
+
+async def test_a_form_that_is_sent_as_it_came_changes_nothing(world: World) -> None:
+    """Also where a language has a comma in its name, and the photo is elsewhere."""
+    client = await world.browser(world.companion.id)
+    odd = {"languages": ["Portuguese, Brazilian"], "profile_photo": "photos/a.jpg", "bio": "\n a\n"}
+    ok(await client.put("/staff/profile", json=odd))
+    before = await stored(client)
+    assert (await send(client, ME, **filled(await client.get(ME)))).status_code == 303
+    assert await stored(client) == before
+
+
+async def test_what_is_emptied_is_empty(each_world: World) -> None:
+    """As browsers send it: a field of nothing."""
+    client = await member(each_world)
+    await send(client, ME, **FILLED)
+    assert (await send(client, ME, **{**FILLED, **dict.fromkeys(OPTIONAL, "")})).status_code == 303
+    profile = await stored(client)
+    assert [profile[name] for name in OPTIONAL] == ["", "", None, [], None]
+    assert set(filled(await client.get(ME)).items()) >= {(name, "") for name in OPTIONAL}
+
+
+@pytest.mark.parametrize(
+    ("field", "told"),
+    [
+        ("first_name", "First name is required."),
+        ("last_name", "Last name is required."),
+        ("hourly_rate", "Hourly rate is required."),
+        ("location_city", "City is required."),
+        ("location_country", "Country is required."),
+        ("service_types", "List of services is required."),
+        ("timezone", "Time zone is required."),
+    ],
+)
+async def test_what_an_approval_needs_is_not_emptied(world: World, field: str, told: str) -> None:
+    """The form says so, and nothing of it is saved."""
+    client = await member(world)
+    before = await stored(client)
+    refused = await send(client, ME, **{**FILLED, field: ""})
+    assert (refused.status_code, problem(refused)) == (400, told)
+    assert await stored(client) == before
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "told"),
+    [
+        ("first_name", "x" * 101, "First name must have 1 to 100 characters."),
+        ("hourly_rate", "a lot", "Hourly rate must be a number."),
+        ("hourly_rate", "9" * 5000, "Hourly rate must be a number."),
+        ("hourly_rate", "0", "Hourly rate must be above 0 and at most 1000000."),
+        ("daily_rate", "1e3", "Daily rate must be a number."),
+        ("daily_rate", "-5.5", "Daily rate must be above 0 and at most 1000000."),
+        ("hourly_rate", "1.234", "Hourly rate has more than 2 decimals."),
+        ("years_experience", "2.5", "Years of experience must be an integer."),
+        ("years_experience", "81", "Years of experience must be from 0 to 80."),
+        ("service_types", " , \n,", "List of services is required."),
+        ("service_types", "Host\nhost", "List of services must not repeat an element."),
+        ("languages", "Greek\n" + "x" * 101, "Languages: number 2 must have 1 to 100 characters."),
+        ("timezone", "Mars", "Time zone must be the IANA name of a timezone."),
+        ("bio", "x" * 5001, "Bio must have 0 to 5000 characters."),
+    ],
+)
+async def test_what_is_wrong_is_told_in_the_form(
+    world: World, field: str, text: str, told: str
+) -> None:
+    """Which keeps all that was filled in; nothing of it is saved."""
+    client = await member(world)
+    before = await stored(client)
+    given = {**FILLED, "bio": '"<b>\nA', field: text}
+    refused = await send(client, ME, **given)
+    assert problem(refused) == told
+    assert refused.status_code == (400 if "required" in told else 422)
+    assert filled(refused) == {name: each.replace("\r", "") for name, each in given.items()}
+    assert await stored(client) == before
+
+
+async def test_texts_are_no_markup(world: World) -> None:
+    """What somebody says of themselves is shown as it was written."""
+    client = await member(world)
+    said = '</textarea>"><b>'
+    await send(client, ME, **{**FILLED, "bio": said, "tagline": said, "service_types": said})
+    page = await client.get(ME)
+    assert {filled(page)[name] for name in ("bio", "tagline", "service_types")} == {said}
+    assert said not in page.text
+
+
+async def test_a_spent_window_loses_no_words(world: World) -> None:
+    """The form says when to try again, and still has them."""
+    limits = evolve(world.ports.policy.limits, general=Rule("general", 1, HOUR))
+    world.restart(policy=evolve(world.ports.policy, limits=limits))
+    client = await member(world)
+    assert (await send(client, ME, **FILLED)).status_code == 303
+    refused = await send(client, ME, **{**FILLED, "bio": "Kind"})
+    assert (refused.status_code, filled(refused)["bio"]) == (429, "Kind")
+    assert "Try again in 60 minutes." in refused.text
+
+
+async def test_a_page_says_how_a_profile_stands(each_world: World) -> None:
+    """What it lacks, that it waits, where customers see it, or that it is suspended."""
+    maja = await newcomer(each_world)
+    client = await member(each_world, maja)
+    page = (await client.get(ME)).text
+    assert "still needs: hourly rate, city, country, list of services." in page
+    await send(client, ME, **FILLED)
+    public = f"/companions/{maja.id}"
+    page = (await client.get(ME)).text
+    assert ("waits for an operator" in page, public in page) == (True, False)
+    await administration.approve(each_world.ports, maja.id, Approval.APPROVED)
+    page = (await client.get(ME)).text
+    assert ("Customers find you." in page, f'href="{public}"' in page) == (True, True)
+    assert (await client.get(public)).status_code == 200
+    await administration.approve(each_world.ports, maja.id, Approval.SUSPENDED)
+    page = (await client.get(ME)).text
+    assert ("has suspended it" in page, public in page) == (True, False)
+
+
+async def test_services_of_others_are_named(world: World) -> None:
+    """So that they are called the same; no list is drawn of nothing."""
+    client = await member(world, await newcomer(world))
+    assert "Gala dinner, Trade fair" in (await client.get(ME)).text
+    await administration.approve(world.ports, world.companion.id, Approval.SUSPENDED)
+    assert "What others offer" not in (await client.get(ME)).text
+
+
+async def test_rates_are_those_of_the_currency(world: World) -> None:
+    """Which is named, and has its decimals."""
+    client = await member(world)
+    assert re.search(r'Hourly rate, USD\s+<input [^>]*step="0.01"', (await client.get(ME)).text)
+
+
+@pytest.mark.parametrize("path", [ME, WORK])
+async def test_every_field_has_a_label(world: World, path: str) -> None:
+    """It stands around the field."""
+    text = (await (await member(world)).get(path)).text
+    main = text[text.index("<main") :]
+    without = re.sub(r'<label.*?</label>|<input type="hidden"[^>]*>', "", main, flags=re.DOTALL)
+    assert not re.search("<(input|textarea|select)", without)
+    assert len(re.findall("<h1", text)) == 1
+
+
+async def test_a_bio_that_comes_after_the_session_is_handed_back(world: World) -> None:
+    """To copy, with a way back to the form."""
+    sent = await world.client().post(ME, data={**FILLED, "csrf": "x"})
+    assert (sent.status_code, "behind bars.</textarea>" in sent.text) == (401, True)
+    assert f'href="/account/sign-in?next={ME}"' in sent.text

@@ -1,0 +1,314 @@
+"""Pages on which people find staff, and look at somebody before they book."""
+
+from __future__ import annotations
+
+import html
+import re
+from datetime import date, timedelta
+
+import httpx
+import pytest
+from attrs import evolve
+
+from staffbooking_core.domain.companions.availability import Override
+from staffbooking_core.domain.companions.companion import Approval, Badge, Tier
+from staffbooking_core.domain.companions.portfolio import ItemStatus
+from staffbooking_core.domain.shared.rate_limits import Rule
+from tests.http.companions.test_reviews import about, completed, sides
+from tests.http.deployment import World, ok
+from tests.http.pages.test_bookings import PEOPLE
+from tests.support.builders import DAY, HOUR, NOW, add_companion, make_calendar
+from tests.support.portfolio import add_item
+
+pytestmark = pytest.mark.anyio
+
+FIND = "/find"
+TODAY = date(2027, 3, 1)
+
+
+def page(world: World) -> str:
+    return f"/companions/{world.companion.id}"
+
+
+def found(answer: httpx.Response) -> list[int]:
+    """Whom a page of results leads to."""
+    assert answer.status_code == 200
+    return [int(number) for number in re.findall(r'href="/companions/(\d+)', answer.text)]
+
+
+def hours(text: str) -> list[str]:
+    """What a profile says of each day that it shows."""
+    shown = re.findall(r'<span class="soft">([^<]*)</span>', text[text.index('id="free"') :])
+    return [each.strip() for each in shown]
+
+
+async def customer_of(world: World) -> httpx.AsyncClient:
+    return await world.browser(world.customer.id)
+
+
+# Finding --------------------------------------------------------------------------------
+
+
+async def test_staff_are_found_by_what_is_filled_in(each_world: World) -> None:
+    """All filters together, as the interface has them; each result leads to the profile."""
+    store = each_world.store
+    calendar = make_calendar(overrides=(Override(TODAY + timedelta(2)),))
+    dear = await add_companion(store, hourly_rate=10_001)
+    await add_companion(store, location_city="Oslo", location_country="Norway")
+    await add_companion(store, service_types=("Juggling",))
+    away = await add_companion(store, calendar=calendar)
+    await add_companion(store, approval=Approval.PENDING)
+    customer = await customer_of(each_world)
+    asked = f"{FIND}?location=lisb&service=gala+dinner&min_price=99.9&max_price=100"
+    mine = each_world.companion.id
+    assert found(await customer.get(asked)) == [mine, away.id]
+    shown = await customer.get(f"{asked}&date=2027-03-03")
+    assert found(shown) == [mine]
+    assert f'href="/companions/{mine}?date=2027-03-03"' in shown.text
+    assert dear.id in found(await customer.get(FIND))
+
+
+async def test_a_result_says_what_one_chooses_by(world: World) -> None:
+    """Name, place, price with its currency, tagline, rating, tier, badges and the photo."""
+    await add_companion(
+        world.store,
+        location_city="Oslo",
+        tagline="Calm & kind",
+        profile_photo="media/mia.jpg",
+        tier=Tier.ELITE,
+        badges=(Badge.FAST_RESPONDER,),
+        rating_sum=9,
+        total_reviews=2,
+    )
+    shown = (await (await customer_of(world)).get(f"{FIND}?location=oslo")).text
+    for said in (
+        "<strong>Mia</strong>",
+        "100.00 USD an hour",
+        "Oslo, Portugal",
+        "Calm &amp; kind",
+        "4.50 of 5 in 2 reviews",
+        '<span class="badge">elite</span>',
+        '<span class="badge">fast responder</span>',
+        'src="/media/mia.jpg"',
+    ):
+        assert said in shown
+
+
+async def test_what_is_left_empty_is_no_filter(world: World) -> None:
+    """Browsers send every field of a form."""
+    names = ("location", "service", "date", "min_price", "max_price")
+    customer = await customer_of(world)
+    answer = await customer.get(FIND, params=dict.fromkeys(names, ""))
+    assert found(answer) == [world.companion.id]
+
+
+@pytest.mark.parametrize(
+    ("filters", "said"),
+    [
+        ({"min_price": "1,5"}, "Min price must be a decimal number."),
+        ({"date": "3 March"}, "Date must be a date of the form YYYY-MM-DD."),
+        ({"min_price": "9", "max_price": "8"}, "Min price must not be above max price."),
+        ({"location": "x" * 101}, "Location must have 1 to 100 characters."),
+        ({"location": "Oslo", "page": "0"}, "Page must be from 1 to 100000."),
+    ],
+)
+async def test_filters_that_make_no_sense_stay_in_the_form(
+    world: World, filters: dict[str, str], said: str
+) -> None:
+    """With the reason on top, and no results."""
+    answer = await (await customer_of(world)).get(FIND, params={**filters, "service": "Mime"})
+    assert answer.status_code == 422
+    assert f'role="alert">{said}</p>' in answer.text
+    for name, text in filters.items():
+        assert name == "page" or re.search(f'name="{name}"[^>]* value="{text}"', answer.text)
+    assert "<option selected>Mime</option>" in answer.text
+    assert "Mia" not in answer.text
+
+
+async def test_results_come_in_pages_of_the_same_search(each_world: World) -> None:
+    """The links keep what was filled in, and how many a page shows."""
+    for _ in range(2):
+        await add_companion(each_world.store, location_country="Côte d'Ivoire & more")
+    customer = await customer_of(each_world)
+    filters = {"location": "d'Ivoire & m", "limit": "1", "date": ""}
+    first = await customer.get(FIND, params=filters)
+    [onward] = re.findall(r'href="(\?[^"]*)">Next', first.text)
+    second = await customer.get(FIND + html.unescape(onward))
+    assert len({*found(first), *found(second)}) == 2
+    assert "Next</a>" not in second.text
+    [back] = re.findall(r'href="(\?[^"]*)">Back', second.text)
+    assert found(await customer.get(FIND + html.unescape(back))) == found(first)
+
+
+async def test_an_empty_page_says_why(world: World) -> None:
+    """Nobody is found, or nobody more."""
+    customer = await customer_of(world)
+    assert "Nobody is found" in (await customer.get(f"{FIND}?location=Nowhere")).text
+    assert "There are no more" in (await customer.get(f"{FIND}?page=2")).text
+
+
+async def test_services_are_offered_to_choose_from(world: World) -> None:
+    """Those that somebody offers; the chosen one stays chosen, in whatever case it came."""
+    shown = (await (await customer_of(world)).get(f"{FIND}?service=gala+DINNER")).text
+    options = re.findall(r"<option([^>]*)>([^<]*)</option>", shown)
+    assert options == [(' value=""', "any"), (" selected", "Gala dinner"), ("", "Trade fair")]
+
+
+async def test_who_is_signed_out_is_led_back_to_the_search(world: World) -> None:
+    """With what was asked for, unless that is too long; and from the start page."""
+    client = world.client()
+    assert f'href="{FIND}"' in (await client.get("/")).text
+    for asked, back in (
+        (FIND, FIND),
+        (f"{FIND}?location=Lis%20b&date=2027-03-03", f"{FIND}?location=Lis%20b&date=2027-03-03"),
+        (f"{FIND}?location={'x' * 900}", FIND),
+        (f"{page(world)}?date=2027-03-03", f"{page(world)}?date=2027-03-03"),
+        (f"{page(world)}/request?date=2027-03-03", f"{page(world)}/request?date=2027-03-03"),
+    ):
+        answer = await client.get(asked)
+        assert answer.status_code == 303
+        assert httpx.URL(answer.headers["location"]).params["next"] == back
+
+
+async def test_all_who_look_for_staff_have_a_way_there(world: World) -> None:
+    """Customers and admins in the head of each page; staff members find nothing of it there."""
+    for who, led in ((world.customer, True), (world.admin, True), (world.companion, False)):
+        browser = await world.browser(who.id)
+        head = (await browser.get("/conversations")).text.partition("</header>")[0]
+        assert (f'href="{FIND}"' in head) is led
+        assert found(await browser.get(FIND)) == [world.companion.id]
+
+
+async def test_looking_is_not_counted(world: World) -> None:
+    """Pages have no limits."""
+    limits = evolve(world.ports.policy.limits, general=Rule("general", 1, HOUR))
+    world.restart(policy=evolve(world.ports.policy, limits=limits))
+    customer = await customer_of(world)
+    for path in (FIND, page(world), f"{page(world)}/request") * 2:
+        assert (await customer.get(path)).status_code == 200
+
+
+# Looking --------------------------------------------------------------------------------
+
+
+async def test_a_profile_says_what_there_is_to_know(each_world: World) -> None:
+    """What somebody says of themself, what they ask, and a way to the request."""
+    mia = await add_companion(
+        each_world.store,
+        tagline="Calm",
+        bio="Two <b>bars</b>,\n300 guests.",
+        years_experience=1,
+        profile_photo="media/mia.jpg",
+        calendar=make_calendar("Europe/Lisbon"),
+        member_since=NOW - 60 * DAY,
+    )
+    shown = (await (await customer_of(each_world)).get(f"/companions/{mia.id}")).text
+    for said in (
+        "<h1>Mia</h1>",
+        "Two &lt;b&gt;bars&lt;/b&gt;,\n300 guests.",
+        "Gala dinner, Trade fair",
+        "English, Portuguese",
+        "100.00 USD an hour; from 8 hours on at most 700.00 USD",
+        "1 year<",
+        "2026-12-31",
+        "Europe/Lisbon",
+        'src="/media/mia.jpg"',
+        f'href="/companions/{mia.id}/request"',
+    ):
+        assert said in shown
+
+
+async def test_no_day_rate_is_said_where_there_is_none(world: World) -> None:
+    """The price is the hourly one then."""
+    mia = await add_companion(world.store, daily_rate=None)
+    shown = (await (await customer_of(world)).get(f"/companions/{mia.id}")).text
+    assert "<dd>100.00 USD an hour</dd>" in shown
+
+
+async def test_a_profile_shows_reviews_and_what_was_answered(each_world: World) -> None:
+    """As others see them."""
+    booking = await completed(each_world)
+    customer, staff = await sides(each_world)
+    said = {"rating": 4, "comment": "Calm,\n& kind"}
+    review = ok(await customer.post(about(booking), json=said), 201)["review"]
+    given = await staff.post(f"/reviews/{review['id']}/respond", json={"response": "Thank you"})
+    ok(given)
+    shown = (await customer.get(page(each_world))).text
+    for said_there in (
+        "4 of 5</strong>",
+        "Ada Okoro, 2027-03-01",
+        "Calm,\n&amp; kind",
+        "Thank you",
+    ):
+        assert said_there in shown
+
+
+async def test_a_profile_shows_work_that_was_approved(world: World) -> None:
+    """Its images too, but for those that are at another place than ours: nothing is there."""
+    mine, seen = world.companion.id, ItemStatus.APPROVED
+    await add_item(world.store, mine, title="Ball", image="media/a b.jpg", status=seen)
+    await add_item(world.store, mine, title="Fair", image="conversations/1", status=seen)
+    await add_item(world.store, mine, title="Secret", image="media/b.jpg")
+    shown = (await (await customer_of(world)).get(page(world))).text
+    assert re.findall(r'<img src="([^"]*)"', shown) == ["/media/a%20b.jpg"]
+    assert ("Ball" in shown, "Fair" in shown, "Secret" in shown) == (True, True, False)
+
+
+async def test_images_of_ours_are_all_that_pages_may_load(world: World) -> None:
+    """The policy says so to the browser."""
+    answer = await (await customer_of(world)).get(page(world))
+    assert "img-src 'self';" in answer.headers["content-security-policy"]
+
+
+async def test_free_hours_are_those_of_two_weeks(each_world: World) -> None:
+    """From today in the companion's place on; each free day leads to a request of it."""
+    each_world.clock.advance(11 * HOUR)  # It is Tuesday in Tokyo, and still Monday elsewhere.
+    calendar = make_calendar("Asia/Tokyo", days=(1, 2), start=9, end=24)
+    mia = await add_companion(each_world.store, calendar=calendar)
+    shown = (await (await customer_of(each_world)).get(f"/companions/{mia.id}")).text
+    assert hours(shown) == (["09:00 to 24:00"] * 2 + ["not free"] * 5) * 2
+    days = [date(2027, 3, 2) + timedelta(n) for n in (0, 1, 7, 8)]
+    assert re.findall(r'/request\?date=([\d-]+)"', shown) == [str(day) for day in days]
+    assert "<strong>Tuesday</strong>" in shown
+
+
+async def test_other_days_are_a_link_away(world: World) -> None:
+    """Both ways; neither to days gone by nor beyond those that can be booked."""
+    customer = await customer_of(world)
+
+    async def turns(asked: str) -> tuple[list[str], int]:
+        text = (await customer.get(f"{page(world)}{asked}")).text
+        return re.findall(r'\?date=([\d-]+)#free"', text), len(hours(text))
+
+    assert await turns("") == (["2027-03-15"], 14)
+    assert await turns("?date=2020-01-01") == (["2027-03-15"], 14)
+    assert await turns("?date=") == (["2027-03-15"], 14)
+    assert await turns("?date=2027-03-03") == (["2027-03-01", "2027-03-17"], 14)
+    assert await turns("?date=2030-02-28") == (["2030-02-14"], 2)
+    assert await turns("?date=2999-12-31") == (["2030-02-15"], 1)
+
+
+async def test_only_customers_are_led_to_a_request(world: World) -> None:
+    """Others see the same, and no such link."""
+    for who in (world.companion, world.admin):
+        shown = (await (await world.browser(who.id)).get(page(world))).text
+        assert hours(shown) == ["00:00 to 24:00"] * 14
+        assert "/request" not in shown
+
+
+async def test_who_is_not_listed_has_no_page(world: World) -> None:
+    """404 for people too; nor is there one of a customer, or of a number that can't be."""
+    hidden = await add_companion(world.store, approval=Approval.SUSPENDED)
+    customer = await customer_of(world)
+    for number in (hidden.id, world.customer.id, 999, "0", "x"):
+        for path in (f"/companions/{number}", f"/companions/{number}/request"):
+            answer = await customer.get(path, headers=PEOPLE)
+            assert (answer.status_code, "Companion not found." in answer.text) == (404, True)
+
+
+async def test_a_day_that_is_none_is_told(world: World) -> None:
+    """422, on a page that says what is wrong."""
+    customer = await customer_of(world)
+    for path in (page(world), f"{page(world)}/request"):
+        answer = await customer.get(f"{path}?date=tomorrow", headers=PEOPLE)
+        assert (answer.status_code, "Date must be a date" in answer.text) == (422, True)

@@ -1,0 +1,319 @@
+"""Pages on which people look after their own account."""
+
+from __future__ import annotations
+
+import re
+
+import httpx
+import pytest
+from attrs import evolve
+
+from staffbooking_core.domain.notifications.notifications import OPTIONAL, NoticeKind
+from staffbooking_core.domain.shared.rate_limits import Rule
+from staffbooking_core.usecases.notifications import notifications
+from tests.http.deployment import BASE, World, ok
+from tests.http.pages.test_account import ADA, SIGN_IN, csrf, link
+from tests.http.pages.test_bookings import PEOPLE
+from tests.support.builders import HOUR, add_booking, add_user
+
+pytestmark = pytest.mark.anyio
+
+ACCOUNT = "/account"
+MAILS = "/account/mails"
+SESSIONS = "/account/sessions"
+PASSWORD = "/account/password"
+ERASURE = "/account/erasure"
+NEW = "battery staple"
+
+
+async def sign_in(world: World, password: str = ADA["password"]) -> httpx.AsyncClient:
+    """A browser of Ada's."""
+    client = world.client()
+    answer = await client.post(SIGN_IN, data={**ADA, "password": password})
+    assert answer.status_code == 303
+    return client
+
+
+async def is_in(client: httpx.AsyncClient) -> bool:
+    return (await client.get("/auth/session")).status_code == 200
+
+
+async def send(client: httpx.AsyncClient, path: str, **given: str) -> httpx.Response:
+    """Send a form of a page of somebody who is signed in."""
+    return await client.post(path, data={"csrf": csrf(await client.get(ACCOUNT)), **given})
+
+
+def elsewhere(text: str) -> list[str]:
+    """The sessions that a page has a button for."""
+    return re.findall(r'name="session" value="([0-9a-f]{16})"', text)
+
+
+# What one sees --------------------------------------------------------------------------
+
+
+async def test_people_see_their_account(each_world: World) -> None:
+    """Led there by their name, which stands on each page."""
+    client = await sign_in(each_world)
+    page = await client.get(link(await client.get("/"), ACCOUNT))
+    assert f'aria-current="page">{each_world.customer.name}</a>' in page.text
+    assert f"<dd>{each_world.customer.name}</dd>" in page.text
+    assert f"<dd>{each_world.customer.email}<br>" in page.text
+
+
+async def test_an_address_is_confirmed_from_there(world: World) -> None:
+    """By a button that sends the link, as long as it is not."""
+    client = await sign_in(world)
+    form = f'action="{(where := "/account/verify-email")}"'
+    assert form in (await client.get(ACCOUNT)).text
+    assert "on its way" in (await send(client, where)).text
+    await notifications.tell_notices(world.ports)
+    [letter] = world.notifier.letters
+    await client.post((letter.url or "").removeprefix(BASE))
+    shown = (await client.get(ACCOUNT)).text
+    assert (form in shown, ">confirmed<" in shown) == (False, True)
+
+
+async def test_people_take_their_data_along(world: World) -> None:
+    """By a link, to what programs get."""
+    client = await sign_in(world)
+    answer = await client.get(link(await client.get(ACCOUNT), "/account/export"))
+    assert ok(answer)["user"]["email"] == ADA["email"]
+
+
+async def test_a_name_is_text_there(world: World) -> None:
+    """What somebody calls themselves is no markup."""
+    marked = await add_user(world.store, first_name="<i>Ada</i>")
+    shown = (await (await world.browser(marked.id)).get(ACCOUNT)).text
+    assert "&lt;i&gt;Ada" in shown
+    assert "<i>" not in shown
+
+
+@pytest.mark.parametrize("path", [ACCOUNT, PASSWORD, ERASURE])
+async def test_fields_have_labels(world: World, path: str) -> None:
+    """Every one that is seen; what one types into tells what fills it."""
+    shown = (await (await sign_in(world)).get(path)).text
+    seen = re.findall(r"<input (?![^>]*hidden)[^>]*>", shown)
+    assert seen
+    assert len(re.findall(r"<label>[^<]*<input [^>]*>", shown)) == len(seen)
+    assert all("autocomplete=" in each or 'type="checkbox"' in each for each in seen)
+
+
+# Who may --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "back"),
+    [
+        ("GET", ACCOUNT, ACCOUNT),
+        ("POST", MAILS, ACCOUNT),
+        ("POST", SESSIONS, ACCOUNT),
+        *((method, path, path) for path in (PASSWORD, ERASURE) for method in ("GET", "POST")),
+    ],
+)
+async def test_who_is_signed_out_is_led_back_by_the_sign_in(
+    world: World, method: str, path: str, back: str
+) -> None:
+    """To the page, also from its forms."""
+    answer = await world.client().request(method, path)
+    assert answer.status_code == 303
+    assert httpx.URL(answer.headers["location"]).params["next"] == back
+
+
+@pytest.mark.parametrize(
+    ("path", "given"),
+    [
+        (MAILS, {}),
+        (SESSIONS, {"session": "others"}),
+        (PASSWORD, {"current_password": ADA["password"], "new_password": NEW}),
+        (ERASURE, {"password": ADA["password"]}),
+    ],
+)
+async def test_a_form_of_somebody_else_does_nothing(
+    world: World, path: str, given: dict[str, str]
+) -> None:
+    """Without the session's token it is 403, and all is as it was."""
+    here, there = await sign_in(world), await sign_in(world)
+    for forged in ("x", ""):
+        answer = await here.post(path, data={"csrf": forged, **given})
+        assert (answer.status_code, answer.json()["code"]) == (403, "csrf_failed")
+    assert await is_in(there)
+    assert await is_in(await sign_in(world))
+    assert all((await notifications.choices(world.ports, world.customer.id)).values())
+
+
+async def test_the_interface_keeps_its_paths(world: World) -> None:
+    """A browser too gets JSON where it was published."""
+    client = await sign_in(world)
+    for path in ("/account/notifications", "/auth/sessions"):
+        answer = await client.get(path, headers=PEOPLE)
+        assert answer.headers["content-type"] == "application/json"
+
+
+# Mails ----------------------------------------------------------------------------------
+
+
+async def test_mails_are_chosen_by_boxes(each_world: World) -> None:
+    """Those ticked come, the others don't; the page says that it is saved, and shows them so."""
+    client = await sign_in(each_world)
+    for ticked in ({"accepted", "payout"}, {"new_message"}, set(OPTIONAL)):
+        sent = await send(client, MAILS, **dict.fromkeys(ticked, "yes"))
+        assert sent.status_code == 303
+        chosen = await notifications.choices(each_world.ports, each_world.customer.id)
+        assert {str(kind) for kind, wanted in chosen.items() if wanted} == ticked
+        shown = (await client.get(sent.headers["location"])).text
+        assert set(re.findall(r'name="(\w+)" value="yes" checked', shown)) == ticked
+        assert "Your choice is saved." in shown
+
+
+async def test_all_that_may_be_refused_has_its_box(world: World) -> None:
+    """And with none of them ticked, nothing of it comes."""
+    client = await sign_in(world)
+    shown = (await client.get(ACCOUNT)).text
+    assert set(re.findall(r'type="checkbox" name="(\w+)"', shown)) == set(OPTIONAL)
+    await send(client, MAILS)
+    assert not any((await notifications.choices(world.ports, world.customer.id)).values())
+
+
+# Sessions -------------------------------------------------------------------------------
+
+
+async def test_a_session_is_ended_by_its_button(each_world: World) -> None:
+    """That one, and no other; this one has none."""
+    here = await sign_in(each_world)
+    there = await sign_in(each_world)
+    [name] = elsewhere((await here.get(ACCOUNT)).text)
+    third = await sign_in(each_world)
+    sent = await send(here, SESSIONS, session=name)
+    assert sent.status_code == 303
+    assert "You are signed out there." in (await here.get(sent.headers["location"])).text
+    assert [await is_in(each) for each in (here, there, third)] == [True, False, True]
+
+
+async def test_all_other_sessions_are_ended_by_one_button(each_world: World) -> None:
+    """Which is there as long as there are others."""
+    clients = [await sign_in(each_world) for _ in range(3)]
+    shown = (await clients[0].get(ACCOUNT)).text
+    assert len(elsewhere(shown)) == 2
+    sent = await send(clients[0], SESSIONS, session="others")
+    shown = (await clients[0].get(sent.headers["location"])).text
+    assert "You are signed out everywhere else." in shown
+    assert 'name="session"' not in shown
+    assert [await is_in(each) for each in clients] == [True, False, False]
+
+
+async def test_a_session_that_is_not_ones_own_is_told_on_the_page(world: World) -> None:
+    """404 as for one that has ended meanwhile; it stays."""
+    stranger = await world.browser(world.stranger.id)
+    await world.browser(world.stranger.id)
+    [theirs] = elsewhere((await stranger.get(ACCOUNT)).text)
+    here = await sign_in(world)
+    for name in (theirs, "x"):
+        answer = await send(here, SESSIONS, session=name)
+        assert (answer.status_code, "Session not found." in answer.text) == (404, True)
+        assert "<h1>Your account</h1>" in answer.text
+    assert elsewhere((await stranger.get(ACCOUNT)).text) == [theirs]
+    assert (await send(here, SESSIONS)).status_code == 400
+
+
+# The password ---------------------------------------------------------------------------
+
+
+async def test_a_password_is_changed_by_a_form(each_world: World) -> None:
+    """One is signed out everywhere else, and told so."""
+    here, there = await sign_in(each_world), await sign_in(each_world)
+    given = {"current_password": ADA["password"], "new_password": NEW}
+    path = link(await here.get(ACCOUNT), PASSWORD)
+    sent = await send(here, path, **given)
+    assert sent.status_code == 303
+    assert "Your new password is set" in (await here.get(sent.headers["location"])).text
+    assert [await is_in(each) for each in (here, there)] == [True, False]
+    await sign_in(each_world, NEW)
+
+
+@pytest.mark.parametrize(
+    ("current", "new", "status", "told"),
+    [
+        ("wrong", NEW, 401, "The current password is wrong."),
+        (ADA["password"], "short", 422, "New password must have 10 to 128 characters."),
+        ("", NEW, 400, "Current password is required."),
+    ],
+)
+async def test_what_is_wrong_with_a_password_is_told_in_the_form(
+    world: World, current: str, new: str, status: int, told: str
+) -> None:
+    """Which stays, without what was filled in; the old one does too."""
+    client = await sign_in(world)
+    answer = await send(client, PASSWORD, current_password=current, new_password=new)
+    assert (answer.status_code, told in answer.text) == (status, True)
+    assert 'name="current_password"' in answer.text
+    assert new not in answer.text
+    await sign_in(world)
+
+
+async def test_guessing_the_password_is_throttled(world: World) -> None:
+    """With failed logins, and on either page; then even the right one waits."""
+    client, right = await sign_in(world), ADA["password"]
+    for _ in range(5):
+        await send(client, PASSWORD, current_password="wrong", new_password=NEW)
+        await send(client, ERASURE, password="wrong")
+    for path, given in (
+        (PASSWORD, {"current_password": right, "new_password": NEW}),
+        (ERASURE, {"password": right}),
+    ):
+        answer = await send(client, path, **given)
+        assert (answer.status_code, "Try again in 15 minutes." in answer.text) == (429, True)
+
+
+async def test_forms_count_as_calls_do(world: World) -> None:
+    """In the general window of the user."""
+    limits = evolve(world.ports.policy.limits, general=Rule("general", 1, HOUR))
+    world.restart(policy=evolve(world.ports.policy, limits=limits))
+    client = await world.browser(world.customer.id)
+    assert (await send(client, MAILS, payout="yes")).status_code == 303
+    for path in (MAILS, SESSIONS, PASSWORD, ERASURE):
+        given = {"session": "others", "current_password": "x", "new_password": NEW}
+        assert (await send(client, path, **given, password="x")).status_code == 429
+    assert await notifications.choices(world.ports, world.customer.id) == {
+        NoticeKind.ACCEPTED: False,
+        NoticeKind.PAYOUT: True,
+        NoticeKind.NEW_MESSAGE: False,
+    }
+
+
+# Being forgotten ------------------------------------------------------------------------
+
+
+async def test_people_are_forgotten_by_a_form(each_world: World) -> None:
+    """By their password. They are signed out, and can't come back."""
+    client = await sign_in(each_world)
+    path = link(await client.get(ACCOUNT), ERASURE)
+    assert "can't be undone" in (await client.get(path)).text
+    done = await send(client, path, password=ADA["password"])
+    assert (done.status_code, "Your account is erased" in done.text) == (200, True)
+    assert "Max-Age=0" in done.headers["set-cookie"]
+    assert "<header>" not in done.text
+    assert (await each_world.client().post(SIGN_IN, data=ADA)).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("password", "status", "told"),
+    [("wrong", 401, "The password is wrong."), ("", 400, "Password is required.")],
+)
+async def test_nobody_is_forgotten_without_the_password(
+    world: World, password: str, status: int, told: str
+) -> None:
+    """The form says what is wrong, and stays."""
+    client = await sign_in(world)
+    answer = await send(client, ERASURE, password=password)
+    assert (answer.status_code, told in answer.text) == (status, True)
+    assert 'name="password"' in answer.text
+    await sign_in(world)
+
+
+async def test_open_bookings_come_first(world: World) -> None:
+    """Nobody is forgotten while there are any; it is said on the page."""
+    await add_booking(world.store, world.companion, world.customer)
+    client = await sign_in(world)
+    answer = await send(client, ERASURE, password=ADA["password"])
+    assert (answer.status_code, "Bookings are open" in answer.text) == (400, True)
+    assert await is_in(client)

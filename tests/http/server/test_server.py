@@ -1,0 +1,307 @@
+"""The server itself, on a real socket: bounds, shapes of refusals, and a clean end."""
+
+from __future__ import annotations
+
+import json
+import resource
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import anyio
+import anyio.abc
+import httpx
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
+
+from staffbooking_adapters.settings import load_settings
+from staffbooking_core.policy import Policy
+from staffbooking_http.server import server
+from staffbooking_http.server.server import hold, listen, serve
+from tests.http.deployment import World, ok, refused
+
+pytestmark = pytest.mark.anyio
+
+SETTINGS = load_settings({})
+
+
+@asynccontextmanager
+async def serving(world: World) -> AsyncIterator[tuple[int, anyio.Event]]:
+    """A server of the world's ports: its port, and the event that stops it."""
+    stop = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        with listen("127.0.0.1", 0) as listening:
+            job = partial(serve, SETTINGS, listening=listening, stop=stop, ports=world.ports)
+            port: int = await tasks.start(job)
+        yield port, stop
+        stop.set()
+
+
+async def raw(port: int, sent: bytes) -> tuple[bytes, bytes]:
+    """Head and body of what comes back until the server hangs up."""
+    async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+        await stream.send(sent)
+        got = b""
+        with anyio.fail_after(5):
+            async for part in stream:
+                got += part
+    head, _, body = got.partition(b"\r\n\r\n")
+    return head, body
+
+
+async def test_it_answers_on_a_real_socket(world: World) -> None:
+    """The whole way, through the parser and back."""
+    async with serving(world) as (port, _), httpx.AsyncClient() as client:
+        headers = {"authorization": f"Bearer {world.key}"}
+        url = f"http://127.0.0.1:{port}/api/v1/companions"
+        answer = await client.get(f"{url}?location=lisbon", headers=headers)
+        assert len(ok(answer)["companions"]) == 1
+        assert "server" not in answer.headers
+        head = await client.head(url, headers=headers)
+        assert (head.status_code, head.content) == (200, b"")
+        refused(await client.get(f"{url}/%zz%00", headers=headers), 404, "not_found")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"garbage\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nhost: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nhost : x\r\n\r\n",
+        b"POST / HTTP/1.1\r\ncontent-length: -1\r\n\r\n",
+        b"POST / HTTP/1.1\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + b"x: " + b"y" * 70_000,
+    ],
+    ids=["garbage", "version", "path", "header", "length", "smuggling", "huge head"],
+)
+async def test_what_is_no_request_is_400(world: World, sent: bytes) -> None:
+    """Even where no request comes about, the answer has the contract's shape."""
+    async with serving(world) as (port, _):
+        head, body = await raw(port, sent)
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert b"content-type: application/json" in head
+    assert json.loads(body)["code"] == "malformed_request"
+
+
+async def test_a_head_that_never_ends_is_cut_off(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither silence nor a trickle holds a connection."""
+    monkeypatch.setattr(server, "HEAD_DEADLINE", 0.05)
+    async with serving(world) as (port, _):
+        assert await raw(port, b"") == (b"", b"")
+        assert await raw(port, b"GET / HTTP/1.1\r\nx: y") == (b"", b"")
+        full = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"
+        head, _ = await raw(port, full + b"GET /hea")
+        assert head.startswith(b"HTTP/1.1 200 ")
+
+
+async def test_too_many_connections_are_503(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection over the bound is told to come again."""
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 0)
+    async with serving(world) as (port, _):
+        head, body = await raw(port, b"")
+    assert head.startswith(b"HTTP/1.1 503 ")
+    assert b"retry-after: " in head
+    assert json.loads(body)["code"] == "unavailable"
+
+
+IMAGE = b"GET /media/large.png HTTP/1.1\r\nhost: x\r\n\r\n"
+LARGE = 30 * 2**20
+"""Bytes: more than systems take on to send."""
+
+
+@asynccontextmanager
+async def asked(world: World, port: int) -> AsyncIterator[anyio.abc.SocketStream]:
+    """A connection on which a large image was asked for, of which nothing more is read."""
+    await world.ports.files.put("large.png", bytes(LARGE))
+    async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+        await stream.send(IMAGE)
+        assert (await stream.receive(12)).startswith(b"HTTP/1.1 200")
+        yield stream
+
+
+async def test_who_does_not_read_is_cut_off(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer that nobody takes holds no connection for ever."""
+    monkeypatch.setattr(server, "UNREAD_DEADLINE", 0.05)
+    lost, end = anyio.Event(), server.Protocol.connection_lost
+
+    def noted(protocol: server.Protocol, error: Exception | None) -> None:
+        lost.set()
+        end(protocol, error)
+
+    monkeypatch.setattr(server.Protocol, "connection_lost", noted)
+    async with serving(world) as (port, _), asked(world, port):
+        with anyio.fail_after(5):
+            await lost.wait()
+
+
+async def test_who_reads_slowly_is_not_cut_off(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as something is taken between two looks, or another answer is under way."""
+    made: list[server.Protocol] = []
+    begin = server.Protocol.connection_made
+
+    def noted(protocol: server.Protocol, transport: Any) -> None:
+        made.append(protocol)
+        begin(protocol, transport)
+
+    monkeypatch.setattr(server.Protocol, "connection_made", noted)
+    async with serving(world) as (port, _), asked(world, port) as stream:
+        waited = server.cut_off(made, {})
+        assert set(waited.values()) != set()
+        for _ in range(2):
+            await _take(stream, LARGE // 3)
+            waited = server.cut_off(made, waited)
+            assert not made[0].transport.is_closing()
+        another: server.Unread = {(made[0], "another request"): 1}
+        assert server.cut_off(made, another) == waited
+        assert not made[0].transport.is_closing()
+        server.cut_off(made, waited)
+        assert made[0].transport.is_closing()
+
+
+async def _take(stream: anyio.abc.SocketStream, number: int) -> None:
+    """Read so many bytes, or a few more."""
+    while number > 0:
+        number -= len(await stream.receive())
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "then"),
+    [
+        (1024, 10_000, (5000, 10_000)),
+        (1024, 2048, (2048, 2048)),
+        (1024, resource.RLIM_INFINITY, (5000, resource.RLIM_INFINITY)),
+        (8000, 10_000, None),
+        (resource.RLIM_INFINITY, resource.RLIM_INFINITY, None),
+    ],
+)
+def test_files_are_allowed_for_all_connections(
+    monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, then: tuple[int, int] | None
+) -> None:
+    """As many as are needed, or as many as may be; never fewer than there are."""
+    made: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: made.append(limits))
+    server.allow_files(5000)
+    assert made == ([] if then is None else [then])
+
+
+async def test_what_is_in_flight_ends(world: World) -> None:
+    """Asked to stop, the server answers what it has begun, and then ends."""
+    begun, go_on = anyio.Event(), anyio.Event()
+
+    class Slow:
+        async def look(self, *given: object) -> object:
+            begun.set()
+            await go_on.wait()
+            return await world.store.admission.look(*given)  # type: ignore[arg-type]
+
+    world.restart(admission=Slow())
+    found: list[httpx.Response] = []
+
+    async def ask(port: int) -> None:
+        async with httpx.AsyncClient() as client:
+            found.append(await client.get(f"http://127.0.0.1:{port}/nope"))
+
+    async with anyio.create_task_group() as tasks, serving(world) as (port, stop):
+        tasks.start_soon(ask, port)
+        await begun.wait()
+        stop.set()
+        await anyio.sleep(0.2)
+        go_on.set()
+    refused(found[0], 404, "not_found")
+
+
+def test_a_taken_port_is_an_error() -> None:
+    """Who composes the server hears that the port can't be had."""
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError):
+        listen("127.0.0.1", taken.getsockname()[1])
+
+
+# Before the store is there --------------------------------------------------------------
+
+
+@asynccontextmanager
+async def holding(ready: anyio.Event, stop: anyio.Event) -> AsyncIterator[socket.socket]:
+    """A socket on which nobody is served until it is ready."""
+
+    async def is_ready() -> bool:
+        return ready.is_set()
+
+    with listen("127.0.0.1", 0) as listening:
+        async with anyio.create_task_group() as tasks:
+            job = partial(hold, Policy(), listening=listening, stop=stop, is_ready=is_ready)
+            tasks.start_soon(job)
+            yield listening
+
+
+@pytest.fixture
+def haste(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "LOOK_AGAIN", 0.01)
+
+
+@pytest.mark.usefixtures("haste")
+async def test_before_it_is_ready_a_server_is_alive() -> None:
+    """Whoever asks whether it lives hears so; all others are to come again, as the interface
+    tells them."""
+    ready = anyio.Event()
+    async with holding(ready, anyio.Event()) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        async with httpx.AsyncClient(base_url=url) as client:
+            assert (await client.get("/healthz")).json() == {"status": "ok"}
+            for path in ("/readyz", "/api/v1/companions", "/", "/nope"):
+                answer = await client.get(path)
+                refused(answer, 503, "unavailable")
+                assert answer.headers["retry-after"] == "2"
+            assert (await client.head("/readyz")).content == b""
+        ready.set()
+
+
+@pytest.mark.usefixtures("haste")
+async def test_before_it_is_ready_a_channel_is_refused() -> None:
+    """As calls are, before the handshake ends."""
+    ready = anyio.Event()
+    async with holding(ready, anyio.Event()) as listening:
+        with pytest.raises(InvalidStatus) as caught:
+            await connect(f"ws://127.0.0.1:{listening.getsockname()[1]}/ws")
+        assert caught.value.response.status_code == 503
+        ready.set()
+
+
+@pytest.mark.usefixtures("haste")
+async def test_who_comes_between_waits(world: World) -> None:
+    """Nobody is refused while the one server ends and the other begins."""
+    stop = anyio.Event()
+
+    async def is_ready() -> bool:
+        return True
+
+    with listen("127.0.0.1", 0) as listening:
+        await hold(Policy(), listening=listening, stop=stop, is_ready=is_ready)
+        async with anyio.create_task_group() as tasks:
+            port = listening.getsockname()[1]
+            stream = await anyio.connect_tcp("127.0.0.1", port)
+            await stream.send(b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+            await tasks.start(
+                partial(serve, SETTINGS, listening=listening, stop=stop, ports=world.ports)
+            )
+            with anyio.fail_after(5):
+                assert (await stream.receive()).startswith(b"HTTP/1.1 200 ")
+            await stream.aclose()
+            stop.set()
+
+
+@pytest.mark.usefixtures("haste")
+async def test_a_server_that_never_gets_ready_stops() -> None:
+    """It ends when it is told to."""
+    stop = anyio.Event()
+    with anyio.fail_after(5):
+        async with holding(anyio.Event(), stop):
+            stop.set()

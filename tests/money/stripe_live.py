@@ -1,0 +1,103 @@
+"""Stripe's own test mode as the world of a bench: what of it can be had without a browser.
+
+Nobody can pay on the hosted page here, so the client's payment is one of the test cards with
+the marks that the page would have given it. Each bench is a deployment of its own, so that
+nothing of an earlier run counts.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import defaultdict
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any, NoReturn
+
+import pytest
+from attrs import frozen
+from stripe import HTTPXClient, StripeClient
+
+from staffbooking_adapters.memory.doubles import VirtualClock
+from staffbooking_adapters.stripe.processor import VERSION, StripeProcessor
+from staffbooking_core.domain.payments.processor import Checkout, Payment, PayoutState
+from tests.money.processors import BASE_URL, Bench
+
+PAYS_AT_ONCE = "pm_card_bypassPending"
+"""Its money is available at once, as that of card 4000 0000 0000 0077."""
+IS_DISPUTED = "pm_card_createDispute"
+
+
+def sandbox_key(environ: Mapping[str, str]) -> str:
+    """The key to test with. Fails without one, and with one that moves real money."""
+    key = environ.get("STRIPE_TEST_KEY", "")
+    if not key.startswith(("sk_test_", "rk_test_")):
+        pytest.fail("STRIPE_TEST_KEY must be a key of Stripe's test mode, sk_test_...")
+    return key
+
+
+@frozen
+class LiveWorld:
+    client: StripeClient
+    environment: str
+    charged: dict[int, tuple[str, ...]]
+    """Where the bench looks for payments."""
+
+    async def pay(self, checkout: Checkout) -> None:
+        await self.charge(checkout, PAYS_AT_ONCE)
+
+    async def charge(self, checkout: Checkout, card: str) -> None:
+        """What the hosted page does with a card."""
+        session = await self.client.v1.checkout.sessions.retrieve_async(checkout.ref)
+        metadata = session.metadata.to_dict() if session.metadata else {}
+        intent_id = int(metadata["intent_id"])
+        paid = await self.client.v1.payment_intents.create_async(
+            {
+                "amount": session.amount_total or 0,
+                "currency": session.currency or "usd",
+                "confirm": True,
+                "payment_method": card,
+                "automatic_payment_methods": {"enabled": True, "allow_redirects": "never"},
+                "transfer_group": f"sb_{self.environment}_intent_{intent_id}",
+                "metadata": metadata,
+            },
+            {"idempotency_key": secrets.token_hex(16)},
+        )
+        self.charged[intent_id] = (*self.charged[intent_id], paid.id)
+
+    async def refund_by_hand(self, payment: Payment, amount: int) -> None:
+        await self.client.v1.refunds.create_async(
+            {"payment_intent": payment.ref, "amount": amount},
+            {"idempotency_key": secrets.token_hex(16)},
+        )
+
+    async def reverse_by_hand(self, payout: PayoutState, amount: int) -> None:
+        await self.client.v1.transfers.reversals.create_async(
+            payout.ref, {"amount": amount}, {"idempotency_key": secrets.token_hex(16)}
+        )
+
+    async def set_ready(self, payee_ref: str, ready: bool) -> None:
+        if ready:
+            await self._nobody()
+
+    async def _nobody(self, *_: Any, **__: Any) -> NoReturn:
+        pytest.fail("this needs a browser, a bank or a bad network: it can't be tested here")
+
+    decline = charge_back = break_next = events = balance = _nobody
+
+
+@asynccontextmanager
+async def live_bench(key: str) -> AsyncIterator[Bench]:
+    """Stripe's adapter on Stripe's test mode, as a deployment that nobody has seen yet."""
+    environment = f"test-{secrets.token_hex(6)}"
+    http = HTTPXClient()
+    client = StripeClient(key, stripe_version=VERSION, http_client=http)
+    processor = StripeProcessor(key, (), environment, base_url=BASE_URL, currency="usd")
+    charged: dict[int, tuple[str, ...]] = defaultdict(tuple)
+    world = LiveWorld(client, environment, charged)
+    clock = VirtualClock(datetime.now(UTC))
+    try:
+        yield Bench(processor, world, clock, charged=charged)
+    finally:
+        await http.close_async()
+        await processor.close()

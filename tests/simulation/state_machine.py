@@ -1,0 +1,372 @@
+"""The state machine: what people, the processor, the network and time may do, in any order.
+
+After each step the books are right, no time is sold twice, and the processor gave no more
+than it took. A history ends as `ending` says, and what it told as `mail` does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from datetime import date, timedelta
+from typing import Any, TypeVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+
+from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.lifecycle import Status, Trigger
+from staffbooking_core.domain.payments.processor import PaymentsError
+from staffbooking_core.errors import (
+    Forbidden,
+    InvalidField,
+    ProcessorUnavailable,
+    RuleBroken,
+)
+from staffbooking_core.ports import Ports
+from staffbooking_core.usecases.bookings import actions as acts
+from staffbooking_core.usecases.payments import payouts, refunds
+from tests.simulation.checks import Checks
+from tests.simulation.deployment import CALLS, POINTS, Crash, SimulatedScene, make_world
+from tests.simulation.history_end import ENDED, come_to_rest
+from tests.simulation.webhook_endpoints import MOODS
+from tests.support.builders import DAY, HOUR, MINUTE, POLICY, SECOND
+
+T = TypeVar("T")
+
+MOST_BOOKINGS = 6
+EXPECTED = (RuleBroken, Forbidden, InvalidField, ProcessorUnavailable, PaymentsError)
+"""Answers that people may get."""
+
+STAGES = (
+    *("accepted", "paid", "soon", "disputed", "charged back", "cancelled"),
+    *("completed", "due", "paid out", "paid out and charged back", "owing"),
+)
+"""How far a booking may be when a history begins."""
+
+PAYEES = ("at once", "completed", "to be completed")
+"""When companions can be paid at the processor."""
+
+CALL_FAULTS = (
+    *("timeout_before", "timeout_after", "error_500", "error_500_after"),
+    *("rate_limit", "conflict", "slow"),
+)
+EVENT_FAULTS = ("drop", "delay", "duplicate", "reorder", "bad_signature")
+RARER_FAULTS = (
+    *[("refund", f"{course}") for course in ("pending_then_settled", "pending_then_failed")],
+    *[("refund", "settled_then_failed"), ("refund", "refuse:insufficient_funds")],
+    *[("pay_out", f"refuse:{code}") for code in ("payee_not_ready", "insufficient_funds")],
+    *[("pay_out", "refuse"), ("reverse_payout", "refuse"), ("reverse_payout", "refuse")],
+    *[("reverse_payout", "refuse:insufficient_funds"), ("open_checkout", "refuse")],
+)
+PICKS = st.integers(0, 1000)
+JUMPS = (5 * MINUTE, HOUR, HOUR, 12 * HOUR, DAY, 80 * HOUR, 21 * DAY)
+WAITS = (SECOND, 20 * SECOND, 20 * SECOND, 6 * MINUTE, 11 * MINUTE, HOUR, 21 * HOUR, 25 * HOUR)
+RETRIES = (SECOND, 4 * SECOND, 16 * SECOND, 20 * SECOND)
+WEEK = 7 * DAY
+HELD = (Status.PAID, Status.DISPUTED, Status.COMPLETED)
+
+
+class MoneyMachine(RuleBasedStateMachine):
+    steps = 0
+    """Of all histories so far."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.made: list[Booking] = []
+        self.by_hand: set[int] = set()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.loop.run_until_complete(work)
+
+    def do(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """Run a call as a process would: refusals are answers, a crash ends the process."""
+        try:
+            return self.run(work)
+        except (*EXPECTED, Crash):
+            return None
+
+    def pick(self, number: int, *fit: Status) -> tuple[SimulatedScene, Booking]:
+        """One of the bookings as it is now, mostly one that fits, with its own people."""
+        bookings = [self.run(self.world.scene.booking(made)) for made in self.made]
+        fitting = [booking for booking in bookings if booking.status in fit]
+        chosen = fitting if fitting and number % 5 else bookings
+        booking = chosen[number % len(chosen)]
+        return self.world.scene_of(booking), booking
+
+    @initialize(
+        begun=st.lists(st.sampled_from(STAGES), min_size=1, max_size=4),
+        payees=st.sampled_from(PAYEES),
+        fee_ppm=st.sampled_from([0, 29_000]),
+        verdict=st.sampled_from(["won", "lost"]),
+    )
+    def open(self, begun: list[str], payees: str, fee_ppm: int, verdict: str) -> None:
+        """Some bookings are on their way already, so that every history sees all of it."""
+        self.world = self.run(make_world(payees != "at once", fee_ppm))
+        self.checks = Checks(self.world)
+        self.verdict = verdict
+        if payees == "completed":
+            for companion in self.world.companions:
+                self.run(companion.onboard())
+        for number, stage in enumerate(begun):
+            self.made.append(self.run(self.begin(number, stage)))
+
+    async def begin(self, number: int, stage: str) -> Booking:
+        scene = self.world.scenes[number]
+        day = date.fromordinal((await scene.now()).date().toordinal() + 4 + 9 * number)
+        given: dict[str, Any] = {"event_date": day, "cancellation_insurance": number == 1}
+        match stage:
+            case "accepted":
+                return await scene.accepted(**given)
+            case "paid" | "soon" | "disputed" | "charged back" | "cancelled":
+                booking = await scene.paid(**given)
+            case "completed" | "due":
+                booking = await scene.completed(**given)
+            case _:
+                booking = await scene.paid_out(**given)
+        match stage:
+            case "soon":
+                await scene.jump_to(booking.starts_at - 30 * HOUR)
+            case "disputed":
+                await scene.jump_to(booking.starts_at)
+                await scene.dispute(booking)
+            case "cancelled":
+                await scene.cancel(booking)
+            case "due":
+                await scene.jump_to(booking.ends_at + DAY)
+            case "charged back" | "paid out and charged back":
+                await scene.fake.chargeback(booking.id, "open")
+            case "owing":
+                await scene.fault("reverse_payout", "refuse")
+                await scene.charge_back(booking, "lost")
+                await scene.drain()
+        return booking
+
+    # People ---------------------------------------------------------------------------------
+
+    @precondition(lambda self: len(self.made) < MOST_BOOKINGS)
+    @rule(
+        pair=PICKS,
+        day=st.integers(1, 5),
+        hour=st.sampled_from([8, 10, 12, 22]),
+        hours=st.sampled_from([1, 3, 24]),
+        insured=st.booleans(),
+    )
+    def request(self, pair: int, day: int, hour: int, hours: int, insured: bool) -> None:
+        scene = self.world.scenes[pair % len(self.world.scenes)]
+        today = self.run(scene.now()).date()
+        made = self.do(
+            scene.request(
+                event_date=date.fromordinal(today.toordinal() + day),
+                start_time=f"{hour:02}:00",
+                duration_hours=hours,
+                cancellation_insurance=insured,
+            )
+        )
+        if made is not None:
+            self.made.append(made)
+
+    @rule(number=PICKS)
+    def go_on(self, number: int) -> None:
+        """The next step of the usual way, and what it brings about."""
+        self.go(number)
+        self.do(self.world.scene.drain())
+
+    @rule(number=PICKS)
+    def go(self, number: int) -> None:
+        """The next step of the usual way."""
+        scene, booking = self.pick(number)
+        match booking.status:
+            case Status.PENDING:
+                self.do(scene.accept(booking))
+            case Status.ACCEPTED:
+                self.do(scene.play(booking))
+            case Status.PAID:
+                self.do(scene.jump_to(booking.ends_at))
+                self.do(scene.move(booking, Trigger.CONFIRM, scene.customer))
+            case Status.COMPLETED | Status.CANCELLED if booking.payout_due_at is not None:
+                self.do(scene.jump_to(booking.payout_due_at))
+
+    @rule(number=PICKS, by=st.sampled_from(["customer", "staff", "admin"]), quoted=st.booleans())
+    def cancel(self, number: int, by: str, quoted: bool) -> None:
+        scene, booking = self.pick(number, Status.ACCEPTED, Status.PAID)
+        actor, text = getattr(scene, by), None
+        if quoted and (said := self.do(acts.quote(scene.ports, actor, booking.id))):
+            text = said["quote"]
+            self.do(scene.jump_to(self.run(scene.now()) + 9 * MINUTE))
+        self.do(scene.cancel(booking, actor, text))
+
+    @rule(number=PICKS, outcome=st.sampled_from(["succeed", "succeed", "decline", "expire"]))
+    def visit_checkout(self, number: int, outcome: str) -> None:
+        scene, booking = self.pick(number, Status.ACCEPTED)
+        self.do(scene.play(booking, outcome))
+
+    @rule(number=PICKS, by=st.sampled_from(["customer", "staff"]))
+    def dispute(self, number: int, by: str) -> None:
+        scene, booking = self.pick(number, Status.PAID, Status.COMPLETED)
+        self.do(scene.dispute(booking, getattr(scene, by)))
+
+    @rule(number=PICKS, trigger=st.sampled_from([Trigger.DECLINE, Trigger.CHECK_IN]))
+    def act(self, number: int, trigger: Trigger) -> None:
+        scene, booking = self.pick(number, Status.PENDING, Status.PAID)
+        self.do(scene.move(booking, trigger, scene.staff))
+
+    @rule(number=PICKS)
+    def onboard(self, number: int) -> None:
+        """A companion visits the page of the processor and completes the account."""
+        companions = self.world.companions
+        self.do(companions[number % len(companions)].onboard())
+
+    # Operators ------------------------------------------------------------------------------
+
+    @rule(
+        number=PICKS,
+        trigger=st.sampled_from([Trigger.RELEASE, Trigger.REFUND, Trigger.SPLIT, Trigger.SPLIT]),
+        amount=st.integers(1, 30_000),
+    )
+    def resolve(self, number: int, trigger: Trigger, amount: int) -> None:
+        scene, booking = self.pick(number, Status.DISPUTED)
+        self.do(scene.resolve(booking, trigger, amount))
+
+    @rule(
+        number=PICKS,
+        decide=st.sampled_from([payouts.hold, payouts.release, payouts.retry, refunds.retry]),
+    )
+    def operate(self, number: int, decide: Callable[[Ports, str], Awaitable[Booking]]) -> None:
+        scene, booking = self.pick(number, *ENDED)
+
+        async def decided() -> None:
+            await decide(scene.ports, booking.code)
+
+        self.do(decided())
+
+    # The processor and the world ------------------------------------------------------------
+
+    @rule(number=PICKS, outcome=st.sampled_from(["open", "open", "won", "lost"]))
+    def charge_back(self, number: int, outcome: str) -> None:
+        scene, booking = self.pick(number, *HELD)
+        self.do(scene.fake.chargeback(booking.id, outcome))
+
+    @rule(number=PICKS, what=st.sampled_from(["refund", "reverse"]), amount=st.integers(1, 30_000))
+    def move_by_hand(self, number: int, what: str, amount: int) -> None:
+        """Somebody moves money on the processor's own pages."""
+        scene, booking = self.pick(number, *HELD)
+        move = scene.fake.refund_by_hand if what == "refund" else scene.fake.reverse_by_hand
+        self.by_hand.add(booking.id)
+        self.do(move(booking.id, amount))
+
+    @rule(number=PICKS, ready=st.booleans())
+    def judge_payee(self, number: int, ready: bool) -> None:
+        """The processor lets a companion be paid, or wants to know more first."""
+        companions = self.world.companions
+        chosen = companions[number % len(companions)]
+        self.do(chosen.fake.set_payee_ready(chosen.staff.user_id, ready))
+
+    @rule(
+        op=st.sampled_from([*CALLS, "any"]),
+        kind=st.sampled_from(CALL_FAULTS),
+        times=st.sampled_from([1, 1, 2, 4]),
+    )
+    def fault(self, op: str, kind: str, times: int) -> None:
+        self.do(self.world.scene.fault(op, kind, times))
+
+    @rule(
+        number=PICKS,
+        kind=st.sampled_from(["timeout_before", "timeout_after", "error_500_after"]),
+        away=st.sampled_from([SECOND, HOUR, 25 * HOUR]),
+    )
+    def lose_an_answer(self, number: int, kind: str, away: timedelta) -> None:
+        """Money is moved; the answer is lost, and the event that would tell, perhaps as the
+        last of a day."""
+        scene, booking = self.pick(number, *HELD)
+        match booking.status:
+            case Status.PAID:
+                self.do(scene.cancel(booking))
+            case Status.DISPUTED:
+                self.do(scene.resolve(booking, Trigger.SPLIT, 10_000))
+            case _ if booking.payout_due_at is not None:
+                self.do(scene.jump_to(booking.payout_due_at))
+        self.do(scene.fault("any", kind))
+        self.do(scene.fault("event", "drop"))
+        self.do(scene.drain())
+        scene.pass_time(away)
+
+    @rule(what=st.sampled_from(RARER_FAULTS))
+    def rarer_fault(self, what: tuple[str, str]) -> None:
+        self.do(self.world.scene.fault(*what))
+
+    @rule(kind=st.sampled_from(EVENT_FAULTS), times=st.integers(1, 3))
+    def lose_events(self, kind: str, times: int) -> None:
+        self.do(self.world.scene.fault("event", kind, times))
+
+    @rule(point=st.sampled_from(POINTS), spared=st.integers(0, 4))
+    def crash(self, point: str, spared: int) -> None:
+        """The process dies at this point when it comes there the next time, or later."""
+        self.world.fate.point, self.world.fate.spared = point, spared
+
+    # Receivers of webhooks ------------------------------------------------------------------
+
+    @rule(number=PICKS, what=st.sampled_from([*MOODS, "pause", "enable"]))
+    def treat_webhook(self, number: int, what: str) -> None:
+        """A receiver changes how it answers, or its owner pauses it for a while."""
+        if what in MOODS:
+            self.world.mail.let_answer(number, what)
+        else:
+            self.do(self.world.mail.set_active(number, active=what == "enable"))
+
+    @rule(
+        retries=st.integers(0, len(RETRIES)),
+        dies=st.sampled_from(["", "", "before a commit", "after a commit"]),
+        spared=st.integers(0, 6),
+    )
+    def deliver(self, retries: int, dies: str, spared: int) -> None:
+        """What is due is sent, with so many waits for retries, or until the process dies."""
+        if dies:
+            self.world.fate.point, self.world.fate.spared = dies, spared
+        self.do(self.world.mail.deliver())
+        for wait in RETRIES[:retries]:
+            self.world.scene.pass_time(wait)
+            self.do(self.world.mail.deliver())
+
+    # Time and work --------------------------------------------------------------------------
+
+    @rule(by=st.sampled_from(JUMPS))
+    def jump(self, by: timedelta) -> None:
+        """Business time runs ahead. Over weeks the service was up now and then: what is lost
+        for longer than the processor lists it, only a reconciliation can find."""
+        scene = self.world.scene
+        if by > WEEK:
+            scene.pass_time(POLICY.catch_up_every)
+            self.do(scene.drain())
+            self.do(scene.drain())  # The first one may have crashed.
+        self.do(scene.jump_to(self.run(scene.now()) + by))
+
+    @rule(by=st.sampled_from(WAITS))
+    def wait(self, by: timedelta) -> None:
+        """Real time passes."""
+        self.world.scene.pass_time(by)
+
+    @rule()
+    def drain(self) -> None:
+        self.do(self.world.scene.drain())
+
+    # What always holds ----------------------------------------------------------------------
+
+    @invariant()
+    def all_is_right(self) -> None:
+        MoneyMachine.steps += 1
+        assert self.run(self.checks.look()) == []
+
+    def teardown(self) -> None:
+        try:
+            if self.made:
+                self.run(come_to_rest(self.world, self.verdict, self.by_hand))
+        finally:
+            self.loop.close()

@@ -1,0 +1,181 @@
+"""All that the pretended Stripe knows: its objects, its money, its clock, its mail."""
+
+from __future__ import annotations
+
+import random
+import string
+from collections import defaultdict
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any
+
+from attrs import frozen
+
+from tests.stripe_stub.errors import Refusal, missing
+from tests.stripe_stub.events import Mail
+from tests.stripe_stub.settings import Settings
+
+Doc = dict[str, Any]
+
+
+@frozen
+class Terms:
+    """What Stripe charges us, in basis points and minor units, and when it settles."""
+
+    fee_rate: int = 290
+    fee_fixed: int = 30
+    dispute_fee: int = 1_500
+    funds_available_after: timedelta = timedelta(days=2)
+    refunds_settle_after: timedelta = timedelta(seconds=60)
+
+    def fee(self, amount: int) -> int:
+        return (amount * self.fee_rate + 5_000) // 10_000 + self.fee_fixed
+
+
+class Books:
+    """Objects are JSON documents, kept as they are answered, with ids in place of references."""
+
+    def __init__(self, now: Callable[[], datetime], terms: Terms, seed: int = 0) -> None:
+        self.now = now
+        self.terms = terms
+        self.mail = Mail(now)
+        self.balance: defaultdict[str, int] = defaultdict(int)
+        """The platform's money, pending or not, by currency."""
+        self.connected: defaultdict[tuple[str, str], int] = defaultdict(int)
+        """The payees' money, by account and currency."""
+        self.settings = Settings()
+        self.intent_data: dict[str, Doc] = {}
+        """What the payment intent of a session is to be like, by the session's id."""
+        self.refund_fates: list[str] = []
+        """What becomes of the next refunds, where it is not success at once."""
+        self._shelves: defaultdict[str, dict[str, Doc]] = defaultdict(dict)
+        self._due: list[tuple[datetime, int, Callable[[], None]]] = []
+        self._order = count()
+        self._random = random.Random(seed)
+
+    # Time -------------------------------------------------------------------------------
+
+    def stamp(self) -> int:
+        return int(self.now().timestamp())
+
+    def later(self, at: datetime, act: Callable[[], None]) -> None:
+        """Have something happen when the clock has passed `at`."""
+        heappush(self._due, (at, next(self._order), act))
+
+    def catch_up(self) -> None:
+        """Let everything happen whose time has come."""
+        while self._due and self._due[0][0] <= self.now():
+            heappop(self._due)[2]()
+
+    # Objects ----------------------------------------------------------------------------
+
+    def new_id(self, prefix: str, length: int = 24) -> str:
+        letters = string.ascii_letters + string.digits
+        return prefix + "".join(self._random.choices(letters, k=length))
+
+    def add(self, document: Doc) -> Doc:
+        self._shelves[document["object"]][document["id"]] = document
+        return document
+
+    def find(self, kind: str, reference: str, param: str = "id", status: int = 400) -> Doc:
+        """The object of that id; raises Stripe's `resource_missing`."""
+        found = self._shelves[kind].get(reference)
+        if found is None:
+            raise missing(kind, reference, param, status)
+        return found
+
+    def at(self, kind: str, reference: str) -> Doc:
+        """The object that a path names."""
+        return self.find(kind, reference, status=404)
+
+    def all(self, kind: str) -> list[Doc]:
+        """Every object of a kind, the newest first."""
+        return [*reversed(self._shelves[kind].values())]
+
+    def anything(self, reference: str) -> Doc | None:
+        """The object of that id, whatever it is."""
+        for shelf in self._shelves.values():
+            if reference in shelf:
+                return shelf[reference]
+        return None
+
+    def tell(self, kind: str, document: Doc) -> None:
+        """Make an event of what an object is now."""
+        event = self.mail.snapshot(kind, document, self.new_id("evt_"), self.stamp())
+        self.add(event)
+
+    # Money ------------------------------------------------------------------------------
+
+    def move(
+        self, kind: str, source: Doc, amount: int, *, fee: int = 0, category: str | None = None
+    ) -> Doc:
+        """Put a movement of the platform's money into the books: a balance transaction.
+
+        Money that comes in by a charge is there at once, but available only later.
+        """
+        after = self.terms.funds_available_after if kind == "charge" else timedelta()
+        available = self.now() + after
+        moved = self.add(
+            {
+                "id": self.new_id("txn_"),
+                "object": "balance_transaction",
+                "amount": amount,
+                "available_on": int(available.timestamp()),
+                "balance_type": "payments",
+                "created": self.stamp(),
+                "currency": source["currency"],
+                "description": source.get("description"),
+                "exchange_rate": None,
+                "fee": fee,
+                "fee_details": self._fee_details(fee, source["currency"]),
+                "net": amount - fee,
+                "reporting_category": category or kind,
+                "source": source["id"],
+                "status": "pending" if after else "available",
+                "type": kind,
+            }
+        )
+        self.balance[source["currency"]] += amount - fee
+        if after:
+            self.later(available, lambda: moved.update(status="available"))
+        return moved
+
+    def available(self, currency: str) -> int:
+        """What of the platform's money is not pending."""
+        return sum(
+            each["net"]
+            for each in self.all("balance_transaction")
+            if each["currency"] == currency and each["status"] == "available"
+        )
+
+    @staticmethod
+    def _fee_details(fee: int, currency: str) -> list[Doc]:
+        if not fee:
+            return []
+        detail = {"amount": fee, "currency": currency, "type": "stripe_fee"}
+        return [{**detail, "application": None, "description": "Stripe processing fees"}]
+
+
+def check_metadata(metadata: dict[str, str]) -> dict[str, str]:
+    """At most 50 keys of 40 characters with values of 500."""
+    if len(metadata) > 50:
+        raise Refusal("Metadata can have up to 50 keys", param="metadata")
+    for key, value in metadata.items():
+        if len(key) > 40 or len(value) > 500:
+            raise Refusal(
+                "Metadata keys have up to 40 characters, values up to 500",
+                param=f"metadata[{key}]",
+            )
+    return metadata
+
+
+def check_amount(amount: int) -> int:
+    if amount < 1:
+        raise Refusal(
+            "This value must be greater than or equal to 1.",
+            code="parameter_invalid_integer",
+            param="amount",
+        )
+    return amount

@@ -1,0 +1,413 @@
+"""One booking on its way through the domain, with all that a store would keep of it.
+
+A `Journey` pulls triggers and looks at snapshots, as the use-cases do, without a store.
+A `Book` is the processor's side: what it has made of the journey's operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from attrs import evolve
+
+from staffbooking_core.domain.bookings.booking import Booking, Intent, Occurrence, Step
+from staffbooking_core.domain.bookings.lifecycle import EventName, Party, Status, Trigger
+from staffbooking_core.domain.bookings.transitions import advance
+from staffbooking_core.domain.payments.ledger import Account, MovementKind, Posting, balances
+from staffbooking_core.domain.payments.processor import (
+    Chargeback,
+    ChargebackStatus,
+    Checkout,
+    CheckoutStatus,
+    Fee,
+    OpenCheckout,
+    Operation,
+    OpStatus,
+    Payment,
+    PayOut,
+    PayoutState,
+    Refund,
+    RefundState,
+    RefundStatus,
+    RefusalCode,
+    Refused,
+    ReversalState,
+    ReversePayout,
+    Snapshot,
+    after_failure,
+)
+from staffbooking_core.domain.reconciliation.debts import Debt, net
+from staffbooking_core.domain.reconciliation.invariants import faults_of
+from staffbooking_core.domain.reconciliation.snapshots import reconcile
+from staffbooking_core.domain.reconciliation.state import Found
+from staffbooking_core.domain.reconciliation.statement import CashBook, Movement
+from staffbooking_core.policy import Policy
+from tests.support.builders import DAY, HOUR, POLICY, make_booking, make_operation
+
+PAID_WITH = "pay_1"
+LATE_CANCEL_BEFORE = HOUR
+
+
+class Journey:
+    """A booking, its postings, operations, events and alerts, as they come about."""
+
+    def __init__(self, booking: Booking | None = None, policy: Policy = POLICY) -> None:
+        self.booking = booking or make_booking()
+        self.policy = policy
+        self.postings: dict[str, Posting] = {}
+        self.operations: dict[int, Operation] = {}
+        self.events: list[EventName] = []
+        self.alerts: list[str] = []
+        self.credits = 0
+
+    @property
+    def starts_at(self) -> datetime:
+        return self.booking.starts_at
+
+    @property
+    def ends_at(self) -> datetime:
+        return self.booking.ends_at
+
+    @property
+    def intent(self) -> Intent:
+        """The payment intent, which there is from the acceptance on."""
+        assert self.booking.intent is not None
+        return self.booking.intent
+
+    def pull(self, trigger: Trigger, by: Party, now: datetime | None = None, **facts: Any) -> Step:
+        """Move the booking, at its creation unless a time is given."""
+        what = Occurrence(trigger, by, now or self.booking.created_at, **facts)
+        return self.keep(advance(self.booking, what, self.policy))
+
+    def see(self, snapshot: Snapshot, now: datetime) -> list[Found]:
+        """Take note of what a snapshot has that is new."""
+        operations = tuple(self.operations.values())
+        found = list(
+            reconcile(
+                self.booking, operations, tuple(self.postings.values()), snapshot, now, self.policy
+            )
+        )
+        for one in found:
+            self.keep(one.step)
+            if one.operation is not None:
+                self.operations[one.operation.id] = one.operation
+        return found
+
+    def keep(self, step: Step) -> Step:
+        """Save a step as a store would: the next version, and no posting twice."""
+        assert step.booking.version == self.booking.version + 1
+        for posting in step.postings:
+            assert posting.key not in self.postings, f"{posting.key} is posted twice"
+            self.postings[posting.key] = posting
+        for order in step.orders:
+            operation = make_operation(order, id=100 + order.n, booking_id=self.booking.id)
+            assert operation.id not in self.operations, f"order {order.n} is given twice"
+            self.operations[operation.id] = operation
+        self.events += [step.event] if step.event else []
+        self.alerts += step.alerts
+        self.credits += step.grants_credit
+        self.booking = step.booking
+        return step
+
+    @property
+    def faults(self) -> list[str]:
+        """What the audit finds wrong."""
+        operations = tuple(self.operations.values())
+        return list(faults_of(self.booking, tuple(self.postings.values()), operations))
+
+    def balance(self, account: str) -> int:
+        """Debits less credits of one account."""
+        return balances(self.postings.values())[account]  # type: ignore[index]
+
+    @property
+    def cash_book(self) -> CashBook:
+        """Its cash as the ledger has it, with nothing under way."""
+        postings = tuple(
+            (posting.key, leg.amount)
+            for posting in self.postings.values()
+            for leg in posting.legs
+            if leg.account is Account.PROCESSOR_BALANCE
+        )
+        refs = {one.id: one.result_ref for one in self.operations.values() if one.result_ref}
+        return CashBook(self.booking.id, self.booking.code, postings, refs, in_flight=False)
+
+    def payment(self, ref: str = PAID_WITH, **given: Any) -> Payment:
+        """The payment that the booking waits for."""
+        fields = {
+            "ref": ref,
+            "amount": self.booking.total_amount,
+            "currency": self.booking.currency,
+            "paid_at": self.booking.created_at,
+        }
+        return Payment(**{**fields, **given})
+
+    def chargeback(
+        self, status: ChargebackStatus = ChargebackStatus.OPEN, **given: Any
+    ) -> Chargeback:
+        """A chargeback of all that was paid."""
+        fields = {
+            "ref": "cb_1",
+            "amount": self.booking.total_amount,
+            "status": status,
+            "payment_ref": PAID_WITH,
+        }
+        return Chargeback(**{**fields, **given})
+
+
+class Book:
+    """The processor's own book of one journey: executes operations, shows snapshots."""
+
+    def __init__(self, journey: Journey) -> None:
+        self.journey = journey
+        self.checkouts: dict[int, Checkout] = {}
+        self.payments: list[Payment] = []
+        self.refunds: dict[int, RefundState] = {}
+        self.payouts: dict[int, PayoutState] = {}
+        self.reversals: dict[int, ReversalState] = {}
+        self.chargebacks: dict[str, Chargeback] = {}
+        self.fees: list[Fee] = []
+        self.came_back: set[int] = set()
+        """Refunds that had settled before they failed."""
+
+    def execute(self, operation: Operation) -> None:
+        """Do what an operation orders, once."""
+        number, command = operation.id, operation.command
+        match command:
+            case OpenCheckout():
+                page = Checkout(
+                    f"co_{number}", "/pay", CheckoutStatus.OPEN, command.expires_at, number
+                )
+                self.checkouts.setdefault(number, page)
+            case Refund():
+                refund = RefundState(f"re_{number}", RefundStatus.SETTLED, command.amount, number)
+                self.refunds.setdefault(number, refund)
+            case PayOut():
+                payout = PayoutState(f"tr_{number}", command.amount, 0, number)
+                self.payouts.setdefault(number, payout)
+            case ReversePayout():
+                self._reverse(operation, command)
+
+    def _reverse(self, operation: Operation, command: ReversePayout) -> None:
+        """Take a payout back; more than is left of it is refused for good."""
+        number = operation.id
+        payout = next(op for op in self.journey.operations.values() if op.n == command.payout_n)
+        taken = sum(
+            state.amount
+            for state in self.reversals.values()
+            if state.payout_ref == f"tr_{payout.id}"
+        )
+        if number in self.reversals or payout.id not in self.payouts:
+            return
+        if taken + command.amount > self.payouts[payout.id].amount:
+            self.journey.operations[number] = evolve(operation, status=OpStatus.REFUSED)
+            return
+        self.reversals[number] = ReversalState(
+            f"rv_{number}", f"tr_{payout.id}", command.amount, number
+        )
+
+    def execute_all(self) -> None:
+        for operation in self.journey.operations.values():
+            if not operation.is_finished:
+                self.execute(operation)
+
+    def has_made(self, operation: Operation) -> bool:
+        """Whether it has executed an operation, seen or not."""
+        return any(operation.id in made for made in (self.refunds, self.payouts, self.reversals))
+
+    def pay(self, ref: str = PAID_WITH, **given: Any) -> None:
+        self.payments.append(self.journey.payment(ref, **given))
+
+    def charge_back(self, ref: str = "cb_1", **given: Any) -> None:
+        """Open a chargeback, or change the one of that reference."""
+        known = self.chargebacks.get(ref, self.journey.chargeback(ref=ref))
+        self.chargebacks[ref] = evolve(known, **given)
+
+    def settle(self, number: int, status: RefundStatus) -> None:
+        """Change what became of a refund."""
+        known = self.refunds[number]
+        if known.status is RefundStatus.SETTLED and status is RefundStatus.FAILED:
+            self.came_back.add(number)
+        self.refunds[number] = evolve(known, status=status)
+
+    # By hand: numbers below zero stand for operations that there are not ---------------------
+
+    def refund_by_hand(self, amount: int = 100) -> int:
+        number = -1 - len(self.refunds)
+        made = RefundState(f"re_hand{-number}", RefundStatus.SETTLED, amount, None)
+        self.refunds[number] = made
+        return number
+
+    def pay_out_by_hand(self, amount: int = 100) -> None:
+        number = -1 - len(self.payouts)
+        self.payouts[number] = PayoutState(f"tr_hand{-number}", amount, 0, None)
+
+    def reverse_by_hand(self, amount: int = 100) -> None:
+        """Of the last payout."""
+        number = -1 - len(self.reversals)
+        payout = list(self.payouts.values())[-1]
+        made = ReversalState(f"rv_hand{-number}", payout.ref, amount, None)
+        self.reversals[number] = made
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return Snapshot(
+            self.journey.booking.id,
+            tuple(self.checkouts.values()),
+            tuple(self.payments),
+            tuple(self.refunds.values()),
+            tuple(self.payouts.values()),
+            tuple(self.reversals.values()),
+            tuple(self.chargebacks.values()),
+            tuple(self.fees),
+        )
+
+    @property
+    def statement(self) -> list[Movement]:
+        """What all of it did to the platform's balance."""
+        booking, kinds = self.journey.booking, MovementKind
+        moved = [(kinds.PAYMENT, made.ref, made.amount) for made in self.payments]
+        moved += [(kinds.FEE, fee.ref, -fee.amount) for fee in self.fees]
+        moved += [(kinds.PAYOUT, made.ref, -made.amount) for made in self.payouts.values()]
+        moved += [(kinds.REVERSAL, made.ref, made.amount) for made in self.reversals.values()]
+        for number, refund in self.refunds.items():
+            if refund.status is RefundStatus.SETTLED or number in self.came_back:
+                moved.append((kinds.REFUND, refund.ref, -refund.amount))
+            if number in self.came_back:
+                moved.append((kinds.REFUND_FAILED, refund.ref, refund.amount))
+        for charged in self.chargebacks.values():
+            moved.append((kinds.CHARGEBACK, charged.ref, -charged.amount))
+            if charged.status is ChargebackStatus.WON:
+                moved.append((kinds.REINSTATEMENT, charged.ref, charged.amount))
+        return [
+            Movement(booking.id, kind, ref, amount, booking.created_at)
+            for kind, ref, amount in moved
+            if amount
+        ]
+
+    @property
+    def cash(self) -> int:
+        """What the processor holds for the platform of this booking's money."""
+        return sum(movement.amount for movement in self.statement)
+
+
+# Journeys up to a status ------------------------------------------------------------------
+
+
+def accepted(policy: Policy = POLICY, **given: Any) -> Journey:
+    journey = Journey(make_booking(**given), policy)
+    journey.pull(Trigger.ACCEPT, Party.STAFF, customer_email="ada@example.com")
+    return journey
+
+
+def paid(policy: Policy = POLICY, **given: Any) -> Journey:
+    journey = accepted(policy, **given)
+    journey.pull(Trigger.PAYMENT, Party.PROCESSOR, payment=journey.payment())
+    return journey
+
+
+def completed(policy: Policy = POLICY, **given: Any) -> Journey:
+    """Confirmed by the customer at the very end of the event."""
+    journey = paid(policy, **given)
+    journey.pull(Trigger.CONFIRM, Party.CUSTOMER, journey.ends_at)
+    return journey
+
+
+def disputed(policy: Policy = POLICY, **given: Any) -> Journey:
+    """Paid, and disputed by the customer at the start."""
+    journey = paid(policy, **given)
+    journey.pull(Trigger.DISPUTE, Party.CUSTOMER, journey.starts_at, reason="nobody came")
+    return journey
+
+
+def cancelled(policy: Policy = POLICY, **given: Any) -> Journey:
+    """Paid, and cancelled by the customer an hour before the start: nothing is refunded."""
+    journey = paid(policy, **given)
+    journey.pull(Trigger.CANCEL, Party.CUSTOMER, journey.starts_at - LATE_CANCEL_BEFORE)
+    return journey
+
+
+def paid_out(policy: Policy = POLICY, **given: Any) -> tuple[Journey, Book]:
+    """Completed a day ago, and the payout has arrived."""
+    journey = completed(policy, **given)
+    book = Book(journey)
+    book.pay()
+    now = journey.ends_at + DAY
+    journey.pull(Trigger.RELEASE_PAYOUT, Party.SYSTEM, now)
+    book.execute_all()
+    journey.see(book.snapshot, now)
+    return journey, book
+
+
+JOURNEY_TO: dict[Status, Callable[..., Journey]] = {
+    Status.PENDING: Journey,
+    Status.ACCEPTED: accepted,
+    Status.PAID: paid,
+    Status.COMPLETED: completed,
+    Status.DISPUTED: disputed,
+    Status.CANCELLED: cancelled,
+}
+
+
+# With the processor's book ----------------------------------------------------------------
+
+
+def with_book(journey: Journey) -> tuple[Journey, Book]:
+    """The journey, and the processor's book that knows its payment."""
+    book = Book(journey)
+    if journey.booking.paid_at is not None:
+        book.pay()
+    return journey, book
+
+
+def look(journey: Journey, book: Book, after: timedelta = DAY) -> list[Found]:
+    """See all that the book has, so long after the end of the event."""
+    return journey.see(book.snapshot, journey.ends_at + after)
+
+
+def last_operation(journey: Journey) -> Operation:
+    return list(journey.operations.values())[-1]
+
+
+def reversing() -> tuple[Journey, Book]:
+    """Paid out, charged back, and the reversal has succeeded at the processor."""
+    journey, book = paid_out()
+    book.charge_back()
+    look(journey, book, 2 * DAY)
+    book.execute_all()
+    return journey, book
+
+
+# Debts ------------------------------------------------------------------------------------
+
+
+def refuse(
+    journey: Journey, operation: Operation, reason: RefusalCode = RefusalCode.INSUFFICIENT_FUNDS
+) -> Operation:
+    """The processor refuses an operation; it waits for its next try if the cause may go."""
+    refused = after_failure(evolve(operation, attempts=1), Refused(reason), operation.created_at)
+    journey.operations[operation.id] = refused
+    return refused
+
+
+def owing(**given: Any) -> tuple[Journey, Book]:
+    """Paid out and charged back for good; the reversal was refused once, and waits."""
+    journey, book = paid_out(**given)
+    book.charge_back()
+    look(journey, book, 2 * DAY)
+    refuse(journey, last_operation(journey))
+    book.charge_back(status=ChargebackStatus.LOST)
+    look(journey, book, 3 * DAY)
+    return journey, book
+
+
+def debt_of(journey: Journey) -> Debt:
+    return Debt(journey.booking, tuple(journey.operations.values()))
+
+
+def settle_debts(payer: Journey, *debtors: Journey) -> list[Step]:
+    """Keep of the payer's payout what the debtors owe."""
+    of = {journey.booking.id: journey for journey in (payer, *debtors)}
+    steps = net(payer.booking, [debt_of(debtor) for debtor in debtors], payer.ends_at + DAY)
+    return [of[step.booking.id].keep(step) for step in steps]

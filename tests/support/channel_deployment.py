@@ -1,0 +1,216 @@
+"""A deployment that is served in the test's own loop, and clients of its channel.
+
+`served` runs our own server on ports that the test has in hand; `Served.client` opens a
+WebSocket as a browser would, with somebody's cookie and the Origin of the service's pages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from functools import partial
+from typing import Any
+from unittest.mock import patch
+
+import anyio
+import httpx
+import pytest
+import uvicorn.server
+from attrs import define, evolve, field, frozen
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.http11 import Response
+
+from staffbooking_adapters.settings import load_settings
+from staffbooking_core.domain.accounts.users import User
+from staffbooking_core.domain.companions.companion import Companion
+from staffbooking_core.domain.messaging.conversations import Conversation
+from staffbooking_core.domain.shared.rate_limits import Rule
+from staffbooking_core.ports import Ports
+from staffbooking_http.server.server import listen, serve
+from tests.http.deployment import BASE, World
+from tests.support.builders import MINUTE, POLICY, add_session
+from tests.support.messages import add_direct
+
+PATIENCE = 20.0
+"""Seconds until a test gives up on what never comes."""
+
+TICK = timedelta(milliseconds=20)
+
+SETTINGS = load_settings({})
+
+
+def relax(world: World, *, events: int = 100_000, **policy: Any) -> None:
+    """Let a connection send so many events in a minute, and have nobody wait for what comes
+    after a moment anyway."""
+    quick = {"resume_grace": TICK, "sessions_judged_every": TICK}
+    limits = evolve(POLICY.limits, channel=Rule("channel", events, MINUTE))
+    world.restart(policy=evolve(POLICY, **{"limits": limits, **quick, **policy}))
+
+
+class _Hasty:
+    """asyncio as uvicorn sees it: its loops look around each tenth of a second, and tests start
+    and stop it some hundred times."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds / 20)
+
+
+@asynccontextmanager
+async def served(ports: Ports, **settings: Any) -> AsyncIterator[Served]:
+    """A server on these ports, with settings of its own; several of them are as several
+    processes of one deployment."""
+    stop = anyio.Event()
+    given = evolve(SETTINGS, **settings)
+    hasty = patch.object(uvicorn.server, "asyncio", _Hasty())
+    with hasty:
+        async with anyio.create_task_group() as tasks:
+            with listen("127.0.0.1", 0) as listening:
+                job = partial(serve, given, listening=listening, stop=stop, ports=ports)
+                port: int = await tasks.start(job)
+            yield Served(ports, port, stop)
+            stop.set()
+
+
+async def converse(world: World) -> Conversation:
+    """The conversation of the customer and the companion, who share a booking."""
+    return await add_direct(world.store, companion=world.companion, customer=world.customer)
+
+
+@frozen
+class Served:
+    ports: Ports
+    port: int
+    stop: anyio.Event
+    """Ends the server, as SIGTERM does."""
+
+    async def sign_in(self, user: User | Companion) -> str:
+        """The token of a session of somebody, another one each time."""
+        token = self.ports.ids.token()
+        now = self.ports.clock.wall()
+        await add_session(self.ports.store, user.id, token=token, seen_at=now)
+        return token
+
+    @asynccontextmanager
+    async def opened(
+        self,
+        cookie: str | None,
+        *,
+        origin: str | None = BASE,
+        path: str = "/ws",
+        headers: list[tuple[str, str]] | None = None,
+    ) -> AsyncIterator[ClientConnection]:
+        """A bare WebSocket with a Cookie header, if any."""
+        cookies = [] if cookie is None else [("cookie", cookie)]
+        origins = [] if origin is None else [("origin", origin)]
+        async with connect(
+            f"ws://127.0.0.1:{self.port}{path}",
+            additional_headers=[*cookies, *origins, *(headers or ())],
+            compression=None,
+            max_size=None,
+            ping_interval=None,
+            open_timeout=PATIENCE,
+            close_timeout=PATIENCE,
+            proxy=None,
+        ) as socket:
+            yield socket
+
+    @asynccontextmanager
+    async def client(
+        self, user: User | Companion, token: str | None = None, **given: Any
+    ) -> AsyncIterator[Client]:
+        """A client of somebody who is signed in (anew, unless a session's token is given); it
+        has been told `ready`."""
+        token = token or await self.sign_in(user)
+        async with self.opened(f"connect.sid={token}", **given) as socket:
+            client = Client(socket, token)
+            client.ready = await client.next("ready")
+            yield client
+
+    async def figure(self, name: str) -> float:
+        """One of the channel's figures for Prometheus."""
+        async with httpx.AsyncClient() as client:
+            told = (await client.get(f"http://127.0.0.1:{self.port}/metrics")).text
+        [value] = re.findall(rf"^staffbooking_channel_{name} (.*)$", told, re.MULTILINE)
+        return float(value)
+
+    async def refusal(self, cookie: str | None, **given: Any) -> tuple[Response, dict[str, Any]]:
+        """The answer to a handshake that must not succeed, and its JSON."""
+        with pytest.raises(InvalidStatus) as refused:
+            async with self.opened(cookie, **given):
+                pass
+        answer = refused.value.response
+        assert answer.body is not None
+        body: dict[str, Any] = json.loads(answer.body)
+        return answer, body
+
+
+@define
+class Client:
+    """A client of the channel over WebSocket."""
+
+    socket: ClientConnection
+    token: str
+    """Of its session."""
+    ready: dict[str, Any] = field(factory=dict)
+    seen: list[dict[str, Any]] = field(factory=list)
+    """All frames that were received so far."""
+    _passed: deque[dict[str, Any]] = field(factory=deque)
+    """Those of them that nobody has asked for yet."""
+
+    async def send(self, event: str, data: dict[str, Any], ref: Any = None) -> None:
+        answered = {} if ref is None else {"ref": ref}
+        await self.socket.send(json.dumps({"event": event, "data": data, **answered}))
+
+    async def say(self, conversation: Conversation, content: str, **data: Any) -> dict[str, Any]:
+        """Send a message, and wait until it is stored: the message."""
+        asked = {"conversation_id": conversation.id, "content": content, **data}
+        await self.send("send_message", asked)
+        message: dict[str, Any] = (await self.next("ack"))["message"]
+        return message
+
+    async def frame(self) -> dict[str, Any]:
+        """The next frame, whatever it is."""
+        return self._passed.popleft() if self._passed else await self._receive()
+
+    async def next(self, event: str) -> dict[str, Any]:
+        """The data of the next event of a name."""
+        data: dict[str, Any] = (await self.next_frame(event))["data"]
+        return data
+
+    async def next_frame(self, event: str) -> dict[str, Any]:
+        """The next event of a name; others that come before it can be asked for after it."""
+        for frame in self._passed:
+            if frame["event"] == event:
+                self._passed.remove(frame)
+                return frame
+        while (frame := await self._receive())["event"] != event:
+            self._passed.append(frame)
+        return frame
+
+    async def _receive(self) -> dict[str, Any]:
+        with anyio.fail_after(PATIENCE):
+            frame: dict[str, Any] = json.loads(await self.socket.recv())
+        self.seen.append(frame)
+        return frame
+
+    async def closed(self) -> int | None:
+        """The code that the server closes with, after whatever it sends before; None where the
+        connection broke."""
+        try:
+            while True:
+                await self._receive()
+        except ConnectionClosed as end:
+            return None if end.rcvd is None else end.rcvd.code
+
+    def told(self, event: str) -> list[dict[str, Any]]:
+        """The data of all events of a name so far."""
+        return [frame["data"] for frame in self.seen if frame["event"] == event]

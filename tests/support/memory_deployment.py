@@ -1,0 +1,268 @@
+"""A whole deployment in memory, and what the people of one booking do with it.
+
+`memory_ports` composes the ports as a process would, on a clock that stands until it is
+moved. `Scene` has one customer, one companion and an operator, and plays their parts.
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from itertools import count
+from typing import Any
+
+from attrs import evolve, frozen
+
+from staffbooking_adapters.chat.local import LocalChat
+from staffbooking_adapters.fake.processor import FakeProcessor
+from staffbooking_adapters.ics.calendars import IcsCalendars
+from staffbooking_adapters.memory.doubles import (
+    PassingFilter,
+    PlainHasher,
+    RecordingNotifier,
+    SeededIds,
+    VirtualClock,
+)
+from staffbooking_adapters.memory.files import MemoryFiles
+from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeBook
+from staffbooking_adapters.memory.store import MemoryStore
+from staffbooking_adapters.memory.webhooks.receivers import MemorySender
+from staffbooking_adapters.pictures.threads import PillowPictures
+from staffbooking_adapters.vault import KeyringVault
+from staffbooking_core.domain.accounts.users import Actor, Role, User
+from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.lifecycle import Trigger
+from staffbooking_core.domain.companions.companion import Companion
+from staffbooking_core.domain.payments.processor import Operation
+from staffbooking_core.inputs import CancelBooking, DisputeBooking, RequestBooking
+from staffbooking_core.policy import Policy
+from staffbooking_core.ports import Ports
+from staffbooking_core.usecases import sandbox
+from staffbooking_core.usecases.bookings import actions, disputes, requests, timers
+from staffbooking_core.usecases.idempotency import Keep
+from staffbooking_core.usecases.payments import ledger_check
+from tests.support.builders import DAY, HOUR, NOW, POLICY, add_companion, add_user
+
+
+def memory_ports(policy: Policy = POLICY, now: datetime = NOW, **ports: Any) -> Ports:
+    """All ports in memory; any of them may be given instead."""
+    store = ports.get("store") or MemoryStore(policy)
+    clock = VirtualClock(now, store=store)
+    refs = count(1)
+    processor = FakeProcessor(
+        MemoryFakeBook(),
+        clock,
+        base_url=policy.base_url,
+        secret=b"events",
+        make_ref=lambda: f"page{next(refs)}",
+    )
+    made: dict[str, Any] = {
+        "store": store,
+        "admission": store.admission,
+        "payments": processor,
+        "clock": clock,
+        "ids": SeededIds(),
+        "hasher": PlainHasher(),
+        "vault": KeyringVault(["key"]),
+        "notifier": RecordingNotifier(),
+        "hints": store.hints,
+        "sender": MemorySender(),
+        "chat": LocalChat(),
+        "content_filter": PassingFilter(),
+        "calendars": IcsCalendars(policy.base_url),
+        "files": MemoryFiles(),
+        "pictures": PillowPictures(),
+        "policy": policy,
+        "sandbox": processor,
+    }
+    return Ports(**{**made, **ports})
+
+
+def actor_of(user: User | Companion) -> Actor:
+    """The actor of a user, or of a companion's user."""
+    return Actor(user.id, user.role if isinstance(user, User) else Role.STAFF)
+
+
+@frozen
+class Scene:
+    """A customer, a companion, an admin, and ports."""
+
+    ports: Ports
+    customer: Actor
+    staff: Actor
+    admin: Actor
+
+    # Time -----------------------------------------------------------------------------------
+
+    async def now(self) -> datetime:
+        return await self.ports.clock.business()
+
+    async def jump_to(self, at: datetime) -> None:
+        """Move business time, as the sandbox does; what comes due then is not yet done."""
+        await sandbox.set_clock(self.ports, at)
+
+    def pass_time(self, by: timedelta) -> None:
+        """Let real time pass."""
+        self.ports.clock.advance(by)  # type: ignore[attr-defined]
+
+    async def drain(self) -> int:
+        return await timers.drain(self.ports)
+
+    async def settle_down(self) -> None:
+        """Let real time pass until no operation is unfinished, or half a week is over."""
+        for _ in range(84):
+            await self.drain()
+            if not await self.unfinished():
+                return
+            self.pass_time(HOUR)
+        raise AssertionError(f"still unfinished: {await self.unfinished()}")
+
+    # Looking --------------------------------------------------------------------------------
+
+    async def booking(self, booking: Booking) -> Booking:
+        async with self.ports.store.reading() as view:
+            found = await view.bookings.booking(booking.id)
+        assert found is not None
+        return found
+
+    async def operations(self, booking: Booking) -> list[Operation]:
+        async with self.ports.store.reading() as view:
+            return list(await view.money.operations_of(booking.id))
+
+    async def unfinished(self) -> list[Operation]:
+        async with self.ports.store.reading() as view:
+            every = await view.money.audit(0, 10_000)
+        return [op for one in every for op in one.operations if not op.is_finished]
+
+    async def faults(self) -> list[str]:
+        """What `ledger check` finds wrong."""
+        found = [one async for one in ledger_check.check(self.ports)]
+        return [one.text for one in found if isinstance(one, ledger_check.Fault)]
+
+    async def held(self) -> int:
+        """What the processor's own book says that the platform holds."""
+        assert self.ports.sandbox is not None
+        return await self.ports.sandbox.balance()
+
+    async def events(self, booking: Booking) -> list[int]:
+        async with self.ports.store.reading() as view:
+            return [sequence for sequence, _ in await view.bookings.events_of(booking.id)]
+
+    # Acting ---------------------------------------------------------------------------------
+
+    async def fault(self, op: str, kind: str, times: int = 1) -> None:
+        assert self.ports.sandbox is not None
+        await self.ports.sandbox.add_fault(op, kind, times)
+
+    async def clear_faults(self) -> None:
+        assert self.ports.sandbox is not None
+        await self.ports.sandbox.clear_faults()
+
+    async def request(self, keep: Any = None, by: Actor | None = None, **given: Any) -> Booking:
+        """Of four hours, three days ahead at noon, unless fields say otherwise."""
+        wanted = make_request(**{"companion_id": self.staff.user_id, **given})
+        return await requests.request(self.ports, by or self.customer, wanted, keep)
+
+    async def accept(self, booking: Booking, by: Actor | None = None) -> Booking:
+        return await actions.accept(self.ports, by or self.staff, booking.id)
+
+    async def accepted(self, **given: Any) -> Booking:
+        return await self.accept(await self.request(**given))
+
+    async def checkout(self, booking: Booking) -> str:
+        """The address of the hosted page."""
+        return (await actions.checkout(self.ports, self.customer, booking.id))[1]
+
+    async def play(self, booking: Booking, outcome: str = "succeed") -> None:
+        """Act on the hosted page; the events of it are not yet delivered."""
+        page = await self.checkout(booking)
+        assert self.ports.sandbox is not None
+        await self.ports.sandbox.play(page.rpartition("/")[2], outcome)
+
+    async def paid(self, **given: Any) -> Booking:
+        booking = await self.accepted(**given)
+        await self.play(booking)
+        await self.drain()
+        return await self.booking(booking)
+
+    async def completed(self, **given: Any) -> Booking:
+        """Confirmed at the end of the event."""
+        booking = await self.paid(**given)
+        await self.jump_to(booking.ends_at)
+        return await self.move(booking, Trigger.CONFIRM, self.customer)
+
+    async def paid_out(self, **given: Any) -> Booking:
+        booking = await self.completed(**given)
+        await self.jump_to(booking.ends_at + DAY)
+        await self.drain()
+        return await self.booking(booking)
+
+    async def move(self, booking: Booking, trigger: Trigger, by: Actor) -> Booking:
+        return await actions.move(self.ports, by, booking.id, trigger)
+
+    async def cancel(
+        self, booking: Booking, by: Actor | None = None, quote: str | None = None
+    ) -> Booking:
+        given = CancelBooking(reason="rain", quote=quote)
+        return await actions.cancel(self.ports, by or self.customer, booking.id, given)
+
+    async def dispute(self, booking: Booking, by: Actor | None = None) -> Booking:
+        given = DisputeBooking(reason="nobody came")
+        return await actions.dispute(self.ports, by or self.customer, booking.id, given)
+
+    async def resolve(self, booking: Booking, trigger: Trigger, amount: int = 0) -> Booking:
+        return await disputes.resolve(self.ports, booking.code, trigger, amount)
+
+    async def charge_back(self, booking: Booking, outcome: str = "open") -> Booking:
+        """Done at the processor, and its events are followed."""
+        await sandbox.charge_back(self.ports, booking.code, outcome)
+        return await self.booking(booking)
+
+
+async def make_scene(policy: Policy = POLICY, ports: Ports | None = None) -> Scene:
+    """People in a deployment; the companion asks 100.00 an hour and is always free."""
+    ports = ports or memory_ports(policy)
+    companion = await add_companion(ports.store)
+    customer = await add_user(ports.store)
+    admin = await add_user(ports.store, role=Role.ADMIN)
+    return Scene(ports, actor_of(customer), actor_of(companion), actor_of(admin))
+
+
+async def another_customer(scene: Scene) -> Scene:
+    """The same scene for one more customer."""
+    return evolve(scene, customer=actor_of(await add_user(scene.ports.store)))
+
+
+async def another_companion(scene: Scene, **given: Any) -> Scene:
+    """The same scene with one more companion in the companion's place."""
+    return evolve(scene, staff=actor_of(await add_companion(scene.ports.store, **given)))
+
+
+def make_request(companion_id: int, **given: Any) -> RequestBooking:
+    """A gala dinner of four hours, three days after NOW at noon."""
+    defaults: dict[str, Any] = {
+        "companion_id": companion_id,
+        "event_date": date(2027, 3, 4),
+        "start_time": "12:00",
+        "duration_hours": 4,
+        "service_type": "Gala dinner",
+        "location": "Rua Augusta 1, Lisbon",
+    }
+    return RequestBooking(**{**defaults, **given})
+
+
+def make_keep(
+    key: str = "call", fingerprint: bytes = b"same", scope: str = "key:1"
+) -> Keep[Booking]:
+    """A call with an idempotency key, whose answer is the code of its booking."""
+    return Keep(scope, key, fingerprint, lambda booking: (201, booking.code.encode()))
+
+
+async def bookings_of(scene: Scene, actor: Actor | None = None) -> list[Booking]:
+    """What an actor's list shows first; the customer's unless another is given."""
+    by = actor or scene.customer
+    return list(await actions.listing(scene.ports, by, role=None, status=None, page=1, limit=50))
+
+
+async def kinds(scene: Scene, booking: Booking) -> list[tuple[str, str]]:
+    """Kind and status of each operation, in order."""
+    return [(str(op.kind), str(op.status)) for op in await scene.operations(booking)]

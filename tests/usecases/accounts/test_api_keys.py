@@ -1,0 +1,190 @@
+"""API keys: who may have one, how many, and how they end."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from staffbooking_core.domain.accounts import api_keys as domain
+from staffbooking_core.domain.accounts.api_keys import Permission
+from staffbooking_core.domain.accounts.users import Role, Subscription
+from staffbooking_core.errors import Forbidden, InvalidField, NotFound, RuleBroken, Unauthenticated
+from staffbooking_core.inputs import CreateKey
+from staffbooking_core.representations.records import instant
+from staffbooking_core.usecases import privacy
+from staffbooking_core.usecases.accounts import administration, api_keys
+from tests.support.builders import DAY, HOUR, SECOND, add_subscriber, add_user
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def owner(scene):
+    return await add_subscriber(scene.ports.store)
+
+
+async def create(scene, owner, name="Back office", **given):
+    wanted = CreateKey(**{"name": name, "permissions": (Permission.READ,), **given})
+    return await api_keys.create(scene.ports, owner, wanted)
+
+
+async def use(scene, text, permission=Permission.READ):
+    """The caller of a key, as the admission sees it."""
+    now = scene.ports.clock.wall()
+    digest = domain.digest(text)
+    return (await scene.ports.admission.by_key(digest, permission, (), now))[0]
+
+
+async def test_a_key_is_told_once_and_works(scene, owner):
+    """Its record shows a mask; the key itself is nowhere kept."""
+    text, record = await create(scene, owner)
+    assert domain.is_well_formed(text)
+    assert record.masked_key == domain.mask(text)
+    assert text not in repr(record)
+    assert (await use(scene, text)).owner == owner
+
+
+async def test_a_key_has_the_permissions_it_was_given(scene, owner):
+    """And no others."""
+    text, _ = await create(scene, owner)
+    with pytest.raises(Forbidden):
+        await use(scene, text, Permission.BOOK)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"subscription": Subscription.BASIC}],
+)
+async def test_a_key_needs_an_enterprise_subscription(scene, fields):
+    """None and basic have no keys."""
+    user = await add_user(scene.ports.store, **fields)
+    with pytest.raises(Forbidden) as caught:
+        await create(scene, user)
+    assert caught.value.code == "subscription_required"
+
+
+async def test_a_subscription_that_ends_ends_making_keys(scene, owner):
+    """At its end, not a second before."""
+    now = scene.ports.clock.wall()
+    assert await create(scene, evolve(owner, subscription_expires_at=now + SECOND))
+    with pytest.raises(Forbidden):
+        await create(scene, evolve(owner, subscription_expires_at=now))
+
+
+async def test_an_admin_has_keys_without_a_subscription(scene):
+    """SPECIFICATION 5."""
+    user = await add_user(scene.ports.store, role=Role.ADMIN)
+    assert await create(scene, user)
+
+
+async def test_the_sixth_active_key_is_one_too_many(scene, owner):
+    """Revoked and expired ones do not count."""
+    _, first = await create(scene, owner)
+    await create(scene, owner, expires_at=instant(scene.ports.clock.wall() + HOUR))
+    for _ in range(3):
+        await create(scene, owner)
+    with pytest.raises(RuleBroken) as caught:
+        await create(scene, owner)
+    assert caught.value.code == "too_many_keys"
+    await api_keys.revoke(scene.ports, owner, first.id)
+    await create(scene, owner)
+    scene.pass_time(HOUR)
+    await create(scene, owner)
+    with pytest.raises(RuleBroken):
+        await create(scene, owner)
+
+
+async def test_each_account_has_its_own_five(scene, owner):
+    """Another's keys are not counted."""
+    for _ in range(5):
+        await create(scene, owner)
+    assert await create(scene, await add_subscriber(scene.ports.store))
+
+
+async def test_who_is_locked_out_meanwhile_gets_no_key(scene, owner):
+    """Disabled or erased since they were let in: as if they had not been."""
+    await administration.disable(scene.ports, owner.email)
+    with pytest.raises(Unauthenticated):
+        await create(scene, owner)
+    await administration.enable(scene.ports, owner.email)
+    await privacy.erase(scene.ports, owner.id)
+    with pytest.raises(Unauthenticated):
+        await create(scene, owner)
+    assert await api_keys.listing(scene.ports, owner) == []
+
+
+@pytest.mark.parametrize("after, works", [(DAY - SECOND, True), (DAY, False)])
+async def test_a_key_may_expire(scene, owner, after, works):
+    """In real time, at the moment that was set."""
+    text, _ = await create(scene, owner, expires_at=instant(scene.ports.clock.wall() + DAY))
+    await scene.jump_to(await scene.now() + 100 * DAY)
+    scene.pass_time(after)
+    if works:
+        assert await use(scene, text)
+    else:
+        with pytest.raises(Unauthenticated):
+            await use(scene, text)
+
+
+async def test_a_key_expires_in_the_future(scene, owner):
+    """Not now, and not before."""
+    with pytest.raises(InvalidField) as caught:
+        await create(scene, owner, expires_at=instant(scene.ports.clock.wall()))
+    assert [fault.field for fault in caught.value.faults] == ["expires_at"]
+
+
+async def test_keys_are_listed_newest_first(scene, owner):
+    """Revoked ones too, and nobody else's."""
+    _, first = await create(scene, owner)
+    _, second = await create(scene, owner)
+    await create(scene, await add_subscriber(scene.ports.store))
+    await api_keys.revoke(scene.ports, owner, first.id)
+    listed = await api_keys.listing(scene.ports, owner)
+    assert [key.id for key in listed] == [second.id, first.id]
+    assert listed[1].revoked_at == scene.ports.clock.wall()
+
+
+async def test_a_revoked_key_is_gone_for_good(scene, owner):
+    """Revoking it again keeps the first time."""
+    text, record = await create(scene, owner)
+    await api_keys.revoke(scene.ports, owner, record.id)
+    first = scene.ports.clock.wall()
+    scene.pass_time(HOUR)
+    await api_keys.revoke(scene.ports, owner, record.id)
+    with pytest.raises(Unauthenticated):
+        await use(scene, text)
+    assert (await api_keys.listing(scene.ports, owner))[0].revoked_at == first
+
+
+async def test_somebody_elses_key_is_not_there(scene, owner):
+    """It looks like one that never was; an operator may end anybody's."""
+    text, record = await create(scene, owner)
+    other = await add_subscriber(scene.ports.store)
+    for user, number in ((other, record.id), (owner, 999), (None, 999)):
+        with pytest.raises(NotFound):
+            await api_keys.revoke(scene.ports, user, number)
+    with pytest.raises(NotFound):
+        await api_keys.authorize(scene.ports, other, record.id)
+    await api_keys.authorize(scene.ports, owner, record.id)
+    assert await use(scene, text)
+    await api_keys.revoke(scene.ports, None, record.id)
+    with pytest.raises(Unauthenticated):
+        await use(scene, text)
+
+
+async def test_a_lost_subscription_stops_the_keys(scene, owner):
+    """They work again when it comes back."""
+    text, _ = await create(scene, owner)
+    await administration.subscribe(scene.ports, owner.email, Subscription.BASIC)
+    with pytest.raises(Forbidden):
+        await use(scene, text)
+    await administration.subscribe(scene.ports, owner.email, Subscription.ENTERPRISE)
+    assert await use(scene, text)
+
+
+async def test_a_disabled_owner_stops_the_keys(scene, owner):
+    """At once."""
+    text, _ = await create(scene, owner)
+    await administration.disable(scene.ports, owner.email)
+    with pytest.raises(Unauthenticated):
+        await use(scene, text)

@@ -1,0 +1,235 @@
+"""Signing up, in and out; guessing is slowed down, and tells nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from staffbooking_core.domain.accounts.users import Role, Subscription, session_digest
+from staffbooking_core.domain.shared.rate_limits import LimitExceeded
+from staffbooking_core.errors import InvalidField, Unauthenticated
+from staffbooking_core.inputs import Login, OpenRole, Register
+from staffbooking_core.usecases.accounts import administration, sessions
+from staffbooking_core.usecases.notifications import notifications
+from tests.support.builders import DAY, HOUR, MINUTE, SECOND
+
+pytestmark = pytest.mark.anyio
+
+PASSWORD = "correct horse battery"
+EMAIL = "ada@example.com"
+HERE, THERE = "192.0.2.1", "192.0.2.2"
+
+
+async def register(scene, email=EMAIL, address=HERE, **given):
+    fields = {"password": PASSWORD, "first_name": "Ada", "last_name": "Okoro"}
+    new = Register(**{**fields, "role": OpenRole.CUSTOMER, **given}, email=email)
+    may_ask = await sessions.may_ask(scene.ports, address)
+    return await sessions.register(scene.ports, new, verifies=may_ask)
+
+
+async def login(scene, email=EMAIL, password=PASSWORD, address=HERE):
+    return await sessions.login(scene.ports, Login(email=email, password=password), address)
+
+
+async def fails(scene, times, **given):
+    """How so many tries end, one after the other."""
+    ends = []
+    for _ in range(times):
+        try:
+            await login(scene, **given)
+        except (Unauthenticated, LimitExceeded) as error:
+            ends.append(error.code)
+        else:
+            ends.append("in")
+    return ends
+
+
+async def is_in(scene, token):
+    digest = session_digest(token)
+    return await scene.ports.admission.by_session(digest, scene.ports.clock.wall()) is not None
+
+
+@pytest.mark.parametrize("role", list(OpenRole))
+async def test_anybody_registers_as_customer_or_staff(scene, role):
+    """Without a subscription, and without being signed in."""
+    user = await register(scene, role=role)
+    assert (user.role, user.subscription) == (Role(role), Subscription.NONE)
+    assert user.password_hash != PASSWORD
+
+
+@pytest.mark.parametrize("email", [EMAIL, "ADA@Example.Com"])
+async def test_an_email_is_registered_once(scene, email):
+    """Whatever its case."""
+    await register(scene)
+    with pytest.raises(InvalidField) as caught:
+        await register(scene, email)
+    assert [fault.field for fault in caught.value.faults] == ["email"]
+
+
+async def test_who_registers_many_has_few_mails_sent(scene):
+    """Each account is made; beyond the window of their address its owner asks for the mail."""
+    rule = scene.ports.policy.limits.register_address
+    for n in range(rule.limit + 2):
+        await register(scene, f"new{n}@example.com")
+    await register(scene, "elsewhere@example.com", THERE)
+    scene.ports.clock.advance(rule.window)
+    await register(scene, "later@example.com")
+    await notifications.tell_notices(scene.ports, 100)
+    told = [letter.to for letter in scene.ports.notifier.letters]
+    assert told == [
+        *(f"new{n}@example.com" for n in range(rule.limit)),
+        "elsewhere@example.com",
+        "later@example.com",
+    ]
+
+
+async def test_who_has_registered_signs_in(scene):
+    """With any case of the address; each time with a fresh token."""
+    user = await register(scene)
+    found, first = await login(scene, "Ada@EXAMPLE.com")
+    _, second = await login(scene)
+    assert found == user
+    assert first != second
+    assert await is_in(scene, first)
+
+
+async def test_a_session_ends_with_the_logout(scene):
+    """That one and no other; ending it twice does no harm."""
+    await register(scene)
+    (_, first), (_, second) = await login(scene), await login(scene)
+    for _ in range(2):
+        await sessions.logout(scene.ports, session_digest(first))
+    assert (await is_in(scene, first), await is_in(scene, second)) == (False, True)
+
+
+async def test_every_wrong_login_looks_the_same(scene):
+    """Unknown address, wrong password, disabled account, account without a password."""
+    await register(scene)
+    await register(scene, "closed@example.com")
+    await administration.disable(scene.ports, "closed@example.com")
+    await administration.create_user(
+        scene.ports,
+        administration.CreateUser(
+            email="no@example.com", first_name="N", last_name="O", role=Role.STAFF
+        ),
+    )
+    said = set()
+    for email, password in (
+        ("nobody@example.com", PASSWORD),
+        (EMAIL, "wrong"),
+        ("closed@example.com", PASSWORD),
+        ("no@example.com", ""),
+        ("", ""),
+        ("x" * 1000, "y" * 1000),
+    ):
+        with pytest.raises(Unauthenticated) as caught:
+            await login(scene, email, password)
+        said.add((caught.value.code, caught.value.message))
+    assert said == {("bad_credentials", "The e-mail or the password is wrong")}
+
+
+async def test_an_unknown_address_costs_the_same_work(scene, monkeypatch):
+    """A password is verified in any case, so that time tells nothing."""
+    seen = []
+    real = scene.ports.hasher.verify
+
+    async def verify(password, hashed):
+        seen.append(hashed)
+        return await real(password, hashed)
+
+    monkeypatch.setattr(scene.ports.hasher, "verify", verify)
+    assert await fails(scene, 1, email="nobody@example.com") == ["bad_credentials"]
+    assert seen == [None]
+
+
+@pytest.mark.parametrize("email", [EMAIL, "nobody@example.com"])
+async def test_the_eleventh_wrong_try_has_to_wait(scene, email):
+    """Ten in 15 minutes per account and address, whether there is such an account or not."""
+    await register(scene)
+    ends = await fails(scene, 12, email=email, password="wrong")
+    assert ends == ["bad_credentials"] * 10 + ["rate_limited"] * 2
+
+
+async def test_the_right_password_waits_too(scene):
+    """Else the limit would tell when the guess was right; elsewhere it works."""
+    await register(scene)
+    await fails(scene, 10, password="wrong")
+    assert await fails(scene, 1) == ["rate_limited"]
+    assert await fails(scene, 1, address=THERE) == ["in"]
+
+
+async def test_case_makes_no_other_account_to_guess_at(scene):
+    """All spellings of an address share the window."""
+    await fails(scene, 10, email="ada@example.com", password="wrong")
+    assert await fails(scene, 1, email="ADA@example.com", password="wrong") == ["rate_limited"]
+
+
+async def test_a_window_ends(scene):
+    """15 minutes after the first wrong try, not later for trying on."""
+    await register(scene)
+    await fails(scene, 10, password="wrong")
+    scene.pass_time(15 * MINUTE - SECOND)
+    with pytest.raises(LimitExceeded) as caught:
+        await login(scene)
+    assert caught.value.verdict.retry_after == 1
+    scene.pass_time(SECOND)
+    assert await fails(scene, 1) == ["in"]
+
+
+async def test_an_address_has_fifty_tries_over_all_accounts(scene):
+    """The next one waits, whatever the account."""
+    await register(scene)
+    for number in range(10):
+        await fails(scene, 5, email=f"user{number}@example.com", password="wrong")
+    assert await fails(scene, 1) == ["rate_limited"]
+    assert await fails(scene, 1, address=THERE) == ["in"]
+
+
+async def test_right_logins_cost_nothing(scene):
+    """Only failures are counted."""
+    await register(scene)
+    assert await fails(scene, 60) == ["in"] * 60
+
+
+async def test_a_session_in_use_does_not_idle_out(scene):
+    """Touched now and then it lives on, until its seventh day."""
+    await register(scene)
+    _, token = await login(scene)
+    for _ in range(13):
+        scene.pass_time(11 * HOUR)
+        caller = await scene.ports.admission.by_session(
+            session_digest(token), scene.ports.clock.wall()
+        )
+        await sessions.touch(scene.ports, caller.session)
+        assert await is_in(scene, token)
+    scene.pass_time(7 * DAY - 13 * 11 * HOUR - SECOND)
+    scene.pass_time(SECOND)
+    assert not await is_in(scene, token)
+
+
+async def test_a_session_unused_for_twelve_hours_is_gone(scene):
+    """To the second."""
+    await register(scene)
+    _, token = await login(scene)
+    scene.pass_time(12 * HOUR - SECOND)
+    assert await is_in(scene, token)
+    scene.pass_time(SECOND)
+    assert not await is_in(scene, token)
+
+
+async def test_a_touch_is_written_now_and_then(scene, monkeypatch):
+    """Not with every request."""
+    await register(scene)
+    _, token = await login(scene)
+    digest = session_digest(token)
+
+    async def session():
+        async with scene.ports.store.reading() as view:
+            return (await view.accounts.session(digest))[0]
+
+    first = await session()
+    scene.pass_time(7 * MINUTE)
+    await sessions.touch(scene.ports, first)
+    assert await session() == first
+    scene.pass_time(MINUTE)
+    await sessions.touch(scene.ports, first)
+    assert (await session()).seen_at == scene.ports.clock.wall()

@@ -1,0 +1,361 @@
+"""What the parties do: accept, decline, cancel, confirm, check in, read."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+from attrs import evolve
+
+from staffbooking_core.domain.accounts.users import Actor, Role
+from staffbooking_core.domain.bookings.lifecycle import Party, Status, Trigger
+from staffbooking_core.domain.companions.companion import CompanionQuery
+from staffbooking_core.errors import ConstraintViolated, Forbidden, NotFound, RuleBroken
+from staffbooking_core.inputs import CancelBooking
+from staffbooking_core.ports import OVERLAP
+from staffbooking_core.usecases.bookings import actions, requests
+from staffbooking_core.usecases.companions import search
+from tests.support.builders import DAY, HOUR, NOW, SECOND, add_companion, add_user, make_change
+from tests.support.memory_deployment import (
+    actor_of,
+    another_companion,
+    another_customer,
+    make_request,
+)
+
+pytestmark = pytest.mark.anyio
+
+STRANGER = Actor(10_000, Role.CUSTOMER)
+ACTS = [Trigger.DECLINE, Trigger.CHECK_IN, Trigger.CONFIRM]
+
+
+async def code_of(call):
+    """The code of the rule that a call breaks."""
+    with pytest.raises(RuleBroken) as caught:
+        await call
+    return caught.value.code
+
+
+async def test_the_whole_happy_path(scene):
+    """Requested, accepted, paid, checked in, confirmed, paid out; the book is right."""
+    booking = await scene.request()
+    await scene.accept(booking)
+    await scene.play(booking)
+    await scene.drain()
+    await scene.jump_to(booking.starts_at - HOUR)
+    await scene.move(booking, Trigger.CHECK_IN, scene.staff)
+    await scene.jump_to(booking.ends_at)
+    await scene.move(booking, Trigger.CONFIRM, scene.customer)
+    await scene.jump_to(booking.ends_at + DAY)
+    await scene.drain()
+    found = await scene.booking(booking)
+    assert [entry.to for entry in found.timeline] == ["pending", "accepted", "paid", "completed"]
+    assert (found.payout_status, found.paid_out, found.platform_fee) == ("paid", 34_000, 6_000)
+    assert found.checked_in_at == booking.starts_at - HOUR
+    assert await scene.events(booking) == [1, 2, 3]
+    assert await scene.held() == 6_000
+    assert await scene.faults() == []
+
+
+async def test_a_declined_request_is_cancelled_by_staff(scene):
+    """No money, no credit, one event."""
+    booking = await scene.request()
+    found = await scene.move(booking, Trigger.DECLINE, scene.staff)
+    assert (found.status, found.cancelled_by) == (Status.CANCELLED, Party.STAFF)
+    assert await scene.operations(booking) == []
+    assert await scene.events(booking) == [1, 2]
+
+
+# Accepting ------------------------------------------------------------------------------
+
+
+async def test_accepting_takes_the_slot(scene):
+    """Others can't ask for it any more."""
+    await scene.accepted()
+    other = await another_customer(scene)
+    assert await code_of(other.request(start_time="15:00")) == "companion_unavailable"
+
+
+async def test_rivals_are_cancelled(scene):
+    """Every pending request that overlaps, by the system; the others stay."""
+    mine = await scene.request()
+    rivals = [await scene.request(start_time=time) for time in ("09:00", "12:00", "15:59")]
+    apart = [await scene.request(start_time=time) for time in ("08:00", "16:00")]
+    await scene.accept(mine)
+    for rival in rivals:
+        found = await scene.booking(rival)
+        assert (found.cancelled_by, found.cancel_reason) == (Party.SYSTEM, "slot_taken")
+        assert await scene.events(rival) == [1, 2]
+    for other in apart:
+        assert (await scene.booking(other)).status is Status.PENDING
+
+
+async def test_rivals_of_another_companion_stay(scene):
+    """The same time elsewhere is no rivalry."""
+    other = await another_companion(scene)
+    elsewhere = await other.request()
+    await scene.accepted()
+    assert (await scene.booking(elsewhere)).status is Status.PENDING
+
+
+async def test_accepting_twice_is_refused(scene):
+    """And changes nothing."""
+    booking = await scene.accepted()
+    assert await code_of(scene.accept(booking)) == "booking_not_pending"
+    assert (await scene.booking(booking)).version == booking.version
+
+
+async def test_a_request_made_in_between_is_refused_at_acceptance(scene):
+    """Both were pending; whichever is accepted second finds the slot taken."""
+    first, second = await scene.request(), await scene.request()
+    await scene.accept(first)
+    assert await code_of(scene.accept(second)) == "booking_not_pending"
+
+
+async def test_a_slot_that_is_taken_can_not_be_accepted(scene):
+    """A request that no acceptance has cancelled meets the booking that holds the slot."""
+    holder = await scene.accepted()
+    wanted = make_request(scene.staff.user_id)
+    ports = scene.ports
+    late = await add_anyway(scene, ports, wanted)
+    assert await code_of(scene.accept(late)) == "companion_unavailable"
+    assert (await scene.booking(late)).status is Status.PENDING
+    assert (await scene.booking(holder)).status is Status.ACCEPTED
+
+
+async def add_anyway(scene, ports, wanted):
+    """A pending request for a time that is taken by now, as after a race."""
+    free = evolve(wanted, event_date=date(2027, 3, 20))
+    booking = await requests.request(ports, scene.customer, free)
+    moved_to = {
+        "event_date": wanted.event_date,
+        "starts_at": booking.starts_at - 16 * DAY,
+        "ends_at": booking.ends_at - 16 * DAY,
+        "version": booking.version + 1,
+    }
+    moved = evolve(booking, **moved_to)
+
+    async def unit(tx):
+        await tx.bookings.save(make_change(moved))
+
+    await ports.store.write(unit)
+    return moved
+
+
+async def test_the_store_has_the_last_word(scene, monkeypatch):
+    """Where two acceptances race, the store's constraint is the same refusal."""
+    booking = await scene.request()
+
+    async def write(work):
+        raise ConstraintViolated(OVERLAP)
+
+    monkeypatch.setattr(scene.ports.store, "write", write)
+    assert await code_of(scene.accept(booking)) == "companion_unavailable"
+
+
+async def test_another_constraint_is_a_fault_of_ours(scene, monkeypatch):
+    """It is not mistaken for a taken slot."""
+    booking = await scene.request()
+
+    async def write(work):
+        raise ConstraintViolated("uq_other")
+
+    monkeypatch.setattr(scene.ports.store, "write", write)
+    with pytest.raises(ConstraintViolated):
+        await scene.accept(booking)
+
+
+async def test_a_request_can_be_accepted_until_its_start(scene):
+    """A second before, but not at it."""
+    booking = await scene.request()
+    await scene.jump_to(booking.starts_at - SECOND)
+    assert (await scene.accept(booking)).status is Status.ACCEPTED
+    other = await scene.request(event_date=date(2027, 3, 9))
+    await scene.jump_to(other.starts_at)
+    assert await code_of(scene.accept(other)) == "event_started"
+
+
+# Cancelling -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "by, hours, refund, payout",
+    [
+        ("customer", 48, 42_000, 0),
+        ("customer", 24, 20_000, 17_000),
+        ("customer", 1, 20_000, 17_000),
+        ("staff", 1, 42_000, 0),
+        ("admin", 1, 42_000, 0),
+    ],
+)
+async def test_an_insured_cancellation_ends_in_the_right_money(scene, by, hours, refund, payout):
+    """Refund and payout really arrive, and what is left is the platform's."""
+    booking = await scene.paid(cancellation_insurance=True)
+    await scene.jump_to(booking.starts_at - hours * HOUR)
+    await scene.cancel(booking, getattr(scene, by))
+    await scene.jump_to(booking.starts_at + 9 * DAY)
+    await scene.drain()
+    found = await scene.booking(booking)
+    assert (found.refunded_amount, found.paid_out) == (refund, payout)
+    assert await scene.held() == 42_000 - refund - payout
+    assert await scene.faults() == []
+
+
+async def test_an_empty_reason_is_none(scene):
+    """Browsers send fields that nobody filled in."""
+    booking = await scene.request()
+    given = CancelBooking(reason="")
+    cancelled = await actions.cancel(scene.ports, scene.customer, booking.id, given)
+    assert cancelled.cancel_reason is None
+
+
+async def test_a_cancelled_slot_is_free_again(scene):
+    """Somebody else may book it."""
+    booking = await scene.accepted()
+    await scene.cancel(booking)
+    assert (await scene.accepted()).status is Status.ACCEPTED
+
+
+async def test_an_admin_cancels_after_the_end(scene):
+    """At any time, with everything back."""
+    booking = await scene.paid()
+    await scene.jump_to(booking.ends_at + DAY)
+    assert await code_of(scene.cancel(booking)) == "booking_not_cancellable"
+    assert (await scene.cancel(booking, scene.admin)).refunded_amount == 40_000
+
+
+# Sides ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trigger", ACTS)
+async def test_strangers_find_nothing(scene, trigger):
+    """A thing of somebody else's is not there."""
+    booking = await scene.request()
+    with pytest.raises(NotFound):
+        await scene.move(booking, trigger, STRANGER)
+    with pytest.raises(NotFound):
+        await actions.authorize(scene.ports, STRANGER, booking.id, trigger)
+    with pytest.raises(NotFound):
+        await actions.by_id(scene.ports, STRANGER, booking.id)
+
+
+async def test_a_booking_that_is_not_there_is_not_found(scene):
+    """For every call alike, an admin's too."""
+    ports, ghost = scene.ports, await scene.request()
+    ghost = evolve(ghost, id=999)
+    for call in (
+        actions.by_id(ports, scene.admin, 999),
+        actions.by_code(ports, "BK000000000000"),
+        actions.quote(ports, scene.admin, 999),
+        actions.checkout(ports, scene.customer, 999),
+        scene.accept(ghost),
+        scene.cancel(ghost),
+        scene.dispute(ghost),
+        scene.move(ghost, Trigger.CONFIRM, scene.customer),
+    ):
+        with pytest.raises(NotFound):
+            await call
+
+
+@pytest.mark.parametrize(
+    "trigger, wrong",
+    [
+        (Trigger.ACCEPT, "customer"),
+        (Trigger.DECLINE, "customer"),
+        (Trigger.CHECK_IN, "customer"),
+        (Trigger.CONFIRM, "staff"),
+        (Trigger.CHECKOUT, "staff"),
+        (Trigger.ACCEPT, "admin"),
+        (Trigger.CONFIRM, "admin"),
+        (Trigger.DISPUTE, "admin"),
+    ],
+)
+async def test_the_wrong_side_is_forbidden(scene, trigger, wrong):
+    """Before any rule about the state."""
+    booking = await scene.request()
+    actor = getattr(scene, wrong)
+    with pytest.raises(Forbidden):
+        await actions.authorize(scene.ports, actor, booking.id, trigger)
+    if trigger is not Trigger.CHECKOUT:
+        with pytest.raises(Forbidden):
+            await scene.move(booking, trigger, actor)
+
+
+async def test_who_booked_reads_and_does_not_act(scene):
+    """The key's owner is a party that may look."""
+    booking = await scene.request()
+    agent = actor_of(await add_user(scene.ports.store))
+    changed = evolve(booking, booked_by=agent.user_id, version=2)
+
+    async def unit(tx):
+        await tx.bookings.save(make_change(changed))
+
+    await scene.ports.store.write(unit)
+    _, party, _ = await actions.by_id(scene.ports, agent, booking.id)
+    assert party is Party.API
+    with pytest.raises(Forbidden):
+        await scene.cancel(booking, agent)
+
+
+# Reading --------------------------------------------------------------------------------
+
+
+async def ids(scene, actor, role=None, status=None, page=1, limit=10):
+    rows = await actions.listing(
+        scene.ports, actor, role=role, status=status, page=page, limit=limit
+    )
+    return [row.id for row in rows]
+
+
+async def test_each_lists_their_own(scene):
+    """Customer and companion see it, another customer does not; an admin sees all."""
+    booking = await scene.request()
+    other = await another_customer(scene)
+    assert await ids(scene, scene.customer) == await ids(scene, scene.staff) == [booking.id]
+    assert await ids(scene, other.customer) == []
+    assert await ids(scene, scene.admin) == [booking.id]
+    assert await ids(scene, scene.admin, role="customer") == []
+    assert await ids(scene, evolve(scene.admin, key_id=1)) == []
+
+
+async def test_a_list_may_be_of_one_side_and_status(scene):
+    """Newest event first."""
+    first = await scene.request()
+    second = await scene.request(event_date=date(2027, 3, 9))
+    await scene.move(first, Trigger.DECLINE, scene.staff)
+    assert await ids(scene, scene.customer) == [second.id, first.id]
+    assert await ids(scene, scene.customer, status=Status.CANCELLED) == [first.id]
+    assert await ids(scene, scene.customer, role="staff") == []
+
+
+async def test_a_page_shows_whether_more_follow(scene):
+    """By one row more than was asked for."""
+    for day in (5, 6, 7):
+        await scene.request(event_date=date(2027, 3, day))
+    assert len(await ids(scene, scene.customer, limit=2)) == 3
+    assert len(await ids(scene, scene.customer, limit=2, page=2)) == 1
+
+
+async def test_a_code_finds_its_booking(scene):
+    """For whoever has it; what they may see is the side's matter."""
+    booking = await scene.request()
+    assert await actions.by_code(scene.ports, booking.code) == booking
+    assert actions.side(STRANGER, booking) is None
+    assert actions.side(scene.admin, booking) is Party.ADMIN
+
+
+async def test_a_booking_and_its_days_go_together(scene):
+    """Accepted, the day is full for a search by date; cancelled, it is free again."""
+    ports, day = scene.ports, date(2027, 3, 4)
+    await add_companion(ports.store, location_city="Faro")
+    booking = await scene.accepted(start_time="00:00", duration_hours=24)
+    query = CompanionQuery(location="Lisbon", date=day)
+    assert await search.search(ports, query) == []
+    await scene.cancel(booking)
+    assert len(await search.search(ports, query)) == 1
+
+
+async def test_times_are_the_services(scene):
+    """What happens is stamped with business time, which the sandbox may move."""
+    await scene.jump_to(NOW + 5 * HOUR)
+    assert (await scene.request()).created_at == NOW + 5 * HOUR

@@ -1,0 +1,214 @@
+"""Disputes and chargebacks, to the end of the money."""
+
+from __future__ import annotations
+
+import pytest
+
+from staffbooking_core.domain.bookings.lifecycle import Party, Status, Trigger
+from staffbooking_core.errors import Forbidden, NotFound, RuleBroken
+from staffbooking_core.usecases import sandbox
+from staffbooking_core.usecases.bookings import disputes
+from tests.support.builders import DAY, HOUR
+
+pytestmark = pytest.mark.anyio
+
+T = Trigger
+
+
+async def code_of(call):
+    with pytest.raises(RuleBroken) as caught:
+        await call
+    return caught.value.code
+
+
+async def disputed(scene, when, **given):
+    """A dispute before or after the completion."""
+    if when == "paid":
+        booking = await scene.paid(**given)
+        await scene.jump_to(booking.starts_at)
+    else:
+        booking = await scene.completed(**given)
+        await scene.jump_to(booking.ends_at + HOUR)
+    return await scene.dispute(booking)
+
+
+async def finish(scene, booking):
+    """Let everything come due, and look at what became of it."""
+    await scene.jump_to(booking.ends_at + 60 * DAY)
+    await scene.settle_down()
+    assert await scene.faults() == []
+    return await scene.booking(booking)
+
+
+@pytest.mark.parametrize("when", ["paid", "completed"])
+@pytest.mark.parametrize(
+    "trigger, amount, refund, payout, status",
+    [
+        (T.RELEASE, 0, 0, 34_000, "completed"),
+        (T.REFUND, 0, 42_000, 0, "cancelled"),
+        (T.SPLIT, 10_000, 10_000, 25_500, "completed"),
+        (T.SPLIT, 42_000, 42_000, 0, "completed"),
+    ],
+)
+async def test_a_resolution_moves_all_the_money(
+    scene, when, trigger, amount, refund, payout, status
+):
+    """What the client gets, what the staff member gets, and the rest is the platform's."""
+    booking = await disputed(scene, when, cancellation_insurance=True)
+    found = await scene.resolve(booking, trigger, amount)
+    assert found.status == status
+    found = await finish(scene, booking)
+    assert (found.refunded_amount, found.paid_out) == (refund, payout)
+    assert await scene.held() == 42_000 - refund - payout
+
+
+async def test_nothing_is_paid_while_a_dispute_lasts(scene):
+    """Not even long after the payout was due."""
+    booking = await disputed(scene, "completed")
+    found = await finish(scene, booking)
+    assert (found.status, found.payout_status, found.paid_out) == (Status.DISPUTED, "frozen", 0)
+
+
+async def test_a_split_out_of_range_changes_nothing(scene):
+    """More than was paid, nothing, or less."""
+    booking = await disputed(scene, "paid")
+    for amount in (-1, 0, 40_001):
+        assert await code_of(scene.resolve(booking, T.SPLIT, amount)) == "split_out_of_range"
+    assert await scene.booking(booking) == booking
+
+
+async def test_only_what_is_disputed_is_resolved(scene):
+    """And only by its code."""
+    booking = await scene.paid()
+    assert await code_of(scene.resolve(booking, T.RELEASE)) == "booking_not_disputed"
+    with pytest.raises(NotFound):
+        await disputes.resolve(scene.ports, "BK000000000000", T.RELEASE)
+
+
+async def test_a_staff_member_disputes_before_completion_only(scene):
+    """After it the customer alone may."""
+    booking = await scene.paid()
+    await scene.jump_to(booking.ends_at)
+    assert (await scene.dispute(booking, scene.staff)).disputed_by is Party.STAFF
+    await scene.resolve(booking, T.RELEASE)
+    with pytest.raises(Forbidden):
+        await scene.dispute(booking, scene.staff)
+
+
+async def test_a_released_payout_is_not_disputed(scene):
+    """It is on its way, or has arrived."""
+    booking = await scene.paid_out()
+    assert await code_of(scene.dispute(booking)) == "payout_released"
+
+
+async def test_operators_see_what_is_disputed(scene):
+    """Until it is resolved."""
+    booking = await disputed(scene, "paid")
+    assert [one.id for one in await disputes.listing(scene.ports)] == [booking.id]
+    await scene.resolve(booking, T.REFUND)
+    assert list(await disputes.listing(scene.ports)) == []
+
+
+# Chargebacks ------------------------------------------------------------------------------
+
+MAKERS = ["paid", "completed", "paid_out"]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize(
+    "verdict, status, payout, held",
+    [
+        ("won", Status.COMPLETED, 34_000, 6_000),
+        ("lost", Status.CANCELLED, 0, 0),
+    ],
+)
+async def test_a_chargeback_ends_with_its_verdict(scene, make, verdict, status, payout, held):
+    """Before completion, after it, after the payout: the money ends where it belongs."""
+    booking = await getattr(scene, make)()
+    found = await scene.charge_back(booking)
+    assert (found.status, found.disputed_by) == (Status.DISPUTED, Party.PROCESSOR)
+    found = await scene.charge_back(booking, verdict)
+    assert found.status is status
+    found = await finish(scene, booking)
+    assert (found.paid_out, found.owed_by_staff, found.refunded_amount) == (payout, 0, 0)
+    assert await scene.held() == held
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("verdict", ["won", "lost"])
+async def test_a_chargeback_that_lasts_ends_the_same(scene, make, verdict):
+    """Where the payout was reversed before the verdict."""
+    booking = await getattr(scene, make)()
+    await scene.charge_back(booking)
+    await scene.settle_down()
+    assert await scene.faults() == []
+    assert (await scene.booking(booking)).paid_out == 0
+    await scene.charge_back(booking, verdict)
+    found = await finish(scene, booking)
+    assert found.paid_out == (34_000 if verdict == "won" else 0)
+    assert await scene.held() == (6_000 if verdict == "won" else 0)
+
+
+async def test_a_lost_chargeback_orders_no_refund(scene):
+    """The client has the money already."""
+    booking = await scene.paid()
+    await scene.charge_back(booking, "lost")
+    found = await finish(scene, booking)
+    assert (found.payment_status, found.cancelled_by) == ("charged_back", Party.SYSTEM)
+    assert [one.kind for one in await scene.operations(booking)] == ["open_checkout"]
+
+
+async def test_the_processor_alone_decides_a_chargeback(scene):
+    """An admin's resolution is refused, whoever disputed first."""
+    booking = await disputed(scene, "paid")
+    await scene.charge_back(booking)
+    for trigger in (T.RELEASE, T.REFUND, T.SPLIT):
+        assert await code_of(scene.resolve(booking, trigger, 1)) == "chargeback_open"
+    found = await scene.charge_back(booking, "won")
+    assert found.status is Status.COMPLETED
+
+
+async def test_a_chargeback_of_a_cancelled_booking_is_booked(scene):
+    """Its status stays, an operator is told, the ledger agrees with the processor."""
+    booking = await scene.paid()
+    await scene.jump_to(booking.starts_at - HOUR)
+    await scene.cancel(booking)
+    found = await scene.charge_back(booking)
+    assert found.status is Status.CANCELLED
+    await scene.settle_down()
+    assert await scene.faults() == []
+    assert len(scene.ports.notifier.alerts) == 1
+    found = await scene.charge_back(booking, "lost")
+    assert (found.status, found.payment_status) == (Status.CANCELLED, "charged_back")
+    await scene.settle_down()
+    assert await scene.faults() == []
+
+
+async def test_a_chargeback_while_a_refund_is_on_its_way(scene):
+    """The processor refuses the refund: it stays owed, somebody is told, the books agree."""
+    booking = await scene.paid()
+    await scene.ports.sandbox.chargeback(booking.id, "open")
+    await scene.jump_to(booking.starts_at - 40 * HOUR)
+    await scene.cancel(booking)
+    await scene.settle_down()
+    refund = (await scene.operations(booking))[-1]
+    assert (refund.kind, refund.status) == ("refund", "refused")
+    assert await scene.faults() == []
+
+
+async def test_a_verdict_that_comes_at_once_is_both(scene):
+    """Opened and lost before anybody looked."""
+    booking = await scene.paid()
+    await scene.ports.sandbox.chargeback(booking.id, "open")
+    await scene.ports.sandbox.chargeback(booking.id, "lost")
+    await scene.drain()
+    found = await scene.booking(booking)
+    assert [entry.to for entry in found.timeline[-2:]] == ["disputed", "cancelled"]
+    assert await scene.faults() == []
+
+
+async def test_an_unpaid_booking_has_nothing_to_charge_back(scene):
+    """The test bench says so."""
+    booking = await scene.accepted()
+    with pytest.raises(RuleBroken):
+        await sandbox.charge_back(scene.ports, booking.code, "open")

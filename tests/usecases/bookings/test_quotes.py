@@ -1,0 +1,214 @@
+"""A quote is executed exactly as it was given, by whom it was given to, for ten minutes."""
+
+from __future__ import annotations
+
+import base64
+import json
+from decimal import Decimal
+
+import pytest
+from attrs import evolve
+
+from staffbooking_adapters.vault import KeyringVault
+from staffbooking_core.domain.bookings.lifecycle import Status, Trigger
+from staffbooking_core.errors import Forbidden, NotFound, RuleBroken
+from staffbooking_core.usecases.bookings import actions
+from tests.support.builders import HOUR, MINUTE, SECOND, add_user, moved, save
+from tests.support.memory_deployment import actor_of, another_customer
+
+pytestmark = pytest.mark.anyio
+
+
+async def quote(scene, booking, by=None):
+    return await actions.quote(scene.ports, by or scene.customer, booking.id)
+
+
+async def refused(scene, booking, text, by=None):
+    with pytest.raises(RuleBroken) as caught:
+        await scene.cancel(booking, by, text)
+    assert (await scene.booking(booking)).status is booking.status
+    return caught.value.code
+
+
+async def quoted(scene, before=48 * HOUR, **given):
+    """A paid booking, and its quote so long before the start."""
+    booking = await scene.paid(**given)
+    await scene.jump_to(booking.starts_at - before)
+    return booking, await quote(scene, booking)
+
+
+@pytest.mark.parametrize(
+    "before, percent, amount, rule",
+    [
+        (48 * HOUR, 100, "400.00", "48_hours_or_more"),
+        (48 * HOUR - SECOND, 50, "200.00", "24_to_48_hours"),
+        (24 * HOUR, 50, "200.00", "24_to_48_hours"),
+        (24 * HOUR - SECOND, 0, "0.00", "under_24_hours"),
+    ],
+)
+async def test_a_quote_says_what_a_cancellation_gives_back(scene, before, percent, amount, rule):
+    """In percent and money, by the rule of that moment."""
+    _, said = await quoted(scene, before)
+    assert (said["refund_percent"], str(said["refund_amount"]), said["rule"]) == (
+        percent,
+        amount,
+        rule,
+    )
+
+
+@pytest.mark.parametrize("by", ["staff", "admin"])
+async def test_a_quote_is_for_who_asks(scene, by):
+    """The other side gives all back."""
+    booking, _ = await quoted(scene, HOUR)
+    assert (await quote(scene, booking, getattr(scene, by)))["refund_percent"] == 100
+
+
+async def test_an_unpaid_booking_has_nothing_to_give_back(scene):
+    """It is quoted all the same."""
+    said = await quote(scene, await scene.accepted())
+    assert (said["refund_percent"], said["refund_amount"], said["rule"]) == (
+        0,
+        Decimal(0),
+        "not_paid",
+    )
+
+
+async def test_a_quote_is_refused_where_a_cancellation_is(scene):
+    """After the start, or when it is cancelled already."""
+    booking, _ = await quoted(scene, 0 * HOUR + SECOND)
+    await scene.jump_to(booking.starts_at)
+    with pytest.raises(RuleBroken):
+        await quote(scene, booking)
+
+
+async def test_who_booked_gets_no_quote(scene):
+    """They read, and do not act."""
+    booking = await scene.request()
+    agent = actor_of(await add_user(scene.ports.store))
+    await save(scene.ports.store, moved(booking, booked_by=agent.user_id))
+    with pytest.raises(Forbidden):
+        await quote(scene, booking, agent)
+
+
+async def test_a_quote_lives_for_ten_minutes(scene):
+    """It says until when."""
+    booking, said = await quoted(scene)
+    assert said["expires_at"] == f"{await scene.now() + 10 * MINUTE:%Y-%m-%dT%H:%M:%SZ}"
+    await scene.jump_to(booking.starts_at - 48 * HOUR + 10 * MINUTE)
+    assert await refused(scene, booking, said["quote"]) == "quote_invalid"
+
+
+@pytest.mark.parametrize("before, amount", [(48 * HOUR, 40_000), (24 * HOUR, 20_000)])
+async def test_a_quote_holds_when_the_tier_has_changed(scene, before, amount):
+    """A second before it lapses it gives what it said, though the table gives less by then."""
+    booking, said = await quoted(scene, before)
+    await scene.jump_to(booking.starts_at - before + 10 * MINUTE - SECOND)
+    found = await scene.cancel(booking, quote=said["quote"])
+    assert found.refunded_amount == amount
+    await scene.drain()
+    assert await scene.faults() == []
+
+
+async def test_a_full_quote_gives_the_premium_back_later_too(scene):
+    """All of it, though the tier is the half by then."""
+    booking, said = await quoted(scene, cancellation_insurance=True)
+    await scene.jump_to(booking.starts_at - 48 * HOUR + MINUTE)
+    found = await scene.cancel(booking, quote=said["quote"])
+    assert (found.refunded_amount, found.payout_amount) == (42_000, 0)
+    await scene.drain()
+    assert await scene.faults() == []
+
+
+async def test_a_quote_does_not_outlive_the_start(scene):
+    """Within its ten minutes, but after the start, nothing can be cancelled."""
+    booking, said = await quoted(scene, MINUTE)
+    await scene.jump_to(booking.starts_at)
+    assert await refused(scene, booking, said["quote"]) == "booking_not_cancellable"
+
+
+async def test_a_quote_of_another_booking_is_none(scene):
+    """It names its booking."""
+    first, said = await quoted(scene)
+    second = await scene.paid(start_time="18:00")
+    assert await refused(scene, second, said["quote"]) == "quote_invalid"
+    assert (await scene.booking(first)).status is Status.PAID
+
+
+async def test_a_quote_of_somebody_else_is_none(scene):
+    """The staff member's says 100 %, and is theirs alone."""
+    booking, _ = await quoted(scene, HOUR)
+    theirs = await quote(scene, booking, scene.staff)
+    assert await refused(scene, booking, theirs["quote"]) == "quote_invalid"
+
+
+async def test_a_quote_of_an_earlier_version_is_none(scene):
+    """Something has happened to the booking since."""
+    booking, said = await quoted(scene, HOUR)
+    changed = await scene.move(booking, Trigger.CHECK_IN, scene.staff)
+    assert await refused(scene, changed, said["quote"]) == "quote_invalid"
+
+
+async def test_a_quote_from_before_the_payment_is_none(scene):
+    """It said that there was nothing to give back."""
+    booking = await scene.accepted()
+    said = await quote(scene, booking)
+    await scene.play(booking)
+    await scene.drain()
+    paid = await scene.booking(booking)
+    assert await refused(scene, paid, said["quote"]) == "quote_invalid"
+
+
+def signed_by(vault, text, **changes):
+    """The quote with other words, signed anew."""
+    message = json.loads(base64.urlsafe_b64decode(text.partition(".")[0]))
+    raw = json.dumps({**message, **changes}).encode()
+    parts = (raw, vault.sign(actions.QUOTE, raw))
+    return ".".join(base64.urlsafe_b64encode(part).decode() for part in parts)
+
+
+async def test_a_forged_quote_is_none(scene):
+    """Other words under the old signature, or signed with another key."""
+    booking, said = await quoted(scene, HOUR)
+    message, _, signature = said["quote"].partition(".")
+    forged = signed_by(KeyringVault(["mine"]), said["quote"], percent=100, amount=40_000)
+    mixed = f"{forged.partition('.')[0]}.{signature}"
+    for text in (forged, mixed, f"{message}.", message):
+        assert await refused(scene, booking, text) == "quote_invalid"
+
+
+async def test_a_signature_for_another_purpose_is_none(scene):
+    """What the service signs elsewhere opens nothing here."""
+    booking, said = await quoted(scene)
+    raw = base64.urlsafe_b64decode(said["quote"].partition(".")[0])
+    other = base64.urlsafe_b64encode(scene.ports.vault.sign("else", raw)).decode()
+    text = f"{said['quote'].partition('.')[0]}.{other}"
+    assert await refused(scene, booking, text) == "quote_invalid"
+
+
+@pytest.mark.parametrize("text", [".", "x", "é.é", "a.b.c", "====", "\x00.\x00", "A" * 1000])
+async def test_nonsense_is_no_quote(scene, text):
+    """Whatever it is made of, it is one refusal."""
+    booking, _ = await quoted(scene)
+    assert await refused(scene, booking, text) == "quote_invalid"
+
+
+async def test_a_quote_is_used_once(scene):
+    """The cancellation has made a new version."""
+    booking, said = await quoted(scene)
+    cancelled = await scene.cancel(booking, quote=said["quote"])
+    assert await refused(scene, cancelled, said["quote"]) == "booking_not_cancellable"
+
+
+async def test_a_stranger_with_a_quote_is_still_a_stranger(scene):
+    """They find no booking at all."""
+    booking, said = await quoted(scene)
+    other = await another_customer(scene)
+    with pytest.raises(NotFound):
+        await other.cancel(booking, quote=said["quote"])
+
+
+async def test_a_key_that_was_rotated_still_verifies(scene):
+    """Quotes outlive a change of the secret."""
+    booking, said = await quoted(scene)
+    rotated = evolve(scene, ports=evolve(scene.ports, vault=KeyringVault(["new", "key"])))
+    assert (await rotated.cancel(booking, quote=said["quote"])).refunded_amount == 40_000

@@ -1,0 +1,149 @@
+"""Priority rebooking: the credit that a cancellation by the staff leaves (CONTRACT 4)."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+import pytest
+
+from staffbooking_core.domain.bookings.lifecycle import Trigger
+from staffbooking_core.errors import RuleBroken
+from staffbooking_core.usecases.bookings import actions
+from staffbooking_core.usecases.idempotency import AnsweredBefore
+from tests.support.builders import DAY, SECOND
+from tests.support.memory_deployment import (
+    another_companion,
+    another_customer,
+    bookings_of,
+    make_keep,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+async def rebooking_of(scene, booking, by=None):
+    """The credit of a booking as its reader sees it."""
+    _, _, rebooking = await actions.by_id(scene.ports, by or scene.customer, booking.id)
+    return rebooking
+
+
+async def let_down(scene, **given):
+    """An accepted booking that the staff member has cancelled."""
+    booking = await scene.accepted(**given)
+    return await scene.cancel(booking, scene.staff)
+
+
+async def test_a_cancellation_by_staff_gives_a_credit(scene):
+    """Shown to the customer with its end, thirty days ahead."""
+    booking = await let_down(scene)
+    rebooking = await rebooking_of(scene, booking)
+    assert rebooking.expires_at == await scene.now() + 30 * DAY
+
+
+@pytest.mark.parametrize("actor", ["staff", "admin"])
+async def test_a_credit_is_shown_to_the_customer_alone(scene, actor):
+    """It is theirs."""
+    booking = await let_down(scene)
+    rebooking = await rebooking_of(scene, booking, getattr(scene, actor))
+    assert rebooking is None
+
+
+async def test_who_could_stand_in_is_suggested(scene):
+    """Up to five who offer the service and are free then; never the one who cancelled."""
+    others = [await another_companion(scene) for _ in range(7)]
+    busy = others[0]
+    booking = await let_down(scene)
+    await (await another_customer(busy)).accepted()
+    await another_companion(scene, service_types=("Trade fair",))
+    rebooking = await rebooking_of(scene, booking)
+    suggested = [str(one.staff.user_id) for one in others[1:6]]
+    assert [
+        summary.decode().split('"id":')[1].split(",")[0] for summary in rebooking.companions
+    ] == (suggested)
+
+
+async def test_nobody_stands_in_for_what_is_past(scene):
+    """After the start there is nothing to suggest, but the credit stays."""
+    await another_companion(scene)
+    booking = await let_down(scene)
+    await scene.jump_to(booking.starts_at)
+    rebooking = await rebooking_of(scene, booking)
+    assert rebooking.companions == ()
+
+
+async def test_a_rebooking_has_priority(scene):
+    """It is marked, and uses the credit up."""
+    booking = await let_down(scene)
+    again = await scene.request(rebooking_of=booking.code)
+    assert again.priority
+    rebooking = await rebooking_of(scene, booking)
+    assert rebooking is None
+
+
+async def no_rebooking(scene, rebooking_of, **given):
+    with pytest.raises(RuleBroken) as caught:
+        await scene.request(rebooking_of=rebooking_of, **given)
+    return caught.value.code
+
+
+async def test_a_credit_is_used_once(scene):
+    """And a refused use saves no booking."""
+    booking = await let_down(scene)
+    await scene.request(rebooking_of=booking.code)
+    before = len(await bookings_of(scene))
+    assert await no_rebooking(scene, booking.code) == "rebooking_not_available"
+    assert len(await bookings_of(scene)) == before
+
+
+@pytest.mark.parametrize("early, lapsed", [(SECOND, False), (0 * SECOND, True)])
+async def test_a_credit_lapses(scene, early, lapsed):
+    """At thirty days it is gone; a second before it works."""
+    booking = await let_down(scene)
+    await scene.jump_to(booking.cancelled_at + 30 * DAY - early)
+    wanted = {"event_date": date(2027, 7, 1), "rebooking_of": booking.code}
+    if lapsed:
+        assert await no_rebooking(scene, **wanted) == "rebooking_not_available"
+    else:
+        assert (await scene.request(**wanted)).priority
+
+
+async def test_a_credit_is_its_customers(scene):
+    """Somebody else's is none."""
+    booking = await let_down(scene)
+    other = await another_customer(scene)
+    assert await no_rebooking(other, booking.code) == "rebooking_not_available"
+
+
+@pytest.mark.parametrize("code", ["BK000000000000", "", "nonsense"])
+async def test_an_unknown_code_has_no_credit(scene, code):
+    """Nor has one that was never cancelled."""
+    assert await no_rebooking(scene, code) == "rebooking_not_available"
+    live = await scene.accepted()
+    other = {"event_date": date(2027, 3, 9)}
+    with pytest.raises(RuleBroken):
+        await scene.request(rebooking_of=live.code, **other)
+
+
+@pytest.mark.usefixtures("blind")
+async def test_a_twin_of_a_rebooking_gets_its_answer(scene):
+    """Not the refusal of a credit that its own twin has used."""
+    booking = await let_down(scene)
+    again = await scene.request(make_keep(), rebooking_of=booking.code)
+    with pytest.raises(AnsweredBefore) as caught:
+        await scene.request(make_keep(), rebooking_of=booking.code)
+    assert caught.value.answer.body == again.code.encode()
+
+
+async def test_priority_requests_come_first_for_staff(scene):
+    """Before all others, while they are pending; for the customer the newest event is first."""
+    cancelled = await let_down(scene)
+    urgent = await scene.request(rebooking_of=cancelled.code)
+    newer = await scene.request(event_date=urgent.event_date + timedelta(days=3))
+
+    async def first(actor):
+        return (await bookings_of(scene, actor))[0].id
+
+    assert await first(scene.staff) == urgent.id
+    assert await first(scene.customer) == newer.id
+    await scene.move(urgent, Trigger.DECLINE, scene.staff)
+    assert await first(scene.staff) == newer.id

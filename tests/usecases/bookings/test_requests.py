@@ -1,0 +1,412 @@
+"""Requests: who may ask whom for what, when, and what a repeated call gets."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import date
+from functools import partial
+
+import pytest
+from attrs import asdict, evolve, frozen
+
+from staffbooking_core.domain.accounts.users import Actor, Role
+from staffbooking_core.domain.bookings.lifecycle import Party, Status
+from staffbooking_core.domain.companions.availability import Slot, WeeklySlot
+from staffbooking_core.domain.companions.companion import Approval
+from staffbooking_core.domain.shared.money import Currency
+from staffbooking_core.errors import (
+    Forbidden,
+    InvalidField,
+    NotFound,
+    RuleBroken,
+    StaffbookingError,
+    Unauthenticated,
+)
+from staffbooking_core.inputs import RequestBookingFor
+from staffbooking_core.ports import Store
+from staffbooking_core.usecases.accounts import administration
+from staffbooking_core.usecases.bookings import actions, requests
+from staffbooking_core.usecases.idempotency import AnsweredBefore
+from tests.support.builders import (
+    DAY,
+    POLICY,
+    SECOND,
+    add_companion,
+    add_subscriber,
+    add_user,
+    make_calendar,
+)
+from tests.support.memory_deployment import (
+    Scene,
+    actor_of,
+    another_companion,
+    another_customer,
+    bookings_of,
+    make_keep,
+    make_request,
+    make_scene,
+    memory_ports,
+)
+
+pytestmark = pytest.mark.anyio
+
+SPRING = date(2027, 3, 28)  # Berlin: 02:00 becomes 03:00
+AUTUMN = date(2027, 10, 31)  # Berlin: 03:00 becomes 02:00
+
+
+def faulty(caught):
+    return [fault.field for fault in caught.value.faults]
+
+
+async def refused(scene, **given):
+    """The fields that a request is refused for."""
+    with pytest.raises(InvalidField) as caught:
+        await scene.request(**given)
+    return faulty(caught)
+
+
+async def in_berlin(scene, **calendar):
+    return await another_companion(scene, calendar=make_calendar("Europe/Berlin", **calendar))
+
+
+async def test_a_request_is_pending(scene):
+    """With its price, code and first entry."""
+    booking = await scene.request()
+    assert (booking.status, booking.total_amount, booking.version) == (Status.PENDING, 40_000, 1)
+    assert len(booking.code) == 14
+    assert (booking.timeline[0].was, booking.timeline[0].actor) == (None, Party.CUSTOMER)
+    assert booking == await scene.booking(booking)
+
+
+async def test_a_request_is_told(scene):
+    """booking.created is the first event."""
+    assert await scene.events(await scene.request()) == [1]
+
+
+async def test_insurance_is_priced(scene):
+    """5 % on top, where it is asked for."""
+    booking = await scene.request(cancellation_insurance=True)
+    assert (booking.insurance_premium, booking.total_amount) == (2_000, 42_000)
+
+
+async def test_rates_are_frozen(scene):
+    """What a companion asks later changes no booking."""
+    booking = await scene.accepted()
+
+    async def unit(tx):
+        companion = await tx.companions.lock_companion(scene.staff.user_id)
+        await tx.companions.save_companion(evolve(companion, hourly_rate=1))
+
+    await scene.ports.store.write(unit)
+    assert (await scene.booking(booking)).price == 40_000
+
+
+async def test_only_customers_book_for_themselves(scene):
+    """Staff members and admins do not, in a browser."""
+    for actor in (scene.staff, scene.admin):
+        with pytest.raises(Forbidden):
+            await scene.request(by=actor)
+
+
+async def test_by_api_one_books_for_a_registered_customer(scene):
+    """The key's owner has booked it, the customer of the address is its customer."""
+    owner = await add_subscriber(scene.ports.store)
+    customer = await add_user(scene.ports.store, email="Grace@Example.com")
+    booking = await request_for(scene, owner, "gRACE@example.com")
+    assert (booking.customer_id, booking.booked_by) == (customer.id, owner.id)
+    assert booking.timeline[0].actor is Party.API
+
+
+async def request_for(scene, owner, email, keep=None, **given):
+    wanted = make_request(scene.staff.user_id, **given)
+    fields = asdict(wanted, recurse=False)
+    by_key = Actor(owner.id, owner.role, key_id=1)
+    return await requests.request(
+        scene.ports, by_key, RequestBookingFor(**fields, customer_email=email), keep
+    )
+
+
+@pytest.mark.parametrize("role", [Role.STAFF, Role.ADMIN, None])
+async def test_who_is_no_customer_is_not_booked_for(scene, role):
+    """A staff member's address, an admin's, and none of ours look alike."""
+    owner = await add_subscriber(scene.ports.store)
+    email = "nobody@example.com"
+    if role is not None:
+        await add_user(scene.ports.store, email=email, role=role)
+    with pytest.raises(InvalidField) as caught:
+        await request_for(scene, owner, email)
+    assert faulty(caught) == ["customer_email"]
+
+
+async def test_a_disabled_customer_is_not_booked_for(scene):
+    """Their account is closed."""
+    owner = await add_subscriber(scene.ports.store)
+    customer = await add_user(scene.ports.store)
+    await administration.disable(scene.ports, customer.email)
+    with pytest.raises(InvalidField):
+        await request_for(scene, owner, customer.email)
+
+
+async def disable(scene, user_id):
+    async with scene.ports.store.reading() as view:
+        user = await view.accounts.user(user_id)
+    await administration.disable(scene.ports, user.email)
+
+
+@frozen
+class Overtaken:
+    """A store in which somebody is disabled before a booking is added."""
+
+    real: Store
+    overtake: Callable[[], Awaitable[None]]
+
+    def reading(self):
+        return self.real.reading()
+
+    async def add_booking(self, change):
+        await self.overtake()
+        await self.real.add_booking(change)
+
+
+async def overtaken(scene, call, user_id):
+    """What a call is refused with while which somebody is disabled; nothing is booked."""
+    overtake = partial(disable, scene, user_id)
+    ports = evolve(scene.ports, store=Overtaken(scene.ports.store, overtake))
+    with pytest.raises(StaffbookingError) as caught:
+        await call(evolve(scene, ports=ports))
+    assert await bookings_of(scene, scene.staff) == []
+    return caught.value
+
+
+async def test_who_is_disabled_meanwhile_books_nothing(scene):
+    """As if they had not been signed in, also where they are before anything is looked at."""
+    error = await overtaken(scene, lambda each: each.request(), scene.customer.user_id)
+    assert (type(error), error.code) == (Unauthenticated, "unauthenticated")
+    with pytest.raises(Unauthenticated) as caught:
+        await scene.request(companion_id=999)
+    assert caught.value.code == "unauthenticated"
+
+
+async def test_a_companion_disabled_meanwhile_is_not_found(scene):
+    """As one is that is not listed."""
+    error = await overtaken(scene, lambda each: each.request(), scene.staff.user_id)
+    assert isinstance(error, NotFound)
+
+
+@pytest.mark.parametrize("party", ["owner", "customer"])
+async def test_by_api_nothing_is_booked_for_who_is_disabled_meanwhile(scene, party):
+    """The key is not valid any more, or there is no such customer."""
+    people = {
+        "owner": await add_subscriber(scene.ports.store),
+        "customer": await add_user(scene.ports.store),
+    }
+    call = partial(request_for, owner=people["owner"], email=people["customer"].email)
+    error = await overtaken(scene, call, people[party].id)
+    assert error.code == ("invalid_api_key" if party == "owner" else "invalid_field")
+
+
+@pytest.mark.parametrize("approval", [Approval.PENDING, Approval.SUSPENDED])
+async def test_an_unlisted_companion_is_not_found(scene, approval):
+    """As if there were none."""
+    other = await another_companion(scene, approval=approval)
+    with pytest.raises(NotFound):
+        await other.request()
+
+
+async def test_an_unknown_companion_is_not_found(scene):
+    """Before any other fault is looked at."""
+    with pytest.raises(NotFound):
+        await scene.request(companion_id=999, service_type="Nothing")
+
+
+async def test_a_service_is_matched_without_case(scene):
+    """And named as it is offered."""
+    assert (await scene.request(service_type="GALA dinner")).service_type == "Gala dinner"
+
+
+async def test_every_fault_of_meaning_is_told_at_once(scene):
+    """Past, not offered, unknown customer."""
+    owner = await add_subscriber(scene.ports.store)
+    with pytest.raises(InvalidField) as caught:
+        await request_for(
+            scene, owner, "x@example.com", event_date=date(2027, 2, 1), service_type="Nothing"
+        )
+    assert faulty(caught) == ["event_date", "service_type", "customer_email"]
+
+
+# When -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "day, time, field",
+    [
+        (date(2027, 2, 28), "12:00", "event_date"),
+        (date(2027, 3, 1), "11:59", "start_time"),
+        (date(2027, 3, 1), "12:00", "start_time"),
+        (date(2030, 3, 2), "12:00", "event_date"),
+    ],
+)
+async def test_a_start_lies_ahead_but_not_too_far(scene, day, time, field):
+    """Today it is the time that is wrong, else the date; NOW itself is past."""
+    assert await refused(scene, event_date=day, start_time=time) == [field]
+
+
+async def test_the_last_day_is_three_years_ahead(scene):
+    """That day itself may be booked."""
+    booking = await scene.request(event_date=date(2030, 3, 1))
+    assert booking.event_date == date(2030, 3, 1)
+
+
+async def test_a_minute_ahead_is_ahead(scene):
+    """12:01 of today, at noon."""
+    booking = await scene.request(event_date=date(2027, 3, 1), start_time="12:01")
+    assert booking.starts_at > booking.created_at
+
+
+async def test_today_is_the_companions(scene):
+    """In Auckland it is tomorrow already: a date that is today by UTC is past there."""
+    other = await another_companion(scene, calendar=make_calendar("Pacific/Auckland"))
+    assert await refused(other, event_date=date(2027, 3, 1), start_time="23:00") == ["event_date"]
+
+
+async def test_the_time_is_the_companions(scene):
+    """Noon in Berlin is eleven by UTC."""
+    booking = await (await in_berlin(scene)).request()
+    assert (booking.starts_at.hour, booking.start_time, booking.timezone) == (
+        11,
+        "12:00",
+        "Europe/Berlin",
+    )
+
+
+async def test_a_skipped_time_can_not_be_booked(scene):
+    """02:30 does not exist on the night of the change."""
+    berlin = await in_berlin(scene)
+    assert await refused(berlin, event_date=SPRING, start_time="02:30") == ["start_time"]
+
+
+async def test_a_repeated_time_is_the_earlier(scene):
+    """02:30 comes twice; hours are elapsed hours, so four of them end at 05:30."""
+    berlin = await in_berlin(scene)
+    booking = await berlin.request(event_date=AUTUMN, start_time="02:30")
+    assert f"{booking.starts_at:%H:%M}-{booking.ends_at:%H:%M}" == "00:30-04:30"
+
+
+async def test_a_time_outside_the_hours_is_unavailable(scene):
+    """Within them it is not."""
+    hours = {"weekly": (WeeklySlot(3, Slot(9 * 60, 17 * 60)),)}
+    other = await in_berlin(scene, **hours)
+    assert (await other.request(start_time="13:00")).status is Status.PENDING
+    with pytest.raises(RuleBroken) as caught:
+        await other.request(start_time="13:01")
+    assert caught.value.code == "companion_unavailable"
+
+
+@pytest.mark.parametrize("time, free", [("08:00", True), ("08:01", False), ("16:00", True)])
+async def test_a_booking_may_touch_another(scene, time, free):
+    """To the edge and no further."""
+    await scene.accepted()
+    if free:
+        assert await scene.request(start_time=time)
+        return
+    with pytest.raises(RuleBroken) as caught:
+        await scene.request(start_time=time)
+    assert caught.value.code == "companion_unavailable"
+
+
+async def test_pending_requests_compete(scene):
+    """A slot that is only asked for is free."""
+    first = await scene.request()
+    second = await (await another_customer(scene)).request()
+    assert first.starts_at == second.starts_at
+
+
+async def test_too_small_an_amount_can_not_be_charged(scene):
+    """The processor has a least amount."""
+    other = await another_companion(scene, hourly_rate=49, daily_rate=None)
+    with pytest.raises(RuleBroken) as caught:
+        await other.request(duration_hours=1)
+    assert caught.value.code == "amount_too_small"
+    assert (await other.request(duration_hours=2)).price == 98
+
+
+# Kept answers -----------------------------------------------------------------------------
+
+
+async def test_a_repeated_call_gets_the_first_answer(scene):
+    """Byte for byte, and no second booking is made."""
+    booking = await scene.request(make_keep())
+    with pytest.raises(AnsweredBefore) as caught:
+        await scene.request(make_keep())
+    assert (caught.value.answer.status, caught.value.answer.body) == (201, booking.code.encode())
+    assert len(await bookings_of(scene)) == 1
+
+
+async def test_another_body_under_the_key_is_refused(scene):
+    """The key was used for another request."""
+    await scene.request(make_keep())
+    with pytest.raises(RuleBroken) as caught:
+        await scene.request(make_keep(fingerprint=b"other"))
+    assert caught.value.code == "idempotency_mismatch"
+
+
+async def test_a_key_belongs_to_its_caller(scene):
+    """Another caller's same key is another key."""
+    await scene.request(make_keep())
+    assert (await scene.request(make_keep(scope="key:2"))).status is Status.PENDING
+
+
+async def test_an_answer_is_kept_for_a_day(scene):
+    """Of real time; then the key is free again."""
+    await scene.request(make_keep())
+    scene.pass_time(DAY - SECOND)
+    with pytest.raises(AnsweredBefore):
+        await scene.request(make_keep())
+    scene.pass_time(SECOND)
+    assert (await scene.request(make_keep())).status is Status.PENDING
+
+
+@pytest.mark.usefixtures("blind")
+async def test_of_twins_one_books_and_both_get_its_answer(scene):
+    """Two equal calls at the same moment, neither having seen an answer."""
+    booking = await scene.request(make_keep())
+    with pytest.raises(AnsweredBefore) as caught:
+        await scene.request(make_keep())
+    assert caught.value.answer.body == booking.code.encode()
+    assert len(await bookings_of(scene)) == 1
+
+
+@pytest.mark.usefixtures("blind")
+async def test_of_unequal_twins_the_slower_is_refused(scene):
+    """The mismatch is found under concurrency too."""
+    await scene.request(make_keep())
+    with pytest.raises(RuleBroken) as caught:
+        await scene.request(make_keep(fingerprint=b"other"))
+    assert caught.value.code == "idempotency_mismatch"
+    assert len(await bookings_of(scene)) == 1
+
+
+# Deployments --------------------------------------------------------------------------------
+
+
+async def test_a_deployment_has_its_own_figures():
+    """Fee, premium and currency are the policy's."""
+    policy = evolve(POLICY, currency=Currency("jpy"), platform_fee=200_000, insurance_rate=100_000)
+    ports = memory_ports(policy)
+    companion = await add_companion(ports.store, hourly_rate=5_000, daily_rate=None)
+    customer = actor_of(await add_user(ports.store))
+    scene = Scene(ports, customer, actor_of(companion), customer)
+    booking = await scene.request(cancellation_insurance=True)
+    assert (booking.price, booking.insurance_premium, booking.platform_fee) == (
+        20_000,
+        2_000,
+        4_000,
+    )
+
+
+async def test_scenes_are_apart():
+    """Two deployments know nothing of each other."""
+    one, other = await make_scene(), await make_scene()
+    booking = await one.request()
+    with pytest.raises(NotFound):
+        await actions.by_code(other.ports, booking.code)

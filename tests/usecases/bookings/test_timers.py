@@ -1,0 +1,202 @@
+"""What comes due by itself, in order, each with its own due time."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from staffbooking_core.domain.bookings.lifecycle import Party, Status, Trigger
+from staffbooking_core.errors import RuleBroken
+from staffbooking_core.usecases import booking_writes
+from staffbooking_core.usecases.bookings import timers
+from staffbooking_core.usecases.payments import operations
+from tests.support.builders import DAY, HOUR, MINUTE, POLICY, SECOND
+from tests.support.memory_deployment import another_companion, make_scene
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_request_that_nobody_answers_expires(scene):
+    """At the start of the event, and not a second before."""
+    booking = await scene.request()
+    await scene.jump_to(booking.starts_at - SECOND)
+    await scene.drain()
+    assert (await scene.booking(booking)).status is Status.PENDING
+    await scene.jump_to(booking.starts_at)
+    await scene.drain()
+    found = await scene.booking(booking)
+    assert (found.cancelled_by, found.cancel_reason) == (Party.SYSTEM, "expired")
+
+
+async def test_an_unpaid_booking_expires_at_its_start(scene):
+    """And its checkout page is closed."""
+    booking = await scene.accepted()
+    await scene.drain()
+    await scene.jump_to(booking.starts_at)
+    await scene.drain()
+    assert (await scene.booking(booking)).cancel_reason == "expired"
+    assert [op.status for op in await scene.operations(booking)] == ["done", "done"]
+
+
+async def test_the_payment_window_ends_before_the_start():
+    """Where there is one it runs from the acceptance."""
+    scene = await make_scene(evolve(POLICY, payment_window=6 * HOUR))
+    booking = await scene.accepted()
+    await scene.jump_to(booking.created_at + 6 * HOUR - SECOND)
+    await scene.drain()
+    assert (await scene.booking(booking)).status is Status.ACCEPTED
+    await scene.jump_to(booking.created_at + 6 * HOUR)
+    await scene.drain()
+    assert (await scene.booking(booking)).status is Status.CANCELLED
+
+
+async def test_a_booking_completes_72_hours_after_its_end(scene):
+    """By the system, and not a second before."""
+    booking = await scene.paid()
+    await scene.jump_to(booking.ends_at + 72 * HOUR - SECOND)
+    await scene.drain()
+    assert (await scene.booking(booking)).status is Status.PAID
+    await scene.jump_to(booking.ends_at + 72 * HOUR)
+    await scene.drain()
+    found = await scene.booking(booking)
+    assert (found.status, found.completed_by) == (Status.COMPLETED, Party.SYSTEM)
+    assert found.completed_at == booking.ends_at + 72 * HOUR
+
+
+async def test_a_long_jump_does_everything_in_its_own_time(scene):
+    """A hundred days ahead: completion and payout bear the times at which they were due."""
+    booking = await scene.paid()
+    await scene.jump_to(booking.starts_at + 100 * DAY)
+    await scene.drain()
+    found = await scene.booking(booking)
+    done_at = booking.ends_at + 72 * HOUR
+    assert (found.completed_at, found.payout_released_at) == (done_at, done_at + DAY)
+    assert found.payout_status == "paid"
+    assert await scene.faults() == []
+
+
+async def test_timers_fire_in_due_order_over_all_bookings(scene):
+    """Also those that a timer of the same drain has set."""
+    other = await another_companion(scene)
+    late = await other.paid(event_date=(await scene.now()).date() + 20 * DAY)
+    early = await scene.paid()
+    middle = await scene.request(event_date=early.event_date + 4 * DAY, start_time="08:00")
+    await scene.jump_to(late.starts_at + 50 * DAY)
+    await scene.drain()
+    at = [
+        (await scene.booking(early)).completed_at,
+        (await scene.booking(middle)).cancelled_at,
+        (await scene.booking(early)).payout_released_at,
+        (await scene.booking(late)).completed_at,
+    ]
+    assert at == sorted(at)
+    assert at[1] == middle.starts_at
+    assert await scene.faults() == []
+
+
+async def test_a_drain_that_is_done_does_nothing(scene):
+    """It ends, and a second one finds nothing."""
+    await scene.paid_out()
+    assert await scene.drain() == 0
+
+
+async def test_void_work_does_not_end_a_drain_early(scene):
+    """Operations whose reason went away count as done, and what waits behind them is done."""
+    cancelled = await scene.accepted()
+    await scene.cancel(cancelled)
+    other = await another_companion(scene)
+    booking = await other.accepted()
+    await scene.drain()
+    assert {op.status for op in await scene.operations(cancelled)} == {"void"}
+    assert (await scene.booking(booking)).intent.checkout_url is not None
+
+
+async def test_a_timer_whose_booking_moved_on_is_no_more(scene):
+    """Confirmed a moment before: it does not complete twice."""
+    booking = await scene.completed()
+    await scene.jump_to(booking.ends_at + 72 * HOUR)
+    await scene.drain()
+    assert (await scene.booking(booking)).completed_by is Party.CUSTOMER
+
+
+async def test_a_dispute_stops_completion_and_payout(scene):
+    """However long it lasts nothing fires."""
+    booking = await scene.paid()
+    await scene.jump_to(booking.starts_at)
+    await scene.dispute(booking)
+    await scene.jump_to(booking.starts_at + 200 * DAY)
+    await scene.drain()
+    assert (await scene.booking(booking)).status is Status.DISPUTED
+    assert await scene.faults() == []
+
+
+async def test_a_timer_that_fails_is_put_off_and_told(scene, monkeypatch):
+    """It holds up no other, and is tried again later."""
+    other = await another_companion(scene)
+    first, second = await scene.request(), await other.request()
+    down = {first.id}
+
+    async def apply(tx, ports, booking, what):
+        if booking.id in down:
+            raise RuleBroken("broken", "for a test")
+        return await booking_writes.apply(tx, ports, booking, what)
+
+    monkeypatch.setattr(timers, "apply", apply)
+    await scene.jump_to(first.starts_at)
+    await scene.drain()
+    assert (await scene.booking(first)).status is Status.PENDING
+    assert (await scene.booking(second)).status is Status.CANCELLED
+    assert [number for number, _ in scene.ports.notifier.alerts] == [first.id]
+    down.clear()
+    scene.pass_time(MINUTE)
+    await scene.drain()
+    assert (await scene.booking(first)).status is Status.CANCELLED
+
+
+@pytest.mark.parametrize("window, status", [(HOUR, "cancelled"), (2 * DAY, "accepted")])
+async def test_a_timer_follows_a_policy_that_changed(window, status):
+    """Set by the old rule, it fires by the new one: sooner or later, but it does."""
+    scene = await make_scene(evolve(POLICY, payment_window=DAY))
+    booking = await scene.accepted()
+    await scene.drain()
+    ports = evolve(scene.ports, policy=evolve(scene.ports.policy, payment_window=window))
+    changed = evolve(scene, ports=ports)
+    await changed.jump_to(booking.created_at + DAY)
+    await changed.drain()
+    assert (await changed.booking(booking)).status == status
+    changed.pass_time(DAY)
+    await changed.drain()
+    assert (await changed.booking(booking)).cancelled_at == booking.created_at + window
+
+
+async def test_alerts_are_told_once(scene):
+    """Each to the operators, and then no more."""
+    booking = await scene.paid()
+    await scene.charge_back(booking)
+    await scene.drain()
+    assert [number for number, _ in scene.ports.notifier.alerts] == [booking.id]
+    assert await timers.tell_alerts(scene.ports) == 0
+
+
+async def test_a_batch_is_limited(scene):
+    """One timer, or one operation, where one is asked for."""
+    other = await another_companion(scene)
+    first, _ = await scene.request(), await other.request()
+    await scene.jump_to(first.starts_at)
+    assert await timers.run_due(scene.ports, 1) == 1
+    assert await operations.run_due(scene.ports) == 0
+    assert await timers.run_due(scene.ports) == 1
+
+
+async def test_a_payout_is_made_within_48_hours_of_completion(scene):
+    """24 hours after it, and never early."""
+    booking = await scene.completed()
+    await scene.jump_to(booking.ends_at + DAY - SECOND)
+    await scene.drain()
+    assert (await scene.booking(booking)).payout_status == "scheduled"
+    await scene.jump_to(booking.ends_at + DAY)
+    await scene.drain()
+    assert (await scene.booking(booking)).payout_status == "paid"
+    assert await scene.held() == (await scene.booking(booking)).platform_fee
+    await scene.drain()
+    assert (await scene.booking(booking)).timeline[-1].trigger is Trigger.CONFIRM

@@ -1,0 +1,238 @@
+"""Reviews that an operator hides: neither shown nor counted, until shown again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from attrs import evolve
+from hypothesis import given, strategies as st
+
+from staffbooking_core.domain.bookings.lifecycle import Status
+from staffbooking_core.domain.companions.companion import CompanionQuery
+from staffbooking_core.domain.companions.reviews import Ratings, Review
+from staffbooking_core.errors import NotFound, RuleBroken
+from staffbooking_core.inputs import RespondToReview, SubmitReview
+from staffbooking_core.representations.records import review_record
+from staffbooking_core.usecases.companions import reviews, search
+from tests.support.builders import add_booking, add_companion, add_user
+from tests.support.memory_deployment import actor_of, memory_ports
+from tests.usecases.companions.test_reviews import (
+    attended,
+    events,
+    listed,
+    profile,
+    refused,
+    respond,
+    submit,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+async def hide(scene, review, hidden=True):
+    return await reviews.hide(scene.ports, review.id, hidden)
+
+
+async def said(scene, *marks):
+    """Reviews of the companion, the oldest first."""
+    return [
+        await submit(scene, await attended(scene, number), rating=mark, comment=f"No. {number}")
+        for number, mark in enumerate(marks)
+    ]
+
+
+async def test_a_hidden_review_is_neither_listed_nor_counted(scene):
+    """Nor in the profile or in searches, from one moment on; then all is as before."""
+    first, bad, last = await said(scene, 5, 1, 4)
+    before = await profile(scene)
+    assert await hide(scene, bad) == evolve(bad, hidden=True)
+    assert await listed(scene, scene.staff) == ([last, first], Ratings(9, 2))
+    shown = await profile(scene)
+    assert shown["reviews"] == [review_record(last), review_record(first)]
+    assert (shown["rating_avg"], shown["total_reviews"]) == (4.5, 2)
+    [summary] = await search.search(scene.ports, CompanionQuery())
+    assert json.loads(summary)["rating_avg"] == 4.5
+    assert await hide(scene, bad, hidden=False) == bad
+    assert await listed(scene, scene.staff) == ([last, bad, first], Ratings(10, 3))
+    assert await profile(scene) == before
+
+
+async def test_the_only_review_leaves_no_rating(scene):
+    """The mean is that of nobody's."""
+    [review] = await said(scene, 2)
+    await hide(scene, review)
+    assert await listed(scene, scene.staff) == ([], Ratings())
+    shown = await profile(scene)
+    assert (shown["rating_avg"], shown["total_reviews"], shown["reviews"]) == (0, 0, [])
+
+
+async def test_an_older_review_comes_up(scene):
+    """The profile shows the newest ten of those that are shown."""
+    made = await said(scene, *[4] * 11)
+    await hide(scene, made[5])
+    shown = [review["comment"] for review in (await profile(scene))["reviews"]]
+    assert shown == [f"No. {number}" for number in range(10, -1, -1) if number != 5]
+
+
+@pytest.mark.parametrize("hidden", [True, False])
+async def test_hiding_or_showing_twice_changes_nothing(scene, hidden):
+    """The rating is taken out, or put in, once."""
+    review, _ = await said(scene, 1, 5)
+    await hide(scene, review, hidden)
+    before = (await profile(scene), await listed(scene, scene.staff))
+    assert await hide(scene, review, hidden) == evolve(review, hidden=hidden)
+    assert (await profile(scene), await listed(scene, scene.staff)) == before
+
+
+async def test_a_hidden_review_of_a_customer_counts_no_more(scene):
+    """And the companion who wrote it is as before."""
+    booking, before = await scene.completed(), await profile(scene)
+    review = await submit(scene, booking, scene.staff, rating=1)
+    await hide(scene, review)
+    assert await listed(scene, scene.customer) == ([], Ratings())
+    await hide(scene, review, hidden=False)
+    assert await listed(scene, scene.customer) == ([review], Ratings(1, 1))
+    assert await profile(scene) == before
+
+
+@pytest.mark.parametrize("by", ["customer", "staff"])
+async def test_a_hidden_review_is_not_given_again(scene, by):
+    """Whoever wrote it has reviewed the booking."""
+    booking, actor = await scene.completed(), getattr(scene, by)
+    await hide(scene, await submit(scene, booking, actor))
+    await refused(submit(scene, booking, actor), RuleBroken, "already_reviewed")
+    assert (await listed(scene, scene.staff))[1] == Ratings()
+
+
+async def test_a_hidden_review_is_not_responded_to(scene):
+    """It is as if it were not there, to strangers as to the staff member; then it is again."""
+    [review] = await said(scene, 1)
+    await hide(scene, review)
+    for by in (scene.staff, scene.customer):
+        await refused(respond(scene, review, by), NotFound, "not_found")
+        authorized = reviews.authorize_response(scene.ports, by, review.id)
+        await refused(authorized, NotFound, "not_found")
+    await hide(scene, review, hidden=False)
+    assert (await respond(scene, review)).response == "Thank you"
+
+
+async def test_a_response_stays_with_its_review(scene):
+    """Hidden and shown with it."""
+    [review] = await said(scene, 3)
+    answered = await respond(scene, review)
+    assert await hide(scene, review) == evolve(answered, hidden=True)
+    assert await hide(scene, review, hidden=False) == answered
+    assert (await profile(scene))["reviews"] == [review_record(answered)]
+
+
+async def test_hiding_tells_nobody(scene):
+    """The booking is as it was, and so is what was told of it."""
+    booking = await scene.completed()
+    review = await submit(scene, booking)
+    before = (await scene.booking(booking), await events(scene, booking))
+    await hide(scene, review)
+    assert (await scene.booking(booking), await events(scene, booking)) == before
+
+
+async def test_an_unknown_review_is_not_hidden(scene):
+    """It is not found."""
+    [review] = await said(scene, 3)
+    for hidden in (True, False):
+        unknown = evolve(review, id=review.id + 1)
+        await refused(hide(scene, unknown, hidden), NotFound, "not_found")
+
+
+async def test_operators_read_all_of_them(scene):
+    """Hidden ones too, whomever they are of, in the order of ids."""
+    one, two = await said(scene, 5, 1)
+    three = await submit(scene, await attended(scene, 3), scene.staff)
+    hidden = await hide(scene, two)
+    assert await reviews.all_of(scene.ports) == [one, hidden, three]
+    assert await reviews.all_of(scene.ports, 0, 2) == [one, hidden]
+    assert await reviews.all_of(scene.ports, hidden.id) == [three]
+
+
+# Any history ------------------------------------------------------------------------------
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("submit"), st.integers(0, 5), st.integers(1, 5)),
+        st.tuples(st.sampled_from(["hide", "show", "respond"]), st.integers(0, 5), st.just(0)),
+    ),
+    max_size=30,
+)
+
+
+class History:
+    """Reviews of one companion as their sides and an operator have it."""
+
+    def __init__(self) -> None:
+        self.ports: Any = memory_ports()
+        self.kept: dict[int, Review] = {}
+        """By booking's place, the oldest first."""
+
+    async def open(self):
+        store = self.ports.store
+        self.companion, self.customer = await add_companion(store), await add_user(store)
+        people = self.companion, self.customer
+        self.bookings = [
+            await add_booking(store, *people, status=Status.COMPLETED) for _ in range(6)
+        ]
+
+    async def take(self, step, place, mark):
+        known = self.kept.get(place)
+        if known is None and step != "submit":
+            return
+        expected = self.expected(step, known)
+        try:
+            self.kept[place] = await self.call(step, place, known, mark)
+            outcome = "done"
+        except (RuleBroken, NotFound) as error:
+            outcome = error.code
+        assert outcome == expected
+
+    def expected(self, step, known):
+        if step == "submit" and known is not None:
+            return "already_reviewed"
+        if step == "respond" and known.hidden:
+            return "not_found"
+        return "already_responded" if step == "respond" and known.response else "done"
+
+    async def call(self, step, place, known, mark):
+        if step == "submit":
+            wanted, by = SubmitReview(rating=mark), actor_of(self.customer)
+            return await reviews.submit(self.ports, by, self.bookings[place].id, wanted)
+        if step == "respond":
+            thanks, by = RespondToReview(response="Thank you"), actor_of(self.companion)
+            return await reviews.respond(self.ports, by, known.id, thanks)
+        return await reviews.hide(self.ports, known.id, step == "hide")
+
+    async def check(self):
+        """What is listed, summed and shown is what was kept and is not hidden."""
+        rows = [review for review in self.kept.values() if not review.hidden][::-1]
+        exact = Ratings(sum(review.rating for review in rows), len(rows))
+        assert await reviews.of_user(self.ports, self.companion.id, 1, 50) == (rows, exact)
+        async with self.ports.store.reading() as view:
+            companion = await view.companions.companion(self.companion.id)
+            detail = json.loads(await view.companions.detail(self.companion.id))["companion"]
+        assert (companion.rating_sum, companion.total_reviews) == (exact.rating_sum, len(rows))
+        assert detail["reviews"] == [review_record(review) for review in rows]
+        assert detail["rating_avg"] == float(exact.rating_avg)
+
+
+@given(STEPS)
+def test_any_history_keeps_the_rating_exact(steps):
+    """However reviews come, are responded to, hidden and shown, the companion's sum, count and
+    profile are those of what is shown, after every step."""
+
+    async def play():
+        history = History()
+        await history.open()
+        for step in steps:
+            await history.take(*step)
+            await history.check()
+
+    asyncio.run(play())

@@ -1,0 +1,156 @@
+"""Finding companions: search, detail, availability."""
+
+from __future__ import annotations
+
+import json
+from datetime import date, timedelta
+
+import pytest
+
+from staffbooking_core.domain.companions.availability import Slot, WeeklySlot
+from staffbooking_core.domain.companions.companion import Approval, CompanionQuery
+from staffbooking_core.errors import InvalidField, NotFound
+from staffbooking_core.usecases.companions import search
+from tests.support.builders import add_companion, make_calendar
+from tests.support.memory_deployment import another_companion
+
+pytestmark = pytest.mark.anyio
+
+DAY = date(2027, 3, 4)
+
+
+async def found(scene, **query):
+    rows = await search.search(scene.ports, CompanionQuery(**query))
+    return [json.loads(row)["id"] for row in rows]
+
+
+async def test_only_listed_companions_are_found(scene):
+    """Pending and suspended ones are not."""
+    for approval in (Approval.PENDING, Approval.SUSPENDED):
+        await add_companion(scene.ports.store, approval=approval)
+    assert await found(scene) == [scene.staff.user_id]
+
+
+async def test_bounds_the_wrong_way_round_are_refused(scene):
+    """Equal ones are not."""
+    assert await found(scene, min_price=10_000, max_price=10_000) == [scene.staff.user_id]
+    with pytest.raises(InvalidField) as caught:
+        await found(scene, min_price=10_001, max_price=10_000)
+    assert [fault.field for fault in caught.value.faults] == ["min_price"]
+
+
+async def test_a_page_shows_whether_more_follow(scene):
+    """By one more than was asked for."""
+    for _ in range(3):
+        await add_companion(scene.ports.store)
+    assert len(await found(scene, limit=2)) == 3
+    assert len(await found(scene, limit=2, page=2)) == 2
+
+
+async def test_a_detail_is_of_a_listed_companion(scene):
+    """Others are not found."""
+    detail = json.loads(await search.detail(scene.ports, scene.staff.user_id))
+    assert detail["companion"]["id"] == scene.staff.user_id
+    hidden = await add_companion(scene.ports.store, approval=Approval.PENDING)
+    for number in (hidden.id, 999):
+        with pytest.raises(NotFound):
+            await search.detail(scene.ports, number)
+        with pytest.raises(NotFound):
+            await search.availability(scene.ports, number, DAY, DAY)
+
+
+async def slots(scene, start, end):
+    said = await search.availability(scene.ports, scene.staff.user_id, start, end)
+    return {
+        day["date"]: [f"{slot['start']}-{slot['end']}" for slot in day["slots"]]
+        for day in said["availability"]
+    }
+
+
+async def test_availability_is_hours_less_bookings(scene):
+    """Accepted ones take time, requests do not."""
+    await scene.request(start_time="06:00", duration_hours=2)
+    await scene.accepted()
+    assert await slots(scene, DAY, DAY) == {"2027-03-04": ["00:00-12:00", "16:00-24:00"]}
+
+
+async def test_a_day_without_a_slot_is_not_available(scene):
+    """It is listed, with none."""
+    hours = make_calendar(weekly=(WeeklySlot(4, Slot(540, 1020)),))
+    other = await another_companion(scene, calendar=hours)
+    said = await search.availability(other.ports, other.staff.user_id, DAY, DAY + timedelta(days=1))
+    assert said == {
+        "companion_id": other.staff.user_id,
+        "timezone": "UTC",
+        "start_date": "2027-03-04",
+        "end_date": "2027-03-05",
+        "availability": [
+            {"date": "2027-03-04", "available": False, "slots": []},
+            {
+                "date": "2027-03-05",
+                "available": True,
+                "slots": [{"start": "09:00", "end": "17:00"}],
+            },
+        ],
+    }
+
+
+async def test_a_booking_over_midnight_takes_of_both_days(scene):
+    """In the companion's own time."""
+    berlin = await another_companion(scene, calendar=make_calendar("Europe/Berlin"))
+    await berlin.accepted(start_time="22:00", duration_hours=5)
+    assert await slots(berlin, DAY, DAY + timedelta(days=1)) == {
+        "2027-03-04": ["00:00-22:00"],
+        "2027-03-05": ["03:00-24:00"],
+    }
+
+
+@pytest.mark.parametrize(
+    "days, fields",
+    [
+        (0, []),
+        (91, []),
+        (92, ["end_date"]),
+        (-1, ["end_date"]),
+    ],
+)
+async def test_a_range_has_at_most_92_days(scene, days, fields):
+    """Both ends included, and the end is not before the start."""
+    if not fields:
+        assert len(await slots(scene, DAY, DAY + timedelta(days=days))) == days + 1
+        return
+    with pytest.raises(InvalidField) as caught:
+        await slots(scene, DAY, DAY + timedelta(days=days))
+    assert [fault.field for fault in caught.value.faults] == fields
+
+
+@pytest.mark.parametrize(
+    "start, end, fields",
+    [
+        (date.min, date.min, ["start_date", "end_date"]),
+        (date.max, date.max, ["start_date", "end_date"]),
+        (DAY, date.max, ["end_date"]),
+    ],
+)
+async def test_days_that_no_calendar_knows_are_refused(scene, start, end, fields):
+    """Named, each, and no arithmetic overflows."""
+    with pytest.raises(InvalidField) as caught:
+        await slots(scene, start, end)
+    assert [fault.field for fault in caught.value.faults] == fields
+
+
+async def test_the_farthest_days_are_shown(scene):
+    """The first and last that a calendar knows."""
+    assert len(await slots(scene, date(1900, 1, 1), date(1900, 1, 2))) == 2
+    assert len(await slots(scene, date(2999, 12, 30), date(2999, 12, 31))) == 2
+
+
+async def test_services_are_counted_over_listed_companions(scene):
+    """By name, whatever the spelling."""
+    await add_companion(scene.ports.store, service_types=("gala dinner", "Hosting"))
+    await add_companion(scene.ports.store, service_types=("Secret",), approval=Approval.PENDING)
+    assert list(await search.service_types(scene.ports)) == [
+        ("Gala dinner", 2),
+        ("Hosting", 1),
+        ("Trade fair", 1),
+    ]

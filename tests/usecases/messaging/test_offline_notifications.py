@@ -1,0 +1,105 @@
+"""Who is away is told of new messages: once, late enough, and not what they say."""
+
+from __future__ import annotations
+
+import pytest
+
+from staffbooking_adapters.memory.doubles import RecordingNotifier
+from staffbooking_core.domain.notifications.notifications import NoticeKind
+from staffbooking_core.ports import Letter, Ports
+from staffbooking_core.usecases.bookings import timers
+from staffbooking_core.usecases.messaging import offline_notifications
+from staffbooking_core.usecases.notifications import notifications
+from tests.support.builders import HOUR, NOW, POLICY, SECOND
+from tests.support.memory_deployment import memory_ports
+from tests.support.messages import add_direct, add_group, say
+
+pytestmark = pytest.mark.anyio
+
+LONG_AGO = NOW - POLICY.away_after
+
+
+@pytest.fixture
+def ports() -> Ports:
+    return memory_ports()
+
+
+async def letters(ports: Ports) -> list[Letter]:
+    """What people were told of messages."""
+    await notifications.tell_notices(ports)
+    assert isinstance(ports.notifier, RecordingNotifier)
+    return [each for each in ports.notifier.letters if each.kind is NoticeKind.NEW_MESSAGE]
+
+
+async def test_who_has_not_read_is_told(ports: Ports) -> None:
+    """Once, by whom they were written to, whatever was said, and how to be told no more."""
+    talk = await add_direct(ports.store)
+    await say(ports.store, talk, "the code of the door is 1234", "really", created_at=LONG_AGO)
+    assert await offline_notifications.tell_of_messages(ports) == 2
+    assert await offline_notifications.tell_of_messages(ports) == 0
+    [letter] = await letters(ports)
+    assert letter.user_id == talk.companion_id
+    assert letter.text.startswith("Ada Okoro wrote to you while you were away.")
+    assert "1234" not in letter.text + letter.subject
+    assert letter.unsubscribe_url is not None
+
+
+async def test_a_message_waits_for_its_readers(ports: Ports) -> None:
+    """So long as the policy says, by business time; what is behind it waits with it."""
+    talk = await add_direct(ports.store)
+    await say(ports.store, talk, "hello", created_at=LONG_AGO)
+    await say(ports.store, talk, "hello", created_at=LONG_AGO + SECOND)
+    await say(ports.store, talk, "hello", created_at=LONG_AGO)
+    assert await offline_notifications.tell_of_messages(ports) == 1
+    ports.clock.advance(SECOND)  # type: ignore[attr-defined]
+    assert await offline_notifications.tell_of_messages(ports) == 2
+    assert len(await letters(ports)) == 1
+
+
+async def test_a_conversation_is_told_of_once(ports: Ports) -> None:
+    """With everybody who wrote in it; another one has a letter of its own."""
+    group, talk = await add_group(ports.store), await add_direct(ports.store)
+    for user_id in group.recipients:
+        await say(ports.store, group, "hello", by=user_id, created_at=LONG_AGO)
+    await say(ports.store, talk, "hello", created_at=LONG_AGO)
+    assert await timers.drain(ports) > 0
+    told = {letter.user_id: letter.text.partition(" wrote")[0] for letter in await letters(ports)}
+    customer, mia, noa = (member.name for member in group.members)
+    assert told == {
+        group.customer_id: f"{mia} and {noa}",
+        group.members[1].user_id: f"{customer} and {noa}",
+        group.members[2].user_id: f"{customer} and {mia}",
+        talk.companion_id: "Ada Okoro",
+    }
+
+
+async def test_a_batch_goes_on_where_the_last_one_ended(ports: Ports) -> None:
+    """However few messages one takes, everybody is told once."""
+    talk, other = await add_direct(ports.store), await add_direct(ports.store)
+    for each in (talk, other, talk, other):
+        await say(ports.store, each, "hello", created_at=LONG_AGO)
+    assert [await offline_notifications.tell_of_messages(ports, 1) for _ in range(5)] == [
+        1,
+        1,
+        1,
+        1,
+        0,
+    ]
+    assert [letter.user_id for letter in await letters(ports)] == [
+        talk.companion_id,
+        other.companion_id,
+    ]
+
+
+async def test_who_reads_is_told_of_what_comes_later(ports: Ports) -> None:
+    """Reading is what makes them be told again."""
+    talk = await add_direct(ports.store)
+    [one] = await say(ports.store, talk, "hello", created_at=LONG_AGO)
+    await offline_notifications.tell_of_messages(ports)
+    await ports.store.write(
+        lambda tx: tx.messages.mark_read(talk.id, talk.companion_id or 0, one.id)
+    )
+    await say(ports.store, talk, "hello", created_at=NOW)
+    ports.clock.advance(HOUR)  # type: ignore[attr-defined]
+    await offline_notifications.tell_of_messages(ports)
+    assert len(await letters(ports)) == 2

@@ -1,0 +1,283 @@
+"""Events of the processor that were lost: what they would have told is found all the same."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+from attrs import evolve
+
+from staffbooking_core.domain.bookings.lifecycle import Status
+from staffbooking_core.domain.payments.processor import Nudge, Unknown
+from staffbooking_core.usecases.bookings import timers
+from staffbooking_core.usecases.payments import event_polling, operations, reconciliation
+from tests.support.builders import HOUR, MINUTE, SECOND
+from tests.support.memory_deployment import another_companion
+
+pytestmark = pytest.mark.anyio
+
+
+class Away:
+    """The processor, with its list of events replaced, by default out of reach."""
+
+    def __init__(self, inner, pages=None):
+        self.inner, self.pages, self.cursors = inner, pages, []
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    async def changes(self, cursor, within):
+        self.cursors.append(cursor)
+        if self.pages is None:
+            raise Unknown("no answer in time")
+        place = int(cursor.removeprefix("page")) if cursor and cursor.startswith("page") else 0
+        if place == len(self.pages):
+            return (), cursor
+        return self.pages[place], f"page{place + 1}"
+
+
+def without_a_list(scene, pages=None):
+    """The same scene, whose processor lists these pages of events, or can't be asked."""
+    away = Away(scene.ports.payments, pages)
+    return evolve(scene, ports=evolve(scene.ports, payments=away))
+
+
+async def paid_unheard(scene):
+    """The client has paid, and the event of it is lost."""
+    booking = await scene.accepted()
+    await scene.drain()
+    await scene.play(booking)
+    await lose(scene)
+    return booking
+
+
+async def lose(scene):
+    """All events that are due are lost for good."""
+    await scene.fault("event", "drop", 1000)
+    assert await reconciliation.deliver_sandbox_events(scene.ports) == 0
+    await scene.clear_faults()
+
+
+async def catch_up(scene):
+    """What a worker does; how many nudges were new."""
+    found = await event_polling.run(scene.ports)
+    while await reconciliation.follow_nudges(scene.ports):
+        pass
+    return found
+
+
+async def status(scene, booking):
+    return (await scene.booking(booking)).status
+
+
+# By the list ----------------------------------------------------------------------------
+
+
+async def test_a_lost_payment_is_found_in_the_list(scene):
+    """At the next time of asking, five minutes after the last."""
+    booking = await paid_unheard(scene)
+    scene.pass_time(5 * MINUTE - SECOND)
+    assert await catch_up(scene) == 0
+    scene.pass_time(SECOND)
+    assert await catch_up(scene) == 1
+    assert await status(scene, booking) is Status.PAID
+    assert await scene.faults() == []
+
+
+async def test_what_was_brought_is_not_done_again(scene):
+    """The list has it by the same name as the event: nothing is new."""
+    booking = await scene.paid()
+    version = (await scene.booking(booking)).version
+    scene.pass_time(5 * MINUTE)
+    assert await catch_up(scene) == 0
+    assert (await scene.booking(booking)).version == version
+
+
+async def test_a_second_time_nothing_is_new(scene):
+    """The list is read on from where it was left."""
+    booking = await paid_unheard(scene)
+    scene.pass_time(5 * MINUTE)
+    await catch_up(scene)
+    version = (await scene.booking(booking)).version
+    scene.pass_time(5 * MINUTE)
+    assert await catch_up(scene) == 0
+    assert (await scene.booking(booking)).version == version
+
+
+@pytest.mark.parametrize("kind, status", [("won", Status.COMPLETED), ("lost", Status.CANCELLED)])
+async def test_a_lost_verdict_is_found_in_the_list(scene, kind, status):
+    """Nothing else would look at a booking that is disputed."""
+    booking = await scene.paid()
+    await scene.ports.sandbox.chargeback(booking.id, "open")
+    await scene.ports.sandbox.chargeback(booking.id, kind)
+    await lose(scene)
+    scene.pass_time(5 * MINUTE)
+    await catch_up(scene)
+    assert (await scene.booking(booking)).status is status
+    await scene.settle_down()
+    assert await scene.faults() == []
+
+
+async def test_a_long_list_is_read_to_its_end(scene):
+    """Page by page: what was lost an hour ago need not wait for hours."""
+    booking = await paid_unheard(scene)
+    other = [Nudge(f"event{number}", intent_id=999) for number in range(3)]
+    pages = [[other[0]], [other[1]], [other[2]], [Nudge("lost", intent_id=booking.id)]]
+    scene.pass_time(5 * MINUTE)
+    scene = without_a_list(scene, pages)
+    assert await catch_up(scene) == 4
+    assert scene.ports.payments.cursors[1:] == ["page1", "page2", "page3", "page4"]
+    assert await status(scene, booking) is Status.PAID
+
+
+async def test_a_list_that_never_ends_is_left_for_a_while(scene):
+    """Somebody makes events faster than they are read: other work has its turn."""
+    pages = [[Nudge(f"event{number}", intent_id=999)] for number in range(1000)]
+    scene = without_a_list(scene, pages)
+    assert 0 < await catch_up(scene) < 100
+    assert await catch_up(scene) == 0
+    scene.pass_time(5 * MINUTE)
+    assert await catch_up(scene) > 0
+
+
+async def test_a_list_out_of_reach_is_asked_for_again(scene):
+    """From where it was left; until then nothing is lost, and nothing raises."""
+    await scene.drain()
+    known = (await cursor(scene))[0]
+    scene.pass_time(5 * MINUTE)
+    away = without_a_list(scene)
+    for _ in range(2):
+        assert await catch_up(away) == 0
+    assert away.ports.payments.cursors == [known, known]
+    assert (await cursor(scene))[0] == known
+
+
+async def test_when_it_was_last_read_is_known(scene):
+    """By the wall clock: for operators, who see that the processor can't be asked."""
+    await catch_up(scene)
+    at = scene.ports.clock.wall()
+    scene.pass_time(5 * MINUTE)
+    await catch_up(without_a_list(scene))
+    assert (await cursor(scene))[1] == at
+
+
+async def cursor(scene):
+    async with scene.ports.store.reading() as view:
+        return await view.money.cursor(scene.ports.payments.name)
+
+
+# By looking again -----------------------------------------------------------------------
+
+
+async def test_a_lost_payment_is_found_by_looking(scene):
+    """From a quarter of an hour after the acceptance on, even without a list."""
+    scene = without_a_list(scene)
+    booking = await paid_unheard(scene)
+    await scene.jump_to(booking.accepted_at + 15 * MINUTE - SECOND)
+    assert await catch_up(scene) == 0
+    await scene.jump_to(booking.accepted_at + 15 * MINUTE)
+    assert await catch_up(scene) == 1
+    assert await status(scene, booking) is Status.PAID
+    assert await scene.faults() == []
+
+
+async def test_an_open_page_is_looked_at_now_and_then(scene):
+    """Once in a quarter of an hour, and no more an hour after it has lapsed."""
+    scene = without_a_list(scene)
+    booking = await scene.accepted()
+    await scene.drain()
+    lapses = (await scene.booking(booking)).intent.checkout_expires_at
+    await scene.jump_to(booking.accepted_at + 15 * MINUTE)
+    looks = [await catch_up(scene) for _ in range(2)]
+    await scene.jump_to(booking.accepted_at + 30 * MINUTE)
+    looks.append(await catch_up(scene))
+    await scene.jump_to(lapses + HOUR - SECOND)
+    looks.append(await catch_up(scene))
+    await scene.jump_to(lapses + HOUR + 15 * MINUTE)
+    looks.append(await catch_up(scene))
+    assert looks == [1, 0, 1, 1, 0]
+
+
+@pytest.mark.parametrize("make", ["request", "paid", "completed", "paid_out"])
+async def test_what_is_decided_is_not_looked_at(scene, make):
+    """Before there is a page, and after it was paid."""
+    scene = without_a_list(scene)
+    await getattr(scene, make)()
+    await scene.drain()
+    await scene.jump_to(await scene.now() + HOUR)
+    assert await catch_up(scene) == 0
+
+
+async def refunded_unheard(scene):
+    """A refund settled a minute later, and the event of it is lost."""
+    booking = await scene.paid()
+    await scene.fault("refund", "pending_then_settled")
+    await scene.cancel(booking, scene.staff)
+    await operations.run_due(scene.ports)
+    await reconciliation.deliver_sandbox_events(scene.ports)
+    await scene.jump_to(await scene.now() + 2 * MINUTE)
+    await lose(scene)
+    assert (await scene.booking(booking)).payment_status == "refund_pending"
+    return booking
+
+
+async def test_a_lost_refund_is_found_in_the_list(scene):
+    """Like a payment."""
+    booking = await refunded_unheard(scene)
+    scene.pass_time(5 * MINUTE)
+    await catch_up(scene)
+    assert (await scene.booking(booking)).payment_status == "refunded"
+    assert await scene.faults() == []
+
+
+async def test_a_lost_refund_is_found_by_looking(scene):
+    """Within six hours, since refunds take days."""
+    scene = without_a_list(scene)
+    booking = await refunded_unheard(scene)
+    await catch_up(scene)
+    await scene.jump_to(await scene.now() + 6 * HOUR)
+    assert await catch_up(scene) == 1
+    assert (await scene.booking(booking)).payment_status == "refunded"
+    assert await scene.faults() == []
+
+
+async def test_every_undecided_booking_is_looked_at(scene, monkeypatch):
+    """However many batches they are."""
+    monkeypatch.setattr(event_polling, "BATCH", 2)
+    accepted = []
+    for _ in range(5):
+        scene = without_a_list(await another_companion(scene))
+        accepted.append(await paid_unheard(scene))
+    await scene.jump_to(accepted[-1].accepted_at + 15 * MINUTE)
+    assert await catch_up(scene) == 5
+    assert {await status(scene, booking) for booking in accepted} == {Status.PAID}
+
+
+# Together -------------------------------------------------------------------------------
+
+
+async def test_two_workers_at_once_do_it_once(scene):
+    """Whoever comes first: each fact has one effect."""
+    booking = await paid_unheard(scene)
+    before = await scene.booking(booking)
+    scene.pass_time(15 * MINUTE)
+    found = []
+
+    async def work():
+        found.append(await catch_up(scene))
+
+    async with anyio.create_task_group() as group:
+        for _ in range(2):
+            group.start_soon(work)
+    after = await scene.booking(booking)
+    assert (after.status, after.version) == (Status.PAID, before.version + 1)
+    assert sum(found) == 1  # What the list tells of is not looked at besides.
+    assert await scene.faults() == []
+
+
+async def test_a_drain_heals_what_was_lost(scene):
+    """And ends: a worker that has caught up has nothing to do."""
+    booking = await paid_unheard(scene)
+    scene.pass_time(5 * MINUTE)
+    await scene.drain()
+    assert await status(scene, booking) is Status.PAID
+    assert await timers.drain(scene.ports) == 0

@@ -1,0 +1,94 @@
+"""The proof of the money: what the check finds, and the page of one booking."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from staffbooking_core.domain.payments.ledger import Account
+from staffbooking_core.errors import NotFound
+from staffbooking_core.usecases.payments import ledger_check
+from tests.support.builders import make_change, make_posting, moved
+from tests.support.memory_deployment import another_companion
+
+pytestmark = pytest.mark.anyio
+
+
+async def check(scene):
+    return [one async for one in ledger_check.check(scene.ports)]
+
+
+async def test_an_empty_book_is_right(scene):
+    """No bookings, no faults."""
+    assert await check(scene) == []
+
+
+async def test_the_check_counts_what_it_has_looked_at(scene, monkeypatch):
+    """After each batch, so that a long check shows that it goes on."""
+    monkeypatch.setattr(ledger_check, "BATCH", 2)
+    for number in range(5):
+        await (await another_companion(scene, id=number)).request()
+    assert await check(scene) == [2, 4, 5]
+
+
+async def test_a_fault_names_its_booking(scene):
+    """And what is wrong."""
+    booking = await scene.paid()
+
+    async def unit(tx):
+        await tx.bookings.save(make_change(moved(booking, escrow=1)))
+
+    await scene.ports.store.write(unit)
+    faults = [one for one in await check(scene) if isinstance(one, ledger_check.Fault)]
+    assert {fault.booking_code for fault in faults} == {booking.code}
+    assert "escrow is 40000, should be 1" in {fault.text for fault in faults}
+
+
+async def test_a_difference_to_the_processors_book_is_found(scene):
+    """To the unit."""
+    booking = await scene.paid()
+    posting = make_posting(booking.id, amount=1)
+
+    async def unit(tx):
+        change = make_change(moved(booking, escrow=40_001), postings=(posting,))
+        await tx.bookings.save(change)
+
+    await scene.ports.store.write(unit)
+    assert "the processor holds 40000, the ledger says 40001" in await scene.faults()
+
+
+async def test_real_money_is_not_compared_with_a_pretended_book(scene):
+    """Without the sandbox only the own books are checked."""
+    await scene.paid()
+    real = evolve(scene, ports=evolve(scene.ports, sandbox=None))
+    assert await real.faults() == []
+
+
+async def test_what_is_under_way_is_no_fault(scene):
+    """While a call's outcome is unknown the two books may differ."""
+    booking = await scene.paid()
+    await scene.fault("event", "drop", 10)
+    await scene.cancel(booking, scene.staff)
+    await scene.fault("refund", "timeout_after")
+    await scene.drain()
+    assert await scene.held() == 0
+    assert await scene.faults() == []
+    await scene.settle_down()
+    assert await scene.faults() == []
+
+
+async def test_a_page_of_the_book_shows_one_booking(scene):
+    """Its postings and operations, the oldest first."""
+    await (await another_companion(scene)).request()
+    booking = await scene.paid_out()
+    page = await ledger_check.show(scene.ports, booking.code)
+    assert page.booking == booking
+    assert [posting.key.split(":")[0] for posting in page.postings] == ["pay", "settle", "payout"]
+    assert [str(one.kind) for one in page.operations] == ["open_checkout", "pay_out"]
+    assert page.postings[0].legs[0].account is Account.PROCESSOR_BALANCE
+
+
+async def test_a_page_that_is_not_there(scene):
+    """Is not found."""
+    with pytest.raises(NotFound):
+        await ledger_check.show(scene.ports, "BK000000000000")

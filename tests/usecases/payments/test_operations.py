@@ -1,0 +1,394 @@
+"""The runner of operations: whatever the processor does, each order has exactly one effect."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from staffbooking_core.domain.bookings.booking import Occurrence
+from staffbooking_core.domain.bookings.lifecycle import Party, Status, Trigger
+from staffbooking_core.domain.payments.processor import (
+    Chargeback,
+    ChargebackStatus,
+    IntentRefs,
+    Misconfigured,
+    OpKind,
+    OpStatus,
+)
+from staffbooking_core.errors import Conflict
+from staffbooking_core.usecases.booking_writes import apply
+from staffbooking_core.usecases.payments import operations
+from tests.support.builders import DAY, HOUR, MINUTE, SECOND, make_lease
+from tests.support.memory_deployment import make_scene
+
+pytestmark = pytest.mark.anyio
+
+KINDS = [
+    "timeout_before",
+    "timeout_after",
+    "error_500",
+    "error_500_after",
+    "rate_limit",
+    "conflict",
+    "slow",
+]
+OPS = ["open_checkout", "close_checkout", "refund", "pay_out", "reverse_payout"]
+
+
+async def reach(scene, op):
+    """The moment before the given operation is first sent: its booking, and the cash that the
+    processor must hold for it in the end."""
+    match op:
+        case "open_checkout":
+            return await scene.accepted(), 0
+        case "close_checkout":
+            booking = await scene.accepted()
+            await scene.drain()
+            return await scene.cancel(booking), 0
+        case "refund":
+            return await scene.cancel(await scene.paid(), scene.staff), 0
+        case "pay_out":
+            booking = await scene.completed()
+            await scene.jump_to(booking.ends_at + DAY)
+            return booking, 6_000
+        case _:
+            booking = await scene.paid_out()
+            await scene.ports.sandbox.chargeback(booking.id, "lost")
+            return booking, 0
+
+
+async def states(scene, booking, op):
+    """Everything at the processor that an operation of the kind has made."""
+    snapshot = await scene.ports.payments.snapshot(IntentRefs(booking.id), 5.0)
+    return {
+        "open_checkout": snapshot.checkouts,
+        "close_checkout": snapshot.checkouts,
+        "refund": snapshot.refunds,
+        "pay_out": snapshot.payouts,
+        "reverse_payout": snapshot.reversals,
+    }[op]
+
+
+@pytest.mark.parametrize("times", [1, 2, 4, 9])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("op", OPS)
+async def test_every_fault_ends_in_exactly_one_effect(scene, op, kind, times):
+    """However often it strikes: one refund, one payout, one reversal; the books agree."""
+    booking, cash = await reach(scene, op)
+    await scene.fault(op, kind, times)
+    await scene.settle_down()
+    (state,) = await states(scene, booking, op)
+    assert all(one.is_finished for one in await scene.operations(booking))
+    if op == "close_checkout":
+        assert state.status == "expired"
+    assert await scene.held() == cash
+    assert await scene.faults() == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_faults_at_every_call_of_a_whole_life(kind):
+    """Each call of a booking from the request to the payout meets the fault twice."""
+    scene = await make_scene()
+    booking = await scene.accepted()
+    await scene.fault("open_checkout", kind, 2)
+    await scene.settle_down()
+    await scene.play(booking)
+    await scene.settle_down()
+    await scene.jump_to(booking.ends_at + 3 * DAY)
+    await scene.fault("pay_out", kind, 2)
+    await scene.settle_down()
+    await scene.jump_to(await scene.now() + 3 * DAY)
+    await scene.settle_down()
+    assert (await scene.booking(booking)).payout_status == "paid"
+    assert await scene.held() == 6_000
+    assert await scene.faults() == []
+
+
+@pytest.mark.parametrize(
+    "op, status",
+    [
+        ("open_checkout", "refused"),
+        ("refund", "refused"),
+        ("pay_out", "refused"),
+    ],
+)
+async def test_a_refusal_is_final_and_told(scene, op, status):
+    """The money is still owed, and an operator hears of it."""
+    booking, _ = await reach(scene, op)
+    await scene.fault(op, "refuse")
+    await scene.drain()
+    last = (await scene.operations(booking))[-1]
+    assert (last.kind, last.status) == (op, status)
+    assert len(scene.ports.notifier.alerts) == 1
+    assert await scene.faults() == []
+
+
+async def test_a_refused_page_is_ordered_anew(scene):
+    """The client's next visit gets one."""
+    booking = await scene.accepted()
+    await scene.fault("open_checkout", "refuse")
+    await scene.drain()
+    assert (await scene.checkout(booking)).startswith("http")
+
+
+async def test_a_refusal_that_may_pass_is_tried_again_under_a_new_key(scene):
+    """The processor would replay the stored refusal under the old one."""
+    booking, cash = await reach(scene, "pay_out")
+    await scene.fault("pay_out", "refuse:insufficient_funds", 3)
+    await scene.drain()
+    assert (await scene.booking(booking)).payout_status == "failed"
+    await scene.settle_down()
+    last = (await scene.operations(booking))[-1]
+    assert (last.status, last.generation) == (OpStatus.DONE, 4)
+    assert (await scene.booking(booking)).payout_status == "paid"
+    assert await scene.held() == cash
+    assert len(scene.ports.notifier.alerts) == 1
+
+
+async def test_a_jump_of_the_clock_does_not_make_keys_old(scene):
+    """Tries are counted in real time: a jump of business time sends nothing twice."""
+    booking, _ = await reach(scene, "refund")
+    await scene.fault("refund", "timeout_after")
+    await scene.drain()
+    await scene.jump_to(await scene.now() + 30 * DAY)
+    await scene.settle_down()
+    assert len(await states(scene, booking, "refund")) == 1
+    assert await scene.faults() == []
+
+
+async def test_an_old_key_is_looked_up_and_not_sent(scene):
+    """A day later the processor may have forgotten the key: what it made is adopted."""
+    booking, _ = await reach(scene, "refund")
+    await scene.fault("event", "drop", 10)
+    await scene.fault("refund", "timeout_after")
+    await scene.drain()
+    before = (await scene.operations(booking))[-1]
+    scene.pass_time(21 * HOUR)
+    await scene.drain()
+    after = (await scene.operations(booking))[-1]
+    assert (before.status, after.status) == (OpStatus.UNKNOWN, OpStatus.DONE)
+    assert (after.attempts, after.generation) == (before.attempts, 1)
+
+
+async def test_what_was_never_made_is_sent_anew_after_a_rest(scene):
+    """Looked up and not found: ten minutes after the last try a new key may send it."""
+    booking, _ = await reach(scene, "refund")
+    await scene.fault("refund", "timeout_before", 3)
+    for _ in range(3):
+        await scene.drain()
+        scene.pass_time(30 * SECOND)
+    await scene.drain()
+    last = (await scene.operations(booking))[-1]
+    assert (last.status, last.attempts, last.generation) == (OpStatus.UNKNOWN, 3, 1)
+    assert last.next_at == last.last_sent_at + 10 * MINUTE
+    scene.pass_time(10 * MINUTE)
+    await scene.drain()
+    last = (await scene.operations(booking))[-1]
+    assert (last.status, last.generation) == (OpStatus.DONE, 2)
+
+
+async def test_wrong_settings_are_told_once_and_stop_nothing(scene):
+    """An operator mends them; the operation goes on by itself."""
+    booking, _ = await reach(scene, "refund")
+
+    async def refund(*_):
+        raise Misconfigured("no such key")
+
+    wrong = with_call(scene, refund=refund)
+    for _ in range(3):
+        await operations.run_due(wrong.ports)
+        scene.pass_time(MINUTE)
+    told = [text for _, text in scene.ports.notifier.alerts]
+    assert told == ["the processor refuses us: no such key"]
+    await scene.settle_down()
+    assert len(await states(scene, booking, "refund")) == 1
+    assert await scene.faults() == []
+
+
+async def test_a_lane_runs_its_own_kinds(scene):
+    """A worker that sends payouts leaves refunds to another."""
+    booking, _ = await reach(scene, "refund")
+    assert await operations.run_due(scene.ports, frozenset({OpKind.PAY_OUT})) == 0
+    assert await operations.run_due(scene.ports, frozenset({OpKind.REFUND})) == 1
+    assert len(await states(scene, booking, "refund")) == 1
+
+
+# What changes while an operation waits ---------------------------------------------------
+
+
+async def test_a_payout_is_not_sent_while_disputed(scene):
+    """Refused at first, then charged back: it is void, and nothing is paid."""
+    booking, _ = await reach(scene, "pay_out")
+    await scene.fault("pay_out", "refuse:payee_not_ready")
+    await scene.drain()
+    await scene.charge_back(booking)
+    assert (await scene.booking(booking)).payout_status == "frozen"
+    await scene.settle_down()
+    assert await states(scene, booking, "pay_out") == ()
+    assert (await scene.operations(booking))[-1].status is OpStatus.VOID
+    assert await scene.faults() == []
+
+
+async def test_a_refusal_that_comes_after_the_freeze_does_not_thaw_it(scene):
+    """The chargeback came while the call was under way: frozen stays frozen."""
+    booking, _ = await reach(scene, "pay_out")
+    real = scene.ports.payments.pay_out
+
+    async def pay_out(command, key, within):
+        await scene.charge_back(booking)
+        await scene.fault("pay_out", "refuse:payee_not_ready")
+        return await real(command, key, within)
+
+    scene = with_call(scene, pay_out=pay_out)
+    await scene.drain()
+    assert (await scene.booking(booking)).payout_status == "frozen"
+    await scene.settle_down()
+    assert await states(scene, booking, "pay_out") == ()
+
+
+def with_call(scene, **calls):
+    """The scene with some calls of its processor replaced."""
+
+    class Changed:
+        def __getattr__(self, name):
+            return calls.get(name) or getattr(scene.ports.payments, name)
+
+    return evolve(scene, ports=evolve(scene.ports, payments=Changed()))
+
+
+@pytest.mark.parametrize("kind, reversals", [("timeout_before", 0), ("timeout_after", 1)])
+async def test_a_payout_of_unknown_outcome_is_not_sent_again_while_disputed(scene, kind, reversals):
+    """It is looked up: what was made is claimed back, what was not is not made any more."""
+    booking, _ = await reach(scene, "pay_out")
+    await scene.fault("pay_out", kind)
+    await scene.drain()
+    await scene.charge_back(booking)
+    await scene.settle_down()
+    assert len(await states(scene, booking, "pay_out")) == reversals
+    assert len(await states(scene, booking, "reverse_payout")) == reversals
+    found = await scene.booking(booking)
+    assert (found.status, found.paid_out, found.owed_by_staff) == (Status.DISPUTED, 0, 0)
+    assert await scene.faults() == []
+
+
+async def test_an_older_payout_is_not_sent_in_place_of_the_new_one(scene):
+    """Refused, then a lost chargeback in part made it smaller: the old amount is void."""
+    booking, _ = await reach(scene, "pay_out")
+    await scene.fault("pay_out", "refuse:payee_not_ready", 1)
+    await scene.drain()
+    scene.pass_time(HOUR)
+    await lose_a_quarter(scene, booking)
+    await scene.settle_down()
+    (payout,) = await states(scene, booking, "pay_out")
+    assert payout.amount == (await scene.booking(booking)).payout_amount == 25_500
+    (book,) = await scene.faults()
+    assert book.startswith("the processor holds")  # It knows nothing of the test's chargeback.
+
+
+async def lose_a_quarter(scene, booking):
+    """A chargeback of a part, lost: facts, without a processor that knows of parts."""
+    for trigger, status in (
+        (Trigger.CHARGEBACK, ChargebackStatus.OPEN),
+        (Trigger.CHARGEBACK_LOST, ChargebackStatus.LOST),
+    ):
+        fact = Chargeback("cb", 10_000, status, "fpay_1_1")
+        what = Occurrence(trigger, Party.PROCESSOR, await scene.now(), chargeback=fact)
+
+        async def unit(tx, what=what):
+            held = await tx.bookings.lock_booking(booking.id)
+            await apply(tx, scene.ports, held, what)
+
+        await scene.ports.store.write(unit)
+
+
+async def test_a_page_that_is_not_wanted_any_more_is_not_opened(scene):
+    """Cancelled before the worker came to it: nothing is called at all."""
+    booking = await scene.accepted()
+    await scene.cancel(booking)
+    await scene.drain()
+    assert await states(scene, booking, "open_checkout") == ()
+    assert {one.status for one in await scene.operations(booking)} == {OpStatus.VOID}
+
+
+async def test_a_page_of_unknown_outcome_is_found_and_closed(scene):
+    """It may be open: so it is asked for under its key, and closed."""
+    booking = await scene.accepted()
+    await scene.fault("open_checkout", "timeout_after")
+    await scene.drain()
+    await scene.cancel(booking)
+    await scene.settle_down()
+    (page,) = await states(scene, booking, "open_checkout")
+    assert page.status == "expired"
+
+
+# Leases -----------------------------------------------------------------------------------
+
+
+async def test_one_operation_of_a_booking_runs_at_a_time(scene):
+    """While one is claimed no other of its booking is given."""
+    booking = await scene.accepted()
+    await scene.drain()
+    await scene.play(booking)
+    await scene.cancel(booking)
+    await scene.drain()
+    assert [one.kind for one in await scene.operations(booking)] == [
+        OpKind.OPEN_CHECKOUT,
+        OpKind.CLOSE_CHECKOUT,
+        OpKind.REFUND,
+    ]
+    assert await scene.faults() == []
+
+
+async def test_who_lost_the_lease_writes_nothing(scene):
+    """Another has it by now, and sees the operation through."""
+    booking, _ = await reach(scene, "refund")
+    real = scene.ports.payments.refund
+
+    async def refund(command, key, within):
+        state = await real(command, key, within)
+        scene.pass_time(16 * SECOND)
+        later = make_lease(scene.ports.clock.wall())
+
+        async def claim(tx):
+            return await tx.money.claim_operations(scene.ports.clock.wall(), later, 1)
+
+        assert len(await scene.ports.store.write(claim)) == 1
+        return state
+
+    await operations.run_due(with_call(scene, refund=refund).ports)
+    assert (await scene.operations(booking))[-1].status is OpStatus.UNKNOWN
+    scene.pass_time(HOUR)
+    await scene.settle_down()
+    assert (await scene.booking(booking)).payment_status == "refunded"
+    assert len(await states(scene, booking, "refund")) == 1
+
+
+async def test_a_crash_between_call_and_record_is_recovered(scene):
+    """The process died after the refund was made: the next one finds it by its key."""
+    booking, _ = await reach(scene, "refund")
+    real = scene.ports.payments.refund
+
+    async def refund(command, key, within):
+        await real(command, key, within)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        await operations.run_due(with_call(scene, refund=refund).ports)
+    assert await operations.run_due(scene.ports) == 0
+    scene.pass_time(scene.ports.policy.lease)
+    await scene.settle_down()
+    assert len(await states(scene, booking, "refund")) == 1
+    assert await scene.faults() == []
+
+
+async def test_a_conflict_at_the_record_leaves_the_operation_to_others(scene, monkeypatch):
+    """It is not taken for a failure of the processor."""
+    booking, _ = await reach(scene, "refund")
+
+    async def lost(*_):
+        raise Conflict("operation")
+
+    monkeypatch.setattr(operations, "_record", lost)
+    await operations.run_due(scene.ports)
+    last = (await scene.operations(booking))[-1]
+    assert (last.status, last.last_error) == (OpStatus.UNKNOWN, None)

@@ -1,0 +1,248 @@
+"""Payout accounts, once they are open: looked at until they are ready, and paid out to."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+from attrs import evolve
+
+from staffbooking_core.domain.payments.payees import LOOK_FIRST, OpenPayee, PayeeStatus
+from staffbooking_core.domain.payments.processor import OpKey, OpKind, Unknown
+from staffbooking_core.errors import Conflict, ProcessorUnavailable
+from staffbooking_core.usecases.payments import payees, reconciliation
+from tests.support.builders import DAY, HOUR, SECOND, add_companion
+from tests.support.memory_deployment import actor_of
+
+pytestmark = pytest.mark.anyio
+
+
+# Until it is ready ----------------------------------------------------------------------
+
+
+async def test_an_event_makes_it_ready(desk):
+    """It only says where to look; the look finds it complete."""
+    await desk.ask()
+    await desk.complete()
+    assert await desk.status() == PayeeStatus.INCOMPLETE
+    await reconciliation.deliver_sandbox_events(desk.ports)
+    assert await desk.status() == PayeeStatus.READY
+
+
+async def test_without_an_event_the_worker_finds_it_ready(desk):
+    """It looks after a while, ever less often, and no more once it is ready."""
+    await desk.ask()
+    await desk.work()
+    assert desk.processor.made("payee") == []
+    await desk.complete()
+    desk.scene.pass_time(LOOK_FIRST)
+    await desk.work()
+    payee = await desk.account()
+    assert (payee.status, payee.needs, payee.next_at) == (PayeeStatus.READY, (), None)
+    desk.scene.pass_time(10 * DAY)
+    assert await payees.run_due(desk.ports) == 0
+
+
+async def test_looks_grow_rare(desk):
+    """Who never completes the account costs about a look a day."""
+    await desk.ask()
+    for _ in range(30 * 24):
+        desk.scene.pass_time(HOUR)
+        await desk.work()
+    assert 30 <= len(desk.processor.made("payee")) <= 40
+
+
+async def test_the_way_back_looks_at_once(desk):
+    """Who comes back from the page sees what the processor says now."""
+    await desk.ask()
+    await desk.complete()
+    first = await payees.account_on_return(desk.ports, desk.staff)
+    assert first is not None
+    assert first.ready
+    assert await payees.account_on_return(desk.ports, desk.staff) == first
+    assert len(desk.processor.made("payee")) == 1
+
+
+async def test_the_way_back_needs_no_processor(desk):
+    """While it is away the account is shown as it was; who has none has none."""
+    assert await payees.account_on_return(desk.ports, desk.staff) is None
+    await desk.ask()
+    desk.processor.errors["payee"] = Unknown("away")
+    found = await payees.account_on_return(desk.ports, desk.staff)
+    assert found is not None
+    assert found.status is PayeeStatus.INCOMPLETE
+
+
+async def test_an_account_that_is_no_longer_ready_is_looked_at_again(desk):
+    """The processor wants something more: payouts will be refused, and it is seen to."""
+    await desk.ask()
+    await desk.complete()
+    await reconciliation.deliver_sandbox_events(desk.ports)
+    await desk.processor.inner.set_payee_ready(desk.staff.user_id, False)
+    await reconciliation.deliver_sandbox_events(desk.ports)
+    payee = await desk.account()
+    assert payee.status is PayeeStatus.INCOMPLETE
+    assert payee.next_at is not None
+
+
+async def test_a_look_at_an_unknown_account_is_nothing(desk):
+    """The processor tells of accounts of others too."""
+    await payees.look(desk.ports, "acct_of_others", 5 * SECOND)
+    assert desk.processor.calls == []
+
+
+async def test_a_look_that_fails_is_told_to_who_asked(desk):
+    """So that the event is looked at again; the account stays as it is."""
+    payee, _ = await desk.ask()
+    desk.processor.errors["payee"] = Unknown("away")
+    with pytest.raises(Unknown):
+        await payees.look(desk.ports, payee.ref, 5 * SECOND)
+    assert await desk.status() == PayeeStatus.INCOMPLETE
+
+
+async def test_a_look_waits_for_another(desk):
+    """Which may have asked before the news: an event is not used up by it."""
+    payee, _ = await desk.ask()
+    raised = []
+
+    async def look():
+        try:
+            await payees.look(desk.ports, payee.ref, 5 * SECOND)
+        except Conflict:
+            raised.append(True)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(look)
+        tasks.start_soon(look)
+    assert raised == [True]
+
+
+async def test_who_has_lost_the_claim_writes_nothing(desk):
+    """A worker that was asleep for too long leaves it to the one that took over."""
+    await desk.ask()
+    desk.scene.pass_time(LOOK_FIRST)
+    real = desk.processor.inner.payee
+
+    async def overslept(ref, within):
+        state = await real(ref, within)
+        desk.processor.inner.payee = real
+        desk.scene.pass_time(desk.ports.policy.lease)
+        await desk.complete()
+        assert await payees.run_due(desk.ports) == 1
+        return state
+
+    desk.processor.inner.payee = overslept
+    assert await payees.run_due(desk.ports) == 1
+    assert await desk.status() == PayeeStatus.READY
+
+
+# Payouts --------------------------------------------------------------------------------
+
+
+async def test_becoming_ready_wakes_the_payouts(desk):
+    """What was refused for want of an account goes out at once, to that account."""
+    await desk.ask()
+    booking = await desk.scene.completed()
+    await desk.scene.jump_to(booking.ends_at + DAY)
+    await desk.scene.drain()
+    assert (await desk.scene.booking(booking)).payout_status == "failed"
+    desk.scene.pass_time(HOUR)
+    await desk.scene.drain()
+    await desk.complete()
+    await reconciliation.deliver_sandbox_events(desk.ports)
+    await desk.scene.drain()
+    assert (await desk.scene.booking(booking)).payout_status == "paid"
+    assert await desk.scene.faults() == []
+
+
+async def test_a_refused_payout_casts_doubt_on_the_account(desk):
+    """What is known here may be old: though every event got lost, the account is looked at,
+    and the payout goes out once it is ready."""
+    await desk.ask()
+    await desk.complete()
+    await reconciliation.deliver_sandbox_events(desk.ports)
+    booking = await desk.scene.completed()
+    await lose_events(desk, ready=False)
+    await desk.scene.jump_to(booking.ends_at + DAY)
+    await desk.scene.drain()
+    assert await desk.status() == PayeeStatus.INCOMPLETE
+    await lose_events(desk, ready=True)
+    desk.scene.pass_time(HOUR)
+    await desk.scene.drain()
+    assert (await desk.scene.booking(booking)).payout_status == "paid"
+
+
+async def lose_events(desk, ready):
+    fake = desk.processor.inner
+    await fake.add_fault("event", "drop", 1)
+    await fake.set_payee_ready(desk.staff.user_id, ready)
+    assert await fake.due_events(1) == []
+
+
+async def test_a_payout_goes_to_the_account(desk):
+    """The one that was opened here, else the one that was imported, else nowhere."""
+    async with desk.ports.store.reading() as view:
+        assert await payees.ref_of(view, desk.ports, desk.staff.user_id) == ""
+        assert await payees.ref_of(view, desk.ports, 999) == ""
+    imported = await add_companion(desk.ports.store, payout_account="acct_7")
+    payee, _ = await desk.ask()
+    copied = await add_companion(desk.ports.store, payout_account=payee.ref)
+    async with desk.ports.store.reading() as view:
+        assert await payees.ref_of(view, desk.ports, imported.id) == "acct_7"
+        assert await payees.ref_of(view, desk.ports, desk.staff.user_id) == payee.ref
+        assert await payees.ref_of(view, desk.ports, copied.id) == ""
+
+
+# Imported accounts ----------------------------------------------------------------------
+
+
+async def imported(desk, ref=None):
+    """A staff member whose account was made by other means: known at the processor, unless a
+    reference is given."""
+    if ref is None:
+        command = OpenPayee(999, "mia@example.com", "Mia Lindqvist", "SE", "usd")
+        key = OpKey(0, 999, OpKind.OPEN_PAYEE, 1)
+        ref = (await desk.processor.inner.open_payee(command, key, 5.0)).ref
+    return evolve(desk, staff=actor_of(await add_companion(desk.ports.store, payout_account=ref)))
+
+
+async def test_an_imported_account_is_taken_over(desk):
+    """It is told of before anybody asks; asking stores it, and opens no other."""
+    desk = await imported(desk)
+    before = await desk.account()
+    assert before.status is PayeeStatus.INCOMPLETE
+    payee, link = await desk.ask()
+    assert payee.ref == before.ref
+    assert link.url.endswith(payee.ref)
+    assert desk.processor.made("open_payee") == []
+    await desk.complete()
+    await reconciliation.deliver_sandbox_events(desk.ports)
+    assert await desk.status() == PayeeStatus.READY
+
+
+async def test_an_imported_account_that_nobody_knows_is_not_taken_over(desk):
+    """A slip of the pen must not keep anybody from being paid: one of their own is opened."""
+    desk = await imported(desk, "acct_typo")
+    payee, _ = await desk.ask()
+    assert payee.ref != "acct_typo"
+    async with desk.ports.store.reading() as view:
+        assert await payees.ref_of(view, desk.ports, desk.staff.user_id) == payee.ref
+
+
+async def test_an_imported_account_has_one_owner(desk):
+    """Whoever is imported with the same one opens one of their own."""
+    first = await imported(desk)
+    ref = (await first.ask())[0].ref
+    second = await imported(desk, ref)
+    assert await second.account() is None
+    assert (await second.ask())[0].ref != ref
+
+
+async def test_an_imported_account_waits_for_the_processor(desk):
+    """While it is away nothing is stored, and above all no second account is opened."""
+    desk = await imported(desk)
+    desk.processor.errors["payee"] = Unknown("away")
+    with pytest.raises(ProcessorUnavailable):
+        await desk.ask()
+    assert desk.processor.made("open_payee") == []
+    async with desk.ports.store.reading() as view:
+        assert await view.payees.payee("fake", desk.staff.user_id) is None

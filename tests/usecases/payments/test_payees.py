@@ -1,0 +1,253 @@
+"""Payout accounts: opened once whatever happens on the way, looked at until they are ready."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+from attrs import evolve
+
+from staffbooking_core.domain.accounts.users import Actor, Role
+from staffbooking_core.domain.payments.payees import PayeeStatus
+from staffbooking_core.domain.payments.processor import (
+    KEY_LIFETIME,
+    KeyReused,
+    Misconfigured,
+    Unknown,
+)
+from staffbooking_core.errors import NotFound, ProcessorUnavailable, RuleBroken
+from staffbooking_core.usecases.payments import payees
+from tests.support.builders import DAY, HOUR, SECOND, add_user
+from tests.support.memory_deployment import actor_of
+
+pytestmark = pytest.mark.anyio
+
+UNANSWERED = ["timeout_before", "timeout_after", "error_500", "error_500_after", "slow"]
+
+
+# Asking for the page --------------------------------------------------------------------
+
+
+async def test_at_first_there_is_none(desk):
+    """Nothing is stored, and nothing is asked of the processor, until it is wanted."""
+    assert await desk.account() is None
+    assert await payees.run_due(desk.ports) == 0
+    assert desk.processor.calls == []
+
+
+async def test_asking_opens_the_account_and_gives_a_page(desk):
+    """Opened with what is known of the person; the page leads back to the service."""
+    payee, link = await desk.ask()
+    assert payee == await desk.account()
+    assert (payee.status, payee.needs) == (PayeeStatus.INCOMPLETE, ("details",))
+    assert link.url.endswith(payee.ref)
+    ((command, key),) = desk.processor.made("open_payee")
+    assert (command.companion_id, command.name) == (desk.staff.user_id, "Mia Lindqvist")
+    assert (command.country, command.currency) == ("US", "usd")
+    assert key.text == f"open_payee_{desk.staff.user_id}_g1"
+    ((_, done, again),) = desk.processor.made("onboarding_link")
+    base = f"{desk.ports.policy.base_url}/staff/payouts"
+    assert (done, again) == (f"{base}?done", f"{base}?again")
+
+
+async def test_the_country_is_the_first_one_given(desk):
+    """In capitals; once the account is open, another one changes nothing."""
+    await desk.ask("pt")
+    await desk.ask("es")
+    assert (await desk.account()).command.country == "PT"
+
+
+async def test_each_visit_gets_a_page_of_its_own(desk):
+    """The account is opened once, and its page is never kept."""
+    for _ in range(3):
+        await desk.ask()
+    assert len(desk.processor.made("open_payee")) == 1
+    assert len(desk.processor.made("onboarding_link")) == 3
+
+
+async def test_a_staff_member_without_a_profile_can_ask(desk):
+    """Who has just registered is known by the account alone."""
+    user = await add_user(desk.ports.store, role=Role.STAFF, first_name="Noa", last_name="Kim")
+    payee, _ = await payees.open_page(desk.ports, actor_of(user), None)
+    assert (payee.command.name, payee.command.email) == ("Noa Kim", user.email)
+
+
+async def test_nobody_has_no_account(desk):
+    """A user that is not there is not found."""
+    with pytest.raises(NotFound):
+        await payees.open_page(desk.ports, Actor(999, Role.STAFF), None)
+
+
+async def test_two_who_ask_at_once_open_one_account(desk):
+    """And so do twenty: each gets a page of the same account."""
+    found = []
+
+    async def ask():
+        found.append((await desk.ask())[0].ref)
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(20):
+            tasks.start_soon(ask)
+    assert len(set(found)) == 1
+    assert len(found) == 20
+    assert len(desk.processor.made("open_payee")) == 1
+
+
+async def test_the_worker_and_the_page_open_one_account(desk):
+    """Whoever is first; the other one finds it open."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(desk.ask)
+        for _ in range(4):
+            tasks.start_soon(payees.run_due, desk.ports)
+    assert len(desk.processor.made("open_payee")) == 1
+
+
+# A processor that is away ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("times", [1, 2, 5])
+@pytest.mark.parametrize("kind", [*UNANSWERED, "rate_limit", "conflict"])
+async def test_whatever_strikes_one_account_is_opened(desk, kind, times):
+    """Now, or by the worker: the account is the same however often the answer got lost."""
+    await desk.scene.fault("open_payee", kind, times)
+    try:
+        await desk.ask()
+    except ProcessorUnavailable:
+        assert await desk.status() == PayeeStatus.OPENING
+    for _ in range(40):
+        await desk.work()
+        desk.scene.pass_time(HOUR)
+    first = await desk.account()
+    assert first.status is PayeeStatus.INCOMPLETE
+    assert (await desk.ask())[0].ref == first.ref
+
+
+async def test_asking_ends_in_time(desk):
+    """However slow the processor is, all its calls together have the time of one answer."""
+    began, allowed = desk.ports.clock.now, desk.ports.policy.processor_deadline_inline
+    real = desk.processor.inner.open_payee
+
+    async def slow(command, key, within):
+        desk.scene.pass_time(4 * SECOND)
+        return await real(command, key, within)
+
+    desk.processor.inner.open_payee = slow
+    await desk.ask()
+    assert desk.processor.calls[0][-1] == allowed.total_seconds()
+    assert desk.processor.calls[1][-1] == allowed.total_seconds() - 4
+    assert desk.ports.clock.now - began < allowed
+
+
+async def test_a_claim_of_somebody_who_died_is_waited_for(desk):
+    """While it lasts the answer is that the processor is away, in time; then it is sent again
+    under the same key."""
+    await died_after_the_call(desk)
+    began = desk.ports.clock.now
+    with pytest.raises(ProcessorUnavailable):
+        await desk.ask()
+    allowed = desk.ports.policy.processor_deadline_inline
+    assert allowed <= desk.ports.clock.now - began < allowed + SECOND
+    desk.scene.pass_time(desk.ports.policy.lease)
+    await desk.ask()
+    first, second = desk.processor.made("open_payee")
+    assert first == second
+
+
+async def died_after_the_call(desk):
+    """The account was opened at the processor, and whoever did it never came to say so."""
+    real = desk.ports.store.write
+    left = [2]  # What is asked for, the claim; and then nothing more.
+
+    async def write(unit):
+        if not left[0]:
+            raise ConnectionError("killed")
+        left[0] -= 1
+        return await real(unit)
+
+    desk.ports.store.write = write
+    with pytest.raises(ConnectionError):
+        await desk.ask()
+    desk.ports.store.write = real
+
+
+async def test_a_crash_between_call_and_save_opens_no_second_account(desk):
+    """The worker sends it again under its key, and gets the first answer."""
+    await died_after_the_call(desk)
+    assert await desk.status() == PayeeStatus.OPENING
+    assert await payees.run_due(desk.ports) == 0
+    desk.scene.pass_time(desk.ports.policy.lease)
+    assert await payees.run_due(desk.ports) == 1
+    first, second = desk.processor.made("open_payee")
+    assert first == second
+    book = desk.processor.inner
+    assert (await book.payee_page((await desk.account()).ref)) is not None
+
+
+async def test_an_old_key_is_not_used_again(desk):
+    """By then the processor may have forgotten it."""
+    await died_after_the_call(desk)
+    desk.scene.pass_time(KEY_LIFETIME)
+    await desk.work()
+    (_, first), (_, second) = desk.processor.made("open_payee")
+    assert (first.generation, second.generation) == (1, 2)
+    assert await desk.status() == PayeeStatus.INCOMPLETE
+
+
+async def test_a_page_that_is_not_given_loses_nothing(desk):
+    """The account is open; asking again is enough."""
+    desk.processor.errors["onboarding_link"] = Unknown("away")
+    with pytest.raises(ProcessorUnavailable):
+        await desk.ask()
+    assert await desk.status() == PayeeStatus.INCOMPLETE
+    desk.processor.errors.clear()
+    await desk.ask()
+    assert len(desk.processor.made("open_payee")) == 1
+
+
+# Refusals and faults of ours ------------------------------------------------------------
+
+
+async def test_a_refusal_is_told_and_can_be_asked_for_anew(desk):
+    """Nothing is tried by itself; a new try has a new key, and what is said by then."""
+    await desk.scene.fault("open_payee", "refuse")
+    with pytest.raises(RuleBroken) as caught:
+        await desk.ask("zz")
+    assert caught.value.code == "payout_account_refused"
+    refused = await desk.account()
+    assert refused.status is PayeeStatus.REFUSED
+    assert (refused.last_error, caught.value.message) == ("invalid", payees.REFUSED)
+    desk.scene.pass_time(DAY)
+    await desk.work()
+    assert await desk.status() == PayeeStatus.REFUSED
+    payee, _ = await desk.ask("pt")
+    assert (payee.status, payee.command.country) == (PayeeStatus.INCOMPLETE, "PT")
+    assert payee.last_error is None
+    (_, first), (_, second) = desk.processor.made("open_payee")
+    assert (first.generation, second.generation) == (1, 2)
+
+
+async def test_a_refusal_of_the_page_is_told(desk):
+    """An account that was closed at the processor has none."""
+    await desk.ask()
+    await desk.scene.ports.store.write(
+        lambda tx: _lose(tx, desk.ports.payments.name, desk.staff.user_id)
+    )
+    with pytest.raises(RuleBroken) as caught:
+        await desk.ask()
+    assert caught.value.code == "payout_account_refused"
+
+
+async def _lose(tx, provider, companion_id):
+    payee = await tx.payees.payee(provider, companion_id)
+    await tx.payees.save_payee(evolve(payee, ref="acct_closed"))
+
+
+@pytest.mark.parametrize("error", [Misconfigured("wrong key"), KeyReused("other words")])
+async def test_a_fault_of_ours_is_told_to_operators_alone(desk, error):
+    """The person learns that the processor is away, and nothing of settings."""
+    desk.processor.errors["open_payee"] = error
+    with pytest.raises(ProcessorUnavailable):
+        await desk.ask()
+    text = f"the payout account of companion {desk.staff.user_id}: {error}"
+    assert desk.ports.notifier.alerts == [(0, text)]
+    desk.processor.errors.clear()
+    await desk.ask()

@@ -1,0 +1,288 @@
+"""Payouts in the hands of operators: on hold, let go, tried again, told of before they are late."""
+
+from __future__ import annotations
+
+import pytest
+
+from staffbooking_core.domain.bookings.booking import PayoutStatus
+from staffbooking_core.domain.bookings.lifecycle import Status
+from staffbooking_core.domain.payments.processor import IntentRefs, OpKind, OpStatus
+from staffbooking_core.errors import NotFound, RuleBroken
+from staffbooking_core.usecases.bookings import timers
+from staffbooking_core.usecases.payments import operations, payouts
+from tests.support.builders import DAY, HOUR, MINUTE, SECOND
+
+pytestmark = pytest.mark.anyio
+
+PAYOUT, FEE = 34_000, 6_000
+
+
+async def code_of(call):
+    with pytest.raises(RuleBroken) as caught:
+        await call
+    return caught.value.code
+
+
+async def due(scene):
+    """Completed, and its payout is due; nobody has looked yet."""
+    booking = await scene.completed()
+    await scene.jump_to(booking.ends_at + DAY)
+    return booking
+
+
+async def failed(scene, reason="insufficient_funds", times=1):
+    """Its payout was refused, and waits for its next try."""
+    booking = await due(scene)
+    await scene.fault("pay_out", f"refuse:{reason}", times)
+    await scene.drain()
+    return await scene.booking(booking)
+
+
+async def made(scene, booking):
+    """The amounts of the payouts at the processor."""
+    snapshot = await scene.ports.payments.snapshot(IntentRefs(booking.id), 5.0)
+    return [payout.amount for payout in snapshot.payouts]
+
+
+async def orders(scene, booking):
+    """How each payout order stands, the oldest first."""
+    ordered = await scene.operations(booking)
+    return [str(one.status) for one in ordered if one.kind is OpKind.PAY_OUT]
+
+
+def alerts(scene, text):
+    return [told for _, told in scene.ports.notifier.alerts if text in told]
+
+
+# Hold and release -----------------------------------------------------------------------
+
+
+async def test_a_held_payout_is_not_made_until_it_is_let_go(scene):
+    """However long that is; then it is made at once."""
+    booking = await scene.completed()
+    held = await payouts.hold(scene.ports, booking.code, "looks odd")
+    assert held.payout_status is PayoutStatus.FROZEN
+    await scene.jump_to(booking.ends_at + 20 * DAY)
+    await scene.drain()
+    assert await made(scene, booking) == []
+    assert alerts(scene, "is not made yet") == []
+    released = await payouts.release(scene.ports, booking.code)
+    assert released.payout_status is PayoutStatus.SCHEDULED
+    await scene.drain()
+    assert await made(scene, booking) == [PAYOUT]
+    assert await scene.held() == FEE
+    assert await scene.faults() == []
+
+
+async def test_a_payout_let_go_in_time_keeps_its_due_time(scene):
+    """24 hours after the completion, and not a second before."""
+    booking = await scene.completed()
+    await payouts.hold(scene.ports, booking.code)
+    await payouts.release(scene.ports, booking.code)
+    await scene.jump_to(booking.ends_at + DAY - SECOND)
+    await scene.drain()
+    assert await made(scene, booking) == []
+    await scene.jump_to(booking.ends_at + DAY)
+    await scene.drain()
+    assert await made(scene, booking) == [PAYOUT]
+
+
+async def test_a_refused_payout_that_is_held_is_not_tried_again(scene):
+    """Its order is void; letting it go orders another."""
+    booking = await failed(scene)
+    await payouts.hold(scene.ports, booking.code)
+    scene.pass_time(HOUR)
+    await scene.drain()
+    assert (await orders(scene, booking), await made(scene, booking)) == (["void"], [])
+    await payouts.release(scene.ports, booking.code)
+    await scene.drain()
+    assert await orders(scene, booking) == ["void", "done"]
+    assert await made(scene, booking) == [PAYOUT]
+    assert (await scene.booking(booking)).payout_status is PayoutStatus.PAID
+    assert await scene.faults() == []
+
+
+@pytest.mark.parametrize("kind, statuses", [("timeout_before", 2), ("timeout_after", 1)])
+async def test_a_payout_of_unknown_outcome_that_is_held_is_made_once(scene, kind, statuses):
+    """It is looked up: what was made counts, what was not is ordered anew when let go."""
+    booking = await due(scene)
+    await timers.run_due(scene.ports)
+    await scene.fault("pay_out", kind)
+    await operations.run_due(scene.ports)
+    await payouts.hold(scene.ports, booking.code)
+    await scene.settle_down()
+    if (await scene.booking(booking)).payout_status is PayoutStatus.FROZEN:
+        await payouts.release(scene.ports, booking.code)
+    await scene.settle_down()
+    assert await made(scene, booking) == [PAYOUT]
+    assert len(await orders(scene, booking)) == statuses
+    assert (await scene.booking(booking)).payout_status is PayoutStatus.PAID
+    assert await scene.faults() == []
+
+
+async def test_a_held_payout_can_still_be_disputed(scene):
+    """The money goes back to the client."""
+    booking = await scene.completed()
+    await payouts.hold(scene.ports, booking.code)
+    await scene.jump_to(booking.ends_at + 9 * DAY)
+    assert (await scene.dispute(booking)).status is Status.DISPUTED
+
+
+@pytest.mark.parametrize("act", [payouts.hold, payouts.release, payouts.retry])
+async def test_a_booking_that_is_not_there(scene, act):
+    """Is not found."""
+    with pytest.raises(NotFound):
+        await act(scene.ports, "BK000000000000")
+
+
+@pytest.mark.parametrize(
+    "act, code",
+    [
+        (payouts.hold, "payout_not_pending"),
+        (payouts.release, "payout_not_on_hold"),
+        (payouts.retry, "payout_not_failed"),
+    ],
+)
+@pytest.mark.parametrize("make", ["accepted", "paid", "paid_out"])
+async def test_a_payout_that_is_not_to_be_made_is_left_alone(scene, make, act, code):
+    """Before there is one, and after it was made."""
+    booking = await getattr(scene, make)()
+    before = await scene.booking(booking)
+    assert await code_of(act(scene.ports, booking.code)) == code
+    assert await scene.booking(booking) == before
+
+
+async def test_a_payout_is_held_once(scene):
+    """A second operator hears that it is on hold already."""
+    booking = await scene.completed()
+    await payouts.hold(scene.ports, booking.code)
+    assert await code_of(payouts.hold(scene.ports, booking.code)) == "payout_not_pending"
+
+
+# Retry ----------------------------------------------------------------------------------
+
+
+async def test_a_failed_payout_is_retried_at_once(scene):
+    """By another order, and its outcome is there when the call returns."""
+    booking = await failed(scene)
+    retried = await payouts.retry(scene.ports, booking.code)
+    assert retried.payout_status is PayoutStatus.PAID
+    assert await orders(scene, booking) == ["void", "done"]
+    assert await made(scene, booking) == [PAYOUT]
+    assert await scene.faults() == []
+
+
+async def test_a_payout_that_was_refused_for_good_is_retried(scene):
+    """Nobody else would try it again."""
+    booking = await failed(scene, "invalid")
+    scene.pass_time(10 * HOUR)
+    await scene.drain()
+    assert await made(scene, booking) == []
+    retried = await payouts.retry(scene.ports, booking.code)
+    assert retried.payout_status is PayoutStatus.PAID
+    assert await orders(scene, booking) == ["refused", "done"]
+
+
+async def test_a_retry_that_fails_again_says_so(scene):
+    """And goes on by itself, as the first one did."""
+    booking = await failed(scene, times=2)
+    retried = await payouts.retry(scene.ports, booking.code)
+    assert retried.payout_status is PayoutStatus.FAILED
+    await scene.settle_down()
+    assert await made(scene, booking) == [PAYOUT]
+    assert (await scene.booking(booking)).payout_status is PayoutStatus.PAID
+    assert await scene.faults() == []
+
+
+async def test_a_payout_that_waits_for_its_next_try_is_tried_now(scene):
+    """No other order is made: nobody knows yet whether the first was executed."""
+    booking = await due(scene)
+    await scene.fault("pay_out", "timeout_before")
+    await scene.drain()
+    retried = await payouts.retry(scene.ports, booking.code)
+    assert retried.payout_status is PayoutStatus.PAID
+    assert await orders(scene, booking) == ["done"]
+
+
+async def test_a_retry_of_an_unknown_outcome_makes_no_second_payout(scene):
+    """Refused, sent again, and no answer: the new order waits until the old one is known."""
+    booking = await failed(scene)
+    await scene.fault("pay_out", "timeout_after")
+    scene.pass_time(MINUTE)
+    await operations.run_due(scene.ports)
+    assert await orders(scene, booking) == ["unknown"]
+    await payouts.retry(scene.ports, booking.code)
+    await scene.settle_down()
+    assert await made(scene, booking) == [PAYOUT]
+    assert (await scene.booking(booking)).payout_status is PayoutStatus.PAID
+    assert await scene.faults() == []
+
+
+async def test_a_payout_that_is_not_due_yet_is_not_retried(scene):
+    """It has not failed: a retry would be too early."""
+    booking = await scene.completed()
+    assert await code_of(payouts.retry(scene.ports, booking.code)) == "payout_not_failed"
+    assert await made(scene, booking) == []
+
+
+# Alarm ----------------------------------------------------------------------------------
+
+
+async def test_operators_are_told_of_a_payout_before_it_is_late(scene):
+    """42 hours after completion, not a second before, and once."""
+    booking = await failed(scene, times=1000)
+    await scene.jump_to(booking.ends_at + 42 * HOUR - SECOND)
+    await scene.drain()
+    assert alerts(scene, "is not made yet") == []
+    await scene.jump_to(booking.ends_at + 42 * HOUR)
+    await scene.drain()
+    (text,) = alerts(scene, "is not made yet")
+    assert booking.code in text
+    await scene.jump_to(booking.ends_at + 90 * DAY)
+    await scene.drain()
+    assert len(alerts(scene, "is not made yet")) == 1
+    await scene.clear_faults()
+    await scene.settle_down()
+    assert (await scene.booking(booking)).payout_status is PayoutStatus.PAID
+
+
+async def test_operators_are_told_of_a_payout_that_nobody_knows_of(scene):
+    """Sent, and no answer for so long: that is as late."""
+    booking = await due(scene)
+    await scene.fault("pay_out", "timeout_before", 1000)
+    await scene.drain()
+    await scene.jump_to(booking.ends_at + 42 * HOUR)
+    await scene.drain()
+    assert len(alerts(scene, "is not made yet")) == 1
+
+
+async def test_nobody_is_told_of_a_payout_that_was_made(scene):
+    """However much later it is."""
+    booking = await scene.paid_out()
+    await scene.jump_to(booking.ends_at + 90 * DAY)
+    await scene.drain()
+    assert scene.ports.notifier.alerts == []
+
+
+async def test_a_payout_let_go_late_has_an_alarm_of_its_own(scene):
+    """A day after it was let go it is promised anew."""
+    booking = await failed(scene, times=1000)
+    await scene.jump_to(booking.ends_at + 42 * HOUR)
+    await scene.drain()
+    await payouts.hold(scene.ports, booking.code)
+    await payouts.release(scene.ports, booking.code)
+    await scene.drain()
+    assert len(alerts(scene, "is not made yet")) == 1
+    await scene.jump_to(booking.ends_at + 42 * HOUR + 18 * HOUR)
+    await scene.drain()
+    assert len(alerts(scene, "is not made yet")) == 2
+
+
+async def test_an_alarm_tells_what_was_promised(scene):
+    """48 hours after completion."""
+    booking = await failed(scene, times=1000)
+    await scene.jump_to(booking.ends_at + 42 * HOUR)
+    await scene.drain()
+    (text,) = alerts(scene, "is not made yet")
+    assert str(booking.ends_at + 48 * HOUR) in text
+    assert OpStatus.PENDING in await orders(scene, booking)

@@ -1,0 +1,446 @@
+"""Paying: checkout pages, what the processor says, and money that comes late or wrong."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from staffbooking_core.domain.bookings.lifecycle import EventName, Status
+from staffbooking_core.domain.payments.processor import (
+    BadSignature,
+    OpKind,
+    PaymentsError,
+    RefusalCode,
+    Refused,
+    Unknown,
+)
+from staffbooking_core.errors import Forbidden, ProcessorUnavailable, RuleBroken
+from staffbooking_core.usecases.bookings import actions, timers
+from staffbooking_core.usecases.payments import reconciliation
+from tests.support.builders import DAY, HOUR, MINUTE, SECOND, make_lease, make_nudge
+from tests.support.memory_deployment import another_companion, kinds
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_checkout_is_opened_at_once(scene):
+    """Without waiting for the worker; asking again gives the same page."""
+    booking = await scene.accepted()
+    assert await kinds(scene, booking) == [("open_checkout", "pending")]
+    first = await scene.checkout(booking)
+    assert await kinds(scene, booking) == [("open_checkout", "done")]
+    version = (await scene.booking(booking)).version
+    assert await scene.checkout(booking) == first
+    assert (await scene.booking(booking)).version == version
+
+
+async def test_the_worker_opens_it_too(scene):
+    """The same page, if nobody asks."""
+    booking = await scene.accepted()
+    await scene.drain()
+    opened = (await scene.booking(booking)).intent.checkout_url
+    assert await scene.checkout(booking) == opened
+
+
+async def test_only_the_customer_pays(scene):
+    """The staff member is of the wrong side."""
+    booking = await scene.accepted()
+    with pytest.raises(Forbidden):
+        await actions.checkout(scene.ports, scene.staff, booking.id)
+
+
+@pytest.mark.parametrize("make", ["request", "paid"])
+async def test_only_an_accepted_booking_is_paid(scene, make):
+    """Before and after there is no page."""
+    booking = await getattr(scene, make)()
+    with pytest.raises(RuleBroken) as caught:
+        await scene.checkout(booking)
+    assert caught.value.code == "booking_not_accepted"
+
+
+async def test_a_page_that_lapsed_is_renewed(scene):
+    """The old one is closed before the next is opened; the new one can be paid."""
+    booking = await scene.accepted()
+    first = await scene.checkout(booking)
+    lapses = (await scene.booking(booking)).intent.checkout_expires_at
+    await scene.jump_to(lapses - 5 * MINUTE)
+    second = await scene.checkout(booking)
+    assert second != first
+    assert [kind for kind, _ in await kinds(scene, booking)] == [
+        "open_checkout",
+        "close_checkout",
+        "open_checkout",
+    ]
+    await scene.play(booking)
+    await scene.drain()
+    assert (await scene.booking(booking)).status is Status.PAID
+    assert await scene.faults() == []
+
+
+async def test_a_page_that_lives_is_kept(scene):
+    """A second before its last five minutes it is the same."""
+    booking = await scene.accepted()
+    first = await scene.checkout(booking)
+    lapses = (await scene.booking(booking)).intent.checkout_expires_at
+    await scene.jump_to(lapses - 5 * MINUTE - SECOND)
+    assert await scene.checkout(booking) == first
+
+
+async def test_a_page_that_was_let_expire_is_renewed(scene):
+    """The client closed it at the processor; the next visit gets another."""
+    booking = await scene.accepted()
+    first = await scene.checkout(booking)
+    await scene.play(booking, "expire")
+    await scene.drain()
+    assert await scene.checkout(booking) != first
+    assert await pay(scene, booking) is Status.PAID
+
+
+async def pay(scene, booking):
+    await scene.play(booking)
+    await scene.drain()
+    return (await scene.booking(booking)).status
+
+
+@pytest.mark.parametrize("outcome", ["decline", "challenge"])
+async def test_a_declined_card_leaves_the_page_open(scene, outcome):
+    """Nothing has happened; another try on the same page succeeds."""
+    booking = await scene.accepted()
+    await scene.play(booking, outcome)
+    await scene.drain()
+    assert (await scene.booking(booking)).status is Status.ACCEPTED
+    assert await pay(scene, booking) is Status.PAID
+
+
+async def test_an_order_that_waited_for_too_long_is_ordered_anew(scene):
+    """A page ordered a day ago can't be opened any more: the visit gets a fresh one at once."""
+    booking = await scene.accepted()
+    await scene.jump_to(await scene.now() + DAY)
+    assert (await scene.checkout(booking)).startswith("http")
+    assert await pay(scene, booking) is Status.PAID
+
+
+async def test_who_has_paid_already_is_told(scene):
+    """Paid a moment ago, and the page has lapsed before the news came: no second page."""
+    booking = await scene.accepted()
+    await scene.play(booking)
+    lapses = (await scene.booking(booking)).intent.checkout_expires_at
+    await scene.jump_to(lapses)
+    with pytest.raises(RuleBroken) as caught:
+        await scene.checkout(booking)
+    assert caught.value.code == "booking_not_accepted"
+    assert (await scene.booking(booking)).status is Status.PAID
+    await scene.drain()
+    assert await scene.faults() == []
+
+
+async def test_a_processor_out_of_reach_is_said_and_nothing_is_lost(scene):
+    """As often as it is asked; once it is back the page opens."""
+    booking = await scene.accepted()
+    await scene.fault("open_checkout", "timeout_before", 100)
+    for _ in range(6):
+        with pytest.raises(ProcessorUnavailable):
+            await scene.checkout(booking)
+    await scene.clear_faults()
+    assert (await scene.checkout(booking)).startswith("http")
+    assert await pay(scene, booking) is Status.PAID
+
+
+@pytest.mark.parametrize(
+    "kind", ["timeout_before", "timeout_after", "error_500", "error_500_after", "conflict"]
+)
+async def test_a_checkout_that_failed_once_is_opened_by_its_repetition(scene, kind):
+    """At once, also where the processor would repeat its error under the same key."""
+    booking = await scene.accepted()
+    await scene.fault("open_checkout", kind, 1)
+    with pytest.raises(ProcessorUnavailable):
+        await scene.checkout(booking)
+    assert (await scene.checkout(booking)).startswith("http")
+    assert await pay(scene, booking) is Status.PAID
+
+
+async def test_an_answer_takes_no_longer_than_the_deadline(scene):
+    """However the processor stalls, the client waits less than eight seconds."""
+    booking = await scene.accepted()
+    await scene.fault("any", "slow", 100)
+    before = scene.ports.clock.wall()
+    try:
+        await scene.checkout(booking)
+    finally:
+        assert (scene.ports.clock.wall() - before).total_seconds() < 8
+
+
+async def test_a_booking_in_other_hands_is_waited_for(scene):
+    """The worker runs the operation just now: the visit waits for it, within the deadline."""
+    booking = await scene.accepted()
+    async with scene.ports.store.reading() as view:
+        (operation,) = await view.money.operations_of(booking.id)
+    lease = make_lease(scene.ports.clock.wall())
+
+    async def claim(tx):
+        return await tx.money.claim_operations(scene.ports.clock.wall(), lease, 1)
+
+    assert [one.id for one in await scene.ports.store.write(claim)] == [operation.id]
+    with pytest.raises(ProcessorUnavailable):
+        await scene.checkout(booking)
+    scene.pass_time(15 * SECOND)
+    assert (await scene.checkout(booking)).startswith("http")
+
+
+# News -----------------------------------------------------------------------------------
+
+
+async def test_a_payment_is_told_once(scene):
+    """payment.completed comes with the status, whatever number of events told of it."""
+    booking = await scene.accepted()
+    await scene.fault("event", "duplicate")
+    await scene.play(booking)
+    await scene.drain()
+    await scene.jump_to(await scene.now() + MINUTE)
+    await scene.drain()
+    async with scene.ports.store.reading() as view:
+        told = [body for _, body in await view.bookings.events_of(booking.id)]
+    assert sum(EventName.PAYMENT_COMPLETED.encode() in body for body in told) == 1
+
+
+@pytest.mark.parametrize("kind", ["delay", "reorder", "bad_signature", "drop"])
+async def test_lost_and_late_events_delay_the_news_only(scene, kind):
+    """A late one comes later; a lost or forged one is made up for by the next look."""
+    booking = await scene.accepted()
+    await scene.checkout(booking)
+    await scene.drain()
+    await scene.fault("event", kind)
+    await scene.play(booking)
+    await scene.drain()
+    await scene.jump_to(await scene.now() + 5 * MINUTE)
+    await scene.drain()
+    if kind in ("drop", "bad_signature"):
+        assert (await scene.booking(booking)).status is Status.ACCEPTED
+        await reconciliation.look(scene.ports, booking.id, scene.ports.policy.processor_deadline)
+    assert (await scene.booking(booking)).status is Status.PAID
+    assert await scene.faults() == []
+
+
+async def test_a_look_at_any_time_is_safe(scene):
+    """Twice, before and after: the second has nothing new."""
+    booking = await scene.accepted()
+    await scene.play(booking)
+    within = scene.ports.policy.processor_deadline
+    await reconciliation.look(scene.ports, booking.id, within)
+    version = (await scene.booking(booking)).version
+    await reconciliation.look(scene.ports, booking.id, within)
+    assert (await scene.booking(booking)).version == version
+    await reconciliation.look(scene.ports, 999, within)
+
+
+async def test_a_forged_event_is_refused(scene):
+    """It never reaches the inbox."""
+    with pytest.raises(BadSignature):
+        await reconciliation.receive(scene.ports, {}, b"{}")
+    assert await reconciliation.follow_nudges(scene.ports) == 0
+
+
+async def test_an_event_is_taken_in_once(scene):
+    """Its repetition is no news."""
+    booking = await scene.accepted()
+    await scene.checkout(booking)
+    ((headers, body), *_) = await scene.ports.sandbox.due_events(10)
+    assert await reconciliation.receive(scene.ports, headers, body) == 1
+    assert await reconciliation.receive(scene.ports, headers, body) == 0
+    assert await reconciliation.follow_nudges(scene.ports) == 1
+    assert await reconciliation.follow_nudges(scene.ports) == 0
+
+
+async def test_an_event_is_looked_at_again_when_the_processor_is_away(scene):
+    """It stays in the inbox until a look has succeeded."""
+    booking = await scene.accepted()
+    await scene.checkout(booking)
+    await scene.drain()
+    await scene.play(booking)
+    real = scene.ports.payments
+
+    class Away:
+        name = real.name
+        parse_webhook = real.parse_webhook
+
+        async def snapshot(self, intent_id, within):
+            raise PaymentsError
+
+    away = evolve(scene, ports=evolve(scene.ports, payments=Away()))
+    await reconciliation.deliver_sandbox_events(away.ports)
+    assert (await scene.booking(booking)).status is Status.ACCEPTED
+    assert await reconciliation.follow_nudges(scene.ports) == 0
+    scene.pass_time(reconciliation.LOOK_AGAIN)
+    assert await reconciliation.follow_nudges(scene.ports) == 1
+    assert (await scene.booking(booking)).status is Status.PAID
+
+
+@pytest.mark.parametrize("known, status", [(True, Status.PAID), (False, Status.ACCEPTED)])
+async def test_an_event_may_name_a_payment(scene, known, status):
+    """Whose intent is asked for; a payment that is none of ours is nobody's."""
+    booking = await scene.accepted()
+    await scene.play(booking)
+    ref = f"fpay_{booking.id if known else 999}_1"
+    nudge = make_nudge(intent_id=None, payment_ref=ref)
+    now = scene.ports.clock.wall()
+    await scene.ports.store.write(lambda tx: tx.money.add_nudge("fake", nudge, now))
+    assert await reconciliation.follow_nudges(scene.ports) == 1
+    assert (await scene.booking(booking)).status is status
+    assert await reconciliation.follow_nudges(scene.ports) == 0
+
+
+async def test_a_fact_that_can_not_be_booked_stops_no_other(scene, monkeypatch):
+    """Somebody is told, and the next event is looked at."""
+    other = await another_companion(scene)
+    first, second = await scene.accepted(), await other.accepted()
+    for booking in (first, second):
+        await scene.play(booking)
+    real = reconciliation.apply_snapshot
+
+    async def apply_snapshot(tx, ports, snapshot, *rest):
+        if snapshot.intent_id == first.id:
+            raise RuleBroken("broken", "for a test")
+        await real(tx, ports, snapshot, *rest)
+
+    monkeypatch.setattr(reconciliation, "apply_snapshot", apply_snapshot)
+    await scene.drain()
+    assert (await scene.booking(second)).status is Status.PAID
+    assert {number for number, _ in scene.ports.notifier.alerts} == {first.id}
+
+
+async def test_an_event_that_is_refused_is_told_and_done(scene, monkeypatch):
+    """What the processor does not know any more is not asked for again and again."""
+    booking = await scene.accepted()
+    await scene.play(booking)
+    refused = Refused(RefusalCode.MISSING)
+    monkeypatch.setattr(scene.ports.payments, "snapshot", failing(refused), raising=False)
+    await scene.drain()
+    assert {number for number, _ in scene.ports.notifier.alerts} == {booking.id}
+    scene.pass_time(MINUTE)
+    assert await reconciliation.follow_nudges(scene.ports) == 0
+
+
+async def test_what_is_tried_again_keeps_no_news_waiting(scene, monkeypatch):
+    """A later event is looked at before those that failed are."""
+    first = await scene.accepted()
+    for number in range(3):
+        nudge = make_nudge(intent_id=first.id + 100 + number, payment_ref=f"fpay_{number}")
+        await scene.ports.store.write(
+            lambda tx, nudge=nudge: tx.money.add_nudge("fake", nudge, scene.ports.clock.wall())
+        )
+    monkeypatch.setattr(scene.ports.payments, "find_intent", failing(Unknown()), raising=False)
+    assert await reconciliation.follow_nudges(scene.ports) == 3
+    scene.pass_time(reconciliation.LOOK_AGAIN - SECOND)
+    await scene.play(first)
+    fresh, now = make_nudge(intent_id=first.id), scene.ports.clock.wall()
+    await scene.ports.store.write(lambda tx: tx.money.add_nudge("fake", fresh, now))
+    scene.pass_time(SECOND)
+    assert await reconciliation.follow_nudges(scene.ports, 1) == 1
+    assert (await scene.booking(first)).status is Status.PAID
+
+
+def failing(error):
+    async def call(*_):
+        raise error
+
+    return call
+
+
+# Money that comes late ------------------------------------------------------------------
+
+
+async def test_a_payment_after_the_cancellation_is_refunded(scene):
+    """The booking stays cancelled, all goes back, nothing is told of a payment."""
+    booking = await scene.accepted()
+    await scene.play(booking)
+    await scene.cancel(booking)
+    await scene.drain()
+    found = await scene.booking(booking)
+    assert (found.status, found.payment_status) == (Status.CANCELLED, "refunded")
+    assert found.refunded_amount == 40_000
+    assert await scene.events(booking) == [1, 2]
+    assert await scene.held() == 0
+    assert await scene.faults() == []
+
+
+async def test_a_page_paid_in_the_moment_of_closing_is_refunded(scene):
+    """The close finds it paid: without any event the money goes back."""
+    booking = await scene.accepted()
+    await scene.checkout(booking)
+    await scene.drain()
+    await scene.fault("event", "drop", 10)
+    await scene.play(booking)
+    await scene.cancel(booking)
+    await scene.drain()
+    assert (await scene.booking(booking)).payment_status == "refunded"
+    assert await scene.held() == 0
+
+
+async def test_an_expired_bookings_payment_is_refunded(scene):
+    """Paid a second before the start, seen after it."""
+    booking = await scene.accepted()
+    await scene.jump_to(booking.starts_at - HOUR)
+    await scene.play(booking)
+    await scene.jump_to(booking.starts_at)
+    await timers.run_due(scene.ports)
+    await scene.drain()
+    found = await scene.booking(booking)
+    assert (found.cancel_reason, found.payment_status) == ("expired", "refunded")
+    assert await scene.faults() == []
+
+
+async def test_the_slot_of_a_late_payment_stays_free(scene):
+    """Money does not buy a cancelled booking back."""
+    booking = await scene.accepted()
+    await scene.play(booking)
+    await scene.cancel(booking, scene.staff)
+    other = await scene.accepted()
+    await scene.drain()
+    assert (await scene.booking(booking)).status is Status.CANCELLED
+    assert (await scene.booking(other)).status is Status.ACCEPTED
+
+
+@pytest.mark.parametrize(
+    "ends, owed", [("pending_then_settled", 0), ("pending_then_failed", 40_000)]
+)
+async def test_a_refund_that_takes_its_time_ends_later(scene, ends, owed):
+    """Settled: the money is gone. Failed: it is back and still owed, and somebody is told."""
+    booking = await scene.paid()
+    await scene.fault("refund", ends)
+    await scene.cancel(booking, scene.staff)
+    await scene.drain()
+    assert (await scene.booking(booking)).payment_status == "refund_pending"
+    assert await scene.faults() == []
+    await scene.jump_to(await scene.now() + HOUR)
+    await scene.drain()
+    assert await scene.held() == owed
+    assert await scene.faults() == []
+    assert len(scene.ports.notifier.alerts) == (1 if owed else 0)
+
+
+async def test_a_payee_who_is_not_ready_is_paid_later(scene):
+    """The payout fails, is shown, and goes out when the payee is ready."""
+    ready = scene.ports.payments.set_payee_ready
+    booking = await scene.completed()
+    await ready(scene.staff.user_id, False)
+    await scene.jump_to(booking.ends_at + DAY)
+    await scene.drain()
+    assert (await scene.booking(booking)).payout_status == "failed"
+    assert await scene.faults() == []
+    await ready(scene.staff.user_id, True)
+    await scene.settle_down()
+    found = await scene.booking(booking)
+    assert (found.payout_status, found.paid_out) == ("paid", 34_000)
+    assert len(scene.ports.notifier.alerts) == 1
+    assert await scene.faults() == []
+
+
+async def test_an_order_names_what_it_needs(scene):
+    """The page greets the customer and shows what is paid for."""
+    booking = await scene.accepted()
+    (operation,) = await scene.operations(booking)
+    async with scene.ports.store.reading() as view:
+        customer = await view.accounts.user(scene.customer.user_id)
+    assert operation.kind is OpKind.OPEN_CHECKOUT
+    assert operation.command.customer_email == customer.email
+    assert operation.command.description == "Gala dinner by Mia Lindqvist, 2027-03-04"

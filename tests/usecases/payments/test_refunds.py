@@ -1,0 +1,197 @@
+"""Refunds that failed: what is still owed to clients, and trying it again."""
+
+from __future__ import annotations
+
+import pytest
+
+from staffbooking_core.domain.bookings.lifecycle import Status
+from staffbooking_core.domain.payments.processor import IntentRefs, OpKind, RefundStatus
+from staffbooking_core.errors import NotFound, RuleBroken
+from staffbooking_core.usecases.bookings import timers
+from staffbooking_core.usecases.payments import refunds
+from tests.support.builders import DAY, HOUR, MINUTE
+from tests.support.memory_deployment import another_companion
+
+pytestmark = pytest.mark.anyio
+
+TOTAL = 40_000
+
+
+async def failed(scene, kind="refuse"):
+    """Cancelled by the staff member; the refund of everything failed like this."""
+    booking = await scene.paid()
+    await scene.fault("refund", kind)
+    await scene.cancel(booking, scene.staff)
+    await scene.drain()
+    await scene.jump_to(await scene.now() + 2 * MINUTE)
+    await scene.drain()
+    return await scene.booking(booking)
+
+
+async def owed(scene):
+    """Whose refunds are listed as failed, with the amounts."""
+    listed = await refunds.failed(scene.ports)
+    return [(booking.id, getattr(one.command, "amount", 0)) for booking, one in listed]
+
+
+async def orders(scene, booking):
+    """How each refund order stands, the oldest first."""
+    ordered = await scene.operations(booking)
+    return [
+        (str(one.status), str(one.settlement or "")) for one in ordered if one.kind is OpKind.REFUND
+    ]
+
+
+async def given_back(scene, booking):
+    """What the client has of it, by the processor's word."""
+    snapshot = await scene.ports.payments.snapshot(IntentRefs(booking.id), 5.0)
+    settled = (one.amount for one in snapshot.refunds if one.status is RefundStatus.SETTLED)
+    return sum(settled)
+
+
+KINDS = ["refuse", "settled_then_failed", "pending_then_failed"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_failed_refund_is_owed_and_told(scene, kind):
+    """Refused, or failed after it had been made: somebody has to look."""
+    booking = await failed(scene, kind)
+    assert await owed(scene) == [(booking.id, TOTAL)]
+    assert (booking.status, booking.payment_status) == (Status.CANCELLED, "refund_pending")
+    assert len(scene.ports.notifier.alerts) == 1
+    assert await scene.held() == TOTAL
+    assert await scene.faults() == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_failed_refund_is_retried_at_once(scene, kind):
+    """By another order, and its outcome is there when the call returns."""
+    booking = await failed(scene, kind)
+    retried = await refunds.retry(scene.ports, booking.code)
+    assert retried.payment_status == "refunded"
+    assert (await orders(scene, booking))[-1] == ("done", "settled")
+    assert await owed(scene) == []
+    assert await given_back(scene, booking) == TOTAL
+    assert await scene.held() == 0
+    assert await scene.faults() == []
+
+
+async def test_a_retry_that_fails_again_is_owed_again(scene):
+    """Once: the last order stands for the one before it."""
+    booking = await failed(scene)
+    await scene.fault("refund", "refuse")
+    retried = await refunds.retry(scene.ports, booking.code)
+    assert retried.payment_status == "refund_pending"
+    assert await owed(scene) == [(booking.id, TOTAL)]
+    await refunds.retry(scene.ports, booking.code)
+    assert await owed(scene) == []
+    assert await orders(scene, booking) == [("refused", ""), ("refused", ""), ("done", "settled")]
+    assert await scene.faults() == []
+
+
+async def test_a_retry_without_an_answer_goes_on_by_itself(scene):
+    """It is not failed any more, and not settled yet."""
+    booking = await failed(scene)
+    await scene.fault("refund", "timeout_before")
+    retried = await refunds.retry(scene.ports, booking.code)
+    assert retried.payment_status == "refund_pending"
+    assert await owed(scene) == []
+    await scene.settle_down()
+    assert (await scene.booking(booking)).payment_status == "refunded"
+    assert await given_back(scene, booking) == TOTAL
+
+
+async def test_two_operators_order_one_refund(scene):
+    """The second finds nothing that has failed."""
+    booking = await failed(scene)
+    await refunds.retry(scene.ports, booking.code)
+    with pytest.raises(RuleBroken) as caught:
+        await refunds.retry(scene.ports, booking.code)
+    assert caught.value.code == "no_failed_refund"
+    assert await given_back(scene, booking) == TOTAL
+
+
+@pytest.mark.parametrize("make", ["accepted", "paid", "paid_out"])
+async def test_where_no_refund_has_failed_there_is_none_to_retry(scene, make):
+    """And nothing is changed by asking."""
+    booking = await getattr(scene, make)()
+    before = await scene.booking(booking)
+    with pytest.raises(RuleBroken) as caught:
+        await refunds.retry(scene.ports, booking.code)
+    assert caught.value.code == "no_failed_refund"
+    assert await scene.booking(booking) == before
+
+
+async def test_a_booking_that_is_not_there(scene):
+    """Is not found."""
+    with pytest.raises(NotFound):
+        await refunds.retry(scene.ports, "BK000000000000")
+
+
+async def test_failed_refunds_are_listed_the_oldest_first(scene):
+    """Over all bookings, up to the limit."""
+    first = await failed(scene)
+    second = await failed(await another_companion(scene))
+    assert await owed(scene) == [(first.id, TOTAL), (second.id, TOTAL)]
+    assert len(await refunds.failed(scene.ports, limit=1)) == 1
+
+
+async def test_a_refund_that_is_only_late_has_not_failed(scene):
+    """Refused for a while: it is tried again by itself."""
+    booking = await failed(scene, "refuse:insufficient_funds")
+    assert await owed(scene) == []
+    await scene.settle_down()
+    assert (await scene.booking(booking)).payment_status == "refunded"
+
+
+# While the card issuer decides ----------------------------------------------------------
+
+
+async def charged_back(scene):
+    """The client went to the bank; the staff member's cancellation then can't refund."""
+    booking = await scene.paid()
+    await scene.ports.sandbox.chargeback(booking.id, "open")
+    await scene.cancel(booking, scene.staff)
+    await scene.settle_down()
+    assert await orders(scene, booking) == [("refused", "")]
+    return booking
+
+
+async def test_a_refund_refused_as_disputed_is_made_when_we_win(scene):
+    """By itself, as soon as the verdict is known."""
+    booking = await charged_back(scene)
+    await scene.charge_back(booking, "won")
+    await scene.settle_down()
+    assert await orders(scene, booking) == [("refused", ""), ("done", "settled")]
+    assert (await scene.booking(booking)).payment_status == "refunded"
+    assert await scene.held() == 0
+    assert await scene.faults() == []
+
+
+async def test_it_is_not_made_when_we_lose(scene):
+    """The client has the money from the bank already: nothing is owed, and nobody is asked."""
+    booking = await charged_back(scene)
+    await scene.charge_back(booking, "lost")
+    await scene.jump_to(booking.ends_at + 30 * DAY)
+    await scene.settle_down()
+    assert await orders(scene, booking) == [("void", "")]
+    assert await owed(scene) == []
+    assert await given_back(scene, booking) == 0
+    assert await scene.held() == 0
+    assert await scene.faults() == []
+
+
+async def test_the_refund_of_a_late_payment_is_retried_too(scene):
+    """Paid a moment before it expired, and seen after it."""
+    booking = await scene.accepted()
+    await scene.jump_to(booking.starts_at - HOUR)
+    await scene.play(booking)
+    await scene.jump_to(booking.starts_at)
+    await timers.run_due(scene.ports)
+    await scene.fault("refund", "refuse")
+    await scene.drain()
+    assert await owed(scene) == [(booking.id, TOTAL)]
+    retried = await refunds.retry(scene.ports, booking.code)
+    assert (retried.cancel_reason, retried.payment_status) == ("expired", "refunded")
+    assert await scene.held() == 0
+    assert await scene.faults() == []
