@@ -17,26 +17,33 @@ from tempfile import TemporaryDirectory
 from attrs import asdict
 
 from benchmarks import pgbench, pgbench_scripts, report, response_comparison, round_trips, seed
-from benchmarks.dataset import World, make_world
-from benchmarks.load_generator import Request, write_requests
+from benchmarks.dataset import BenchmarkDataset, make_dataset
+from benchmarks.load_generator import LoadRequest, write_requests
 from benchmarks.load_requests import make_requests
-from benchmarks.measure import Cluster, Sample, Target, run_round, running_cluster, running_target
-from benchmarks.pgbench import Floor
-from benchmarks.report import Measured
+from benchmarks.measure import (
+    PostgresCluster,
+    RoundSample,
+    ServerTarget,
+    run_cluster,
+    run_round,
+    run_target,
+)
+from benchmarks.pgbench import PgbenchResult
+from benchmarks.report import OperationComparison
 from tests.support.postgres import database_name
 
-CONNECTIONS = 32
-SERVICE = ("-m", "staffbooking_cli.main", "serve", "--host", "127.0.0.1", "--port")
-YARDSTICK = ("-m", "benchmarks.yardstick")
+CONNECTION_COUNT = 32
+SERVICE_COMMAND = ("-m", "staffbooking_cli.main", "serve", "--host", "127.0.0.1", "--port")
+YARDSTICK_COMMAND = ("-m", "benchmarks.yardstick")
 
 
 def main() -> int:
-    options = _options()
-    with running_cluster() as cluster, TemporaryDirectory(prefix="bench-") as folder:
+    options = _parse_options()
+    with run_cluster() as cluster, TemporaryDirectory(prefix="bench-") as folder:
         return _run(options, cluster, Path(folder))
 
 
-def _options() -> argparse.Namespace:
+def _parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--companions", type=int, default=100_000, metavar="N")
     parser.add_argument("--seconds", type=float, default=3.0, help="of each round")
@@ -49,26 +56,26 @@ def _options() -> argparse.Namespace:
     return options
 
 
-def _run(options: argparse.Namespace, cluster: Cluster, folder: Path) -> int:
-    _say(f"seeding {options.companions:,} companions")
-    world = make_world(options.companions, datetime.now(UTC))
-    url = asyncio.run(seed.fill(cluster.server, world))
+def _run(options: argparse.Namespace, cluster: PostgresCluster, folder: Path) -> int:
+    _log(f"seeding {options.companions:,} companions")
+    world = make_dataset(options.companions, datetime.now(UTC))
+    url = asyncio.run(seed.fill_database(cluster.server, world))
     requests, environ = make_requests(world), _environ(url)
     with (
-        running_target("service", SERVICE, environ, folder / "service.log") as service,
-        running_target("yardstick", YARDSTICK, environ, folder / "yardstick.log") as line,
+        run_target("service", SERVICE_COMMAND, environ, folder / "service.log") as service,
+        run_target("yardstick", YARDSTICK_COMMAND, environ, folder / "yardstick.log") as line,
     ):
-        _say("comparing answers")
-        odd = response_comparison.compare(service.port, line.port, requests)
+        _log("comparing answers")
+        odd = response_comparison.compare_responses(service.port, line.port, requests)
         if not odd:
-            samples, odd = _rounds(options, cluster, [service, line], requests, folder)
+            samples, odd = _measure_rounds(options, cluster, [service, line], requests, folder)
     if odd:
-        _say("\n".join(["no figures, for these were not as expected:", *odd]))
+        _log("\n".join(["no figures, for these were not as expected:", *odd]))
         return 1
-    _say("counting round trips")
-    measured = asyncio.run(_with_trips(samples, environ, requests))
-    known = _floors(options, cluster, world, url, folder)
-    _print(options, measured, known)
+    _log("counting round trips")
+    measured = asyncio.run(_with_round_trips(samples, environ, requests))
+    known = _measure_floors(options, cluster, world, url, folder)
+    _print_report(options, measured, known)
     if options.json:
         options.json.write_text(_as_json(options, measured, known))
     return 0
@@ -84,41 +91,44 @@ def _environ(url: str) -> dict[str, str]:
     }
 
 
-def _rounds(
+def _measure_rounds(
     options: argparse.Namespace,
-    cluster: Cluster,
-    targets: Sequence[Target],
-    requests: Mapping[str, Sequence[Request]],
+    cluster: PostgresCluster,
+    targets: Sequence[ServerTarget],
+    requests: Mapping[str, Sequence[LoadRequest]],
     folder: Path,
-) -> tuple[dict[tuple[str, str], Sample], list[str]]:
+) -> tuple[dict[tuple[str, str], RoundSample], list[str]]:
     """The median sample of each operation and target, and every odd answer."""
-    found: dict[tuple[str, str], Sample] = {}
+    found: dict[tuple[str, str], RoundSample] = {}
     odd: list[str] = []
     for name, variants in requests.items():
         file = write_requests(variants, folder / f"{name}.json")
-        taken: dict[str, list[Sample]] = defaultdict(list)
+        taken: dict[str, list[RoundSample]] = defaultdict(list)
         for number in range(-1, options.rounds):  # the first warms plans and caches up
             for target in targets:
                 seconds = options.seconds if number >= 0 else min(1.0, options.seconds / 2)
-                one = run_round(target, cluster, file, seconds, CONNECTIONS)
-                odd += [f"{name}, {target.name}: {n} x {what}" for what, n in one.odd.items()]
+                one = run_round(target, cluster, file, seconds, CONNECTION_COUNT)
+                odd += [
+                    f"{name}, {target.name}: {n} x {what}"
+                    for what, n in one.unexpected_responses.items()
+                ]
                 if number >= 0:
                     taken[target.name].append(one.sample)
         for target in targets:
-            found[name, target.name] = Sample.middle(taken[target.name])
-        _say(f"{name}: {found[name, 'service'].rate:,.0f}/s")
+            found[name, target.name] = RoundSample.median_of(taken[target.name])
+        _log(f"{name}: {found[name, 'service'].rate:,.0f}/s")
     return found, odd
 
 
-async def _with_trips(
-    samples: Mapping[tuple[str, str], Sample],
+async def _with_round_trips(
+    samples: Mapping[tuple[str, str], RoundSample],
     environ: Mapping[str, str],
-    requests: Mapping[str, Sequence[Request]],
-) -> list[Measured]:
-    service = await round_trips.of_service(environ, requests, CONNECTIONS)
-    yardstick = await round_trips.of_yardstick(environ, requests, CONNECTIONS)
+    requests: Mapping[str, Sequence[LoadRequest]],
+) -> list[OperationComparison]:
+    service = await round_trips.count_service_round_trips(environ, requests, CONNECTION_COUNT)
+    yardstick = await round_trips.count_yardstick_round_trips(environ, requests, CONNECTION_COUNT)
     return [
-        Measured(
+        OperationComparison(
             name,
             samples[name, "service"],
             samples[name, "yardstick"],
@@ -129,44 +139,52 @@ async def _with_trips(
     ]
 
 
-def _floors(
-    options: argparse.Namespace, cluster: Cluster, world: World, url: str, folder: Path
-) -> dict[str, Floor]:
-    if pgbench.program(cluster) is None:
-        _say("no pgbench beside PostgreSQL's binaries: the yardstick has no floor to stand on")
+def _measure_floors(
+    options: argparse.Namespace,
+    cluster: PostgresCluster,
+    world: BenchmarkDataset,
+    url: str,
+    folder: Path,
+) -> dict[str, PgbenchResult]:
+    if pgbench.find_pgbench(cluster) is None:
+        _log("no pgbench beside PostgreSQL's binaries: the yardstick has no floor to stand on")
         return {}
-    _say("running pgbench")
-    transactions = asyncio.run(pgbench_scripts.transactions(url, world))
+    _log("running pgbench")
+    transactions = asyncio.run(pgbench_scripts.pgbench_transactions(url, world))
     return {
-        name: pgbench.run(cluster, database_name(url), variants, options.seconds, folder)
+        name: pgbench.run_pgbench(cluster, database_name(url), variants, options.seconds, folder)
         for name, variants in transactions.items()
     }
 
 
-def _print(
-    options: argparse.Namespace, measured: Sequence[Measured], known: Mapping[str, Floor]
+def _print_report(
+    options: argparse.Namespace,
+    measured: Sequence[OperationComparison],
+    known: Mapping[str, PgbenchResult],
 ) -> None:
-    others = max(one.worst_company for one in measured)
+    others = max(one.max_other_load for one in measured)
     parts = [
-        f"{options.companions:,} companions, {CONNECTIONS} connections, median of "
+        f"{options.companions:,} companions, {CONNECTION_COUNT} connections, median of "
         f"{options.rounds} rounds of {options.seconds:g} s, {os.cpu_count()} processors, "
         f"Python {platform.python_version()}; others took at most {others:.0%} of the machine.",
-        report.comparison(measured),
-        report.floors(measured, known) if known else "",
-        report.verdict(next(one for one in measured if one.operation == "mix")),
+        report.format_comparison(measured),
+        report.format_floors(measured, known) if known else "",
+        report.format_verdict(next(one for one in measured if one.operation == "mix")),
     ]
     sys.stdout.write("\n\n".join(filter(None, parts)) + "\n")
 
 
 def _as_json(
-    options: argparse.Namespace, measured: Sequence[Measured], known: Mapping[str, Floor]
+    options: argparse.Namespace,
+    measured: Sequence[OperationComparison],
+    known: Mapping[str, PgbenchResult],
 ) -> str:
     return json.dumps(
         {
             "companions": options.companions,
             "seconds": options.seconds,
             "rounds": options.rounds,
-            "connections": CONNECTIONS,
+            "connections": CONNECTION_COUNT,
             "operations": {one.operation: asdict(one) for one in measured},
             "pgbench": {name: asdict(floor) for name, floor in known.items()},
         },
@@ -174,7 +192,7 @@ def _as_json(
     )
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 

@@ -9,7 +9,7 @@ from time import time
 from urllib.parse import urlsplit
 
 
-async def raw_sockets(url: str, body: bytes, width: int, count: int) -> float:
+async def send_over_raw_sockets(url: str, body: bytes, width: int, count: int) -> float:
     """POSTs a second over so many connections."""
     parts = urlsplit(url)
     left = iter(range(count))

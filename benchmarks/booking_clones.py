@@ -11,14 +11,14 @@ from typing import Any
 
 from attrs import frozen
 
-BOOKING_NUMBERS = 7_777_777_000
-OPERATION_NUMBERS = 8_888_888_000
+FIRST_ORIGINAL_BOOKING_ID = 7_777_777_000
+FIRST_ORIGINAL_OPERATION_ID = 8_888_888_000
 """From where the numbers of the ones that are cloned are given."""
-MOST_OPERATIONS = 10
+MAX_OPERATIONS_PER_BOOKING = 10
 """Of one booking."""
-BATCH = 5_000
+CLONE_BATCH_SIZE = 5_000
 
-ROWS = {
+ROW_QUERIES = {
     "bookings": "SELECT * FROM bookings WHERE id = $1",
     "timers": "SELECT * FROM timers WHERE booking_id = $1",
     "payment_operations": "SELECT * FROM payment_operations WHERE booking_id = $1 ORDER BY n",
@@ -39,7 +39,7 @@ their postings, which seal them."""
 
 
 @frozen
-class Original:
+class OriginalBooking:
     """A booking with its rows, and the numbers that its clones have in place of its own."""
 
     booking_id: int
@@ -59,7 +59,10 @@ class Original:
                 yield tuple(_renumbered(value, numbers, texts) for value in changed.values())
 
     def _numbers(self, booking_id: int) -> dict[int, int]:
-        named = {old: booking_id * MOST_OPERATIONS + n for n, old in enumerate(self.operation_ids)}
+        named = {
+            old: booking_id * MAX_OPERATIONS_PER_BOOKING + n
+            for n, old in enumerate(self.operation_ids)
+        }
         return {self.booking_id: booking_id, **named}
 
     def _texts(self, booking_id: int, numbers: Mapping[int, int]) -> list[tuple[str, str]]:
@@ -80,29 +83,31 @@ def _renumbered(value: Any, numbers: Mapping[int, int], texts: Sequence[tuple[st
     return value
 
 
-async def number_apart(connection: Any) -> None:
+async def set_sequences_apart(connection: Any) -> None:
     """From now on bookings and operations get numbers that can't be mistaken for others."""
-    await connection.execute(f"SELECT setval('booking_numbers', {BOOKING_NUMBERS})")
+    await connection.execute(f"SELECT setval('booking_numbers', {FIRST_ORIGINAL_BOOKING_ID})")
     await connection.execute(
         "SELECT setval(pg_get_serial_sequence('payment_operations', 'id'), $1::bigint)",
-        OPERATION_NUMBERS,
+        FIRST_ORIGINAL_OPERATION_ID,
     )
 
 
-async def read_original(connection: Any, booking_id: int, companions: Sequence[int]) -> Original:
+async def read_original(
+    connection: Any, booking_id: int, companions: Sequence[int]
+) -> OriginalBooking:
     rows = {
         table: [dict(row) for row in await connection.fetch(query, booking_id)]
-        for table, query in ROWS.items()
+        for table, query in ROW_QUERIES.items()
     }
     [booking] = rows["bookings"]
     operations = tuple(row["id"] for row in rows["payment_operations"])
-    return Original(booking_id, operations, booking["code"], rows, companions)
+    return OriginalBooking(booking_id, operations, booking["code"], rows, companions)
 
 
-async def add_clones(connection: Any, original: Original, first_id: int, count: int) -> None:
+async def add_clones(connection: Any, original: OriginalBooking, first_id: int, count: int) -> None:
     """Clones with the numbers from `first_id` on."""
-    for start in range(first_id, first_id + count, BATCH):
-        size = min(BATCH, first_id + count - start)
+    for start in range(first_id, first_id + count, CLONE_BATCH_SIZE):
+        size = min(CLONE_BATCH_SIZE, first_id + count - start)
         async with connection.transaction():
             for table, rows in original.rows.items():
                 if rows:
@@ -113,7 +118,7 @@ async def add_clones(connection: Any, original: Original, first_id: int, count: 
                     )
 
 
-async def settle_down(connection: Any) -> None:
+async def vacuum_and_analyze(connection: Any) -> None:
     """As after a night: statistics are there, and no checkpoint is due."""
     await connection.execute("VACUUM (ANALYZE)")
     await connection.execute("CHECKPOINT")

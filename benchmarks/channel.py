@@ -24,39 +24,39 @@ import uvloop
 from attrs import frozen
 
 from benchmarks.measure import (
-    Cluster,
-    Target,
+    PostgresCluster,
+    ServerTarget,
     cpu_seconds,
     memory_mb,
-    running_cluster,
-    running_target,
+    run_cluster,
+    run_target,
 )
-from benchmarks.sockets import Listener, listen
+from benchmarks.sockets import CountingClient, connect_counting_client
 from staffbooking_adapters.settings import load_settings
-from staffbooking_adapters.sql.schema.upgrade import upgrade
+from staffbooking_adapters.sql.schema.upgrade import run_migrations
 from staffbooking_adapters.wiring import open_ports
-from staffbooking_core.domain.accounts.users import Actor, Session, session_digest
-from staffbooking_core.domain.messaging.conversations import Kind
+from staffbooking_core.domain.accounts.users import Actor, Session, hash_session_token
+from staffbooking_core.domain.messaging.conversations import ConversationKind
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.bookings import actions, requests
 from staffbooking_core.usecases.messaging import messages
 from tests.support.builders import add_companion, add_user
-from tests.support.memory_deployment import actor_of, make_request
+from tests.support.memory_deployment import actor_of, make_booking_request
 
 ORIGIN = "http://bench.local"
-EACH = 10
+CONNECTIONS_PER_USER = 10
 """Connections of a user, as many as there may be."""
-SENDERS = 32
+SENDER_COUNT = 32
 """Connections that talk, each its next message once it was told of its last."""
-LOAD = 0.5
+LATENCY_LOAD_FACTOR = 0.5
 """Of the highest rate, while latency is measured."""
-SETTLE = 2.0
-LETTERS = str.maketrans("0123456789", "abcdefghij")
-DIGITS = str.maketrans("abcdefghij", "0123456789")
+SETTLE_SECONDS = 2.0
+DIGITS_TO_LETTERS = str.maketrans("0123456789", "abcdefghij")
+LETTERS_TO_DIGITS = str.maketrans("abcdefghij", "0123456789")
 
 
 @frozen
-class Room:
+class GroupSetup:
     """A database with a group, and who is in it."""
 
     environ: Mapping[str, str]
@@ -65,16 +65,16 @@ class Room:
 
 
 @frozen
-class Figures:
+class ChannelFigures:
     """Rates in frames delivered a second, times in milliseconds, memory in KiB a connection."""
 
     name: str
     connections: int
-    delivered: float
+    frames_per_second: float
     cpu_us: float
     """Of the servers' processor time, a frame."""
     latencies: Sequence[float]
-    idle: float
+    idle_connection_kib: float
 
 
 def main() -> int:
@@ -84,25 +84,27 @@ def main() -> int:
     options = parser.parse_args()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    with running_cluster() as cluster, TemporaryDirectory(prefix="bench-") as folder:
+    with run_cluster() as cluster, TemporaryDirectory(prefix="bench-") as folder:
         figures = uvloop.run(_run(options, cluster, Path(folder)))
-    sys.stdout.write(_page(figures))
+    sys.stdout.write(_format_report(figures))
     return 0
 
 
-async def _run(options: argparse.Namespace, cluster: Cluster, folder: Path) -> list[Figures]:
+async def _run(
+    options: argparse.Namespace, cluster: PostgresCluster, folder: Path
+) -> list[ChannelFigures]:
     figures = []
     for connections in options.connections:
-        async with _room(cluster, connections // EACH) as room:
+        async with _open_group(cluster, connections // CONNECTIONS_PER_USER) as room:
             for name, processes in (("floor", 1), ("one process", 1), ("two processes", 2)):
-                _say(f"{name}, {connections} connections")
+                _log(f"{name}, {connections} connections")
                 words = ["-m", "staffbooking_cli.main", "serve", "--port"]
                 if name == "floor":
                     words = ["-m", "benchmarks.sockets"]
                 with ExitStack() as stack:
                     log = folder / "servers.log"
                     targets = [
-                        stack.enter_context(running_target(name, words, room.environ, log))
+                        stack.enter_context(run_target(name, words, room.environ, log))
                         for _ in range(processes)
                     ]
                     found = await _measure(name, room, targets, connections, options.seconds)
@@ -111,9 +113,9 @@ async def _run(options: argparse.Namespace, cluster: Cluster, folder: Path) -> l
 
 
 @asynccontextmanager
-async def _room(cluster: Cluster, people: int) -> AsyncIterator[Room]:
+async def _open_group(cluster: PostgresCluster, people: int) -> AsyncIterator[GroupSetup]:
     url = await cluster.server.create_database()
-    await upgrade(url)
+    await run_migrations(url)
     environ = {
         "STAFFBOOKING_DATABASE_URL": url,
         "STAFFBOOKING_SECRET_KEY": "a-secret-for-the-benchmark-only",
@@ -125,53 +127,55 @@ async def _room(cluster: Cluster, people: int) -> AsyncIterator[Room]:
         staff = [actor_of(await add_companion(ports.store)) for _ in range(people - 1)]
         day = (datetime.now(UTC) + timedelta(days=30)).date()
         for companion in staff:
-            wanted = make_request(companion.user_id, event_date=day, event_ref="gala")
-            booking = await requests.request(ports, customer, wanted)
+            wanted = make_booking_request(companion.user_id, event_date=day, event_ref="gala")
+            booking = await requests.request_booking(ports, customer, wanted)
             await actions.accept(ports, companion, booking.id)
         tokens = [await _sign_in(ports, actor) for actor in (customer, *staff)]
-        found = await messages.listing(ports, staff[0], 1, 100)
-        [group] = [each for each in found if each.conversation.kind is Kind.GROUP]
-    yield Room(environ, tokens, group.conversation.id)
+        found = await messages.list_conversations(ports, staff[0], 1, 100)
+        [group] = [each for each in found if each.conversation.kind is ConversationKind.GROUP]
+    yield GroupSetup(environ, tokens, group.conversation.id)
 
 
 async def _sign_in(ports: Ports, actor: Actor) -> str:
     token, now = ports.ids.token(), ports.clock.wall()
-    session = Session(session_digest(token), actor.user_id, created_at=now, seen_at=now)
-    await ports.store.write(lambda tx: tx.accounts.add_session(session))
+    session = Session(hash_session_token(token), actor.user_id, created_at=now, seen_at=now)
+    await ports.store.run_transaction(lambda tx: tx.accounts.add_session(session))
     return token
 
 
 async def _measure(
-    name: str, room: Room, targets: Sequence[Target], connections: int, seconds: float
-) -> Figures:
+    name: str, room: GroupSetup, targets: Sequence[ServerTarget], connections: int, seconds: float
+) -> ChannelFigures:
     before = [memory_mb(target.pid) for target in targets]
     listeners = [
-        await listen(
+        await connect_counting_client(
             targets[place % len(targets)].port, room.tokens[place % len(room.tokens)], ORIGIN
         )
         for place in range(connections)
     ]
-    await asyncio.sleep(SETTLE)
+    await asyncio.sleep(SETTLE_SECONDS)
     after = [memory_mb(target.pid) for target in targets]
     idle = (sum(after) - sum(before)) * 1024 / connections
     spent = sum(cpu_seconds(target.pid) for target in targets)
-    rate, delivered = await _flood(room, listeners, seconds)
+    rate, delivered = await _measure_throughput(room, listeners, seconds)
     spent = sum(cpu_seconds(target.pid) for target in targets) - spent
-    latencies = await _pace(room, listeners, rate * LOAD, seconds)
+    latencies = await _measure_latency(room, listeners, rate * LATENCY_LOAD_FACTOR, seconds)
     for listener in listeners:
         listener.transport.abort()
-    return Figures(name, connections, delivered / seconds, spent * 1e6 / delivered, latencies, idle)
+    return ChannelFigures(
+        name, connections, delivered / seconds, spent * 1e6 / delivered, latencies, idle
+    )
 
 
-def _message(room: Room, place: int) -> bytes:
+def _message(room: GroupSetup, place: int) -> bytes:
     """Who said it, and when; of a usual length. In letters, for digits look like a phone's."""
-    microseconds = str(int(monotonic() * 1e6)).translate(LETTERS)
+    microseconds = str(int(monotonic() * 1e6)).translate(DIGITS_TO_LETTERS)
     content = f"{place} {microseconds} {'so ' * 27}"
     data = {"conversation_id": room.conversation_id, "content": content}
     return json.dumps({"event": "send_message", "data": data}).encode()
 
 
-def _said(frame: bytes) -> tuple[int, float] | None:
+def _parse_message(frame: bytes) -> tuple[int, float] | None:
     """Who said it, and when, of a message; None for any other frame."""
     data = json.loads(frame)
     if data["event"] == "error":
@@ -179,10 +183,12 @@ def _said(frame: bytes) -> tuple[int, float] | None:
     if data["event"] != "new_message" and "content" not in data["data"]:
         return None
     place, at, _ = data["data"]["content"].split(" ", 2)
-    return int(place), int(at.translate(DIGITS)) / 1e6
+    return int(place), int(at.translate(LETTERS_TO_DIGITS)) / 1e6
 
 
-async def _flood(room: Room, listeners: Sequence[Listener], seconds: float) -> tuple[float, int]:
+async def _measure_throughput(
+    room: GroupSetup, listeners: Sequence[CountingClient], seconds: float
+) -> tuple[float, int]:
     """As fast as it goes: messages a second, and frames that came."""
     sent = 0
 
@@ -192,47 +198,47 @@ async def _flood(room: Room, listeners: Sequence[Listener], seconds: float) -> t
         listeners[place].send(_message(room, place))
 
     def answer(place: int, frame: bytes) -> None:
-        if (said := _said(frame)) is not None and said[0] == place:
+        if (said := _parse_message(frame)) is not None and said[0] == place:
             talk(place)
 
-    begun = sum(listener.count for listener in listeners)
-    for place in range(SENDERS):
-        listeners[place].seen = lambda frame, place=place: answer(place, frame)
+    begun = sum(listener.frame_count for listener in listeners)
+    for place in range(SENDER_COUNT):
+        listeners[place].on_frame = lambda frame, place=place: answer(place, frame)
         talk(place)
     await asyncio.sleep(seconds)
-    delivered = sum(listener.count for listener in listeners) - begun
-    for place in range(SENDERS):
-        listeners[place].seen = None
-    await asyncio.sleep(SETTLE)
+    delivered = sum(listener.frame_count for listener in listeners) - begun
+    for place in range(SENDER_COUNT):
+        listeners[place].on_frame = None
+    await asyncio.sleep(SETTLE_SECONDS)
     return sent / seconds, delivered
 
 
-async def _pace(
-    room: Room, listeners: Sequence[Listener], rate: float, seconds: float
+async def _measure_latency(
+    room: GroupSetup, listeners: Sequence[CountingClient], rate: float, seconds: float
 ) -> Sequence[float]:
     """Milliseconds from send to receive, at a steady rate of messages a second, as some of
     the listeners see it."""
     times: list[float] = []
 
     def note(frame: bytes) -> None:
-        if (said := _said(frame)) is not None:
+        if (said := _parse_message(frame)) is not None:
             times.append(1000 * (monotonic() - said[1]))
 
     for listener in listeners[:: max(1, len(listeners) // 20)]:
-        listener.seen = note
+        listener.on_frame = note
     began, number = monotonic(), 0
     while (at := number / rate) < seconds:
         await asyncio.sleep(max(0.0, began + at - monotonic()))
-        listeners[number % SENDERS].send(_message(room, number % SENDERS))
+        listeners[number % SENDER_COUNT].send(_message(room, number % SENDER_COUNT))
         number += 1
-    await asyncio.sleep(SETTLE)
+    await asyncio.sleep(SETTLE_SECONDS)
     return times
 
 
 # The figures --------------------------------------------------------------------------------
 
 
-def _page(figures: Sequence[Figures]) -> str:
+def _format_report(figures: Sequence[ChannelFigures]) -> str:
     floors = {each.connections: each for each in figures if each.name == "floor"}
     head = [
         "| connections | server | delivered/s | of the floor | server us each "
@@ -240,16 +246,16 @@ def _page(figures: Sequence[Figures]) -> str:
         "|---|---|---|---|---|---|---|---|",
     ]
     rows = [
-        f"| {each.connections:,} | {each.name} | {each.delivered:,.0f} "
-        f"| {each.delivered / floors[each.connections].delivered:.2f} | {each.cpu_us:.1f} "
+        f"| {each.connections:,} | {each.name} | {each.frames_per_second:,.0f} "
+        f"| {each.frames_per_second / floors[each.connections].frames_per_second:.2f} | {each.cpu_us:.1f} "
         f"| {median(each.latencies):.1f} | {quantiles(each.latencies, n=100)[-1]:.1f} "
-        f"| {each.idle:.1f} |"
+        f"| {each.idle_connection_kib:.1f} |"
         for each in figures
     ]
     return "\n".join([*head, *rows, ""])
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 

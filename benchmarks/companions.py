@@ -28,23 +28,25 @@ from typing import Any
 from attrs import frozen
 
 from benchmarks import search_costs
-from benchmarks.dataset import BIO, FIRST, LANGUAGES, LAST, PLACES, SERVICES
-from benchmarks.measure import Cluster, cpu_seconds, running_cluster
+from benchmarks.dataset import BIO_TEXT, FIRST_NAMES, LANGUAGES, LAST_NAMES, LOCATIONS, SERVICES
+from benchmarks.measure import PostgresCluster, cpu_seconds, run_cluster
 from staffbooking_adapters.codec import decode, encode
-from staffbooking_adapters.sql.schema.upgrade import upgrade
+from staffbooking_adapters.sql.schema.upgrade import run_migrations
 
-SIZES = (1_000, 10_000, 100_000)
-MILLION = 1_000_000
-COMMAND = ("-m", "staffbooking_cli.main", "companions", "import")
+DEFAULT_SIZES = (1_000, 10_000, 100_000)
+MILLION_SIZE = 1_000_000
+STAFFBOOKING_COMMAND = ("-m", "staffbooking_cli.main", "companions", "import")
 
-QUARTERS = (
+DISTRICTS = (
     ",North,South,East,West,Old Town,New Town,Harbour,Riverside,Hillside,Park,Station,Market,"
     "University,Castle,Garden,Lake,Forest,Airport,Mill,Bridge,Abbey,Beach,Meadow,Orchard"
 ).split(",")
-RARE = [f"{service} ({place})" for place in ("night", "abroad", "at sea") for service in SERVICES]
-OFFERED = (*SERVICES, *RARE)
-HOURS = (7, 8, 9, 10, 12, 16, 18)
-DAYS = (range(5), range(6), range(7), (5, 6), (0, 2, 4), (3, 4, 5, 6))
+RARE_SERVICES = [
+    f"{service} ({place})" for place in ("night", "abroad", "at sea") for service in SERVICES
+]
+OFFERED_SERVICES = (*SERVICES, *RARE_SERVICES)
+START_HOURS = (7, 8, 9, 10, 12, 16, 18)
+WEEKDAY_SETS = (range(5), range(6), range(7), (5, 6), (0, 2, 4), (3, 4, 5, 6))
 
 
 def main() -> int:
@@ -59,44 +61,48 @@ def main() -> int:
     measure.add_argument("--quick", action="store_true", help="1,000 alone")
     options = parser.parse_args()
     if options.command == "generate":
-        for row in people(options.rows, options.seed):
+        for row in generate_companions(options.rows, options.seed):
             sys.stdout.buffer.write(encode(row) + b"\n")
         return 0
-    sizes = SIZES[:1] if options.quick else (*SIZES, *((MILLION,) if options.million else ()))
-    with running_cluster() as cluster, TemporaryDirectory(prefix="bench-") as folder:
+    sizes = (
+        DEFAULT_SIZES[:1]
+        if options.quick
+        else (*DEFAULT_SIZES, *((MILLION_SIZE,) if options.million else ()))
+    )
+    with run_cluster() as cluster, TemporaryDirectory(prefix="bench-") as folder:
         for size in sizes:
-            file = write(size, Path(folder) / f"{size}.jsonl")
+            file = write_companions(size, Path(folder) / f"{size}.jsonl")
             made = asyncio.run(cluster.server.create_database(f"people_{size}"))
             for url in (made, f"sqlite+aiosqlite:///{folder}/{size}.db"):
-                _measure(url, cluster, file, size)
+                _measure_sizes(url, cluster, file, size)
     return 0
 
 
 # The people -----------------------------------------------------------------------------
 
 
-def people(count: int, seed: int = 1) -> Iterator[Mapping[str, Any]]:
+def generate_companions(count: int, seed: int = 1) -> Iterator[Mapping[str, Any]]:
     """Rows of companions: most live in few cities and offer few services, a third is free all
     the time, the others keep common hours, one in ten has days off."""
     dice = Random(seed)
     places = [
         (f"{city} {quarter}".strip(), country, zone)
-        for quarter in QUARTERS
-        for city, country, zone in PLACES
+        for quarter in DISTRICTS
+        for city, country, zone in LOCATIONS
     ]
     dice.shuffle(places)
-    near, wanted = _weights(len(places)), _weights(len(OFFERED))
+    near, wanted = _zipf_weights(len(places)), _zipf_weights(len(OFFERED_SERVICES))
     for number in range(1, count + 1):
         [(city, country, zone)] = dice.choices(places, cum_weights=near)
         # Around 45 an hour, seldom below 15 or above 150.
         hourly = min(max(round(2 * dice.lognormvariate(3.8, 0.5)) / 2, 10), 900)
-        services = dice.choices(OFFERED, cum_weights=wanted, k=dice.randint(1, 4))
+        services = dice.choices(OFFERED_SERVICES, cum_weights=wanted, k=dice.randint(1, 4))
         row = {
             "email": f"person{number}@people.test",
-            "first_name": dice.choice(FIRST),
-            "last_name": dice.choice(LAST),
+            "first_name": dice.choice(FIRST_NAMES),
+            "last_name": dice.choice(LAST_NAMES),
             "tagline": "At your side, from the first guest to the last",
-            "bio": BIO[: dice.randint(100, len(BIO))],
+            "bio": BIO_TEXT[: dice.randint(100, len(BIO_TEXT))],
             "profile_photo": f"photos/{number}.jpg",
             "hourly_rate": hourly,
             "location_city": city,
@@ -110,33 +116,33 @@ def people(count: int, seed: int = 1) -> Iterator[Mapping[str, Any]]:
         if dice.random() < 0.5:
             row["daily_rate"] = 7 * hourly
         if dice.random() < 0.67:
-            row["weekly"] = _hours(dice)
+            row["weekly"] = _random_hours(dice)
         if dice.random() < 0.1:
-            row["overrides"] = _days_off(dice)
+            row["overrides"] = _random_days_off(dice)
         yield row
 
 
-def _weights(count: int) -> Sequence[float]:
+def _zipf_weights(count: int) -> Sequence[float]:
     """The n-th is as usual as the first is, divided by n."""
     return list(accumulate(1 / n for n in range(1, count + 1)))
 
 
-def _hours(dice: Random) -> Sequence[Mapping[str, Any]]:
-    first = dice.choice(HOURS)
+def _random_hours(dice: Random) -> Sequence[Mapping[str, Any]]:
+    first = dice.choice(START_HOURS)
     end = min(first + dice.choice((2, 4, 6, 8, 8, 8, 10)), 24)
     slot = {"start": f"{first:02}:00", "end": f"{end:02}:00"}
-    return [{"weekday": day, **slot} for day in dice.choice(DAYS)]
+    return [{"weekday": day, **slot} for day in dice.choice(WEEKDAY_SETS)]
 
 
-def _days_off(dice: Random) -> Sequence[Mapping[str, Any]]:
-    first = search_costs.DAY + timedelta(days=dice.randint(-20, 40))
+def _random_days_off(dice: Random) -> Sequence[Mapping[str, Any]]:
+    first = search_costs.SEARCHED_DATE + timedelta(days=dice.randint(-20, 40))
     days = (first + timedelta(days=number) for number in range(dice.randint(1, 5)))
     return [{"date": day.isoformat(), "slots": []} for day in days]
 
 
-def write(count: int, path: Path) -> Path:
+def write_companions(count: int, path: Path) -> Path:
     with path.open("wb") as file:
-        for row in people(count):
+        for row in generate_companions(count):
             file.write(encode(row) + b"\n")
     return path
 
@@ -145,7 +151,7 @@ def write(count: int, path: Path) -> Path:
 
 
 @frozen
-class Pass:
+class ImportPass:
     """One run of `companions import`."""
 
     seconds: float
@@ -156,8 +162,8 @@ class Pass:
     memory_mb: float
 
 
-def _measure(url: str, cluster: Cluster, file: Path, size: int) -> None:
-    asyncio.run(upgrade(url))
+def _measure_sizes(url: str, cluster: PostgresCluster, file: Path, size: int) -> None:
+    asyncio.run(run_migrations(url))
     name = url.partition("+")[0]
     print(f"importing {size:,} into {name}", file=sys.stderr)
     done = import_file(url, cluster, file, size)
@@ -167,29 +173,29 @@ def _measure(url: str, cluster: Cluster, file: Path, size: int) -> None:
         f"{done.command_us:.0f} us of the command's processor time a row, "
         f"{done.database_us:.0f} us of PostgreSQL's, {done.memory_mb:.0f} MB at most.\n"
     )
-    print(asyncio.run(search_costs.page(url)), flush=True)
+    print(asyncio.run(search_costs.search_cost_report(url)), flush=True)
 
 
-def import_file(url: str, cluster: Cluster, file: Path, rows: int) -> Pass:
+def import_file(url: str, cluster: PostgresCluster, file: Path, rows: int) -> ImportPass:
     environ = {
         "STAFFBOOKING_DATABASE_URL": url,
         "STAFFBOOKING_SECRET_KEY": "a-secret-for-the-benchmark-only",
     }
     began, command, database = monotonic(), _children_seconds(), cpu_seconds(cluster.pid)
     process = subprocess.Popen(
-        [sys.executable, *COMMAND, str(file), "--json"],
+        [sys.executable, *STAFFBOOKING_COMMAND, str(file), "--json"],
         env={**os.environ, **environ},
         stdout=subprocess.PIPE,
     )
     memory_mb = 0.0
     while process.poll() is None:
-        memory_mb = _most_memory_mb(process.pid) or memory_mb
+        memory_mb = _max_memory_mb(process.pid) or memory_mb
         sleep(0.1)
     seconds = monotonic() - began
     output = process.communicate()[0]
     if process.returncode or decode(output) != {"imported": rows, "updated": 0, "skipped": []}:
         sys.exit(f"companions import failed: {output[-2000:].decode()}")
-    return Pass(
+    return ImportPass(
         seconds,
         1e6 * (_children_seconds() - command) / rows,
         1e6 * (cpu_seconds(cluster.pid) - database) / rows,
@@ -203,7 +209,7 @@ def _children_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _most_memory_mb(pid: int) -> float:
+def _max_memory_mb(pid: int) -> float:
     """0 where it has ended. Not by wait4, which would tell of this process where that has more."""
     status = Path(f"/proc/{pid}/status").read_text()
     most = re.search(r"VmHWM:\s+(\d+) kB", status)

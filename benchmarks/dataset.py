@@ -9,36 +9,40 @@ from random import Random
 
 from attrs import frozen
 
-from staffbooking_core.domain.accounts.api_keys import ALPHABET, RANDOM_LENGTH, mint
+from staffbooking_core.domain.accounts.api_keys import (
+    API_KEY_RANDOM_LENGTH,
+    BASE62_ALPHABET,
+    build_api_key,
+)
 from staffbooking_core.domain.accounts.users import Role, Subscription, User
 from staffbooking_core.domain.bookings.booking import (
     Booking,
+    CompanionRates,
     PaymentStatus,
-    Terms,
     TimelineEntry,
     quote_price,
 )
-from staffbooking_core.domain.bookings.lifecycle import Party, Status, Trigger
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.companions.availability import (
     Calendar,
-    Override,
+    DateOverride,
     Slot,
     WeeklySlot,
-    resolve_local,
+    local_time_to_utc,
 )
 from staffbooking_core.domain.companions.companion import Approval, Badge, Companion, Tier
 from staffbooking_core.policy import Policy
 
-POLICY = Policy()
-KEYS = 64
-CUSTOMERS = 2_000
-BOOKED_AHEAD = 60
+BENCHMARK_POLICY = Policy()
+OWNER_COUNT = 64
+CUSTOMER_COUNT = 2_000
+BOOKED_AHEAD_DAYS = 60
 """Days from today with bookings in them; what the load requests lies behind."""
 
-DAY = timedelta(days=1)
-HOUR = timedelta(hours=1)
+ONE_DAY = timedelta(days=1)
+ONE_HOUR = timedelta(hours=1)
 
-PLACES = [
+LOCATIONS = [
     *((city, "United Kingdom", "Europe/London") for city in "London Manchester Leeds Bath".split()),
     *((city, "Germany", "Europe/Berlin") for city in "Berlin Hamburg Cologne Munich".split()),
     *((city, "France", "Europe/Paris") for city in "Paris Lyon Marseille Nantes Nice".split()),
@@ -66,14 +70,20 @@ SERVICES = (
     "Gala dinner,Trade fair,Conference,Wedding,Product launch,Festival,City tour,Concierge,"
     "Interpreting,Photography,Catering,Bartending,Security,Childcare,Driving,Hosting"
 ).split(",")
-FIRST = "Mia Ada Noor Luca Sofia Jonas Amara Kenji Lena Omar Inês Tomás Zoë Ravi Elin Marco".split()
-LAST = "Lindqvist Okoro Silva Tanaka Rossi Meyer Dubois Patel García Novak Kowalski Smith".split()
+FIRST_NAMES = (
+    "Mia Ada Noor Luca Sofia Jonas Amara Kenji Lena Omar Inês Tomás Zoë Ravi Elin Marco".split()
+)
+LAST_NAMES = (
+    "Lindqvist Okoro Silva Tanaka Rossi Meyer Dubois Patel García Novak Kowalski Smith".split()
+)
 LANGUAGES = "English Portuguese German French Spanish Italian Japanese Hindi".split()
-BIO = "Calm, punctual and well prepared; at home at events from ten guests to two thousand. " * 6
+BIO_TEXT = (
+    "Calm, punctual and well prepared; at home at events from ten guests to two thousand. " * 6
+)
 
 
 @frozen
-class World:
+class BenchmarkDataset:
     """Who is there, and what was booked."""
 
     now: datetime
@@ -82,35 +92,40 @@ class World:
     owners: Sequence[User]
     """Each has one key, at the same place of `keys`."""
     customers: Sequence[User]
-    keys: Sequence[str]
+    api_keys: Sequence[str]
 
     @property
-    def key_of(self) -> dict[int | None, str]:
+    def api_key_by_owner(self) -> dict[int | None, str]:
         """The key of each owner's id."""
-        return {owner.id: key for owner, key in zip(self.owners, self.keys, strict=True)}
+        return {owner.id: key for owner, key in zip(self.owners, self.api_keys, strict=True)}
 
     @property
     def today(self) -> date:
         return self.now.date()
 
 
-def make_world(companions: int, now: datetime) -> World:
+def make_dataset(companions: int, now: datetime) -> BenchmarkDataset:
     """As many companions, half as many bookings, and the people around them."""
     dice = Random(companions)
     # In the order of their coming, as it would be, and not sorted by what they are.
-    numbers = dice.sample(range(1, KEYS + CUSTOMERS + companions + 1), KEYS + CUSTOMERS)
-    owners = [_user(number, "owner", now) for number in numbers[:KEYS]]
-    customers = [_user(number, "customer", now) for number in numbers[KEYS:]]
+    numbers = dice.sample(
+        range(1, OWNER_COUNT + CUSTOMER_COUNT + companions + 1), OWNER_COUNT + CUSTOMER_COUNT
+    )
+    owners = [_make_user(number, "owner", now) for number in numbers[:OWNER_COUNT]]
+    customers = [_make_user(number, "customer", now) for number in numbers[OWNER_COUNT:]]
     taken = set(numbers)
     others = (number for number in count(1) if number not in taken)
-    staff = [_companion(dice, number, now) for number in islice(others, companions)]
-    return World(
+    staff = [_make_companion(dice, number, now) for number in islice(others, companions)]
+    return BenchmarkDataset(
         now=now,
         companions=staff,
-        bookings=list(_bookings(dice, staff, customers, owners, now)),
+        bookings=list(_make_bookings(dice, staff, customers, owners, now)),
         owners=owners,
         customers=customers,
-        keys=[mint("".join(dice.choices(ALPHABET, k=RANDOM_LENGTH))) for _ in owners],
+        api_keys=[
+            build_api_key("".join(dice.choices(BASE62_ALPHABET, k=API_KEY_RANDOM_LENGTH)))
+            for _ in owners
+        ],
     )
 
 
@@ -126,38 +141,38 @@ def staff_user(companion: Companion) -> User:
     )
 
 
-def _user(number: int, kind: str, now: datetime) -> User:
+def _make_user(number: int, kind: str, now: datetime) -> User:
     owner = kind == "owner"
     return User(
         number,
         f"{kind}{number}@example.com",
-        FIRST[number % len(FIRST)],
-        LAST[number % len(LAST)],
+        FIRST_NAMES[number % len(FIRST_NAMES)],
+        LAST_NAMES[number % len(LAST_NAMES)],
         Role.CUSTOMER,
-        now - 100 * DAY,
+        now - 100 * ONE_DAY,
         subscription=Subscription.ENTERPRISE if owner else Subscription.NONE,
-        subscription_expires_at=now + 300 * DAY if owner else None,
+        subscription_expires_at=now + 300 * ONE_DAY if owner else None,
     )
 
 
-def _companion(dice: Random, number: int, now: datetime) -> Companion:
+def _make_companion(dice: Random, number: int, now: datetime) -> Companion:
     # The lower of two draws: a third of all companions live in the first fifth of the cities.
-    place = min(dice.randrange(len(PLACES)), dice.randrange(len(PLACES)))
-    city, country, zone = PLACES[place]
+    place = min(dice.randrange(len(LOCATIONS)), dice.randrange(len(LOCATIONS)))
+    city, country, zone = LOCATIONS[place]
     hourly = 500 * dice.randint(6, 60)
     reviews = dice.choice((0, 0, 1, 3, 8, 21, 55))
     return Companion(
         id=number,
-        first_name=dice.choice(FIRST),
-        last_name=dice.choice(LAST),
+        first_name=dice.choice(FIRST_NAMES),
+        last_name=dice.choice(LAST_NAMES),
         hourly_rate=hourly,
         daily_rate=dice.choice((None, 7 * hourly)),
         location_city=city,
         location_country=country,
-        calendar=_calendar(dice, zone, now.date()),
-        member_since=now - dice.randint(1, 2000) * DAY,
+        calendar=_make_calendar(dice, zone, now.date()),
+        member_since=now - dice.randint(1, 2000) * ONE_DAY,
         tagline="At your side, from the first guest to the last",
-        bio=BIO[: dice.randint(100, len(BIO))],
+        bio=BIO_TEXT[: dice.randint(100, len(BIO_TEXT))],
         profile_photo=f"photos/{number}.jpg",
         service_types=tuple(dice.sample(SERVICES, dice.randint(1, 4))),
         languages=tuple(dice.sample(LANGUAGES, dice.randint(1, 3))),
@@ -170,7 +185,7 @@ def _companion(dice: Random, number: int, now: datetime) -> Companion:
     )
 
 
-def _calendar(dice: Random, zone: str, today: date) -> Calendar:
+def _make_calendar(dice: Random, zone: str, today: date) -> Calendar:
     hours = dice.choice(
         (
             (),
@@ -181,20 +196,20 @@ def _calendar(dice: Random, zone: str, today: date) -> Calendar:
         )
     )
     weekly = tuple(WeeklySlot(day, hours[1]) for day in hours[0]) if hours else ()
-    off = (Override(today + dice.randint(1, 45) * DAY),) if dice.random() < 0.1 else ()
+    off = (DateOverride(today + dice.randint(1, 45) * ONE_DAY),) if dice.random() < 0.1 else ()
     return Calendar(zone, weekly, off)
 
 
-def working_day(companion: Companion, day: date) -> tuple[date, int] | None:
+def next_working_day(companion: Companion, day: date) -> tuple[date, int] | None:
     """The first day from `day` on, within two weeks, with hours on a companion's calendar,
     and the hour in which they begin (ten o'clock where all day is free)."""
     for number in range(14):
-        for slot in companion.calendar.hours(day + number * DAY):
-            return day + number * DAY, max(10, slot.start // 60)
+        for slot in companion.calendar.slots_on(day + number * ONE_DAY):
+            return day + number * ONE_DAY, max(10, slot.start // 60)
     return None
 
 
-def _bookings(
+def _make_bookings(
     dice: Random,
     staff: Sequence[Companion],
     customers: Sequence[User],
@@ -204,29 +219,40 @@ def _bookings(
     """One for every second companion; a third of them are accepted or paid."""
     listed = [companion for companion in staff if companion.is_listed]
     for number, companion in enumerate(dice.sample(listed, len(staff) // 2)):
-        status = dice.choice((Status.PENDING, Status.PENDING, Status.CANCELLED, Status.ACCEPTED))
-        when = working_day(companion, now.date() + dice.randint(2, BOOKED_AHEAD - 14) * DAY)
+        status = dice.choice(
+            (
+                BookingStatus.PENDING,
+                BookingStatus.PENDING,
+                BookingStatus.CANCELLED,
+                BookingStatus.ACCEPTED,
+            )
+        )
+        when = next_working_day(
+            companion, now.date() + dice.randint(2, BOOKED_AHEAD_DAYS - 14) * ONE_DAY
+        )
         if when:
             customer, owner = dice.choice(customers), dice.choice(owners)
-            yield _booking(number + 1, status, companion, customer, owner, when, now)
+            yield _make_booking(number + 1, status, companion, customer, owner, when, now)
 
 
-def _booking(
+def _make_booking(
     number: int,
-    status: Status,
+    status: BookingStatus,
     companion: Companion,
     customer: User,
     owner: User,
     when: tuple[date, int],
     now: datetime,
 ) -> Booking:
-    zone, hours, made = companion.calendar.timezone, 4, now - DAY
-    starts_at = resolve_local(zone, when[0], when[1] * 60)
-    price = quote_price(Terms(companion.hourly_rate, companion.daily_rate), hours, False, POLICY)
-    timeline = [TimelineEntry(made, None, Status.PENDING, Trigger.REQUEST, Party.API)]
-    if status is not Status.PENDING:
-        trigger = Trigger.ACCEPT if status is Status.ACCEPTED else Trigger.CANCEL
-        timeline.append(TimelineEntry(now, Status.PENDING, status, trigger, Party.STAFF))
+    zone, hours, made = companion.calendar.timezone, 4, now - ONE_DAY
+    starts_at = local_time_to_utc(zone, when[0], when[1] * 60)
+    price = quote_price(
+        CompanionRates(companion.hourly_rate, companion.daily_rate), hours, False, BENCHMARK_POLICY
+    )
+    timeline = [TimelineEntry(made, None, BookingStatus.PENDING, Trigger.REQUEST, Party.API)]
+    if status is not BookingStatus.PENDING:
+        trigger = Trigger.ACCEPT if status is BookingStatus.ACCEPTED else Trigger.CANCEL
+        timeline.append(TimelineEntry(now, BookingStatus.PENDING, status, trigger, Party.STAFF))
     return Booking(
         id=number,
         code=f"BK{number:012d}",
@@ -243,18 +269,18 @@ def _booking(
         duration_hours=hours,
         timezone=zone,
         starts_at=starts_at,
-        ends_at=starts_at + hours * HOUR,
-        currency=POLICY.currency.code,
+        ends_at=starts_at + hours * ONE_HOUR,
+        currency=BENCHMARK_POLICY.currency.code,
         price=price.price,
         insurance_premium=price.insurance_premium,
-        fee_ppm=POLICY.platform_fee,
+        fee_ppm=BENCHMARK_POLICY.platform_fee_ppm,
         platform_fee=price.platform_fee,
         payout_amount=price.payout_amount,
         created_at=made,
         version=len(timeline),
         timeline=tuple(timeline),
-        accepted_at=now if status is Status.ACCEPTED else None,
-        cancelled_at=now if status is Status.CANCELLED else None,
-        cancelled_by=Party.STAFF if status is Status.CANCELLED else None,
+        accepted_at=now if status is BookingStatus.ACCEPTED else None,
+        cancelled_at=now if status is BookingStatus.CANCELLED else None,
+        cancelled_by=Party.STAFF if status is BookingStatus.CANCELLED else None,
         payment_status=PaymentStatus.NONE,
     )

@@ -25,20 +25,20 @@ from typing import Any
 import msgspec
 import uvloop
 
-HEAD_END = b"\r\n\r\n"
-LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
-PATIENCE = 20.0
+HEAD_TERMINATOR = b"\r\n\r\n"
+CONTENT_LENGTH_PATTERN = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+DRAIN_TIMEOUT_SECONDS = 20.0
 """Seconds that the last answers may take once time is up."""
 
 
-class Request(msgspec.Struct, array_like=True, frozen=True):
+class LoadRequest(msgspec.Struct, array_like=True, frozen=True):
     """A request as it goes over the wire, and the status that alone is right."""
 
     status: int
     text: str
 
 
-class Result(msgspec.Struct, frozen=True):
+class LoadResult(msgspec.Struct, frozen=True):
     """What a run met. `odd` counts everything that was not as expected."""
 
     requests: int
@@ -48,100 +48,100 @@ class Result(msgspec.Struct, frozen=True):
     odd: dict[str, int]
 
 
-class _Run:
+class _LoadRun:
     """What all connections share."""
 
-    def __init__(self, requests: Sequence[Request], connections: int) -> None:
+    def __init__(self, requests: Sequence[LoadRequest], connections: int) -> None:
         wire = [(str(request.status).encode(), request.text.encode()) for request in requests]
         self.next: Iterator[tuple[bytes, bytes]] = cycle(wire)
         self.latencies: list[float] = []
-        self.odd: Counter[str] = Counter()
-        self.over = False
-        self.left = connections
-        self.done = asyncio.Event()
+        self.unexpected: Counter[str] = Counter()
+        self.is_over = False
+        self.open_connections = connections
+        self.all_closed = asyncio.Event()
 
-    def closed(self) -> None:
-        self.left -= 1
-        if not self.left:
-            self.done.set()
+    def connection_closed(self) -> None:
+        self.open_connections -= 1
+        if not self.open_connections:
+            self.all_closed.set()
 
 
-class _Connection(asyncio.Protocol):
-    def __init__(self, run: _Run) -> None:
+class _LoadConnection(asyncio.Protocol):
+    def __init__(self, run: _LoadRun) -> None:
         self._run = run
         self._buffer = b""
-        self._missing = 0
+        self._expected_size = 0
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
         self._send()
 
     def data_received(self, data: bytes) -> None:
-        if self._missing:
+        if self._expected_size:
             self._buffer += data
-            if len(self._buffer) < self._missing:
+            if len(self._buffer) < self._expected_size:
                 return
         else:
             self._buffer = self._buffer + data if self._buffer else data
-            end = self._buffer.find(HEAD_END)
+            end = self._buffer.find(HEAD_TERMINATOR)
             if end < 0:
                 return
-            length = LENGTH.search(self._buffer, 0, end)
-            size = end + len(HEAD_END) + (int(length[1]) if length else 0)
+            length = CONTENT_LENGTH_PATTERN.search(self._buffer, 0, end)
+            size = end + len(HEAD_TERMINATOR) + (int(length[1]) if length else 0)
             if len(self._buffer) < size:
-                self._missing = size
+                self._expected_size = size
                 return
-        self._answered()
+        self._response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if not self._run.over:
-            self._run.odd["connection lost"] += 1
-        self._run.closed()
+        if not self._run.is_over:
+            self._run.unexpected["connection lost"] += 1
+        self._run.connection_closed()
 
-    def _answered(self) -> None:
+    def _response_complete(self) -> None:
         run, status = self._run, self._buffer[9:12]
-        run.latencies.append(perf_counter() - self._began)
-        if status != self._expected:
-            run.odd[f"{status.decode()} in place of {self._expected.decode()}"] += 1
-        self._buffer, self._missing = b"", 0
+        run.latencies.append(perf_counter() - self._sent_at)
+        if status != self._expected_status:
+            run.unexpected[f"{status.decode()} in place of {self._expected_status.decode()}"] += 1
+        self._buffer, self._expected_size = b"", 0
         self._send()
 
     def _send(self) -> None:
-        if self._run.over:
+        if self._run.is_over:
             self._transport.close()
             return
-        self._expected, request = next(self._run.next)
-        self._began = perf_counter()
+        self._expected_status, request = next(self._run.next)
+        self._sent_at = perf_counter()
         self._transport.write(request)
 
 
-async def generate(
-    port: int, seconds: float, connections: int, requests: Sequence[Request]
-) -> Result:
+async def run_load(
+    port: int, seconds: float, connections: int, requests: Sequence[LoadRequest]
+) -> LoadResult:
     """Load a server of this machine for some seconds."""
-    loop, run = asyncio.get_running_loop(), _Run(requests, connections)
+    loop, run = asyncio.get_running_loop(), _LoadRun(requests, connections)
     began = perf_counter()
     for _ in range(connections):
-        await loop.create_connection(lambda: _Connection(run), "127.0.0.1", port)
+        await loop.create_connection(lambda: _LoadConnection(run), "127.0.0.1", port)
     await asyncio.sleep(seconds)
-    run.over = True
+    run.is_over = True
     try:
-        async with asyncio.timeout(PATIENCE):
-            await run.done.wait()
+        async with asyncio.timeout(DRAIN_TIMEOUT_SECONDS):
+            await run.all_closed.wait()
     except TimeoutError:
-        run.odd["never answered"] += run.left
+        run.unexpected["never answered"] += run.open_connections
     took = perf_counter() - began
     ordered = sorted(run.latencies) or [0.0]
-    return Result(
+    return LoadResult(
         requests=len(run.latencies),
         seconds=took,
         median_ms=1000 * ordered[len(ordered) // 2],
         p99_ms=1000 * ordered[len(ordered) * 99 // 100],
-        odd=dict(run.odd),
+        odd=dict(run.unexpected),
     )
 
 
-def write_requests(requests: Sequence[Request], file: Path) -> Path:
+def write_requests(requests: Sequence[LoadRequest], file: Path) -> Path:
     """What `main` reads."""
     file.write_bytes(msgspec.json.encode(requests))
     return file
@@ -149,8 +149,8 @@ def write_requests(requests: Sequence[Request], file: Path) -> Path:
 
 def main(arguments: Sequence[str]) -> None:
     port, seconds, connections, file = arguments
-    requests = msgspec.json.decode(Path(file).read_bytes(), type=list[Request])
-    work = generate(int(port), float(seconds), int(connections), requests)
+    requests = msgspec.json.decode(Path(file).read_bytes(), type=list[LoadRequest])
+    work = run_load(int(port), float(seconds), int(connections), requests)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         result = runner.run(work)
     sys.stdout.write(msgspec.json.encode(result).decode())

@@ -11,66 +11,74 @@ from urllib.parse import urlencode
 
 from attrs import frozen
 
-from benchmarks.dataset import BOOKED_AHEAD, PLACES, SERVICES, World, working_day
-from benchmarks.load_generator import Request
+from benchmarks.dataset import (
+    BOOKED_AHEAD_DAYS,
+    LOCATIONS,
+    SERVICES,
+    BenchmarkDataset,
+    next_working_day,
+)
+from benchmarks.load_generator import LoadRequest
 
-DAY = timedelta(days=1)
-VARIANTS = 2_000
+ONE_DAY = timedelta(days=1)
+REQUESTS_PER_OPERATION = 2_000
 """Different requests of an operation; connections go through them round and round."""
 
 
 @frozen
-class Ask:
+class LoadRequestSpec:
     path: str
     body: str = ""
     """A POST's; none for a GET."""
-    key: str | None = None
+    required_key: str | None = None
     """Whose it must be; None: anybody's."""
 
 
-Maker: TypeAlias = Callable[[World, Random], Ask]
+RequestMaker: TypeAlias = Callable[[BenchmarkDataset, Random], LoadRequestSpec]
 
 
-def search(world: World, dice: Random) -> Ask:
+def make_search(world: BenchmarkDataset, dice: Random) -> LoadRequestSpec:
     """No filter; every third request turns pages."""
     page = dice.choice((1, 1, 1, 1, 2, 3))
-    return Ask("/api/v1/companions" if page == 1 else f"/api/v1/companions?page={page}")
+    return LoadRequestSpec("/api/v1/companions" if page == 1 else f"/api/v1/companions?page={page}")
 
 
-def filtered(world: World, dice: Random) -> Ask:
+def make_filtered_search(world: BenchmarkDataset, dice: Random) -> LoadRequestSpec:
     """Part of a city's name, a service, a range of prices and a date."""
-    city, _, _ = dice.choice(PLACES)
+    city, _, _ = dice.choice(LOCATIONS)
     low = 10 * dice.randint(3, 12)
     asked = {
         "location": dice.choice((city, city.lower(), city[:4], city[1:])).strip(),
         "service": dice.choice(SERVICES),
         "min_price": low,
         "max_price": low + 10 * dice.randint(5, 15),
-        "date": world.today + dice.randint(2, BOOKED_AHEAD) * DAY,
+        "date": world.today + dice.randint(2, BOOKED_AHEAD_DAYS) * ONE_DAY,
     }
-    return Ask(f"/api/v1/companions?{urlencode(asked)}")
+    return LoadRequestSpec(f"/api/v1/companions?{urlencode(asked)}")
 
 
-def detail(world: World, dice: Random) -> Ask:
+def make_detail(world: BenchmarkDataset, dice: Random) -> LoadRequestSpec:
     companion = dice.choice(world.companions)
     while not companion.is_listed:
         companion = dice.choice(world.companions)
-    return Ask(f"/api/v1/companions/{companion.id}")
+    return LoadRequestSpec(f"/api/v1/companions/{companion.id}")
 
 
-def status(world: World, dice: Random) -> Ask:
+def make_status(world: BenchmarkDataset, dice: Random) -> LoadRequestSpec:
     """Three of four by the key that booked, which alone gets the whole record."""
     booking = dice.choice(world.bookings)
-    own = None if dice.random() < 0.25 else world.key_of[booking.booked_by]
-    return Ask(f"/api/v1/bookings/{booking.code}", key=own)
+    own = None if dice.random() < 0.25 else world.api_key_by_owner[booking.booked_by]
+    return LoadRequestSpec(f"/api/v1/bookings/{booking.code}", required_key=own)
 
 
-def create(world: World, dice: Random) -> Ask:
+def make_creation(world: BenchmarkDataset, dice: Random) -> LoadRequestSpec:
     """A request that can be honoured, however often it comes: nobody accepts any."""
     companion, when = dice.choice(world.companions), None
     while not companion.is_listed or when is None:
         companion = dice.choice(world.companions)
-        when = working_day(companion, world.today + dice.randint(BOOKED_AHEAD, 300) * DAY)
+        when = next_working_day(
+            companion, world.today + dice.randint(BOOKED_AHEAD_DAYS, 300) * ONE_DAY
+        )
     day, hour = when
     wanted = {
         "companion_id": companion.id,
@@ -81,36 +89,41 @@ def create(world: World, dice: Random) -> Ask:
         "location": "Convention centre, hall 3",
         "customer_email": dice.choice(world.customers).email,
     }
-    return Ask("/api/v1/bookings", json.dumps(wanted))
+    return LoadRequestSpec("/api/v1/bookings", json.dumps(wanted))
 
 
-OPERATIONS: dict[str, Maker] = {
-    "search": search,
-    "filter": filtered,
-    "detail": detail,
-    "status": status,
-    "create": create,
+OPERATIONS: dict[str, RequestMaker] = {
+    "search": make_search,
+    "filter": make_filtered_search,
+    "detail": make_detail,
+    "status": make_status,
+    "create": make_creation,
 }
-MIX = {"search": 30, "filter": 30, "detail": 25, "status": 10, "create": 5}
+OPERATION_MIX = {"search": 30, "filter": 30, "detail": 25, "status": 10, "create": 5}
 """Shares in percent."""
 
 
-def make_requests(world: World) -> dict[str, Sequence[Request]]:
+def make_requests(world: BenchmarkDataset) -> dict[str, Sequence[LoadRequest]]:
     """The requests of each operation, and of the mix, as they go over the wire."""
-    made: dict[str, Sequence[Request]] = {}
+    made: dict[str, Sequence[LoadRequest]] = {}
     for name, maker in OPERATIONS.items():
         dice = Random(name)
-        asked = [maker(world, dice) for _ in range(VARIANTS)]
-        made[name] = [_wire(each, each.key or dice.choice(world.keys)) for each in asked]
+        asked = [maker(world, dice) for _ in range(REQUESTS_PER_OPERATION)]
+        made[name] = [
+            _to_load_request(each, each.required_key or dice.choice(world.api_keys))
+            for each in asked
+        ]
     dice = Random("mix")
-    names = dice.choices(list(MIX), list(MIX.values()), k=2 * VARIANTS)
+    names = dice.choices(
+        list(OPERATION_MIX), list(OPERATION_MIX.values()), k=2 * REQUESTS_PER_OPERATION
+    )
     made["mix"] = [dice.choice(made[name]) for name in names]
     return made
 
 
-def _wire(ask: Ask, key: str) -> Request:
+def _to_load_request(ask: LoadRequestSpec, key: str) -> LoadRequest:
     method, status = ("POST", 201) if ask.body else ("GET", 200)
     head = f"{method} {ask.path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {key}\r\n"
     if ask.body:
         head += f"Content-Type: application/json\r\nContent-Length: {len(ask.body)}\r\n"
-    return Request(status, f"{head}\r\n{ask.body}")
+    return LoadRequest(status, f"{head}\r\n{ask.body}")

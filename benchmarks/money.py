@@ -22,30 +22,40 @@ from typing import Any
 import asyncpg
 from attrs import frozen
 
-from benchmarks.booking_clones import add_clones, number_apart, read_original, settle_down
-from benchmarks.measure import PATIENCE, Cluster, running_cluster
+from benchmarks.booking_clones import (
+    add_clones,
+    read_original,
+    set_sequences_apart,
+    vacuum_and_analyze,
+)
+from benchmarks.measure import PROCESS_TIMEOUT_SECONDS, PostgresCluster, run_cluster
 from staffbooking_adapters.settings import load_settings
-from staffbooking_adapters.sql.schema.upgrade import upgrade
+from staffbooking_adapters.sql.schema.upgrade import run_migrations
 from staffbooking_adapters.wiring import open_ports
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.payments.ledger import MovementKind
 from staffbooking_core.usecases.bookings import actions as acts
-from tests.support.memory_deployment import Scene, another_companion, another_customer, make_scene
+from tests.support.memory_deployment import (
+    BookingScenario,
+    make_booking_scenario,
+    with_another_companion,
+    with_another_customer,
+)
 from tests.support.postgres import driver_url
 
-COMMAND = ("-m", "staffbooking_cli.main")
-COMPANIONS = 200
+STAFFBOOKING_COMMAND = ("-m", "staffbooking_cli.main")
+COMPANION_COUNT = 200
 """Whose bookings they are."""
-FEW = 10
+FIRST_PASS_DIVISOR = 10
 """Into so many parts the bookings are divided for the first of two measurements."""
-QUIET = 60
+QUIET_CHECKOUT_COUNT = 60
 """Checkouts that are opened while nothing else goes on."""
-POLL = 0.25
-TOO_LONG = 600.0
+POLL_INTERVAL_SECONDS = 0.25
+PAYOUTS_TIMEOUT_SECONDS = 600.0
 
 
 @frozen
-class Pass:
+class ReconcilePass:
     """One run of `payments reconcile`."""
 
     bookings: int
@@ -54,25 +64,25 @@ class Pass:
 
 
 @frozen
-class Rush:
+class PayoutBurst:
     """What came of payouts that were due at the same moment."""
 
     payouts: int
     seconds: float
-    quiet_ms: list[float]
+    idle_checkout_ms: list[float]
     """How long it took to accept a booking and open its checkout."""
-    busy_ms: list[float]
+    busy_checkout_ms: list[float]
 
 
 def main() -> int:
-    options = _options()
-    with running_cluster() as cluster, TemporaryDirectory(prefix="bench-") as folder:
+    options = _parse_options()
+    with run_cluster() as cluster, TemporaryDirectory(prefix="bench-") as folder:
         passes, rush = asyncio.run(_run(options, cluster, Path(folder)))
-    sys.stdout.write(_page(passes, rush))
+    sys.stdout.write(_format_report(passes, rush))
     return 0
 
 
-def _options() -> argparse.Namespace:
+def _parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.money", description=__doc__)
     parser.add_argument("--bookings", type=int, default=100_000, metavar="N")
     parser.add_argument("--payouts", type=int, default=1_000, metavar="N")
@@ -84,24 +94,30 @@ def _options() -> argparse.Namespace:
 
 
 async def _run(
-    options: argparse.Namespace, cluster: Cluster, folder: Path
-) -> tuple[list[Pass], Rush]:
+    options: argparse.Namespace, cluster: PostgresCluster, folder: Path
+) -> tuple[list[ReconcilePass], PayoutBurst]:
     url = await cluster.server.create_database("money")
-    await upgrade(url)
+    await run_migrations(url)
     environ = {
         "STAFFBOOKING_DATABASE_URL": url,
         "STAFFBOOKING_SECRET_KEY": "a-secret-for-the-benchmark-only",
     }
     connection = await asyncpg.connect(driver_url(url))
     try:
-        async with _scene(environ) as scene:
-            await number_apart(connection)
-            companions = [(await another_companion(scene)).staff.user_id for _ in range(COMPANIONS)]
-            passes = await _passes(options.bookings, environ, connection, scene, companions)
+        async with _open_scenario(environ) as scene:
+            await set_sequences_apart(connection)
+            companions = [
+                (await with_another_companion(scene)).staff.user_id for _ in range(COMPANION_COUNT)
+            ]
+            passes = await _measure_reconcile_passes(
+                options.bookings, environ, connection, scene, companions
+            )
             first = options.bookings + 1
             with _running_worker(environ, folder / "worker.log"):
-                rush = await _rush(options.payouts, first, connection, scene, companions)
-            _say("reconciling all of it once more")
+                rush = await _measure_payout_burst(
+                    options.payouts, first, connection, scene, companions
+                )
+            _log("reconciling all of it once more")
             _reconcile(environ, options.bookings + options.payouts)
     finally:
         await connection.close()
@@ -109,48 +125,48 @@ async def _run(
 
 
 @asynccontextmanager
-async def _scene(environ: Mapping[str, str]) -> AsyncIterator[Scene]:
+async def _open_scenario(environ: Mapping[str, str]) -> AsyncIterator[BookingScenario]:
     async with open_ports(load_settings(environ)) as ports:
-        yield await make_scene(ports.policy, ports)
+        yield await make_booking_scenario(ports.policy, ports)
 
 
-async def _day(scene: Scene, ahead: int) -> date:
+async def _date_ahead(scene: BookingScenario, ahead: int) -> date:
     return (await scene.now()).date() + timedelta(days=ahead)
 
 
 # Reconciliation -----------------------------------------------------------------------------
 
 
-async def _passes(
+async def _measure_reconcile_passes(
     bookings: int,
     environ: Mapping[str, str],
     connection: Any,
-    scene: Scene,
+    scene: BookingScenario,
     companions: Sequence[int],
-) -> list[Pass]:
+) -> list[ReconcilePass]:
     """With few bookings and with many: memory may not grow with them."""
-    booking = await scene.paid_out(event_date=await _day(scene, 4))
+    booking = await scene.paid_out(event_date=await _date_ahead(scene, 4))
     original = await read_original(connection, booking.id, companions)
-    few = bookings // FEW
+    few = bookings // FIRST_PASS_DIVISOR
     passes = []
     for first, count in ((1, few), (few + 1, bookings - few)):
-        _say(f"seeding {count:,} bookings")
+        _log(f"seeding {count:,} bookings")
         await add_clones(connection, original, first, count)
-        await settle_down(connection)
+        await vacuum_and_analyze(connection)
         passes.append(_reconcile(environ, first + count - 1))
     return passes
 
 
-def _reconcile(environ: Mapping[str, str], bookings: int) -> Pass:
+def _reconcile(environ: Mapping[str, str], bookings: int) -> ReconcilePass:
     """Run the command; it fails where anything differs."""
     began = monotonic()
-    words = [sys.executable, *COMMAND, "payments", "reconcile"]
+    words = [sys.executable, *STAFFBOOKING_COMMAND, "payments", "reconcile"]
     process = subprocess.Popen(words, env={**os.environ, **environ}, stdout=subprocess.PIPE)
     _, status, usage = os.wait4(process.pid, 0)
     if status:
         output = process.stdout.read().decode() if process.stdout else ""
         sys.exit(f"payments reconcile failed: {output[-2000:]}")
-    return Pass(bookings, monotonic() - began, usage.ru_maxrss / 1024)
+    return ReconcilePass(bookings, monotonic() - began, usage.ru_maxrss / 1024)
 
 
 # Payouts ------------------------------------------------------------------------------------
@@ -160,7 +176,7 @@ def _reconcile(environ: Mapping[str, str], bookings: int) -> Pass:
 def _running_worker(environ: Mapping[str, str], log: Path) -> Iterator[None]:
     with log.open("ab") as output:
         worker = subprocess.Popen(
-            [sys.executable, *COMMAND, "worker"],
+            [sys.executable, *STAFFBOOKING_COMMAND, "worker"],
             env={**os.environ, **environ},
             stdout=output,
             stderr=output,
@@ -169,56 +185,60 @@ def _running_worker(environ: Mapping[str, str], log: Path) -> Iterator[None]:
         yield
     finally:
         worker.terminate()
-        worker.wait(PATIENCE)
+        worker.wait(PROCESS_TIMEOUT_SECONDS)
 
 
-async def _rush(
-    payouts: int, first: int, connection: Any, scene: Scene, companions: Sequence[int]
-) -> Rush:
+async def _measure_payout_burst(
+    payouts: int, first: int, connection: Any, scene: BookingScenario, companions: Sequence[int]
+) -> PayoutBurst:
     """Let so many payouts come due at one moment, and open checkouts meanwhile."""
-    _say(f"seeding {payouts:,} payouts")
-    booking = await scene.completed(event_date=await _day(scene, 4))
+    _log(f"seeding {payouts:,} payouts")
+    booking = await scene.completed(event_date=await _date_ahead(scene, 4))
     original = await read_original(connection, booking.id, companions)
     await add_clones(connection, original, first, payouts)
-    await settle_down(connection)
-    requests = _requests(scene := await another_customer(await another_companion(scene)))
-    quiet = [await _open_checkout(scene, await anext(requests)) for _ in range(QUIET)]
+    await vacuum_and_analyze(connection)
+    requests = _request_bookings(
+        scene := await with_another_customer(await with_another_companion(scene))
+    )
+    quiet = [
+        await _open_checkout(scene, await anext(requests)) for _ in range(QUIET_CHECKOUT_COUNT)
+    ]
     assert booking.payout_due_at is not None
     await scene.jump_to(booking.payout_due_at)
     began, busy = monotonic(), []
-    while await _unpaid(connection, first, payouts):
-        if monotonic() - began > TOO_LONG:
+    while await _count_unpaid(connection, first, payouts):
+        if monotonic() - began > PAYOUTS_TIMEOUT_SECONDS:
             sys.exit("the payouts don't come to an end")
         busy.append(await _open_checkout(scene, await anext(requests)))
-        await asyncio.sleep(POLL)
+        await asyncio.sleep(POLL_INTERVAL_SECONDS)
     seconds = monotonic() - began
-    await _check_sent_once(scene, first, payouts)
-    return Rush(payouts, seconds, quiet, busy)
+    await _assert_payouts_sent_once(scene, first, payouts)
+    return PayoutBurst(payouts, seconds, quiet, busy)
 
 
-async def _requests(scene: Scene) -> AsyncIterator[Booking]:
+async def _request_bookings(scene: BookingScenario) -> AsyncIterator[Booking]:
     """One after the other, each for a later day."""
     ahead = 30
     while True:
         ahead += 1
-        yield await scene.request(event_date=await _day(scene, ahead))
+        yield await scene.request(event_date=await _date_ahead(scene, ahead))
 
 
-async def _open_checkout(scene: Scene, booking: Booking) -> float:
+async def _open_checkout(scene: BookingScenario, booking: Booking) -> float:
     """Milliseconds from the acceptance until the page is open."""
     began = monotonic()
     await scene.accept(booking)
-    await acts.checkout(scene.ports, scene.customer, booking.id)
+    await acts.open_checkout(scene.ports, scene.customer, booking.id)
     return 1000 * (monotonic() - began)
 
 
-async def _unpaid(connection: Any, first: int, count: int) -> int:
+async def _count_unpaid(connection: Any, first: int, count: int) -> int:
     query = "SELECT count(*) FROM bookings WHERE id BETWEEN $1 AND $2 AND payout_status <> 'paid'"
     unpaid: int = await connection.fetchval(query, first, first + count - 1)
     return unpaid
 
 
-async def _check_sent_once(scene: Scene, first: int, count: int) -> None:
+async def _assert_payouts_sent_once(scene: BookingScenario, first: int, count: int) -> None:
     sent = [
         line.intent_id
         async for line in scene.ports.payments.statement()
@@ -231,7 +251,7 @@ async def _check_sent_once(scene: Scene, first: int, count: int) -> None:
 # The figures --------------------------------------------------------------------------------
 
 
-def _page(passes: list[Pass], rush: Rush) -> str:
+def _format_report(passes: list[ReconcilePass], rush: PayoutBurst) -> str:
     lines = [
         "| `payments reconcile` of | seconds | bookings/s | peak memory MB |",
         "|---|---|---|---|",
@@ -246,18 +266,18 @@ def _page(passes: list[Pass], rush: Rush) -> str:
         "",
         "| accepting a booking and opening its checkout | median ms | p95 ms |",
         "|---|---|---|",
-        f"| nothing else going on ({len(rush.quiet_ms)}) | {_figures(rush.quiet_ms)} |",
-        f"| during the payouts ({len(rush.busy_ms)}) | {_figures(rush.busy_ms)} |",
+        f"| nothing else going on ({len(rush.idle_checkout_ms)}) | {_format_latencies(rush.idle_checkout_ms)} |",
+        f"| during the payouts ({len(rush.busy_checkout_ms)}) | {_format_latencies(rush.busy_checkout_ms)} |",
         "",
     ]
     return "\n".join(lines)
 
 
-def _figures(samples: list[float]) -> str:
+def _format_latencies(samples: list[float]) -> str:
     return f"{median(samples):.0f} | {quantiles(samples, n=20)[-1]:.0f}"
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 

@@ -17,49 +17,53 @@ from typing import Any, TypeAlias
 
 from attrs import frozen
 
-from benchmarks.measure import Cluster, cpu_seconds
-from staffbooking_adapters.sql.engine.postgres import SETTINGS
+from benchmarks.measure import PostgresCluster, cpu_seconds
+from staffbooking_adapters.sql.engine.postgres import SERVER_SETTINGS
 
-CLIENTS = 10
+CLIENT_COUNT = 10
 """As many as a server's pool has connections."""
 
-SETTLING = 0.3
+SETTLING_SECONDS = 0.3
 """Seconds in which the cluster takes note of its clients' end, and of what they cost."""
 
-PARAMETER = re.compile(r"\$(\d+)")
-DONE = re.compile(r"number of transactions actually processed: (\d+)")
-PROGRESS = re.compile(r"progress: ([0-9.]+) s, ([0-9.]+) tps")
+PARAMETER_PATTERN = re.compile(r"\$(\d+)")
+DONE_PATTERN = re.compile(r"number of transactions actually processed: (\d+)")
+PROGRESS_PATTERN = re.compile(r"progress: ([0-9.]+) s, ([0-9.]+) tps")
 
 
 @frozen
-class Fresh:
+class UniqueValue:
     """A value that every run of a transaction needs anew, e.g. a number or a code."""
 
     prefix: str | None = None
     """Of a text; None for a number."""
 
 
-Transaction: TypeAlias = Sequence[tuple[str, Sequence[Any]]]
+PgbenchTransaction: TypeAlias = Sequence[tuple[str, Sequence[Any]]]
 """Statements with their arguments, as the driver takes them."""
 
 
 @frozen
-class Floor:
+class PgbenchResult:
     rate: float
     """Transactions per second."""
     database_us: float
     """Processor time of PostgreSQL for each."""
 
 
-def program(cluster: Cluster) -> Path | None:
+def find_pgbench(cluster: PostgresCluster) -> Path | None:
     """pgbench beside the binaries of the cluster, if it came with them."""
     found = cluster.binaries / "pgbench"
     return found if found.is_file() else None
 
 
-def run(
-    cluster: Cluster, database: str, variants: Sequence[Transaction], seconds: float, folder: Path
-) -> Floor:
+def run_pgbench(
+    cluster: PostgresCluster,
+    database: str,
+    variants: Sequence[PgbenchTransaction],
+    seconds: float,
+    folder: Path,
+) -> PgbenchResult:
     """Run transactions, chosen at random, as fast as they go. A first second doesn't count:
     each client prepares each statement in it."""
     scripts = []
@@ -67,9 +71,9 @@ def run(
         script = folder / f"{number}.sql"
         script.write_text(_script(transaction))
         scripts.append(f"--file={script}")
-    options = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())
+    options = " ".join(f"-c {name}={value}" for name, value in SERVER_SETTINGS.items())
     words = (
-        *("--no-vacuum", "--protocol=prepared", f"--client={CLIENTS}", "--progress=1"),
+        *("--no-vacuum", "--protocol=prepared", f"--client={CLIENT_COUNT}", "--progress=1"),
         *(f"--time={1 + max(1, round(seconds))}", f"--host={cluster.folder}", "--username=app"),
         *(*scripts, database),
     )
@@ -81,24 +85,24 @@ def run(
         text=True,
     ) as process:
         assert process.stderr
-        first = next(filter(None, map(PROGRESS.match, process.stderr)), None)
+        first = next(filter(None, map(PROGRESS_PATTERN.match, process.stderr)), None)
         began, start = monotonic(), cpu_seconds(cluster.pid)
         output, errors = process.communicate()
         took = monotonic() - began
-    sleep(SETTLING)
+    sleep(SETTLING_SECONDS)
     used = cpu_seconds(cluster.pid) - start
-    total = DONE.search(output)
+    total = DONE_PATTERN.search(output)
     if first is None or total is None:
         raise RuntimeError(f"pgbench said something else: {output}{errors}")
     transactions = int(total[1]) - float(first[1]) * float(first[2])
-    return Floor(transactions / took, 1e6 * used / transactions)
+    return PgbenchResult(transactions / took, 1e6 * used / transactions)
 
 
-def _script(transaction: Transaction) -> str:
+def _script(transaction: PgbenchTransaction) -> str:
     lines = ["\\set fresh random(1000000000000, 9000000000000000)"]
     for sql, arguments in transaction:
         written = [_literal(argument) for argument in arguments]
-        lines.append(PARAMETER.sub(lambda found: written[int(found[1]) - 1], sql) + ";")  # noqa: B023
+        lines.append(PARAMETER_PATTERN.sub(lambda found: written[int(found[1]) - 1], sql) + ";")  # noqa: B023
     return "\n".join(lines)
 
 
@@ -106,9 +110,9 @@ def _literal(value: Any) -> str:
     match value:
         case None:
             return "NULL"
-        case Fresh(prefix=None):
+        case UniqueValue(prefix=None):
             return "(:fresh)"
-        case Fresh():
+        case UniqueValue():
             return f"('{value.prefix}' || (:fresh)::text)"
         case bool() | int():
             return str(value)

@@ -10,66 +10,74 @@ import asyncpg
 import msgspec
 
 from benchmarks import load_requests, yardstick_operations
-from benchmarks.dataset import World
-from benchmarks.pgbench import Fresh, Transaction
-from benchmarks.yardstick_operations import Wanted
+from benchmarks.dataset import BenchmarkDataset
+from benchmarks.pgbench import PgbenchTransaction, UniqueValue
+from benchmarks.yardstick_operations import BookingRequestBody
 from tests.support.postgres import driver_url
 
-VARIANTS = 30
+VARIANT_COUNT = 30
 """Different transactions of an operation; pgbench takes at most 128."""
 
 
-async def transactions(url: str, world: World) -> dict[str, list[Transaction]]:
+async def pgbench_transactions(
+    url: str, world: BenchmarkDataset
+) -> dict[str, list[PgbenchTransaction]]:
     """Of each operation, as many as `VARIANTS`."""
     connection = await asyncpg.connect(driver_url(url))
     try:
-        creations = [await _creation(connection, world, Random(n)) for n in range(VARIANTS)]
+        creations = [
+            await _creation_transaction(connection, world, Random(n)) for n in range(VARIANT_COUNT)
+        ]
     finally:
         await connection.close()
-    made: dict[str, list[Transaction]] = {"create": creations}
+    made: dict[str, list[PgbenchTransaction]] = {"create": creations}
     for name, maker, transaction in (
-        ("search", load_requests.search, _search),
-        ("filter", load_requests.filtered, _search),
-        ("detail", load_requests.detail, _detail),
-        ("status", load_requests.status, _status),
+        ("search", load_requests.make_search, _search_transaction),
+        ("filter", load_requests.make_filtered_search, _search_transaction),
+        ("detail", load_requests.make_detail, _detail_transaction),
+        ("status", load_requests.make_status, _status_transaction),
     ):
         dice = Random(name)
-        made[name] = [transaction(maker(world, dice).path) for _ in range(VARIANTS)]
+        made[name] = [transaction(maker(world, dice).path) for _ in range(VARIANT_COUNT)]
     return made
 
 
-def _search(path: str) -> Transaction:
+def _search_transaction(path: str) -> PgbenchTransaction:
     sql, arguments, _, _ = yardstick_operations.search_statement(path.partition("?")[2].encode())
     return [(sql, arguments)]
 
 
-def _detail(path: str) -> Transaction:
-    return [(yardstick_operations.DETAIL, [int(path.rpartition("/")[2])])]
+def _detail_transaction(path: str) -> PgbenchTransaction:
+    return [(yardstick_operations.DETAIL_SQL, [int(path.rpartition("/")[2])])]
 
 
-def _status(path: str) -> Transaction:
-    return [(yardstick_operations.BOOKING, [path.rpartition("/")[2]])]
+def _status_transaction(path: str) -> PgbenchTransaction:
+    return [(yardstick_operations.BOOKING_SQL, [path.rpartition("/")[2]])]
 
 
-async def _creation(connection: Any, world: World, dice: Random) -> Transaction:
+async def _creation_transaction(
+    connection: Any, world: BenchmarkDataset, dice: Random
+) -> PgbenchTransaction:
     """The two statements of a creation; what must be new each time is `Fresh`."""
-    wanted = msgspec.json.decode(load_requests.create(world, dice).body, type=Wanted)
+    wanted = msgspec.json.decode(
+        load_requests.make_creation(world, dice).body, type=BookingRequestBody
+    )
     asked = yardstick_operations.context_arguments(wanted)
-    rows = await connection.fetch(yardstick_operations.CONTEXT, *asked)
+    rows = await connection.fetch(yardstick_operations.CONTEXT_SQL, *asked)
     row, record, _ = yardstick_operations.new_booking(
         wanted, rows, world.owners[0].id, datetime.now(UTC)
     )
     arguments = yardstick_operations.create_arguments(row, record)
     columns, (_, *others) = (
-        arguments[: len(yardstick_operations.FIELDS)],
-        arguments[len(yardstick_operations.FIELDS) :],
+        arguments[: len(yardstick_operations.NEW_BOOKING_COLUMNS)],
+        arguments[len(yardstick_operations.NEW_BOOKING_COLUMNS) :],
     )
-    fresh = {"id": Fresh(), "code": Fresh("BK")}
+    fresh = {"id": UniqueValue(), "code": UniqueValue("BK")}
     given = [
         fresh.get(name, value)
-        for name, value in zip(yardstick_operations.FIELDS, columns, strict=True)
+        for name, value in zip(yardstick_operations.NEW_BOOKING_COLUMNS, columns, strict=True)
     ]
     return [
-        (yardstick_operations.CONTEXT, asked),
-        (yardstick_operations.CREATE, [*given, Fresh("evt_"), *others]),
+        (yardstick_operations.CONTEXT_SQL, asked),
+        (yardstick_operations.CREATE_SQL, [*given, UniqueValue("evt_"), *others]),
     ]

@@ -13,30 +13,30 @@ from typing import cast
 
 from attrs import define, field
 
-OK = b"HTTP/1.1 204 No Content\r\n\r\n"
-ERROR = b"HTTP/1.1 500 Not Yet\r\nContent-Length: 0\r\n\r\n"
+OK_RESPONSE = b"HTTP/1.1 204 No Content\r\n\r\n"
+ERROR_RESPONSE = b"HTTP/1.1 500 Not Yet\r\nContent-Length: 0\r\n\r\n"
 
 
 @define
-class Got:
+class ArrivalLog:
     """Times of arrival, in Unix seconds: by path and event, the first time first."""
 
     arrivals: defaultdict[tuple[bytes, bytes], list[float]] = field(
         factory=lambda: defaultdict(list)
     )
 
-    any: asyncio.Event = field(factory=asyncio.Event)
+    arrived: asyncio.Event = field(factory=asyncio.Event)
     """Set once something came in since the last `clear`."""
 
     def clear(self) -> None:
         self.arrivals.clear()
-        self.any.clear()
+        self.arrived.clear()
 
     def add(self, path: bytes, event_id: bytes) -> int:
         """How often this event came to this path by now."""
         times = self.arrivals[path, event_id]
         times.append(time())
-        self.any.set()
+        self.arrived.set()
         return len(times)
 
     def times(self, kind: bytes) -> list[float]:
@@ -45,10 +45,10 @@ class Got:
         return sorted(at for times in ours for at in times)
 
 
-class Receiver(asyncio.Protocol):
+class ReceiverProtocol(asyncio.Protocol):
     """One connection, on which requests may follow each other."""
 
-    def __init__(self, got: Got) -> None:
+    def __init__(self, got: ArrivalLog) -> None:
         self._got = got
         self._data = b""
 
@@ -68,9 +68,9 @@ class Receiver(asyncio.Protocol):
     def _answer(self, path: bytes, event_id: bytes) -> None:
         times = self._got.add(path, event_id)
         if path.startswith(b"/good") or (path.startswith(b"/flaky") and times > 1):
-            self._transport.write(OK)
+            self._transport.write(OK_RESPONSE)
         elif path.startswith(b"/flaky"):
-            self._transport.write(ERROR)
+            self._transport.write(ERROR_RESPONSE)
 
 
 def _header(head: bytes, name: bytes) -> bytes:
@@ -80,8 +80,8 @@ def _header(head: bytes, name: bytes) -> bytes:
     return head[start : end if end >= 0 else None].strip()
 
 
-async def listen(got: Got) -> tuple[asyncio.Server, str]:
+async def start_receivers(got: ArrivalLog) -> tuple[asyncio.Server, str]:
     """The server, and the URL that paths are added to."""
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: Receiver(got), "127.0.0.1", 0)
+    server = await loop.create_server(lambda: ReceiverProtocol(got), "127.0.0.1", 0)
     return server, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"

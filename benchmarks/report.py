@@ -6,27 +6,27 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import frozen
 
-from benchmarks.measure import Sample
-from benchmarks.pgbench import Floor
+from benchmarks.measure import RoundSample
+from benchmarks.pgbench import PgbenchResult
 
-GOOD, GOAL = 2.5, 1.5
+GOOD_CPU_RATIO, GOAL_CPU_RATIO = 2.5, 1.5
 """Processor time of the service per request of the mix, in those of the yardstick."""
 
-HEAD = (
+COMPARISON_HEADER = (
     "operation,target,requests/s,median ms,p99 ms,server µs,PostgreSQL µs,round trips,memory MB"
 ).split(",")
-FLOOR_HEAD = (
+FLOOR_HEADER = (
     "operation,pgbench/s,PostgreSQL µs,yardstick of that/s,its PostgreSQL µs of that"
 ).split(",")
 
 
 @frozen
-class Measured:
+class OperationComparison:
     """One operation on both targets."""
 
     operation: str
-    service: Sample
-    yardstick: Sample
+    service: RoundSample
+    yardstick: RoundSample
     service_trips: float
     """Round trips to the database per request, with as many requests at once as in the load."""
     yardstick_trips: float
@@ -36,49 +36,57 @@ class Measured:
         return self.service.server_us / self.yardstick.server_us
 
     @property
-    def worst_company(self) -> float:
+    def max_other_load(self) -> float:
         """The share of the machine that others took meanwhile."""
         return max(self.service.others, self.yardstick.others)
 
 
-def comparison(measured: Iterable[Measured]) -> str:
+def format_comparison(measured: Iterable[OperationComparison]) -> str:
     """The service, the yardstick, and the service in yardsticks."""
     rows = []
     for one in measured:
-        service = _figures(one.service, one.service_trips)
-        yardstick = _figures(one.yardstick, one.yardstick_trips)
+        service = _sample_figures(one.service, one.service_trips)
+        yardstick = _sample_figures(one.yardstick, one.yardstick_trips)
         ratios = [a / b if b else 0.0 for a, b in zip(service, yardstick, strict=True)]
         rows += [
-            [one.operation, "service", *map(_number, service)],
-            ["", "yardstick", *map(_number, yardstick)],
+            [one.operation, "service", *map(_format_number, service)],
+            ["", "yardstick", *map(_format_number, yardstick)],
             ["", "ratio", *(f"{ratio:.2f}" for ratio in ratios)],
         ]
-    return _table(HEAD, rows)
+    return _format_table(COMPARISON_HEADER, rows)
 
 
-def floors(measured: Iterable[Measured], known: Mapping[str, Floor]) -> str:
+def format_floors(
+    measured: Iterable[OperationComparison], known: Mapping[str, PgbenchResult]
+) -> str:
     """How near the yardstick comes to the same SQL without HTTP, keys and limits."""
     rows = []
     for one in measured:
         if floor := known.get(one.operation):
             rate = one.yardstick.rate / floor.rate
             cost = one.yardstick.database_us / floor.database_us
-            figures = (_number(floor.rate), _number(floor.database_us))
+            figures = (_format_number(floor.rate), _format_number(floor.database_us))
             rows.append([one.operation, *figures, f"{rate:.2f}", f"{cost:.2f}"])
-    return _table(FLOOR_HEAD, rows)
+    return _format_table(FLOOR_HEADER, rows)
 
 
-def verdict(mix: Measured) -> str:
+def format_verdict(mix: OperationComparison) -> str:
     """The figure that this benchmark is for."""
     ratio = mix.cpu_ratio
-    word = "the goal is met" if ratio <= GOAL else "good" if ratio <= GOOD else "too much"
+    word = (
+        "the goal is met"
+        if ratio <= GOAL_CPU_RATIO
+        else "good"
+        if ratio <= GOOD_CPU_RATIO
+        else "too much"
+    )
     return (
         f"Processor time of the service per request of the mix: {ratio:.2f} times the "
-        f"yardstick's (good at {GOOD}, the goal is {GOAL}): {word}."
+        f"yardstick's (good at {GOOD_CPU_RATIO}, the goal is {GOAL_CPU_RATIO}): {word}."
     )
 
 
-def _figures(sample: Sample, trips: float) -> list[float]:
+def _sample_figures(sample: RoundSample, trips: float) -> list[float]:
     return [
         sample.rate,
         sample.median_ms,
@@ -90,15 +98,15 @@ def _figures(sample: Sample, trips: float) -> list[float]:
     ]
 
 
-def _number(figure: float) -> str:
+def _format_number(figure: float) -> str:
     return f"{figure:,.0f}" if figure >= 100 else f"{figure:.2f}"
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _format_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    lines = [_line(head, widths), "|" + "|".join("-" * (width + 2) for width in widths) + "|"]
-    return "\n".join([*lines, *(_line(row, widths) for row in rows)])
+    lines = [_format_row(head, widths), "|" + "|".join("-" * (width + 2) for width in widths) + "|"]
+    return "\n".join([*lines, *(_format_row(row, widths) for row in rows)])
 
 
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+def _format_row(cells: Sequence[str], widths: Sequence[int]) -> str:
     return "| " + " | ".join(map(str.ljust, cells, widths)) + " |"

@@ -7,28 +7,28 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from benchmarks import yardstick
-from benchmarks.load_generator import Request
+from benchmarks.load_generator import LoadRequest
 from staffbooking_adapters.settings import load_settings
 from staffbooking_adapters.wiring import open_ports
 from staffbooking_http.app import Application
 
-COUNTED = 960
+COUNTED_REQUESTS = 960
 """Requests of each operation."""
 
-App: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
-Trips: TypeAlias = Callable[[], int]
+AsgiApp: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
+RoundTripCounts: TypeAlias = Callable[[], int]
 
 
-async def of_service(
-    environ: Mapping[str, str], requests: Mapping[str, Sequence[Request]], at_once: int
+async def count_service_round_trips(
+    environ: Mapping[str, str], requests: Mapping[str, Sequence[LoadRequest]], at_once: int
 ) -> dict[str, float]:
     """Round trips per request of each operation, so many requests being under way at once."""
     settings = load_settings(environ)
     async with open_ports(settings) as ports:
         store: Any = ports.store
         databases = (store.database, store.admission.counter)
-        application = Application(ports, proxies=settings.trusted_proxies)
-        return await _count(
+        application = Application(ports, trusted_proxies=settings.trusted_proxies)
+        return await _count_round_trips(
             application,
             lambda: sum(database.round_trips for database in databases),
             requests,
@@ -36,27 +36,33 @@ async def of_service(
         )
 
 
-async def of_yardstick(
-    environ: Mapping[str, str], requests: Mapping[str, Sequence[Request]], at_once: int
+async def count_yardstick_round_trips(
+    environ: Mapping[str, str], requests: Mapping[str, Sequence[LoadRequest]], at_once: int
 ) -> dict[str, float]:
     """The same of the yardstick."""
-    async with yardstick.opened(environ["STAFFBOOKING_DATABASE_URL"]) as (application, trips):
-        return await _count(application, trips, requests, at_once)
+    async with yardstick.open_application(environ["STAFFBOOKING_DATABASE_URL"]) as (
+        application,
+        trips,
+    ):
+        return await _count_round_trips(application, trips, requests, at_once)
 
 
-async def _count(
-    application: App, trips: Trips, requests: Mapping[str, Sequence[Request]], at_once: int
+async def _count_round_trips(
+    application: AsgiApp,
+    trips: RoundTripCounts,
+    requests: Mapping[str, Sequence[LoadRequest]],
+    at_once: int,
 ) -> dict[str, float]:
     found = {}
     for name, variants in requests.items():
-        chosen = variants[:COUNTED]
+        chosen = variants[:COUNTED_REQUESTS]
         before, left = trips(), iter(chosen)
-        await asyncio.gather(*(_ask(application, left) for _ in range(at_once)))
+        await asyncio.gather(*(_send_requests(application, left) for _ in range(at_once)))
         found[name] = (trips() - before) / len(chosen)
     return found
 
 
-async def _ask(application: App, requests: Iterator[Request]) -> None:
+async def _send_requests(application: AsgiApp, requests: Iterator[LoadRequest]) -> None:
     for request in requests:
         head, _, body = request.text.partition("\r\n\r\n")
         first, *lines = head.split("\r\n")
@@ -71,7 +77,7 @@ async def _ask(application: App, requests: Iterator[Request]) -> None:
             "headers": [_header(line) for line in lines],
             "client": ("127.0.0.1", 1),
         }
-        await application(scope, _receiver(body.encode()), _checker(request))
+        await application(scope, _receiver(body.encode()), _status_checker(request))
 
 
 def _header(line: str) -> tuple[bytes, bytes]:
@@ -86,7 +92,7 @@ def _receiver(body: bytes) -> Callable[[], Awaitable[dict[str, Any]]]:
     return receive
 
 
-def _checker(request: Request) -> Callable[[dict[str, Any]], Awaitable[None]]:
+def _status_checker(request: LoadRequest) -> Callable[[dict[str, Any]], Awaitable[None]]:
     async def send(message: dict[str, Any]) -> None:
         if message.get("status", request.status) != request.status:
             raise AssertionError(f"{message['status']} for {request.text!r}")

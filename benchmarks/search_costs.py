@@ -18,56 +18,60 @@ from sqlalchemy import make_url
 from staffbooking_adapters.sql.store import open_store
 from staffbooking_core.domain.companions.companion import CompanionQuery
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import CompanionsReading
+from staffbooking_core.ports import CompanionsReadPort
 from tests.support.postgres import driver_url
 
-DAY = date(2030, 6, 12)
+SEARCHED_DATE = date(2030, 6, 12)
 """A Wednesday on which some have a day off."""
-SUNDAY = date(2030, 6, 16)
-LATER = 1_000
+SEARCHED_SUNDAY = date(2030, 6, 16)
+LATER_PAGE = 1_000
 """A page, after 11,988 companions."""
-CALLS, SECONDS = 200, 1.0
+MAX_CALLS_PER_SEARCH, MAX_SECONDS_PER_SEARCH = 200, 1.0
 """Each search is made until either is reached, but three times at least."""
 
 # Imported companions have no ratings, by which the order would be anything but that of ids.
-RATED = """
+RATED_SQL = """
     UPDATE companion_search SET rank = CASE companion_id % 3 WHEN 0 THEN 0 ELSE
     -(300 + companion_id * 7919 % 201) * 1099511627776 - companion_id % 97 END
 """
-NO_SUNDAYS = "UPDATE companion_search SET weekday_mask = weekday_mask - 64 WHERE weekday_mask > 63"
+NO_SUNDAYS_SQL = (
+    "UPDATE companion_search SET weekday_mask = weekday_mask - 64 WHERE weekday_mask > 63"
+)
 
 
-async def page(url: str) -> str:
+async def search_cost_report(url: str) -> str:
     """A table of medians. It changes what searches look at, and nothing else."""
-    await _change(url, RATED)
-    lines = [f"| filters | page 1 | page {LATER:,} |", "|---|--:|--:|"]
-    async with _searched(url) as view:
-        for name, query in _filters():
-            later = evolve(query, page=LATER)
-            lines.append(f"| {name} | {await _ms(view, query)} | {await _ms(view, later)} |")
+    await _run_sql(url, RATED_SQL)
+    lines = [f"| filters | page 1 | page {LATER_PAGE:,} |", "|---|--:|--:|"]
+    async with _measure_searches(url) as view:
+        for name, query in _filter_queries():
+            later = evolve(query, page=LATER_PAGE)
+            lines.append(
+                f"| {name} | {await _median_ms(view, query)} | {await _median_ms(view, later)} |"
+            )
         lines += ["", "| nothing to find | page 1 |", "|---|--:|"]
-        for name, query in _misses():
-            lines.append(f"| {name} | {await _ms(view, query)} |")
-    await _change(url, NO_SUNDAYS)
-    async with _searched(url) as view:
-        for name, query in _filters():
+        for name, query in _no_match_queries():
+            lines.append(f"| {name} | {await _median_ms(view, query)} |")
+    await _run_sql(url, NO_SUNDAYS_SQL)
+    async with _measure_searches(url) as view:
+        for name, query in _filter_queries():
             if query.date:
-                nobody = evolve(query, date=SUNDAY)
-                lines.append(f"| {name} on which nobody works | {await _ms(view, nobody)} |")
+                nobody = evolve(query, date=SEARCHED_SUNDAY)
+                lines.append(f"| {name} on which nobody works | {await _median_ms(view, nobody)} |")
     return "\n".join([*lines, ""])
 
 
 @asynccontextmanager
-async def _searched(url: str) -> AsyncIterator[CompanionsReading]:
+async def _measure_searches(url: str) -> AsyncIterator[CompanionsReadPort]:
     store = await open_store(url, Policy())
     try:
-        async with store.reading() as view:
+        async with store.read_view() as view:
             yield view.companions
     finally:
         await store.close()
 
 
-async def _change(url: str, change: str) -> None:
+async def _run_sql(url: str, change: str) -> None:
     """By the driver itself: a store would not wait so long. SQLite's files are seldom analysed,
     so neither is this one."""
     if not url.startswith("postgresql"):
@@ -83,14 +87,14 @@ async def _change(url: str, change: str) -> None:
         await connection.close()
 
 
-def _filters() -> Iterator[tuple[str, CompanionQuery]]:
+def _filter_queries() -> Iterator[tuple[str, CompanionQuery]]:
     """Each set of filters; those with a place once more with one that is the same single place
     at every size, where `berlin` finds more quarters the more people there are."""
     given: dict[str, dict[str, Any]] = {
         "place": {"location": "berlin"},
         "service": {"service": "gala dinner"},
         "price": {"min_price": 4_000, "max_price": 5_000},
-        "date": {"date": DAY},
+        "date": {"date": SEARCHED_DATE},
     }
     for chosen in product((False, True), repeat=len(given)):
         named = [name for name, is_chosen in zip(given, chosen, strict=True) if is_chosen]
@@ -101,20 +105,20 @@ def _filters() -> Iterator[tuple[str, CompanionQuery]]:
             yield " + ".join(("one place", *named[1:])), evolve(query, location="ibadan station")
 
 
-def _misses() -> Iterator[tuple[str, CompanionQuery]]:
+def _no_match_queries() -> Iterator[tuple[str, CompanionQuery]]:
     yield "unknown place", CompanionQuery("atlantis")
     yield "unknown service", CompanionQuery(service="falconry")
     yield "no such price", CompanionQuery(min_price=99_999_900)
     yield "rare service in a small place", CompanionQuery("tokyo abbey", "driving (at sea)")
     yield "rare service for little", CompanionQuery(service="hosting (at sea)", max_price=1_001)
-    yield "place, dear, by date", CompanionQuery("berlin", None, 89_000, None, DAY)
+    yield "place, dear, by date", CompanionQuery("berlin", None, 89_000, None, SEARCHED_DATE)
 
 
-async def _ms(view: CompanionsReading, query: CompanionQuery) -> str:
+async def _median_ms(view: CompanionsReadPort, query: CompanionQuery) -> str:
     samples: list[float] = []
     await view.search(query)
-    until = monotonic() + SECONDS
-    while len(samples) < 3 or (len(samples) < CALLS and monotonic() < until):
+    until = monotonic() + MAX_SECONDS_PER_SEARCH
+    while len(samples) < 3 or (len(samples) < MAX_CALLS_PER_SEARCH and monotonic() < until):
         began = perf_counter()
         await view.search(query)
         samples.append(1_000 * (perf_counter() - began))

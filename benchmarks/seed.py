@@ -11,40 +11,40 @@ import asyncpg
 from attrs import asdict, fields
 from sqlalchemy import Table
 
-from benchmarks.dataset import DAY, POLICY, World, staff_user
+from benchmarks.dataset import BENCHMARK_POLICY, ONE_DAY, BenchmarkDataset, staff_user
 from staffbooking_adapters import codec
 from staffbooking_adapters.sql.schema import bookings
-from staffbooking_adapters.sql.schema.upgrade import upgrade
+from staffbooking_adapters.sql.schema.upgrade import run_migrations
 from staffbooking_adapters.sql.store import open_store
-from staffbooking_core.domain.accounts.api_keys import digest, mask
-from staffbooking_core.domain.accounts.users import User, fold_email
-from staffbooking_core.domain.bookings.booking import Booking, TimelineEntry, due
+from staffbooking_core.domain.accounts.api_keys import digest_api_key, mask_api_key
+from staffbooking_core.domain.accounts.users import User, normalize_email
+from staffbooking_core.domain.bookings.booking import Booking, TimelineEntry, next_timer
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.companions.availability import Calendar, Interval
-from staffbooking_core.domain.companions.companion import Companion, fold
-from staffbooking_core.domain.companions.search_index import marks, weekday_mask
+from staffbooking_core.domain.companions.companion import Companion, normalize_text
+from staffbooking_core.domain.companions.search_index import find_marked_days, weekday_mask
 from staffbooking_core.representations.events import booking_event
 from staffbooking_core.representations.records import companion_detail, companion_summary
 from tests.support.postgres import PostgresServer, driver_url
 
 Row: TypeAlias = Mapping[str, Any]
 
-SAMPLE = 25
+STORE_CHECK_SAMPLE = 25
 """How many companions and bookings are checked against the store."""
 
-NUMBERED = ("users", "api_keys", "locations", "services")
+NUMBERED_TABLES = ("users", "api_keys", "locations", "services")
 
 
-async def fill(server: PostgresServer, world: World) -> str:
+async def fill_database(server: PostgresServer, world: BenchmarkDataset) -> str:
     """Make a database with everything in it and return its address."""
     url = await server.create_database("benchmark")
-    await upgrade(url)
+    await run_migrations(url)
     connection = await asyncpg.connect(driver_url(url))
     try:
         for table, rows in _rows(world):
-            await _copy(connection, table, rows)
+            await _copy_rows(connection, table, rows)
         await _continue_numbers(connection)
-        await _check(url, connection, world)
+        await _check_against_store(url, connection, world)
         await connection.execute("VACUUM (ANALYZE)")
         await connection.execute("CHECKPOINT")
     finally:
@@ -52,7 +52,7 @@ async def fill(server: PostgresServer, world: World) -> str:
     return url
 
 
-async def _copy(connection: Any, table: Table, rows: Iterable[Row]) -> None:
+async def _copy_rows(connection: Any, table: Table, rows: Iterable[Row]) -> None:
     names = [column.name for column in table.columns]
     rows = list(rows)
     if rows:
@@ -63,19 +63,21 @@ async def _copy(connection: Any, table: Table, rows: Iterable[Row]) -> None:
 
 async def _continue_numbers(connection: Any) -> None:
     """The next row gets the next number, as if the seed had been written one by one."""
-    for table in NUMBERED:
+    for table in NUMBERED_TABLES:
         await connection.execute(
             f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), max(id)) FROM {table}"
         )
     await connection.execute("SELECT setval('booking_numbers', max(id)) FROM bookings")
 
 
-def _rows(world: World) -> Iterator[tuple[Table, Iterable[Row]]]:
+def _rows(world: BenchmarkDataset) -> Iterator[tuple[Table, Iterable[Row]]]:
     people = [*world.owners, *world.customers, *map(staff_user, world.companions)]
     yield bookings.users, map(_user, people)
     yield bookings.api_keys, _keys(world)
-    places = _numbered((_place(companion) for companion in world.companions), 1)
-    named = _numbered((fold(name) for c in world.companions for name in c.service_types), 1)
+    places = _numbered((_location_row(companion) for companion in world.companions), 1)
+    named = _numbered(
+        (normalize_text(name) for c in world.companions for name in c.service_types), 1
+    )
     yield (
         bookings.locations,
         (
@@ -90,7 +92,7 @@ def _rows(world: World) -> Iterator[tuple[Table, Iterable[Row]]]:
         bookings.companion_search,
         (row for companion in listed for row in _search(companion, places, named)),
     )
-    yield bookings.companion_days, _days(world)
+    yield bookings.companion_days, _day_rows(world)
     yield bookings.bookings, map(_booking, world.bookings)
     yield bookings.timers, filter(None, map(_timer, world.bookings))
     yield bookings.events, map(_event, world.bookings)
@@ -104,27 +106,27 @@ def _numbered(names: Iterable[Any], first: int) -> dict[Any, int]:
 
 
 def _user(user: User) -> Row:
-    return {**asdict(user, recurse=False), "email_folded": fold_email(user.email)}
+    return {**asdict(user, recurse=False), "email_folded": normalize_email(user.email)}
 
 
-def _keys(world: World) -> Iterator[Row]:
-    for number, (owner, key) in enumerate(zip(world.owners, world.keys, strict=True), 1):
+def _keys(world: BenchmarkDataset) -> Iterator[Row]:
+    for number, (owner, key) in enumerate(zip(world.owners, world.api_keys, strict=True), 1):
         yield {
             "id": number,
             "owner_id": owner.id,
             "name": "Benchmark",
-            "digest": digest(key).hex(),
-            "masked_key": mask(key),
+            "digest": digest_api_key(key).hex(),
+            "masked_key": mask_api_key(key),
             "permissions": "book,read",
-            "created_at": world.now - DAY,
+            "created_at": world.now - ONE_DAY,
         }
 
 
 # Companions ---------------------------------------------------------------------------------
 
 
-def _place(companion: Companion) -> tuple[str, str]:
-    return fold(companion.location_city), fold(companion.location_country)
+def _location_row(companion: Companion) -> tuple[str, str]:
+    return normalize_text(companion.location_city), normalize_text(companion.location_country)
 
 
 def _companion(companion: Companion) -> Row:
@@ -136,8 +138,8 @@ def _companion(companion: Companion) -> Row:
         **asdict(companion, recurse=False),
         **lists,
         "calendar": _calendar(companion.calendar),
-        "summary": codec.encode(companion_summary(companion, POLICY.currency)),
-        "detail": codec.encode(companion_detail(companion, POLICY.currency)),
+        "summary": codec.encode(companion_summary(companion, BENCHMARK_POLICY.currency)),
+        "detail": codec.encode(companion_detail(companion, BENCHMARK_POLICY.currency)),
     }
 
 
@@ -145,24 +147,24 @@ def _search(
     companion: Companion, places: Mapping[tuple[str, str], int], named: Mapping[str, int]
 ) -> Iterator[Row]:
     """A row for each service and one for any, which has number 0."""
-    spelled = [(0, ""), *((named[fold(name)], name) for name in companion.service_types)]
+    spelled = [(0, ""), *((named[normalize_text(name)], name) for name in companion.service_types)]
     for number, spelling in spelled:
         yield {
             "service_id": number,
             "companion_id": companion.id,
-            "location_id": places[_place(companion)],
+            "location_id": places[_location_row(companion)],
             "rank": -(int(companion.rating_avg * 100) << 40) - companion.total_reviews,
             "hourly_rate": companion.hourly_rate,
-            "weekday_mask": _mask(companion.calendar),
+            "weekday_mask": _weekday_mask(companion.calendar),
             "spelling": spelling,
         }
 
 
 _calendar = lru_cache(maxsize=10_000)(codec.dump)
-_mask = lru_cache(maxsize=10_000)(weekday_mask)
+_weekday_mask = lru_cache(maxsize=10_000)(weekday_mask)
 
 
-def _days(world: World) -> Iterator[Row]:
+def _day_rows(world: BenchmarkDataset) -> Iterator[Row]:
     busy: dict[int, list[Interval]] = defaultdict(list)
     for booking in world.bookings:
         if booking.holds_slot:
@@ -170,7 +172,7 @@ def _days(world: World) -> Iterator[Row]:
     for companion in world.companions:
         hours: Calendar = companion.calendar
         if hours.overrides or companion.id in busy:
-            for day, free in marks(hours, busy[companion.id]).items():
+            for day, free in find_marked_days(hours, busy[companion.id]).items():
                 yield {"companion_id": companion.id, "day": day, "free": free}
 
 
@@ -183,7 +185,7 @@ def _booking(booking: Booking) -> Row:
 
 
 def _timer(booking: Booking) -> Row | None:
-    next_one = due(booking, POLICY)
+    next_one = next_timer(booking, BENCHMARK_POLICY)
     if next_one is None:
         return None
     named = {"kind": next_one.kind, "due_at": next_one.at, "attempts": 0}
@@ -208,28 +210,28 @@ def _event(booking: Booking) -> Row:
 # The proof ----------------------------------------------------------------------------------
 
 
-async def _check(url: str, connection: Any, world: World) -> None:
+async def _check_against_store(url: str, connection: Any, world: BenchmarkDataset) -> None:
     """Save a sample through the store: nothing may change. Read bookings: they are the same."""
-    companions = world.companions[:: max(1, len(world.companions) // SAMPLE)]
-    before = await _stored(connection, companions)
-    store = await open_store(url, POLICY)
+    companions = world.companions[:: max(1, len(world.companions) // STORE_CHECK_SAMPLE)]
+    before = await _stored_rows(connection, companions)
+    store = await open_store(url, BENCHMARK_POLICY)
     try:
         for companion in companions:
-            await store.write(
+            await store.run_transaction(
                 lambda unit, saved=companion: unit.companions.save_companion(saved)  # type: ignore[misc]
             )
-        async with store.reading() as view:
-            for booking in world.bookings[:: max(1, len(world.bookings) // SAMPLE)]:
+        async with store.read_view() as view:
+            for booking in world.bookings[:: max(1, len(world.bookings) // STORE_CHECK_SAMPLE)]:
                 if await view.bookings.booking(booking.id) != booking:
                     raise AssertionError(f"the store reads booking {booking.id} otherwise")
     finally:
         await store.close()
-    after = await _stored(connection, companions)
+    after = await _stored_rows(connection, companions)
     if before != after:
         raise AssertionError("the store writes companions otherwise than the seed")
 
 
-async def _stored(connection: Any, companions: Sequence[Companion]) -> list[Any]:
+async def _stored_rows(connection: Any, companions: Sequence[Companion]) -> list[Any]:
     ids = [companion.id for companion in companions]
     return [
         sorted(await connection.fetch(f"SELECT * FROM {table} WHERE {key} = ANY ($1)", ids))

@@ -25,47 +25,52 @@ import asyncpg
 import uvloop
 from attrs import evolve, frozen
 
-from benchmarks.bare_sender import raw_sockets
-from benchmarks.measure import PATIENCE, Cluster, running_cluster
-from benchmarks.receivers import Got, listen
+from benchmarks.bare_sender import send_over_raw_sockets
+from benchmarks.measure import PROCESS_TIMEOUT_SECONDS, PostgresCluster, run_cluster
+from benchmarks.receivers import ArrivalLog, start_receivers
 from staffbooking_adapters.settings import load_settings
-from staffbooking_adapters.sql.schema.upgrade import upgrade
+from staffbooking_adapters.sql.schema.upgrade import run_migrations
 from staffbooking_adapters.wiring import open_ports
-from staffbooking_core.domain.webhooks.deliveries import EVENTS, Endpoint, Secrets, headers
-from staffbooking_core.ports import NewEndpoint, Ports, Writing
+from staffbooking_core.domain.webhooks.deliveries import (
+    WEBHOOK_EVENTS,
+    EndpointSecrets,
+    WebhookEndpoint,
+    delivery_headers,
+)
+from staffbooking_core.ports import NewWebhookEndpoint, Ports, Transaction
 from staffbooking_core.usecases.webhooks import deliveries
-from staffbooking_core.usecases.webhooks.deliveries import SEALED_FOR
-from tests.support.memory_deployment import Scene, make_scene
+from staffbooking_core.usecases.webhooks.deliveries import WEBHOOK_SECRET_PURPOSE
+from tests.support.memory_deployment import BookingScenario, make_booking_scenario
 from tests.support.postgres import driver_url
 
-WIDTH = 64
+MAX_IN_FLIGHT = 64
 """Requests in flight of the two floors; and of the worker, with 16 endpoints."""
-ENDPOINTS = 16
-FLAKY = 20
-RATE = 20
+ENDPOINT_COUNT = 16
+FLAKY_ENDPOINT_COUNT = 20
+ISOLATION_EVENTS_PER_SECOND = 20
 """Events a second while isolation is measured, to ten endpoints."""
-PACE = 25
+RETRY_EVENTS_PER_SECOND = 25
 """Events a second, to 36 endpoints of which 20 refuse them first: with the retries about 1,400
 deliveries a second, near all that one worker can do."""
-POLL = 0.1
-TOO_LONG = 300.0
+POLL_INTERVAL_SECONDS = 0.1
+RUN_TIMEOUT_SECONDS = 300.0
 
 
-Asked = tuple[int, float]
+RequestedBooking = tuple[int, float]
 """A booking's id, and when it was asked for (Unix seconds)."""
 
 
 @frozen
-class Figures:
+class WebhookBenchmarkResult:
     """Rates in deliveries a second, times in milliseconds."""
 
-    worker: float
-    aiohttp: float
-    raw: float
-    lateness: Sequence[float]
-    quiet: Sequence[float]
-    one_hangs: Sequence[float]
-    half_hang: Sequence[float]
+    worker_rate: float
+    aiohttp_rate: float
+    raw_socket_rate: float
+    retry_lateness_ms: Sequence[float]
+    quiet_latencies_ms: Sequence[float]
+    one_hanging_latencies_ms: Sequence[float]
+    half_hanging_latencies_ms: Sequence[float]
 
 
 def main() -> int:
@@ -73,44 +78,48 @@ def main() -> int:
     parser.add_argument("--events", type=int, default=1_000, metavar="N")
     parser.add_argument("--seconds", type=float, default=20.0, help="of each look at isolation")
     options = parser.parse_args()
-    with running_cluster() as cluster, TemporaryDirectory(prefix="bench-") as folder:
+    with run_cluster() as cluster, TemporaryDirectory(prefix="bench-") as folder:
         figures = uvloop.run(_run(options, cluster, Path(folder)))
-    sys.stdout.write(_page(figures))
+    sys.stdout.write(_format_report(figures))
     return 0
 
 
-async def _run(options: argparse.Namespace, cluster: Cluster, folder: Path) -> Figures:
-    got = Got()
-    server, base = await listen(got)
+async def _run(
+    options: argparse.Namespace, cluster: PostgresCluster, folder: Path
+) -> WebhookBenchmarkResult:
+    got = ArrivalLog()
+    server, base = await start_receivers(got)
     log = folder / "worker.log"
     async with server:
-        _say("the floors")
+        _log("the floors")
         body = b'{"id":"evt_1","data":"%s"}' % (b"x" * 1_000)
-        floor = await raw_sockets(base + "/good/0", body, WIDTH, 20_000)
-        client = await _with_aiohttp(base + "/good/0", body, 10_000)
+        floor = await send_over_raw_sockets(base + "/good/0", body, MAX_IN_FLIGHT, 20_000)
+        client = await _aiohttp_rate(base + "/good/0", body, 10_000)
         got.clear()
         async with _deployment(cluster) as (environ, scene):
-            worker = await _throughput(environ, scene, base, got, log, options.events)
-            lateness = await _lateness(environ, scene, base, log)
+            worker = await _measure_throughput(environ, scene, base, got, log, options.events)
+            lateness = await _measure_retry_lateness(environ, scene, base, log)
         quiet, one_hangs, half_hang = [
-            await _isolation(cluster, base, got, log, hanging, options.seconds)
+            await _measure_isolation(cluster, base, got, log, hanging, options.seconds)
             for hanging in (0, 1, 5)
         ]
-    return Figures(worker, client, floor, lateness, quiet, one_hangs, half_hang)
+    return WebhookBenchmarkResult(worker, client, floor, lateness, quiet, one_hangs, half_hang)
 
 
 @asynccontextmanager
-async def _deployment(cluster: Cluster) -> AsyncIterator[tuple[Mapping[str, str], Scene]]:
+async def _deployment(
+    cluster: PostgresCluster,
+) -> AsyncIterator[tuple[Mapping[str, str], BookingScenario]]:
     """A database of its own, and people in it."""
     url = await cluster.server.create_database()
-    await upgrade(url)
+    await run_migrations(url)
     environ = {
         "STAFFBOOKING_DATABASE_URL": url,
         "STAFFBOOKING_SECRET_KEY": "a-secret-for-the-benchmark-only",
         "STAFFBOOKING_WEBHOOK_ALLOW_INSECURE": "1",
     }
     async with open_ports(load_settings(environ)) as ports:
-        yield environ, await make_scene(ports.policy, ports)
+        yield environ, await make_booking_scenario(ports.policy, ports)
 
 
 @contextmanager
@@ -126,27 +135,36 @@ def _running_worker(environ: Mapping[str, str], log: Path) -> Iterator[None]:
         yield
     finally:
         worker.terminate()
-        worker.wait(PATIENCE)
+        worker.wait(PROCESS_TIMEOUT_SECONDS)
 
 
-async def _register(scene: Scene, urls: Sequence[str]) -> None:
+async def _register(scene: BookingScenario, urls: Sequence[str]) -> None:
     """Endpoints of the admin, who gets every event; without the bound of ten."""
     ports = scene.ports
 
-    async def unit(tx: Writing) -> None:
+    async def unit(tx: Transaction) -> None:
         for url in urls:
-            new = NewEndpoint(scene.admin.user_id, url, frozenset(EVENTS), None, datetime.now(UTC))
-            await tx.webhooks.save_endpoints([_sealed(ports, await tx.webhooks.add_endpoint(new))])
+            new = NewWebhookEndpoint(
+                scene.admin.user_id, url, frozenset(WEBHOOK_EVENTS), None, datetime.now(UTC)
+            )
+            await tx.webhooks.save_endpoints(
+                [_with_sealed_secret(ports, await tx.webhooks.add_endpoint(new))]
+            )
 
-    await ports.store.write(unit)
+    await ports.store.run_transaction(unit)
 
 
-def _sealed(ports: Ports, endpoint: Endpoint) -> Endpoint:
+def _with_sealed_secret(ports: Ports, endpoint: WebhookEndpoint) -> WebhookEndpoint:
     secret = ports.ids.webhook_secret().encode()
-    return evolve(endpoint, secrets=Secrets(ports.vault.seal(SEALED_FOR, secret, endpoint.id)))
+    return evolve(
+        endpoint,
+        secrets=EndpointSecrets(ports.vault.seal(WEBHOOK_SECRET_PURPOSE, secret, endpoint.id)),
+    )
 
 
-async def _add_events(scene: Scene, count: int, rate: float | None = None) -> list[Asked]:
+async def _add_events(
+    scene: BookingScenario, count: int, rate: float | None = None
+) -> list[RequestedBooking]:
     """Requests of bookings, so many a second, or as fast as they come: the ids, and when each
     was asked for."""
     day = (datetime.now(UTC) + timedelta(days=30)).date()
@@ -160,69 +178,76 @@ async def _add_events(scene: Scene, count: int, rate: float | None = None) -> li
     return asked
 
 
-async def _until_done(ports: Ports) -> None:
+async def _wait_until_done(ports: Ports) -> None:
     began = time()
     while True:
-        async with ports.store.reading() as view:
-            figures = await view.webhooks.figures(ports.clock.wall())
+        async with ports.store.read_view() as view:
+            figures = await view.webhooks.stats(ports.clock.wall())
         if not figures.unplaced and not figures.pending:
             return
-        if time() - began > TOO_LONG:
+        if time() - began > RUN_TIMEOUT_SECONDS:
             sys.exit("the deliveries don't come to an end")
-        await asyncio.sleep(POLL)
+        await asyncio.sleep(POLL_INTERVAL_SECONDS)
 
 
 # Throughput -------------------------------------------------------------------------------
 
 
-async def _throughput(
-    environ: Mapping[str, str], scene: Scene, base: str, got: Got, log: Path, events: int
+async def _measure_throughput(
+    environ: Mapping[str, str],
+    scene: BookingScenario,
+    base: str,
+    got: ArrivalLog,
+    log: Path,
+    events: int,
 ) -> float:
     """Deliveries a second of one worker, from its first to its last."""
-    _say(f"{events * ENDPOINTS:,} deliveries to ideal receivers")
-    await _register(scene, [f"{base}/good/{n}" for n in range(ENDPOINTS)])
+    _log(f"{events * ENDPOINT_COUNT:,} deliveries to ideal receivers")
+    await _register(scene, [f"{base}/good/{n}" for n in range(ENDPOINT_COUNT)])
     await _add_events(scene, events)
-    while await deliveries.publish(scene.ports):
+    while await deliveries.publish_events(scene.ports):
         pass
     with _running_worker(environ, log):
-        await _until_done(scene.ports)
+        await _wait_until_done(scene.ports)
     times = got.times(b"/good")
     return (len(times) - 1) / (times[-1] - times[0])
 
 
-async def _with_aiohttp(url: str, body: bytes, count: int) -> float:
+async def _aiohttp_rate(url: str, body: bytes, count: int) -> float:
     """Requests a second of the bare client, signed, and nothing else."""
     left = iter(range(count))
     secret = "whsec_" + "A" * 43 + "="
 
     async def send(session: aiohttp.ClientSession) -> None:
         for _ in left:
-            signed = headers([secret], "evt_1", "booking.created", 1, body, datetime.now(UTC))
+            signed = delivery_headers(
+                [secret], "evt_1", "booking.created", 1, body, datetime.now(UTC)
+            )
             async with session.post(url, data=body, headers=signed) as answer:
                 await answer.read()
 
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector) as session:
         began = time()
-        await asyncio.gather(*(send(session) for _ in range(WIDTH)))
+        await asyncio.gather(*(send(session) for _ in range(MAX_IN_FLIGHT)))
         return count / (time() - began)
 
 
 # Retries ----------------------------------------------------------------------------------
 
 
-async def _lateness(
-    environ: Mapping[str, str], scene: Scene, base: str, log: Path
+async def _measure_retry_lateness(
+    environ: Mapping[str, str], scene: BookingScenario, base: str, log: Path
 ) -> Sequence[float]:
     """Of 2,000 deliveries that fail once, while others go on: milliseconds by which the retry
     began after its wait."""
-    _say("2,000 retries under load")
-    await _register(scene, [f"{base}/flaky/{n}" for n in range(FLAKY)])
+    _log("2,000 retries under load")
+    await _register(scene, [f"{base}/flaky/{n}" for n in range(FLAKY_ENDPOINT_COUNT)])
     with _running_worker(environ, log):
         await _add_events(scene, 1)  # It is warm when this has come.
-        await _until_done(scene.ports)
-        await _add_events(scene, 2_000 // FLAKY, PACE)
-        await _until_done(scene.ports)
+        await _wait_until_done(scene.ports)
+        await _add_events(scene, 2_000 // FLAKY_ENDPOINT_COUNT, RETRY_EVENTS_PER_SECOND)
+        await _wait_until_done(scene.ports)
     connection = await asyncpg.connect(driver_url(environ["STAFFBOOKING_DATABASE_URL"]))
     try:
         rows = await connection.fetch(
@@ -233,7 +258,7 @@ async def _lateness(
                  ON failed.delivery_id = retry.delivery_id AND failed.number = 1
                WHERE retry.number = 2 AND failed.error IS NOT NULL
                ORDER BY failed.at OFFSET $1""",
-            FLAKY,
+            FLAKY_ENDPOINT_COUNT,
         )
     finally:
         await connection.close()
@@ -246,29 +271,33 @@ async def _lateness(
 # Isolation --------------------------------------------------------------------------------
 
 
-async def _isolation(
-    cluster: Cluster, base: str, got: Got, log: Path, hanging: int, seconds: float
+async def _measure_isolation(
+    cluster: PostgresCluster, base: str, got: ArrivalLog, log: Path, hanging: int, seconds: float
 ) -> Sequence[float]:
     """Milliseconds from the request of a booking until its event came to each of the healthy
     endpoints, where so many of ten hang until their deadline."""
-    _say(f"{hanging} of 10 endpoints hang")
+    _log(f"{hanging} of 10 endpoints hang")
     async with _deployment(cluster) as (environ, scene):
         kinds = ["hang"] * hanging + ["good"] * (10 - hanging)
         await _register(scene, [f"{base}/{kind}/{n}" for n, kind in enumerate(kinds)])
         got.clear()
         with _running_worker(environ, log):
             await _add_events(scene, 1)
-            await got.any.wait()  # The worker is warm now.
-            asked = await _add_events(scene, int(seconds * RATE), RATE)
+            await got.arrived.wait()  # The worker is warm now.
+            asked = await _add_events(
+                scene, int(seconds * ISOLATION_EVENTS_PER_SECOND), ISOLATION_EVENTS_PER_SECOND
+            )
             await asyncio.sleep(2)
-        async with scene.ports.store.reading() as view:
-            bodies = await view.webhooks.feed(None, 1, len(asked))
+        async with scene.ports.store.read_view() as view:
+            bodies = await view.webhooks.feed_events_after(None, 1, len(asked))
     return _latencies(got, asked, bodies)
 
 
-def _latencies(got: Got, asked: Sequence[Asked], bodies: Sequence[bytes]) -> Sequence[float]:
+def _latencies(
+    got: ArrivalLog, asked: Sequence[RequestedBooking], bodies: Sequence[bytes]
+) -> Sequence[float]:
     began = dict(asked)
-    of_event = {_id_of(body): began[_booking_of(body)] for body in bodies}
+    of_event = {_event_id_of(body): began[_booking_id_of(body)] for body in bodies}
     return [
         1000 * (times[0] - of_event[event_id])
         for (path, event_id), times in got.arrivals.items()
@@ -276,35 +305,35 @@ def _latencies(got: Got, asked: Sequence[Asked], bodies: Sequence[bytes]) -> Seq
     ]
 
 
-def _id_of(body: bytes) -> bytes:
+def _event_id_of(body: bytes) -> bytes:
     return body.split(b'"id":"', 1)[1].split(b'"', 1)[0]
 
 
-def _booking_of(body: bytes) -> int:
+def _booking_id_of(body: bytes) -> int:
     return int(body.split(b'"booking":{"id":', 1)[1].split(b",", 1)[0])
 
 
 # The figures ------------------------------------------------------------------------------
 
 
-def _page(figures: Figures) -> str:
-    quiet = _p99(figures.quiet)
+def _format_report(figures: WebhookBenchmarkResult) -> str:
+    quiet = _p99(figures.quiet_latencies_ms)
     rows = [
-        ("nothing hangs", figures.quiet),
-        ("1 of 10 hangs", figures.one_hangs),
-        ("5 of 10 hang", figures.half_hang),
+        ("nothing hangs", figures.quiet_latencies_ms),
+        ("1 of 10 hangs", figures.one_hanging_latencies_ms),
+        ("5 of 10 hang", figures.half_hanging_latencies_ms),
     ]
     return "\n".join(
         [
             "| sent, with 64 in flight | a second | of raw sockets | of bare aiohttp |",
             "|---|---|---|---|",
-            _rate("raw sockets, nothing stored", figures.raw, figures),
-            _rate("bare aiohttp, signed, nothing stored", figures.aiohttp, figures),
-            _rate("one worker, claimed, signed, stored", figures.worker, figures),
+            _rate_row("raw sockets, nothing stored", figures.raw_socket_rate, figures),
+            _rate_row("bare aiohttp, signed, nothing stored", figures.aiohttp_rate, figures),
+            _rate_row("one worker, claimed, signed, stored", figures.worker_rate, figures),
             "",
-            f"Retries (2,000) began {median(figures.lateness):.0f} ms (median), "
-            f"{_p99(figures.lateness):.0f} ms (p99) after their wait; "
-            f"the earliest {min(figures.lateness):.1f} ms.",
+            f"Retries (2,000) began {median(figures.retry_lateness_ms):.0f} ms (median), "
+            f"{_p99(figures.retry_lateness_ms):.0f} ms (p99) after their wait; "
+            f"the earliest {min(figures.retry_lateness_ms):.1f} ms.",
             "",
             "| from the request to a healthy receiver | median ms | p99 ms | p99, quiet = 1 |",
             "|---|---|---|---|",
@@ -317,15 +346,15 @@ def _page(figures: Figures) -> str:
     )
 
 
-def _rate(name: str, rate: float, figures: Figures) -> str:
-    return f"| {name} | {rate:,.0f} | {rate / figures.raw:.2f} | {rate / figures.aiohttp:.2f} |"
+def _rate_row(name: str, rate: float, figures: WebhookBenchmarkResult) -> str:
+    return f"| {name} | {rate:,.0f} | {rate / figures.raw_socket_rate:.2f} | {rate / figures.aiohttp_rate:.2f} |"
 
 
 def _p99(samples: Sequence[float]) -> float:
     return quantiles(samples, n=100)[-1]
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 

@@ -20,15 +20,21 @@ from typing import Any, TypeAlias
 import uvicorn
 import uvloop
 
-from benchmarks.yardstick_access import Gate, Refused, Verdict
-from benchmarks.yardstick_operations import Pool, create, detail, search, status
+from benchmarks.yardstick_access import AdmissionGate, AdmissionRefused, RateLimitVerdict
+from benchmarks.yardstick_operations import (
+    StatementPool,
+    booking_status,
+    companion_detail,
+    create_booking,
+    search_companions,
+)
 from tests.support.postgres import driver_url
 
-Message: TypeAlias = dict[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
+AsgiMessage: TypeAlias = dict[str, Any]
+AsgiReceive: TypeAlias = Callable[[], Awaitable[AsgiMessage]]
+AsgiSend: TypeAlias = Callable[[AsgiMessage], Awaitable[None]]
 
-HEADERS = [
+RESPONSE_HEADERS = [
     (b"content-type", b"application/json"),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -37,39 +43,39 @@ HEADERS = [
 ]
 
 
-class Application:
-    def __init__(self, pool: Pool, gate: Gate) -> None:
+class YardstickApplication:
+    def __init__(self, pool: StatementPool, gate: AdmissionGate) -> None:
         self._pool, self._gate = pool, gate
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiMessage, receive: AsgiReceive, send: AsgiSend) -> None:
         path: str = scope["path"]
         if path == "/readyz":
-            await _respond(send, 200, b"{}", HEADERS)
+            await _respond(send, 200, b"{}", RESPONSE_HEADERS)
             return
-        code, headers, body = 200, HEADERS, b""
+        code, headers, body = 200, RESPONSE_HEADERS, b""
         try:
             shown = next(value for name, value in scope["headers"] if name == b"authorization")
             is_new = scope["method"] == "POST"
-            user_id, verdict = await self._gate.admit(shown, "book" if is_new else "read")
-            headers = [*HEADERS, *verdict_headers(verdict)]
+            user_id, verdict = await self._gate.check_request(shown, "book" if is_new else "read")
+            headers = [*RESPONSE_HEADERS, *rate_limit_headers(verdict)]
             code, body = await self._answer(scope, receive, path, user_id)
-        except Refused:
+        except AdmissionRefused:
             code, body = 400, b'{"error":"Refused"}'
         await _respond(send, code, body, headers)
 
     async def _answer(
-        self, scope: Message, receive: Receive, path: str, user_id: int
+        self, scope: AsgiMessage, receive: AsgiReceive, path: str, user_id: int
     ) -> tuple[int, bytes]:
         if path == "/api/v1/companions":
-            return 200, await search(self._pool, scope["query_string"])
+            return 200, await search_companions(self._pool, scope["query_string"])
         if path.startswith("/api/v1/companions/"):
-            return 200, await detail(self._pool, path[19:])
+            return 200, await companion_detail(self._pool, path[19:])
         if scope["method"] == "GET":
-            return 200, await status(self._pool, path[17:], user_id)
-        return 201, await create(self._pool, await _body(receive), user_id)
+            return 200, await booking_status(self._pool, path[17:], user_id)
+        return 201, await create_booking(self._pool, await _body(receive), user_id)
 
 
-def verdict_headers(verdict: Verdict) -> list[tuple[bytes, bytes]]:
+def rate_limit_headers(verdict: RateLimitVerdict) -> list[tuple[bytes, bytes]]:
     limit, remaining, reset = verdict
     return [
         (b"x-ratelimit-limit", b"%d" % limit),
@@ -78,7 +84,7 @@ def verdict_headers(verdict: Verdict) -> list[tuple[bytes, bytes]]:
     ]
 
 
-async def _body(receive: Receive) -> bytes:
+async def _body(receive: AsgiReceive) -> bytes:
     message = await receive()
     body: bytes = message["body"]
     while message["more_body"]:
@@ -87,27 +93,31 @@ async def _body(receive: Receive) -> bytes:
     return body
 
 
-async def _respond(send: Send, code: int, body: bytes, headers: list[tuple[bytes, bytes]]) -> None:
+async def _respond(
+    send: AsgiSend, code: int, body: bytes, headers: list[tuple[bytes, bytes]]
+) -> None:
     length = (b"content-length", b"%d" % len(body))
     await send({"type": "http.response.start", "status": code, "headers": [*headers, length]})
     await send({"type": "http.response.body", "body": body})
 
 
 @asynccontextmanager
-async def opened(url: str) -> AsyncIterator[tuple[Application, Callable[[], int]]]:
+async def open_application(
+    url: str,
+) -> AsyncIterator[tuple[YardstickApplication, Callable[[], int]]]:
     """The application on a database, and how many round trips it has made so far."""
-    pool, gate = Pool(), Gate()
+    pool, gate = StatementPool(), AdmissionGate()
     await pool.open(driver_url(url))
     await gate.open(driver_url(url))
     try:
-        yield Application(pool, gate), lambda: pool.round_trips + gate.round_trips
+        yield YardstickApplication(pool, gate), lambda: pool.round_trips + gate.round_trips
     finally:
         await gate.close()
         await pool.close()
 
 
-async def serve(url: str, port: int) -> None:
-    async with opened(url) as (application, _):
+async def run_server(url: str, port: int) -> None:
+    async with open_application(url) as (application, _):
         config = uvicorn.Config(
             application,
             port=port,
@@ -124,4 +134,4 @@ async def serve(url: str, port: int) -> None:
 
 if __name__ == "__main__":
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(serve(os.environ["STAFFBOOKING_DATABASE_URL"], int(sys.argv[1])))
+        runner.run(run_server(os.environ["STAFFBOOKING_DATABASE_URL"], int(sys.argv[1])))

@@ -16,24 +16,28 @@ from typing import Any, TypeAlias
 
 import asyncpg
 
-from staffbooking_adapters.sql.engine.postgres import OPTIONS, SETTINGS
-from staffbooking_core.domain.accounts.api_keys import ALPHABET, KEY_LENGTH, PREFIX
+from staffbooking_adapters.sql.engine.postgres import CONNECT_OPTIONS, SERVER_SETTINGS
+from staffbooking_core.domain.accounts.api_keys import (
+    API_KEY_LENGTH,
+    API_KEY_PREFIX,
+    BASE62_ALPHABET,
+)
 
-Verdict: TypeAlias = tuple[int, int, int]
+RateLimitVerdict: TypeAlias = tuple[int, int, int]
 """Limit, what remains of it, and when it ends: the figures of the headers."""
 
-_Waiting: TypeAlias = tuple[str, str, asyncio.Future[Any]]
+_PendingAdmission: TypeAlias = tuple[str, str, asyncio.Future[Any]]
 
-LIMIT = 1_000_000_000
-HOUR = timedelta(hours=1)
-RULES = {"read": ("general",), "book": ("bookings", "general")}
+MAX_REQUESTS_PER_WINDOW = 1_000_000_000
+WINDOW_PERIOD = timedelta(hours=1)
+RATE_LIMIT_RULES = {"read": ("general",), "book": ("bookings", "general")}
 """What each permission spends, the window that is shown first."""
 
-_DIGITS = ALPHABET.encode()
-_START = b"Bearer " + PREFIX.encode()
-_LENGTH = len(b"Bearer ") + KEY_LENGTH
+_DIGITS = BASE62_ALPHABET.encode()
+_KEY_HEADER_PREFIX = b"Bearer " + API_KEY_PREFIX.encode()
+_KEY_HEADER_LENGTH = len(b"Bearer ") + API_KEY_LENGTH
 
-ADMIT = """
+ADMIT_SQL = """
     WITH permitted AS MATERIALIZED (
         SELECT asked.digest, asked.permission, asked.rule, asked.n, k.owner_id,
             asked.rule || ':key:' || k.id AS scope
@@ -71,36 +75,38 @@ ADMIT = """
 """OFFSET 0 keeps the planner to looking keys and owners up one by one."""
 
 
-class Refused(Exception):
+class AdmissionRefused(Exception):
     """The yardstick has no words for it; the service has."""
 
 
-class Gate:
+class AdmissionGate:
     """Admits callers; one connection, as counting is one statement at a time anyway."""
 
     def __init__(self) -> None:
         self.round_trips = 0
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[_PendingAdmission] = []
         self._running: asyncio.Task[None] | None = None
 
     async def open(self, dsn: str) -> None:
-        settings = SETTINGS | {"synchronous_commit": "off"}
-        options = OPTIONS | {"server_settings": settings}
+        settings = SERVER_SETTINGS | {"synchronous_commit": "off"}
+        options = CONNECT_OPTIONS | {"server_settings": settings}
         self._connection: Any = await asyncpg.connect(dsn, **options)
-        self._statement = await self._connection.prepare(ADMIT)
+        self._statement = await self._connection.prepare(ADMIT_SQL)
 
     async def close(self) -> None:
         await self._connection.close()
 
-    async def admit(self, shown: bytes, permission: str) -> tuple[int, Verdict]:
+    async def check_request(
+        self, authorization: bytes, permission: str
+    ) -> tuple[int, RateLimitVerdict]:
         """The owner of a key, and how its window stands after this call."""
-        if not _is_well_formed(shown):
-            raise Refused
+        if not _is_valid_key(authorization):
+            raise AdmissionRefused
         answer = asyncio.get_running_loop().create_future()
-        self._waiting.append((sha256(shown[7:]).hexdigest(), permission, answer))
+        self._waiting.append((sha256(authorization[7:]).hexdigest(), permission, answer))
         if self._running is None:
             self._running = asyncio.create_task(self._run())
-        found: tuple[int, Verdict] = await answer
+        found: tuple[int, RateLimitVerdict] = await answer
         return found
 
     async def _run(self) -> None:
@@ -114,38 +120,42 @@ class Gate:
                         answer.set_exception(error)
         self._running = None
 
-    async def _flush(self, batch: list[_Waiting]) -> None:
+    async def _flush(self, batch: list[_PendingAdmission]) -> None:
         asked = Counter((digest, wanted) for digest, wanted, _ in batch)
         rows = [
             (digest, wanted, rule, n)
             for (digest, wanted), n in asked.items()
-            for rule in RULES[wanted]
+            for rule in RATE_LIMIT_RULES[wanted]
         ]
         now = datetime.now(UTC)
         columns = map(list, zip(*rows, strict=True))
         self.round_trips += 1
-        found = await self._statement.fetch(*columns, now, now + HOUR)
+        found = await self._statement.fetch(*columns, now, now + WINDOW_PERIOD)
         stood, later = {}, Counter[str]()
         for row in found:
             stood[row[0], row[1], row[2]] = row
             later[row[4]] += asked[row[0], row[1]]
         for digest, wanted, answer in batch:
             shown = None
-            for rule in RULES[wanted]:
+            for rule in RATE_LIMIT_RULES[wanted]:
                 row = stood.get((digest, wanted, rule))
-                if row is None or row[5] > LIMIT:
-                    answer.set_exception(Refused())
+                if row is None or row[5] > MAX_REQUESTS_PER_WINDOW:
+                    answer.set_exception(AdmissionRefused())
                     break
                 later[row[4]] -= 1
                 # Those counted together still come one by one.
-                left = LIMIT - row[5] + later[row[4]]
-                shown = shown or (row[3], (LIMIT, left, ceil(row[6].timestamp())))
+                left = MAX_REQUESTS_PER_WINDOW - row[5] + later[row[4]]
+                shown = shown or (row[3], (MAX_REQUESTS_PER_WINDOW, left, ceil(row[6].timestamp())))
             else:
                 answer.set_result(shown)
 
 
-def _is_well_formed(shown: bytes) -> bool:
-    if len(shown) != _LENGTH or not shown.startswith(_START) or not shown[len(_START) :].isalnum():
+def _is_valid_key(shown: bytes) -> bool:
+    if (
+        len(shown) != _KEY_HEADER_LENGTH
+        or not shown.startswith(_KEY_HEADER_PREFIX)
+        or not shown[len(_KEY_HEADER_PREFIX) :].isalnum()
+    ):
         return False
     rest, number = shown[-6:], 0
     for digit in rest:

@@ -18,21 +18,21 @@ from zoneinfo import ZoneInfo
 import asyncpg
 import msgspec
 
-from benchmarks.yardstick_access import Refused
-from staffbooking_adapters.sql.companions.search import Shape, summaries
-from staffbooking_adapters.sql.engine.dialect import containing
-from staffbooking_adapters.sql.engine.postgres import OPTIONS, SETTINGS
-from staffbooking_core.domain.companions.companion import fold
+from benchmarks.yardstick_access import AdmissionRefused
+from staffbooking_adapters.sql.companions.search import SearchVariant, summaries_page
+from staffbooking_adapters.sql.engine.dialect import substring_pattern
+from staffbooking_adapters.sql.engine.postgres import CONNECT_OPTIONS, SERVER_SETTINGS
+from staffbooking_core.domain.companions.companion import normalize_text
 
 Row: TypeAlias = Mapping[str, Any]
 
-CONNECTIONS = 10
-DAY = timedelta(days=1)
-CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+POOL_SIZE = 10
+ONE_DAY = timedelta(days=1)
+CROCKFORD_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 FEE_PPM = 150_000
 
-DETAIL = "SELECT detail FROM companions WHERE id = $1 AND active AND approval = 'approved'"
-FIELDS = (
+DETAIL_SQL = "SELECT detail FROM companions WHERE id = $1 AND active AND approval = 'approved'"
+NEW_BOOKING_COLUMNS = (
     "id,code,status,companion_id,companion_name,customer_id,customer_name,booked_by,"
     "service_type,location,event_date,start_time,duration_hours,timezone,starts_at,ends_at,"
     "currency,price,insurance_premium,fee_ppm,platform_fee,payout_amount,created_at,"
@@ -41,12 +41,14 @@ FIELDS = (
     "chargeback_amount"
 ).split(",")
 """Of a new booking, whose other columns are NULL."""
-LATER = (
+LATER_COLUMNS = (
     "checked_in_at,accepted_at,paid_at,completed_at,completed_by,cancelled_at,cancelled_by,"
     "cancel_reason,disputed_at"
 ).split(",")
-BOOKING = f"SELECT {','.join((*FIELDS, *LATER))} FROM bookings WHERE code = $1"
-CONTEXT = """
+BOOKING_SQL = (
+    f"SELECT {','.join((*NEW_BOOKING_COLUMNS, *LATER_COLUMNS))} FROM bookings WHERE code = $1"
+)
+CONTEXT_SQL = """
     SELECT nextval('booking_numbers') AS number, c.first_name, c.last_name, c.hourly_rate,
         c.daily_rate, c.service_types, c.calendar, u.id AS customer_id,
         u.first_name AS customer_first, u.last_name AS customer_last, b.starts_at, b.ends_at
@@ -56,26 +58,26 @@ CONTEXT = """
         AND b.status IN ('accepted', 'disputed', 'paid') AND b.starts_at < $3 AND b.ends_at > $4
     WHERE c.id = $1 AND c.active AND c.approval = 'approved'
 """
-_PLACES = len(FIELDS)
-_CREATED_AT = f"${FIELDS.index('created_at') + 1}"
-CREATE = f"""
+_COLUMN_COUNT = len(NEW_BOOKING_COLUMNS)
+_CREATED_AT = f"${NEW_BOOKING_COLUMNS.index('created_at') + 1}"
+CREATE_SQL = f"""
     WITH booking AS (
-        INSERT INTO bookings ({", ".join(FIELDS)})
-        VALUES ({", ".join(f"${n + 1}" for n in range(_PLACES))})
+        INSERT INTO bookings ({", ".join(NEW_BOOKING_COLUMNS)})
+        VALUES ({", ".join(f"${n + 1}" for n in range(_COLUMN_COUNT))})
     ), timer AS (
         INSERT INTO timers (booking_id, kind, due_at, attempts)
-        VALUES ($1, 'expire', ${FIELDS.index("starts_at") + 1}, 0)
+        VALUES ($1, 'expire', ${NEW_BOOKING_COLUMNS.index("starts_at") + 1}, 0)
     ), event AS (
         INSERT INTO events (booking_id, sequence, id, name, created_at, parties, body) VALUES
-        ($1, 1, ${_PLACES + 1}, 'booking.created', {_CREATED_AT}, ${_PLACES + 2}, ${_PLACES + 3})
+        ($1, 1, ${_COLUMN_COUNT + 1}, 'booking.created', {_CREATED_AT}, ${_COLUMN_COUNT + 2}, ${_COLUMN_COUNT + 3})
     )
     INSERT INTO notices (user_id, kind, subject, text, link, at, due_at, attempts) VALUES
-    (${FIELDS.index("companion_id") + 1}, 'request', ${_PLACES + 4}, ${_PLACES + 5},
-        ${_PLACES + 6}, {_CREATED_AT}, {_CREATED_AT}, 0)
+    (${NEW_BOOKING_COLUMNS.index("companion_id") + 1}, 'request', ${_COLUMN_COUNT + 4}, ${_COLUMN_COUNT + 5},
+        ${_COLUMN_COUNT + 6}, {_CREATED_AT}, {_CREATED_AT}, 0)
 """
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class BookingRequestBody(msgspec.Struct, frozen=True):
     """The body of a request for a booking."""
 
     companion_id: int
@@ -108,24 +110,26 @@ class _Calendar(msgspec.Struct, frozen=True):
     overrides: list[_Override]
 
 
-encode = msgspec.json.Encoder().encode
-_wanted = msgspec.json.Decoder(Wanted).decode
-_calendar = lru_cache(maxsize=4096)(msgspec.json.Decoder(_Calendar).decode)
-_offered = lru_cache(maxsize=4096)(msgspec.json.Decoder(list[str]).decode)
-_zone = cache(ZoneInfo)
+encode_json = msgspec.json.Encoder().encode
+_decode_request_body = msgspec.json.Decoder(BookingRequestBody).decode
+_decode_calendar = lru_cache(maxsize=4096)(msgspec.json.Decoder(_Calendar).decode)
+_decode_service_types = lru_cache(maxsize=4096)(msgspec.json.Decoder(list[str]).decode)
+_load_zone = cache(ZoneInfo)
 
 
-class Pool:
+class StatementPool:
     """Connections with their statements prepared, lent to one caller at a time."""
 
     def __init__(self) -> None:
         self.round_trips = 0
         self._idle: list[tuple[Any, dict[str, Any]]] = []
-        self._free = asyncio.Semaphore(CONNECTIONS)
+        self._free = asyncio.Semaphore(POOL_SIZE)
 
     async def open(self, dsn: str) -> None:
-        for _ in range(CONNECTIONS):
-            connection = await asyncpg.connect(dsn, **OPTIONS, server_settings=SETTINGS)
+        for _ in range(POOL_SIZE):
+            connection = await asyncpg.connect(
+                dsn, **CONNECT_OPTIONS, server_settings=SERVER_SETTINGS
+            )
             self._idle.append((connection, {}))
 
     async def close(self) -> None:
@@ -151,9 +155,9 @@ class Pool:
 
 
 @cache
-def _search_sql(shape: Shape) -> tuple[str, tuple[str, ...]]:
-    compiled = summaries(shape).on("postgresql")
-    return compiled.sql, compiled.names
+def _search_sql(shape: SearchVariant) -> tuple[str, tuple[str, ...]]:
+    compiled = summaries_page(shape).compile_for("postgresql")
+    return compiled.sql, compiled.argument_names
 
 
 def search_statement(query: bytes) -> tuple[str, list[Any], int, int]:
@@ -161,22 +165,22 @@ def search_statement(query: bytes) -> tuple[str, list[Any], int, int]:
     given = dict(parse_qsl(query.decode(), strict_parsing=True)) if query else {}
     page, limit = int(given.get("page", 1)), int(given.get("limit", 12))
     if not (1 <= page <= 100_000 and 1 <= limit <= 50):
-        raise Refused
+        raise AdmissionRefused
     low, high = given.get("min_price"), given.get("max_price")
     day = date.fromisoformat(given["date"]) if "date" in given else None
     sql, names = _search_sql(
-        Shape(
-            place="location" in given,
-            service="service" in given,
-            price=low is not None or high is not None,
-            day=day is not None,
+        SearchVariant(
+            has_location="location" in given,
+            has_service="service" in given,
+            has_price=low is not None or high is not None,
+            has_date=day is not None,
             size=13 if limit <= 12 else 51,
-            later=page > 1,
+            has_offset=page > 1,
         )
     )
     values = {
-        "place": containing(fold(given.get("location", ""))),
-        "service": fold(given.get("service", "")),
+        "place": substring_pattern(normalize_text(given.get("location", ""))),
+        "service": normalize_text(given.get("service", "")),
         "low": 0 if low is None else round(float(low) * 100),
         "high": 2**63 - 1 if high is None else round(float(high) * 100),
         "day": day,
@@ -186,7 +190,7 @@ def search_statement(query: bytes) -> tuple[str, list[Any], int, int]:
     return sql, [values[name] for name in names], page, limit
 
 
-async def search(pool: Pool, query: bytes) -> bytes:
+async def search_companions(pool: StatementPool, query: bytes) -> bytes:
     sql, arguments, page, limit = search_statement(query)
     rows = await pool.fetch(sql, arguments)
     more = b"true" if len(rows) > limit else b"false"
@@ -195,47 +199,47 @@ async def search(pool: Pool, query: bytes) -> bytes:
     return b'{"companions":[' + found + end
 
 
-async def detail(pool: Pool, number: str) -> bytes:
-    rows = await pool.fetch(DETAIL, (int(number),))
+async def companion_detail(pool: StatementPool, number: str) -> bytes:
+    rows = await pool.fetch(DETAIL_SQL, (int(number),))
     if not rows:
-        raise Refused
+        raise AdmissionRefused
     body: bytes = rows[0][0]
     return body
 
 
-async def status(pool: Pool, code: str, user_id: int) -> bytes:
-    rows = await pool.fetch(BOOKING, (code,))
+async def booking_status(pool: StatementPool, code: str, user_id: int) -> bytes:
+    rows = await pool.fetch(BOOKING_SQL, (code,))
     if not rows:
-        raise Refused
+        raise AdmissionRefused
     row = rows[0]
     if user_id not in (row["customer_id"], row["companion_id"], row["booked_by"]):
         day = row["event_date"].isoformat()
         seen = {"booking_code": row["code"], "status": row["status"], "event_date": day}
-        return b'{"booking":%b}' % encode(seen)
-    record = _record(row, {name: row[name] for name in LATER})
+        return b'{"booking":%b}' % encode_json(seen)
+    record = _record(row, {name: row[name] for name in LATER_COLUMNS})
     if user_id == row["companion_id"]:
         record["platform_fee"] = _money(row["platform_fee"])
         record["payout_amount"] = _money(row["payout_amount"])
         record["payout_status"] = row["payout_status"]
     timeline = row["timeline"].replace('"was":', '"from":').encode()
-    return b'{"booking":%b,"timeline":%b}}' % (encode(record)[:-1], timeline)
+    return b'{"booking":%b,"timeline":%b}}' % (encode_json(record)[:-1], timeline)
 
 
-def context_arguments(wanted: Wanted) -> list[Any]:
+def context_arguments(wanted: BookingRequestBody) -> list[Any]:
     midnight = datetime.combine(wanted.event_date, datetime.min.time(), UTC)
     email = wanted.customer_email.casefold()
-    return [wanted.companion_id, email, midnight + 3 * DAY, midnight - DAY]
+    return [wanted.companion_id, email, midnight + 3 * ONE_DAY, midnight - ONE_DAY]
 
 
-async def create(pool: Pool, body: bytes, user_id: int) -> bytes:
-    wanted = _wanted(body)
+async def create_booking(pool: StatementPool, body: bytes, user_id: int) -> bytes:
+    wanted = _decode_request_body(body)
     if not 1 <= wanted.duration_hours <= 24:
-        raise Refused
-    rows = await pool.fetch(CONTEXT, context_arguments(wanted))
+        raise AdmissionRefused
+    rows = await pool.fetch(CONTEXT_SQL, context_arguments(wanted))
     if not rows:
-        raise Refused
+        raise AdmissionRefused
     row, record, timeline = new_booking(wanted, rows, user_id, datetime.now(UTC))
-    await pool.fetch(CREATE, create_arguments(row, record))
+    await pool.fetch(CREATE_SQL, create_arguments(row, record))
     return b'{"success":true,"booking":%b,"timeline":%b}}' % (record[:-1], timeline)
 
 
@@ -248,7 +252,13 @@ def create_arguments(row: Row, record: bytes) -> list[Any]:
     )
     parties = sorted((row["customer_id"], row["companion_id"], row["booked_by"]))
     told = (f"New request {row['code']}", _request(row), f"/bookings/{row['id']}/return")
-    return [*(row[name] for name in FIELDS), event, str(parties).replace(" ", ""), body, *told]
+    return [
+        *(row[name] for name in NEW_BOOKING_COLUMNS),
+        event,
+        str(parties).replace(" ", ""),
+        body,
+        *told,
+    ]
 
 
 def _request(row: Row) -> str:
@@ -264,16 +274,19 @@ def _request(row: Row) -> str:
 
 
 def new_booking(
-    wanted: Wanted, rows: Sequence[Any], user_id: int, now: datetime
+    wanted: BookingRequestBody, rows: Sequence[Any], user_id: int, now: datetime
 ) -> tuple[Row, bytes, bytes]:
     """The columns of a new booking, its record without the timeline, and the timeline."""
     found = rows[0]
-    calendar, folded = _calendar(found["calendar"]), fold(wanted.service_type)
+    calendar, folded = _decode_calendar(found["calendar"]), normalize_text(wanted.service_type)
     starts_at, ends_at = _span(calendar, wanted)
-    service = next((s for s in _offered(found["service_types"]) if fold(s) == folded), None)
+    service = next(
+        (s for s in _decode_service_types(found["service_types"]) if normalize_text(s) == folded),
+        None,
+    )
     taken = any(row[-1] and row[-2] < ends_at and row[-1] > starts_at for row in rows)
     if service is None or taken or starts_at <= now:
-        raise Refused
+        raise AdmissionRefused
     hours = wanted.duration_hours
     price = found["hourly_rate"] * hours
     if found["daily_rate"] is not None and hours >= 8:
@@ -316,11 +329,11 @@ def new_booking(
         **dict.fromkeys(("escrow", "refunded_amount", "paid_out", "owed_by_staff"), 0),
         **dict.fromkeys(("orders", "settlements", "chargeback_amount"), 0),
     }
-    record = encode(_record(row, dict.fromkeys(LATER)))
+    record = encode_json(_record(row, dict.fromkeys(LATER_COLUMNS)))
     return row, record, (timeline % "from").encode()
 
 
-def _span(calendar: _Calendar, wanted: Wanted) -> tuple[datetime, datetime]:
+def _span(calendar: _Calendar, wanted: BookingRequestBody) -> tuple[datetime, datetime]:
     """From start to end, if they lie within hours of one day; the yardstick knows no nights."""
     hour, minute = int(wanted.start_time[:2]), int(wanted.start_time[3:])
     start = 60 * hour + minute
@@ -331,8 +344,8 @@ def _span(calendar: _Calendar, wanted: Wanted) -> tuple[datetime, datetime]:
         if override.date == day:
             hours = override.slots
     if calendar.weekly and not any(slot.start <= start and end <= slot.end for slot in hours):
-        raise Refused
-    zone = _zone(calendar.timezone)
+        raise AdmissionRefused
+    zone = _load_zone(calendar.timezone)
     local = datetime(day.year, day.month, day.day, hour, minute, tzinfo=zone)
     starts_at = local.astimezone(UTC)
     return starts_at, starts_at + timedelta(hours=wanted.duration_hours)
@@ -392,5 +405,5 @@ def _base32(number: int, length: int) -> str:
     digits = ""
     for _ in range(length):
         number, digit = divmod(number, 32)
-        digits = CROCKFORD[digit] + digits
+        digits = CROCKFORD_ALPHABET[digit] + digits
     return digits

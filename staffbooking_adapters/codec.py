@@ -18,11 +18,11 @@ from cattrs.preconf.msgspec import MsgspecJsonConverter, make_converter
 from staffbooking_core.domain.companions.availability import Calendar, Interval
 from staffbooking_core.domain.payments.processor import (
     CloseCheckout,
-    Command,
     OpenCheckout,
-    OpKind,
+    OperationCommand,
+    OperationKind,
     PayOut,
-    Refund,
+    RefundPayment,
     ReversePayout,
 )
 
@@ -37,53 +37,53 @@ encode = _encoder.encode
 decode = _decoder.decode
 """JSON bytes or text as plain structures; numbers with a fraction become floats."""
 
-COMMANDS: dict[OpKind, type[Command]] = {
-    OpKind.OPEN_CHECKOUT: OpenCheckout,
-    OpKind.CLOSE_CHECKOUT: CloseCheckout,
-    OpKind.REFUND: Refund,
-    OpKind.PAY_OUT: PayOut,
-    OpKind.REVERSE_PAYOUT: ReversePayout,
+COMMAND_TYPES: dict[OperationKind, type[OperationCommand]] = {
+    OperationKind.OPEN_CHECKOUT: OpenCheckout,
+    OperationKind.CLOSE_CHECKOUT: CloseCheckout,
+    OperationKind.REFUND: RefundPayment,
+    OperationKind.PAY_OUT: PayOut,
+    OperationKind.REVERSE_PAYOUT: ReversePayout,
 }
 
 
 @lru_cache(maxsize=1)
 def _converter() -> MsgspecJsonConverter:
     converter = make_converter()
-    converter.register_unstructure_hook(Interval, _seconds)
-    converter.register_structure_hook(Interval, lambda seconds, _: _interval(seconds))
+    converter.register_unstructure_hook(Interval, _unstructure_interval)
+    converter.register_structure_hook(Interval, lambda seconds, _: _structure_interval(seconds))
     rare = override(omit_if_default=True)
     hours = make_dict_unstructure_fn(Calendar, converter, busy=rare, busy_until=rare)
     converter.register_unstructure_hook(Calendar, hours)
     return converter
 
 
-def _seconds(span: Interval) -> list[int]:
+def _unstructure_interval(span: Interval) -> list[int]:
     """Unix times: a calendar may hold thousands of intervals."""
     return [int(span.starts_at.timestamp()), int(span.ends_at.timestamp())]
 
 
-def _interval(seconds: Sequence[int]) -> Interval:
+def _structure_interval(seconds: Sequence[int]) -> Interval:
     starts_at, ends_at = seconds
     return Interval(datetime.fromtimestamp(starts_at, UTC), datetime.fromtimestamp(ends_at, UTC))
 
 
-async def pieces(record: Mapping[str, Any]) -> AsyncGenerator[bytes]:
+async def iterate_json(record: Mapping[str, Any]) -> AsyncGenerator[bytes]:
     """An object that outgrows the memory as JSON bytes, as it is taken: a value that is an
     iterator of pages is one list."""
-    lead = b"{"
+    prefix = b"{"
     for name, value in record.items():
-        lead += encode(name) + b":"
+        prefix += encode(name) + b":"
         if isinstance(value, AsyncIterator):
-            lead += b"["
-            between = b""
+            prefix += b"["
+            separator = b""
             async for page in value:
                 if page:
-                    yield lead + between + encode(page)[1:-1]
-                    lead, between = b"", b","
-            yield lead + b"]"
+                    yield prefix + separator + encode(page)[1:-1]
+                    prefix, separator = b"", b","
+            yield prefix + b"]"
         else:
-            yield lead + encode(value)
-        lead = b","
+            yield prefix + encode(value)
+        prefix = b","
     yield b"}" if record else b"{}"
 
 
@@ -97,21 +97,23 @@ def load(text: str, as_type: type[T]) -> T:
     return _converter().structure(decode(text), as_type)
 
 
-def load_command(kind: OpKind, text: str) -> Command:
+def load_command(kind: OperationKind, text: str) -> OperationCommand:
     """The frozen command of an operation."""
-    return load(text, COMMANDS[kind])
+    return load(text, COMMAND_TYPES[kind])
 
 
 def load_calendar(text: str) -> Calendar:
     """A stored calendar; the parsed ones are kept, since they are immutable, but for long ones:
     thousands of them would be a lot."""
-    return (_remembered if len(text) <= SHORT else _load_calendar)(text)
+    return (_load_calendar_cached if len(text) <= MAX_CACHED_CALENDAR_LENGTH else _load_calendar)(
+        text
+    )
 
 
 def _load_calendar(text: str) -> Calendar:
     return load(text, Calendar)
 
 
-SHORT = 8 * 1024
+MAX_CACHED_CALENDAR_LENGTH = 8 * 1024
 """Characters: no text of hours that many may keep (`calendar.are_common`) has more."""
-_remembered = lru_cache(maxsize=4096)(_load_calendar)
+_load_calendar_cached = lru_cache(maxsize=4096)(_load_calendar)

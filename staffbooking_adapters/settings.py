@@ -20,31 +20,37 @@ from urllib.parse import unquote, urlsplit
 from attrs import field, frozen
 
 from staffbooking_core.domain.shared.durations import parse_duration
-from staffbooking_core.domain.shared.money import PPM, THREE_DECIMAL, Currency
-from staffbooking_core.domain.shared.rate_limits import parse_limits
+from staffbooking_core.domain.shared.money import (
+    PARTS_PER_MILLION,
+    THREE_DECIMAL_CURRENCIES,
+    Currency,
+)
+from staffbooking_core.domain.shared.rate_limits import parse_rate_limits
 from staffbooking_core.errors import StaffbookingError
 from staffbooking_core.policy import Policy
 
 T = TypeVar("T")
 
-PREFIX = "STAFFBOOKING_"
+ENVIRONMENT_PREFIX = "STAFFBOOKING_"
 DEFAULT_SECRET = "development-only-secret-key"
-SHORTEST_SECRET = 16
-LONGEST_PAYOUT_DELAY = timedelta(hours=47)
+MIN_SECRET_LENGTH = 16
+MAX_PAYOUT_DELAY = timedelta(hours=47)
 
-STRIPE_CANT = frozenset("huf isk twd ugx".split()) | THREE_DECIMAL
+STRIPE_UNSUPPORTED_CURRENCIES = frozenset("huf isk twd ugx".split()) | THREE_DECIMAL_CURRENCIES
 """Currencies that Stripe counts, or pays out, otherwise than by their smallest unit: a fee's
 split could not be paid to the unit (PAYMENTS 2)."""
 
-_USER = r"((?![@/?#])[!-~])*@"
-_PLACE = rf"({_USER})?([\w.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{{1,5}})?(/[0-9]*)?"
-_TLS = r"(ssl_(ca_certs|certfile|keyfile)=[^&#\s]+|ssl_cert_reqs=(none|optional|required))"
-REDIS_URL = re.compile(
-    rf"redis://{_PLACE}|rediss://{_PLACE}(\?{_TLS}(&{_TLS})*)?|unix://({_USER})?/[^?#\s]+",
+_URL_USER = r"((?![@/?#])[!-~])*@"
+_REDIS_ADDRESS = rf"({_URL_USER})?([\w.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{{1,5}})?(/[0-9]*)?"
+_REDIS_TLS_OPTION = (
+    r"(ssl_(ca_certs|certfile|keyfile)=[^&#\s]+|ssl_cert_reqs=(none|optional|required))"
+)
+REDIS_URL_PATTERN = re.compile(
+    rf"redis://{_REDIS_ADDRESS}|rediss://{_REDIS_ADDRESS}(\?{_REDIS_TLS_OPTION}(&{_REDIS_TLS_OPTION})*)?|unix://({_URL_USER})?/[^?#\s]+",
     re.ASCII,
 )
 
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class SettingsError(StaffbookingError):
@@ -54,11 +60,11 @@ class SettingsError(StaffbookingError):
 
     def __init__(self, name: str, message: str) -> None:
         self.name = name
-        super().__init__(f"{PREFIX}{name} {message}")
+        super().__init__(f"{ENVIRONMENT_PREFIX}{name} {message}")
 
 
 @frozen
-class Fake:
+class FakeProcessorSettings:
     """Payments are pretended: no money moves."""
 
     manual_payees: bool = False
@@ -66,7 +72,7 @@ class Fake:
 
 
 @frozen
-class Stripe:
+class StripeSettings:
     """Payments are made by Stripe."""
 
     secret_key: str = field(repr=False)
@@ -84,10 +90,10 @@ class Stripe:
         return self.secret_key[2:].startswith("_live_")
 
 
-class Tls(StrEnum):
+class SmtpTls(StrEnum):
     """How a connection to a mail server is kept private."""
 
-    FROM_START = "from_start"
+    IMPLICIT = "from_start"
     STARTTLS = "starttls"
     """Required: without it nothing is sent."""
     NEVER = "never"
@@ -99,7 +105,7 @@ class SmtpServer:
 
     host: str
     port: int
-    tls: Tls
+    tls: SmtpTls
     username: str | None = None
     password: str | None = field(default=None, repr=False)
 
@@ -112,8 +118,8 @@ class Settings:
     secret_keys: tuple[str, ...] = field(repr=False)
     """The first one signs and seals, all of them verify and open."""
     policy: Policy
-    processor: Fake | Stripe = Fake()
-    trusted_proxies: tuple[Network, ...] = ()
+    processor: FakeProcessorSettings | StripeSettings = FakeProcessorSettings()
+    trusted_proxies: tuple[IpNetwork, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     redis_url: str | None = field(default=None, repr=False)
     """What takes word between processes; None where the database does."""
@@ -133,68 +139,74 @@ class Settings:
 
 def load_settings(environ: Mapping[str, str]) -> Settings:
     """Read and judge all settings. Raises SettingsError for the first that is wrong."""
-    read = _Reader(environ)
-    pretended = read("PAYMENTS", _payments, "fake") == "fake"
-    base_url = read("BASE_URL", _base_url, "http://127.0.0.1:8000")
-    mail_from = read("MAIL_FROM", _mailbox, f"Staff booking <staffbooking@{_mail_host(base_url)}>")
+    read = _EnvironmentReader(environ)
+    is_fake = read("PAYMENTS", _parse_payments, "fake") == "fake"
+    base_url = read("BASE_URL", _parse_base_url, "http://127.0.0.1:8000")
+    mail_from = read(
+        "MAIL_FROM", _parse_mailbox, f"Staff booking <staffbooking@{_default_mail_host(base_url)}>"
+    )
     policy = Policy(
-        currency=read("CURRENCY", _currency, "usd"),
-        country=read("COUNTRY", _country, "US"),
+        currency=read("CURRENCY", _parse_currency, "usd"),
+        country=read("COUNTRY", _parse_country, "US"),
         base_url=base_url,
-        contact_email=read("CONTACT_EMAIL", _mailbox, mail_from[1])[1],
-        platform_fee=read("PLATFORM_FEE", _rate, "0.15"),
-        insurance_rate=read("INSURANCE_RATE", _rate, "0.05"),
-        late_cancel_payout=read("LATE_CANCEL_PAYOUT", _switch, "1"),
-        payout_delay=read("PAYOUT_DELAY", _payout_delay, "24h"),
-        payment_window=read("PAYMENT_WINDOW", _window, ""),
-        limits=read("LIMITS", parse_limits, ""),
-        sandbox=read("SANDBOX", _switch, "1" if pretended else "0"),
-        webhook_allow_insecure=read("WEBHOOK_ALLOW_INSECURE", _switch, "0"),
+        contact_email=read("CONTACT_EMAIL", _parse_mailbox, mail_from[1])[1],
+        platform_fee_ppm=read("PLATFORM_FEE", _parse_rate, "0.15"),
+        insurance_rate_ppm=read("INSURANCE_RATE", _parse_rate, "0.05"),
+        late_cancel_payout=read("LATE_CANCEL_PAYOUT", _parse_flag, "1"),
+        payout_delay=read("PAYOUT_DELAY", _parse_payout_delay, "24h"),
+        payment_window=read("PAYMENT_WINDOW", _parse_payment_window, ""),
+        limits=read("LIMITS", parse_rate_limits, ""),
+        sandbox=read("SANDBOX", _parse_flag, "1" if is_fake else "0"),
+        webhook_allow_insecure=read("WEBHOOK_ALLOW_INSECURE", _parse_flag, "0"),
     )
     settings = Settings(
-        database_url=read("DATABASE_URL", _database_url, "sqlite+aiosqlite:///staffbooking.db"),
-        secret_keys=read("SECRET_KEY", _secrets, DEFAULT_SECRET),
+        database_url=read(
+            "DATABASE_URL", _parse_database_url, "sqlite+aiosqlite:///staffbooking.db"
+        ),
+        secret_keys=read("SECRET_KEY", _parse_secrets, DEFAULT_SECRET),
         policy=policy,
-        processor=_fake(read) if pretended else _stripe(read),
-        trusted_proxies=read("TRUSTED_PROXIES", _networks, ""),
-        allowed_origins=read("ALLOWED_ORIGINS", _origins, ""),
-        redis_url=read("REDIS_URL", _redis_url, ""),
-        blocked_terms=read("BLOCKED_TERMS", _terms, ""),
+        processor=_load_fake_settings(read) if is_fake else _load_stripe_settings(read),
+        trusted_proxies=read("TRUSTED_PROXIES", _parse_networks, ""),
+        allowed_origins=read("ALLOWED_ORIGINS", _parse_origins, ""),
+        redis_url=read("REDIS_URL", _parse_redis_url, ""),
+        blocked_terms=read("BLOCKED_TERMS", _parse_terms, ""),
         files_dir=read("FILES_DIR", lambda text: Path(text) if text else None, ""),
-        smtp=read("SMTP_URL", _smtp_url, ""),
+        smtp=read("SMTP_URL", _parse_smtp_url, ""),
         mail_from=mail_from,
     )
     if policy.webhook_allow_insecure and not policy.sandbox:
         raise SettingsError("WEBHOOK_ALLOW_INSECURE", "is for sandboxes alone: SANDBOX is off")
     match settings.processor:
-        case Stripe() as stripe:
-            _check_real(settings, stripe)
-        case Fake() if is_public(policy.base_url):
-            _check_public(settings, said=read.has("SANDBOX"))
+        case StripeSettings() as stripe:
+            _check_stripe_settings(settings, stripe)
+        case FakeProcessorSettings() if is_public_url(policy.base_url):
+            _check_public_fake_settings(settings, is_explicit=read.has("SANDBOX"))
     return settings
 
 
-def _fake(read: _Reader) -> Fake:
-    return Fake(manual_payees=read("FAKE_PAYEES", _fake_payees, "auto") == "manual")
-
-
-def _stripe(read: _Reader) -> Stripe:
-    if read.has("FAKE_PAYEES"):
-        raise SettingsError("FAKE_PAYEES", "is for pretended payments alone: PAYMENTS is stripe")
-    return Stripe(
-        secret_key=read("STRIPE_SECRET_KEY", _stripe_key, ""),
-        webhook_secrets=read("STRIPE_WEBHOOK_SECRET", _stripe_webhook_secrets, ""),
-        environment=read("ENVIRONMENT", _environment, "main"),
-        api_base=read("STRIPE_API_BASE", _stripe_api_base, ""),
+def _load_fake_settings(read: _EnvironmentReader) -> FakeProcessorSettings:
+    return FakeProcessorSettings(
+        manual_payees=read("FAKE_PAYEES", _parse_fake_payees, "auto") == "manual"
     )
 
 
-class _Reader:
+def _load_stripe_settings(read: _EnvironmentReader) -> StripeSettings:
+    if read.has("FAKE_PAYEES"):
+        raise SettingsError("FAKE_PAYEES", "is for pretended payments alone: PAYMENTS is stripe")
+    return StripeSettings(
+        secret_key=read("STRIPE_SECRET_KEY", _parse_stripe_key, ""),
+        webhook_secrets=read("STRIPE_WEBHOOK_SECRET", _parse_stripe_webhook_secrets, ""),
+        environment=read("ENVIRONMENT", _parse_environment, "main"),
+        api_base=read("STRIPE_API_BASE", _parse_stripe_api_base, ""),
+    )
+
+
+class _EnvironmentReader:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
 
     def __call__(self, name: str, parse: Callable[[str], T], default: str) -> T:
-        text = self._environ.get(PREFIX + name, default).strip()
+        text = self._environ.get(ENVIRONMENT_PREFIX + name, default).strip()
         try:
             return parse(text)
         except ValueError as error:
@@ -202,17 +214,17 @@ class _Reader:
 
     def has(self, name: str) -> bool:
         """Whether the environment says anything of it."""
-        return PREFIX + name in self._environ
+        return ENVIRONMENT_PREFIX + name in self._environ
 
 
-def _check_real(settings: Settings, stripe: Stripe) -> None:
+def _check_stripe_settings(settings: Settings, stripe: StripeSettings) -> None:
     """Where money moves nothing is pretended, no secret is known, and every amount can be
     paid to the unit."""
     if settings.policy.sandbox:
         raise SettingsError("SANDBOX", "is for pretended payments alone: PAYMENTS is stripe")
     if settings.has_default_secret:
         raise SettingsError("SECRET_KEY", "must be set where PAYMENTS is stripe")
-    if (currency := settings.policy.currency.code) in STRIPE_CANT:
+    if (currency := settings.policy.currency.code) in STRIPE_UNSUPPORTED_CURRENCIES:
         raise SettingsError("CURRENCY", f"can't be {currency} where PAYMENTS is stripe")
     if not stripe.is_live:
         return
@@ -222,9 +234,9 @@ def _check_real(settings: Settings, stripe: Stripe) -> None:
         raise SettingsError("STRIPE_API_BASE", "is for tests: not with a live STRIPE_SECRET_KEY")
 
 
-def _check_public(settings: Settings, *, said: bool) -> None:
+def _check_public_fake_settings(settings: Settings, *, is_explicit: bool) -> None:
     """On the open internet nothing is pretended by accident, and no secret is known."""
-    if not (said and settings.policy.sandbox):
+    if not (is_explicit and settings.policy.sandbox):
         raise SettingsError(
             "PAYMENTS", "is fake on a public base URL: say STAFFBOOKING_SANDBOX=1 if you mean it"
         )
@@ -232,7 +244,7 @@ def _check_public(settings: Settings, *, said: bool) -> None:
         raise SettingsError("SECRET_KEY", "must be set on a public base URL")
 
 
-def is_public(base_url: str) -> bool:
+def is_public_url(base_url: str) -> bool:
     """Whether an address is for others than this machine and its private network."""
     host = urlsplit(base_url).hostname or ""
     try:
@@ -245,7 +257,7 @@ def is_public(base_url: str) -> bool:
 # Parsers: each raises ValueError with the rest of a sentence -----------------------------
 
 
-def _base_url(text: str) -> str:
+def _parse_base_url(text: str) -> str:
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
         raise ValueError("must be an address such as https://booking.example")
@@ -254,7 +266,7 @@ def _base_url(text: str) -> str:
     return text.rstrip("/")
 
 
-def _database_url(text: str) -> str:
+def _parse_database_url(text: str) -> str:
     scheme, _, rest = text.partition("://")
     if scheme not in ("sqlite+aiosqlite", "postgresql+asyncpg") or not rest.strip("/"):
         raise ValueError(
@@ -263,95 +275,95 @@ def _database_url(text: str) -> str:
     return text
 
 
-def _currency(text: str) -> Currency:
+def _parse_currency(text: str) -> Currency:
     code = text.lower()
     if len(code) != 3 or not (code.isascii() and code.isalpha()):
         raise ValueError("must be an ISO 4217 code such as usd")
     return Currency(code)
 
 
-def _rate(text: str) -> int:
+def _parse_rate(text: str) -> int:
     try:
-        ppm = Decimal(text) * PPM
+        ppm = Decimal(text) * PARTS_PER_MILLION
     except InvalidOperation:
         raise ValueError("must be a fraction such as 0.15") from None
-    if not ppm.is_finite() or not 0 <= ppm <= PPM or ppm != int(ppm):
+    if not ppm.is_finite() or not 0 <= ppm <= PARTS_PER_MILLION or ppm != int(ppm):
         raise ValueError("must be a fraction from 0 to 1 with at most 6 decimals")
     return int(ppm)
 
 
-def _switch(text: str) -> bool:
+def _parse_flag(text: str) -> bool:
     if text not in ("0", "1"):
         raise ValueError("must be 1 or 0")
     return text == "1"
 
 
-def _payout_delay(text: str) -> timedelta:
+def _parse_payout_delay(text: str) -> timedelta:
     delay = parse_duration(text)
-    if delay > LONGEST_PAYOUT_DELAY:
+    if delay > MAX_PAYOUT_DELAY:
         raise ValueError("must be 47h at most: payouts are promised within 48 hours")
     return delay
 
 
-def _window(text: str) -> timedelta | None:
+def _parse_payment_window(text: str) -> timedelta | None:
     window = parse_duration(text) if text else None
     if window == timedelta(0):
         raise ValueError("must be longer than nothing")
     return window
 
 
-def _secrets(text: str) -> tuple[str, ...]:
+def _parse_secrets(text: str) -> tuple[str, ...]:
     keys = tuple(key.strip() for key in text.split(","))
-    if any(len(key) < SHORTEST_SECRET for key in keys):
-        raise ValueError(f"must be one or more keys of at least {SHORTEST_SECRET} characters")
+    if any(len(key) < MIN_SECRET_LENGTH for key in keys):
+        raise ValueError(f"must be one or more keys of at least {MIN_SECRET_LENGTH} characters")
     return keys
 
 
-def _country(text: str) -> str:
+def _parse_country(text: str) -> str:
     code = text.upper()
     if len(code) != 2 or not (code.isascii() and code.isalpha()):
         raise ValueError("must be two letters of ISO 3166 such as US")
     return code
 
 
-def _payments(text: str) -> str:
+def _parse_payments(text: str) -> str:
     if text not in ("fake", "stripe"):
         raise ValueError("must be fake or stripe")
     return text
 
 
-def _fake_payees(text: str) -> str:
+def _parse_fake_payees(text: str) -> str:
     if text not in ("auto", "manual"):
         raise ValueError("must be auto or manual")
     return text
 
 
-def _stripe_key(text: str) -> str:
+def _parse_stripe_key(text: str) -> str:
     if not re.fullmatch(r"(sk|rk)_(test|live)_\w+", text, re.ASCII):
         raise ValueError("must be Stripe's secret key, sk_..., or a restricted one, rk_...")
     return text
 
 
-def _stripe_webhook_secrets(text: str) -> tuple[str, ...]:
+def _parse_stripe_webhook_secrets(text: str) -> tuple[str, ...]:
     secrets = tuple(part.strip() for part in text.split(","))
     if not all(re.fullmatch(r"whsec_[!-~]+", secret) for secret in secrets):
         raise ValueError("must be the endpoints' secrets, whsec_..., separated by commas")
     return secrets
 
 
-def _environment(text: str) -> str:
+def _parse_environment(text: str) -> str:
     if not re.fullmatch(r"[a-z0-9-]{1,32}", text):
         raise ValueError("must be 1 to 32 lower-case letters, digits and hyphens")
     return text
 
 
-def _stripe_api_base(text: str) -> str | None:
+def _parse_stripe_api_base(text: str) -> str | None:
     if text and not re.fullmatch(r"http://(127\.0\.0\.1|localhost|\[::1\]):[0-9]{1,5}", text):
         raise ValueError("must be an http address of this machine: it is for tests alone")
     return text or None
 
 
-def _networks(text: str) -> tuple[Network, ...]:
+def _parse_networks(text: str) -> tuple[IpNetwork, ...]:
     parts = filter(None, map(str.strip, text.split(",")))
     try:
         return tuple(ipaddress.ip_network(part) for part in parts)
@@ -359,7 +371,7 @@ def _networks(text: str) -> tuple[Network, ...]:
         raise ValueError("must be networks such as 10.0.0.0/8, separated by commas") from None
 
 
-def _origins(text: str) -> tuple[str, ...]:
+def _parse_origins(text: str) -> tuple[str, ...]:
     origins = tuple(filter(None, (part.strip().rstrip("/") for part in text.split(","))))
     for origin in origins:
         parts: Any = urlsplit(origin)
@@ -368,8 +380,8 @@ def _origins(text: str) -> tuple[str, ...]:
     return origins
 
 
-def _redis_url(text: str) -> str | None:
-    if text and not (REDIS_URL.fullmatch(text) and urlsplit(text).port != 0):
+def _parse_redis_url(text: str) -> str | None:
+    if text and not (REDIS_URL_PATTERN.fullmatch(text) and urlsplit(text).port != 0):
         raise ValueError(
             "must be redis://HOST:PORT, rediss://HOST:PORT or unix:///PATH, "
             "with %XX for what is special in a password"
@@ -377,11 +389,13 @@ def _redis_url(text: str) -> str | None:
     return text or None
 
 
-_SMTP_PLACE = r"([!-~]+(:[!-~]*)?@)?([a-zA-Z0-9.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?/?"
-_SMTP_URL = re.compile(rf"smtps://{_SMTP_PLACE}|smtp://{_SMTP_PLACE}(\?starttls=(always|never))?")
+_SMTP_ADDRESS = r"([!-~]+(:[!-~]*)?@)?([a-zA-Z0-9.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?/?"
+_SMTP_URL_PATTERN = re.compile(
+    rf"smtps://{_SMTP_ADDRESS}|smtp://{_SMTP_ADDRESS}(\?starttls=(always|never))?"
+)
 
 
-def _smtp_url(text: str) -> SmtpServer | None:
+def _parse_smtp_url(text: str) -> SmtpServer | None:
     if not text:
         return None
     try:
@@ -389,18 +403,18 @@ def _smtp_url(text: str) -> SmtpServer | None:
         port = parts.port
     except ValueError:
         port = 0
-    if not _SMTP_URL.fullmatch(text) or port == 0 or not parts.hostname:
+    if not _SMTP_URL_PATTERN.fullmatch(text) or port == 0 or not parts.hostname:
         raise ValueError(
             "must be smtp://USER:PASSWORD@HOST:587 or smtps://HOST:465, "
             "with %XX for what is special in a password"
         )
     if parts.scheme == "smtps":
-        tls, usual = Tls.FROM_START, 465
+        tls, usual = SmtpTls.IMPLICIT, 465
     else:
         kept = _is_loopback(parts.hostname) or parts.query == "starttls=never"
-        tls, usual = Tls.NEVER if kept else Tls.STARTTLS, 587
+        tls, usual = SmtpTls.NEVER if kept else SmtpTls.STARTTLS, 587
     if parts.query == "starttls=always":
-        tls = Tls.STARTTLS
+        tls = SmtpTls.STARTTLS
     return SmtpServer(
         host=parts.hostname,
         port=port or usual,
@@ -417,7 +431,7 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _mailbox(text: str) -> tuple[str, str]:
+def _parse_mailbox(text: str) -> tuple[str, str]:
     name, address = parseaddr(text)
     local, _, domain = address.rpartition("@")
     if not (text.isprintable() and address.isascii() and local and domain):
@@ -425,7 +439,7 @@ def _mailbox(text: str) -> tuple[str, str]:
     return name, address
 
 
-def _mail_host(base_url: str) -> str:
+def _default_mail_host(base_url: str) -> str:
     """The domain of our own addresses, unless it is said: numbers are none."""
     host = urlsplit(base_url).hostname or ""
     try:
@@ -435,5 +449,5 @@ def _mail_host(base_url: str) -> str:
     return "localhost"
 
 
-def _terms(text: str) -> tuple[str, ...]:
+def _parse_terms(text: str) -> tuple[str, ...]:
     return tuple(filter(None, map(str.strip, text.split(","))))

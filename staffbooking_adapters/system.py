@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from staffbooking_core.domain.accounts.api_keys import ALPHABET, RANDOM_LENGTH
+from staffbooking_core.domain.accounts.api_keys import API_KEY_RANDOM_LENGTH, BASE62_ALPHABET
 from staffbooking_core.ports import Store
 
 if TYPE_CHECKING:
     from argon2 import PasswordHasher
 
-CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+CROCKFORD_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 class SystemClock:
@@ -42,7 +42,7 @@ class SandboxClock(SystemClock):
         self._store = store
 
     async def business(self) -> datetime:
-        async with self._store.reading() as view:
+        async with self._store.read_view() as view:
             return self.wall() + await view.sandbox.clock_offset()
 
 
@@ -50,28 +50,28 @@ class SystemIds:
     """Names from the operating system's secure source."""
 
     def booking_code(self) -> str:
-        return "BK" + _base32(secrets.randbits(12 * 5), 12)
+        return "BK" + _encode_base32(secrets.randbits(12 * 5), 12)
 
     def event_id(self) -> str:
         """The time in milliseconds, then 80 random bits: names sort by their making."""
         made = time_ns() // 1_000_000
-        return "evt_" + _base32(made << 80 | secrets.randbits(80), 26)
+        return "evt_" + _encode_base32(made << 80 | secrets.randbits(80), 26)
 
     def token(self) -> str:
         return secrets.token_urlsafe(32)
 
-    def key_body(self) -> str:
-        return "".join(secrets.choice(ALPHABET) for _ in range(RANDOM_LENGTH))
+    def api_key_body(self) -> str:
+        return "".join(secrets.choice(BASE62_ALPHABET) for _ in range(API_KEY_RANDOM_LENGTH))
 
     def webhook_secret(self) -> str:
         return "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
-def _base32(number: int, length: int) -> str:
+def _encode_base32(number: int, length: int) -> str:
     digits = ""
     for _ in range(length):
         number, digit = divmod(number, 32)
-        digits = CROCKFORD[digit] + digits
+        digits = CROCKFORD_ALPHABET[digit] + digits
     return digits
 
 
@@ -98,7 +98,7 @@ def _hasher() -> PasswordHasher:
 
 
 @lru_cache(maxsize=1)
-def _nobodys_hash() -> str:
+def _dummy_hash() -> str:
     return _hasher().hash(secrets.token_urlsafe())
 
 
@@ -106,6 +106,6 @@ def _verify(password: str, hashed: str | None) -> bool:
     from argon2.exceptions import Argon2Error, InvalidHashError
 
     try:
-        return _hasher().verify(hashed or _nobodys_hash(), password) and hashed is not None
+        return _hasher().verify(hashed or _dummy_hash(), password) and hashed is not None
     except (Argon2Error, InvalidHashError):
         return False

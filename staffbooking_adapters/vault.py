@@ -13,8 +13,8 @@ from staffbooking_core.errors import SealBroken
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-VERSION = b"\x01"
-NAME_LENGTH = 8
+SEAL_VERSION = b"\x01"
+KEY_ID_LENGTH = 8
 NONCE_LENGTH = 12
 
 
@@ -27,8 +27,8 @@ class KeyringVault:
 
     def __init__(self, secret_keys: Sequence[str]) -> None:
         keys = [key.encode() for key in secret_keys]
-        self._keys = {_name_of(key): key for key in keys}
-        self._name, self._key = _name_of(keys[0]), keys[0]
+        self._keys = {_key_id_of(key): key for key in keys}
+        self._key_id, self._key = _key_id_of(keys[0]), keys[0]
 
     def sign(self, purpose: str, message: bytes) -> bytes:
         return _sign(self._key, purpose, message)
@@ -39,52 +39,52 @@ class KeyringVault:
             for key in self._keys.values()
         )
 
-    def seal(self, purpose: str, secret: bytes, row: int) -> bytes:
-        head, nonce = VERSION + self._name, secrets.token_bytes(NONCE_LENGTH)
-        sealed = _cipher(self._key, purpose).encrypt(nonce, secret, _place(row))
-        return head + nonce + sealed
+    def seal(self, purpose: str, secret: bytes, row_id: int) -> bytes:
+        header, nonce = SEAL_VERSION + self._key_id, secrets.token_bytes(NONCE_LENGTH)
+        sealed = _cipher(self._key, purpose).encrypt(nonce, secret, _associated_data(row_id))
+        return header + nonce + sealed
 
-    def open(self, purpose: str, sealed: bytes, row: int) -> bytes:
+    def open(self, purpose: str, sealed: bytes, row_id: int) -> bytes:
         from cryptography.exceptions import InvalidTag
 
-        head, rest = _cut(sealed, len(VERSION) + NAME_LENGTH)
-        nonce, encrypted = _cut(rest, NONCE_LENGTH)
-        key = self._keys.get(head.removeprefix(VERSION))
+        header, rest = _split_at(sealed, len(SEAL_VERSION) + KEY_ID_LENGTH)
+        nonce, encrypted = _split_at(rest, NONCE_LENGTH)
+        key = self._keys.get(header.removeprefix(SEAL_VERSION))
         if key is None:
             raise SealBroken
         try:
-            return _cipher(key, purpose).decrypt(nonce, encrypted, _place(row))
+            return _cipher(key, purpose).decrypt(nonce, encrypted, _associated_data(row_id))
         except (InvalidTag, ValueError):
             raise SealBroken from None
 
     def is_current(self, sealed: bytes) -> bool:
-        return sealed.startswith(VERSION + self._name)
+        return sealed.startswith(SEAL_VERSION + self._key_id)
 
 
 def _sign(key: bytes, purpose: str, message: bytes) -> bytes:
-    return hmac.digest(_derived(key, f"staffbooking:{purpose}"), message, hashlib.sha256)
+    return hmac.digest(_derive_key(key, f"staffbooking:{purpose}"), message, hashlib.sha256)
 
 
 def _cipher(key: bytes, purpose: str) -> AESGCM:
     # Takes its time to load: only where something is sealed.
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    return AESGCM(_derived(key, f"staffbooking-seal:{purpose}"))
+    return AESGCM(_derive_key(key, f"staffbooking-seal:{purpose}"))
 
 
-def _name_of(key: bytes) -> bytes:
+def _key_id_of(key: bytes) -> bytes:
     """Tells keys apart, and nothing of them."""
-    return _derived(key, "staffbooking-name")[:NAME_LENGTH]
+    return _derive_key(key, "staffbooking-name")[:KEY_ID_LENGTH]
 
 
-def _derived(key: bytes, use: str) -> bytes:
-    return hmac.digest(key, use.encode(), hashlib.sha256)
+def _derive_key(key: bytes, purpose: str) -> bytes:
+    return hmac.digest(key, purpose.encode(), hashlib.sha256)
 
 
-def _place(row: int) -> bytes:
+def _associated_data(row: int) -> bytes:
     """What a seal is bound to beside its key, which is the purpose's own."""
     return str(row).encode()
 
 
-def _cut(text: bytes, length: int) -> tuple[bytes, bytes]:
+def _split_at(text: bytes, length: int) -> tuple[bytes, bytes]:
     return text[:length], text[length:]

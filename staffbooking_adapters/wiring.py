@@ -7,15 +7,21 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from staffbooking_adapters.files.local import LocalFiles, lacking
+from staffbooking_adapters.files.local import LocalFiles, find_write_problem
 from staffbooking_adapters.notify.log import LogNotifier
 from staffbooking_adapters.pictures.threads import PillowPictures
-from staffbooking_adapters.settings import Fake, Settings, SettingsError, SmtpServer, Stripe
+from staffbooking_adapters.settings import (
+    FakeProcessorSettings,
+    Settings,
+    SettingsError,
+    SmtpServer,
+    StripeSettings,
+)
 from staffbooking_adapters.system import Argon2Hasher, SandboxClock, SystemClock, SystemIds
 from staffbooking_adapters.vault import KeyringVault
-from staffbooking_core.domain.webhooks.deliveries import Failure
+from staffbooking_core.domain.webhooks.deliveries import DeliveryFailure
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import Clock, Letter, Payments, Ports, SandboxProcessor, Vault
+from staffbooking_core.ports import Clock, Email, PaymentProcessor, Ports, SandboxProcessor, Vault
 
 if TYPE_CHECKING:
     from staffbooking_adapters.chat.local import LocalChat
@@ -27,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def open_ports(settings: Settings, *, stays: bool = False) -> AsyncIterator[Ports]:
+async def open_ports(settings: Settings, *, is_long_running: bool = False) -> AsyncIterator[Ports]:
     """Open everything that a process needs, and close it again at the end. In a process that
     `stays` nothing is left to be loaded later, when others would wait for it.
 
@@ -42,30 +48,32 @@ async def open_ports(settings: Settings, *, stays: bool = False) -> AsyncIterato
         stack.push_async_callback(store.close)
         clock = SandboxClock(store) if settings.policy.sandbox else SystemClock()
         vault = KeyringVault(settings.secret_keys)
-        sender = _LateSender(insecure=settings.policy.webhook_allow_insecure)
+        sender = _LazySender(insecure=settings.policy.webhook_allow_insecure)
         stack.push_async_callback(sender.close)
-        notifier = _LateNotifier(settings)
+        notifier = _LazyNotifier(settings)
         stack.push_async_callback(notifier.close)
         content_filter = DefaultContentFilter(settings.blocked_terms)
         calendars = IcsCalendars(settings.policy.base_url)
         pictures = PillowPictures()
-        if stays:
-            if wrong := check_files(settings):
-                raise SettingsError("FILES_DIR", f"can't be used: {wrong}")
-            sender.open()
+        if is_long_running:
+            if problem := find_files_problem(settings):
+                raise SettingsError("FILES_DIR", f"can't be used: {problem}")
+            sender.get_sender()
             content_filter.load()
             calendars.load()
             pictures.load()
-        chat = _chat(settings, loaded=stays)
+        chat = _make_chat(settings, is_preloaded=is_long_running)
         stack.push_async_callback(chat.close)
-        payments: Payments
+        payments: PaymentProcessor
         sandbox: SandboxProcessor | None = None
         match settings.processor:
-            case Stripe() as stripe:
-                payments = real = _stripe(stripe, settings.policy)
+            case StripeSettings() as stripe:
+                payments = real = _make_stripe_processor(stripe, settings.policy)
                 stack.push_async_callback(real.close)
-            case Fake() as fake:
-                pretended = _fake(fake, settings.policy.base_url, store.database, clock, vault)
+            case FakeProcessorSettings() as fake:
+                pretended = _make_fake_processor(
+                    fake, settings.policy.base_url, store.database, clock, vault
+                )
                 payments = sandbox = pretended
         yield Ports(
             store=store,
@@ -77,67 +85,67 @@ async def open_ports(settings: Settings, *, stays: bool = False) -> AsyncIterato
             vault=vault,
             notifier=notifier,
             hints=store.hints,
-            sender=sender,
-            chat=chat,
+            webhook_sender=sender,
+            pubsub=chat,
             content_filter=content_filter,
             calendars=calendars,
-            files=LocalFiles(_files_dir(settings)),
-            pictures=pictures,
+            files=LocalFiles(_get_files_dir(settings)),
+            image_processor=pictures,
             policy=settings.policy,
             sandbox=sandbox,
         )
 
 
-class _LateSender:
+class _LazySender:
     """The sender of webhooks, loaded and opened by the first use: most commands send none."""
 
     def __init__(self, *, insecure: bool) -> None:
         self._insecure = insecure
-        self._opened: HttpSender | None = None
+        self._sender: HttpSender | None = None
 
     async def send(
-        self, url: str, headers: Mapping[str, str], body: bytes, seconds: float
-    ) -> int | Failure:
-        return await self.open().send(url, headers, body, seconds)
+        self, url: str, headers: Mapping[str, str], body: bytes, timeout_seconds: float
+    ) -> int | DeliveryFailure:
+        return await self.get_sender().send(url, headers, body, timeout_seconds)
 
     async def resolves_to_unsafe(self, host: str) -> bool:
-        return await self.open().resolves_to_unsafe(host)
+        return await self.get_sender().resolves_to_unsafe(host)
 
     async def close(self) -> None:
-        if self._opened is not None:
-            await self._opened.close()
+        if self._sender is not None:
+            await self._sender.close()
 
-    def open(self) -> HttpSender:
-        if self._opened is None:
+    def get_sender(self) -> HttpSender:
+        if self._sender is None:
             from staffbooking_adapters.webhook.sender import HttpSender
 
-            self._opened = HttpSender(insecure=self._insecure)
-        return self._opened
+            self._sender = HttpSender(insecure=self._insecure)
+        return self._sender
 
 
-class _LateNotifier:
+class _LazyNotifier:
     """The notifier of a deployment, loaded by the first letter: servers send none, and most
     commands neither."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._log = LogNotifier()
+        self._log_notifier = LogNotifier()
         self._smtp: SmtpNotifier | None = None
 
-    async def alert(self, booking_id: int, text: str) -> None:
-        await self._log.alert(booking_id, text)
+    async def alert_operators(self, booking_id: int, text: str) -> None:
+        await self._log_notifier.alert_operators(booking_id, text)
 
-    async def tell(self, letter: Letter) -> None:
+    async def send_email(self, email: Email) -> None:
         if self._settings.smtp is None:
-            await self._log.tell(letter)
+            await self._log_notifier.send_email(email)
         else:
-            await self._open(self._settings.smtp).tell(letter)
+            await self._get_smtp(self._settings.smtp).send_email(email)
 
     async def close(self) -> None:
         if self._smtp is not None:
             await self._smtp.close()
 
-    def _open(self, server: SmtpServer) -> SmtpNotifier:
+    def _get_smtp(self, server: SmtpServer) -> SmtpNotifier:
         if self._smtp is None:
             from staffbooking_adapters.notify.mails import Mailbox
             from staffbooking_adapters.notify.smtp import SmtpNotifier
@@ -147,30 +155,30 @@ class _LateNotifier:
                 server,
                 Mailbox(*self._settings.mail_from),
                 policy.base_url,
-                deadline=policy.mail_deadline.total_seconds(),
+                timeout_seconds=policy.mail_timeout.total_seconds(),
             )
         return self._smtp
 
 
-def _chat(settings: Settings, *, loaded: bool) -> LocalChat:
+def _make_chat(settings: Settings, *, is_preloaded: bool) -> LocalChat:
     from staffbooking_adapters.chat.local import LocalChat
-    from staffbooking_adapters.chat.redis import RedisWire, channel_of
+    from staffbooking_adapters.chat.redis import RedisPubSubTransport, channel_name
     from staffbooking_adapters.chat.shared import SharedChat
 
     if settings.redis_url is not None:
-        channel = channel_of(settings.database_url, settings.policy.base_url)
-        wire = RedisWire(settings.redis_url, channel)
-        if loaded:
-            wire.open()
-        return SharedChat(wire)
+        channel = channel_name(settings.database_url, settings.policy.base_url)
+        transport = RedisPubSubTransport(settings.redis_url, channel)
+        if is_preloaded:
+            transport.get_client()
+        return SharedChat(transport)
     if settings.database_url.startswith("sqlite"):
         return LocalChat()
-    from staffbooking_adapters.sql.messaging.pubsub import PostgresWire
+    from staffbooking_adapters.sql.messaging.pubsub import PostgresPubSubTransport
 
-    return SharedChat(PostgresWire(settings.database_url))
+    return SharedChat(PostgresPubSubTransport(settings.database_url))
 
 
-def _stripe(settings: Stripe, policy: Policy) -> StripeProcessor:
+def _make_stripe_processor(settings: StripeSettings, policy: Policy) -> StripeProcessor:
     # The client of Stripe takes its time to load: only where it is used.
     from staffbooking_adapters.stripe.processor import StripeProcessor
 
@@ -184,14 +192,14 @@ def _stripe(settings: Stripe, policy: Policy) -> StripeProcessor:
     )
 
 
-def _fake(
-    settings: Fake, base_url: str, database: Database, clock: Clock, vault: Vault
+def _make_fake_processor(
+    settings: FakeProcessorSettings, base_url: str, database: Database, clock: Clock, vault: Vault
 ) -> FakeProcessor:
     from staffbooking_adapters.fake.processor import FakeProcessor
-    from staffbooking_adapters.sql.sandbox.fake_documents import SqlFakeBook
+    from staffbooking_adapters.sql.sandbox.fake_documents import SqlFakeDocumentStore
 
     return FakeProcessor(
-        SqlFakeBook(database),
+        SqlFakeDocumentStore(database),
         clock,
         base_url=base_url,
         secret=vault.sign("fake-processor", b"events"),
@@ -201,27 +209,27 @@ def _fake(
 
 async def upgrade_schema(settings: Settings) -> None:
     """Bring the database's schema to this version; nothing happens where it is there."""
-    from staffbooking_adapters.sql.schema.upgrade import upgrade
+    from staffbooking_adapters.sql.schema.upgrade import run_migrations
 
-    await upgrade(settings.database_url)
+    await run_migrations(settings.database_url)
 
 
-def check_files(settings: Settings) -> str | None:
+def find_files_problem(settings: Settings) -> str | None:
     """Why uploaded images can't be stored, in one line; None where they can."""
-    return lacking(_files_dir(settings))
+    return find_write_problem(_get_files_dir(settings))
 
 
-def _files_dir(settings: Settings) -> Path:
+def _get_files_dir(settings: Settings) -> Path:
     """By default beside the database, where it is a file, as the other files of it are."""
     if settings.files_dir is not None:
         return settings.files_dir
     kind, _, path = settings.database_url.partition(":///")
-    beside = f"{path.partition('?')[0]}-files"
-    return Path(beside if kind.startswith("sqlite") else "staffbooking-files")
+    default_dir = f"{path.partition('?')[0]}-files"
+    return Path(default_dir if kind.startswith("sqlite") else "staffbooking-files")
 
 
-async def check_schema(settings: Settings) -> str | None:
+async def find_schema_problem(settings: Settings) -> str | None:
     """What the schema lacks, in one line; None where it is this version's."""
-    from staffbooking_adapters.sql.schema.upgrade import check
+    from staffbooking_adapters.sql.schema.upgrade import find_schema_mismatch
 
-    return await check(settings.database_url)
+    return await find_schema_mismatch(settings.database_url)

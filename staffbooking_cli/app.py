@@ -36,27 +36,27 @@ from staffbooking_cli.commands import (
     webhooks,
     worker,
 )
-from staffbooking_cli.errors import innermost, refusal
+from staffbooking_cli.errors import error_line, innermost
 
 
 class Commands(TyperGroup):
     """The root: what a command refuses ends as one line on standard error and exit code 1."""
 
     def make_context(self, *args: Any, **extra: Any) -> Any:
-        with _one_line():
+        with _errors_as_one_line():
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: Any) -> Any:
-        with _one_line():
+        with _errors_as_one_line():
             return super().invoke(ctx)
 
 
 @contextmanager
-def _one_line() -> Iterator[None]:
+def _errors_as_one_line() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        line = refusal(error)
+        line = error_line(error)
         if line is None and isinstance(error, BaseExceptionGroup):
             raise innermost(error) from None
         if line is None:

@@ -11,104 +11,113 @@ from typing import Any
 from attrs import asdict, evolve
 
 from staffbooking_adapters.inputs import structure
-from staffbooking_cli.importing import Row, RowFile
+from staffbooking_cli.importing import ImportFile, ImportFileRow
 from staffbooking_core.errors import ConstraintViolated, InvalidInput
-from staffbooking_core.inputs import ImportedCompanion, Left
-from staffbooking_core.ports import Import, Ports
+from staffbooking_core.inputs import ImportedCompanion, Unset
+from staffbooking_core.ports import ImportProgress, Ports
 from staffbooking_core.usecases.companions import imports
 from staffbooking_core.usecases.companions.imports import ImportRow
 
-BATCH = 1_000
-WEIGHT = 5_000
+IMPORT_BATCH_SIZE = 1_000
+MAX_BATCH_HOURS = 5_000
 """Hours of its rows that a batch has at most: their days are worked out while the store holds its
 locks."""
-PAGE = 500
+SKIPPED_PAGE_SIZE = 500
 
-SELDOM = 100_000
+GC_THRESHOLD = 100_000
 """So many objects more than at the last search for cycles: three searches or four a batch."""
 
 
 async def import_file(
-    ports: Ports, file: RowFile, begun: Import, tell: Callable[[int, int], None]
-) -> Import:
+    ports: Ports,
+    file: ImportFile,
+    progress: ImportProgress,
+    report_progress: Callable[[int, int], None],
+) -> ImportProgress:
     """All rows of a file behind where it was begun. `tell` is called after each batch with how
     many bytes are read, and how many rows were decided on since then."""
-    done, parts = begun, batches(map(to_import, file.rows(begun.line)))
+    done, batches = progress, split_batches(map(to_import_row, file.rows(progress.line)))
 
-    def read() -> Sequence[ImportRow]:
-        return next(parts, ())
+    def read_batch() -> Sequence[ImportRow]:
+        return next(batches, ())
 
-    with _seldom_collected():
-        batch = read()
+    with _infrequent_gc():
+        batch = read_batch()
         while batch:
             # The next is read while the store works: neither waits for the other.
             async with asyncio.TaskGroup() as group:
-                following = group.create_task(asyncio.to_thread(read))
-                done = await _put(ports, done, batch)
-            tell(file.position, done.rows - begun.rows)
+                following = group.create_task(asyncio.to_thread(read_batch))
+                done = await _import_batch(ports, done, batch)
+            report_progress(file.position, done.row_count - progress.row_count)
             batch = following.result()
     return done
 
 
 @contextmanager
-def _seldom_collected() -> Iterator[None]:
+def _infrequent_gc() -> Iterator[None]:
     """Rows make no cycles, and to look for some after every 700 objects is a tenth of the work."""
     usual, *others = gc.get_threshold()
-    gc.set_threshold(SELDOM, *others)
+    gc.set_threshold(GC_THRESHOLD, *others)
     try:
         yield
     finally:
         gc.set_threshold(usual, *others)
 
 
-def batches(rows: Iterable[ImportRow]) -> Iterator[Sequence[ImportRow]]:
+def split_batches(rows: Iterable[ImportRow]) -> Iterator[Sequence[ImportRow]]:
     """Each of at most so many rows and so many hours; who has more hours than that comes alone."""
     batch, weight = list[ImportRow](), 0
     for row in rows:
-        own = 0 if row.companion is None else _weight(row.companion)
-        if batch and (len(batch) == BATCH or weight + own > WEIGHT):
+        row_weight = 0 if row.companion is None else _weight(row.companion)
+        if batch and (len(batch) == IMPORT_BATCH_SIZE or weight + row_weight > MAX_BATCH_HOURS):
             yield batch
             batch, weight = [], 0
         batch.append(row)
-        weight += own
+        weight += row_weight
     if batch:
         yield batch
 
 
 def _weight(row: ImportedCompanion) -> int:
     """How many overrides and slots it has."""
-    weekly = () if row.weekly is Left.AS_IS else row.weekly
-    overrides = () if row.overrides is Left.AS_IS else row.overrides
+    weekly = () if row.weekly is Unset.UNSET else row.weekly
+    overrides = () if row.overrides is Unset.UNSET else row.overrides
     return len(weekly) + sum(1 + len(day.slots) for day in overrides)
 
 
-async def skipped(ports: Ports, done: Import) -> AsyncIterator[dict[str, Any]]:
+async def iterate_skipped_rows(
+    ports: Ports, progress: ImportProgress
+) -> AsyncIterator[dict[str, Any]]:
     """The rows of a file that stayed out: `{line, email, reason}`."""
     line = 0
-    while page := await imports.skipped_rows(ports, done.fingerprint, line, PAGE):
+    while page := await imports.list_skipped_rows(
+        ports, progress.fingerprint, line, SKIPPED_PAGE_SIZE
+    ):
         for row in page:
             yield asdict(row)
         line = page[-1].line
 
 
-def to_import(row: Row) -> ImportRow:
+def to_import_row(row: ImportFileRow) -> ImportRow:
     if row.problem is not None:
         return ImportRow(row.line, row.email, problem=row.problem)
     try:
-        return ImportRow(row.line, row.email, structure(ImportedCompanion, row.given))
+        return ImportRow(row.line, row.email, structure(ImportedCompanion, row.data))
     except InvalidInput as error:
         return ImportRow(row.line, row.email, problem=error.message)
 
 
-async def _put(ports: Ports, done: Import, rows: Sequence[ImportRow]) -> Import:
+async def _import_batch(
+    ports: Ports, progress: ImportProgress, rows: Sequence[ImportRow]
+) -> ImportProgress:
     try:
-        return await imports.put(ports, done, rows)
+        return await imports.import_rows(ports, progress, rows)
     except (ConstraintViolated, InvalidInput) as error:
         if len(rows) == 1:
             unfit = evolve(rows[0], companion=None, problem=error.message)
-            return await imports.put(ports, done, [unfit])
+            return await imports.import_rows(ports, progress, [unfit])
     # The store refused the batch for the sake of one row: find it.
     middle = len(rows) // 2
     for part in (rows[:middle], rows[middle:]):
-        done = await _put(ports, done, part)
-    return done
+        progress = await _import_batch(ports, progress, part)
+    return progress

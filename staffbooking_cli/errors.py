@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import os
 
-DEBUG = "STAFFBOOKING_DEBUG"
+DEBUG_SETTING = "STAFFBOOKING_DEBUG"
 
 
-class Refused(Exception):
+class CommandRefused(Exception):
     """The command line itself can't do what it was asked to; the text is the line."""
 
 
-def refusal(error: BaseException) -> str | None:
+def error_line(error: BaseException) -> str | None:
     """One line for an error, or None where it is the command framework's own affair
     (usage, a closed pipe) or was asked to be shown in full (`STAFFBOOKING_DEBUG=1`)."""
     error = innermost(error)
     if type(error).__module__.startswith(("typer", "click")) or isinstance(error, BrokenPipeError):
         return None
-    line = _known(error)
+    line = _known_error_line(error)
     if line is None:
-        if os.environ.get(DEBUG) == "1":
+        if os.environ.get(DEBUG_SETTING) == "1":
             return None
-        line = f"unexpected {type(error).__name__}: {error} ({DEBUG}=1 shows where)"
+        line = f"unexpected {type(error).__name__}: {error} ({DEBUG_SETTING}=1 shows where)"
     return " ".join(line.split())
 
 
@@ -32,13 +32,13 @@ def innermost(error: BaseException) -> BaseException:
     return error
 
 
-def _known(error: BaseException) -> str | None:
-    from staffbooking_core.errors import StaffbookingError, Unavailable
+def _known_error_line(error: BaseException) -> str | None:
+    from staffbooking_core.errors import StaffbookingError, StoreUnavailable
 
     match error:
-        case Refused():
+        case CommandRefused():
             return str(error)
-        case Unavailable():
+        case StoreUnavailable():
             return f"the database is out of reach: {error.reason or error.message}"
         case StaffbookingError():
             return error.message

@@ -20,46 +20,48 @@ from typing import Any, BinaryIO
 
 from attrs import NOTHING, fields, frozen
 
-from staffbooking_cli.errors import Refused
+from staffbooking_cli.errors import CommandRefused
 from staffbooking_core.inputs import ImportedCompanion
 
-CHUNK = 1 << 16
-LONGEST_CELL = 1 << 20
-LONGEST_LINE = 1 << 20
+CHUNK_BYTES = 1 << 16
+MAX_CELL_LENGTH = 1 << 20
+MAX_LINE_LENGTH = 1 << 20
 """Characters of a line of JSON Lines."""
 
-FIELDS = [field.name for field in fields(ImportedCompanion)]
-REQUIRED = [field.name for field in fields(ImportedCompanion) if field.default is NOTHING]
+FIELD_NAMES = [field.name for field in fields(ImportedCompanion)]
+REQUIRED_FIELD_NAMES = [
+    field.name for field in fields(ImportedCompanion) if field.default is NOTHING
+]
 
 
 @frozen
-class Row:
+class ImportFileRow:
     """One row: where an editor finds it, and what it says or why it can't be read."""
 
     line: int
-    given: Mapping[str, Any]
+    data: Mapping[str, Any]
     problem: str | None = None
 
     @property
     def email(self) -> str | None:
         """As far as it can be shown: whatever a bad row has in its place."""
-        email = self.given.get("email")
+        email = self.data.get("email")
         if not isinstance(email, str):
             return None
         return email[:254].encode(errors="replace").decode().replace("\0", "?")
 
 
-class RowFile:
+class ImportFile:
     """A file of rows. Raises Refused for one that as a whole is none of the formats."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._binary: BinaryIO | None = None
         if path.exists() and not path.is_file():
-            raise Refused(f"{path}: is not a file")
-        self.size, self.fingerprint = _check_text(path)
+            raise CommandRefused(f"{path}: is not a file")
+        self.size, self.fingerprint = _check_utf8(path)
         if not self.size:
-            raise Refused(f"{path}: is empty")
+            raise CommandRefused(f"{path}: is empty")
 
     @property
     def position(self) -> int:
@@ -68,19 +70,19 @@ class RowFile:
             return 0
         return self.size if self._binary.closed else self._binary.tell()
 
-    def rows(self, after: int = 0) -> Iterator[Row]:
+    def rows(self, after_line: int = 0) -> Iterator[ImportFileRow]:
         """Those of the lines above `after`."""
-        read = self._reader()
+        read = self._choose_reader()
         with self._path.open("rb") as self._binary:
             # csv wants line ends as they are; JSON Lines end in any of the usual ways.
             newline = "" if read is _csv_rows else None
             text = io.TextIOWrapper(self._binary, encoding="utf-8-sig", newline=newline)
             try:
-                yield from read(text, after)
-            except _NotOfTheForm as error:
-                raise Refused(f"{self._path}: {error}") from None
+                yield from read(text, after_line)
+            except _InvalidFormat as error:
+                raise CommandRefused(f"{self._path}: {error}") from None
 
-    def _reader(self) -> Callable[[io.TextIOWrapper, int], Iterator[Row]]:
+    def _choose_reader(self) -> Callable[[io.TextIOWrapper, int], Iterator[ImportFileRow]]:
         """By the file's ending, else by its first character."""
         ending = self._path.suffix.lower()
         if ending == ".csv":
@@ -94,23 +96,23 @@ class RowFile:
         return _json_lines if first == "{" or ending == ".json" else _csv_rows
 
 
-class _NotOfTheForm(Exception):
+class _InvalidFormat(Exception):
     pass
 
 
-def _check_text(path: Path) -> tuple[int, str]:
+def _check_utf8(path: Path) -> tuple[int, str]:
     """The size of a file and the digest of its content, once all of it is known to be UTF-8:
     nothing of one that isn't goes in."""
     decoder, lines, size = codecs.getincrementaldecoder("utf-8")(), 1, 0
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while True:
-            chunk = file.read(CHUNK)
+            chunk = file.read(CHUNK_BYTES)
             try:
                 lines += decoder.decode(chunk, final=not chunk).count("\n")
             except UnicodeDecodeError as error:
                 lines += error.object[: error.start].count(b"\n")
-                raise Refused(f"{path}: is not UTF-8 text (line {lines})") from None
+                raise CommandRefused(f"{path}: is not UTF-8 text (line {lines})") from None
             digest.update(chunk)
             size += len(chunk)
             if not chunk:
@@ -120,20 +122,22 @@ def _check_text(path: Path) -> tuple[int, str]:
 # JSON -----------------------------------------------------------------------------------
 
 
-class _Doubled(dict[str, Any]):
+class _ObjectWithDuplicates(dict[str, Any]):
     """An object that says something twice."""
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
-    return found if len(found) == len(pairs) else _Doubled(found)
+    return found if len(found) == len(pairs) else _ObjectWithDuplicates(found)
 
 
 # NaN and the like stay texts: they are no number where one is wanted.
-_DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=str, object_pairs_hook=_object)
+_DECODER = json.JSONDecoder(
+    parse_float=Decimal, parse_constant=str, object_pairs_hook=_build_object
+)
 
 
-def _parse(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     """JSON with exact numbers. ValueError says in a word why it is none."""
     if text.startswith("\ufeff"):  # Of a file that was put behind another.
         raise ValueError("is not JSON: begins with a byte order mark (U+FEFF)")
@@ -147,53 +151,55 @@ def _parse(text: str) -> Any:
         raise ValueError("has a number that is too long") from None
 
 
-def _row(line: int, element: Any) -> Row:
+def _json_row(line: int, element: Any) -> ImportFileRow:
     if not isinstance(element, dict):
-        return Row(line, {}, "is not an object")
-    return Row(line, element, "has a field twice" if isinstance(element, _Doubled) else None)
+        return ImportFileRow(line, {}, "is not an object")
+    return ImportFileRow(
+        line, element, "has a field twice" if isinstance(element, _ObjectWithDuplicates) else None
+    )
 
 
-def _json_lines(text: io.TextIOWrapper, after: int) -> Iterator[Row]:
-    for number, line in enumerate(_lines(text), 1):
+def _json_lines(text: io.TextIOWrapper, after: int) -> Iterator[ImportFileRow]:
+    for number, line in enumerate(_bounded_lines(text), 1):
         if number <= after or not line.strip():
             continue
-        if _is_cut(line):
-            yield Row(number, {}, f"is longer than {LONGEST_LINE:,} characters")
+        if _is_truncated(line):
+            yield ImportFileRow(number, {}, f"is longer than {MAX_LINE_LENGTH:,} characters")
             continue
         try:
-            yield _row(number, _parse(line))
+            yield _json_row(number, _parse_json(line))
         except ValueError as error:
-            yield Row(number, {}, str(error))
+            yield ImportFileRow(number, {}, str(error))
 
 
-def _lines(text: io.TextIOWrapper) -> Iterator[str]:
+def _bounded_lines(text: io.TextIOWrapper) -> Iterator[str]:
     """Each line; of one that is too long, only the beginning."""
-    while line := text.readline(LONGEST_LINE + 1):
+    while line := text.readline(MAX_LINE_LENGTH + 1):
         rest = line
-        while _is_cut(rest):
-            rest = text.readline(LONGEST_LINE + 1)
+        while _is_truncated(rest):
+            rest = text.readline(MAX_LINE_LENGTH + 1)
         yield line
 
 
-def _is_cut(line: str) -> bool:
-    return len(line) > LONGEST_LINE and not line.endswith("\n")
+def _is_truncated(line: str) -> bool:
+    return len(line) > MAX_LINE_LENGTH and not line.endswith("\n")
 
 
-def _json_array(text: io.TextIOWrapper, after: int) -> Iterator[Row]:
+def _json_array(text: io.TextIOWrapper, after: int) -> Iterator[ImportFileRow]:
     try:
-        elements = _parse(text.read())
+        elements = _parse_json(text.read())
     except ValueError as error:
-        raise _NotOfTheForm(str(error)) from None
+        raise _InvalidFormat(str(error)) from None
     for number, element in enumerate(elements, 1):
         if number > after:
-            yield _row(number, element)
+            yield _json_row(number, element)
 
 
 # CSV ------------------------------------------------------------------------------------
 
 
-def _csv_rows(text: io.TextIOWrapper, after: int) -> Iterator[Row]:
-    csv.field_size_limit(LONGEST_CELL)
+def _csv_rows(text: io.TextIOWrapper, after: int) -> Iterator[ImportFileRow]:
+    csv.field_size_limit(MAX_CELL_LENGTH)
     reader = csv.reader(text, strict=True)
     header: list[str] | None = None
     while True:
@@ -205,40 +211,44 @@ def _csv_rows(text: io.TextIOWrapper, after: int) -> Iterator[Row]:
             break
         except csv.Error as error:
             if header is None:
-                raise _NotOfTheForm(f"is not CSV: {error}") from None
+                raise _InvalidFormat(f"is not CSV: {error}") from None
             if line > after:
-                yield Row(line, {}, f"is not CSV: {error}{_span(line, reader.line_num)}")
+                yield ImportFileRow(
+                    line, {}, f"is not CSV: {error}{_line_range_note(line, reader.line_num)}"
+                )
             continue
         if header is None:
-            header = _header(cells) if cells else None
+            header = _parse_header(cells) if cells else None
         elif cells and line > after:
             yield _csv_row(line, header, cells)
 
 
-def _span(first: int, last: int) -> str:
+def _line_range_note(first: int, last: int) -> str:
     """The lines that a quote took with it: what is in them is accounted for by this."""
     return f"; lines {first} to {last} were read as one row" if last > first else ""
 
 
-def _header(cells: Sequence[str]) -> list[str]:
+def _parse_header(cells: Sequence[str]) -> list[str]:
     names = [cell.strip() for cell in cells]
-    if missing := [name for name in REQUIRED if name not in names]:
-        raise _NotOfTheForm(f"the first line must name the columns; it lacks {', '.join(missing)}")
-    known = [name for name in names if name in FIELDS]
+    if missing := [name for name in REQUIRED_FIELD_NAMES if name not in names]:
+        raise _InvalidFormat(f"the first line must name the columns; it lacks {', '.join(missing)}")
+    known = [name for name in names if name in FIELD_NAMES]
     if len(set(known)) < len(known):
-        raise _NotOfTheForm("the first line names a column twice")
+        raise _InvalidFormat("the first line names a column twice")
     return names
 
 
-def _csv_row(line: int, header: Sequence[str], cells: Sequence[str]) -> Row:
-    given = {
-        name: _READ.get(name, str)(cell.strip())
+def _csv_row(line: int, header: Sequence[str], cells: Sequence[str]) -> ImportFileRow:
+    data = {
+        name: _CELL_PARSERS.get(name, str)(cell.strip())
         for name, cell in zip(header, cells, strict=False)
-        if cell.strip() and name in FIELDS
+        if cell.strip() and name in FIELD_NAMES
     }
     if len(cells) != len(header):
-        return Row(line, given, f"has {len(cells)} cells, the first line names {len(header)}")
-    return Row(line, given)
+        return ImportFileRow(
+            line, data, f"has {len(cells)} cells, the first line names {len(header)}"
+        )
+    return ImportFileRow(line, data)
 
 
 # A cell that can't be read stays the text it is: the bounds of the field then say what it
@@ -248,32 +258,32 @@ _NUMBER = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
 _FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
-def _number(cell: str) -> Decimal | str:
+def _parse_number_cell(cell: str) -> Decimal | str:
     return Decimal(cell) if _NUMBER.fullmatch(cell) else cell
 
 
-def _list(cell: str) -> list[str]:
+def _parse_list_cell(cell: str) -> list[str]:
     return [part.strip() for part in cell.split(";") if part.strip()]
 
 
-def _flag(cell: str) -> bool | str:
+def _parse_flag_cell(cell: str) -> bool | str:
     return _FLAGS.get(cell.lower(), cell)
 
 
-def _json(cell: str) -> Any:
+def _parse_json_cell(cell: str) -> Any:
     try:
-        return _parse(cell)
+        return _parse_json(cell)
     except ValueError:
         return cell
 
 
-_READ: dict[str, Callable[[str], Any]] = {
-    "hourly_rate": _number,
-    "daily_rate": _number,
-    "service_types": _list,
-    "languages": _list,
-    "badges": _list,
-    "weekly": _json,
-    "overrides": _json,
-    "approved": _flag,
+_CELL_PARSERS: dict[str, Callable[[str], Any]] = {
+    "hourly_rate": _parse_number_cell,
+    "daily_rate": _parse_number_cell,
+    "service_types": _parse_list_cell,
+    "languages": _parse_list_cell,
+    "badges": _parse_list_cell,
+    "weekly": _parse_json_cell,
+    "overrides": _parse_json_cell,
+    "approved": _parse_flag_cell,
 }

@@ -7,7 +7,7 @@ from typing import Annotated
 from attrs import field, frozen
 
 from staffbooking_core.domain.accounts.users import Role, Subscription
-from staffbooking_core.inputs import Email, Name, Password, Text
+from staffbooking_core.inputs import EmailAddress, Name, Password, TextBounds
 from staffbooking_core.usecases.accounts.administration import CreateUser
 
 
@@ -15,14 +15,14 @@ from staffbooking_core.usecases.accounts.administration import CreateUser
 class NewAccount:
     """`users create`: any role, with or without a password."""
 
-    email: Email
+    email: EmailAddress
     first_name: Name
     last_name: Name
     role: Role
     subscription: Subscription
     password: Password | None = field(default=None, repr=False)
 
-    def to_create(self) -> CreateUser:
+    def to_create_user(self) -> CreateUser:
         return CreateUser(
             email=self.email,
             first_name=self.first_name,
@@ -34,7 +34,7 @@ class NewAccount:
 
 
 @frozen(kw_only=True)
-class Note:
+class OperatorNote:
     """`disputes resolve`, `payouts hold`: what an operator says to it."""
 
-    note: Annotated[str, Text(300)] | None = None
+    note: Annotated[str, TextBounds(300)] | None = None

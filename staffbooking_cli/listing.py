@@ -7,21 +7,25 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-PAGE = 500
+PAGE_SIZE = 500
 
 
-async def every(fetch: Callable[[int, int], Awaitable[Sequence[T]]]) -> AsyncIterator[T]:
+async def iterate_pages(
+    fetch_page: Callable[[int, int], Awaitable[Sequence[T]]],
+) -> AsyncIterator[T]:
     """All rows of a list in the order of ids; `fetch` is given an id and a number, and gives
     up to so many rows above that id."""
-    after: int = 0
-    while page := await fetch(after, PAGE):
+    after_id: int = 0
+    while page := await fetch_page(after_id, PAGE_SIZE):
         for row in page:
             yield row
         last: Any = page[-1]
-        after = last.id
+        after_id = last.id
 
 
-async def records(rows: Sequence[T], record: Callable[[T], dict[str, Any]]) -> AsyncIterator[Any]:
+async def iterate_records(
+    rows: Sequence[T], to_record: Callable[[T], dict[str, Any]]
+) -> AsyncIterator[Any]:
     """The records of rows that are there already."""
     for row in rows:
-        yield record(row)
+        yield to_record(row)

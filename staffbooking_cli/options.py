@@ -27,28 +27,31 @@ Approval = Literal["pending", "approved", "suspended"]
 ItemStatus = Literal["pending", "approved", "rejected"]
 
 
-class Permission(StrEnum):
+class PermissionOption(StrEnum):
     """A class, since an option given several times can't be a Literal."""
 
     READ = "read"
     BOOK = "book"
 
 
-_INSTANT = re.compile(
+_INSTANT_PATTERN = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?"
     r"(Z|[+-][0-9]{2}:[0-9]{2})"
 )
-_AMOUNT = re.compile(r"[0-9]{1,11}(\.[0-9]{1,3})?")
+_AMOUNT_PATTERN = re.compile(r"[0-9]{1,11}(\.[0-9]{1,3})?")
 
 
 def instant(text: str) -> datetime:
     """ISO 8601 with Z or an offset, as UTC; of a day that calendars know."""
-    from staffbooking_core.domain.companions.availability import FIRST_DAY, LAST_DAY
+    from staffbooking_core.domain.companions.availability import (
+        MAX_CALENDAR_DATE,
+        MIN_CALENDAR_DATE,
+    )
 
     try:
-        if _INSTANT.fullmatch(text):
+        if _INSTANT_PATTERN.fullmatch(text):
             given = datetime.fromisoformat(text).astimezone(UTC)
-            if FIRST_DAY <= given.date() <= LAST_DAY:
+            if MIN_CALENDAR_DATE <= given.date() <= MAX_CALENDAR_DATE:
                 return given
     except (ValueError, OverflowError):
         pass
@@ -67,6 +70,6 @@ def duration(text: str) -> timedelta:
 
 def amount(text: str) -> Decimal:
     """Money as people write it: `120` or `120.50`."""
-    if not _AMOUNT.fullmatch(text):
+    if not _AMOUNT_PATTERN.fullmatch(text):
         raise typer.BadParameter(f"{text!r} is not an amount such as 120.50")
     return Decimal(text)

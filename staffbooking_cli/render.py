@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 Record = Mapping[str, Any]
 
-AS_WIDE_AS_IT_TAKES = 1_000_000
-TABLE_ROWS = 500
+CONSOLE_WIDTH = 1_000_000
+MAX_TABLE_ROWS = 500
 """So many rows of a list without bounds are a table, which is laid out as a whole."""
 
 
-def note(text: str) -> None:
+def print_note(text: str) -> None:
     """A word to the operator, beside the answer."""
     typer.echo(text, err=True)
 
@@ -38,11 +38,11 @@ def print_json(document: Record) -> None:
     typer.echo(encode(document))
 
 
-async def print_pieces(document: Record) -> None:
+async def print_json_stream(document: Record) -> None:
     """The same, as it is made: what outgrows the memory."""
-    from staffbooking_adapters.codec import pieces
+    from staffbooking_adapters.codec import iterate_json
 
-    async for piece in pieces(document):
+    async for piece in iterate_json(document):
         typer.echo(piece, nl=False)
     typer.echo()
 
@@ -64,7 +64,7 @@ async def _print_json_list(
 # Tables ---------------------------------------------------------------------------------
 
 
-def cell(value: object) -> str:
+def format_cell(value: object) -> str:
     """A value as text of one line; what could steer a terminal is shown as its escape."""
     match value:
         case None:
@@ -72,13 +72,13 @@ def cell(value: object) -> str:
         case bool():
             text = "yes" if value else "no"
         case list() | tuple():
-            text = ", ".join(map(cell, value))
+            text = ", ".join(map(format_cell, value))
         case _:
-            text = _INSTANT.sub(r"\1Z", str(value))
+            text = _INSTANT_PATTERN.sub(r"\1Z", str(value))
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-_INSTANT = re.compile(r"^([0-9-]{10}T[0-9:]{8})\.[0-9]+Z$")
+_INSTANT_PATTERN = re.compile(r"^([0-9-]{10}T[0-9:]{8})\.[0-9]+Z$")
 """In tables, to the second."""
 
 
@@ -97,18 +97,20 @@ def print_table(columns: Sequence[str], rows: Sequence[Record], title: str = "")
         table.add_column(
             (head or names).replace("_", " "),
             overflow="fold",
-            max_width=_widest(),
-            justify="right" if _are_numbers(row.get(names) for row in rows) else "left",
+            max_width=_max_column_width(),
+            justify="right" if _is_numeric_column(row.get(names) for row in rows) else "left",
         )
     for row in rows:
-        table.add_row(*(Text(" ".join(cell(row.get(name)) for name in one)) for one in fields))
+        table.add_row(
+            *(Text(" ".join(format_cell(row.get(name)) for name in one)) for one in fields)
+        )
     console = _console()
     if title:
         console.print(Text(f"\n{title}"))
     console.print(table)
 
 
-def _are_numbers(values: Iterable[object]) -> bool:
+def _is_numeric_column(values: Iterable[object]) -> bool:
     """Whether there are numbers, and perhaps gaps, but nothing else."""
     kinds = {type(value) for value in values} - {type(None)}
     return bool(kinds) and kinds <= {int, float, Decimal}
@@ -131,11 +133,11 @@ def _console() -> Console:
     from rich.console import Console
 
     if sys.stdout.isatty():
-        return Console(highlight=False, width=AS_WIDE_AS_IT_TAKES)
-    return Console(highlight=False, width=AS_WIDE_AS_IT_TAKES, color_system=None)
+        return Console(highlight=False, width=CONSOLE_WIDTH)
+    return Console(highlight=False, width=CONSOLE_WIDTH, color_system=None)
 
 
-def _widest() -> int | None:
+def _max_column_width() -> int | None:
     """On a terminal long texts are folded within their column."""
     return 60 if sys.stdout.isatty() else None
 
@@ -143,7 +145,7 @@ def _widest() -> int | None:
 # Both -----------------------------------------------------------------------------------
 
 
-def show(name: str, record: Record, as_json: bool) -> None:
+def print_result(name: str, record: Record, as_json: bool) -> None:
     """A single thing: `{"user": {...}}`, or its fields."""
     if as_json:
         print_json({name: record})
@@ -151,7 +153,7 @@ def show(name: str, record: Record, as_json: bool) -> None:
         print_record(record)
 
 
-async def show_list(
+async def print_list(
     name: str, columns: Sequence[str], records: AsyncIterator[Record], as_json: bool
 ) -> None:
     """A whole list: `{"users": [...]}`, or a table of some columns."""
@@ -163,7 +165,7 @@ async def show_list(
     print_table(columns, rows)
 
 
-async def show_outcome(
+async def print_outcome(
     counts: Mapping[str, int],
     name: str,
     columns: Sequence[str],
@@ -175,16 +177,16 @@ async def show_outcome(
     if as_json:
         await _print_json_list(name, records, counts)
         return
-    left, rows = 0, list[Record]()
+    left_out_count, rows = 0, list[Record]()
     async for record in records:
-        left += 1
+        left_out_count += 1
         rows.append(record)
-        if len(rows) == TABLE_ROWS:
+        if len(rows) == MAX_TABLE_ROWS:
             print_table(columns, rows, title=name)
             rows.clear()
     if rows:
         print_table(columns, rows, title=name)
-    known = {**counts, name: left}
+    known = {**counts, name: left_out_count}
     print_table(tuple(known), [known])
 
 
@@ -193,14 +195,14 @@ async def show_outcome(
 
 @contextmanager
 def progress(
-    label: str, total: int | None = None, counted: str = "", quiet: bool = False
+    label: str, total: int | None = None, counted_noun: str = "", is_quiet: bool = False
 ) -> Iterator[Callable[..., None]]:
     """A bar on a terminal, nothing elsewhere; call what it gives with how far the work is.
 
     With a total the bar shows how long it still takes. With `counted` what it gives is called
     with how many of such things are done, too, and it shows how many that is a second.
     """
-    if quiet or not sys.stderr.isatty():
+    if is_quiet or not sys.stderr.isatty():
         yield lambda *_: None
         return
     from rich.console import Console
@@ -221,9 +223,9 @@ def progress(
     ) as bar:
         task = bar.add_task(label, total=total, rate="")
 
-        def tell(done: int, count: int = 0) -> None:
+        def update(done: int, count: int = 0) -> None:
             elapsed = bar.tasks[task].elapsed
-            rate = f"{count / elapsed:,.0f} {counted}/s" if counted and elapsed else ""
+            rate = f"{count / elapsed:,.0f} {counted_noun}/s" if counted_noun and elapsed else ""
             bar.update(task, completed=done, rate=rate)
 
-        yield tell
+        yield update

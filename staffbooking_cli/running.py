@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.abc
 
-from staffbooking_cli.errors import Refused
+from staffbooking_cli.errors import CommandRefused
 
 if TYPE_CHECKING:
     import socket
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from staffbooking_adapters.settings import Settings
     from staffbooking_core.ports import Ports
 
-GRACE = 18.0
+SHUTDOWN_GRACE_SECONDS = 18.0
 """Seconds that work in flight may take after the signal: the promise is 20 (CONTRACT 9)."""
 
 
@@ -37,17 +37,17 @@ def log_to_stderr() -> None:
 
 
 @asynccontextmanager
-async def stopping() -> AsyncIterator[anyio.Event]:
+async def stop_on_signal() -> AsyncIterator[anyio.Event]:
     """An event that SIGTERM or SIGINT sets. What then doesn't end within GRACE seconds, or
     until a second signal, is cancelled."""
     stop = anyio.Event()
     async with anyio.create_task_group() as group:
-        await group.start(_listen, stop, group.cancel_scope)
+        await group.start(_wait_for_signal, stop, group.cancel_scope)
         yield stop
         group.cancel_scope.cancel()
 
 
-async def _listen(
+async def _wait_for_signal(
     stop: anyio.Event,
     scope: anyio.CancelScope,
     *,
@@ -57,19 +57,19 @@ async def _listen(
         task_status.started()
         await anext(signals)
         stop.set()
-        with anyio.move_on_after(GRACE):
+        with anyio.move_on_after(SHUTDOWN_GRACE_SECONDS):
             await anext(signals)
         scope.cancel()
 
 
-def listen(host: str, port: int) -> socket.socket:
+def open_socket(host: str, port: int) -> socket.socket:
     """A socket to serve on; 0 takes a free port. Raises Refused where the port can't be had."""
     from staffbooking_http.server import server
 
     try:
-        return server.listen(host, port)
+        return server.open_listening_socket(host, port)
     except OSError as error:
-        raise Refused(f"port {port} of {host}: {error.strerror}") from None
+        raise CommandRefused(f"port {port} of {host}: {error.strerror}") from None
 
 
 async def start_server(
@@ -83,4 +83,4 @@ async def start_server(
     the one that was given may be closed."""
     from staffbooking_http.server.server import serve
 
-    await jobs.start(partial(serve, settings, listening=listening, stop=stop, ports=ports))
+    await jobs.start(partial(serve, settings, listening_socket=listening, stop=stop, ports=ports))

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from staffbooking_cli.errors import Refused, refusal
+from staffbooking_cli.errors import CommandRefused, error_line
 
 if TYPE_CHECKING:
     from staffbooking_adapters.settings import Settings
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def settings(**defaults: str) -> Settings:
+def read_settings(**defaults: str) -> Settings:
     """The deployment's settings, with defaults of the command's own by their full names.
     Raises SettingsError for one that is wrong."""
     from staffbooking_adapters.settings import load_settings
@@ -25,34 +25,34 @@ def settings(**defaults: str) -> Settings:
 
 
 @asynccontextmanager
-async def ready_ports(wanted: Settings, *, stays: bool = False) -> AsyncIterator[Ports]:
+async def ready_ports(wanted: Settings, *, is_long_running: bool = False) -> AsyncIterator[Ports]:
     """The ports, on a database that has this version's schema; for a process that `stays` with
     all that it may ever need."""
     from staffbooking_adapters import wiring
 
-    if what := await wiring.check_schema(wanted):
-        raise Refused(what)
-    async with wiring.open_ports(wanted, stays=stays) as ports:
+    if problem := await wiring.find_schema_problem(wanted):
+        raise CommandRefused(problem)
+    async with wiring.open_ports(wanted, is_long_running=is_long_running) as ports:
         yield ports
 
 
-async def lacking(wanted: Settings) -> str | None:
+async def find_schema_problem(wanted: Settings) -> str | None:
     """What keeps a process from its work, in one line; None where the database is there and has
     this version's schema."""
     from staffbooking_adapters import wiring
-    from staffbooking_core.errors import Unavailable
+    from staffbooking_core.errors import StoreUnavailable
 
     try:
-        return await wiring.check_schema(wanted)
-    except Unavailable as error:
-        return refusal(error)
+        return await wiring.find_schema_problem(wanted)
+    except StoreUnavailable as error:
+        return error_line(error)
 
 
-def run(work: Callable[[Ports], Awaitable[T]]) -> T:
+def run_command(work: Callable[[Ports], Awaitable[T]]) -> T:
     """Do a command's work on the ports of this deployment."""
     import anyio
 
-    wanted = settings()
+    wanted = read_settings()
 
     async def session() -> T:
         async with ready_ports(wanted) as ports:

@@ -38,7 +38,7 @@ class StaffbookingError(Exception):
 
 
 @frozen
-class Fault:
+class FieldError:
     """One wrong field: its name as it came in (dotted when nested), and what is wrong."""
 
     field: str
@@ -50,9 +50,11 @@ class InvalidInput(StaffbookingError):
 
     code = "invalid_input"
 
-    def __init__(self, faults: Iterable[Fault]) -> None:
-        self.faults = tuple(faults)
-        super().__init__("; ".join(f"{fault.field}: {fault.message}" for fault in self.faults))
+    def __init__(self, field_errors: Iterable[FieldError]) -> None:
+        self.field_errors = tuple(field_errors)
+        super().__init__(
+            "; ".join(f"{fault.field}: {fault.message}" for fault in self.field_errors)
+        )
 
 
 class MissingField(InvalidInput):
@@ -67,9 +69,9 @@ class InvalidField(InvalidInput):
     code = "invalid_field"
 
 
-def invalid(field: str, message: str) -> InvalidField:
+def invalid_field(field: str, message: str) -> InvalidField:
     """The error for a single bad field."""
-    return InvalidField([Fault(field, message)])
+    return InvalidField([FieldError(field, message)])
 
 
 class RuleBroken(StaffbookingError):
@@ -85,9 +87,9 @@ class NotFound(StaffbookingError):
 
     code = "not_found"
 
-    def __init__(self, what: str) -> None:
-        self.what = what
-        super().__init__(f"{what} not found")
+    def __init__(self, resource: str) -> None:
+        self.resource = resource
+        super().__init__(f"{resource} not found")
 
 
 class Unauthenticated(StaffbookingError):
@@ -117,7 +119,7 @@ class ProcessorUnavailable(StaffbookingError):
         super().__init__("The payment processor is out of reach; nothing is lost, try again")
 
 
-class Unavailable(StaffbookingError):
+class StoreUnavailable(StaffbookingError):
     """The store is out of reach; what was acknowledged is safe, try again."""
 
     code = "unavailable"
@@ -151,5 +153,5 @@ class Conflict(StaffbookingError):
 
     code = "conflict"
 
-    def __init__(self, what: str = "row") -> None:
-        super().__init__(f"{what} was changed by somebody else")
+    def __init__(self, resource: str = "row") -> None:
+        super().__init__(f"{resource} was changed by somebody else")

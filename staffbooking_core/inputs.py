@@ -15,17 +15,17 @@ from typing import Annotated, Any
 from attrs import AttrsInstance, field, fields, frozen
 
 from staffbooking_core.domain.accounts.api_keys import Permission
-from staffbooking_core.domain.accounts.users import PASSWORD_LENGTH, Role
+from staffbooking_core.domain.accounts.users import PASSWORD_LENGTH_RANGE, Role
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.companions.companion import Badge, Tier
-from staffbooking_core.domain.webhooks.deliveries import MAX_URL
+from staffbooking_core.domain.webhooks.deliveries import MAX_WEBHOOK_URL_LENGTH
 
 MAX_ID = 2**63 - 1
 
 # The bounds -----------------------------------------------------------------------------
 
 
-class Characters(Enum):
+class AllowedCharacters(Enum):
     """What a text may hold beside the letters and signs of all scripts, emoji, joiners and marks
     of direction (U+200E, U+200F, U+061C). None may hold NUL or half a surrogate."""
 
@@ -43,7 +43,7 @@ class Characters(Enum):
 
 
 @frozen
-class Text:
+class TextBounds:
     """Text of so many code points, of certain characters; not only blanks."""
 
     max: int = 100
@@ -52,11 +52,11 @@ class Text:
     """`email`, `timezone`, `country` (ISO 3166), `clock` (HH:MM), `clock_end` (to 24:00),
     `image` (a relative path), `listed` (it stands in a list that commas separate) or `webhook`
     (the URL of a receiver, as a sandbox may take it)."""
-    characters: Characters = Characters.LINE
+    characters: AllowedCharacters = AllowedCharacters.LINE
 
 
 @frozen
-class Whole:
+class IntegerBounds:
     """An integer, to the letter: neither `"4"` nor `4.0` nor `true`."""
 
     ge: int
@@ -64,7 +64,7 @@ class Whole:
 
 
 @frozen
-class Amount:
+class AmountBounds:
     """A JSON number of money, finite, with at most the currency's decimals (checked later)."""
 
     gt: Decimal = Decimal(0)
@@ -72,7 +72,7 @@ class Amount:
 
 
 @frozen
-class Items:
+class ListBounds:
     """A list of so many elements; where each is unique no two names differ in case alone."""
 
     max: int = 50
@@ -81,51 +81,56 @@ class Items:
 
 
 @frozen
-class Instant:
+class UtcInstant:
     """ISO 8601 in UTC with Z."""
 
 
-class Left(Enum):
+class Unset(Enum):
     """What a field of a change holds that nothing was said of: it stays as it is. Where such a
     field may be None too, null is no absence: it empties the field."""
 
-    AS_IS = "as is"
+    UNSET = "as is"
 
 
-def said_fields(given: AttrsInstance) -> dict[str, Any]:
+def provided_fields(change: AttrsInstance) -> dict[str, Any]:
     """What a change says, by name: without what stays as it is."""
-    every = ((field.name, getattr(given, field.name)) for field in fields(type(given)))
-    return {name: value for name, value in every if value is not Left.AS_IS}
+    every = ((field.name, getattr(change, field.name)) for field in fields(type(change)))
+    return {name: value for name, value in every if value is not Unset.UNSET}
 
 
-Id = Annotated[int, Whole(1, MAX_ID)]
-Name = Annotated[str, Text(100)]
-ShortText = Annotated[str, Text(300, 0)]
-Lines = Annotated[str, Text(300, characters=Characters.LINES)]
+Id = Annotated[int, IntegerBounds(1, MAX_ID)]
+Name = Annotated[str, TextBounds(100)]
+ShortText = Annotated[str, TextBounds(300, 0)]
+MultilineText = Annotated[str, TextBounds(300, characters=AllowedCharacters.LINES)]
 """An address as it stands on an envelope, or a reason."""
-LongText = Annotated[str, Text(5000, characters=Characters.LINES)]
-OptionalLongText = Annotated[str, Text(5000, 0, characters=Characters.LINES)]
-Message = Annotated[str, Text(5000, characters=Characters.CHAT)]
-Email = Annotated[str, Text(254, form="email")]
-Country = Annotated[str, Text(2, 2, form="country")]
-Clock = Annotated[str, Text(5, 5, form="clock")]
-ClockEnd = Annotated[str, Text(5, 5, form="clock_end")]
-Timezone = Annotated[str, Text(64, form="timezone")]
-Rate = Annotated[Decimal, Amount()]
-Photo = Annotated[str, Text(300, 0, form="image")]
-Services = Annotated[tuple[Annotated[str, Text(100, form="listed")], ...], Items(50, 1)]
-Languages = Annotated[tuple[Name, ...], Items(50)]
-Mark = Annotated[int, Whole(1, 5)]
+LongText = Annotated[str, TextBounds(5000, characters=AllowedCharacters.LINES)]
+OptionalLongText = Annotated[str, TextBounds(5000, 0, characters=AllowedCharacters.LINES)]
+MessageText = Annotated[str, TextBounds(5000, characters=AllowedCharacters.CHAT)]
+EmailAddress = Annotated[str, TextBounds(254, form="email")]
+CountryCode = Annotated[str, TextBounds(2, 2, form="country")]
+TimeOfDay = Annotated[str, TextBounds(5, 5, form="clock")]
+EndTimeOfDay = Annotated[str, TextBounds(5, 5, form="clock_end")]
+TimezoneName = Annotated[str, TextBounds(64, form="timezone")]
+Rate = Annotated[Decimal, AmountBounds()]
+ImagePath = Annotated[str, TextBounds(300, 0, form="image")]
+ServiceTypes = Annotated[
+    tuple[Annotated[str, TextBounds(100, form="listed")], ...], ListBounds(50, 1)
+]
+Languages = Annotated[tuple[Name, ...], ListBounds(50)]
+RatingValue = Annotated[int, IntegerBounds(1, 5)]
 Password = Annotated[
-    str, Text(PASSWORD_LENGTH[1], PASSWORD_LENGTH[0], characters=Characters.OPAQUE)
+    str,
+    TextBounds(
+        PASSWORD_LENGTH_RANGE[1], PASSWORD_LENGTH_RANGE[0], characters=AllowedCharacters.OPAQUE
+    ),
 ]
 
-Token = Annotated[str, Text(1000, characters=Characters.OPAQUE)]
+TokenText = Annotated[str, TextBounds(1000, characters=AllowedCharacters.OPAQUE)]
 
 # The inputs -----------------------------------------------------------------------------
 
 
-class OpenRole(StrEnum):
+class RegistrationRole(StrEnum):
     """Roles that one can register for; admins are made by an operator."""
 
     CUSTOMER = "customer"
@@ -134,50 +139,54 @@ class OpenRole(StrEnum):
 
 @frozen(kw_only=True)
 class Register:
-    email: Email
+    email: EmailAddress
     password: Password = field(repr=False)
     first_name: Name
     last_name: Name
-    role: OpenRole
+    role: RegistrationRole
 
 
 @frozen(kw_only=True)
 class Login:
-    email: Annotated[str, Text(1000, 0, characters=Characters.OPAQUE)]
-    password: Annotated[str, Text(1000, 0, characters=Characters.OPAQUE)] = field(repr=False)
+    email: Annotated[str, TextBounds(1000, 0, characters=AllowedCharacters.OPAQUE)]
+    password: Annotated[str, TextBounds(1000, 0, characters=AllowedCharacters.OPAQUE)] = field(
+        repr=False
+    )
 
 
 @frozen(kw_only=True)
 class ChangePassword:
-    current_password: Annotated[str, Text(1000, 0, characters=Characters.OPAQUE)] = field(
-        repr=False
+    current_password: Annotated[str, TextBounds(1000, 0, characters=AllowedCharacters.OPAQUE)] = (
+        field(repr=False)
     )
     new_password: Password = field(repr=False)
 
 
 @frozen(kw_only=True)
 class ForgotPassword:
-    email: Email
+    email: EmailAddress
 
 
 @frozen(kw_only=True)
 class VerifyEmail:
-    token: Token = field(repr=False)
+    token: TokenText = field(repr=False)
 
 
 @frozen(kw_only=True)
 class ResetPassword:
-    token: Token = field(repr=False)
+    token: TokenText = field(repr=False)
     password: Password = field(repr=False)
 
 
 @frozen(kw_only=True)
 class EraseAccount:
-    password: Annotated[str, Text(1000, 0, characters=Characters.OPAQUE)] = field(repr=False)
+    password: Annotated[str, TextBounds(1000, 0, characters=AllowedCharacters.OPAQUE)] = field(
+        repr=False
+    )
 
 
 @frozen(kw_only=True)
-class Notifications:
+class NotificationPreferences:
     """Whether one is told of these, by their kinds; what is left out stays as it is."""
 
     accepted: bool | None = None
@@ -186,23 +195,23 @@ class Notifications:
 
 
 @frozen(kw_only=True)
-class ChooseNotifications:
-    notifications: Notifications
+class ChangeNotificationPreferences:
+    notifications: NotificationPreferences
 
 
 @frozen(kw_only=True)
-class Contact:
+class SubmitInquiry:
     name: Name
-    email: Email
+    email: EmailAddress
     message: LongText = field(repr=False)
     subject: ShortText | None = None
 
 
 @frozen(kw_only=True)
-class CreateKey:
+class CreateApiKey:
     name: Name
-    permissions: Annotated[tuple[Permission, ...], Items(2, 1)]
-    expires_at: Annotated[str, Instant()] | None = None
+    permissions: Annotated[tuple[Permission, ...], ListBounds(2, 1)]
+    expires_at: Annotated[str, UtcInstant()] | None = None
 
 
 @frozen(kw_only=True)
@@ -211,58 +220,58 @@ class RequestBooking:
 
     companion_id: Id
     event_date: date
-    start_time: Clock
-    duration_hours: Annotated[int, Whole(1, 24)]
+    start_time: TimeOfDay
+    duration_hours: Annotated[int, IntegerBounds(1, 24)]
     service_type: Name
-    location: Lines
+    location: MultilineText
     cancellation_insurance: bool = False
-    event_ref: Annotated[str, Text(64)] | None = None
-    rebooking_of: Annotated[str, Text(64, characters=Characters.OPAQUE)] | None = None
+    event_ref: Annotated[str, TextBounds(64)] | None = None
+    rebooking_of: Annotated[str, TextBounds(64, characters=AllowedCharacters.OPAQUE)] | None = None
 
 
 @frozen(kw_only=True)
 class RequestBookingFor(RequestBooking):
     """SPECIFICATION 4.5: through the API, for a registered customer."""
 
-    customer_email: Email
+    customer_email: EmailAddress
 
 
 @frozen(kw_only=True)
 class CancelBooking:
-    reason: Annotated[str, Text(300, 0, characters=Characters.LINES)] | None = None
-    quote: Annotated[str, Text(1000, characters=Characters.OPAQUE)] | None = None
+    reason: Annotated[str, TextBounds(300, 0, characters=AllowedCharacters.LINES)] | None = None
+    quote: Annotated[str, TextBounds(1000, characters=AllowedCharacters.OPAQUE)] | None = None
 
 
 @frozen(kw_only=True)
 class DisputeBooking:
-    reason: Lines
+    reason: MultilineText
 
 
 @frozen(kw_only=True)
 class SubmitReview:
     """SPECIFICATION 2.4."""
 
-    rating: Mark
-    comment: Annotated[str, Text(2000, 0, characters=Characters.LINES)] | None = None
-    punctuality: Mark | None = None
-    professionalism: Mark | None = None
-    communication: Mark | None = None
-    appearance: Mark | None = None
+    rating: RatingValue
+    comment: Annotated[str, TextBounds(2000, 0, characters=AllowedCharacters.LINES)] | None = None
+    punctuality: RatingValue | None = None
+    professionalism: RatingValue | None = None
+    communication: RatingValue | None = None
+    appearance: RatingValue | None = None
 
 
 @frozen(kw_only=True)
 class RespondToReview:
-    response: Annotated[str, Text(2000, characters=Characters.LINES)]
+    response: Annotated[str, TextBounds(2000, characters=AllowedCharacters.LINES)]
 
 
 @frozen(kw_only=True)
 class SendMessage:
-    content: Message
+    content: MessageText
 
 
 @frozen(kw_only=True)
 class OpenPayoutAccount:
-    country: Country | None = None
+    country: CountryCode | None = None
     """Where the account is, in letters of either case; the deployment's unless given."""
 
 
@@ -271,32 +280,32 @@ class OpenPayoutAccount:
 
 @frozen(kw_only=True)
 class ChangeProfile:
-    first_name: Name | Left = Left.AS_IS
-    last_name: Name | Left = Left.AS_IS
-    tagline: ShortText | Left = Left.AS_IS
-    bio: OptionalLongText | Left = Left.AS_IS
-    profile_photo: Photo | Left = Left.AS_IS
-    hourly_rate: Rate | Left = Left.AS_IS
-    daily_rate: Rate | Left | None = Left.AS_IS
-    location_city: Name | Left = Left.AS_IS
-    location_country: Name | Left = Left.AS_IS
-    service_types: Services | Left = Left.AS_IS
-    languages: Languages | Left = Left.AS_IS
-    years_experience: Annotated[int, Whole(0, 80)] | Left | None = Left.AS_IS
-    timezone: Timezone | Left = Left.AS_IS
+    first_name: Name | Unset = Unset.UNSET
+    last_name: Name | Unset = Unset.UNSET
+    tagline: ShortText | Unset = Unset.UNSET
+    bio: OptionalLongText | Unset = Unset.UNSET
+    profile_photo: ImagePath | Unset = Unset.UNSET
+    hourly_rate: Rate | Unset = Unset.UNSET
+    daily_rate: Rate | Unset | None = Unset.UNSET
+    location_city: Name | Unset = Unset.UNSET
+    location_country: Name | Unset = Unset.UNSET
+    service_types: ServiceTypes | Unset = Unset.UNSET
+    languages: Languages | Unset = Unset.UNSET
+    years_experience: Annotated[int, IntegerBounds(0, 80)] | Unset | None = Unset.UNSET
+    timezone: TimezoneName | Unset = Unset.UNSET
 
 
 @frozen(kw_only=True)
-class Hours:
+class SlotHours:
     """Of a local day: `start` before `end`, which is judged later."""
 
-    start: Clock
-    end: ClockEnd
+    start: TimeOfDay
+    end: EndTimeOfDay
 
 
 @frozen(kw_only=True)
-class WeeklyHours(Hours):
-    weekday: Annotated[int, Whole(0, 6)]
+class WeeklyHours(SlotHours):
+    weekday: Annotated[int, IntegerBounds(0, 6)]
     """Monday is 0."""
 
 
@@ -305,26 +314,26 @@ class DateHours:
     """Of one date, in place of the weekly ones; no slots: a day off."""
 
     date: date
-    slots: Annotated[tuple[Hours, ...], Items(50, unique=False)]
+    slots: Annotated[tuple[SlotHours, ...], ListBounds(50, unique=False)]
 
 
-Weekly = Annotated[tuple[WeeklyHours, ...], Items(100, unique=False)]
-MAX_OVERRIDES = 1000
-Overrides = Annotated[tuple[DateHours, ...], Items(MAX_OVERRIDES, unique=False)]
+WeeklyHoursList = Annotated[tuple[WeeklyHours, ...], ListBounds(100, unique=False)]
+MAX_DATE_OVERRIDES = 1000
+DateHoursList = Annotated[tuple[DateHours, ...], ListBounds(MAX_DATE_OVERRIDES, unique=False)]
 
 
 @frozen(kw_only=True)
 class SetAvailability:
-    timezone: Timezone
-    weekly: Weekly | Left = Left.AS_IS
-    overrides: Overrides | Left = Left.AS_IS
+    timezone: TimezoneName
+    weekly: WeeklyHoursList | Unset = Unset.UNSET
+    overrides: DateHoursList | Unset = Unset.UNSET
 
 
 @frozen(kw_only=True)
 class AddPortfolioItem:
-    title: Annotated[str, Text(120)]
-    image: Annotated[str, Text(300, form="image")]
-    description: Annotated[str, Text(2000, 0, characters=Characters.LINES)] = ""
+    title: Annotated[str, TextBounds(120)]
+    image: Annotated[str, TextBounds(300, form="image")]
+    description: Annotated[str, TextBounds(2000, 0, characters=AllowedCharacters.LINES)] = ""
 
 
 # Webhooks (CONTRACT 7) ------------------------------------------------------------------
@@ -332,15 +341,15 @@ class AddPortfolioItem:
 
 @frozen(kw_only=True)
 class CreateWebhook:
-    url: Annotated[str, Text(MAX_URL, form="webhook")]
-    events: Annotated[tuple[EventName, ...], Items(5, 1)] | None = None
+    url: Annotated[str, TextBounds(MAX_WEBHOOK_URL_LENGTH, form="webhook")]
+    events: Annotated[tuple[EventName, ...], ListBounds(5, 1)] | None = None
     """All five unless given."""
     description: OptionalLongText | None = None
 
 
 @frozen(kw_only=True)
 class ChangeWebhook:
-    events: Annotated[tuple[EventName, ...], Items(5, 1)] | None = None
+    events: Annotated[tuple[EventName, ...], ListBounds(5, 1)] | None = None
     description: OptionalLongText | None = None
     active: bool | None = None
     """False pauses it; true sends what was held, also where it was disabled."""
@@ -352,31 +361,33 @@ class ChangeWebhook:
 @frozen(kw_only=True)
 class SendToConversation:
     conversation_id: Id
-    content: Message
-    client_message_id: Annotated[str, Text(100, characters=Characters.OPAQUE)] | None = None
+    content: MessageText
+    client_message_id: (
+        Annotated[str, TextBounds(100, characters=AllowedCharacters.OPAQUE)] | None
+    ) = None
     """The client's own name for it: sent again, it is stored once and acknowledged again."""
 
 
 @frozen(kw_only=True)
-class Type:
+class SetTyping:
     conversation_id: Id
     is_typing: bool
 
 
 @frozen(kw_only=True)
-class ReadUpTo:
+class MarkReadUpTo:
     conversation_id: Id
     message_id: Id
 
 
 @frozen(kw_only=True)
-class AskPresence:
-    user_ids: Annotated[tuple[Id, ...], Items(50)]
+class QueryPresence:
+    user_ids: Annotated[tuple[Id, ...], ListBounds(50)]
 
 
 @frozen(kw_only=True)
 class Resume:
-    after: Annotated[int, Whole(0, MAX_ID)]
+    after: Annotated[int, IntegerBounds(0, MAX_ID)]
     """The last message that the client has; 0 for all."""
 
 
@@ -387,26 +398,29 @@ class Resume:
 class ImportedCompanion:
     """What is not said of somebody known stays as it is; a newcomer gets the defaults."""
 
-    email: Email
+    email: EmailAddress
     first_name: Name
     last_name: Name
     hourly_rate: Rate
     location_city: Name
     location_country: Name
-    timezone: Timezone
-    service_types: Services
+    timezone: TimezoneName
+    service_types: ServiceTypes
     password: Password | None = field(default=None, repr=False)
-    tagline: ShortText | Left = Left.AS_IS
-    bio: OptionalLongText | Left = Left.AS_IS
-    profile_photo: Photo | Left = Left.AS_IS
-    daily_rate: Rate | Left = Left.AS_IS
-    languages: Languages | Left = Left.AS_IS
-    tier: Tier | Left = Left.AS_IS
-    badges: Annotated[tuple[Badge, ...], Items(50)] | Left = Left.AS_IS
-    weekly: Weekly | Left = Left.AS_IS
-    overrides: Overrides | Left = Left.AS_IS
-    payout_account: Annotated[str, Text(300, 0)] | Left = Left.AS_IS
+    tagline: ShortText | Unset = Unset.UNSET
+    bio: OptionalLongText | Unset = Unset.UNSET
+    profile_photo: ImagePath | Unset = Unset.UNSET
+    daily_rate: Rate | Unset = Unset.UNSET
+    languages: Languages | Unset = Unset.UNSET
+    tier: Tier | Unset = Unset.UNSET
+    badges: Annotated[tuple[Badge, ...], ListBounds(50)] | Unset = Unset.UNSET
+    weekly: WeeklyHoursList | Unset = Unset.UNSET
+    overrides: DateHoursList | Unset = Unset.UNSET
+    payout_account: Annotated[str, TextBounds(300, 0)] | Unset = Unset.UNSET
     approved: bool = False
 
 
-ROLE_OF = {OpenRole.CUSTOMER: Role.CUSTOMER, OpenRole.STAFF: Role.STAFF}
+ROLE_BY_REGISTRATION_ROLE = {
+    RegistrationRole.CUSTOMER: Role.CUSTOMER,
+    RegistrationRole.STAFF: Role.STAFF,
+}

@@ -11,7 +11,7 @@ from datetime import timedelta
 from attrs import field, frozen
 
 from staffbooking_core.domain.shared.money import Currency
-from staffbooking_core.domain.shared.rate_limits import Limits
+from staffbooking_core.domain.shared.rate_limits import RateLimits
 
 HOUR = timedelta(hours=1)
 
@@ -28,8 +28,8 @@ class Policy:
     """Whether the clock may be moved, and payments misbehave, on demand (CONTRACT 9)."""
 
     # Price (CONTRACT 4)
-    platform_fee: int = 150_000
-    insurance_rate: int = 50_000
+    platform_fee_ppm: int = 150_000
+    insurance_rate_ppm: int = 50_000
     day_rate_from_hours: int = 8
 
     # Lifecycle (SPECIFICATION 3)
@@ -57,16 +57,16 @@ class Policy:
     checkout_lifetime: timedelta = 23 * HOUR
     checkout_minimum: timedelta = timedelta(minutes=35)
     checkout_renew_before: timedelta = timedelta(minutes=5)
-    processor_deadline_inline: timedelta = timedelta(seconds=6)
-    processor_deadline: timedelta = timedelta(seconds=12)
+    processor_inline_timeout: timedelta = timedelta(seconds=6)
+    processor_timeout: timedelta = timedelta(seconds=12)
 
     # Lost events of the processor (PAYMENTS 4)
-    catch_up_every: timedelta = timedelta(minutes=5)
-    look_at_open_every: timedelta = timedelta(minutes=15)
-    look_at_refunds_every: timedelta = timedelta(hours=6)
-    events_kept: timedelta = timedelta(days=7)
+    processor_event_poll_interval: timedelta = timedelta(minutes=5)
+    open_intent_poll_interval: timedelta = timedelta(minutes=15)
+    refund_poll_interval: timedelta = timedelta(hours=6)
+    processor_event_retention: timedelta = timedelta(days=7)
     """Done ones, so that repeats are known: longer than a processor repeats them."""
-    told_within: timedelta = timedelta(minutes=15)
+    processor_sync_deadline: timedelta = timedelta(minutes=15)
     """What the processor moved is known to us by then, or something is wrong."""
 
     # People (CONTRACT 2)
@@ -87,21 +87,21 @@ class Policy:
     max_calendar_bytes: int = 2**20
     """Of an .ics file from which busy times are taken."""
     max_busy_times: int = 2_000
-    busy_ahead: timedelta = timedelta(days=2 * 366)
+    busy_import_horizon: timedelta = timedelta(days=2 * 366)
     """How far ahead busy times are taken from such a file."""
-    feed_back: timedelta = timedelta(days=90)
+    feed_history: timedelta = timedelta(days=90)
     """How long a booking stays in its companion's calendar feed once it is over."""
     max_feed_bookings: int = 500
-    imports_kept: timedelta = timedelta(days=30)
+    import_retention: timedelta = timedelta(days=30)
     """Files of companions that nobody goes on with: how far they went, and what stayed out."""
 
     # Mail
     contact_email: str = "contact@localhost"
     """Where the operators read what people ask by the contact form."""
-    mail_deadline: timedelta = timedelta(seconds=15)
+    mail_timeout: timedelta = timedelta(seconds=15)
     """For a whole mail, from the connection to the server's word that it has it: less than a
     worker has to stop, since a mail that is cut off may be sent twice."""
-    notice_waits: tuple[timedelta, ...] = (
+    notification_retry_delays: tuple[timedelta, ...] = (
         timedelta(minutes=1),
         timedelta(minutes=5),
         timedelta(minutes=30),
@@ -110,29 +110,29 @@ class Policy:
         timedelta(hours=24),
     )
     """Before each retry of a mail that could not be sent; after the last it is given up."""
-    away_after: timedelta = timedelta(minutes=5)
+    unread_notification_delay: timedelta = timedelta(minutes=5)
     """A message that lies unread for so long is told of by mail, once until they read again."""
 
     # Work (RELIABILITY 3.1)
-    lease: timedelta = timedelta(seconds=15)
+    lease_duration: timedelta = timedelta(seconds=15)
 
     # Webhooks (CONTRACT 7)
     max_webhooks: int = 10
-    webhook_waits: tuple[timedelta, ...] = (
+    webhook_retry_delays: tuple[timedelta, ...] = (
         timedelta(seconds=1),
         timedelta(seconds=4),
         timedelta(seconds=16),
     )
     """Before each retry, from the end of the failed attempt."""
-    webhook_deadline: timedelta = timedelta(seconds=10)
+    webhook_attempt_timeout: timedelta = timedelta(seconds=10)
     """For a whole attempt, from the look-up of the name to the head of the response."""
-    webhook_slow: timedelta = timedelta(seconds=1)
+    webhook_slow_threshold: timedelta = timedelta(seconds=1)
     """An endpoint whose attempt took longer is served apart, as those are that fail."""
-    webhook_in_flight: int = 4
+    max_webhook_attempts_in_flight: int = 4
     """Attempts at one endpoint at a time."""
     webhook_disable_after: int = 10
-    webhook_held_for: timedelta = timedelta(days=7)
-    webhook_kept_for: timedelta = timedelta(days=30)
+    webhook_held_retention: timedelta = timedelta(days=7)
+    webhook_delivery_retention: timedelta = timedelta(days=30)
     """Deliveries that are done, with their attempts."""
     webhook_secret_overlap: timedelta = timedelta(hours=24)
     webhook_allow_insecure: bool = False
@@ -143,17 +143,17 @@ class Policy:
     """Of a user at a time, over all processes."""
     channel_overrun: int = 3
     """The event after so many times the limit of a window ends the connection."""
-    typing_lapse: timedelta = timedelta(seconds=6)
+    typing_timeout: timedelta = timedelta(seconds=6)
     resume_grace: timedelta = timedelta(seconds=1)
     """For so long after it is opened a connection that has not spoken yet is kept from new
     messages: what it asks to resume from comes first, and nothing twice."""
-    presence_grace: timedelta = timedelta(seconds=5)
+    presence_grace_period: timedelta = timedelta(seconds=5)
     """Who is back within it was never away, for others."""
     presence_lease: timedelta = timedelta(seconds=15)
     """For so long after its last sign of life a process counts as living."""
-    presence_beat: timedelta = timedelta(seconds=5)
+    presence_heartbeat_interval: timedelta = timedelta(seconds=5)
     sessions_judged_every: timedelta = timedelta(milliseconds=500)
     """Those of open connections: who logged out is cut off within this, or two of it."""
 
     # Requests (CONTRACT 8)
-    limits: Limits = field(factory=Limits)
+    limits: RateLimits = field(factory=RateLimits)

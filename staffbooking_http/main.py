@@ -13,21 +13,23 @@ from staffbooking_http.api.endpoint import Receive, Scope, Send
 from staffbooking_http.app import Application
 
 
-class Standalone:
+class StandaloneApp:
     """An application that opens its own ports."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._application: Application | None = None
-        self._shell = Litestar(lifespan=[self._serving], openapi_config=None, logging_config=None)
+        self._lifespan_app = Litestar(
+            lifespan=[self._lifespan], openapi_config=None, logging_config=None
+        )
 
     @asynccontextmanager
-    async def _serving(self, _: Litestar) -> AsyncIterator[None]:
+    async def _lifespan(self, _: Litestar) -> AsyncIterator[None]:
         async with open_ports(self._settings) as ports:
             application = Application(
                 ports,
-                proxies=self._settings.trusted_proxies,
-                origins=self._settings.allowed_origins,
+                trusted_proxies=self._settings.trusted_proxies,
+                allowed_origins=self._settings.allowed_origins,
             )
             async with application.running():
                 self._application = application
@@ -35,11 +37,11 @@ class Standalone:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan" or self._application is None:
-            await self._shell(scope, receive, send)  # type: ignore[arg-type]
+            await self._lifespan_app(scope, receive, send)  # type: ignore[arg-type]
         else:
             await self._application(scope, receive, send)
 
 
-def create_app() -> Standalone:
+def create_app() -> StandaloneApp:
     """The application of the environment's settings."""
-    return Standalone(load_settings(os.environ))
+    return StandaloneApp(load_settings(os.environ))

@@ -7,7 +7,7 @@ from functools import partial
 
 from attrs import frozen
 
-from staffbooking_core.domain.payments.processor import OpKind
+from staffbooking_core.domain.payments.processor import OperationKind
 from staffbooking_core.ports import Hint, Ports
 from staffbooking_core.usecases.bookings import timers
 from staffbooking_core.usecases.companions import images
@@ -18,58 +18,58 @@ from staffbooking_core.usecases.webhooks import deliveries
 
 
 @frozen
-class Lane:
+class Job:
     """One kind of work: `run` does some of it and says how much there was."""
 
     name: str
     run: Callable[[Ports], Awaitable[int]]
-    idle: float
+    idle_seconds: float
     """Seconds to wait where nothing was due. Polling is the truth; hints only shorten it."""
-    width: int = 1
+    concurrency: int = 1
     """How many run side by side."""
     hint: Hint | None = None
     """What ends the wait at once."""
 
 
 async def _sweep(ports: Ports) -> int:
-    await ports.store.sweep(ports.clock.wall(), ports.policy)
-    await images.clear_files(ports)
+    await ports.store.delete_expired(ports.clock.wall(), ports.policy)
+    await images.remove_orphaned_files(ports)
     return 0
 
 
-async def _nudge(ports: Ports) -> int:
-    return await reconciliation.follow_nudges(ports, 1)
+async def _process_event(ports: Ports) -> int:
+    return await reconciliation.process_events(ports, 1)
 
 
-async def _tell(ports: Ports) -> int:
+async def _send_notification(ports: Ports) -> int:
     """One mail, so that none is begun once the worker is told to stop."""
-    return await notifications.tell_notices(ports, 1)
+    return await notifications.send_notifications(ports, 1)
 
 
-def _operations(*kinds: OpKind) -> Callable[[Ports], Awaitable[int]]:
-    return partial(operations.run_due, kinds=frozenset(kinds))
+def _run_operations(*kinds: OperationKind) -> Callable[[Ports], Awaitable[int]]:
+    return partial(operations.run_due_operation, kinds=frozenset(kinds))
 
 
-_CHECKOUTS = _operations(OpKind.OPEN_CHECKOUT, OpKind.CLOSE_CHECKOUT)
-_REFUNDS = _operations(OpKind.REFUND, OpKind.REVERSE_PAYOUT)
-_PAYOUTS = _operations(OpKind.PAY_OUT)
+_run_checkouts = _run_operations(OperationKind.OPEN_CHECKOUT, OperationKind.CLOSE_CHECKOUT)
+_run_refunds = _run_operations(OperationKind.REFUND, OperationKind.REVERSE_PAYOUT)
+_run_payouts = _run_operations(OperationKind.PAY_OUT)
 
-SANDBOX_EVENTS = Lane("sandbox-events", reconciliation.deliver_sandbox_events, idle=0.5)
+SANDBOX_EVENTS_JOB = Job("sandbox-events", reconciliation.deliver_sandbox_events, idle_seconds=0.5)
 
-LANES = (
-    Lane("timers", timers.run_due, idle=0.5),
-    Lane("checkouts", _CHECKOUTS, idle=0.25, width=2),
-    Lane("refunds", _REFUNDS, idle=0.5, width=2),
-    Lane("payouts", _PAYOUTS, idle=0.5, width=2),
-    Lane("payees", payees.run_due, idle=2),
-    Lane("nudges", _nudge, idle=0.5, width=2),
-    Lane("lost-events", event_polling.run, idle=30),
-    Lane("alerts", timers.tell_alerts, idle=2),
-    Lane("events", deliveries.publish, idle=0.25, hint=Hint.EVENTS),
-    Lane("held-deliveries", deliveries.resume_held, idle=2),
-    Lane("expired-deliveries", deliveries.give_up_held, idle=600),
-    Lane("away", offline_notifications.tell_of_messages, idle=5),
-    Lane("notices", _tell, idle=2),
-    Lane("sweep", _sweep, idle=600),
-    SANDBOX_EVENTS,
+JOBS = (
+    Job("timers", timers.fire_due_timers, idle_seconds=0.5),
+    Job("checkouts", _run_checkouts, idle_seconds=0.25, concurrency=2),
+    Job("refunds", _run_refunds, idle_seconds=0.5, concurrency=2),
+    Job("payouts", _run_payouts, idle_seconds=0.5, concurrency=2),
+    Job("payees", payees.run_due_payee, idle_seconds=2),
+    Job("nudges", _process_event, idle_seconds=0.5, concurrency=2),
+    Job("lost-events", event_polling.poll_events, idle_seconds=30),
+    Job("alerts", timers.send_alerts, idle_seconds=2),
+    Job("events", deliveries.publish_events, idle_seconds=0.25, hint=Hint.EVENTS),
+    Job("held-deliveries", deliveries.resume_held_deliveries, idle_seconds=2),
+    Job("expired-deliveries", deliveries.cancel_held_deliveries, idle_seconds=600),
+    Job("away", offline_notifications.notify_of_unread_messages, idle_seconds=5),
+    Job("notices", _send_notification, idle_seconds=2),
+    Job("sweep", _sweep, idle_seconds=600),
+    SANDBOX_EVENTS_JOB,
 )

@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable
 import anyio
 
 
-async def first_of(seconds: float, *waits: Callable[[], Awaitable[object]]) -> None:
+async def wait_for_first(timeout_seconds: float, *waits: Callable[[], Awaitable[object]]) -> None:
     """Return as soon as one of them does, or the time has passed."""
 
     async def wait_and_end(wait: Callable[[], Awaitable[object]]) -> None:
         await wait()
         group.cancel_scope.cancel()
 
-    with anyio.move_on_after(seconds):
+    with anyio.move_on_after(timeout_seconds):
         async with anyio.create_task_group() as group:
             for wait in waits:
                 group.start_soon(wait_and_end, wait)

@@ -15,34 +15,34 @@ import anyio
 from anyio.abc import TaskGroup
 from attrs import define, field
 
-from staffbooking_core.errors import SealBroken, Unavailable
-from staffbooking_core.ports import Claim, Hint, Parcel, Ports, Turn
+from staffbooking_core.errors import SealBroken, StoreUnavailable
+from staffbooking_core.ports import DueDelivery, EndpointBatch, EndpointClaim, Hint, Ports
 from staffbooking_core.usecases.webhooks import deliveries
-from staffbooking_core.usecases.webhooks.deliveries import Sent
-from staffbooking_worker.race import first_of
+from staffbooking_core.usecases.webhooks.deliveries import DeliveryResult
+from staffbooking_worker.race import wait_for_first
 
 logger = logging.getLogger("staffbooking.worker")
 
-SLOTS = 64
+MAX_CONCURRENT_BATCHES = 64
 """Turns at a time, of sound endpoints and of troubled ones each."""
 
-TURN_SECONDS = 0.1
+MAX_BATCH_SECONDS = 0.1
 """After so long a turn starts no more attempts, so that others have theirs."""
 
-POLL = 0.25
+POLL_INTERVAL_SECONDS = 0.25
 """Seconds between looks where nobody hints. Polling is the truth."""
 
-BUSY_PAUSE = 0.05
+CONTENTION_DELAY_SECONDS = 0.05
 """Seconds until the next try to claim what somebody else has locked."""
 
-PAUSE = 1.0
+ERROR_DELAY_SECONDS = 1.0
 """Seconds to wait after a fault: of the store, or of ours."""
 
-MOST = 250
+SETTLE_BATCH_SIZE = 250
 """Outcomes that are settled at a time."""
 
 
-async def serve(ports: Ports, stop: anyio.Event) -> None:
+async def run_dispatcher(ports: Ports, stop: anyio.Event) -> None:
     """Send what comes due until `stop` is set; what is in flight then is finished first."""
     await _Dispatcher(ports, stop).run()
 
@@ -52,201 +52,231 @@ async def drain(ports: Ports) -> int:
     is raised, in a group."""
     dispatcher = _Dispatcher(ports, anyio.Event())
     await dispatcher.run(until_idle=True)
-    return dispatcher.attempts
+    return dispatcher.attempt_count
 
 
 @define(eq=False)
-class _Item:
+class _PendingOutcome:
     """An outcome, or a turn that is over, on its way to the store."""
 
-    turn: Turn
-    sent: Sent | None
+    endpoint_batch: EndpointBatch
+    outcome: DeliveryResult | None
     settled: anyio.Event = field(factory=anyio.Event)
-    is_served: bool = False
+    may_continue: bool = False
     """Whether the endpoint may still be sent to, once settled."""
-    failure: Exception | None = None
+    error: Exception | None = None
 
 
-class _Settling:
+class _OutcomeSettler:
     """Outcomes that wait at the same moment are settled together."""
 
     def __init__(self, ports: Ports, stop: anyio.Event) -> None:
         self._ports = ports
         self._stop = stop
-        self._waiting: list[_Item] = []
-        self._given = anyio.Event()
+        self._queue: list[_PendingOutcome] = []
+        self._items_added = anyio.Event()
 
-    async def put(self, turn: Turn, sent: Sent | None = None) -> bool:
+    async def settle(
+        self, endpoint_batch: EndpointBatch, outcome: DeliveryResult | None = None
+    ) -> bool:
         """Save an outcome, or without one the end of the turn; whether the endpoint may still
         be sent to by who holds the turn. Raises what kept it from being saved."""
-        item = _Item(turn, sent)
-        self._waiting.append(item)
-        self._given.set()
+        item = _PendingOutcome(endpoint_batch, outcome)
+        self._queue.append(item)
+        self._items_added.set()
         await item.settled.wait()
-        if item.failure is not None:
-            raise item.failure
-        return item.is_served
+        if item.error is not None:
+            raise item.error
+        return item.may_continue
 
     async def run(self) -> None:
         while True:
-            await self._given.wait()
-            self._given = anyio.Event()
-            while self._waiting:
-                batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
-                await self._settle(batch)
-                for item in batch:
+            await self._items_added.wait()
+            self._items_added = anyio.Event()
+            while self._queue:
+                items, self._queue = (
+                    self._queue[:SETTLE_BATCH_SIZE],
+                    self._queue[SETTLE_BATCH_SIZE:],
+                )
+                await self._settle_items(items)
+                for item in items:
                     item.settled.set()
 
-    async def _settle(self, batch: Sequence[_Item]) -> None:
+    async def _settle_items(self, items: Sequence[_PendingOutcome]) -> None:
         """What can't be settled for one endpoint keeps no other's from being settled."""
         try:
-            await self._persist(batch)
+            await self._persist_items(items)
         except Exception as error:
-            claims = {item.turn.claim for item in batch}
+            claims = {item.endpoint_batch.claim for item in items}
             for claim in claims if len(claims) > 1 else ():
-                await self._settle([item for item in batch if item.turn.claim == claim])
+                await self._settle_items(
+                    [item for item in items if item.endpoint_batch.claim == claim]
+                )
             if len(claims) == 1:
-                for item in batch:
-                    item.failure = error
+                for item in items:
+                    item.error = error
 
-    async def _persist(self, batch: Sequence[_Item]) -> None:
+    async def _persist_items(self, items: Sequence[_PendingOutcome]) -> None:
         """What was sent is not sent again because the store is away for a while: to settle
         twice is safe, and the claims tell whether it is still ours to save."""
-        sent = [item.sent for item in batch if item.sent is not None]
-        over = [item.turn for item in batch if item.sent is None]
+        outcomes = [item.outcome for item in items if item.outcome is not None]
+        finished_batches = [item.endpoint_batch for item in items if item.outcome is None]
         while True:
             try:
-                served = await deliveries.settle(self._ports, sent, over)
+                continued_claims = await deliveries.settle_results(
+                    self._ports, outcomes, finished_batches
+                )
                 break
-            except Unavailable as error:
+            except StoreUnavailable as error:
                 if self._stop.is_set():
                     raise
                 logger.warning("outcomes wait for the store: %s", error.reason)
-                await anyio.sleep(PAUSE)
-        for item in batch:
-            item.is_served = item.turn.claim in served
+                await anyio.sleep(ERROR_DELAY_SECONDS)
+        for item in items:
+            item.may_continue = item.endpoint_batch.claim in continued_claims
 
 
 class _Dispatcher:
     def __init__(self, ports: Ports, stop: anyio.Event) -> None:
-        self.attempts = 0
+        self.attempt_count = 0
         self._ports = ports
         self._stop = stop
-        self._settling = _Settling(ports, stop)
-        self._turns: dict[bool, dict[Claim, Turn]] = {False: {}, True: {}}
+        self._settler = _OutcomeSettler(ports, stop)
+        self._running_batches: dict[bool, dict[EndpointClaim, EndpointBatch]] = {
+            False: {},
+            True: {},
+        }
         """Those that run: of sound endpoints, of troubled ones."""
         self._is_idle = {False: False, True: False}
         """Whether nothing of a kind was due when it was last looked for."""
-        self._ended = anyio.Event()
+        self._batch_ended = anyio.Event()
 
     async def run(self, *, until_idle: bool = False) -> None:
         async with anyio.create_task_group() as helpers:
-            helpers.start_soon(self._settling.run)
-            helpers.start_soon(self._renew)
+            helpers.start_soon(self._settler.run)
+            helpers.start_soon(self._renew_leases)
             async with anyio.create_task_group() as group:
                 for troubled in (False, True):
-                    group.start_soon(self._serve, group, troubled, until_idle)
+                    group.start_soon(self._run_class, group, troubled, until_idle)
             helpers.cancel_scope.cancel()
 
-    async def _serve(self, group: TaskGroup, troubled: bool, until_idle: bool) -> None:
+    async def _run_class(self, group: TaskGroup, degraded: bool, until_idle: bool) -> None:
         """Start turns of one kind. A fault is logged and waited out, since what was due is
         still; with `until_idle` it is raised."""
         while not self._stop.is_set():
-            heard, ended = self._ports.hints.count(Hint.DELIVERIES), self._ended
+            hint_count, ended = self._ports.hints.count(Hint.DELIVERIES), self._batch_ended
             try:
-                wait = await self._start_turns(group, troubled)
+                delay = await self._start_batches(group, degraded)
             except Exception as error:
                 if until_idle:
                     raise
                 _log_fault(error)
-                wait = PAUSE
-            if until_idle and self._is_idle[troubled] and not any(self._turns.values()):
+                delay = ERROR_DELAY_SECONDS
+            if until_idle and self._is_idle[degraded] and not any(self._running_batches.values()):
                 return
-            if wait:
-                hinted = partial(self._ports.hints.wait, Hint.DELIVERIES, heard, wait)
-                await first_of(wait, hinted, ended.wait, self._stop.wait)
+            if delay:
+                hinted = partial(self._ports.hints.wait, Hint.DELIVERIES, hint_count, delay)
+                await wait_for_first(delay, hinted, ended.wait, self._stop.wait)
 
-    async def _start_turns(self, group: TaskGroup, troubled: bool) -> float:
+    async def _start_batches(self, group: TaskGroup, degraded: bool) -> float:
         """Start turns that are due, as far as slots are free; how long to wait for more."""
-        running = self._turns[troubled]
-        if len(running) >= SLOTS:
-            return PAUSE
+        running = self._running_batches[degraded]
+        if len(running) >= MAX_CONCURRENT_BATCHES:
+            return ERROR_DELAY_SECONDS
         now = self._ports.clock.wall()
-        async with self._ports.store.reading() as view:
-            due = await view.webhooks.next_turn(now, troubled=troubled)
-        self._is_idle[troubled] = due is None or due > now
+        async with self._ports.store.read_view() as view:
+            due = await view.webhooks.next_batch_due_at(now, degraded=degraded)
+        self._is_idle[degraded] = due is None or due > now
         if due is None or due > now:
-            return POLL if due is None else min(POLL, (due - now).total_seconds())
-        turns = await deliveries.claim(self._ports, SLOTS - len(running), troubled=troubled)
-        for turn in turns:
-            running[turn.claim] = turn
-            group.start_soon(self._take, turn, troubled)
+            return (
+                POLL_INTERVAL_SECONDS
+                if due is None
+                else min(POLL_INTERVAL_SECONDS, (due - now).total_seconds())
+            )
+        batches = await deliveries.claim_batches(
+            self._ports, MAX_CONCURRENT_BATCHES - len(running), degraded=degraded
+        )
+        for endpoint_batch in batches:
+            running[endpoint_batch.claim] = endpoint_batch
+            group.start_soon(self._run_batch, endpoint_batch, degraded)
         # What is due and can't be had is just being changed by somebody.
-        return 0.0 if turns else BUSY_PAUSE
+        return 0.0 if batches else CONTENTION_DELAY_SECONDS
 
-    async def _take(self, turn: Turn, troubled: bool) -> None:
+    async def _run_batch(self, endpoint_batch: EndpointBatch, degraded: bool) -> None:
         """One turn of one endpoint."""
         try:
-            run = _Run(self._ports, self._settling, self._stop, turn)
+            run = _BatchRun(self._ports, self._settler, self._stop, endpoint_batch)
             await run.send_all()
-            self.attempts += run.made
-            await self._settling.put(turn)
+            self.attempt_count += run.attempt_count
+            await self._settler.settle(endpoint_batch)
         except SealBroken as error:
             # Nobody can sign for it until its key is back: its claim simply runs out.
-            logger.error("webhook %d: %s", turn.endpoint.id, error)
+            logger.error("webhook %d: %s", endpoint_batch.endpoint.id, error)
         except Exception:
             # Its claim runs out too: what was sent is sent again, but not at once.
-            logger.exception("webhook %d: an unexpected fault", turn.endpoint.id)
+            logger.exception("webhook %d: an unexpected fault", endpoint_batch.endpoint.id)
         finally:
-            del self._turns[troubled][turn.claim]
-            self._ended.set()
-            self._ended = anyio.Event()
+            del self._running_batches[degraded][endpoint_batch.claim]
+            self._batch_ended.set()
+            self._batch_ended = anyio.Event()
 
-    async def _renew(self) -> None:
+    async def _renew_leases(self) -> None:
         while True:
-            await anyio.sleep(self._ports.policy.lease.total_seconds() / 3)
-            turns = [turn for running in self._turns.values() for turn in running.values()]
+            await anyio.sleep(self._ports.policy.lease_duration.total_seconds() / 3)
+            batches = [
+                turn for running in self._running_batches.values() for turn in running.values()
+            ]
             try:
-                await deliveries.renew(self._ports, turns)
+                await deliveries.renew_claims(self._ports, batches)
             except Exception as error:
                 _log_fault(error)
 
 
-class _Run:
+class _BatchRun:
     """The attempts of one turn."""
 
-    def __init__(self, ports: Ports, settling: _Settling, stop: anyio.Event, turn: Turn) -> None:
-        self._ports, self._settling, self._stop, self._turn = ports, settling, stop, turn
-        self._secrets = deliveries.unsealed(ports, turn.endpoint)
-        self._left = iter(turn.parcels)
-        self._until = anyio.current_time() + TURN_SECONDS
-        self._is_over = False
-        self.made = 0
+    def __init__(
+        self,
+        ports: Ports,
+        settler: _OutcomeSettler,
+        stop: anyio.Event,
+        endpoint_batch: EndpointBatch,
+    ) -> None:
+        self._ports, self._settler, self._stop, self._batch = ports, settler, stop, endpoint_batch
+        self._secrets = deliveries.unseal_secrets(ports, endpoint_batch.endpoint)
+        self._unsent = iter(endpoint_batch.due_deliveries)
+        self._deadline = anyio.current_time() + MAX_BATCH_SECONDS
+        self._is_stopped = False
+        self.attempt_count = 0
 
     async def send_all(self) -> None:
-        width = min(self._ports.policy.webhook_in_flight, len(self._turn.parcels))
+        concurrency = min(
+            self._ports.policy.max_webhook_attempts_in_flight, len(self._batch.due_deliveries)
+        )
         async with anyio.create_task_group() as senders:
-            for _ in range(width):
-                senders.start_soon(self._send)
+            for _ in range(concurrency):
+                senders.start_soon(self._send_until_done)
 
-    async def _send(self) -> None:
-        while (parcel := self._next()) is not None:
-            url = self._turn.endpoint.url
-            outcome = await deliveries.attempt(self._ports, url, self._secrets, parcel)
-            self.made += 1
-            sent = Sent(self._turn, parcel.delivery, outcome)
-            if not await self._settling.put(self._turn, sent):
-                self._is_over = True
+    async def _send_until_done(self) -> None:
+        while (due_delivery := self._next_delivery()) is not None:
+            url = self._batch.endpoint.url
+            outcome = await deliveries.attempt_delivery(
+                self._ports, url, self._secrets, due_delivery
+            )
+            self.attempt_count += 1
+            sent = DeliveryResult(self._batch, due_delivery.delivery, outcome)
+            if not await self._settler.settle(self._batch, sent):
+                self._is_stopped = True
 
-    def _next(self) -> Parcel | None:
-        late = anyio.current_time() > self._until
-        if self._is_over or late or self._stop.is_set():
+    def _next_delivery(self) -> DueDelivery | None:
+        late = anyio.current_time() > self._deadline
+        if self._is_stopped or late or self._stop.is_set():
             return None
-        return next(self._left, None)
+        return next(self._unsent, None)
 
 
 def _log_fault(error: Exception) -> None:
-    if isinstance(error, Unavailable):
+    if isinstance(error, StoreUnavailable):
         logger.warning("deliveries: the store is out of reach: %s", error.reason)
     else:
         logger.error("deliveries: an unexpected fault", exc_info=error)

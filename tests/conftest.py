@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support import required_tools, watchdog
-from tests.support.budget import Budget
+from tests.support.budget import TierBudgetPlugin
 from tests.support.migrated_databases import migrated_database, migrated_file, other_loop
 from tests.support.postgres import postgres_server
 from tests.support.redis import redis_server
@@ -40,7 +40,7 @@ def anyio_backend() -> str:
 
 def pytest_configure(config: pytest.Config) -> None:
     processes = config.getoption("numprocesses", None) or 1
-    config.pluginmanager.register(Budget(processes), "budget")
+    config.pluginmanager.register(TierBudgetPlugin(processes), "budget")
     config.pluginmanager.register(watchdog, "watchdog")
 
 
@@ -59,14 +59,14 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """One of several processes hands over what it left out."""
     if (output := getattr(session.config, "workeroutput", None)) is not None:
-        output["left_out"] = required_tools.left_out()
+        output["left_out"] = required_tools.skipped_tools()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    required_tools.leave_out(getattr(node, "workeroutput", {}).get("left_out", {}))
+    required_tools.merge_skipped_tools(getattr(node, "workeroutput", {}).get("left_out", {}))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    for line in required_tools.not_run():
+    for line in required_tools.skipped_tool_lines():
         terminalreporter.write_sep("!", line, red=True, bold=True)

@@ -5,9 +5,9 @@ import sys
 import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-from staffbooking_core.webhook_receiver import Receiver, Refused
+from staffbooking_core.webhook_receiver import WebhookReceiver, WebhookRefused
 
-RECEIVER = Receiver(os.environ["WEBHOOK_SECRET"].split(","))  # old,new while it is rotated
+RECEIVER = WebhookReceiver(os.environ["WEBHOOK_SECRET"].split(","))  # old,new while it is rotated
 
 
 class Endpoint(BaseHTTPRequestHandler):
@@ -17,12 +17,12 @@ class Endpoint(BaseHTTPRequestHandler):
         body = self.rfile.read(min(abs(int(self.headers.get("Content-Length", 0))), 65536))
         try:
             received = RECEIVER.receive(dict(self.headers.items()), body, time.time())
-        except Refused as refused:
+        except WebhookRefused as refused:
             self.send_error(400, str(refused))
             return
-        if not received.is_repeat:  # keep it, answer at once, and do the work afterwards
+        if not received.is_duplicate:  # keep it, answer at once, and do the work afterwards
             print(received.envelope["event"], received.envelope["id"], flush=True)
-            RECEIVER.done(received)
+            RECEIVER.mark_processed(received)
         self.send_response(204)
         self.end_headers()
 

@@ -5,31 +5,31 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from staffbooking_core.ports import Ears
-from staffbooking_core.representations.channel import Tell
+from staffbooking_core.ports import Subscriber
+from staffbooking_core.representations.channel import Broadcast
 
 
 class LocalChat:
     """The Chat of one process: whoever listens is told at once."""
 
     def __init__(self) -> None:
-        self._ears: list[Ears] = []
+        self._subscribers: list[Subscriber] = []
 
-    def stored(self) -> None:
-        for ears in tuple(self._ears):
-            ears.stored()
+    def publish_messages_stored(self) -> None:
+        for ears in tuple(self._subscribers):
+            ears.on_messages_stored()
 
-    def tell(self, tell: Tell) -> None:
-        for ears in tuple(self._ears):
-            ears.told(tell)
+    def publish(self, broadcast: Broadcast) -> None:
+        for ears in tuple(self._subscribers):
+            ears.on_broadcast(broadcast)
 
     @asynccontextmanager
-    async def listen(self, ears: Ears) -> AsyncIterator[None]:
-        self._ears.append(ears)
+    async def subscribe(self, subscriber: Subscriber) -> AsyncIterator[None]:
+        self._subscribers.append(subscriber)
         try:
             yield
         finally:
-            self._ears.remove(ears)
+            self._subscribers.remove(subscriber)
 
     async def close(self) -> None:
         """Nothing is open here."""

@@ -11,13 +11,13 @@ from urllib.parse import parse_qs, urlsplit
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
-PULSE = 30.0
+PING_INTERVAL_SECONDS = 30.0
 """Seconds of silence after which the listening connection is tried."""
-PATIENCE = 5.0
+REPLY_TIMEOUT_SECONDS = 5.0
 """Seconds that it may take to answer, as may anything else that Redis is asked."""
 
 
-def channel_of(database_url: str, base_url: str) -> str:
+def channel_name(database_url: str, base_url: str) -> str:
     """The channel of one deployment among those that share a Redis: its processes name the same
     database and the same base URL. A digest, of which users and passwords are no part."""
     parts = urlsplit(database_url)
@@ -29,7 +29,7 @@ def channel_of(database_url: str, base_url: str) -> str:
     return f"staffbooking:{digest.hexdigest()[:32]}"
 
 
-class RedisWire:
+class RedisPubSubTransport:
     """Takes word to whoever hears it on the same channel (`chat.shared.Wire`).
 
     The client is loaded by the first use, or by `open`: most commands tell nothing.
@@ -38,42 +38,46 @@ class RedisWire:
     def __init__(self, url: str, channel: str) -> None:
         self._url = url
         self._channel = channel
-        self._opened: Redis | None = None
+        self._client: Redis | None = None
 
-    async def tell(self, payload: bytes) -> None:
-        await self.open().publish(self._channel, payload)
+    async def publish(self, payload: bytes) -> None:
+        await self.get_client().publish(self._channel, payload)
 
-    async def hear(self, heard: Callable[[bytes], None], began: Callable[[], None]) -> None:
-        async with self.open().pubsub() as line:
-            await line.subscribe(self._channel)
-            asked = False
+    async def subscribe(
+        self, on_payload: Callable[[bytes], None], on_subscribed: Callable[[], None]
+    ) -> None:
+        async with self.get_client().pubsub() as pubsub:
+            await pubsub.subscribe(self._channel)
+            is_ping_pending = False
             while True:
-                message = await line.get_message(timeout=PATIENCE if asked else PULSE)
-                if message is None and asked:
+                message = await pubsub.get_message(
+                    timeout=REPLY_TIMEOUT_SECONDS if is_ping_pending else PING_INTERVAL_SECONDS
+                )
+                if message is None and is_ping_pending:
                     raise TimeoutError
-                if asked := message is None:
-                    await line.ping()  # The client's own checks don't wait for the answer.
+                if is_ping_pending := message is None:
+                    await pubsub.ping()  # The client's own checks don't wait for the answer.
                 elif message["type"] == "message":
-                    heard(message["data"])
+                    on_payload(message["data"])
                 elif message["type"] == "subscribe":
-                    began()  # The client may have connected anew by itself.
+                    on_subscribed()  # The client may have connected anew by itself.
 
     async def close(self) -> None:
-        if self._opened is not None:
-            await self._opened.aclose()
+        if self._client is not None:
+            await self._client.aclose()
 
-    def open(self) -> Redis:
+    def get_client(self) -> Redis:
         """The client, loaded where it was not yet; it connects as it is used."""
-        if self._opened is None:
+        if self._client is None:
             from redis.asyncio import Redis
             from redis.asyncio.retry import Retry
             from redis.backoff import NoBackoff
 
-            self._opened = Redis.from_url(
+            self._client = Redis.from_url(
                 self._url,
                 protocol=2,
                 retry=Retry(NoBackoff(), 0),
-                socket_timeout=PATIENCE,
-                socket_connect_timeout=PATIENCE,
+                socket_timeout=REPLY_TIMEOUT_SECONDS,
+                socket_connect_timeout=REPLY_TIMEOUT_SECONDS,
             )
-        return self._opened
+        return self._client

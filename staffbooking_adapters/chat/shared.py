@@ -17,32 +17,34 @@ from attrs import evolve
 from staffbooking_adapters.chat.local import LocalChat
 from staffbooking_adapters.codec import encode
 from staffbooking_adapters.listening import keep_listening
-from staffbooking_core.ports import Ears
-from staffbooking_core.representations.channel import Tell
+from staffbooking_core.ports import Subscriber
+from staffbooking_core.representations.channel import Broadcast
 
-ROOM = 7_900
+MAX_PAYLOAD_BYTES = 7_900
 """Bytes of a payload that tells may have: a notification of PostgreSQL holds 7,999."""
-MOST_UNTOLD = 1 << 20
+MAX_BACKLOG_BYTES = 1 << 20
 """Bytes that wait to be told to other processes."""
-PACE = 0.005
+PUBLISH_INTERVAL_SECONDS = 0.005
 """Seconds between one payload and the next. At 200 a second PostgreSQL writes as much as
 without any; from 500 on, with four that listen, it writes a tenth less."""
-PAUSE = 1.0
+RETRY_DELAY_SECONDS = 1.0
 """Seconds before the next try where the wire took nothing."""
-PATIENCE = 2.0
+CLOSE_TIMEOUT_SECONDS = 2.0
 """Seconds that the last word is waited for at the end."""
 
-_decode = msgspec.json.Decoder(tuple[str, bool, tuple[Tell, ...]]).decode
+_decode_payload = msgspec.json.Decoder(tuple[str, bool, tuple[Broadcast, ...]]).decode
 
 
-class Wire(Protocol):
+class PubSubTransport(Protocol):
     """Takes payloads to every process that hears them, the one that tells included."""
 
-    async def tell(self, payload: bytes) -> None:
+    async def publish(self, payload: bytes) -> None:
         """Raises where it was not taken, or nobody knows."""
         ...
 
-    async def hear(self, heard: Callable[[str | bytes], None], began: Callable[[], None]) -> None:
+    async def subscribe(
+        self, on_payload: Callable[[str | bytes], None], on_subscribed: Callable[[], None]
+    ) -> None:
         """Listen until the connection breaks; `began` is called once it hears."""
         ...
 
@@ -57,110 +59,110 @@ class SharedChat(LocalChat):
     as it can be.
     """
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, transport: PubSubTransport) -> None:
         """`wire` is closed with this."""
         super().__init__()
-        self._wire = wire
-        self._name = secrets.token_hex(8)
-        self._stored = False
+        self._transport = transport
+        self._process_id = secrets.token_hex(8)
+        self._has_unannounced_messages = False
         """Whether there are messages that the others were not told of."""
-        self._untold: deque[bytes] = deque()
-        self._size = 0
-        self._telling: asyncio.Task[None] | None = None
-        self._closed = False
+        self._backlog: deque[bytes] = deque()
+        self._backlog_bytes = 0
+        self._publish_task: asyncio.Task[None] | None = None
+        self._is_closed = False
 
-    def stored(self) -> None:
-        super().stored()
-        self._stored = True
-        self._begin_telling()
+    def publish_messages_stored(self) -> None:
+        super().publish_messages_stored()
+        self._has_unannounced_messages = True
+        self._start_publishing()
 
-    def tell(self, tell: Tell) -> None:
-        super().tell(tell)
-        for piece in pieces(tell):
-            self._untold.append(piece)
-            self._size += len(piece)
-        while self._size > MOST_UNTOLD:
-            self._size -= len(self._untold.popleft())
-        self._begin_telling()
+    def publish(self, broadcast: Broadcast) -> None:
+        super().publish(broadcast)
+        for piece in split_broadcast(broadcast):
+            self._backlog.append(piece)
+            self._backlog_bytes += len(piece)
+        while self._backlog_bytes > MAX_BACKLOG_BYTES:
+            self._backlog_bytes -= len(self._backlog.popleft())
+        self._start_publishing()
 
     @asynccontextmanager
-    async def listen(self, ears: Ears) -> AsyncIterator[None]:
-        hear = partial(self._wire.hear, partial(self._hear, ears))
-        async with super().listen(ears):
-            hearing = asyncio.create_task(keep_listening(hear, ears.stored))
+    async def subscribe(self, subscriber: Subscriber) -> AsyncIterator[None]:
+        hear = partial(self._transport.subscribe, partial(self._receive, subscriber))
+        async with super().subscribe(subscriber):
+            listen_task = asyncio.create_task(keep_listening(hear, subscriber.on_messages_stored))
             try:
                 yield
             finally:
-                hearing.cancel()
+                listen_task.cancel()
                 with CancelScope(shield=True):
-                    await asyncio.wait([hearing])
+                    await asyncio.wait([listen_task])
 
     async def close(self) -> None:
         """Tell what is to be told, but don't wait long, and close the wire."""
-        self._closed = True
-        if (telling := self._telling) is not None:
-            await asyncio.wait([telling], timeout=PATIENCE)
-            telling.cancel()
-            await asyncio.wait([telling])
-        await self._wire.close()
+        self._is_closed = True
+        if (publish_task := self._publish_task) is not None:
+            await asyncio.wait([publish_task], timeout=CLOSE_TIMEOUT_SECONDS)
+            publish_task.cancel()
+            await asyncio.wait([publish_task])
+        await self._transport.close()
 
-    def _begin_telling(self) -> None:
-        if self._telling is None and not self._closed:
-            self._telling = asyncio.create_task(self._tell_others())
+    def _start_publishing(self) -> None:
+        if self._publish_task is None and not self._is_closed:
+            self._publish_task = asyncio.create_task(self._publish_backlog())
 
-    async def _tell_others(self) -> None:
+    async def _publish_backlog(self) -> None:
         try:
-            while self._stored or self._untold:
-                stored, self._stored = self._stored, False
-                batch = self._batch()
+            while self._has_unannounced_messages or self._backlog:
+                stored, self._has_unannounced_messages = self._has_unannounced_messages, False
+                batch = self._take_batch()
                 try:
-                    tells = [msgspec.Raw(piece) for piece in batch]
-                    await self._wire.tell(encode((self._name, stored, tells)))
+                    broadcasts = [msgspec.Raw(piece) for piece in batch]
+                    await self._transport.publish(encode((self._process_id, stored, broadcasts)))
                 except Exception:
-                    if self._closed:
+                    if self._is_closed:
                         return
                     # Told or not, nobody knows: what is told twice harms nobody.
-                    self._stored |= stored
-                    self._untold.extendleft(reversed(batch))
-                    self._size += sum(map(len, batch))
-                    await asyncio.sleep(PAUSE)
+                    self._has_unannounced_messages |= stored
+                    self._backlog.extendleft(reversed(batch))
+                    self._backlog_bytes += sum(map(len, batch))
+                    await asyncio.sleep(RETRY_DELAY_SECONDS)
                 else:
-                    await asyncio.sleep(PACE)
+                    await asyncio.sleep(PUBLISH_INTERVAL_SECONDS)
         finally:
-            self._telling = None
+            self._publish_task = None
 
-    def _batch(self) -> list[bytes]:
+    def _take_batch(self) -> list[bytes]:
         """The oldest of what is untold, as much as a payload holds."""
         batch: list[bytes] = []
-        room = ROOM
-        while self._untold and len(self._untold[0]) < room:
-            piece = self._untold.popleft()
-            self._size -= len(piece)
-            room -= len(piece) + 1
+        free_bytes = MAX_PAYLOAD_BYTES
+        while self._backlog and len(self._backlog[0]) < free_bytes:
+            piece = self._backlog.popleft()
+            self._backlog_bytes -= len(piece)
+            free_bytes -= len(piece) + 1
             batch.append(piece)
         return batch
 
-    def _hear(self, ears: Ears, payload: str | bytes) -> None:
+    def _receive(self, subscriber: Subscriber, payload: str | bytes) -> None:
         try:
-            name, stored, tells = _decode(payload)
+            process_id, stored, broadcasts = _decode_payload(payload)
         except (ValueError, RecursionError):
             return  # It is not from one of us, or from another version.
-        if name == self._name:
+        if process_id == self._process_id:
             return
         if stored:
-            ears.stored()
-        for tell in tells:
-            ears.told(tell)
+            subscriber.on_messages_stored()
+        for tell in broadcasts:
+            subscriber.on_broadcast(tell)
 
 
-def pieces(tell: Tell) -> list[bytes]:
+def split_broadcast(broadcast: Broadcast) -> list[bytes]:
     """It as JSON, for some of its recipients at a time where it is too long for a payload;
     nothing where even for one it is."""
-    whole = encode(tell)
-    if len(whole) < ROOM:
+    whole = encode(broadcast)
+    if len(whole) < MAX_PAYLOAD_BYTES:
         return [whole]
-    if len(tell.to) < 2:
+    if len(broadcast.to) < 2:
         return []
-    middle = len(tell.to) // 2
-    halves = tell.to[:middle], tell.to[middle:]
-    return [piece for half in halves for piece in pieces(evolve(tell, to=half))]
+    middle = len(broadcast.to) // 2
+    halves = broadcast.to[:middle], broadcast.to[middle:]
+    return [piece for half in halves for piece in split_broadcast(evolve(broadcast, to=half))]

@@ -11,7 +11,7 @@ import re
 from staffbooking_adapters.content.folding import fold
 from staffbooking_adapters.content.numbers import has_number
 
-_BETWEEN_LETTERS = re.compile(r"(?<=[^\W\d_])(?<![^\W_][^\W\d_])[ ]{1,3}(?=[^\W\d_](?![^\W_]))")
+_GAP_BETWEEN_LETTERS = re.compile(r"(?<=[^\W\d_])(?<![^\W_][^\W\d_])[ ]{1,3}(?=[^\W\d_](?![^\W_]))")
 
 # What is said in words is read as signs first.
 
@@ -29,53 +29,53 @@ _DOT = re.compile(
 )
 _SLASH = re.compile(r"\s{1,3}slash\s{1,3}")
 
-_TOP = (
+_TOP_LEVEL_DOMAIN = (
     r"(?:com|net|org|info|biz|io|app|dev|xyz|online|site|shop|store|club|link|page|gg|ee|"
     r"ly|eu|uk|de|fr|pl|ru|nl|ch|dk|fi|gr|cz|hu|ro|pt|br|mx|ar|nz|tr|jp|cn|kr|ua|ie|"
     r"edu|gov|events|agency|email|bio|vip)"
 )
 """Ends of addresses, less those that are words in many languages: a full stop without a
 space behind it is no address."""
-_TOP_WORD = (
+_AMBIGUOUS_TOP_LEVEL_DOMAIN = (
     r"(?:it|es|at|be|me|to|in|is|no|so|us|la|se|tv|am|my|co|id|cc|ws|im|ms|pm|sh|ca|au|live|pro)"
 )
-_SURE_TOP = r"(?:com|net|org)"
-_END = r"(?![^\W_])"
-_MAILER = (
+_COMMON_TOP_LEVEL_DOMAIN = r"(?:com|net|org)"
+_WORD_END = r"(?![^\W_])"
+_MAIL_PROVIDER = (
     r"(?:g[\s-]?mail|google\s?mail|hot\s?mail|proton\s?mail|tutanota|i\s?cloud|gmx|yahoo|ymail)"
 )
 
-_MAIL = re.compile(
+_EMAIL_ADDRESS = re.compile(
     rf"""
       @\s{{0,3}}
-        (?: [\w-]{{1,63}}\.[a-z]{{2}} | [\w-]{{1,63}}\s{{0,3}}[.,]\s{{0,3}}{_SURE_TOP}{_END}
-          | (?:{_MAILER}|outlook|aol|proton|live|web|yandex|qq|mail){_END}
-          | (?:ok(?:icici|sbi|axis|hdfcbank)|ybl|paytm|upi|apl|ibl){_END} )
-    | \bat\s{{1,3}}{_MAILER}{_END}
-    | \b(?:{_MAILER}|e-?mail)\s?(?:is|:|=|ist|es|est)\s{{0,2}}[a-z][a-z.]{{1,30}}[\d_]
+        (?: [\w-]{{1,63}}\.[a-z]{{2}} | [\w-]{{1,63}}\s{{0,3}}[.,]\s{{0,3}}{_COMMON_TOP_LEVEL_DOMAIN}{_WORD_END}
+          | (?:{_MAIL_PROVIDER}|outlook|aol|proton|live|web|yandex|qq|mail){_WORD_END}
+          | (?:ok(?:icici|sbi|axis|hdfcbank)|ybl|paytm|upi|apl|ibl){_WORD_END} )
+    | \bat\s{{1,3}}{_MAIL_PROVIDER}{_WORD_END}
+    | \b(?:{_MAIL_PROVIDER}|e-?mail)\s?(?:is|:|=|ist|es|est)\s{{0,2}}[a-z][a-z.]{{1,30}}[\d_]
     """,
     re.VERBOSE,
 )
 
-_PLACES = re.compile(
+_ALLOWED_LINK = re.compile(
     r"(?<![\w.])(?:https?://)?(?:www\.)?(?:maps\.(?:google|apple)\.[a-z.]{2,6}|google\.[a-z.]{2,6}/maps"
     r"|goo\.gl/maps|maps\.app\.goo\.gl|openstreetmap\.org|booking\.com|(?:[a-z]{2}\.)?wikipedia\.org)"
     r"(?:/[^\s]{0,300})?"
 )
 """Links to places and to knowledge lead to nobody."""
 
-_HYPHENED = "(?:" + "|".join(rf"(?<=\w-\w{{{n}}})" for n in range(3, 13)) + ")"
+_AFTER_HYPHEN = "(?:" + "|".join(rf"(?<=\w-\w{{{n}}})" for n in range(3, 13)) + ")"
 
 _LINK = re.compile(
     rf"""
     (?=[:wd\s.])
     (?: :\s?/\s?/\s?[^\W_] | \bwww\s{{0,2}}\.
-      | (?<=[^\W_])\s\.{_SURE_TOP}{_END}
+      | (?<=[^\W_])\s\.{_COMMON_TOP_LEVEL_DOMAIN}{_WORD_END}
       | (?<=[^\W_]{{3}})dot(?:com|net|org)\b
-      | (?<=[^\W_])\.{_TOP}{_END}(?!\s(?:la|las|los|el|nada|rien|un|une|mi|tu|acuerdo|toute?)\b)
+      | (?<=[^\W_])\.{_TOP_LEVEL_DOMAIN}{_WORD_END}(?!\s(?:la|las|los|el|nada|rien|un|une|mi|tu|acuerdo|toute?)\b)
       | (?<=[^\W_])\.[a-z]{{2,12}}/[\w$@-]
-      | (?<=[^\W_]{{5}})\.{_TOP_WORD}(?=[?!,;)]|\.?\s{{0,3}}$)
-      | (?=\.){_HYPHENED}\.{_TOP_WORD}{_END} )
+      | (?<=[^\W_]{{5}})\.{_AMBIGUOUS_TOP_LEVEL_DOMAIN}(?=[?!,;)]|\.?\s{{0,3}}$)
+      | (?=\.){_AFTER_HYPHEN}\.{_AMBIGUOUS_TOP_LEVEL_DOMAIN}{_WORD_END} )
     """,
     re.VERBOSE | re.MULTILINE,
 )
@@ -85,7 +85,7 @@ _SHORT_LINK = re.compile(
     (?: (?:wa|t|m|ig|fb|line|signal|telegram|viber|pay\s?pal|monzo|revolut|qr)\s?\.\s?me
       | (?:pay\s?pal|wa|t)\s?me\s?/\s?\w{{1,60}} | cash\s?\.\s?app | discord\s?\.\s?gg
       | linktr\s?\.\s?ee | bit\s?\.\s?ly | skype\s?:\s?\w{{1,60}} )
-    {_END}
+    {_WORD_END}
     """,
     re.VERBOSE,
 )
@@ -95,18 +95,18 @@ _PLATFORM = (
     r"|skype|kik|facebook|fb|messenger|tik\s?tok|threema|kakao(?:talk)?|line\sid|twitter"
     r"|linkedin|only\s?fans)\b"
 )
-_NO_NAME = (
+_NOT_A_USER_NAME = (
     r"(?!(?:private|public|empty|new|old|down|closed|full|broken|blocked|fine|not|here|there|gone"
     r"|linked|connected|verified)\b)"
 )
-_NAME_THERE = re.compile(
+_PLATFORM_USER_NAME = re.compile(
     rf"""
     \b(?:
         {_PLATFORM}
         (?: [^\w\n@]{{0,3}}(?:(?:me|is|id|name|handle|user|username|account|on|at|as|under)
               [^\w\n@]{{1,3}}){{0,3}}(?:@\s?[a-z]|[a-z][a-z.]{{0,30}}[\d_#]|[a-z]{{2,30}}\.[a-z])
           | \s?[:=]\s?[a-z][\w.]{{3,30}}\s?(?=$|[\n,;!)|/]) )
-      | my\s{_PLATFORM}\s(?:(?:name|id|handle|user)\s)?is\s{_NO_NAME}
+      | my\s{_PLATFORM}\s(?:(?:name|id|handle|user)\s)?is\s{_NOT_A_USER_NAME}
           [a-z]\w{{3,30}}\s?(?=$|[\n.,;!)])
       | (?:find|add|follow|text|message|msg|dm|ping|reach|write|contact|hmu)\s(?:me\s)?
           (?:(?:on|at|up|to|via)\s)?@[a-z]\w{{3}} )
@@ -116,25 +116,27 @@ _NAME_THERE = re.compile(
     re.VERBOSE | re.MULTILINE,
 )
 
-_PAYER = r"(?:pay\s?pal|venmo|zelle|cash\s?app|revolut|monzo|bizum|twint|g\s?pay|mobile\s?pay)"
-_PAYMENT = re.compile(
+_PAYMENT_SERVICE = (
+    r"(?:pay\s?pal|venmo|zelle|cash\s?app|revolut|monzo|bizum|twint|g\s?pay|mobile\s?pay)"
+)
+_PAYMENT_DETAILS = re.compile(
     rf"""
       \b(?:venmo\b | cash\s?app\b | my\s(?:zelle|revolut|monzo)\b
-        | {_PAYER}(?:\s(?:me|it\sto|handle|tag|id)\b|\s?[:=@$]\s?\w)
-        | my\s{_PAYER}\s(?:(?:id|name|account)\s)?is\s{_NO_NAME}[a-z]
+        | {_PAYMENT_SERVICE}(?:\s(?:me|it\sto|handle|tag|id)\b|\s?[:=@$]\s?\w)
+        | my\s{_PAYMENT_SERVICE}\s(?:(?:id|name|account)\s)?is\s{_NOT_A_USER_NAME}[a-z]
         | 0x[0-9a-f]{{40}}\b | bc1[a-z0-9]{{25,60}}\b | [13][a-z0-9]{{26,34}}\b )
     """,
     re.VERBOSE,
 )
 
-_PATTERNS = (_MAIL, _LINK, _SHORT_LINK, _NAME_THERE, _PAYMENT)
+_CONTACT_PATTERNS = (_EMAIL_ADDRESS, _LINK, _SHORT_LINK, _PLATFORM_USER_NAME, _PAYMENT_DETAILS)
 
 
 def has_contact(text: str) -> bool:
     """Whether a folded text, in Latin letters where it looks like them, tells a way."""
     if has_number(text):
         return True
-    text = _BETWEEN_LETTERS.sub("", text)
-    for pattern, sign in ((_AT, "@"), (_DOT, "."), (_SLASH, "/"), (_PLACES, " ")):
+    text = _GAP_BETWEEN_LETTERS.sub("", text)
+    for pattern, sign in ((_AT, "@"), (_DOT, "."), (_SLASH, "/"), (_ALLOWED_LINK, " ")):
         text = pattern.sub(sign, text)
-    return any(pattern.search(text) for pattern in _PATTERNS)
+    return any(pattern.search(text) for pattern in _CONTACT_PATTERNS)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from staffbooking_core.domain.messaging.conversations import Findings
+from staffbooking_core.domain.messaging.conversations import ContentFindings
 
 if TYPE_CHECKING:
-    from staffbooking_adapters.content.terms import Terms
+    from staffbooking_adapters.content.terms import TermMatcher
 
 
-SHORT = 500
+MAX_INLINE_LENGTH = 500
 """Characters that are looked through at once. Longer texts go through a thread, one at a time:
 a flood of them slows those who send it."""
 
@@ -28,30 +28,30 @@ class DefaultContentFilter:
 
     def __init__(self, terms: Iterable[str] = ()) -> None:
         """`terms` are blocked besides the default ones: words or phrases of any script."""
-        self._own = tuple(terms)
+        self._extra_terms = tuple(terms)
         self._limiter = anyio.CapacityLimiter(1)
 
     def load(self) -> None:
         """Have everything loaded that the first use would have to wait for."""
-        self.look("")
+        self.find_now("")
 
-    async def find(self, text: str) -> Findings:
-        if len(text) <= SHORT:
-            return self.look(text)
-        return await anyio.to_thread.run_sync(self.look, text, limiter=self._limiter)
+    async def scan(self, text: str) -> ContentFindings:
+        if len(text) <= MAX_INLINE_LENGTH:
+            return self.find_now(text)
+        return await anyio.to_thread.run_sync(self.find_now, text, limiter=self._limiter)
 
-    def look(self, text: str) -> Findings:
+    def find_now(self, text: str) -> ContentFindings:
         """As `find`, at once: some milliseconds for 1,000 characters."""
         from staffbooking_adapters.content.contacts import has_contact
         from staffbooking_adapters.content.folding import fold
 
         folded = fold(text)
-        return Findings(
-            has_blocked_term=self._terms.occur_in(folded) and self._is_meant(text),
+        return ContentFindings(
+            has_blocked_term=self._terms.occur_in(folded) and self._has_term_outside_idioms(text),
             has_contact=has_contact(folded.latin),
         )
 
-    def _is_meant(self, text: str) -> bool:
+    def _has_term_outside_idioms(self, text: str) -> bool:
         """Whether a term is there besides names and set phrases."""
         from staffbooking_adapters.content.folding import fold
         from staffbooking_adapters.content.idioms import without_idioms, without_names
@@ -59,8 +59,8 @@ class DefaultContentFilter:
         return self._terms.occur_in(without_idioms(fold(without_names(text))))
 
     @cached_property
-    def _terms(self) -> Terms:
-        from staffbooking_adapters.content.terms import Terms
-        from staffbooking_adapters.content.words import EVERYDAY, default_terms
+    def _terms(self) -> TermMatcher:
+        from staffbooking_adapters.content.terms import TermMatcher
+        from staffbooking_adapters.content.words import HARMLESS_TERMS, default_terms
 
-        return Terms([*default_terms(), *self._own], never=EVERYDAY)
+        return TermMatcher([*default_terms(), *self._extra_terms], exceptions=HARMLESS_TERMS)

@@ -11,19 +11,19 @@ from functools import lru_cache
 
 from attrs import frozen
 
-_OVERRIDE = re.compile("\u202e([^\u202c\n]+)")
+_RIGHT_TO_LEFT_OVERRIDE = re.compile("\u202e([^\u202c\n]+)")
 """What stands behind a right-to-left override is shown in reverse."""
 
-_LONG = dict.fromkeys([0xFDFA, 0xFDFB, *range(0x3300, 0x3358)], " ")
+_EXPANDING_CHARACTERS = dict.fromkeys([0xFDFA, 0xFDFB, *range(0x3300, 0x3358)], " ")
 """Words and whole sentences in one character: up to eighteen would come of it."""
 
-_LOST = frozenset("\u115f\u1160\u2800\u3164")
+_INVISIBLE_CHARACTERS = frozenset("\u115f\u1160\u2800\u3164")
 """Letters and symbols that show nothing."""
 
-_KEPT = frozenset("\u3099\u309a")
+_KEPT_MARKS = frozenset("\u3099\u309a")
 """Marks that make another letter of a Japanese one."""
 
-_SAME = {
+_EQUIVALENTS = {
     "‘": "'",
     "’": "'",
     "`": "'",
@@ -48,7 +48,7 @@ _SAME = {
     "🔟": "10",
 }
 
-_LATIN = re.compile(
+_LATIN_NAME_PATTERN = re.compile(
     r"(?:LATIN|(?:CROSSED )?NEGATIVE (?:CIRCLED|SQUARED) LATIN|REGIONAL INDICATOR SYMBOL)"
     r"(?: SMALL| CAPITAL)? LETTER(?: SMALL CAPITAL)?(?: (?:DOTLESS|SCRIPT|LONG|TURNED|OPEN))?"
     r" ([A-Z]{1,2})(?: BAR| WITH .*)?"
@@ -64,7 +64,7 @@ _LATIN_BLOCKS = (
     (0x1F150, 0x1F200),
 )
 
-_LOOKS = {
+_LATIN_LOOKALIKES = {
     look: letter
     for letter, looks in {
         "a": "АаΑαᎪᗩ₳",
@@ -112,24 +112,26 @@ class Folded:
 def fold(text: str) -> Folded:
     """A text as it is read. What is shown in reverse is there in both directions."""
     if not text.isascii():
-        text = " ".join([text, *(shown[::-1] for shown in _OVERRIDE.findall(text))])
-        text = unicodedata.normalize("NFKD", text.translate(_LONG))
-    text = unicodedata.normalize("NFC", _replace(text, _plain))
+        text = " ".join([text, *(shown[::-1] for shown in _RIGHT_TO_LEFT_OVERRIDE.findall(text))])
+        text = unicodedata.normalize("NFKD", text.translate(_EXPANDING_CHARACTERS))
+    text = unicodedata.normalize("NFC", _translate(text, _plain_character))
     native = text.casefold()
-    return Folded(native, native if text.isascii() else _replace(text, _look).casefold())
+    return Folded(
+        native, native if text.isascii() else _translate(text, _latin_lookalike).casefold()
+    )
 
 
-def _replace(text: str, by: Callable[[str], str | None]) -> str:
-    table = {ord(char): by(char) for char in set(text)}
+def _translate(text: str, replacement_of: Callable[[str], str | None]) -> str:
+    table = {ord(char): replacement_of(char) for char in set(text)}
     return text.translate(table)
 
 
-def _look(char: str) -> str:
-    return _LOOKS.get(char) or _LOOKS.get(char.casefold(), char)
+def _latin_lookalike(char: str) -> str:
+    return _LATIN_LOOKALIKES.get(char) or _LATIN_LOOKALIKES.get(char.casefold(), char)
 
 
 @lru_cache(maxsize=1 << 15)
-def _plain(char: str) -> str | None:
+def _plain_character(char: str) -> str | None:
     """What one character stands for; None for nothing."""
     if " " <= char <= "~" and char != "`":
         return char
@@ -137,17 +139,17 @@ def _plain(char: str) -> str | None:
         return char
     if char.isspace():
         return "\n" if char in "\n\r\x0b\x0c\x85\u2028\u2029" else " "
-    if char in _KEPT:
+    if char in _KEPT_MARKS:
         return char
-    if char in _LOST or unicodedata.category(char) in ("Cc", "Cf", "Me", "Mn"):
+    if char in _INVISIBLE_CHARACTERS or unicodedata.category(char) in ("Cc", "Cf", "Me", "Mn"):
         return None
     if (digit := unicodedata.digit(char, None)) is not None:
         return str(digit)
-    return _SAME.get(char) or _latin(char) or char
+    return _EQUIVALENTS.get(char) or _base_latin_letter(char) or char
 
 
-def _latin(char: str) -> str | None:
+def _base_latin_letter(char: str) -> str | None:
     if not any(first <= ord(char) < end for first, end in _LATIN_BLOCKS):
         return None
-    named = _LATIN.fullmatch(unicodedata.name(char, ""))
+    named = _LATIN_NAME_PATTERN.fullmatch(unicodedata.name(char, ""))
     return named and named[1].lower()

@@ -8,13 +8,13 @@ from attrs import evolve
 
 from staffbooking_adapters.content.folding import Folded
 
-_NAMED = re.compile(
+_NAME_PATTERN = re.compile(
     r"\b(?:Dick|Cocks?|Kike|Fuk)(?:['’]s)?(?=\s+(?:[A-Z][a-z]|(?:van|von|de)\s))"
     r"|\b(?:[A-Z]|Mr|Mrs|Ms|Dr)\.\s(?:Dick|Cocks?|Fuk)\b"
 )
 """A word that is a name too, in capitals beside another one: Dick Van Dyke, Cock Lane."""
 
-_IDIOM = re.compile(
+_IDIOM_PATTERN = re.compile(
     r"""\b(?:
         (?:same|opposite|either|fairer|weaker)[\s-]sex
       | sex[ ]and[ ]the[ ]city | sex[ ]on[ ]the[ ]beach | (?:male|female|other)[ ]sex
@@ -33,11 +33,13 @@ _IDIOM = re.compile(
 
 def without_names(text: str) -> str:
     """A text as it was written, less those names."""
-    return _NAMED.sub(" ", text)
+    return _NAME_PATTERN.sub(" ", text)
 
 
 def without_idioms(folded: Folded) -> Folded:
     """A folded text, less those phrases."""
     return evolve(
-        folded, native=_IDIOM.sub(" ", folded.native), latin=_IDIOM.sub(" ", folded.latin)
+        folded,
+        native=_IDIOM_PATTERN.sub(" ", folded.native),
+        latin=_IDIOM_PATTERN.sub(" ", folded.latin),
     )

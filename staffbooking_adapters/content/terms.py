@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from staffbooking_adapters.content.folding import Folded, fold
 
-_FIGURES = {
+_LEETSPEAK = {
     **dict.fromkeys("@4", "a"),
     **dict.fromkeys("3€", "e"),
     **dict.fromkeys("69", "g"),
@@ -24,47 +24,51 @@ _FIGURES = {
 }
 """Figures and signs that stand for letters."""
 
-_SIGNS = "@$!|+#*€¢£¥'"
-_EDGES = "!|#*€£¥'"
+_WORD_SYMBOLS = "@$!|+#*€¢£¥'"
+_EDGE_SYMBOLS = "!|#*€£¥'"
 """What stands before or behind a word without being a letter of it."""
-_BARS = frozenset("1!|")
+_I_OR_L_CHARACTERS = frozenset("1!|")
 """Each may be an i or an l: where one stands, l is read as i on both sides."""
 
-_READ = str.maketrans({**_FIGURES, "'": ""})
-_UNSIGNED = dict.fromkeys(map(ord, _SIGNS))
+_LEETSPEAK_TRANSLATION = str.maketrans({**_LEETSPEAK, "'": ""})
+_SYMBOL_REMOVAL = dict.fromkeys(map(ord, _WORD_SYMBOLS))
 
-_SIGN = rf"[^\W_]|[{_SIGNS}]"
-_WORD = re.compile(f"(?:{_SIGN})+")
-_PIECE = rf"(?!\d\d)(?:{_SIGN}){{1,2}}(?!{_SIGN})"
-_GAP = rf"(?:[^\w{_SIGNS}]|_)"
-_PIECES = re.compile(
-    rf"(?<![^\W_])(?<![{_SIGNS}]){_PIECE}{_GAP}{{1,6}}+(?:{_PIECE}{_GAP}{{0,6}}+)++"
+_WORD_CHARACTER = rf"[^\W_]|[{_WORD_SYMBOLS}]"
+_WORD = re.compile(f"(?:{_WORD_CHARACTER})+")
+_FRAGMENT = rf"(?!\d\d)(?:{_WORD_CHARACTER}){{1,2}}(?!{_WORD_CHARACTER})"
+_GAP = rf"(?:[^\w{_WORD_SYMBOLS}]|_)"
+_FRAGMENT_RUN = re.compile(
+    rf"(?<![^\W_])(?<![{_WORD_SYMBOLS}]){_FRAGMENT}{_GAP}{{1,6}}+(?:{_FRAGMENT}{_GAP}{{0,6}}+)++"
 )
 """Pieces of one or two letters, one after the other."""
 
-_SEAMLESS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u9fff\U00020000-\U0003ffff"
+_UNSPACED_SCRIPTS = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u9fff\U00020000-\U0003ffff"
+)
 """Scripts without spaces between words: Thai, Burmese, Khmer, Chinese, Japanese."""
 _HANGUL = "\uac00-\ud7a3"
 """Korean has spaces, but its words grow."""
-_UNSPACED = re.compile(f"[{_SEAMLESS}{_HANGUL}]")
-_LOOSE = re.compile(
-    rf"(?<=[{_SEAMLESS}])[\s!-/:-@\[-`{{-~]{{1,6}}(?=[{_SEAMLESS}])"
+_UNSPACED = re.compile(f"[{_UNSPACED_SCRIPTS}{_HANGUL}]")
+_UNSPACED_GAP = re.compile(
+    rf"(?<=[{_UNSPACED_SCRIPTS}])[\s!-/:-@\[-`{{-~]{{1,6}}(?=[{_UNSPACED_SCRIPTS}])"
     rf"|(?<=[{_HANGUL}])[!-/:-@\[-`{{-~]{{1,6}}(?=[{_HANGUL}])"
 )
 _LETTER = re.compile(r"[^\W\d_]")
-_LINKED = re.compile(rf"(?<![^\W_])(?<![{_SIGNS}])(?:{_SIGN})++(?:[-_.~/](?:{_SIGN})++)++")
-_LINKS = dict.fromkeys(map(ord, "-_.~/"))
-_RUN = re.compile(r"(.)\1*", re.DOTALL)
-_REPEATED = re.compile(r"(.)(?=\1)", re.DOTALL)
+_JOINED_WORDS = re.compile(
+    rf"(?<![^\W_])(?<![{_WORD_SYMBOLS}])(?:{_WORD_CHARACTER})++(?:[-_.~/](?:{_WORD_CHARACTER})++)++"
+)
+_JOINER_REMOVAL = dict.fromkeys(map(ord, "-_.~/"))
+_LETTER_RUN = re.compile(r"(.)\1*", re.DOTALL)
+_REPEATED_LETTER = re.compile(r"(.)(?=\1)", re.DOTALL)
 
-_ENDINGS = "s z ed er ers in ing ings y head heads hole holes face off".split()
-_LONGEST = 40
+_SUFFIXES = "s z ed er ers in ing ings y head heads hole holes face off".split()
+_MAX_WORD_LENGTH = 40
 """No spelled-out word is longer."""
 
 _STEMS = ("fuck", "bitch")
 """No harmless word has these in it."""
 
-_SHORT = frozenset(
+_SHORT_WORDS = frozenset(
     "ab al am an as at au be by ca ce co cu da de di do du el em en er es et eu ex go ha he hi"
     " hr id if ik il im in is it ja je jo ko la le li lo ma me mi mm mr ms mu my na ne ni no nr"
     " nu ob of oh ok om on or ou pa pm po pr qu re sa se si so st su ta te tu tv um un up us uk"
@@ -73,81 +77,87 @@ _SHORT = frozenset(
 """Words that may stand beside each other and are no pieces of a longer one."""
 
 
-class Terms:
+class TermMatcher:
     """Terms to be found in texts, and what is made of them (plurals, participles, insults)."""
 
-    def __init__(self, terms: Iterable[str], never: Collection[str] = ()) -> None:
+    def __init__(self, terms: Iterable[str], exceptions: Collection[str] = ()) -> None:
         """Nothing in `never` is made of a term; it may be a term itself."""
-        self._never = never
+        self._exceptions = exceptions
         self._phrases: dict[str, set[tuple[str, ...]]] = defaultdict(set)
         words, unspaced = set(), set()
         for text in {text for term in map(fold, terms) for text in (term.native, term.latin)}:
-            parts = tuple(read for word in _words(text) for read in _read(word)[:1])
+            parts = tuple(read for word in _words(text) for read in _readings(word)[:1])
             if _UNSPACED.search(text) or not any(map(str.isalnum, text)):
-                unspaced.add(_LOOSE.sub("", text).strip())
+                unspaced.add(_UNSPACED_GAP.sub("", text).strip())
             elif parts:
                 words.add("".join(parts))
                 if len(parts) > 1:
-                    self._phrases[_squeeze(parts[0])].add(parts)
-        self._anywhere = re.compile("|".join(map(re.escape, sorted(unspaced - {""}))) or r"(?!)")
-        forms = words | {form for word in words for form in _made_of(word) if form not in never}
-        self._forms = _by_key(forms)
-        self._barred = _by_key({form.replace("l", "i") for form in forms})
-        self._shapes: dict[tuple[str, str, int], set[str]] = defaultdict(set)
+                    self._phrases[_collapse_repeats(parts[0])].add(parts)
+        self._unspaced_pattern = re.compile(
+            "|".join(map(re.escape, sorted(unspaced - {""}))) or r"(?!)"
+        )
+        forms = words | {
+            form for word in words for form in _inflections(word) if form not in exceptions
+        }
+        self._forms = _forms_by_key(forms)
+        self._forms_with_l_as_i = _forms_by_key({form.replace("l", "i") for form in forms})
+        self._forms_by_shape: dict[tuple[str, str, int], set[str]] = defaultdict(set)
         for form in forms:
-            self._shapes[form[0], form[-1], len(form)].add(form)
+            self._forms_by_shape[form[0], form[-1], len(form)].add(form)
 
     def occur_in(self, folded: Folded) -> bool:
         """Whether one of them is in a text."""
         return any(self._occur_in(text) for text in {folded.native, folded.latin})
 
     def _occur_in(self, text: str) -> bool:
-        words, spelled = _words(text), _spelled(text)
-        pieced = [*_rejoined(words), *spelled, *_linked(text)]
-        whole = {*words, *(word for word in pieced if len(word) <= _LONGEST)}
+        words, spelled = _words(text), _spelled_out_words(text)
+        pieced = [*_joined_neighbours(words), *spelled, *_joined_words(text)]
+        whole = {*words, *(word for word in pieced if len(word) <= _MAX_WORD_LENGTH)}
         return (
             self._has_term(whole)
             or self._has_term({word[1:] for word in spelled if _has_pronoun(word)})
-            or any(stem in _squeeze(word) for word in spelled for stem in _STEMS)
+            or any(stem in _collapse_repeats(word) for word in spelled for stem in _STEMS)
             or self._has_phrase(words)
             or self._has_phrase(spelled)
-            or self._anywhere.search(_LOOSE.sub("", text)) is not None
+            or self._unspaced_pattern.search(_UNSPACED_GAP.sub("", text)) is not None
         )
 
     def _has_term(self, words: set[str]) -> bool:
-        barred = [word for word in words if not _BARS.isdisjoint(word)]
+        barred = [word for word in words if not _I_OR_L_CHARACTERS.isdisjoint(word)]
         return (
-            self._has_form(self._forms, [read for word in words for read in _read(word)])
+            self._has_form(self._forms, [read for word in words for read in _readings(word)])
             or self._has_form(
-                self._barred, [read.replace("l", "i") for word in barred for read in _read(word)]
+                self._forms_with_l_as_i,
+                [read.replace("l", "i") for word in barred for read in _readings(word)],
             )
             or any(self._is_masked(word) for word in words if "*" in word)
         )
 
     def _has_form(self, forms: dict[str, set[str]], words: list[str]) -> bool:
-        squeezed = _squeeze("\n".join(words))
+        squeezed = _collapse_repeats("\n".join(words))
         return any(stem in squeezed for stem in _STEMS) or any(
-            _is_drawn(word, form)
+            _is_stretched_form(word, form)
             for word, key in zip(words, squeezed.splitlines(), strict=True)
             for form in forms.get(key, ())
-            if word == form or word not in self._never
+            if word == form or word not in self._exceptions
         )
 
     def _is_masked(self, word: str) -> bool:
         """Whether stars hide some letters of a term: at most half, and neither end."""
-        if word.count("*") * 2 > len(word) or not 4 <= len(word) <= _LONGEST:
+        if word.count("*") * 2 > len(word) or not 4 <= len(word) <= _MAX_WORD_LENGTH:
             return False
         return any(
             all(shown in ("*", meant) for shown, meant in zip(word, form, strict=True))
-            for form in self._shapes.get((word[0], word[-1], len(word)), ())
+            for form in self._forms_by_shape.get((word[0], word[-1], len(word)), ())
         )
 
     def _has_phrase(self, words: list[str]) -> bool:
-        read = [(*_read(word), "0")[0] for word in words]
-        keys = _squeeze("\n".join(read)).splitlines()
+        read = [(*_readings(word), "0")[0] for word in words]
+        keys = _collapse_repeats("\n".join(read)).splitlines()
         heads = self._phrases.keys() & set(keys)
         return any(
-            len(phrase) <= len(read) - i and all(map(_is_drawn, read[i : i + len(phrase)], phrase))
+            len(phrase) <= len(read) - i
+            and all(map(_is_stretched_form, read[i : i + len(phrase)], phrase))
             for i, key in enumerate(keys)
             if key in heads
             for phrase in self._phrases[key]
@@ -155,35 +165,35 @@ class Terms:
 
 
 def _words(text: str) -> list[str]:
-    found = (word if len(word) == 1 else word.strip(_EDGES) for word in _WORD.findall(text))
+    found = (word if len(word) == 1 else word.strip(_EDGE_SYMBOLS) for word in _WORD.findall(text))
     return [word for word in found if word]
 
 
 def _has_pronoun(word: str) -> bool:
     """Whether a spelled-out word may begin with a word of one letter: I, a, u."""
-    return 4 < len(word) <= _LONGEST and word[0] in "iau"
+    return 4 < len(word) <= _MAX_WORD_LENGTH and word[0] in "iau"
 
 
-def _read(word: str) -> tuple[str, ...]:
+def _readings(word: str) -> tuple[str, ...]:
     """The words of letters alone that a word may stand for."""
     if word.isalpha() or word.isdigit():
         return (word,)
     letters = sum(map(str.isalpha, word))
-    plain = word.translate(_UNSIGNED)
+    plain = word.translate(_SYMBOL_REMOVAL)
     if not letters or letters * 2 < len(plain):
         return ()
-    return (word.translate(_READ), plain)
+    return (word.translate(_LEETSPEAK_TRANSLATION), plain)
 
 
-def _squeeze(word: str) -> str:
-    return _REPEATED.sub("", word)
+def _collapse_repeats(word: str) -> str:
+    return _REPEATED_LETTER.sub("", word)
 
 
-def _made_of(word: str) -> Iterator[str]:
+def _inflections(word: str) -> Iterator[str]:
     """What a word becomes with the usual endings."""
     if len(word) < 4 or not word.isascii():
         return
-    for ending in _ENDINGS:
+    for ending in _SUFFIXES:
         yield word + ending
         yield word + word[-1] + ending
     match word[-1]:
@@ -196,54 +206,54 @@ def _made_of(word: str) -> Iterator[str]:
             yield word + "es"
 
 
-def _is_drawn(word: str, form: str) -> bool:
+def _is_stretched_form(word: str, form: str) -> bool:
     """Whether a word is a form, with letters repeated or not.
 
     One that is doubled inside, and no vowel, makes another word: annals, assess, rapper.
     """
     if word == form or word.isdigit():
         return word == form
-    seen, meant = ([run[0] for run in _RUN.finditer(text)] for text in (word, form))
+    seen, meant = ([run[0] for run in _LETTER_RUN.finditer(text)] for text in (word, form))
     ends = (0, len(seen) - 1)
     return len(seen) == len(meant) and all(
-        run == wanted or _is_longer(run, wanted, at_end=i in ends)
+        run == wanted or _is_stretched_run(run, wanted, at_end=i in ends)
         for i, (run, wanted) in enumerate(zip(seen, meant, strict=True))
     )
 
 
-def _is_longer(run: str, wanted: str, *, at_end: bool) -> bool:
-    if run[0] != wanted[0] or len(run) < len(wanted):
+def _is_stretched_run(run: str, expected: str, *, at_end: bool) -> bool:
+    if run[0] != expected[0] or len(run) < len(expected):
         return False
-    return len(run) > 2 >= len(wanted) or at_end or run[0] in "aeiou"
+    return len(run) > 2 >= len(expected) or at_end or run[0] in "aeiou"
 
 
-def _by_key(forms: set[str]) -> dict[str, set[str]]:
+def _forms_by_key(forms: set[str]) -> dict[str, set[str]]:
     """Forms by what remains of them with no letter repeated."""
     listed = list(forms)
     found: dict[str, set[str]] = defaultdict(set)
-    for key, form in zip(_squeeze("\n".join(listed)).splitlines(), listed, strict=True):
+    for key, form in zip(_collapse_repeats("\n".join(listed)).splitlines(), listed, strict=True):
         found[key].add(form)
     return found
 
 
-def _spelled(text: str) -> list[str]:
+def _spelled_out_words(text: str) -> list[str]:
     """What pieces that follow each other spell: as a whole, and between wider gaps."""
-    runs = (run[0] for run in _PIECES.finditer(text) if _LETTER.search(run[0]))
-    return [word for run in runs for word in _joined(run)]
+    runs = (run[0] for run in _FRAGMENT_RUN.finditer(text) if _LETTER.search(run[0]))
+    return [word for run in runs for word in _joined_fragments(run)]
 
 
-def _joined(run: str) -> Iterator[str]:
+def _joined_fragments(run: str) -> Iterator[str]:
     pieces: list[re.Match[str]] = []
     for piece in _WORD.finditer(run):
-        if piece[0] not in _SHORT:
+        if piece[0] not in _SHORT_WORDS:
             pieces.append(piece)
             continue
-        yield from _whole_and_parts(pieces)
+        yield from _join_by_gaps(pieces)
         pieces = []
-    yield from _whole_and_parts(pieces)
+    yield from _join_by_gaps(pieces)
 
 
-def _whole_and_parts(pieces: list[re.Match[str]]) -> Iterator[str]:
+def _join_by_gaps(pieces: list[re.Match[str]]) -> Iterator[str]:
     whole = "".join(piece[0] for piece in pieces)
     if len(whole) < 3:
         return
@@ -256,23 +266,23 @@ def _whole_and_parts(pieces: list[re.Match[str]]) -> Iterator[str]:
             yield "".join(piece[0] for piece in pieces[first:end])
 
 
-def _linked(text: str) -> Iterator[str]:
+def _joined_words(text: str) -> Iterator[str]:
     """Words that hyphens, dots or the like hold together, as one."""
-    return (word.translate(_LINKS) for word in _LINKED.findall(text))
+    return (word.translate(_JOINER_REMOVAL) for word in _JOINED_WORDS.findall(text))
 
 
-def _rejoined(words: list[str]) -> Iterator[str]:
+def _joined_neighbours(words: list[str]) -> Iterator[str]:
     """Neighbours of which one has no vowel, so that it is hardly a word of its own."""
-    halves = {word for word in set(words) if len(word) <= 3 and _is_half(word)}
+    halves = {word for word in set(words) if len(word) <= 3 and _is_vowelless(word)}
     for before, after in pairwise(words):
         whole = before + after
         if (
             (before in halves or after in halves)
-            and _SHORT.isdisjoint((before, after))
-            and 4 <= len(whole) <= _LONGEST
+            and _SHORT_WORDS.isdisjoint((before, after))
+            and 4 <= len(whole) <= _MAX_WORD_LENGTH
         ):
             yield whole
 
 
-def _is_half(word: str) -> bool:
+def _is_vowelless(word: str) -> bool:
     return word.isalpha() and not set(word) & set("aeiouy")

@@ -17,25 +17,25 @@ _LANGUAGES = (
     "english french german italian spanish portuguese polish russian chinese korean".split()
 )
 
-_TOO_SHORT = re.compile(r"[\u3400-\u9fff]\w?|[\uac00-\ud7a3]")
+_TOO_SHORT_PATTERN = re.compile(r"[\u3400-\u9fff]\w?|[\uac00-\ud7a3]")
 """Terms of scripts without spaces that are often a part of something else: 今日|你好."""
 
 
 def default_terms() -> list[str]:
     """The terms of the default list. Raises FileNotFoundError where the list is missing."""
-    return [term for term in listed_terms() if not _is_harmless(term)] + ADDED
+    return [term for term in listed_terms() if not _is_harmless(term)] + ADDED_TERMS
 
 
 def listed_terms() -> list[str]:
     """All that is in the lists."""
-    return [term.strip() for language in _LANGUAGES for term in _read(language)]
+    return [term.strip() for language in _LANGUAGES for term in _read_dictionary(language)]
 
 
 def _is_harmless(term: str) -> bool:
-    return term.casefold() in EVERYDAY or _TOO_SHORT.fullmatch(term) is not None
+    return term.casefold() in HARMLESS_TERMS or _TOO_SHORT_PATTERN.fullmatch(term) is not None
 
 
-def _read(language: str) -> list[str]:
+def _read_dictionary(language: str) -> list[str]:
     # The file alone: the package would load scanners that are of no use here.
     package = find_spec("glin_profanity")
     if package is None or package.origin is None:
@@ -45,11 +45,11 @@ def _read(language: str) -> list[str]:
     return words
 
 
-def _split(text: str) -> list[str]:
+def _split_terms(text: str) -> list[str]:
     return [" ".join(part.split()) for part in text.split(",")]
 
 
-ADDED = _split("""
+ADDED_TERMS = _split_terms("""
     a dick, my dick, your dick, ur dick, his dick, suck dick, dick pic, dick pics, be a dick,
     big dick, cum on my, cum in my, make me cum, cumshot, dickhead, dickface, douchebag, whore,
     wanker, motherfucking, pussies, sh it, fck, fcking, fick dich, arschlöcher, salaud, enculer,
@@ -58,9 +58,9 @@ ADDED = _split("""
 """)
 """What the lists lack, and what is blocked in company alone."""
 
-EVERYDAY = frozenset(
+HARMLESS_TERMS = frozenset(
     word.casefold()
-    for word in _split("""
+    for word in _split_terms("""
     bareback, barenaked, bastinado, beaver cleaver, big black, blonde action, bs, booby, butt,
     cleveland steamer, cocked, cocker, cockers, cocking, cocky, coon, coons, cornhole, cum,
     cumming, dick, domination, escort, eunuch, fecal, fingering, fuck buttons, genitals, girl on,

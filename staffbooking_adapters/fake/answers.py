@@ -16,20 +16,20 @@ from attrs import frozen
 
 from staffbooking_adapters.codec import dump, load
 from staffbooking_core.domain.payments.processor import (
-    KeyReused,
-    OpKey,
+    OperationKey,
+    OperationKeyReused,
+    ProcessorRefused,
     RefusalCode,
-    Refused,
     Unknown,
 )
 
 A = TypeVar("A")
 
-KEPT: Final = timedelta(hours=24)
+ANSWER_RETENTION: Final = timedelta(hours=24)
 """How long a key is known, in real time, which is also what callers go by."""
 
 
-class Ending(StrEnum):
+class AnswerStatus(StrEnum):
     DONE = "done"
     REFUSED = "refused"
     ERROR = "error"
@@ -37,39 +37,39 @@ class Ending(StrEnum):
 
 
 @frozen
-class Kept:
+class StoredAnswer:
     """The answer under a key. `body` is the answer's JSON, or the code of the refusal."""
 
     fingerprint: str
-    ending: Ending
+    ending: AnswerStatus
     body: str = ""
     message: str = ""
     until: datetime | None = None
     """From then on (real time) the key is forgotten."""
 
 
-def fingerprint(key: OpKey, *command: object) -> str:
+def fingerprint(key: OperationKey, *command: object) -> str:
     """What tells one command from another, so that a key cannot serve two."""
     parts = (key.kind.value, key.intent_id, key.op_id, *command)
     return hashlib.sha256("\n".join(map(dump, parts)).encode()).hexdigest()
 
 
-def done(print_: str, answer: object) -> Kept:
-    return Kept(print_, Ending.DONE, dump(answer))
+def succeeded_answer(command_fingerprint: str, answer: object) -> StoredAnswer:
+    return StoredAnswer(command_fingerprint, AnswerStatus.DONE, dump(answer))
 
 
-def refused(print_: str, error: Refused) -> Kept:
-    return Kept(print_, Ending.REFUSED, error.reason.value, str(error))
+def refused_answer(command_fingerprint: str, error: ProcessorRefused) -> StoredAnswer:
+    return StoredAnswer(command_fingerprint, AnswerStatus.REFUSED, error.reason.value, str(error))
 
 
-def replay(kept: Kept, print_: str, answer: type[A]) -> A:
+def replay(stored: StoredAnswer, command_fingerprint: str, answer_type: type[A]) -> A:
     """The answer again, as it was; KeyReused where the command is another one."""
-    if kept.fingerprint != print_:
-        raise KeyReused("the key was used with another command")
-    match kept.ending:
-        case Ending.DONE:
-            return load(kept.body, answer)
-        case Ending.REFUSED:
-            raise Refused(RefusalCode(kept.body), kept.message)
-        case Ending.ERROR:
+    if stored.fingerprint != command_fingerprint:
+        raise OperationKeyReused("the key was used with another command")
+    match stored.ending:
+        case AnswerStatus.DONE:
+            return load(stored.body, answer_type)
+        case AnswerStatus.REFUSED:
+            raise ProcessorRefused(RefusalCode(stored.body), stored.message)
+        case AnswerStatus.ERROR:
             raise Unknown("an internal error of the processor (500)")

@@ -15,17 +15,17 @@ from attrs import evolve
 
 from staffbooking_adapters.codec import dump, load
 from staffbooking_adapters.fake import faults, machine
-from staffbooking_adapters.fake.answers import KEPT, Kept
-from staffbooking_adapters.fake.faults import Chance, Fault
-from staffbooking_adapters.fake.machine import Intent
-from staffbooking_adapters.fake.payees import Payee
-from staffbooking_adapters.fake.signing import Event
-from staffbooking_core.domain.payments.processor import OpKey, OpKind
+from staffbooking_adapters.fake.answers import ANSWER_RETENTION, StoredAnswer
+from staffbooking_adapters.fake.faults import FaultInjector, InjectedFault
+from staffbooking_adapters.fake.machine import FakeIntent
+from staffbooking_adapters.fake.payees import FakePayee
+from staffbooking_adapters.fake.signing import FakeEvent
+from staffbooking_core.domain.payments.processor import OperationKey, OperationKind
 
 T = TypeVar("T")
 
 
-class Reading(Protocol):
+class FakeStoreReader(Protocol):
     async def get(self, kind: str, key: str) -> str | None:
         """The body of a document."""
         ...
@@ -45,7 +45,7 @@ class Reading(Protocol):
         ...
 
 
-class Writing(Reading, Protocol):
+class FakeStoreTransaction(FakeStoreReader, Protocol):
     async def lock(self, name: str) -> None:
         """Wait until nobody else holds this name, in whatever process, and hold it until the
         transaction ends. What is read afterwards is what the last holder left."""
@@ -64,12 +64,12 @@ class Writing(Reading, Protocol):
         ...
 
 
-class FakeBook(Protocol):
-    async def read(self, work: Callable[[Reading], Awaitable[T]]) -> T:
+class FakeDocumentStore(Protocol):
+    async def read(self, work: Callable[[FakeStoreReader], Awaitable[T]]) -> T:
         """Look at what is committed. Several reads need not be of one moment."""
         ...
 
-    async def transact(self, work: Callable[[Writing], Awaitable[T]]) -> T:
+    async def transact(self, work: Callable[[FakeStoreTransaction], Awaitable[T]]) -> T:
         """Run `work` in a transaction: committed when it returns, undone when it raises. It
         may be run again, so it must do nothing outside of the book."""
         ...
@@ -78,166 +78,179 @@ class FakeBook(Protocol):
 # Documents ----------------------------------------------------------------------------------
 # Locks are taken in this order: an intent, a payee or EVENTS, then FAULTS, then LOG.
 
-INTENT: Final = "intent"
-PAGE: Final = "page"
-LINE: Final = "line"
+INTENT_KIND: Final = "intent"
+PAGE_KIND: Final = "page"
+STATEMENT_LINE_KIND: Final = "line"
 """Of the statement, by intent and number."""
-PAYEE: Final = "payee"
-ACCOUNT: Final = "account"
+PAYEE_KIND: Final = "payee"
+PAYEE_REF_KIND: Final = "account"
 """Which companion's payee has a reference."""
-ANSWER: Final = "answer"
-FAULTS: Final = "faults"
-EVENTS: Final = "event"
+ANSWER_KIND: Final = "answer"
+FAULTS_KIND: Final = "faults"
+PENDING_EVENT_KIND: Final = "event"
 """Those that are still to be brought."""
-LOG: Final = "log"
+EVENT_LOG_KIND: Final = "log"
 """All events, numbered in the order in which they can be seen."""
-LAST: Final = "last"
+EVENT_COUNTER_KIND: Final = "last"
 """The last number that the log has given."""
 
-LISTED: Final = timedelta(days=30)
+EVENT_RETENTION: Final = timedelta(days=30)
 """How long an event stays in the log, in business time."""
 
 
-def lock_of(key: OpKey) -> str:
+def lock_name(key: OperationKey) -> str:
     """What a call has to itself: its intent or, where it has none, its payee."""
-    if key.kind is OpKind.OPEN_PAYEE:
-        return lock_of_payee(key.op_id)
-    return lock_of_intent(key.intent_id)
+    if key.kind is OperationKind.OPEN_PAYEE:
+        return payee_lock_name(key.op_id)
+    return intent_lock_name(key.intent_id)
 
 
-def lock_of_intent(intent_id: int) -> str:
-    return f"{INTENT}:{intent_id}"
+def intent_lock_name(intent_id: int) -> str:
+    return f"{INTENT_KIND}:{intent_id}"
 
 
-def lock_of_payee(companion_id: int) -> str:
-    return f"{PAYEE}:{companion_id}"
+def payee_lock_name(companion_id: int) -> str:
+    return f"{PAYEE_KIND}:{companion_id}"
 
 
 # Intents ------------------------------------------------------------------------------------
 
 
-async def intent(view: Reading, intent_id: int) -> Intent:
+async def get_intent(view: FakeStoreReader, intent_id: int) -> FakeIntent:
     """As it was last written; an unknown one is empty."""
-    body = await view.get(INTENT, str(intent_id))
-    return Intent(intent_id) if body is None else load(body, Intent)
+    body = await view.get(INTENT_KIND, str(intent_id))
+    return FakeIntent(intent_id) if body is None else load(body, FakeIntent)
 
 
-async def change(
-    tx: Writing, intent_id: int, now: datetime, move: Callable[[Intent], tuple[Intent, T]]
+async def change_intent(
+    tx: FakeStoreTransaction,
+    intent_id: int,
+    now: datetime,
+    transition: Callable[[FakeIntent], tuple[FakeIntent, T]],
 ) -> T:
     """Make a move from how an intent stands now, and write down what it changes, if anything.
     The intent has to be locked."""
-    was = await intent(tx, intent_id)
-    changed, answer = move(machine.at(was, now))
-    if changed != was:
-        await _save_intent(tx, was, changed, now)
+    before = await get_intent(tx, intent_id)
+    changed, answer = transition(machine.advance_to(before, now))
+    if changed != before:
+        await _save_intent(tx, before, changed, now)
     return answer
 
 
-async def _save_intent(tx: Writing, was: Intent, changed: Intent, now: datetime) -> None:
-    lines = was.lines
-    for lines, movement in enumerate(machine.movements(was, changed, now), was.lines + 1):
-        await tx.put(LINE, f"{changed.id:019d}{lines:06d}", dump(movement))
-    changed = evolve(changed, version=was.version + 1, lines=lines)
-    due_at, amount = machine.next_change(changed), machine.balance(changed)
-    await tx.put(INTENT, str(changed.id), dump(changed), due_at, amount)
-    for page in changed.pages[len(was.pages) :]:
-        await tx.put(PAGE, page.ref, str(changed.id))
-    await _tell(tx, Event(f"fev_{changed.id}_{changed.version:06d}", now, changed.id))
+async def _save_intent(
+    tx: FakeStoreTransaction, before: FakeIntent, changed: FakeIntent, now: datetime
+) -> None:
+    lines = before.lines
+    for lines, movement in enumerate(machine.movements(before, changed, now), before.lines + 1):
+        await tx.put(STATEMENT_LINE_KIND, f"{changed.id:019d}{lines:06d}", dump(movement))
+    changed = evolve(changed, version=before.version + 1, lines=lines)
+    due_at, amount = machine.next_change_at(changed), machine.balance(changed)
+    await tx.put(INTENT_KIND, str(changed.id), dump(changed), due_at, amount)
+    for page in changed.pages[len(before.pages) :]:
+        await tx.put(PAGE_KIND, page.ref, str(changed.id))
+    await _emit_event(tx, FakeEvent(f"fev_{changed.id}_{changed.version:06d}", now, changed.id))
 
 
-async def intent_of_page(view: Reading, ref: str) -> int | None:
+async def find_intent_by_page(view: FakeStoreReader, ref: str) -> int | None:
     """The intent that a checkout page belongs to; None for any text that is no page's."""
     if not (ref.isascii() and ref.isalnum()):
         return None
-    body = await view.get(PAGE, ref)
+    body = await view.get(PAGE_KIND, ref)
     return None if body is None else int(body)
 
 
 # Payees -------------------------------------------------------------------------------------
 
 
-async def payee(view: Reading, companion_id: int) -> Payee | None:
-    body = await view.get(PAYEE, str(companion_id))
-    return None if body is None else load(body, Payee)
+async def find_payee(view: FakeStoreReader, companion_id: int) -> FakePayee | None:
+    body = await view.get(PAYEE_KIND, str(companion_id))
+    return None if body is None else load(body, FakePayee)
 
 
-async def save_payee(tx: Writing, was: Payee, changed: Payee, now: datetime) -> None:
+async def save_payee(
+    tx: FakeStoreTransaction, before: FakePayee, changed: FakePayee, now: datetime
+) -> None:
     """Write what changed, and let an event tell of an open account's readiness."""
-    if changed.ready != was.ready:
-        changed = evolve(changed, version=was.version + 1)
-    await tx.put(PAYEE, str(changed.companion_id), dump(changed))
-    if changed.ref != was.ref:
-        await tx.put(ACCOUNT, changed.ref, str(changed.companion_id))
-    if changed.version != was.version and changed.ref:
+    if changed.ready != before.ready:
+        changed = evolve(changed, version=before.version + 1)
+    await tx.put(PAYEE_KIND, str(changed.companion_id), dump(changed))
+    if changed.ref != before.ref:
+        await tx.put(PAYEE_REF_KIND, changed.ref, str(changed.companion_id))
+    if changed.version != before.version and changed.ref:
         name = f"fev_p{changed.companion_id}_{changed.version:06d}"
-        await _tell(tx, Event(name, now, payee_ref=changed.ref))
+        await _emit_event(tx, FakeEvent(name, now, payee_ref=changed.ref))
 
 
-async def companion_of(view: Reading, payee_ref: str) -> int | None:
+async def find_companion_by_payee_ref(view: FakeStoreReader, payee_ref: str) -> int | None:
     """Whose payee has a reference; None for any text that is no payee's."""
     if not (payee_ref.isascii() and payee_ref.replace("_", "").isalnum()):
         return None
-    body = await view.get(ACCOUNT, payee_ref)
+    body = await view.get(PAYEE_REF_KIND, payee_ref)
     return None if body is None else int(body)
 
 
 # Events -------------------------------------------------------------------------------------
 
 
-async def _tell(tx: Writing, event: Event) -> None:
+async def _emit_event(tx: FakeStoreTransaction, event: FakeEvent) -> None:
     """Let a new event be brought from now on, and list it: in the order of numbers that are
     given one after the other, so that whoever has seen one has seen all before it."""
     await save_event(tx, event, event.created_at)
-    await tx.lock(LOG)
-    number = 1 + int(await tx.get(LAST, LOG) or 0)
-    await tx.put(LAST, LOG, str(number))
-    await tx.put(LOG, f"{number:019d}", dump(event), event.created_at + LISTED)
+    await tx.lock(EVENT_LOG_KIND)
+    number = 1 + int(await tx.get(EVENT_COUNTER_KIND, EVENT_LOG_KIND) or 0)
+    await tx.put(EVENT_COUNTER_KIND, EVENT_LOG_KIND, str(number))
+    await tx.put(EVENT_LOG_KIND, f"{number:019d}", dump(event), event.created_at + EVENT_RETENTION)
 
 
-async def save_event(tx: Writing, event: Event, due_at: datetime) -> None:
-    await tx.put(EVENTS, event.id, dump(event), due_at)
+async def save_event(tx: FakeStoreTransaction, event: FakeEvent, due_at: datetime) -> None:
+    await tx.put(PENDING_EVENT_KIND, event.id, dump(event), due_at)
 
 
 # Answers and faults -------------------------------------------------------------------------
 
 
-async def kept_answer(tx: Reading, key: str, wall: datetime) -> Kept | None:
-    body = await tx.get(ANSWER, key)
-    kept = None if body is None else load(body, Kept)
-    is_old = kept is not None and kept.until is not None and kept.until <= wall
-    return None if is_old else kept
+async def find_stored_answer(
+    tx: FakeStoreReader, key: str, wall_now: datetime
+) -> StoredAnswer | None:
+    body = await tx.get(ANSWER_KIND, key)
+    answer = None if body is None else load(body, StoredAnswer)
+    is_old = answer is not None and answer.until is not None and answer.until <= wall_now
+    return None if is_old else answer
 
 
-async def keep_answer(tx: Writing, key: str, kept: Kept, wall: datetime) -> None:
-    until = wall + KEPT
-    await tx.put(ANSWER, key, dump(evolve(kept, until=until)), until)
+async def store_answer(
+    tx: FakeStoreTransaction, key: str, answer: StoredAnswer, wall_now: datetime
+) -> None:
+    until = wall_now + ANSWER_RETENTION
+    await tx.put(ANSWER_KIND, key, dump(evolve(answer, until=until)), until)
 
 
-async def take_fault(tx: Writing, op: str, chance: Chance) -> str:
+async def consume_fault(tx: FakeStoreTransaction, op: str, injector: FaultInjector) -> str:
     """The fault that strikes this call, used up by it; else what chance wants; "" for none."""
-    if await tx.get(FAULTS, FAULTS) is not None:  # Else calls must not wait for each other.
-        known = await lock_faults(tx)
-        kind, left = faults.take(known, op)
-        if left != known:
-            await save_faults(tx, left)
+    if (
+        await tx.get(FAULTS_KIND, FAULTS_KIND) is not None
+    ):  # Else calls must not wait for each other.
+        pending = await lock_faults(tx)
+        kind, remaining = faults.consume(pending, op)
+        if remaining != pending:
+            await save_faults(tx, remaining)
             return kind
-    kind = chance(op)
-    return faults.fault(op, kind, 1).kind if kind else ""
+    kind = injector(op)
+    return faults.make_fault(op, kind, 1).kind if kind else ""
 
 
-async def waiting_faults(view: Reading) -> tuple[Fault, ...]:
-    body = await view.get(FAULTS, FAULTS)
-    return () if body is None else load(body, tuple[Fault, ...])
+async def pending_faults(view: FakeStoreReader) -> tuple[InjectedFault, ...]:
+    body = await view.get(FAULTS_KIND, FAULTS_KIND)
+    return () if body is None else load(body, tuple[InjectedFault, ...])
 
 
-async def lock_faults(tx: Writing) -> tuple[Fault, ...]:
-    await tx.lock(FAULTS)
-    return await waiting_faults(tx)
+async def lock_faults(tx: FakeStoreTransaction) -> tuple[InjectedFault, ...]:
+    await tx.lock(FAULTS_KIND)
+    return await pending_faults(tx)
 
 
-async def save_faults(tx: Writing, left: tuple[Fault, ...]) -> None:
-    if left:
-        await tx.put(FAULTS, FAULTS, dump(left, tuple[Fault, ...]))
+async def save_faults(tx: FakeStoreTransaction, remaining: tuple[InjectedFault, ...]) -> None:
+    if remaining:
+        await tx.put(FAULTS_KIND, FAULTS_KIND, dump(remaining, tuple[InjectedFault, ...]))
     else:
-        await tx.delete(FAULTS, FAULTS)
+        await tx.delete(FAULTS_KIND, FAULTS_KIND)

@@ -15,98 +15,113 @@ from attrs import frozen
 
 from staffbooking_adapters.fake import book as books
 from staffbooking_adapters.fake.answers import (
-    Ending,
-    Kept,
-    done,
+    AnswerStatus,
+    StoredAnswer,
     fingerprint,
-    refused,
+    refused_answer,
     replay,
+    succeeded_answer,
 )
-from staffbooking_adapters.fake.book import FakeBook, Writing
-from staffbooking_adapters.fake.faults import NOT_EXECUTED, Chance, refusal
-from staffbooking_adapters.fake.machine import Intent
-from staffbooking_core.domain.payments.processor import Busy, OpKey, Refused, Unknown
-from staffbooking_core.errors import Unavailable
+from staffbooking_adapters.fake.book import FakeDocumentStore, FakeStoreTransaction
+from staffbooking_adapters.fake.faults import NOT_EXECUTED_KINDS, FaultInjector, find_refusal_code
+from staffbooking_adapters.fake.machine import FakeIntent
+from staffbooking_core.domain.payments.processor import (
+    Busy,
+    OperationKey,
+    ProcessorRefused,
+    Unknown,
+)
+from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.ports import Clock
 
 A = TypeVar("A")
 
-Move: TypeAlias = Callable[[Intent, datetime, str], tuple[Intent, A]]
+IntentCommand: TypeAlias = Callable[[FakeIntent, datetime, str], tuple[FakeIntent, A]]
 """From an intent, business time and the fault that strikes: the next state, the answer."""
 
-Act: TypeAlias = Callable[[Writing, datetime, str], Awaitable[A]]
+TransactionCommand: TypeAlias = Callable[[FakeStoreTransaction, datetime, str], Awaitable[A]]
 """The same in a transaction, for what is more than a move. It writes nothing and then raises."""
 
-SLOW: Final = 2.0
+SLOW_CALL_SECONDS: Final = 2.0
 """Seconds that a slow call takes."""
 
 
 @contextmanager
-def in_reach() -> Iterator[None]:
+def store_errors_as_unknown() -> Iterator[None]:
     """A book that is out of reach is a processor that does not answer."""
     try:
         yield
-    except Unavailable as error:
+    except StoreUnavailable as error:
         raise Unknown(error.reason or "the book is out of reach") from error
 
 
 @contextmanager
-def deadline(within: float) -> Iterator[None]:
+def call_deadline(timeout_seconds: float) -> Iterator[None]:
     """End what is inside after `within` seconds; without an answer the outcome is Unknown."""
-    if within <= 0:
+    if timeout_seconds <= 0:
         raise Unknown("no time for an answer")
     try:
-        with in_reach(), anyio.fail_after(within):
+        with store_errors_as_unknown(), anyio.fail_after(timeout_seconds):
             yield
     except TimeoutError:
         raise Unknown("no answer in time") from None
 
 
 @frozen
-class Calls:
-    book: FakeBook
+class CallExecutor:
+    store: FakeDocumentStore
     clock: Clock
-    chance: Chance
+    injector: FaultInjector
 
-    async def move(
-        self, key: OpKey, command: tuple[object, ...], answer: type[A], within: float, move: Move[A]
+    async def execute_on_intent(
+        self,
+        key: OperationKey,
+        command: tuple[object, ...],
+        answer_type: type[A],
+        timeout_seconds: float,
+        command_fn: IntentCommand[A],
     ) -> A:
         """`make` a move of the key's intent."""
 
-        async def act(tx: Writing, now: datetime, fault: str) -> A:
-            return await books.change(
-                tx, key.intent_id, now, lambda intent: move(intent, now, fault)
+        async def act(tx: FakeStoreTransaction, now: datetime, fault: str) -> A:
+            return await books.change_intent(
+                tx, key.intent_id, now, lambda intent: command_fn(intent, now, fault)
             )
 
-        return await self.make(key, command, answer, within, act)
+        return await self.execute(key, command, answer_type, timeout_seconds, act)
 
-    async def make(
-        self, key: OpKey, command: tuple[object, ...], answer: type[A], within: float, act: Act[A]
+    async def execute(
+        self,
+        key: OperationKey,
+        command: tuple[object, ...],
+        answer_type: type[A],
+        timeout_seconds: float,
+        command_fn: TransactionCommand[A],
     ) -> A:
         """Execute `act` once under this key; `command` is what it was made from.
 
         Raises Refused, Busy, Unknown and KeyReused."""
-        with deadline(within):
-            print_ = fingerprint(key, *command)
+        with call_deadline(timeout_seconds):
+            command_fingerprint = fingerprint(key, *command)
             now, wall = await self.clock.business(), self.clock.wall()
 
-            async def unit(tx: Writing) -> tuple[str, Kept | None]:
-                await tx.lock(books.lock_of(key))
-                fault = await books.take_fault(tx, key.kind, self.chance)
-                if fault in NOT_EXECUTED:
+            async def unit(tx: FakeStoreTransaction) -> tuple[str, StoredAnswer | None]:
+                await tx.lock(books.lock_name(key))
+                fault = await books.consume_fault(tx, key.kind, self.injector)
+                if fault in NOT_EXECUTED_KINDS:
                     return fault, None
-                kept = await books.kept_answer(tx, key.text, wall)
+                kept = await books.find_stored_answer(tx, key.text, wall)
                 if kept is None:
-                    kept = await _execute(tx, now, fault, print_, act)
-                    await books.keep_answer(tx, key.text, kept, wall)
+                    kept = await _execute(tx, now, fault, command_fingerprint, command_fn)
+                    await books.store_answer(tx, key.text, kept, wall)
                 return fault, kept
 
-            fault, kept = await self.book.transact(unit)
-            await self._misbehave(fault, within)
-            assert kept is not None, "what was not executed has raised"
-            return replay(kept, print_, answer)
+            fault, stored = await self.store.transact(unit)
+            await self._apply_fault(fault, timeout_seconds)
+            assert stored is not None, "what was not executed has raised"
+            return replay(stored, command_fingerprint, answer_type)
 
-    async def _misbehave(self, fault: str, within: float) -> None:
+    async def _apply_fault(self, fault: str, timeout_seconds: float) -> None:
         """What a fault does to the answer on its way."""
         match fault:
             case "timeout_before" | "timeout_after":
@@ -116,19 +131,29 @@ class Calls:
             case "conflict":
                 raise Busy
             case "slow":
-                await self.clock.sleep(min(within, SLOW))
-                if within < SLOW:
+                await self.clock.sleep(min(timeout_seconds, SLOW_CALL_SECONDS))
+                if timeout_seconds < SLOW_CALL_SECONDS:
                     raise Unknown("no answer in time")
 
 
-async def _execute(tx: Writing, now: datetime, fault: str, print_: str, act: Act[A]) -> Kept:
+async def _execute(
+    tx: FakeStoreTransaction,
+    now: datetime,
+    fault: str,
+    command_fingerprint: str,
+    command_fn: TransactionCommand[A],
+) -> StoredAnswer:
     """Act, unless the fault is in the way; the answer that the key keeps."""
     if fault == "error_500":
-        return Kept(print_, Ending.ERROR)
+        return StoredAnswer(command_fingerprint, AnswerStatus.ERROR)
     try:
-        if (code := refusal(fault)) is not None:
-            raise Refused(code)
-        kept = done(print_, await act(tx, now, fault))
-    except Refused as error:
-        kept = refused(print_, error)
-    return Kept(print_, Ending.ERROR) if fault == "error_500_after" else kept
+        if (code := find_refusal_code(fault)) is not None:
+            raise ProcessorRefused(code)
+        kept = succeeded_answer(command_fingerprint, await command_fn(tx, now, fault))
+    except ProcessorRefused as error:
+        kept = refused_answer(command_fingerprint, error)
+    return (
+        StoredAnswer(command_fingerprint, AnswerStatus.ERROR)
+        if fault == "error_500_after"
+        else kept
+    )

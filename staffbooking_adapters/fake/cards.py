@@ -14,10 +14,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from staffbooking_core.errors import invalid
+from staffbooking_core.errors import invalid_field
 
 
-class Outcome(StrEnum):
+class CheckoutOutcome(StrEnum):
     """What a client can do on the page."""
 
     SUCCEED = "succeed"
@@ -28,30 +28,30 @@ class Outcome(StrEnum):
     SUCCEED_THEN_CHARGEBACK = "succeed_then_chargeback"
 
 
-CARDS: Final = {
-    "4242424242424242": Outcome.SUCCEED,
-    "4000000000000002": Outcome.DECLINE,
-    "4000000000009995": Outcome.INSUFFICIENT_FUNDS,
-    "4000002500003155": Outcome.CHALLENGE,
-    "4000000000000259": Outcome.SUCCEED_THEN_CHARGEBACK,
+TEST_CARDS: Final = {
+    "4242424242424242": CheckoutOutcome.SUCCEED,
+    "4000000000000002": CheckoutOutcome.DECLINE,
+    "4000000000009995": CheckoutOutcome.INSUFFICIENT_FUNDS,
+    "4000002500003155": CheckoutOutcome.CHALLENGE,
+    "4000000000000259": CheckoutOutcome.SUCCEED_THEN_CHARGEBACK,
 }
 
-_CARD = "card:"
+_CARD_PREFIX = "card:"
 
 
-def outcome_of_card(number: str) -> Outcome | None:
+def find_card_outcome(number: str) -> CheckoutOutcome | None:
     """Where a card leads, however its digits are grouped; None for any but the test cards."""
-    return CARDS.get(number.replace(" ", "").replace("-", ""))
+    return TEST_CARDS.get(number.replace(" ", "").replace("-", ""))
 
 
-def outcome_of(text: str) -> Outcome | None:
+def parse_outcome(text: str) -> CheckoutOutcome | None:
     """An outcome by its name, or by `card:NUMBER`; None for a card that is no test card.
 
     Raises InvalidField on `outcome` for anything else.
     """
-    if text.startswith(_CARD):
-        return outcome_of_card(text.removeprefix(_CARD))
+    if text.startswith(_CARD_PREFIX):
+        return find_card_outcome(text.removeprefix(_CARD_PREFIX))
     try:
-        return Outcome(text)
+        return CheckoutOutcome(text)
     except ValueError:
-        raise invalid("outcome", f"must be one of {', '.join(Outcome)}") from None
+        raise invalid_field("outcome", f"must be one of {', '.join(CheckoutOutcome)}") from None

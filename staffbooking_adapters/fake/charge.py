@@ -15,25 +15,25 @@ from staffbooking_core.domain.payments.ledger import MovementKind
 from staffbooking_core.domain.payments.processor import (
     Chargeback,
     ChargebackStatus,
-    Fee,
     Payment,
     PayoutState,
+    ProcessorFee,
+    ProcessorRefused,
     RefundState,
     RefundStatus,
     RefusalCode,
-    Refused,
     ReversalState,
 )
-from staffbooking_core.domain.reconciliation.statement import Cash
+from staffbooking_core.domain.reconciliation.statement import CashTotals
 from staffbooking_core.errors import RuleBroken
 
-LATER: Final = timedelta(minutes=1)
+DELAYED_EFFECT_PERIOD: Final = timedelta(minutes=1)
 """Business time until what is to happen later by itself: a refund's end, the chargeback of
 a card that pays first."""
 
 
 @frozen
-class Pending:
+class PendingRefund:
     """A refund whose last word is not spoken: when it ends, and how."""
 
     ref: str
@@ -47,35 +47,35 @@ class Charge:
     fee: int = 0
     """What the processor keeps of the payment, and once more if it is charged back."""
     refunds: tuple[RefundState, ...] = ()
-    pending: tuple[Pending, ...] = ()
+    pending: tuple[PendingRefund, ...] = ()
     payouts: tuple[PayoutState, ...] = ()
     reversals: tuple[ReversalState, ...] = ()
     chargeback: Chargeback | None = None
     chargeback_at: datetime | None = None
 
     @property
-    def remaining(self) -> int:
+    def refundable_amount(self) -> int:
         """What a refund or a chargeback can still take; a failed refund gave its part back."""
         return self.payment.amount - sum(
             refund.amount for refund in self.refunds if refund.status is not RefundStatus.FAILED
         )
 
     @property
-    def unpaid(self) -> int:
+    def payable_amount(self) -> int:
         """What payouts have not taken, or gave back."""
         return self.payment.amount - sum(made.amount - made.reversed for made in self.payouts)
 
     @property
-    def fees(self) -> tuple[Fee, ...]:
+    def fees(self) -> tuple[ProcessorFee, ...]:
         if not self.fee:
             return ()
-        of_payment = Fee(f"ffee_{_number(self)}", self.fee)
+        of_payment = ProcessorFee(f"ffee_{_ref_suffix(self)}", self.fee)
         if self.chargeback is None:
             return (of_payment,)
-        return of_payment, Fee(f"fcbfee_{_number(self)}", self.fee)
+        return of_payment, ProcessorFee(f"fcbfee_{_ref_suffix(self)}", self.fee)
 
     @property
-    def moved(self) -> Cash:
+    def balance_movements(self) -> CashTotals:
         """What it did to the platform's balance, as far as it still stands: a settled refund
         that failed afterwards is as if it had never been."""
         found = {(MovementKind.PAYMENT, self.payment.ref): self.payment.amount}
@@ -95,7 +95,7 @@ class Charge:
         return found
 
     @property
-    def next_change(self) -> datetime | None:
+    def next_change_at(self) -> datetime | None:
         """When it changes by itself."""
         moments = [pending.at for pending in self.pending]
         if self.chargeback_at is not None:
@@ -103,74 +103,74 @@ class Charge:
         return min(moments, default=None)
 
 
-def _number(charge: Charge) -> str:
+def _ref_suffix(charge: Charge) -> str:
     return charge.payment.ref.removeprefix("fpay_")
 
 
-def at(charge: Charge, now: datetime) -> Charge:
+def advance_to(charge: Charge, now: datetime) -> Charge:
     """The charge at a later moment: refunds end, and the client's bank claims it back."""
     for pending in charge.pending:
         if pending.at <= now:
-            charge = _ended(charge, pending)
+            charge = _finish_refund(charge, pending)
     if charge.chargeback_at is not None and charge.chargeback_at <= now:
         charge = evolve(charge, chargeback_at=None)
-        if charge.chargeback is None and charge.remaining:
+        if charge.chargeback is None and charge.refundable_amount:
             charge = open_chargeback(charge)
     return charge
 
 
-def _ended(charge: Charge, pending: Pending) -> Charge:
+def _finish_refund(charge: Charge, pending: PendingRefund) -> Charge:
     refunds = tuple(
         evolve(refund, status=pending.ends) if refund.ref == pending.ref else refund
         for refund in charge.refunds
     )
-    waiting = tuple(each for each in charge.pending if each != pending)
-    return evolve(charge, refunds=refunds, pending=waiting)
+    still_pending = tuple(each for each in charge.pending if each != pending)
+    return evolve(charge, refunds=refunds, pending=still_pending)
 
 
-def refund(charge: Charge, made: RefundState, pending: Pending | None) -> Charge:
+def refund(charge: Charge, new_refund: RefundState, pending: PendingRefund | None) -> Charge:
     """Give money back to the client; with `pending` that is not the last word."""
     if charge.chargeback is not None and charge.chargeback.status is not ChargebackStatus.WON:
-        raise Refused(RefusalCode.DISPUTED)
-    _within(made.amount, charge.remaining)
+        raise ProcessorRefused(RefusalCode.DISPUTED)
+    _require_available(new_refund.amount, charge.refundable_amount)
     waiting = charge.pending if pending is None else (*charge.pending, pending)
-    return evolve(charge, refunds=(*charge.refunds, made), pending=waiting)
+    return evolve(charge, refunds=(*charge.refunds, new_refund), pending=waiting)
 
 
-def pay_out(charge: Charge, made: PayoutState) -> Charge:
+def pay_out(charge: Charge, new_payout: PayoutState) -> Charge:
     """Hand money of this very payment to a payee."""
-    _within(made.amount, charge.unpaid)
-    return evolve(charge, payouts=(*charge.payouts, made))
+    _require_available(new_payout.amount, charge.payable_amount)
+    return evolve(charge, payouts=(*charge.payouts, new_payout))
 
 
-def reverse(charge: Charge, made: ReversalState) -> Charge:
+def reverse(charge: Charge, new_reversal: ReversalState) -> Charge:
     """Take a payout back, in whole or in part."""
-    payout = next(each for each in charge.payouts if each.ref == made.payout_ref)
-    _within(made.amount, payout.amount - payout.reversed)
-    shrunk = evolve(payout, reversed=payout.reversed + made.amount)
+    payout = next(each for each in charge.payouts if each.ref == new_reversal.payout_ref)
+    _require_available(new_reversal.amount, payout.amount - payout.reversed)
+    shrunk = evolve(payout, reversed=payout.reversed + new_reversal.amount)
     return evolve(
         charge,
         payouts=tuple(shrunk if each is payout else each for each in charge.payouts),
-        reversals=(*charge.reversals, made),
+        reversals=(*charge.reversals, new_reversal),
     )
 
 
-def _within(amount: int, left: int) -> None:
+def _require_available(amount: int, available: int) -> None:
     if amount <= 0:
-        raise Refused(RefusalCode.INVALID, "the amount must be positive")
-    if left <= 0:
-        raise Refused(RefusalCode.NOTHING_LEFT)
-    if amount > left:
-        raise Refused(RefusalCode.EXCEEDS_REMAINING)
+        raise ProcessorRefused(RefusalCode.INVALID, "the amount must be positive")
+    if available <= 0:
+        raise ProcessorRefused(RefusalCode.NOTHING_LEFT)
+    if amount > available:
+        raise ProcessorRefused(RefusalCode.EXCEEDS_REMAINING)
 
 
 def open_chargeback(charge: Charge) -> Charge:
     """The client's bank takes back what was not refunded yet."""
     if charge.chargeback is not None:
         raise RuleBroken("already_charged_back", "This payment was charged back already")
-    if not charge.remaining:
+    if not charge.refundable_amount:
         raise RuleBroken("nothing_left", "All of this payment was refunded")
-    ref, amount = f"fcb_{_number(charge)}", charge.remaining
+    ref, amount = f"fcb_{_ref_suffix(charge)}", charge.refundable_amount
     opened = Chargeback(ref, amount, ChargebackStatus.OPEN, charge.payment.ref)
     return evolve(charge, chargeback=opened)
 

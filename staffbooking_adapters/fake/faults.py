@@ -27,39 +27,39 @@ from typing import Final, TypeAlias
 
 from attrs import evolve, frozen
 
-from staffbooking_core.domain.payments.processor import OpKind, RefundStatus, RefusalCode
-from staffbooking_core.errors import Fault as FieldFault, InvalidField
+from staffbooking_core.domain.payments.processor import OperationKind, RefundStatus, RefusalCode
+from staffbooking_core.errors import FieldError as FieldFault, InvalidField
 
-EVENT: Final = "event"
-ANY: Final = "any"
-OPS: Final = (*OpKind, ANY, EVENT)
+EVENT_OP: Final = "event"
+ANY_OP: Final = "any"
+FAULT_OPS: Final = (*OperationKind, ANY_OP, EVENT_OP)
 
-MOST: Final = 1_000_000
+MAX_FAULT_TIMES: Final = 1_000_000
 
-NOT_EXECUTED: Final = frozenset({"timeout_before", "rate_limit", "conflict"})
-COURSES: Final = {
+NOT_EXECUTED_KINDS: Final = frozenset({"timeout_before", "rate_limit", "conflict"})
+REFUND_PROGRESSIONS: Final = {
     "pending_then_settled": (RefundStatus.PENDING, RefundStatus.SETTLED),
     "pending_then_failed": (RefundStatus.PENDING, RefundStatus.FAILED),
     "settled_then_failed": (RefundStatus.SETTLED, RefundStatus.FAILED),
 }
-CALL_KINDS: Final = (
+CALL_FAULT_KINDS: Final = (
     *("timeout_before", "timeout_after", "error_500", "error_500_after"),
     *("rate_limit", "conflict", "refuse", "slow"),
 )
-EVENT_KINDS: Final = ("delay", "duplicate", "drop", "reorder", "bad_signature")
+EVENT_FAULT_KINDS: Final = ("delay", "duplicate", "drop", "reorder", "bad_signature")
 
 
-Chance: TypeAlias = Callable[[str], str]
+FaultInjector: TypeAlias = Callable[[str], str]
 """Asked with an op (a call's, or EVENT): the kind of fault that strikes it, "" for none."""
 
 
-def never(_: str) -> str:
+def inject_nothing(_: str) -> str:
     """A chance without faults."""
     return ""
 
 
 @frozen
-class Fault:
+class InjectedFault:
     """Strikes the next `times` calls of `op` (one of OPS)."""
 
     op: str
@@ -67,44 +67,48 @@ class Fault:
     times: int
 
 
-def fault(op: str, kind: str, times: int) -> Fault:
+def make_fault(op: str, kind: str, times: int) -> InjectedFault:
     """A fault; InvalidField with every field that is wrong."""
-    wrong = []
-    if op not in OPS:
-        wrong.append(FieldFault("op", f"must be one of {', '.join(OPS)}"))
-    elif not _fits(op, kind):
-        wrong.append(FieldFault("kind", f"must be one of {', '.join(_kinds(op))}"))
-    if not 1 <= times <= MOST:
-        wrong.append(FieldFault("times", f"must be from 1 to {MOST}"))
-    if wrong:
-        raise InvalidField(wrong)
-    return Fault(op, kind, times)
+    errors = []
+    if op not in FAULT_OPS:
+        errors.append(FieldFault("op", f"must be one of {', '.join(FAULT_OPS)}"))
+    elif not _is_valid_kind(op, kind):
+        errors.append(FieldFault("kind", f"must be one of {', '.join(_kinds_for_op(op))}"))
+    if not 1 <= times <= MAX_FAULT_TIMES:
+        errors.append(FieldFault("times", f"must be from 1 to {MAX_FAULT_TIMES}"))
+    if errors:
+        raise InvalidField(errors)
+    return InjectedFault(op, kind, times)
 
 
-def _kinds(op: str) -> tuple[str, ...]:
-    if op == EVENT:
-        return EVENT_KINDS
-    return (*CALL_KINDS, *COURSES) if op == OpKind.REFUND else CALL_KINDS
+def _kinds_for_op(op: str) -> tuple[str, ...]:
+    if op == EVENT_OP:
+        return EVENT_FAULT_KINDS
+    return (
+        (*CALL_FAULT_KINDS, *REFUND_PROGRESSIONS)
+        if op == OperationKind.REFUND
+        else CALL_FAULT_KINDS
+    )
 
 
-def _fits(op: str, kind: str) -> bool:
+def _is_valid_kind(op: str, kind: str) -> bool:
     name, colon, code = kind.partition(":")
     if colon:
-        return op != EVENT and name == "refuse" and code in tuple(RefusalCode)
-    return name in _kinds(op)
+        return op != EVENT_OP and name == "refuse" and code in tuple(RefusalCode)
+    return name in _kinds_for_op(op)
 
 
-def refusal(kind: str) -> RefusalCode | None:
+def find_refusal_code(kind: str) -> RefusalCode | None:
     """The code that a fault refuses with; None where it is of another kind."""
     name, _, code = kind.partition(":")
     return RefusalCode(code or RefusalCode.INVALID) if name == "refuse" else None
 
 
-def take(faults: tuple[Fault, ...], op: str) -> tuple[str, tuple[Fault, ...]]:
+def consume(faults: tuple[InjectedFault, ...], op: str) -> tuple[str, tuple[InjectedFault, ...]]:
     """The kind of the oldest fault that strikes a call of `op` ("" for none), and what is
     left of all faults then."""
-    for place, found in enumerate(faults):
-        if found.op == op or (found.op == ANY and op != EVENT):
-            worn = () if found.times == 1 else (evolve(found, times=found.times - 1),)
-            return found.kind, (*faults[:place], *worn, *faults[place + 1 :])
+    for index, found in enumerate(faults):
+        if found.op == op or (found.op == ANY_OP and op != EVENT_OP):
+            remaining = () if found.times == 1 else (evolve(found, times=found.times - 1),)
+            return found.kind, (*faults[:index], *remaining, *faults[index + 1 :])
     return "", faults

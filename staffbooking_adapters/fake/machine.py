@@ -16,8 +16,8 @@ from typing import Final, TypeAlias
 from attrs import evolve, frozen
 
 from staffbooking_adapters.fake import charge as charges
-from staffbooking_adapters.fake.cards import Outcome
-from staffbooking_adapters.fake.charge import LATER, Charge, Pending
+from staffbooking_adapters.fake.cards import CheckoutOutcome
+from staffbooking_adapters.fake.charge import DELAYED_EFFECT_PERIOD, Charge, PendingRefund
 from staffbooking_core.domain.payments.ledger import MovementKind
 from staffbooking_core.domain.payments.processor import (
     ChargebackStatus,
@@ -27,28 +27,28 @@ from staffbooking_core.domain.payments.processor import (
     Payment,
     PayOut,
     PayoutState,
-    Refund,
+    ProcessorRefused,
+    RefundPayment,
     RefundState,
     RefundStatus,
     RefusalCode,
-    Refused,
     ReversalState,
     ReversePayout,
     Snapshot,
 )
-from staffbooking_core.domain.reconciliation.statement import Cash, Movement
+from staffbooking_core.domain.reconciliation.statement import CashTotals, Movement
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.errors import RuleBroken
 from staffbooking_core.ports import CheckoutPage
 
-SHORTEST: Final = timedelta(minutes=30)
-LONGEST: Final = timedelta(hours=24)
+MIN_PAGE_LIFETIME: Final = timedelta(minutes=30)
+MAX_PAGE_LIFETIME: Final = timedelta(hours=24)
 """A page must lapse this long after its opening, as Stripe's sessions must."""
 
-MINIMUM: Final = {0: 1, 2: 50, 3: 500}
+MIN_AMOUNT_BY_DECIMALS: Final = {0: 1, 2: 50, 3: 500}
 """The least amount that can be charged, by the currency's decimals."""
 
-Course: TypeAlias = tuple[RefundStatus, RefundStatus]
+RefundProgression: TypeAlias = tuple[RefundStatus, RefundStatus]
 """How a refund stands at first, and a while later."""
 
 
@@ -59,11 +59,11 @@ class PageState(StrEnum):
     EXPIRED = "expired"
 
 
-LIVE: Final = frozenset({PageState.OPEN, PageState.CHALLENGE})
+OPEN_PAGE_STATES: Final = frozenset({PageState.OPEN, PageState.CHALLENGE})
 
 
 @frozen
-class Page:
+class HostedPage:
     """A hosted checkout page. `message` says why the last try was declined."""
 
     ref: str
@@ -75,16 +75,18 @@ class Page:
 
     @property
     def checkout(self) -> Checkout:
-        status = CheckoutStatus.OPEN if self.state in LIVE else CheckoutStatus(self.state)
+        status = (
+            CheckoutStatus.OPEN if self.state in OPEN_PAGE_STATES else CheckoutStatus(self.state)
+        )
         return Checkout(self.ref, self.url, status, self.command.expires_at, self.op_id)
 
 
 @frozen
-class Intent:
+class FakeIntent:
     """All of one intent; `version` counts its changes, `lines` those of its statement."""
 
     id: int
-    pages: tuple[Page, ...] = ()
+    pages: tuple[HostedPage, ...] = ()
     charges: tuple[Charge, ...] = ()
     disputed: tuple[str, ...] = ()
     """The payments that were charged back, in that order."""
@@ -94,21 +96,21 @@ class Intent:
 
 def min_amount(currency: str) -> int:
     """The least total that can be charged: 50 of a currency with two decimals."""
-    return MINIMUM[Currency(currency).decimals]
+    return MIN_AMOUNT_BY_DECIMALS[Currency(currency).decimals]
 
 
 # Reading ------------------------------------------------------------------------------------
 
 
-def balance(intent: Intent) -> int:
+def balance(intent: FakeIntent) -> int:
     """What the platform holds of it at the processor: below zero where it paid out what was
     taken back."""
-    return sum(_moved(intent).values())
+    return sum(_balance_movements(intent).values())
 
 
-def movements(was: Intent, changed: Intent, now: datetime) -> Iterator[Movement]:
+def movements(was: FakeIntent, changed: FakeIntent, now: datetime) -> Iterator[Movement]:
     """What a change did to the platform's balance, line by line."""
-    before, after = _moved(was), _moved(changed)
+    before, after = _balance_movements(was), _balance_movements(changed)
     for (kind, ref), amount in after.items():
         if (kind, ref) not in before:
             yield Movement(changed.id, kind, ref, amount, now)
@@ -118,18 +120,20 @@ def movements(was: Intent, changed: Intent, now: datetime) -> Iterator[Movement]
             yield Movement(changed.id, MovementKind.REFUND_FAILED, ref, -amount, now)
 
 
-def _moved(intent: Intent) -> Cash:
-    return {name: amount for each in intent.charges for name, amount in each.moved.items()}
+def _balance_movements(intent: FakeIntent) -> CashTotals:
+    return {
+        name: amount for each in intent.charges for name, amount in each.balance_movements.items()
+    }
 
 
-def next_change(intent: Intent) -> datetime | None:
+def next_change_at(intent: FakeIntent) -> datetime | None:
     """When it changes by itself, if nobody does anything."""
-    lapses = [page.command.expires_at for page in intent.pages if page.state in LIVE]
-    changes = [c.next_change for c in intent.charges if c.next_change is not None]
+    lapses = [page.command.expires_at for page in intent.pages if page.state in OPEN_PAGE_STATES]
+    changes = [c.next_change_at for c in intent.charges if c.next_change_at is not None]
     return min([*lapses, *changes], default=None)
 
 
-def snapshot(intent: Intent) -> Snapshot:
+def snapshot(intent: FakeIntent) -> Snapshot:
     """Everything, in the order in which it was made."""
     every = intent.charges
     by_payment = {each.payment.ref: each.chargeback for each in every}
@@ -145,7 +149,7 @@ def snapshot(intent: Intent) -> Snapshot:
     )
 
 
-def view(intent: Intent, ref: str, note: str = "") -> CheckoutPage:
+def page_view(intent: FakeIntent, ref: str, note: str = "") -> CheckoutPage:
     """What the page shows now; `note` is what the last act on it led to."""
     page = find_page(intent, ref)
     command = page.command
@@ -164,29 +168,29 @@ def view(intent: Intent, ref: str, note: str = "") -> CheckoutPage:
     )
 
 
-def find_page(intent: Intent, ref: str) -> Page:
+def find_page(intent: FakeIntent, ref: str) -> HostedPage:
     """The page of this reference; refused as missing."""
     for page in intent.pages:
         if page.ref == ref:
             return page
-    raise Refused(RefusalCode.MISSING, "no such checkout")
+    raise ProcessorRefused(RefusalCode.MISSING, "no such checkout")
 
 
 # Time ---------------------------------------------------------------------------------------
 
 
-def at(intent: Intent, now: datetime) -> Intent:
+def advance_to(intent: FakeIntent, now: datetime) -> FakeIntent:
     """The intent at a later moment: pages lapse, refunds end, a late chargeback comes."""
     changed = evolve(
         intent,
-        pages=tuple(_page_at(page, now) for page in intent.pages),
-        charges=tuple(charges.at(charge, now) for charge in intent.charges),
+        pages=tuple(_advance_page(page, now) for page in intent.pages),
+        charges=tuple(charges.advance_to(charge, now) for charge in intent.charges),
     )
-    return _with_disputes(changed)
+    return _record_new_disputes(changed)
 
 
-def _page_at(page: Page, now: datetime) -> Page:
-    lapsed = page.state in LIVE and page.command.expires_at <= now
+def _advance_page(page: HostedPage, now: datetime) -> HostedPage:
+    lapsed = page.state in OPEN_PAGE_STATES and page.command.expires_at <= now
     return evolve(page, state=PageState.EXPIRED, message="") if lapsed else page
 
 
@@ -194,39 +198,41 @@ def _page_at(page: Page, now: datetime) -> Page:
 
 
 def open_checkout(
-    intent: Intent, command: OpenCheckout, op_id: int, ref: str, url: str, now: datetime
-) -> tuple[Intent, Checkout]:
+    intent: FakeIntent, command: OpenCheckout, op_id: int, ref: str, url: str, now: datetime
+) -> tuple[FakeIntent, Checkout]:
     """One more page. Nothing keeps a second one from being open: that is the caller's care."""
     if command.amount < min_amount(command.currency):
-        raise Refused(RefusalCode.AMOUNT_TOO_SMALL)
-    if not SHORTEST <= command.expires_at - now <= LONGEST:
-        raise Refused(RefusalCode.INVALID, "a checkout lapses 30 minutes to 24 hours from now")
-    page = Page(ref, url, op_id, command)
+        raise ProcessorRefused(RefusalCode.AMOUNT_TOO_SMALL)
+    if not MIN_PAGE_LIFETIME <= command.expires_at - now <= MAX_PAGE_LIFETIME:
+        raise ProcessorRefused(
+            RefusalCode.INVALID, "a checkout lapses 30 minutes to 24 hours from now"
+        )
+    page = HostedPage(ref, url, op_id, command)
     return evolve(intent, pages=(*intent.pages, page)), page.checkout
 
 
-def close_checkout(intent: Intent, ref: str) -> tuple[Intent, Checkout]:
+def close_checkout(intent: FakeIntent, ref: str) -> tuple[FakeIntent, Checkout]:
     """An open page expires; a paid or expired one stays what it is."""
     page = find_page(intent, ref)
-    if page.state in LIVE:
+    if page.state in OPEN_PAGE_STATES:
         intent = _with_page(intent, evolve(page, state=PageState.EXPIRED, message=""))
     return intent, find_page(intent, ref).checkout
 
 
-def _with_page(intent: Intent, changed: Page) -> Intent:
+def _with_page(intent: FakeIntent, changed: HostedPage) -> FakeIntent:
     pages = tuple(changed if page.ref == changed.ref else page for page in intent.pages)
     return evolve(intent, pages=pages)
 
 
-DECLINED: Final = {
-    Outcome.DECLINE: "The card was declined",
-    Outcome.INSUFFICIENT_FUNDS: "The card was declined: insufficient funds",
+DECLINE_MESSAGES: Final = {
+    CheckoutOutcome.DECLINE: "The card was declined",
+    CheckoutOutcome.INSUFFICIENT_FUNDS: "The card was declined: insufficient funds",
 }
 
 
-def play(
-    intent: Intent, ref: str, outcome: Outcome, now: datetime, fee_ppm: int = 0
-) -> tuple[Intent, str]:
+def apply_outcome(
+    intent: FakeIntent, ref: str, outcome: CheckoutOutcome, now: datetime, fee_ppm: int = 0
+) -> tuple[FakeIntent, str]:
     """The client's act on a page: the next state, and a note where nothing could be done.
 
     Of what is paid the processor keeps `fee_ppm` millionths."""
@@ -236,22 +242,26 @@ def play(
     if page.state is PageState.EXPIRED:
         return intent, "This checkout has expired"
     match outcome:
-        case Outcome.SUCCEED:
-            return _paid(intent, page, now, fee_ppm), ""
-        case Outcome.SUCCEED_THEN_CHARGEBACK:
-            return _paid(intent, page, now, fee_ppm, now + LATER), ""
-        case Outcome.DECLINE | Outcome.INSUFFICIENT_FUNDS:
-            changed = evolve(page, state=PageState.OPEN, message=DECLINED[outcome])
-        case Outcome.CHALLENGE:
+        case CheckoutOutcome.SUCCEED:
+            return _pay(intent, page, now, fee_ppm), ""
+        case CheckoutOutcome.SUCCEED_THEN_CHARGEBACK:
+            return _pay(intent, page, now, fee_ppm, now + DELAYED_EFFECT_PERIOD), ""
+        case CheckoutOutcome.DECLINE | CheckoutOutcome.INSUFFICIENT_FUNDS:
+            changed = evolve(page, state=PageState.OPEN, message=DECLINE_MESSAGES[outcome])
+        case CheckoutOutcome.CHALLENGE:
             changed = evolve(page, state=PageState.CHALLENGE, message="")
-        case Outcome.EXPIRE:
+        case CheckoutOutcome.EXPIRE:
             changed = evolve(page, state=PageState.EXPIRED, message="")
     return _with_page(intent, changed), ""
 
 
-def _paid(
-    intent: Intent, page: Page, now: datetime, fee_ppm: int, chargeback_at: datetime | None = None
-) -> Intent:
+def _pay(
+    intent: FakeIntent,
+    page: HostedPage,
+    now: datetime,
+    fee_ppm: int,
+    chargeback_at: datetime | None = None,
+) -> FakeIntent:
     ref, amount = f"fpay_{intent.id}_{len(intent.charges) + 1}", page.command.amount
     payment = Payment(ref, amount, page.command.currency, now)
     fee = (amount * fee_ppm + 500_000) // 1_000_000
@@ -264,61 +274,63 @@ def _paid(
 
 
 def refund(
-    intent: Intent,
-    command: Refund,
+    intent: FakeIntent,
+    command: RefundPayment,
     op_id: int | None,
     now: datetime,
-    course: Course | None = None,
-) -> tuple[Intent, RefundState]:
+    progression: RefundProgression | None = None,
+) -> tuple[FakeIntent, RefundState]:
     """Give back to the client: settled at once and for good, unless `course` says otherwise."""
-    charge = _charge(intent, command.payment_ref, command.currency)
+    charge = _charge_of_payment(intent, command.payment_ref, command.currency)
     ref = f"fre_{intent.id}_{1 + sum(len(each.refunds) for each in intent.charges)}"
-    status, ends = course or (RefundStatus.SETTLED, None)
+    status, ends = progression or (RefundStatus.SETTLED, None)
     made = RefundState(ref, status, command.amount, op_id)
-    pending = None if ends is None else Pending(ref, now + LATER, ends)
+    pending = None if ends is None else PendingRefund(ref, now + DELAYED_EFFECT_PERIOD, ends)
     return _with_charge(intent, charges.refund(charge, made, pending)), made
 
 
-def pay_out(intent: Intent, command: PayOut, op_id: int, ready: bool) -> tuple[Intent, PayoutState]:
+def pay_out(
+    intent: FakeIntent, command: PayOut, op_id: int, ready: bool
+) -> tuple[FakeIntent, PayoutState]:
     """Hand a part of a payment to a payee, who must be `ready`."""
-    charge = _charge(intent, command.payment_ref, command.currency)
+    charge = _charge_of_payment(intent, command.payment_ref, command.currency)
     if not ready:
-        raise Refused(RefusalCode.PAYEE_NOT_READY)
+        raise ProcessorRefused(RefusalCode.PAYEE_NOT_READY)
     ref = f"fpo_{intent.id}_{1 + sum(len(each.payouts) for each in intent.charges)}"
     made = PayoutState(ref, command.amount, 0, op_id)
     return _with_charge(intent, charges.pay_out(charge, made)), made
 
 
 def reverse_payout(
-    intent: Intent, command: ReversePayout, payout_ref: str, op_id: int | None
-) -> tuple[Intent, ReversalState]:
+    intent: FakeIntent, command: ReversePayout, payout_ref: str, op_id: int | None
+) -> tuple[FakeIntent, ReversalState]:
     """Take a payout back, in whole or in part."""
-    charge = _find(intent, lambda each: any(made.ref == payout_ref for made in each.payouts))
-    _must_be(command.currency, charge)
+    charge = _find_charge(intent, lambda each: any(made.ref == payout_ref for made in each.payouts))
+    _require_currency(command.currency, charge)
     ref = f"frv_{intent.id}_{1 + sum(len(each.reversals) for each in intent.charges)}"
     made = ReversalState(ref, payout_ref, command.amount, op_id)
     return _with_charge(intent, charges.reverse(charge, made)), made
 
 
-def refund_by_hand(intent: Intent, amount: int, now: datetime) -> Intent:
+def refund_by_hand(intent: FakeIntent, amount: int, now: datetime) -> FakeIntent:
     """As somebody would on the processor's own pages: from the first payment that has as
     much left. Raises Refused like `refund`."""
-    charge = _find(intent, lambda each: each.remaining >= amount)
-    command = Refund(charge.payment.ref, amount, charge.payment.currency)
+    charge = _find_charge(intent, lambda each: each.refundable_amount >= amount)
+    command = RefundPayment(charge.payment.ref, amount, charge.payment.currency)
     return refund(intent, command, None, now)[0]
 
 
-def reverse_by_hand(intent: Intent, amount: int) -> Intent:
+def reverse_by_hand(intent: FakeIntent, amount: int) -> FakeIntent:
     """Likewise of a payout: of the first that has as much left."""
     for charge in intent.charges:
         for payout in charge.payouts:
             if payout.amount - payout.reversed >= amount:
                 command = ReversePayout(0, amount, charge.payment.currency)
                 return reverse_payout(intent, command, payout.ref, None)[0]
-    raise Refused(RefusalCode.MISSING)
+    raise ProcessorRefused(RefusalCode.MISSING)
 
 
-def chargeback(intent: Intent, outcome: ChargebackStatus) -> Intent:
+def chargeback(intent: FakeIntent, outcome: ChargebackStatus) -> FakeIntent:
     """The client's bank claims a payment back, or decides. Of several payments it claims the
     first of which something can be taken back, and decides of the first that is disputed.
 
@@ -327,17 +339,19 @@ def chargeback(intent: Intent, outcome: ChargebackStatus) -> Intent:
     if not intent.charges:
         raise RuleBroken("not_paid", "There is no payment to charge back")
     disputed = [each for each in intent.charges if _is_disputed(each)]
-    takeable = [each for each in intent.charges if each.chargeback is None and each.remaining]
+    takeable = [
+        each for each in intent.charges if each.chargeback is None and each.refundable_amount
+    ]
     if outcome is ChargebackStatus.OPEN:
         charge = (takeable or disputed or intent.charges)[0]
         changed = charges.open_chargeback(charge)
     else:
         charge = (disputed or takeable or intent.charges)[0]
         changed = charges.decide_chargeback(charge, outcome)
-    return _with_disputes(_with_charge(intent, changed))
+    return _record_new_disputes(_with_charge(intent, changed))
 
 
-def _with_disputes(intent: Intent) -> Intent:
+def _record_new_disputes(intent: FakeIntent) -> FakeIntent:
     """Take note of chargebacks that are new."""
     new = tuple(
         each.payment.ref
@@ -351,25 +365,25 @@ def _is_disputed(charge: Charge) -> bool:
     return charge.chargeback is not None and charge.chargeback.status is ChargebackStatus.OPEN
 
 
-def _charge(intent: Intent, payment_ref: str, currency: str) -> Charge:
-    charge = _find(intent, lambda each: each.payment.ref == payment_ref)
-    _must_be(currency, charge)
+def _charge_of_payment(intent: FakeIntent, payment_ref: str, currency: str) -> Charge:
+    charge = _find_charge(intent, lambda each: each.payment.ref == payment_ref)
+    _require_currency(currency, charge)
     return charge
 
 
-def _find(intent: Intent, wanted: Callable[[Charge], bool]) -> Charge:
+def _find_charge(intent: FakeIntent, predicate: Callable[[Charge], bool]) -> Charge:
     for charge in intent.charges:
-        if wanted(charge):
+        if predicate(charge):
             return charge
-    raise Refused(RefusalCode.MISSING)
+    raise ProcessorRefused(RefusalCode.MISSING)
 
 
-def _must_be(currency: str, charge: Charge) -> None:
+def _require_currency(currency: str, charge: Charge) -> None:
     if currency != charge.payment.currency:
-        raise Refused(RefusalCode.INVALID, "the currency is not the payment's")
+        raise ProcessorRefused(RefusalCode.INVALID, "the currency is not the payment's")
 
 
-def _with_charge(intent: Intent, changed: Charge) -> Intent:
+def _with_charge(intent: FakeIntent, changed: Charge) -> FakeIntent:
     every = tuple(
         changed if charge.payment.ref == changed.payment.ref else charge
         for charge in intent.charges

@@ -10,12 +10,12 @@ from attrs import frozen
 from staffbooking_core.domain.payments.payees import PayeeState
 from staffbooking_core.ports import PayeePage
 
-LINK_LASTS: Final = timedelta(minutes=5)
+LINK_LIFETIME: Final = timedelta(minutes=5)
 """As a real one's; yet the page is still shown afterwards."""
 
 
 @frozen
-class Payee:
+class FakePayee:
     """Until it is opened it has no `ref`. `version` counts how often it became ready or ceased
     to be."""
 

@@ -15,19 +15,19 @@ from typing import Any, Final
 from attrs import frozen
 
 from staffbooking_adapters.codec import decode, encode
-from staffbooking_core.domain.payments.processor import BadSignature, Nudge
+from staffbooking_core.domain.payments.processor import BadEventSignature, ProcessorEvent
 
-NAME: Final = "Fake-Signature"
-TOLERANCE: Final = timedelta(seconds=300)
+SIGNATURE_HEADER: Final = "Fake-Signature"
+SIGNATURE_TOLERANCE: Final = timedelta(seconds=300)
 INTENT_CHANGED: Final = "intent.changed"
 PAYEE_CHANGED: Final = "payee.changed"
 
-_FORM = re.compile(r"t=(\d{1,11})((?:,v1=[0-9a-f]{64})+)", re.ASCII)
+_SIGNATURE_PATTERN = re.compile(r"t=(\d{1,11})((?:,v1=[0-9a-f]{64})+)", re.ASCII)
 _MAC_LENGTH = 64
 
 
 @frozen
-class Event:
+class FakeEvent:
     """An intent or a payee changed. `sent` tells that it was brought once already."""
 
     id: str
@@ -37,11 +37,11 @@ class Event:
     sent: bool = False
 
     @property
-    def nudge(self) -> Nudge:
-        return Nudge(self.id, self.intent_id, payee_ref=self.payee_ref)
+    def processor_event(self) -> ProcessorEvent:
+        return ProcessorEvent(self.id, self.intent_id, payee_ref=self.payee_ref)
 
 
-def body_of(event: Event) -> bytes:
+def encode_body(event: FakeEvent) -> bytes:
     """The bytes that are signed and brought."""
     fields = {"id": event.id, "created_at": event.created_at}
     if event.payee_ref is not None:
@@ -49,40 +49,40 @@ def body_of(event: Event) -> bytes:
     return encode({**fields, "type": INTENT_CHANGED, "intent_id": event.intent_id})
 
 
-def headers_of(body: bytes, secret: bytes, at: datetime) -> Mapping[str, str]:
+def sign_headers(body: bytes, secret: bytes, at: datetime) -> Mapping[str, str]:
     """The header that vouches for these bytes."""
     sent = str(int(at.timestamp()))
-    return {NAME: f"t={sent},v1={_mac(secret, sent, body)}"}
+    return {SIGNATURE_HEADER: f"t={sent},v1={_sign(secret, sent, body)}"}
 
 
-def _mac(secret: bytes, sent: str, body: bytes) -> str:
+def _sign(secret: bytes, sent: str, body: bytes) -> str:
     return hmac.digest(secret, sent.encode() + b"." + body, "sha256").hex()
 
 
 def verify(headers: Mapping[str, str], body: bytes, secret: bytes, now: datetime) -> None:
     """Raises BadSignature unless these very bytes were signed with the secret just now."""
-    form = _FORM.fullmatch(_header(headers))
-    if form is None:
-        raise BadSignature("the signature is missing or malformed")
-    sent, listed = form.groups()
-    expected = _mac(secret, sent, body).encode()
-    given = [part[-_MAC_LENGTH:].encode() for part in listed.split(",")[1:]]
-    if not any(hmac.compare_digest(expected, each) for each in given):
-        raise BadSignature("the signature is not ours")
-    if abs(now.timestamp() - int(sent)) > TOLERANCE.total_seconds():
-        raise BadSignature("the event is too old, or from the future")
+    match = _SIGNATURE_PATTERN.fullmatch(_signature_header(headers))
+    if match is None:
+        raise BadEventSignature("the signature is missing or malformed")
+    sent, listed = match.groups()
+    expected = _sign(secret, sent, body).encode()
+    signatures = [part[-_MAC_LENGTH:].encode() for part in listed.split(",")[1:]]
+    if not any(hmac.compare_digest(expected, each) for each in signatures):
+        raise BadEventSignature("the signature is not ours")
+    if abs(now.timestamp() - int(sent)) > SIGNATURE_TOLERANCE.total_seconds():
+        raise BadEventSignature("the event is too old, or from the future")
 
 
-def _header(headers: Mapping[str, str]) -> str:
-    found = [value for name, value in headers.items() if name.lower() == NAME.lower()]
+def _signature_header(headers: Mapping[str, str]) -> str:
+    found = [value for name, value in headers.items() if name.lower() == SIGNATURE_HEADER.lower()]
     return found[0] if len(found) == 1 else ""
 
 
-def read(body: bytes) -> Sequence[Nudge]:
+def parse_events(body: bytes) -> Sequence[ProcessorEvent]:
     """Where a verified event says to look; nowhere for a kind that is not known."""
     event: Any = decode(body)
     if event["type"] == INTENT_CHANGED:
-        return (Nudge(event["id"], intent_id=event["intent_id"]),)
+        return (ProcessorEvent(event["id"], intent_id=event["intent_id"]),)
     if event["type"] == PAYEE_CHANGED:
-        return (Nudge(event["id"], payee_ref=event["payee_ref"]),)
+        return (ProcessorEvent(event["id"], payee_ref=event["payee_ref"]),)
     return ()

@@ -12,8 +12,8 @@ from typing import TypeVar
 
 import anyio.to_thread
 
-from staffbooking_core.errors import Unavailable
-from staffbooking_core.ports.files import check_name
+from staffbooking_core.errors import StoreUnavailable
+from staffbooking_core.ports.files import check_file_name
 
 T = TypeVar("T")
 
@@ -29,60 +29,60 @@ class LocalFiles:
 
     async def put(self, name: str, content: bytes) -> None:
         path = self._path(name)
-        await self._carefully(lambda: _write(path, content))
+        await self._run_in_thread(lambda: _write_atomically(path, content))
 
     async def get(self, name: str) -> bytes | None:
         path = self._path(name)
-        return await self._carefully(lambda: _read(path))
+        return await self._run_in_thread(lambda: _read_file(path))
 
     async def remove(self, name: str) -> None:
         path = self._path(name)
-        await self._carefully(lambda: path.unlink(missing_ok=True))
+        await self._run_in_thread(lambda: path.unlink(missing_ok=True))
 
     def _path(self, name: str) -> Path:
-        return self._folder / check_name(name)
+        return self._folder / check_file_name(name)
 
-    async def _carefully(self, work: Callable[[], T]) -> T:
+    async def _run_in_thread(self, operation: Callable[[], T]) -> T:
         """Do the work in a thread: a disk may take its time."""
         try:
-            return await anyio.to_thread.run_sync(work)
+            return await anyio.to_thread.run_sync(operation)
         except OSError as error:
             log.error("the folder of files: %s", error)
-            raise Unavailable(f"the folder of files: {error}") from error
+            raise StoreUnavailable(f"the folder of files: {error}") from error
 
 
-def lacking(folder: Path) -> str | None:
+def find_write_problem(folder: Path) -> str | None:
     """What keeps files from being written to a folder, in one line; None where nothing does. The
     folder need not be there yet, and is not made by this."""
-    there = folder
+    existing = folder
     try:
-        there = next(each for each in (folder, *folder.parents) if each.exists())
+        existing = next(each for each in (folder, *folder.parents) if each.exists())
         # Tried, for permissions don't tell: root has all of them, and some disks take nothing.
-        with TemporaryDirectory(dir=there, prefix=".new-") as tried:
-            (Path(tried) / "file").write_bytes(b"tried")
+        with TemporaryDirectory(dir=existing, prefix=".new-") as probe:
+            (Path(probe) / "file").write_bytes(b"tried")
     except OSError as error:
-        return f"nothing can be written to {there}: {error.strerror}"
+        return f"nothing can be written to {existing}: {error.strerror}"
     return None
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write_atomically(path: Path, content: bytes) -> None:
     """Beside its place first: a name is only ever given to what is on the disk."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile(dir=path.parent, prefix=".new-", delete=False) as file:
-        beside = Path(file.name)
+        temporary = Path(file.name)
         try:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-            beside.replace(path)
+            temporary.replace(path)
         except BaseException:
             with suppress(OSError):
-                beside.unlink()
+                temporary.unlink()
             raise
-    _sync(path.parent)
+    _sync_folder(path.parent)
 
 
-def _sync(folder: Path) -> None:
+def _sync_folder(folder: Path) -> None:
     """Bring the names in a folder to the disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -91,7 +91,7 @@ def _sync(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _read(path: Path) -> bytes | None:
+def _read_file(path: Path) -> bytes | None:
     try:
         return path.read_bytes()
     except FileNotFoundError:

@@ -15,119 +15,129 @@ from typing import Any, TypeAlias, TypeVar
 
 from attrs import frozen
 
-from staffbooking_adapters.ics.reading import Component, Property, Unreadable, calendars
-from staffbooking_adapters.ics.rules import RULE, Budget, Rule
-from staffbooking_adapters.ics.zones import Zone, Zones, of_place, utc
+from staffbooking_adapters.ics.reading import (
+    Component,
+    Property,
+    UnreadableCalendar,
+    parse_calendars,
+)
+from staffbooking_adapters.ics.rules import RULE_COST, RecurrenceBudget, RecurrenceRule
+from staffbooking_adapters.ics.zones import ZoneClock, ZoneResolver, iana_clock, utc_clock
 from staffbooking_core.domain.companions.availability import DAY, Interval
 
 T = TypeVar("T")
 
-MOST_LOOKS = 500_000
+MAX_RECURRENCE_STEPS = 500_000
 """At the days of rules, for all that one file repeats."""
-SPAN = 5
+SPAN_COST = 5
 """Looks: what each time that comes of a rule costs besides."""
 
-Span: TypeAlias = tuple[datetime, datetime]
+InstantSpan: TypeAlias = tuple[datetime, datetime]
 """Two instants, which need not come in this order."""
 
 
-def busy_spans(content: bytes, timezone: str, window: Interval, site: str) -> Iterator[Interval]:
+def busy_intervals(
+    content: bytes, timezone: str, window: Interval, host: str
+) -> Iterator[Interval]:
     """The busy times of a file within the window, in any order. Whole days, and times with no
     zone, are those of the `timezone`; what `site` itself gave out is passed over. Raises
     ValueError."""
-    budget = Budget(MOST_LOOKS)
-    for calendar in calendars(content):
-        described = {zone.text("TZID"): zone for zone in _of_kind(calendar, "VTIMEZONE")}
-        zones = Zones(of_place(timezone), window, budget, described)
-        for starts_at, ends_at in _spans(calendar, zones, site):
-            budget.spend(SPAN)
+    budget = RecurrenceBudget(MAX_RECURRENCE_STEPS)
+    for calendar in parse_calendars(content):
+        described = {zone.text("TZID"): zone for zone in _components_of_kind(calendar, "VTIMEZONE")}
+        zones = ZoneResolver(iana_clock(timezone), window, budget, described)
+        for starts_at, ends_at in _busy_spans(calendar, zones, host):
+            budget.spend(SPAN_COST)
             starts_at, ends_at = max(starts_at, window.starts_at), min(ends_at, window.ends_at)
             if starts_at < ends_at:
                 yield Interval(starts_at, ends_at)
 
 
-def _of_kind(calendar: Component, kind: str) -> Iterator[Component]:
-    return (component for component in calendar.inside if component.kind == kind)
+def _components_of_kind(calendar: Component, kind: str) -> Iterator[Component]:
+    return (component for component in calendar.children if component.kind == kind)
 
 
-def _spans(calendar: Component, zones: Zones, site: str) -> Iterator[Span]:
-    for component in _of_kind(calendar, "VFREEBUSY"):
-        for periods in component.all("FREEBUSY"):
+def _busy_spans(calendar: Component, zones: ZoneResolver, host: str) -> Iterator[InstantSpan]:
+    for component in _components_of_kind(calendar, "VFREEBUSY"):
+        for periods in component.properties_named("FREEBUSY"):
             if periods.parameter("FBTYPE").upper() != "FREE":
-                yield from (_period(given, utc) for given in periods.values())
-    ours = re.compile(rf"BK[0-9A-HJKMNP-TV-Z]{{12}}@{re.escape(site)}")
-    series: defaultdict[str, list[_Event]] = defaultdict(list)
-    for number, component in enumerate(_of_kind(calendar, "VEVENT")):
+                yield from (_parse_period(given, utc_clock) for given in periods.values())
+    own_uid_pattern = re.compile(rf"BK[0-9A-HJKMNP-TV-Z]{{12}}@{re.escape(host)}")
+    series: defaultdict[str, list[_CalendarEvent]] = defaultdict(list)
+    for number, component in enumerate(_components_of_kind(calendar, "VEVENT")):
         uid = component.text("UID")
-        if ours.fullmatch(uid):
+        if own_uid_pattern.fullmatch(uid):
             continue
-        if component.one("DTSTART") is not None:
-            series[uid or f"event {number}"].append(_event(component, zones))
+        if component.first_property("DTSTART") is not None:
+            series[uid or f"event {number}"].append(_parse_event(component, zones))
         elif _is_busy(component):
-            raise Unreadable("has an event that doesn't say when it begins")
+            raise UnreadableCalendar("has an event that doesn't say when it begins")
     for events in series.values():
-        yield from _of_series(events, zones)
+        yield from _series_spans(events, zones)
 
 
 # One event ------------------------------------------------------------------------------
 
 
 @frozen
-class _Moment:
+class _WallTime:
     """A date or a time as it stands in a file, with the clock that it is read from."""
 
     wall: datetime
-    zone: Zone
+    zone: ZoneClock
     is_day: bool = False
 
     @property
-    def at(self) -> datetime:
+    def instant(self) -> datetime:
         return self.zone(self.wall)
 
 
 @frozen(eq=False)
-class _Event:
+class _CalendarEvent:
     component: Component
-    start: _Moment
-    length: timedelta
-    whole_days: bool
+    start: _WallTime
+    duration: timedelta
+    is_whole_days: bool
     """Then its length is counted in days, which a change of the clock may make longer."""
     sequence: int
     is_busy: bool
-    stands_for: datetime | None
+    recurrence_id: datetime | None
     """The time of its series whose place it takes."""
-    from_then_on: bool
+    is_this_and_future: bool
     """It moves those that come after it, too."""
 
-    def span(self, wall: datetime) -> Span:
+    def span(self, wall: datetime) -> InstantSpan:
         """When it begins by its clock at that time."""
         starts_at = self.start.zone(wall)
-        if self.whole_days:
-            return starts_at, self.start.zone(wall + self.length)
-        return starts_at, starts_at + self.length
+        if self.is_whole_days:
+            return starts_at, self.start.zone(wall + self.duration)
+        return starts_at, starts_at + self.duration
 
 
-def _event(component: Component, zones: Zones) -> _Event:
-    start, end = _moment(component, "DTSTART", zones), _moment(component, "DTEND", zones)
-    instead = component.one("RECURRENCE-ID")
-    stands_for = _moment(component, "RECURRENCE-ID", zones)
+def _parse_event(component: Component, zones: ZoneResolver) -> _CalendarEvent:
+    start, end = (
+        _wall_time_of(component, "DTSTART", zones),
+        _wall_time_of(component, "DTEND", zones),
+    )
+    instead = component.first_property("RECURRENCE-ID")
+    stands_for = _wall_time_of(component, "RECURRENCE-ID", zones)
     assert start is not None
-    length, is_busy = _length(component, start, end), _is_busy(component)
+    length, is_busy = _duration_of(component, start, end), _is_busy(component)
     if is_busy and length < timedelta(0):
-        raise Unreadable(_BACKWARDS)
-    return _Event(
+        raise UnreadableCalendar(_ENDS_BEFORE_START)
+    return _CalendarEvent(
         component=component,
         start=start,
-        length=length,
-        whole_days=start.is_day and not length % DAY,
+        duration=length,
+        is_whole_days=start.is_day and not length % DAY,
         sequence=int(component.text("SEQUENCE") or 0),
         is_busy=is_busy,
-        stands_for=None if stands_for is None else stands_for.at,
-        from_then_on=instead is not None and instead.parameter("RANGE") == "THISANDFUTURE",
+        recurrence_id=None if stands_for is None else stands_for.instant,
+        is_this_and_future=instead is not None and instead.parameter("RANGE") == "THISANDFUTURE",
     )
 
 
-_BACKWARDS = "has an event that ends before it begins"
+_ENDS_BEFORE_START = "has an event that ends before it begins"
 
 
 def _is_busy(component: Component) -> bool:
@@ -135,125 +145,139 @@ def _is_busy(component: Component) -> bool:
     return not is_free and component.text("STATUS").upper() != "CANCELLED"
 
 
-def _length(component: Component, start: _Moment, end: _Moment | None) -> timedelta:
+def _duration_of(component: Component, start: _WallTime, end: _WallTime | None) -> timedelta:
     if end is not None:
         shown = end.wall - start.wall
         if start.is_day and end.is_day:
             return shown or DAY  # Some programs end a day with itself.
-        length = end.at - start.at
+        length = end.instant - start.instant
         # What a clock that is set forward never shows may come after what it shows next.
         return shown if start.zone is end.zone and length < timedelta(0) else length
-    if (given := component.one("DURATION")) is not None:
-        return _checked(next(given.values()), timedelta)
+    if (given := component.first_property("DURATION")) is not None:
+        return _require_type(next(given.values()), timedelta)
     return DAY if start.is_day else timedelta(0)
 
 
-def _moment(component: Component, name: str, zones: Zones) -> _Moment | None:
-    given = component.one(name)
-    return None if given is None else next(_moments(given, zones))
+def _wall_time_of(component: Component, name: str, zones: ZoneResolver) -> _WallTime | None:
+    given = component.first_property(name)
+    return None if given is None else next(_wall_times_of(given, zones))
 
 
-def _moments(given: Property, zones: Zones) -> Iterator[_Moment]:
-    zone = zones.named(given.parameter("TZID"))
-    return (_read(value, zone, zones) for value in given.values())
+def _wall_times_of(given: Property, zones: ZoneResolver) -> Iterator[_WallTime]:
+    zone = zones.by_name(given.parameter("TZID"))
+    return (_to_wall_time(value, zone, zones) for value in given.values())
 
 
-def _read(value: object, zone: Zone, zones: Zones) -> _Moment:
+def _to_wall_time(value: object, zone: ZoneClock, zones: ZoneResolver) -> _WallTime:
     if isinstance(value, datetime):
-        return _Moment(value.replace(tzinfo=None), zone if value.tzinfo is None else utc)
-    return _Moment(datetime.combine(_checked(value, date), time()), zones.own, is_day=True)
+        return _WallTime(value.replace(tzinfo=None), zone if value.tzinfo is None else utc_clock)
+    return _WallTime(
+        datetime.combine(_require_type(value, date), time()), zones.default, is_day=True
+    )
 
 
-def _period(value: object, zone: Zone) -> Span:
-    start, end = _checked(value, tuple)
-    starts_at = _instant(start, zone)
-    ends_at = starts_at + end if isinstance(end, timedelta) else _instant(end, zone)
+def _parse_period(value: object, zone: ZoneClock) -> InstantSpan:
+    start, end = _require_type(value, tuple)
+    starts_at = _to_instant(start, zone)
+    ends_at = starts_at + end if isinstance(end, timedelta) else _to_instant(end, zone)
     if ends_at < starts_at:
-        raise Unreadable(_BACKWARDS)
+        raise UnreadableCalendar(_ENDS_BEFORE_START)
     return starts_at, ends_at
 
 
-def _instant(value: object, zone: Zone) -> datetime:
-    at = _checked(value, datetime)
+def _to_instant(value: object, zone: ZoneClock) -> datetime:
+    at = _require_type(value, datetime)
     return zone(at) if at.tzinfo is None else at.astimezone(UTC)
 
 
-def _checked(value: object, kind: type[T]) -> T:
+def _require_type(value: object, kind: type[T]) -> T:
     if not isinstance(value, kind):
-        raise Unreadable("has an event whose times can't be read")
+        raise UnreadableCalendar("has an event whose times can't be read")
     return value
 
 
 # Its series -----------------------------------------------------------------------------
 
 
-def _of_series(events: Sequence[_Event], zones: Zones) -> Iterator[Span]:
+def _series_spans(events: Sequence[_CalendarEvent], zones: ZoneResolver) -> Iterator[InstantSpan]:
     """The busy times of all events of one UID: of two that say the same the newer counts."""
     by_age = sorted(events, key=lambda event: event.sequence)
-    instead = {event.stands_for: event for event in by_age if event.stands_for is not None}
-    yield from (event.span(event.start.wall) for event in instead.values() if event.is_busy)
-    whole = [event for event in by_age if event.stands_for is None]
-    if not whole:
+    overrides = {event.recurrence_id: event for event in by_age if event.recurrence_id is not None}
+    yield from (event.span(event.start.wall) for event in overrides.values() if event.is_busy)
+    masters = [event for event in by_age if event.recurrence_id is None]
+    if not masters:
         return
-    moves = sorted(at for at, event in instead.items() if event.from_then_on)
-    for starts_at, ends_at in _times(whole[-1], zones):
-        if starts_at in instead:
+    override_starts = sorted(at for at, event in overrides.items() if event.is_this_and_future)
+    for starts_at, ends_at in _occurrence_spans(masters[-1], zones):
+        if starts_at in overrides:
             continue
-        if place := bisect_right(moves, starts_at):
-            event = instead[moves[place - 1]]
-            starts_at += event.start.at - moves[place - 1]
-            ends_at = starts_at + event.length
+        if place := bisect_right(override_starts, starts_at):
+            event = overrides[override_starts[place - 1]]
+            starts_at += event.start.instant - override_starts[place - 1]
+            ends_at = starts_at + event.duration
         else:
-            event = whole[-1]
+            event = masters[-1]
         if event.is_busy:
             yield starts_at, ends_at
 
 
-def _times(event: _Event, zones: Zones) -> Iterator[Span]:
+def _occurrence_spans(event: _CalendarEvent, zones: ZoneResolver) -> Iterator[InstantSpan]:
     """When an event is on: all its times that may touch the window, and perhaps more."""
-    first = zones.window.starts_at.replace(tzinfo=None) - max(event.length, timedelta(0)) - 2 * DAY
+    first = (
+        zones.window.starts_at.replace(tzinfo=None) - max(event.duration, timedelta(0)) - 2 * DAY
+    )
     last = zones.window.ends_at.replace(tzinfo=None) + 2 * DAY
     walls = {event.start.wall}
-    for given in event.component.all("RRULE"):
-        zones.budget.spend(RULE)
-        walls.update(_by_rule(event, given.rule(), first, last, zones))
-    excluded = [at for given in event.component.all("EXDATE") for at in _moments(given, zones)]
-    days = {at.wall.date() for at in excluded if at.is_day or event.whole_days}
+    for given in event.component.properties_named("RRULE"):
+        zones.budget.spend(RULE_COST)
+        walls.update(_rule_occurrences(event, given.rule(), first, last, zones))
+    excluded = [
+        at
+        for given in event.component.properties_named("EXDATE")
+        for at in _wall_times_of(given, zones)
+    ]
+    days = {at.wall.date() for at in excluded if at.is_day or event.is_whole_days}
     spans = {event.span(wall) for wall in walls if wall.date() not in days}
-    for given in event.component.all("RDATE"):
-        spans.update(_further(event, given, zones))
-    instants = {at.at for at in excluded}
+    for given in event.component.properties_named("RDATE"):
+        spans.update(_extra_dates(event, given, zones))
+    instants = {at.instant for at in excluded}
     return (span for span in spans if span[0] not in instants)
 
 
-def _by_rule(
-    event: _Event, parts: Mapping[str, Sequence[Any]], first: datetime, last: datetime, zones: Zones
+def _rule_occurrences(
+    event: _CalendarEvent,
+    parts: Mapping[str, Sequence[Any]],
+    first: datetime,
+    last: datetime,
+    zones: ZoneResolver,
 ) -> Iterator[datetime]:
-    rule, until = Rule(parts, event.start.wall), None
+    rule, until = RecurrenceRule(parts, event.start.wall), None
     if "UNTIL" in parts:
-        until = _until(parts["UNTIL"][0], event.start, last)
+        until = _parse_until(parts["UNTIL"][0], event.start, last)
         last = until.replace(tzinfo=None) + DAY
-    for wall in rule.between(first, last, zones.budget):
+    for wall in rule.occurrences_between(first, last, zones.budget):
         if until is None or event.start.zone(wall) <= until:
             yield wall
 
 
-def _until(value: object, start: _Moment, last: datetime) -> datetime:
+def _parse_until(value: object, start: _WallTime, last: datetime) -> datetime:
     """The instant after which a rule ends: a date is that day to its end."""
     if isinstance(value, datetime) and not start.is_day:
         wall = min(value.replace(tzinfo=None), last)
-        return start.zone(wall) if value.tzinfo is None else utc(wall)
-    day = _checked(value, date)
+        return start.zone(wall) if value.tzinfo is None else utc_clock(wall)
+    day = _require_type(value, date)
     return start.zone(min(datetime(day.year, day.month, day.day, 23, 59, 59), last))
 
 
-def _further(event: _Event, given: Property, zones: Zones) -> Iterator[Span]:
-    zone = zones.named(given.parameter("TZID"))
+def _extra_dates(
+    event: _CalendarEvent, given: Property, zones: ZoneResolver
+) -> Iterator[InstantSpan]:
+    zone = zones.by_name(given.parameter("TZID"))
     for value in given.values():
         if isinstance(value, tuple):
-            yield _period(value, zone)
-        elif event.whole_days:
-            yield event.span(_read(value, zone, zones).wall)
+            yield _parse_period(value, zone)
+        elif event.is_whole_days:
+            yield event.span(_to_wall_time(value, zone, zones).wall)
         else:
-            starts_at = _read(value, zone, zones).at
-            yield starts_at, starts_at + event.length
+            starts_at = _to_wall_time(value, zone, zones).instant
+            yield starts_at, starts_at + event.duration

@@ -8,33 +8,33 @@ from datetime import timedelta
 from icalendar import Calendar, Event, vText
 
 from staffbooking_core.domain.bookings.booking import Booking
-from staffbooking_core.domain.bookings.lifecycle import Status
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 
-PRODUCT = "-//staffbooking//Bookings//EN"
-REFRESH = timedelta(minutes=15)
+PRODUCT_ID = "-//staffbooking//Bookings//EN"
+REFRESH_INTERVAL = timedelta(minutes=15)
 """After which it is worth a look again."""
 
 
-def write(name: str, bookings: Iterable[Booking], site: str) -> bytes:
+def write_feed(name: str, bookings: Iterable[Booking], host: str) -> bytes:
     """A calendar of that name with these bookings; `site` makes their names unique."""
     calendar = Calendar()
-    calendar.add("PRODID", PRODUCT)
+    calendar.add("PRODID", PRODUCT_ID)
     calendar.add("VERSION", "2.0")
     calendar.add("METHOD", "PUBLISH")
     calendar.add("NAME", vText(name))  # Else the library takes it as it is, unescaped.
     calendar.add("X-WR-CALNAME", vText(name))
-    calendar.add("REFRESH-INTERVAL", REFRESH, parameters={"VALUE": "DURATION"})
+    calendar.add("REFRESH-INTERVAL", REFRESH_INTERVAL, parameters={"VALUE": "DURATION"})
     for booking in bookings:
-        calendar.add_component(_event(booking, site))
+        calendar.add_component(_calendar_event(booking, host))
     content: bytes = calendar.to_ical()
     return content
 
 
-def _event(booking: Booking, site: str) -> Event:
+def _calendar_event(booking: Booking, host: str) -> Event:
     # A request takes no time yet, here as little as in the calendar that shows it.
-    asked = booking.status is Status.PENDING
+    is_pending = booking.status is BookingStatus.PENDING
     event = Event()
-    event.add("UID", f"{booking.code}@{site}")
+    event.add("UID", f"{booking.code}@{host}")
     event.add("SEQUENCE", booking.version)
     event.add("DTSTAMP", booking.timeline[-1].at)
     event.add("DTSTART", booking.starts_at)
@@ -42,6 +42,6 @@ def _event(booking: Booking, site: str) -> Event:
     event.add("SUMMARY", f"{booking.service_type}: {booking.customer_name}")
     event.add("LOCATION", booking.location)
     event.add("DESCRIPTION", f"Booking {booking.code}, {booking.status}")
-    event.add("STATUS", "TENTATIVE" if asked else "CONFIRMED")
-    event.add("TRANSP", "TRANSPARENT" if asked else "OPAQUE")
+    event.add("STATUS", "TENTATIVE" if is_pending else "CONFIRMED")
+    event.add("TRANSP", "TRANSPARENT" if is_pending else "OPAQUE")
     return event

@@ -15,17 +15,17 @@ from icalendar.parser import Contentline, Contentlines, unescape_backslash
 from icalendar.prop import vDDDTypes, vRecur, vUTCOffset
 
 
-class Unreadable(ValueError):
+class UnreadableCalendar(ValueError):
     """What is wrong with a file, in words for whoever sent it."""
 
 
-MOST_COMPONENTS = 10_000
-DEEPEST = 4
+MAX_COMPONENTS = 10_000
+MAX_DEPTH = 4
 """A calendar, an event, its alarm, and one more."""
-LONGEST_LINE = 64 * 1024
+MAX_LINE_LENGTH = 64 * 1024
 """Characters of a line that is parsed."""
 
-KEPT = {
+PARSED_PROPERTIES = {
     "VEVENT": "UID SEQUENCE STATUS TRANSP DTSTART DTEND DURATION RRULE RDATE EXDATE RECURRENCE-ID",
     "VFREEBUSY": "FREEBUSY",
     "VTIMEZONE": "TZID",
@@ -33,7 +33,9 @@ KEPT = {
     "DAYLIGHT": "DTSTART RRULE RDATE TZOFFSETFROM TZOFFSETTO",
 }
 """Which properties of which components are parsed."""
-_KEPT = {kind: frozenset(names.split()) for kind, names in KEPT.items()}
+_PARSED_PROPERTY_SETS = {
+    kind: frozenset(names.split()) for kind, names in PARSED_PROPERTIES.items()
+}
 
 
 @frozen
@@ -67,62 +69,62 @@ class Property:
 class Component:
     kind: str
     properties: dict[str, list[Property]] = field(factory=dict)
-    inside: list[Component] = field(factory=list)
+    children: list[Component] = field(factory=list)
 
-    def all(self, name: str) -> Sequence[Property]:
+    def properties_named(self, name: str) -> Sequence[Property]:
         return self.properties.get(name, ())
 
-    def one(self, name: str) -> Property | None:
+    def first_property(self, name: str) -> Property | None:
         """Where it comes twice, the first counts."""
-        return next(iter(self.all(name)), None)
+        return next(iter(self.properties_named(name)), None)
 
     def text(self, name: str) -> str:
-        found = self.one(name)
+        found = self.first_property(name)
         return "" if found is None else unescape_backslash(found.value).strip()
 
 
-def calendars(content: bytes) -> Sequence[Component]:
+def parse_calendars(content: bytes) -> Sequence[Component]:
     """The calendars of a file. Raises Unreadable, or another ValueError, for what is none or
     holds too much."""
     root = Component("")
     stack, components = [root], 0
-    for line in _lines(content):
+    for line in _unfolded_lines(content):
         name = line.partition(":")[0].partition(";")[0].strip().upper()
         if name == "BEGIN":
             components += 1
-            if components > MOST_COMPONENTS or len(stack) > DEEPEST:
-                raise Unreadable("holds too many events, or too much inside of one")
-            stack.append(Component(_rest(line)))
-            stack[-2].inside.append(stack[-1])
-        elif len(stack) == 1 or (name == "END" and stack.pop().kind != _rest(line)):
-            raise Unreadable(_NONE)
-        elif name in _KEPT.get(stack[-1].kind, ()):
-            stack[-1].properties.setdefault(name, []).append(_property(line))
-    if len(stack) > 1 or {component.kind for component in root.inside} != {"VCALENDAR"}:
-        raise Unreadable(_NONE)
-    return root.inside
+            if components > MAX_COMPONENTS or len(stack) > MAX_DEPTH:
+                raise UnreadableCalendar("holds too many events, or too much inside of one")
+            stack.append(Component(_line_value(line)))
+            stack[-2].children.append(stack[-1])
+        elif len(stack) == 1 or (name == "END" and stack.pop().kind != _line_value(line)):
+            raise UnreadableCalendar(_NOT_A_CALENDAR)
+        elif name in _PARSED_PROPERTY_SETS.get(stack[-1].kind, ()):
+            stack[-1].properties.setdefault(name, []).append(_parse_property(line))
+    if len(stack) > 1 or {component.kind for component in root.children} != {"VCALENDAR"}:
+        raise UnreadableCalendar(_NOT_A_CALENDAR)
+    return root.children
 
 
-_NONE = "is not an iCalendar file"
+_NOT_A_CALENDAR = "is not an iCalendar file"
 
 
-def _lines(content: bytes) -> Iterator[Contentline]:
+def _unfolded_lines(content: bytes) -> Iterator[Contentline]:
     """Unfolded, and without empty ones."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise Unreadable("is not in UTF-8") from None
+        raise UnreadableCalendar("is not in UTF-8") from None
     if "\x00" in text:
-        raise Unreadable(_NONE)
+        raise UnreadableCalendar(_NOT_A_CALENDAR)
     return (line for line in Contentlines.from_ical(text) if line and not line.isspace())
 
 
-def _rest(line: Contentline) -> str:
+def _line_value(line: Contentline) -> str:
     return line.partition(":")[2].strip().upper()
 
 
-def _property(line: Contentline) -> Property:
-    if len(line) > LONGEST_LINE:
-        raise Unreadable("has a line that is too long")
+def _parse_property(line: Contentline) -> Property:
+    if len(line) > MAX_LINE_LENGTH:
+        raise UnreadableCalendar("has a line that is too long")
     _, parameters, value = line.raw_parts()
     return Property(parameters, value)

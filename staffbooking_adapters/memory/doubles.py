@@ -12,11 +12,11 @@ import base64
 import random
 from datetime import datetime, timedelta
 
-from staffbooking_core.domain.accounts.api_keys import ALPHABET, RANDOM_LENGTH
-from staffbooking_core.domain.messaging.conversations import Findings
-from staffbooking_core.ports import Letter, Store
+from staffbooking_core.domain.accounts.api_keys import API_KEY_RANDOM_LENGTH, BASE62_ALPHABET
+from staffbooking_core.domain.messaging.conversations import ContentFindings
+from staffbooking_core.ports import Email, Store
 
-CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+CROCKFORD_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 class VirtualClock:
@@ -39,7 +39,7 @@ class VirtualClock:
     async def business(self) -> datetime:
         if self._store is None:
             return self.now + self.offset
-        async with self._store.reading() as view:
+        async with self._store.read_view() as view:
             return self.now + self.offset + await view.sandbox.clock_offset()
 
     async def sleep(self, seconds: float) -> None:
@@ -47,9 +47,9 @@ class VirtualClock:
         await asyncio.sleep(0)
         self.advance(timedelta(seconds=seconds))
 
-    def advance(self, by: timedelta) -> None:
+    def advance(self, duration: timedelta) -> None:
         """Let real time pass: both clocks move."""
-        self.now += by
+        self.now += duration
 
     async def set_business(self, at: datetime) -> None:
         """Move business time alone, as the sandbox does."""
@@ -61,20 +61,20 @@ class SeededIds:
 
     def __init__(self, seed: int = 0) -> None:
         self._random = random.Random(seed)
-        self._events = 0
+        self._event_count = 0
 
     def booking_code(self) -> str:
-        return "BK" + self._draw(CROCKFORD, 12)
+        return "BK" + self._draw(CROCKFORD_ALPHABET, 12)
 
     def event_id(self) -> str:
-        self._events += 1
-        return f"evt_{self._events:016d}" + self._draw(CROCKFORD, 10)
+        self._event_count += 1
+        return f"evt_{self._event_count:016d}" + self._draw(CROCKFORD_ALPHABET, 10)
 
     def token(self) -> str:
         return base64.urlsafe_b64encode(self._random.randbytes(32)).rstrip(b"=").decode()
 
-    def key_body(self) -> str:
-        return self._draw(ALPHABET, RANDOM_LENGTH)
+    def api_key_body(self) -> str:
+        return self._draw(BASE62_ALPHABET, API_KEY_RANDOM_LENGTH)
 
     def webhook_secret(self) -> str:
         return "whsec_" + base64.b64encode(self._random.randbytes(32)).decode()
@@ -98,17 +98,17 @@ class RecordingNotifier:
 
     def __init__(self) -> None:
         self.alerts: list[tuple[int, str]] = []
-        self.letters: list[Letter] = []
+        self.emails: list[Email] = []
 
-    async def alert(self, booking_id: int, text: str) -> None:
+    async def alert_operators(self, booking_id: int, text: str) -> None:
         self.alerts.append((booking_id, text))
 
-    async def tell(self, letter: Letter) -> None:
-        self.letters.append(letter)
+    async def send_email(self, email: Email) -> None:
+        self.emails.append(email)
 
 
-class PassingFilter:
+class PermissiveContentFilter:
     """A content filter that finds nothing."""
 
-    async def find(self, text: str) -> Findings:
-        return Findings()
+    async def scan(self, text: str) -> ContentFindings:
+        return ContentFindings()

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from staffbooking_core.ports.files import check_name
+from staffbooking_core.ports.files import check_file_name
 
 
 class MemoryFiles:
     """By name; as many as there is room for."""
 
     def __init__(self) -> None:
-        self.kept: dict[str, bytes] = {}
+        self.contents: dict[str, bytes] = {}
 
     async def put(self, name: str, content: bytes) -> None:
-        self.kept[check_name(name)] = content
+        self.contents[check_file_name(name)] = content
 
     async def get(self, name: str) -> bytes | None:
-        return self.kept.get(check_name(name))
+        return self.contents.get(check_file_name(name))
 
     async def remove(self, name: str) -> None:
-        self.kept.pop(check_name(name), None)
+        self.contents.pop(check_file_name(name), None)

@@ -6,51 +6,57 @@ from collections.abc import Sequence
 
 from attrs import evolve, frozen
 
-from staffbooking_adapters.memory.state import PayeeRow, Place
-from staffbooking_core.domain.accounts.users import User, fold_email
+from staffbooking_adapters.memory.state import MemoryTransaction, PayeeRow
+from staffbooking_core.domain.accounts.users import User, normalize_email
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.companions.reviews import Review
 from staffbooking_core.domain.messaging.conversations import Message
 from staffbooking_core.domain.notifications.inquiries import Inquiry
 from staffbooking_core.domain.payments.processor import OpenCheckout
-from staffbooking_core.domain.privacy import NAME, closed, forgotten, unnamed, unsigned
+from staffbooking_core.domain.privacy import (
+    ERASED_NAME,
+    erase_checkout_command,
+    erase_party_from_booking,
+    erase_party_from_review,
+    erase_payee,
+)
 
 
 @frozen
 class PeopleReader:
-    place: Place
+    tx: MemoryTransaction
 
     async def bookings_of(self, user_id: int, after_id: int, limit: int) -> Sequence[Booking]:
-        bookings = self.place.state.bookings
+        bookings = self.tx.state.bookings
         every = (bookings[number] for number in sorted(bookings) if number > after_id)
         return [each for each in every if each.party_of(user_id) is not None][:limit]
 
-    async def reviews_by(self, user_id: int, after_id: int, limit: int) -> Sequence[Review]:
+    async def reviews_written_by(self, user_id: int, after_id: int, limit: int) -> Sequence[Review]:
         return [each for each in self._all_reviews_by(user_id) if each.id > after_id][:limit]
 
-    async def reviewed_by(self, user_id: int) -> Sequence[int]:
+    async def reviewee_ids_of(self, user_id: int) -> Sequence[int]:
         return sorted({each.reviewee_id for each in self._all_reviews_by(user_id)})
 
-    async def messages_by(self, user_id: int, after_id: int, limit: int) -> Sequence[Message]:
+    async def messages_sent_by(self, user_id: int, after_id: int, limit: int) -> Sequence[Message]:
         return [each for each in self._all_messages_by(user_id) if each.id > after_id][:limit]
 
-    async def inquiries_by(self, email: str) -> Sequence[Inquiry]:
-        inquiries = self.place.state.inquiries
+    async def inquiries_from(self, email: str) -> Sequence[Inquiry]:
+        inquiries = self.tx.state.inquiries
         every = (inquiries[number] for number in sorted(inquiries))
-        return [each for each in every if fold_email(each.email) == fold_email(email)]
+        return [each for each in every if normalize_email(each.email) == normalize_email(email)]
 
     def _all_bookings_of(self, user_id: int) -> list[Booking]:
-        bookings = self.place.state.bookings
+        bookings = self.tx.state.bookings
         every = (bookings[number] for number in sorted(bookings))
         return [each for each in every if user_id in (each.customer_id, each.companion_id)]
 
     def _all_reviews_by(self, user_id: int) -> list[Review]:
-        reviews = self.place.state.reviews
+        reviews = self.tx.state.reviews
         every = (reviews[number] for number in sorted(reviews))
         return [each for each in every if each.reviewer_id == user_id]
 
     def _all_messages_by(self, user_id: int) -> list[Message]:
-        messages = self.place.state.messages
+        messages = self.tx.state.messages
         every = (messages[number] for number in sorted(messages))
         return [each for each in every if each.sender_id == user_id]
 
@@ -60,58 +66,60 @@ class PeopleWriter(PeopleReader):
     async def lock_bookings_of(self, user_id: int) -> Sequence[Booking]:
         return self._all_bookings_of(user_id)
 
-    async def forget(self, user: User, email: str | None) -> None:
-        state = self.place.state
+    async def erase(self, user: User, email: str | None) -> None:
+        state = self.tx.state
         for booking in self._all_bookings_of(user.id):
-            state.bookings[booking.id] = forgotten(booking, user.id)
+            state.bookings[booking.id] = erase_party_from_booking(booking, user.id)
             self._forget_checkouts(booking.id)
         for review in list(state.reviews.values()):
             if user.id in (review.reviewer_id, review.reviewee_id):
-                state.reviews[review.id] = unsigned(review, user.id)
+                state.reviews[review.id] = erase_party_from_review(review, user.id)
         for message in self._all_messages_by(user.id):
-            state.messages[message.id] = evolve(message, sender_name=NAME, content=NAME)
+            state.messages[message.id] = evolve(
+                message, sender_name=ERASED_NAME, content=ERASED_NAME
+            )
         for name, row in list(state.payees.items()):
             if row.payee.companion_id == user.id:
-                state.payees[name] = PayeeRow(closed(row.payee))
+                state.payees[name] = PayeeRow(erase_payee(row.payee))
         self._forget_in_conversations(user.id)
-        self._drop(user.id)
+        self._delete_owned_rows(user.id)
         if email is not None:
             await self._forget_address(email)
 
     def _forget_checkouts(self, booking_id: int) -> None:
-        operations = self.place.state.operations
-        for number in self.place.state.operations_of.get(booking_id) or ():
+        operations = self.tx.state.operations
+        for number in self.tx.state.operations_of.get(booking_id) or ():
             operation = operations[number].operation
             if operation.is_finished and isinstance(operation.command, OpenCheckout):
-                forgotten = evolve(operation, command=unnamed(operation.command))
+                forgotten = evolve(operation, command=erase_checkout_command(operation.command))
                 operations[number] = evolve(operations[number], operation=forgotten)
 
     def _forget_in_conversations(self, user_id: int) -> None:
-        state = self.place.state
+        state = self.tx.state
         for number in state.conversations_of.get(user_id) or ():
             row = state.conversations[number]
-            talk = row.conversation
+            conversation = row.conversation
             members = [
-                evolve(each, name=NAME) if each.user_id == user_id else each
-                for each in talk.members
+                evolve(each, name=ERASED_NAME) if each.user_id == user_id else each
+                for each in conversation.members
             ]
-            talk = evolve(talk, members=tuple(members))
-            if talk.customer_id == user_id and talk.event_ref is not None:
-                state.group_by_event.discard((user_id, talk.event_ref))
-                talk = evolve(talk, event_ref=None)
-            state.conversations[number] = evolve(row, conversation=talk)
+            conversation = evolve(conversation, members=tuple(members))
+            if conversation.customer_id == user_id and conversation.event_ref is not None:
+                state.group_by_event.discard((user_id, conversation.event_ref))
+                conversation = evolve(conversation, event_ref=None)
+            state.conversations[number] = evolve(row, conversation=conversation)
 
     async def _forget_address(self, email: str) -> None:
-        state = self.place.state
-        for inquiry in await self.inquiries_by(email):
+        state = self.tx.state
+        for inquiry in await self.inquiries_from(email):
             state.inquiries.discard(inquiry.id)
         for place, row in list(state.skipped_rows.items()):
-            if row.email is not None and fold_email(row.email) == fold_email(email):
+            if row.email is not None and normalize_email(row.email) == normalize_email(email):
                 state.skipped_rows[place] = evolve(row, email=None)
 
-    def _drop(self, user_id: int) -> None:
+    def _delete_owned_rows(self, user_id: int) -> None:
         """What was theirs alone."""
-        state = self.place.state
+        state = self.tx.state
         for session in list(state.sessions.values()):
             if session.user_id == user_id:
                 state.sessions.discard(session.digest)
@@ -122,6 +130,6 @@ class PeopleWriter(PeopleReader):
         for item in list(state.portfolio.values()):
             if item.companion_id == user_id:
                 state.portfolio.discard(item.id)
-        state.feeds.discard(user_id)
-        state.mutes.discard(user_id)
+        state.calendar_feeds.discard(user_id)
+        state.muted_kinds.discard(user_id)
         state.last_seen.discard(user_id)

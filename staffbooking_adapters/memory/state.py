@@ -25,20 +25,25 @@ from staffbooking_core.domain.messaging.conversations import Conversation, Messa
 from staffbooking_core.domain.notifications.inquiries import Inquiry
 from staffbooking_core.domain.payments.ledger import Posting
 from staffbooking_core.domain.payments.payees import Payee
-from staffbooking_core.domain.payments.processor import Nudge, Operation
-from staffbooking_core.domain.shared.rate_limits import Window
-from staffbooking_core.domain.webhooks.deliveries import Attempt, Delivery, Endpoint, Told
+from staffbooking_core.domain.payments.processor import Operation, ProcessorEvent
+from staffbooking_core.domain.shared.rate_limits import RateLimitWindow
+from staffbooking_core.domain.webhooks.deliveries import (
+    Delivery,
+    DeliveryAttempt,
+    PublishedEvent,
+    WebhookEndpoint,
+)
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import (
-    Answer,
-    Credit,
+    CustomerCompanionPair,
     Hint,
-    Import,
+    ImportProgress,
     Lease,
-    Notice,
-    NoticeKind,
-    Pair,
+    Notification,
+    NotificationKind,
+    RebookingCredit,
     SkippedRow,
+    StoredResponse,
 )
 
 K = TypeVar("K")
@@ -81,14 +86,14 @@ class Table(Generic[K, V]):
         return self._rows.items()
 
     def __setitem__(self, key: K, row: V) -> None:
-        self._own()[key] = row
+        self._make_writable()[key] = row
 
     def discard(self, key: K) -> None:
         """Take a row away, if it is there."""
         if key in self._rows:
-            del self._own()[key]
+            del self._make_writable()[key]
 
-    def _own(self) -> dict[K, V]:
+    def _make_writable(self) -> dict[K, V]:
         if not self._owned:
             self._rows, self._owned = dict(self._rows), True
         return self._rows
@@ -104,15 +109,15 @@ class CompanionRow:
     companion: Companion
     summary: bytes
     detail: bytes
-    rank: tuple[Decimal, int, int]
+    sort_key: tuple[Decimal, int, int]
     """Ascending in the order of CONTRACT 3."""
-    places: tuple[str, str]
+    locations: tuple[str, str]
     services: frozenset[str]
 
 
 @frozen
 class EventRow:
-    told: Told
+    event: PublishedEvent
     body: bytes = field(repr=False)
     position: int | None = None
 
@@ -122,12 +127,12 @@ class AlertRow:
     at: datetime
     booking_id: int
     text: str
-    is_told: bool = False
+    is_sent: bool = False
 
 
 @frozen
 class NoticeRow:
-    notice: Notice
+    notice: Notification
     due_at: datetime
     attempts: int = 0
     lease: Lease | None = None
@@ -149,11 +154,11 @@ class TimerRow:
 
 
 @frozen
-class NudgeRow:
-    nudge: Nudge
+class ProcessorEventRow:
+    event: ProcessorEvent
     received_at: datetime
     next_at: datetime
-    done: bool = False
+    is_done: bool = False
     lease: Lease | None = None
 
 
@@ -167,7 +172,7 @@ class PayeeRow:
 class EndpointRow:
     """An endpoint, when it wants its next turn, and who has one now."""
 
-    endpoint: Endpoint
+    endpoint: WebhookEndpoint
     due_at: datetime | None = None
     lease: Lease | None = None
 
@@ -177,7 +182,7 @@ class DeliveryRow:
     delivery: Delivery
     due_at: datetime
     """When it was due last: once it is done, it is kept for a while from then on."""
-    attempts: tuple[Attempt, ...] = ()
+    attempts: tuple[DeliveryAttempt, ...] = ()
     body: bytes | None = field(default=None, repr=False)
     """Its own, where its event stands in no feed."""
 
@@ -189,18 +194,18 @@ class ConversationRow:
     """A group that is not is not there for anybody yet."""
 
 
-def is_running(lease: Lease | None, now: datetime) -> bool:
+def is_lease_active(lease: Lease | None, now: datetime) -> bool:
     """Whether somebody's claim still holds; `now` is wall time."""
     return lease is not None and now < lease.until
 
 
-def is_holder(kept: Lease | None, shown: Lease) -> bool:
+def holds_lease(stored: Lease | None, presented: Lease) -> bool:
     """Whether a claim is still the holder's: one that ran out is, until another claims."""
-    return kept is not None and kept.token == shown.token
+    return stored is not None and stored.token == presented.token
 
 
 @define
-class State:
+class MemoryState:
     """What transactions keep. Tables named `…_of` and `…_by…` are indexes of others."""
 
     users: Table[int, User] = field(factory=Table)
@@ -213,8 +218,8 @@ class State:
     booking_by_code: Table[str, int] = field(factory=Table)
     bookings_of: Table[int, tuple[int, ...]] = field(factory=Table)
     """By companion."""
-    answers: Table[tuple[str, str], Answer] = field(factory=Table)
-    credits: Table[int, Credit] = field(factory=Table)
+    stored_responses: Table[tuple[str, str], StoredResponse] = field(factory=Table)
+    credits: Table[int, RebookingCredit] = field(factory=Table)
     events: Table[str, EventRow] = field(factory=Table)
     events_of: Table[int, tuple[str, ...]] = field(factory=Table)
     """By booking."""
@@ -228,7 +233,7 @@ class State:
     """By booking, in the order of their making."""
     alerts: Table[int, AlertRow] = field(factory=Table)
     timers: Table[int, TimerRow] = field(factory=Table)
-    nudges: Table[tuple[str, str], NudgeRow] = field(factory=Table)
+    processor_events: Table[tuple[str, str], ProcessorEventRow] = field(factory=Table)
     cursors: Table[str, tuple[str, datetime]] = field(factory=Table)
     payees: Table[tuple[str, int], PayeeRow] = field(factory=Table)
     payee_by_ref: Table[tuple[str, str], int] = field(factory=Table)
@@ -245,11 +250,11 @@ class State:
     delivery_by_event: Table[tuple[int, str], int] = field(factory=Table)
     """By endpoint and event."""
     notices: Table[int, NoticeRow] = field(factory=Table)
-    mutes: Table[int, frozenset[NoticeKind]] = field(factory=Table)
+    muted_kinds: Table[int, frozenset[NotificationKind]] = field(factory=Table)
     """By user."""
     inquiries: Table[int, Inquiry] = field(factory=Table)
     conversations: Table[int, ConversationRow] = field(factory=Table)
-    direct_by_pair: Table[Pair, int] = field(factory=Table)
+    direct_by_pair: Table[CustomerCompanionPair, int] = field(factory=Table)
     group_by_event: Table[tuple[int, str], int] = field(factory=Table)
     """By customer and reference."""
     conversations_of: Table[int, tuple[int, ...]] = field(factory=Table)
@@ -258,41 +263,41 @@ class State:
     """Numbered from 1 without a gap."""
     messages_of: Table[int, tuple[int, ...]] = field(factory=Table)
     """By conversation, in the order of ids."""
-    message_by_name: Table[tuple[int, int, str], int] = field(factory=Table)
+    message_by_client_id: Table[tuple[int, int, str], int] = field(factory=Table)
     """By conversation, sender and the sender's own id."""
-    messages_told: Table[tuple[int, int], int] = field(factory=Table)
+    last_notified_messages: Table[tuple[int, int], int] = field(factory=Table)
     """The last message that somebody was told of, by conversation and user."""
-    positions: Table[str, int] = field(factory=Table)
+    checkpoints: Table[str, int] = field(factory=Table)
     """How far something went, by its name."""
-    nodes: Table[str, datetime] = field(factory=Table)
+    node_expiries: Table[str, datetime] = field(factory=Table)
     """Until when each is alive."""
-    connections: Table[tuple[int, str], int] = field(factory=Table)
+    connection_counts: Table[tuple[int, str], int] = field(factory=Table)
     """How many, by user and node."""
     last_seen: Table[int, datetime] = field(factory=Table)
     """By user."""
     portfolio: Table[int, PortfolioItem] = field(factory=Table)
     images: Table[str, Image] = field(factory=Table)
-    dropped_images: Table[str, Image] = field(factory=Table)
+    orphaned_images: Table[str, Image] = field(factory=Table)
     """Those that nobody has any more, and whose files are still to be removed."""
-    feeds: Table[int, tuple[bytes, datetime]] = field(factory=Table)
+    calendar_feeds: Table[int, tuple[bytes, datetime]] = field(factory=Table)
     """The digest of the secret, and since when; by companion."""
-    imports: Table[str, Import] = field(factory=Table)
+    imports: Table[str, ImportProgress] = field(factory=Table)
     skipped_rows: Table[tuple[str, int], SkippedRow] = field(factory=Table)
     """By fingerprint and line."""
     clock_offset: timedelta = timedelta()
 
-    def fork(self) -> State:
+    def fork(self) -> MemoryState:
         forked = copy(self)
         for name in _TABLES:
             setattr(forked, name, getattr(self, name).fork())
         return forked
 
 
-_TABLES = tuple(part.name for part in fields(State) if part.name != "clock_offset")
+_TABLES = tuple(part.name for part in fields(MemoryState) if part.name != "clock_offset")
 
 
 @define
-class Shared:
+class SharedState:
     """What no transaction keeps: numbers are given once, hits and uses stay counted."""
 
     user_ids: Iterator[int] = field(factory=lambda: count(1))
@@ -307,16 +312,16 @@ class Shared:
     notice_ids: Iterator[int] = field(factory=lambda: count(1))
     inquiry_ids: Iterator[int] = field(factory=lambda: count(1))
     conversation_ids: Iterator[int] = field(factory=lambda: count(1))
-    windows: dict[str, Window] = field(factory=dict)
-    keys_used_at: dict[int, datetime] = field(factory=dict)
+    rate_limit_windows: dict[str, RateLimitWindow] = field(factory=dict)
+    key_last_used_at: dict[int, datetime] = field(factory=dict)
 
 
 @define
-class Place:
+class MemoryTransaction:
     """Where the families of the store find their rows: the committed state, or a fork."""
 
-    state: State
-    shared: Shared
+    state: MemoryState
+    shared: SharedState
     policy: Policy
     hints: set[Hint] = field(factory=set)
     """What the fork will be worth a hint for, once it is committed."""

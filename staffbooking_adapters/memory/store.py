@@ -24,7 +24,7 @@ from staffbooking_adapters.memory.notifications.store import NoticesReader, Noti
 from staffbooking_adapters.memory.payments.payees import PayeesReader, PayeesWriter
 from staffbooking_adapters.memory.payments.store import MoneyReader, MoneyWriter
 from staffbooking_adapters.memory.privacy import PeopleReader, PeopleWriter
-from staffbooking_adapters.memory.state import Place, Shared, State
+from staffbooking_adapters.memory.state import MemoryState, MemoryTransaction, SharedState
 from staffbooking_adapters.memory.webhooks.store import (
     WebhooksReader,
     WebhooksWriter,
@@ -32,65 +32,65 @@ from staffbooking_adapters.memory.webhooks.store import (
 )
 from staffbooking_core.errors import Conflict
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import Change, Reading, Writing
+from staffbooking_core.ports import BookingWrite, ReadView, Transaction
 
 T = TypeVar("T")
 
-TRIES = 5
+MAX_WRITE_ATTEMPTS = 5
 """How often a unit of work may run until its Conflict is the caller's."""
 
 
 @frozen
 class SandboxReader:
-    place: Place
+    tx: MemoryTransaction
 
     async def clock_offset(self) -> timedelta:
-        return self.place.state.clock_offset
+        return self.tx.state.clock_offset
 
 
 @frozen
 class SandboxWriter(SandboxReader):
     async def lock_clock(self) -> timedelta:
-        return self.place.state.clock_offset
+        return self.tx.state.clock_offset
 
     async def set_clock_offset(self, offset: timedelta) -> None:
-        self.place.state.clock_offset = offset
+        self.tx.state.clock_offset = offset
 
 
 @frozen
-class MemoryReading:
+class MemoryReadView:
     """What readers see: always the state that was committed last."""
 
     accounts: AccountsReader
-    notices: NoticesReader
-    people: PeopleReader
+    notifications: NoticesReader
+    personal_data: PeopleReader
     companions: CompanionsReader
     bookings: BookingsReader
-    money: MoneyReader
+    payments: MoneyReader
     payees: PayeesReader
     reviews: ReviewsReader
     webhooks: WebhooksReader
     messages: MessagesReader
     presence: PresenceReader
-    staff: StaffReader
+    portfolio: StaffReader
     imports: ImportsReader
     sandbox: SandboxReader
 
 
 @frozen
-class MemoryWriting:
+class MemoryWriteView:
     accounts: AccountsWriter
-    notices: NoticesWriter
-    people: PeopleWriter
+    notifications: NoticesWriter
+    personal_data: PeopleWriter
     companions: CompanionsWriter
     bookings: BookingsWriter
-    money: MoneyWriter
+    payments: MoneyWriter
     payees: PayeesWriter
     reviews: ReviewsWriter
     webhooks: WebhooksWriter
     messages: MessagesWriter
     presence: PresenceWriter
-    staff: StaffWriter
+    portfolio: StaffWriter
     imports: ImportsWriter
     sandbox: SandboxWriter
 
@@ -102,9 +102,9 @@ class MemoryStore:
     """
 
     def __init__(self, policy: Policy) -> None:
-        place = self._committed = Place(State(), Shared(), policy)
-        self._writer = asyncio.Lock()
-        self._reading = MemoryReading(
+        place = self._committed = MemoryTransaction(MemoryState(), SharedState(), policy)
+        self._write_lock = asyncio.Lock()
+        self._read_view = MemoryReadView(
             AccountsReader(place),
             NoticesReader(place),
             PeopleReader(place),
@@ -124,33 +124,33 @@ class MemoryStore:
         self.hints = LocalHints()
 
     @asynccontextmanager
-    async def reading(self) -> AsyncIterator[Reading]:
-        yield self._reading
+    async def read_view(self) -> AsyncIterator[ReadView]:
+        yield self._read_view
 
-    async def write(self, work: Callable[[Writing], Awaitable[T]]) -> T:
-        return await self._commit(lambda place: work(_writing(place)))
+    async def run_transaction(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+        return await self._run_with_retries(lambda place: work(_write_view(place)))
 
-    async def add_booking(self, change: Change) -> None:
-        await self.write(lambda unit: unit.bookings.add(change))
+    async def add_booking(self, booking_write: BookingWrite) -> None:
+        await self.run_transaction(lambda unit: unit.bookings.add_booking(booking_write))
 
-    async def sweep(self, now: datetime, policy: Policy) -> int:
-        async def work(place: Place) -> int:
-            return _sweep(place, now, policy)
+    async def delete_expired(self, now: datetime, policy: Policy) -> int:
+        async def work(tx: MemoryTransaction) -> int:
+            return _sweep_expired(tx, now, policy)
 
-        return await self._commit(work)
+        return await self._run_with_retries(work)
 
-    async def _commit(self, work: Callable[[Place], Awaitable[T]]) -> T:
-        for _ in range(TRIES - 1):
+    async def _run_with_retries(self, work: Callable[[MemoryTransaction], Awaitable[T]]) -> T:
+        for _ in range(MAX_WRITE_ATTEMPTS - 1):
             try:
-                return await self._try(work)
+                return await self._run_once(work)
             except Conflict:
                 continue
-        return await self._try(work)
+        return await self._run_once(work)
 
-    async def _try(self, work: Callable[[Place], Awaitable[T]]) -> T:
-        async with self._writer:
+    async def _run_once(self, work: Callable[[MemoryTransaction], Awaitable[T]]) -> T:
+        async with self._write_lock:
             committed = self._committed
-            place = Place(committed.state.fork(), committed.shared, committed.policy)
+            place = MemoryTransaction(committed.state.fork(), committed.shared, committed.policy)
             result = await work(place)
             committed.state = place.state
             for hint in place.hints:
@@ -158,48 +158,48 @@ class MemoryStore:
             return result
 
 
-def _writing(place: Place) -> MemoryWriting:
-    return MemoryWriting(
-        AccountsWriter(place),
-        NoticesWriter(place),
-        PeopleWriter(place),
-        CompanionsWriter(place),
-        BookingsWriter(place),
-        MoneyWriter(place),
-        PayeesWriter(place),
-        ReviewsWriter(place),
-        WebhooksWriter(place),
-        MessagesWriter(place),
-        PresenceWriter(place),
-        StaffWriter(place),
-        ImportsWriter(place),
-        SandboxWriter(place),
+def _write_view(tx: MemoryTransaction) -> MemoryWriteView:
+    return MemoryWriteView(
+        AccountsWriter(tx),
+        NoticesWriter(tx),
+        PeopleWriter(tx),
+        CompanionsWriter(tx),
+        BookingsWriter(tx),
+        MoneyWriter(tx),
+        PayeesWriter(tx),
+        ReviewsWriter(tx),
+        WebhooksWriter(tx),
+        MessagesWriter(tx),
+        PresenceWriter(tx),
+        StaffWriter(tx),
+        ImportsWriter(tx),
+        SandboxWriter(tx),
     )
 
 
-def _sweep(place: Place, now: datetime, policy: Policy) -> int:
-    state, windows = place.state, place.shared.windows
+def _sweep_expired(tx: MemoryTransaction, now: datetime, policy: Policy) -> int:
+    state, windows = tx.state, tx.shared.rate_limit_windows
     sessions = [
         session.digest
         for session in state.sessions.values()
         if session.seen_at + policy.session_idle <= now
         or session.created_at + policy.session_lifetime <= now
     ]
-    answers = [name for name, answer in state.answers.items() if answer.expires_at <= now]
+    answers = [name for name, answer in state.stored_responses.items() if answer.expires_at <= now]
     done = [
         name
-        for name, row in state.nudges.items()
-        if row.done and row.received_at + policy.events_kept <= now
+        for name, row in state.processor_events.items()
+        if row.is_done and row.received_at + policy.processor_event_retention <= now
     ]
     ended = [scope for scope, window in windows.items() if window.resets_at <= now]
     for digest in sessions:
         state.sessions.discard(digest)
     for name in answers:
-        state.answers.discard(name)
+        state.stored_responses.discard(name)
     for event in done:
-        state.nudges.discard(event)
+        state.processor_events.discard(event)
     for scope in ended:
         del windows[scope]
-    dropped = drop_deliveries(state, now - policy.webhook_kept_for)
-    dropped += drop_imports(state, now - policy.imports_kept)
+    dropped = drop_deliveries(state, now - policy.webhook_delivery_retention)
+    dropped += drop_imports(state, now - policy.import_retention)
     return len(sessions) + len(answers) + len(done) + len(ended) + dropped

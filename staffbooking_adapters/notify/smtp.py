@@ -19,20 +19,20 @@ from aiosmtplib import (
 )
 
 from staffbooking_adapters.notify.log import LogNotifier
-from staffbooking_adapters.notify.mails import Mail, Mailbox, make_mail
-from staffbooking_adapters.settings import SmtpServer, Tls
-from staffbooking_core.ports import Letter, Undeliverable
+from staffbooking_adapters.notify.mails import EncodedEmail, Mailbox, encode_email
+from staffbooking_adapters.settings import SmtpServer, SmtpTls
+from staffbooking_core.ports import Email, UndeliverableEmail
 
 logger = logging.getLogger("staffbooking.notices")
 
-PERMANENT = 500
+MIN_PERMANENT_CODE = 500
 """From this code on a server refuses for good."""
-PATIENCE = 2.0
+KEEPALIVE_TIMEOUT_SECONDS = 2.0
 """Seconds in which a connection that was kept shows that it still lives: one that was lost
 without a word would take all the time of the mail."""
 
 
-class NotSent(Exception):
+class EmailNotSent(Exception):
     """A mail could not be sent now, or it is not known whether it was."""
 
 
@@ -55,33 +55,33 @@ class SmtpNotifier:
         sender: Mailbox,
         base_url: str,
         *,
-        deadline: float,
+        timeout_seconds: float,
         tls: ssl.SSLContext | None = None,
         now: Callable[[], datetime] = _now,
     ) -> None:
         """`deadline` is in seconds, for a whole mail; `tls` is what certificates are judged by."""
         self._server, self._sender, self._base_url = server, sender, base_url
-        self._deadline, self._now = deadline, now
-        self._tls = tls or _trusting_authorities()
+        self._timeout_seconds, self._now = timeout_seconds, now
+        self._tls = tls or _trusted_context()
         self._lock = asyncio.Lock()
         self._client: SMTP | None = None
-        self._log = LogNotifier()
+        self._log_notifier = LogNotifier()
 
-    async def alert(self, booking_id: int, text: str) -> None:
-        await self._log.alert(booking_id, text)
+    async def alert_operators(self, booking_id: int, text: str) -> None:
+        await self._log_notifier.alert_operators(booking_id, text)
 
-    async def tell(self, letter: Letter) -> None:
+    async def send_email(self, email: Email) -> None:
         try:
-            mail = make_mail(letter, self._sender, self._base_url, self._now())
-            async with asyncio.timeout(self._deadline), self._lock:
+            mail = encode_email(email, self._sender, self._base_url, self._now())
+            async with asyncio.timeout(self._timeout_seconds), self._lock:
                 await self._send(mail)
-        except Undeliverable:
+        except UndeliverableEmail:
             raise
         except (SMTPException, OSError, ValueError) as error:
-            reason = _reason(error)
-            logger.warning("notice %d was not sent: %s", letter.notice_id, reason)
-            raise NotSent(reason) from None
-        await self._log.tell(letter)
+            reason = _error_summary(error)
+            logger.warning("notice %d was not sent: %s", email.notice_id, reason)
+            raise EmailNotSent(reason) from None
+        await self._log_notifier.send_email(email)
 
     async def close(self) -> None:
         """Take leave of the server, if it is still there."""
@@ -94,31 +94,31 @@ class SmtpNotifier:
         except (SMTPException, OSError):
             client.close()
 
-    async def _send(self, mail: Mail) -> None:
-        client = await self._connected()
+    async def _send(self, mail: EncodedEmail) -> None:
+        client = await self._live_client()
         options = ["SMTPUTF8", "BODY=8BITMIME"] if mail.is_international else []
         try:
             await client.sendmail(mail.sender, [mail.recipient], mail.content, mail_options=options)
         except SMTPRecipientsRefused as refused:
             if any(_is_permanent(each) for each in refused.recipients):
                 code = refused.recipients[0].code
-                raise Undeliverable(f"the server refused the recipient ({code})") from None
+                raise UndeliverableEmail(f"the server refused the recipient ({code})") from None
             raise
         except SMTPNotSupported:
-            raise Undeliverable("the server can't send to this address") from None
+            raise UndeliverableEmail("the server can't send to this address") from None
         except BaseException:
-            self._drop()
+            self._drop_client()
             raise
 
-    async def _connected(self) -> SMTP:
+    async def _live_client(self) -> SMTP:
         """The connection of the last mail, where the server still answers on it, or a new one."""
         if self._client is not None:
             try:
-                await self._client.rset(timeout=PATIENCE)
+                await self._client.rset(timeout=KEEPALIVE_TIMEOUT_SECONDS)
             except (SMTPException, OSError):
-                self._drop()
+                self._drop_client()
             except BaseException:
-                self._drop()
+                self._drop_client()
                 raise
         if self._client is None:
             self._client = await self._connect()
@@ -133,8 +133,8 @@ class SmtpNotifier:
             password=server.password,
             local_hostname=self._sender.domain,
             timeout=None,  # The whole mail has one.
-            use_tls=server.tls is Tls.FROM_START,
-            start_tls=server.tls is Tls.STARTTLS,
+            use_tls=server.tls is SmtpTls.IMPLICIT,
+            start_tls=server.tls is SmtpTls.STARTTLS,
             tls_context=self._tls,
         )
         try:
@@ -144,13 +144,13 @@ class SmtpNotifier:
             raise
         return client
 
-    def _drop(self) -> None:
+    def _drop_client(self) -> None:
         client, self._client = self._client, None
         if client is not None:
             client.close()
 
 
-def _trusting_authorities() -> ssl.SSLContext:
+def _trusted_context() -> ssl.SSLContext:
     """Those that this machine trusts, and where it knows none, those that browsers do."""
     context = ssl.create_default_context()
     context.load_verify_locations(certifi.where())
@@ -158,10 +158,10 @@ def _trusting_authorities() -> ssl.SSLContext:
 
 
 def _is_permanent(refused: SMTPRecipientRefused) -> bool:
-    return refused.code >= PERMANENT
+    return refused.code >= MIN_PERMANENT_CODE
 
 
-def _reason(error: Exception) -> str:
+def _error_summary(error: Exception) -> str:
     """A fault in few words, none of which is a server's or a person's."""
     if isinstance(error, SMTPRecipientsRefused):
         return f"refused for now ({error.recipients[0].code})"

@@ -24,31 +24,31 @@ from PIL import (
 from PIL.Image import DecompressionBombError, Transpose
 
 from staffbooking_core.domain.companions.portfolio import ImageKind
-from staffbooking_core.errors import InvalidField, invalid
-from staffbooking_core.ports import Picture
+from staffbooking_core.errors import InvalidField, invalid_field
+from staffbooking_core.ports import ProcessedImage
 
-MOST_SIDE = 12_000
-MOST_PIXELS = {
+MAX_SIDE_PIXELS = 12_000
+MAX_PIXELS = {
     ImageKind.JPEG: 50_000_000,
     ImageKind.PNG: 25_000_000,
     ImageKind.WEBP: 25_000_000,
 }
 """What a picture takes while it is decoded grows with these: 16 bytes a pixel of a WebP, 9 of a
 PNG and of a JPEG, that is at most 450 MB."""
-MOST_SCANS = 50
+MAX_JPEG_SCANS = 50
 """Of a JPEG. Each makes the decoder walk over all of the picture, and may have but a few bytes."""
-KEPT_SIDE = 2_048
-LARGEST_PROFILE = 1024 * 1024
+STORED_SIDE_PIXELS = 2_048
+MAX_PROFILE_BYTES = 1024 * 1024
 """Bytes; those of cameras and screens have a few thousand."""
-_STAGES = b"mpet"
+_MULTI_STAGE_TAG = b"mpet"
 """In a profile: as many steps of calculation as it likes to name, for each colour."""
 
-_OTHERS = {
+_FOREIGN_SIGNATURES = {
     "an archive": re.compile(rb"PK\x05\x06"),
     "a document": re.compile(rb"%PDF-[12]\."),
     "a page or a program": re.compile(rb"(?i)<(\?php|script|html|!doctype html)[\s>]"),
 }
-_ARCHIVES_END = 22 + 0xFFFF
+_ARCHIVE_TAIL_BYTES = 22 + 0xFFFF
 """Bytes: the last entry of an archive and its comment, where readers look for them."""
 
 _TOO_LARGE = (
@@ -56,14 +56,14 @@ _TOO_LARGE = (
 )
 
 _FORMATS = ("JPEG", "PNG", "WEBP")
-_KINDS = {
+_KIND_BY_FORMAT = {
     "JPEG": ImageKind.JPEG,
     "MPO": ImageKind.JPEG,  # one that has further pictures behind the first
     "PNG": ImageKind.PNG,
     "WEBP": ImageKind.WEBP,
 }
-_ORIENTATION = 0x0112
-_UPRIGHT = {
+_ORIENTATION_TAG = 0x0112
+_TRANSPOSE_BY_ORIENTATION = {
     2: Transpose.FLIP_LEFT_RIGHT,
     3: Transpose.ROTATE_180,
     4: Transpose.FLIP_TOP_BOTTOM,
@@ -72,70 +72,75 @@ _UPRIGHT = {
     7: Transpose.TRANSVERSE,
     8: Transpose.ROTATE_90,
 }
-_ENCODED: dict[ImageKind, dict[str, Any]] = {
+_ENCODER_OPTIONS: dict[ImageKind, dict[str, Any]] = {
     ImageKind.JPEG: {"quality": 85, "optimize": True, "progressive": True},
     ImageKind.PNG: {},
     ImageKind.WEBP: {"quality": 85},
 }
 
 
-def remake(given: bytes) -> Picture:
+def reencode_image(upload: bytes) -> ProcessedImage:
     """As `Pictures.remake`, at once."""
-    pixels, kind = _decode(given)
+    pixels, kind = _decode(upload)
     made = BytesIO()
-    pixels.save(made, kind, **_ENCODED[kind])
-    return Picture(made.getvalue(), kind)
+    pixels.save(made, kind, **_ENCODER_OPTIONS[kind])
+    return ProcessedImage(made.getvalue(), kind)
 
 
-def _decode(given: bytes) -> tuple[Image.Image, ImageKind]:
+def _decode(upload: bytes) -> tuple[Image.Image, ImageKind]:
     # Each time, since whoever embeds this may set filters anew. What is wrong with an upload is
     # told to who sent it, or made good; the process has no use for a warning of it.
     warnings.filterwarnings("ignore", module=r"PIL\.")
-    if not given:
-        raise invalid("file", "is empty")
+    if not upload:
+        raise invalid_field("file", "is empty")
     try:
-        with Image.open(BytesIO(given), formats=_FORMATS) as opened:
-            kind = _KINDS[opened.format or ""]
-            _check_alone(given)
-            _check_work(given, kind, *opened.size)
-            return _pixels(opened, kind), kind
+        with Image.open(BytesIO(upload), formats=_FORMATS) as opened:
+            kind = _KIND_BY_FORMAT[opened.format or ""]
+            _check_not_polyglot(upload)
+            _check_decoding_cost(upload, kind, *opened.size)
+            return _normalized_pixels(opened, kind), kind
     except InvalidField:
         raise
     except UnidentifiedImageError:
-        raise invalid("file", "is no JPEG, PNG or WebP image") from None
+        raise invalid_field("file", "is no JPEG, PNG or WebP image") from None
     except DecompressionBombError:
-        raise invalid("file", _TOO_LARGE) from None
+        raise invalid_field("file", _TOO_LARGE) from None
     except Exception as error:  # Decoders fail on broken input by whatever goes wrong in them.
-        raise invalid("file", "is a broken image: it can't be read to its end") from error
+        raise invalid_field("file", "is a broken image: it can't be read to its end") from error
 
 
-def _check_alone(given: bytes) -> None:
+def _check_not_polyglot(upload: bytes) -> None:
     """Refuse what is something else for other programs, as no camera makes it. Whatever hangs on
     besides, such as a telephone's video, is left out."""
-    for name, sign in _OTHERS.items():
-        searched = given[-_ARCHIVES_END:] if name == "an archive" else given
+    for name, sign in _FOREIGN_SIGNATURES.items():
+        searched = upload[-_ARCHIVE_TAIL_BYTES:] if name == "an archive" else upload
         if sign.search(searched):
-            raise invalid("file", f"is {name} as well as an image")
+            raise invalid_field("file", f"is {name} as well as an image")
 
 
-def _check_work(given: bytes, kind: ImageKind, width: int, height: int) -> None:
+def _check_decoding_cost(upload: bytes, kind: ImageKind, width: int, height: int) -> None:
     """Judge by the header what decoding would take."""
-    if width * height > MOST_PIXELS[kind] or max(width, height) > MOST_SIDE:
-        raise invalid("file", _TOO_LARGE)
-    if kind is ImageKind.JPEG and given.count(b"\xff\xda") > MOST_SCANS:
-        raise invalid("file", f"has more than {MOST_SCANS} scans")
+    if width * height > MAX_PIXELS[kind] or max(width, height) > MAX_SIDE_PIXELS:
+        raise invalid_field("file", _TOO_LARGE)
+    if kind is ImageKind.JPEG and upload.count(b"\xff\xda") > MAX_JPEG_SCANS:
+        raise invalid_field("file", f"has more than {MAX_JPEG_SCANS} scans")
 
 
-def _pixels(opened: Image.Image, kind: ImageKind) -> Image.Image:
+def _normalized_pixels(opened: Image.Image, kind: ImageKind) -> Image.Image:
     """Small enough, upright, in sRGB, and free of what else was told of them."""
-    opened.draft(None, (KEPT_SIDE, KEPT_SIDE))  # a JPEG can be decoded smaller than it is
+    opened.draft(
+        None, (STORED_SIDE_PIXELS, STORED_SIDE_PIXELS)
+    )  # a JPEG can be decoded smaller than it is
     opened.load()
-    profile, turn = opened.info.get("icc_profile"), _UPRIGHT.get(_orientation(opened))
-    pixels = _resizable(opened)
-    pixels.thumbnail((KEPT_SIDE, KEPT_SIDE))
+    profile, turn = (
+        opened.info.get("icc_profile"),
+        _TRANSPOSE_BY_ORIENTATION.get(_orientation(opened)),
+    )
+    pixels = _to_resizable_mode(opened)
+    pixels.thumbnail((STORED_SIDE_PIXELS, STORED_SIDE_PIXELS))
     if turn is not None:
         pixels = pixels.transpose(turn)
-    pixels = _in_srgb(pixels, profile)
+    pixels = _to_srgb(pixels, profile)
     pixels.info = {}
     return pixels
 
@@ -143,11 +148,11 @@ def _pixels(opened: Image.Image, kind: ImageKind) -> Image.Image:
 def _orientation(opened: Image.Image) -> int:
     """How the camera was held, from 1 to 8; 1 where that can't be made out."""
     with suppress(Exception):  # A camera's notes may be broken, the picture is good.
-        return int(opened.getexif().get(_ORIENTATION, 1))
+        return int(opened.getexif().get(_ORIENTATION_TAG, 1))
     return 1
 
 
-def _resizable(opened: Image.Image) -> Image.Image:
+def _to_resizable_mode(opened: Image.Image) -> Image.Image:
     """With 8 bits a channel, and colours instead of a palette's numbers."""
     if opened.mode.startswith("I"):  # 16 bits of grey
         opened = opened.point(lambda value: value * (1 / 256)).convert("L")
@@ -158,10 +163,10 @@ def _resizable(opened: Image.Image) -> Image.Image:
     return opened if opened.mode == mode else opened.convert(mode)
 
 
-def _in_srgb(pixels: Image.Image, profile: bytes | None) -> Image.Image:
+def _to_srgb(pixels: Image.Image, profile: bytes | None) -> Image.Image:
     """What browsers show of pixels without a profile."""
     mode = "RGB" if pixels.mode == "CMYK" else pixels.mode
-    if profile and len(profile) <= LARGEST_PROFILE and _STAGES not in profile:
+    if profile and len(profile) <= MAX_PROFILE_BYTES and _MULTI_STAGE_TAG not in profile:
         with suppress(ImageCms.PyCMSError):  # A broken profile, or one of other colours.
             srgb = ImageCms.createProfile("sRGB")
             made = ImageCms.profileToProfile(pixels, BytesIO(profile), srgb, outputMode=mode)

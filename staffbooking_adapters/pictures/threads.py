@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import anyio.to_thread
 
-from staffbooking_core.ports import Picture
+from staffbooking_core.ports import ProcessedImage
 
 
 class PillowPictures:
@@ -19,11 +19,11 @@ class PillowPictures:
         """Have everything loaded that the first use would have to wait for."""
         import staffbooking_adapters.pictures.remaking  # noqa: F401
 
-    async def remake(self, given: bytes) -> Picture:
-        return await anyio.to_thread.run_sync(_remake, given, limiter=self._limiter)
+    async def process(self, upload: bytes) -> ProcessedImage:
+        return await anyio.to_thread.run_sync(_reencode, upload, limiter=self._limiter)
 
 
-def _remake(given: bytes) -> Picture:
-    from staffbooking_adapters.pictures.remaking import remake
+def _reencode(upload: bytes) -> ProcessedImage:
+    from staffbooking_adapters.pictures.remaking import reencode_image
 
-    return remake(given)
+    return reencode_image(upload)

@@ -11,81 +11,90 @@ from typing import Any
 from attrs import asdict, fields, frozen
 from sqlalchemy import bindparam, delete, insert, select, text, true, update
 
-from staffbooking_adapters.sql.accounts.store import USER, to_user
-from staffbooking_adapters.sql.companions.reader import COMPANION, to_companion
+from staffbooking_adapters.sql.accounts.store import USER_COLUMNS, to_user
+from staffbooking_adapters.sql.companions.reader import COMPANION_COLUMNS, to_companion
 from staffbooking_adapters.sql.companions.writer import save_companions
-from staffbooking_adapters.sql.engine.composite import Batch
+from staffbooking_adapters.sql.engine.composite import BatchStatement
 from staffbooking_adapters.sql.engine.connection import Connection, Database
-from staffbooking_adapters.sql.engine.dialect import given_rows, in_array, upsert
+from staffbooking_adapters.sql.engine.dialect import batch_rows, in_array, upsert
 from staffbooking_adapters.sql.engine.page_size import page_size
-from staffbooking_adapters.sql.engine.row_mapping import Reader, fields_of
+from staffbooking_adapters.sql.engine.row_mapping import RowMapper, field_values_getter
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import Instant
 from staffbooking_adapters.sql.schema.accounts import imports, skipped_rows
 from staffbooking_adapters.sql.schema.bookings import companions, sessions, users
-from staffbooking_core.domain.accounts.users import User, fold_email
+from staffbooking_core.domain.accounts.users import User, normalize_email
 from staffbooking_core.domain.companions.companion import Companion
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import Import, NewUser, SkippedRow
+from staffbooking_core.ports import ImportProgress, NewUser, SkippedRow
 
-IMPORT = tuple(imports.c)
-to_import = Reader(Import, IMPORT)
-_SKIPPED = (skipped_rows.c.line, skipped_rows.c.email, skipped_rows.c.reason)
-to_skipped = Reader(SkippedRow, _SKIPPED)
+IMPORT_COLUMNS = tuple(imports.c)
+to_import = RowMapper(ImportProgress, IMPORT_COLUMNS)
+_SKIPPED_ROW_COLUMNS = (skipped_rows.c.line, skipped_rows.c.email, skipped_rows.c.reason)
+to_skipped_row = RowMapper(SkippedRow, _SKIPPED_ROW_COLUMNS)
 
-_PROGRESS = select(*IMPORT).where(imports.c.fingerprint == bindparam("file"))
-LOCK = Statement(_PROGRESS.with_for_update())
-_NEW = upsert(imports).values({c.name: bindparam(c.name, type_=c.type) for c in IMPORT})
-SAVE = Statement(
-    _NEW.on_conflict_do_update(
-        index_elements=["fingerprint"], set_={c.name: _NEW.excluded[c.name] for c in IMPORT[1:]}
+_SELECT_IMPORT = select(*IMPORT_COLUMNS).where(imports.c.fingerprint == bindparam("file"))
+LOCK_IMPORT = Statement(_SELECT_IMPORT.with_for_update())
+_UPSERT_IMPORT = upsert(imports).values(
+    {c.name: bindparam(c.name, type_=c.type) for c in IMPORT_COLUMNS}
+)
+SAVE_IMPORT = Statement(
+    _UPSERT_IMPORT.on_conflict_do_update(
+        index_elements=["fingerprint"],
+        set_={c.name: _UPSERT_IMPORT.excluded[c.name] for c in IMPORT_COLUMNS[1:]},
     )
 )
-FORGET = Statement(delete(imports).where(imports.c.fingerprint == bindparam("file")))
-FORGET_SKIPPED = Statement(
+DELETE_IMPORT = Statement(delete(imports).where(imports.c.fingerprint == bindparam("file")))
+DELETE_SKIPPED_ROWS = Statement(
     delete(skipped_rows).where(skipped_rows.c.fingerprint == bindparam("file"))
 )
-_STAYED_OUT = given_rows("given", **{column.name: column.type for column in skipped_rows.c})
-SKIP = Batch(
-    insert(skipped_rows).from_select(list(_STAYED_OUT.c.keys()), select(_STAYED_OUT).where(true()))
+_NEW_SKIPPED_ROWS = batch_rows("given", **{column.name: column.type for column in skipped_rows.c})
+ADD_SKIPPED_ROWS = BatchStatement(
+    insert(skipped_rows).from_select(
+        list(_NEW_SKIPPED_ROWS.c.keys()), select(_NEW_SKIPPED_ROWS).where(true())
+    )
 )
 
 # The plans that are kept were made for tables of another size, and for few people.
-PLAN_ANEW = Statement(postgresql=text("SET LOCAL plan_cache_mode = force_custom_plan"))
-LOCK_USERS = Statement(
-    select(*USER)
+FORCE_CUSTOM_PLANS = Statement(postgresql=text("SET LOCAL plan_cache_mode = force_custom_plan"))
+LOCK_USERS_BY_EMAIL = Statement(
+    select(*USER_COLUMNS)
     .where(in_array(users.c.email_folded, "folded"))
     .order_by(users.c.id)
     .with_for_update(key_share=True)
 )
-LOCK_COMPANIONS = Statement(
-    select(*COMPANION)
+LOCK_COMPANIONS_BY_ID = Statement(
+    select(*COMPANION_COLUMNS)
     .where(in_array(companions.c.id, "ids"))
     .order_by(companions.c.id)
     .with_for_update(key_share=True)
 )
-IDS = Statement(
+FIND_USER_IDS_BY_EMAIL = Statement(
     select(users.c.email_folded, users.c.id).where(in_array(users.c.email_folded, "folded"))
 )
-_FIELDS = {column.name: column.type for column in users.c if column is not users.c.id}
-_NEWCOMERS = given_rows("given", **_FIELDS)
-ADD_USERS = Batch(insert(users).from_select(list(_FIELDS), select(_NEWCOMERS).where(true())))
-_KNOWN = given_rows("given", id=users.c.id.type, **_FIELDS)
-SAVE_USERS = Batch(
-    update(users)
-    .values({name: _KNOWN.c[name] for name in _FIELDS})
-    .where(users.c.id == _KNOWN.c.id)
+_USER_COLUMN_TYPES = {column.name: column.type for column in users.c if column is not users.c.id}
+_NEW_USER_ROWS = batch_rows("given", **_USER_COLUMN_TYPES)
+ADD_USERS = BatchStatement(
+    insert(users).from_select(list(_USER_COLUMN_TYPES), select(_NEW_USER_ROWS).where(true()))
 )
-END_SESSIONS = Statement(delete(sessions).where(in_array(sessions.c.user_id, "ids")))
-_NOT_YET = dict.fromkeys(("disabled_at", "email_verified_at", "erased_at"))
-_of_new, _of_user = fields_of(NewUser), fields_of(User)
-_behind_id = attrgetter(*(field.name for field in fields(Companion)[1:]))
+_EXISTING_USER_ROWS = batch_rows("given", id=users.c.id.type, **_USER_COLUMN_TYPES)
+SAVE_USERS = BatchStatement(
+    update(users)
+    .values({name: _EXISTING_USER_ROWS.c[name] for name in _USER_COLUMN_TYPES})
+    .where(users.c.id == _EXISTING_USER_ROWS.c.id)
+)
+DELETE_SESSIONS_OF_USERS = Statement(delete(sessions).where(in_array(sessions.c.user_id, "ids")))
+_NEW_USER_DEFAULTS = dict.fromkeys(("disabled_at", "email_verified_at", "erased_at"))
+_new_user_values, _user_values = field_values_getter(NewUser), field_values_getter(User)
+_companion_values_without_id = attrgetter(*(field.name for field in fields(Companion)[1:]))
 
 
 @cache
-def skipped_after(size: int) -> Statement:
-    mine = skipped_rows.c.fingerprint == bindparam("file")
-    after = select(*_SKIPPED).where(mine, skipped_rows.c.line > bindparam("after_line"))
+def skipped_rows_after(size: int) -> Statement:
+    is_of_file = skipped_rows.c.fingerprint == bindparam("file")
+    after = select(*_SKIPPED_ROW_COLUMNS).where(
+        is_of_file, skipped_rows.c.line > bindparam("after_line")
+    )
     return Statement(after.order_by(skipped_rows.c.line).limit(size))
 
 
@@ -96,87 +105,112 @@ class ImportsReader:
     async def skipped_rows(
         self, fingerprint: str, after_line: int, limit: int
     ) -> Sequence[SkippedRow]:
-        given = {"file": fingerprint, "after_line": after_line}
-        rows = await self.connection.all(skipped_after(page_size(limit)), **given)
-        return [to_skipped(row) for row in rows[:limit]]
+        params = {"file": fingerprint, "after_line": after_line}
+        rows = await self.connection.fetch_all(skipped_rows_after(page_size(limit)), **params)
+        return [to_skipped_row(row) for row in rows[:limit]]
 
 
 @frozen
 class ImportsWriter(ImportsReader):
     policy: Policy
 
-    async def lock(self, fingerprint: str) -> Import | None:
-        return to_import.optional(await self.connection.one(LOCK, file=fingerprint))
+    async def lock_progress(self, fingerprint: str) -> ImportProgress | None:
+        return to_import.map_optional(
+            await self.connection.fetch_one(LOCK_IMPORT, file=fingerprint)
+        )
 
-    async def save(self, progress: Import, skipped: Sequence[SkippedRow] = ()) -> None:
-        await self.connection.run(SAVE, **asdict(progress))
+    async def save_progress(
+        self, progress: ImportProgress, skipped: Sequence[SkippedRow] = ()
+    ) -> None:
+        await self.connection.execute(SAVE_IMPORT, **asdict(progress))
         file = progress.fingerprint
-        await SKIP.run(self.connection, [_skipped_row(file, row) for row in skipped])
+        await ADD_SKIPPED_ROWS.execute(
+            self.connection, [_skipped_row_params(file, row) for row in skipped]
+        )
 
-    async def forget(self, fingerprint: str) -> None:
-        await self.connection.run(FORGET, file=fingerprint)
-        await self.connection.run(FORGET_SKIPPED, file=fingerprint)
+    async def delete_progress(self, fingerprint: str) -> None:
+        await self.connection.execute(DELETE_IMPORT, file=fingerprint)
+        await self.connection.execute(DELETE_SKIPPED_ROWS, file=fingerprint)
 
-    async def lock_people(self, emails: Sequence[str]) -> Sequence[tuple[User, Companion | None]]:
-        await self.connection.run(PLAN_ANEW)
-        rows = await self.connection.all(LOCK_USERS, folded=[*map(fold_email, emails)])
+    async def lock_users_by_email(
+        self, emails: Sequence[str]
+    ) -> Sequence[tuple[User, Companion | None]]:
+        await self.connection.execute(FORCE_CUSTOM_PLANS)
+        rows = await self.connection.fetch_all(
+            LOCK_USERS_BY_EMAIL, folded=[*map(normalize_email, emails)]
+        )
         if not rows:
             return []
         found = [to_user(row) for row in rows]
         ids = [user.id for user in found]
-        held = map(to_companion, await self.connection.all(LOCK_COMPANIONS, ids=ids))
-        known = {companion.id: companion for companion in held}
-        return [(user, known.get(user.id)) for user in found]
+        companions_found = map(
+            to_companion, await self.connection.fetch_all(LOCK_COMPANIONS_BY_ID, ids=ids)
+        )
+        companions_by_id = {companion.id: companion for companion in companions_found}
+        return [(user, companions_by_id.get(user.id)) for user in found]
 
-    async def add_people(self, people: Sequence[tuple[NewUser, Companion]]) -> None:
-        if not people:
+    async def add_staff_members(self, staff_members: Sequence[tuple[NewUser, Companion]]) -> None:
+        if not staff_members:
             return
-        rows = [{**_of_new(new), **_folded(new), **_NOT_YET} for new, _ in people]
-        await ADD_USERS.run(self.connection, rows)
+        rows = [
+            {**_new_user_values(new), **_folded_email_values(new), **_NEW_USER_DEFAULTS}
+            for new, _ in staff_members
+        ]
+        await ADD_USERS.execute(self.connection, rows)
         folded = [row["email_folded"] for row in rows]
-        ids: dict[str, int] = dict(await self.connection.all(IDS, folded=folded))
+        ids: dict[str, int] = dict(
+            await self.connection.fetch_all(FIND_USER_IDS_BY_EMAIL, folded=folded)
+        )
         added = [
-            Companion(ids[email], *_behind_id(companion))
-            for email, (_, companion) in zip(folded, people, strict=True)
+            Companion(ids[email], *_companion_values_without_id(companion))
+            for email, (_, companion) in zip(folded, staff_members, strict=True)
         ]
         await save_companions(self.connection, self.policy, added)
 
-    async def save_people(self, people: Sequence[tuple[User, Companion]]) -> None:
-        if not people:
+    async def save_staff_members(self, staff_members: Sequence[tuple[User, Companion]]) -> None:
+        if not staff_members:
             return
-        rows = [{**_of_user(user), **_folded(user)} for user, _ in people]
-        await SAVE_USERS.run(self.connection, rows)
-        await save_companions(self.connection, self.policy, [companion for _, companion in people])
+        rows = [{**_user_values(user), **_folded_email_values(user)} for user, _ in staff_members]
+        await SAVE_USERS.execute(self.connection, rows)
+        await save_companions(
+            self.connection, self.policy, [companion for _, companion in staff_members]
+        )
 
-    async def end_sessions(self, user_ids: Sequence[int]) -> None:
+    async def end_sessions_of_users(self, user_ids: Sequence[int]) -> None:
         if user_ids:
-            await self.connection.run(END_SESSIONS, ids=user_ids)
+            await self.connection.execute(DELETE_SESSIONS_OF_USERS, ids=user_ids)
 
 
-def _folded(user: User | NewUser) -> Mapping[str, str]:
-    return {"email_folded": fold_email(user.email)}
+def _folded_email_values(user: User | NewUser) -> Mapping[str, str]:
+    return {"email_folded": normalize_email(user.email)}
 
 
-def _skipped_row(file: str, row: SkippedRow) -> Mapping[str, Any]:
-    folded = None if row.email is None else fold_email(row.email)
+def _skipped_row_params(file: str, row: SkippedRow) -> Mapping[str, Any]:
+    folded = None if row.email is None else normalize_email(row.email)
     return {"fingerprint": file, "email_folded": folded, **asdict(row)}
 
 
 # Sweeping -------------------------------------------------------------------------------
 
-DROP = Statement(
+DELETE_OLD_IMPORTS = Statement(
     delete(imports)
     .where(imports.c.at <= bindparam("old_since", type_=Instant))
     .returning(imports.c.fingerprint)
 )
-DROP_SKIPPED = Statement(delete(skipped_rows).where(in_array(skipped_rows.c.fingerprint, "files")))
+DELETE_SKIPPED_ROWS_OF_FILES = Statement(
+    delete(skipped_rows).where(in_array(skipped_rows.c.fingerprint, "files"))
+)
 
 
-async def drop_imports(database: Database, old_since: datetime) -> int:
+async def delete_old_imports(database: Database, older_than: datetime) -> int:
     """Forget the files that nobody went on with since then; how many rows went."""
 
-    async def unit(connection: Connection) -> int:
-        files = [name for (name,) in await connection.all(DROP, old_since=old_since)]
-        return len(files) + (await connection.run(DROP_SKIPPED, files=files) if files else 0)
+    async def delete_in_transaction(connection: Connection) -> int:
+        files = [
+            name for (name,) in await connection.fetch_all(DELETE_OLD_IMPORTS, old_since=older_than)
+        ]
+        return len(files) + (
+            await connection.execute(DELETE_SKIPPED_ROWS_OF_FILES, files=files) if files else 0
+        )
 
-    return await database.write(unit)
+    return await database.run_transaction(delete_in_transaction)

@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING
 from staffbooking_adapters.hints import LocalHints
 from staffbooking_adapters.listening import keep_listening
 from staffbooking_adapters.sql.engine.connection import Database
-from staffbooking_adapters.sql.engine.listen import listen, telling
+from staffbooking_adapters.sql.engine.listen import listen, notify_statement
 from staffbooking_core.ports import Hint
 
 if TYPE_CHECKING:
     from staffbooking_adapters.sql.engine.postgres import PostgresDatabase
 
-CHANNEL = "staffbooking"
+HINTS_CHANNEL = "staffbooking"
 
-TELL = telling(CHANNEL)
-PACE = 0.02
+NOTIFY_HINTS = notify_statement(HINTS_CHANNEL)
+NOTIFY_INTERVAL_SECONDS = 0.02
 """Seconds between one NOTIFY and the next: where hundreds of events a second are written, each
 with its own would cost as much as writing it."""
-PATIENCE = 5.0
+CLOSE_TIMEOUT_SECONDS = 5.0
 """Seconds that the last hints are waited for at the end."""
 
 
-def hints_of(database: Database) -> LocalHints:
+def create_hints(database: Database) -> LocalHints:
     """Hints to all processes where the database can carry them, else within this one."""
     if database.dialect != "postgresql":
         return LocalHints()
@@ -49,51 +49,53 @@ class PostgresHints(LocalHints):
         """`database` is best one that doesn't wait for the disk. It is closed after this."""
         super().__init__()
         self._database = database
-        self._name = secrets.token_hex(8)
-        self._untold: set[Hint] = set()
-        self._telling: asyncio.Task[None] | None = None
-        self._listening: asyncio.Task[None] | None = None
+        self._process_id = secrets.token_hex(8)
+        self._unsent: set[Hint] = set()
+        self._send_task: asyncio.Task[None] | None = None
+        self._listen_task: asyncio.Task[None] | None = None
         self._closed = False
 
     def give(self, hint: Hint) -> None:
         super().give(hint)
-        self._untold.add(hint)
-        if self._telling is None and not self._closed:
-            self._telling = asyncio.create_task(self._tell())
+        self._unsent.add(hint)
+        if self._send_task is None and not self._closed:
+            self._send_task = asyncio.create_task(self._send_hints())
 
-    async def wait(self, hint: Hint, beyond: int, seconds: float) -> None:
-        if self._listening is None and not self._closed:
-            hear = partial(listen, self._database, CHANNEL, self._hear)
-            self._listening = asyncio.create_task(keep_listening(hear, self._wake_all))
-        await super().wait(hint, beyond, seconds)
+    async def wait(self, hint: Hint, seen_count: int, timeout_seconds: float) -> None:
+        if self._listen_task is None and not self._closed:
+            listen_for_hints = partial(listen, self._database, HINTS_CHANNEL, self._on_payload)
+            self._listen_task = asyncio.create_task(
+                keep_listening(listen_for_hints, self._wake_all)
+            )
+        await super().wait(hint, seen_count, timeout_seconds)
 
     async def close(self) -> None:
         """Tell what is to be told, and close the connection that listens."""
         self._closed = True
-        if self._telling is not None:
-            await asyncio.wait([self._telling], timeout=PATIENCE)
-        tasks = [task for task in (self._telling, self._listening) if task is not None]
+        if self._send_task is not None:
+            await asyncio.wait([self._send_task], timeout=CLOSE_TIMEOUT_SECONDS)
+        tasks = [task for task in (self._send_task, self._listen_task) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _tell(self) -> None:
+    async def _send_hints(self) -> None:
         try:
-            while self._untold:
-                payload = " ".join((self._name, *self._untold))
-                self._untold.clear()
+            while self._unsent:
+                payload = " ".join((self._process_id, *self._unsent))
+                self._unsent.clear()
                 with suppress(Exception):
-                    await self._database.value(TELL, payload=payload)
-                await asyncio.sleep(PACE)
+                    await self._database.fetch_value(NOTIFY_HINTS, payload=payload)
+                await asyncio.sleep(NOTIFY_INTERVAL_SECONDS)
         finally:
-            self._telling = None
+            self._send_task = None
 
     def _wake_all(self) -> None:
         for hint in Hint:
             super().give(hint)
 
-    def _hear(self, payload: str) -> None:
-        told = payload.split()
+    def _on_payload(self, payload: str) -> None:
+        words = payload.split()
         for hint in Hint:
-            if hint in told and self._name not in told:
+            if hint in words and self._process_id not in words:
                 super().give(hint)

@@ -27,17 +27,17 @@ from sqlalchemy import (
 )
 
 from staffbooking_adapters import codec
-from staffbooking_adapters.sql.bookings.reader import BOOKING, to_booking
-from staffbooking_adapters.sql.companions.reviews import REVIEW, to_review
-from staffbooking_adapters.sql.engine.composite import Batch
+from staffbooking_adapters.sql.bookings.reader import BOOKING_COLUMNS, to_booking
+from staffbooking_adapters.sql.companions.reviews import REVIEW_COLUMNS, to_review
+from staffbooking_adapters.sql.engine.composite import BatchStatement
 from staffbooking_adapters.sql.engine.connection import Connection
-from staffbooking_adapters.sql.engine.dialect import given_rows
+from staffbooking_adapters.sql.engine.dialect import batch_rows
 from staffbooking_adapters.sql.engine.page_size import page_size
 from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.engine.types import BigInt
-from staffbooking_adapters.sql.messaging.conversations import MESSAGE, to_message
-from staffbooking_adapters.sql.notifications.store import INQUIRY, to_inquiry
-from staffbooking_adapters.sql.payments.payees import PAYEE, PayeesWriter, to_payee
+from staffbooking_adapters.sql.messaging.conversations import MESSAGE_COLUMNS, to_message
+from staffbooking_adapters.sql.notifications.store import INQUIRY_COLUMNS, to_inquiry
+from staffbooking_adapters.sql.payments.payees import PAYEE_COLUMNS, PayeesWriter, to_payee
 from staffbooking_adapters.sql.schema.accounts import (
     calendar_feeds,
     inquiries,
@@ -46,86 +46,105 @@ from staffbooking_adapters.sql.schema.accounts import (
     skipped_rows,
 )
 from staffbooking_adapters.sql.schema.bookings import api_keys, bookings, reviews, sessions
-from staffbooking_adapters.sql.schema.messaging import conversations, last_seen, members, messages
+from staffbooking_adapters.sql.schema.messaging import (
+    conversation_members,
+    conversations,
+    last_seen,
+    messages,
+)
 from staffbooking_adapters.sql.schema.payments import is_unfinished, payees, payment_operations
-from staffbooking_core.domain.accounts.users import User, fold_email
+from staffbooking_core.domain.accounts.users import User, normalize_email
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import Party
 from staffbooking_core.domain.companions.reviews import Review
 from staffbooking_core.domain.messaging.conversations import Message
 from staffbooking_core.domain.notifications.inquiries import Inquiry
-from staffbooking_core.domain.payments.processor import OpenCheckout, OpKind
-from staffbooking_core.domain.privacy import NAME, closed, unnamed
+from staffbooking_core.domain.payments.processor import OpenCheckout, OperationKind
+from staffbooking_core.domain.privacy import ERASED_NAME, erase_checkout_command, erase_payee
 
 Condition: TypeAlias = ColumnElement[bool]
 
-_USER, _EMAIL = bindparam("user_id", type_=BigInt), bindparam("folded", type_=Text())
-_IS_PARTY = or_(bookings.c.customer_id == _USER, bookings.c.companion_id == _USER)
-_MINE = select(*BOOKING).where(_IS_PARTY).order_by(bookings.c.id)
+_USER_ID, _FOLDED_EMAIL = bindparam("user_id", type_=BigInt), bindparam("folded", type_=Text())
+_IS_PARTY = or_(bookings.c.customer_id == _USER_ID, bookings.c.companion_id == _USER_ID)
+_SELECT_BOOKINGS_OF_PARTY = select(*BOOKING_COLUMNS).where(_IS_PARTY).order_by(bookings.c.id)
 LOCK_CONVERSATIONS_OF = Statement(
     select(conversations.c.id)
     .where(
-        conversations.c.id.in_(select(members.c.conversation_id).where(members.c.user_id == _USER))
+        conversations.c.id.in_(
+            select(conversation_members.c.conversation_id).where(
+                conversation_members.c.user_id == _USER_ID
+            )
+        )
     )
     .order_by(conversations.c.id)
     .with_for_update(key_share=True)
 )
-LOCK_BOOKINGS_OF = Statement(_MINE.with_for_update(key_share=True))
+LOCK_BOOKINGS_OF = Statement(_SELECT_BOOKINGS_OF_PARTY.with_for_update(key_share=True))
 
-_IS_OF_MINE = reviews.c.booking_id.in_(select(bookings.c.id).where(_IS_PARTY))
-_IS_REVIEWER = (reviews.c.reviewer_id == _USER, _IS_OF_MINE)
-_IS_REVIEWED = (reviews.c.reviewee_id == _USER, _IS_OF_MINE)
-REVIEWED_BY = Statement(
+_IS_REVIEW_OF_OWN_BOOKING = reviews.c.booking_id.in_(select(bookings.c.id).where(_IS_PARTY))
+_IS_REVIEWER = (reviews.c.reviewer_id == _USER_ID, _IS_REVIEW_OF_OWN_BOOKING)
+_IS_REVIEWED = (reviews.c.reviewee_id == _USER_ID, _IS_REVIEW_OF_OWN_BOOKING)
+LIST_REVIEWEES = Statement(
     select(reviews.c.reviewee_id).distinct().where(*_IS_REVIEWER).order_by(reviews.c.reviewee_id)
 )
 _IS_SENDER = (
-    messages.c.sender_id == _USER,
+    messages.c.sender_id == _USER_ID,
     messages.c.conversation_id.in_(
-        select(members.c.conversation_id).where(members.c.user_id == _USER)
+        select(conversation_members.c.conversation_id).where(
+            conversation_members.c.user_id == _USER_ID
+        )
     ),
 )
-_IS_ASKER = inquiries.c.email_folded == _EMAIL
-INQUIRIES_BY = Statement(select(*INQUIRY).where(_IS_ASKER).order_by(inquiries.c.id))
-_AFTER = bindparam("after_id", type_=BigInt)
+_IS_INQUIRY_BY_EMAIL = inquiries.c.email_folded == _FOLDED_EMAIL
+LIST_INQUIRIES_BY_EMAIL = Statement(
+    select(*INQUIRY_COLUMNS).where(_IS_INQUIRY_BY_EMAIL).order_by(inquiries.c.id)
+)
+_AFTER_ID = bindparam("after_id", type_=BigInt)
 
 
-def _page(columns: Sequence[Column[Any]], is_theirs: Sequence[Condition], size: int) -> Statement:
+def _rows_of_person_after(
+    columns: Sequence[Column[Any]], ownership_conditions: Sequence[Condition], size: int
+) -> Statement:
     """The first of somebody's rows above an id. They are found before they are put in order:
     who goes along the ids of everybody to have them in order reads the table through."""
-    number = columns[0].table.c.id
-    ways = [select(number).where(way, number > _AFTER) for way in is_theirs]
-    found = union_all(*ways).cte("found").prefix_with("MATERIALIZED")
-    next_ones = select(found.c.id).order_by(found.c.id).limit(size).subquery("next_ones")
-    rows = select(*columns).join_from(next_ones, columns[0].table, number == next_ones.c.id)
-    return Statement(rows.order_by(number))
+    row_id = columns[0].table.c.id
+    id_selects = [select(row_id).where(way, row_id > _AFTER_ID) for way in ownership_conditions]
+    found = union_all(*id_selects).cte("found").prefix_with("MATERIALIZED")
+    next_ids = select(found.c.id).order_by(found.c.id).limit(size).subquery("next_ones")
+    rows = select(*columns).join_from(next_ids, columns[0].table, row_id == next_ids.c.id)
+    return Statement(rows.order_by(row_id))
 
 
 @cache
-def bookings_after(size: int) -> Statement:
-    for_another = and_(
-        bookings.c.booked_by == _USER,
-        bookings.c.customer_id != _USER,
-        bookings.c.companion_id != _USER,
+def bookings_of_person_after(size: int) -> Statement:
+    is_booked_for_another = and_(
+        bookings.c.booked_by == _USER_ID,
+        bookings.c.customer_id != _USER_ID,
+        bookings.c.companion_id != _USER_ID,
     )
-    ways = (bookings.c.customer_id == _USER, bookings.c.companion_id == _USER, for_another)
-    return _page(BOOKING, ways, size)
+    ownership_conditions = (
+        bookings.c.customer_id == _USER_ID,
+        bookings.c.companion_id == _USER_ID,
+        is_booked_for_another,
+    )
+    return _rows_of_person_after(BOOKING_COLUMNS, ownership_conditions, size)
 
 
 @cache
-def reviews_after(size: int) -> Statement:
-    return _page(REVIEW, [and_(*_IS_REVIEWER)], size)
+def reviews_by_person_after(size: int) -> Statement:
+    return _rows_of_person_after(REVIEW_COLUMNS, [and_(*_IS_REVIEWER)], size)
 
 
 @cache
-def messages_after(size: int) -> Statement:
-    return _page(MESSAGE, [and_(*_IS_SENDER)], size)
+def messages_by_person_after(size: int) -> Statement:
+    return _rows_of_person_after(MESSAGE_COLUMNS, [and_(*_IS_SENDER)], size)
 
 
-def _forget_side(
-    party: Party, is_theirs: ColumnElement[bool], **values: ColumnElement[str] | Null
+def _erase_booking_side(
+    party: Party, is_of_user: ColumnElement[bool], **values: ColumnElement[str] | Null
 ) -> Update:
     """What a side of bookings said goes with its name."""
-    said = {
+    erased_reasons = {
         "cancel_reason": case(
             (bookings.c.cancelled_by == party, null()), else_=bookings.c.cancel_reason
         ),
@@ -133,122 +152,139 @@ def _forget_side(
             (bookings.c.disputed_by == party, null()), else_=bookings.c.dispute_reason
         ),
     }
-    return update(bookings).where(is_theirs).values(**values, **said)
+    return update(bookings).where(is_of_user).values(**values, **erased_reasons)
 
 
-def _erased(words: ColumnElement[str | None]) -> ColumnElement[str | None]:
-    return case((words.is_not(None), _NAME))
+def _erased_text(text_column: ColumnElement[str | None]) -> ColumnElement[str | None]:
+    return case((text_column.is_not(None), _ERASED_NAME))
 
 
-_NAME = literal(NAME, Text())
-_OWNED: tuple[tuple[Table, ColumnElement[bool]], ...] = (
-    (sessions, sessions.c.user_id == _USER),
-    (api_keys, api_keys.c.owner_id == _USER),
-    (portfolio_items, portfolio_items.c.companion_id == _USER),
-    (calendar_feeds, calendar_feeds.c.companion_id == _USER),
-    (mutes, mutes.c.user_id == _USER),
-    (last_seen, last_seen.c.user_id == _USER),
+_ERASED_NAME = literal(ERASED_NAME, Text())
+_DELETED_TABLES: tuple[tuple[Table, ColumnElement[bool]], ...] = (
+    (sessions, sessions.c.user_id == _USER_ID),
+    (api_keys, api_keys.c.owner_id == _USER_ID),
+    (portfolio_items, portfolio_items.c.companion_id == _USER_ID),
+    (calendar_feeds, calendar_feeds.c.companion_id == _USER_ID),
+    (mutes, mutes.c.user_id == _USER_ID),
+    (last_seen, last_seen.c.user_id == _USER_ID),
 )
-FORGET = tuple(
+ERASE_PERSON = tuple(
     Statement(part)
     for part in (
-        _forget_side(
+        _erase_booking_side(
             Party.CUSTOMER,
-            bookings.c.customer_id == _USER,
-            customer_name=_NAME,
-            location=_NAME,
+            bookings.c.customer_id == _USER_ID,
+            customer_name=_ERASED_NAME,
+            location=_ERASED_NAME,
             event_ref=null(),
         ),
-        _forget_side(Party.STAFF, bookings.c.companion_id == _USER, companion_name=_NAME),
+        _erase_booking_side(
+            Party.STAFF, bookings.c.companion_id == _USER_ID, companion_name=_ERASED_NAME
+        ),
         update(reviews)
         .where(*_IS_REVIEWER)
-        .values(reviewer_name=_NAME, comment=_erased(reviews.c.comment)),
-        update(reviews).where(*_IS_REVIEWED).values(response=_erased(reviews.c.response)),
-        update(conversations).where(conversations.c.customer_id == _USER).values(event_ref=null()),
-        update(messages).where(*_IS_SENDER).values(sender_name=_NAME, content=_NAME),
-        *(delete(table).where(is_theirs) for table, is_theirs in _OWNED),
+        .values(reviewer_name=_ERASED_NAME, comment=_erased_text(reviews.c.comment)),
+        update(reviews).where(*_IS_REVIEWED).values(response=_erased_text(reviews.c.response)),
+        update(conversations)
+        .where(conversations.c.customer_id == _USER_ID)
+        .values(event_ref=null()),
+        update(messages).where(*_IS_SENDER).values(sender_name=_ERASED_NAME, content=_ERASED_NAME),
+        *(delete(table).where(is_theirs) for table, is_theirs in _DELETED_TABLES),
     )
 )
-FORGET_ADDRESS = (
-    Statement(delete(inquiries).where(_IS_ASKER)),
+ERASE_EMAIL = (
+    Statement(delete(inquiries).where(_IS_INQUIRY_BY_EMAIL)),
     Statement(
         update(skipped_rows)
         .values(email=null(), email_folded=null())
-        .where(skipped_rows.c.email_folded == _EMAIL)
+        .where(skipped_rows.c.email_folded == _FOLDED_EMAIL)
     ),
 )
 
 CHECKOUTS_OF = Statement(
     select(payment_operations.c.id, payment_operations.c.command).where(
-        payment_operations.c.kind == OpKind.OPEN_CHECKOUT,
+        payment_operations.c.kind == OperationKind.OPEN_CHECKOUT,
         ~is_unfinished,
         payment_operations.c.booking_id.in_(select(bookings.c.id).where(_IS_PARTY)),
     )
 )
-_CHECKOUTS = given_rows("given", id=BigInt, command=Text())
-SAVE_CHECKOUTS = Batch(
+_CHECKOUT_ROWS = batch_rows("given", id=BigInt, command=Text())
+SAVE_CHECKOUTS = BatchStatement(
     update(payment_operations)
-    .values(command=_CHECKOUTS.c.command)
-    .where(payment_operations.c.id == _CHECKOUTS.c.id)
+    .values(command=_CHECKOUT_ROWS.c.command)
+    .where(payment_operations.c.id == _CHECKOUT_ROWS.c.id)
 )
-PAYEES_OF = Statement(select(*PAYEE).where(payees.c.companion_id == _USER).with_for_update())
+LOCK_PAYEES_OF = Statement(
+    select(*PAYEE_COLUMNS).where(payees.c.companion_id == _USER_ID).with_for_update()
+)
 
 
 @frozen
-class PeopleReader:
+class PersonalDataReader:
     connection: Connection
 
     async def bookings_of(self, user_id: int, after_id: int, limit: int) -> Sequence[Booking]:
-        rows = await self._page(bookings_after, user_id, after_id, limit)
+        rows = await self._read_page(bookings_of_person_after, user_id, after_id, limit)
         return [to_booking(row) for row in rows]
 
-    async def reviews_by(self, user_id: int, after_id: int, limit: int) -> Sequence[Review]:
-        rows = await self._page(reviews_after, user_id, after_id, limit)
+    async def reviews_written_by(self, user_id: int, after_id: int, limit: int) -> Sequence[Review]:
+        rows = await self._read_page(reviews_by_person_after, user_id, after_id, limit)
         return [to_review(row) for row in rows]
 
-    async def reviewed_by(self, user_id: int) -> Sequence[int]:
-        return [number for (number,) in await self.connection.all(REVIEWED_BY, user_id=user_id)]
+    async def reviewee_ids_of(self, user_id: int) -> Sequence[int]:
+        return [
+            number for (number,) in await self.connection.fetch_all(LIST_REVIEWEES, user_id=user_id)
+        ]
 
-    async def messages_by(self, user_id: int, after_id: int, limit: int) -> Sequence[Message]:
-        rows = await self._page(messages_after, user_id, after_id, limit)
+    async def messages_sent_by(self, user_id: int, after_id: int, limit: int) -> Sequence[Message]:
+        rows = await self._read_page(messages_by_person_after, user_id, after_id, limit)
         return [to_message(row) for row in rows]
 
-    async def inquiries_by(self, email: str) -> Sequence[Inquiry]:
-        rows = await self.connection.all(INQUIRIES_BY, folded=fold_email(email))
+    async def inquiries_from(self, email: str) -> Sequence[Inquiry]:
+        rows = await self.connection.fetch_all(
+            LIST_INQUIRIES_BY_EMAIL, folded=normalize_email(email)
+        )
         return [to_inquiry(row) for row in rows]
 
-    async def _page(
-        self, sized: Callable[[int], Statement], user_id: int, after_id: int, limit: int
+    async def _read_page(
+        self,
+        statement_for_size: Callable[[int], Statement],
+        user_id: int,
+        after_id: int,
+        limit: int,
     ) -> Sequence[Row]:
-        given = {"user_id": user_id, "after_id": after_id}
-        rows = await self.connection.all(sized(page_size(limit)), **given)
+        params = {"user_id": user_id, "after_id": after_id}
+        rows = await self.connection.fetch_all(statement_for_size(page_size(limit)), **params)
         return rows[:limit]
 
 
 @frozen
-class PeopleWriter(PeopleReader):
+class PersonalDataWriter(PersonalDataReader):
     async def lock_bookings_of(self, user_id: int) -> Sequence[Booking]:
-        rows = await self.connection.all(LOCK_BOOKINGS_OF, user_id=user_id)
+        rows = await self.connection.fetch_all(LOCK_BOOKINGS_OF, user_id=user_id)
         return [to_booking(row) for row in rows]
 
-    async def forget(self, user: User, email: str | None) -> None:
+    async def erase(self, user: User, email: str | None) -> None:
         # What is said is stored under this lock: before, and is forgotten too, or after, when
         # its writer is seen to be gone.
-        await self.connection.all(LOCK_CONVERSATIONS_OF, user_id=user.id)
-        await self._forget_checkouts(user.id)
-        for statement in FORGET:
-            await self.connection.run(statement, user_id=user.id)
-        of_payees = PayeesWriter(self.connection)
-        for row in await self.connection.all(PAYEES_OF, user_id=user.id):
-            await of_payees.save_payee(closed(to_payee(row)))
+        await self.connection.fetch_all(LOCK_CONVERSATIONS_OF, user_id=user.id)
+        await self._erase_checkouts(user.id)
+        for statement in ERASE_PERSON:
+            await self.connection.execute(statement, user_id=user.id)
+        payees_writer = PayeesWriter(self.connection)
+        for row in await self.connection.fetch_all(LOCK_PAYEES_OF, user_id=user.id):
+            await payees_writer.save_payee(erase_payee(to_payee(row)))
         if email is not None:
-            for statement in FORGET_ADDRESS:
-                await self.connection.run(statement, folded=fold_email(email))
+            for statement in ERASE_EMAIL:
+                await self.connection.execute(statement, folded=normalize_email(email))
 
-    async def _forget_checkouts(self, user_id: int) -> None:
-        rows = await self.connection.all(CHECKOUTS_OF, user_id=user_id)
-        forgotten = [
-            {"id": number, "command": codec.dump(unnamed(codec.load(text, OpenCheckout)))}
+    async def _erase_checkouts(self, user_id: int) -> None:
+        rows = await self.connection.fetch_all(CHECKOUTS_OF, user_id=user_id)
+        erased_rows = [
+            {
+                "id": number,
+                "command": codec.dump(erase_checkout_command(codec.load(text, OpenCheckout))),
+            }
             for number, text in rows
         ]
-        await SAVE_CHECKOUTS.run(self.connection, forgotten)
+        await SAVE_CHECKOUTS.execute(self.connection, erased_rows)

@@ -14,42 +14,42 @@ from sqlalchemy import bindparam, delete, make_url, or_, select, true
 from staffbooking_adapters.hints import LocalHints
 from staffbooking_adapters.sql.accounts import rate_limits
 from staffbooking_adapters.sql.accounts.admission import SqlAdmission
-from staffbooking_adapters.sql.accounts.api_key_usage import KeyUses
-from staffbooking_adapters.sql.accounts.rate_limits import windows_metadata
+from staffbooking_adapters.sql.accounts.api_key_usage import ApiKeyUsageRecorder
+from staffbooking_adapters.sql.accounts.rate_limits import rate_windows_metadata
 from staffbooking_adapters.sql.accounts.store import AccountsReader, AccountsWriter
-from staffbooking_adapters.sql.bookings.ids import BookingNumbers
+from staffbooking_adapters.sql.bookings.ids import BookingIdAllocator
 from staffbooking_adapters.sql.bookings.reader import BookingsReader
-from staffbooking_adapters.sql.bookings.writer import BookingsWriter, save_step
-from staffbooking_adapters.sql.bulk_import import ImportsReader, ImportsWriter, drop_imports
-from staffbooking_adapters.sql.companions.portfolio import StaffReader, StaffWriter
+from staffbooking_adapters.sql.bookings.writer import BookingsWriter, save_booking_write
+from staffbooking_adapters.sql.bulk_import import ImportsReader, ImportsWriter, delete_old_imports
+from staffbooking_adapters.sql.companions.portfolio import PortfolioReader, PortfolioWriter
 from staffbooking_adapters.sql.companions.reader import CompanionsReader, CompanionsWriter
 from staffbooking_adapters.sql.companions.reviews import ReviewsReader, ReviewsWriter
 from staffbooking_adapters.sql.engine.connection import Connection, Database
 from staffbooking_adapters.sql.engine.open import open_database, open_sqlite
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import Instant
-from staffbooking_adapters.sql.hints import hints_of
+from staffbooking_adapters.sql.hints import create_hints
 from staffbooking_adapters.sql.messaging.presence import PresenceReader, PresenceWriter
 from staffbooking_adapters.sql.messaging.reader import MessagesReader
 from staffbooking_adapters.sql.messaging.writer import MessagesWriter
-from staffbooking_adapters.sql.notifications.store import NoticesReader, NoticesWriter
+from staffbooking_adapters.sql.notifications.store import NotificationsReader, NotificationsWriter
 from staffbooking_adapters.sql.payments.payees import PayeesReader, PayeesWriter
-from staffbooking_adapters.sql.payments.reader import MoneyReader
-from staffbooking_adapters.sql.payments.writer import MoneyWriter
-from staffbooking_adapters.sql.privacy import PeopleReader, PeopleWriter
+from staffbooking_adapters.sql.payments.reader import PaymentsReader
+from staffbooking_adapters.sql.payments.writer import PaymentsWriter
+from staffbooking_adapters.sql.privacy import PersonalDataReader, PersonalDataWriter
 from staffbooking_adapters.sql.sandbox.clock import SandboxReader, SandboxWriter
 from staffbooking_adapters.sql.schema.bookings import answers, sessions
 from staffbooking_adapters.sql.schema.metadata import metadata
 from staffbooking_adapters.sql.schema.payments import processor_inbox
-from staffbooking_adapters.sql.schema.webhooks import deliveries, is_done
+from staffbooking_adapters.sql.schema.webhooks import deliveries, is_done_delivery
 from staffbooking_adapters.sql.webhooks.reader import WebhooksReader
 from staffbooking_adapters.sql.webhooks.writer import WebhooksWriter
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import Change, Hint, Reading, Writing
+from staffbooking_core.ports import BookingWrite, Hint, ReadView, Transaction
 
 T = TypeVar("T")
 
-END_SESSIONS = Statement(
+DELETE_EXPIRED_SESSIONS = Statement(
     delete(sessions).where(
         or_(
             sessions.c.seen_at <= bindparam("idle_since", type_=Instant),
@@ -57,10 +57,10 @@ END_SESSIONS = Statement(
         )
     )
 )
-DROP_ANSWERS = Statement(
+DELETE_EXPIRED_RESPONSES = Statement(
     delete(answers).where(answers.c.expires_at <= bindparam("now", type_=Instant))
 )
-DROP_EVENTS = Statement(
+DELETE_OLD_PROCESSOR_EVENTS = Statement(
     delete(processor_inbox).where(
         processor_inbox.c.done == true(),
         processor_inbox.c.received_at <= bindparam("old_since", type_=Instant),
@@ -68,18 +68,18 @@ DROP_EVENTS = Statement(
 )
 """For so long a processor's event that is done is still known as a duplicate."""
 
-BITE = 100
+DELIVERY_DELETE_BATCH_SIZE = 100
 """Deliveries that are deleted at a time, with their attempts."""
 
 _OLD_DELIVERIES = (
     select(deliveries.c.id)
-    .where(is_done, deliveries.c.next_at <= bindparam("old_since", type_=Instant))
+    .where(is_done_delivery, deliveries.c.next_at <= bindparam("old_since", type_=Instant))
     .order_by(deliveries.c.next_at, deliveries.c.id)
-    .limit(BITE)
+    .limit(DELIVERY_DELETE_BATCH_SIZE)
     .with_for_update(skip_locked=True)
     .cte("old")
 )
-DROP_DELIVERIES = Statement(
+DELETE_OLD_DELIVERIES = Statement(
     delete(deliveries)
     .where(deliveries.c.id.in_(select(_OLD_DELIVERIES.c.id)))
     .returning(deliveries.c.id)
@@ -87,37 +87,37 @@ DROP_DELIVERIES = Statement(
 
 
 @frozen
-class SqlReading:
+class SqlReadView:
     accounts: AccountsReader
-    notices: NoticesReader
-    people: PeopleReader
+    notifications: NotificationsReader
+    personal_data: PersonalDataReader
     companions: CompanionsReader
     bookings: BookingsReader
-    money: MoneyReader
+    payments: PaymentsReader
     payees: PayeesReader
     webhooks: WebhooksReader
     reviews: ReviewsReader
     messages: MessagesReader
     presence: PresenceReader
-    staff: StaffReader
+    portfolio: PortfolioReader
     imports: ImportsReader
     sandbox: SandboxReader
 
 
 @frozen
-class SqlWriting:
+class SqlTransaction:
     accounts: AccountsWriter
-    notices: NoticesWriter
-    people: PeopleWriter
+    notifications: NotificationsWriter
+    personal_data: PersonalDataWriter
     companions: CompanionsWriter
     bookings: BookingsWriter
-    money: MoneyWriter
+    payments: PaymentsWriter
     payees: PayeesWriter
     webhooks: WebhooksWriter
     reviews: ReviewsWriter
     messages: MessagesWriter
     presence: PresenceWriter
-    staff: StaffWriter
+    portfolio: PortfolioWriter
     imports: ImportsWriter
     sandbox: SandboxWriter
     hints: set[Hint]
@@ -132,89 +132,98 @@ class SqlStore:
     admission: SqlAdmission
     policy: Policy
     hints: LocalHints
-    _uses: Mapping[int, datetime]
-    _numbers: BookingNumbers = field(factory=BookingNumbers)
-    _view: SqlReading = field(init=False)
+    _unwritten_key_uses: Mapping[int, datetime]
+    _booking_ids: BookingIdAllocator = field(factory=BookingIdAllocator)
+    _read_view: SqlReadView = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._view = SqlReading(
-            AccountsReader(self.database, self._uses),
-            NoticesReader(self.database),
-            PeopleReader(self.database),
+        self._read_view = SqlReadView(
+            AccountsReader(self.database, self._unwritten_key_uses),
+            NotificationsReader(self.database),
+            PersonalDataReader(self.database),
             CompanionsReader(self.database),
-            BookingsReader(self.database, self._numbers),
-            MoneyReader(self.database),
+            BookingsReader(self.database, self._booking_ids),
+            PaymentsReader(self.database),
             PayeesReader(self.database),
             WebhooksReader(self.database),
             ReviewsReader(self.database),
             MessagesReader(self.database),
             PresenceReader(self.database),
-            StaffReader(self.database),
+            PortfolioReader(self.database),
             ImportsReader(self.database),
             SandboxReader(self.database),
         )
 
-    def reading(self) -> AbstractAsyncContextManager[Reading]:
-        return nullcontext(self._view)
+    def read_view(self) -> AbstractAsyncContextManager[ReadView]:
+        return nullcontext(self._read_view)
 
-    async def write(self, work: Callable[[Writing], Awaitable[T]]) -> T:
-        async def unit(connection: Connection) -> tuple[T, set[Hint]]:
-            writing = self._writing(connection)
-            return await work(writing), writing.hints
+    async def run_transaction(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+        async def run_in_transaction(connection: Connection) -> tuple[T, set[Hint]]:
+            transaction = self._begin_transaction(connection)
+            return await work(transaction), transaction.hints
 
-        result, hints = await self.database.write(unit)
+        result, hints = await self.database.run_transaction(run_in_transaction)
         for hint in hints:
             self.hints.give(hint)
         return result
 
-    def _writing(self, connection: Connection) -> SqlWriting:
+    def _begin_transaction(self, connection: Connection) -> SqlTransaction:
         hints: set[Hint] = set()
-        return SqlWriting(
-            AccountsWriter(connection, self._uses, self.policy),
-            NoticesWriter(connection),
-            PeopleWriter(connection),
+        return SqlTransaction(
+            AccountsWriter(connection, self._unwritten_key_uses, self.policy),
+            NotificationsWriter(connection),
+            PersonalDataWriter(connection),
             CompanionsWriter(connection, self.policy),
-            BookingsWriter(connection, self._numbers, self.policy, hints),
-            MoneyWriter(connection),
+            BookingsWriter(connection, self._booking_ids, self.policy, hints),
+            PaymentsWriter(connection),
             PayeesWriter(connection),
             WebhooksWriter(connection, hints),
             ReviewsWriter(connection),
             MessagesWriter(connection),
             PresenceWriter(connection),
-            StaffWriter(connection),
+            PortfolioWriter(connection),
             ImportsWriter(connection, self.policy),
             SandboxWriter(connection),
             hints,
         )
 
-    async def add_booking(self, change: Change) -> None:
-        if self.database.dialect == "postgresql" and not change.postings:
-            await save_step(self.database, change, self.policy, is_new=True)
-            if change.event is not None:
+    async def add_booking(self, booking_write: BookingWrite) -> None:
+        if self.database.dialect == "postgresql" and not booking_write.postings:
+            await save_booking_write(self.database, booking_write, self.policy, is_new=True)
+            if booking_write.event is not None:
                 self.hints.give(Hint.EVENTS)
         else:
-            await self.write(lambda unit: unit.bookings.add(change))
+            await self.run_transaction(lambda unit: unit.bookings.add_booking(booking_write))
 
-    async def sweep(self, now: datetime, policy: Policy) -> int:
+    async def delete_expired(self, now: datetime, policy: Policy) -> int:
         idle, old = now - policy.session_idle, now - policy.session_lifetime
-        ended = await self.database.run(END_SESSIONS, idle_since=idle, old_since=old)
-        dropped = await self.database.run(DROP_ANSWERS, now=now)
-        forgotten = await self.database.run(DROP_EVENTS, old_since=now - policy.events_kept)
-        gone = await self._drop_deliveries(now - policy.webhook_kept_for)
-        left = await drop_imports(self.database, now - policy.imports_kept)
-        return ended + dropped + forgotten + gone + left + await self.admission.sweep(now)
+        ended = await self.database.execute(DELETE_EXPIRED_SESSIONS, idle_since=idle, old_since=old)
+        dropped = await self.database.execute(DELETE_EXPIRED_RESPONSES, now=now)
+        forgotten = await self.database.execute(
+            DELETE_OLD_PROCESSOR_EVENTS, old_since=now - policy.processor_event_retention
+        )
+        gone = await self._delete_old_deliveries(now - policy.webhook_delivery_retention)
+        left = await delete_old_imports(self.database, now - policy.import_retention)
+        return (
+            ended
+            + dropped
+            + forgotten
+            + gone
+            + left
+            + await self.admission.delete_ended_windows(now)
+        )
 
-    async def _drop_deliveries(self, old_since: datetime) -> int:
-        gone = 0
-        while bite := await self.database.all(DROP_DELIVERIES, old_since=old_since):
-            gone += len(bite)
-        return gone
+    async def _delete_old_deliveries(self, older_than: datetime) -> int:
+        deleted_count = 0
+        while batch := await self.database.fetch_all(DELETE_OLD_DELIVERIES, old_since=older_than):
+            deleted_count += len(batch)
+        return deleted_count
 
     async def close(self) -> None:
         """Finish what is under way, and close every connection."""
         await self.hints.close()
         await self.admission.close()
-        await self.admission.counter.close()
+        await self.admission.counter_database.close()
         await self.database.close()
 
 
@@ -223,19 +232,23 @@ async def open_store(url: str, policy: Policy) -> SqlStore:
     async with AsyncExitStack() as stack:
         database = await open_database(url, metadata)
         stack.push_async_callback(database.close)
-        counter = await _open_counter(url)
-        uses = KeyUses(database if database.dialect == "sqlite" else counter)
-        admission = SqlAdmission(database, counter, policy, uses)
+        counter_database = await _open_counter_database(url)
+        key_usage = ApiKeyUsageRecorder(
+            database if database.dialect == "sqlite" else counter_database
+        )
+        admission = SqlAdmission(database, counter_database, policy, key_usage)
         stack.pop_all()
-        return SqlStore(database, admission, policy, hints_of(counter), uses.unwritten)
+        return SqlStore(
+            database, admission, policy, create_hints(counter_database), key_usage.unwritten_uses
+        )
 
 
-async def _open_counter(url: str) -> Database:
+async def _open_counter_database(url: str) -> Database:
     """Where windows are counted, by connections that don't wait for the disk."""
     address = make_url(url)
     if address.get_backend_name() == "postgresql":
-        return await open_database(url, windows_metadata, pool_size=2, synchronous="OFF")
+        return await open_database(url, rate_windows_metadata, pool_size=2, synchronous="OFF")
     path = Path(f"{address.database}-windows")
-    counter = await open_sqlite(path, windows_metadata, synchronous="OFF")
-    await counter.run(rate_limits.CREATE)
+    counter = await open_sqlite(path, rate_windows_metadata, synchronous="OFF")
+    await counter.execute(rate_limits.CREATE_RATE_WINDOWS)
     return counter

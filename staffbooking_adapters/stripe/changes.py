@@ -10,47 +10,59 @@ from typing import Final
 
 from stripe import Event, V1Services
 
-from staffbooking_adapters.stripe.events import OF_PAYEES, TYPES, nudges
-from staffbooking_adapters.stripe.marks import Marks
-from staffbooking_adapters.stripe.reading import every
-from staffbooking_core.domain.payments.processor import Nudge
+from staffbooking_adapters.stripe.events import ACCOUNT_UPDATED_TYPE, EVENT_TYPES, processor_events
+from staffbooking_adapters.stripe.marks import DeploymentTags
+from staffbooking_adapters.stripe.reading import list_all
+from staffbooking_core.domain.payments.processor import ProcessorEvent
 
-OVERLAP: Final = 10 * 60
+OVERLAP_SECONDS: Final = 10 * 60
 """Seconds before the cursor that are read again: events do not appear in order."""
 
-FIRST_LOOK: Final = 24 * 60 * 60
-KEPT: Final = 30 * 24 * 60 * 60
+INITIAL_LOOKBACK_SECONDS: Final = 24 * 60 * 60
+EVENT_RETENTION_SECONDS: Final = 30 * 24 * 60 * 60
 """Seconds that Stripe keeps events for."""
 
-SHORTEST: Final = 10 * 60
+MIN_WINDOW_SECONDS: Final = 10 * 60
 """Seconds that are asked for at once where much happened; else ever more, by doubling."""
 
-PAGE: Final = 100
-ENOUGH: Final = 1000
+PAGE_SIZE: Final = 100
+MAX_EVENTS_PER_CALL: Final = 1000
 """After a long outage there is more than one call can read in its time: past so many events
 it ends, and the cursor tells where the next one goes on."""
 
-_TYPES: Final = [*TYPES, OF_PAYEES]
+_LISTED_TYPES: Final = [*EVENT_TYPES, ACCOUNT_UPDATED_TYPE]
 
 
-async def changes(api: V1Services, marks: Marks, cursor: str | None) -> tuple[Sequence[Nudge], str]:
+async def list_changes(
+    api: V1Services, tags: DeploymentTags, cursor: str | None
+) -> tuple[Sequence[ProcessorEvent], str]:
     """The oldest first. Raises the SDK's errors."""
-    newest = (await api.events.list_async({"types": _TYPES, "limit": 1})).data
+    newest = (await api.events.list_async({"types": _LISTED_TYPES, "limit": 1})).data
     if not newest:
         return (), cursor or "0"
-    end, window = newest[0].created, SHORTEST
-    start = end - FIRST_LOOK if cursor is None else max(int(cursor) - OVERLAP, end - KEPT)
+    end, window = newest[0].created, MIN_WINDOW_SECONDS
+    start = (
+        end - INITIAL_LOOKBACK_SECONDS
+        if cursor is None
+        else max(int(cursor) - OVERLAP_SECONDS, end - EVENT_RETENTION_SECONDS)
+    )
     found: list[Event] = []
     # What was seen before does not count: each call gets beyond its cursor.
-    while start <= end and (len(found) < ENOUGH or start <= int(cursor or 0)):
+    while start <= end and (len(found) < MAX_EVENTS_PER_CALL or start <= int(cursor or 0)):
         page = await api.events.list_async(
-            {"types": _TYPES, "created": {"gte": start, "lt": start + window}, "limit": PAGE}
+            {
+                "types": _LISTED_TYPES,
+                "created": {"gte": start, "lt": start + window},
+                "limit": PAGE_SIZE,
+            }
         )
-        if page.has_more and window > SHORTEST:
-            window = SHORTEST
+        if page.has_more and window > MIN_WINDOW_SECONDS:
+            window = MIN_WINDOW_SECONDS
             continue
-        found += reversed(await every(page))
+        found += reversed(await list_all(page))
         start += window
         window *= 2
-    told = tuple(nudge for event in found for nudge in nudges(event.to_dict(), marks))
-    return told, str(min(start, end))
+    translated = tuple(
+        nudge for event in found for nudge in processor_events(event.to_dict(), tags)
+    )
+    return translated, str(min(start, end))

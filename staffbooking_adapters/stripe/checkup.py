@@ -8,92 +8,100 @@ from typing import Any, Final, TypeAlias
 from attrs import frozen
 from stripe import AuthenticationError, StripeClient, StripeError
 
-from staffbooking_adapters.stripe.errors import judged
-from staffbooking_adapters.stripe.events import THIN_TYPES, TYPES
-from staffbooking_adapters.stripe.reading import dig, every
-from staffbooking_core.ports.processor import Finding
+from staffbooking_adapters.stripe.errors import to_payments_error
+from staffbooking_adapters.stripe.events import EVENT_TYPES, THIN_EVENT_TYPES
+from staffbooking_adapters.stripe.reading import get_path, list_all
+from staffbooking_core.ports.processor import CheckupFinding
 
-PATH: Final = "/processor/stripe/webhook"
+WEBHOOK_PATH: Final = "/processor/stripe/webhook"
 
 
 @frozen
-class Wanted:
+class ExpectedSetup:
     """What the deployment relies on. `secrets` is how many webhook secrets it has."""
 
-    live: bool
-    version: str
+    is_live: bool
+    api_version: str
     base_url: str
     currency: str
-    secrets: int
+    secret_count: int
 
     @property
-    def url(self) -> str:
-        return f"{self.base_url.rstrip('/')}{PATH}"
+    def webhook_url(self) -> str:
+        return f"{self.base_url.rstrip('/')}{WEBHOOK_PATH}"
 
 
-_Check: TypeAlias = Callable[[StripeClient, Wanted], Awaitable[Sequence[Finding]]]
+_Check: TypeAlias = Callable[[StripeClient, ExpectedSetup], Awaitable[Sequence[CheckupFinding]]]
 
 
-async def examine(client: StripeClient, wanted: Wanted) -> AsyncIterator[Finding]:
+async def check_setup(
+    client: StripeClient, expected: ExpectedSetup
+) -> AsyncIterator[CheckupFinding]:
     """Each finding as it is made. What the key may not read is a finding as well, and without
     a key that works there is nothing else to find."""
     checks: dict[str, _Check] = {
-        "key": _account,
-        "payouts": _payouts,
-        "webhooks": _webhooks,
-        "payee webhooks": _payee_webhooks,
+        "key": _check_account,
+        "payouts": _check_payout_schedule,
+        "webhooks": _check_webhooks,
+        "payee webhooks": _check_payee_webhooks,
     }
     for name, check in checks.items():
         try:
-            findings = await check(client, wanted)
+            findings = await check(client, expected)
         except AuthenticationError:
-            yield Finding(name, False, "Stripe does not know the secret key: set another one")
+            yield CheckupFinding(
+                name, False, "Stripe does not know the secret key: set another one"
+            )
             return
         except StripeError as error:
-            yield Finding(name, False, f"Stripe does not tell: {judged(error)}")
+            yield CheckupFinding(name, False, f"Stripe does not tell: {to_payments_error(error)}")
             continue
         for finding in findings:
             yield finding
 
 
-async def _account(client: StripeClient, wanted: Wanted) -> Sequence[Finding]:
+async def _check_account(client: StripeClient, expected: ExpectedSetup) -> Sequence[CheckupFinding]:
     account = (await client.v1.accounts.retrieve_current_async()).to_dict()
-    transfers = dig(account, "capabilities", "transfers") == "active"
+    transfers = get_path(account, "capabilities", "transfers") == "active"
     currency = account["default_currency"]
     return (
-        Finding("key", True, f"{'real money' if wanted.live else 'test mode'}, {account['id']}"),
-        Finding(
+        CheckupFinding(
+            "key", True, f"{'real money' if expected.is_live else 'test mode'}, {account['id']}"
+        ),
+        CheckupFinding(
             "charges",
             bool(account["charges_enabled"]),
             "the account can charge cards"
             if account["charges_enabled"]
             else "the account can't charge cards: complete its activation in the Dashboard",
         ),
-        Finding(
+        CheckupFinding(
             "payees",
             transfers,
             "the account can pay out to connected accounts"
             if transfers
             else "the account can't pay out to connected accounts: set up Connect in the Dashboard",
         ),
-        Finding(
+        CheckupFinding(
             "currency",
-            currency == wanted.currency,
+            currency == expected.currency,
             f"the account holds {currency}"
-            if currency == wanted.currency
-            else f"the account holds {currency}, bookings are paid in {wanted.currency}: "
-            f"each payment would be converted, so add a bank account in {wanted.currency}",
+            if currency == expected.currency
+            else f"the account holds {currency}, bookings are paid in {expected.currency}: "
+            f"each payment would be converted, so add a bank account in {expected.currency}",
         ),
     )
 
 
-async def _payouts(client: StripeClient, wanted: Wanted) -> Sequence[Finding]:
+async def _check_payout_schedule(
+    client: StripeClient, expected: ExpectedSetup
+) -> Sequence[CheckupFinding]:
     settings = (await client.v1.balance_settings.retrieve_async()).to_dict()
-    interval = dig(settings, "payments", "payouts", "schedule", "interval")
+    interval = get_path(settings, "payments", "payouts", "schedule", "interval")
     if interval == "manual":
-        return (Finding("payouts", True, "payouts to the platform's bank are manual"),)
+        return (CheckupFinding("payouts", True, "payouts to the platform's bank are manual"),)
     return (
-        Finding(
+        CheckupFinding(
             "payouts",
             False,
             f"payouts to the platform's bank are {interval or 'automatic'}: they would sweep what "
@@ -102,49 +110,55 @@ async def _payouts(client: StripeClient, wanted: Wanted) -> Sequence[Finding]:
     )
 
 
-async def _webhooks(client: StripeClient, wanted: Wanted) -> Sequence[Finding]:
-    listed = await every(await client.v1.webhook_endpoints.list_async({"limit": 100}))
-    ours = [each.to_dict() for each in listed if each.url == wanted.url]
-    wrong = [_wrong_endpoint(each, wanted) for each in ours]
+async def _check_webhooks(
+    client: StripeClient, expected: ExpectedSetup
+) -> Sequence[CheckupFinding]:
+    listed = await list_all(await client.v1.webhook_endpoints.list_async({"limit": 100}))
+    ours = [each.to_dict() for each in listed if each.url == expected.webhook_url]
+    wrong = [_find_endpoint_problem(each, expected) for each in ours]
     if None in wrong:
-        return (Finding("webhooks", True, f"{wanted.url} hears of every payment"),)
-    detail = wrong[0] if wrong else f"no endpoint {wanted.url}: add one in the Dashboard"
-    return (Finding("webhooks", False, f"{detail}; until then changes are asked for"),)
+        return (CheckupFinding("webhooks", True, f"{expected.webhook_url} hears of every payment"),)
+    detail = wrong[0] if wrong else f"no endpoint {expected.webhook_url}: add one in the Dashboard"
+    return (CheckupFinding("webhooks", False, f"{detail}; until then changes are asked for"),)
 
 
-def _wrong_endpoint(endpoint: dict[str, Any], wanted: Wanted) -> str | None:
-    missing = _missing(endpoint["enabled_events"], TYPES)
+def _find_endpoint_problem(endpoint: dict[str, Any], expected: ExpectedSetup) -> str | None:
+    missing = _missing_types(endpoint["enabled_events"], EVENT_TYPES)
     if endpoint["status"] != "enabled":
-        return f"the endpoint {wanted.url} is disabled: enable it"
+        return f"the endpoint {expected.webhook_url} is disabled: enable it"
     if missing:
-        return f"the endpoint {wanted.url} must listen to {', '.join(missing)} too"
-    if endpoint["api_version"] != wanted.version:
-        return f"the endpoint {wanted.url} must be made anew with API version {wanted.version}"
+        return f"the endpoint {expected.webhook_url} must listen to {', '.join(missing)} too"
+    if endpoint["api_version"] != expected.api_version:
+        return f"the endpoint {expected.webhook_url} must be made anew with API version {expected.api_version}"
     return None
 
 
-async def _payee_webhooks(client: StripeClient, wanted: Wanted) -> Sequence[Finding]:
+async def _check_payee_webhooks(
+    client: StripeClient, expected: ExpectedSetup
+) -> Sequence[CheckupFinding]:
     listed = await client.v2.core.event_destinations.list_async(
         {"limit": 100, "include": ["webhook_endpoint.url"]}
     )
-    heard = any(
-        dig(each, "webhook_endpoint", "url") == wanted.url
+    is_subscribed = any(
+        get_path(each, "webhook_endpoint", "url") == expected.webhook_url
         and each["event_payload"] == "thin"
         and each["status"] == "enabled"
-        and not _missing(each["enabled_events"], THIN_TYPES)
+        and not _missing_types(each["enabled_events"], THIN_EVENT_TYPES)
         for each in [each.to_dict() async for each in listed.auto_paging_iter()]
     )
-    if not heard:
+    if not is_subscribed:
         detail = (
-            f"no destination {wanted.url} for thin events of connected accounts: add one in the "
-            f"Dashboard that listens to {' and '.join(THIN_TYPES)}"
+            f"no destination {expected.webhook_url} for thin events of connected accounts: add one in the "
+            f"Dashboard that listens to {' and '.join(THIN_EVENT_TYPES)}"
         )
-    elif wanted.secrets < 2:
+    elif expected.secret_count < 2:
         detail = "each of the two endpoints signs with a secret of its own: configure both"
     else:
-        return (Finding("payee webhooks", True, f"{wanted.url} hears of every payee"),)
-    return (Finding("payee webhooks", False, detail),)
+        return (
+            CheckupFinding("payee webhooks", True, f"{expected.webhook_url} hears of every payee"),
+        )
+    return (CheckupFinding("payee webhooks", False, detail),)
 
 
-def _missing(enabled: Sequence[str], needed: Sequence[str]) -> list[str]:
+def _missing_types(enabled: Sequence[str], needed: Sequence[str]) -> list[str]:
     return [] if "*" in enabled else [each for each in needed if each not in enabled]

@@ -16,15 +16,15 @@ from stripe import StripeError
 
 from staffbooking_core.domain.payments.processor import (
     Busy,
-    KeyReused,
-    Misconfigured,
-    PaymentsError,
+    OperationKeyReused,
+    ProcessorError,
+    ProcessorMisconfigured,
+    ProcessorRefused,
     RefusalCode,
-    Refused,
     Unknown,
 )
 
-REFUSALS: Final = {
+STRIPE_REFUSAL_CODES: Final = {
     "account_invalid": RefusalCode.PAYEE_NOT_READY,
     "insufficient_capabilities_for_transfer": RefusalCode.PAYEE_NOT_READY,
     "balance_insufficient": RefusalCode.INSUFFICIENT_FUNDS,
@@ -36,77 +36,81 @@ REFUSALS: Final = {
     "resource_missing": RefusalCode.MISSING,
 }
 
-WORDINGS: Final = {
+REFUSAL_CODES_BY_TEXT: Final = {
     "must not exceed the source amount": RefusalCode.EXCEEDS_REMAINING,
     "already fully reversed": RefusalCode.NOTHING_LEFT,
 }
 """Refusals of transfers that Stripe gives no code."""
 
-NOT_EXECUTED: Final = frozenset({"idempotency_key_in_use", "lock_timeout", "rate_limit"})
+NOT_EXECUTED_CODES: Final = frozenset({"idempotency_key_in_use", "lock_timeout", "rate_limit"})
 
-LONGEST_WAIT: Final = 3600.0
+MAX_RETRY_AFTER_SECONDS: Final = 3600.0
 """Seconds: what is asked for beyond it is not believed."""
 
-_SECRETS: Final = re.compile(r"\b(sk|rk|whsec)_\w+", re.ASCII)
+_SECRET_PATTERN: Final = re.compile(r"\b(sk|rk|whsec)_\w+", re.ASCII)
 
 
-def judged(error: StripeError) -> PaymentsError:
+def to_payments_error(error: StripeError) -> ProcessorError:
     """What an error of the SDK means for us."""
-    status, said = error.http_status, error.error
-    if status is None or status >= 500 or said is None:
-        return Unknown(_text(error))
-    code = getattr(said, "code", None) or ""
-    if status in (409, 429) or code in NOT_EXECUTED:
+    status, details = error.http_status, error.error
+    if status is None or status >= 500 or details is None:
+        return Unknown(_redacted_text(error))
+    code = getattr(details, "code", None) or ""
+    if status in (409, 429) or code in NOT_EXECUTED_CODES:
         return Busy(_retry_after(error))
-    if getattr(said, "type", None) == "idempotency_error":
-        return KeyReused(_text(error))
-    param = getattr(said, "param", None)
+    if getattr(details, "type", None) == "idempotency_error":
+        return OperationKeyReused(_redacted_text(error))
+    param = getattr(details, "param", None)
     if code == "resource_missing" and param == "destination":  # The payee may yet get another.
-        return Refused(RefusalCode.PAYEE_NOT_READY, _text(error))
-    if code in REFUSALS:
-        return Refused(REFUSALS[code], _text(error))
+        return ProcessorRefused(RefusalCode.PAYEE_NOT_READY, _redacted_text(error))
+    if code in STRIPE_REFUSAL_CODES:
+        return ProcessorRefused(STRIPE_REFUSAL_CODES[code], _redacted_text(error))
     if status in (401, 403):
-        return Misconfigured(_text(error))
-    return Refused(_by_words(error, param), _text(error))
+        return ProcessorMisconfigured(_redacted_text(error))
+    return ProcessorRefused(_refusal_code_by_text(error, param), _redacted_text(error))
 
 
-def _by_words(error: StripeError, param: str | None) -> RefusalCode:
+def _refusal_code_by_text(error: StripeError, param: str | None) -> RefusalCode:
     """Why, where there is no code for it."""
-    for words, reason in WORDINGS.items():
+    for words, reason in REFUSAL_CODES_BY_TEXT.items():
         if words in str(error):
             return reason
     # Of a refund, or a reversal, of more than is left Stripe only points at the amount.
     return RefusalCode.EXCEEDS_REMAINING if param == "amount" else RefusalCode.INVALID
 
 
-def _text(error: StripeError) -> str:
-    return _SECRETS.sub(r"\1_***", str(error))
+def _redacted_text(error: StripeError) -> str:
+    return _SECRET_PATTERN.sub(r"\1_***", str(error))
 
 
 def _retry_after(error: StripeError) -> float | None:
-    said = (error.headers or {}).get("retry-after", "")
-    return min(float(said), LONGEST_WAIT) if said.isascii() and said.isdigit() else None
+    header = (error.headers or {}).get("retry-after", "")
+    return (
+        min(float(header), MAX_RETRY_AFTER_SECONDS)
+        if header.isascii() and header.isdigit()
+        else None
+    )
 
 
 @contextmanager
-def answering(within: float) -> Iterator[None]:
+def translate_errors(timeout_seconds: float) -> Iterator[None]:
     """What is inside ends within so many seconds, and raises only the core's errors."""
     try:
-        with anyio.fail_after(within):
+        with anyio.fail_after(timeout_seconds):
             yield
     except TimeoutError:
         raise Unknown("no answer in time") from None
     except StripeError as error:
         # The SDK's own error carries the whole answer along: it is not for the logs.
-        raise judged(error) from None
+        raise to_payments_error(error) from None
 
 
 @contextmanager
-def preparing(within: float) -> Iterator[None]:
+def translate_lookup_errors(timeout_seconds: float) -> Iterator[None]:
     """As `answering`, for what is looked up before a movement: if it fails nothing was sent,
     so it is definite."""
     try:
-        with answering(within):
+        with translate_errors(timeout_seconds):
             yield
     except Unknown:
         raise Busy from None

@@ -14,17 +14,17 @@ from typing import Any, Final
 
 from stripe import SignatureVerificationError, WebhookSignature
 
-from staffbooking_adapters.stripe.marks import Marks
-from staffbooking_adapters.stripe.reading import dig, id_of
-from staffbooking_core.domain.payments.processor import BadSignature, Nudge
+from staffbooking_adapters.stripe.marks import DeploymentTags
+from staffbooking_adapters.stripe.reading import get_id, get_path
+from staffbooking_core.domain.payments.processor import BadEventSignature, ProcessorEvent
 
-HEADER: Final = "stripe-signature"
-TOLERANCE: Final = timedelta(seconds=300)
-MAX_BYTES: Final = 256 * 1024
+SIGNATURE_HEADER: Final = "stripe-signature"
+SIGNATURE_TOLERANCE: Final = timedelta(seconds=300)
+MAX_EVENT_BYTES: Final = 256 * 1024
 
-OF_PAYEES: Final = "account.updated"
+ACCOUNT_UPDATED_TYPE: Final = "account.updated"
 
-TYPES: Final = (
+EVENT_TYPES: Final = (
     "checkout.session.completed",
     "checkout.session.async_payment_succeeded",
     "checkout.session.async_payment_failed",
@@ -47,31 +47,31 @@ TYPES: Final = (
 )
 """The events of the platform's own account that say something about an intent."""
 
-THIN_TYPES: Final = (
+THIN_EVENT_TYPES: Final = (
     "v2.core.account[configuration.recipient].capability_status_updated",
     "v2.core.account[requirements].updated",
 )
 
-_FORM = re.compile(r"t=(\d{1,11})(?:,v\d{1,2}=[0-9a-f]{1,128})+", re.ASCII)
+_SIGNATURE_PATTERN = re.compile(r"t=(\d{1,11})(?:,v\d{1,2}=[0-9a-f]{1,128})+", re.ASCII)
 
 
 def verify(headers: Mapping[str, str], body: bytes, secrets: Iterable[str], now: datetime) -> None:
     """Raises BadSignature unless these very bytes were signed with a secret just now."""
-    header = _header(headers)
-    form = _FORM.fullmatch(header)
-    if form is None:
-        raise BadSignature("the signature is missing or malformed")
-    if len(body) > MAX_BYTES:
-        raise BadSignature("the event is too large")
+    header = _signature_header(headers)
+    match = _SIGNATURE_PATTERN.fullmatch(header)
+    if match is None:
+        raise BadEventSignature("the signature is missing or malformed")
+    if len(body) > MAX_EVENT_BYTES:
+        raise BadEventSignature("the event is too large")
     if not any(_is_signed(header, body, secret) for secret in secrets):
-        raise BadSignature("the signature is not ours")
+        raise BadEventSignature("the signature is not ours")
     # The SDK would know the past side alone, and by a clock of its own.
-    if abs(now.timestamp() - int(form[1])) > TOLERANCE.total_seconds():
-        raise BadSignature("the event is too old, or from the future")
+    if abs(now.timestamp() - int(match[1])) > SIGNATURE_TOLERANCE.total_seconds():
+        raise BadEventSignature("the event is too old, or from the future")
 
 
-def _header(headers: Mapping[str, str]) -> str:
-    found = [value for name, value in headers.items() if name.lower() == HEADER]
+def _signature_header(headers: Mapping[str, str]) -> str:
+    found = [value for name, value in headers.items() if name.lower() == SIGNATURE_HEADER]
     return found[0] if len(found) == 1 else ""
 
 
@@ -82,42 +82,46 @@ def _is_signed(header: str, body: bytes, secret: str) -> bool:
         return False
 
 
-def read(body: bytes, marks: Marks) -> Sequence[Nudge]:
+def parse_events(body: bytes, tags: DeploymentTags) -> Sequence[ProcessorEvent]:
     """Where a verified event says to look: nowhere, if it is none of ours."""
     try:
         event = json.loads(body)
     except ValueError:
         return ()
-    return nudges(event, marks)
+    return processor_events(event, tags)
 
 
-def nudges(event: Any, marks: Marks) -> Sequence[Nudge]:
+def processor_events(event: Any, tags: DeploymentTags) -> Sequence[ProcessorEvent]:
     """The same for an event that is a document already; at most one."""
-    event_id = dig(event, "id")
-    if not isinstance(event_id, str) or event.get("livemode") is not marks.live:
+    event_id = get_path(event, "id")
+    if not isinstance(event_id, str) or event.get("livemode") is not tags.is_live:
         return ()
     if event.get("object") == "v2.core.event":
-        payee = id_of(event.get("related_object")) if event.get("type") in THIN_TYPES else None
-        return () if payee is None else (Nudge(event_id, payee_ref=payee),)
-    subject = dig(event, "data", "object")
-    metadata = dig(subject, "metadata") or {}
-    if not isinstance(subject, dict) or marks.is_foreign(metadata):
+        payee = (
+            get_id(event.get("related_object")) if event.get("type") in THIN_EVENT_TYPES else None
+        )
+        return () if payee is None else (ProcessorEvent(event_id, payee_ref=payee),)
+    subject = get_path(event, "data", "object")
+    metadata = get_path(subject, "metadata") or {}
+    if not isinstance(subject, dict) or tags.is_foreign(metadata):
         return ()
-    if event.get("type") == OF_PAYEES:
-        payee = id_of(subject)
-        return () if payee is None else (Nudge(event_id, payee_ref=payee),)
-    if event.get("type") not in TYPES or event.get("account") is not None:
+    if event.get("type") == ACCOUNT_UPDATED_TYPE:
+        payee = get_id(subject)
+        return () if payee is None else (ProcessorEvent(event_id, payee_ref=payee),)
+    if event.get("type") not in EVENT_TYPES or event.get("account") is not None:
         return ()
-    return _of_money(event_id, subject, metadata, marks)
+    return _payment_events(event_id, subject, metadata, tags)
 
 
-def _of_money(
-    event_id: str, subject: dict[str, Any], metadata: dict[str, Any], marks: Marks
-) -> Sequence[Nudge]:
-    intent_id = marks.intent_of(metadata) or marks.intent_of_group(subject.get("transfer_group"))
+def _payment_events(
+    event_id: str, subject: dict[str, Any], metadata: dict[str, Any], tags: DeploymentTags
+) -> Sequence[ProcessorEvent]:
+    intent_id = tags.find_intent_id(metadata) or tags.find_intent_id_by_group(
+        subject.get("transfer_group")
+    )
     if intent_id is not None:
-        return (Nudge(event_id, intent_id=intent_id),)
+        return (ProcessorEvent(event_id, intent_id=intent_id),)
     # What was made by hand bears no number, nor does a dispute: its payment does.
     own = subject.get("object") == "payment_intent"
-    payment = id_of(subject if own else subject.get("payment_intent"))
-    return () if payment is None else (Nudge(event_id, payment_ref=payment),)
+    payment = get_id(subject if own else subject.get("payment_intent"))
+    return () if payment is None else (ProcessorEvent(event_id, payment_ref=payment),)

@@ -17,37 +17,39 @@ from stripe import (
 from stripe.checkout import Session
 from stripe.v2.core import Account
 
-from staffbooking_adapters.stripe.marks import Marks
-from staffbooking_adapters.stripe.reading import dig, id_of, moment, plain
+from staffbooking_adapters.stripe.marks import DeploymentTags
+from staffbooking_adapters.stripe.reading import from_timestamp, get_id, get_path, metadata_dict
 from staffbooking_core.domain.payments.payees import PayeeState
 from staffbooking_core.domain.payments.processor import (
     Chargeback,
     ChargebackStatus,
     Checkout,
     CheckoutStatus,
-    Fee,
     Payment,
     PayoutState,
+    ProcessorFee,
     RefundState,
     RefundStatus,
     ReversalState,
 )
 
-CHECKOUTS: Final = {
+CHECKOUT_STATUSES: Final = {
     "complete": CheckoutStatus.PAID,
     "expired": CheckoutStatus.EXPIRED,
 }
 
-REFUNDS: Final = {
+REFUND_STATUSES: Final = {
     "succeeded": RefundStatus.SETTLED,
     "failed": RefundStatus.FAILED,
     "canceled": RefundStatus.FAILED,
 }
 """All else is on its way: pending, or waiting for the client."""
 
-INQUIRIES: Final = frozenset({"warning_needs_response", "warning_under_review", "warning_closed"})
-WON: Final = frozenset({"won", "warning_closed"})
-DECIDED: Final = frozenset({"lost", "prevented"})
+INQUIRY_STATUSES: Final = frozenset(
+    {"warning_needs_response", "warning_under_review", "warning_closed"}
+)
+WON_STATUSES: Final = frozenset({"won", "warning_closed"})
+DECIDED_STATUSES: Final = frozenset({"lost", "prevented"})
 """By the money: what was prevented may have cost the payment all the same."""
 
 
@@ -55,8 +57,8 @@ def checkout(session: Session, op_id: int) -> Checkout:
     return Checkout(
         ref=session.id,
         url=session.url or "",
-        status=CHECKOUTS.get(session.status or "", CheckoutStatus.OPEN),
-        expires_at=moment(session.expires_at),
+        status=CHECKOUT_STATUSES.get(session.status or "", CheckoutStatus.OPEN),
+        expires_at=from_timestamp(session.expires_at),
         op_id=op_id,
     )
 
@@ -65,64 +67,70 @@ def payment(intent: PaymentIntent) -> Payment:
     """Of an intent that succeeded."""
     charge = intent.latest_charge
     made = charge if isinstance(charge, StripeCharge) else intent
-    return Payment(intent.id, intent.amount_received, intent.currency, moment(made.created))
+    return Payment(intent.id, intent.amount_received, intent.currency, from_timestamp(made.created))
 
 
-def refund(found: StripeRefund, marks: Marks) -> RefundState:
+def refund(stripe_refund: StripeRefund, tags: DeploymentTags) -> RefundState:
     return RefundState(
-        ref=found.id,
-        status=REFUNDS.get(found.status or "", RefundStatus.PENDING),
-        amount=found.amount,
-        op_id=marks.op_of(plain(found.metadata)),
+        ref=stripe_refund.id,
+        status=REFUND_STATUSES.get(stripe_refund.status or "", RefundStatus.PENDING),
+        amount=stripe_refund.amount,
+        op_id=tags.find_op_id(metadata_dict(stripe_refund.metadata)),
     )
 
 
-def payout(transfer: Transfer, marks: Marks) -> PayoutState:
-    op_id = marks.op_of(plain(transfer.metadata))
+def payout(transfer: Transfer, tags: DeploymentTags) -> PayoutState:
+    op_id = tags.find_op_id(metadata_dict(transfer.metadata))
     return PayoutState(transfer.id, transfer.amount, transfer.amount_reversed, op_id)
 
 
-def reversal(found: TransferReversal, marks: Marks) -> ReversalState:
-    op_id = marks.op_of(plain(found.metadata))
-    return ReversalState(found.id, id_of(found.transfer) or "", found.amount, op_id)
+def reversal(transfer_reversal: TransferReversal, tags: DeploymentTags) -> ReversalState:
+    op_id = tags.find_op_id(metadata_dict(transfer_reversal.metadata))
+    return ReversalState(
+        transfer_reversal.id,
+        get_id(transfer_reversal.transfer) or "",
+        transfer_reversal.amount,
+        op_id,
+    )
 
 
 def chargeback(dispute: Dispute) -> Chargeback | None:
     """None for an inquiry, and for what was prevented, while no money was taken."""
-    moved = [transaction.amount for transaction in dispute.balance_transactions]
-    if not moved and (dispute.status in INQUIRIES or dispute.status == "prevented"):
+    amounts = [transaction.amount for transaction in dispute.balance_transactions]
+    if not amounts and (dispute.status in INQUIRY_STATUSES or dispute.status == "prevented"):
         return None
     status = ChargebackStatus.OPEN
-    if dispute.status in WON or (dispute.status in DECIDED and sum(moved) >= 0):
+    if dispute.status in WON_STATUSES or (dispute.status in DECIDED_STATUSES and sum(amounts) >= 0):
         status = ChargebackStatus.WON
-    elif dispute.status in DECIDED:
+    elif dispute.status in DECIDED_STATUSES:
         status = ChargebackStatus.LOST
-    taken = max((-amount for amount in moved if amount < 0), default=dispute.amount)
-    return Chargeback(dispute.id, taken, status, id_of(dispute.payment_intent) or "")
+    amount = max((-amount for amount in amounts if amount < 0), default=dispute.amount)
+    return Chargeback(dispute.id, amount, status, get_id(dispute.payment_intent) or "")
 
 
-def fees(transactions: Iterable[object], currencies: Collection[str]) -> Iterator[Fee]:
+def fees(transactions: Iterable[object], currencies: Collection[str]) -> Iterator[ProcessorFee]:
     """What Stripe kept of each movement. Of one in a currency that was not charged nothing is
     told: it would be booked as if it were."""
     for each in transactions:
         if isinstance(each, BalanceTransaction) and each.fee and each.currency in currencies:
-            yield Fee(each.id, each.fee)
+            yield ProcessorFee(each.id, each.fee)
 
 
-TRANSFERS: Final = ("configuration", "recipient", "capabilities", "stripe_balance")
+TRANSFER_CAPABILITIES_PATH: Final = ("configuration", "recipient", "capabilities", "stripe_balance")
 
 
 def payee(account: Account) -> PayeeState:
     """`needs` has Stripe's own names of what the payee is asked for now."""
     document = account.to_dict()
-    asked = [
+    requirements = [
         entry["description"]
-        for entry in dig(document, "requirements", "entries") or ()
+        for entry in get_path(document, "requirements", "entries") or ()
         if entry.get("awaiting_action_from") == "user"
-        and dig(entry, "minimum_deadline", "status") != "eventually_due"
+        and get_path(entry, "minimum_deadline", "status") != "eventually_due"
     ]
     return PayeeState(
         ref=account.id,
-        ready=dig(document, *TRANSFERS, "stripe_transfers", "status") == "active",
-        needs=tuple(dict.fromkeys(asked)),
+        ready=get_path(document, *TRANSFER_CAPABILITIES_PATH, "stripe_transfers", "status")
+        == "active",
+        needs=tuple(dict.fromkeys(requirements)),
     )

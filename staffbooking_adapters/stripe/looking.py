@@ -25,15 +25,15 @@ from stripe import (
 from stripe.checkout import Session
 
 from staffbooking_adapters.stripe import facts
-from staffbooking_adapters.stripe.marks import Marks
-from staffbooking_adapters.stripe.reading import every, id_of, plain
+from staffbooking_adapters.stripe.marks import DeploymentTags
+from staffbooking_adapters.stripe.reading import get_id, list_all, metadata_dict
 from staffbooking_core.domain.payments.processor import IntentRefs, Snapshot
 
-_by_age = attrgetter("created", "id")
+_creation_order = attrgetter("created", "id")
 
 
 @define
-class _Found:
+class _StripeObjects:
     """What the reads brought, in whatever order they ended."""
 
     sessions: dict[str, Session] = Factory(dict)
@@ -44,26 +44,26 @@ class _Found:
     reversals: list[TransferReversal] = Factory(list)
 
 
-async def look(api: V1Services, marks: Marks, refs: IntentRefs) -> Snapshot:
+async def fetch_snapshot(api: V1Services, tags: DeploymentTags, refs: IntentRefs) -> Snapshot:
     """Raises the SDK's errors."""
-    found = _Found()
-    await _together(
-        *(partial(_session, api, ref, found) for ref, _ in refs.checkouts),
-        partial(_transfers, api, marks.group(refs.intent_id), found),
+    found = _StripeObjects()
+    await _run_concurrently(
+        *(partial(_fetch_session, api, ref, found) for ref, _ in refs.checkouts),
+        partial(_fetch_transfers, api, tags.transfer_group(refs.intent_id), found),
     )
-    named = (id_of(session.payment_intent) for session in found.sessions.values())
-    payments = dict.fromkeys((*refs.payments, *filter(None, named)))
-    await _together(
+    payment_refs = (get_id(session.payment_intent) for session in found.sessions.values())
+    payments = dict.fromkeys((*refs.payments, *filter(None, payment_refs)))
+    await _run_concurrently(
         *(
             partial(read, api, payment, found)
             for payment in payments
-            for read in (_intent, _refunds, _disputes)
+            for read in (_fetch_intent, _fetch_refunds, _fetch_disputes)
         )
     )
-    return _snapshot(found, marks, refs)
+    return _build_snapshot(found, tags, refs)
 
 
-async def _together(*calls: Callable[[], Coroutine[Any, Any, None]]) -> None:
+async def _run_concurrently(*calls: Callable[[], Coroutine[Any, Any, None]]) -> None:
     try:
         async with anyio.create_task_group() as group:
             for call in calls:
@@ -72,13 +72,13 @@ async def _together(*calls: Callable[[], Coroutine[Any, Any, None]]) -> None:
         raise failed.exceptions[0] from None
 
 
-async def _session(api: V1Services, ref: str, found: _Found) -> None:
+async def _fetch_session(api: V1Services, ref: str, found: _StripeObjects) -> None:
     found.sessions[ref] = await api.checkout.sessions.retrieve_async(ref)
 
 
-async def _transfers(api: V1Services, group: str, found: _Found) -> None:
+async def _fetch_transfers(api: V1Services, group: str, found: _StripeObjects) -> None:
     page = await api.transfers.list_async({"transfer_group": group, "limit": 100})
-    found.transfers += await every(page)
+    found.transfers += await list_all(page)
     for transfer in found.transfers:
         found.reversals += transfer.reversals.data
         if transfer.reversals.has_more:
@@ -86,38 +86,42 @@ async def _transfers(api: V1Services, group: str, found: _Found) -> None:
             rest = await api.transfers.reversals.list_async(
                 transfer.id, {"limit": 100, "starting_after": last}
             )
-            found.reversals += await every(rest)
+            found.reversals += await list_all(rest)
 
 
-async def _intent(api: V1Services, payment: str, found: _Found) -> None:
+async def _fetch_intent(api: V1Services, payment: str, found: _StripeObjects) -> None:
     found.intents[payment] = await api.payment_intents.retrieve_async(
         payment, {"expand": ["latest_charge.balance_transaction"]}
     )
 
 
-async def _refunds(api: V1Services, payment: str, found: _Found) -> None:
+async def _fetch_refunds(api: V1Services, payment: str, found: _StripeObjects) -> None:
     page = await api.refunds.list_async(
         {"payment_intent": payment, "limit": 100, "expand": ["data.balance_transaction"]}
     )
-    found.refunds += await every(page)
+    found.refunds += await list_all(page)
 
 
-async def _disputes(api: V1Services, payment: str, found: _Found) -> None:
+async def _fetch_disputes(api: V1Services, payment: str, found: _StripeObjects) -> None:
     page = await api.disputes.list_async({"payment_intent": payment, "limit": 100})
-    found.disputes += await every(page)
+    found.disputes += await list_all(page)
 
 
-def _snapshot(found: _Found, marks: Marks, refs: IntentRefs) -> Snapshot:
+def _build_snapshot(found: _StripeObjects, tags: DeploymentTags, refs: IntentRefs) -> Snapshot:
     paid = {
         intent.id: intent
         for intent in found.intents.values()
-        if intent.status == "succeeded" and _is_ours(intent, marks, refs.intent_id)
+        if intent.status == "succeeded" and _is_ours(intent, tags, refs.intent_id)
     }
     refunds = [
-        each for each in sorted(found.refunds, key=_by_age) if id_of(each.payment_intent) in paid
+        each
+        for each in sorted(found.refunds, key=_creation_order)
+        if get_id(each.payment_intent) in paid
     ]
     disputes = [
-        each for each in sorted(found.disputes, key=_by_age) if id_of(each.payment_intent) in paid
+        each
+        for each in sorted(found.disputes, key=_creation_order)
+        if get_id(each.payment_intent) in paid
     ]
     currencies = {intent.currency for intent in paid.values()}
     chargebacks = (facts.chargeback(dispute) for dispute in disputes)
@@ -127,21 +131,26 @@ def _snapshot(found: _Found, marks: Marks, refs: IntentRefs) -> Snapshot:
             facts.checkout(found.sessions[ref], op_id) for ref, op_id in refs.checkouts
         ),
         payments=tuple(facts.payment(intent) for intent in paid.values()),
-        refunds=tuple(facts.refund(each, marks) for each in refunds),
-        payouts=tuple(facts.payout(each, marks) for each in sorted(found.transfers, key=_by_age)),
+        refunds=tuple(facts.refund(each, tags) for each in refunds),
+        payouts=tuple(
+            facts.payout(each, tags) for each in sorted(found.transfers, key=_creation_order)
+        ),
         reversals=tuple(
-            facts.reversal(each, marks) for each in sorted(found.reversals, key=_by_age)
+            facts.reversal(each, tags) for each in sorted(found.reversals, key=_creation_order)
         ),
         chargebacks=tuple(filter(None, chargebacks)),
-        fees=tuple(facts.fees(_moved(paid.values(), refunds, disputes), currencies)),
+        fees=tuple(facts.fees(_balance_transactions(paid.values(), refunds, disputes), currencies)),
     )
 
 
-def _is_ours(intent: PaymentIntent, marks: Marks, intent_id: int) -> bool:
-    return intent.livemode is marks.live and marks.intent_of(plain(intent.metadata)) == intent_id
+def _is_ours(intent: PaymentIntent, tags: DeploymentTags, intent_id: int) -> bool:
+    return (
+        intent.livemode is tags.is_live
+        and tags.find_intent_id(metadata_dict(intent.metadata)) == intent_id
+    )
 
 
-def _moved(
+def _balance_transactions(
     intents: Iterable[PaymentIntent], refunds: list[Refund], disputes: list[Dispute]
 ) -> Iterator[object]:
     for intent in intents:

@@ -12,31 +12,31 @@ from typing import Any
 
 from attrs import frozen
 
-from staffbooking_core.domain.payments.processor import OpKey
+from staffbooking_core.domain.payments.processor import OperationKey
 
-_NUMBER = re.compile(r"\d{1,18}", re.ASCII)
+_NUMBER_PATTERN = re.compile(r"\d{1,18}", re.ASCII)
 
 
 @frozen
-class Marks:
+class DeploymentTags:
     """`environment` is the deployment's name, `live` whether its key moves real money."""
 
     environment: str
-    live: bool
+    is_live: bool
 
-    def key(self, text: str) -> str:
+    def idempotency_key(self, text: str) -> str:
         """An idempotency key of this deployment."""
         return f"sb_{self.environment}_{text}"
 
-    def group(self, intent_id: int) -> str:
+    def transfer_group(self, intent_id: int) -> str:
         """The transfer group of an intent: how its payouts are found without a reference."""
-        return f"{self._groups}{intent_id}"
+        return f"{self._transfer_group_prefix}{intent_id}"
 
     @property
-    def _groups(self) -> str:
+    def _transfer_group_prefix(self) -> str:
         return f"sb_{self.environment}_intent_"
 
-    def metadata(self, key: OpKey) -> dict[str, str]:
+    def metadata(self, key: OperationKey) -> dict[str, str]:
         """An intent's number is its booking's."""
         return {
             "sb_env": self.environment,
@@ -49,23 +49,23 @@ class Marks:
         """Whether another deployment made it; what was made by hand bears no name."""
         return bool(metadata.get("sb_env", self.environment) != self.environment)
 
-    def intent_of(self, metadata: Mapping[str, Any]) -> int | None:
-        return self._number(metadata, "intent_id")
+    def find_intent_id(self, metadata: Mapping[str, Any]) -> int | None:
+        return self._own_number(metadata, "intent_id")
 
-    def op_of(self, metadata: Mapping[str, Any]) -> int | None:
+    def find_op_id(self, metadata: Mapping[str, Any]) -> int | None:
         """The operation that made it; None for what was made by hand."""
-        return self._number(metadata, "op_id")
+        return self._own_number(metadata, "op_id")
 
-    def _number(self, metadata: Mapping[str, Any], name: str) -> int | None:
+    def _own_number(self, metadata: Mapping[str, Any], name: str) -> int | None:
         if metadata.get("sb_env") != self.environment:
             return None
-        return _number(metadata.get(name))
+        return _parse_number(metadata.get(name))
 
-    def intent_of_group(self, group: Any) -> int | None:
-        if not isinstance(group, str) or not group.startswith(self._groups):
+    def find_intent_id_by_group(self, group: Any) -> int | None:
+        if not isinstance(group, str) or not group.startswith(self._transfer_group_prefix):
             return None
-        return _number(group.removeprefix(self._groups))
+        return _parse_number(group.removeprefix(self._transfer_group_prefix))
 
 
-def _number(text: Any) -> int | None:
-    return int(text) if isinstance(text, str) and _NUMBER.fullmatch(text) else None
+def _parse_number(text: Any) -> int | None:
+    return int(text) if isinstance(text, str) and _NUMBER_PATTERN.fullmatch(text) else None

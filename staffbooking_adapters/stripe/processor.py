@@ -18,38 +18,38 @@ from stripe import StripeClient
 from stripe._base_address import BaseAddresses
 
 from staffbooking_adapters.stripe import currencies, events, facts
-from staffbooking_adapters.stripe.changes import changes
-from staffbooking_adapters.stripe.checkup import Wanted, examine
-from staffbooking_adapters.stripe.errors import answering, preparing
-from staffbooking_adapters.stripe.looking import look
-from staffbooking_adapters.stripe.marks import Marks
-from staffbooking_adapters.stripe.reading import id_of, plain
-from staffbooking_adapters.stripe.statement import movements
-from staffbooking_core.domain.payments.payees import Link, OpenPayee, PayeeState
+from staffbooking_adapters.stripe.changes import list_changes
+from staffbooking_adapters.stripe.checkup import ExpectedSetup, check_setup
+from staffbooking_adapters.stripe.errors import translate_errors, translate_lookup_errors
+from staffbooking_adapters.stripe.looking import fetch_snapshot
+from staffbooking_adapters.stripe.marks import DeploymentTags
+from staffbooking_adapters.stripe.reading import get_id, metadata_dict
+from staffbooking_adapters.stripe.statement import list_movements
+from staffbooking_core.domain.payments.payees import OnboardingLink, OpenPayee, PayeeState
 from staffbooking_core.domain.payments.processor import (
     Checkout,
     IntentRefs,
-    Nudge,
     OpenCheckout,
-    OpKey,
+    OperationKey,
     PayOut,
     PayoutState,
-    Refund,
+    ProcessorEvent,
+    ProcessorRefused,
+    RefundPayment,
     RefundState,
     RefusalCode,
-    Refused,
     ReversalState,
     ReversePayout,
     Snapshot,
 )
 from staffbooking_core.domain.reconciliation.statement import Movement
-from staffbooking_core.ports.processor import Finding
+from staffbooking_core.ports.processor import CheckupFinding
 
-VERSION: Final = "2026-10-28.endive"
+API_VERSION: Final = "2026-10-28.endive"
 """The version of Stripe's API that all of this was written for: another one is a decision,
 not an accident of an upgrade."""
 
-TIMEOUT: Final = httpx.Timeout(20, connect=5)
+HTTP_TIMEOUT: Final = httpx.Timeout(20, connect=5)
 
 
 class StripeProcessor:
@@ -73,22 +73,22 @@ class StripeProcessor:
         base_addresses: BaseAddresses | None = None,
     ) -> None:
         stripe.enable_telemetry = False
-        self._http = stripe.HTTPXClient(timeout=TIMEOUT)
+        self._http = stripe.HTTPXClient(timeout=HTTP_TIMEOUT)
         self._client = StripeClient(
             secret_key,
-            stripe_version=VERSION,
+            stripe_version=API_VERSION,
             base_addresses=base_addresses,
             http_client=self._http,
             max_network_retries=0,  # Ours are durable, and within one deadline.
         )
         self._webhook_secrets = tuple(webhook_secrets)
-        self._marks = Marks(environment, live=secret_key[2:].startswith("_live_"))
-        self._wanted = Wanted(
-            live=self._marks.live,
-            version=VERSION,
+        self._tags = DeploymentTags(environment, is_live=secret_key[2:].startswith("_live_"))
+        self._expected = ExpectedSetup(
+            is_live=self._tags.is_live,
+            api_version=API_VERSION,
             base_url=base_url,
             currency=currency,
-            secrets=len(self._webhook_secrets),
+            secret_count=len(self._webhook_secrets),
         )
 
     async def close(self) -> None:
@@ -99,9 +99,11 @@ class StripeProcessor:
 
     # Checkouts ------------------------------------------------------------------------------
 
-    async def open_checkout(self, command: OpenCheckout, key: OpKey, within: float) -> Checkout:
-        metadata = self._marks.metadata(key)
-        with answering(within):
+    async def open_checkout(
+        self, command: OpenCheckout, key: OperationKey, timeout_seconds: float
+    ) -> Checkout:
+        metadata = self._tags.metadata(key)
+        with translate_errors(timeout_seconds):
             session = await self._client.v1.checkout.sessions.create_async(
                 {
                     "mode": "payment",
@@ -127,25 +129,25 @@ class StripeProcessor:
                     "metadata": metadata,
                     "payment_intent_data": {
                         "description": command.description,
-                        "transfer_group": self._marks.group(key.intent_id),
+                        "transfer_group": self._tags.transfer_group(key.intent_id),
                         "metadata": metadata,
                     },
                 },
-                self._under(key),
+                self._request_options(key),
             )
             return facts.checkout(session, key.op_id)
 
-    async def close_checkout(self, ref: str, key: OpKey, within: float) -> Checkout:
-        until = anyio.current_time() + within
+    async def close_checkout(self, ref: str, key: OperationKey, timeout_seconds: float) -> Checkout:
+        deadline = anyio.current_time() + timeout_seconds
         sessions = self._client.v1.checkout.sessions
         try:
-            with answering(within):
-                session = await sessions.expire_async(ref, None, self._under(key))
-        except Refused as refused:
+            with translate_errors(timeout_seconds):
+                session = await sessions.expire_async(ref, None, self._request_options(key))
+        except ProcessorRefused as refused:
             if refused.reason is RefusalCode.MISSING:
                 raise
             # Only an open page can be closed: what became of this one?
-            with preparing(until - anyio.current_time()):
+            with translate_lookup_errors(deadline - anyio.current_time()):
                 session = await sessions.retrieve_async(ref)
             if session.status == "open":
                 raise
@@ -153,59 +155,67 @@ class StripeProcessor:
 
     # Movements of money ---------------------------------------------------------------------
 
-    async def refund(self, command: Refund, key: OpKey, within: float) -> RefundState:
-        with answering(within):
-            made = await self._client.v1.refunds.create_async(
+    async def refund(
+        self, command: RefundPayment, key: OperationKey, timeout_seconds: float
+    ) -> RefundState:
+        with translate_errors(timeout_seconds):
+            stripe_refund = await self._client.v1.refunds.create_async(
                 {
                     "payment_intent": command.payment_ref,
                     "amount": command.amount,
                     "reason": "requested_by_customer",
-                    "metadata": self._marks.metadata(key),
+                    "metadata": self._tags.metadata(key),
                 },
-                self._under(key),
+                self._request_options(key),
             )
-            return facts.refund(made, self._marks)
+            return facts.refund(stripe_refund, self._tags)
 
-    async def pay_out(self, command: PayOut, key: OpKey, within: float) -> PayoutState:
+    async def pay_out(
+        self, command: PayOut, key: OperationKey, timeout_seconds: float
+    ) -> PayoutState:
         """Out of the payment itself: so it can go before the funds have settled, and never
         takes what another booking paid."""
         if not command.payee_ref:
-            raise Refused(RefusalCode.PAYEE_NOT_READY, "there is no account to pay out to yet")
-        until = anyio.current_time() + within
-        with preparing(within):
+            raise ProcessorRefused(
+                RefusalCode.PAYEE_NOT_READY, "there is no account to pay out to yet"
+            )
+        deadline = anyio.current_time() + timeout_seconds
+        with translate_lookup_errors(timeout_seconds):
             intent = await self._client.v1.payment_intents.retrieve_async(command.payment_ref)
-        charge = id_of(intent.latest_charge)
+        charge = get_id(intent.latest_charge)
         if charge is None:
-            raise Refused(RefusalCode.MISSING, f"{command.payment_ref} was never charged")
-        with answering(until - anyio.current_time()):
-            made = await self._client.v1.transfers.create_async(
+            raise ProcessorRefused(RefusalCode.MISSING, f"{command.payment_ref} was never charged")
+        with translate_errors(deadline - anyio.current_time()):
+            transfer = await self._client.v1.transfers.create_async(
                 {
                     "amount": command.amount,
                     "currency": command.currency,
                     "destination": command.payee_ref,
                     "source_transaction": charge,
-                    "transfer_group": self._marks.group(key.intent_id),
-                    "metadata": self._marks.metadata(key),
+                    "transfer_group": self._tags.transfer_group(key.intent_id),
+                    "metadata": self._tags.metadata(key),
                 },
-                self._under(key),
+                self._request_options(key),
             )
-            return facts.payout(made, self._marks)
+            return facts.payout(transfer, self._tags)
 
     async def reverse_payout(
-        self, command: ReversePayout, payout_ref: str, key: OpKey, within: float
+        self, command: ReversePayout, payout_ref: str, key: OperationKey, timeout_seconds: float
     ) -> ReversalState:
-        with answering(within):
-            made = await self._client.v1.transfers.reversals.create_async(
+        with translate_errors(timeout_seconds):
+            transfer_reversal = await self._client.v1.transfers.reversals.create_async(
                 payout_ref,
-                {"amount": command.amount, "metadata": self._marks.metadata(key)},
-                self._under(key),
+                {"amount": command.amount, "metadata": self._tags.metadata(key)},
+                self._request_options(key),
             )
-            return facts.reversal(made, self._marks)
+            return facts.reversal(transfer_reversal, self._tags)
 
     # Payees ---------------------------------------------------------------------------------
 
-    async def open_payee(self, command: OpenPayee, key: OpKey, within: float) -> PayeeState:
-        with answering(within):
+    async def open_payee(
+        self, command: OpenPayee, key: OperationKey, timeout_seconds: float
+    ) -> PayeeState:
+        with translate_errors(timeout_seconds):
             account = await self._client.v2.core.accounts.create_async(
                 {
                     "contact_email": command.email,
@@ -227,26 +237,26 @@ class StripeProcessor:
                         },
                     },
                     "metadata": {
-                        "sb_env": self._marks.environment,
+                        "sb_env": self._tags.environment,
                         "companion_id": str(command.companion_id),
                     },
                     "include": ["configuration.recipient", "requirements"],
                 },
-                self._under(key),
+                self._request_options(key),
             )
             return facts.payee(account)
 
-    async def payee(self, ref: str, within: float) -> PayeeState:
-        with answering(within):
+    async def payee(self, ref: str, timeout_seconds: float) -> PayeeState:
+        with translate_errors(timeout_seconds):
             account = await self._client.v2.core.accounts.retrieve_async(
                 ref, {"include": ["configuration.recipient", "requirements"]}
             )
             return facts.payee(account)
 
     async def onboarding_link(
-        self, ref: str, return_url: str, refresh_url: str, within: float
-    ) -> Link:
-        with answering(within):
+        self, ref: str, return_url: str, refresh_url: str, timeout_seconds: float
+    ) -> OnboardingLink:
+        with translate_errors(timeout_seconds):
             link = await self._client.v2.core.account_links.create_async(
                 {
                     "account": ref,
@@ -259,42 +269,44 @@ class StripeProcessor:
                     },
                 },
                 # A link serves one visit: the key of another would give that one's again.
-                {"idempotency_key": self._marks.key(f"link_{secrets.token_hex(16)}")},
+                {"idempotency_key": self._tags.idempotency_key(f"link_{secrets.token_hex(16)}")},
             )
-            return Link(link.url, datetime.fromisoformat(link.expires_at))
+            return OnboardingLink(link.url, datetime.fromisoformat(link.expires_at))
 
     # Looking --------------------------------------------------------------------------------
 
-    async def snapshot(self, refs: IntentRefs, within: float) -> Snapshot:
-        with answering(within):
-            return await look(self._client.v1, self._marks, refs)
+    async def snapshot(self, refs: IntentRefs, timeout_seconds: float) -> Snapshot:
+        with translate_errors(timeout_seconds):
+            return await fetch_snapshot(self._client.v1, self._tags, refs)
 
-    async def find_intent(self, payment_ref: str, within: float) -> int | None:
+    async def find_intent(self, payment_ref: str, timeout_seconds: float) -> int | None:
         try:
-            with answering(within):
+            with translate_errors(timeout_seconds):
                 intent = await self._client.v1.payment_intents.retrieve_async(payment_ref)
-        except Refused as refused:
+        except ProcessorRefused as refused:
             if refused.reason is RefusalCode.MISSING:
                 return None
             raise
-        return self._marks.intent_of(plain(intent.metadata))
+        return self._tags.find_intent_id(metadata_dict(intent.metadata))
 
-    async def changes(self, cursor: str | None, within: float) -> tuple[Sequence[Nudge], str]:
-        with answering(within):
-            return await changes(self._client.v1, self._marks, cursor)
+    async def list_events(
+        self, cursor: str | None, timeout_seconds: float
+    ) -> tuple[Sequence[ProcessorEvent], str]:
+        with translate_errors(timeout_seconds):
+            return await list_changes(self._client.v1, self._tags, cursor)
 
     def statement(self) -> AsyncIterator[Movement]:
-        return movements(self._client.v1, self._marks)
+        return list_movements(self._client.v1, self._tags)
 
-    async def checkup(self, within: float) -> Sequence[Finding]:
-        with answering(within):
-            return [finding async for finding in examine(self._client, self._wanted)]
+    async def checkup(self, timeout_seconds: float) -> Sequence[CheckupFinding]:
+        with translate_errors(timeout_seconds):
+            return [finding async for finding in check_setup(self._client, self._expected)]
 
     def parse_webhook(
         self, headers: Mapping[str, str], body: bytes, now: datetime
-    ) -> Sequence[Nudge]:
+    ) -> Sequence[ProcessorEvent]:
         events.verify(headers, body, self._webhook_secrets, now)
-        return events.read(body, self._marks)
+        return events.parse_events(body, self._tags)
 
-    def _under(self, key: OpKey) -> stripe.RequestOptions:
-        return {"idempotency_key": self._marks.key(key.text)}
+    def _request_options(self, key: OperationKey) -> stripe.RequestOptions:
+        return {"idempotency_key": self._tags.idempotency_key(key.text)}

@@ -11,7 +11,7 @@ from stripe import ListObject, StripeObject
 T = TypeVar("T", bound=StripeObject)
 
 
-def dig(document: Any, *path: str) -> Any:
+def get_path(document: Any, *path: str) -> Any:
     """What is found by following the names; None where one of them is missing."""
     for name in path:
         if not isinstance(document, dict):
@@ -20,11 +20,11 @@ def dig(document: Any, *path: str) -> Any:
     return document
 
 
-def plain(metadata: StripeObject | None) -> Mapping[str, Any]:
+def metadata_dict(metadata: StripeObject | None) -> Mapping[str, Any]:
     return {} if metadata is None else metadata.to_dict()
 
 
-def id_of(field: Any) -> str | None:
+def get_id(field: Any) -> str | None:
     """The reference in a field that may hold the object itself, as a document or not."""
     if isinstance(field, StripeObject):
         field = field.to_dict(recursive=False)
@@ -32,10 +32,10 @@ def id_of(field: Any) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def moment(seconds: int) -> datetime:
+def from_timestamp(seconds: int) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-async def every(page: ListObject[T]) -> list[T]:
+async def list_all(page: ListObject[T]) -> list[T]:
     """This page and all that follow it."""
     return [each async for each in page.auto_paging_iter()]

@@ -16,16 +16,16 @@ from typing import Any, Final, TypeAlias, TypeVar
 from anyio import sleep, to_thread
 from stripe import V1Services
 
-from staffbooking_adapters.stripe.errors import answering
-from staffbooking_adapters.stripe.marks import Marks
-from staffbooking_adapters.stripe.reading import dig, id_of, moment
+from staffbooking_adapters.stripe.errors import translate_errors
+from staffbooking_adapters.stripe.marks import DeploymentTags
+from staffbooking_adapters.stripe.reading import from_timestamp, get_id, get_path
 from staffbooking_core.domain.payments.ledger import MovementKind
 from staffbooking_core.domain.payments.processor import Busy, Unknown
 from staffbooking_core.domain.reconciliation.statement import Movement
 
 T = TypeVar("T")
 
-KINDS: Final = {
+MOVEMENT_KINDS: Final = {
     "charge": MovementKind.PAYMENT,
     "refund": MovementKind.REFUND,
     "refund_failure": MovementKind.REFUND_FAILED,
@@ -36,74 +36,74 @@ KINDS: Final = {
 }
 """By Stripe's reporting category."""
 
-PAGE_TIME: Final = 30.0
+PAGE_TIMEOUT_SECONDS: Final = 30.0
 """Seconds for each page."""
 
-PAUSES: Final = (1.0, 5.0, 20.0)
+RETRY_DELAYS_SECONDS: Final = (1.0, 5.0, 20.0)
 """Seconds before a page is asked for again: it is only read, and thousands of pages shall not
 end with one that was busy."""
 
-BATCH: Final = 1000
+BATCH_SIZE: Final = 1000
 
-Line: TypeAlias = tuple[int | None, str | None, str, str, int, int]
+StatementLine: TypeAlias = tuple[int | None, str | None, str, str, int, int]
 """Intent, what else tells the intent (a payment or a transfer), kind, ref, amount, time."""
 
 
-async def movements(api: V1Services, marks: Marks) -> AsyncIterator[Movement]:
+async def list_movements(api: V1Services, tags: DeploymentTags) -> AsyncIterator[Movement]:
     """Raises the core's errors."""
-    spool = await to_thread.run_sync(_Spool)
+    spool = await to_thread.run_sync(_MovementSorter)
     try:
-        page = await _patiently(
+        page = await _with_retries(
             partial(api.balance_transactions.list_async, {"limit": 100, "expand": ["data.source"]})
         )
         while page.data:
-            lines = [line for each in page.data for line in _lines(each.to_dict(), marks)]
-            await to_thread.run_sync(spool.keep, lines)
-            page = await _patiently(page.next_page_async)
-        while batch := await to_thread.run_sync(spool.take):
+            lines = [line for each in page.data for line in _statement_lines(each.to_dict(), tags)]
+            await to_thread.run_sync(spool.add, lines)
+            page = await _with_retries(page.next_page_async)
+        while batch := await to_thread.run_sync(spool.next_batch):
             for movement in batch:
                 yield movement
     finally:
         spool.close()
 
 
-async def _patiently(ask: Callable[[], Awaitable[T]]) -> T:
-    for pause in PAUSES:
+async def _with_retries(fetch: Callable[[], Awaitable[T]]) -> T:
+    for delay in RETRY_DELAYS_SECONDS:
         try:
-            with answering(PAGE_TIME):
-                return await ask()
+            with translate_errors(PAGE_TIMEOUT_SECONDS):
+                return await fetch()
         except (Busy, Unknown):
-            await sleep(pause)
-    with answering(PAGE_TIME):
-        return await ask()
+            await sleep(delay)
+    with translate_errors(PAGE_TIMEOUT_SECONDS):
+        return await fetch()
 
 
-def _lines(transaction: dict[str, Any], marks: Marks) -> Iterator[Line]:
+def _statement_lines(transaction: dict[str, Any], tags: DeploymentTags) -> Iterator[StatementLine]:
     """What one balance transaction did, the last first: what Stripe kept, and the movement."""
     source = transaction["source"]
-    kind = KINDS.get(transaction["reporting_category"], MovementKind.OTHER)
-    ref = id_of(source) or transaction["id"]
+    kind = MOVEMENT_KINDS.get(transaction["reporting_category"], MovementKind.OTHER)
+    ref = get_id(source) or transaction["id"]
     owner = ref if kind is MovementKind.PAYOUT else _payment_or_transfer(source)
     if kind is MovementKind.PAYMENT:
         ref = owner or ref
     at = transaction["created"]
-    intent_id = _intent(source, marks)
+    intent_id = _find_intent_id(source, tags)
     if transaction["fee"]:
         yield intent_id, owner, MovementKind.FEE, transaction["id"], -transaction["fee"], at
     yield intent_id, owner, kind, ref, transaction["amount"], at
 
 
-def _intent(source: Any, marks: Marks) -> int | None:
-    return marks.intent_of(dig(source, "metadata") or {}) or marks.intent_of_group(
-        dig(source, "transfer_group")
+def _find_intent_id(source: Any, tags: DeploymentTags) -> int | None:
+    return tags.find_intent_id(get_path(source, "metadata") or {}) or tags.find_intent_id_by_group(
+        get_path(source, "transfer_group")
     )
 
 
 def _payment_or_transfer(source: Any) -> str | None:
-    return id_of(dig(source, "payment_intent")) or id_of(dig(source, "transfer"))
+    return get_id(get_path(source, "payment_intent")) or get_id(get_path(source, "transfer"))
 
 
-class _Spool:
+class _MovementSorter:
     """Lines in any order in, movements in the order of intents out."""
 
     def __init__(self) -> None:
@@ -111,9 +111,9 @@ class _Spool:
         self._db = sqlite3.connect("", check_same_thread=False, isolation_level=None)
         self._db.execute("CREATE TABLE line (intent, owner, kind, ref, amount, at)")
         self._db.execute("CREATE TABLE known (owner PRIMARY KEY, intent) WITHOUT ROWID")
-        self._sorted: sqlite3.Cursor | None = None
+        self._cursor: sqlite3.Cursor | None = None
 
-    def keep(self, lines: Sequence[Line]) -> None:
+    def add(self, lines: Sequence[StatementLine]) -> None:
         self._db.execute("BEGIN")
         self._db.executemany("INSERT INTO line VALUES (?, ?, ?, ?, ?, ?)", lines)
         self._db.executemany(
@@ -122,22 +122,22 @@ class _Spool:
         )
         self._db.execute("COMMIT")
 
-    def take(self) -> Sequence[Movement]:
+    def next_batch(self) -> Sequence[Movement]:
         """The next ones; none at the end."""
-        if self._sorted is None:
-            self._sorted = self._db.execute(
+        if self._cursor is None:
+            self._cursor = self._db.execute(
                 "SELECT coalesce(line.intent, known.intent) AS whose, kind, ref, amount, at"
                 " FROM line LEFT JOIN known USING (owner)"
                 " ORDER BY whose IS NOT NULL, whose, at, line.rowid DESC"
             )
-        return [_movement(row) for row in self._sorted.fetchmany(BATCH)]
+        return [_to_movement(row) for row in self._cursor.fetchmany(BATCH_SIZE)]
 
     def close(self) -> None:
         self._db.close()
 
 
-def _movement(row: tuple[int | None, str, str, int, int]) -> Movement:
+def _to_movement(row: tuple[int | None, str, str, int, int]) -> Movement:
     intent_id, kind, ref, amount, at = row
     # What is of no booking is no payment, refund or fee of ours either.
-    known = MovementKind(kind) if intent_id is not None else MovementKind.OTHER
-    return Movement(intent_id, known, ref, amount, moment(at))
+    movement_kind = MovementKind(kind) if intent_id is not None else MovementKind.OTHER
+    return Movement(intent_id, movement_kind, ref, amount, from_timestamp(at))

@@ -20,35 +20,35 @@ import aiodns
 import pycares
 from attrs import frozen
 
-from staffbooking_core.domain.webhooks.deliveries import Failure
-from staffbooking_core.domain.webhooks.url_safety import is_safe, stands_for
+from staffbooking_core.domain.webhooks.deliveries import DeliveryFailure
+from staffbooking_core.domain.webhooks.url_safety import embedded_ipv4_address, is_safe_address
 
-LOOK_UP_SECONDS: Final = 1.0
+DNS_TIMEOUT_SECONDS: Final = 1.0
 """For a question to a server of names, the first time; the second and last time twice that."""
 
-MOST_ADDRESSES: Final = 3
+MAX_ADDRESSES: Final = 3
 """That are tried, of those that a name stands for."""
 
 
-class Names(Protocol):
+class NameResolver(Protocol):
     """Who knows which addresses a name stands for."""
 
-    async def look_up(self, name: str) -> Sequence[str]:
+    async def resolve(self, name: str) -> Sequence[str]:
         """All of them. Raises OSError where there are none."""
         ...
 
     async def close(self) -> None: ...
 
 
-class NotSent(Exception):
+class ConnectionNotMade(Exception):
     """No connection came about."""
 
-    def __init__(self, failure: Failure) -> None:
+    def __init__(self, failure: DeliveryFailure) -> None:
         super().__init__(failure)
         self.failure = failure
 
 
-class SystemNames:
+class SystemNameResolver:
     """Asks the machine's servers of names, without a thread for each question: a name that
     hangs keeps no other waiting. Made where the event loop runs.
 
@@ -59,10 +59,10 @@ class SystemNames:
         # Registered names are whole: none is looked up below a domain of the machine's own.
         flags = pycares.ARES_FLAG_NOSEARCH | pycares.ARES_FLAG_EDNS
         self._resolver = aiodns.DNSResolver(
-            servers, asyncio.get_running_loop(), flags=flags, timeout=LOOK_UP_SECONDS, tries=2
+            servers, asyncio.get_running_loop(), flags=flags, timeout=DNS_TIMEOUT_SECONDS, tries=2
         )
 
-    async def look_up(self, name: str) -> Sequence[str]:
+    async def resolve(self, name: str) -> Sequence[str]:
         try:
             found = await self._resolver.getaddrinfo(name, type=socket.SOCK_STREAM)
         except aiodns.error.DNSError as error:
@@ -74,51 +74,53 @@ class SystemNames:
 
 
 @frozen
-class Gate:
+class AddressGuard:
     """The one place that decides what is connected to."""
 
-    names: Names
-    loopback: bool
+    resolver: NameResolver
+    allow_loopback: bool
 
-    async def addresses(self, host: str) -> Sequence[str]:
+    async def resolve_safe_addresses(self, host: str) -> Sequence[str]:
         """Addresses of a host that may be connected to, as many as are worth trying.
 
         Raises NotSent where it has none, or any that is unsafe or can't be judged.
         """
         try:
-            found = [host] if _is_address(host) else await self.names.look_up(host)
+            found = [host] if _is_address(host) else await self.resolver.resolve(host)
         except OSError:
             found = []
         if not found:
-            raise NotSent(Failure.NAME_NOT_RESOLVED)
-        if not all(map(self.lets_through, found)):
-            raise NotSent(Failure.UNSAFE_ADDRESS)
-        return _in_turns(found)[:MOST_ADDRESSES]
+            raise ConnectionNotMade(DeliveryFailure.NAME_NOT_RESOLVED)
+        if not all(map(self.is_allowed, found)):
+            raise ConnectionNotMade(DeliveryFailure.UNSAFE_ADDRESS)
+        return _interleave_ip_versions(found)[:MAX_ADDRESSES]
 
-    def lets_through(self, address: str) -> bool:
-        return is_safe(address, loopback=self.loopback) and (self.loopback or not is_own(address))
+    def is_allowed(self, address: str) -> bool:
+        return is_safe_address(address, allow_loopback=self.allow_loopback) and (
+            self.allow_loopback or not is_own_address(address)
+        )
 
 
-def is_own(address: str) -> bool:
+def is_own_address(address: str) -> bool:
     """Whether an address is, or stands for, one of this machine's: the way to it then starts
     there. No packet is sent. Raises NotSent where the machine has no socket left to tell."""
-    meant = stands_for(ip_address(address))
-    family = socket.AF_INET6 if meant.version == 6 else socket.AF_INET
+    target = embedded_ipv4_address(ip_address(address))
+    family = socket.AF_INET6 if target.version == 6 else socket.AF_INET
     try:
-        way = socket.socket(family, socket.SOCK_DGRAM)
+        probe = socket.socket(family, socket.SOCK_DGRAM)
     except OSError as error:
         if error.errno == errno.EAFNOSUPPORT:
             return False
-        raise NotSent(Failure.CONNECTION_FAILED) from None
-    with way:
+        raise ConnectionNotMade(DeliveryFailure.CONNECTION_FAILED) from None
+    with probe:
         try:
-            way.connect((str(meant), 9))
+            probe.connect((str(target), 9))
         except OSError:
             return False
-        return ip_address(way.getsockname()[0]) == meant
+        return ip_address(probe.getsockname()[0]) == target
 
 
-def _in_turns(found: Sequence[str]) -> Sequence[str]:
+def _interleave_ip_versions(found: Sequence[str]) -> Sequence[str]:
     """Both versions in turns, beginning with that of the first: so few of them are enough where
     one version leads nowhere."""
     begins = ":" in found[0]

@@ -13,21 +13,26 @@ import certifi
 from yarl import URL
 
 from staffbooking_adapters.webhook.connections import (
-    MOST_BYTES,
-    Connector,
-    Request,
-    Stale,
-    Wire,
+    MAX_RESPONSE_BYTES,
+    BoundedResponseHandler,
+    GuardedConnector,
+    StaleConnection,
+    UrlKeyedRequest,
 )
-from staffbooking_adapters.webhook.gate import Gate, Names, NotSent, SystemNames
+from staffbooking_adapters.webhook.gate import (
+    AddressGuard,
+    ConnectionNotMade,
+    NameResolver,
+    SystemNameResolver,
+)
 from staffbooking_core import __version__
-from staffbooking_core.domain.webhooks.deliveries import Failure
-from staffbooking_core.domain.webhooks.url_safety import judge_url
+from staffbooking_core.domain.webhooks.deliveries import DeliveryFailure
+from staffbooking_core.domain.webhooks.url_safety import validate_webhook_url
 
-DROP_SECONDS: Final = 1.0
+BODY_DRAIN_TIMEOUT_SECONDS: Final = 1.0
 """For the body of a response, which nobody reads."""
 
-LOOK_SECONDS: Final = 3.0
+RESOLVE_TIMEOUT_SECONDS: Final = 3.0
 """For a name that is looked up ahead of any delivery."""
 
 
@@ -42,68 +47,74 @@ class HttpSender:
         self,
         *,
         insecure: bool = False,
-        names: Names | None = None,
+        resolver: NameResolver | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self._insecure = insecure
-        self._names = names or SystemNames()
-        self._gate = Gate(self._names, insecure)
-        context = tls or trusted_roots()
-        wires: set[Wire] = set()
-        self._keeping = _session(Connector(self._gate, context, wires, kept=True))
-        self._fresh = _session(Connector(self._gate, context, wires, kept=False))
+        self._resolver = resolver or SystemNameResolver()
+        self._guard = AddressGuard(self._resolver, insecure)
+        context = tls or create_tls_context()
+        connections: set[BoundedResponseHandler] = set()
+        self._keepalive_session = _create_session(
+            GuardedConnector(self._guard, context, connections, is_keepalive=True)
+        )
+        self._fresh_session = _create_session(
+            GuardedConnector(self._guard, context, connections, is_keepalive=False)
+        )
 
     async def send(
-        self, url: str, headers: Mapping[str, str], body: bytes, seconds: float
-    ) -> int | Failure:
+        self, url: str, headers: Mapping[str, str], body: bytes, timeout_seconds: float
+    ) -> int | DeliveryFailure:
         """The head of the response decides; its body is dropped, at the latest a second later,
         and never outlasts `seconds`."""
-        ends = asyncio.get_running_loop().time() + seconds
+        deadline = asyncio.get_running_loop().time() + timeout_seconds
         try:
-            target = _target(url, self._insecure)
+            target = _build_target(url, self._insecure)
         except ValueError:
-            return Failure.UNSAFE_ADDRESS
+            return DeliveryFailure.UNSAFE_ADDRESS
         try:
-            async with asyncio.timeout_at(ends):
+            async with asyncio.timeout_at(deadline):
                 response = await self._post(target, headers, body)
         except TimeoutError:
-            return Failure.TIMEOUT
-        except NotSent as not_sent:
+            return DeliveryFailure.TIMEOUT
+        except ConnectionNotMade as not_sent:
             return not_sent.failure
         except aiohttp.ClientConnectionError:
-            return Failure.CONNECTION_CLOSED
+            return DeliveryFailure.CONNECTION_CLOSED
         except aiohttp.ClientError:
-            return Failure.MALFORMED_RESPONSE
-        await _drop_body(response, ends)
+            return DeliveryFailure.MALFORMED_RESPONSE
+        await _drain_body(response, deadline)
         return response.status
 
     async def resolves_to_unsafe(self, host: str) -> bool:
         try:
-            async with asyncio.timeout(LOOK_SECONDS):
-                await self._gate.addresses(host)
+            async with asyncio.timeout(RESOLVE_TIMEOUT_SECONDS):
+                await self._guard.resolve_safe_addresses(host)
         except TimeoutError:
             return False
-        except NotSent as not_sent:
-            return not_sent.failure is Failure.UNSAFE_ADDRESS
+        except ConnectionNotMade as not_sent:
+            return not_sent.failure is DeliveryFailure.UNSAFE_ADDRESS
         return False
 
     async def close(self) -> None:
-        await self._keeping.close()
-        await self._fresh.close()
-        await self._names.close()
+        await self._keepalive_session.close()
+        await self._fresh_session.close()
+        await self._resolver.close()
 
     async def _post(
         self, target: URL, headers: Mapping[str, str], body: bytes
     ) -> aiohttp.ClientResponse:
         try:
-            return await self._keeping.post(
+            return await self._keepalive_session.post(
                 target, headers=headers, data=body, allow_redirects=False
             )
-        except Stale:
-            return await self._fresh.post(target, headers=headers, data=body, allow_redirects=False)
+        except StaleConnection:
+            return await self._fresh_session.post(
+                target, headers=headers, data=body, allow_redirects=False
+            )
 
 
-def trusted_roots() -> ssl.SSLContext:
+def create_tls_context() -> ssl.SSLContext:
     """The machine's roots; where it has none, those that Mozilla trusts."""
     context = ssl.create_default_context()
     if not context.cert_store_stats()["x509_ca"]:
@@ -112,15 +123,15 @@ def trusted_roots() -> ssl.SSLContext:
 
 
 @lru_cache(4096)
-def _target(url: str, insecure: bool) -> URL:
+def _build_target(url: str, insecure: bool) -> URL:
     """The URL as it was registered, but for the host, which is the one that was judged."""
-    return URL(url, encoded=True).with_host(judge_url(url, insecure=insecure))
+    return URL(url, encoded=True).with_host(validate_webhook_url(url, allow_insecure=insecure))
 
 
-def _session(connector: Connector) -> aiohttp.ClientSession:
+def _create_session(connector: GuardedConnector) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
         connector=connector,
-        request_class=Request,
+        request_class=UrlKeyedRequest,
         headers={"User-Agent": f"staffbooking/{__version__}", "Accept-Encoding": "identity"},
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,
@@ -128,19 +139,19 @@ def _session(connector: Connector) -> aiohttp.ClientSession:
         timeout=aiohttp.ClientTimeout(total=None),
         read_bufsize=16 * 1024,
         # A connection bounds the whole: no part of it needs a bound of its own.
-        max_line_size=MOST_BYTES,
-        max_field_size=MOST_BYTES,
-        max_headers=MOST_BYTES,
+        max_line_size=MAX_RESPONSE_BYTES,
+        max_field_size=MAX_RESPONSE_BYTES,
+        max_headers=MAX_RESPONSE_BYTES,
     )
 
 
-async def _drop_body(response: aiohttp.ClientResponse, ends: float) -> None:
+async def _drain_body(response: aiohttp.ClientResponse, deadline: float) -> None:
     """Read to the end where that is near, so that the connection can be kept."""
-    ends = min(ends, asyncio.get_running_loop().time() + DROP_SECONDS)
+    deadline = min(deadline, asyncio.get_running_loop().time() + BODY_DRAIN_TIMEOUT_SECONDS)
     try:
         # Most have no body, and to set an alarm for those is dear.
         if not response.content.at_eof():
-            async with asyncio.timeout_at(ends):
+            async with asyncio.timeout_at(deadline):
                 async for _ in response.content.iter_any():
                     pass
     except (TimeoutError, aiohttp.ClientError):

@@ -9,7 +9,7 @@ import typer
 
 from staffbooking_cli import render
 from staffbooking_cli.options import AsJson, Code, Limit, Page, Status
-from staffbooking_cli.session import run
+from staffbooking_cli.session import run_command
 
 if TYPE_CHECKING:
     from staffbooking_core.domain.bookings.booking import Booking
@@ -27,7 +27,7 @@ COLUMNS = (
     "total=total_amount currency",
     "payment=payment_status",
 )
-TIMELINE = ("at", "from", "to", "trigger", "actor")
+TIMELINE_COLUMNS = ("at", "from", "to", "trigger", "actor")
 
 
 def booking_record(booking: Booking) -> dict[str, Any]:
@@ -38,22 +38,22 @@ def booking_record(booking: Booking) -> dict[str, Any]:
     return records.booking_record(booking, Party.ADMIN)
 
 
-def show_page(
+def print_page(
     name: str,
     columns: Sequence[str],
-    found: Sequence[dict[str, Any]],
+    records: Sequence[dict[str, Any]],
     page: int,
     limit: int,
     as_json: bool,
 ) -> None:
     """A page of which one row more than asked for was read, to see whether more follow."""
-    rows, has_more = found[:limit], len(found) > limit
+    rows, has_more = records[:limit], len(records) > limit
     if as_json:
         render.print_json({name: rows, "page": page, "limit": limit, "has_more": has_more})
         return
     render.print_table(columns, rows)
     if has_more:
-        render.note(f"There are more: --page {page + 1}")
+        render.print_note(f"There are more: --page {page + 1}")
 
 
 @app.command("list")
@@ -67,9 +67,11 @@ def list_(
     from staffbooking_core.domain.bookings import lifecycle
     from staffbooking_core.usecases.accounts import administration
 
-    wanted = None if status is None else lifecycle.Status(status)
-    found = run(lambda ports: administration.bookings(ports, wanted, page, limit))
-    show_page("bookings", COLUMNS, [*map(booking_record, found)], page, limit, as_json)
+    status_filter = None if status is None else lifecycle.BookingStatus(status)
+    found = run_command(
+        lambda ports: administration.list_bookings(ports, status_filter, page, limit)
+    )
+    print_page("bookings", COLUMNS, [*map(booking_record, found)], page, limit, as_json)
 
 
 @app.command()
@@ -77,7 +79,7 @@ def show(code: Code, as_json: AsJson = False) -> None:
     """One booking, with its timeline."""
     from staffbooking_core.usecases.bookings import actions
 
-    record = booking_record(run(lambda ports: actions.by_code(ports, code)))
-    render.show("booking", record, as_json)
+    record = booking_record(run_command(lambda ports: actions.get_by_code(ports, code)))
+    render.print_result("booking", record, as_json)
     if not as_json:
-        render.print_table(TIMELINE, record["timeline"], title="timeline")
+        render.print_table(TIMELINE_COLUMNS, record["timeline"], title="timeline")

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from staffbooking_cli import render
-from staffbooking_cli.listing import every
+from staffbooking_cli.listing import iterate_pages
 from staffbooking_cli.options import Approval, AsJson, Id
-from staffbooking_cli.session import run
+from staffbooking_cli.session import run_command
 
 if TYPE_CHECKING:
     from staffbooking_core.domain.companions.companion import Companion
     from staffbooking_core.domain.shared.money import Currency
-    from staffbooking_core.ports import Import, Ports
+    from staffbooking_core.ports import ImportProgress, Ports
 
 app = typer.Typer(help="Companions: approval and import.", no_args_is_help=True)
 
@@ -31,7 +31,7 @@ COLUMNS = (
     "service_types",
     "tier",
 )
-SKIPPED = ("line", "email", "reason")
+SKIPPED_COLUMNS = ("line", "email", "reason")
 
 
 def companion_record(companion: Companion, currency: Currency) -> dict[str, Any]:
@@ -58,15 +58,15 @@ def list_(
 
     async def work(ports: Ports) -> None:
         async def found() -> AsyncIterator[dict[str, Any]]:
-            async for one in every(
-                lambda after, limit: administration.companions(ports, after, limit)
+            async for one in iterate_pages(
+                lambda after, limit: administration.list_companions(ports, after, limit)
             ):
                 if status in (None, one.approval):
                     yield companion_record(one, ports.policy.currency)
 
-        await render.show_list("companions", COLUMNS, found(), as_json)
+        await render.print_list("companions", COLUMNS, found(), as_json)
 
-    run(work)
+    run_command(work)
 
 
 @app.command()
@@ -87,10 +87,10 @@ def _decide(companion_id: int, approval: Approval, as_json: bool) -> None:
 
     async def work(ports: Ports) -> dict[str, Any]:
         decided = companions_companion.Approval(approval)
-        changed = await administration.approve(ports, companion_id, decided)
+        changed = await administration.set_approval(ports, companion_id, decided)
         return companion_record(changed, ports.policy.currency)
 
-    render.show("companion", run(work), as_json)
+    render.print_result("companion", run_command(work), as_json)
 
 
 @app.command("import")
@@ -113,24 +113,28 @@ def import_(
     weekly, overrides, payout_account, approved. In CSV lists are split by `;`, weekly
     and overrides are JSON.
     """
-    from staffbooking_cli.bulk import import_file, skipped
-    from staffbooking_cli.importing import RowFile
+    from staffbooking_cli.bulk import import_file, iterate_skipped_rows
+    from staffbooking_cli.importing import ImportFile
     from staffbooking_core.usecases.companions import imports
 
-    file = RowFile(path)
+    file = ImportFile(path)
 
-    async def work(ports: Ports) -> Import:
-        begun = await imports.begin(ports, file.fingerprint, anew=restart)
+    async def work(ports: Ports) -> ImportProgress:
+        begun = await imports.begin_import(ports, file.fingerprint, restart=restart)
         if begun.line:
-            render.note(f"staffbooking: resuming behind line {begun.line}, as of {begun.at:%F %T}Z")
+            render.print_note(
+                f"staffbooking: resuming behind line {begun.line}, as of {begun.at:%F %T}Z"
+            )
         with render.progress(f"importing {path.name}", file.size, "rows", as_json) as tell:
             done = await import_file(ports, file, begun, tell)
         counts = {"imported": done.imported, "updated": done.updated}
-        await render.show_outcome(counts, "skipped", SKIPPED, skipped(ports, done), as_json)
-        await imports.finish(ports, file.fingerprint)
+        await render.print_outcome(
+            counts, "skipped", SKIPPED_COLUMNS, iterate_skipped_rows(ports, done), as_json
+        )
+        await imports.finish_import(ports, file.fingerprint)
         return done
 
-    done = run(work)
+    done = run_command(work)
     if done.skipped:
-        render.note(f"staffbooking: {done.skipped} of {done.rows} rows were skipped")
+        render.print_note(f"staffbooking: {done.skipped} of {done.row_count} rows were skipped")
         raise typer.Exit(1)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import typer
 
 from staffbooking_cli import render
-from staffbooking_cli.errors import Refused
+from staffbooking_cli.errors import CommandRefused
 from staffbooking_cli.options import AsJson
-from staffbooking_cli.session import settings
+from staffbooking_cli.session import read_settings
 
 app = typer.Typer(help="The database's schema.", no_args_is_help=True)
 
 
-def _tell(text: str, as_json: bool) -> None:
+def _print_state(text: str, as_json: bool) -> None:
     if as_json:
         render.print_json({"schema": "current"})
     else:
@@ -26,8 +26,8 @@ def upgrade(as_json: AsJson = False) -> None:
 
     from staffbooking_adapters import wiring
 
-    anyio.run(wiring.upgrade_schema, settings())
-    _tell("The schema is this version's.", as_json)
+    anyio.run(wiring.upgrade_schema, read_settings())
+    _print_state("The schema is this version's.", as_json)
 
 
 @app.command()
@@ -37,6 +37,6 @@ def check(as_json: AsJson = False) -> None:
 
     from staffbooking_adapters import wiring
 
-    if lacking := anyio.run(wiring.check_schema, settings()):
-        raise Refused(lacking)
-    _tell("The schema is this version's.", as_json)
+    if lacking := anyio.run(wiring.find_schema_problem, read_settings()):
+        raise CommandRefused(lacking)
+    _print_state("The schema is this version's.", as_json)

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from staffbooking_cli import render
-from staffbooking_cli.errors import Refused
+from staffbooking_cli.errors import CommandRefused
 from staffbooking_cli.session import ready_ports
 
 if TYPE_CHECKING:
     import socket
 
     from staffbooking_adapters.settings import Settings
-    from staffbooking_cli.sample.seed import Sample
+    from staffbooking_cli.sample.seed import DemoSample
     from staffbooking_core.ports import Ports
 
 HOST = "127.0.0.1"
-DATABASE_URL = "STAFFBOOKING_DATABASE_URL"
-LEDGER_CHECK = "ledger-check"
+DATABASE_URL_SETTING = "STAFFBOOKING_DATABASE_URL"
+LEDGER_CHECK_FILE = "ledger-check"
 
 
 def demo(
@@ -39,74 +39,79 @@ def demo(
     """
     import anyio
 
-    from staffbooking_cli.running import listen, log_to_stderr
+    from staffbooking_cli.running import log_to_stderr, open_socket
 
     log_to_stderr()
-    with listen(HOST, port) as listening:
+    with open_socket(HOST, port) as listening:
         folder = dir_.absolute()
         folder.mkdir(parents=True, exist_ok=True)
-        anyio.run(_run, folder, listening, backend_options={"use_uvloop": True})
+        anyio.run(_run_demo, folder, listening, backend_options={"use_uvloop": True})
 
 
-def environment(folder: Path, port: int) -> dict[str, str]:
+def demo_environment(folder: Path, port: int) -> dict[str, str]:
     """The demo's own settings, where the environment says nothing else. What the printed
     lines do needs a sandbox in any case."""
     own = {
-        DATABASE_URL: f"sqlite+aiosqlite:///{folder / 'staffbooking.db'}",
+        DATABASE_URL_SETTING: f"sqlite+aiosqlite:///{folder / 'staffbooking.db'}",
         "STAFFBOOKING_BASE_URL": f"http://{HOST}:{port}",
     }
     return {**own, **os.environ, "STAFFBOOKING_SANDBOX": "1"}
 
 
-def keep_check(path: Path, given: Mapping[str, str]) -> None:
+def write_ledger_check(path: Path, environ: Mapping[str, str]) -> None:
     """A script that checks the ledger, wherever it is called. It has all of the demo's settings;
     one may hold a password, so that it is for nobody else to read."""
-    set_ = {name: value for name, value in given.items() if name.startswith("STAFFBOOKING_")}
-    set_["PYTHONPATH"] = str(Path(__file__).parents[2])
-    told = " ".join(f"{name}={quote(value)}" for name, value in sorted(set_.items()))
+    settings = {name: value for name, value in environ.items() if name.startswith("STAFFBOOKING_")}
+    settings["PYTHONPATH"] = str(Path(__file__).parents[2])
+    assignments = " ".join(f"{name}={quote(value)}" for name, value in sorted(settings.items()))
     command = f"{quote(sys.executable)} -m staffbooking_cli.main ledger check"
     path.touch(mode=0o600)
-    path.write_text(f"cd {quote(str(Path.cwd()))} && {told} {command}\n", encoding="utf-8")
+    path.write_text(f"cd {quote(str(Path.cwd()))} && {assignments} {command}\n", encoding="utf-8")
 
 
-async def _run(folder: Path, listening: socket.socket) -> None:
+async def _run_demo(folder: Path, listening: socket.socket) -> None:
     import anyio
 
     from staffbooking_adapters.settings import load_settings
     from staffbooking_adapters.wiring import upgrade_schema
-    from staffbooking_cli.running import start_server, stopping
-    from staffbooking_worker.main import work
+    from staffbooking_cli.running import start_server, stop_on_signal
+    from staffbooking_worker.main import run_worker
 
-    given = environment(folder, listening.getsockname()[1])
-    settings = load_settings(given)
-    keep_check(folder / LEDGER_CHECK, given)
-    async with stopping() as stop:
+    environ = demo_environment(folder, listening.getsockname()[1])
+    settings = load_settings(environ)
+    write_ledger_check(folder / LEDGER_CHECK_FILE, environ)
+    async with stop_on_signal() as stop:
         await upgrade_schema(settings)
-        async with ready_ports(settings, stays=True) as ports, anyio.create_task_group() as jobs:
-            text = await _prepare(ports, settings, folder)
+        async with (
+            ready_ports(settings, is_long_running=True) as ports,
+            anyio.create_task_group() as jobs,
+        ):
+            text = await _prepare_sample(ports, settings, folder)
             await start_server(jobs, settings, listening, stop, ports)
             listening.close()  # the server has its own
-            jobs.start_soon(work, ports, stop)
+            jobs.start_soon(run_worker, ports, stop)
             typer.echo(text)
 
 
-async def _prepare(ports: Ports, settings: Settings, folder: Path) -> str:
+async def _prepare_sample(ports: Ports, settings: Settings, folder: Path) -> str:
     """Fill the database at the first start; all that is to be printed."""
     from staffbooking_cli.sample import guide, seed
 
-    if await seed.is_missing(ports):
-        render.note("Filling the database with sample companions...")
-        await seed.fill(ports)
-    sample = await seed.sample(ports, folder)
-    welcome = guide.welcome(sample, settings.policy.base_url, folder, folder / LEDGER_CHECK)
-    return welcome + await _lines(ports, sample, settings, folder)
+    if await seed.is_sample_missing(ports):
+        render.print_note("Filling the database with sample companions...")
+        await seed.fill_database(ports)
+    sample = await seed.load_sample(ports, folder)
+    welcome = guide.render_welcome(
+        sample, settings.policy.base_url, folder, folder / LEDGER_CHECK_FILE
+    )
+    return welcome + await _guide_lines(ports, sample, settings, folder)
 
 
-async def _lines(ports: Ports, sample: Sample, settings: Settings, folder: Path) -> str:
+async def _guide_lines(ports: Ports, sample: DemoSample, settings: Settings, folder: Path) -> str:
     """Nothing where a visitor has changed the sample so much that the lines can't work."""
     from staffbooking_cli.sample import guide
 
     try:
-        return await guide.guide(ports, sample, settings.policy.base_url, folder)
-    except Refused as error:
+        return await guide.render_guide(ports, sample, settings.policy.base_url, folder)
+    except CommandRefused as error:
         return f"No lines to paste this time: {error}"

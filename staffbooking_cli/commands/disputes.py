@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from staffbooking_cli import options, render
-from staffbooking_cli.commands.bookings import TIMELINE, booking_record, show_page
-from staffbooking_cli.errors import Refused
+from staffbooking_cli.commands.bookings import TIMELINE_COLUMNS, booking_record, print_page
+from staffbooking_cli.errors import CommandRefused
 from staffbooking_cli.options import AsJson, Code, Limit, Page
-from staffbooking_cli.session import run
+from staffbooking_cli.session import run_command
 
 if TYPE_CHECKING:
     from staffbooking_core.domain.bookings.booking import Booking
     from staffbooking_core.domain.payments.processor import Operation
     from staffbooking_core.ports import Ports
-    from staffbooking_core.usecases.payments.ledger_check import Book
+    from staffbooking_core.usecases.payments.ledger_check import BookingLedger
 
 app = typer.Typer(help="Disputes and their resolution.", no_args_is_help=True)
 
@@ -31,7 +31,7 @@ COLUMNS = (
     "total=total_amount currency",
     "chargeback=chargeback_status",
 )
-OPERATIONS = (
+OPERATION_COLUMNS = (
     "id",
     "kind",
     "amount",
@@ -61,7 +61,7 @@ def dispute_record(booking: Booking) -> dict[str, Any]:
 def operation_record(operation: Operation, currency: str) -> dict[str, Any]:
     """One movement of money, as far as an operator has use for it."""
     from staffbooking_core.domain.shared.money import Currency
-    from staffbooking_core.representations.records import instant
+    from staffbooking_core.representations.records import format_instant
 
     minor = getattr(operation.command, "amount", None)
     return {
@@ -72,8 +72,8 @@ def operation_record(operation: Operation, currency: str) -> dict[str, Any]:
         "status": operation.status,
         "settlement": operation.settlement,
         "attempts": operation.attempts,
-        "created_at": instant(operation.created_at),
-        "last_sent_at": instant(operation.last_sent_at),
+        "created_at": format_instant(operation.created_at),
+        "last_sent_at": format_instant(operation.last_sent_at),
         "result_ref": operation.result_ref,
         "last_error": operation.last_error,
     }
@@ -84,8 +84,8 @@ def list_(limit: Limit = 50, page: Page = 1, as_json: AsJson = False) -> None:
     """A page of the bookings under dispute, the newest event first."""
     from staffbooking_core.usecases.bookings import disputes
 
-    found = run(lambda ports: disputes.listing(ports, page, limit))
-    show_page("disputes", COLUMNS, [*map(dispute_record, found)], page, limit, as_json)
+    found = run_command(lambda ports: disputes.list_disputes(ports, page, limit))
+    print_page("disputes", COLUMNS, [*map(dispute_record, found)], page, limit, as_json)
 
 
 @app.command()
@@ -93,18 +93,18 @@ def show(code: Code, as_json: AsJson = False) -> None:
     """The evidence: the booking, its timeline and check-in, every movement of its money."""
     from staffbooking_core.usecases.payments import ledger_check
 
-    book = run(lambda ports: ledger_check.show(ports, code))
+    book = run_command(lambda ports: ledger_check.get_booking_ledger(ports, code))
     if book.booking.disputed_at is None:
-        raise Refused(f"booking {code} was never under dispute")
-    record = _evidence(book)
-    render.show("dispute", record, as_json)
+        raise CommandRefused(f"booking {code} was never under dispute")
+    record = _evidence_record(book)
+    render.print_result("dispute", record, as_json)
     if not as_json:
-        render.print_table(TIMELINE, record["timeline"], title="timeline")
+        render.print_table(TIMELINE_COLUMNS, record["timeline"], title="timeline")
         render.print_table(tuple(record["money"]), [record["money"]], title="money")
-        render.print_table(OPERATIONS, record["operations"], title="operations")
+        render.print_table(OPERATION_COLUMNS, record["operations"], title="operations")
 
 
-def _evidence(book: Book) -> dict[str, Any]:
+def _evidence_record(book: BookingLedger) -> dict[str, Any]:
     from staffbooking_core.domain.shared.money import Currency
 
     booking, currency = book.booking, book.booking.currency
@@ -142,7 +142,7 @@ def resolve(
 ) -> None:
     """Resolve a dispute: exactly one of --release, --refund, --split."""
     from staffbooking_adapters.inputs import structure
-    from staffbooking_cli.inputs import Note
+    from staffbooking_cli.inputs import OperatorNote
     from staffbooking_core.domain.bookings.lifecycle import Trigger
     from staffbooking_core.usecases.bookings import disputes
 
@@ -150,19 +150,19 @@ def resolve(
         raise typer.BadParameter("give exactly one of --release, --refund, --split AMOUNT")
     trigger = Trigger.RELEASE if release else Trigger.REFUND if refund else Trigger.SPLIT
 
-    said = structure(Note, {"note": note})
+    checked_note = structure(OperatorNote, {"note": note})
 
     async def work(ports: Ports) -> Booking:
-        amount = _minor(ports, split)
-        return await disputes.resolve(ports, code, trigger, amount, said.note)
+        amount = _to_minor(ports, split)
+        return await disputes.resolve_dispute(ports, code, trigger, amount, checked_note.note)
 
-    render.show("booking", booking_record(run(work)), as_json)
+    render.print_result("booking", booking_record(run_command(work)), as_json)
 
 
-def _minor(ports: Ports, amount: Decimal | None) -> int:
-    from staffbooking_core.errors import invalid
+def _to_minor(ports: Ports, amount: Decimal | None) -> int:
+    from staffbooking_core.errors import invalid_field
 
     try:
         return 0 if amount is None else ports.policy.currency.to_minor(amount)
     except ValueError as error:
-        raise invalid("split", str(error)) from None
+        raise invalid_field("split", str(error)) from None

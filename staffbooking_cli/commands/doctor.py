@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from staffbooking_cli import render
-from staffbooking_cli.commands.webhooks import every_endpoint
-from staffbooking_cli.errors import refusal
+from staffbooking_cli.commands.webhooks import iterate_endpoints
+from staffbooking_cli.errors import error_line
 from staffbooking_cli.options import AsJson
-from staffbooking_cli.session import settings
+from staffbooking_cli.session import read_settings
 
 if TYPE_CHECKING:
     from staffbooking_core.ports import Ports
 
 Check = dict[str, Any]
 
-MOST = 10_000
+MAX_LISTED = 10_000
 """How many payouts or refunds that wait are looked at."""
-MISSED = 3
+MAX_MISSED_ROUNDS = 3
 """After so many rounds in which nobody caught up with the processor's events, nobody does."""
-PATIENCE = 1.0
+PICKUP_TIMEOUT_SECONDS = 1.0
 """Seconds in which a worker takes up an event."""
-MOST_LAG = timedelta(minutes=1)
+MAX_DELIVERY_LAG = timedelta(minutes=1)
 """Deliveries that are later are not made, or not fast enough."""
 
 
@@ -34,192 +34,198 @@ def doctor(as_json: AsJson = False) -> None:
     fault."""
     import anyio
 
-    checks = anyio.run(_all)
+    checks = anyio.run(_run_checks)
     if as_json:
         render.print_json({"checks": checks})
     else:
         render.print_table(("name", "ok", "detail"), checks)
     if wrong := [check["name"] for check in checks if not check["ok"]]:
-        render.note(f"staffbooking: not in order: {', '.join(wrong)}")
+        render.print_note(f"staffbooking: not in order: {', '.join(wrong)}")
         raise typer.Exit(1)
 
 
-def _check(name: str, detail: str, ok: bool = True) -> Check:
+def _make_check(name: str, detail: str, ok: bool = True) -> Check:
     return {"name": name, "ok": ok, "detail": " ".join(detail.split())}
 
 
-async def _all() -> list[Check]:
+async def _run_checks() -> list[Check]:
     """As many checks as can be made: each stage needs that the one before it is in order."""
     checks: list[Check] = []
-    for name, stage in (("settings", _settings), ("schema", _schema), ("database", _ports)):
-        checks += [check async for check in _made(name, stage())]
+    for name, stage in (
+        ("settings", _check_settings),
+        ("schema", _check_schema),
+        ("database", _check_ports),
+    ):
+        checks += [check async for check in _checks_with_error(name, stage())]
         if not all(check["ok"] for check in checks):
             break
     return checks
 
 
-async def _made(name: str, checks: AsyncIterator[Check]) -> AsyncIterator[Check]:
+async def _checks_with_error(name: str, checks: AsyncIterator[Check]) -> AsyncIterator[Check]:
     """The checks, and the error that ends them as the last one."""
     try:
         async for check in checks:
             yield check
     except Exception as error:
-        yield _check(name, refusal(error) or repr(error), ok=False)
+        yield _make_check(name, error_line(error) or repr(error), ok=False)
 
 
 # Before anything is open ----------------------------------------------------------------
 
 
-async def _settings() -> AsyncIterator[Check]:
+async def _check_settings() -> AsyncIterator[Check]:
     from staffbooking_adapters import wiring
 
-    wanted = settings()
+    wanted = read_settings()
     policy, kind = wanted.policy, wanted.database_url.partition("+")[0]
-    yield _check("settings", f"{kind}, base URL {policy.base_url}, {policy.currency.code}")
+    yield _make_check("settings", f"{kind}, base URL {policy.base_url}, {policy.currency.code}")
     if wanted.has_default_secret:
         detail = "the default, known to everybody: set STAFFBOOKING_SECRET_KEY for other than tests"
-        yield _check("secret", detail)
+        yield _make_check("secret", detail)
     else:
-        yield _check("secret", "is set")
-    wrong = wiring.check_files(wanted)
-    yield _check("files", wrong or "can be stored", ok=wrong is None)
+        yield _make_check("secret", "is set")
+    wrong = wiring.find_files_problem(wanted)
+    yield _make_check("files", wrong or "can be stored", ok=wrong is None)
 
 
-async def _schema() -> AsyncIterator[Check]:
+async def _check_schema() -> AsyncIterator[Check]:
     from staffbooking_adapters import wiring
 
-    lacking = await wiring.check_schema(settings())
-    yield _check("schema", lacking or "is this version's", ok=lacking is None)
+    lacking = await wiring.find_schema_problem(read_settings())
+    yield _make_check("schema", lacking or "is this version's", ok=lacking is None)
 
 
 # With the ports open --------------------------------------------------------------------
 
 
-async def _ports() -> AsyncIterator[Check]:
+async def _check_ports() -> AsyncIterator[Check]:
     from staffbooking_adapters import wiring
 
-    async with wiring.open_ports(settings()) as ports:
-        for name, look in LOOKS.items():
-            async for check in _made(name, look(ports)):
+    async with wiring.open_ports(read_settings()) as ports:
+        for name, look in PORT_CHECKS.items():
+            async for check in _checks_with_error(name, look(ports)):
                 yield check
 
 
-async def _database(ports: Ports) -> AsyncIterator[Check]:
+async def _check_database(ports: Ports) -> AsyncIterator[Check]:
     from staffbooking_core.usecases import health
 
-    ready = await health.ready(ports)
-    yield _check("database", "answers" if ready else "does not answer", ok=ready)
+    ready = await health.is_ready(ports)
+    yield _make_check("database", "answers" if ready else "does not answer", ok=ready)
 
 
-async def _processor(ports: Ports) -> AsyncIterator[Check]:
+async def _check_processor(ports: Ports) -> AsyncIterator[Check]:
     """What it is, and what it says of our account there."""
     pretended = " (pretended: no money moves)" if ports.sandbox is not None else ""
-    within = ports.policy.processor_deadline.total_seconds()
+    within = ports.policy.processor_timeout.total_seconds()
     findings = await ports.payments.checkup(within)
-    yield _check("processor", f"{ports.payments.name}{pretended}")
+    yield _make_check("processor", f"{ports.payments.name}{pretended}")
     for found in findings:
-        yield _check(f"processor: {found.name}", found.detail, found.ok)
+        yield _make_check(f"processor: {found.name}", found.detail, found.ok)
 
 
-async def _clock(ports: Ports) -> AsyncIterator[Check]:
-    from staffbooking_core.representations.records import instant
+async def _check_clock(ports: Ports) -> AsyncIterator[Check]:
+    from staffbooking_core.representations.records import format_instant
 
     business = (await ports.clock.business()).replace(microsecond=0)
     ahead = business - ports.clock.wall().replace(microsecond=0)
-    yield _check("clock", f"{instant(business)}, {_span(ahead)} ahead of the real time")
+    yield _make_check(
+        "clock", f"{format_instant(business)}, {_format_span(ahead)} ahead of the real time"
+    )
 
 
-async def _events(ports: Ports) -> AsyncIterator[Check]:
+async def _check_events(ports: Ports) -> AsyncIterator[Check]:
     """Whether lost events of the processor are caught up with, which a worker does."""
-    async with ports.store.reading() as view:
-        cursor = await view.money.cursor(ports.payments.name)
+    async with ports.store.read_view() as view:
+        cursor = await view.payments.event_cursor(ports.payments.name)
     if cursor is None:
-        yield _check("events", "not caught up with yet: a worker does it")
+        yield _make_check("events", "not caught up with yet: a worker does it")
         return
     age = ports.clock.wall() - cursor[1]
-    late = age > MISSED * ports.policy.catch_up_every
+    late = age > MAX_MISSED_ROUNDS * ports.policy.processor_event_poll_interval
     hint = ": does a worker run?" if late else ""
-    yield _check("events", f"caught up with {_span(age)} ago{hint}", ok=not late)
+    yield _make_check("events", f"caught up with {_format_span(age)} ago{hint}", ok=not late)
 
 
-async def _payouts(ports: Ports) -> AsyncIterator[Check]:
+async def _check_payouts(ports: Ports) -> AsyncIterator[Check]:
     """Those that are late, or about to be: so late that the operators are told."""
     from staffbooking_core.domain.bookings.booking import (
         PayoutStatus,
-        payout_alarm,
+        payout_alarm_time,
         payout_deadline,
     )
 
     now = await ports.clock.business()
-    async with ports.store.reading() as view:
-        unmade = await view.money.payouts(MOST)
-    held = sum(booking.payout_status is PayoutStatus.FROZEN for booking in unmade)
+    async with ports.store.read_view() as view:
+        pending_payouts = await view.payments.payouts(MAX_LISTED)
+    held = sum(booking.payout_status is PayoutStatus.FROZEN for booking in pending_payouts)
     due = [
         booking.payout_due_at
-        for booking in unmade
+        for booking in pending_payouts
         if booking.payout_status is not PayoutStatus.FROZEN and booking.payout_due_at is not None
     ]
-    near = sum(now >= payout_alarm(at, ports.policy) for at in due)
+    near = sum(now >= payout_alarm_time(at, ports.policy) for at in due)
     past = sum(now >= payout_deadline(at, ports.policy) for at in due)
     text = f"{len(due)} to be made, {held} frozen"
     if near:
         text += f"; {near - past} near their deadline, {past} past it: staffbooking payouts list"
-    yield _check("payouts", text, ok=not near)
+    yield _make_check("payouts", text, ok=not near)
 
 
-async def _refunds(ports: Ports) -> AsyncIterator[Check]:
-    async with ports.store.reading() as view:
-        failed = len(await view.money.failed_refunds(MOST))
+async def _check_refunds(ports: Ports) -> AsyncIterator[Check]:
+    async with ports.store.read_view() as view:
+        failed = len(await view.payments.failed_refunds(MAX_LISTED))
     text = f"{failed} failed: staffbooking refunds list" if failed else "none failed"
-    yield _check("refunds", text, ok=not failed)
+    yield _make_check("refunds", text, ok=not failed)
 
 
-async def _work(ports: Ports) -> AsyncIterator[Check]:
+async def _check_work(ports: Ports) -> AsyncIterator[Check]:
     from staffbooking_core.usecases import health
 
-    backlog = [found for found in await health.backlog(ports) if found.count]
+    backlog = [found for found in await health.get_backlog(ports) if found.count]
     parts = [
-        f"{found.count} {found.kind} (the oldest {_span(timedelta(seconds=found.oldest))} late)"
+        f"{found.count} {found.kind} (the oldest {_format_span(timedelta(seconds=found.oldest))} late)"
         for found in backlog
     ]
-    async with ports.store.reading() as view:
-        alerts = await view.money.alerts(1)
+    async with ports.store.read_view() as view:
+        alerts = await view.payments.alerts(1)
     latest = f"; newest alert: {alerts[0][2]}" if alerts else ""
-    yield _check("work", f"due: {', '.join(parts) or 'nothing'}{latest}")
+    yield _make_check("work", f"due: {', '.join(parts) or 'nothing'}{latest}")
 
 
-async def _webhooks(ports: Ports) -> AsyncIterator[Check]:
+async def _check_webhooks(ports: Ports) -> AsyncIterator[Check]:
     """Whether events are taken up and delivered, which a worker does."""
     from staffbooking_core.usecases import health
 
-    figures = await health.webhooks(ports)
-    endpoints = [each.endpoint async for each in every_endpoint(ports)]
+    figures = await health.get_webhook_stats(ports)
+    endpoints = [each.endpoint async for each in iterate_endpoints(ports)]
     lag = timedelta(seconds=figures.lag)
     stuck = figures.unplaced > 0 and await _is_stuck(ports)
     disabled = sum(endpoint.disabled_at is not None for endpoint in endpoints)
     text = f"{len(endpoints)} endpoints, {disabled} disabled; "
     text += f"{figures.pending} deliveries pending, {figures.held} held"
-    if lag > MOST_LAG:
-        text += f"; the most overdue {_span(lag)} late: does a worker run?"
+    if lag > MAX_DELIVERY_LAG:
+        text += f"; the most overdue {_format_span(lag)} late: does a worker run?"
     if stuck:
         text += f"; {figures.unplaced} events not taken up: does a worker run?"
-    yield _check("webhooks", text, ok=lag <= MOST_LAG and not stuck)
+    yield _make_check("webhooks", text, ok=lag <= MAX_DELIVERY_LAG and not stuck)
 
 
 async def _is_stuck(ports: Ports) -> bool:
     """Whether the event that is next stays so: on a busy service there is always a next one."""
 
     async def next_event() -> str | None:
-        async with ports.store.reading() as view:
-            waiting = await view.webhooks.unplaced(1)
+        async with ports.store.read_view() as view:
+            waiting = await view.webhooks.unsequenced_events(1)
         return waiting[0].id if waiting else None
 
     first = await next_event()
-    await ports.clock.sleep(PATIENCE)
+    await ports.clock.sleep(PICKUP_TIMEOUT_SECONDS)
     return first is not None and await next_event() == first
 
 
-def _span(time: timedelta) -> str:
+def _format_span(time: timedelta) -> str:
     """In the largest unit that leaves something to count."""
     seconds = time.total_seconds()
     for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
@@ -228,14 +234,14 @@ def _span(time: timedelta) -> str:
     return f"{seconds:.0f} s"
 
 
-LOOKS: dict[str, Callable[[Ports], AsyncIterator[Check]]] = {
-    "database": _database,
-    "processor": _processor,
-    "clock": _clock,
-    "events": _events,
-    "payouts": _payouts,
-    "refunds": _refunds,
-    "webhooks": _webhooks,
-    "work": _work,
+PORT_CHECKS: dict[str, Callable[[Ports], AsyncIterator[Check]]] = {
+    "database": _check_database,
+    "processor": _check_processor,
+    "clock": _check_clock,
+    "events": _check_events,
+    "payouts": _check_payouts,
+    "refunds": _check_refunds,
+    "webhooks": _check_webhooks,
+    "work": _check_work,
 }
 """In their order."""

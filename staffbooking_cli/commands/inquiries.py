@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from staffbooking_cli import render
-from staffbooking_cli.listing import every
+from staffbooking_cli.listing import iterate_pages
 from staffbooking_cli.options import AsJson
-from staffbooking_cli.session import run
+from staffbooking_cli.session import run_command
 
 if TYPE_CHECKING:
     from staffbooking_core.ports import Ports
@@ -34,11 +34,11 @@ def list_(as_json: AsJson = False) -> None:
 
     async def work(ports: Ports) -> None:
         async def found() -> AsyncIterator[dict[str, Any]]:
-            async for each in every(
-                lambda after, limit: notifications_inquiries.inquiries(ports, after, limit)
+            async for each in iterate_pages(
+                lambda after, limit: notifications_inquiries.list_inquiries(ports, after, limit)
             ):
                 yield inquiry_record(each)
 
-        await render.show_list("inquiries", COLUMNS, found(), as_json)
+        await render.print_list("inquiries", COLUMNS, found(), as_json)
 
-    run(work)
+    run_command(work)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from staffbooking_cli import options, render
-from staffbooking_cli.listing import records
-from staffbooking_cli.options import AsJson, Email, Id, Permission
-from staffbooking_cli.session import run
+from staffbooking_cli.listing import iterate_records
+from staffbooking_cli.options import AsJson, Email, Id, PermissionOption
+from staffbooking_cli.session import run_command
 
 if TYPE_CHECKING:
     from staffbooking_core.ports import Ports
@@ -33,7 +33,7 @@ COLUMNS = (
 def create(
     email: Email,
     name: Annotated[str, typer.Option(help="What the key is for.")],
-    permission: Annotated[list[Permission], typer.Option(help="Once for each: read, book.")],
+    permission: Annotated[list[PermissionOption], typer.Option(help="Once for each: read, book.")],
     expires_at: Annotated[
         datetime | None,
         typer.Option(parser=options.instant, metavar="INSTANT", help="Never by default."),
@@ -42,37 +42,39 @@ def create(
 ) -> None:
     """Make a key. It is shown this once: only a hash of it is kept."""
     from staffbooking_adapters.inputs import structure
-    from staffbooking_core.inputs import CreateKey
-    from staffbooking_core.representations.records import instant, key_record
+    from staffbooking_core.inputs import CreateApiKey
+    from staffbooking_core.representations.records import api_key_record, format_instant
     from staffbooking_core.usecases.accounts import administration, api_keys
 
     permissions = list(dict.fromkeys(each.value for each in permission))
-    given = {"name": name, "permissions": permissions, "expires_at": instant(expires_at)}
-    wanted = structure(CreateKey, given)
+    data = {"name": name, "permissions": permissions, "expires_at": format_instant(expires_at)}
+    command = structure(CreateApiKey, data)
 
     async def work(ports: Ports) -> tuple[str, dict[str, Any]]:
-        key, made = await api_keys.create(ports, await administration.user(ports, email), wanted)
-        return key, key_record(made)
+        key, made = await api_keys.create(
+            ports, await administration.get_user(ports, email), command
+        )
+        return key, api_key_record(made)
 
-    key, record = run(work)
+    key, record = run_command(work)
     if as_json:
         render.print_json({"key": key, "api_key": record})
     else:
         render.print_record({"key": key, **record})
-        render.note("This is the only time that the key is shown.")
+        render.print_note("This is the only time that the key is shown.")
 
 
 @app.command("list")
 def list_(email: Email, as_json: AsJson = False) -> None:
     """All keys of an account, revoked ones too, the newest first."""
-    from staffbooking_core.representations.records import key_record
+    from staffbooking_core.representations.records import api_key_record
     from staffbooking_core.usecases.accounts import administration, api_keys
 
     async def work(ports: Ports) -> None:
-        found = await api_keys.listing(ports, await administration.user(ports, email))
-        await render.show_list("keys", COLUMNS, records(found, key_record), as_json)
+        found = await api_keys.list_keys(ports, await administration.get_user(ports, email))
+        await render.print_list("keys", COLUMNS, iterate_records(found, api_key_record), as_json)
 
-    run(work)
+    run_command(work)
 
 
 @app.command()
@@ -80,7 +82,7 @@ def revoke(key_id: Id, as_json: AsJson = False) -> None:
     """End a key for good, on every process within seconds."""
     from staffbooking_core.usecases.accounts import api_keys
 
-    run(lambda ports: api_keys.revoke(ports, None, key_id))
+    run_command(lambda ports: api_keys.revoke(ports, None, key_id))
     if as_json:
         render.print_json({"success": True})
     else:

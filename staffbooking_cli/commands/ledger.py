@@ -9,41 +9,41 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from staffbooking_cli import render
-from staffbooking_cli.commands.disputes import OPERATIONS, operation_record
+from staffbooking_cli.commands.disputes import OPERATION_COLUMNS, operation_record
 from staffbooking_cli.options import AsJson, Code
-from staffbooking_cli.session import run
+from staffbooking_cli.session import run_command
 
 if TYPE_CHECKING:
     from staffbooking_core.ports import Ports
-    from staffbooking_core.usecases.payments.ledger_check import Book
+    from staffbooking_core.usecases.payments.ledger_check import BookingLedger
 
 app = typer.Typer(help="The double-entry ledger.", no_args_is_help=True)
 
-LEGS = ("at", "posting", "account", "debit", "credit", "balance")
-BALANCES = ("account", "debits", "credits", "balance")
+LEG_COLUMNS = ("at", "posting", "account", "debit", "credit", "balance")
+BALANCE_COLUMNS = ("account", "debits", "credits", "balance")
 
 
 @app.command()
 def check(as_json: AsJson = False) -> None:
     """Prove every invariant of every booking's money; exit 1 where one is broken."""
-    faults, checked = run(_check)
+    faults, checked = run_command(_find_faults)
     if as_json:
         render.print_json({"faults": faults, "checked": checked})
     elif faults:
         render.print_table(("booking_code", "text"), faults)
     if faults:
-        render.note(f"staffbooking: {len(faults)} faults in {checked} bookings")
+        render.print_note(f"staffbooking: {len(faults)} faults in {checked} bookings")
         raise typer.Exit(1)
     if not as_json:
         typer.echo(f"{checked} bookings checked, no faults")
 
 
-async def _check(ports: Ports) -> tuple[list[dict[str, Any]], int]:
+async def _find_faults(ports: Ports) -> tuple[list[dict[str, Any]], int]:
     from staffbooking_core.usecases.payments import ledger_check
 
     faults, checked = [], 0
     with render.progress("bookings checked") as tell:
-        async for found in ledger_check.check(ports):
+        async for found in ledger_check.check_ledger(ports):
             if isinstance(found, int):
                 checked = found
                 tell(checked)
@@ -58,21 +58,21 @@ def show(code: Code, as_json: AsJson = False) -> None:
     accounts add up to: debits above zero, credits below."""
     from staffbooking_core.usecases.payments import ledger_check
 
-    book = run(lambda ports: ledger_check.show(ports, code))
-    record = _record(book)
+    book = run_command(lambda ports: ledger_check.get_booking_ledger(ports, code))
+    record = _book_record(book)
     if as_json:
         render.print_json({"ledger": record})
         return
     title = f"{code}, amounts in {book.booking.currency}"
-    render.print_table(LEGS, [*_legs(book)], title=title)
-    render.print_table(OPERATIONS, record["operations"], title="operations")
-    render.print_table(BALANCES, [*_balances(book)], title="balances")
+    render.print_table(LEG_COLUMNS, [*_leg_rows(book)], title=title)
+    render.print_table(OPERATION_COLUMNS, record["operations"], title="operations")
+    render.print_table(BALANCE_COLUMNS, [*_balance_rows(book)], title="balances")
 
 
-def _record(book: Book) -> dict[str, Any]:
-    from staffbooking_core.domain.payments.ledger import balances
+def _book_record(book: BookingLedger) -> dict[str, Any]:
+    from staffbooking_core.domain.payments.ledger import account_balances
     from staffbooking_core.domain.shared.money import Currency
-    from staffbooking_core.representations.records import instant
+    from staffbooking_core.representations.records import format_instant
 
     currency = book.booking.currency
     money = Currency(currency).to_decimal
@@ -82,7 +82,7 @@ def _record(book: Book) -> dict[str, Any]:
         "postings": [
             {
                 "key": posting.key,
-                "at": instant(posting.at),
+                "at": format_instant(posting.at),
                 "legs": [
                     {"account": leg.account, "amount": money(leg.amount)} for leg in posting.legs
                 ],
@@ -90,21 +90,21 @@ def _record(book: Book) -> dict[str, Any]:
             for posting in book.postings
         ],
         "balances": {
-            str(account): money(sum_) for account, sum_ in balances(book.postings).items()
+            str(account): money(sum_) for account, sum_ in account_balances(book.postings).items()
         },
         "operations": [operation_record(operation, currency) for operation in book.operations],
     }
 
 
-def _legs(book: Book) -> Iterator[dict[str, Any]]:
+def _leg_rows(book: BookingLedger) -> Iterator[dict[str, Any]]:
     """A line for each leg; a posting's name stands on its first."""
     from staffbooking_core.domain.shared.money import Currency
-    from staffbooking_core.representations.records import instant
+    from staffbooking_core.representations.records import format_instant
 
     money = Currency(book.booking.currency).to_decimal
     sums: Counter[str] = Counter()
     for posting in book.postings:
-        head = {"at": instant(posting.at), "posting": posting.key}
+        head = {"at": format_instant(posting.at), "posting": posting.key}
         for leg in posting.legs:
             sums[leg.account] += leg.amount
             side = "debit" if leg.amount > 0 else "credit"
@@ -117,7 +117,7 @@ def _legs(book: Book) -> Iterator[dict[str, Any]]:
             head = {}
 
 
-def _balances(book: Book) -> Iterator[dict[str, Any]]:
+def _balance_rows(book: BookingLedger) -> Iterator[dict[str, Any]]:
     """A line for each account that the booking has touched, in the order of the chart."""
     from staffbooking_core.domain.payments.ledger import Account
     from staffbooking_core.domain.shared.money import Currency

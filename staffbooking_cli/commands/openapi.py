@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from staffbooking_cli import render
 from staffbooking_cli.options import AsJson
-from staffbooking_cli.session import settings
+from staffbooking_cli.session import read_settings
 
 
 def openapi(as_json: AsJson = True) -> None:
     """Print the OpenAPI document, JSON in any case: the server's /openapi.json."""
-    from staffbooking_http.docs.openapi import document
-    from staffbooking_http.routes import FAMILIES, SANDBOX
+    from staffbooking_http.docs.openapi import build_document
+    from staffbooking_http.routes import ENDPOINTS_BY_TAG, SANDBOX_ENDPOINTS_BY_TAG
 
-    wanted = settings()
-    families = {**FAMILIES, **SANDBOX} if wanted.policy.sandbox else FAMILIES
-    render.print_json(document(families, wanted.policy))
+    wanted = read_settings()
+    families = (
+        {**ENDPOINTS_BY_TAG, **SANDBOX_ENDPOINTS_BY_TAG}
+        if wanted.policy.sandbox
+        else ENDPOINTS_BY_TAG
+    )
+    render.print_json(build_document(families, wanted.policy))

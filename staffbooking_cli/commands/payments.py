@@ -8,14 +8,14 @@ import typer
 
 from staffbooking_cli import render
 from staffbooking_cli.options import AsJson
-from staffbooking_cli.session import run
+from staffbooking_cli.session import run_command
 
 if TYPE_CHECKING:
     from staffbooking_core.ports import Ports
 
 app = typer.Typer(help="The processor's book against the ledger.", no_args_is_help=True)
 
-DIFFERENCES = ("booking_code", "difference=text")
+DIFFERENCE_COLUMNS = ("booking_code", "difference=text")
 
 
 @app.command()
@@ -29,18 +29,18 @@ def reconcile(
 
     What is still under way, as a refund that was just sent, is counted and not compared.
     """
-    outcome = run(lambda ports: _reconcile(ports, apply))
+    outcome = run_command(lambda ports: _reconcile(ports, apply))
     differences = outcome["differences"]
     if as_json:
         render.print_json(outcome)
     else:
         if differences:
-            render.print_table(DIFFERENCES, differences, title="differences")
+            render.print_table(DIFFERENCE_COLUMNS, differences, title="differences")
         counts = {**outcome, "differences": len(differences)}
         render.print_table(tuple(counts), [counts])
     if differences:
         of = outcome["checked"]
-        render.note(f"staffbooking: {len(differences)} differences in {of} bookings")
+        render.print_note(f"staffbooking: {len(differences)} differences in {of} bookings")
         raise typer.Exit(1)
 
 
@@ -48,17 +48,17 @@ async def _reconcile(ports: Ports, apply: bool) -> dict[str, Any]:
     """`{"checked", "in_flight", "applied", "differences": [{booking_code, text}]}`."""
     from staffbooking_core.usecases.payments import statement
 
-    far, differences = statement.Progress(), []
+    progress, differences = statement.ReconciliationProgress(), []
     with render.progress("bookings compared") as tell:
-        async for found in statement.reconcile(ports, apply=apply):
-            if isinstance(found, statement.Progress):
-                far = found
-                tell(far.checked)
+        async for found in statement.reconcile_statement(ports, apply=apply):
+            if isinstance(found, statement.ReconciliationProgress):
+                progress = found
+                tell(progress.checked)
             else:
                 differences.append({"booking_code": found.booking_code, "text": found.text})
     return {
-        "checked": far.checked,
-        "in_flight": far.in_flight,
-        "applied": far.applied,
+        "checked": progress.checked,
+        "in_flight": progress.in_flight,
+        "applied": progress.applied,
         "differences": differences,
     }

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from staffbooking_cli import render
-from staffbooking_cli.commands.disputes import OPERATIONS, operation_record
+from staffbooking_cli.commands.disputes import OPERATION_COLUMNS, operation_record
 from staffbooking_cli.options import AsJson, Code
-from staffbooking_cli.session import run
+from staffbooking_cli.session import run_command
 
 if TYPE_CHECKING:
     from staffbooking_core.domain.bookings.booking import Booking
@@ -37,7 +37,7 @@ def payout_record(booking: Booking, policy: Policy) -> dict[str, Any]:
     """The payout of a booking; `left` is what of it is still to be sent."""
     from staffbooking_core.domain.bookings.booking import payout_deadline
     from staffbooking_core.domain.shared.money import Currency
-    from staffbooking_core.representations.records import instant
+    from staffbooking_core.representations.records import format_instant
 
     money = Currency(booking.currency).to_decimal
     due_at = booking.payout_due_at
@@ -52,10 +52,10 @@ def payout_record(booking: Booking, policy: Policy) -> dict[str, Any]:
         "payout_amount": money(booking.payout_amount),
         "left": money(booking.payout_left),
         "payout_status": booking.payout_status,
-        "payout_due_at": instant(due_at),
-        "released_at": instant(booking.payout_released_at),
-        "promised_by": instant(due_at and payout_deadline(due_at, policy)),
-        "completed_at": instant(booking.completed_at),
+        "payout_due_at": format_instant(due_at),
+        "released_at": format_instant(booking.payout_released_at),
+        "promised_by": format_instant(due_at and payout_deadline(due_at, policy)),
+        "completed_at": format_instant(booking.completed_at),
     }
 
 
@@ -71,20 +71,22 @@ def list_(
     from staffbooking_core.usecases.accounts import administration
 
     async def work(ports: Ports) -> None:
-        found = await administration.payouts(ports, limit)
-        await render.show_list("payouts", COLUMNS, _with_tries(ports, found), as_json)
+        found = await administration.list_payouts(ports, limit)
+        await render.print_list("payouts", COLUMNS, _records_with_attempts(ports, found), as_json)
 
-    run(work)
+    run_command(work)
 
 
-async def _with_tries(ports: Ports, found: Sequence[Booking]) -> AsyncIterator[dict[str, Any]]:
+async def _records_with_attempts(
+    ports: Ports, found: Sequence[Booking]
+) -> AsyncIterator[dict[str, Any]]:
     """The records, of those that were released with how often they were tried, and why the
     last try failed."""
-    async with ports.store.reading() as view:
+    async with ports.store.read_view() as view:
         for booking in found:
             sent: Operation | None = None
             if booking.payout_released_at is not None:
-                operations = await view.money.operations_of(booking.id)
+                operations = await view.payments.operations_of(booking.id)
                 sent = next((one for one in operations if one.n == booking.payout_n), None)
             yield {
                 **payout_record(booking, ports.policy),
@@ -96,22 +98,22 @@ async def _with_tries(ports: Ports, found: Sequence[Booking]) -> AsyncIterator[d
 @app.command()
 def show(code: Code, as_json: AsJson = False) -> None:
     """The payout of one booking, with every try to send it or to take it back."""
-    from staffbooking_core.domain.payments.processor import OpKind
+    from staffbooking_core.domain.payments.processor import OperationKind
     from staffbooking_core.usecases.payments import ledger_check
 
     async def work(ports: Ports) -> dict[str, Any]:
-        book = await ledger_check.show(ports, code)
+        book = await ledger_check.get_booking_ledger(ports, code)
         operations = [
             operation_record(one, book.booking.currency)
             for one in book.operations
-            if one.kind in (OpKind.PAY_OUT, OpKind.REVERSE_PAYOUT)
+            if one.kind in (OperationKind.PAY_OUT, OperationKind.REVERSE_PAYOUT)
         ]
         return {**payout_record(book.booking, ports.policy), "operations": operations}
 
-    record = run(work)
-    render.show("payout", record, as_json)
+    record = run_command(work)
+    render.print_result("payout", record, as_json)
     if not as_json:
-        render.print_table(OPERATIONS, record["operations"], title="operations")
+        render.print_table(OPERATION_COLUMNS, record["operations"], title="operations")
 
 
 @app.command()
@@ -122,11 +124,11 @@ def hold(
 ) -> None:
     """Hold a payout back until it is released: nothing more is sent of it."""
     from staffbooking_adapters.inputs import structure
-    from staffbooking_cli.inputs import Note
+    from staffbooking_cli.inputs import OperatorNote
     from staffbooking_core.usecases.payments import payouts
 
-    said = structure(Note, {"note": note})
-    _show(lambda ports: payouts.hold(ports, code, said.note), as_json)
+    checked_note = structure(OperatorNote, {"note": note})
+    _run_and_show(lambda ports: payouts.hold_payout(ports, code, checked_note.note), as_json)
 
 
 @app.command()
@@ -134,7 +136,7 @@ def release(code: Code, as_json: AsJson = False) -> None:
     """Let a payout go that was on hold: the worker sends it when it is due."""
     from staffbooking_core.usecases.payments import payouts
 
-    _show(lambda ports: payouts.release(ports, code), as_json)
+    _run_and_show(lambda ports: payouts.release_payout(ports, code), as_json)
 
 
 @app.command()
@@ -142,11 +144,11 @@ def retry(code: Code, as_json: AsJson = False) -> None:
     """Try a payout again now that failed, or that waits for its next try."""
     from staffbooking_core.usecases.payments import payouts
 
-    _show(lambda ports: payouts.retry(ports, code), as_json)
+    _run_and_show(lambda ports: payouts.retry_payout(ports, code), as_json)
 
 
-def _show(work: Callable[[Ports], Awaitable[Booking]], as_json: bool) -> None:
+def _run_and_show(work: Callable[[Ports], Awaitable[Booking]], as_json: bool) -> None:
     async def done(ports: Ports) -> dict[str, Any]:
         return payout_record(await work(ports), ports.policy)
 
-    render.show("payout", run(done), as_json)
+    render.print_result("payout", run_command(done), as_json)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from staffbooking_cli import render
-from staffbooking_cli.listing import every
+from staffbooking_cli.listing import iterate_pages
 from staffbooking_cli.options import AsJson, Id, ItemStatus
-from staffbooking_cli.session import run
+from staffbooking_cli.session import run_command
 
 if TYPE_CHECKING:
     from staffbooking_core.domain.companions.portfolio import PortfolioItem
@@ -23,9 +23,9 @@ COLUMNS = ("id", "companion_id", "status", "title", "image", "description", "cre
 
 def item_record(item: PortfolioItem) -> dict[str, Any]:
     """The published record, and whose it is."""
-    from staffbooking_core.representations.records import own_item_record
+    from staffbooking_core.representations.records import own_portfolio_record
 
-    return {**own_item_record(item), "companion_id": item.companion_id}
+    return {**own_portfolio_record(item), "companion_id": item.companion_id}
 
 
 @app.command("list")
@@ -37,36 +37,38 @@ def list_(
     from staffbooking_core.domain.companions import portfolio
     from staffbooking_core.usecases.accounts import administration
 
-    wanted = None if status is None else portfolio.ItemStatus(status)
+    wanted = None if status is None else portfolio.PortfolioItemStatus(status)
 
     async def work(ports: Ports) -> None:
         async def found() -> AsyncIterator[dict[str, Any]]:
-            async for item in every(
-                lambda after, limit: administration.portfolio(ports, wanted, after, limit)
+            async for item in iterate_pages(
+                lambda after, limit: administration.list_portfolio_items(
+                    ports, wanted, after, limit
+                )
             ):
                 yield item_record(item)
 
-        await render.show_list("portfolio", COLUMNS, found(), as_json)
+        await render.print_list("portfolio", COLUMNS, found(), as_json)
 
-    run(work)
+    run_command(work)
 
 
 @app.command()
 def approve(item_id: Id, as_json: AsJson = False) -> None:
     """Let everybody see an item."""
-    _judge(item_id, "approved", as_json)
+    _set_status(item_id, "approved", as_json)
 
 
 @app.command()
 def reject(item_id: Id, as_json: AsJson = False) -> None:
     """Let nobody but its owner see an item, also one that was approved."""
-    _judge(item_id, "rejected", as_json)
+    _set_status(item_id, "rejected", as_json)
 
 
-def _judge(item_id: int, status: ItemStatus, as_json: bool) -> None:
+def _set_status(item_id: int, status: ItemStatus, as_json: bool) -> None:
     from staffbooking_core.domain.companions import portfolio
     from staffbooking_core.usecases.accounts import administration
 
-    judged = portfolio.ItemStatus(status)
-    item = run(lambda ports: administration.judge_item(ports, item_id, judged))
-    render.show("item", item_record(item), as_json)
+    judged = portfolio.PortfolioItemStatus(status)
+    item = run_command(lambda ports: administration.moderate_item(ports, item_id, judged))
+    render.print_result("item", item_record(item), as_json)

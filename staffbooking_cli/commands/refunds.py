@@ -9,9 +9,9 @@ import typer
 from staffbooking_cli import render
 from staffbooking_cli.commands.bookings import booking_record
 from staffbooking_cli.commands.disputes import operation_record
-from staffbooking_cli.listing import records
+from staffbooking_cli.listing import iterate_records
 from staffbooking_cli.options import AsJson, Code
-from staffbooking_cli.session import run
+from staffbooking_cli.session import run_command
 
 if TYPE_CHECKING:
     from staffbooking_core.domain.bookings.booking import Booking
@@ -53,10 +53,10 @@ def list_(
     from staffbooking_core.usecases.payments import refunds
 
     async def work(ports: Ports) -> None:
-        found = await refunds.failed(ports, limit)
-        await render.show_list("refunds", COLUMNS, records(found, refund_record), as_json)
+        found = await refunds.list_failed_refunds(ports, limit)
+        await render.print_list("refunds", COLUMNS, iterate_records(found, refund_record), as_json)
 
-    run(work)
+    run_command(work)
 
 
 @app.command()
@@ -64,5 +64,5 @@ def retry(code: Code, as_json: AsJson = False) -> None:
     """Order every failed refund of a booking anew, and send it now."""
     from staffbooking_core.usecases.payments import refunds
 
-    booking = run(lambda ports: refunds.retry(ports, code))
-    render.show("booking", booking_record(booking), as_json)
+    booking = run_command(lambda ports: refunds.retry_refunds(ports, code))
+    render.print_result("booking", booking_record(booking), as_json)

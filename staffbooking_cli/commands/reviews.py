@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from staffbooking_cli import render
-from staffbooking_cli.listing import every
+from staffbooking_cli.listing import iterate_pages
 from staffbooking_cli.options import AsJson, Id
-from staffbooking_cli.session import run
+from staffbooking_cli.session import run_command
 
 if TYPE_CHECKING:
     from staffbooking_core.domain.companions.reviews import Review
@@ -51,16 +51,18 @@ def list_(
     from staffbooking_core.usecases.companions import reviews
 
     async def work(ports: Ports) -> None:
-        person = None if user is None else (await administration.user(ports, user)).id
+        person = None if user is None else (await administration.get_user(ports, user)).id
 
         async def found() -> AsyncIterator[dict[str, Any]]:
-            async for one in every(lambda after, limit: reviews.all_of(ports, after, limit)):
+            async for one in iterate_pages(
+                lambda after, limit: reviews.list_all_reviews(ports, after, limit)
+            ):
                 if person in (None, one.reviewer_id, one.reviewee_id):
                     yield _record(one)
 
-        await render.show_list("reviews", COLUMNS, found(), as_json)
+        await render.print_list("reviews", COLUMNS, found(), as_json)
 
-    run(work)
+    run_command(work)
 
 
 @app.command()
@@ -78,5 +80,5 @@ def show(review_id: Id, as_json: AsJson = False) -> None:
 def _hide(review_id: int, hidden: bool, as_json: bool) -> None:
     from staffbooking_core.usecases.companions import reviews
 
-    review = run(lambda ports: reviews.hide(ports, review_id, hidden))
-    render.show("review", _record(review), as_json)
+    review = run_command(lambda ports: reviews.set_review_hidden(ports, review_id, hidden))
+    render.print_result("review", _record(review), as_json)

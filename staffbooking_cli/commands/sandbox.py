@@ -10,7 +10,7 @@ import typer
 
 from staffbooking_cli import options, render
 from staffbooking_cli.options import AsJson
-from staffbooking_cli.session import run
+from staffbooking_cli.session import run_command
 
 if TYPE_CHECKING:
     from staffbooking_core.ports import Ports
@@ -20,10 +20,10 @@ clock = typer.Typer(help="The service's clock.", no_args_is_help=True)
 app.add_typer(clock, name="clock")
 
 
-def _show(work: Callable[[Ports], Awaitable[datetime]], as_json: bool) -> None:
-    from staffbooking_core.representations.records import instant
+def _run_and_show(work: Callable[[Ports], Awaitable[datetime]], as_json: bool) -> None:
+    from staffbooking_core.representations.records import format_instant
 
-    now = instant(run(work))
+    now = format_instant(run_command(work))
     if as_json:
         render.print_json({"now": now})
     else:
@@ -36,10 +36,10 @@ def show(as_json: AsJson = False) -> None:
     from staffbooking_core.usecases import sandbox
 
     async def work(ports: Ports) -> datetime:
-        sandbox.bench(ports)
+        sandbox.require_sandbox(ports)
         return await ports.clock.business()
 
-    _show(work, as_json)
+    _run_and_show(work, as_json)
 
 
 @clock.command()
@@ -53,7 +53,7 @@ def advance(
     """Move the clock ahead; the worker then does what came due."""
     from staffbooking_core.usecases import sandbox
 
-    _show(lambda ports: sandbox.advance_clock(ports, by), as_json)
+    _run_and_show(lambda ports: sandbox.advance_clock(ports, by), as_json)
 
 
 @clock.command("set")
@@ -67,4 +67,4 @@ def set_(
     """Set the clock to an instant that is not in its past; it ticks on from there."""
     from staffbooking_core.usecases import sandbox
 
-    _show(lambda ports: sandbox.set_clock(ports, to), as_json)
+    _run_and_show(lambda ports: sandbox.set_clock(ports, to), as_json)

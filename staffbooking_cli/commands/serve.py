@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from staffbooking_cli import render
-from staffbooking_cli.session import lacking, ready_ports, settings
+from staffbooking_cli.session import find_schema_problem, read_settings, ready_ports
 
 if TYPE_CHECKING:
     import socket
@@ -26,59 +26,61 @@ def serve(
     """Answer HTTP. SIGTERM finishes what is in flight, and stops it."""
     import anyio
 
-    from staffbooking_cli.running import listen, log_to_stderr
+    from staffbooking_cli.running import log_to_stderr, open_socket
 
     log_to_stderr()
-    settings()
-    with listen(host, port) as listening:
-        taken = listening.getsockname()[1]
-        wanted = settings(STAFFBOOKING_BASE_URL=_address(host, taken))
-        anyio.run(_serve, wanted, listening, backend_options={"use_uvloop": True})
+    read_settings()
+    with open_socket(host, port) as listening:
+        bound_port = listening.getsockname()[1]
+        wanted = read_settings(STAFFBOOKING_BASE_URL=_default_base_url(host, bound_port))
+        anyio.run(_run_server, wanted, listening, backend_options={"use_uvloop": True})
 
 
-def _address(host: str, port: int) -> str:
+def _default_base_url(host: str, port: int) -> str:
     """Where links lead to if nobody says: to this server, as seen from its own machine."""
     near = "127.0.0.1" if host in ("0.0.0.0", "::") else host
     return f"http://[{near}]:{port}" if ":" in near else f"http://{near}:{port}"
 
 
-async def _serve(wanted: Settings, listening: socket.socket) -> None:
+async def _run_server(wanted: Settings, listening: socket.socket) -> None:
     import anyio
 
-    from staffbooking_cli.running import start_server, stopping
-    from staffbooking_worker.jobs import SANDBOX_EVENTS
-    from staffbooking_worker.main import run_lanes
+    from staffbooking_cli.running import start_server, stop_on_signal
+    from staffbooking_worker.jobs import SANDBOX_EVENTS_JOB
+    from staffbooking_worker.main import run_jobs
 
-    async with stopping() as stop, AsyncExitStack() as stack:
+    async with stop_on_signal() as stop, AsyncExitStack() as stack:
         host, port = listening.getsockname()[:2]
-        await _wait_for_store(wanted, listening, stop)
+        await _wait_for_database(wanted, listening, stop)
         if stop.is_set():
             return
-        ports = await stack.enter_async_context(ready_ports(wanted, stays=True))
+        ports = await stack.enter_async_context(ready_ports(wanted, is_long_running=True))
         jobs = await stack.enter_async_context(anyio.create_task_group())
         await start_server(jobs, wanted, listening, stop, ports)
         listening.close()  # the server has its own
-        render.note(f"Listening on {host} port {port}; Ctrl-C stops it.")
+        render.print_note(f"Listening on {host} port {port}; Ctrl-C stops it.")
         if "STAFFBOOKING_BASE_URL" not in os.environ:
             address = wanted.policy.base_url
-            render.note(f"STAFFBOOKING_BASE_URL is not set: links lead to {address}")
+            render.print_note(f"STAFFBOOKING_BASE_URL is not set: links lead to {address}")
         # The pretended processor brings its events by itself, as a real one would.
-        jobs.start_soon(run_lanes, ports, stop, [SANDBOX_EVENTS])
+        jobs.start_soon(run_jobs, ports, stop, [SANDBOX_EVENTS_JOB])
 
 
-async def _wait_for_store(wanted: Settings, listening: socket.socket, stop: anyio.Event) -> None:
+async def _wait_for_database(wanted: Settings, listening: socket.socket, stop: anyio.Event) -> None:
     """Until the database is there with its schema, which may come after the server does."""
-    from staffbooking_http.server.server import hold
+    from staffbooking_http.server.server import serve_maintenance
 
-    told = None
+    last_problem = None
 
     async def is_ready() -> bool:
-        nonlocal told
-        if (what := await lacking(wanted)) is not None and what != told:
+        nonlocal last_problem
+        if (what := await find_schema_problem(wanted)) is not None and what != last_problem:
             host, port = listening.getsockname()[:2]
-            render.note(f"Answering 503 on {host} port {port} for now: {what}")
-            told = what
+            render.print_note(f"Answering 503 on {host} port {port} for now: {what}")
+            last_problem = what
         return what is None
 
     if not await is_ready():
-        await hold(wanted.policy, listening=listening, stop=stop, is_ready=is_ready)
+        await serve_maintenance(
+            wanted.policy, listening_socket=listening, stop=stop, is_ready=is_ready
+        )

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from staffbooking_cli import options, render
-from staffbooking_cli.listing import every
+from staffbooking_cli.listing import iterate_pages
 from staffbooking_cli.options import AsJson, Email, Role, Tier
-from staffbooking_cli.session import run
+from staffbooking_cli.session import run_command
 
 if TYPE_CHECKING:
     from staffbooking_core.domain.accounts.users import User
@@ -36,11 +36,11 @@ def user_record(user: User) -> dict[str, Any]:
     """The published record, and whether the account is locked."""
     from staffbooking_core.representations import records
 
-    return {**records.user_record(user), "disabled_at": records.instant(user.disabled_at)}
+    return {**records.user_record(user), "disabled_at": records.format_instant(user.disabled_at)}
 
 
-def _show(work: Callable[[Ports], Awaitable[User]], as_json: bool) -> None:
-    render.show("user", user_record(run(work)), as_json)
+def _run_and_show(work: Callable[[Ports], Awaitable[User]], as_json: bool) -> None:
+    render.print_result("user", user_record(run_command(work)), as_json)
 
 
 @app.command()
@@ -60,7 +60,7 @@ def create(
     from staffbooking_cli.inputs import NewAccount
     from staffbooking_core.usecases.accounts import administration
 
-    given = {
+    data = {
         "email": email,
         "first_name": first_name,
         "last_name": last_name,
@@ -68,8 +68,10 @@ def create(
         "password": password,
         "subscription": subscription,
     }
-    wanted = structure(NewAccount, given)
-    _show(lambda ports: administration.create_user(ports, wanted.to_create()), as_json)
+    account = structure(NewAccount, data)
+    _run_and_show(
+        lambda ports: administration.create_user(ports, account.to_create_user()), as_json
+    )
 
 
 @app.command("list")
@@ -79,12 +81,14 @@ def list_(as_json: AsJson = False) -> None:
 
     async def work(ports: Ports) -> None:
         async def found() -> AsyncIterator[dict[str, Any]]:
-            async for user in every(lambda after, limit: administration.users(ports, after, limit)):
+            async for user in iterate_pages(
+                lambda after, limit: administration.list_users(ports, after, limit)
+            ):
                 yield user_record(user)
 
-        await render.show_list("users", COLUMNS, found(), as_json)
+        await render.print_list("users", COLUMNS, found(), as_json)
 
-    run(work)
+    run_command(work)
 
 
 @app.command()
@@ -92,7 +96,7 @@ def show(email: Email, as_json: AsJson = False) -> None:
     """One account."""
     from staffbooking_core.usecases.accounts import administration
 
-    _show(lambda ports: administration.user(ports, email), as_json)
+    _run_and_show(lambda ports: administration.get_user(ports, email), as_json)
 
 
 @app.command()
@@ -110,7 +114,9 @@ def subscribe(
     from staffbooking_core.usecases.accounts import administration
 
     wanted = Subscription(tier)
-    _show(lambda ports: administration.subscribe(ports, email, wanted, until), as_json)
+    _run_and_show(
+        lambda ports: administration.set_subscription(ports, email, wanted, until), as_json
+    )
 
 
 @app.command()
@@ -118,7 +124,7 @@ def disable(email: Email, as_json: AsJson = False) -> None:
     """Lock an account: sessions and keys stop at once, its companion is not found."""
     from staffbooking_core.usecases.accounts import administration
 
-    _show(lambda ports: administration.disable(ports, email), as_json)
+    _run_and_show(lambda ports: administration.disable_user(ports, email), as_json)
 
 
 @app.command()
@@ -126,7 +132,7 @@ def enable(email: Email, as_json: AsJson = False) -> None:
     """Open a locked account again."""
     from staffbooking_core.usecases.accounts import administration
 
-    _show(lambda ports: administration.enable(ports, email), as_json)
+    _run_and_show(lambda ports: administration.enable_user(ports, email), as_json)
 
 
 @app.command()
@@ -136,10 +142,12 @@ def export(email: Email) -> None:
     from staffbooking_core.usecases.accounts import administration
 
     async def work(ports: Ports) -> None:
-        found = await privacy.export(ports, (await administration.user(ports, email)).id)
-        await render.print_pieces(found)
+        found = await privacy.export_user_data(
+            ports, (await administration.get_user(ports, email)).id
+        )
+        await render.print_json_stream(found)
 
-    run(work)
+    run_command(work)
 
 
 @app.command()
@@ -149,9 +157,9 @@ def erase(email: Email, as_json: AsJson = False) -> None:
     from staffbooking_core.usecases.accounts import administration
 
     async def work(ports: Ports) -> User:
-        return await privacy.erase(ports, (await administration.user(ports, email)).id)
+        return await privacy.erase_person(ports, (await administration.get_user(ports, email)).id)
 
-    _show(work, as_json)
+    _run_and_show(work, as_json)
 
 
 @app.command("set-password")
@@ -165,11 +173,11 @@ def set_password(
     """Set a password; every session of the account ends, and its owner is told."""
     from staffbooking_core.usecases.accounts import administration
 
-    text = _asked() if password is None else password
-    _show(lambda ports: administration.set_password(ports, email, text), as_json)
+    text = _read_password() if password is None else password
+    _run_and_show(lambda ports: administration.set_password(ports, email, text), as_json)
 
 
-def _asked() -> str:
+def _read_password() -> str:
     if sys.stdin.isatty():
         return str(typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
     return sys.stdin.readline().rstrip("\r\n")

@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from staffbooking_cli import options, render
-from staffbooking_cli.listing import PAGE
+from staffbooking_cli.listing import PAGE_SIZE
 from staffbooking_cli.options import AsJson, Id, Limit, Page
-from staffbooking_cli.session import run
+from staffbooking_cli.session import run_command
 
 if TYPE_CHECKING:
-    from staffbooking_core.domain.webhooks.deliveries import Attempt, Delivery, Endpoint, Subscriber
+    from staffbooking_core.domain.webhooks.deliveries import (
+        Delivery,
+        DeliveryAttempt,
+        EndpointSubscription,
+        WebhookEndpoint,
+    )
     from staffbooking_core.ports import Ports
-    from staffbooking_core.usecases.webhooks.endpoints import Logged
+    from staffbooking_core.usecases.webhooks.endpoints import DeliveryLog
 
 app = typer.Typer(help="Webhooks: endpoints, deliveries, attempts.", no_args_is_help=True)
 
@@ -29,22 +34,31 @@ COLUMNS = (
     "created_at",
     "reason=disabled_reason",
 )
-DELIVERIES = ("id", "event", "event_id", "status", "tries", "last", "next_attempt_at", "created_at")
-ATTEMPTS = ("number", "at", "response_status", "error", "ms=duration_ms")
+DELIVERY_COLUMNS = (
+    "id",
+    "event",
+    "event_id",
+    "status",
+    "tries",
+    "last",
+    "next_attempt_at",
+    "created_at",
+)
+ATTEMPT_COLUMNS = ("number", "at", "response_status", "error", "ms=duration_ms")
 
-POLL = 0.5
+POLL_INTERVAL_SECONDS = 0.5
 """Seconds between looks for new attempts."""
-SLACK = timedelta(seconds=10)
+LOG_DELAY_TOLERANCE = timedelta(seconds=10)
 """An attempt is logged once it has ended: so much later than its deadline, at most, unless the
 store was away. Clocks of several machines may differ by as much."""
 
 
-async def every_endpoint(ports: Ports) -> AsyncIterator[Subscriber]:
+async def iterate_endpoints(ports: Ports) -> AsyncIterator[EndpointSubscription]:
     """Everybody's endpoints, in the order of ids."""
     from staffbooking_core.usecases.webhooks import endpoints
 
     last = 0
-    while page := await endpoints.all_of(ports, last, PAGE):
+    while page := await endpoints.list_all_endpoints(ports, last, PAGE_SIZE):
         for each in page:
             yield each
         last = page[-1].endpoint.id
@@ -56,16 +70,16 @@ def list_(as_json: AsJson = False) -> None:
 
     async def work(ports: Ports) -> None:
         async def found() -> AsyncIterator[dict[str, Any]]:
-            async for each in every_endpoint(ports):
+            async for each in iterate_endpoints(ports):
                 owner = {"owner_id": each.owner.id, "owner_email": each.owner.email}
-                yield {**_record(each.endpoint), **owner}
+                yield {**_endpoint_record(each.endpoint), **owner}
 
-        await render.show_list("webhooks", COLUMNS, found(), as_json)
+        await render.print_list("webhooks", COLUMNS, found(), as_json)
 
-    run(work)
+    run_command(work)
 
 
-def _record(endpoint: Endpoint) -> dict[str, Any]:
+def _endpoint_record(endpoint: WebhookEndpoint) -> dict[str, Any]:
     """The published record, and in a word whether it is sent to."""
     from staffbooking_core.representations.records import webhook_record
 
@@ -78,31 +92,33 @@ def deliveries(endpoint_id: Id, limit: Limit = 50, page: Page = 1, as_json: AsJs
     """A page of an endpoint's deliveries, the newest first."""
     from staffbooking_core.usecases.webhooks import endpoints
 
-    found, has_more = run(
-        lambda ports: endpoints.deliveries_of(ports, None, endpoint_id, page, limit)
+    found, has_more = run_command(
+        lambda ports: endpoints.list_deliveries(ports, None, endpoint_id, page, limit)
     )
     records = [_delivery_record(logged) for logged in found]
     if as_json:
         render.print_json({"deliveries": records, "has_more": has_more})
         return
-    render.print_table(DELIVERIES, [{**record, **_summed(record)} for record in records])
+    render.print_table(
+        DELIVERY_COLUMNS, [{**record, **_delivery_summary(record)} for record in records]
+    )
     if has_more:
-        render.note(f"There are more: --page {page + 1}")
+        render.print_note(f"There are more: --page {page + 1}")
 
 
-def _delivery_record(logged: Logged) -> dict[str, Any]:
+def _delivery_record(logged: DeliveryLog) -> dict[str, Any]:
     from staffbooking_core.representations.records import delivery_record
 
     return delivery_record(logged.delivery, logged.attempts)
 
 
-def _summed(record: dict[str, Any]) -> dict[str, Any]:
+def _delivery_summary(record: dict[str, Any]) -> dict[str, Any]:
     """How often it was tried, and what came of the last time."""
     attempts = record["attempts"]
-    return {"tries": len(attempts), "last": _outcome(attempts[-1]) if attempts else None}
+    return {"tries": len(attempts), "last": _attempt_outcome(attempts[-1]) if attempts else None}
 
 
-def _outcome(attempt: dict[str, Any]) -> object:
+def _attempt_outcome(attempt: dict[str, Any]) -> object:
     """The status of the response, or why there is none."""
     return attempt["response_status"] or attempt["error"]
 
@@ -116,11 +132,11 @@ def redeliver(
     its endpoint may be sent to."""
     from staffbooking_core.usecases.webhooks import endpoints
 
-    logged = run(lambda ports: endpoints.redeliver(ports, None, delivery_id))
+    logged = run_command(lambda ports: endpoints.redeliver(ports, None, delivery_id))
     record = _delivery_record(logged)
-    render.show("delivery", record, as_json)
+    render.print_result("delivery", record, as_json)
     if not as_json:
-        render.print_table(ATTEMPTS, record["attempts"], title="attempts so far")
+        render.print_table(ATTEMPT_COLUMNS, record["attempts"], title="attempts so far")
 
 
 @app.command()
@@ -128,8 +144,8 @@ def enable(endpoint_id: Id, as_json: AsJson = False) -> None:
     """Make an endpoint active again that was paused or disabled: what was held for it is sent."""
     from staffbooking_core.usecases.webhooks import endpoints
 
-    endpoint = run(lambda ports: endpoints.enable(ports, None, endpoint_id))
-    render.show("webhook", _record(endpoint), as_json)
+    endpoint = run_command(lambda ports: endpoints.enable_endpoint(ports, None, endpoint_id))
+    render.print_result("webhook", _endpoint_record(endpoint), as_json)
 
 
 # Watching ---------------------------------------------------------------------------------
@@ -153,22 +169,22 @@ def tail(
     ago = options.duration(since)
 
     async def work(ports: Ports) -> None:
-        from staffbooking_cli.running import stopping
+        from staffbooking_cli.running import stop_on_signal
         from staffbooking_core.usecases.webhooks import endpoints
 
         if endpoint_id is not None:
             await endpoints.authorize(ports, None, endpoint_id)
         log = AttemptLog(ports, ports.clock.wall() - ago, endpoint_id)
-        async with stopping() as stop:
+        async with stop_on_signal() as stop:
             while not stop.is_set():
-                async for delivery, attempt in log.new():
+                async for delivery, attempt in log.new_attempts():
                     _print_line(_attempt_record(delivery, attempt), as_json)
                 if not follow:
                     return
-                with anyio.move_on_after(POLL):
+                with anyio.move_on_after(POLL_INTERVAL_SECONDS):
                     await stop.wait()
 
-    run(work)
+    run_command(work)
 
 
 class AttemptLog:
@@ -180,10 +196,14 @@ class AttemptLog:
         self._seen: dict[tuple[int, int], datetime] = {}
         """When attempts began that may be found again, by delivery and number."""
 
-    async def new(self) -> AsyncIterator[tuple[Delivery, Attempt]]:
+    async def new_attempts(self) -> AsyncIterator[tuple[Delivery, DeliveryAttempt]]:
         """Those that were not given yet, the oldest first."""
-        next_since = self._ports.clock.wall() - self._ports.policy.webhook_deadline - SLACK
-        since, limit = self._since, PAGE
+        next_since = (
+            self._ports.clock.wall()
+            - self._ports.policy.webhook_attempt_timeout
+            - LOG_DELAY_TOLERANCE
+        )
+        since, limit = self._since, PAGE_SIZE
         while True:
             page = await self._page(since, limit)
             for delivery, attempt in page:
@@ -192,17 +212,19 @@ class AttemptLog:
             if len(page) < limit:
                 break
             last = page[-1][1].at
-            limit = PAGE if last > since else 2 * limit  # That many began at one instant.
+            limit = PAGE_SIZE if last > since else 2 * limit  # That many began at one instant.
             since = last
             self._forget(min(since, next_since))
         self._since = max(self._since, next_since)
         self._forget(self._since)
 
-    async def _page(self, since: datetime, limit: int) -> Sequence[tuple[Delivery, Attempt]]:
-        async with self._ports.store.reading() as view:
+    async def _page(
+        self, since: datetime, limit: int
+    ) -> Sequence[tuple[Delivery, DeliveryAttempt]]:
+        async with self._ports.store.read_view() as view:
             return await view.webhooks.attempts_since(since, limit)
 
-    def _is_new(self, delivery: Delivery, attempt: Attempt) -> bool:
+    def _is_new(self, delivery: Delivery, attempt: DeliveryAttempt) -> bool:
         name = delivery.id, attempt.number
         is_new = name not in self._seen
         self._seen[name] = attempt.at
@@ -212,7 +234,7 @@ class AttemptLog:
         self._seen = {name: at for name, at in self._seen.items() if at >= before}
 
 
-def _attempt_record(delivery: Delivery, attempt: Attempt) -> dict[str, Any]:
+def _attempt_record(delivery: Delivery, attempt: DeliveryAttempt) -> dict[str, Any]:
     from staffbooking_core.representations.records import attempt_record
 
     return {
@@ -229,12 +251,12 @@ def _print_line(record: dict[str, Any], as_json: bool) -> None:
         render.print_json(record)
         return
     words = (
-        render.cell(record["at"]),
+        render.format_cell(record["at"]),
         f"webhook {record['webhook_id']}",
         f"{record['event']:<17}",
         record["event_id"],
         f"attempt {record['number']}",
-        _outcome(record),
+        _attempt_outcome(record),
         f"{record['duration_ms']} ms",
     )
     typer.echo("  ".join(map(str, words)))

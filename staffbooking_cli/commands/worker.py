@@ -8,7 +8,7 @@ import typer
 
 from staffbooking_cli import render
 from staffbooking_cli.options import AsJson
-from staffbooking_cli.session import ready_ports, run, settings
+from staffbooking_cli.session import read_settings, ready_ports, run_command
 
 if TYPE_CHECKING:
     from staffbooking_adapters.settings import Settings
@@ -28,19 +28,19 @@ def worker(
 
     log_to_stderr()
     if not drain:
-        anyio.run(_work, settings(), backend_options={"use_uvloop": True})
+        anyio.run(_run_until_stopped, read_settings(), backend_options={"use_uvloop": True})
         return
-    done = run(drain_all)
+    done = run_command(drain_all)
     if as_json:
         render.print_json({"done": done})
     else:
         typer.echo(f"{done} pieces of work done, nothing is due.")
 
 
-async def _work(wanted: Settings) -> None:
-    from staffbooking_cli.running import stopping
-    from staffbooking_worker.main import work
+async def _run_until_stopped(wanted: Settings) -> None:
+    from staffbooking_cli.running import stop_on_signal
+    from staffbooking_worker.main import run_worker
 
-    async with stopping() as stop, ready_ports(wanted, stays=True) as ports:
-        render.note("The worker runs; Ctrl-C stops it.")
-        await work(ports, stop)
+    async with stop_on_signal() as stop, ready_ports(wanted, is_long_running=True) as ports:
+        render.print_note("The worker runs; Ctrl-C stops it.")
+        await run_worker(ports, stop)

@@ -15,23 +15,23 @@ from zoneinfo import ZoneInfo
 
 from attrs import frozen
 
-from staffbooking_cli.errors import Refused
+from staffbooking_cli.errors import CommandRefused
 from staffbooking_cli.sample.market import GUIDE_SERVICE, KNOWN_STAFF, PASSWORD, STAFF_EMAIL
-from staffbooking_cli.sample.seed import ADMIN_EMAIL, CUSTOMER_EMAIL, ENTERPRISE_EMAIL, Sample
+from staffbooking_cli.sample.seed import ADMIN_EMAIL, CUSTOMER_EMAIL, ENTERPRISE_EMAIL, DemoSample
 from staffbooking_core.domain.companions import availability
 from staffbooking_core.ports import Ports
-from staffbooking_core.representations.records import instant
+from staffbooking_core.representations.records import format_instant
 from staffbooking_core.usecases.companions import search
 
 DAYS_AHEAD = 14
 DAYS_BETWEEN = 10
-START, END, HOURS = "18:00", "22:00", 4
-JSON = "-H 'Content-Type: application/json'"
-KEY = '-H "Authorization: Bearer $KEY"'
+START_TIME, END_TIME, EVENING_HOURS = "18:00", "22:00", 4
+JSON_HEADER = "-H 'Content-Type: application/json'"
+KEY_HEADER = '-H "Authorization: Bearer $KEY"'
 
 
 @frozen
-class Evening:
+class FreeEvening:
     """When the staff member can be booked: a local day, and its instants."""
 
     day: date
@@ -39,36 +39,38 @@ class Evening:
 
     @property
     def ends_at(self) -> datetime:
-        return self.starts_at + timedelta(hours=HOURS)
+        return self.starts_at + timedelta(hours=EVENING_HOURS)
 
 
-async def free_evenings(ports: Ports, companion_id: int) -> tuple[Evening, Evening]:
+async def find_free_evenings(ports: Ports, companion_id: int) -> tuple[FreeEvening, FreeEvening]:
     """Two evenings, the first about two weeks ahead."""
-    async with ports.store.reading() as view:
+    async with ports.store.read_view() as view:
         companion = await view.companions.companion(companion_id)
     if companion is None or not companion.is_listed:
-        raise Refused(f"{STAFF_EMAIL} can't be booked any more: the demo can have another --dir")
+        raise CommandRefused(
+            f"{STAFF_EMAIL} can't be booked any more: the demo can have another --dir"
+        )
     timezone = companion.calendar.timezone
     today = (await ports.clock.business()).astimezone(ZoneInfo(timezone)).date()
     first = await _free_day(ports, companion_id, today + timedelta(days=DAYS_AHEAD))
     second = await _free_day(ports, companion_id, first + timedelta(days=DAYS_BETWEEN))
-    minutes = availability.parse_hhmm(START)
+    minutes = availability.parse_hhmm(START_TIME)
     return (
-        Evening(first, availability.resolve_local(timezone, first, minutes)),
-        Evening(second, availability.resolve_local(timezone, second, minutes)),
+        FreeEvening(first, availability.local_time_to_utc(timezone, first, minutes)),
+        FreeEvening(second, availability.local_time_to_utc(timezone, second, minutes)),
     )
 
 
 async def _free_day(ports: Ports, companion_id: int, earliest: date) -> date:
     until = earliest + timedelta(days=ports.policy.availability_days - 1)
-    found = await search.availability(ports, companion_id, earliest, until)
+    found = await search.get_availability(ports, companion_id, earliest, until)
     for day in found["availability"]:
-        if any(slot["start"] <= START and slot["end"] >= END for slot in day["slots"]):
+        if any(slot["start"] <= START_TIME and slot["end"] >= END_TIME for slot in day["slots"]):
             return date.fromisoformat(day["date"])
-    raise Refused(f"{STAFF_EMAIL} has no free evening: the demo can have another --dir")
+    raise CommandRefused(f"{STAFF_EMAIL} has no free evening: the demo can have another --dir")
 
 
-def welcome(given: Sample, base: str, folder: Path, ledger_check: Path) -> str:
+def render_welcome(sample: DemoSample, base: str, folder: Path, ledger_check: Path) -> str:
     """Where the service is, and who can sign in."""
     return f"""
 staffbooking runs at {base} (Ctrl-C stops it; its data stays)
@@ -79,7 +81,7 @@ Sign-ins, all with the password {PASSWORD}
   enterprise  {ENTERPRISE_EMAIL}
   admin       {ADMIN_EMAIL}
 
-API key       {given.key}
+API key       {sample.key}
 Data          {folder}
 Ledger        sh {quote(str(ledger_check))}
 
@@ -88,112 +90,122 @@ Lines to paste into a shell, block by block:
 """
 
 
-async def guide(ports: Ports, given: Sample, base: str, folder: Path) -> str:
+async def render_guide(ports: Ports, sample: DemoSample, base: str, folder: Path) -> str:
     """All lines, with what each block does."""
-    first, second = await free_evenings(ports, given.staff.id)
+    first, second = await find_free_evenings(ports, sample.staff.id)
     blocks = (
-        ("Paste this first", _names(given, base, folder)),
-        ("Search", _search()),
-        ("Request a booking for a customer, and read its status", _request(given, first)),
+        ("Paste this first", _variable_lines(sample, base, folder)),
+        ("Search", _search_lines()),
+        ("Request a booking for a customer, and read its status", _request_lines(sample, first)),
         (
             "The staff member signs in and accepts",
-            (*_sign_in("STAFF", STAFF_EMAIL), _act("STAFF", "accept")),
+            (*_sign_in_lines("STAFF", STAFF_EMAIL), _booking_action_line("STAFF", "accept")),
         ),
-        ("The customer signs in and pays", (*_sign_in("CUSTOMER", CUSTOMER_EMAIL), *_pay())),
+        (
+            "The customer signs in and pays",
+            (*_sign_in_lines("CUSTOMER", CUSTOMER_EMAIL), *_payment_lines()),
+        ),
         (
             "The event begins: the staff member checks in",
-            (_clock(first.starts_at), _act("STAFF", "check-in")),
+            (_set_clock_line(first.starts_at), _booking_action_line("STAFF", "check-in")),
         ),
-        ("It is over: the customer confirms", (_clock(first.ends_at), _act("CUSTOMER", "confirm"))),
-        ("The payout is made a day later", (_advance(25), *_look("STAFF"))),
+        (
+            "It is over: the customer confirms",
+            (_set_clock_line(first.ends_at), _booking_action_line("CUSTOMER", "confirm")),
+        ),
+        ("The payout is made a day later", (_advance_clock_line(25), *_booking_lines("STAFF"))),
         (
             "Another booking, up to paying",
-            (*_request(given, second), _act("STAFF", "accept"), *_pay()),
+            (
+                *_request_lines(sample, second),
+                _booking_action_line("STAFF", "accept"),
+                *_payment_lines(),
+            ),
         ),
         (
             "36 hours before it the customer cancels, for half of the money",
             (
-                _clock(second.starts_at - timedelta(hours=36)),
-                _act("CUSTOMER", "cancel", {"reason": "The party is off"}),
-                *_look("CUSTOMER"),
+                _set_clock_line(second.starts_at - timedelta(hours=36)),
+                _booking_action_line("CUSTOMER", "cancel", {"reason": "The party is off"}),
+                *_booking_lines("CUSTOMER"),
             ),
         ),
     )
     return "\n\n".join("\n".join((f"# {title}", *lines)) for title, lines in blocks)
 
 
-def _names(given: Sample, base: str, folder: Path) -> Iterator[str]:
-    yield f"BASE={quote(base)} KEY={given.key} JARS={quote(str(folder))}"
+def _variable_lines(sample: DemoSample, base: str, folder: Path) -> Iterator[str]:
+    yield f"BASE={quote(base)} KEY={sample.key} JARS={quote(str(folder))}"
 
 
-def _search() -> Iterator[str]:
+def _search_lines() -> Iterator[str]:
     query = "location=lisbon&max_price=80&limit=3"
-    yield f'curl -s {KEY} "$BASE/api/v1/companions?{query}"; echo'
+    yield f'curl -s {KEY_HEADER} "$BASE/api/v1/companions?{query}"; echo'
 
 
-def _request(given: Sample, evening: Evening) -> Iterator[str]:
-    wanted = {
-        "companion_id": given.staff.id,
+def _request_lines(sample: DemoSample, evening: FreeEvening) -> Iterator[str]:
+    data = {
+        "companion_id": sample.staff.id,
         "event_date": evening.day.isoformat(),
-        "start_time": START,
-        "duration_hours": HOURS,
+        "start_time": START_TIME,
+        "duration_hours": EVENING_HOURS,
         "service_type": GUIDE_SERVICE,
         "location": "Rua do Alecrim 12, Lisbon",
         "customer_email": CUSTOMER_EMAIL,
     }
-    yield f'REPLY=$(curl -s {KEY} {_body(wanted)} "$BASE/api/v1/bookings"); echo "$REPLY"'
-    yield f"ID=$({_pick('id', '[0-9]*')} | cut -d: -f2)"
-    yield f"CODE=$({_pick('booking_code', _TEXT)} | cut -d'\"' -f4)"
-    yield f'curl -s {KEY} "$BASE/api/v1/bookings/$CODE"; echo'
+    yield f'REPLY=$(curl -s {KEY_HEADER} {_json_body(data)} "$BASE/api/v1/bookings"); echo "$REPLY"'
+    yield f"ID=$({_pick_field('id', '[0-9]*')} | cut -d: -f2)"
+    yield f"CODE=$({_pick_field('booking_code', _TEXT_PATTERN)} | cut -d'\"' -f4)"
+    yield f'curl -s {KEY_HEADER} "$BASE/api/v1/bookings/$CODE"; echo'
 
 
-_TEXT = '"[^"]*'
+_TEXT_PATTERN = '"[^"]*'
 
 
-def _pick(name: str, value: str) -> str:
+def _pick_field(name: str, value: str) -> str:
     """The first field of that name in the last reply, with tools that are everywhere."""
     return f"""echo "$REPLY" | grep -o '"{name}": *{value}' | head -n 1"""
 
 
-def _body(given: Mapping[str, object]) -> str:
-    return f"{JSON} -d {quote(json.dumps(given))}"
+def _json_body(data: Mapping[str, object]) -> str:
+    return f"{JSON_HEADER} -d {quote(json.dumps(data))}"
 
 
-def _jar(who: str) -> str:
+def _cookie_jar(who: str) -> str:
     return f'"$JARS/{who.lower()}.cookies"'
 
 
-def _sign_in(who: str, email: str) -> Iterator[str]:
-    said = {"email": email, "password": PASSWORD}
-    yield f'REPLY=$(curl -s -c {_jar(who)} {_body(said)} "$BASE/auth/login"); echo "$REPLY"'
-    yield f"{who}=$({_pick('csrf_token', _TEXT)} | cut -d'\"' -f4)"
+def _sign_in_lines(who: str, email: str) -> Iterator[str]:
+    data = {"email": email, "password": PASSWORD}
+    yield f'REPLY=$(curl -s -c {_cookie_jar(who)} {_json_body(data)} "$BASE/auth/login"); echo "$REPLY"'
+    yield f"{who}=$({_pick_field('csrf_token', _TEXT_PATTERN)} | cut -d'\"' -f4)"
 
 
-def _call(who: str, action: str, given: Mapping[str, object] | None = None) -> str:
-    body = "-X POST" if given is None else _body(given)
-    return f'curl -s -b {_jar(who)} -H "X-CSRF-Token: ${who}" {body} "$BASE/bookings/$ID/{action}"'
+def _booking_call(who: str, action: str, data: Mapping[str, object] | None = None) -> str:
+    body = "-X POST" if data is None else _json_body(data)
+    return f'curl -s -b {_cookie_jar(who)} -H "X-CSRF-Token: ${who}" {body} "$BASE/bookings/$ID/{action}"'
 
 
-def _act(who: str, action: str, given: Mapping[str, object] | None = None) -> str:
-    return f"{_call(who, action, given)}; echo"
+def _booking_action_line(who: str, action: str, data: Mapping[str, object] | None = None) -> str:
+    return f"{_booking_call(who, action, data)}; echo"
 
 
-def _look(who: str) -> Iterator[str]:
+def _booking_lines(who: str) -> Iterator[str]:
     """The worker does what came due within moments."""
-    yield f'sleep 3; curl -s -b {_jar(who)} "$BASE/bookings/$ID"; echo'
+    yield f'sleep 3; curl -s -b {_cookie_jar(who)} "$BASE/bookings/$ID"; echo'
 
 
-def _pay() -> Iterator[str]:
-    yield f'REPLY=$({_call("CUSTOMER", "checkout")}); echo "$REPLY"'
-    yield f"PAGE=$({_pick('checkout_url', _TEXT)} | cut -d'\"' -f4)"
+def _payment_lines() -> Iterator[str]:
+    yield f'REPLY=$({_booking_call("CUSTOMER", "checkout")}); echo "$REPLY"'
+    yield f"PAGE=$({_pick_field('checkout_url', _TEXT_PATTERN)} | cut -d'\"' -f4)"
     yield 'echo "Open $PAGE in a browser, or pay by the next line:"'
-    yield f'curl -s {_body({"outcome": "succeed"})} "$PAGE"; echo'
-    yield from _look("CUSTOMER")
+    yield f'curl -s {_json_body({"outcome": "succeed"})} "$PAGE"; echo'
+    yield from _booking_lines("CUSTOMER")
 
 
-def _clock(to: datetime) -> str:
-    return f'curl -s {_body({"set_to": instant(to)})} "$BASE/sandbox/clock"; echo'
+def _set_clock_line(to: datetime) -> str:
+    return f'curl -s {_json_body({"set_to": format_instant(to)})} "$BASE/sandbox/clock"; echo'
 
 
-def _advance(hours: int) -> str:
-    return f'curl -s {_body({"advance_seconds": hours * 3600})} "$BASE/sandbox/clock"; echo'
+def _advance_clock_line(hours: int) -> str:
+    return f'curl -s {_json_body({"advance_seconds": hours * 3600})} "$BASE/sandbox/clock"; echo'

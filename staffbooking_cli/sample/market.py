@@ -8,12 +8,12 @@ from datetime import date, timedelta
 from random import Random
 from typing import Any
 
-from staffbooking_cli.sample.places import PEOPLES, PLACES, Place
-from staffbooking_cli.sample.trades import HOURS, TRADES, Trade
+from staffbooking_cli.sample.places import CITIES, NAME_POOLS, City
+from staffbooking_cli.sample.trades import TRADES, WEEKLY_HOURS, Trade
 
 SEED = 20270301
-PER_PLACE = 7
-PENDING = 0.06
+COMPANIONS_PER_CITY = 7
+PENDING_SHARE = 0.06
 """The share that waits for an admin's approval."""
 
 PASSWORD = "demo-password-1"
@@ -30,83 +30,90 @@ KNOWN_STAFF = {
 """One staff member each of these cities has a password."""
 
 _TIERS = (("standard", 1.0), ("standard", 1.0), ("standard", 1.1), ("premium", 1.3), ("elite", 1.7))
-_PLAIN = str.maketrans({"ø": "o", "ł": "l", "ß": "ss", "’": ""})
+_PLAIN_LETTERS = str.maketrans({"ø": "o", "ł": "l", "ß": "ss", "’": ""})
 
 
-def companions(today: date) -> Iterator[dict[str, Any]]:
+def sample_companions(today: date) -> Iterator[dict[str, Any]]:
     """Rows as `companions import` takes them. Free days are counted from `today`."""
     random = Random(SEED)
     taken: set[str] = set()
-    for place in PLACES:
-        trades = random.sample(TRADES, PER_PLACE)
+    for city in CITIES:
+        trades = random.sample(TRADES, COMPANIONS_PER_CITY)
         for number, trade in enumerate(trades):
-            known = KNOWN_STAFF.get(place.city) if number == 0 else None
-            yield _companion(random, place, TRADES[0] if known else trade, known, taken, today)
+            known = KNOWN_STAFF.get(city.name) if number == 0 else None
+            yield _sample_companion(
+                random, city, TRADES[0] if known else trade, known, taken, today
+            )
 
 
-def _companion(
-    random: Random, place: Place, trade: Trade, known: str | None, taken: set[str], today: date
+def _sample_companion(
+    random: Random,
+    city: City,
+    trade: Trade,
+    known_email: str | None,
+    taken_emails: set[str],
+    today: date,
 ) -> dict[str, Any]:
-    people = PEOPLES[place.people]
-    first, last, email = _name(random, place, taken)
+    people = NAME_POOLS[city.name_pool]
+    first, last, email = _pick_name(random, city, taken_emails)
     tier, factor = random.choice(_TIERS)
-    rate = max(5, round(trade.rate * place.level * factor * random.uniform(0.85, 1.2)))
-    others = random.sample(trade.also, random.randint(0, len(trade.also)))
+    rate = max(5, round(trade.hourly_rate * city.price_level * factor * random.uniform(0.85, 1.2)))
+    others = random.sample(trade.other_services, random.randint(0, len(trade.other_services)))
     speaks = people.languages[: random.randint(1, len(people.languages))]
     if "Interpreter" in (trade.name, *others):
         speaks = people.languages
     row = {
-        "email": known or email,
+        "email": known_email or email,
         "first_name": first,
         "last_name": last,
         "tagline": random.choice(trade.taglines),
-        "bio": random.choice(trade.bios).format(city=place.city, years=random.randint(3, 18)),
+        "bio": random.choice(trade.bios).format(city=city.name, years=random.randint(3, 18)),
         "hourly_rate": rate,
         "daily_rate": round(rate * random.uniform(6.2, 7.4)) if random.random() < 0.85 else None,
-        "location_city": place.city,
-        "location_country": place.country,
-        "timezone": place.timezone,
+        "location_city": city.name,
+        "location_country": city.country,
+        "timezone": city.timezone,
         "service_types": [trade.name, *others],
         "languages": list(speaks),
         "tier": tier,
-        "badges": _badges(random, tier),
-        "weekly": _weekly(random, trade),
-        "overrides": _overrides(random, today),
-        "approved": random.random() >= PENDING,
+        "badges": _pick_badges(random, tier),
+        "weekly": _pick_weekly(random, trade),
+        "overrides": _pick_overrides(random, today),
+        "approved": random.random() >= PENDING_SHARE,
     }
-    if known is not None:
+    if known_email is not None:
         row |= {"password": PASSWORD, "weekly": [], "overrides": [], "approved": True}
     return row
 
 
-def _name(random: Random, place: Place, taken: set[str]) -> tuple[str, str, str]:
-    people = PEOPLES[place.people]
+def _pick_name(random: Random, city: City, taken_emails: set[str]) -> tuple[str, str, str]:
+    people = NAME_POOLS[city.name_pool]
     while True:
         first, last = random.choice(people.first_names), random.choice(people.last_names)
-        email = f"{_ascii(first)}.{_ascii(last)}@demo.test"
-        if email not in taken:
-            taken.add(email)
+        email = f"{_ascii_name(first)}.{_ascii_name(last)}@demo.test"
+        if email not in taken_emails:
+            taken_emails.add(email)
             return first, last, email
 
 
-def _ascii(name: str) -> str:
+def _ascii_name(name: str) -> str:
     """How a name is spelled in an address."""
-    plain = unicodedata.normalize("NFKD", name.lower().translate(_PLAIN))
+    plain = unicodedata.normalize("NFKD", name.lower().translate(_PLAIN_LETTERS))
     return plain.encode("ascii", "ignore").decode()
 
 
-def _badges(random: Random, tier: str) -> list[str]:
+def _pick_badges(random: Random, tier: str) -> list[str]:
     shares = {"verified": 0.8, "background_checked": 0.4, "fast_responder": 0.3}
     badges = [name for name, share in shares.items() if random.random() < share]
     return [*badges, "rising_star"] if tier == "premium" and random.random() < 0.5 else badges
 
 
-def _weekly(random: Random, trade: Trade) -> list[dict[str, Any]]:
-    hours = random.choice((trade.hours, trade.hours, trade.hours, "any", "weekends"))
-    return [{"weekday": day, "start": start, "end": end} for day, start, end in HOURS[hours]]
+def _pick_weekly(random: Random, trade: Trade) -> list[dict[str, Any]]:
+    hours = random.choice((trade.hours_name, trade.hours_name, trade.hours_name, "any", "weekends"))
+    return [{"weekday": day, "start": start, "end": end} for day, start, end in WEEKLY_HOURS[hours]]
 
 
-def _overrides(random: Random, today: date) -> list[dict[str, Any]]:
+def _pick_overrides(random: Random, today: date) -> list[dict[str, Any]]:
     """A few days off in the next two months, and sometimes one of special hours."""
     days = random.sample(range(3, 60), random.randint(0, 4))
     off: list[dict[str, Any]] = [

@@ -9,25 +9,25 @@ from attrs import frozen
 
 
 @frozen
-class Place:
-    city: str
+class City:
+    name: str
     country: str
     timezone: str
-    level: float
+    price_level: float
     """What an hour costs here, as a share of what it costs in New York."""
-    people: str
+    name_pool: str
     """Which of `PEOPLES` lives here."""
 
 
 @frozen
-class People:
+class NamePool:
     languages: tuple[str, ...]
     """The first one is everybody's; some speak more."""
     first_names: tuple[str, ...]
     last_names: tuple[str, ...]
 
 
-_PLACES = """
+_CITY_LINES = """
 Lisbon | Portugal | Europe/Lisbon | 0.55 | portuguese
 Porto | Portugal | Europe/Lisbon | 0.50 | portuguese
 Madrid | Spain | Europe/Madrid | 0.60 | spanish
@@ -77,7 +77,7 @@ São Paulo | Brazil | America/Sao_Paulo | 0.40 | brazilian
 Buenos Aires | Argentina | America/Argentina/Buenos_Aires | 0.35 | latin
 """
 
-_PEOPLES = {
+_NAME_POOL_TEXTS = {
     "portuguese": (
         "Portuguese English Spanish",
         "Inês Beatriz Mariana Leonor Carolina João Tiago Diogo Rui Gonçalo",
@@ -222,13 +222,16 @@ _PEOPLES = {
 }
 
 
-def _place(line: str) -> Place:
+def _parse_city(line: str) -> City:
     city, country, timezone, level, people = map(str.strip, line.split("|"))
-    return Place(city, country, timezone, float(level), people)
+    return City(city, country, timezone, float(level), people)
 
 
-PLACES = tuple(_place(line) for line in _PLACES.strip().splitlines())
+CITIES = tuple(_parse_city(line) for line in _CITY_LINES.strip().splitlines())
 
-PEOPLES: Mapping[str, People] = MappingProxyType(
-    {name: People(*(tuple(text.split()) for text in texts)) for name, texts in _PEOPLES.items()}
+NAME_POOLS: Mapping[str, NamePool] = MappingProxyType(
+    {
+        name: NamePool(*(tuple(text.split()) for text in texts))
+        for name, texts in _NAME_POOL_TEXTS.items()
+    }
 )

@@ -8,18 +8,18 @@ from attrs import frozen
 @frozen
 class Trade:
     name: str
-    rate: int
+    hourly_rate: int
     """An hour in New York, in units of the currency."""
-    hours: str
+    hours_name: str
     """Which of `HOURS` they keep."""
-    also: tuple[str, ...]
+    other_services: tuple[str, ...]
     """What else they may offer."""
     taglines: tuple[str, ...]
     bios: tuple[str, ...]
     """With {city} and {years}."""
 
 
-HOURS: dict[str, tuple[tuple[int, str, str], ...]] = {
+WEEKLY_HOURS: dict[str, tuple[tuple[int, str, str], ...]] = {
     "any": (),
     "office": tuple((day, "09:00", "18:00") for day in range(5)),
     "days": tuple((day, "08:00", "20:00") for day in range(6)),

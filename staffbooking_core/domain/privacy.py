@@ -12,39 +12,43 @@ from attrs import evolve
 
 from staffbooking_core.domain.accounts.users import Subscription, User
 from staffbooking_core.domain.bookings.booking import Booking, PaymentStatus, PayoutStatus
-from staffbooking_core.domain.bookings.lifecycle import Party, Status
-from staffbooking_core.domain.companions.companion import Approval, Companion, draft
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
+from staffbooking_core.domain.companions.companion import Approval, Companion, draft_companion
 from staffbooking_core.domain.companions.reviews import Review
 from staffbooking_core.domain.payments.payees import Payee
 from staffbooking_core.domain.payments.processor import ChargebackStatus, OpenCheckout
 
-NAME = "Erased"
+ERASED_NAME = "Erased"
 """What stands where a name stood, or what somebody wrote."""
 
-_OPEN = frozenset({Status.PENDING, Status.ACCEPTED, Status.PAID, Status.DISPUTED})
-_UNPAID = frozenset({PayoutStatus.SCHEDULED, PayoutStatus.FAILED, PayoutStatus.FROZEN})
-_UNSETTLED = frozenset(
+_OPEN_STATUSES = frozenset(
+    {BookingStatus.PENDING, BookingStatus.ACCEPTED, BookingStatus.PAID, BookingStatus.DISPUTED}
+)
+_UNPAID_PAYOUT_STATUSES = frozenset(
+    {PayoutStatus.SCHEDULED, PayoutStatus.FAILED, PayoutStatus.FROZEN}
+)
+_UNSETTLED_PAYMENT_STATUSES = frozenset(
     {PaymentStatus.REQUIRES_PAYMENT, PaymentStatus.PROCESSING, PaymentStatus.REFUND_PENDING}
 )
 
 
-def is_open(booking: Booking) -> bool:
+def has_open_obligations(booking: Booking) -> bool:
     """Whether something may still come of a booking, or money is owed for it."""
     return (
-        booking.status in _OPEN
-        or booking.payout_status in _UNPAID
-        or booking.payment_status in _UNSETTLED
+        booking.status in _OPEN_STATUSES
+        or booking.payout_status in _UNPAID_PAYOUT_STATUSES
+        or booking.payment_status in _UNSETTLED_PAYMENT_STATUSES
         or booking.chargeback_status is ChargebackStatus.OPEN
         or booking.owed_by_staff > 0
     )
 
 
-def erased(user: User, now: datetime) -> User:
+def erase_user(user: User, now: datetime) -> User:
     """The row that keeps a person's number; nobody signs in with it."""
     return evolve(
         user,
         email=f"erased-{user.id}@erased.invalid",
-        first_name=NAME,
+        first_name=ERASED_NAME,
         last_name="",
         subscription=Subscription.NONE,
         subscription_expires_at=None,
@@ -55,10 +59,10 @@ def erased(user: User, now: datetime) -> User:
     )
 
 
-def blank(companion: Companion, user: User) -> Companion:
+def erase_companion(companion: Companion, user: User) -> Companion:
     """A companion of whom only the marks are left, which others gave."""
     return evolve(
-        draft(user),
+        draft_companion(user),
         member_since=companion.member_since,
         rating_sum=companion.rating_sum,
         total_reviews=companion.total_reviews,
@@ -66,14 +70,14 @@ def blank(companion: Companion, user: User) -> Companion:
     )
 
 
-def forgotten(booking: Booking, user_id: int) -> Booking:
+def erase_party_from_booking(booking: Booking, user_id: int) -> Booking:
     """A booking without the name of a party, without the place and the event that a customer
     wanted it for, and without what the party said of it."""
     if user_id == booking.customer_id:
-        booking = evolve(booking, customer_name=NAME, location=NAME, event_ref=None)
+        booking = evolve(booking, customer_name=ERASED_NAME, location=ERASED_NAME, event_ref=None)
         party = Party.CUSTOMER
     else:
-        booking = evolve(booking, companion_name=NAME)
+        booking = evolve(booking, companion_name=ERASED_NAME)
         party = Party.STAFF
     if booking.cancelled_by is party:
         booking = evolve(booking, cancel_reason=None)
@@ -82,19 +86,21 @@ def forgotten(booking: Booking, user_id: int) -> Booking:
     return booking
 
 
-def unsigned(review: Review, user_id: int) -> Review:
+def erase_party_from_review(review: Review, user_id: int) -> Review:
     """A review without the name of who wrote it, or the response of who was reviewed, and
     without a word of theirs; the marks stay."""
     if user_id == review.reviewer_id:
-        return evolve(review, reviewer_name=NAME, comment=review.comment and NAME)
-    return evolve(review, response=review.response and NAME)
+        return evolve(review, reviewer_name=ERASED_NAME, comment=review.comment and ERASED_NAME)
+    return evolve(review, response=review.response and ERASED_NAME)
 
 
-def unnamed(command: OpenCheckout) -> OpenCheckout:
+def erase_checkout_command(command: OpenCheckout) -> OpenCheckout:
     """What a page was opened with, which is done: neither who paid nor for whom."""
-    return evolve(command, customer_email=NAME, description=NAME)
+    return evolve(command, customer_email=ERASED_NAME, description=ERASED_NAME)
 
 
-def closed(payee: Payee) -> Payee:
+def erase_payee(payee: Payee) -> Payee:
     """A payout account that is known by its reference alone, and not opened any more."""
-    return evolve(payee, command=evolve(payee.command, email=NAME, name=NAME), next_at=None)
+    return evolve(
+        payee, command=evolve(payee.command, email=ERASED_NAME, name=ERASED_NAME), next_at=None
+    )

@@ -14,92 +14,101 @@ from __future__ import annotations
 from attrs import frozen
 
 from staffbooking_core.domain.notifications.notifications import (
-    Letter,
-    Notice,
-    NoticeKind,
-    Undeliverable,
+    Email,
+    Notification,
+    NotificationKind,
+    UndeliverableEmail,
 )
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports.accounts import AccountsReading, AccountsWriting
-from staffbooking_core.ports.admission import Admission, KeyCaller, SessionCaller
+from staffbooking_core.ports.accounts import AccountsReadPort, AccountsWritePort
+from staffbooking_core.ports.admission import Admission, ApiKeyCaller, SessionCaller
 from staffbooking_core.ports.calendars import Calendars
-from staffbooking_core.ports.chat import Chat, ContentFilter, Ears
-from staffbooking_core.ports.files import FileStorage, Picture, Pictures
-from staffbooking_core.ports.imports import Import, ImportsReading, ImportsWriting, SkippedRow
+from staffbooking_core.ports.chat import ContentFilter, PubSub, Subscriber
+from staffbooking_core.ports.files import FileStorage, ImageProcessor, ProcessedImage
+from staffbooking_core.ports.imports import (
+    ImportProgress,
+    ImportsReadPort,
+    ImportsWritePort,
+    SkippedRow,
+)
 from staffbooking_core.ports.machine import (
     Clock,
     Hasher,
     Hint,
     Hints,
-    Ids,
+    IdGenerator,
     Notifier,
     Vault,
 )
 from staffbooking_core.ports.messages import (
-    MessagesReading,
-    MessagesWriting,
-    Pair,
-    Presence,
-    PresenceReading,
-    PresenceWriting,
-    Unseen,
+    CustomerCompanionPair,
+    MessagesReadPort,
+    MessagesWritePort,
+    PresenceReadPort,
+    PresenceWritePort,
+    UnreadMessage,
+    UserPresence,
 )
-from staffbooking_core.ports.notices import DueNotice, NoticesReading, NoticesWriting
-from staffbooking_core.ports.people import PeopleReading, PeopleWriting
+from staffbooking_core.ports.notices import (
+    DueNotification,
+    NotificationsReadPort,
+    NotificationsWritePort,
+)
+from staffbooking_core.ports.people import PersonalDataReadPort, PersonalDataWritePort
 from staffbooking_core.ports.processor import (
     CheckoutPage,
-    Finding,
+    CheckupFinding,
     PayeePage,
-    Payments,
+    PaymentProcessor,
     SandboxProcessor,
 )
-from staffbooking_core.ports.reviews import ReviewsReading, ReviewsWriting
-from staffbooking_core.ports.staff import StaffReading, StaffWriting
+from staffbooking_core.ports.reviews import ReviewsReadPort, ReviewsWritePort
+from staffbooking_core.ports.staff import PortfolioReadPort, PortfolioWritePort
 from staffbooking_core.ports.store import (
-    BookingsReading,
-    BookingsWriting,
-    CompanionsReading,
-    CompanionsWriting,
-    MoneyReading,
-    MoneyWriting,
-    PayeesReading,
-    PayeesWriting,
-    Reading,
-    SandboxReading,
-    SandboxWriting,
+    BookingsReadPort,
+    BookingsWritePort,
+    CompanionsReadPort,
+    CompanionsWritePort,
+    PayeesReadPort,
+    PayeesWritePort,
+    PaymentsReadPort,
+    PaymentsWritePort,
+    ReadView,
+    SandboxReadPort,
+    SandboxWritePort,
     Store,
-    Writing,
+    Transaction,
 )
 from staffbooking_core.ports.values import (
     ALREADY_REVIEWED,
-    ANSWER_KEPT,
+    BOOKING_OVERLAP,
     EMAIL_TAKEN,
-    OVERLAP,
+    IDEMPOTENCY_KEY_TAKEN,
     PARTY_DISABLED,
-    Agenda,
-    Answer,
-    Audited,
+    AuditedBooking,
     Backlog,
-    Bookable,
+    BookableCompanion,
     BookingQuery,
-    Candidate,
-    Change,
-    Credit,
+    BookingRequestContext,
+    BookingWrite,
+    CompanionAvailability,
     Lease,
-    NewKey,
+    NewApiKey,
     NewUser,
-    RequestContext,
+    RebookingCandidate,
+    RebookingCredit,
+    StoredResponse,
     Timer,
 )
 from staffbooking_core.ports.webhooks import (
-    Claim,
-    NewEndpoint,
-    Parcel,
-    Turn,
-    WebhookFigures,
+    DueDelivery,
+    EndpointBatch,
+    EndpointClaim,
+    NewWebhookEndpoint,
     WebhookSender,
-    WebhooksReading,
-    WebhooksWriting,
+    WebhooksReadPort,
+    WebhookStats,
+    WebhooksWritePort,
 )
 
 
@@ -109,19 +118,19 @@ class Ports:
 
     store: Store
     admission: Admission
-    payments: Payments
+    payments: PaymentProcessor
     clock: Clock
-    ids: Ids
+    ids: IdGenerator
     hasher: Hasher
     vault: Vault
     notifier: Notifier
     hints: Hints
-    sender: WebhookSender
-    chat: Chat
+    webhook_sender: WebhookSender
+    pubsub: PubSub
     content_filter: ContentFilter
     calendars: Calendars
     files: FileStorage
-    pictures: Pictures
+    image_processor: ImageProcessor
     policy: Policy
     sandbox: SandboxProcessor | None = None
     """None where payments are real."""
@@ -129,92 +138,92 @@ class Ports:
 
 __all__ = [
     "ALREADY_REVIEWED",
-    "ANSWER_KEPT",
+    "BOOKING_OVERLAP",
     "EMAIL_TAKEN",
-    "OVERLAP",
+    "IDEMPOTENCY_KEY_TAKEN",
     "PARTY_DISABLED",
-    "AccountsReading",
-    "AccountsWriting",
+    "AccountsReadPort",
+    "AccountsWritePort",
     "Admission",
-    "Agenda",
-    "Answer",
-    "Audited",
+    "ApiKeyCaller",
+    "AuditedBooking",
     "Backlog",
-    "Bookable",
+    "BookableCompanion",
     "BookingQuery",
-    "BookingsReading",
-    "BookingsWriting",
+    "BookingRequestContext",
+    "BookingWrite",
+    "BookingsReadPort",
+    "BookingsWritePort",
     "Calendars",
-    "Candidate",
-    "Change",
-    "Chat",
     "CheckoutPage",
-    "Claim",
+    "CheckupFinding",
     "Clock",
-    "CompanionsReading",
-    "CompanionsWriting",
+    "CompanionAvailability",
+    "CompanionsReadPort",
+    "CompanionsWritePort",
     "ContentFilter",
-    "Credit",
-    "DueNotice",
-    "Ears",
+    "CustomerCompanionPair",
+    "DueDelivery",
+    "DueNotification",
+    "Email",
+    "EndpointBatch",
+    "EndpointClaim",
     "FileStorage",
-    "Finding",
     "Hasher",
     "Hint",
     "Hints",
-    "Ids",
-    "Import",
-    "ImportsReading",
-    "ImportsWriting",
-    "KeyCaller",
+    "IdGenerator",
+    "ImageProcessor",
+    "ImportProgress",
+    "ImportsReadPort",
+    "ImportsWritePort",
     "Lease",
-    "Letter",
-    "MessagesReading",
-    "MessagesWriting",
-    "MoneyReading",
-    "MoneyWriting",
-    "NewEndpoint",
-    "NewKey",
+    "MessagesReadPort",
+    "MessagesWritePort",
+    "NewApiKey",
     "NewUser",
-    "Notice",
-    "NoticeKind",
-    "NoticesReading",
-    "NoticesWriting",
+    "NewWebhookEndpoint",
+    "Notification",
+    "NotificationKind",
+    "NotificationsReadPort",
+    "NotificationsWritePort",
     "Notifier",
-    "Pair",
-    "Parcel",
     "PayeePage",
-    "PayeesReading",
-    "PayeesWriting",
-    "Payments",
-    "PeopleReading",
-    "PeopleWriting",
-    "Picture",
-    "Pictures",
+    "PayeesReadPort",
+    "PayeesWritePort",
+    "PaymentProcessor",
+    "PaymentsReadPort",
+    "PaymentsWritePort",
+    "PersonalDataReadPort",
+    "PersonalDataWritePort",
+    "PortfolioReadPort",
+    "PortfolioWritePort",
     "Ports",
-    "Presence",
-    "PresenceReading",
-    "PresenceWriting",
-    "Reading",
-    "RequestContext",
-    "ReviewsReading",
-    "ReviewsWriting",
+    "PresenceReadPort",
+    "PresenceWritePort",
+    "ProcessedImage",
+    "PubSub",
+    "ReadView",
+    "RebookingCandidate",
+    "RebookingCredit",
+    "ReviewsReadPort",
+    "ReviewsWritePort",
     "SandboxProcessor",
-    "SandboxReading",
-    "SandboxWriting",
+    "SandboxReadPort",
+    "SandboxWritePort",
     "SessionCaller",
     "SkippedRow",
-    "StaffReading",
-    "StaffWriting",
     "Store",
+    "StoredResponse",
+    "Subscriber",
     "Timer",
-    "Turn",
-    "Undeliverable",
-    "Unseen",
+    "Transaction",
+    "UndeliverableEmail",
+    "UnreadMessage",
+    "UserPresence",
     "Vault",
-    "WebhookFigures",
     "WebhookSender",
-    "WebhooksReading",
-    "WebhooksWriting",
-    "Writing",
+    "WebhookStats",
+    "WebhooksReadPort",
+    "WebhooksWritePort",
 ]

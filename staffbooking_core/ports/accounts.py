@@ -8,10 +8,10 @@ from typing import Protocol
 
 from staffbooking_core.domain.accounts.api_keys import ApiKey
 from staffbooking_core.domain.accounts.users import Session, User
-from staffbooking_core.ports.values import NewKey, NewUser
+from staffbooking_core.ports.values import NewApiKey, NewUser
 
 
-class AccountsReading(Protocol):
+class AccountsReadPort(Protocol):
     async def user(self, user_id: int) -> User | None: ...
     async def user_by_email(self, email: str) -> User | None:
         """Compared by `fold_email`."""
@@ -30,14 +30,14 @@ class AccountsReading(Protocol):
         """All that are there, ended ones too until they are swept; the newest first."""
         ...
 
-    async def keys_of(self, owner_id: int) -> Sequence[ApiKey]:
+    async def api_keys_of(self, owner_id: int) -> Sequence[ApiKey]:
         """All, revoked ones too, the newest first."""
         ...
 
-    async def key(self, key_id: int) -> ApiKey | None: ...
+    async def api_key(self, api_key_id: int) -> ApiKey | None: ...
 
 
-class AccountsWriting(AccountsReading, Protocol):
+class AccountsWritePort(AccountsReadPort, Protocol):
     async def lock_user(self, user_id: int) -> User | None:
         """The user, held until the unit of work ends."""
         ...
@@ -53,11 +53,11 @@ class AccountsWriting(AccountsReading, Protocol):
     async def add_session(self, session: Session) -> None: ...
     async def touch_session(self, digest: bytes, seen_at: datetime) -> None: ...
     async def end_session(self, digest: bytes) -> None: ...
-    async def end_sessions_of(self, user_id: int, but: bytes | None = None) -> None:
+    async def end_sessions_of(self, user_id: int, except_digest: bytes | None = None) -> None:
         """All sessions of a user, or all but the one of a digest."""
         ...
 
-    async def add_key(self, key: NewKey) -> ApiKey: ...
-    async def revoke_key(self, key_id: int, at: datetime) -> None:
+    async def add_api_key(self, api_key: NewApiKey) -> ApiKey: ...
+    async def revoke_api_key(self, api_key_id: int, revoked_at: datetime) -> None:
         """A key revoked already keeps its first time."""
         ...

@@ -10,13 +10,13 @@ from attrs import frozen
 
 from staffbooking_core.domain.accounts.api_keys import ApiKey, Permission
 from staffbooking_core.domain.accounts.users import Session, User
-from staffbooking_core.domain.shared.rate_limits import Rule, Verdict
+from staffbooking_core.domain.shared.rate_limits import RateLimit, RateLimitDecision
 
 T = TypeVar("T")
 
 
 @frozen
-class KeyCaller:
+class ApiKeyCaller:
     """The key that was shown, and its owner."""
 
     key: ApiKey
@@ -37,13 +37,13 @@ class Admission(Protocol):
     through: each process then counts alone.
     """
 
-    async def by_key(
+    async def authenticate_api_key(
         self,
         digest: bytes,
         permission: Permission | None,
-        rules: Sequence[Rule],
+        rules: Sequence[RateLimit],
         now: datetime,
-    ) -> tuple[KeyCaller, Sequence[Verdict]]:
+    ) -> tuple[ApiKeyCaller, Sequence[RateLimitDecision]]:
         """The caller of a key, counted in the key's window of each rule.
 
         Raises Unauthenticated (unknown, revoked or expired key, disabled owner) and
@@ -52,14 +52,14 @@ class Admission(Protocol):
         the verdicts, not an error."""
         ...
 
-    async def by_session(self, digest: bytes, now: datetime) -> SessionCaller | None:
+    async def authenticate_session(self, digest: bytes, now: datetime) -> SessionCaller | None:
         """The session and its user, unless either has ended or is disabled."""
         ...
 
-    async def hit(self, scope: str, rule: Rule, now: datetime) -> Verdict:
+    async def count_hit(self, scope: str, rule: RateLimit, now: datetime) -> RateLimitDecision:
         """Count one hit in a window."""
         ...
 
-    async def look(self, scope: str, rule: Rule, now: datetime) -> Verdict:
+    async def peek(self, scope: str, rule: RateLimit, now: datetime) -> RateLimitDecision:
         """The state of a window, uncounted."""
         ...

@@ -10,12 +10,14 @@ from staffbooking_core.domain.companions.availability import Interval
 
 
 class Calendars(Protocol):
-    async def feed(self, name: str, bookings: Sequence[Booking]) -> bytes:
+    async def format_feed(self, name: str, bookings: Sequence[Booking]) -> bytes:
         """A calendar of that name with these bookings, as their companion may see them: the same
         bytes while they are the same."""
         ...
 
-    async def busy(self, content: bytes, timezone: str, window: Interval) -> Sequence[Interval]:
+    async def parse_busy_times(
+        self, content: bytes, timezone: str, window: Interval
+    ) -> Sequence[Interval]:
         """The times within the window at which somebody is busy by a calendar's file: in order,
         and no two of them touch. Whole days and times with no zone are those of the `timezone`;
         bookings that a feed told of are left out.

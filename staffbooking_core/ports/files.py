@@ -9,13 +9,13 @@ from attrs import frozen
 
 from staffbooking_core.domain.companions.portfolio import ImageKind
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}\.[a-z0-9]{1,8}")
+_FILE_NAME_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,100}\.[a-z0-9]{1,8}")
 
 
-def check_name(name: str) -> str:
+def check_file_name(name: str) -> str:
     """The name, if it is of the kind that files get here: it leads nowhere else, is not hidden,
     and no file system finds it too long. Raises ValueError."""
-    if not _NAME.fullmatch(name):
+    if not _FILE_NAME_PATTERN.fullmatch(name):
         raise ValueError(f"{name!r} is no name of a file of ours")
     return name
 
@@ -35,15 +35,15 @@ class FileStorage(Protocol):
 
 
 @frozen
-class Picture:
+class ProcessedImage:
     """An image made anew from what was uploaded: nothing of it but the pixels is left."""
 
     content: bytes
     kind: ImageKind
 
 
-class Pictures(Protocol):
-    async def remake(self, given: bytes) -> Picture:
+class ImageProcessor(Protocol):
+    async def process(self, upload: bytes) -> ProcessedImage:
         """Upright, of bounded size, without metadata. Raises InvalidField on `file` for what is
         no image of a known kind, has too many pixels, or is broken."""
         ...

@@ -14,7 +14,7 @@ from staffbooking_core.ports.values import NewUser
 
 
 @frozen
-class Import:
+class ImportProgress:
     """How far a file went in, and what came of its rows so far."""
 
     fingerprint: str
@@ -28,7 +28,7 @@ class Import:
     """When that was (wall time)."""
 
     @property
-    def rows(self) -> int:
+    def row_count(self) -> int:
         return self.imported + self.updated + self.skipped
 
 
@@ -41,7 +41,7 @@ class SkippedRow:
     reason: str
 
 
-class ImportsReading(Protocol):
+class ImportsReadPort(Protocol):
     async def skipped_rows(
         self, fingerprint: str, after_line: int, limit: int
     ) -> Sequence[SkippedRow]:
@@ -49,34 +49,38 @@ class ImportsReading(Protocol):
         ...
 
 
-class ImportsWriting(ImportsReading, Protocol):
-    async def lock(self, fingerprint: str) -> Import | None:
+class ImportsWritePort(ImportsReadPort, Protocol):
+    async def lock_progress(self, fingerprint: str) -> ImportProgress | None:
         """That of a file which is not wholly in, or not answered for yet."""
         ...
 
-    async def save(self, progress: Import, skipped: Sequence[SkippedRow] = ()) -> None:
+    async def save_progress(
+        self, progress: ImportProgress, skipped: Sequence[SkippedRow] = ()
+    ) -> None:
         """Insert or replace, and keep more rows that were skipped."""
         ...
 
-    async def forget(self, fingerprint: str) -> None:
+    async def delete_progress(self, fingerprint: str) -> None:
         """With its skipped rows."""
         ...
 
-    async def lock_people(self, emails: Sequence[str]) -> Sequence[tuple[User, Companion | None]]:
+    async def lock_users_by_email(
+        self, emails: Sequence[str]
+    ) -> Sequence[tuple[User, Companion | None]]:
         """Whoever has one of these e-mails, of any role, with their companion, all held; found
         by `fold_email`, in the order of ids."""
         ...
 
-    async def add_people(self, people: Sequence[tuple[NewUser, Companion]]) -> None:
+    async def add_staff_members(self, staff_members: Sequence[tuple[NewUser, Companion]]) -> None:
         """Add users with their companions, which get the users' ids, in this order. Raises
         ConstraintViolated(EMAIL_TAKEN)."""
         ...
 
-    async def save_people(self, people: Sequence[tuple[User, Companion]]) -> None:
+    async def save_staff_members(self, staff_members: Sequence[tuple[User, Companion]]) -> None:
         """Save users and their companions, which may be new; each once. The two must be in step:
         names, and `active`."""
         ...
 
-    async def end_sessions(self, user_ids: Sequence[int]) -> None:
+    async def end_sessions_of_users(self, user_ids: Sequence[int]) -> None:
         """All of these users."""
         ...

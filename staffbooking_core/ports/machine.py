@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
-from staffbooking_core.domain.notifications.notifications import Letter
+from staffbooking_core.domain.notifications.notifications import Email
 
 
 class Clock(Protocol):
@@ -23,7 +23,7 @@ class Clock(Protocol):
         ...
 
 
-class Ids(Protocol):
+class IdGenerator(Protocol):
     """Unguessable names, from a secure source (a seeded one in simulations)."""
 
     def booking_code(self) -> str:
@@ -38,7 +38,7 @@ class Ids(Protocol):
         """256 bits, url-safe: sessions and leases."""
         ...
 
-    def key_body(self) -> str:
+    def api_key_body(self) -> str:
         """59 base62 characters."""
         ...
 
@@ -61,11 +61,11 @@ class Vault(Protocol):
 
     def sign(self, purpose: str, message: bytes) -> bytes: ...
     def verify(self, purpose: str, message: bytes, signature: bytes) -> bool: ...
-    def seal(self, purpose: str, secret: bytes, row: int) -> bytes:
+    def seal(self, purpose: str, secret: bytes, row_id: int) -> bytes:
         """Encrypt a secret for the row that keeps it: it opens in no other."""
         ...
 
-    def open(self, purpose: str, sealed: bytes, row: int) -> bytes:
+    def open(self, purpose: str, sealed: bytes, row_id: int) -> bytes:
         """Raises SealBroken where it was sealed for another purpose or row, with a key that is
         not known any more, or was changed."""
         ...
@@ -92,17 +92,17 @@ class Hints(Protocol):
         """How many were heard so far."""
         ...
 
-    async def wait(self, hint: Hint, beyond: int, seconds: float) -> None:
+    async def wait(self, hint: Hint, seen_count: int, timeout_seconds: float) -> None:
         """Until more than `beyond` were heard, or the time has passed."""
         ...
 
 
 class Notifier(Protocol):
-    async def alert(self, booking_id: int, text: str) -> None:
+    async def alert_operators(self, booking_id: int, text: str) -> None:
         """Tell the operators of something that they should look at."""
         ...
 
-    async def tell(self, letter: Letter) -> None:
+    async def send_email(self, email: Email) -> None:
         """Tell a person, within `Policy.mail_deadline`: once more, where it was told and that
         could not be noted. Raises Undeliverable where it never can be, and anything else where
         it could not be now, and is asked again later."""

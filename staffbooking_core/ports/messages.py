@@ -10,14 +10,14 @@ from attrs import frozen
 
 from staffbooking_core.domain.messaging.conversations import (
     Conversation,
+    ConversationOverview,
     Message,
     NewMessage,
-    Overview,
 )
 
 
 @frozen
-class Pair:
+class CustomerCompanionPair:
     """A customer and a companion who share a booking."""
 
     customer_id: int
@@ -25,7 +25,7 @@ class Pair:
 
 
 @frozen
-class Presence:
+class UserPresence:
     """Whether somebody is connected to the channel; `last_seen` is wall time, None for who
     never was, and the end of the last connection for who is not."""
 
@@ -35,7 +35,7 @@ class Presence:
 
 
 @frozen
-class Unseen:
+class UnreadMessage:
     """A message that somebody has not read and was not told of."""
 
     conversation_id: int
@@ -44,107 +44,119 @@ class Unseen:
     sender_name: str
 
 
-class MessagesReading(Protocol):
+class MessagesReadPort(Protocol):
     """Groups that are not open yet, and their messages, are not there for any method but
     `hold_group`. Names of members are those that they have now."""
 
     async def conversation(self, conversation_id: int) -> Conversation | None: ...
     async def overviews(
         self, user_id: int, page: int, limit: int, now: datetime
-    ) -> Sequence[Overview]:
+    ) -> Sequence[ConversationOverview]:
         """Up to `limit + 1` of the conversations that a user is or was in, from the page's
         start: the one updated last first, then the higher id. `now` is wall time."""
         ...
 
-    async def overview(self, conversation_id: int, user_id: int, now: datetime) -> Overview | None:
+    async def overview(
+        self, conversation_id: int, user_id: int, now: datetime
+    ) -> ConversationOverview | None:
         """None also where the user never was in it."""
         ...
 
-    async def newest(
-        self, conversation_id: int, before: int | None, upto: int, limit: int
+    async def messages_before(
+        self, conversation_id: int, before_id: int | None, max_id: int, limit: int
     ) -> Sequence[Message]:
         """The last `limit` messages of a conversation below `before` and not above `upto`;
         oldest first."""
         ...
 
-    async def newer(
-        self, conversation_id: int, after: int, upto: int, limit: int
+    async def messages_after(
+        self, conversation_id: int, after_id: int, max_id: int, limit: int
     ) -> Sequence[Message]:
         """The first `limit` messages of a conversation above `after` and not above `upto`;
         oldest first."""
         ...
 
-    async def pair(self, user_id: int, other_id: int) -> Pair | None:
+    async def find_pair(self, user_id: int, other_id: int) -> CustomerCompanionPair | None:
         """Who is who of two people, in either order; None where they share no booking."""
         ...
 
-    async def direct(self, pair: Pair) -> int | None:
+    async def direct_conversation_id(self, pair: CustomerCompanionPair) -> int | None:
         """The id of their conversation."""
         ...
 
-    async def unopened(self, user_id: int, limit: int) -> Sequence[Pair]:
+    async def pairs_without_conversation(
+        self, user_id: int, limit: int
+    ) -> Sequence[CustomerCompanionPair]:
         """Pairs of a user who share a booking and have no conversation yet."""
         ...
 
-    async def cleared(self, conversation: Conversation) -> Sequence[int]:
+    async def paid_staff_ids(self, conversation: Conversation) -> Sequence[int]:
         """Those of its staff with whom the customer has a booking that was paid
         (`PAID_ONCE`)."""
         ...
 
-    async def last_id(self, user_id: int | None = None) -> int:
+    async def last_message_id(self, user_id: int | None = None) -> int:
         """The last message of all, or that a user may read; 0 where there is none."""
         ...
 
-    async def tail(self, after: int, limit: int) -> Sequence[Message]:
+    async def all_messages_after(self, after_id: int, limit: int) -> Sequence[Message]:
         """The first `limit` messages above an id, of all conversations, in the order of ids.
         None that is committed later has an id below one that was read."""
         ...
 
-    async def told_upto(self) -> int:
+    async def last_notified_id(self) -> int:
         """The last message of which it is decided who is told by mail."""
         ...
 
-    async def inbox(self, user_id: int, after: int, limit: int) -> Sequence[Message]:
+    async def readable_messages_after(
+        self, user_id: int, after_id: int, limit: int
+    ) -> Sequence[Message]:
         """The first `limit` messages above an id that a user may read, over all of their
         conversations, in the order of ids."""
         ...
 
-    async def acquaintances(self, user_id: int, among: Iterable[int]) -> frozenset[int]:
+    async def conversation_partners(
+        self, user_id: int, candidate_ids: Iterable[int]
+    ) -> frozenset[int]:
         """Those among some people with whom a user is in a conversation now; oneself too."""
         ...
 
 
-class MessagesWriting(MessagesReading, Protocol):
-    async def open_direct(self, pair: Pair, now: datetime) -> int:
+class MessagesWritePort(MessagesReadPort, Protocol):
+    async def open_direct_conversation(self, pair: CustomerCompanionPair, now: datetime) -> int:
         """The id of their conversation, made where it is missing."""
         ...
 
-    async def hold(self, conversation_ids: Iterable[int]) -> Mapping[int, Conversation]:
+    async def lock_conversations(
+        self, conversation_ids: Iterable[int]
+    ) -> Mapping[int, Conversation]:
         """Conversations by id, held in the order of ids until the unit of work ends; those
         that are not there are left out."""
         ...
 
-    async def hold_group(self, customer_id: int, event_ref: str, now: datetime) -> Conversation:
+    async def lock_group(self, customer_id: int, event_ref: str, now: datetime) -> Conversation:
         """The group of an event, held; made, and not open, where it is missing."""
         ...
 
-    async def booked(self, customer_id: int, event_ref: str) -> Sequence[tuple[int, str]]:
+    async def booked_companions(
+        self, customer_id: int, event_ref: str
+    ) -> Sequence[tuple[int, str]]:
         """The companion's id and name of each booking of an event whose status is in BOOKED:
         as of now, when what was held is held."""
         ...
 
-    async def save_group(self, group: Conversation, *, opens: bool) -> None:
+    async def save_group(self, group: Conversation, *, is_open: bool) -> None:
         """Save who is in it; it stays open once it was opened. Who had left before it opened
         was never in it."""
         ...
 
-    async def known(
-        self, names: Iterable[tuple[int, int, str]]
+    async def messages_by_client_id(
+        self, client_keys: Iterable[tuple[int, int, str]]
     ) -> Mapping[tuple[int, int, str], Message]:
         """Messages by (conversation_id, sender_id, client_id), those that are there."""
         ...
 
-    async def add(self, messages: Sequence[NewMessage]) -> Sequence[Message]:
+    async def add_messages(self, messages: Sequence[NewMessage]) -> Sequence[Message]:
         """Keep messages, in their order, of conversations that are held. Their ids are given
         while nobody else may give any, until the unit of work ends: so they are seen in their
         order over all conversations."""
@@ -155,56 +167,60 @@ class MessagesWriting(MessagesReading, Protocol):
         later one."""
         ...
 
-    async def lock_told(self) -> int:
+    async def lock_last_notified_id(self) -> int:
         """`told_upto`, held until the unit of work ends."""
         ...
 
-    async def set_told(self, message_id: int) -> None: ...
-    async def unseen(self, message_ids: Sequence[int], now: datetime) -> Sequence[Unseen]:
+    async def set_last_notified_id(self, message_id: int) -> None: ...
+    async def unread_messages(
+        self, message_ids: Sequence[int], now: datetime
+    ) -> Sequence[UnreadMessage]:
         """These messages, for each participant but their sender who has not read them, is not
         connected, and has read since they were told last; in the order of ids, then of users.
         `now` is wall time."""
         ...
 
-    async def note_told(self, unseen: Sequence[Unseen]) -> None:
+    async def mark_notified(self, unread_messages: Sequence[UnreadMessage]) -> None:
         """Those people are told of these messages."""
         ...
 
 
-class PresenceReading(Protocol):
+class PresenceReadPort(Protocol):
     """A process that keeps connections is a node, alive while its lease runs (wall time).
     Connections of a dead node count for nothing."""
 
-    async def presence(self, user_ids: Sequence[int], now: datetime) -> Sequence[Presence]:
+    async def presence(self, user_ids: Sequence[int], now: datetime) -> Sequence[UserPresence]:
         """One for each, in their order."""
         ...
 
-    async def online_acquaintances(self, user_id: int, now: datetime) -> Sequence[int]:
+    async def online_conversation_partners(self, user_id: int, now: datetime) -> Sequence[int]:
         """Others with whom a user is in a conversation now and who are connected; rising."""
         ...
 
 
-class PresenceWriting(PresenceReading, Protocol):
-    async def renew_node(self, node: str, until: datetime) -> bool:
+class PresenceWritePort(PresenceReadPort, Protocol):
+    async def renew_node_lease(self, node: str, expires_at: datetime) -> bool:
         """Prolong a node's lease, or begin it; False where it began."""
         ...
 
-    async def connect(self, user_id: int, node: str, now: datetime, most: int) -> bool:
+    async def add_connection(
+        self, user_id: int, node: str, now: datetime, max_connections: int
+    ) -> bool:
         """Count one more connection; False, and nothing changes, where the user has `most`
         already over all living nodes, also if others connect at the same time."""
         ...
 
-    async def disconnect(self, user_id: int, node: str, now: datetime) -> None:
+    async def remove_connection(self, user_id: int, node: str, now: datetime) -> None:
         """Count one less, and the user was last seen now; nothing happens where the node has
         none of theirs."""
         ...
 
-    async def restore(self, node: str, connections: Mapping[int, int]) -> None:
+    async def set_connections(self, node: str, connections: Mapping[int, int]) -> None:
         """Set how many connections each user has at a node, and drop all others of it. With 0
         they are there as long as the node lives, and have all of theirs to make anew."""
         ...
 
-    async def bury_nodes(self, now: datetime, limit: int) -> Sequence[int]:
+    async def delete_expired_nodes(self, now: datetime, limit: int) -> Sequence[int]:
         """Forget up to `limit` nodes whose lease has ended, with their connections; the users
         who were connected there, rising. They were last seen when the lease ended, unless it
         is known that they were later."""

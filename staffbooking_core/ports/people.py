@@ -12,37 +12,37 @@ from staffbooking_core.domain.messaging.conversations import Message
 from staffbooking_core.domain.notifications.inquiries import Inquiry
 
 
-class PeopleReading(Protocol):
+class PersonalDataReadPort(Protocol):
     """Pages are in the order of ids, from the first above `after_id`."""
 
     async def bookings_of(self, user_id: int, after_id: int, limit: int) -> Sequence[Booking]:
         """A page of those that they are the customer or the companion of, or booked for others."""
         ...
 
-    async def reviews_by(self, user_id: int, after_id: int, limit: int) -> Sequence[Review]:
+    async def reviews_written_by(self, user_id: int, after_id: int, limit: int) -> Sequence[Review]:
         """A page of those that they wrote, hidden ones too."""
         ...
 
-    async def reviewed_by(self, user_id: int) -> Sequence[int]:
+    async def reviewee_ids_of(self, user_id: int) -> Sequence[int]:
         """The ids of all whom they wrote reviews of, each once, rising."""
         ...
 
-    async def messages_by(self, user_id: int, after_id: int, limit: int) -> Sequence[Message]:
+    async def messages_sent_by(self, user_id: int, after_id: int, limit: int) -> Sequence[Message]:
         """A page of those that they wrote."""
         ...
 
-    async def inquiries_by(self, email: str) -> Sequence[Inquiry]:
+    async def inquiries_from(self, email: str) -> Sequence[Inquiry]:
         """Those from an address, whatever its case (`fold_email`), in the order of ids."""
         ...
 
 
-class PeopleWriting(PeopleReading, Protocol):
+class PersonalDataWritePort(PersonalDataReadPort, Protocol):
     async def lock_bookings_of(self, user_id: int) -> Sequence[Booking]:
         """All that they are the customer or the companion of, held in the order of ids until the
         unit of work ends."""
         ...
 
-    async def forget(self, user: User, email: str | None) -> None:
+    async def erase(self, user: User, email: str | None) -> None:
         """Erase all that names a person who was saved as erased, but their companion, or that
         was theirs alone: names and words in bookings (`erasure.forgotten`), reviews (`unsigned`)
         and messages, what finished checkouts (`unnamed`) and payees (`closed`) were opened with,

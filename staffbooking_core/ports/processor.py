@@ -8,16 +8,16 @@ from typing import Protocol
 
 from attrs import frozen
 
-from staffbooking_core.domain.payments.payees import Link, OpenPayee, PayeeState
+from staffbooking_core.domain.payments.payees import OnboardingLink, OpenPayee, PayeeState
 from staffbooking_core.domain.payments.processor import (
     Checkout,
     IntentRefs,
-    Nudge,
     OpenCheckout,
-    OpKey,
+    OperationKey,
     PayOut,
     PayoutState,
-    Refund,
+    ProcessorEvent,
+    RefundPayment,
     RefundState,
     ReversalState,
     ReversePayout,
@@ -27,7 +27,7 @@ from staffbooking_core.domain.reconciliation.statement import Movement
 
 
 @frozen
-class Finding:
+class CheckupFinding:
     """What a look at the processor's own settings found: right or wrong, and what to do."""
 
     name: str
@@ -35,7 +35,7 @@ class Finding:
     detail: str
 
 
-class Payments(Protocol):
+class PaymentProcessor(Protocol):
     """A payment processor. Every method raises only the errors of `domain.payments`, and
     ends within `within` seconds: past that the outcome is `Unknown`. The same key with the
     same command gives the first answer again; it never moves money twice. `key.op_id` is
@@ -48,31 +48,41 @@ class Payments(Protocol):
         """The least total that can be charged, in minor units."""
         ...
 
-    async def open_checkout(self, command: OpenCheckout, key: OpKey, within: float) -> Checkout: ...
-    async def close_checkout(self, ref: str, key: OpKey, within: float) -> Checkout:
+    async def open_checkout(
+        self, command: OpenCheckout, key: OperationKey, timeout_seconds: float
+    ) -> Checkout: ...
+    async def close_checkout(self, ref: str, key: OperationKey, timeout_seconds: float) -> Checkout:
         """A checkout that was paid comes back as paid, one that had expired as expired:
         no errors."""
         ...
 
-    async def refund(self, command: Refund, key: OpKey, within: float) -> RefundState: ...
-    async def pay_out(self, command: PayOut, key: OpKey, within: float) -> PayoutState: ...
+    async def refund(
+        self, command: RefundPayment, key: OperationKey, timeout_seconds: float
+    ) -> RefundState: ...
+    async def pay_out(
+        self, command: PayOut, key: OperationKey, timeout_seconds: float
+    ) -> PayoutState: ...
     async def reverse_payout(
-        self, command: ReversePayout, payout_ref: str, key: OpKey, within: float
+        self, command: ReversePayout, payout_ref: str, key: OperationKey, timeout_seconds: float
     ) -> ReversalState: ...
-    async def open_payee(self, command: OpenPayee, key: OpKey, within: float) -> PayeeState: ...
-    async def payee(self, ref: str, within: float) -> PayeeState: ...
+    async def open_payee(
+        self, command: OpenPayee, key: OperationKey, timeout_seconds: float
+    ) -> PayeeState: ...
+    async def payee(self, ref: str, timeout_seconds: float) -> PayeeState: ...
     async def onboarding_link(
-        self, ref: str, return_url: str, refresh_url: str, within: float
-    ) -> Link:
+        self, ref: str, return_url: str, refresh_url: str, timeout_seconds: float
+    ) -> OnboardingLink:
         """A page where the payee completes the account; one for each visit, never kept."""
         ...
 
-    async def snapshot(self, refs: IntentRefs, within: float) -> Snapshot: ...
-    async def find_intent(self, payment_ref: str, within: float) -> int | None:
+    async def snapshot(self, refs: IntentRefs, timeout_seconds: float) -> Snapshot: ...
+    async def find_intent(self, payment_ref: str, timeout_seconds: float) -> int | None:
         """The intent that a payment is for; None where it is none of ours."""
         ...
 
-    async def changes(self, cursor: str | None, within: float) -> tuple[Sequence[Nudge], str]:
+    async def list_events(
+        self, cursor: str | None, timeout_seconds: float
+    ) -> tuple[Sequence[ProcessorEvent], str]:
         """The events since the cursor that an earlier call gave (None: from a while ago on),
         some of them perhaps again, with the next cursor: what heals lost webhooks."""
         ...
@@ -82,13 +92,13 @@ class Payments(Protocol):
         first. Flat in memory, however many there are."""
         ...
 
-    async def checkup(self, within: float) -> Sequence[Finding]:
+    async def checkup(self, timeout_seconds: float) -> Sequence[CheckupFinding]:
         """Whether the account at the processor is set up so that money held stays there."""
         ...
 
     def parse_webhook(
         self, headers: Mapping[str, str], body: bytes, now: datetime
-    ) -> Sequence[Nudge]:
+    ) -> Sequence[ProcessorEvent]:
         """Verify an incoming event and say where to look; raises BadSignature."""
         ...
 
@@ -125,7 +135,7 @@ class SandboxProcessor(Protocol):
     """What only a pretended processor can do: the test bench of the whole service."""
 
     async def checkout_page(self, ref: str) -> CheckoutPage | None: ...
-    async def play(self, ref: str, outcome: str) -> CheckoutPage | None:
+    async def simulate_checkout(self, ref: str, outcome: str) -> CheckoutPage | None:
         """Act on a checkout page as a client would: succeed, decline, expire, challenge."""
         ...
 
@@ -144,11 +154,11 @@ class SandboxProcessor(Protocol):
         """What the processor's own book says that the platform holds, in minor units."""
         ...
 
-    async def due_events(self, limit: int) -> Sequence[tuple[Mapping[str, str], bytes]]:
+    async def take_due_events(self, limit: int) -> Sequence[tuple[Mapping[str, str], bytes]]:
         """Take signed events that are to be delivered now: headers and body of each."""
         ...
 
-    async def was_brought(self, subject: int | str, since: datetime) -> bool:
+    async def is_event_taken(self, subject: int | str, since: datetime) -> bool:
         """Whether somebody took an event of an intent (by id) or of a payee (by reference) that
         happened at business time `since` or later; they may not have brought it yet."""
         ...

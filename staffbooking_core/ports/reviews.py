@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from staffbooking_core.domain.companions.reviews import NewReview, Ratings, Review
+from staffbooking_core.domain.companions.reviews import NewReview, RatingTotals, Review
 
 
-class ReviewsReading(Protocol):
+class ReviewsReadPort(Protocol):
     async def review(self, review_id: int) -> Review | None: ...
     async def reviews(self, after_id: int, limit: int) -> Sequence[Review]:
         """Of everybody, hidden ones too, in the order of ids, from the first above `after_id`."""
@@ -22,12 +22,12 @@ class ReviewsReading(Protocol):
         """What somebody has said of a booking's other side, hidden or not."""
         ...
 
-    async def ratings_of(self, user_id: int) -> Ratings | None:
+    async def ratings_of(self, user_id: int) -> RatingTotals | None:
         """What those shown come to; None where there is no such user."""
         ...
 
 
-class ReviewsWriting(ReviewsReading, Protocol):
+class ReviewsWritePort(ReviewsReadPort, Protocol):
     """Who changes a review of a companion holds the companion before and saves it after:
     what is shown of it tells of its ratings and newest reviews."""
 

@@ -15,40 +15,40 @@ from staffbooking_core.domain.companions.availability import Interval
 from staffbooking_core.domain.companions.companion import Companion, CompanionQuery
 from staffbooking_core.domain.payments.ledger import Account, Posting
 from staffbooking_core.domain.payments.payees import Payee
-from staffbooking_core.domain.payments.processor import Nudge, Operation, OpKind
-from staffbooking_core.domain.reconciliation.statement import CashBook
+from staffbooking_core.domain.payments.processor import Operation, OperationKind, ProcessorEvent
+from staffbooking_core.domain.reconciliation.statement import CashPostings
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports.accounts import AccountsReading, AccountsWriting
-from staffbooking_core.ports.imports import ImportsReading, ImportsWriting
+from staffbooking_core.ports.accounts import AccountsReadPort, AccountsWritePort
+from staffbooking_core.ports.imports import ImportsReadPort, ImportsWritePort
 from staffbooking_core.ports.messages import (
-    MessagesReading,
-    MessagesWriting,
-    PresenceReading,
-    PresenceWriting,
+    MessagesReadPort,
+    MessagesWritePort,
+    PresenceReadPort,
+    PresenceWritePort,
 )
-from staffbooking_core.ports.notices import NoticesReading, NoticesWriting
-from staffbooking_core.ports.people import PeopleReading, PeopleWriting
-from staffbooking_core.ports.reviews import ReviewsReading, ReviewsWriting
-from staffbooking_core.ports.staff import StaffReading, StaffWriting
+from staffbooking_core.ports.notices import NotificationsReadPort, NotificationsWritePort
+from staffbooking_core.ports.people import PersonalDataReadPort, PersonalDataWritePort
+from staffbooking_core.ports.reviews import ReviewsReadPort, ReviewsWritePort
+from staffbooking_core.ports.staff import PortfolioReadPort, PortfolioWritePort
 from staffbooking_core.ports.values import (
-    Agenda,
-    Answer,
-    Audited,
+    AuditedBooking,
     Backlog,
     BookingQuery,
-    Candidate,
-    Change,
-    Credit,
+    BookingRequestContext,
+    BookingWrite,
+    CompanionAvailability,
     Lease,
-    RequestContext,
+    RebookingCandidate,
+    RebookingCredit,
+    StoredResponse,
     Timer,
 )
-from staffbooking_core.ports.webhooks import WebhooksReading, WebhooksWriting
+from staffbooking_core.ports.webhooks import WebhooksReadPort, WebhooksWritePort
 
 T = TypeVar("T")
 
 
-class CompanionsReading(Protocol):
+class CompanionsReadPort(Protocol):
     async def search(self, query: CompanionQuery) -> Sequence[bytes]:
         """Ready-made summaries of listed companions, in the order of CONTRACT 3: up to
         `limit + 1` from the page's start, so that the caller sees whether more follow."""
@@ -58,22 +58,24 @@ class CompanionsReading(Protocol):
         """The ready-made detail of a listed companion."""
         ...
 
-    async def agenda(self, companion_id: int, first: datetime, last: datetime) -> Agenda | None:
+    async def availability(
+        self, companion_id: int, first: datetime, last: datetime
+    ) -> CompanionAvailability | None:
         """Of a listed companion, with the busy intervals that touch [first, last]."""
         ...
 
-    async def service_types(self) -> Sequence[tuple[str, int]]:
+    async def service_type_counts(self) -> Sequence[tuple[str, int]]:
         """Each offered service by its most usual spelling, with how many listed companions
         offer it; by name. It looks at all of them: see `services`."""
         ...
 
-    async def services(self) -> Sequence[str]:
+    async def service_names(self) -> Sequence[str]:
         """The names alone, as the best of those who offer it spells each."""
         ...
 
-    async def candidates(
+    async def rebooking_candidates(
         self, service: str, day: date, first: datetime, last: datetime, limit: int
-    ) -> Sequence[Candidate]:
+    ) -> Sequence[RebookingCandidate]:
         """Listed companions of a service with a free hour on the day, best first."""
         ...
 
@@ -84,23 +86,23 @@ class CompanionsReading(Protocol):
     async def companions(self, after_id: int, limit: int) -> Sequence[Companion]: ...
 
 
-class CompanionsWriting(CompanionsReading, Protocol):
+class CompanionsWritePort(CompanionsReadPort, Protocol):
     async def lock_companion(self, companion_id: int) -> Companion | None: ...
     async def save_companion(self, companion: Companion) -> None:
         """Insert or replace, with its ready-made bytes (of which the detail shows its newest
         reviews) and all that searches look at."""
         ...
 
-    async def busy(
+    async def busy_intervals(
         self, companion_id: int, first: datetime, last: datetime
     ) -> Sequence[Interval]: ...
-    async def mark_days(self, companion_id: int, days: Mapping[date, bool | None]) -> None:
+    async def save_day_marks(self, companion_id: int, days: Mapping[date, bool | None]) -> None:
         """Say of days whether they have a free hour, where the weekly hours alone would
         say otherwise; None takes the mark away. Searches by date look at these marks."""
         ...
 
 
-class BookingsReading(Protocol):
+class BookingsReadPort(Protocol):
     async def booking(self, booking_id: int) -> Booking | None: ...
     async def booking_by_code(self, code: str) -> Booking | None: ...
     async def bookings(self, query: BookingQuery) -> Sequence[Booking]:
@@ -120,13 +122,13 @@ class BookingsReading(Protocol):
         customer_email: str | None,
         customer_id: int | None,
         day: date,
-    ) -> RequestContext:
+    ) -> BookingRequestContext:
         """The customer is found by e-mail or by id, whichever is given; the busy intervals
         are all that a booking of up to 24 h starting on that local day could touch."""
         ...
 
-    async def credit(self, booking_id: int) -> Credit | None: ...
-    async def answer(self, scope: str, key: str, now: datetime) -> Answer | None:
+    async def rebooking_credit(self, booking_id: int) -> RebookingCredit | None: ...
+    async def stored_response(self, scope: str, key: str, now: datetime) -> StoredResponse | None:
         """The kept answer, unless it has expired."""
         ...
 
@@ -135,33 +137,33 @@ class BookingsReading(Protocol):
         ...
 
 
-class BookingsWriting(BookingsReading, Protocol):
+class BookingsWritePort(BookingsReadPort, Protocol):
     async def lock_booking(self, booking_id: int) -> Booking | None: ...
-    async def lock_contenders(self, booking_id: int) -> Sequence[Booking]:
+    async def lock_competing_bookings(self, booking_id: int) -> Sequence[Booking]:
         """The booking and the pending ones of its companion whose time overlaps it, all
         held, in the order of ids; empty where there is no such booking."""
         ...
 
-    async def save(self, change: Change) -> None:
+    async def save_booking(self, booking_write: BookingWrite) -> None:
         """Save a step of a booking that exists. Raises Conflict unless the stored version is
         one below, ConstraintViolated(OVERLAP) where the slot is taken."""
         ...
 
-    async def add(self, change: Change) -> None:
+    async def add_booking(self, booking_write: BookingWrite) -> None:
         """Save the first step of a new booking. Raises ConstraintViolated(PARTY_DISABLED), also
         where the unit of work that disables somebody was at work first."""
         ...
 
-    async def use_credit(self, credit: Credit, used_by: int) -> bool:
+    async def use_rebooking_credit(self, credit: RebookingCredit, used_by_booking_id: int) -> bool:
         """Use the credit up for a booking; False if it was used before."""
         ...
 
-    async def keep_answer(self, answer: Answer) -> None:
+    async def save_response(self, response: StoredResponse) -> None:
         """Raises ConstraintViolated(ANSWER_KEPT); an expired one is replaced."""
         ...
 
 
-class MoneyReading(Protocol):
+class PaymentsReadPort(Protocol):
     async def operations_of(self, booking_id: int) -> Sequence[Operation]:
         """In the order of their numbers."""
         ...
@@ -170,19 +172,19 @@ class MoneyReading(Protocol):
         """In the order in which they were made."""
         ...
 
-    async def audit(self, after_id: int, limit: int) -> Sequence[Audited]:
+    async def audited_bookings(self, after_id: int, limit: int) -> Sequence[AuditedBooking]:
         """A batch of bookings by id, each as of one moment."""
         ...
 
-    async def imbalance(self) -> int:
+    async def ledger_imbalance(self) -> int:
         """The sum over all legs of all postings; anything but 0 is a fault."""
         ...
 
-    async def balance(self, account: Account) -> int:
+    async def account_balance(self, account: Account) -> int:
         """The sum over all legs of an account; debits positive."""
         ...
 
-    async def cash_books(self, after_id: int, limit: int) -> Sequence[CashBook]:
+    async def cash_books(self, after_id: int, limit: int) -> Sequence[CashPostings]:
         """A batch of bookings that have an intent, by id, each with its legs of the account
         `processor_balance`, oldest first; lean, for all bookings are gone through."""
         ...
@@ -196,21 +198,21 @@ class MoneyReading(Protocol):
         their bookings: money still owed to a client. The oldest first."""
         ...
 
-    async def debts_of(self, companion_id: int) -> Sequence[int]:
+    async def indebted_booking_ids(self, companion_id: int) -> Sequence[int]:
         """The ids of bookings for which the companion owes money (`owed_by_staff`), rising."""
         ...
 
-    async def unsettled(self, after_id: int, limit: int) -> Sequence[Booking]:
+    async def unsettled_bookings(self, after_id: int, limit: int) -> Sequence[Booking]:
         """A batch of bookings whose payment the processor has not decided yet, by id: those
         with payment status requires_payment, processing or refund_pending; without those that
         an event in the inbox already says to look at."""
         ...
 
-    async def cursor(self, provider: str) -> tuple[str, datetime] | None:
+    async def event_cursor(self, provider: str) -> tuple[str, datetime] | None:
         """How far the processor's events were caught up with, and when (wall time)."""
         ...
 
-    async def pending(self, now: datetime) -> int:
+    async def count_pending_work(self, now: datetime) -> int:
         """How many operations, timers, nudges and payees are due: for health."""
         ...
 
@@ -223,14 +225,14 @@ class MoneyReading(Protocol):
         ...
 
 
-class MoneyWriting(MoneyReading, Protocol):
+class PaymentsWritePort(PaymentsReadPort, Protocol):
     async def claim_operations(
         self,
         now: datetime,
         lease: Lease,
         limit: int,
         booking_id: int | None = None,
-        kinds: frozenset[OpKind] = frozenset(OpKind),
+        kinds: frozenset[OperationKind] = frozenset(OperationKind),
     ) -> Sequence[Operation]:
         """Claim due operations of these kinds, the earliest first. Of each booking only the
         unfinished one with the lowest number is ever given, whatever its kind, and none while
@@ -252,10 +254,10 @@ class MoneyWriting(MoneyReading, Protocol):
         """Make the companion's payouts that wait for another try due at once; how many."""
         ...
 
-    async def save_cursor(self, provider: str, cursor: str, now: datetime) -> None: ...
+    async def save_event_cursor(self, provider: str, cursor: str, now: datetime) -> None: ...
 
     async def claim_timers(
-        self, business: datetime, now: datetime, lease: Lease, limit: int
+        self, business_now: datetime, now: datetime, lease: Lease, limit: int
     ) -> Sequence[Timer]:
         """Claim due timers, the earliest due time first. Saving the booking sets its next
         timer and ends the claim."""
@@ -270,30 +272,32 @@ class MoneyWriting(MoneyReading, Protocol):
         as told once this unit of work commits."""
         ...
 
-    async def add_nudge(self, provider: str, nudge: Nudge, now: datetime) -> bool:
+    async def add_processor_event(
+        self, provider: str, event: ProcessorEvent, now: datetime
+    ) -> bool:
         """Put an event into the inbox; False if its id is there already."""
         ...
 
-    async def claim_nudges(
+    async def claim_processor_events(
         self, now: datetime, lease: Lease, limit: int
-    ) -> Sequence[tuple[str, Nudge]]:
+    ) -> Sequence[tuple[str, ProcessorEvent]]:
         """Claim events that are not done, the earliest due first, with their providers: one
         that is tried again and again keeps no other waiting."""
         ...
 
-    async def finish_nudge(
+    async def finish_processor_event(
         self, provider: str, event_id: str, lease: Lease, retry_at: datetime | None
     ) -> None:
         """Done for good, or with `retry_at` to be looked at again."""
         ...
 
 
-class PayeesReading(Protocol):
+class PayeesReadPort(Protocol):
     async def payee(self, provider: str, companion_id: int) -> Payee | None: ...
     async def payee_by_ref(self, provider: str, ref: str) -> Payee | None: ...
 
 
-class PayeesWriting(PayeesReading, Protocol):
+class PayeesWritePort(PayeesReadPort, Protocol):
     async def claim_payees(
         self,
         provider: str,
@@ -316,13 +320,13 @@ class PayeesWriting(PayeesReading, Protocol):
         ...
 
 
-class SandboxReading(Protocol):
+class SandboxReadPort(Protocol):
     async def clock_offset(self) -> timedelta:
         """How far business time is ahead of the wall clock; zero at first."""
         ...
 
 
-class SandboxWriting(SandboxReading, Protocol):
+class SandboxWritePort(SandboxReadPort, Protocol):
     async def set_clock_offset(self, offset: timedelta) -> None:
         """The row is held by `lock_clock` before."""
         ...
@@ -330,87 +334,87 @@ class SandboxWriting(SandboxReading, Protocol):
     async def lock_clock(self) -> timedelta: ...
 
 
-class Reading(Protocol):
+class ReadView(Protocol):
     """A view for queries. Several reads in one view need not be of one moment."""
 
     @property
-    def accounts(self) -> AccountsReading: ...
+    def accounts(self) -> AccountsReadPort: ...
     @property
-    def notices(self) -> NoticesReading: ...
+    def notifications(self) -> NotificationsReadPort: ...
     @property
-    def people(self) -> PeopleReading: ...
+    def personal_data(self) -> PersonalDataReadPort: ...
     @property
-    def companions(self) -> CompanionsReading: ...
+    def companions(self) -> CompanionsReadPort: ...
     @property
-    def bookings(self) -> BookingsReading: ...
+    def bookings(self) -> BookingsReadPort: ...
     @property
-    def money(self) -> MoneyReading: ...
+    def payments(self) -> PaymentsReadPort: ...
     @property
-    def payees(self) -> PayeesReading: ...
+    def payees(self) -> PayeesReadPort: ...
     @property
-    def reviews(self) -> ReviewsReading: ...
+    def reviews(self) -> ReviewsReadPort: ...
     @property
-    def webhooks(self) -> WebhooksReading: ...
+    def webhooks(self) -> WebhooksReadPort: ...
     @property
-    def messages(self) -> MessagesReading: ...
+    def messages(self) -> MessagesReadPort: ...
     @property
-    def presence(self) -> PresenceReading: ...
+    def presence(self) -> PresenceReadPort: ...
     @property
-    def staff(self) -> StaffReading: ...
+    def portfolio(self) -> PortfolioReadPort: ...
     @property
-    def imports(self) -> ImportsReading: ...
+    def imports(self) -> ImportsReadPort: ...
     @property
-    def sandbox(self) -> SandboxReading: ...
+    def sandbox(self) -> SandboxReadPort: ...
 
 
-class Writing(Protocol):
+class Transaction(Protocol):
     """One transaction. Order of locks: users, bookings by id, companion, the feed, endpoints by
     id, deliveries by id, conversations by id, the ids of messages, the rest."""
 
     @property
-    def accounts(self) -> AccountsWriting: ...
+    def accounts(self) -> AccountsWritePort: ...
     @property
-    def notices(self) -> NoticesWriting: ...
+    def notifications(self) -> NotificationsWritePort: ...
     @property
-    def people(self) -> PeopleWriting: ...
+    def personal_data(self) -> PersonalDataWritePort: ...
     @property
-    def companions(self) -> CompanionsWriting: ...
+    def companions(self) -> CompanionsWritePort: ...
     @property
-    def bookings(self) -> BookingsWriting: ...
+    def bookings(self) -> BookingsWritePort: ...
     @property
-    def money(self) -> MoneyWriting: ...
+    def payments(self) -> PaymentsWritePort: ...
     @property
-    def payees(self) -> PayeesWriting: ...
+    def payees(self) -> PayeesWritePort: ...
     @property
-    def reviews(self) -> ReviewsWriting: ...
+    def reviews(self) -> ReviewsWritePort: ...
     @property
-    def webhooks(self) -> WebhooksWriting: ...
+    def webhooks(self) -> WebhooksWritePort: ...
     @property
-    def messages(self) -> MessagesWriting: ...
+    def messages(self) -> MessagesWritePort: ...
     @property
-    def presence(self) -> PresenceWriting: ...
+    def presence(self) -> PresenceWritePort: ...
     @property
-    def staff(self) -> StaffWriting: ...
+    def portfolio(self) -> PortfolioWritePort: ...
     @property
-    def imports(self) -> ImportsWriting: ...
+    def imports(self) -> ImportsWritePort: ...
     @property
-    def sandbox(self) -> SandboxWriting: ...
+    def sandbox(self) -> SandboxWritePort: ...
 
 
 class Store(Protocol):
-    def reading(self) -> AbstractAsyncContextManager[Reading]: ...
-    async def write(self, work: Callable[[Writing], Awaitable[T]]) -> T:
+    def read_view(self) -> AbstractAsyncContextManager[ReadView]: ...
+    async def run_transaction(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         """Run a unit of work in one transaction: committed when it returns, rolled back when
         it raises or is cancelled. It is repeated, a few times, where stores collide
         (`Conflict`, deadlocks): so it must decide anew from what it reads, and do nothing
         outside of the store."""
         ...
 
-    async def add_booking(self, change: Change) -> None:
+    async def add_booking(self, booking_write: BookingWrite) -> None:
         """`Writing.bookings.add` as a unit of work of its own, in one round trip."""
         ...
 
-    async def sweep(self, now: datetime, policy: Policy) -> int:
+    async def delete_expired(self, now: datetime, policy: Policy) -> int:
         """Delete what has expired (sessions, answers, windows) or was given up (imports); how
         many rows went."""
         ...

@@ -9,23 +9,23 @@ from attrs import field, frozen
 
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.accounts.users import Role, Subscription, User
-from staffbooking_core.domain.bookings.booking import Booking, Due, TimerKind
-from staffbooking_core.domain.bookings.lifecycle import Party, Status
+from staffbooking_core.domain.bookings.booking import Booking, DueTimer, TimerKind
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
 from staffbooking_core.domain.companions.availability import Calendar, Interval
-from staffbooking_core.domain.notifications.notifications import Notice
+from staffbooking_core.domain.notifications.notifications import Notification
 from staffbooking_core.domain.payments.ledger import Posting
-from staffbooking_core.domain.payments.processor import Operation, Order
-from staffbooking_core.representations.events import Event
+from staffbooking_core.domain.payments.processor import Operation, OperationOrder
+from staffbooking_core.representations.events import DomainEvent
 
 T = TypeVar("T")
 
 
 # Names of constraints, the same on every store ------------------------------------------
 
-OVERLAP = "ex_bookings_overlap"
+BOOKING_OVERLAP = "ex_bookings_overlap"
 """Two bookings of a companion that hold their slot overlap."""
 EMAIL_TAKEN = "uq_users_email"
-ANSWER_KEPT = "uq_answers_key"
+IDEMPOTENCY_KEY_TAKEN = "uq_answers_key"
 """An answer is kept already for this caller and idempotency key."""
 PARTY_DISABLED = "ck_bookings_parties"
 """Whoever has a part in a new booking (customer, companion, who booked it) is disabled, or was
@@ -58,7 +58,7 @@ class NewUser:
 
 
 @frozen
-class NewKey:
+class NewApiKey:
     owner_id: int
     name: str
     digest: bytes = field(repr=False)
@@ -69,7 +69,7 @@ class NewKey:
 
 
 @frozen
-class Agenda:
+class CompanionAvailability:
     """A companion's calendar with what is taken of it."""
 
     companion_id: int
@@ -78,7 +78,7 @@ class Agenda:
 
 
 @frozen
-class Bookable:
+class BookableCompanion:
     """What of a companion a booking request has to know; only listed ones are given."""
 
     id: int
@@ -91,27 +91,27 @@ class Bookable:
 
 
 @frozen
-class Candidate:
+class RebookingCandidate:
     """A companion that may stand in, as its ready-made summary, with its agenda."""
 
     summary: bytes
-    agenda: Agenda
+    availability: CompanionAvailability
 
 
 @frozen
-class RequestContext:
+class BookingRequestContext:
     """All that a booking request is decided on, read in one round trip.
 
     `booking_id` is the number that the booking will have; it may stay unused.
     """
 
     booking_id: int
-    companion: Bookable | None
+    companion: BookableCompanion | None
     customer: User | None
 
 
 @frozen
-class Answer:
+class StoredResponse:
     """A kept answer of an idempotent call: the first one, byte for byte (CONTRACT 4)."""
 
     scope: str
@@ -124,7 +124,7 @@ class Answer:
 
 
 @frozen
-class Credit:
+class RebookingCredit:
     """A priority rebooking, granted with the cancellation of `booking_id`."""
 
     booking_id: int
@@ -134,20 +134,20 @@ class Credit:
 
 
 @frozen
-class Change:
+class BookingWrite:
     """One step of one booking with all its rows: saved together or not at all."""
 
     booking: Booking
-    due: Due | None
-    at: datetime
+    due: DueTimer | None
+    operations_due_at: datetime
     """Wall time: when its operations may first be sent."""
-    event: Event | None = None
+    event: DomainEvent | None = None
     postings: tuple[Posting, ...] = ()
-    orders: tuple[Order, ...] = ()
+    orders: tuple[OperationOrder, ...] = ()
     alerts: tuple[str, ...] = ()
-    notices: tuple[Notice, ...] = ()
-    credit: Credit | None = None
-    answer: Answer | None = None
+    notifications: tuple[Notification, ...] = ()
+    rebooking_credit: RebookingCredit | None = None
+    response: StoredResponse | None = None
 
 
 @frozen
@@ -160,7 +160,7 @@ class BookingQuery:
 
     user_id: int | None
     sides: frozenset[Party] = frozenset({Party.CUSTOMER, Party.STAFF, Party.API})
-    status: Status | None = None
+    status: BookingStatus | None = None
     page: int = 1
     limit: int = 12
     priority_first: bool = False
@@ -177,7 +177,7 @@ class Timer:
 
 
 @frozen
-class Audited:
+class AuditedBooking:
     """One booking with everything that the ledger and the processor's rows say of it."""
 
     booking: Booking

@@ -15,19 +15,19 @@ from attrs import field, frozen
 from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.webhooks.deliveries import (
-    Attempt,
     Delivery,
-    Endpoint,
-    Failure,
+    DeliveryAttempt,
+    DeliveryFailure,
+    EndpointSubscription,
     NewDelivery,
-    Subscriber,
-    Told,
+    PublishedEvent,
+    WebhookEndpoint,
 )
 from staffbooking_core.ports.values import Lease
 
 
 @frozen
-class NewEndpoint:
+class NewWebhookEndpoint:
     owner_id: int
     url: str
     events: frozenset[EventName]
@@ -36,34 +36,34 @@ class NewEndpoint:
 
 
 @frozen
-class Parcel:
+class DueDelivery:
     """A delivery that is due, with the bytes to send."""
 
     delivery: Delivery
     body: bytes = field(repr=False)
 
 
-Claim: TypeAlias = tuple[int, str]
+EndpointClaim: TypeAlias = tuple[int, str]
 """An endpoint's id, and the token of the lease on it."""
 
 
 @frozen
-class Turn:
+class EndpointBatch:
     """A claimed endpoint with some of its due deliveries: it is sent to until `lease` ends,
     by its holder alone."""
 
-    endpoint: Endpoint
+    endpoint: WebhookEndpoint
     owner: User
     lease: Lease
-    parcels: tuple[Parcel, ...]
+    due_deliveries: tuple[DueDelivery, ...]
 
     @property
-    def claim(self) -> Claim:
+    def claim(self) -> EndpointClaim:
         return self.endpoint.id, self.lease.token
 
 
 @frozen
-class WebhookFigures:
+class WebhookStats:
     """For metrics. `lag` is how late the most overdue delivery is, in seconds."""
 
     succeeded: int
@@ -77,78 +77,82 @@ class WebhookFigures:
     lag: float
 
 
-class WebhooksReading(Protocol):
-    async def endpoint(self, endpoint_id: int) -> Endpoint | None:
+class WebhooksReadPort(Protocol):
+    async def endpoint(self, endpoint_id: int) -> WebhookEndpoint | None:
         """Deleted ones too."""
         ...
 
-    async def endpoints_of(self, owner_id: int) -> Sequence[Endpoint]:
+    async def endpoints_of(self, owner_id: int) -> Sequence[WebhookEndpoint]:
         """Those that are not deleted, the oldest first."""
         ...
 
-    async def endpoints(self, after_id: int, limit: int) -> Sequence[Subscriber]:
+    async def endpoints(self, after_id: int, limit: int) -> Sequence[EndpointSubscription]:
         """Those that are not deleted, in the order of ids, with their owners."""
         ...
 
     async def delivery(self, delivery_id: int) -> Delivery | None: ...
     async def deliveries(
         self, endpoint_id: int, page: int, limit: int
-    ) -> Sequence[tuple[Delivery, Sequence[Attempt]]]:
+    ) -> Sequence[tuple[Delivery, Sequence[DeliveryAttempt]]]:
         """The newest first, each with its attempts, oldest first: up to `limit + 1` from the
         page's start."""
         ...
 
-    async def attempts_of(self, delivery_id: int) -> Sequence[Attempt]:
+    async def attempts_of(self, delivery_id: int) -> Sequence[DeliveryAttempt]:
         """The oldest first."""
         ...
 
     async def attempts_since(
         self, since: datetime, limit: int
-    ) -> Sequence[tuple[Delivery, Attempt]]:
+    ) -> Sequence[tuple[Delivery, DeliveryAttempt]]:
         """Attempts that began at `since` or later, the oldest first."""
         ...
 
-    async def position(self, event_id: str, reader_id: int | None) -> int | None:
+    async def feed_position(self, event_id: str, reader_id: int | None) -> int | None:
         """Where an event stands in its reader's feed; None where it doesn't. The reader None
         sees all events."""
         ...
 
-    async def feed(self, reader_id: int | None, after: int, limit: int) -> Sequence[bytes]:
+    async def feed_events_after(
+        self, reader_id: int | None, after_position: int, limit: int
+    ) -> Sequence[bytes]:
         """The envelopes beyond a position, in their order, up to `limit`."""
         ...
 
-    async def has_unplaced(self) -> bool:
+    async def has_unsequenced_events(self) -> bool:
         """Whether a committed event has no position yet."""
         ...
 
-    async def unplaced(self, limit: int) -> Sequence[Told]:
+    async def unsequenced_events(self, limit: int) -> Sequence[PublishedEvent]:
         """About `limit` events without a position, the first made first, each with all others
         of its booking that have none."""
         ...
 
-    async def holding(self, after_id: int, limit: int) -> Sequence[Subscriber]:
+    async def endpoints_with_held_deliveries(
+        self, after_id: int, limit: int
+    ) -> Sequence[EndpointSubscription]:
         """Endpoints that are active and not deleted, and have deliveries held: in the order of
         ids, from the first above `after_id`."""
         ...
 
-    async def next_turn(self, now: datetime, *, troubled: bool) -> datetime | None:
+    async def next_batch_due_at(self, now: datetime, *, degraded: bool) -> datetime | None:
         """When the next endpoint that nobody has claimed is due, in the past where one is;
         None where none has anything to do."""
         ...
 
-    async def figures(self, now: datetime) -> WebhookFigures: ...
+    async def stats(self, now: datetime) -> WebhookStats: ...
 
 
-class WebhooksWriting(WebhooksReading, Protocol):
-    async def add_endpoint(self, new: NewEndpoint) -> Endpoint:
+class WebhooksWritePort(WebhooksReadPort, Protocol):
+    async def add_endpoint(self, new_endpoint: NewWebhookEndpoint) -> WebhookEndpoint:
         """With an empty secret, to be saved with a sealed one in the same unit of work."""
         ...
 
-    async def lock_endpoint(self, endpoint_id: int) -> Endpoint | None:
+    async def lock_endpoint(self, endpoint_id: int) -> WebhookEndpoint | None:
         """Held until the unit of work ends; deleted ones too."""
         ...
 
-    async def save_endpoints(self, endpoints: Sequence[Endpoint]) -> None:
+    async def save_endpoints(self, endpoints: Sequence[WebhookEndpoint]) -> None:
         """Neither their claims nor their turns are touched."""
         ...
 
@@ -159,45 +163,51 @@ class WebhooksWriting(WebhooksReading, Protocol):
         of work ends: so positions become visible in their order."""
         ...
 
-    async def place(self, placed: Sequence[tuple[Told, int]]) -> None:
+    async def save_feed_positions(
+        self, positioned_events: Sequence[tuple[PublishedEvent, int]]
+    ) -> None:
         """Give positions, and put the events into the feeds of their parties."""
         ...
 
-    async def subscribers(self, user_ids: Sequence[int]) -> Sequence[Subscriber]:
+    async def lock_endpoints_of(self, user_ids: Sequence[int]) -> Sequence[EndpointSubscription]:
         """The endpoints of these users and of all admins, deleted ones left out, held in the
         order of ids."""
         ...
 
-    async def add_deliveries(self, new: Sequence[NewDelivery]) -> None:
+    async def add_deliveries(self, new_deliveries: Sequence[NewDelivery]) -> None:
         """Their endpoints, which are held, get their turn where one is pending. A delivery
         that is there already (same endpoint, same event) stays as it is."""
         ...
 
-    async def add_test(self, new: NewDelivery, envelope: dict[str, Any]) -> Parcel:
+    async def add_test_delivery(
+        self, new_delivery: NewDelivery, envelope: dict[str, Any]
+    ) -> DueDelivery:
         """The delivery of an event that stands in no feed, and is sent by nobody's turn; its
         own bytes are encoded here, and kept with it."""
         ...
 
     # Sending ---------------------------------------------------------------------------
 
-    async def claim_turns(
-        self, now: datetime, lease: Lease, limit: int, batch: int, *, troubled: bool
-    ) -> Sequence[Turn]:
+    async def claim_batches(
+        self, now: datetime, lease: Lease, limit: int, batch_size: int, *, degraded: bool
+    ) -> Sequence[EndpointBatch]:
         """Claim endpoints whose turn has come, the longest overdue first, each with up to
         `batch` pending deliveries that are due: retries before first tries, each by
         `next_at`. One with nothing due is claimed and given without any."""
         ...
 
-    async def renew_turns(self, tokens: Sequence[str], until: datetime) -> None:
+    async def renew_claims(self, tokens: Sequence[str], until: datetime) -> None:
         """Make these claims last longer, where they are still held."""
         ...
 
-    async def lock_turns(self, claims: Sequence[Claim]) -> Mapping[Claim, Subscriber]:
+    async def lock_claims(
+        self, claims: Sequence[EndpointClaim]
+    ) -> Mapping[EndpointClaim, EndpointSubscription]:
         """Those of the claims that are still held: their endpoints, locked in the order of ids,
         deleted ones too, with their owners."""
         ...
 
-    async def end_turns(self, endpoint_ids: Sequence[int], now: datetime) -> None:
+    async def release_endpoints(self, endpoint_ids: Sequence[int], now: datetime) -> None:
         """Release these endpoints, which are locked: the next turn of each comes with its
         first pending delivery, or now where that is overdue."""
         ...
@@ -210,35 +220,35 @@ class WebhooksWriting(WebhooksReading, Protocol):
         """Replace their progress. A pending one that nobody's turn covers also needs `wake`."""
         ...
 
-    async def add_attempts(self, made: Sequence[tuple[int, Attempt]]) -> None:
+    async def add_attempts(self, attempts: Sequence[tuple[int, DeliveryAttempt]]) -> None:
         """Attempts by the id of their delivery."""
         ...
 
-    async def wake(self, endpoint_id: int, at: datetime) -> None:
+    async def schedule_endpoint(self, endpoint_id: int, earliest_at: datetime) -> None:
         """Let an endpoint, which is locked, have a turn at `at`, if none comes earlier."""
         ...
 
     # Holding ---------------------------------------------------------------------------
     # A store may do a thousand at a time, and leave the rest for the next call.
 
-    async def hold(self, endpoint_id: int, now: datetime) -> int:
+    async def hold_deliveries(self, endpoint_id: int, now: datetime) -> int:
         """Hold pending deliveries of an endpoint, which is locked; how many. What is left gives
         it a turn, and whoever claims that goes on. Who has claimed it keeps the claim, to save
         what is in flight."""
         ...
 
-    async def resume(self, endpoint_id: int, now: datetime) -> int:
+    async def resume_deliveries(self, endpoint_id: int, now: datetime) -> int:
         """Make held deliveries of an endpoint, which is locked, pending again; how many. Each
         is due when it would have been, and its endpoint's turn comes with the first. While any
         is left, `holding` gives the endpoint."""
         ...
 
-    async def cancel(self, endpoint_id: int, now: datetime) -> int:
+    async def cancel_deliveries(self, endpoint_id: int, now: datetime) -> int:
         """Cancel what is pending or held of an endpoint, which is locked; what is left is as
         with `hold`."""
         ...
 
-    async def cancel_held(self, before: datetime, limit: int) -> int:
+    async def cancel_held_deliveries(self, held_before: datetime, limit: int) -> int:
         """Cancel deliveries that are held since before then."""
         ...
 
@@ -248,8 +258,8 @@ class WebhookSender(Protocol):
     allows more. Never raises for what a receiver does."""
 
     async def send(
-        self, url: str, headers: Mapping[str, str], body: bytes, seconds: float
-    ) -> int | Failure:
+        self, url: str, headers: Mapping[str, str], body: bytes, timeout_seconds: float
+    ) -> int | DeliveryFailure:
         """POST once, and be done within `seconds`: the status of the response, or why there is
         none. The address is judged when it is connected to; no redirect is followed."""
         ...

@@ -16,15 +16,20 @@ from typing import Any, Generic, TypeVar
 from attrs import define, frozen
 
 from staffbooking_core.domain.messaging.conversations import Message
-from staffbooking_core.domain.shared.rate_limits import LimitExceeded, Rule, Window, hit
+from staffbooking_core.domain.shared.rate_limits import (
+    RateLimit,
+    RateLimitExceeded,
+    RateLimitWindow,
+    record_hits,
+)
 from staffbooking_core.errors import InvalidInput, StaffbookingError
 from staffbooking_core.policy import Policy
-from staffbooking_core.representations.records import instant, message_record
+from staffbooking_core.representations.records import format_instant, message_record
 
 R = TypeVar("R")
 
 
-class Asked(StrEnum):
+class ClientEvent(StrEnum):
     """Events that a client sends."""
 
     SEND_MESSAGE = "send_message"
@@ -34,7 +39,7 @@ class Asked(StrEnum):
     RESUME = "resume"
 
 
-class Told(StrEnum):
+class ServerEvent(StrEnum):
     """Events that the service sends."""
 
     READY = "ready"
@@ -46,7 +51,7 @@ class Told(StrEnum):
     ERROR = "error"
 
 
-class Close(IntEnum):
+class CloseCode(IntEnum):
     """Why the service ends a connection (RFC 6455, 7.4)."""
 
     FORBIDDEN = 1008
@@ -60,64 +65,64 @@ class Close(IntEnum):
 # Frames -----------------------------------------------------------------------------------
 
 
-class BadFrame(StaffbookingError):
+class MalformedFrame(StaffbookingError):
     """What came is no frame of the channel."""
 
     code = "bad_frame"
 
 
-class UnknownEvent(StaffbookingError):
+class UnknownClientEvent(StaffbookingError):
     code = "unknown_event"
 
     def __init__(self) -> None:
-        super().__init__(f"There is no such event; there are {', '.join(Asked)}")
+        super().__init__(f"There is no such event; there are {', '.join(ClientEvent)}")
 
 
 @frozen
 class Frame:
     """One event as it goes out; `ref` is that of the frame it answers."""
 
-    event: Told
+    event: ServerEvent
     data: Mapping[str, Any]
     ref: Any = None
 
 
 @frozen
-class Tell:
+class Broadcast:
     """Something that passes, for all connections of some people: typing, presence, a mark."""
 
     to: tuple[int, ...]
-    event: Told
+    event: ServerEvent
     data: dict[str, Any]
 
 
-def ready(user_id: int, last_id: int) -> Frame:
-    return Frame(Told.READY, {"user_id": user_id, "last_message_id": last_id})
+def ready_frame(user_id: int, last_id: int) -> Frame:
+    return Frame(ServerEvent.READY, {"user_id": user_id, "last_message_id": last_id})
 
 
-def new_message(message: Message) -> Frame:
-    return Frame(Told.NEW_MESSAGE, message_record(message))
+def new_message_frame(message: Message) -> Frame:
+    return Frame(ServerEvent.NEW_MESSAGE, message_record(message))
 
 
-def ack(message: Message, ref: Any = None) -> Frame:
+def ack_frame(message: Message, ref: Any = None) -> Frame:
     """The message is stored, for good."""
-    return Frame(Told.ACK, {"message": message_record(message)}, ref)
+    return Frame(ServerEvent.ACK, {"message": message_record(message)}, ref)
 
 
-def error(problem: StaffbookingError, ref: Any = None) -> Frame:
+def error_frame(problem: StaffbookingError, ref: Any = None) -> Frame:
     data: dict[str, Any] = {"error": problem.message, "code": problem.code}
     if isinstance(problem, InvalidInput):
-        data["errors"] = [{"field": f.field, "message": f.message} for f in problem.faults]
-    if isinstance(problem, LimitExceeded):
-        data["retry_after"] = problem.verdict.retry_after
-    return Frame(Told.ERROR, data, ref)
+        data["errors"] = [{"field": f.field, "message": f.message} for f in problem.field_errors]
+    if isinstance(problem, RateLimitExceeded):
+        data["retry_after"] = problem.decision.retry_after
+    return Frame(ServerEvent.ERROR, data, ref)
 
 
-def presence(user_id: int, online: bool, last_seen: datetime | None) -> dict[str, Any]:
-    return {"user_id": user_id, "online": online, "last_seen": instant(last_seen)}
+def presence_data(user_id: int, online: bool, last_seen: datetime | None) -> dict[str, Any]:
+    return {"user_id": user_id, "online": online, "last_seen": format_instant(last_seen)}
 
 
-def typing(conversation_id: int, user_id: int, name: str, is_typing: bool) -> dict[str, Any]:
+def typing_data(conversation_id: int, user_id: int, name: str, is_typing: bool) -> dict[str, Any]:
     return {
         "conversation_id": conversation_id,
         "user_id": user_id,
@@ -126,14 +131,14 @@ def typing(conversation_id: int, user_id: int, name: str, is_typing: bool) -> di
     }
 
 
-def read(conversation_id: int, message_id: int, user_id: int) -> dict[str, Any]:
+def read_data(conversation_id: int, message_id: int, user_id: int) -> dict[str, Any]:
     return {"conversation_id": conversation_id, "message_id": message_id, "user_id": user_id}
 
 
 # One connection -----------------------------------------------------------------------------
 
 
-class Phase(StrEnum):
+class ConnectionPhase(StrEnum):
     QUIET = "quiet"
     """Just opened: whether it wants to resume is not known yet."""
     CATCHING_UP = "catching_up"
@@ -143,17 +148,17 @@ class Phase(StrEnum):
 
 
 @frozen
-class Step(Generic[R]):
+class ReceiveResult(Generic[R]):
     """What follows from a frame."""
 
     request: R | None = None
     """To be carried out; None where the frame was refused."""
     replies: tuple[Frame, ...] = ()
-    close: Close | None = None
+    close: CloseCode | None = None
 
 
 @define(eq=False)
-class Line:
+class ConnectionState:
     """One connection of a user: what it may send, and which messages it was told.
 
     It is told each message once and in the order of ids: `cursor` is the last one that it was
@@ -163,56 +168,61 @@ class Line:
     user_id: int
     name: str
     cursor: int = 0
-    phase: Phase = Phase.QUIET
-    is_greeted: bool = False
-    _behind: int = 0
-    _window: Window | None = None
+    phase: ConnectionPhase = ConnectionPhase.QUIET
+    is_ready: bool = False
+    _newest_pending_id: int = 0
+    _rate_window: RateLimitWindow | None = None
 
     def receive(
-        self, request: R | StaffbookingError, ref: Any, now: datetime, rule: Rule, overrun: int
-    ) -> Step[R]:
+        self,
+        request: R | StaffbookingError,
+        ref: Any,
+        now: datetime,
+        rate_limit: RateLimit,
+        overrun_factor: int,
+    ) -> ReceiveResult[R]:
         """Take a frame, or what was wrong with it; malformed ones count too. After `overrun`
         times the limit of a window the connection ends."""
-        self._window, verdict = hit(self._window, now, rule)
-        if self._window.count > overrun * rule.limit:
-            return Step(close=Close.FORBIDDEN)
+        self._rate_window, verdict = record_hits(self._rate_window, now, rate_limit)
+        if self._rate_window.count > overrun_factor * rate_limit.limit:
+            return ReceiveResult(close=CloseCode.FORBIDDEN)
         if not verdict.allowed:
-            return Step(replies=(error(LimitExceeded(verdict), ref),))
+            return ReceiveResult(replies=(error_frame(RateLimitExceeded(verdict), ref),))
         if isinstance(request, StaffbookingError):
-            return Step(replies=(error(request, ref),))
-        return Step(request)
+            return ReceiveResult(replies=(error_frame(request, ref),))
+        return ReceiveResult(request)
 
-    def greet(self, last_id: int) -> None:
+    def mark_ready(self, last_id: int) -> None:
         """It is told that this is the last message: what is newer comes by itself."""
-        self.cursor, self.is_greeted = last_id, True
+        self.cursor, self.is_ready = last_id, True
 
-    def takes(self, message_id: int) -> bool:
+    def should_deliver(self, message_id: int) -> bool:
         """Whether it is to be told of a message now; one that waits is told of later."""
-        if self.phase is not Phase.LIVE:
-            self._behind = max(self._behind, message_id)
+        if self.phase is not ConnectionPhase.LIVE:
+            self._newest_pending_id = max(self._newest_pending_id, message_id)
             return False
         if message_id <= self.cursor:
             return False
         self.cursor = message_id
         return True
 
-    def rewind(self, after: int) -> None:
+    def resume_after(self, after: int) -> None:
         """It asks for all messages after one; beyond the newest that it could know of there
         is nothing to ask for."""
-        self._behind = max(self._behind, self.cursor)
-        self.cursor = min(after, self._behind)
-        self.phase = Phase.CATCHING_UP
+        self._newest_pending_id = max(self._newest_pending_id, self.cursor)
+        self.cursor = min(after, self._newest_pending_id)
+        self.phase = ConnectionPhase.CATCHING_UP
 
     @property
-    def waiting(self) -> int:
+    def newest_known_id(self) -> int:
         """The newest message that waits for it; what it was told, where none does."""
-        return max(self._behind, self.cursor)
+        return max(self._newest_pending_id, self.cursor)
 
-    def caught_up(self, upto: int) -> bool:
+    def mark_caught_up(self, up_to: int) -> bool:
         """It was told of every message up to one. It is live from now on, unless more wait."""
-        self.cursor = max(self.cursor, upto)
-        is_live = self._behind <= self.cursor
-        self.phase = Phase.LIVE if is_live else Phase.CATCHING_UP
+        self.cursor = max(self.cursor, up_to)
+        is_live = self._newest_pending_id <= self.cursor
+        self.phase = ConnectionPhase.LIVE if is_live else ConnectionPhase.CATCHING_UP
         return is_live
 
 
@@ -220,82 +230,82 @@ class Line:
 
 
 @frozen
-class _Typist:
-    lapses_at: datetime
-    tell: Tell
+class _ActiveTyping:
+    expires_at: datetime
+    broadcast: Broadcast
 
 
-L = TypeVar("L", bound=Line)
+L = TypeVar("L", bound=ConnectionState)
 
 
 class Hub(Generic[L]):
     """The lines of a process, and who types to them."""
 
     def __init__(self, policy: Policy) -> None:
-        self._lapse: timedelta = policy.typing_lapse
-        self._lines: dict[int, list[L]] = {}
-        self._typists: dict[tuple[int, int], _Typist] = {}
+        self._typing_timeout: timedelta = policy.typing_timeout
+        self._connections: dict[int, list[L]] = {}
+        self._active_typing: dict[tuple[int, int], _ActiveTyping] = {}
 
     def __len__(self) -> int:
-        return sum(map(len, self._lines.values()))
+        return sum(map(len, self._connections.values()))
 
     def __iter__(self) -> Iterator[L]:
-        return (line for lines in self._lines.values() for line in lines)
+        return (line for lines in self._connections.values() for line in lines)
 
-    def open(self, line: L) -> None:
-        self._lines.setdefault(line.user_id, []).append(line)
+    def add(self, connection: L) -> None:
+        self._connections.setdefault(connection.user_id, []).append(connection)
 
-    def close(self, line: L) -> None:
-        lines = self._lines[line.user_id]
-        lines.remove(line)
+    def remove(self, connection: L) -> None:
+        lines = self._connections[connection.user_id]
+        lines.remove(connection)
         if not lines:
-            del self._lines[line.user_id]
+            del self._connections[connection.user_id]
 
-    def lines_of(self, user_ids: Iterable[int]) -> Iterator[L]:
+    def connections_of(self, user_ids: Iterable[int]) -> Iterator[L]:
         for user_id in user_ids:
-            yield from self._lines.get(user_id, ())
+            yield from self._connections.get(user_id, ())
 
-    def told(self, tell: Tell, now: datetime) -> None:
+    def track_typing(self, broadcast: Broadcast, now: datetime) -> None:
         """Note what was told to people, for what lapses by itself."""
-        if tell.event is not Told.TYPING:
+        if broadcast.event is not ServerEvent.TYPING:
             return
-        typist = (tell.data["conversation_id"], tell.data["user_id"])
-        if tell.data["is_typing"]:
-            self._typists[typist] = _Typist(now + self._lapse, tell)
+        typist = (broadcast.data["conversation_id"], broadcast.data["user_id"])
+        if broadcast.data["is_typing"]:
+            self._active_typing[typist] = _ActiveTyping(now + self._typing_timeout, broadcast)
         else:
-            self._typists.pop(typist, None)
+            self._active_typing.pop(typist, None)
 
-    def lapsed(self, now: datetime) -> Sequence[Tell]:
+    def expire_typing(self, now: datetime) -> Sequence[Broadcast]:
         """Whose typing has lapsed; each is told once."""
-        ended = [key for key, typist in self._typists.items() if typist.lapses_at <= now]
-        tells = [self._typists.pop(key).tell for key in ended]
-        return [Tell(t.to, t.event, {**t.data, "is_typing": False}) for t in tells]
+        ended = [key for key, typist in self._active_typing.items() if typist.expires_at <= now]
+        tells = [self._active_typing.pop(key).broadcast for key in ended]
+        return [Broadcast(t.to, t.event, {**t.data, "is_typing": False}) for t in tells]
 
 
-class Departures:
+class PresenceQueue:
     """Whose presence is to be told again, since they may have left, or come; and when."""
 
     def __init__(self, policy: Policy) -> None:
-        self._grace: timedelta = policy.presence_grace
-        self._due: dict[int, datetime] = {}
+        self._grace_period: timedelta = policy.presence_grace_period
+        self._due_at: dict[int, datetime] = {}
 
-    def left(self, user_id: int, now: datetime) -> None:
+    def mark_left(self, user_id: int, now: datetime) -> None:
         """Their last connection here has ended: they have the grace to come back in."""
-        self._due[user_id] = now + self._grace
+        self._due_at[user_id] = now + self._grace_period
 
-    def back(self, user_id: int) -> None:
-        self._due.pop(user_id, None)
+    def mark_returned(self, user_id: int) -> None:
+        self._due_at.pop(user_id, None)
 
-    def doubted(self, user_ids: Iterable[int], now: datetime) -> None:
+    def mark_uncertain(self, user_ids: Iterable[int], now: datetime) -> None:
         """What was told of these may be wrong, after a process died or came to life again."""
         for user_id in user_ids:
-            self._due.setdefault(user_id, now)
+            self._due_at.setdefault(user_id, now)
 
-    def due(self, now: datetime) -> Sequence[int]:
+    def due_users(self, now: datetime) -> Sequence[int]:
         """Who is to be told of now, until it is done."""
-        return [user_id for user_id, at in self._due.items() if at <= now]
+        return [user_id for user_id, at in self._due_at.items() if at <= now]
 
-    def done(self, user_id: int, now: datetime) -> None:
+    def mark_broadcast(self, user_id: int, now: datetime) -> None:
         """It was told whether they are there; whoever has left again since then is due later."""
-        if self._due.get(user_id, now) <= now:
-            self._due.pop(user_id, None)
+        if self._due_at.get(user_id, now) <= now:
+            self._due_at.pop(user_id, None)

@@ -12,18 +12,18 @@ from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.companions.reviews import Review
 from staffbooking_core.representations.records import (
     booking_record,
-    instant,
+    format_instant,
     payment_record,
     review_record,
 )
 
 API_VERSION = "v1"
 
-TEST_EVENT = "webhook.test"
+TEST_EVENT_NAME = "webhook.test"
 
 
 @frozen
-class Event:
+class DomainEvent:
     """One event. `envelope` is the body that every receiver gets; it is encoded once."""
 
     id: str
@@ -40,32 +40,32 @@ class Event:
         return {
             "id": self.id,
             "event": self.name,
-            "created_at": instant(self.created_at),
+            "created_at": format_instant(self.created_at),
             "api_version": API_VERSION,
             "sequence": self.sequence,
             "data": self.data,
         }
 
 
-def booking_event(event_id: str, name: EventName, booking: Booking, at: datetime) -> Event:
+def booking_event(event_id: str, name: EventName, booking: Booking, at: datetime) -> DomainEvent:
     """The event that tells of what just became of a booking."""
     data = {"booking": booking_record(booking, None)}
     if name is EventName.PAYMENT_COMPLETED:
         data["payment"] = payment_record(booking)
-    return _event(event_id, name, booking, at, data)
+    return _make_event(event_id, name, booking, at, data)
 
 
-def review_event(event_id: str, review: Review, booking: Booking, at: datetime) -> Event:
+def review_event(event_id: str, review: Review, booking: Booking, at: datetime) -> DomainEvent:
     """The event that tells of a new review; the booking is as this event leaves it."""
     data = {"review": review_record(review), "booking_code": booking.code}
-    return _event(event_id, EventName.REVIEW_CREATED, booking, at, data)
+    return _make_event(event_id, EventName.REVIEW_CREATED, booking, at, data)
 
 
-def _event(
+def _make_event(
     event_id: str, name: EventName, booking: Booking, at: datetime, data: dict[str, Any]
-) -> Event:
+) -> DomainEvent:
     parties = {booking.customer_id, booking.companion_id, booking.booked_by} - {None}
-    return Event(
+    return DomainEvent(
         id=event_id,
         name=name,
         booking_id=booking.id,
@@ -76,12 +76,12 @@ def _event(
     )
 
 
-def envelope_of_test(event_id: str, endpoint_id: int, at: datetime) -> dict[str, Any]:
+def envelope_for_test_event(event_id: str, endpoint_id: int, at: datetime) -> dict[str, Any]:
     """The body of a test event: it tells of nothing, and stands in no feed."""
     return {
         "id": event_id,
-        "event": TEST_EVENT,
-        "created_at": instant(at),
+        "event": TEST_EVENT_NAME,
+        "created_at": format_instant(at),
         "api_version": API_VERSION,
         "sequence": 0,
         "data": {"webhook_id": endpoint_id},

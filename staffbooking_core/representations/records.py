@@ -12,28 +12,32 @@ from datetime import UTC, datetime
 from typing import Any
 
 from staffbooking_core.domain.accounts.api_keys import ApiKey
-from staffbooking_core.domain.accounts.users import Session, User, session_name
+from staffbooking_core.domain.accounts.users import Session, User, session_public_id
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import Party
 from staffbooking_core.domain.companions.availability import Calendar, Slot, format_hhmm
-from staffbooking_core.domain.companions.companion import Companion, missing
-from staffbooking_core.domain.companions.portfolio import ItemStatus, PortfolioItem
+from staffbooking_core.domain.companions.companion import Companion, missing_fields
+from staffbooking_core.domain.companions.portfolio import PortfolioItem, PortfolioItemStatus
 from staffbooking_core.domain.companions.reviews import Review
-from staffbooking_core.domain.messaging.conversations import Message, Overview, title_for
+from staffbooking_core.domain.messaging.conversations import (
+    ConversationOverview,
+    Message,
+    conversation_title,
+)
 from staffbooking_core.domain.notifications.inquiries import Inquiry
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.domain.webhooks.deliveries import (
-    EVENTS,
-    Attempt,
+    WEBHOOK_EVENTS,
     Delivery,
+    DeliveryAttempt,
     DeliveryStatus,
-    Endpoint,
+    WebhookEndpoint,
 )
 
 Record = dict[str, Any]
 
 
-def instant(at: datetime | None) -> str | None:
+def format_instant(at: datetime | None) -> str | None:
     """An instant as it stands on the wire: ISO 8601 UTC with Z, microseconds if it has any."""
     if at is None:
         return None
@@ -49,8 +53,8 @@ def user_record(user: User) -> Record:
         "last_name": user.last_name,
         "role": user.role,
         "subscription": user.subscription,
-        "subscription_expires_at": instant(user.subscription_expires_at),
-        "created_at": instant(user.created_at),
+        "subscription_expires_at": format_instant(user.subscription_expires_at),
+        "created_at": format_instant(user.created_at),
         "email_verified": user.email_verified_at is not None,
     }
 
@@ -58,9 +62,9 @@ def user_record(user: User) -> Record:
 def session_record(session: Session, current: Session) -> Record:
     """A session as its user sees it from one of them."""
     return {
-        "id": session_name(session.digest),
-        "created_at": instant(session.created_at),
-        "last_seen_at": instant(session.seen_at),
+        "id": session_public_id(session.digest),
+        "created_at": format_instant(session.created_at),
+        "last_seen_at": format_instant(session.seen_at),
         "current": session.digest == current.digest,
     }
 
@@ -73,21 +77,21 @@ def inquiry_record(inquiry: Inquiry) -> Record:
         "email": inquiry.email,
         "subject": inquiry.subject,
         "message": inquiry.message,
-        "created_at": instant(inquiry.created_at),
+        "created_at": format_instant(inquiry.created_at),
     }
 
 
-def key_record(key: ApiKey) -> Record:
+def api_key_record(key: ApiKey) -> Record:
     """CONTRACT 2: never the key itself."""
     return {
         "id": key.id,
         "name": key.name,
         "masked_key": key.masked_key,
         "permissions": sorted(key.permissions, reverse=True),
-        "created_at": instant(key.created_at),
-        "last_used_at": instant(key.last_used_at),
-        "expires_at": instant(key.expires_at),
-        "revoked_at": instant(key.revoked_at),
+        "created_at": format_instant(key.created_at),
+        "last_used_at": format_instant(key.last_used_at),
+        "expires_at": format_instant(key.expires_at),
+        "revoked_at": format_instant(key.revoked_at),
     }
 
 
@@ -120,16 +124,18 @@ def companion_detail(
     """The full profile, with its newest reviews and approved portfolio (CONTRACT 3)."""
     return {
         "companion": {
-            **_full(companion, currency),
+            **_full_profile(companion, currency),
             "reviews": [review_record(review) for review in reviews],
             "portfolio": [
-                portfolio_record(item) for item in portfolio if item.status is ItemStatus.APPROVED
+                portfolio_record(item)
+                for item in portfolio
+                if item.status is PortfolioItemStatus.APPROVED
             ],
         }
     }
 
 
-def _full(companion: Companion, currency: Currency) -> Record:
+def _full_profile(companion: Companion, currency: Currency) -> Record:
     """All that a companion says of themself."""
     return {
         **companion_summary(companion, currency),
@@ -138,14 +144,14 @@ def _full(companion: Companion, currency: Currency) -> Record:
         "years_experience": companion.years_experience,
         "timezone": companion.calendar.timezone,
         "currency": currency.code,
-        "member_since": instant(companion.member_since),
+        "member_since": format_instant(companion.member_since),
     }
 
 
 def profile_record(companion: Companion, currency: Currency) -> Record:
     """CONTRACT 3, as the staff member sees it: a list of services, no rate that was never said,
     and how it stands."""
-    record = _full(companion, currency)
+    record = _full_profile(companion, currency)
     return {
         **record,
         "last_name": companion.last_name,
@@ -153,7 +159,7 @@ def profile_record(companion: Companion, currency: Currency) -> Record:
         "service_types": list(companion.service_types),
         "status": companion.approval,
         "active": companion.active,
-        "missing": missing(companion),
+        "missing": missing_fields(companion),
     }
 
 
@@ -186,11 +192,11 @@ def portfolio_record(item: PortfolioItem) -> Record:
         "title": item.title,
         "image": item.image,
         "description": item.description,
-        "created_at": instant(item.created_at),
+        "created_at": format_instant(item.created_at),
     }
 
 
-def own_item_record(item: PortfolioItem) -> Record:
+def own_portfolio_record(item: PortfolioItem) -> Record:
     """CONTRACT 3, as its owner sees it."""
     return {**portfolio_record(item), "status": item.status}
 
@@ -217,8 +223,8 @@ def booking_record(booking: Booking, viewer: Party | None) -> Record:
         "start_time": booking.start_time,
         "duration_hours": booking.duration_hours,
         "timezone": booking.timezone,
-        "starts_at": instant(booking.starts_at),
-        "ends_at": instant(booking.ends_at),
+        "starts_at": format_instant(booking.starts_at),
+        "ends_at": format_instant(booking.ends_at),
         "currency": booking.currency,
         "price": money(booking.price),
         "insurance_premium": money(booking.insurance_premium),
@@ -227,17 +233,17 @@ def booking_record(booking: Booking, viewer: Party | None) -> Record:
         "cancellation_insurance": booking.cancellation_insurance,
         "event_ref": booking.event_ref,
         "priority": booking.priority,
-        "checked_in_at": instant(booking.checked_in_at),
-        "accepted_at": instant(booking.accepted_at),
-        "paid_at": instant(booking.paid_at),
-        "completed_at": instant(booking.completed_at),
+        "checked_in_at": format_instant(booking.checked_in_at),
+        "accepted_at": format_instant(booking.accepted_at),
+        "paid_at": format_instant(booking.paid_at),
+        "completed_at": format_instant(booking.completed_at),
         "completed_by": booking.completed_by,
-        "cancelled_at": instant(booking.cancelled_at),
+        "cancelled_at": format_instant(booking.cancelled_at),
         "cancelled_by": booking.cancelled_by,
         "cancel_reason": booking.cancel_reason,
-        "disputed_at": instant(booking.disputed_at),
+        "disputed_at": format_instant(booking.disputed_at),
         "payment_status": booking.payment_status,
-        "created_at": instant(booking.created_at),
+        "created_at": format_instant(booking.created_at),
         "version": booking.version,
     }
     if viewer in (Party.STAFF, Party.ADMIN):
@@ -247,7 +253,7 @@ def booking_record(booking: Booking, viewer: Party | None) -> Record:
     if viewer is not None:
         record["timeline"] = [
             {
-                "at": instant(entry.at),
+                "at": format_instant(entry.at),
                 "from": entry.was,
                 "to": entry.to,
                 "trigger": entry.trigger,
@@ -258,7 +264,7 @@ def booking_record(booking: Booking, viewer: Party | None) -> Record:
     return record
 
 
-def booking_glimpse(booking: Booking) -> Record:
+def booking_status_record(booking: Booking) -> Record:
     """What a key of somebody outside the booking may read of it (CONTRACT 4)."""
     return {
         "booking_code": booking.code,
@@ -283,8 +289,8 @@ def review_record(review: Review) -> Record:
         "communication": review.communication,
         "appearance": review.appearance,
         "response": review.response,
-        "responded_at": instant(review.responded_at),
-        "created_at": instant(review.created_at),
+        "responded_at": format_instant(review.responded_at),
+        "created_at": format_instant(review.created_at),
     }
 
 
@@ -296,59 +302,59 @@ def message_record(message: Message) -> Record:
         "sender_id": message.sender_id,
         "sender_name": message.sender_name,
         "content": message.content,
-        "created_at": instant(message.created_at),
+        "created_at": format_instant(message.created_at),
     }
 
 
-def conversation_record(found: Overview, reader_id: int) -> Record:
+def conversation_record(overview: ConversationOverview, reader_id: int) -> Record:
     """CONTRACT 6, for one of its members."""
-    conversation, last = found.conversation, found.last_message
+    conversation, last = overview.conversation, overview.last_message
     return {
         "id": conversation.id,
         "type": conversation.kind,
-        "title": title_for(conversation, reader_id),
-        "booking_code": found.booking_code,
+        "title": conversation_title(conversation, reader_id),
+        "booking_code": overview.booking_code,
         "participants": [
             {
                 "user_id": member.user_id,
                 "name": member.name,
-                "online": member.user_id in found.online,
+                "online": member.user_id in overview.online,
             }
             for member in conversation.participants
         ],
         "last_message": None if last is None else message_record(last),
-        "unread_count": found.unread,
-        "updated_at": instant(conversation.updated_at),
+        "unread_count": overview.unread,
+        "updated_at": format_instant(conversation.updated_at),
     }
 
 
-def webhook_record(endpoint: Endpoint) -> Record:
+def webhook_record(endpoint: WebhookEndpoint) -> Record:
     """CONTRACT 7: never its secret."""
     return {
         "id": endpoint.id,
         "url": endpoint.url,
-        "events": [event for event in EVENTS if event in endpoint.events],
+        "events": [event for event in WEBHOOK_EVENTS if event in endpoint.events],
         "description": endpoint.description,
         "active": endpoint.active,
         "consecutive_failures": endpoint.consecutive_failures,
-        "disabled_at": instant(endpoint.disabled_at),
+        "disabled_at": format_instant(endpoint.disabled_at),
         "disabled_reason": endpoint.disabled_reason,
-        "created_at": instant(endpoint.created_at),
+        "created_at": format_instant(endpoint.created_at),
     }
 
 
-def attempt_record(attempt: Attempt) -> Record:
+def attempt_record(attempt: DeliveryAttempt) -> Record:
     """CONTRACT 7."""
     return {
         "number": attempt.number,
-        "at": instant(attempt.at),
+        "at": format_instant(attempt.at),
         "response_status": attempt.response_status,
         "duration_ms": attempt.duration_ms,
         "error": attempt.error,
     }
 
 
-def delivery_record(delivery: Delivery, attempts: Iterable[Attempt]) -> Record:
+def delivery_record(delivery: Delivery, attempts: Iterable[DeliveryAttempt]) -> Record:
     """CONTRACT 7. While it is held nobody can say when it will be tried."""
     pending = delivery.status is DeliveryStatus.PENDING
     return {
@@ -357,8 +363,8 @@ def delivery_record(delivery: Delivery, attempts: Iterable[Attempt]) -> Record:
         "event": delivery.event,
         "status": delivery.status,
         "attempts": [attempt_record(attempt) for attempt in attempts],
-        "next_attempt_at": instant(delivery.next_at) if pending else None,
-        "created_at": instant(delivery.created_at),
+        "next_attempt_at": format_instant(delivery.next_at) if pending else None,
+        "created_at": format_instant(delivery.created_at),
     }
 
 
@@ -369,5 +375,5 @@ def payment_record(booking: Booking) -> Record:
         "booking_code": booking.code,
         "amount": Currency(booking.currency).to_decimal(booking.total_amount),
         "currency": booking.currency,
-        "paid_at": instant(booking.paid_at),
+        "paid_at": format_instant(booking.paid_at),
     }

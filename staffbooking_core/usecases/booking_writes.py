@@ -4,46 +4,61 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from staffbooking_core.domain.bookings.booking import Booking, Occurrence, Step, due
-from staffbooking_core.domain.bookings.transitions import advance
+from staffbooking_core.domain.bookings.booking import (
+    Booking,
+    TransitionInput,
+    TransitionResult,
+    next_timer,
+)
+from staffbooking_core.domain.bookings.transitions import apply_transition
 from staffbooking_core.domain.companions.availability import Interval
-from staffbooking_core.domain.companions.search_index import local_days, marks_on
-from staffbooking_core.domain.notifications.notifications import tidings
+from staffbooking_core.domain.companions.search_index import find_marks_on, local_days
+from staffbooking_core.domain.notifications.notifications import notifications_for
 from staffbooking_core.errors import NotFound
-from staffbooking_core.ports import Answer, Change, Credit, Ports, Writing
+from staffbooking_core.ports import (
+    BookingWrite,
+    Ports,
+    RebookingCredit,
+    StoredResponse,
+    Transaction,
+)
 from staffbooking_core.representations.events import booking_event
-from staffbooking_core.usecases.messaging.messages import follow_event
+from staffbooking_core.usecases.messaging.messages import update_event_group
 
-NEAR = timedelta(days=2)
+LOCAL_DAY_MARGIN = timedelta(days=2)
 """What lies further from a booking shares no local day with it."""
 
 
-def to_change(
-    ports: Ports, before: Booking | None, step: Step, now: datetime, answer: Answer | None = None
-) -> Change:
+def to_booking_write(
+    ports: Ports,
+    before: Booking | None,
+    result: TransitionResult,
+    now: datetime,
+    response: StoredResponse | None = None,
+) -> BookingWrite:
     """All rows of a step; `before` is None for a new booking. `now` is business time; the ids
     of events are drawn here."""
-    booking, event, credit = step.booking, None, None
-    if step.event is not None:
-        event = booking_event(ports.ids.event_id(), step.event, booking, now)
-    if step.grants_credit:
+    booking, event, credit = result.booking, None, None
+    if result.event is not None:
+        event = booking_event(ports.ids.event_id(), result.event, booking, now)
+    if result.grants_credit:
         expires_at = now + ports.policy.rebooking_credit
-        credit = Credit(booking.id, booking.customer_id, expires_at)
-    return Change(
+        credit = RebookingCredit(booking.id, booking.customer_id, expires_at)
+    return BookingWrite(
         booking=booking,
-        due=due(booking, ports.policy),
-        at=ports.clock.wall(),
+        due=next_timer(booking, ports.policy),
+        operations_due_at=ports.clock.wall(),
         event=event,
-        postings=step.postings,
-        orders=step.orders,
-        alerts=step.alerts,
-        notices=tidings(before, booking),
-        credit=credit,
-        answer=answer,
+        postings=result.postings,
+        orders=result.orders,
+        alerts=result.alerts,
+        notifications=notifications_for(before, booking),
+        rebooking_credit=credit,
+        response=response,
     )
 
 
-async def hold_by_code(tx: Writing, code: str) -> Booking:
+async def lock_by_code(tx: Transaction, code: str) -> Booking:
     """The booking that an operator names, held. Raises NotFound."""
     found = await tx.bookings.booking_by_code(code)
     booking = None if found is None else await tx.bookings.lock_booking(found.id)
@@ -52,27 +67,33 @@ async def hold_by_code(tx: Writing, code: str) -> Booking:
     return booking
 
 
-async def apply(tx: Writing, ports: Ports, booking: Booking, what: Occurrence) -> Booking:
+async def advance_booking(
+    tx: Transaction, ports: Ports, booking: Booking, transition_input: TransitionInput
+) -> Booking:
     """Move a booking that is held, and save the step."""
-    step = advance(booking, what, ports.policy)
-    await save(tx, ports, booking, step, what.now)
-    return step.booking
+    result = apply_transition(booking, transition_input, ports.policy)
+    await save_transition(tx, ports, booking, result, transition_input.now)
+    return result.booking
 
 
-async def save(tx: Writing, ports: Ports, before: Booking, step: Step, now: datetime) -> None:
+async def save_transition(
+    tx: Transaction, ports: Ports, before: Booking, result: TransitionResult, now: datetime
+) -> None:
     """Save a step, and what it changes of the days on which the companion can be found and of
     the group of its event."""
-    await tx.bookings.save(to_change(ports, before, step, now))
-    if before.holds_slot != step.booking.holds_slot:
-        await _mark_days(tx, step.booking)
-    await follow_event(tx, before, step.booking, now)
+    await tx.bookings.save_booking(to_booking_write(ports, before, result, now))
+    if before.holds_slot != result.booking.holds_slot:
+        await _save_day_marks(tx, result.booking)
+    await update_event_group(tx, before, result.booking, now)
 
 
-async def _mark_days(tx: Writing, booking: Booking) -> None:
+async def _save_day_marks(tx: Transaction, booking: Booking) -> None:
     companion = await tx.companions.lock_companion(booking.companion_id)
     if companion is None:
         return
     hours, span = companion.calendar, Interval(booking.starts_at, booking.ends_at)
-    busy = await tx.companions.busy(companion.id, span.starts_at - NEAR, span.ends_at + NEAR)
-    marks = marks_on(hours, busy, local_days(hours.timezone, span))
-    await tx.companions.mark_days(companion.id, marks)
+    busy = await tx.companions.busy_intervals(
+        companion.id, span.starts_at - LOCAL_DAY_MARGIN, span.ends_at + LOCAL_DAY_MARGIN
+    )
+    marks = find_marks_on(hours, busy, local_days(hours.timezone, span))
+    await tx.companions.save_day_marks(companion.id, marks)

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from staffbooking_core.errors import StaffbookingError
-from staffbooking_core.ports import Backlog, Ports, WebhookFigures
+from staffbooking_core.ports import Backlog, Ports, WebhookStats
 
 
-async def ready(ports: Ports) -> bool:
+async def is_ready(ports: Ports) -> bool:
     """Whether the store answers and has its schema (CONTRACT 9, /readyz)."""
     try:
-        async with ports.store.reading() as view:
-            await view.money.pending(ports.clock.wall())
+        async with ports.store.read_view() as view:
+            await view.payments.count_pending_work(ports.clock.wall())
     except StaffbookingError:
         return False
     return True
 
 
-async def backlog(ports: Ports) -> Sequence[Backlog]:
+async def get_backlog(ports: Ports) -> Sequence[Backlog]:
     """Work that is due and not done yet, by kind; what a worker does at once stays near 0."""
-    async with ports.store.reading() as view:
-        return await view.money.backlog(ports.clock.wall())
+    async with ports.store.read_view() as view:
+        return await view.payments.backlog(ports.clock.wall())
 
 
-async def webhooks(ports: Ports) -> WebhookFigures:
+async def get_webhook_stats(ports: Ports) -> WebhookStats:
     """What became of attempts so far, and how much is on its way."""
-    async with ports.store.reading() as view:
-        return await view.webhooks.figures(ports.clock.wall())
+    async with ports.store.read_view() as view:
+        return await view.webhooks.stats(ports.clock.wall())

@@ -10,80 +10,92 @@ from typing import Any, Generic, TypeVar
 from attrs import frozen
 
 from staffbooking_core.errors import ConstraintViolated, RuleBroken
-from staffbooking_core.ports import ANSWER_KEPT, Answer, Ports, Writing
+from staffbooking_core.ports import IDEMPOTENCY_KEY_TAKEN, Ports, StoredResponse, Transaction
 
 T = TypeVar("T")
 
 
 @frozen
-class Keep(Generic[T]):
+class IdempotencyRequest(Generic[T]):
     """What it takes to keep the answer of a call: whose key it is, the digest of the
     request, and how the answer will read that tells what was made."""
 
     scope: str
     key: str
     fingerprint: bytes
-    answer: Callable[[T], tuple[int, bytes]]
+    build_response: Callable[[T], tuple[int, bytes]]
 
 
-class AnsweredBefore(Exception):
+class AlreadyAnswered(Exception):
     """The call was answered already, perhaps a moment ago by a twin: here is the answer."""
 
-    def __init__(self, answer: Answer) -> None:
-        self.answer = answer
+    def __init__(self, response: StoredResponse) -> None:
+        self.response = response
         super().__init__()
 
 
-async def find(ports: Ports, keep: Keep[Any]) -> Answer | None:
+async def find_response(
+    ports: Ports, idempotency: IdempotencyRequest[Any]
+) -> StoredResponse | None:
     """The answer kept for this call; RuleBroken `idempotency_mismatch` where the key was
     used for another request."""
-    async with ports.store.reading() as view:
-        kept = await view.bookings.answer(keep.scope, keep.key, ports.clock.wall())
-    if kept is not None and kept.fingerprint != keep.fingerprint:
+    async with ports.store.read_view() as view:
+        stored = await view.bookings.stored_response(
+            idempotency.scope, idempotency.key, ports.clock.wall()
+        )
+    if stored is not None and stored.fingerprint != idempotency.fingerprint:
         raise RuleBroken("idempotency_mismatch", "The key was used for another request")
-    return kept
+    return stored
 
 
-async def check(ports: Ports, keep: Keep[Any] | None) -> None:
+async def check_replay(ports: Ports, idempotency: IdempotencyRequest[Any] | None) -> None:
     """Raises AnsweredBefore, and RuleBroken as `find` does."""
-    if keep is not None and (kept := await find(ports, keep)) is not None:
-        raise AnsweredBefore(kept)
+    if idempotency is not None and (stored := await find_response(ports, idempotency)) is not None:
+        raise AlreadyAnswered(stored)
 
 
 @asynccontextmanager
-async def once(ports: Ports, keep: Keep[Any] | None) -> AsyncIterator[None]:
+async def replay_on_conflict(
+    ports: Ports, idempotency: IdempotencyRequest[Any] | None
+) -> AsyncIterator[None]:
     """A unit of work that saves its answer runs in here. Raises as `check` where a twin of the
     call was faster: nothing of ours was saved, its answer counts."""
     try:
         yield
     except ConstraintViolated as error:
-        if error.constraint == ANSWER_KEPT:
-            await check(ports, keep)
+        if error.constraint == IDEMPOTENCY_KEY_TAKEN:
+            await check_replay(ports, idempotency)
         raise
 
 
-def made(ports: Ports, keep: Keep[T], what: T) -> Answer:
+def response_for(ports: Ports, idempotency: IdempotencyRequest[T], result: T) -> StoredResponse:
     """The answer of a call that succeeded, to be saved with what it did."""
-    status, body = keep.answer(what)
-    return _answer(ports, keep, status, body)
+    status, body = idempotency.build_response(result)
+    return _stored_response(ports, idempotency, status, body)
 
 
-async def keep_failure(ports: Ports, keep: Keep[Any], status: int, body: bytes) -> Answer:
+async def store_failure(
+    ports: Ports, idempotency: IdempotencyRequest[Any], status: int, body: bytes
+) -> StoredResponse:
     """Keep the answer of a call that changed nothing; whichever was kept first counts."""
-    answer = _answer(ports, keep, status, body)
+    response = _stored_response(ports, idempotency, status, body)
 
-    async def unit(tx: Writing) -> None:
-        await tx.bookings.keep_answer(answer)
+    async def unit(tx: Transaction) -> None:
+        await tx.bookings.save_response(response)
 
     try:
-        await ports.store.write(unit)
+        await ports.store.run_transaction(unit)
     except ConstraintViolated as error:
-        if error.constraint != ANSWER_KEPT:
+        if error.constraint != IDEMPOTENCY_KEY_TAKEN:
             raise
-        return await find(ports, keep) or answer
-    return answer
+        return await find_response(ports, idempotency) or response
+    return response
 
 
-def _answer(ports: Ports, keep: Keep[Any], status: int, body: bytes) -> Answer:
+def _stored_response(
+    ports: Ports, idempotency: IdempotencyRequest[Any], status: int, body: bytes
+) -> StoredResponse:
     expires_at = ports.clock.wall() + ports.policy.idempotency_lifetime
-    return Answer(keep.scope, keep.key, keep.fingerprint, status, body, expires_at)
+    return StoredResponse(
+        idempotency.scope, idempotency.key, idempotency.fingerprint, status, body, expires_at
+    )

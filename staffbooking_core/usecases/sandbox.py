@@ -7,106 +7,106 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
 
-from staffbooking_core.domain.payments.processor import PaymentsError
-from staffbooking_core.errors import Conflict, NotFound, RuleBroken, invalid
+from staffbooking_core.domain.payments.processor import ProcessorError
+from staffbooking_core.errors import Conflict, NotFound, RuleBroken, invalid_field
 from staffbooking_core.ports import (
     CheckoutPage,
     PayeePage,
     Ports,
     SandboxProcessor,
-    Writing,
+    Transaction,
 )
 from staffbooking_core.usecases.payments import payees, reconciliation
 
-FARTHEST = timedelta(days=3660)
+MAX_CLOCK_OFFSET = timedelta(days=3660)
 """How far the sandbox's clock may run ahead: calendars and certificates end somewhere."""
 
 
-async def advance_clock(ports: Ports, by: timedelta) -> datetime:
+async def advance_clock(ports: Ports, step: timedelta) -> datetime:
     """Move business time ahead; the new now. Raises RuleBroken `clock_backwards`."""
-    return await _move(ports, "advance_seconds", lambda now: now + by)
+    return await _move_clock(ports, "advance_seconds", lambda now: now + step)
 
 
 async def set_clock(ports: Ports, to: datetime) -> datetime:
     """Set business time to an instant that is not in its past; the new now."""
-    return await _move(ports, "set_to", lambda _: to)
+    return await _move_clock(ports, "set_to", lambda _: to)
 
 
-async def _move(ports: Ports, field: str, target: Callable[[datetime], datetime]) -> datetime:
-    bench(ports)
+async def _move_clock(ports: Ports, field: str, target: Callable[[datetime], datetime]) -> datetime:
+    require_sandbox(ports)
 
-    async def unit(tx: Writing) -> datetime:
+    async def unit(tx: Transaction) -> datetime:
         wall = ports.clock.wall()
         now = wall + await tx.sandbox.lock_clock()
         try:
             moved = target(now)
         except OverflowError:
-            raise invalid(field, "is too far ahead") from None
+            raise invalid_field(field, "is too far ahead") from None
         if moved < now:
             raise RuleBroken("clock_backwards", "The sandbox's clock only runs forward")
-        if moved - wall > FARTHEST:
-            raise invalid(field, "is too far ahead")
+        if moved - wall > MAX_CLOCK_OFFSET:
+            raise invalid_field(field, "is too far ahead")
         await tx.sandbox.set_clock_offset(moved - wall)
         return moved
 
-    return await ports.store.write(unit)
+    return await ports.store.run_transaction(unit)
 
 
-def processor(ports: Ports) -> SandboxProcessor:
+def get_processor(ports: Ports) -> SandboxProcessor:
     """The pretended processor and its hosted page; NotFound where payments are real."""
     if ports.sandbox is None:
         raise NotFound("Sandbox")
     return ports.sandbox
 
 
-def bench(ports: Ports) -> SandboxProcessor:
+def require_sandbox(ports: Ports) -> SandboxProcessor:
     """The pretended processor, to be tampered with; NotFound where no sandbox is wanted."""
     if not ports.policy.sandbox:
         raise NotFound("Sandbox")
-    return processor(ports)
+    return get_processor(ports)
 
 
-async def play(ports: Ports, ref: str, outcome: str) -> CheckoutPage:
+async def simulate_checkout(ports: Ports, ref: str, outcome: str) -> CheckoutPage:
     """Act on a checkout page as a client would. Paid means paid when this ends."""
     since = await ports.clock.business()
-    page = await processor(ports).play(ref, outcome)
+    page = await get_processor(ports).simulate_checkout(ref, outcome)
     if page is None:
         raise NotFound("Checkout")
-    await _take_note(ports, page.intent_id, since)
+    await _sync_subject(ports, page.intent_id, since)
     return page
 
 
 async def complete_payee(ports: Ports, ref: str) -> PayeePage:
     """Act on an onboarding page as a staff member would: now the payee is ready."""
     since = await ports.clock.business()
-    page = await processor(ports).complete_payee(ref)
+    page = await get_processor(ports).complete_payee(ref)
     if page is None:
         raise NotFound("Payout account")
-    await _take_note(ports, page.ref, since)
+    await _sync_subject(ports, page.ref, since)
     return page
 
 
-async def _take_note(ports: Ports, subject: int | str, since: datetime) -> None:
+async def _sync_subject(ports: Ports, subject: int | str, since: datetime) -> None:
     """See what became of an intent or a payee. Another process may have taken the event and not
     have followed it yet, so it is looked at here too; unless a fault keeps the event back."""
     await reconciliation.deliver_sandbox_events(ports)
-    if not await processor(ports).was_brought(subject, since):
+    if not await get_processor(ports).is_event_taken(subject, since):
         return
-    within = ports.policy.processor_deadline
-    with suppress(PaymentsError, Conflict):  # Who took the event tries again.
+    timeout = ports.policy.processor_timeout
+    with suppress(ProcessorError, Conflict):  # Who took the event tries again.
         if isinstance(subject, int):
-            await reconciliation.look(ports, subject, within)
+            await reconciliation.sync_intent(ports, subject, timeout)
         else:
-            await payees.look(ports, subject, within)
+            await payees.sync_payee(ports, subject, timeout)
 
 
-async def charge_back(ports: Ports, code: str, outcome: str) -> None:
+async def simulate_chargeback(ports: Ports, code: str, outcome: str) -> None:
     """Open, win or lose a chargeback of a booking's payment, and take note of it at once."""
-    pretended = bench(ports)
-    async with ports.store.reading() as view:
+    pretended = require_sandbox(ports)
+    async with ports.store.read_view() as view:
         booking = await view.bookings.booking_by_code(code)
     if booking is None:
         raise NotFound("Booking")
     since = await ports.clock.business()
     await pretended.chargeback(booking.id, outcome)
-    await _take_note(ports, booking.id, since)
+    await _sync_subject(ports, booking.id, since)

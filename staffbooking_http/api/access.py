@@ -11,162 +11,174 @@ from attrs import frozen
 
 from staffbooking_core.domain.accounts import api_keys
 from staffbooking_core.domain.accounts.api_keys import Permission
-from staffbooking_core.domain.accounts.users import Actor, Role, User, csrf_token, session_digest
-from staffbooking_core.domain.shared.rate_limits import Rule, Verdict
+from staffbooking_core.domain.accounts.users import (
+    Actor,
+    Role,
+    User,
+    csrf_token,
+    hash_session_token,
+)
+from staffbooking_core.domain.shared.rate_limits import RateLimit, RateLimitDecision
 from staffbooking_core.errors import Forbidden, Unauthenticated
 from staffbooking_core.policy import Policy
 from staffbooking_core.usecases.accounts import sessions
 from staffbooking_http.api import rate_limits
 from staffbooking_http.api.endpoint import Call, Header
 
-COOKIE = "connect.sid"
-SAFE = frozenset({"GET", "HEAD"})
+SESSION_COOKIE_NAME = "connect.sid"
+SAFE_METHODS = frozenset({"GET", "HEAD"})
 
-Permit: TypeAlias = Callable[[User, datetime], None]
+UserCheck: TypeAlias = Callable[[User, datetime], None]
 """Raises Forbidden for a user of the wrong role or tier."""
 
-_COOKIE_NAME = COOKIE.encode()
-_SECOND = timedelta(seconds=1)
+_SESSION_COOKIE_NAME_BYTES = SESSION_COOKIE_NAME.encode()
+_ONE_SECOND = timedelta(seconds=1)
 
 
 @frozen
-class WithKey:
+class ApiKeyAccess:
     """An API key in the Authorization header, and nothing else."""
 
     permission: Permission
-    limited: bool = True
+    is_rate_limited: bool = True
 
     async def admit(self, call: Call) -> None:
-        rate_limits.settle(call, await _admit_key(call, self.permission, call.rules))
+        rate_limits.apply_verdicts(call, await _admit_api_key(call, self.permission, call.rules))
 
 
 @frozen
-class WithSession:
+class SessionAccess:
     """The session cookie of a browser, with the CSRF token where something may change."""
 
-    permit: Permit | None = None
-    limited: bool = True
+    check_user: UserCheck | None = None
+    is_rate_limited: bool = True
 
     async def admit(self, call: Call) -> None:
         if call.headers(b"authorization"):
-            await _refuse(call, "session_required", "This takes a session, not an API key")
-        if (token := session_token(call.scope["headers"])) is None:
+            await _reject_credential(
+                call, "session_required", "This takes a session, not an API key"
+            )
+        if (token := find_session_token(call.scope["headers"])) is None:
             raise Unauthenticated("unauthenticated", "Sign in first")
-        caller = await call.ports.admission.by_session(session_digest(token), call.now)
+        caller = await call.ports.admission.authenticate_session(
+            hash_session_token(token), call.now
+        )
         if caller is None:
-            await _refuse(call, "unauthenticated", "The session has ended: sign in again")
-        if call.scope["method"] not in SAFE:
+            await _reject_credential(
+                call, "unauthenticated", "The session has ended: sign in again"
+            )
+        if call.scope["method"] not in SAFE_METHODS:
             _check_csrf(call, token)
-        if self.permit is not None:
-            self.permit(caller.user, call.now)
+        if self.check_user is not None:
+            self.check_user(caller.user, call.now)
         await rate_limits.count(call, f"user:{caller.user.id}")
-        await sessions.touch(call.ports, caller.session)
+        await sessions.touch_session(call.ports, caller.session)
         call.token, call.session, call.user = token, caller.session, caller.user
         call.actor = Actor(caller.user.id, caller.user.role)
 
 
 @frozen
-class WithEither:
+class ApiKeyOrSessionAccess:
     """An API key or a session: with an Authorization header no session is looked at."""
 
     permission: Permission
     """What a key needs."""
-    permit: Permit | None = None
+    check_user: UserCheck | None = None
     """What a session needs."""
-    window: str | None = None
+    rate_limit_name: str | None = None
     """The name of a limit of the user, whichever way they come in: it is spent instead of the
     general one."""
-    limited: bool = True
+    is_rate_limited: bool = True
 
     async def admit(self, call: Call) -> None:
-        if self.window is not None:
-            call.rules = (getattr(call.ports.policy.limits, self.window),)
+        if self.rate_limit_name is not None:
+            call.rules = (getattr(call.ports.policy.limits, self.rate_limit_name),)
         if not call.headers(b"authorization"):
-            await WithSession(self.permit).admit(call)
-        elif self.window is None:
-            await WithKey(self.permission).admit(call)
+            await SessionAccess(self.check_user).admit(call)
+        elif self.rate_limit_name is None:
+            await ApiKeyAccess(self.permission).admit(call)
         else:
-            await _admit_key(call, self.permission, ())
+            await _admit_api_key(call, self.permission, ())
             await rate_limits.count(call, f"user:{call.user.id}")
 
 
 @frozen
-class SignedOut:
+class SignedOutAccess:
     """Signing up and in, and asking the operators: no credentials, but not from a page of
     somebody else's."""
 
-    limited: bool = True
+    is_rate_limited: bool = True
 
     async def admit(self, call: Call) -> None:
-        own = _origin(call.ports.policy.base_url)
+        own = _origin_of(call.ports.policy.base_url)
         if any(origin.lower() != own for origin in call.headers(b"origin")):
             raise Forbidden("foreign_origin", "The request comes from a foreign page")
-        await rate_limits.count(call, rate_limits.of_address(call))
+        await rate_limits.count(call, rate_limits.address_subject(call))
 
 
 @frozen
-class ByAddress:
+class SecretPathAccess:
     """Whoever knows the path, with no credentials: calls count against the address that they
     come from, so that none is found by trying."""
 
-    limited: bool = True
+    is_rate_limited: bool = True
 
     async def admit(self, call: Call) -> None:
         await rate_limits.count_address(call)
 
 
 @frozen
-class Unguarded:
+class PublicAccess:
     """Operations and the sandbox: no sign-in, no limits, no headers of limits."""
 
-    limited: bool = False
+    is_rate_limited: bool = False
 
     async def admit(self, call: Call) -> None:
         """Nothing to check."""
 
 
-def session_token(headers: Iterable[Header]) -> str | None:
+def find_session_token(headers: Iterable[Header]) -> str | None:
     """The text of the session cookie; None without one."""
     for header in (value for known, value in headers if known == b"cookie"):
         for crumb in header.split(b";"):
             name, _, value = crumb.strip().partition(b"=")
-            if name == _COOKIE_NAME and value:
+            if name == _SESSION_COOKIE_NAME_BYTES and value:
                 return value.decode("latin-1")
     return None
 
 
-def session_cookie(policy: Policy, token: str | None) -> Header:
+def session_cookie_header(policy: Policy, token: str | None) -> Header:
     """What has a browser keep the token of a fresh session; with None, forget any."""
-    seconds = 0 if token is None else policy.session_lifetime // _SECOND
+    seconds = 0 if token is None else policy.session_lifetime // _ONE_SECOND
     secure = "; Secure" if policy.base_url.startswith("https:") else ""
-    crumb = f"{COOKIE}={token or ''}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
+    crumb = f"{SESSION_COOKIE_NAME}={token or ''}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
     return b"set-cookie", crumb.encode("ascii")
 
 
-def customers_only(user: User, _: datetime) -> None:
+def require_customer(user: User, _: datetime) -> None:
     """Raises Forbidden for whoever is no customer."""
     if user.role is not Role.CUSTOMER:
         raise Forbidden("customers_only", "Only customers book for themselves")
 
 
-def staff_only(user: User, _: datetime) -> None:
+def require_staff(user: User, _: datetime) -> None:
     """Raises Forbidden for whoever is no staff member."""
     if user.role is not Role.STAFF:
         raise Forbidden("staff_only", "This is for staff members only")
 
 
-async def _admit_key(
-    call: Call, permission: Permission, rules: Sequence[Rule]
-) -> Sequence[Verdict]:
+async def _admit_api_key(
+    call: Call, permission: Permission, rules: Sequence[RateLimit]
+) -> Sequence[RateLimitDecision]:
     """Let a key in, and say how its windows of these rules stand."""
-    shown = call.headers(b"authorization")
-    if not shown:
+    authorization = call.headers(b"authorization")
+    if not authorization:
         raise Unauthenticated("unauthenticated", "An API key is required")
-    if (key := _bearer(shown)) is None:
-        await _refuse(call, "invalid_api_key", "The API key is not valid")
+    if (key := _parse_bearer_key(authorization)) is None:
+        await _reject_credential(call, "invalid_api_key", "The API key is not valid")
     try:
-        caller, verdicts = await call.ports.admission.by_key(
-            api_keys.digest(key), permission, rules, call.now
+        caller, verdicts = await call.ports.admission.authenticate_api_key(
+            api_keys.digest_api_key(key), permission, rules, call.now
         )
     except Unauthenticated:
         await rate_limits.count_address(call)
@@ -176,27 +188,31 @@ async def _admit_key(
     return verdicts
 
 
-def _bearer(shown: list[bytes]) -> str | None:
+def _parse_bearer_key(authorization: list[bytes]) -> str | None:
     """The key of a single, well-formed header; no look-up is made for any other."""
-    scheme, _, rest = shown[0].partition(b" ")
+    scheme, _, rest = authorization[0].partition(b" ")
     key = rest.strip().decode("latin-1")
-    if len(shown) > 1 or scheme.lower() != b"bearer" or not api_keys.is_well_formed(key):
+    if (
+        len(authorization) > 1
+        or scheme.lower() != b"bearer"
+        or not api_keys.is_well_formed_api_key(key)
+    ):
         return None
     return key
 
 
 def _check_csrf(call: Call, token: str) -> None:
     expected = csrf_token(token).encode()
-    shown = call.headers(b"x-csrf-token")
-    if len(shown) != 1 or not hmac.compare_digest(shown[0], expected):
+    csrf_headers = call.headers(b"x-csrf-token")
+    if len(csrf_headers) != 1 or not hmac.compare_digest(csrf_headers[0], expected):
         raise Forbidden("csrf_failed", "The X-CSRF-Token header is missing or wrong")
 
 
-async def _refuse(call: Call, code: str, message: str) -> NoReturn:
+async def _reject_credential(call: Call, code: str, message: str) -> NoReturn:
     await rate_limits.count_address(call)
     raise Unauthenticated(code, message)
 
 
-def _origin(base_url: str) -> bytes:
+def _origin_of(base_url: str) -> bytes:
     parts = urlsplit(base_url)
     return f"{parts.scheme}://{parts.netloc}".lower().encode()

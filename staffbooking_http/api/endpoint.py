@@ -20,25 +20,25 @@ from typing import Any, Protocol, TypeAlias
 
 from attrs import field, frozen
 
-from staffbooking_adapters.settings import Network
+from staffbooking_adapters.settings import IpNetwork
 from staffbooking_core.domain.accounts.users import Actor, Session, User
 from staffbooking_core.domain.bookings.booking import Booking
-from staffbooking_core.domain.shared.rate_limits import Limits, Rule, Verdict
+from staffbooking_core.domain.shared.rate_limits import RateLimit, RateLimitDecision, RateLimits
 from staffbooking_core.errors import NotFound
 from staffbooking_core.inputs import MAX_ID
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases.idempotency import Keep
-from staffbooking_http.api.metrics import Tally, Traffic, Workload
-from staffbooking_http.api.upload_limits import Turns
+from staffbooking_core.usecases.idempotency import IdempotencyRequest
+from staffbooking_http.api.metrics import BacklogCache, ChannelMetrics, RequestMetrics
+from staffbooking_http.api.upload_limits import UploadLimiter
 
 Scope: TypeAlias = MutableMapping[str, Any]
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
+AsgiMessage: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[AsgiMessage]]
+Send: TypeAlias = Callable[[AsgiMessage], Awaitable[None]]
 Header: TypeAlias = tuple[bytes, bytes]
 
-JSON = b"application/json"
+JSON_MEDIA_TYPE = b"application/json"
 
 
 @frozen
@@ -48,35 +48,35 @@ class Reply:
     status: int
     body: bytes = b""
     headers: tuple[Header, ...] = ()
-    media: bytes = JSON
-    pieces: AsyncGenerator[bytes] | None = None
+    media_type: bytes = JSON_MEDIA_TYPE
+    body_stream: AsyncGenerator[bytes] | None = None
     """In the body's place where that is made while it goes out: its length is not told."""
 
 
 @frozen(eq=False)
-class Site:
+class AppContext:
     """What all calls of an application share."""
 
     ports: Ports
-    document: bytes
+    openapi_document: bytes
     """The OpenAPI document."""
-    proxies: tuple[Network, ...] = ()
+    trusted_proxies: tuple[IpNetwork, ...] = ()
     """Networks whose X-Forwarded-For is believed."""
-    headers: tuple[Header, ...] = ()
+    default_headers: tuple[Header, ...] = ()
     """What every answer of the interface bears."""
     request_ids: Iterator[str] = field(init=False)
     """A name for each answer, by which the log knows it."""
-    tallies: list[Tally] = field(factory=list)
+    request_metrics: list[RequestMetrics] = field(factory=list)
     """What became of calls so far, for the metrics."""
-    traffic: Traffic = field(factory=Traffic)
+    channel_metrics: ChannelMetrics = field(factory=ChannelMetrics)
     """What passes over the channel, for the metrics."""
-    workload: Workload = field(factory=Workload)
+    backlog_cache: BacklogCache = field(factory=BacklogCache)
     """What waits to be done, for the metrics."""
-    turns: dict[str, Turns] = field(factory=lambda: defaultdict(Turns))
+    upload_limiters: dict[str, UploadLimiter] = field(factory=lambda: defaultdict(UploadLimiter))
     """Of the endpoints that take files, by their path."""
 
     @request_ids.default
-    def _number_requests(self) -> Iterator[str]:
+    def _generate_request_ids(self) -> Iterator[str]:
         run = self.ports.ids.token()[:10]
         return (f"{run}-{number}" for number in count(1))
 
@@ -86,10 +86,10 @@ class Call:
 
     __slots__ = (
         "actor",
-        "given",
-        "keep",
+        "idempotency_request",
         "now",
         "params",
+        "parsed_input",
         "ports",
         "receive",
         "rules",
@@ -106,38 +106,38 @@ class Call:
     user: User
     session: Session
     token: str
-    given: Any
+    parsed_input: Any
     """The endpoint's input: an instance of its `body` or `query` class, or the bytes of the
     `raw` body or the `file`."""
 
-    def __init__(self, site: Site, scope: Scope, receive: Receive) -> None:
+    def __init__(self, site: AppContext, scope: Scope, receive: Receive) -> None:
         self.site = site
         self.ports = site.ports
         self.scope = scope
         self.receive = receive
         self.now: datetime = site.ports.clock.wall()
         self.params: Sequence[str] = ()
-        self.rules: tuple[Rule, ...] = ()
+        self.rules: tuple[RateLimit, ...] = ()
         """The windows that the call is counted in, the most specific first."""
-        self.verdict: Verdict | None = None
-        self.keep: Keep[Booking] | None = None
+        self.verdict: RateLimitDecision | None = None
+        self.idempotency_request: IdempotencyRequest[Booking] | None = None
 
     def headers(self, name: bytes) -> list[bytes]:
         """Every value of a header, in the order in which they came."""
         return [value for known, value in self.scope["headers"] if known == name]
 
-    def has(self, tag: bytes) -> bool:
+    def has_matching_etag(self, etag: bytes) -> bool:
         """Whether who calls has this version (ETag) already."""
-        told = b",".join(self.headers(b"if-none-match")).split(b",")
-        return any(one.strip().removeprefix(b"W/") in (tag, b"*") for one in told)
+        known_etags = b",".join(self.headers(b"if-none-match")).split(b",")
+        return any(one.strip().removeprefix(b"W/") in (etag, b"*") for one in known_etags)
 
-    def path_id(self, what: str, place: int = 0) -> int:
+    def path_id(self, resource_name: str, position: int = 0) -> int:
         """The number at a place of the path's parameters, to the letter; NotFound where it can't
         be one (CONTRACT)."""
-        text = self.params[place]
-        formed = text.isascii() and text.isdigit() and text[0] != "0" and len(text) < 20
-        if not formed or (number := int(text)) > MAX_ID:
-            raise NotFound(what)
+        text = self.params[position]
+        is_well_formed = text.isascii() and text.isdigit() and text[0] != "0" and len(text) < 20
+        if not is_well_formed or (number := int(text)) > MAX_ID:
+            raise NotFound(resource_name)
         return number
 
 
@@ -145,7 +145,7 @@ class Access(Protocol):
     """How an endpoint is guarded: one way in each, in `access.py`."""
 
     @property
-    def limited(self) -> bool:
+    def is_rate_limited(self) -> bool:
         """Whether its calls are counted, and its answers tell of a window."""
         ...
 
@@ -200,23 +200,23 @@ class Endpoint:
     tagged: bool = False
     """Whether a success bears an ETag, so that who has it already is told 304."""
 
-    def most_raw(self, policy: Policy) -> int:
+    def raw_byte_limit(self, policy: Policy) -> int:
         """The most bytes of a raw body in a deployment."""
         most: int = getattr(policy, self.raw) if isinstance(self.raw, str) else self.raw or 0
         return most
 
-    def rules(self, limits: Limits) -> tuple[Rule, ...]:
+    def rate_limit_rules(self, limits: RateLimits) -> tuple[RateLimit, ...]:
         """The windows of a deployment that a call spends, the most specific first."""
         general = (limits.general,)
         return general if self.window is None else (getattr(limits, self.window), *general)
 
 
 def endpoint(
-    method: str, path: str, access: Access, **described: Any
+    method: str, path: str, access: Access, **fields: Any
 ) -> Callable[[Handler], Endpoint]:
     """Declare a handler as an endpoint; the fields are those of `Endpoint`."""
 
     def declare(handler: Handler) -> Endpoint:
-        return Endpoint(method=method, path=path, access=access, handler=handler, **described)
+        return Endpoint(method=method, path=path, access=access, handler=handler, **fields)
 
     return declare

@@ -3,8 +3,8 @@
 from typing import Any
 
 from staffbooking_adapters import codec
-from staffbooking_core.domain.payments.processor import BadSignature, PaymentsError
-from staffbooking_core.domain.shared.rate_limits import LimitExceeded
+from staffbooking_core.domain.payments.processor import BadEventSignature, ProcessorError
+from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import (
     Conflict,
     Forbidden,
@@ -15,32 +15,32 @@ from staffbooking_core.errors import (
     ProcessorUnavailable,
     RuleBroken,
     StaffbookingError,
+    StoreUnavailable,
     Unauthenticated,
-    Unavailable,
 )
 from staffbooking_http.api.endpoint import Header, Reply
 
-RETRY_AFTER = 2
+RETRY_AFTER_SECONDS = 2
 """Seconds after which a store that is out of reach may be asked again."""
 
-STATUS: dict[type[StaffbookingError], int] = {
+STATUS_BY_ERROR: dict[type[StaffbookingError], int] = {
     MissingField: 400,
     RuleBroken: 400,
-    BadSignature: 400,
+    BadEventSignature: 400,
     Unauthenticated: 401,
     Forbidden: 403,
     NotFound: 404,
     InvalidField: 422,
-    LimitExceeded: 429,
+    RateLimitExceeded: 429,
     ProcessorUnavailable: 500,
-    PaymentsError: 500,
+    ProcessorError: 500,
     Conflict: 503,
-    Unavailable: 503,
+    StoreUnavailable: 503,
 }
 """The status of each error and of what derives from it; any other is a fault of ours."""
 
 
-CODES = {
+ERROR_CODE_DESCRIPTIONS = {
     "malformed_request": "what came is not HTTP",
     "malformed_json": "the body is not a JSON object, or has a key twice",
     "missing_field": "required fields are missing or null: `errors` lists them all",
@@ -79,7 +79,7 @@ CODES = {
 """What any call may be refused by, for the documents; rules have codes of their own."""
 
 
-class Refused(Exception):
+class HttpError(Exception):
     """What HTTP itself refuses, before the core is asked."""
 
     def __init__(
@@ -89,71 +89,75 @@ class Refused(Exception):
         super().__init__(message)
 
 
-class ClientGone(Exception):
+class ClientDisconnected(Exception):
     """The client hung up: nobody waits for an answer."""
 
 
-def unknown_path() -> Refused:
-    return Refused(404, "not_found", "There is nothing at this path")
+def unknown_path_error() -> HttpError:
+    return HttpError(404, "not_found", "There is nothing at this path")
 
 
-def other_method(method: str, allow: bytes) -> Reply:
+def method_not_allowed_reply(method: str, allow: bytes) -> Reply:
     """The answer to a method that a path does not take: OPTIONS is told which it does."""
     headers = ((b"allow", allow),)
     if method == "OPTIONS":
         return Reply(204, headers=headers)
-    return Reply(405, problem("method_not_allowed", f"This path takes {allow.decode()}"), headers)
+    return Reply(
+        405, error_body("method_not_allowed", f"This path takes {allow.decode()}"), headers
+    )
 
 
 def to_reply(error: BaseException) -> Reply | None:
     """The answer to an error; None for a fault of ours, which is not to be told."""
-    if isinstance(error, Refused):
-        return Reply(error.status, problem(error.code, error.message), error.headers)
-    if not isinstance(error, StaffbookingError) or (status := _status(error)) is None:
+    if isinstance(error, HttpError):
+        return Reply(error.status, error_body(error.code, error.message), error.headers)
+    if not isinstance(error, StaffbookingError) or (status := _status_of(error)) is None:
         return None
     match error:
         case InvalidInput():
-            return Reply(status, _faults(error))
+            return Reply(status, _input_error_body(error))
         case Unauthenticated():
-            return Reply(status, _told(error), ((b"www-authenticate", b"Bearer"),))
-        case LimitExceeded():
-            return _limited(error)
-        case Unavailable() | Conflict():
-            body = problem("unavailable", "The service is temporarily unavailable")
-            return Reply(status, body, ((b"retry-after", b"%d" % RETRY_AFTER),))
-        case BadSignature():
-            return Reply(status, problem("bad_signature", "This is no event of the processor"))
-        case PaymentsError():
-            return Reply(status, _told(ProcessorUnavailable()))
-    return Reply(status, _told(error))
+            return Reply(status, _error_body_of(error), ((b"www-authenticate", b"Bearer"),))
+        case RateLimitExceeded():
+            return _rate_limited_reply(error)
+        case StoreUnavailable() | Conflict():
+            body = error_body("unavailable", "The service is temporarily unavailable")
+            return Reply(status, body, ((b"retry-after", b"%d" % RETRY_AFTER_SECONDS),))
+        case BadEventSignature():
+            return Reply(status, error_body("bad_signature", "This is no event of the processor"))
+        case ProcessorError():
+            return Reply(status, _error_body_of(ProcessorUnavailable()))
+    return Reply(status, _error_body_of(error))
 
 
-def internal(request_id: str) -> Reply:
+def internal_error_reply(request_id: str) -> Reply:
     """The answer to a fault of ours: nothing but the name under which the log tells more."""
-    return Reply(500, problem("internal", "Internal server error", request_id=request_id))
+    return Reply(500, error_body("internal", "Internal server error", request_id=request_id))
 
 
-def problem(code: str, message: str, **more: Any) -> bytes:
+def error_body(code: str, message: str, **extra_fields: Any) -> bytes:
     """The body of an error (SPECIFICATION 7)."""
-    return codec.encode({"error": message, "code": code, **more})
+    return codec.encode({"error": message, "code": code, **extra_fields})
 
 
-def _status(error: StaffbookingError) -> int | None:
-    return next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), None)
+def _status_of(error: StaffbookingError) -> int | None:
+    return next(
+        (STATUS_BY_ERROR[kind] for kind in type(error).__mro__ if kind in STATUS_BY_ERROR), None
+    )
 
 
-def _told(error: StaffbookingError) -> bytes:
-    return problem(error.code, error.message)
+def _error_body_of(error: StaffbookingError) -> bytes:
+    return error_body(error.code, error.message)
 
 
-def _faults(error: InvalidInput) -> bytes:
+def _input_error_body(error: InvalidInput) -> bytes:
     missing = isinstance(error, MissingField)
     message = "Required fields are missing" if missing else "Some fields are not valid"
-    errors = [{"field": fault.field, "message": fault.message} for fault in error.faults]
-    return problem(error.code, message, errors=errors)
+    errors = [{"field": fault.field, "message": fault.message} for fault in error.field_errors]
+    return error_body(error.code, message, errors=errors)
 
 
-def _limited(error: LimitExceeded) -> Reply:
-    seconds = error.verdict.retry_after
-    body = problem(error.code, error.message, retry_after=seconds)
+def _rate_limited_reply(error: RateLimitExceeded) -> Reply:
+    seconds = error.decision.retry_after
+    body = error_body(error.code, error.message, retry_after=seconds)
     return Reply(429, body, ((b"retry-after", b"%d" % seconds),))

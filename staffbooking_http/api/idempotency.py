@@ -9,52 +9,62 @@ import hashlib
 from staffbooking_adapters.inputs import structure
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.errors import RuleBroken, StaffbookingError
-from staffbooking_core.ports import Answer
+from staffbooking_core.ports import StoredResponse
 from staffbooking_core.usecases import idempotency
-from staffbooking_core.usecases.idempotency import AnsweredBefore, Keep
+from staffbooking_core.usecases.idempotency import AlreadyAnswered, IdempotencyRequest
 from staffbooking_http.api import request_body
 from staffbooking_http.api.endpoint import Call, Endpoint, Reply
-from staffbooking_http.api.errors import Refused, to_reply
+from staffbooking_http.api.errors import HttpError, to_reply
 
-LONGEST = 255
-REPLAYED = ((b"idempotent-replay", b"true"),)
+MAX_IDEMPOTENCY_KEY_LENGTH = 255
+REPLAY_HEADERS = ((b"idempotent-replay", b"true"),)
 
 
-async def answer(call: Call, endpoint: Endpoint, raw: bytes) -> Reply:
+async def handle_idempotently(call: Call, endpoint: Endpoint, raw: bytes) -> Reply:
     """Handle a call whose answer may be kept."""
     assert endpoint.body is not None
-    request_body.check_media(call)
-    call.keep = _keep(call, endpoint, raw)
+    request_body.check_media_type(call)
+    call.idempotency_request = _idempotency_request(call, endpoint, raw)
     try:
-        call.given = structure(endpoint.body, request_body.parse(raw))
+        call.parsed_input = structure(endpoint.body, request_body.parse_object(raw))
         return await endpoint.handler(call)
-    except AnsweredBefore as before:
-        return _replay(before.answer)
-    except (StaffbookingError, Refused) as error:
-        if call.keep is None or (reply := to_reply(error)) is None or not _is_kept(reply):
+    except AlreadyAnswered as before:
+        return _replay_reply(before.response)
+    except (StaffbookingError, HttpError) as error:
+        if (
+            call.idempotency_request is None
+            or (reply := to_reply(error)) is None
+            or not _is_storable(reply)
+        ):
             raise
-        first = await idempotency.keep_failure(call.ports, call.keep, reply.status, reply.body)
-        return reply if first.body == reply.body else _replay(first)
+        first = await idempotency.store_failure(
+            call.ports, call.idempotency_request, reply.status, reply.body
+        )
+        return reply if first.body == reply.body else _replay_reply(first)
 
 
-def _is_kept(reply: Reply) -> bool:
+def _is_storable(reply: Reply) -> bool:
     return reply.status < 500 and reply.status != 429
 
 
-def _replay(first: Answer) -> Reply:
-    return Reply(first.status, first.body, REPLAYED)
+def _replay_reply(stored: StoredResponse) -> Reply:
+    return Reply(stored.status, stored.body, REPLAY_HEADERS)
 
 
-def _keep(call: Call, endpoint: Endpoint, raw: bytes) -> Keep[Booking] | None:
+def _idempotency_request(
+    call: Call, endpoint: Endpoint, raw: bytes
+) -> IdempotencyRequest[Booking] | None:
     """How this call's answer will be kept; None where it names no key."""
-    shown = call.headers(b"idempotency-key")
-    if not shown:
+    key_headers = call.headers(b"idempotency-key")
+    if not key_headers:
         return None
-    if len(shown) > 1 or not _is_well_formed(shown[0]):
-        message = f"Idempotency-Key must be 1 to {LONGEST} printable ASCII characters"
+    if len(key_headers) > 1 or not _is_valid_key(key_headers[0]):
+        message = (
+            f"Idempotency-Key must be 1 to {MAX_IDEMPOTENCY_KEY_LENGTH} printable ASCII characters"
+        )
         raise RuleBroken("idempotency_key_invalid", message)
 
-    def success(booking: Booking) -> tuple[int, bytes]:
+    def success_response(booking: Booking) -> tuple[int, bytes]:
         assert endpoint.kept is not None
         reply = endpoint.kept(call, booking)
         return reply.status, reply.body
@@ -62,8 +72,8 @@ def _keep(call: Call, endpoint: Endpoint, raw: bytes) -> Keep[Booking] | None:
     actor = call.actor
     scope = f"user:{actor.user_id}" if actor.key_id is None else f"key:{actor.key_id}"
     fingerprint = hashlib.sha256(raw).digest()
-    return Keep(scope, shown[0].decode("ascii"), fingerprint, success)
+    return IdempotencyRequest(scope, key_headers[0].decode("ascii"), fingerprint, success_response)
 
 
-def _is_well_formed(key: bytes) -> bool:
-    return 1 <= len(key) <= LONGEST and all(0x20 <= byte < 0x7F for byte in key)
+def _is_valid_key(key: bytes) -> bool:
+    return 1 <= len(key) <= MAX_IDEMPOTENCY_KEY_LENGTH and all(0x20 <= byte < 0x7F for byte in key)

@@ -16,92 +16,112 @@ from prometheus_client.core import (
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from staffbooking_core.errors import Unavailable
-from staffbooking_core.ports import Backlog, Ports, WebhookFigures
+from staffbooking_core.errors import StoreUnavailable
+from staffbooking_core.ports import Backlog, Ports, WebhookStats
 from staffbooking_core.usecases import health
 
-BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+HISTOGRAM_BOUNDS_SECONDS = (
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+)
 """Upper bounds of the histogram's buckets, in seconds."""
 
 
-class Tally:
+class RequestMetrics:
     """What became of the calls of one method and path."""
 
-    __slots__ = ("buckets", "method", "path", "seconds", "statuses")
+    __slots__ = ("buckets", "method", "path", "statuses", "total_seconds")
 
     def __init__(self, method: str, path: str) -> None:
         self.method, self.path = method, path
         self.statuses: Counter[int] = Counter()
-        self.buckets = [0] * (len(BOUNDS) + 1)
-        self.seconds = 0.0
+        self.buckets = [0] * (len(HISTOGRAM_BOUNDS_SECONDS) + 1)
+        self.total_seconds = 0.0
 
-    def add(self, status: int, seconds: float) -> None:
+    def record(self, status: int, seconds: float) -> None:
         self.statuses[status] += 1
-        self.buckets[bisect_left(BOUNDS, seconds)] += 1
-        self.seconds += seconds
+        self.buckets[bisect_left(HISTOGRAM_BOUNDS_SECONDS, seconds)] += 1
+        self.total_seconds += seconds
 
 
-class Traffic:
+class ChannelMetrics:
     """What passes over the channel of this process."""
 
-    __slots__ = ("connections", "messages", "slow")
+    __slots__ = ("open_connections", "sent_messages", "slow_disconnects")
 
     def __init__(self) -> None:
-        self.connections = 0
+        self.open_connections = 0
         """Those that are open."""
-        self.messages = 0
+        self.sent_messages = 0
         """Told so far, to one connection each."""
-        self.slow = 0
+        self.slow_disconnects = 0
         """Connections that were closed since they did not read."""
 
 
-KEPT = timedelta(seconds=5)
+BACKLOG_CACHE_PERIOD = timedelta(seconds=5)
 
 
 @frozen
-class Work:
+class BacklogSnapshot:
     """What waits to be done, by kind, and how webhooks fare."""
 
-    due: Sequence[Backlog]
-    webhooks: WebhookFigures
+    backlogs: Sequence[Backlog]
+    webhooks: WebhookStats
 
 
-class Workload:
+class BacklogCache:
     """Work as the store knows it, asked for once in a while: however many read the figures,
     and however often, the store is spared."""
 
-    __slots__ = ("_asked_at", "_seen")
+    __slots__ = ("_fetched_at", "_snapshot")
 
     def __init__(self) -> None:
-        self._asked_at: datetime | None = None
-        self._seen: Work | None = None
+        self._fetched_at: datetime | None = None
+        self._snapshot: BacklogSnapshot | None = None
 
-    async def look(self, ports: Ports) -> Work | None:
+    async def get(self, ports: Ports) -> BacklogSnapshot | None:
         """None while the store is out of reach."""
         now = ports.clock.wall()
-        if self._asked_at is None or now - self._asked_at >= KEPT:
+        if self._fetched_at is None or now - self._fetched_at >= BACKLOG_CACHE_PERIOD:
             try:
-                self._seen = Work(await health.backlog(ports), await health.webhooks(ports))
-            except Unavailable:
+                self._snapshot = BacklogSnapshot(
+                    await health.get_backlog(ports), await health.get_webhook_stats(ports)
+                )
+            except StoreUnavailable:
                 return None
-            self._asked_at = now
-        return self._seen
+            self._fetched_at = now
+        return self._snapshot
 
 
-def page(tallies: Iterable[Tally], traffic: Traffic, work: Work | None) -> bytes:
+def render_metrics(
+    request_metrics: Iterable[RequestMetrics],
+    channel_metrics: ChannelMetrics,
+    backlog: BacklogSnapshot | None,
+) -> bytes:
     """All figures as Prometheus reads them; without work, those of the process alone."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Requests([tally for tally in tallies if tally.statuses]))
-    registry.register(_Channel(traffic))
-    if work is not None:
-        registry.register(_DueWork(work.due))
-        registry.register(_Webhooks(work.webhooks))
+    registry.register(_RequestCollector([tally for tally in request_metrics if tally.statuses]))
+    registry.register(_ChannelCollector(channel_metrics))
+    if backlog is not None:
+        registry.register(_BacklogCollector(backlog.backlogs))
+        registry.register(_WebhookCollector(backlog.webhooks))
     return generate_latest(registry)
 
 
-class _Requests(Collector):
-    def __init__(self, tallies: Sequence[Tally]) -> None:
-        self._tallies = tallies
+class _RequestCollector(Collector):
+    def __init__(self, request_metrics: Sequence[RequestMetrics]) -> None:
+        self._request_metrics = request_metrics
 
     def collect(self) -> Iterator[Metric]:
         name = "staffbooking_http"
@@ -111,33 +131,33 @@ class _Requests(Collector):
         took = HistogramMetricFamily(
             f"{name}_request_seconds", "Time until the answer", labels=("method", "path")
         )
-        for tally in self._tallies:
+        for tally in self._request_metrics:
             labels = [tally.method, tally.path]
             for status, number in sorted(tally.statuses.items()):
                 counted.add_metric([*labels, str(status)], number)
-            took.add_metric(labels, list(_cumulated(tally)), tally.seconds)
+            took.add_metric(labels, list(_cumulative_buckets(tally)), tally.total_seconds)
         yield counted
         yield took
 
 
-class _Channel(Collector):
-    def __init__(self, traffic: Traffic) -> None:
-        self._traffic = traffic
+class _ChannelCollector(Collector):
+    def __init__(self, channel_metrics: ChannelMetrics) -> None:
+        self._channel_metrics = channel_metrics
 
     def collect(self) -> Iterator[Metric]:
-        name, traffic = "staffbooking_channel", self._traffic
+        name, traffic = "staffbooking_channel", self._channel_metrics
         yield GaugeMetricFamily(
-            f"{name}_connections", "Open connections of the channel", traffic.connections
+            f"{name}_connections", "Open connections of the channel", traffic.open_connections
         )
         yield CounterMetricFamily(
-            f"{name}_messages", "Messages told, to one connection each", traffic.messages
+            f"{name}_messages", "Messages told, to one connection each", traffic.sent_messages
         )
         yield CounterMetricFamily(
-            f"{name}_slow", "Connections closed since they did not read", traffic.slow
+            f"{name}_slow", "Connections closed since they did not read", traffic.slow_disconnects
         )
 
 
-class _DueWork(Collector):
+class _BacklogCollector(Collector):
     def __init__(self, rows: Sequence[Backlog]) -> None:
         self._rows = rows
 
@@ -154,12 +174,12 @@ class _DueWork(Collector):
         yield oldest
 
 
-class _Webhooks(Collector):
-    def __init__(self, figures: WebhookFigures) -> None:
-        self._figures = figures
+class _WebhookCollector(Collector):
+    def __init__(self, statistics: WebhookStats) -> None:
+        self._statistics = statistics
 
     def collect(self) -> Iterator[Metric]:
-        name, figures = "staffbooking_webhook", self._figures
+        name, figures = "staffbooking_webhook", self._statistics
         attempts = CounterMetricFamily(
             f"{name}_attempts", "Attempts to deliver a webhook", labels=("outcome",)
         )
@@ -180,8 +200,10 @@ class _Webhooks(Collector):
         )
 
 
-def _cumulated(tally: Tally) -> Iterator[tuple[str, float]]:
+def _cumulative_buckets(request_metrics: RequestMetrics) -> Iterator[tuple[str, float]]:
     total = 0
-    for bound, number in zip((*BOUNDS, "+Inf"), tally.buckets, strict=True):
+    for bound, number in zip(
+        (*HISTOGRAM_BOUNDS_SECONDS, "+Inf"), request_metrics.buckets, strict=True
+    ):
         total += number
         yield str(bound), total

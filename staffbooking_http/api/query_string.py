@@ -13,26 +13,26 @@ from urllib.parse import unquote_to_bytes
 import attrs
 from attrs import frozen
 
-from staffbooking_adapters.inputs import Price, structure_query
-from staffbooking_core.domain.bookings.lifecycle import Status
+from staffbooking_adapters.inputs import QueryPriceBound, structure_query
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.companions.companion import CompanionQuery
 from staffbooking_core.domain.shared.money import Currency
-from staffbooking_core.inputs import MAX_ID, Characters, Id, Name, Text, Whole
+from staffbooking_core.inputs import MAX_ID, AllowedCharacters, Id, IntegerBounds, Name, TextBounds
 
 T = TypeVar("T")
 
-SHORT = 256
+MAX_CACHED_QUERY_BYTES = 256
 """Bytes of a query that is worth remembering."""
 
-LONGEST_KEY = 100
+MAX_REPORTED_KEY_BYTES = 100
 """Bytes of a key that we don't know, as an error names it."""
 
-Page = Annotated[int, Whole(1, 100_000)]
-PageSize = Annotated[int, Whole(1, 50)]
-Rate = Annotated[Decimal, Price()]
+PageNumber = Annotated[int, IntegerBounds(1, 100_000)]
+PageSize = Annotated[int, IntegerBounds(1, 50)]
+PriceBound = Annotated[Decimal, QueryPriceBound()]
 
 
-class Side(StrEnum):
+class BookingRole(StrEnum):
     CUSTOMER = "customer"
     STAFF = "staff"
 
@@ -43,10 +43,10 @@ class SearchCompanions:
 
     location: Name | None = None
     service: Name | None = None
-    min_price: Rate | None = None
-    max_price: Rate | None = None
+    min_price: PriceBound | None = None
+    max_price: PriceBound | None = None
     date: date | None = None
-    page: Page = 1
+    page: PageNumber = 1
     limit: PageSize = 12
 
     def to_core(self, currency: Currency) -> CompanionQuery:
@@ -55,8 +55,8 @@ class SearchCompanions:
         return CompanionQuery(
             location=self.location,
             service=self.service,
-            min_price=None if low is None else _minor(low, currency, ROUND_CEILING),
-            max_price=None if high is None else _minor(high, currency, ROUND_FLOOR),
+            min_price=None if low is None else _to_minor_units(low, currency, ROUND_CEILING),
+            max_price=None if high is None else _to_minor_units(high, currency, ROUND_FLOOR),
             date=self.date,
             page=self.page,
             limit=self.limit,
@@ -75,8 +75,8 @@ class ReadAvailability:
 class ListBookings:
     """CONTRACT 4, by key."""
 
-    status: Status | None = None
-    page: Page = 1
+    status: BookingStatus | None = None
+    page: PageNumber = 1
     limit: PageSize = 12
 
 
@@ -84,14 +84,14 @@ class ListBookings:
 class ListMyBookings(ListBookings):
     """CONTRACT 4, by session."""
 
-    role: Side | None = None
+    role: BookingRole | None = None
 
 
 @frozen(kw_only=True)
 class ListReviews:
     """CONTRACT 5."""
 
-    page: Page = 1
+    page: PageNumber = 1
     limit: PageSize = 12
 
 
@@ -99,7 +99,7 @@ class ListReviews:
 class ListDeliveries:
     """CONTRACT 7."""
 
-    page: Page = 1
+    page: PageNumber = 1
     limit: PageSize = 12
 
 
@@ -107,24 +107,24 @@ class ListDeliveries:
 class ReadEvents:
     """CONTRACT 7."""
 
-    after: Annotated[str, Text(100, 0, characters=Characters.OPAQUE)] | None = None
+    after: Annotated[str, TextBounds(100, 0, characters=AllowedCharacters.OPAQUE)] | None = None
     """The id of the last event that was read; the feed's beginning unless given."""
-    limit: Annotated[int, Whole(1, 100)] = 50
+    limit: Annotated[int, IntegerBounds(1, 100)] = 50
 
 
 @frozen(kw_only=True)
 class ListConversations:
     """CONTRACT 6."""
 
-    page: Page = 1
-    limit: Annotated[int, Whole(1, 100)] = 100
+    page: PageNumber = 1
+    limit: Annotated[int, IntegerBounds(1, 100)] = 100
 
 
 @frozen(kw_only=True)
-class Connect:
+class ConnectQuery:
     """Of the handshake at /ws."""
 
-    after: Annotated[int, Whole(0, MAX_ID)] | None = None
+    after: Annotated[int, IntegerBounds(0, MAX_ID)] | None = None
     """The last message that the client has: it is told of what came after it, as if it asked
     to resume, but with no race against what comes meanwhile."""
 
@@ -134,56 +134,56 @@ class ReadHistory:
     """CONTRACT 6."""
 
     before: Id | None = None
-    after: Annotated[int, Whole(0, MAX_ID)] | None = None
+    after: Annotated[int, IntegerBounds(0, MAX_ID)] | None = None
     """0 is the beginning."""
-    limit: Annotated[int, Whole(1, 100)] = 50
+    limit: Annotated[int, IntegerBounds(1, 100)] = 50
 
 
-def _minor(amount: Decimal, currency: Currency, rounding: str) -> int:
+def _to_minor_units(amount: Decimal, currency: Currency, rounding: str) -> int:
     return int(amount.scaleb(currency.decimals).to_integral_value(rounding))
 
 
-def read(cls: type[T], raw: bytes) -> T:
+def parse_query(cls: type[T], raw: bytes) -> T:
     """The input that a query string holds. Raises MissingField and InvalidField."""
-    made: T = (_remembered if len(raw) <= SHORT else _read)(cls, raw)
-    return made
+    parsed: T = (_parse_cached if len(raw) <= MAX_CACHED_QUERY_BYTES else _parse)(cls, raw)
+    return parsed
 
 
-def read_form(cls: type[T], raw: bytes) -> T:
+def parse_form(cls: type[T], raw: bytes) -> T:
     """The input that a form holds, as `read`; nothing of it is remembered. What it holds besides
     may come more than once: a form has parts that others read."""
-    made: T = _read(cls, raw, whole=False)
-    return made
+    parsed: T = _parse(cls, raw, is_strict=False)
+    return parsed
 
 
-def _read(cls: type, raw: bytes, *, whole: bool = True) -> Any:
+def _parse(cls: type, raw: bytes, *, is_strict: bool = True) -> Any:
     """`whole` tells that all of it is for this input."""
-    names = _names(cls)
-    given: dict[str, str] = {}
-    broken: dict[str, str] = {}
-    strange: set[bytes] = set()
+    names = _field_names(cls)
+    values: dict[str, str] = {}
+    errors: dict[str, str] = {}
+    unknown_keys: set[bytes] = set()
     for part in raw.split(b"&"):
         encoded, _, value = part.replace(b"+", b" ").partition(b"=")
         key = unquote_to_bytes(encoded)
         if (name := names.get(key)) is None:
-            if key in strange:
-                broken[key[:LONGEST_KEY].decode(errors="replace")] = "is given twice"
-            if whole and key:
-                strange.add(key)
+            if key in unknown_keys:
+                errors[key[:MAX_REPORTED_KEY_BYTES].decode(errors="replace")] = "is given twice"
+            if is_strict and key:
+                unknown_keys.add(key)
             continue
-        if name in given:
-            broken[name] = "is given twice"
+        if name in values:
+            errors[name] = "is given twice"
         try:
-            given[name] = unquote_to_bytes(value).decode()
+            values[name] = unquote_to_bytes(value).decode()
         except UnicodeDecodeError:
-            given[name], broken[name] = "", "must be in UTF-8"
-    return structure_query(cls, given, broken)
+            values[name], errors[name] = "", "must be in UTF-8"
+    return structure_query(cls, values, errors)
 
 
-_remembered = lru_cache(maxsize=1024)(_read)
+_parse_cached = lru_cache(maxsize=1024)(_parse)
 """Queries come again and again, and what is made of them never changes."""
 
 
 @lru_cache(maxsize=16)
-def _names(cls: type) -> Mapping[bytes, str]:
+def _field_names(cls: type) -> Mapping[bytes, str]:
     return {name.encode(): name for name in attrs.fields_dict(cls)}

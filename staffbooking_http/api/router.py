@@ -7,12 +7,12 @@ T = TypeVar("T")
 
 
 class _Node(Generic[T]):
-    __slots__ = ("children", "found", "parameter")
+    __slots__ = ("children", "entry", "parameter")
 
     def __init__(self) -> None:
         self.children: dict[str, _Node[T]] = {}
         self.parameter: _Node[T] | None = None
-        self.found: T | None = None
+        self.entry: T | None = None
 
 
 class Router(Generic[T]):
@@ -26,7 +26,7 @@ class Router(Generic[T]):
             if "{" not in path:
                 self._literal[path] = entry
             else:
-                self._node(path).found = entry
+                self._node(path).entry = entry
 
     def _node(self, path: str) -> _Node[T]:
         node = self._root
@@ -49,4 +49,4 @@ class Router(Generic[T]):
                     return None
                 parameters.append(segment)
             node = following
-        return None if node.found is None else (node.found, parameters)
+        return None if node.entry is None else (node.entry, parameters)

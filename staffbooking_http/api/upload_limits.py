@@ -17,71 +17,75 @@ from weakref import WeakValueDictionary
 
 from attrs import define
 
-from staffbooking_core.domain.shared.rate_limits import LimitExceeded, Rule, verdict
+from staffbooking_core.domain.shared.rate_limits import RateLimit, RateLimitExceeded, decide
 
 if TYPE_CHECKING:
     from staffbooking_http.api.endpoint import Call
 
-A = TypeVar("A")
-B = TypeVar("B")
+InputT = TypeVar("InputT")
+ResultT = TypeVar("ResultT")
 
-MOST = 8
+MAX_CONCURRENT_UPLOADS = 8
 """Turns at a time, in a process."""
-MOST_OF_ONE = 2
+MAX_UPLOADS_PER_USER = 2
 """Calls of one user at a time, wherever they are."""
-MOST_BYTES = 256 * 1024 * 1024
+MAX_BUFFERED_UPLOAD_BYTES = 256 * 1024 * 1024
 """Of bodies that come, wait or are worked on, in a process."""
-PATIENCE = 10.0
+SLOT_TIMEOUT_SECONDS = 10.0
 """Seconds that a call may wait for its turn."""
-PAUSE = timedelta(seconds=2)
+RETRY_AFTER_PERIOD = timedelta(seconds=2)
 """After which who was refused may come again."""
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 
 @define(eq=False)
-class Body:
+class UploadBody:
     """What a call brings."""
 
-    begun_at: datetime
-    size: int = 0
+    started_at: datetime
+    size_bytes: int = 0
     """Bytes of it that count."""
-    deadline: asyncio.Timeout | None = None
+    timeout: asyncio.Timeout | None = None
     """While it comes."""
 
 
-class Turns:
+class UploadLimiter:
     """Whatever is refused here may come again soon: LimitExceeded."""
 
-    def __init__(self, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
-        self._most_bytes = most_bytes
-        self._free = asyncio.Semaphore(most)
-        self._places = WeakValueDictionary[int, asyncio.Semaphore]()
-        self._bodies: list[Body] = []
+    def __init__(
+        self,
+        max_concurrent: int = MAX_CONCURRENT_UPLOADS,
+        max_buffered_bytes: int = MAX_BUFFERED_UPLOAD_BYTES,
+    ) -> None:
+        self._max_buffered_bytes = max_buffered_bytes
+        self._work_slots = asyncio.Semaphore(max_concurrent)
+        self._user_slots = WeakValueDictionary[int, asyncio.Semaphore]()
+        self._bodies: list[UploadBody] = []
 
-    async def carry(
+    async def process(
         self,
         call: Call,
         user_id: int,
-        read: Callable[[], Awaitable[A]],
-        work: Callable[[A], Awaitable[B]],
-    ) -> B:
+        read: Callable[[], Awaitable[InputT]],
+        handle: Callable[[InputT], Awaitable[ResultT]],
+    ) -> ResultT:
         """Read what a user's call brings, and once it is there work on it in its turn. Raises
         LimitExceeded."""
-        async with self.held(user_id, call.now) as body:
-            call.receive = self.counting(body, call.receive)
-            async with self.coming(body):
-                brought = await read()
-            async with self.taken(call.now):
-                return await work(brought)
+        async with self.hold_user_slot(user_id, call.now) as body:
+            call.receive = self.count_received_bytes(body, call.receive)
+            async with self.receive_body(body):
+                received = await read()
+            async with self.hold_work_slot(call.now):
+                return await handle(received)
 
     @asynccontextmanager
-    async def held(self, user_id: int, now: datetime) -> AsyncIterator[Body]:
+    async def hold_user_slot(self, user_id: int, now: datetime) -> AsyncIterator[UploadBody]:
         """From before a body is read to the answer. Raises LimitExceeded where the user has as
         many as one may have for a while."""
-        place = self._places.setdefault(user_id, asyncio.Semaphore(MOST_OF_ONE))
-        async with _acquired(place, now, MOST_OF_ONE):
-            body = Body(now)
+        user_slot = self._user_slots.setdefault(user_id, asyncio.Semaphore(MAX_UPLOADS_PER_USER))
+        async with _hold_slot(user_slot, now, MAX_UPLOADS_PER_USER):
+            body = UploadBody(now)
             self._bodies.append(body)
             try:
                 yield body
@@ -89,55 +93,59 @@ class Turns:
                 self._bodies.remove(body)
 
     @asynccontextmanager
-    async def coming(self, body: Body) -> AsyncIterator[None]:
+    async def receive_body(self, body: UploadBody) -> AsyncIterator[None]:
         """While a body is read. Raises LimitExceeded where it has to go."""
         try:
-            async with asyncio.timeout(None) as body.deadline:
+            async with asyncio.timeout(None) as body.timeout:
                 yield
         except TimeoutError:
-            raise _refused(body.begun_at, MOST) from None
+            raise _limit_exceeded(body.started_at, MAX_CONCURRENT_UPLOADS) from None
         finally:
-            body.deadline = None
+            body.timeout = None
 
-    def counting(self, body: Body, receive: Receive) -> Receive:
+    def count_received_bytes(self, body: UploadBody, receive: Receive) -> Receive:
         """The same, while what comes is counted."""
 
-        async def counted() -> MutableMapping[str, Any]:
+        async def receive_counted() -> MutableMapping[str, Any]:
             message = await receive()
-            if body.deadline is not None:
-                body.size += len(message.get("body", b""))
-            while sum(each.size for each in self._bodies) > self._most_bytes:
-                self._drop_oldest()
+            if body.timeout is not None:
+                body.size_bytes += len(message.get("body", b""))
+            while sum(each.size_bytes for each in self._bodies) > self._max_buffered_bytes:
+                self._abort_oldest()
             return message
 
-        return counted
+        return receive_counted
 
-    def _drop_oldest(self) -> None:
+    def _abort_oldest(self) -> None:
         """There is one, since only a body that comes grows."""
-        oldest = next(body for body in self._bodies if body.deadline is not None)
-        assert oldest.deadline is not None
-        oldest.deadline.reschedule(asyncio.get_running_loop().time())
-        oldest.deadline, oldest.size = None, 0
+        oldest = next(body for body in self._bodies if body.timeout is not None)
+        assert oldest.timeout is not None
+        oldest.timeout.reschedule(asyncio.get_running_loop().time())
+        oldest.timeout, oldest.size_bytes = None, 0
 
     @asynccontextmanager
-    async def taken(self, now: datetime) -> AsyncIterator[None]:
+    async def hold_work_slot(self, now: datetime) -> AsyncIterator[None]:
         """In its turn. Raises LimitExceeded where all are taken for a while."""
-        async with _acquired(self._free, now, MOST):
+        async with _hold_slot(self._work_slots, now, MAX_CONCURRENT_UPLOADS):
             yield
 
 
 @asynccontextmanager
-async def _acquired(free: asyncio.Semaphore, now: datetime, most: int) -> AsyncIterator[None]:
+async def _hold_slot(slots: asyncio.Semaphore, now: datetime, limit: int) -> AsyncIterator[None]:
     try:
-        async with asyncio.timeout(PATIENCE):
-            await free.acquire()
+        async with asyncio.timeout(SLOT_TIMEOUT_SECONDS):
+            await slots.acquire()
     except TimeoutError:
-        raise _refused(now, most) from None
+        raise _limit_exceeded(now, limit) from None
     try:
         yield
     finally:
-        free.release()
+        slots.release()
 
 
-def _refused(now: datetime, most: int) -> LimitExceeded:
-    return LimitExceeded(verdict(Rule("files", most, PAUSE), most + 1, now + PAUSE, now))
+def _limit_exceeded(now: datetime, limit: int) -> RateLimitExceeded:
+    return RateLimitExceeded(
+        decide(
+            RateLimit("files", limit, RETRY_AFTER_PERIOD), limit + 1, now + RETRY_AFTER_PERIOD, now
+        )
+    )

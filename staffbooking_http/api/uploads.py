@@ -10,18 +10,18 @@ from urllib.parse import urlencode
 from attrs import frozen
 from multipart import MultipartError, MultipartSegment, PushMultipartParser, parse_options_header
 
-from staffbooking_core.errors import Fault, InvalidInput, MissingField, invalid
+from staffbooking_core.errors import FieldError, InvalidInput, MissingField, invalid_field
 from staffbooking_http.api import request_body
 from staffbooking_http.api.endpoint import Call
-from staffbooking_http.api.errors import Refused
+from staffbooking_http.api.errors import HttpError
 
-FIELD = "file"
-MOST_AROUND = 64 * 1024
+FILE_FIELD = "file"
+MAX_FORM_OVERHEAD_BYTES = 64 * 1024
 """Bytes of a form besides the file: boundaries, headers, other fields."""
-MOST_PARTS = 50
-DEADLINE = 60.0
+MAX_FORM_PARTS = 50
+UPLOAD_TIMEOUT_SECONDS = 60.0
 """Seconds that a file may take to come."""
-LONGEST_BOUNDARY = 70
+MAX_BOUNDARY_LENGTH = 70
 """RFC 2046."""
 
 
@@ -31,37 +31,39 @@ class Upload:
 
     content: bytes
     media: str
-    form: bytes
+    other_fields: bytes
     """What stood beside it, as a form without a file is sent."""
 
 
-async def read(call: Call, most: int, noted: Callable[[bytes], object] | None = None) -> Upload:
+async def read_upload(
+    call: Call, max_bytes: int, on_fields: Callable[[bytes], object] | None = None
+) -> Upload:
     """The file, of at most so many bytes. Raises Refused, MissingField and InvalidField; only
     once all of the body has come, since it may be too large besides (CONTRACT 1).
 
     Where it is refused, `noted` is told what stands beside it, as far as that had come.
     """
-    boundary = _boundary(call)
-    form = _Form(boundary or "", most)
+    boundary = _parse_boundary(call)
+    form = _FormParser(boundary or "", max_bytes)
     try:
-        await request_body.hand_over(
+        await request_body.stream_body(
             call,
-            form.take,
-            most + MOST_AROUND,
-            DEADLINE,
-            by_length=noted is None,
-            refusal=form.too_large,
+            form.feed,
+            max_bytes + MAX_FORM_OVERHEAD_BYTES,
+            UPLOAD_TIMEOUT_SECONDS,
+            checks_content_length=on_fields is None,
+            too_large_error=form.too_large_error,
         )
         if boundary is None:
-            raise Refused(415, "unsupported_media_type", "The body must be multipart/form-data")
-        return form.end()
-    except (Refused, InvalidInput):
-        if noted is not None:
-            noted(form.texts())
+            raise HttpError(415, "unsupported_media_type", "The body must be multipart/form-data")
+        return form.finish()
+    except (HttpError, InvalidInput):
+        if on_fields is not None:
+            on_fields(form.encode_other_fields())
         raise
 
 
-def _boundary(call: Call) -> str | None:
+def _parse_boundary(call: Call) -> str | None:
     """What parts the form's fields; None where it is no form, empty where it says nothing."""
     declared = call.headers(b"content-type")
     text = declared[0].decode("latin-1") if len(declared) == 1 else ""
@@ -69,58 +71,58 @@ def _boundary(call: Call) -> str | None:
     boundary: str = options.get("boundary", "")
     if media != "multipart/form-data":
         return None
-    return boundary if boundary.isascii() and len(boundary) <= LONGEST_BOUNDARY else ""
+    return boundary if boundary.isascii() and len(boundary) <= MAX_BOUNDARY_LENGTH else ""
 
 
-class _Form:
+class _FormParser:
     """What has come of a form so far. Of a broken one no file is kept any more."""
 
-    def __init__(self, boundary: str, most: int) -> None:
-        self._most = most
-        self.too_large = request_body.too_large(most, "A file")
+    def __init__(self, boundary: str, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self.too_large_error = request_body.body_too_large(max_bytes, "A file")
         self._file: BytesIO | None = None
         self._media = ""
-        self._files = 0
+        self._file_count = 0
         self._is_file = False
-        self._texts: list[tuple[str, bytearray]] = []
+        self._other_fields: list[tuple[str, bytearray]] = []
         self._parser: PushMultipartParser | None = None
         if boundary:
-            self._parser = PushMultipartParser(boundary, max_segment_count=MOST_PARTS)
+            self._parser = PushMultipartParser(boundary, max_segment_count=MAX_FORM_PARTS)
 
-    def take(self, piece: bytes) -> None:
+    def feed(self, chunk: bytes) -> None:
         """The next piece of the body."""
-        if self._parser is None or not piece:
+        if self._parser is None or not chunk:
             return
         try:
-            for event in self._parser.parse(piece):
-                self._note(event)
+            for event in self._parser.parse(chunk):
+                self._handle_event(event)
         except MultipartError:
             self._parser = self._file = None
 
-    def texts(self) -> bytes:
+    def encode_other_fields(self) -> bytes:
         """What has come beside the file, as a form without one is sent."""
-        return urlencode([(name, bytes(text)) for name, text in self._texts]).encode()
+        return urlencode([(name, bytes(text)) for name, text in self._other_fields]).encode()
 
-    def end(self) -> Upload:
+    def finish(self) -> Upload:
         """The file, once the body has come to its end."""
         if self._parser is None:
-            _refuse()
+            _raise_malformed_form()
         try:
             self._parser.close()
         except MultipartError:
-            _refuse()
+            _raise_malformed_form()
         if self._file is None:
-            raise MissingField([Fault(FIELD, "is required")])
-        if self._files > 1:
-            raise invalid(FIELD, "is given more than once")
-        return Upload(self._file.getvalue(), self._media, self.texts())
+            raise MissingField([FieldError(FILE_FIELD, "is required")])
+        if self._file_count > 1:
+            raise invalid_field(FILE_FIELD, "is given more than once")
+        return Upload(self._file.getvalue(), self._media, self.encode_other_fields())
 
-    def _note(self, event: MultipartSegment | bytes | None) -> None:
+    def _handle_event(self, event: MultipartSegment | bytes | None) -> None:
         if isinstance(event, MultipartSegment):
-            self._is_file = event.name == FIELD
-            self._files += self._is_file
+            self._is_file = event.name == FILE_FIELD
+            self._file_count += self._is_file
             if not self._is_file:
-                self._texts.append((event.name or "", bytearray()))
+                self._other_fields.append((event.name or "", bytearray()))
             # A page's form without a file chosen sends a nameless one of no bytes.
             elif event.filename != "":
                 self._file = BytesIO()
@@ -128,13 +130,15 @@ class _Form:
         elif event and self._is_file:
             self._file = self._file or BytesIO()
             self._file.write(event)
-            if self._file.tell() > self._most:
-                raise self.too_large
+            if self._file.tell() > self._max_bytes:
+                raise self.too_large_error
         elif event:
-            self._texts[-1][1].extend(event)
-            if sum(len(text) for _, text in self._texts) > MOST_AROUND:
-                raise request_body.too_large(MOST_AROUND, "What stands beside a file")
+            self._other_fields[-1][1].extend(event)
+            if sum(len(text) for _, text in self._other_fields) > MAX_FORM_OVERHEAD_BYTES:
+                raise request_body.body_too_large(
+                    MAX_FORM_OVERHEAD_BYTES, "What stands beside a file"
+                )
 
 
-def _refuse() -> NoReturn:
-    raise Refused(400, "malformed_form", "The body is not a form: it is broken, or not whole")
+def _raise_malformed_form() -> NoReturn:
+    raise HttpError(400, "malformed_form", "The body is not a form: it is broken, or not whole")

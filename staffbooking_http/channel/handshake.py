@@ -6,56 +6,56 @@ Handshakes spend no window, and their answers tell of none (CONTRACT 6).
 import logging
 from collections.abc import Awaitable, Collection, Iterable, Sequence
 
-from staffbooking_core.domain.accounts.users import Session, User, session_digest
+from staffbooking_core.domain.accounts.users import Session, User, hash_session_token
 from staffbooking_core.errors import Forbidden, StaffbookingError, Unauthenticated
-from staffbooking_core.representations.channel import Close
+from staffbooking_core.representations.channel import CloseCode
 from staffbooking_core.usecases.accounts import sessions
-from staffbooking_http.api.access import session_token
-from staffbooking_http.api.endpoint import Header, Message, Reply, Scope, Send, Site
-from staffbooking_http.api.errors import internal, to_reply
-from staffbooking_http.api.pipeline import respond
-from staffbooking_http.channel.hub import Connection, Pipe
+from staffbooking_http.api.access import find_session_token
+from staffbooking_http.api.endpoint import AppContext, AsgiMessage, Header, Reply, Scope, Send
+from staffbooking_http.api.errors import internal_error_reply, to_reply
+from staffbooking_http.api.pipeline import send_reply
+from staffbooking_http.channel.hub import ChannelConnection, Outbound
 
 log = logging.getLogger("staffbooking.channel")
 
-DEFAULT_PORTS = (("http://", ":80"), ("https://", ":443"))
+DEFAULT_PORT_SUFFIXES = (("http://", ":80"), ("https://", ":443"))
 
 
-def origins(base_url: str, allowed: Iterable[str] = ()) -> frozenset[str]:
+def normalize_origins(base_url: str, allowed: Iterable[str] = ()) -> frozenset[str]:
     """The origins whose pages may open connections: the service's own, and some others."""
-    return frozenset(_spelled(origin) for origin in (base_url, *allowed))
+    return frozenset(_normalize_origin(origin) for origin in (base_url, *allowed))
 
 
-async def admit(
-    site: Site, scope: Scope, origins: Collection[str], *, origin_needed: bool
+async def authenticate_handshake(
+    site: AppContext, scope: Scope, allowed_origins: Collection[str], *, is_origin_required: bool
 ) -> tuple[Session, User]:
     """Who opens a connection, by their cookie. Raises Unauthenticated where that is of no living
     session; then Forbidden for a page of somebody else's, or of nobody where an `Origin` is
     needed; Unavailable."""
-    session, user = await _signed_in(site, scope)
-    shown = [_spelled(origin) for origin in _header(scope, b"origin")]
-    if not shown and origin_needed:
+    session, user = await _find_session(site, scope)
+    shown = [_normalize_origin(origin) for origin in _header_values(scope, b"origin")]
+    if not shown and is_origin_required:
         raise Forbidden("foreign_origin", "The request names no origin")
-    if any(origin not in origins for origin in shown):
+    if any(origin not in allowed_origins for origin in shown):
         raise Forbidden("foreign_origin", "The request comes from a foreign page")
-    return await sessions.touch(site.ports, session), user
+    return await sessions.touch_session(site.ports, session), user
 
 
-async def _signed_in(site: Site, scope: Scope) -> tuple[Session, User]:
-    if _header(scope, b"authorization"):
+async def _find_session(site: AppContext, scope: Scope) -> tuple[Session, User]:
+    if _header_values(scope, b"authorization"):
         raise Unauthenticated("session_required", "This takes a session, not an API key")
-    if (token := session_token(scope["headers"])) is None:
+    if (token := find_session_token(scope["headers"])) is None:
         raise Unauthenticated("unauthenticated", "Sign in first")
     now = site.ports.clock.wall()
-    caller = await site.ports.admission.by_session(session_digest(token), now)
+    caller = await site.ports.admission.authenticate_session(hash_session_token(token), now)
     if caller is None:
         raise Unauthenticated("unauthenticated", "The session has ended: sign in again")
     return caller.session, caller.user
 
 
-async def opened(
-    pipe: Pipe, user: User, opening: Awaitable[Connection | None]
-) -> Connection | None:
+async def open_or_close(
+    outbound: Outbound, user: User, opening: Awaitable[ChannelConnection | None]
+) -> ChannelConnection | None:
     """The connection that is being opened over a pipe. None where there is none: a pipe over
     which it failed is closed."""
     try:
@@ -63,43 +63,47 @@ async def opened(
     except Exception as error:
         if not isinstance(error, StaffbookingError):
             log.exception("a connection of user %d could not be opened", user.id)
-        pipe.close(Close.SLOW, "come again")
+        outbound.close(CloseCode.SLOW, "come again")
         return None
 
 
-async def refuse(site: Site, scope: Scope, send: Send, error: Exception) -> None:
+async def reject_handshake(site: AppContext, scope: Scope, send: Send, error: Exception) -> None:
     """Answer a handshake that failed, as the interface answers a call."""
     request_id = next(site.request_ids)
     if (reply := to_reply(error)) is None:
         log.error("handshake %s failed", request_id, exc_info=error)
-        reply = internal(request_id)
-    await answer(scope, send, reply, (*site.headers, (b"x-request-id", request_id.encode())))
+        reply = internal_error_reply(request_id)
+    await send_handshake_reply(
+        scope, send, reply, (*site.default_headers, (b"x-request-id", request_id.encode()))
+    )
 
 
-async def answer(scope: Scope, send: Send, reply: Reply, headers: Sequence[Header]) -> None:
+async def send_handshake_reply(
+    scope: Scope, send: Send, reply: Reply, headers: Sequence[Header]
+) -> None:
     """Send a reply in place of a connection. A server that can't send an answer of ours sends
     its own, a 403."""
     if scope["type"] == "http":
-        await respond(send, reply, headers)
+        await send_reply(send, reply, headers)
         return
     if "websocket.http.response" not in (scope.get("extensions") or ()):
         await send({"type": "websocket.close"})
         return
 
-    async def to_handshake(message: Message) -> None:
+    async def to_handshake(message: AsgiMessage) -> None:
         await send({**message, "type": f"websocket.{message['type']}"})
 
-    await respond(to_handshake, reply, headers)
+    await send_reply(to_handshake, reply, headers)
 
 
-def _header(scope: Scope, name: bytes) -> list[str]:
+def _header_values(scope: Scope, name: bytes) -> list[str]:
     return [value.decode("latin-1") for known, value in scope["headers"] if known == name]
 
 
-def _spelled(origin: str) -> str:
+def _normalize_origin(origin: str) -> str:
     """One spelling for each origin: in lower case, without a port that goes without saying."""
     origin = origin.lower()
-    for scheme, port in DEFAULT_PORTS:
+    for scheme, port in DEFAULT_PORT_SUFFIXES:
         if origin.startswith(scheme):
             return origin.removesuffix(port)
     return origin

@@ -19,87 +19,93 @@ from attrs import define, evolve, field
 
 from staffbooking_core.domain.accounts.users import Session, User
 from staffbooking_core.domain.messaging.conversations import Message
-from staffbooking_core.errors import Conflict, StaffbookingError, Unavailable
-from staffbooking_core.inputs import AskPresence, ReadUpTo, Resume, SendToConversation, Type
+from staffbooking_core.errors import Conflict, StaffbookingError, StoreUnavailable
+from staffbooking_core.inputs import (
+    MarkReadUpTo,
+    QueryPresence,
+    Resume,
+    SendToConversation,
+    SetTyping,
+)
 from staffbooking_core.ports import Ports
 from staffbooking_core.representations import channel as frames_of
 from staffbooking_core.representations.channel import (
-    Close,
+    Broadcast,
+    CloseCode,
+    ConnectionPhase,
+    ConnectionState,
     Frame,
     Hub,
-    Line,
-    Phase,
-    Step,
-    Tell,
-    Told,
+    ReceiveResult,
+    ServerEvent,
 )
 from staffbooking_core.usecases.accounts import sessions
 from staffbooking_core.usecases.messaging import channel
-from staffbooking_core.usecases.messaging.messages import Letter, open_missing
+from staffbooking_core.usecases.messaging.messages import MessageDraft, open_missing_conversations
 from staffbooking_http.api.errors import to_reply
-from staffbooking_http.api.metrics import Traffic
-from staffbooking_http.channel.frames import Outgoing, Request
-from staffbooking_http.channel.message_batcher import Post
-from staffbooking_http.channel.presence import Seats
+from staffbooking_http.api.metrics import ChannelMetrics
+from staffbooking_http.channel.frames import ClientRequest, EncodedFrame
+from staffbooking_http.channel.message_batcher import MessageBatcher
+from staffbooking_http.channel.presence import Presence
 
 log = logging.getLogger("staffbooking.channel")
 
-LOOK_EVERY = timedelta(seconds=1)
+TAIL_POLL_INTERVAL = timedelta(seconds=1)
 """After it, it looks for messages that nobody told it of."""
-PATIENCE = 2.0
+LEAVE_TIMEOUT_SECONDS = 2.0
 """Seconds that saying goodbye may take."""
-TICK = timedelta(milliseconds=250)
+TICK_INTERVAL = timedelta(milliseconds=250)
 """Between looks at what lapses."""
 
 
-class Pipe(Protocol):
+class Outbound(Protocol):
     """What carries frames to one client."""
 
-    def send(self, frame: Outgoing) -> bool:
+    def send(self, frame: EncodedFrame) -> bool:
         """Hand a frame over, without waiting; False, and it may be lost, where more would lie
         unread than a client may leave. Nothing happens once it is closed."""
         ...
 
-    def close(self, code: Close, reason: str) -> None:
+    def close(self, code: CloseCode, reason: str) -> None:
         """End the connection, soon: also of a client that reads nothing."""
         ...
 
     @property
     def is_open(self) -> bool: ...
 
-    async def drained(self) -> None:
+    async def wait_until_drained(self) -> None:
         """Until the client has read most of what it was sent, or the pipe is closed."""
         ...
 
 
 @define(eq=False, kw_only=True)
-class Connection(Line):
+class ChannelConnection(ConnectionState):
     """A line of the channel with what carries its frames."""
 
     session: Session
-    pipe: Pipe
+    outbound: Outbound
     is_catching_up: bool = field(default=False, init=False)
 
 
-class InternalFault(StaffbookingError):
+class InternalChannelError(StaffbookingError):
     code = "internal"
 
     def __init__(self) -> None:
         super().__init__("Internal server error")
 
 
-class Switchboard:
+class ChannelHub:
     """Open while `running`; runners bring connections, and the frames that clients send."""
 
     def __init__(self, ports: Ports) -> None:
         self.ports = ports
-        self._hub: Hub[Connection] = Hub(ports.policy)
-        self.traffic = Traffic()
-        self._quiet: list[tuple[Connection, int]] = []
+        self._hub: Hub[ChannelConnection] = Hub(ports.policy)
+        self.metrics = ChannelMetrics()
+        self._silent_connections: list[tuple[ChannelConnection, int]] = []
         """Those that have not spoken yet, with how many ticks more they have for that."""
-        self._seats = Seats(ports)
-        self._post = Post(ports)
-        self._news = anyio.Event()
+        self._presence = Presence(ports)
+        self._message_batcher = MessageBatcher(ports)
+        self._new_messages = anyio.Event()
         self._tasks: TaskGroup | None = None
 
     def __len__(self) -> int:
@@ -109,15 +115,19 @@ class Switchboard:
     async def running(self) -> AsyncIterator[None]:
         """Carry messages and word, and look after the connections, until the context ends: then
         all are closed, to be opened anew elsewhere."""
-        async with anyio.create_task_group() as tasks, self.ports.chat.listen(self):
+        async with anyio.create_task_group() as tasks, self.ports.pubsub.subscribe(self):
             self._tasks = tasks
-            policy, start = self.ports.policy, await channel.last_id(self.ports)
-            await self._seats.beat()
-            tasks.start_soon(self._tail, start)
-            tasks.start_soon(_again, policy.presence_beat, self._seats.beat)
-            tasks.start_soon(_again, policy.sessions_judged_every, self._judge)
-            tasks.start_soon(_again, TICK, self._seats.tell)
-            tasks.start_soon(_again, TICK, self._tick)
+            policy, start = self.ports.policy, await channel.last_message_id(self.ports)
+            await self._presence.send_heartbeat()
+            tasks.start_soon(self._broadcast_new_messages, start)
+            tasks.start_soon(
+                _run_periodically, policy.presence_heartbeat_interval, self._presence.send_heartbeat
+            )
+            tasks.start_soon(
+                _run_periodically, policy.sessions_judged_every, self._close_ended_sessions
+            )
+            tasks.start_soon(_run_periodically, TICK_INTERVAL, self._presence.broadcast_departures)
+            tasks.start_soon(_run_periodically, TICK_INTERVAL, self._tick)
             try:
                 yield
             finally:
@@ -135,9 +145,9 @@ class Switchboard:
             return
         self._tasks = None
         for connection in list(self._hub):
-            connection.pipe.close(Close.RESTART, "restarting")
-        with anyio.move_on_after(PATIENCE):
-            await _harmless(self._seats.leave)
+            connection.outbound.close(CloseCode.RESTART, "restarting")
+        with anyio.move_on_after(LEAVE_TIMEOUT_SECONDS):
+            await _run_logging_errors(self._presence.leave)
 
     # Connections ------------------------------------------------------------------------
 
@@ -145,229 +155,242 @@ class Switchboard:
         """Count a connection that is about to be opened. Raises LimitExceeded where the user
         has too many, and Unavailable. `release` it once, whatever happens then."""
         if not self.is_open:
-            raise Unavailable("the channel is closed")
-        await self._seats.take(user.id)
+            raise StoreUnavailable("the channel is closed")
+        await self._presence.add_connection(user.id)
 
     async def release(self, user_id: int) -> None:
         """The connection that was counted is over, or never came about."""
-        await self._seats.give_back(user_id)
+        await self._presence.remove_connection(user_id)
 
     async def open(
-        self, session: Session, user: User, pipe: Pipe, after: int | None = None
-    ) -> Connection:
+        self, session: Session, user: User, outbound: Outbound, after: int | None = None
+    ) -> ChannelConnection:
         """Begin with a connection that was counted: it is greeted, and told of what comes; of
         what came `after` a message first, where one is named."""
-        connection = Connection(user.id, user.name, session=session, pipe=pipe)
-        self._hub.open(connection)
-        self.traffic.connections += 1
+        connection = ChannelConnection(user.id, user.name, session=session, outbound=outbound)
+        self._hub.add(connection)
+        self.metrics.open_connections += 1
         if not self.is_open:  # Since it was counted.
-            pipe.close(Close.RESTART, "restarting")
+            outbound.close(CloseCode.RESTART, "restarting")
         try:
-            await open_missing(self.ports, user.id)
-            last_id = await channel.last_id(self.ports, user.id)
-            connection.greet(last_id)
-            self._push(connection, Outgoing(frames_of.ready(user.id, last_id)))
-            await channel.show(self.ports, user.id)
+            await open_missing_conversations(self.ports, user.id)
+            last_id = await channel.last_message_id(self.ports, user.id)
+            connection.mark_ready(last_id)
+            self._send_frame(connection, EncodedFrame(frames_of.ready_frame(user.id, last_id)))
+            await channel.broadcast_presence(self.ports, user.id)
         except BaseException:
             self.close(connection)
             raise
         if after is None:
-            ticks = math.ceil(self.ports.policy.resume_grace / TICK)
-            self._quiet.append((connection, ticks))
+            ticks = math.ceil(self.ports.policy.resume_grace / TICK_INTERVAL)
+            self._silent_connections.append((connection, ticks))
         else:
-            connection.rewind(after)
-            self._catch_up_soon(connection)
+            connection.resume_after(after)
+            self._start_catch_up(connection)
         return connection
 
-    def close(self, connection: Connection) -> None:
+    def close(self, connection: ChannelConnection) -> None:
         """Done with a connection, which is closed."""
-        self._hub.close(connection)
-        self.traffic.connections -= 1
+        self._hub.remove(connection)
+        self.metrics.open_connections -= 1
 
     async def receive(
-        self, connection: Connection, request: Request | StaffbookingError, ref: Any = None
+        self,
+        connection: ChannelConnection,
+        request: ClientRequest | StaffbookingError,
+        ref: Any = None,
     ) -> Frame | None:
         """Carry out what a client asks for, one frame of a connection after the other. Returns
         the ack or the error that the client was sent, if any."""
         policy = self.ports.policy
-        step: Step[Request] = connection.receive(
+        step: ReceiveResult[ClientRequest] = connection.receive(
             request, ref, self.ports.clock.wall(), policy.limits.channel, policy.channel_overrun
         )
         if step.close is not None:
-            connection.pipe.close(step.close, "too many events")
+            connection.outbound.close(step.close, "too many events")
         answer = step.replies[0] if step.replies else None
         if step.request is not None:
-            answer = await self._answer(connection, step.request, ref)
+            answer = await self._handle_request(connection, step.request, ref)
         if answer is not None:
-            self._push(connection, Outgoing(answer))
+            self._send_frame(connection, EncodedFrame(answer))
         return answer
 
-    async def _answer(self, connection: Connection, request: Request, ref: Any) -> Frame | None:
+    async def _handle_request(
+        self, connection: ChannelConnection, request: ClientRequest, ref: Any
+    ) -> Frame | None:
         try:
-            connection.session = await sessions.touch(self.ports, connection.session)
-            return await self._carry_out(connection, request, ref)
+            connection.session = await sessions.touch_session(self.ports, connection.session)
+            return await self._execute_request(connection, request, ref)
         except Conflict:
-            return frames_of.error(Unavailable(), ref)
+            return frames_of.error_frame(StoreUnavailable(), ref)
         except Exception as error:
             if isinstance(error, StaffbookingError) and to_reply(error) is not None:
-                return frames_of.error(error, ref)
+                return frames_of.error_frame(error, ref)
             log.exception("a %s of user %d failed", type(request).__name__, connection.user_id)
-            return frames_of.error(InternalFault(), ref)
+            return frames_of.error_frame(InternalChannelError(), ref)
 
-    async def _carry_out(self, connection: Connection, request: Request, ref: Any) -> Frame | None:
+    async def _execute_request(
+        self, connection: ChannelConnection, request: ClientRequest, ref: Any
+    ) -> Frame | None:
         user_id = connection.user_id
         if isinstance(request, Resume):
-            connection.rewind(request.after)
-            self._catch_up_soon(connection)
+            connection.resume_after(request.after)
+            self._start_catch_up(connection)
             return None
-        if connection.phase is Phase.QUIET:
-            self._catch_up_soon(connection)
+        if connection.phase is ConnectionPhase.QUIET:
+            self._start_catch_up(connection)
         match request:
             case SendToConversation():
-                letter = Letter(
+                letter = MessageDraft(
                     user_id, request.conversation_id, request.content, request.client_message_id
                 )
-                return frames_of.ack(await self._post.send(letter), ref)
-            case Type():
-                await channel.type_(self.ports, user_id, request)
-            case ReadUpTo():
-                await channel.read(self.ports, user_id, request)
-            case AskPresence():
-                for frame in await channel.ask(self.ports, user_id, request):
-                    if frame.event is Told.ERROR:
+                return frames_of.ack_frame(await self._message_batcher.send(letter), ref)
+            case SetTyping():
+                await channel.broadcast_typing(self.ports, user_id, request)
+            case MarkReadUpTo():
+                await channel.mark_read(self.ports, user_id, request)
+            case QueryPresence():
+                for frame in await channel.query_presence(self.ports, user_id, request):
+                    if frame.event is ServerEvent.ERROR:
                         return evolve(frame, ref=ref)
-                    self._push(connection, Outgoing(frame))
+                    self._send_frame(connection, EncodedFrame(frame))
         return None
 
-    def _push(self, connection: Connection, frame: Outgoing) -> None:
+    def _send_frame(self, connection: ChannelConnection, frame: EncodedFrame) -> None:
         """Hand a frame over; what becomes of it concerns nobody but who is to get it."""
         try:
-            if not connection.pipe.send(frame):
-                connection.pipe.close(Close.SLOW, "too much lies unread")
-                self.traffic.slow += 1
-            elif frame.frame.event is Told.NEW_MESSAGE:
-                self.traffic.messages += 1
+            if not connection.outbound.send(frame):
+                connection.outbound.close(CloseCode.SLOW, "too much lies unread")
+                self.metrics.slow_disconnects += 1
+            elif frame.frame.event is ServerEvent.NEW_MESSAGE:
+                self.metrics.sent_messages += 1
         except Exception as error:
-            _complain(f"user {connection.user_id} can't be told", error)
-            connection.pipe.close(Close.SLOW, "come again")
+            _log_failure(f"user {connection.user_id} can't be told", error)
+            connection.outbound.close(CloseCode.SLOW, "come again")
 
     # Messages ---------------------------------------------------------------------------
 
-    def stored(self) -> None:
-        self._news.set()
+    def on_messages_stored(self) -> None:
+        self._new_messages.set()
 
-    async def _tail(self, cursor: int) -> None:
+    async def _broadcast_new_messages(self, cursor: int) -> None:
         """Give every message from a point on to those who are here, in the order of ids."""
         while True:
-            self._news = anyio.Event()
+            self._new_messages = anyio.Event()
             try:
-                while found := await channel.tail(self.ports, cursor):
+                while found := await channel.messages_after(self.ports, cursor):
                     for message in found:
-                        self._give(message)
+                        self._broadcast_message(message)
                         cursor = message.id
                         await anyio.lowlevel.checkpoint()  # What was written goes out.
             except Exception as error:
-                _complain("messages can't be read", error)
-                await anyio.sleep(LOOK_EVERY.total_seconds())
-            with anyio.move_on_after(LOOK_EVERY.total_seconds()):
-                await self._news.wait()
+                _log_failure("messages can't be read", error)
+                await anyio.sleep(TAIL_POLL_INTERVAL.total_seconds())
+            with anyio.move_on_after(TAIL_POLL_INTERVAL.total_seconds()):
+                await self._new_messages.wait()
 
-    def _give(self, message: Message) -> None:
-        frame = Outgoing(frames_of.new_message(message))
-        for connection in self._hub.lines_of(message.recipients):
-            if connection.takes(message.id):
-                self._push(connection, frame)
+    def _broadcast_message(self, message: Message) -> None:
+        frame = EncodedFrame(frames_of.new_message_frame(message))
+        for connection in self._hub.connections_of(message.recipients):
+            if connection.should_deliver(message.id):
+                self._send_frame(connection, frame)
 
-    def _catch_up_soon(self, connection: Connection) -> None:
+    def _start_catch_up(self, connection: ChannelConnection) -> None:
         """Tell a connection what it has not been told, and then let it live."""
-        if connection.waiting <= connection.cursor:
-            connection.caught_up(connection.cursor)
+        if connection.newest_known_id <= connection.cursor:
+            connection.mark_caught_up(connection.cursor)
         elif not connection.is_catching_up:
-            connection.phase = Phase.CATCHING_UP
+            connection.phase = ConnectionPhase.CATCHING_UP
             connection.is_catching_up = True
-            self._soon(self._catch_up, connection)
+            self._start_task(self._catch_up, connection)
 
-    async def _catch_up(self, connection: Connection) -> None:
+    async def _catch_up(self, connection: ChannelConnection) -> None:
         """From the store, as fast as the client reads. Where it asks for other messages in
         between, those come next."""
         try:
-            while connection.phase is not Phase.LIVE and connection.pipe.is_open:
-                await self._tell_page(connection)
+            while connection.phase is not ConnectionPhase.LIVE and connection.outbound.is_open:
+                await self._send_missed_page(connection)
         except Exception as error:
-            _complain(f"user {connection.user_id} can't be told what was missed", error)
-            connection.pipe.close(Close.SLOW, "come again")
+            _log_failure(f"user {connection.user_id} can't be told what was missed", error)
+            connection.outbound.close(CloseCode.SLOW, "come again")
         finally:
             connection.is_catching_up = False
 
-    async def _tell_page(self, connection: Connection) -> None:
-        start, upto = connection.cursor, connection.waiting
-        found, has_more = await channel.missed(self.ports, connection.user_id, start)
+    async def _send_missed_page(self, connection: ChannelConnection) -> None:
+        start, upto = connection.cursor, connection.newest_known_id
+        found, has_more = await channel.missed_messages(self.ports, connection.user_id, start)
         for message in found:
-            await connection.pipe.drained()
+            await connection.outbound.wait_until_drained()
             if connection.cursor != start:
                 return
             start = connection.cursor = message.id
-            self._push(connection, Outgoing(frames_of.new_message(message)))
+            self._send_frame(connection, EncodedFrame(frames_of.new_message_frame(message)))
         if not has_more and connection.cursor == start:
-            connection.caught_up(upto)
+            connection.mark_caught_up(upto)
 
     # What passes ------------------------------------------------------------------------
 
-    def told(self, tell: Tell) -> None:
-        self._hub.told(tell, self.ports.clock.wall())
-        self._pass_on(tell)
+    def on_broadcast(self, broadcast: Broadcast) -> None:
+        self._hub.track_typing(broadcast, self.ports.clock.wall())
+        self._send_broadcast(broadcast)
 
-    def _pass_on(self, tell: Tell) -> None:
-        frame = Outgoing(Frame(tell.event, tell.data))
-        for connection in self._hub.lines_of(tell.to):
-            if connection.is_greeted:
-                self._push(connection, frame)
+    def _send_broadcast(self, broadcast: Broadcast) -> None:
+        frame = EncodedFrame(Frame(broadcast.event, broadcast.data))
+        for connection in self._hub.connections_of(broadcast.to):
+            if connection.is_ready:
+                self._send_frame(connection, frame)
 
     async def _tick(self) -> None:
-        for tell in self._hub.lapsed(self.ports.clock.wall()):
-            self._pass_on(tell)
+        for tell in self._hub.expire_typing(self.ports.clock.wall()):
+            self._send_broadcast(tell)
         # Counted in ticks: where the process stalls, what clients sent meanwhile is read first.
-        quiet, self._quiet = self._quiet, []
+        quiet, self._silent_connections = self._silent_connections, []
         for connection, ticks in quiet:
-            if ticks > 0 and connection.phase is Phase.QUIET and connection.pipe.is_open:
-                self._quiet.append((connection, ticks - 1))
-            elif connection.phase is Phase.QUIET:
-                self._catch_up_soon(connection)
+            if (
+                ticks > 0
+                and connection.phase is ConnectionPhase.QUIET
+                and connection.outbound.is_open
+            ):
+                self._silent_connections.append((connection, ticks - 1))
+            elif connection.phase is ConnectionPhase.QUIET:
+                self._start_catch_up(connection)
 
     # The process ------------------------------------------------------------------------
 
-    async def _judge(self) -> None:
+    async def _close_ended_sessions(self) -> None:
         """Cut off whose session has ended."""
         digests = {connection.session.digest for connection in self._hub}
         if not digests:
             return
-        ended = await channel.ended(self.ports, [*digests])
+        ended = await channel.ended_sessions(self.ports, [*digests])
         for connection in [each for each in self._hub if each.session.digest in ended]:
-            connection.pipe.close(Close.FORBIDDEN, "the session has ended")
+            connection.outbound.close(CloseCode.FORBIDDEN, "the session has ended")
 
-    def _soon(
-        self, work: Callable[[Connection], Coroutine[Any, Any, None]], connection: Connection
+    def _start_task(
+        self,
+        work: Callable[[ChannelConnection], Coroutine[Any, Any, None]],
+        connection: ChannelConnection,
     ) -> None:
         if self._tasks is not None:
             self._tasks.start_soon(work, connection)
 
 
-async def _again(pause: timedelta, work: Callable[[], Awaitable[None]]) -> None:
+async def _run_periodically(interval: timedelta, work: Callable[[], Awaitable[None]]) -> None:
     """Do something again and again, with a pause after the end of the last time."""
     while True:
-        await anyio.sleep(pause.total_seconds())
-        await _harmless(work)
+        await anyio.sleep(interval.total_seconds())
+        await _run_logging_errors(work)
 
 
-async def _harmless(work: Callable[[], Awaitable[None]]) -> None:
+async def _run_logging_errors(work: Callable[[], Awaitable[None]]) -> None:
     try:
         await work()
     except Exception as error:
-        _complain("the channel's upkeep failed", error)
+        _log_failure("the channel's upkeep failed", error)
 
 
-def _complain(what: str, error: Exception) -> None:
+def _log_failure(description: str, error: Exception) -> None:
     if isinstance(error, StaffbookingError):
-        log.warning("%s: %s", what, error)
+        log.warning("%s: %s", description, error)
     else:
-        log.error(what, exc_info=error)
+        log.error(description, exc_info=error)

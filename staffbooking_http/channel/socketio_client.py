@@ -8,206 +8,212 @@ import anyio
 from attrs import define, field
 
 from staffbooking_core.domain.accounts.users import Session, User
-from staffbooking_core.representations.channel import Close
-from staffbooking_http.api.endpoint import Message, Receive, Scope, Send
-from staffbooking_http.api.errors import Refused
-from staffbooking_http.channel.frames import Outgoing
-from staffbooking_http.channel.hub import Connection
-from staffbooking_http.channel.outbound import LITTLE
-from staffbooking_http.channel.socketio_engine import UPGRADE, Encoded, Outbox, Socket, screen
+from staffbooking_core.representations.channel import CloseCode
+from staffbooking_http.api.endpoint import AsgiMessage, Receive, Scope, Send
+from staffbooking_http.api.errors import HttpError
+from staffbooking_http.channel.frames import EncodedFrame
+from staffbooking_http.channel.hub import ChannelConnection
+from staffbooking_http.channel.outbound import DRAINED_UNREAD_BYTES
+from staffbooking_http.channel.socketio_engine import (
+    UPGRADE_PACKETS,
+    EncodedPacket,
+    EngineSocket,
+    PacketQueue,
+    filter_packet,
+)
 
-CLIENT = "staffbooking.client"
+CLIENT_SCOPE_KEY = "staffbooking.client"
 """Where the scope that the engine is shown has the client."""
-MOST_WAITING = 256 * 1024
+MAX_QUEUED_BYTES = 256 * 1024
 """Bytes that may wait for one client. While they are sent by polling there are up to four
 copies of them: together no more than may lie unread over `/ws`."""
-MOST_EARLY = 32
+MAX_PACKETS_BEFORE_CONNECT = 32
 """Packets of a client that has not connected yet: nobody else counts them."""
-CONNECT_WITHIN = 10.0
+CONNECT_TIMEOUT_SECONDS = 10.0
 """Seconds that a client may take from Engine.IO's handshake to Socket.IO's."""
-UPGRADE_WITHIN = 10.0
+UPGRADE_TIMEOUT_SECONDS = 10.0
 """Seconds that a client may take to go over to a WebSocket that it opened."""
 
-_DISCONNECT = Encoded("41")
+_DISCONNECT_PACKET = EncodedPacket("41")
 """Of Socket.IO: who is told so does not come again by itself."""
 
 
 @define(eq=False)
-class Client:
+class SocketIoClient:
     """One connection, as the switchboard's pipe. It is open from its first handshake until it
     is closed, by either side; then closing, until it has `settled` or is `cut`."""
 
     session: Session
     user: User
-    socket: Socket
+    socket: EngineSocket
     """The engine's."""
-    connection: Connection | None = None
+    connection: ChannelConnection | None = None
     """The switchboard's, once the client has connected as Socket.IO does."""
-    code: int = 1000
+    close_code: int = 1000
     """That a WebSocket is closed with."""
-    turn: anyio.Lock = field(factory=anyio.Lock)
+    event_lock: anyio.Lock = field(factory=anyio.Lock)
     """Of its events: one after the other, whatever they come by."""
-    _early: int = 0
-    _handshake: anyio.CancelScope = field(factory=anyio.CancelScope)
+    _early_packet_count: int = 0
+    _connect_scope: anyio.CancelScope = field(factory=anyio.CancelScope)
     """The time that it has to connect."""
-    _end: anyio.Event = field(factory=anyio.Event)
-    _carriers: dict[str, anyio.CancelScope] = field(factory=dict)
+    _closed: anyio.Event = field(factory=anyio.Event)
+    _active_requests: dict[str, anyio.CancelScope] = field(factory=dict)
 
-    def begin(self, sid: str) -> None:
-        self.socket.begin(sid)
-        self._handshake.deadline = anyio.current_time() + CONNECT_WITHIN
+    def attach_socket(self, sid: str) -> None:
+        self.socket.attach(sid)
+        self._connect_scope.deadline = anyio.current_time() + CONNECT_TIMEOUT_SECONDS
 
-    def connect(self, connection: Connection) -> None:
+    def attach_connection(self, connection: ChannelConnection) -> None:
         self.connection = connection
-        self._handshake.deadline = math.inf
+        self._connect_scope.deadline = math.inf
 
     @property
     def is_closed(self) -> bool:
-        return self._end.is_set()
+        return self._closed.is_set()
 
     @property
-    def outbox(self) -> Outbox:
-        return self.socket.outbox
+    def packet_queue(self) -> PacketQueue:
+        return self.socket.packet_queue
 
     # The pipe ---------------------------------------------------------------------------
 
     @property
     def is_open(self) -> bool:
-        return self.socket.is_made and not self.is_closed
+        return self.socket.is_attached and not self.is_closed
 
-    def send(self, frame: Outgoing) -> bool:
+    def send(self, frame: EncodedFrame) -> bool:
         if not self.is_open:
             return True
-        if self.outbox.unread > MOST_WAITING:
+        if self.packet_queue.unread_bytes > MAX_QUEUED_BYTES:
             return False
-        self.outbox.put_nowait(Encoded(frame.socketio))
+        self.packet_queue.put_nowait(EncodedPacket(frame.socketio_packet))
         return True
 
-    def close(self, code: Close, reason: str) -> None:
+    def close(self, code: CloseCode, reason: str) -> None:
         if self.is_open:
-            self.code = code
-            if code is Close.FORBIDDEN:
-                self.outbox.put_nowait(_DISCONNECT)
+            self.close_code = code
+            if code is CloseCode.FORBIDDEN:
+                self.packet_queue.put_nowait(_DISCONNECT_PACKET)
             self._close()
 
-    async def drained(self) -> None:
-        while self.is_open and self.outbox.unread > LITTLE:
-            await self.outbox.moved.wait()
+    async def wait_until_drained(self) -> None:
+        while self.is_open and self.packet_queue.unread_bytes > DRAINED_UNREAD_BYTES:
+            await self.packet_queue.changed.wait()
 
-    def heard(self, packet: str | None) -> str:
+    def accept_packet(self, packet: str | None) -> str:
         """What the client has sent, as the engine may have it while the client is open. Its
         answers, too, are to be read before the client goes on."""
-        if self.outbox.unread > MOST_WAITING:
-            self.close(Close.SLOW, "too much lies unread")
+        if self.packet_queue.unread_bytes > MAX_QUEUED_BYTES:
+            self.close(CloseCode.SLOW, "too much lies unread")
         if self.connection is None:
-            self._early += 1
-            if self._early > MOST_EARLY:
-                self.close(Close.FORBIDDEN, "too many packets")
-        return screen(packet, is_connected=self.connection is not None)
+            self._early_packet_count += 1
+            if self._early_packet_count > MAX_PACKETS_BEFORE_CONNECT:
+                self.close(CloseCode.FORBIDDEN, "too many packets")
+        return filter_packet(packet, is_connected=self.connection is not None)
 
     # Its end ----------------------------------------------------------------------------
 
-    def leave(self) -> None:
+    def disconnect(self) -> None:
         """The client has ended it, and reads no more."""
         if self.is_open:
-            self.outbox.clear()
+            self.packet_queue.clear()
             self._close()
 
     def _close(self) -> None:
-        self._end.set()
-        self.outbox.put_nowait(None)  # After the last packet: the engine's writer ends here.
-        self.outbox.move()
+        self._closed.set()
+        self.packet_queue.put_nowait(None)  # After the last packet: the engine's writer ends here.
+        self.packet_queue.notify_change()
 
-    async def ended(self) -> None:
+    async def wait_until_closed(self) -> None:
         """Until it is closed, also since it does not go on."""
-        with self._handshake:
-            await self._end.wait()
-        self.close(Close.SLOW, "nothing was heard")
+        with self._connect_scope:
+            await self._closed.wait()
+        self.close(CloseCode.SLOW, "nothing was heard")
 
-    async def settled(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Until all is read, and no request is under way any more."""
-        while self._carriers or self.outbox.unread:
-            await self.outbox.moved.wait()
+        while self._active_requests or self.packet_queue.unread_bytes:
+            await self.packet_queue.changed.wait()
 
-    def cut(self) -> None:
+    def abort(self) -> None:
         """Wait no more for a client that was closed."""
-        for scope in self._carriers.values():
+        for scope in self._active_requests.values():
             scope.cancel()
-        self.outbox.clear()
+        self.packet_queue.clear()
 
     # What carries it --------------------------------------------------------------------
 
     @contextmanager
-    def carried(self, kind: str) -> Iterator[anyio.CancelScope]:
+    def track_request(self, request_kind: str) -> Iterator[anyio.CancelScope]:
         """One request for the client, of which there is one of a kind at a time. It ends where
         the client is cut off."""
-        if kind in self._carriers:
-            self.close(Close.SLOW, "one request at a time")
-            raise Refused(400, "bad_handshake", "There is such a request already")
+        if request_kind in self._active_requests:
+            self.close(CloseCode.SLOW, "one request at a time")
+            raise HttpError(400, "bad_handshake", "There is such a request already")
         with anyio.CancelScope() as scope:
-            self._carriers[kind] = scope
+            self._active_requests[request_kind] = scope
             try:
                 yield scope
             finally:
-                del self._carriers[kind]
+                del self._active_requests[request_kind]
                 if self.is_closed:
-                    self.outbox.move()
+                    self.packet_queue.notify_change()
 
-    def scope(self, kind: str, length: int = 0) -> Scope:
+    def build_engine_scope(self, request_kind: str, length: int = 0) -> Scope:
         """A request of the client, as much of it as is the engine's business."""
-        is_socket = kind == "websocket"
-        query = f"EIO=4&transport={kind if is_socket else 'polling'}"
-        if self.socket.is_made:
+        is_socket = request_kind == "websocket"
+        query = f"EIO=4&transport={request_kind if is_socket else 'polling'}"
+        if self.socket.is_attached:
             query += f"&sid={self.socket.sid}"
         upgrade = [(b"connection", b"upgrade"), (b"upgrade", b"websocket")]
         return {
             "type": "websocket" if is_socket else "http",
-            "method": "GET" if is_socket else kind,
+            "method": "GET" if is_socket else request_kind,
             "path": "/",
             "query_string": query.encode(),
             "headers": upgrade if is_socket else [(b"content-length", b"%d" % length)],
-            CLIENT: self,
+            CLIENT_SCOPE_KEY: self,
         }
 
 
-class Link:
+class EngineWebSocket:
     """A WebSocket between a client and the engine."""
 
     def __init__(
-        self, client: Client, carrier: anyio.CancelScope, receive: Receive, send: Send
+        self, client: SocketIoClient, cancel_scope: anyio.CancelScope, receive: Receive, send: Send
     ) -> None:
         self._client = client
-        self._carrier = carrier
+        self._cancel_scope = cancel_scope
         self._receive = receive
         self._send = send
-        self._is_new = True
+        self._is_first_receive = True
         self.is_accepted = False
-        if client.socket.is_made:
-            carrier.deadline = anyio.current_time() + UPGRADE_WITHIN
+        if client.socket.is_attached:
+            cancel_scope.deadline = anyio.current_time() + UPGRADE_TIMEOUT_SECONDS
 
-    async def receive(self) -> Message:
-        if self._is_new:
-            self._is_new = False
+    async def receive(self) -> AsgiMessage:
+        if self._is_first_receive:
+            self._is_first_receive = False
             return {"type": "websocket.connect"}
         socket = self._client.socket
         if socket.is_upgraded:
-            self._carrier.deadline = math.inf
+            self._cancel_scope.deadline = math.inf
         message = await self._receive()
         if message["type"] == "websocket.receive":
             text = message.get("text")
-            if not socket.is_upgrading or text not in UPGRADE:
-                text = self._client.heard(text)
+            if not socket.is_upgrading or text not in UPGRADE_PACKETS:
+                text = self._client.accept_packet(text)
             message = {"type": "websocket.receive", "text": text}
         return message if self._client.is_open else {"type": "websocket.disconnect"}
 
-    async def send(self, message: Message) -> None:
-        if self._carrier.cancel_called:
+    async def send(self, message: AsgiMessage) -> None:
+        if self._cancel_scope.cancel_called:
             raise ConnectionError("the client was cut off")
         match message["type"]:
             case "websocket.accept":
                 self.is_accepted = True
             case "websocket.close" if not self.is_accepted:
-                raise Refused(400, "bad_handshake", "This connection takes no WebSocket")
+                raise HttpError(400, "bad_handshake", "This connection takes no WebSocket")
             case "websocket.close":
-                message = {**message, "code": self._client.code}
+                message = {**message, "code": self._client.close_code}
         await self._send(message)

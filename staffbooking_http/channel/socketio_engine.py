@@ -21,8 +21,8 @@ from attrs import frozen
 from socketio import packet
 
 from staffbooking_http.api import request_body
-from staffbooking_http.api.errors import Refused
-from staffbooking_http.channel.frames import DEEPEST, FRAME_BYTES
+from staffbooking_http.api.errors import HttpError
+from staffbooking_http.channel.frames import MAX_FRAME_BYTES, MAX_FRAME_DEPTH
 
 Environ: TypeAlias = dict[str, Any]
 """Of the request that a client came by."""
@@ -30,42 +30,42 @@ Environ: TypeAlias = dict[str, Any]
 log = logging.getLogger("staffbooking.channel.socketio")
 log.setLevel(logging.ERROR)  # Below it the library tells what people say to each other.
 
-PING_EVERY = 20.0
-PONG_WITHIN = 20.0
+PING_INTERVAL_SECONDS = 20.0
+PONG_TIMEOUT_SECONDS = 20.0
 """Seconds; who has gone without a word is noticed after both, and once more the latter."""
-AT_A_TIME = 16
+MAX_PACKETS_PER_RESPONSE = 16
 """Packets that clients take in one answer; those of python-socketio take no more."""
-PACKET_BYTES = 256
+PACKET_OVERHEAD_BYTES = 256
 """What a packet takes besides its text."""
-NOTHING = "42"
+NAMELESS_EVENT_PACKET = "42"
 """The packet of an event without a name: in the place of whatever is no packet."""
 
-UPGRADE = ("2probe", "5")
+UPGRADE_PACKETS = ("2probe", "5")
 """Packets of Engine.IO by which a client goes over to a WebSocket."""
 
-_BEFORE = re.compile(r"[13]|40.*", re.DOTALL)
+_PACKETS_BEFORE_CONNECT = re.compile(r"[13]|40.*", re.DOTALL)
 """Those that it may send until it has connected as Socket.IO does: close, pong and that."""
-_AFTER = re.compile(r"[13]|41|4[25].*", re.DOTALL)
+_PACKETS_AFTER_CONNECT = re.compile(r"[13]|41|4[25].*", re.DOTALL)
 """And from then on: that it disconnects, and events. Binary ones are to be answered, too."""
-_RESERVED = ("connect", "disconnect", "*")
+_RESERVED_EVENT_NAMES = ("connect", "disconnect", "*")
 """What python-socketio calls its own handlers by."""
 
 
-def make_server(
-    arrive: Callable[[str, Environ], None], leave: Callable[[Environ], None]
+def create_server(
+    on_connect: Callable[[str, Environ], None], on_disconnect: Callable[[Environ], None]
 ) -> socketio.AsyncServer:
     """A server that begins nothing before its first connection. It tells of each socket that
     its engine has made, and is about to close or has lost."""
-    return _Server(
-        arrive,
-        leave,
+    return _CallbackServer(
+        on_connect,
+        on_disconnect,
         async_mode="asgi",
-        serializer=_Packet,
+        serializer=_StrictPacket,
         async_handlers=False,
         always_connect=True,
-        ping_interval=PING_EVERY,
-        ping_timeout=PONG_WITHIN,
-        max_http_buffer_size=FRAME_BYTES,
+        ping_interval=PING_INTERVAL_SECONDS,
+        ping_timeout=PONG_TIMEOUT_SECONDS,
+        max_http_buffer_size=MAX_FRAME_BYTES,
         http_compression=False,
         cors_allowed_origins=[],
         logger=log,
@@ -73,44 +73,44 @@ def make_server(
     )
 
 
-def screen(text: str | None, *, is_connected: bool) -> str:
+def filter_packet(text: str | None, *, is_connected: bool) -> str:
     """A packet as the engine may have it; None is a binary one."""
-    taken = _AFTER if is_connected else _BEFORE
-    return text if text is not None and taken.fullmatch(text) else NOTHING
+    allowed_packets = _PACKETS_AFTER_CONNECT if is_connected else _PACKETS_BEFORE_CONNECT
+    return text if text is not None and allowed_packets.fullmatch(text) else NAMELESS_EVENT_PACKET
 
 
-class Outbox(asyncio.Queue[Any]):
+class PacketQueue(asyncio.Queue[Any]):
     """Packets on their way to a client. The engine takes some of those that wait, and comes for
     more when it has sent them: until then they are unread."""
 
     def _init(self, maxsize: int) -> None:
         super()._init(maxsize)
-        self.unread = 0
+        self.unread_bytes = 0
         """Bytes."""
-        self.moved = anyio.Event()
+        self.changed = anyio.Event()
         """Less is unread, or nothing ever will be."""
-        self._taken: list[int] = []
+        self._taken_sizes: list[int] = []
 
     async def get(self) -> Any:
-        self.sent()
+        self.mark_sent()
         return await super().get()
 
     def get_nowait(self) -> Any:
-        if len(self._taken) == AT_A_TIME:
+        if len(self._taken_sizes) == MAX_PACKETS_PER_RESPONSE:
             raise asyncio.QueueEmpty
         return super().get_nowait()
 
-    def sent(self) -> None:
+    def mark_sent(self) -> None:
         """What was taken has been sent."""
-        self.unread -= sum(self._taken)
-        self._taken.clear()
-        self.move()
+        self.unread_bytes -= sum(self._taken_sizes)
+        self._taken_sizes.clear()
+        self.notify_change()
 
-    def rest(self) -> str:
+    def take_remaining(self) -> str:
         """The next packets of a client that was closed, as one answer."""
-        self.sent()
+        self.mark_sent()
         packets = []
-        while not self.empty() and len(self._taken) < AT_A_TIME:
+        while not self.empty() and len(self._taken_sizes) < MAX_PACKETS_PER_RESPONSE:
             if (item := self.get_nowait()) is not None:
                 packets.append(item.encode())
         return "\x1e".join(packets)
@@ -119,28 +119,28 @@ class Outbox(asyncio.Queue[Any]):
         """Nobody reads what waits, or was taken."""
         while not self.empty():
             self._get()
-        self.sent()
+        self.mark_sent()
 
-    def move(self) -> None:
-        self.moved.set()
-        self.moved = anyio.Event()
+    def notify_change(self) -> None:
+        self.changed.set()
+        self.changed = anyio.Event()
 
     def _put(self, item: Any) -> None:
-        self.unread += _size(item)
+        self.unread_bytes += _packet_size(item)
         super()._put(item)
 
     def _get(self) -> Any:
         item = super()._get()
-        self._taken.append(_size(item))
+        self._taken_sizes.append(_packet_size(item))
         return item
 
 
-def _size(item: Any) -> int:
-    return 0 if item is None else sys.getsizeof(item.encode()) + PACKET_BYTES
+def _packet_size(item: Any) -> int:
+    return 0 if item is None else sys.getsizeof(item.encode()) + PACKET_OVERHEAD_BYTES
 
 
 @frozen
-class Encoded:
+class EncodedPacket:
     """A packet as the engine asks it of a queue, encoded once for all whom it goes to."""
 
     text: str
@@ -149,25 +149,25 @@ class Encoded:
         return self.text
 
 
-class Engine(engineio.AsyncServer):
+class TrackedEngine(engineio.AsyncServer):
     """python-engineio's server; all that it began ends with `shutdown`."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    def create_queue(self, *_: Any, **__: Any) -> Outbox:
-        return Outbox()
+    def create_queue(self, *_: Any, **__: Any) -> PacketQueue:
+        return PacketQueue()
 
     def start_background_task(
         self, target: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> asyncio.Task[Any]:
         task: asyncio.Task[Any] = super().start_background_task(target, *args, **kwargs)
         self._tasks.add(task)
-        task.add_done_callback(self._done)
+        task.add_done_callback(self._on_task_done)
         return task
 
-    def _done(self, task: asyncio.Task[Any]) -> None:
+    def _on_task_done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("the upkeep of a connection failed", exc_info=error)
@@ -179,116 +179,116 @@ class Engine(engineio.AsyncServer):
         self.start_service_task = True  # Where it begins anew.
 
 
-class Socket:
+class EngineSocket:
     """What the engine has of a client: nothing until the first handshake."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: TrackedEngine) -> None:
         self._engine = engine
-        self._made: Any = None
+        self._socket: Any = None
 
-    def begin(self, sid: str) -> None:
-        self._made = self._engine.sockets[sid]
+    def attach(self, sid: str) -> None:
+        self._socket = self._engine.sockets[sid]
 
     @property
-    def is_made(self) -> bool:
-        return self._made is not None
+    def is_attached(self) -> bool:
+        return self._socket is not None
 
     @property
     def sid(self) -> str:
-        sid: str = self._made.sid
+        sid: str = self._socket.sid
         return sid
 
     @property
-    def outbox(self) -> Outbox:
-        queue: Outbox = self._made.queue
+    def packet_queue(self) -> PacketQueue:
+        queue: PacketQueue = self._socket.queue
         return queue
 
     @property
     def is_upgrading(self) -> bool:
-        return bool(self._made.upgrading)
+        return bool(self._socket.upgrading)
 
     @property
     def is_upgraded(self) -> bool:
         """Whether it is over a WebSocket."""
-        return bool(self._made.upgraded)
+        return bool(self._socket.upgraded)
 
     def end_upgrade(self) -> None:
         """Where it failed the engine forgets that, and polls would wait for ever."""
-        self._made.upgrading = False
+        self._socket.upgrading = False
 
     async def close(self) -> None:
         """As a transport closes: a client that is told of it may not come again."""
-        await self._made.close(wait=False, abort=True)
+        await self._socket.close(wait=False, abort=True)
 
     def forget(self) -> None:
         self._engine.sockets.pop(self.sid, None)
 
 
-class _Server(socketio.AsyncServer):
+class _CallbackServer(socketio.AsyncServer):
     def __init__(
         self,
-        arrive: Callable[[str, Environ], None],
-        leave: Callable[[Environ], None],
+        on_connect: Callable[[str, Environ], None],
+        on_disconnect: Callable[[Environ], None],
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        self._arrive = arrive
-        self._leave = leave
+        self._on_connect = on_connect
+        self._on_disconnect = on_disconnect
 
-    def _engineio_server_class(self) -> type[Engine]:
-        return Engine
+    def _engineio_server_class(self) -> type[TrackedEngine]:
+        return TrackedEngine
 
     async def _handle_eio_connect(  # type: ignore[override]
         self, eio_sid: str, environ: Environ
     ) -> None:
         await super()._handle_eio_connect(eio_sid, environ)
-        self._arrive(eio_sid, environ)
+        self._on_connect(eio_sid, environ)
 
     async def _handle_eio_disconnect(  # type: ignore[override]
         self, eio_sid: str, reason: str
     ) -> None:
-        self._leave(self.environ[eio_sid])
+        self._on_disconnect(self.environ[eio_sid])
         await super()._handle_eio_disconnect(eio_sid, reason)
 
 
-class _Json:
+class _StrictJson:
     """What comes is JSON to the letter, as it is in a frame."""
 
     dumps = staticmethod(json.dumps)
 
     @staticmethod
     def loads(text: str) -> Any:
-        return request_body.decode(text.encode(), DEEPEST)
+        return request_body.decode_json(text.encode(), MAX_FRAME_DEPTH)
 
 
-class _Packet(packet.Packet):
+class _StrictPacket(packet.Packet):
     """A packet of Socket.IO. One that is malformed, or announces anything binary, is an event
     of no name."""
 
-    json = _Json  # type: ignore[assignment]
+    json = _StrictJson  # type: ignore[assignment]
 
     def decode(self, encoded_packet: str) -> int:
         try:
             attachments = super().decode(encoded_packet)
-        except (ValueError, Refused):
+        except (ValueError, HttpError):
             attachments = None
-        if attachments != 0 or not self._is_taken():
+        if attachments != 0 or not self._is_allowed():
             self.packet_type, self.namespace, self.data = packet.EVENT, None, [""]
         return 0
 
-    def _is_taken(self) -> bool:
+    def _is_allowed(self) -> bool:
         match self.packet_type:
             case packet.CONNECT | packet.DISCONNECT:
                 return True
             case packet.EVENT:
-                return self.namespace in (None, "/") and _has_name(self.data)
+                return self.namespace in (None, "/") and _has_event_name(self.data)
         return False
 
 
-def _has_name(data: Any) -> bool:
+def _has_event_name(data: Any) -> bool:
     return (
         isinstance(data, list)
         and len(data) > 0
         and isinstance(data[0], str)
-        and data[0] not in _RESERVED
+        and data[0] not in _RESERVED_EVENT_NAMES
     )

@@ -13,48 +13,52 @@ from typing import Any
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 
-from staffbooking_core.representations.channel import Close
+from staffbooking_core.representations.channel import CloseCode
 from staffbooking_http.api.endpoint import Header
-from staffbooking_http.channel.frames import Outgoing
-from staffbooking_http.channel.outbound import LINGER, MOST_UNREAD, PIPE
+from staffbooking_http.channel.frames import EncodedFrame
+from staffbooking_http.channel.outbound import (
+    CLOSE_TIMEOUT_SECONDS,
+    MAX_UNREAD_BYTES,
+    OUTBOUND_EXTENSION,
+)
 
-MOST_FRAGMENTS = 1024
+MAX_FRAGMENTS = 1024
 """Of one message; empty ones take room, too."""
-KERNEL_BUFFER = 128 * 1024
+SEND_BUFFER_BYTES = 128 * 1024
 """Bytes that the system keeps for a client, besides: left alone it would keep megabytes."""
-MOST_HEADERS = 100
-LONGEST_HEADER = 8000
+MAX_HANDSHAKE_HEADERS = 100
+MAX_HEADER_BYTES = 8000
 """Bytes of its name and its value; uvicorn's handshake takes no longer ones."""
 
-_CONNECTION = re.compile(rb"[\w-]+(\s*,\s*[\w-]+)*")
+_CONNECTION_HEADER = re.compile(rb"[\w-]+(\s*,\s*[\w-]+)*")
 
 
-def is_handshake(url: bytes, headers: Sequence[Header]) -> bool:
+def is_valid_handshake(url: bytes, headers: Sequence[Header]) -> bool:
     """Whether a request that wants a WebSocket asks for it to the letter (RFC 6455, 4.2.1)."""
     found: defaultdict[bytes, list[bytes]] = defaultdict(list)
     for name, value in headers:
         found[name].append(value)
     return (
-        len(headers) <= MOST_HEADERS
-        and all(len(name) + len(value) <= LONGEST_HEADER for name, value in headers)
-        and len(url) <= LONGEST_HEADER
+        len(headers) <= MAX_HANDSHAKE_HEADERS
+        and all(len(name) + len(value) <= MAX_HEADER_BYTES for name, value in headers)
+        and len(url) <= MAX_HEADER_BYTES
         and len(found[b"upgrade"]) == 1
-        and all(_CONNECTION.fullmatch(value) for value in found[b"connection"])
+        and all(_CONNECTION_HEADER.fullmatch(value) for value in found[b"connection"])
         and found[b"sec-websocket-version"] == [b"13"]
         and len(found[b"sec-websocket-key"]) == 1
-        and _is_key(found[b"sec-websocket-key"][0])
+        and _is_websocket_key(found[b"sec-websocket-key"][0])
         and len(found[b"origin"]) <= 1
     )
 
 
-def _is_key(text: bytes) -> bool:
+def _is_websocket_key(text: bytes) -> bool:
     try:
         return len(base64.b64decode(text, validate=True)) == 16
     except NotBase64:
         return False
 
 
-class WebSocketProtocol(WebSocketsSansIOProtocol):
+class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
     """A connection that ends for sure: also of a client that reads nothing any more."""
 
     _abort_timer: asyncio.TimerHandle | None = None
@@ -62,33 +66,33 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         wire = transport.get_extra_info("socket")
-        wire.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, KERNEL_BUFFER)
+        wire.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
 
     async def run_asgi(self) -> None:
         extensions: Any = self.scope["extensions"]
-        extensions[PIPE] = DirectPipe(self)
+        extensions[OUTBOUND_EXTENSION] = DirectOutbound(self)
         try:
             await super().run_asgi()
         finally:
-            self.abort_soon()
+            self.schedule_abort()
 
     async def send(self, message: Any) -> None:
         await super().send(message)
         if self.close_sent:
             self.handshake_complete = True  # Refused is answered, and nothing to be logged.
 
-    def end(self, code: int, reason: str) -> None:
+    def close_immediately(self, code: int, reason: str) -> None:
         """Close it: what the client has sent, and sends, counts for nothing any more."""
         if self.handshake_complete:
             self.conn.send_close(code, reason)
-            self._finish(code, reason)
+            self._finish_close(code, reason)
         else:
             self.transport.abort()
 
-    def abort_soon(self) -> None:
+    def schedule_abort(self) -> None:
         """Leave the client some time to read what was written; then cut it off."""
         if self._abort_timer is None and not self.disconnected:
-            self._abort_timer = self.loop.call_later(LINGER, self.transport.abort)
+            self._abort_timer = self.loop.call_later(CLOSE_TIMEOUT_SECONDS, self.transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -96,11 +100,11 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             self._abort_timer.cancel()
 
     def eof_received(self) -> None:
-        self.abort_soon()
+        self.schedule_abort()
 
     def keepalive_timeout(self) -> None:
         super().keepalive_timeout()
-        self.abort_soon()
+        self.schedule_abort()
 
     def shutdown(self) -> None:
         """At the end of the server. A handshake is answered as any request that is in flight."""
@@ -113,13 +117,13 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     def handle_cont(self, event: Frame) -> None:
         super().handle_cont(event)
-        if len(self.frames) > MOST_FRAGMENTS and not self.close_sent:
-            self.end(Close.TOO_BIG, "too many fragments")
+        if len(self.frames) > MAX_FRAGMENTS and not self.close_sent:
+            self.close_immediately(CloseCode.TOO_BIG, "too many fragments")
 
     def handle_ping(self) -> None:
         super().handle_ping()
-        if self.transport.get_write_buffer_size() > MOST_UNREAD and not self.close_sent:
-            self.end(Close.SLOW, "too much lies unread")
+        if self.transport.get_write_buffer_size() > MAX_UNREAD_BYTES and not self.close_sent:
+            self.close_immediately(CloseCode.SLOW, "too much lies unread")
 
     def handle_parser_exception(self) -> None:
         """What came is no WebSocket any more. It is read on, and dropped, until the client has
@@ -128,7 +132,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         if closed is None:  # There is no WebSocket yet that could be closed.
             self.transport.abort()
         elif not self.close_sent:
-            self._finish(closed.code, closed.reason)
+            self._finish_close(closed.code, closed.reason)
             if self.transport.can_write_eof():
                 self.transport.write_eof()
 
@@ -137,11 +141,11 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             try:
                 b"".join(self.frames).decode()
             except UnicodeDecodeError:
-                self.end(1007, "text is UTF-8")
+                self.close_immediately(1007, "text is UTF-8")
                 return
         super().send_receive_event_to_app()
 
-    def _finish(self, code: int, reason: str) -> None:
+    def _finish_close(self, code: int, reason: str) -> None:
         self.transport.write(b"".join(self.conn.data_to_send()))
         self.close_sent = True
         while not self.queue.empty():
@@ -150,15 +154,15 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         if self.read_paused:
             self.read_paused = False
             self.transport.resume_reading()
-        self.close_timer = self.loop.call_later(LINGER, self.transport.close)
+        self.close_timer = self.loop.call_later(CLOSE_TIMEOUT_SECONDS, self.transport.close)
 
 
-class DirectPipe:
+class DirectOutbound:
     """A pipe into the socket itself."""
 
     __slots__ = ("_protocol", "_transport")
 
-    def __init__(self, protocol: WebSocketProtocol) -> None:
+    def __init__(self, protocol: BoundedWebSocketProtocol) -> None:
         self._protocol = protocol
         self._transport = protocol.transport
 
@@ -171,18 +175,18 @@ class DirectPipe:
             and not self._transport.is_closing()
         )
 
-    def send(self, frame: Outgoing) -> bool:
+    def send(self, frame: EncodedFrame) -> bool:
         if not self.is_open:
             return True
-        whole = frame.websocket
-        if self._transport.get_write_buffer_size() + len(whole) > MOST_UNREAD:
+        whole = frame.websocket_frame
+        if self._transport.get_write_buffer_size() + len(whole) > MAX_UNREAD_BYTES:
             return False
         self._transport.write(whole)
         return True
 
-    def close(self, code: Close, reason: str) -> None:
+    def close(self, code: CloseCode, reason: str) -> None:
         if self.is_open:
-            self._protocol.end(code, reason)
+            self._protocol.close_immediately(code, reason)
 
-    async def drained(self) -> None:
+    async def wait_until_drained(self) -> None:
         await self._protocol.writable.wait()

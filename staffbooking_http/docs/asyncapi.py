@@ -8,29 +8,29 @@ from urllib.parse import urlsplit
 from staffbooking_adapters import codec
 from staffbooking_core import __version__
 from staffbooking_core.policy import Policy
-from staffbooking_core.representations.channel import Asked, Close, Told
-from staffbooking_http.api.access import COOKIE
-from staffbooking_http.api.errors import CODES
-from staffbooking_http.api.input_schemas import of_class
-from staffbooking_http.api.query_string import Connect
+from staffbooking_core.representations.channel import ClientEvent, CloseCode, ServerEvent
+from staffbooking_http.api.access import SESSION_COOKIE_NAME
+from staffbooking_http.api.errors import ERROR_CODE_DESCRIPTIONS
+from staffbooking_http.api.input_schemas import class_schema
+from staffbooking_http.api.query_string import ConnectQuery
 from staffbooking_http.api.response_schemas import (
-    COMPONENTS,
-    FLAG,
+    BOOLEAN,
+    COMPONENT_SCHEMAS,
     ID,
-    INSTANT,
-    TEXT,
-    WHOLE,
+    INTEGER,
+    STRING,
+    TIMESTAMP,
     Schema,
-    items,
-    nullable,
-    ref,
-    shape,
+    array_schema,
+    nullable_schema,
+    object_schema,
+    schema_ref,
 )
-from staffbooking_http.channel.frames import CHANNEL_PATH, FRAME_BYTES, REQUESTS
+from staffbooking_http.channel.frames import CHANNEL_PATH, MAX_FRAME_BYTES, REQUEST_CLASSES
 
-Object: TypeAlias = dict[str, Any]
+JsonObject: TypeAlias = dict[str, Any]
 
-ABOUT = """\
+DESCRIPTION = """\
 Messages between the customers and the staff of bookings, who types, who is there, and what was
 read. Conversations and their history are in the OpenAPI document, `/openapi.json`.
 
@@ -49,68 +49,78 @@ The same events come over Socket.IO at `/socket.io`: `data` is what an event car
 the data of the `ack` or `error` go to the callback that was given, too.
 """
 
-CLOSED = {
-    Close.FORBIDDEN: "too many frames, or the session has ended",
-    Close.TOO_BIG: "a frame was too long",
-    Close.RESTART: "the service restarts: come again, and resume",
-    Close.SLOW: "too much lay unread, or the service is out of reach: come again, and resume",
+CLOSE_CODE_DESCRIPTIONS = {
+    CloseCode.FORBIDDEN: "too many frames, or the session has ended",
+    CloseCode.TOO_BIG: "a frame was too long",
+    CloseCode.RESTART: "the service restarts: come again, and resume",
+    CloseCode.SLOW: "too much lay unread, or the service is out of reach: come again, and resume",
 }
 
-ASKED = {
-    Asked.SEND_MESSAGE: "Say something in a conversation. Whether it is stored is told by an `ack` "
+CLIENT_EVENT_DESCRIPTIONS = {
+    ClientEvent.SEND_MESSAGE: "Say something in a conversation. Whether it is stored is told by an `ack` "
     "or an `error`; with a `client_message_id` it may be sent again, and is stored once",
-    Asked.TYPING: "You type in a conversation, or do no more; to be sent again while it goes on",
-    Asked.READ: "You have read a conversation up to a message",
-    Asked.PRESENCE: "Ask who of some people is there: people with whom you share a conversation",
-    Asked.RESUME: "Ask for all messages newer than one, over all conversations; 0 for every one",
+    ClientEvent.TYPING: "You type in a conversation, or do no more; to be sent again while it goes on",
+    ClientEvent.READ: "You have read a conversation up to a message",
+    ClientEvent.PRESENCE: "Ask who of some people is there: people with whom you share a conversation",
+    ClientEvent.RESUME: "Ask for all messages newer than one, over all conversations; 0 for every one",
 }
 
-TOLD: dict[Told, tuple[Schema, str]] = {
-    Told.READY: (
-        shape({"user_id": ID, "last_message_id": {"type": "integer", "minimum": 0}}),
+SERVER_EVENT_SCHEMAS: dict[ServerEvent, tuple[Schema, str]] = {
+    ServerEvent.READY: (
+        object_schema({"user_id": ID, "last_message_id": {"type": "integer", "minimum": 0}}),
         "The first frame: who you are, and the last message that you may read, 0 with none",
     ),
-    Told.NEW_MESSAGE: (
-        ref("Message"),
+    ServerEvent.NEW_MESSAGE: (
+        schema_ref("Message"),
         "Somebody has said something; to each connection of each participant, the sender's too",
     ),
-    Told.TYPING: (
-        shape({"conversation_id": ID, "user_id": ID, "sender_name": TEXT, "is_typing": FLAG}),
+    ServerEvent.TYPING: (
+        object_schema(
+            {"conversation_id": ID, "user_id": ID, "sender_name": STRING, "is_typing": BOOLEAN}
+        ),
         "Somebody else types, or does no more",
     ),
-    Told.PRESENCE: (
-        shape({"user_id": ID, "online": FLAG, "last_seen": nullable(INSTANT)}),
+    ServerEvent.PRESENCE: (
+        object_schema({"user_id": ID, "online": BOOLEAN, "last_seen": nullable_schema(TIMESTAMP)}),
         "Somebody with whom you share a conversation has come or gone, or was asked for",
     ),
-    Told.READ: (
-        shape({"conversation_id": ID, "message_id": ID, "user_id": ID}),
+    ServerEvent.READ: (
+        object_schema({"conversation_id": ID, "message_id": ID, "user_id": ID}),
         "A participant, perhaps yourself elsewhere, has read up to a message",
     ),
-    Told.ACK: (
-        shape({"message": ref("Message")}),
+    ServerEvent.ACK: (
+        object_schema({"message": schema_ref("Message")}),
         "What you said is stored, and survives whatever happens",
     ),
-    Told.ERROR: (
-        shape(
-            {"error": TEXT, "code": TEXT},
-            {"errors": items(shape({"field": TEXT, "message": TEXT})), "retry_after": WHOLE},
+    ServerEvent.ERROR: (
+        object_schema(
+            {"error": STRING, "code": STRING},
+            {
+                "errors": array_schema(object_schema({"field": STRING, "message": STRING})),
+                "retry_after": INTEGER,
+            },
         ),
         "A frame was refused; `x-codes` lists why. Nothing came of it, only after `unavailable` "
         "and `internal` nobody knows",
     ),
 }
 
-ANSWERS = (Told.ACK, Told.ERROR)
+REPLY_EVENTS = (ServerEvent.ACK, ServerEvent.ERROR)
 """They bear the `ref` of the frame that they answer."""
 
-SUCCESSES = {Asked.SEND_MESSAGE: (Told.ACK,), Asked.PRESENCE: (Told.PRESENCE,)}
+SUCCESS_REPLIES = {
+    ClientEvent.SEND_MESSAGE: (ServerEvent.ACK,),
+    ClientEvent.PRESENCE: (ServerEvent.PRESENCE,),
+}
 """What a frame is answered by, where all is well, to who sent it alone."""
 
-SHARED = "missing_field invalid_field content_blocked conversation_left rate_limited".split()
-REFUSALS = {
+SHARED_ERROR_CODES = (
+    "missing_field invalid_field content_blocked conversation_left rate_limited".split()
+)
+FRAME_ERROR_CODES = {
     "bad_frame": "the frame is binary, no JSON object, nested too deep, or has no event",
     "unknown_event": "there is no event of this name",
-    **{code: CODES[code] for code in SHARED},
+    **{code: ERROR_CODE_DESCRIPTIONS[code] for code in SHARED_ERROR_CODES},
     "not_found": "no such conversation, message or person, or one of others",
     "unavailable": "the service is out of reach for now: send it again",
     "internal": "a fault of ours",
@@ -119,27 +129,30 @@ REFUSALS = {
 
 
 @cache
-def encoded(policy: Policy) -> bytes:
+def encode_document(policy: Policy) -> bytes:
     """The document as JSON."""
-    return codec.encode(document(policy))
+    return codec.encode(build_document(policy))
 
 
-def document(policy: Policy) -> Object:
+def build_document(policy: Policy) -> JsonObject:
     """The whole document, as plain structures."""
     base = urlsplit(policy.base_url)
-    frames = [*(_asked(event) for event in Asked), *(_told(event) for event in Told)]
+    frames = [
+        *(_client_event_message(event) for event in ClientEvent),
+        *(_server_event_message(event) for event in ServerEvent),
+    ]
     return {
         "asyncapi": "3.0.0",
         "info": {
             "title": "Staff booking: the channel",
             "version": __version__,
-            "description": _about(policy),
+            "description": _format_description(policy),
             "license": {
                 "name": "Apache-2.0",
                 "url": "https://www.apache.org/licenses/LICENSE-2.0.html",
             },
         },
-        "x-codes": REFUSALS,
+        "x-codes": FRAME_ERROR_CODES,
         "defaultContentType": "application/json",
         "servers": {
             "service": {
@@ -155,81 +168,102 @@ def document(policy: Policy) -> Object:
                     frame["name"]: {"$ref": f"#/components/messages/{frame['name']}"}
                     for frame in frames
                 },
-                "bindings": {"ws": {"method": "GET", "query": of_class(Connect)}},
+                "bindings": {"ws": {"method": "GET", "query": class_schema(ConnectQuery)}},
             },
         },
         "operations": {
-            **{f"receive_{event}": _receiving(event) for event in Asked},
-            **{f"send_{event}": _sending(event) for event in Told if event not in ANSWERS},
+            **{f"receive_{event}": _receive_operation(event) for event in ClientEvent},
+            **{
+                f"send_{event}": _send_operation(event)
+                for event in ServerEvent
+                if event not in REPLY_EVENTS
+            },
         },
         "components": {
-            "schemas": {"Message": COMPONENTS["Message"]},
+            "schemas": {"Message": COMPONENT_SCHEMAS["Message"]},
             "messages": {frame["name"]: frame for frame in frames},
             "securitySchemes": {
-                "session": {"type": "httpApiKey", "in": "cookie", "name": COOKIE},
+                "session": {"type": "httpApiKey", "in": "cookie", "name": SESSION_COOKIE_NAME},
             },
         },
     }
 
 
-def _about(policy: Policy) -> str:
+def _format_description(policy: Policy) -> str:
     rule = policy.limits.channel
-    return ABOUT.format(
+    return DESCRIPTION.format(
         connections=policy.max_connections,
-        bytes=FRAME_BYTES,
+        bytes=MAX_FRAME_BYTES,
         limit=rule.limit,
         window=int(rule.window.total_seconds()),
         overrun=policy.channel_overrun * rule.limit,
-        codes="; ".join(f"{code.value}: {meaning}" for code, meaning in CLOSED.items()),
+        codes="; ".join(
+            f"{code.value}: {meaning}" for code, meaning in CLOSE_CODE_DESCRIPTIONS.items()
+        ),
     )
 
 
-def _asked(event: Asked) -> Object:
+def _client_event_message(event: ClientEvent) -> JsonObject:
     """A frame of a client; its name says so, for some events go both ways."""
-    return _frame(f"client_{event}", event, of_class(REQUESTS[event]), ASKED[event], {"ref": {}})
+    return _event_message(
+        f"client_{event}",
+        event,
+        class_schema(REQUEST_CLASSES[event]),
+        CLIENT_EVENT_DESCRIPTIONS[event],
+        {"ref": {}},
+    )
 
 
-def _told(event: Told) -> Object:
-    schema, meaning = TOLD[event]
-    return _frame(str(event), event, schema, meaning, {"ref": {}} if event in ANSWERS else {})
+def _server_event_message(event: ServerEvent) -> JsonObject:
+    schema, meaning = SERVER_EVENT_SCHEMAS[event]
+    return _event_message(
+        str(event), event, schema, meaning, {"ref": {}} if event in REPLY_EVENTS else {}
+    )
 
 
-def _frame(
-    name: str, event: Asked | Told, data: Schema, meaning: str, optional: dict[str, Schema]
-) -> Object:
+def _event_message(
+    name: str,
+    event: ClientEvent | ServerEvent,
+    data: Schema,
+    summary: str,
+    optional: dict[str, Schema],
+) -> JsonObject:
     return {
         "name": name,
         "title": str(event),
-        "summary": meaning,
-        "payload": shape({"event": {"const": str(event)}, "data": data}, optional),
+        "summary": summary,
+        "payload": object_schema({"event": {"const": str(event)}, "data": data}, optional),
         **({"correlationId": {"location": "$message.payload#/ref"}} if optional else {}),
     }
 
 
-def _receiving(event: Asked) -> Object:
+def _receive_operation(event: ClientEvent) -> JsonObject:
     """What the service does with a frame of a client."""
-    answers = [*SUCCESSES.get(event, ()), Told.ERROR]
+    answers = [*SUCCESS_REPLIES.get(event, ()), ServerEvent.ERROR]
     return {
-        **_operation("receive", f"client_{event}", ASKED[event]),
-        "reply": {"channel": _CHANNEL, "messages": [_message(answer) for answer in answers]},
+        **_operation("receive", f"client_{event}", CLIENT_EVENT_DESCRIPTIONS[event]),
+        "reply": {
+            "channel": _CHANNEL_REF,
+            "messages": [_message_ref(answer) for answer in answers],
+        },
     }
 
 
-def _sending(event: Told) -> Object:
-    return _operation("send", event, TOLD[event][1])
+def _send_operation(event: ServerEvent) -> JsonObject:
+    return _operation("send", event, SERVER_EVENT_SCHEMAS[event][1])
 
 
-def _operation(action: str, name: str, summary: str) -> Object:
+def _operation(action: str, name: str, summary: str) -> JsonObject:
     return {
         "action": action,
-        "channel": _CHANNEL,
+        "channel": _CHANNEL_REF,
         "summary": summary,
-        "messages": [_message(name)],
+        "messages": [_message_ref(name)],
     }
 
 
-_CHANNEL: Object = {"$ref": "#/channels/channel"}
+_CHANNEL_REF: JsonObject = {"$ref": "#/channels/channel"}
 
 
-def _message(name: str) -> Object:
+def _message_ref(name: str) -> JsonObject:
     return {"$ref": f"#/channels/channel/messages/{name}"}

@@ -8,29 +8,35 @@ from typing import Any, TypeAlias
 from attrs import asdict
 
 from staffbooking_core import __version__
-from staffbooking_core.domain.shared.rate_limits import Rule
+from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.inputs import MAX_ID
 from staffbooking_core.policy import Policy
-from staffbooking_http.api.access import COOKIE, SAFE, WithEither, WithKey, WithSession
+from staffbooking_http.api.access import (
+    SAFE_METHODS,
+    SESSION_COOKIE_NAME,
+    ApiKeyAccess,
+    ApiKeyOrSessionAccess,
+    SessionAccess,
+)
 from staffbooking_http.api.endpoint import Endpoint
-from staffbooking_http.api.errors import CODES
-from staffbooking_http.api.input_schemas import fields_of, of_class
+from staffbooking_http.api.errors import ERROR_CODE_DESCRIPTIONS
+from staffbooking_http.api.input_schemas import class_schema, field_schemas
 from staffbooking_http.api.response_schemas import (
-    COMPONENTS,
-    FLAG,
-    SUCCESS,
-    TEXT,
-    WHEN,
-    WHOLE,
+    BOOLEAN,
+    COMPONENT_SCHEMAS,
+    EVENT_DESCRIPTIONS,
+    INTEGER,
+    STRING,
+    SUCCESS_FLAG,
     Schema,
-    event_ref,
-    ref,
-    shape,
+    event_schema_ref,
+    object_schema,
+    schema_ref,
 )
 
-Object: TypeAlias = dict[str, Any]
+JsonObject: TypeAlias = dict[str, Any]
 
-ABOUT = """\
+DESCRIPTION = """\
 Search staff, request bookings and follow them from acceptance to payout.
 
 Errors are `{"error", "code"}`; `code` is stable, `x-codes` lists all. Missing fields are 400
@@ -43,13 +49,13 @@ Limits are fixed windows from their first hit: {limits}. Every answer bears `X-R
 Money is a JSON number in {currency}; times are UTC with `Z`.
 """
 
-LIMIT_HEADERS = {
+RATE_LIMIT_HEADERS = {
     "X-RateLimit-Limit": "Most requests in the window",
     "X-RateLimit-Remaining": "Requests left in the window",
     "X-RateLimit-Reset": "Unix time at which the window ends",
 }
 
-REASONS = {
+STATUS_DESCRIPTIONS = {
     200: "Success",
     201: "Created",
     204: "No content",
@@ -68,13 +74,13 @@ REASONS = {
 }
 
 
-def document(families: Mapping[str, Sequence[Endpoint]], policy: Policy) -> Object:
+def build_document(families: Mapping[str, Sequence[Endpoint]], policy: Policy) -> JsonObject:
     """The whole document, as plain structures."""
-    paths: dict[str, Object] = {}
-    figures = _figures(policy)
+    paths: dict[str, JsonObject] = {}
+    policy_values = _policy_values(policy)
     for family, rows in families.items():
         for row in rows:
-            operation = _operation(family, row, policy, figures)
+            operation = _operation(family, row, policy, policy_values)
             paths.setdefault(row.path, {})[row.method.lower()] = operation
     if "Sandbox" in families:
         paths |= _HOSTED_PAGES
@@ -83,25 +89,31 @@ def document(families: Mapping[str, Sequence[Endpoint]], policy: Policy) -> Obje
         "info": {
             "title": "Staff booking",
             "version": __version__,
-            "description": _about(policy),
+            "description": _format_description(policy),
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
-        "x-codes": {**CODES, **dict.fromkeys(_own_codes(families), "a rule forbids it")},
+        "x-codes": {
+            **ERROR_CODE_DESCRIPTIONS,
+            **dict.fromkeys(_rule_codes(families), "a rule forbids it"),
+        },
         "servers": [{"url": policy.base_url}],
         "tags": [{"name": family} for family in families],
         "paths": paths,
-        "webhooks": {str(event): _webhook(event) for event in WHEN},
+        "webhooks": {str(event): _webhook_operation(event) for event in EVENT_DESCRIPTIONS},
         "components": {
-            "schemas": dict(COMPONENTS),
+            "schemas": dict(COMPONENT_SCHEMAS),
             "headers": {
-                name: {"description": text, "schema": WHOLE} for name, text in LIMIT_HEADERS.items()
+                name: {"description": text, "schema": INTEGER}
+                for name, text in RATE_LIMIT_HEADERS.items()
             },
-            "securitySchemes": _SCHEMES,
+            "securitySchemes": _SECURITY_SCHEMES,
         },
     }
 
 
-def _hosted_page(name: str, summary: str, asked: Schema, told: Schema) -> Object:
+def _hosted_page_operation(
+    name: str, summary: str, request_schema: Schema, response_schema: Schema
+) -> JsonObject:
     """Acting on a page of the pretended processor as a script. It belongs to the pages, not to
     the table."""
     return {
@@ -112,16 +124,19 @@ def _hosted_page(name: str, summary: str, asked: Schema, told: Schema) -> Object
         "parameters": [
             {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}},
         ],
-        "requestBody": {"required": True, "content": {"application/json": {"schema": asked}}},
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": request_schema}},
+        },
         "responses": {
             "200": {
-                "description": REASONS[200],
-                "content": {"application/json": {"schema": told}},
+                "description": STATUS_DESCRIPTIONS[200],
+                "content": {"application/json": {"schema": response_schema}},
             },
             **{
                 str(status): {
-                    "description": REASONS[status],
-                    "content": {"application/json": {"schema": ref("Error")}},
+                    "description": STATUS_DESCRIPTIONS[status],
+                    "content": {"application/json": {"schema": schema_ref("Error")}},
                 }
                 for status in (400, 404, 413, 415, 422)
             },
@@ -129,36 +144,39 @@ def _hosted_page(name: str, summary: str, asked: Schema, told: Schema) -> Object
     }
 
 
-_OUTCOME: Object = {"type": "string", "enum": ["succeed", "decline", "expire", "challenge"]}
-_HOSTED_PAGES: Object = {
+_CHECKOUT_OUTCOME_SCHEMA: JsonObject = {
+    "type": "string",
+    "enum": ["succeed", "decline", "expire", "challenge"],
+}
+_HOSTED_PAGES: JsonObject = {
     "/sandbox/checkout/{id}": {
-        "post": _hosted_page(
+        "post": _hosted_page_operation(
             "checkout",
             "Act on the hosted checkout page, as its form does",
-            shape({"outcome": _OUTCOME}),
-            shape({"success": SUCCESS, "state": TEXT}),
+            object_schema({"outcome": _CHECKOUT_OUTCOME_SCHEMA}),
+            object_schema({"success": SUCCESS_FLAG, "state": STRING}),
         )
     },
     "/sandbox/payees/{id}": {
-        "post": _hosted_page(
+        "post": _hosted_page_operation(
             "payee",
             "Complete a payout account, as its page does",
-            shape({}),
-            shape({"success": SUCCESS, "ready": FLAG}),
+            object_schema({}),
+            object_schema({"success": SUCCESS_FLAG, "ready": BOOLEAN}),
         )
     },
 }
 
 
-def _own_codes(families: Mapping[str, Sequence[Endpoint]]) -> list[str]:
+def _rule_codes(families: Mapping[str, Sequence[Endpoint]]) -> list[str]:
     """The codes of rules, which are told with the operations that they belong to."""
     codes = {code for rows in families.values() for row in rows for code in row.codes}
-    return sorted(codes - set(CODES))
+    return sorted(codes - set(ERROR_CODE_DESCRIPTIONS))
 
 
-_SCHEMES: Object = {
+_SECURITY_SCHEMES: JsonObject = {
     "key": {"type": "http", "scheme": "bearer", "description": "An API key: `ps_…`"},
-    "session": {"type": "apiKey", "in": "cookie", "name": COOKIE},
+    "session": {"type": "apiKey", "in": "cookie", "name": SESSION_COOKIE_NAME},
     "csrf": {
         "type": "apiKey",
         "in": "header",
@@ -168,56 +186,64 @@ _SCHEMES: Object = {
 }
 
 
-def _about(policy: Policy) -> str:
+def _format_description(policy: Policy) -> str:
     limits = policy.limits
     rules = (limits.general, limits.bookings, limits.webhooks)
-    told = ", ".join(_rule(rule) for rule in rules)
-    return ABOUT.replace("{limits}", told).replace("{currency}", policy.currency.code)
+    told = ", ".join(_format_rule(rule) for rule in rules)
+    return DESCRIPTION.replace("{limits}", told).replace("{currency}", policy.currency.code)
 
 
-def _rule(rule: Rule) -> str:
-    return f"{rule.name} {rule.limit} in {_span(rule.window)}"
+def _format_rule(rule: RateLimit) -> str:
+    return f"{rule.name} {rule.limit} in {_format_duration(rule.window)}"
 
 
-def _figures(policy: Policy) -> Object:
+def _policy_values(policy: Policy) -> JsonObject:
     """What descriptions may name in braces: the figures of a deployment."""
     figures = asdict(policy, recurse=False)
-    spans = {name: _span(value) for name, value in figures.items() if isinstance(value, timedelta)}
+    spans = {
+        name: _format_duration(value)
+        for name, value in figures.items()
+        if isinstance(value, timedelta)
+    }
     return figures | spans
 
 
-def _span(time: timedelta) -> str:
-    if time.days > 1:
-        return f"{time.days} days"
-    minutes = int(time.total_seconds()) // 60
-    return f"{minutes} minutes" if minutes else f"{time.seconds} seconds"
+def _format_duration(duration: timedelta) -> str:
+    if duration.days > 1:
+        return f"{duration.days} days"
+    minutes = int(duration.total_seconds()) // 60
+    return f"{minutes} minutes" if minutes else f"{duration.seconds} seconds"
 
 
-def _operation(family: str, row: Endpoint, policy: Policy, figures: Object) -> Object:
-    operation: Object = {
+def _operation(
+    family: str, endpoint: Endpoint, policy: Policy, policy_values: JsonObject
+) -> JsonObject:
+    operation: JsonObject = {
         "tags": [family],
-        "operationId": f"{row.method.lower()} {row.path}".translate(_PLAIN).strip("_"),
-        "summary": row.summary,
-        "responses": {str(status): reply for status, reply in _responses(row)},
-        "security": _security(row),
+        "operationId": f"{endpoint.method.lower()} {endpoint.path}".translate(
+            _OPERATION_ID_TRANSLATION
+        ).strip("_"),
+        "summary": endpoint.summary,
+        "responses": {str(status): reply for status, reply in _responses(endpoint)},
+        "security": _security_requirements(endpoint),
     }
-    if row.description:
-        operation["description"] = row.description.format_map(figures)
-    if parameters := list(_parameters(row)):
+    if endpoint.description:
+        operation["description"] = endpoint.description.format_map(policy_values)
+    if parameters := list(_parameters(endpoint)):
         operation["parameters"] = parameters
-    if row.body is not None:
+    if endpoint.body is not None:
         operation["requestBody"] = {
-            "required": not row.body_optional,
-            "content": {"application/json": {"schema": of_class(row.body)}},
+            "required": not endpoint.body_optional,
+            "content": {"application/json": {"schema": class_schema(endpoint.body)}},
         }
-    if row.file:
+    if endpoint.file:
         operation["requestBody"] = {
             "required": True,
-            "content": {"multipart/form-data": {"schema": _form(policy)}},
+            "content": {"multipart/form-data": {"schema": _upload_form_schema(policy)}},
         }
-    if row.raw is not None:
-        media = row.raw_media or "*/*"
-        most = f"At most {row.most_raw(policy) // 1024} KiB of {row.raw_media or 'any type'}"
+    if endpoint.raw is not None:
+        media = endpoint.raw_media or "*/*"
+        most = f"At most {endpoint.raw_byte_limit(policy) // 1024} KiB of {endpoint.raw_media or 'any type'}"
         operation["requestBody"] = {
             "required": True,
             "content": {media: {"schema": {"description": most}}},
@@ -225,7 +251,7 @@ def _operation(family: str, row: Endpoint, policy: Policy, figures: Object) -> O
     return operation
 
 
-def _form(policy: Policy) -> Schema:
+def _upload_form_schema(policy: Policy) -> Schema:
     file: Schema = {
         "type": "string",
         "contentMediaType": "application/octet-stream",
@@ -234,36 +260,43 @@ def _form(policy: Policy) -> Schema:
     return {"type": "object", "properties": {"file": file}, "required": ["file"]}
 
 
-_PLAIN = str.maketrans({"/": "_", "{": "", "}": "", " ": "", "-": "_", ".": "_"})
+_OPERATION_ID_TRANSLATION = str.maketrans({"/": "_", "{": "", "}": "", " ": "", "-": "_", ".": "_"})
 
 
-def _security(row: Endpoint) -> list[Object]:
-    ways: list[Object] = []
-    if isinstance(row.access, WithKey | WithEither):
+def _security_requirements(endpoint: Endpoint) -> list[JsonObject]:
+    ways: list[JsonObject] = []
+    if isinstance(endpoint.access, ApiKeyAccess | ApiKeyOrSessionAccess):
         ways.append({"key": []})
-    if isinstance(row.access, WithSession | WithEither):
-        ways.append({"session": []} if row.method in SAFE else {"session": [], "csrf": []})
+    if isinstance(endpoint.access, SessionAccess | ApiKeyOrSessionAccess):
+        ways.append(
+            {"session": []} if endpoint.method in SAFE_METHODS else {"session": [], "csrf": []}
+        )
     return ways
 
 
-_NUMBER: Schema = {"type": "integer", "minimum": 1, "maximum": MAX_ID}
-_IN_PATH: dict[str, Schema] = {
-    "id": _NUMBER,
-    "delivery_id": _NUMBER,
-    "code": COMPONENTS["Booking"]["properties"]["booking_code"],
-    "provider": TEXT,
-    "name": TEXT,
-    "secret": TEXT,
+_ID_SCHEMA: Schema = {"type": "integer", "minimum": 1, "maximum": MAX_ID}
+_PATH_PARAMETER_SCHEMAS: dict[str, Schema] = {
+    "id": _ID_SCHEMA,
+    "delivery_id": _ID_SCHEMA,
+    "code": COMPONENT_SCHEMAS["Booking"]["properties"]["booking_code"],
+    "provider": STRING,
+    "name": STRING,
+    "secret": STRING,
 }
 
 
-def _parameters(row: Endpoint) -> Iterator[Object]:
-    for name in re.findall(r"{(\w+)}", row.path):
-        yield {"name": name, "in": "path", "required": True, "schema": _IN_PATH[name]}
-    if row.query is not None:
-        for name, (schema, required) in fields_of(row.query).items():
+def _parameters(endpoint: Endpoint) -> Iterator[JsonObject]:
+    for name in re.findall(r"{(\w+)}", endpoint.path):
+        yield {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "schema": _PATH_PARAMETER_SCHEMAS[name],
+        }
+    if endpoint.query is not None:
+        for name, (schema, required) in field_schemas(endpoint.query).items():
             yield {"name": name, "in": "query", "required": required, "schema": schema}
-    if row.kept is not None:
+    if endpoint.kept is not None:
         yield {
             "name": "Idempotency-Key",
             "in": "header",
@@ -272,76 +305,79 @@ def _parameters(row: Endpoint) -> Iterator[Object]:
         }
 
 
-def _responses(row: Endpoint) -> Iterator[tuple[int, Object]]:
-    headers = {name: {"$ref": f"#/components/headers/{name}"} for name in LIMIT_HEADERS}
-    for status, schema in _statuses(row):
-        reply: Object = {"description": REASONS[status]}
-        if row.access.limited:
+def _responses(endpoint: Endpoint) -> Iterator[tuple[int, JsonObject]]:
+    headers = {name: {"$ref": f"#/components/headers/{name}"} for name in RATE_LIMIT_HEADERS}
+    for status, schema in _response_schemas(endpoint):
+        reply: JsonObject = {"description": STATUS_DESCRIPTIONS[status]}
+        if endpoint.access.is_rate_limited:
             reply["headers"] = headers
-        if status == 400 and row.codes:
-            reply["description"] += ": " + ", ".join(f"`{code}`" for code in row.codes)
-        if status == 404 and row.not_found:
-            reply["description"] = f"{row.not_found} not found"
-        media = row.media if status == row.status else "application/json"
+        if status == 400 and endpoint.codes:
+            reply["description"] += ": " + ", ".join(f"`{code}`" for code in endpoint.codes)
+        if status == 404 and endpoint.not_found:
+            reply["description"] = f"{endpoint.not_found} not found"
+        media = endpoint.media if status == endpoint.status else "application/json"
         yield status, reply if schema is None else {**reply, "content": {media: {"schema": schema}}}
 
 
-def _statuses(row: Endpoint) -> Iterator[tuple[int, Schema | None]]:
+def _response_schemas(endpoint: Endpoint) -> Iterator[tuple[int, Schema | None]]:
     """Every status that an operation may answer, in order, and what with."""
-    error, faults = ref("Error"), {"anyOf": [ref("InvalidInput"), ref("Error")]}
-    sends = row.body is not None or row.file or bool(row.raw_media)
-    takes = sends or row.query is not None
-    guarded = isinstance(row.access, WithKey | WithSession | WithEither)
-    yield row.status, row.answer
-    if row.tagged:
+    error, faults = (
+        schema_ref("Error"),
+        {"anyOf": [schema_ref("InvalidInput"), schema_ref("Error")]},
+    )
+    sends = endpoint.body is not None or endpoint.file or bool(endpoint.raw_media)
+    takes = sends or endpoint.query is not None
+    guarded = isinstance(endpoint.access, ApiKeyAccess | SessionAccess | ApiKeyOrSessionAccess)
+    yield endpoint.status, endpoint.answer
+    if endpoint.tagged:
         yield 304, None
-    if takes or row.codes:
+    if takes or endpoint.codes:
         yield 400, faults
-    if guarded or "bad_credentials" in row.codes:
+    if guarded or "bad_credentials" in endpoint.codes:
         yield 401, error
-    if row.access.limited:
+    if endpoint.access.is_rate_limited:
         yield 403, error
-    if row.not_found:
+    if endpoint.not_found:
         yield 404, error
-    if sends or row.raw is not None:
+    if sends or endpoint.raw is not None:
         yield 413, error
     if sends:
         yield 415, error
     if takes:
-        yield 422, ref("InvalidInput")
-    if row.access.limited:
-        yield 429, ref("RateLimited")
-    yield 500, ref("InternalError")
+        yield 422, schema_ref("InvalidInput")
+    if endpoint.access.is_rate_limited:
+        yield 429, schema_ref("RateLimited")
+    yield 500, schema_ref("InternalError")
     yield 503, error
 
 
-_SENT: dict[str, tuple[str, Schema]] = {
+_WEBHOOK_HEADERS: dict[str, tuple[str, Schema]] = {
     "X-Webhook-Signature": (
         "Lowercase hexadecimal HMAC-SHA256 of the raw body; its key is the whole secret",
         {"type": "string", "pattern": "^[0-9a-f]{64}$"},
     ),
-    "X-Webhook-Event": ("The event's name", TEXT),
-    "X-Webhook-Id": ("The event's id, the same on each retry", TEXT),
-    "X-Webhook-Attempt": ("Counts the attempts of a delivery", _NUMBER),
-    "webhook-id": ("Standard Webhooks: the event's id", TEXT),
-    "webhook-timestamp": ("Standard Webhooks: when it was sent, as Unix time", WHOLE),
+    "X-Webhook-Event": ("The event's name", STRING),
+    "X-Webhook-Id": ("The event's id, the same on each retry", STRING),
+    "X-Webhook-Attempt": ("Counts the attempts of a delivery", _ID_SCHEMA),
+    "webhook-id": ("Standard Webhooks: the event's id", STRING),
+    "webhook-timestamp": ("Standard Webhooks: when it was sent, as Unix time", INTEGER),
     "webhook-signature": (
         "Standard Webhooks: `v1,` and a signature; two of them while a secret is rotated",
-        TEXT,
+        STRING,
     ),
 }
 
-_ANSWERS = {
+_WEBHOOK_RESPONSES = {
     "2XX": "Received, within 10 seconds",
     "3XX": "Not received: redirects are not followed",
     "default": "Not received: tried again after 1, 4 and 16 seconds, a test never",
 }
 
 
-def _webhook(event: str) -> Object:
+def _webhook_operation(event: str) -> JsonObject:
     return {
         "post": {
-            "summary": WHEN[event],
+            "summary": EVENT_DESCRIPTIONS[event],
             "operationId": event.replace(".", "_"),
             "parameters": [
                 {
@@ -351,12 +387,14 @@ def _webhook(event: str) -> Object:
                     "description": text,
                     "schema": schema,
                 }
-                for name, (text, schema) in _SENT.items()
+                for name, (text, schema) in _WEBHOOK_HEADERS.items()
             ],
             "requestBody": {
                 "required": True,
-                "content": {"application/json": {"schema": event_ref(event)}},
+                "content": {"application/json": {"schema": event_schema_ref(event)}},
             },
-            "responses": {status: {"description": text} for status, text in _ANSWERS.items()},
+            "responses": {
+                status: {"description": text} for status, text in _WEBHOOK_RESPONSES.items()
+            },
         }
     }

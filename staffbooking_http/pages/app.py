@@ -29,12 +29,12 @@ from staffbooking_adapters import codec
 from staffbooking_adapters.inputs import structure
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.errors import NotFound
-from staffbooking_core.inputs import Text
+from staffbooking_core.inputs import TextBounds
 from staffbooking_core.ports import CheckoutPage, PayeePage
 from staffbooking_core.usecases import sandbox
 from staffbooking_http.api import query_string, request_body
 from staffbooking_http.api.endpoint import Call
-from staffbooking_http.api.errors import ClientGone, internal, to_reply
+from staffbooking_http.api.errors import ClientDisconnected, internal_error_reply, to_reply
 from staffbooking_http.pages import (
     account,
     availability,
@@ -48,39 +48,46 @@ from staffbooking_http.pages import (
     search,
     settings,
 )
-from staffbooking_http.pages.session import Asked, SignInFirst, call_of, in_words, shown, visitor_of
+from staffbooking_http.pages.session import (
+    PageRequest,
+    SignInRequired,
+    error_sentence,
+    find_visitor,
+    get_call,
+    render,
+)
 
 log = logging.getLogger("staffbooking.http")
 
-WEB = Path(__file__).parent
-STYLE = (WEB / "style.css").read_text(encoding="utf-8")
+WEB_DIRECTORY = Path(__file__).parent
+STYLESHEET = (WEB_DIRECTORY / "style.css").read_text(encoding="utf-8")
 
 
-def _hash(text: str) -> str:
+def _csp_hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-POLICY = (
-    f"default-src 'none'; img-src 'self'; style-src {_hash(STYLE)}; "
+PAGE_CONTENT_SECURITY_POLICY = (
+    f"default-src 'none'; img-src 'self'; style-src {_csp_hash(STYLESHEET)}; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 """What pages may do: show themselves and our images, and send forms to this service."""
 
 
 @frozen(kw_only=True)
-class Play:
+class CheckoutAction:
     """What a client does on a checkout page: an outcome by name, or `pay` with a test card."""
 
-    outcome: Annotated[str, Text(64)]
-    card: Annotated[str, Text(64)] | None = None
+    outcome: Annotated[str, TextBounds(64)]
+    card: Annotated[str, TextBounds(64)] | None = None
 
     @property
-    def word(self) -> str:
+    def processor_outcome(self) -> str:
         """As the pretended processor takes it."""
         return f"card:{self.card}" if self.outcome == "pay" else self.outcome
 
 
-_FAMILIES = (
+_PAGE_MODULES = (
     home,
     search,
     bookings,
@@ -101,168 +108,173 @@ def create_pages(*, sandbox: bool) -> Litestar:
 
     It holds nothing of a deployment: `site` and `document` come in the state of each request.
     """
-    handlers: list[BaseRouteHandler] = [docs]
-    handlers += [handler for family in _FAMILIES for handler in family.PAGES]
+    handlers: list[BaseRouteHandler] = [show_docs]
+    handlers += [handler for family in _PAGE_MODULES for handler in family.PAGES]
     if sandbox:
-        handlers += [checkout, play, onboarding, complete]
-    engine = JinjaTemplateEngine.from_environment(_environment())
+        handlers += [show_checkout, submit_checkout, show_onboarding, complete_onboarding]
+    engine = JinjaTemplateEngine.from_environment(_create_environment())
     return Litestar(
         handlers,
         template_config=TemplateConfig(engine=engine),
-        exception_handlers={Exception: _refuse},
+        exception_handlers={Exception: _handle_error},
         openapi_config=None,
         logging_config=None,
     )
 
 
-def methods(pages: Litestar) -> Mapping[str, Sequence[str]]:
+def page_methods(pages: Litestar) -> Mapping[str, Sequence[str]]:
     """What each page may be asked for, by path; parameters are as in the table of endpoints."""
     return {
         route.path.replace(":str}", "}"): [
-            word for method, words in _METHODS.items() if method in route.methods for word in words
+            word
+            for method, words in _METHODS_BY_HANDLER_METHOD.items()
+            if method in route.methods
+            for word in words
         ]
         for route in pages.routes
         if isinstance(route, HTTPRoute)
     }
 
 
-_METHODS = {"GET": ("GET", "HEAD"), "POST": ("POST",)}
+_METHODS_BY_HANDLER_METHOD = {"GET": ("GET", "HEAD"), "POST": ("POST",)}
 
 
-def _environment() -> Environment:
-    environment = Environment(loader=FileSystemLoader(WEB / "templates"), autoescape=True)
-    environment.globals["style"] = STYLE
-    environment.filters["moment"] = _moment
-    environment.filters["shape"] = _shape
-    environment.filters["prose"] = _prose
-    environment.globals["query"] = _query
+def _create_environment() -> Environment:
+    environment = Environment(loader=FileSystemLoader(WEB_DIRECTORY / "templates"), autoescape=True)
+    environment.globals["style"] = STYLESHEET
+    environment.filters["moment"] = _format_instant
+    environment.filters["shape"] = _format_schema
+    environment.filters["prose"] = _format_prose
+    environment.globals["query"] = _format_query
     return environment
 
 
 @get("/docs")
-async def docs(request: Asked) -> Template:
+async def show_docs(request: PageRequest) -> Template:
     """The documents for reading, without a connection to anywhere."""
-    visitor = await visitor_of(call_of(request))
-    return shown("docs.html", visitor, document=request.state.document)
+    visitor = await find_visitor(get_call(request))
+    return render("docs.html", visitor, document=request.state.document)
 
 
 @get("/sandbox/checkout/{reference:str}")
-async def checkout(request: Asked) -> Template:
+async def show_checkout(request: PageRequest) -> Template:
     """The hosted page of the pretended processor."""
-    return _drawn(await _page(call_of(request), request.path_params["reference"]))
+    return _render_checkout(
+        await _get_checkout_page(get_call(request), request.path_params["reference"])
+    )
 
 
 @post("/sandbox/checkout/{reference:str}", status_code=200)
-async def play(request: Asked) -> Response[bytes] | Template | Redirect:
+async def submit_checkout(request: PageRequest) -> Response[bytes] | Template | Redirect:
     """Act on the page: by its form, or as a script by JSON. Paid means paid when this ends."""
-    call, reference = call_of(request), request.path_params["reference"]
-    await _page(call, reference)
+    call, reference = get_call(request), request.path_params["reference"]
+    await _get_checkout_page(call, reference)
     raw = await request_body.read(call)
-    if _is_form(call):
-        return await _play_form(call, reference, raw)
-    request_body.check_media(call)
-    wanted = structure(Play, request_body.parse(raw))
-    page = await sandbox.play(call.ports, reference, wanted.word)
+    if _is_form_request(call):
+        return await _submit_checkout_form(call, reference, raw)
+    request_body.check_media_type(call)
+    wanted = structure(CheckoutAction, request_body.parse_object(raw))
+    page = await sandbox.simulate_checkout(call.ports, reference, wanted.processor_outcome)
     answer = codec.encode({"success": True, "state": page.state})
     return Response(answer, media_type="application/json", status_code=200)
 
 
-async def _play_form(call: Call, reference: str, raw: bytes) -> Template | Redirect:
-    wanted = query_string.read_form(Play, raw)
-    page = await sandbox.play(call.ports, reference, wanted.word)
+async def _submit_checkout_form(call: Call, reference: str, raw: bytes) -> Template | Redirect:
+    wanted = query_string.parse_form(CheckoutAction, raw)
+    page = await sandbox.simulate_checkout(call.ports, reference, wanted.processor_outcome)
     if page.message:
-        return _drawn(page)
+        return _render_checkout(page)
     return Redirect(f"/sandbox/checkout/{page.ref}", status_code=303)
 
 
-def _drawn(page: CheckoutPage) -> Template:
+def _render_checkout(page: CheckoutPage) -> Template:
     amount = Currency(page.currency).to_decimal(page.amount)
     return Template("checkout.html", context={"page": page, "amount": amount})
 
 
-async def _page(call: Call, reference: str) -> CheckoutPage:
-    page = await sandbox.processor(call.ports).checkout_page(reference)
+async def _get_checkout_page(call: Call, reference: str) -> CheckoutPage:
+    page = await sandbox.get_processor(call.ports).checkout_page(reference)
     if page is None:
         raise NotFound("Checkout")
     return page
 
 
 @get("/sandbox/payees/{reference:str}")
-async def onboarding(request: Asked) -> Template:
+async def show_onboarding(request: PageRequest) -> Template:
     """The page of the pretended processor where a payee completes the account."""
-    page = await sandbox.processor(call_of(request).ports).payee_page(
+    page = await sandbox.get_processor(get_call(request).ports).payee_page(
         request.path_params["reference"]
     )
-    return Template("payee.html", context={"page": _there(page)})
+    return Template("payee.html", context={"page": _require_payee_page(page)})
 
 
 @post("/sandbox/payees/{reference:str}", status_code=200)
-async def complete(request: Asked) -> Response[bytes] | Redirect:
+async def complete_onboarding(request: PageRequest) -> Response[bytes] | Redirect:
     """Complete the account, by the page's button or as a script by JSON."""
-    call, reference = call_of(request), request.path_params["reference"]
-    _there(await sandbox.processor(call.ports).payee_page(reference))
+    call, reference = get_call(request), request.path_params["reference"]
+    _require_payee_page(await sandbox.get_processor(call.ports).payee_page(reference))
     raw = await request_body.read(call)
-    if not _is_form(call):
-        request_body.check_media(call)
-        request_body.parse(raw)
+    if not _is_form_request(call):
+        request_body.check_media_type(call)
+        request_body.parse_object(raw)
     page = await sandbox.complete_payee(call.ports, reference)
-    if _is_form(call):
+    if _is_form_request(call):
         return Redirect(f"/sandbox/payees/{page.ref}", status_code=303)
     answer = codec.encode({"success": True, "ready": page.ready})
     return Response(answer, media_type="application/json", status_code=200)
 
 
-def _there(page: PayeePage | None) -> PayeePage:
+def _require_payee_page(page: PayeePage | None) -> PayeePage:
     if page is None:
         raise NotFound("Payout account")
     return page
 
 
-def _is_form(call: Call) -> bool:
+def _is_form_request(call: Call) -> bool:
     declared = b"".join(call.headers(b"content-type")).lower().partition(b";")[0].strip()
     return declared == b"application/x-www-form-urlencoded"
 
 
-def _refuse(request: Asked, error: Exception) -> Response[bytes] | Template | Redirect:
+def _handle_error(request: PageRequest, error: Exception) -> Response[bytes] | Template | Redirect:
     """Every error of a page: for people a page, else JSON of the contract's shape."""
-    if isinstance(error, SignInFirst):
-        return error.answer
-    if isinstance(error, ClientGone):
+    if isinstance(error, SignInRequired):
+        return error.response
+    if isinstance(error, ClientDisconnected):
         return Response(b"", status_code=400)
     reply = to_reply(error)
     if reply is None:
         request_id = request.state.site.ports.ids.token()[:16]
         log.error("request %s to a page failed", request_id, exc_info=error)
-        reply = internal(request_id)
+        reply = internal_error_reply(request_id)
     if "text/html" in request.headers.get("accept", ""):
         visitor = request.scope["state"].get("visitor")
-        return shown("problem.html", visitor, reply, problem=in_words(reply))
+        return render("problem.html", visitor, reply, problem=error_sentence(reply))
     headers = {name.decode(): value.decode() for name, value in reply.headers}
     return Response(
         reply.body, status_code=reply.status, headers=headers, media_type="application/json"
     )
 
 
-def _shape(schema: dict[str, Any]) -> str:
+def _format_schema(schema: dict[str, Any]) -> str:
     """A schema in a few words, for reading."""
     if "$ref" in schema:
         return str(schema["$ref"]).rpartition("/")[2]
     if options := schema.get("anyOf"):
-        return " | ".join(_shape(option) for option in options)
+        return " | ".join(_format_schema(option) for option in options)
     if values := schema.get("enum"):
         return " | ".join(values)
     if "const" in schema:
         return str(codec.encode(schema["const"]), "ascii")
     if schema.get("type") == "array":
-        return f"[{_shape(schema['items'])}]"
+        return f"[{_format_schema(schema['items'])}]"
     if fields := schema.get("properties"):
         return "{" + ", ".join(fields) + "}"
     words = [str(schema[part]) for part in ("type", "format") if part in schema]
-    words += [f"{name} {schema[part]}" for part, name in _BOUNDS.items() if part in schema]
+    words += [f"{name} {schema[part]}" for part, name in _BOUND_LABELS.items() if part in schema]
     return " ".join(words)
 
 
-_BOUNDS = {
+_BOUND_LABELS = {
     "minimum": "from",
     "exclusiveMinimum": "above",
     "minLength": "length from",
@@ -272,17 +284,17 @@ _BOUNDS = {
 }
 
 
-def _query(**given: object) -> str:
+def _format_query(**given: object) -> str:
     """The end of an address that says what is given, but for what is empty."""
     said = urlencode({name: value for name, value in given.items() if value})
     return f"?{said}" if said else ""
 
 
-def _moment(text: str) -> str:
+def _format_instant(text: str) -> str:
     """An instant of the wire to the minute, for reading."""
     return f"{text[:10]} {text[11:16]} UTC"
 
 
-def _prose(text: str) -> Markup:
+def _format_prose(text: str) -> Markup:
     """Text with its `code` set as such."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))

@@ -10,108 +10,133 @@ from attrs import field, frozen
 from litestar import get, post
 from litestar.response import Template
 
-from staffbooking_core.domain.notifications.notifications import NoticeKind
+from staffbooking_core.domain.notifications.notifications import NotificationKind
 from staffbooking_core.errors import InvalidInput, RuleBroken
 from staffbooking_core.inputs import Password, ResetPassword
 from staffbooking_core.usecases.accounts import accounts
-from staffbooking_core.usecases.accounts.email_tokens import Purpose
+from staffbooking_core.usecases.accounts.email_tokens import TokenPurpose
 from staffbooking_core.usecases.notifications import notifications
 from staffbooking_http.api import query_string, request_body
-from staffbooking_http.pages.session import Asked, call_of, shown, visitor_of, wanted
+from staffbooking_http.pages.session import PageRequest, find_visitor, get_call, render, return_path
 
-WORDS: Mapping[NoticeKind, str] = {
-    NoticeKind.ACCEPTED: "when your bookings are accepted",
-    NoticeKind.PAYOUT: "when you are paid out",
-    NoticeKind.NEW_MESSAGE: "when somebody writes to you",
+NOTICE_DESCRIPTIONS: Mapping[NotificationKind, str] = {
+    NotificationKind.ACCEPTED: "when your bookings are accepted",
+    NotificationKind.PAYOUT: "when you are paid out",
+    NotificationKind.NEW_MESSAGE: "when somebody writes to you",
 }
 """Of the kinds that can be refused."""
 
-_BROKEN = "This link is wrong, was used already, or has expired."
+_INVALID_LINK_TEXT = "This link is wrong, was used already, or has expired."
 
 
 @frozen(kw_only=True)
-class _NewPassword:
+class _NewPasswordForm:
     password: Password = field(repr=False)
 
 
-async def _shown(request: Asked, page: str, status: int = 200, **context: Any) -> Template:
-    template = shown(page, await visitor_of(call_of(request)), **context)
+async def _render_with_status(
+    request: PageRequest, template_name: str, status: int = 200, **context: Any
+) -> Template:
+    template = render(template_name, await find_visitor(get_call(request)), **context)
     template.status_code = status
     return template
 
 
 @get("/notifications/unsubscribe/{token:str}")
-async def unsubscribing(request: Asked) -> Template:
+async def show_unsubscribe(request: PageRequest) -> Template:
     """Where one ends mails of a kind."""
     try:
-        kind = await notifications.of_token(call_of(request).ports, request.path_params["token"])
+        kind = await notifications.kind_of_token(
+            get_call(request).ports, request.path_params["token"]
+        )
     except RuleBroken:
-        return await _shown(request, "unsubscribe.html", 404, problem=_BROKEN)
-    return await _shown(request, "unsubscribe.html", words=WORDS[kind], done=False)
+        return await _render_with_status(
+            request, "unsubscribe.html", 404, problem=_INVALID_LINK_TEXT
+        )
+    return await _render_with_status(
+        request, "unsubscribe.html", words=NOTICE_DESCRIPTIONS[kind], done=False
+    )
 
 
 @post("/notifications/unsubscribe/{token:str}", status_code=200)
-async def unsubscribe(request: Asked) -> Template:
+async def unsubscribe(request: PageRequest) -> Template:
     """End mails of a kind: by the button, or by a mail program at one click (RFC 8058)."""
     try:
-        kind = await notifications.unsubscribe(call_of(request).ports, request.path_params["token"])
+        kind = await notifications.unsubscribe(
+            get_call(request).ports, request.path_params["token"]
+        )
     except RuleBroken:
-        return await _shown(request, "unsubscribe.html", 404, problem=_BROKEN)
-    return await _shown(request, "unsubscribe.html", words=WORDS[kind], done=True)
+        return await _render_with_status(
+            request, "unsubscribe.html", 404, problem=_INVALID_LINK_TEXT
+        )
+    return await _render_with_status(
+        request, "unsubscribe.html", words=NOTICE_DESCRIPTIONS[kind], done=True
+    )
 
 
-async def _check(request: Asked, purpose: Purpose) -> None:
-    await accounts.check_token(call_of(request).ports, purpose, request.path_params["token"])
+async def _check_token(request: PageRequest, purpose: TokenPurpose) -> None:
+    await accounts.check_token(get_call(request).ports, purpose, request.path_params["token"])
 
 
 @get("/account/verify-email/{token:str}")
-async def verifying(request: Asked) -> Template:
+async def show_verify_email(request: PageRequest) -> Template:
     """Where one confirms one's address."""
     try:
-        await _check(request, Purpose.VERIFY_EMAIL)
+        await _check_token(request, TokenPurpose.VERIFY_EMAIL)
     except RuleBroken:
-        return await _shown(request, "verify.html", 400, problem=_BROKEN)
-    return await _shown(request, "verify.html")
+        return await _render_with_status(request, "verify.html", 400, problem=_INVALID_LINK_TEXT)
+    return await _render_with_status(request, "verify.html")
 
 
 @post("/account/verify-email/{token:str}", status_code=200)
-async def verify(request: Asked) -> Template:
+async def verify_email(request: PageRequest) -> Template:
     """Confirm the address."""
     try:
-        await accounts.verify_email(call_of(request).ports, request.path_params["token"])
+        await accounts.verify_email(get_call(request).ports, request.path_params["token"])
     except RuleBroken:
-        return await _shown(request, "verify.html", 400, problem=_BROKEN)
-    return await _shown(request, "verify.html", done=True)
+        return await _render_with_status(request, "verify.html", 400, problem=_INVALID_LINK_TEXT)
+    return await _render_with_status(request, "verify.html", done=True)
 
 
 @get("/account/reset-password/{token:str}")
-async def resetting(request: Asked) -> Template:
+async def show_reset_password(request: PageRequest) -> Template:
     """Where one sets a new password."""
-    way = wanted(call_of(request))
+    way = return_path(get_call(request))
     try:
-        await _check(request, Purpose.RESET_PASSWORD)
+        await _check_token(request, TokenPurpose.RESET_PASSWORD)
     except RuleBroken:
-        return await _shown(request, "reset.html", 400, problem=_BROKEN, way=way)
-    return await _shown(request, "reset.html", form=True)
+        return await _render_with_status(
+            request, "reset.html", 400, problem=_INVALID_LINK_TEXT, way=way
+        )
+    return await _render_with_status(request, "reset.html", form=True)
 
 
 @post("/account/reset-password/{token:str}", status_code=200)
-async def reset(request: Asked) -> Template:
+async def reset_password(request: PageRequest) -> Template:
     """Set the password of the form."""
-    call = call_of(request)
-    way = wanted(call)
+    call = get_call(request)
+    way = return_path(call)
     raw = await request_body.read(call)
     try:
-        given = query_string.read_form(_NewPassword, raw)
+        given = query_string.parse_form(_NewPasswordForm, raw)
         token = request.path_params["token"]
         new = ResetPassword(token=token, password=given.password)
         await accounts.reset_password(call.ports, new)
     except InvalidInput as error:
-        problem = f"The password {error.faults[0].message}."
-        return await _shown(request, "reset.html", 422, form=True, problem=problem)
+        problem = f"The password {error.field_errors[0].message}."
+        return await _render_with_status(request, "reset.html", 422, form=True, problem=problem)
     except RuleBroken:
-        return await _shown(request, "reset.html", 400, problem=_BROKEN, way=way)
-    return await _shown(request, "reset.html", done=True, way=way)
+        return await _render_with_status(
+            request, "reset.html", 400, problem=_INVALID_LINK_TEXT, way=way
+        )
+    return await _render_with_status(request, "reset.html", done=True, way=way)
 
 
-PAGES = (unsubscribing, unsubscribe, verifying, verify, resetting, reset)
+PAGES = (
+    show_unsubscribe,
+    unsubscribe,
+    show_verify_email,
+    verify_email,
+    show_reset_password,
+    reset_password,
+)

@@ -6,31 +6,33 @@ from litestar.response import Template
 from staffbooking_core.representations.records import conversation_record
 from staffbooking_core.usecases.bookings import actions
 from staffbooking_core.usecases.messaging import messages
-from staffbooking_http.pages.session import Asked, call_of, page_of, shown, visitor_of
+from staffbooking_http.pages.session import PageRequest, find_visitor, get_call, page_number, render
 
-_AT_A_TIME = 20
-_CONVERSATIONS = 5
+_BOOKINGS_PAGE_SIZE = 20
+_MAX_CONVERSATIONS = 5
 
 
 @get("/")
-async def home(request: Asked) -> Template:
+async def show_home(request: PageRequest) -> Template:
     """A page of one's bookings, in the interface's order, beside the newest conversations."""
-    call = call_of(request)
-    if (visitor := await visitor_of(call)) is None:
-        return shown("home.html")
-    page, actor = page_of(call), visitor.actor
-    found = await actions.listing(
-        call.ports, actor, role=None, status=None, page=page, limit=_AT_A_TIME
+    call = get_call(request)
+    if (visitor := await find_visitor(call)) is None:
+        return render("home.html")
+    page, actor = page_number(call), visitor.actor
+    found = await actions.list_bookings(
+        call.ports, actor, role=None, status=None, page=page, limit=_BOOKINGS_PAGE_SIZE
     )
-    talks = await messages.listing(call.ports, actor, 1, _CONVERSATIONS)
-    return shown(
+    talks = await messages.list_conversations(call.ports, actor, 1, _MAX_CONVERSATIONS)
+    return render(
         "bookings.html",
         visitor,
-        bookings=found[:_AT_A_TIME],
+        bookings=found[:_BOOKINGS_PAGE_SIZE],
         number=page,
-        has_more=len(found) > _AT_A_TIME,
-        conversations=[conversation_record(each, actor.user_id) for each in talks[:_CONVERSATIONS]],
+        has_more=len(found) > _BOOKINGS_PAGE_SIZE,
+        conversations=[
+            conversation_record(each, actor.user_id) for each in talks[:_MAX_CONVERSATIONS]
+        ],
     )
 
 
-PAGES = (home,)
+PAGES = (show_home,)

@@ -7,125 +7,135 @@ from attrs import frozen
 from litestar import get, post
 from litestar.response import Redirect, Template
 
-from staffbooking_core.domain.shared.rate_limits import LimitExceeded
+from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import Forbidden, InvalidInput
 from staffbooking_core.inputs import Id, SendMessage
 from staffbooking_core.representations.records import conversation_record, message_record
 from staffbooking_core.usecases.messaging import messages
-from staffbooking_core.usecases.messaging.messages import Letter
+from staffbooking_core.usecases.messaging.messages import MessageDraft
 from staffbooking_http.api import query_string
 from staffbooking_http.api.endpoint import Call
 from staffbooking_http.pages.session import (
-    Asked,
-    Visitor,
-    Written,
-    call_of,
-    page_of,
-    proven,
-    refused,
-    shown,
-    signed_in,
-    take,
+    DraftText,
+    PageRequest,
+    SignedInUser,
+    get_call,
+    page_number,
+    parse_counted_form,
+    read_verified_form,
+    render,
+    render_error,
+    require_signed_in,
 )
 
-_LIST = "/conversations"
-_PAGE = "conversation.html"
-_AT_A_TIME = 20
-_MESSAGES = 50
+_LIST_PATH = "/conversations"
+_TEMPLATE = "conversation.html"
+_CONVERSATIONS_PAGE_SIZE = 20
+_MESSAGES_PAGE_SIZE = 50
 
 
 @frozen(kw_only=True)
-class _Back:
+class _HistoryQuery:
     before: Id | None = None
 
 
 @frozen(kw_only=True)
-class _Draft:
+class _MessageForm:
     """What somebody wrote, whether it can be sent or not."""
 
-    content: Written = ""
-    after: Written = ""
+    content: DraftText = ""
+    after: DraftText = ""
     """The last message on the page that it was written on."""
 
 
-@get(_LIST)
-async def listed(request: Asked) -> Template:
+@get(_LIST_PATH)
+async def list_conversations(request: PageRequest) -> Template:
     """One's conversations, the one updated last first."""
-    call = call_of(request)
-    visitor = await signed_in(call)
-    page = page_of(call)
-    found = await messages.listing(call.ports, visitor.actor, page, _AT_A_TIME)
-    records = [conversation_record(each, visitor.user.id) for each in found[:_AT_A_TIME]]
-    return shown(
+    call = get_call(request)
+    visitor = await require_signed_in(call)
+    page = page_number(call)
+    found = await messages.list_conversations(
+        call.ports, visitor.actor, page, _CONVERSATIONS_PAGE_SIZE
+    )
+    records = [
+        conversation_record(each, visitor.user.id) for each in found[:_CONVERSATIONS_PAGE_SIZE]
+    ]
+    return render(
         "conversations.html",
         visitor,
         conversations=records,
         number=page,
-        has_more=len(found) > _AT_A_TIME,
+        has_more=len(found) > _CONVERSATIONS_PAGE_SIZE,
     )
 
 
 @get("/conversations/with/{user:str}")
-async def with_user(request: Asked) -> Redirect:
+async def redirect_to_conversation(request: PageRequest) -> Redirect:
     """To the conversation with somebody with whom one shares a booking."""
-    call = call_of(request)
-    visitor = await signed_in(call)
-    number = await messages.with_user(call.ports, visitor.actor, call.path_id("User"))
+    call = get_call(request)
+    visitor = await require_signed_in(call)
+    number = await messages.direct_conversation_with(
+        call.ports, visitor.actor, call.path_id("User")
+    )
     if number is None:
-        return Redirect(_LIST, status_code=303)
-    return _to_last(f"{_LIST}/{number}")
+        return Redirect(_LIST_PATH, status_code=303)
+    return _redirect_to_last_message(f"{_LIST_PATH}/{number}")
 
 
 @get("/conversations/{number:str}")
-async def read(request: Asked) -> Template:
+async def show_conversation(request: PageRequest) -> Template:
     """The messages of a conversation, which are read by that."""
-    call = call_of(request)
-    visitor = await signed_in(call)
-    before = query_string.read(_Back, call.scope["query_string"]).before
-    return shown(_PAGE, visitor, **await _seen(call, visitor, before))
+    call = get_call(request)
+    visitor = await require_signed_in(call)
+    before = query_string.parse_query(_HistoryQuery, call.scope["query_string"]).before
+    return render(_TEMPLATE, visitor, **await _conversation_context(call, visitor, before))
 
 
 @post("/conversations/{number:str}", status_code=200)
-async def answer(request: Asked) -> Template | Redirect:
+async def submit_message(request: PageRequest) -> Template | Redirect:
     """Say something, and come back to the page; what can't be said stays in the form."""
-    call = call_of(request)
-    visitor = await signed_in(call)
-    form = await proven(call, visitor)
-    draft = query_string.read_form(_Draft, form)
+    call = get_call(request)
+    visitor = await require_signed_in(call)
+    form = await read_verified_form(call, visitor)
+    draft = query_string.parse_form(_MessageForm, form)
     try:
-        given = await take(call, visitor, SendMessage, form)
-        await messages.send(call.ports, _letter(call, visitor, draft.after, given.content))
-    except (InvalidInput, Forbidden, LimitExceeded) as error:
-        seen = await _seen(call, visitor, None)
-        return refused(_PAGE, visitor, error, draft=draft.content, **seen)
-    return _to_last(call.scope["path"])
+        given = await parse_counted_form(call, visitor, SendMessage, form)
+        await messages.send_message(
+            call.ports, _message_draft(call, visitor, draft.after, given.content)
+        )
+    except (InvalidInput, Forbidden, RateLimitExceeded) as error:
+        seen = await _conversation_context(call, visitor, None)
+        return render_error(_TEMPLATE, visitor, error, draft=draft.content, **seen)
+    return _redirect_to_last_message(call.scope["path"])
 
 
-def _letter(call: Call, visitor: Visitor, after: str, content: str) -> Letter:
+def _message_draft(call: Call, visitor: SignedInUser, after: str, content: str) -> MessageDraft:
     """The same words written at the same place are said once, however often a button is pressed.
     Their name is keyed, so that it tells nothing of them once they are erased."""
     name = call.ports.vault.sign("message-of-page", f"{after} {content}".encode()).hex()
-    return Letter(visitor.user.id, call.path_id("Conversation"), content, name)
+    return MessageDraft(visitor.user.id, call.path_id("Conversation"), content, name)
 
 
-def _to_last(path: str) -> Redirect:
+def _redirect_to_last_message(path: str) -> Redirect:
     return Redirect(f"{path}#last", status_code=303)
 
 
-async def _seen(call: Call, visitor: Visitor, before: int | None) -> dict[str, Any]:
+async def _conversation_context(
+    call: Call, visitor: SignedInUser, before: int | None
+) -> dict[str, Any]:
     """What the page shows of a conversation, up to a message or to the last one."""
     number = call.path_id("Conversation")
-    found, some, has_more = await messages.visit(
-        call.ports, visitor.actor, number, before=before, after=None, limit=_MESSAGES
+    found, some, has_more = await messages.open_conversation(
+        call.ports, visitor.actor, number, before=before, after=None, limit=_MESSAGES_PAGE_SIZE
     )
-    member = found.conversation.member(visitor.user.id)
+    member = found.conversation.find_member(visitor.user.id)
     return {
         "conversation": conversation_record(found, visitor.user.id),
         "messages": [message_record(message) for message in some],
         "has_more": has_more,
         "is_last": before is None,
-        "takes_part": member is not None and member.takes_part,
+        "takes_part": member is not None and member.is_participant,
     }
 
 
-PAGES = (listed, with_user, read, answer)
+PAGES = (list_conversations, redirect_to_conversation, show_conversation, submit_message)

@@ -15,56 +15,56 @@ from litestar.response import Redirect, Template
 
 from staffbooking_adapters.inputs import structure
 from staffbooking_core.domain.companions import availability
-from staffbooking_core.domain.companions.portfolio import NewItem
-from staffbooking_core.domain.shared.rate_limits import LimitExceeded
+from staffbooking_core.domain.companions.portfolio import NewPortfolioItem
+from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import InvalidInput, RuleBroken, StaffbookingError
 from staffbooking_core.inputs import (
     AddPortfolioItem,
     ChangeProfile,
     Name,
     Rate,
-    Services,
-    Text,
-    Timezone,
+    ServiceTypes,
+    TextBounds,
+    TimezoneName,
 )
-from staffbooking_core.representations.records import Record, own_item_record, profile_record
+from staffbooking_core.representations.records import Record, own_portfolio_record, profile_record
 from staffbooking_core.usecases import idempotency
 from staffbooking_core.usecases.companions import images, profiles, search
-from staffbooking_core.usecases.idempotency import AnsweredBefore, Keep
+from staffbooking_core.usecases.idempotency import AlreadyAnswered, IdempotencyRequest
 from staffbooking_http.api import query_string, rate_limits
 from staffbooking_http.api.endpoint import Call
-from staffbooking_http.api.errors import Refused
-from staffbooking_http.api.uploads import FIELD, Upload
+from staffbooking_http.api.errors import HttpError
+from staffbooking_http.api.uploads import FILE_FIELD, Upload
 from staffbooking_http.pages.session import (
-    Asked,
-    Proof,
-    Visitor,
-    Written,
-    call_of,
-    named,
-    proven,
-    read_file,
+    CsrfForm,
+    DraftText,
+    PageRequest,
+    SignedInUser,
+    field_label,
+    flash_text,
+    get_call,
     read_form,
-    refused,
-    shown,
-    staff_member,
-    told,
+    read_upload_form,
+    read_verified_form,
+    render,
+    render_error,
+    require_staff_member,
 )
 
-_ME, _PROFILE = "/staff/me", "profile.html"
-_SHOWCASE, _PORTFOLIO = "/staff/showcase", "portfolio.html"
-_IMAGES = "/staff/images"
+_PROFILE_PATH, _PROFILE_TEMPLATE = "/staff/me", "profile.html"
+_PORTFOLIO_PATH, _PORTFOLIO_TEMPLATE = "/staff/showcase", "portfolio.html"
+_IMAGES_PATH = "/staff/images"
 """Where programs upload: pictures take their turns together with theirs."""
-_TOLD = (InvalidInput, LimitExceeded, RuleBroken, Refused)
+_SHOWN_ERRORS = (InvalidInput, RateLimitExceeded, RuleBroken, HttpError)
 """What is told on the page that it was sent from."""
 
-_DONE = {
+_PROFILE_FLASH_TEXTS = {
     "saved": "Your profile is saved.",
     "photo": "Your photo is saved.",
     "removed": "Your photo is removed.",
 }
 """What happened, by the word that the page's address ends in."""
-_SHOWCASE_DONE = {"added": "Your work is added.", "removed": "Your work is removed."}
+_PORTFOLIO_FLASH_TEXTS = {"added": "Your work is added.", "removed": "Your work is removed."}
 """The same of the other page."""
 
 
@@ -72,25 +72,25 @@ _SHOWCASE_DONE = {"added": "Your work is added.", "removed": "Your work is remov
 
 
 @frozen(kw_only=True)
-class _Draft:
+class _ProfileDraft:
     """What somebody filled in, whether it can be taken or not; lists have a name on each line."""
 
-    first_name: Written = ""
-    last_name: Written = ""
-    tagline: Written = ""
-    bio: Written = ""
-    hourly_rate: Written = ""
-    daily_rate: Written = ""
-    location_city: Written = ""
-    location_country: Written = ""
-    service_types: Written = ""
-    languages: Written = ""
-    years_experience: Written = ""
-    timezone: Written = ""
+    first_name: DraftText = ""
+    last_name: DraftText = ""
+    tagline: DraftText = ""
+    bio: DraftText = ""
+    hourly_rate: DraftText = ""
+    daily_rate: DraftText = ""
+    location_city: DraftText = ""
+    location_country: DraftText = ""
+    service_types: DraftText = ""
+    languages: DraftText = ""
+    years_experience: DraftText = ""
+    timezone: DraftText = ""
 
 
 @frozen(kw_only=True)
-class _Profile(ChangeProfile):
+class _ProfileForm(ChangeProfile):
     """The same, as it can be taken: a form says all at once, so what an approval needs is
     required."""
 
@@ -99,89 +99,95 @@ class _Profile(ChangeProfile):
     hourly_rate: Rate
     location_city: Name
     location_country: Name
-    service_types: Services
-    timezone: Timezone
+    service_types: ServiceTypes
+    timezone: TimezoneName
 
 
-@get(_ME)
-async def profile(request: Asked) -> Template:
+@get(_PROFILE_PATH)
+async def show_profile(request: PageRequest) -> Template:
     """What a staff member says of themselves, and how it stands."""
-    call = call_of(request)
-    visitor = await staff_member(call)
-    seen = await _seen(call, visitor)
-    return shown(_PROFILE, visitor, done=told(call, _DONE), draft=_drafted(seen["profile"]), **seen)
+    call = get_call(request)
+    visitor = await require_staff_member(call)
+    seen = await _profile_context(call, visitor)
+    return render(
+        _PROFILE_TEMPLATE,
+        visitor,
+        done=flash_text(call, _PROFILE_FLASH_TEXTS),
+        draft=_profile_draft(seen["profile"]),
+        **seen,
+    )
 
 
-@post(_ME, status_code=200)
-async def save(request: Asked) -> Template | Redirect:
+@post(_PROFILE_PATH, status_code=200)
+async def save_profile(request: PageRequest) -> Template | Redirect:
     """Say it anew; what can't be taken stays in the form."""
-    call = call_of(request)
-    visitor = await staff_member(call)
-    draft = query_string.read_form(_Draft, await proven(call, visitor))
+    call = get_call(request)
+    visitor = await require_staff_member(call)
+    draft = query_string.parse_form(_ProfileDraft, await read_verified_form(call, visitor))
     try:
         await rate_limits.count(call, f"user:{visitor.user.id}")
-        await profiles.change_profile(call.ports, visitor.actor, _read(draft))
-    except (InvalidInput, LimitExceeded) as error:
-        seen = await _seen(call, visitor)
-        return refused(_PROFILE, visitor, error, draft=draft, **seen)
-    return Redirect(f"{_ME}?saved", status_code=303)
+        await profiles.update_profile(call.ports, visitor.actor, _parse_profile(draft))
+    except (InvalidInput, RateLimitExceeded) as error:
+        seen = await _profile_context(call, visitor)
+        return render_error(_PROFILE_TEMPLATE, visitor, error, draft=draft, **seen)
+    return Redirect(f"{_PROFILE_PATH}?saved", status_code=303)
 
 
-def _read(draft: _Draft) -> _Profile:
+def _parse_profile(draft: _ProfileDraft) -> _ProfileForm:
     """What it says; what is empty is None or an empty text, and no absence. Raises InvalidInput."""
     needed = ("first_name", "last_name", "location_city", "location_country", "timezone")
     return structure(
-        _Profile,
+        _ProfileForm,
         {
             **{name: getattr(draft, name) or None for name in needed},
             "tagline": draft.tagline,
             "bio": draft.bio,
-            "hourly_rate": _number(draft.hourly_rate),
-            "daily_rate": _number(draft.daily_rate),
+            "hourly_rate": _parse_number(draft.hourly_rate),
+            "daily_rate": _parse_number(draft.daily_rate),
             # No service has a comma in its name, and people part them by it.
-            "service_types": _names(draft.service_types.replace(",", "\n")) or None,
-            "languages": _names(draft.languages),
-            "years_experience": _number(draft.years_experience),
+            "service_types": _split_lines(draft.service_types.replace(",", "\n")) or None,
+            "languages": _split_lines(draft.languages),
+            "years_experience": _parse_number(draft.years_experience),
         },
     )
 
 
-_NUMBER = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
+_NUMBER_PATTERN = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
 
 
-def _number(text: str) -> int | Decimal | str | None:
+def _parse_number(text: str) -> int | Decimal | str | None:
     """A number as JSON has it; the text where it is none, and None where it is empty."""
-    if not _NUMBER.fullmatch(text):
+    if not _NUMBER_PATTERN.fullmatch(text):
         return text or None
     return Decimal(text) if "." in text else int(text)
 
 
-def _names(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
-def _drafted(profile: Record) -> _Draft:
+def _profile_draft(profile: Record) -> _ProfileDraft:
     """The form as it is filled in first: with what is stored."""
-    every = {name: profile[name] for name in _Draft.__annotations__}
-    texts = {name: _text(value) for name, value in every.items() if value is not None}
-    return _Draft(**texts)
+    every = {name: profile[name] for name in _ProfileDraft.__annotations__}
+    texts = {name: _format_field(value) for name, value in every.items() if value is not None}
+    return _ProfileDraft(**texts)
 
 
-def _text(value: Any) -> str:
+def _format_field(value: Any) -> str:
     return "\n".join(value) if isinstance(value, list) else str(value)
 
 
-async def _seen(call: Call, visitor: Visitor) -> dict[str, Any]:
+async def _profile_context(call: Call, visitor: SignedInUser) -> dict[str, Any]:
     """What the page shows beside the form."""
     currency = call.ports.policy.currency
-    companion = await profiles.profile(call.ports, visitor.actor)
+    companion = await profiles.get_profile(call.ports, visitor.actor)
     profile = profile_record(companion, currency)
     return {
         "profile": profile,
         "listed": companion.is_listed,
-        "missing": [named(field) for field in profile["missing"]],
-        "offered": await search.services(call.ports),
-        "timezones": sorted(availability.timezones()),
+        "missing": [field_label(field) for field in profile["missing"]],
+        "offered": await search.list_service_names(call.ports),
+        "timezones": sorted(availability.known_timezones()),
         "finest": currency.to_decimal(1),
         "day_hours": call.ports.policy.day_rate_from_hours,
         "most_bytes": call.ports.policy.max_image_bytes,
@@ -192,127 +198,143 @@ async def _seen(call: Call, visitor: Visitor) -> dict[str, Any]:
 
 
 @post("/staff/me/photo", status_code=200)
-async def change_photo(request: Asked) -> Template | Redirect:
+async def change_photo(request: PageRequest) -> Template | Redirect:
     """Show another photo, or the first."""
-    call = call_of(request)
-    visitor = await staff_member(call, back=_ME)
+    call = get_call(request)
+    visitor = await require_staff_member(call, return_to=_PROFILE_PATH)
 
     async def change(upload: Upload) -> None:
-        async with _uploaded(call, visitor, upload) as path:
-            await profiles.set_photo(call.ports, visitor.actor, path)
+        async with _uploaded_image(call, visitor, upload) as path:
+            await profiles.set_profile_photo(call.ports, visitor.actor, path)
 
     try:
-        await read_file(call, visitor, _IMAGES, call.ports.policy.max_image_bytes, change)
-    except _TOLD as error:
-        seen = await _seen(call, visitor)
-        return refused(_PROFILE, visitor, error, draft=_drafted(seen["profile"]), **seen)
-    return Redirect(f"{_ME}?photo", status_code=303)
+        await read_upload_form(
+            call, visitor, _IMAGES_PATH, call.ports.policy.max_image_bytes, change
+        )
+    except _SHOWN_ERRORS as error:
+        seen = await _profile_context(call, visitor)
+        return render_error(
+            _PROFILE_TEMPLATE, visitor, error, draft=_profile_draft(seen["profile"]), **seen
+        )
+    return Redirect(f"{_PROFILE_PATH}?photo", status_code=303)
 
 
 @post("/staff/me/photo/removal", status_code=200)
-async def remove_photo(request: Asked) -> Redirect:
+async def remove_photo(request: PageRequest) -> Redirect:
     """Show none any more."""
-    call = call_of(request)
-    visitor = await staff_member(call, back=_ME)
-    await read_form(call, visitor, Proof)
-    await profiles.set_photo(call.ports, visitor.actor, "")
-    return Redirect(f"{_ME}?removed", status_code=303)
+    call = get_call(request)
+    visitor = await require_staff_member(call, return_to=_PROFILE_PATH)
+    await read_form(call, visitor, CsrfForm)
+    await profiles.set_profile_photo(call.ports, visitor.actor, "")
+    return Redirect(f"{_PROFILE_PATH}?removed", status_code=303)
 
 
 # Portfolio ------------------------------------------------------------------------------
 
 
 @frozen(kw_only=True)
-class _Item:
+class _PortfolioItemDraft:
     """What somebody says of a piece of work, whether it can be taken or not."""
 
-    title: Written = ""
-    description: Written = ""
-    key: Written = ""
+    title: DraftText = ""
+    description: DraftText = ""
+    key: DraftText = ""
 
 
 @frozen(kw_only=True)
-class _Work(AddPortfolioItem):
+class _PortfolioItemForm(AddPortfolioItem):
     """The same, as it can be taken."""
 
-    key: Annotated[str, Text(255)]
+    key: Annotated[str, TextBounds(255)]
     """Made anew each time that the form is drawn: what is sent twice from it is done once."""
 
 
-@get(_SHOWCASE)
-async def portfolio(request: Asked) -> Template:
+@get(_PORTFOLIO_PATH)
+async def show_portfolio(request: PageRequest) -> Template:
     """A staff member's work, and whether others see it."""
-    call = call_of(request)
-    visitor = await staff_member(call)
-    draft = _Item(key=call.ports.ids.token())
-    items = await _items(call, visitor)
-    return shown(_PORTFOLIO, visitor, done=told(call, _SHOWCASE_DONE), draft=draft, **items)
+    call = get_call(request)
+    visitor = await require_staff_member(call)
+    draft = _PortfolioItemDraft(key=call.ports.ids.token())
+    items = await _portfolio_context(call, visitor)
+    return render(
+        _PORTFOLIO_TEMPLATE,
+        visitor,
+        done=flash_text(call, _PORTFOLIO_FLASH_TEXTS),
+        draft=draft,
+        **items,
+    )
 
 
-@post(_SHOWCASE, status_code=200)
-async def add(request: Asked) -> Template | Redirect:
+@post(_PORTFOLIO_PATH, status_code=200)
+async def add_portfolio_item(request: PageRequest) -> Template | Redirect:
     """Add a piece of work; texts that can't be taken stay in the form."""
-    call = call_of(request)
-    visitor = await staff_member(call)
-    draft = _Item()
+    call = get_call(request)
+    visitor = await require_staff_member(call)
+    draft = _PortfolioItemDraft()
 
     def note(form: bytes) -> None:
         nonlocal draft
-        draft = query_string.read_form(_Item, form)
+        draft = query_string.parse_form(_PortfolioItemDraft, form)
 
     async def keep(upload: Upload) -> None:
         needed = {"title": draft.title or None, "key": draft.key or None}
-        texts = {**needed, "description": draft.description, "image": FIELD}
-        await _add(call, visitor, structure(_Work, texts), upload)
+        texts = {**needed, "description": draft.description, "image": FILE_FIELD}
+        await _save_portfolio_item(call, visitor, structure(_PortfolioItemForm, texts), upload)
 
     most = call.ports.policy.max_image_bytes
     try:
-        await read_file(call, visitor, _IMAGES, most, keep, note)
-    except AnsweredBefore as before:
-        return Redirect(before.answer.body.decode(), status_code=303)
-    except _TOLD as error:
-        if error.code == _SENT.code:
-            error, draft = _SENT, evolve(draft, key="")
+        await read_upload_form(call, visitor, _IMAGES_PATH, most, keep, note)
+    except AlreadyAnswered as before:
+        return Redirect(before.response.body.decode(), status_code=303)
+    except _SHOWN_ERRORS as error:
+        if error.code == _FORM_REUSED_ERROR.code:
+            error, draft = _FORM_REUSED_ERROR, evolve(draft, key="")
         draft = evolve(draft, key=draft.key or call.ports.ids.token())
-        items = await _items(call, visitor)
-        return refused(_PORTFOLIO, visitor, error, draft=draft, **items)
-    return Redirect(_ADDED, status_code=303)
+        items = await _portfolio_context(call, visitor)
+        return render_error(_PORTFOLIO_TEMPLATE, visitor, error, draft=draft, **items)
+    return Redirect(_ADDED_URL, status_code=303)
 
 
-_ADDED = f"{_SHOWCASE}?added"
-_SENT = RuleBroken(
+_ADDED_URL = f"{_PORTFOLIO_PATH}?added"
+_FORM_REUSED_ERROR = RuleBroken(
     "idempotency_mismatch",
     "This form added something before, filled in otherwise: it is among your work. "
     "Sent now, it adds another piece",
 )
 
 
-async def _add(call: Call, visitor: Visitor, given: _Work, upload: Upload) -> None:
-    fingerprint = hashlib.sha256(upload.form + b"\0" + upload.content).digest()
+async def _save_portfolio_item(
+    call: Call, visitor: SignedInUser, given: _PortfolioItemForm, upload: Upload
+) -> None:
+    fingerprint = hashlib.sha256(upload.other_fields + b"\0" + upload.content).digest()
     scope = f"user:{visitor.user.id}"
-    keep = Keep[NewItem](scope, given.key, fingerprint, lambda _: (303, _ADDED.encode()))
+    keep = IdempotencyRequest[NewPortfolioItem](
+        scope, given.key, fingerprint, lambda _: (303, _ADDED_URL.encode())
+    )
     # Before there is one more picture, for which there may be no room.
-    await idempotency.check(call.ports, keep)
-    async with _uploaded(call, visitor, upload) as path:
-        await profiles.add_item(call.ports, visitor.actor, evolve(given, image=path), keep)
+    await idempotency.check_replay(call.ports, keep)
+    async with _uploaded_image(call, visitor, upload) as path:
+        await profiles.add_portfolio_item(
+            call.ports, visitor.actor, evolve(given, image=path), keep
+        )
 
 
 @post("/staff/showcase/{number:str}", status_code=200)
-async def take_out(request: Asked) -> Redirect:
+async def remove_portfolio_item(request: PageRequest) -> Redirect:
     """Take a piece of work out."""
-    call = call_of(request)
-    visitor = await staff_member(call, back=_SHOWCASE)
-    await read_form(call, visitor, Proof)
+    call = get_call(request)
+    visitor = await require_staff_member(call, return_to=_PORTFOLIO_PATH)
+    await read_form(call, visitor, CsrfForm)
     number = call.path_id("Portfolio item")
-    await profiles.remove_item_and_image(call.ports, visitor.actor, number)
-    return Redirect(f"{_SHOWCASE}?removed", status_code=303)
+    await profiles.remove_portfolio_item_and_image(call.ports, visitor.actor, number)
+    return Redirect(f"{_PORTFOLIO_PATH}?removed", status_code=303)
 
 
-async def _items(call: Call, visitor: Visitor) -> dict[str, Any]:
+async def _portfolio_context(call: Call, visitor: SignedInUser) -> dict[str, Any]:
     """What the page shows beside the form."""
-    found = await profiles.portfolio(call.ports, visitor.actor)
+    found = await profiles.list_portfolio_items(call.ports, visitor.actor)
     return {
-        "items": [own_item_record(item) for item in found],
+        "items": [own_portfolio_record(item) for item in found],
         "most": call.ports.policy.max_portfolio_items,
         "most_bytes": call.ports.policy.max_image_bytes,
     }
@@ -322,15 +344,23 @@ async def _items(call: Call, visitor: Visitor) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def _uploaded(call: Call, visitor: Visitor, upload: Upload) -> AsyncIterator[str]:
+async def _uploaded_image(call: Call, visitor: SignedInUser, upload: Upload) -> AsyncIterator[str]:
     """The path of an uploaded picture; where it can't be shown then, nothing of it stays."""
-    image = await images.upload(call.ports, visitor.actor, upload.content, upload.media)
+    image = await images.upload_image(call.ports, visitor.actor, upload.content, upload.media)
     try:
         yield image.path
-    except (StaffbookingError, AnsweredBefore):
+    except (StaffbookingError, AlreadyAnswered):
         with suppress(StaffbookingError):  # It may be shown after all; the first is told.
-            await images.remove(call.ports, visitor.actor, image.name)
+            await images.remove_image(call.ports, visitor.actor, image.name)
         raise
 
 
-PAGES = (profile, save, change_photo, remove_photo, portfolio, add, take_out)
+PAGES = (
+    show_profile,
+    save_profile,
+    change_photo,
+    remove_photo,
+    show_portfolio,
+    add_portfolio_item,
+    remove_portfolio_item,
+)

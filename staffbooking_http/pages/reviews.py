@@ -8,7 +8,7 @@ from litestar import get, post
 from litestar.response import Redirect, Template
 
 from staffbooking_core.domain.companions.reviews import check_reviewer
-from staffbooking_core.domain.shared.rate_limits import LimitExceeded
+from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import InvalidInput, RuleBroken
 from staffbooking_core.inputs import RespondToReview, SubmitReview
 from staffbooking_core.representations.records import booking_record, review_record
@@ -17,70 +17,70 @@ from staffbooking_core.usecases.companions import reviews
 from staffbooking_http.api import query_string
 from staffbooking_http.api.endpoint import Call
 from staffbooking_http.pages.session import (
-    Asked,
-    Visitor,
-    Written,
-    call_of,
-    page_of,
-    proven,
-    refused,
-    shown,
-    signed_in,
-    staff_member,
-    take,
+    DraftText,
+    PageRequest,
+    SignedInUser,
+    get_call,
+    page_number,
+    parse_counted_form,
+    read_verified_form,
+    render,
+    render_error,
+    require_signed_in,
+    require_staff_member,
 )
 
-_PAGE = "review.html"
-_LIST = "/staff/reviews"
-_AT_A_TIME = 20
+_TEMPLATE = "review.html"
+_LIST_PATH = "/staff/reviews"
+_REVIEWS_PAGE_SIZE = 20
 
 
 @frozen(kw_only=True)
-class _Draft:
+class _ReviewDraft:
     """What somebody filled in, whether it can be taken or not."""
 
-    rating: Written = ""
-    comment: Written = ""
-    punctuality: Written = ""
-    professionalism: Written = ""
-    communication: Written = ""
-    appearance: Written = ""
+    rating: DraftText = ""
+    comment: DraftText = ""
+    punctuality: DraftText = ""
+    professionalism: DraftText = ""
+    communication: DraftText = ""
+    appearance: DraftText = ""
 
 
 @get("/bookings/{number:str}/review")
-async def reviewing(request: Asked) -> Template | Redirect:
+async def show_review_form(request: PageRequest) -> Template | Redirect:
     """Where one says how the other side was; who said it is led back to the booking."""
-    call = call_of(request)
-    visitor = await signed_in(call)
-    seen = await _seen(call, visitor)
-    if await reviews.own(call.ports, visitor.actor, call.path_id("Booking")) is not None:
-        return _to_booking(call)
-    return shown(_PAGE, visitor, draft=asdict(_Draft()), **seen)
+    call = get_call(request)
+    visitor = await require_signed_in(call)
+    seen = await _booking_context(call, visitor)
+    if await reviews.get_own_review(call.ports, visitor.actor, call.path_id("Booking")) is not None:
+        return _redirect_to_booking(call)
+    return render(_TEMPLATE, visitor, draft=asdict(_ReviewDraft()), **seen)
 
 
 @post("/bookings/{number:str}/review", status_code=200)
-async def review(request: Asked) -> Template | Redirect:
+async def submit_review(request: PageRequest) -> Template | Redirect:
     """Say it, and come back to the booking; what can't be taken stays in the form."""
-    call = call_of(request)
-    visitor = await signed_in(call)
-    form = await proven(call, visitor)
-    draft = query_string.read_form(_Draft, form)
+    call = get_call(request)
+    visitor = await require_signed_in(call)
+    form = await read_verified_form(call, visitor)
+    draft = query_string.parse_form(_ReviewDraft, form)
     try:
-        given = await take(call, visitor, SubmitReview, form)
-        await reviews.submit(call.ports, visitor.actor, call.path_id("Booking"), given)
-    except (InvalidInput, LimitExceeded, RuleBroken) as error:
-        seen = await _seen(call, visitor)
-        return refused(_PAGE, visitor, error, draft=asdict(draft), **seen)
-    return _to_booking(call)
+        given = await parse_counted_form(call, visitor, SubmitReview, form)
+        await reviews.submit_review(call.ports, visitor.actor, call.path_id("Booking"), given)
+    except (InvalidInput, RateLimitExceeded, RuleBroken) as error:
+        seen = await _booking_context(call, visitor)
+        return render_error(_TEMPLATE, visitor, error, draft=asdict(draft), **seen)
+    return _redirect_to_booking(call)
 
 
-def _to_booking(call: Call) -> Redirect:
+def _redirect_to_booking(call: Call) -> Redirect:
     return Redirect(f"/bookings/{call.path_id('Booking')}/return", status_code=303)
 
 
-async def _seen(call: Call, visitor: Visitor) -> dict[str, Any]:
+async def _booking_context(call: Call, visitor: SignedInUser) -> dict[str, Any]:
     number = call.path_id("Booking")
-    booking, party, _ = await actions.by_id(call.ports, visitor.actor, number)
+    booking, party, _ = await actions.get_by_id(call.ports, visitor.actor, number)
     check_reviewer(party)
     return {"booking": booking_record(booking, party), "party": party}
 
@@ -89,59 +89,61 @@ async def _seen(call: Call, visitor: Visitor) -> dict[str, Any]:
 
 
 @frozen(kw_only=True)
-class _Answer:
+class _ResponseDraft:
     """What somebody responds, whether it can be taken or not."""
 
-    response: Written = ""
+    response: DraftText = ""
 
 
-@get(_LIST)
-async def reviewed(request: Asked) -> Template:
+@get(_LIST_PATH)
+async def list_reviews(request: PageRequest) -> Template:
     """What customers said of a staff member, the newest first."""
-    call = call_of(request)
-    visitor = await staff_member(call)
-    page = page_of(call)
-    found, ratings = await reviews.of_user(call.ports, visitor.user.id, page, _AT_A_TIME)
-    return shown(
+    call = get_call(request)
+    visitor = await require_staff_member(call)
+    page = page_number(call)
+    found, ratings = await reviews.list_reviews_of(
+        call.ports, visitor.user.id, page, _REVIEWS_PAGE_SIZE
+    )
+    return render(
         "reviews.html",
         visitor,
         reviews=[review_record(each) for each in found],
         ratings=ratings,
         number=page,
-        has_more=page * _AT_A_TIME < ratings.total_reviews,
+        has_more=page * _REVIEWS_PAGE_SIZE < ratings.total_reviews,
     )
 
 
 @get("/staff/reviews/{number:str}")
-async def responding(request: Asked) -> Template:
+async def show_response_form(request: PageRequest) -> Template:
     """One of these reviews."""
-    call = call_of(request)
-    visitor = await staff_member(call)
-    return shown("response.html", visitor, **await _said(call, visitor))
+    call = get_call(request)
+    visitor = await require_staff_member(call)
+    return render("response.html", visitor, **await _review_context(call, visitor))
 
 
 @post("/staff/reviews/{number:str}", status_code=200)
-async def respond(request: Asked) -> Template | Redirect:
+async def submit_response(request: PageRequest) -> Template | Redirect:
     """Respond to it, and come back to the list; what can't be taken stays in the form."""
-    call = call_of(request)
-    visitor = await staff_member(call)
-    form = await proven(call, visitor)
-    draft = query_string.read_form(_Answer, form).response
-    number, page = call.path_id("Review"), page_of(call)
+    call = get_call(request)
+    visitor = await require_staff_member(call)
+    form = await read_verified_form(call, visitor)
+    draft = query_string.parse_form(_ResponseDraft, form).response
+    number, page = call.path_id("Review"), page_number(call)
     try:
-        given = await take(call, visitor, RespondToReview, form)
-        await reviews.respond(call.ports, visitor.actor, number, given)
-    except (InvalidInput, LimitExceeded, RuleBroken) as error:
-        said = await _said(call, visitor)
-        return refused("response.html", visitor, error, draft=draft, **said)
-    return Redirect(f"{_LIST}?page={page}#review-{number}", status_code=303)
+        given = await parse_counted_form(call, visitor, RespondToReview, form)
+        await reviews.respond_to_review(call.ports, visitor.actor, number, given)
+    except (InvalidInput, RateLimitExceeded, RuleBroken) as error:
+        said = await _review_context(call, visitor)
+        return render_error("response.html", visitor, error, draft=draft, **said)
+    return Redirect(f"{_LIST_PATH}?page={page}#review-{number}", status_code=303)
 
 
-async def _said(call: Call, visitor: Visitor) -> dict[str, Any]:
+async def _review_context(call: Call, visitor: SignedInUser) -> dict[str, Any]:
     """What the page shows of a review of the visitor, and from which page of the list."""
     number = call.path_id("Review")
     found = await reviews.authorize_response(call.ports, visitor.actor, number)
-    return {"review": review_record(found), "back": page_of(call)}
+    return {"review": review_record(found), "back": page_number(call)}
 
 
-PAGES = (reviewing, review, reviewed, responding, respond)
+PAGES = (show_review_form, submit_review, list_reviews, show_response_form, submit_response)

@@ -15,79 +15,83 @@ from litestar.response import Redirect, Template
 
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.companions import availability
-from staffbooking_core.domain.companions.companion import offered
-from staffbooking_core.domain.shared.rate_limits import LimitExceeded
+from staffbooking_core.domain.companions.companion import find_offered_service
+from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import InvalidInput, NotFound, RuleBroken
-from staffbooking_core.inputs import Characters, RequestBooking, Text
+from staffbooking_core.inputs import AllowedCharacters, RequestBooking, TextBounds
 from staffbooking_core.policy import HOUR
 from staffbooking_core.usecases.bookings import actions, requests
 from staffbooking_core.usecases.companions import search
-from staffbooking_core.usecases.idempotency import AnsweredBefore, Keep
+from staffbooking_core.usecases.idempotency import AlreadyAnswered, IdempotencyRequest
 from staffbooking_http.api import query_string, request_body
-from staffbooking_http.api.access import customers_only
+from staffbooking_http.api.access import require_customer
 from staffbooking_http.api.endpoint import Call
 from staffbooking_http.api.query_string import SearchCompanions
 from staffbooking_http.pages.session import (
-    Asked,
-    Visitor,
-    Written,
-    call_of,
-    filled,
-    proven,
-    refused,
-    shown,
-    signed_in,
-    take,
+    DraftText,
+    PageRequest,
+    SignedInUser,
+    drop_empty_fields,
+    get_call,
+    parse_counted_form,
+    read_verified_form,
+    render,
+    render_error,
+    require_signed_in,
 )
 from staffbooking_http.routes.bookings import request_by_session
 
-_FIND, _PROFILE, _REQUEST = "find.html", "companion.html", "request.html"
-_Day: TypeAlias = date | None
-_AHEAD = timedelta(days=14)
+_SEARCH_TEMPLATE, _COMPANION_TEMPLATE, _REQUEST_TEMPLATE = (
+    "find.html",
+    "companion.html",
+    "request.html",
+)
+_OptionalDate: TypeAlias = date | None
+_DAYS_SHOWN_PERIOD = timedelta(days=14)
 """So many days a profile shows at once."""
 
 
 @frozen(kw_only=True)
-class _Filters:
+class _SearchFilters:
     """What somebody looks for, whether it can be searched for or not."""
 
-    location: Written = ""
-    service: Written = ""
-    date: Written = ""
-    min_price: Written = ""
-    max_price: Written = ""
-    limit: Written = ""
-    rebooking_of: Written = ""
+    location: DraftText = ""
+    service: DraftText = ""
+    date: DraftText = ""
+    min_price: DraftText = ""
+    max_price: DraftText = ""
+    limit: DraftText = ""
+    rebooking_of: DraftText = ""
 
 
 @frozen(kw_only=True)
-class _Chosen:
+class _CompanionQuery:
     """The day that a page is asked for, and the cancelled booking that one came from."""
 
-    date: _Day = None
-    rebooking_of: Annotated[str, Text(64, characters=Characters.OPAQUE)] | None = None
+    date: _OptionalDate = None
+    rebooking_of: Annotated[str, TextBounds(64, characters=AllowedCharacters.OPAQUE)] | None = None
 
 
 @frozen(kw_only=True)
-class _Draft:
+class _BookingDraft:
     """What somebody filled in, whether it can be requested or not."""
 
-    event_date: Written = ""
-    start_time: Written = ""
-    duration_hours: Written = ""
-    service_type: Written = ""
-    location: Written = ""
-    event_ref: Written = ""
-    cancellation_insurance: Written = ""
-    rebooking_of: Written = ""
-    key: Written = ""
+    event_date: DraftText = ""
+    start_time: DraftText = ""
+    duration_hours: DraftText = ""
+    service_type: DraftText = ""
+    location: DraftText = ""
+    event_ref: DraftText = ""
+    cancellation_insurance: DraftText = ""
+    rebooking_of: DraftText = ""
+    key: DraftText = ""
 
 
 @frozen(kw_only=True)
-class _Form(RequestBooking):
+class _BookingForm(RequestBooking):
     """The same, as it can be requested."""
 
-    key: Annotated[str, Text(255)]
+    key: Annotated[str, TextBounds(255)]
     """Made anew each time that the form is drawn: what is sent twice from it is done once."""
 
 
@@ -95,37 +99,37 @@ class _Form(RequestBooking):
 
 
 @get("/find")
-async def find(request: Asked) -> Template:
+async def show_search(request: PageRequest) -> Template:
     """A search, and what it finds; filters that make no sense stay in their form."""
-    call = call_of(request)
-    visitor = await signed_in(call)
-    query = filled(call.scope["query_string"])
-    filters = asdict(query_string.read(_Filters, query))
-    names = await search.services(call.ports)
+    call = get_call(request)
+    visitor = await require_signed_in(call)
+    query = drop_empty_fields(call.scope["query_string"])
+    filters = asdict(query_string.parse_query(_SearchFilters, query))
+    names = await search.list_service_names(call.ports)
     seen: dict[str, Any] = {
         "filters": filters,
         "services": names,
-        "service": offered(names, filters["service"]),
+        "service": find_offered_service(names, filters["service"]),
         "currency": call.ports.policy.currency.code,
     }
     try:
-        found = await _search(call, query_string.read(SearchCompanions, query))
+        found = await _search(call, query_string.parse_query(SearchCompanions, query))
     except InvalidInput as error:
-        return refused(_FIND, visitor, error, **seen)
-    return shown(_FIND, visitor, kept=_kept(filters), **seen, **found)
+        return render_error(_SEARCH_TEMPLATE, visitor, error, **seen)
+    return render(_SEARCH_TEMPLATE, visitor, kept=_filters_query(filters), **seen, **found)
 
 
-async def _search(call: Call, wanted: SearchCompanions) -> dict[str, Any]:
-    query = wanted.to_core(call.ports.policy.currency)
+async def _search(call: Call, search_query: SearchCompanions) -> dict[str, Any]:
+    query = search_query.to_core(call.ports.policy.currency)
     rows = await search.search(call.ports, query)
     return {
-        "found": [request_body.parse(row) for row in rows[: query.limit]],
+        "found": [request_body.parse_object(row) for row in rows[: query.limit]],
         "number": query.page,
         "has_more": len(rows) > query.limit,
     }
 
 
-def _kept(filters: Mapping[str, str]) -> str:
+def _filters_query(filters: Mapping[str, str]) -> str:
     """How addresses of other pages of the same search begin."""
     given = urlencode({name: text for name, text in filters.items() if text})
     return f"{given}&" if given else ""
@@ -135,19 +139,27 @@ def _kept(filters: Mapping[str, str]) -> str:
 
 
 @get("/companions/{number:str}")
-async def profile(request: Asked) -> Template:
+async def show_companion(request: PageRequest) -> Template:
     """All that a staff member shows, and the free hours of the days that come."""
-    call = call_of(request)
-    visitor = await signed_in(call)
-    seen = await _seen(call)
-    days = await _days(call, seen["first"], seen["last"])
-    return shown(_PROFILE, visitor, rebooking_of=_chosen(call).rebooking_of, **seen, **days)
+    call = get_call(request)
+    visitor = await require_signed_in(call)
+    seen = await _companion_context(call)
+    days = await _availability_context(call, seen["first"], seen["last"])
+    return render(
+        _COMPANION_TEMPLATE,
+        visitor,
+        rebooking_of=_companion_query(call).rebooking_of,
+        **seen,
+        **days,
+    )
 
 
-async def _seen(call: Call) -> dict[str, Any]:
+async def _companion_context(call: Call) -> dict[str, Any]:
     """A staff member, and the days from the first to the last that can be booked."""
     policy = call.ports.policy
-    found = request_body.parse(await search.detail(call.ports, call.path_id("Companion")))
+    found = request_body.parse_object(
+        await search.get_detail(call.ports, call.path_id("Companion"))
+    )
     companion = found["companion"]
     now = await call.ports.clock.business()
     today = availability.local_date(companion["timezone"], now)
@@ -155,58 +167,62 @@ async def _seen(call: Call) -> dict[str, Any]:
         "companion": companion,
         "services": companion["service_types"].split(","),
         "first": today,
-        "last": availability.years_after(today, policy.book_ahead_years),
+        "last": availability.add_years(today, policy.book_ahead_years),
         "day_hours": policy.day_rate_from_hours,
     }
 
 
-async def _days(call: Call, first: date, last: date) -> dict[str, Any]:
+async def _availability_context(call: Call, first: date, last: date) -> dict[str, Any]:
     """What is free on some days, from the one that is asked for."""
-    begin = min(max(_chosen(call).date or first, first), last)
-    end = min(begin + _AHEAD, last + availability.DAY) - availability.DAY
-    found = await search.availability(call.ports, call.path_id("Companion"), begin, end)
+    begin = min(max(_companion_query(call).date or first, first), last)
+    end = min(begin + _DAYS_SHOWN_PERIOD, last + availability.DAY) - availability.DAY
+    found = await search.get_availability(call.ports, call.path_id("Companion"), begin, end)
     return {
         "days": [
             {**day, "weekday": f"{date.fromisoformat(day['date']):%A}"}
             for day in found["availability"]
         ],
-        "earlier": max(begin - _AHEAD, first) if begin > first else None,
+        "earlier": max(begin - _DAYS_SHOWN_PERIOD, first) if begin > first else None,
         "later": end + availability.DAY if end < last else None,
     }
 
 
-def _chosen(call: Call) -> _Chosen:
-    return query_string.read(_Chosen, filled(call.scope["query_string"]))
+def _companion_query(call: Call) -> _CompanionQuery:
+    return query_string.parse_query(_CompanionQuery, drop_empty_fields(call.scope["query_string"]))
 
 
 # Requesting -----------------------------------------------------------------------------
 
 
 @get("/companions/{number:str}/request")
-async def requesting(request: Asked) -> Template:
+async def show_request(request: PageRequest) -> Template:
     """Where a customer says when, where and for what; with the day that they came from, or all
     that they had booked with somebody who cancelled."""
-    call = call_of(request)
-    visitor = await signed_in(call)
-    customers_only(visitor.user, call.now)
-    seen = await _asked(call)
-    chosen, draft = _chosen(call), _Draft()
+    call = get_call(request)
+    visitor = await require_signed_in(call)
+    require_customer(visitor.user, call.now)
+    seen = await _request_context(call)
+    chosen, draft = _companion_query(call), _BookingDraft()
     if chosen.rebooking_of is not None:
-        draft = await _again(call, visitor, chosen.rebooking_of, seen["companion"]["timezone"])
+        draft = await _rebooking_draft(
+            call, visitor, chosen.rebooking_of, seen["companion"]["timezone"]
+        )
     day = draft.event_date if chosen.date is None else str(chosen.date)
     draft = evolve(draft, event_date=day, key=call.ports.ids.token())
-    return shown(_REQUEST, visitor, draft=asdict(draft), **seen)
+    return render(_REQUEST_TEMPLATE, visitor, draft=asdict(draft), **seen)
 
 
-async def _again(call: Call, visitor: Visitor, code: str, timezone: str) -> _Draft:
+async def _rebooking_draft(
+    call: Call, visitor: SignedInUser, code: str, timezone: str
+) -> _BookingDraft:
     """The form filled with what a booking of the visitor's was, at the same moment in another
     time zone, with its priority if that still waits. Raises NotFound."""
-    booking = await actions.by_code(call.ports, code)
+    booking = await actions.get_by_code(call.ports, code)
     if booking.customer_id != visitor.user.id:
         raise NotFound("Booking")
-    booking, _, rebooking = await actions.by_id(call.ports, visitor.actor, booking.id)
+    booking, _, rebooking = await actions.get_by_id(call.ports, visitor.actor, booking.id)
     start = booking.starts_at.astimezone(ZoneInfo(timezone))
-    return _Draft(
+    return _BookingDraft(
         event_date=f"{start:%Y-%m-%d}",
         start_time=f"{start:%H:%M}",
         duration_hours=str(booking.duration_hours),
@@ -218,63 +234,69 @@ async def _again(call: Call, visitor: Visitor, code: str, timezone: str) -> _Dra
 
 
 @post("/companions/{number:str}/request", status_code=200)
-async def send(request: Asked) -> Template | Redirect:
+async def submit_request(request: PageRequest) -> Template | Redirect:
     """Request it, and go to the booking; what can't be taken stays in the form."""
-    call = call_of(request)
-    visitor = await signed_in(call)
-    customers_only(visitor.user, call.now)
-    call.rules = request_by_session.rules(call.ports.policy.limits)
-    form = await proven(call, visitor) + b"&companion_id=%d" % call.path_id("Companion")
-    draft = asdict(query_string.read_form(_Draft, form))
+    call = get_call(request)
+    visitor = await require_signed_in(call)
+    require_customer(visitor.user, call.now)
+    call.rules = request_by_session.rate_limit_rules(call.ports.policy.limits)
+    form = await read_verified_form(call, visitor) + b"&companion_id=%d" % call.path_id("Companion")
+    draft = asdict(query_string.parse_form(_BookingDraft, form))
     try:
-        given = await take(call, visitor, _Form, form)
-        return Redirect(await _request(call, visitor, given, form), status_code=303)
-    except (InvalidInput, LimitExceeded, RuleBroken) as error:
-        if error.code == _SENT.code:
-            error, draft["key"] = _SENT, call.ports.ids.token()
-        elif error.code == _USED.code:
-            error, draft["rebooking_of"] = _USED, ""
-        return refused(_REQUEST, visitor, error, draft=draft, **await _asked(call))
+        given = await parse_counted_form(call, visitor, _BookingForm, form)
+        return Redirect(await _request_booking(call, visitor, given, form), status_code=303)
+    except (InvalidInput, RateLimitExceeded, RuleBroken) as error:
+        if error.code == _FORM_REUSED_ERROR.code:
+            error, draft["key"] = _FORM_REUSED_ERROR, call.ports.ids.token()
+        elif error.code == _REBOOKING_USED_ERROR.code:
+            error, draft["rebooking_of"] = _REBOOKING_USED_ERROR, ""
+        return render_error(
+            _REQUEST_TEMPLATE, visitor, error, draft=draft, **await _request_context(call)
+        )
 
 
-_SENT = RuleBroken(
+_FORM_REUSED_ERROR = RuleBroken(
     "idempotency_mismatch",
     "This form made a booking before, filled in otherwise: it is among your bookings. "
     "Sent now, it makes another one",
 )
-_USED = RuleBroken(
+_REBOOKING_USED_ERROR = RuleBroken(
     "rebooking_not_available",
     "The priority of that booking is used up or over. Sent now, this is a usual request",
 )
 
 
-async def _request(call: Call, visitor: Visitor, given: _Form, form: bytes) -> str:
+async def _request_booking(
+    call: Call, visitor: SignedInUser, booking_form: _BookingForm, form: bytes
+) -> str:
     """The page of the booking that a form makes, or has made before."""
     fingerprint = hashlib.sha256(form).digest()
-    keep = Keep(f"user:{visitor.user.id}", given.key, fingerprint, _answer)
+    keep = IdempotencyRequest(
+        f"user:{visitor.user.id}", booking_form.key, fingerprint, _stored_response
+    )
     try:
-        booking = await requests.request(call.ports, visitor.actor, given, keep)
-    except AnsweredBefore as before:
-        return before.answer.body.decode()
-    return _page_of(booking)
+        booking = await requests.request_booking(call.ports, visitor.actor, booking_form, keep)
+    except AlreadyAnswered as before:
+        return before.response.body.decode()
+    return _booking_path(booking)
 
 
-def _answer(booking: Booking) -> tuple[int, bytes]:
-    return 303, _page_of(booking).encode()
+def _stored_response(booking: Booking) -> tuple[int, bytes]:
+    return 303, _booking_path(booking).encode()
 
 
-def _page_of(booking: Booking) -> str:
+def _booking_path(booking: Booking) -> str:
     return f"/bookings/{booking.id}/return"
 
 
-async def _asked(call: Call) -> dict[str, Any]:
+async def _request_context(call: Call) -> dict[str, Any]:
     """What the form tells beside what it asks."""
     policy = call.ports.policy
     return {
-        **await _seen(call),
-        "insurance": Decimal(policy.insurance_rate) / 10_000,
+        **await _companion_context(call),
+        "insurance": Decimal(policy.insurance_rate_ppm) / 10_000,
         "insured_hours": policy.half_refund_before // HOUR,
     }
 
 
-PAGES = (find, profile, requesting, send)
+PAGES = (show_search, show_companion, show_request, submit_request)

@@ -7,8 +7,8 @@ from attrs import asdict, frozen
 from litestar import get, post
 from litestar.response import Redirect, Template
 
-from staffbooking_core.domain.notifications.notifications import NoticeKind
-from staffbooking_core.domain.shared.rate_limits import LimitExceeded
+from staffbooking_core.domain.notifications.notifications import NotificationKind
+from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import InvalidInput, NotFound, RuleBroken, Unauthenticated
 from staffbooking_core.inputs import ChangePassword, EraseAccount
 from staffbooking_core.representations.records import session_record
@@ -16,27 +16,27 @@ from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.accounts import accounts
 from staffbooking_core.usecases.notifications import notifications
 from staffbooking_http.api import rate_limits
-from staffbooking_http.api.access import session_cookie
+from staffbooking_http.api.access import session_cookie_header
 from staffbooking_http.api.endpoint import Call
-from staffbooking_http.pages.email_links import WORDS
+from staffbooking_http.pages.email_links import NOTICE_DESCRIPTIONS
 from staffbooking_http.pages.session import (
-    Asked,
-    Visitor,
-    Written,
-    call_of,
+    DraftText,
+    PageRequest,
+    SignedInUser,
+    flash_text,
+    get_call,
     read_form,
-    refused,
-    shown,
-    signed_in,
-    told,
+    render,
+    render_error,
+    require_signed_in,
 )
 
-_PATH = "/account"
-_PASSWORD = "/account/password"
-_ERASURE = "/account/erasure"
-_PAGE = "account.html"
+_ACCOUNT_PATH = "/account"
+_PASSWORD_PATH = "/account/password"
+_ERASURE_PATH = "/account/erasure"
+_TEMPLATE = "account.html"
 
-_DONE = {
+_FLASH_TEXTS = {
     "mails": "Your choice is saved.",
     "session": "You are signed out there.",
     "sessions": "You are signed out everywhere else.",
@@ -46,116 +46,131 @@ _DONE = {
 
 
 @frozen(kw_only=True)
-class _Ticked:
+class _NotificationForm:
     """The boxes of the kinds of mails that can be refused; an empty one is not sent."""
 
-    accepted: Written = ""
-    payout: Written = ""
-    new_message: Written = ""
+    accepted: DraftText = ""
+    payout: DraftText = ""
+    new_message: DraftText = ""
 
 
 @frozen(kw_only=True)
-class _Elsewhere:
+class _EndSessionForm:
     """Where one wants to be signed out: in a session by its name, or in all but this one."""
 
-    session: Written
+    session: DraftText
 
 
-_OTHERS = "others"
+_OTHER_SESSIONS = "others"
 
 
-@get(_PATH)
-async def account(request: Asked) -> Template:
+@get(_ACCOUNT_PATH)
+async def show_account(request: PageRequest) -> Template:
     """One's account as it stands."""
-    call = call_of(request)
-    visitor = await signed_in(call)
-    return shown(_PAGE, visitor, done=told(call, _DONE), **await _seen(call, visitor))
+    call = get_call(request)
+    visitor = await require_signed_in(call)
+    return render(
+        _TEMPLATE,
+        visitor,
+        done=flash_text(call, _FLASH_TEXTS),
+        **await _account_context(call, visitor),
+    )
 
 
 @post("/account/mails", status_code=200)
-async def choose_mails(request: Asked) -> Redirect:
+async def choose_notifications(request: PageRequest) -> Redirect:
     """Be told by mail of the kinds that are ticked, and no more of the others."""
-    call = call_of(request)
-    visitor = await signed_in(call, back=_PATH)
-    ticked = asdict(await read_form(call, visitor, _Ticked))
-    wanted = {NoticeKind(kind): bool(mark) for kind, mark in ticked.items()}
-    await notifications.choose(call.ports, visitor.user.id, wanted)
-    return _back("mails")
+    call = get_call(request)
+    visitor = await require_signed_in(call, return_to=_ACCOUNT_PATH)
+    ticked = asdict(await read_form(call, visitor, _NotificationForm))
+    wanted = {NotificationKind(kind): bool(mark) for kind, mark in ticked.items()}
+    await notifications.set_preferences(call.ports, visitor.user.id, wanted)
+    return _redirect_with_flash("mails")
 
 
 @post("/account/sessions", status_code=200)
-async def end(request: Asked) -> Template | Redirect:
+async def end_session(request: PageRequest) -> Template | Redirect:
     """Sign out somewhere else, or everywhere else."""
-    call = call_of(request)
-    visitor = await signed_in(call, back=_PATH)
-    name = (await read_form(call, visitor, _Elsewhere)).session
-    if name == _OTHERS:
+    call = get_call(request)
+    visitor = await require_signed_in(call, return_to=_ACCOUNT_PATH)
+    name = (await read_form(call, visitor, _EndSessionForm)).session
+    if name == _OTHER_SESSIONS:
         await accounts.end_other_sessions(call.ports, visitor.session)
-        return _back("sessions")
+        return _redirect_with_flash("sessions")
     try:
         await accounts.end_session(call.ports, visitor.user, name)
     except NotFound as error:
-        return refused(_PAGE, visitor, error, **await _seen(call, visitor))
-    return _back("session")
+        return render_error(_TEMPLATE, visitor, error, **await _account_context(call, visitor))
+    return _redirect_with_flash("session")
 
 
-@get(_PASSWORD)
-async def changing(request: Asked) -> Template:
+@get(_PASSWORD_PATH)
+async def show_change_password(request: PageRequest) -> Template:
     """Where one sets another password."""
-    visitor = await signed_in(call_of(request))
-    return shown("password.html", visitor)
+    visitor = await require_signed_in(get_call(request))
+    return render("password.html", visitor)
 
 
-@post(_PASSWORD, status_code=200)
-async def change(request: Asked) -> Template | Redirect:
+@post(_PASSWORD_PATH, status_code=200)
+async def change_password(request: PageRequest) -> Template | Redirect:
     """Set it."""
-    call = call_of(request)
-    visitor = await signed_in(call)
+    call = get_call(request)
+    visitor = await require_signed_in(call)
     try:
         given = await read_form(call, visitor, ChangePassword)
-        address = rate_limits.address(call)
+        address = rate_limits.address_key(call)
         await accounts.change_password(call.ports, visitor.session, given, address)
-    except (InvalidInput, Unauthenticated, LimitExceeded) as error:
-        return refused("password.html", visitor, error)
-    return _back("password")
+    except (InvalidInput, Unauthenticated, RateLimitExceeded) as error:
+        return render_error("password.html", visitor, error)
+    return _redirect_with_flash("password")
 
 
-@get(_ERASURE)
-async def leaving(request: Asked) -> Template:
+@get(_ERASURE_PATH)
+async def show_erasure(request: PageRequest) -> Template:
     """Where one reads what it means to be forgotten."""
-    visitor = await signed_in(call_of(request))
-    return shown("erasure.html", visitor)
+    visitor = await require_signed_in(get_call(request))
+    return render("erasure.html", visitor)
 
 
-@post(_ERASURE, status_code=200)
-async def leave(request: Asked) -> Template:
+@post(_ERASURE_PATH, status_code=200)
+async def erase_account(request: PageRequest) -> Template:
     """Be forgotten, by one's password."""
-    call = call_of(request)
-    visitor = await signed_in(call)
+    call = get_call(request)
+    visitor = await require_signed_in(call)
     try:
         password = (await read_form(call, visitor, EraseAccount)).password
-        await privacy.erase_myself(call.ports, visitor.user.id, password, rate_limits.address(call))
-    except (InvalidInput, Unauthenticated, RuleBroken, LimitExceeded) as error:
-        return refused("erasure.html", visitor, error)
-    farewell = shown("erasure.html", done=True)
-    name, crumb = session_cookie(call.ports.policy, None)
+        await privacy.erase_own_account(
+            call.ports, visitor.user.id, password, rate_limits.address_key(call)
+        )
+    except (InvalidInput, Unauthenticated, RuleBroken, RateLimitExceeded) as error:
+        return render_error("erasure.html", visitor, error)
+    farewell = render("erasure.html", done=True)
+    name, crumb = session_cookie_header(call.ports.policy, None)
     farewell.headers[name.decode()] = crumb.decode()
     return farewell
 
 
-def _back(word: str) -> Redirect:
-    return Redirect(f"{_PATH}?{word}", status_code=303)
+def _redirect_with_flash(code: str) -> Redirect:
+    return Redirect(f"{_ACCOUNT_PATH}?{code}", status_code=303)
 
 
-async def _seen(call: Call, visitor: Visitor) -> dict[str, Any]:
+async def _account_context(call: Call, visitor: SignedInUser) -> dict[str, Any]:
     """What the page shows of an account."""
-    sessions = await accounts.sessions(call.ports, visitor.user)
-    choices = await notifications.choices(call.ports, visitor.user.id)
+    sessions = await accounts.list_sessions(call.ports, visitor.user)
+    choices = await notifications.get_preferences(call.ports, visitor.user.id)
     return {
         "sessions": [session_record(each, visitor.session) for each in sessions],
-        "others": _OTHERS,
-        "mails": [(kind, WORDS[kind], wanted) for kind, wanted in choices.items()],
+        "others": _OTHER_SESSIONS,
+        "mails": [(kind, NOTICE_DESCRIPTIONS[kind], wanted) for kind, wanted in choices.items()],
     }
 
 
-PAGES = (account, choose_mails, end, changing, change, leaving, leave)
+PAGES = (
+    show_account,
+    choose_notifications,
+    end_session,
+    show_change_password,
+    change_password,
+    show_erasure,
+    erase_account,
+)

@@ -23,26 +23,26 @@ from staffbooking_http.routes import (
 )
 
 
-def _declared(module: ModuleType) -> tuple[Endpoint, ...]:
+def _endpoints_of(module: ModuleType) -> tuple[Endpoint, ...]:
     return tuple(value for value in vars(module).values() if isinstance(value, Endpoint))
 
 
-FAMILIES: dict[str, tuple[Endpoint, ...]] = {
-    "Companions": _declared(companions),
-    "Bookings": _declared(bookings),
-    "Reviews": _declared(reviews),
-    "Messages": _declared(messages),
-    "Channel": _declared(channel),
-    "Webhooks": _declared(webhooks),
-    "API keys": _declared(keys),
-    "Accounts": (*_declared(auth), *_declared(accounts)),
-    "Staff": _declared(staff),
-    "Images": _declared(images),
-    "Calendars": _declared(calendars),
-    "Payout accounts": _declared(payees),
-    "Processor": _declared(payments),
-    "Operations": _declared(operations),
+ENDPOINTS_BY_TAG: dict[str, tuple[Endpoint, ...]] = {
+    "Companions": _endpoints_of(companions),
+    "Bookings": _endpoints_of(bookings),
+    "Reviews": _endpoints_of(reviews),
+    "Messages": _endpoints_of(messages),
+    "Channel": _endpoints_of(channel),
+    "Webhooks": _endpoints_of(webhooks),
+    "API keys": _endpoints_of(keys),
+    "Accounts": (*_endpoints_of(auth), *_endpoints_of(accounts)),
+    "Staff": _endpoints_of(staff),
+    "Images": _endpoints_of(images),
+    "Calendars": _endpoints_of(calendars),
+    "Payout accounts": _endpoints_of(payees),
+    "Processor": _endpoints_of(payments),
+    "Operations": _endpoints_of(operations),
 }
 
-SANDBOX: dict[str, tuple[Endpoint, ...]] = {"Sandbox": _declared(sandbox)}
+SANDBOX_ENDPOINTS_BY_TAG: dict[str, tuple[Endpoint, ...]] = {"Sandbox": _endpoints_of(sandbox)}
 """Only there where payments are pretended."""

@@ -4,14 +4,17 @@ contact form (CONTRACT 2 and 8)."""
 from attrs import asdict
 
 from staffbooking_adapters import codec
-from staffbooking_core.domain.notifications.notifications import OPTIONAL, NoticeKind
+from staffbooking_core.domain.notifications.notifications import (
+    OPTIONAL_NOTIFICATION_KINDS,
+    NotificationKind,
+)
 from staffbooking_core.inputs import (
+    ChangeNotificationPreferences,
     ChangePassword,
-    ChooseNotifications,
-    Contact,
     EraseAccount,
     ForgotPassword,
     ResetPassword,
+    SubmitInquiry,
     VerifyEmail,
 )
 from staffbooking_core.representations.records import session_record, user_record
@@ -19,25 +22,27 @@ from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.accounts import accounts
 from staffbooking_core.usecases.notifications import inquiries, notifications
 from staffbooking_http.api import rate_limits
-from staffbooking_http.api.access import SignedOut, WithSession
+from staffbooking_http.api.access import SessionAccess, SignedOutAccess
 from staffbooking_http.api.endpoint import Call, Reply, endpoint
 from staffbooking_http.api.response_schemas import (
-    FLAG,
-    INSTANT,
-    SUCCESS,
-    TEXT,
-    choice,
-    items,
-    nullable,
-    ref,
-    shape,
+    BOOLEAN,
+    STRING,
+    SUCCESS_FLAG,
+    TIMESTAMP,
+    array_schema,
+    enum_schema,
+    nullable_schema,
+    object_schema,
+    schema_ref,
 )
 
-_SUCCESS = shape({"success": SUCCESS})
-_CHOICES = shape({"notifications": shape({str(kind): FLAG for kind in OPTIONAL})})
+_SUCCESS_SCHEMA = object_schema({"success": SUCCESS_FLAG})
+_CHOICES_SCHEMA = object_schema(
+    {"notifications": object_schema({str(kind): BOOLEAN for kind in OPTIONAL_NOTIFICATION_KINDS})}
+)
 
 
-def _succeeded(status: int = 200) -> Reply:
+def _success_reply(status: int = 200) -> Reply:
     return Reply(status, codec.encode({"success": True}))
 
 
@@ -47,48 +52,50 @@ def _succeeded(status: int = 200) -> Reply:
 @endpoint(
     "POST",
     "/auth/password",
-    WithSession(),
+    SessionAccess(),
     summary="Change the password",
     description="All other sessions end; API keys and the calendar feed stay. Wrong current "
     "passwords count as failed logins do.",
     body=ChangePassword,
-    answer=_SUCCESS,
+    answer=_SUCCESS_SCHEMA,
     codes=("bad_credentials",),
 )
 async def change_password(call: Call) -> Reply:
-    await accounts.change_password(call.ports, call.session, call.given, rate_limits.address(call))
-    return _succeeded()
+    await accounts.change_password(
+        call.ports, call.session, call.parsed_input, rate_limits.address_key(call)
+    )
+    return _success_reply()
 
 
 @endpoint(
     "POST",
     "/auth/forgot-password",
-    SignedOut(),
+    SignedOutAccess(),
     summary="Have a link sent by which a password can be set",
     description="The answer is the same whether there is such an account or not. At most 3 times "
     "an hour for an account, and 20 times from an address.",
     body=ForgotPassword,
-    answer=_SUCCESS,
+    answer=_SUCCESS_SCHEMA,
 )
 async def forgot_password(call: Call) -> Reply:
-    await accounts.forgot_password(call.ports, call.given, rate_limits.address(call))
-    return _succeeded()
+    await accounts.forgot_password(call.ports, call.parsed_input, rate_limits.address_key(call))
+    return _success_reply()
 
 
 @endpoint(
     "POST",
     "/auth/reset-password",
-    SignedOut(),
+    SignedOutAccess(),
     summary="Set a password by the token of a mail",
     description="The token works once, for {reset_lifetime}. All sessions end; API keys and the "
     "calendar feed stay.",
     body=ResetPassword,
-    answer=_SUCCESS,
+    answer=_SUCCESS_SCHEMA,
     codes=("token_invalid",),
 )
 async def reset_password(call: Call) -> Reply:
-    await accounts.reset_password(call.ports, call.given)
-    return _succeeded()
+    await accounts.reset_password(call.ports, call.parsed_input)
+    return _success_reply()
 
 
 # Sessions -------------------------------------------------------------------------------
@@ -97,13 +104,13 @@ async def reset_password(call: Call) -> Reply:
 @endpoint(
     "GET",
     "/auth/sessions",
-    WithSession(),
+    SessionAccess(),
     summary="Where one is signed in",
     description="The newest first.",
-    answer=shape({"sessions": items(ref("Session"))}),
+    answer=object_schema({"sessions": array_schema(schema_ref("Session"))}),
 )
 async def list_sessions(call: Call) -> Reply:
-    found = await accounts.sessions(call.ports, call.user)
+    found = await accounts.list_sessions(call.ports, call.user)
     records = [session_record(session, call.session) for session in found]
     return Reply(200, codec.encode({"sessions": records}))
 
@@ -111,26 +118,26 @@ async def list_sessions(call: Call) -> Reply:
 @endpoint(
     "DELETE",
     "/auth/sessions/{id}",
-    WithSession(),
+    SessionAccess(),
     summary="Sign out somewhere else",
-    answer=_SUCCESS,
+    answer=_SUCCESS_SCHEMA,
     not_found="Session",
 )
 async def end_session(call: Call) -> Reply:
     await accounts.end_session(call.ports, call.user, call.params[0])
-    return _succeeded()
+    return _success_reply()
 
 
 @endpoint(
     "DELETE",
     "/auth/sessions",
-    WithSession(),
+    SessionAccess(),
     summary="Sign out everywhere else",
-    answer=_SUCCESS,
+    answer=_SUCCESS_SCHEMA,
 )
 async def end_other_sessions(call: Call) -> Reply:
     await accounts.end_other_sessions(call.ports, call.session)
-    return _succeeded()
+    return _success_reply()
 
 
 # The address ----------------------------------------------------------------------------
@@ -139,63 +146,63 @@ async def end_other_sessions(call: Call) -> Reply:
 @endpoint(
     "POST",
     "/auth/verification",
-    WithSession(),
+    SessionAccess(),
     summary="Have the link sent again that confirms the address",
     description="At most 3 times an hour, and 20 times from an address.",
-    answer=_SUCCESS,
+    answer=_SUCCESS_SCHEMA,
     codes=("already_verified",),
 )
 async def send_verification(call: Call) -> Reply:
-    await accounts.send_verification(call.ports, call.user, rate_limits.address(call))
-    return _succeeded()
+    await accounts.send_verification(call.ports, call.user, rate_limits.address_key(call))
+    return _success_reply()
 
 
 @endpoint(
     "POST",
     "/auth/verify-email",
-    SignedOut(),
+    SignedOutAccess(),
     summary="Confirm the address by the token of a mail",
     description="The token works once, for {verification_lifetime}.",
     body=VerifyEmail,
-    answer=shape({"success": SUCCESS, "user": ref("User")}),
+    answer=object_schema({"success": SUCCESS_FLAG, "user": schema_ref("User")}),
     codes=("token_invalid",),
 )
 async def verify_email(call: Call) -> Reply:
-    user = await accounts.verify_email(call.ports, call.given.token)
+    user = await accounts.verify_email(call.ports, call.parsed_input.token)
     return Reply(200, codec.encode({"success": True, "user": user_record(user)}))
 
 
 # What one is told -----------------------------------------------------------------------
 
 
-def _choices(chosen: dict[NoticeKind, bool]) -> Reply:
+def _choices_reply(chosen: dict[NotificationKind, bool]) -> Reply:
     return Reply(200, codec.encode({"notifications": chosen}))
 
 
 @endpoint(
     "GET",
     "/account/notifications",
-    WithSession(),
+    SessionAccess(),
     summary="What one is told by mail, of what one may refuse",
-    answer=_CHOICES,
+    answer=_CHOICES_SCHEMA,
 )
-async def show_notifications(call: Call) -> Reply:
-    return _choices(await notifications.choices(call.ports, call.user.id))
+async def read_notification_choices(call: Call) -> Reply:
+    return _choices_reply(await notifications.get_preferences(call.ports, call.user.id))
 
 
 @endpoint(
     "PUT",
     "/account/notifications",
-    WithSession(),
+    SessionAccess(),
     summary="Choose what to be told by mail",
     description="What is left out stays as it is.",
-    body=ChooseNotifications,
-    answer=_CHOICES,
+    body=ChangeNotificationPreferences,
+    answer=_CHOICES_SCHEMA,
 )
 async def choose_notifications(call: Call) -> Reply:
-    given = asdict(call.given.notifications)
-    wanted = {NoticeKind(kind): on for kind, on in given.items() if on is not None}
-    return _choices(await notifications.choose(call.ports, call.user.id, wanted))
+    given = asdict(call.parsed_input.notifications)
+    wanted = {NotificationKind(kind): on for kind, on in given.items() if on is not None}
+    return _choices_reply(await notifications.set_preferences(call.ports, call.user.id, wanted))
 
 
 # One's data -----------------------------------------------------------------------------
@@ -204,59 +211,68 @@ async def choose_notifications(call: Call) -> Reply:
 @endpoint(
     "GET",
     "/account/export",
-    WithSession(),
+    SessionAccess(),
     summary="All that is kept about oneself",
     description="Records as they stand elsewhere in the interface; a profile that never was is "
     "null. Secrets are not in it. The answer comes as it is made: one that breaks off is no JSON. "
     "At most 10 times an hour.",
     window="export",
-    answer=shape(
+    answer=object_schema(
         {
-            "exported_at": INSTANT,
-            "user": ref("User"),
-            "profile": nullable({"type": "object"}),
-            "availability": nullable({"type": "object"}),
-            "busy_times": items(shape({"starts_at": INSTANT, "ends_at": INSTANT})),
-            "payout_account": nullable({"type": "object"}),
-            "bookings": items(ref("Booking")),
-            "disputes_opened": items(shape({"booking_code": TEXT, "reason": TEXT})),
-            "rebooking_credits": items(
-                shape({"booking_code": TEXT, "expires_at": INSTANT, "used": FLAG})
+            "exported_at": TIMESTAMP,
+            "user": schema_ref("User"),
+            "profile": nullable_schema({"type": "object"}),
+            "availability": nullable_schema({"type": "object"}),
+            "busy_times": array_schema(
+                object_schema({"starts_at": TIMESTAMP, "ends_at": TIMESTAMP})
             ),
-            "messages": items(ref("Message")),
-            "reviews_written": items(ref("Review")),
-            "reviews_received": items(ref("Review")),
-            "inquiries": items({"type": "object"}),
-            "sessions": items(shape({"created_at": INSTANT, "last_seen_at": INSTANT})),
-            "api_keys": items(ref("ApiKey")),
-            "webhooks": items(ref("Webhook")),
-            "portfolio": items({"type": "object"}),
-            "images": items(TEXT),
-            "calendar_feed": nullable(shape({"created_at": INSTANT})),
-            "refused_notices": items(choice(OPTIONAL)),
-            "last_seen_at": nullable(INSTANT),
+            "payout_account": nullable_schema({"type": "object"}),
+            "bookings": array_schema(schema_ref("Booking")),
+            "disputes_opened": array_schema(
+                object_schema({"booking_code": STRING, "reason": STRING})
+            ),
+            "rebooking_credits": array_schema(
+                object_schema({"booking_code": STRING, "expires_at": TIMESTAMP, "used": BOOLEAN})
+            ),
+            "messages": array_schema(schema_ref("Message")),
+            "reviews_written": array_schema(schema_ref("Review")),
+            "reviews_received": array_schema(schema_ref("Review")),
+            "inquiries": array_schema({"type": "object"}),
+            "sessions": array_schema(
+                object_schema({"created_at": TIMESTAMP, "last_seen_at": TIMESTAMP})
+            ),
+            "api_keys": array_schema(schema_ref("ApiKey")),
+            "webhooks": array_schema(schema_ref("Webhook")),
+            "portfolio": array_schema({"type": "object"}),
+            "images": array_schema(STRING),
+            "calendar_feed": nullable_schema(object_schema({"created_at": TIMESTAMP})),
+            "refused_notices": array_schema(enum_schema(OPTIONAL_NOTIFICATION_KINDS)),
+            "last_seen_at": nullable_schema(TIMESTAMP),
         }
     ),
 )
-async def export(call: Call) -> Reply:
-    return Reply(200, pieces=codec.pieces(await privacy.export(call.ports, call.user.id)))
+async def export_data(call: Call) -> Reply:
+    return Reply(
+        200,
+        body_stream=codec.iterate_json(await privacy.export_user_data(call.ports, call.user.id)),
+    )
 
 
 @endpoint(
     "POST",
     "/account/erase",
-    WithSession(),
+    SessionAccess(),
     summary="Be forgotten",
     description="Names, addresses, messages, profile, images, keys and sessions are erased, for "
     "good. Bookings stay, without a name. Wrong passwords count as failed logins do.",
     body=EraseAccount,
-    answer=_SUCCESS,
+    answer=_SUCCESS_SCHEMA,
     codes=("bad_credentials", "open_bookings"),
 )
-async def erase(call: Call) -> Reply:
-    password, address = call.given.password, rate_limits.address(call)
-    await privacy.erase_myself(call.ports, call.user.id, password, address)
-    return _succeeded()
+async def erase_account(call: Call) -> Reply:
+    password, address = call.parsed_input.password, rate_limits.address_key(call)
+    await privacy.erase_own_account(call.ports, call.user.id, password, address)
+    return _success_reply()
 
 
 # The contact form -----------------------------------------------------------------------
@@ -265,13 +281,13 @@ async def erase(call: Call) -> Reply:
 @endpoint(
     "POST",
     "/contact",
-    SignedOut(),
+    SignedOutAccess(),
     summary="Ask the operators",
-    body=Contact,
+    body=SubmitInquiry,
     status=201,
     window="contact",
-    answer=_SUCCESS,
+    answer=_SUCCESS_SCHEMA,
 )
-async def ask(call: Call) -> Reply:
-    await inquiries.ask(call.ports, call.given)
-    return _succeeded(201)
+async def send_inquiry(call: Call) -> Reply:
+    await inquiries.submit_inquiry(call.ports, call.parsed_input)
+    return _success_reply(201)

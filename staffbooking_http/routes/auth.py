@@ -8,36 +8,36 @@ from staffbooking_core.inputs import Login, Register
 from staffbooking_core.representations.records import user_record
 from staffbooking_core.usecases.accounts import sessions
 from staffbooking_http.api import rate_limits
-from staffbooking_http.api.access import SignedOut, WithSession, session_cookie
+from staffbooking_http.api.access import SessionAccess, SignedOutAccess, session_cookie_header
 from staffbooking_http.api.endpoint import Call, Reply, endpoint
-from staffbooking_http.api.response_schemas import SUCCESS, TEXT, ref, shape
+from staffbooking_http.api.response_schemas import STRING, SUCCESS_FLAG, object_schema, schema_ref
 
 log = logging.getLogger("staffbooking.http")
 
-_SIGNED_IN = {"user": ref("User"), "csrf_token": TEXT}
+_SIGNED_IN_FIELDS = {"user": schema_ref("User"), "csrf_token": STRING}
 
 
 @endpoint(
     "POST",
     "/auth/register",
-    SignedOut(),
+    SignedOutAccess(),
     summary="Sign up",
     description="Makes an account; it does not sign in. A link to confirm the e-mail is sent, but "
     "only for the first 20 accounts in an hour from a network address: the others can have it sent "
     "by `/auth/verification`.",
     body=Register,
     status=201,
-    answer=shape({"success": SUCCESS, "user": ref("User")}),
+    answer=object_schema({"success": SUCCESS_FLAG, "user": schema_ref("User")}),
 )
 async def register(call: Call) -> Reply:
-    user = await sign_up(call, call.given)
+    user = await sign_up(call, call.parsed_input)
     return Reply(201, codec.encode({"success": True, "user": user_record(user)}))
 
 
 async def sign_up(call: Call, given: Register) -> User:
     """Make an account, from the interface or a page. Raises InvalidField."""
-    may_ask = await sessions.may_ask(call.ports, rate_limits.address(call))
-    user = await sessions.register(call.ports, given, verifies=may_ask)
+    may_ask = await sessions.may_send_verification(call.ports, rate_limits.address_key(call))
+    user = await sessions.register_user(call.ports, given, asks_verification=may_ask)
     if not may_ask:
         log.warning("user %d gets no mail yet: many registered from their network address", user.id)
     return user
@@ -46,38 +46,40 @@ async def sign_up(call: Call, given: Register) -> User:
 @endpoint(
     "POST",
     "/auth/login",
-    SignedOut(),
+    SignedOutAccess(),
     summary="Sign in",
     description="Sets the cookie `connect.sid`. After too many failures the answer is 429.",
     body=Login,
-    answer=shape({"success": SUCCESS, **_SIGNED_IN}),
+    answer=object_schema({"success": SUCCESS_FLAG, **_SIGNED_IN_FIELDS}),
     codes=("bad_credentials",),
 )
 async def login(call: Call) -> Reply:
-    user, token = await sessions.login(call.ports, call.given, rate_limits.address(call))
+    user, token = await sessions.login(call.ports, call.parsed_input, rate_limits.address_key(call))
     answer = {"success": True, "user": user_record(user), "csrf_token": csrf_token(token)}
-    return Reply(200, codec.encode(answer), (session_cookie(call.ports.policy, token),))
+    return Reply(200, codec.encode(answer), (session_cookie_header(call.ports.policy, token),))
 
 
 @endpoint(
     "POST",
     "/auth/logout",
-    WithSession(),
+    SessionAccess(),
     summary="Sign out",
-    answer=shape({"success": SUCCESS}),
+    answer=object_schema({"success": SUCCESS_FLAG}),
 )
 async def logout(call: Call) -> Reply:
     await sessions.logout(call.ports, call.session.digest)
-    return Reply(200, codec.encode({"success": True}), (session_cookie(call.ports.policy, None),))
+    return Reply(
+        200, codec.encode({"success": True}), (session_cookie_header(call.ports.policy, None),)
+    )
 
 
 @endpoint(
     "GET",
     "/auth/session",
-    WithSession(),
+    SessionAccess(),
     summary="Who is signed in",
-    answer=shape(_SIGNED_IN),
+    answer=object_schema(_SIGNED_IN_FIELDS),
 )
-async def session(call: Call) -> Reply:
+async def read_session(call: Call) -> Reply:
     answer = {"user": user_record(call.user), "csrf_token": csrf_token(call.token)}
     return Reply(200, codec.encode(answer))

@@ -11,28 +11,39 @@ from staffbooking_core.inputs import (
     RequestBooking,
     RequestBookingFor,
 )
-from staffbooking_core.representations.records import booking_glimpse, booking_record, instant
+from staffbooking_core.representations.records import (
+    booking_record,
+    booking_status_record,
+    format_instant,
+)
 from staffbooking_core.usecases.bookings import actions, requests
-from staffbooking_http.api.access import WithKey, WithSession, customers_only
+from staffbooking_http.api.access import ApiKeyAccess, SessionAccess, require_customer
 from staffbooking_http.api.endpoint import Access, Call, Endpoint, Handler, Reply, endpoint
 from staffbooking_http.api.query_string import ListBookings, ListMyBookings
 from staffbooking_http.api.response_schemas import (
-    BOOKED,
-    FLAG,
-    INSTANT,
+    BOOKING_REPLY_SCHEMA,
+    BOOLEAN,
+    INTEGER,
     MONEY,
-    SUCCESS,
-    TEXT,
-    WHOLE,
-    items,
-    nullable,
-    ref,
-    shape,
+    STRING,
+    SUCCESS_FLAG,
+    TIMESTAMP,
+    array_schema,
+    nullable_schema,
+    object_schema,
+    schema_ref,
 )
 
-_WHAT = "Booking"
-_CODE_LENGTH = 14
-_PAGE = shape({"bookings": items(ref("Booking")), "page": WHOLE, "limit": WHOLE, "has_more": FLAG})
+_RESOURCE_NAME = "Booking"
+_BOOKING_CODE_LENGTH = 14
+_BOOKING_PAGE_SCHEMA = object_schema(
+    {
+        "bookings": array_schema(schema_ref("Booking")),
+        "page": INTEGER,
+        "limit": INTEGER,
+        "has_more": BOOLEAN,
+    }
+)
 _REQUEST_CODES = (
     "companion_unavailable",
     "amount_too_small",
@@ -42,56 +53,58 @@ _REQUEST_CODES = (
 )
 
 
-def _record(call: Call, booking: Booking) -> dict[str, object]:
-    return booking_record(booking, actions.side(call.actor, booking))
+def _record_for_caller(call: Call, booking: Booking) -> dict[str, object]:
+    return booking_record(booking, actions.party_of(call.actor, booking))
 
 
-def _done(call: Call, booking: Booking, status: int = 200, **more: object) -> Reply:
-    answer = {"success": True, "booking": _record(call, booking), **more}
+def _booking_reply(call: Call, booking: Booking, status: int = 200, **more: object) -> Reply:
+    answer = {"success": True, "booking": _record_for_caller(call, booking), **more}
     return Reply(status, codec.encode(answer))
 
 
 # Requesting -----------------------------------------------------------------------------
 
 
-def _created(call: Call, booking: Booking) -> Reply:
-    return _done(call, booking, 201)
+def _created_reply(call: Call, booking: Booking) -> Reply:
+    return _booking_reply(call, booking, 201)
 
 
-async def _request(call: Call) -> Reply:
-    booking = await requests.request(call.ports, call.actor, call.given, call.keep)
-    return _created(call, booking)
+async def _request_booking(call: Call) -> Reply:
+    booking = await requests.request_booking(
+        call.ports, call.actor, call.parsed_input, call.idempotency_request
+    )
+    return _created_reply(call, booking)
 
 
 request_by_key = endpoint(
     "POST",
     "/api/v1/bookings",
-    WithKey(Permission.BOOK),
+    ApiKeyAccess(Permission.BOOK),
     summary="Create a booking request for a registered customer",
     description="10 an hour. An Idempotency-Key makes it safe to repeat for 24 hours.",
     body=RequestBookingFor,
     status=201,
     window="bookings",
-    kept=_created,
-    answer=BOOKED,
+    kept=_created_reply,
+    answer=BOOKING_REPLY_SCHEMA,
     codes=_REQUEST_CODES,
     not_found="Companion",
-)(_request)
+)(_request_booking)
 
 request_by_session = endpoint(
     "POST",
     "/bookings",
-    WithSession(permit=customers_only),
+    SessionAccess(check_user=require_customer),
     summary="Create a booking request for yourself",
     description="10 an hour. An Idempotency-Key makes it safe to repeat for 24 hours.",
     body=RequestBooking,
     status=201,
     window="bookings",
-    kept=_created,
-    answer=BOOKED,
+    kept=_created_reply,
+    answer=BOOKING_REPLY_SCHEMA,
     codes=(*_REQUEST_CODES, "customers_only"),
     not_found="Companion",
-)(_request)
+)(_request_booking)
 
 
 # Reading --------------------------------------------------------------------------------
@@ -100,56 +113,62 @@ request_by_session = endpoint(
 @endpoint(
     "GET",
     "/api/v1/bookings/{code}",
-    WithKey(Permission.READ),
+    ApiKeyAccess(Permission.READ),
     summary="Read a booking by its code",
     description="Whoever has no part in it gets `booking_code`, `status` and `event_date`.",
-    answer=shape({"booking": {"anyOf": [ref("Booking"), ref("BookingGlimpse")]}}),
-    not_found=_WHAT,
+    answer=object_schema(
+        {"booking": {"anyOf": [schema_ref("Booking"), schema_ref("BookingGlimpse")]}}
+    ),
+    not_found=_RESOURCE_NAME,
 )
 async def read_by_code(call: Call) -> Reply:
     code = call.params[0]
-    if len(code) != _CODE_LENGTH or not (code.isascii() and code.isalnum()):
-        raise NotFound(_WHAT)
-    booking = await actions.by_code(call.ports, code)
-    viewer = actions.side(call.actor, booking)
-    record = booking_glimpse(booking) if viewer is None else booking_record(booking, viewer)
+    if len(code) != _BOOKING_CODE_LENGTH or not (code.isascii() and code.isalnum()):
+        raise NotFound(_RESOURCE_NAME)
+    booking = await actions.get_by_code(call.ports, code)
+    viewer = actions.party_of(call.actor, booking)
+    record = booking_status_record(booking) if viewer is None else booking_record(booking, viewer)
     return Reply(200, codec.encode({"booking": record}))
 
 
 @endpoint(
     "GET",
     "/bookings/{id}",
-    WithSession(),
+    SessionAccess(),
     summary="Read a booking",
     description="With the customer's priority rebooking, where there is one to use.",
-    answer=shape(
+    answer=object_schema(
         {
-            "booking": ref("Booking"),
-            "rebooking": nullable(
-                shape({"expires_at": INSTANT, "companions": items(ref("Companion"))})
+            "booking": schema_ref("Booking"),
+            "rebooking": nullable_schema(
+                object_schema(
+                    {"expires_at": TIMESTAMP, "companions": array_schema(schema_ref("Companion"))}
+                )
             ),
         }
     ),
-    not_found=_WHAT,
+    not_found=_RESOURCE_NAME,
 )
 async def read_by_id(call: Call) -> Reply:
-    booking, party, rebooking = await actions.by_id(call.ports, call.actor, call.path_id(_WHAT))
+    booking, party, rebooking = await actions.get_by_id(
+        call.ports, call.actor, call.path_id(_RESOURCE_NAME)
+    )
     record = codec.encode(booking_record(booking, party))
     offer = b"null"
     if rebooking is not None:
-        until = codec.encode(instant(rebooking.expires_at))
+        until = codec.encode(format_instant(rebooking.expires_at))
         rows = b",".join(rebooking.companions)
         offer = b'{"expires_at":' + until + b',"companions":[' + rows + b"]}"
     return Reply(200, b'{"booking":' + record + b',"rebooking":' + offer + b"}")
 
 
-async def _listing(call: Call, role: str | None) -> Reply:
-    wanted: ListBookings = call.given
+async def _list_bookings(call: Call, role: str | None) -> Reply:
+    wanted: ListBookings = call.parsed_input
     page, limit = wanted.page, wanted.limit
-    found = await actions.listing(
+    found = await actions.list_bookings(
         call.ports, call.actor, role=role, status=wanted.status, page=page, limit=limit
     )
-    records = [_record(call, booking) for booking in found[:limit]]
+    records = [_record_for_caller(call, booking) for booking in found[:limit]]
     answer = {"bookings": records, "page": page, "limit": limit, "has_more": len(found) > limit}
     return Reply(200, codec.encode(answer))
 
@@ -157,63 +176,74 @@ async def _listing(call: Call, role: str | None) -> Reply:
 @endpoint(
     "GET",
     "/api/v1/bookings",
-    WithKey(Permission.READ),
+    ApiKeyAccess(Permission.READ),
     summary="List the bookings that you are a party of, or made",
     query=ListBookings,
-    answer=_PAGE,
+    answer=_BOOKING_PAGE_SCHEMA,
 )
 async def list_by_key(call: Call) -> Reply:
-    return await _listing(call, None)
+    return await _list_bookings(call, None)
 
 
 @endpoint(
     "GET",
     "/bookings",
-    WithSession(),
+    SessionAccess(),
     summary="List your bookings",
     description="The newest event first; before all, a staff member's priority requests.",
     query=ListMyBookings,
-    answer=_PAGE,
+    answer=_BOOKING_PAGE_SCHEMA,
 )
 async def list_by_session(call: Call) -> Reply:
-    return await _listing(call, call.given.role)
+    return await _list_bookings(call, call.parsed_input.role)
 
 
 # Acting ---------------------------------------------------------------------------------
 
 
-def _authorized(trigger: Trigger) -> Handler:
+def _authorization_check(trigger: Trigger) -> Handler:
     """Finds the booking for a call that something else is wrong with."""
 
     async def find(call: Call) -> Reply:
-        await actions.authorize(call.ports, call.actor, call.path_id(_WHAT), trigger)
+        await actions.authorize(call.ports, call.actor, call.path_id(_RESOURCE_NAME), trigger)
         return Reply(200)
 
     return find
 
 
-def _move(word: str, trigger: Trigger, summary: str, *codes: str) -> Endpoint:
+def _transition_endpoint(
+    path_segment: str, trigger: Trigger, summary: str, *codes: str
+) -> Endpoint:
     """An operation that needs no more than who and when."""
 
     async def act(call: Call) -> Reply:
-        booking_id = call.path_id(_WHAT)
-        return _done(call, await actions.move(call.ports, call.actor, booking_id, trigger))
+        booking_id = call.path_id(_RESOURCE_NAME)
+        return _booking_reply(
+            call, await actions.apply_trigger(call.ports, call.actor, booking_id, trigger)
+        )
 
-    access: Access = WithSession()
-    path = f"/bookings/{{id}}/{word}"
-    described = {"summary": summary, "answer": BOOKED, "codes": codes, "not_found": _WHAT}
+    access: Access = SessionAccess()
+    path = f"/bookings/{{id}}/{path_segment}"
+    described = {
+        "summary": summary,
+        "answer": BOOKING_REPLY_SCHEMA,
+        "codes": codes,
+        "not_found": _RESOURCE_NAME,
+    }
     return endpoint("POST", path, access, **described)(act)
 
 
-decline = _move("decline", Trigger.DECLINE, "Decline a request", "booking_not_pending")
-check_in = _move(
+decline = _transition_endpoint(
+    "decline", Trigger.DECLINE, "Decline a request", "booking_not_pending"
+)
+check_in = _transition_endpoint(
     "check-in",
     Trigger.CHECK_IN,
     "Check in at the event",
     "booking_not_paid",
     "check_in_not_open",
 )
-confirm = _move(
+confirm = _transition_endpoint(
     "confirm",
     Trigger.CONFIRM,
     "Confirm that the event has taken place",
@@ -225,92 +255,98 @@ confirm = _move(
 @endpoint(
     "POST",
     "/bookings/{id}/accept",
-    WithSession(),
+    SessionAccess(),
     summary="Accept a request",
     description="Takes the slot: other requests that overlap it are cancelled.",
-    answer=BOOKED,
+    answer=BOOKING_REPLY_SCHEMA,
     codes=("booking_not_pending", "event_started", "companion_unavailable"),
-    not_found=_WHAT,
+    not_found=_RESOURCE_NAME,
 )
 async def accept(call: Call) -> Reply:
-    booking_id = call.path_id(_WHAT)
-    return _done(call, await actions.accept(call.ports, call.actor, booking_id))
+    booking_id = call.path_id(_RESOURCE_NAME)
+    return _booking_reply(call, await actions.accept(call.ports, call.actor, booking_id))
 
 
 @endpoint(
     "POST",
     "/bookings/{id}/checkout",
-    WithSession(),
+    SessionAccess(),
     summary="Open the hosted checkout",
     description="Safe to repeat. 500 `processor_unavailable` where the processor is away.",
-    answer=shape(
+    answer=object_schema(
         {
-            "success": SUCCESS,
-            "booking": ref("Booking"),
-            "checkout_url": TEXT,
-            "expires_at": INSTANT,
+            "success": SUCCESS_FLAG,
+            "booking": schema_ref("Booking"),
+            "checkout_url": STRING,
+            "expires_at": TIMESTAMP,
         }
     ),
     codes=("booking_not_accepted", "event_started"),
-    not_found=_WHAT,
+    not_found=_RESOURCE_NAME,
 )
 async def checkout(call: Call) -> Reply:
-    booking, url, expires_at = await actions.checkout(call.ports, call.actor, call.path_id(_WHAT))
-    return _done(call, booking, checkout_url=url, expires_at=instant(expires_at))
+    booking, url, expires_at = await actions.open_checkout(
+        call.ports, call.actor, call.path_id(_RESOURCE_NAME)
+    )
+    return _booking_reply(call, booking, checkout_url=url, expires_at=format_instant(expires_at))
 
 
 @endpoint(
     "GET",
     "/bookings/{id}/cancellation-quote",
-    WithSession(),
+    SessionAccess(),
     summary="Ask what cancelling would give back",
     description="The quote holds for 10 minutes, handed back to `cancel`.",
-    answer=shape(
+    answer=object_schema(
         {
-            "refund_percent": WHOLE,
+            "refund_percent": INTEGER,
             "refund_amount": MONEY,
-            "rule": TEXT,
-            "quote": TEXT,
-            "expires_at": INSTANT,
+            "rule": STRING,
+            "quote": STRING,
+            "expires_at": TIMESTAMP,
         }
     ),
     codes=("booking_not_cancellable",),
-    not_found=_WHAT,
+    not_found=_RESOURCE_NAME,
 )
-async def quote(call: Call) -> Reply:
-    record = await actions.quote(call.ports, call.actor, call.path_id(_WHAT))
+async def read_cancellation_quote(call: Call) -> Reply:
+    record = await actions.quote_cancellation(call.ports, call.actor, call.path_id(_RESOURCE_NAME))
     return Reply(200, codec.encode(record))
 
 
 @endpoint(
     "POST",
     "/bookings/{id}/cancel",
-    WithSession(),
+    SessionAccess(),
     summary="Cancel a booking",
     description="Refunds by the published table, or exactly as the quote says.",
     body=CancelBooking,
     body_optional=True,
-    find=_authorized(Trigger.CANCEL),
-    answer=BOOKED,
+    find=_authorization_check(Trigger.CANCEL),
+    answer=BOOKING_REPLY_SCHEMA,
     codes=("booking_not_cancellable", "quote_invalid"),
-    not_found=_WHAT,
+    not_found=_RESOURCE_NAME,
 )
 async def cancel(call: Call) -> Reply:
-    booking_id = call.path_id(_WHAT)
-    return _done(call, await actions.cancel(call.ports, call.actor, booking_id, call.given))
+    booking_id = call.path_id(_RESOURCE_NAME)
+    return _booking_reply(
+        call, await actions.cancel(call.ports, call.actor, booking_id, call.parsed_input)
+    )
 
 
 @endpoint(
     "POST",
     "/bookings/{id}/dispute",
-    WithSession(),
+    SessionAccess(),
     summary="Dispute a booking",
     body=DisputeBooking,
-    find=_authorized(Trigger.DISPUTE),
-    answer=BOOKED,
+    find=_authorization_check(Trigger.DISPUTE),
+    answer=BOOKING_REPLY_SCHEMA,
     codes=("booking_not_disputable", "event_not_started", "payout_released"),
-    not_found=_WHAT,
+    not_found=_RESOURCE_NAME,
 )
 async def dispute(call: Call) -> Reply:
-    booking_id = call.path_id(_WHAT)
-    return _done(call, await actions.dispute(call.ports, call.actor, booking_id, call.given))
+    booking_id = call.path_id(_RESOURCE_NAME)
+    return _booking_reply(
+        call, await actions.open_dispute(call.ports, call.actor, booking_id, call.parsed_input)
+    )

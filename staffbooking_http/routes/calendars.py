@@ -5,84 +5,84 @@ from datetime import datetime
 
 from staffbooking_adapters import codec
 from staffbooking_core.errors import NotFound
-from staffbooking_core.representations.records import Record, instant
+from staffbooking_core.representations.records import Record, format_instant
 from staffbooking_core.usecases.companions import calendars
-from staffbooking_http.api.access import ByAddress, WithSession, staff_only
+from staffbooking_http.api.access import SecretPathAccess, SessionAccess, require_staff
 from staffbooking_http.api.endpoint import Call, Reply, endpoint
 from staffbooking_http.api.response_schemas import (
     DATE,
-    INSTANT,
-    SUCCESS,
-    TEXT,
-    WHOLE,
-    items,
-    nullable,
-    shape,
+    INTEGER,
+    STRING,
+    SUCCESS_FLAG,
+    TIMESTAMP,
+    array_schema,
+    nullable_schema,
+    object_schema,
 )
 
-_BY_STAFF = WithSession(permit=staff_only)
-_FEED = shape({"created_at": INSTANT})
+_STAFF_SESSION = SessionAccess(check_user=require_staff)
+_FEED_SCHEMA = object_schema({"created_at": TIMESTAMP})
 
-MEDIA = "text/calendar"
-ENDING = ".ics"
-KEPT = b"private, max-age=300"
+ICALENDAR_MEDIA_TYPE = "text/calendar"
+FEED_SUFFIX = ".ics"
+FEED_CACHE_CONTROL = b"private, max-age=300"
 """For so long whoever follows a feed may do with what they have."""
 
 # The feed -------------------------------------------------------------------------------
 
 
-def address_of(call: Call, secret: str) -> str:
+def feed_url(call: Call, secret: str) -> str:
     """Where a feed is followed."""
-    return f"{call.ports.policy.base_url}/calendars/{secret}{ENDING}"
+    return f"{call.ports.policy.base_url}/calendars/{secret}{FEED_SUFFIX}"
 
 
-def _feed(created_at: datetime | None) -> Record | None:
-    return None if created_at is None else {"created_at": instant(created_at)}
+def _feed_record(created_at: datetime | None) -> Record | None:
+    return None if created_at is None else {"created_at": format_instant(created_at)}
 
 
 @endpoint(
     "GET",
     "/staff/calendar-feed",
-    _BY_STAFF,
+    _STAFF_SESSION,
     summary="See whether your bookings have a calendar feed",
     description="Its address is told once, when it is made.",
-    answer=shape({"feed": nullable(_FEED)}),
+    answer=object_schema({"feed": nullable_schema(_FEED_SCHEMA)}),
     codes=("staff_only",),
 )
 async def read_feed(call: Call) -> Reply:
-    since = await calendars.feed_since(call.ports, call.actor)
-    return Reply(200, codec.encode({"feed": _feed(since)}))
+    since = await calendars.feed_created_at(call.ports, call.actor)
+    return Reply(200, codec.encode({"feed": _feed_record(since)}))
 
 
 @endpoint(
     "POST",
     "/staff/calendar-feed",
-    _BY_STAFF,
+    _STAFF_SESSION,
     summary="Make a calendar feed of your bookings, or a new one in its place",
     description=(
         "Whoever knows the address sees your bookings, with place and client's name: give it to "
         "your calendar program only. The one before stops working at once."
     ),
     status=201,
-    answer=shape({"success": SUCCESS, "url": TEXT, "feed": _FEED}),
+    answer=object_schema({"success": SUCCESS_FLAG, "url": STRING, "feed": _FEED_SCHEMA}),
     codes=("staff_only",),
 )
-async def make_feed(call: Call) -> Reply:
-    secret, since = await calendars.make_feed(call.ports, call.actor)
-    url = address_of(call, secret)
-    return Reply(201, codec.encode({"success": True, "url": url, "feed": _feed(since)}))
+async def create_feed(call: Call) -> Reply:
+    secret, since = await calendars.create_feed(call.ports, call.actor)
+    url = feed_url(call, secret)
+    return Reply(201, codec.encode({"success": True, "url": url, "feed": _feed_record(since)}))
 
 
 @endpoint(
     "DELETE",
     "/staff/calendar-feed",
-    _BY_STAFF,
+    _STAFF_SESSION,
     summary="Revoke your calendar feed",
     description="Its address stops working at once.",
-    answer=shape({"success": SUCCESS}),
+    answer=object_schema({"success": SUCCESS_FLAG}),
     codes=("staff_only",),
 )
-async def remove_feed(call: Call) -> Reply:
+async def revoke_feed(call: Call) -> Reply:
     await calendars.remove_feed(call.ports, call.actor)
     return Reply(200, codec.encode({"success": True}))
 
@@ -90,26 +90,26 @@ async def remove_feed(call: Call) -> Reply:
 @endpoint(
     "GET",
     "/calendars/{secret}.ics",
-    ByAddress(),
+    SecretPathAccess(),
     summary="Read a calendar feed",
     description=(
-        "The companion's bookings but cancelled ones, from {feed_back} back on: a request is "
+        "The companion's bookings but cancelled ones, from {feed_history} back on: a request is "
         "tentative and takes no time. The secret is the only credential. With `If-None-Match` "
         "the answer is 304."
     ),
     answer={"type": "string", "description": "iCalendar (RFC 5545)"},
-    media=MEDIA,
+    media=ICALENDAR_MEDIA_TYPE,
     tagged=True,
     not_found="Calendar",
 )
-async def follow(call: Call) -> Reply:
-    secret, ending, rest = call.params[0].partition(ENDING)
+async def download_feed(call: Call) -> Reply:
+    secret, ending, rest = call.params[0].partition(FEED_SUFFIX)
     if not ending or rest:
         raise NotFound("Calendar")
-    content = await calendars.feed(call.ports, secret)
+    content = await calendars.render_feed(call.ports, secret)
     tag = b'"%s"' % hashlib.sha256(content).hexdigest().encode()
-    headers = ((b"etag", tag), (b"cache-control", KEPT))
-    if call.has(tag):
+    headers = ((b"etag", tag), (b"cache-control", FEED_CACHE_CONTROL))
+    if call.has_matching_etag(tag):
         return Reply(304, headers=headers)
     return Reply(200, content, headers, b"text/calendar; charset=utf-8")
 
@@ -120,7 +120,7 @@ async def follow(call: Call) -> Reply:
 @endpoint(
     "POST",
     "/staff/busy-times",
-    _BY_STAFF,
+    _STAFF_SESSION,
     summary="Take your busy times from a calendar file",
     description=(
         "In the place of all that were taken before: events that are not transparent or "
@@ -130,13 +130,13 @@ async def follow(call: Call) -> Reply:
         "Nothing else of the file is kept, and nothing at all where it is refused."
     ),
     raw="max_calendar_bytes",
-    raw_media=MEDIA,
+    raw_media=ICALENDAR_MEDIA_TYPE,
     in_turn=True,
-    answer=shape({"success": SUCCESS, "busy_times": WHOLE, "until": DATE}),
+    answer=object_schema({"success": SUCCESS_FLAG, "busy_times": INTEGER, "until": DATE}),
     codes=("staff_only",),
 )
 async def set_busy_times(call: Call) -> Reply:
-    taken = await calendars.set_busy_times(call.ports, call.actor, call.given)
+    taken = await calendars.set_busy_times(call.ports, call.actor, call.parsed_input)
     answer = {"success": True, "busy_times": len(taken.times), "until": taken.until}
     return Reply(200, codec.encode(answer))
 
@@ -144,21 +144,23 @@ async def set_busy_times(call: Call) -> Reply:
 @endpoint(
     "GET",
     "/staff/busy-times",
-    _BY_STAFF,
+    _STAFF_SESSION,
     summary="List the busy times that were taken from your calendar",
     description="Those that meet are one. `until` is the day up to which they were looked for.",
-    answer=shape(
+    answer=object_schema(
         {
-            "busy_times": items(shape({"starts_at": INSTANT, "ends_at": INSTANT})),
-            "until": nullable(DATE),
+            "busy_times": array_schema(
+                object_schema({"starts_at": TIMESTAMP, "ends_at": TIMESTAMP})
+            ),
+            "until": nullable_schema(DATE),
         }
     ),
     codes=("staff_only",),
 )
 async def list_busy_times(call: Call) -> Reply:
-    taken = await calendars.busy_times(call.ports, call.actor)
+    taken = await calendars.get_busy_times(call.ports, call.actor)
     listed = [
-        {"starts_at": instant(span.starts_at), "ends_at": instant(span.ends_at)}
+        {"starts_at": format_instant(span.starts_at), "ends_at": format_instant(span.ends_at)}
         for span in taken.times
     ]
     return Reply(200, codec.encode({"busy_times": listed, "until": taken.until}))
@@ -167,9 +169,9 @@ async def list_busy_times(call: Call) -> Reply:
 @endpoint(
     "DELETE",
     "/staff/busy-times",
-    _BY_STAFF,
+    _STAFF_SESSION,
     summary="Forget your busy times",
-    answer=shape({"success": SUCCESS}),
+    answer=object_schema({"success": SUCCESS_FLAG}),
     codes=("staff_only",),
 )
 async def clear_busy_times(call: Call) -> Reply:

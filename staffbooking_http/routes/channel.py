@@ -2,13 +2,13 @@
 
 from typing import NoReturn
 
-from staffbooking_http.api.access import Unguarded
+from staffbooking_http.api.access import PublicAccess
 from staffbooking_http.api.endpoint import Call, endpoint
-from staffbooking_http.api.errors import Refused
-from staffbooking_http.api.response_schemas import ref
+from staffbooking_http.api.errors import HttpError
+from staffbooking_http.api.response_schemas import schema_ref
 from staffbooking_http.channel.frames import CHANNEL_PATH
 
-_ASK = (
+_UPGRADE_HEADERS = (
     (b"connection", b"upgrade"),
     (b"upgrade", b"websocket"),
     (b"sec-websocket-version", b"13"),
@@ -18,13 +18,15 @@ _ASK = (
 @endpoint(
     "GET",
     CHANNEL_PATH,
-    Unguarded(),
+    PublicAccess(),
     summary="The real-time channel",
     description="A WebSocket, for whoever has a session: 401 without one, 403 for a page of a "
     "foreign origin or of none, 429 for the eleventh connection of a user. What goes over it is "
     "in the AsyncAPI document, `/asyncapi.json`.",
-    answer=ref("Error"),
+    answer=schema_ref("Error"),
     status=426,
 )
-async def connect(_: Call) -> NoReturn:
-    raise Refused(426, "upgrade_required", "This is a WebSocket: ask for it by a handshake", _ASK)
+async def require_upgrade(_: Call) -> NoReturn:
+    raise HttpError(
+        426, "upgrade_required", "This is a WebSocket: ask for it by a handshake", _UPGRADE_HEADERS
+    )

@@ -1,41 +1,41 @@
 """Images: uploading them, and showing them to everybody (CONTRACT 3)."""
 
 from staffbooking_adapters import codec
-from staffbooking_core.domain.companions.portfolio import ImageKind, kind_of
+from staffbooking_core.domain.companions.portfolio import ImageKind, image_kind_of
 from staffbooking_core.errors import NotFound
-from staffbooking_core.representations.records import Record, instant
+from staffbooking_core.representations.records import Record, format_instant
 from staffbooking_core.usecases.companions import images
-from staffbooking_http.api.access import Unguarded, WithSession, staff_only
+from staffbooking_http.api.access import PublicAccess, SessionAccess, require_staff
 from staffbooking_http.api.endpoint import Call, Header, Reply, endpoint
 from staffbooking_http.api.response_schemas import (
-    INSTANT,
+    INTEGER,
     RELATIVE_PATH,
-    SUCCESS,
-    TEXT,
-    WHOLE,
+    STRING,
+    SUCCESS_FLAG,
+    TIMESTAMP,
     Schema,
-    items,
-    shape,
+    array_schema,
+    object_schema,
 )
 
-_IMAGE: dict[str, Schema] = {
-    "name": TEXT,
+_IMAGE_FIELDS: dict[str, Schema] = {
+    "name": STRING,
     "image": RELATIVE_PATH,
-    "size": WHOLE,
-    "created_at": INSTANT,
+    "size": INTEGER,
+    "created_at": TIMESTAMP,
 }
-_BY_STAFF = WithSession(permit=staff_only)
+_STAFF_SESSION = SessionAccess(check_user=require_staff)
 
-LASTING = b"public, max-age=31536000, immutable"
+IMAGE_CACHE_CONTROL = b"public, max-age=31536000, immutable"
 """Under its name an image never changes."""
-POLICY = b"default-src 'none'; sandbox"
+IMAGE_CONTENT_SECURITY_POLICY = b"default-src 'none'; sandbox"
 """Whatever a browser may take an image for, it runs and loads nothing."""
 
 
 @endpoint(
     "POST",
     "/staff/images",
-    _BY_STAFF,
+    _STAFF_SESSION,
     summary="Upload an image",
     description=(
         "For `profile_photo` and for the `image` of portfolio items, which hold the path that "
@@ -45,31 +45,33 @@ POLICY = b"default-src 'none'; sandbox"
     file=True,
     in_turn=True,
     status=201,
-    answer=shape({"success": SUCCESS, "image": RELATIVE_PATH}),
+    answer=object_schema({"success": SUCCESS_FLAG, "image": RELATIVE_PATH}),
     codes=("malformed_form", "staff_only", "too_many_images"),
 )
-async def upload(call: Call) -> Reply:
-    image = await images.upload(call.ports, call.actor, call.given.content, call.given.media)
+async def upload_image(call: Call) -> Reply:
+    image = await images.upload_image(
+        call.ports, call.actor, call.parsed_input.content, call.parsed_input.media
+    )
     return Reply(201, codec.encode({"success": True, "image": image.path}))
 
 
 @endpoint(
     "GET",
     "/staff/images",
-    _BY_STAFF,
+    _STAFF_SESSION,
     summary="List your images",
     description="The newest first. `size` is in bytes.",
-    answer=shape({"images": items(shape(_IMAGE))}),
+    answer=object_schema({"images": array_schema(object_schema(_IMAGE_FIELDS))}),
     codes=("staff_only",),
 )
-async def list_mine(call: Call) -> Reply:
-    found = await images.mine(call.ports, call.actor)
+async def list_images(call: Call) -> Reply:
+    found = await images.list_own_images(call.ports, call.actor)
     records: list[Record] = [
         {
             "name": image.name,
             "image": image.path,
             "size": image.size,
-            "created_at": instant(image.created_at),
+            "created_at": format_instant(image.created_at),
         }
         for image in found
     ]
@@ -79,25 +81,25 @@ async def list_mine(call: Call) -> Reply:
 @endpoint(
     "DELETE",
     "/staff/images/{name}",
-    _BY_STAFF,
+    _STAFF_SESSION,
     summary="Delete an image of yours",
     description="Refused while your profile or your portfolio shows it.",
-    answer=shape({"success": SUCCESS}),
+    answer=object_schema({"success": SUCCESS_FLAG}),
     codes=("image_in_use", "staff_only"),
     not_found="Image",
 )
-async def remove(call: Call) -> Reply:
+async def delete_image(call: Call) -> Reply:
     name = call.params[0]
-    if kind_of(name) is None:
+    if image_kind_of(name) is None:
         raise NotFound("Image")
-    await images.remove(call.ports, call.actor, name)
+    await images.remove_image(call.ports, call.actor, name)
     return Reply(200, codec.encode({"success": True}))
 
 
 @endpoint(
     "GET",
     "/media/{name}",
-    Unguarded(),
+    PublicAccess(),
     summary="Show an image",
     description=(
         "For everybody who knows its name, which can't be guessed. It may be kept for ever: with "
@@ -108,22 +110,22 @@ async def remove(call: Call) -> Reply:
     tagged=True,
     not_found="Image",
 )
-async def show(call: Call) -> Reply:
+async def show_image(call: Call) -> Reply:
     name = call.params[0]
-    content, kind = await images.content(call.ports, name)
+    content, kind = await images.get_image_content(call.ports, name)
     tag = b'"%s"' % name.encode()
-    if call.has(tag):
-        return Reply(304, headers=_headers(tag))
-    return Reply(200, content, _headers(tag), _MEDIA[kind])
+    if call.has_matching_etag(tag):
+        return Reply(304, headers=_image_headers(tag))
+    return Reply(200, content, _image_headers(tag), _MEDIA_TYPES[kind])
 
 
-_MEDIA = {kind: kind.media.encode() for kind in ImageKind}
+_MEDIA_TYPES = {kind: kind.media_type.encode() for kind in ImageKind}
 
 
-def _headers(tag: bytes) -> tuple[Header, ...]:
+def _image_headers(tag: bytes) -> tuple[Header, ...]:
     return (
         (b"etag", tag),
-        (b"cache-control", LASTING),
-        (b"content-security-policy", POLICY),
+        (b"cache-control", IMAGE_CACHE_CONTROL),
+        (b"content-security-policy", IMAGE_CONTENT_SECURITY_POLICY),
         (b"content-disposition", b"inline"),
     )

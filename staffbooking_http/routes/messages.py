@@ -5,21 +5,27 @@ from staffbooking_core.domain.messaging.conversations import Message
 from staffbooking_core.inputs import SendMessage
 from staffbooking_core.representations.records import conversation_record, message_record
 from staffbooking_core.usecases.messaging import messages
-from staffbooking_core.usecases.messaging.messages import Letter
-from staffbooking_http.api.access import WithSession
+from staffbooking_core.usecases.messaging.messages import MessageDraft
+from staffbooking_http.api.access import SessionAccess
 from staffbooking_http.api.endpoint import Call, Reply, endpoint
 from staffbooking_http.api.query_string import ListConversations, ReadHistory
-from staffbooking_http.api.response_schemas import FLAG, SUCCESS, items, ref, shape
+from staffbooking_http.api.response_schemas import (
+    BOOLEAN,
+    SUCCESS_FLAG,
+    array_schema,
+    object_schema,
+    schema_ref,
+)
 
-_WHAT = "Conversation"
-_SAID = shape({"success": SUCCESS, "message": ref("Message")})
-_REFUSED = (
+_RESOURCE_NAME = "Conversation"
+_SENT_SCHEMA = object_schema({"success": SUCCESS_FLAG, "message": schema_ref("Message")})
+_REFUSAL_DESCRIPTION = (
     " Refused as `content_blocked`: words that are not allowed here, and contact or payment "
     "details before the booking is paid."
 )
 
 
-def _said(message: Message) -> Reply:
+def _sent_reply(message: Message) -> Reply:
     return Reply(201, codec.encode({"success": True, "message": message_record(message)}))
 
 
@@ -29,7 +35,7 @@ def _said(message: Message) -> Reply:
 @endpoint(
     "GET",
     "/messages",
-    WithSession(),
+    SessionAccess(),
     summary="List your conversations",
     description=(
         "One with everybody with whom you share a booking, and the groups of events; the one "
@@ -37,46 +43,48 @@ def _said(message: Message) -> Reply:
         "booked any more still reads what was said until then."
     ),
     query=ListConversations,
-    answer=shape({"conversations": items(ref("Conversation")), "has_more": FLAG}),
+    answer=object_schema(
+        {"conversations": array_schema(schema_ref("Conversation")), "has_more": BOOLEAN}
+    ),
 )
-async def list_mine(call: Call) -> Reply:
-    limit = call.given.limit
-    found = await messages.listing(call.ports, call.actor, call.given.page, limit)
+async def list_conversations(call: Call) -> Reply:
+    limit = call.parsed_input.limit
+    found = await messages.list_conversations(call.ports, call.actor, call.parsed_input.page, limit)
     records = [conversation_record(each, call.actor.user_id) for each in found[:limit]]
     return Reply(200, codec.encode({"conversations": records, "has_more": len(found) > limit}))
 
 
-async def _find(call: Call) -> Reply:
-    await messages.overview(call.ports, call.actor, call.path_id(_WHAT))
+async def _check_readable(call: Call) -> Reply:
+    await messages.get_conversation(call.ports, call.actor, call.path_id(_RESOURCE_NAME))
     return Reply(200)
 
 
 @endpoint(
     "GET",
     "/messages/conversation/{id}",
-    WithSession(),
+    SessionAccess(),
     summary="Read the messages of a conversation",
     description=(
         "Oldest first: the last ones, those before `before`, or those next after `after`; with "
         "both, those between. `has_more` tells of more that way. What is shown is marked as read."
     ),
     query=ReadHistory,
-    find=_find,
-    answer=shape(
+    find=_check_readable,
+    answer=object_schema(
         {
-            "conversation": ref("Conversation"),
-            "messages": items(ref("Message")),
-            "has_more": FLAG,
+            "conversation": schema_ref("Conversation"),
+            "messages": array_schema(schema_ref("Message")),
+            "has_more": BOOLEAN,
         }
     ),
-    not_found=_WHAT,
+    not_found=_RESOURCE_NAME,
 )
-async def read(call: Call) -> Reply:
-    wanted = call.given
-    found, shown, has_more = await messages.visit(
+async def read_conversation(call: Call) -> Reply:
+    wanted = call.parsed_input
+    found, shown, has_more = await messages.open_conversation(
         call.ports,
         call.actor,
-        call.path_id(_WHAT),
+        call.path_id(_RESOURCE_NAME),
         before=wanted.before,
         after=wanted.after,
         limit=wanted.limit,
@@ -92,46 +100,50 @@ async def read(call: Call) -> Reply:
 # Sending --------------------------------------------------------------------------------
 
 
-async def _find_user(call: Call) -> Reply:
-    await messages.with_user(call.ports, call.actor, call.path_id("User"))
+async def _check_user(call: Call) -> Reply:
+    await messages.direct_conversation_with(call.ports, call.actor, call.path_id("User"))
     return Reply(200)
 
 
 @endpoint(
     "POST",
     "/messages/send/{id}",
-    WithSession(),
+    SessionAccess(),
     summary="Send a message to a user",
-    description="Between the two parties of a booking, whatever its status." + _REFUSED,
+    description="Between the two parties of a booking, whatever its status." + _REFUSAL_DESCRIPTION,
     body=SendMessage,
     status=201,
-    find=_find_user,
-    answer=_SAID,
+    find=_check_user,
+    answer=_SENT_SCHEMA,
     codes=("message_to_oneself",),
     not_found="User",
 )
 async def send_to_user(call: Call) -> Reply:
     user_id = call.path_id("User")
-    return _said(await messages.send_to_user(call.ports, call.actor, user_id, call.given.content))
+    return _sent_reply(
+        await messages.send_to_user(call.ports, call.actor, user_id, call.parsed_input.content)
+    )
 
 
-async def _find_to_write(call: Call) -> Reply:
-    await messages.authorize(call.ports, call.actor, call.path_id(_WHAT))
+async def _check_writable(call: Call) -> Reply:
+    await messages.authorize(call.ports, call.actor, call.path_id(_RESOURCE_NAME))
     return Reply(200)
 
 
 @endpoint(
     "POST",
     "/messages/conversation/{id}",
-    WithSession(),
+    SessionAccess(),
     summary="Send a message to a conversation",
-    description="To all who are in it now." + _REFUSED,
+    description="To all who are in it now." + _REFUSAL_DESCRIPTION,
     body=SendMessage,
     status=201,
-    find=_find_to_write,
-    answer=_SAID,
-    not_found=_WHAT,
+    find=_check_writable,
+    answer=_SENT_SCHEMA,
+    not_found=_RESOURCE_NAME,
 )
-async def send(call: Call) -> Reply:
-    letter = Letter(call.actor.user_id, call.path_id(_WHAT), call.given.content)
-    return _said(await messages.send(call.ports, letter))
+async def send_to_conversation(call: Call) -> Reply:
+    letter = MessageDraft(
+        call.actor.user_id, call.path_id(_RESOURCE_NAME), call.parsed_input.content
+    )
+    return _sent_reply(await messages.send_message(call.ports, letter))

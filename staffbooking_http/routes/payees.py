@@ -3,14 +3,20 @@
 from staffbooking_adapters import codec
 from staffbooking_core.domain.payments.payees import Payee, PayeeStatus
 from staffbooking_core.inputs import OpenPayoutAccount
-from staffbooking_core.representations.records import Record, instant
+from staffbooking_core.representations.records import Record, format_instant
 from staffbooking_core.usecases.payments import payees
-from staffbooking_http.api.access import WithSession, staff_only
+from staffbooking_http.api.access import SessionAccess, require_staff
 from staffbooking_http.api.endpoint import Call, Reply, endpoint
-from staffbooking_http.api.response_schemas import INSTANT, SUCCESS, TEXT, ref, shape
+from staffbooking_http.api.response_schemas import (
+    STRING,
+    SUCCESS_FLAG,
+    TIMESTAMP,
+    object_schema,
+    schema_ref,
+)
 
 
-def _record(call: Call, payee: Payee | None) -> Record:
+def _payout_account_record(call: Call, payee: Payee | None) -> Record:
     """How the account stands; `message` says why it was refused."""
     status = PayeeStatus.NONE if payee is None else payee.status
     return {
@@ -18,28 +24,28 @@ def _record(call: Call, payee: Payee | None) -> Record:
         "provider": call.ports.payments.name,
         "country": payee.command.country if payee else None,
         "needs": list(payee.needs) if payee else [],
-        "message": payees.REFUSED if status is PayeeStatus.REFUSED else None,
+        "message": payees.REFUSED_MESSAGE if status is PayeeStatus.REFUSED else None,
     }
 
 
 @endpoint(
     "GET",
     "/staff/payout-account",
-    WithSession(permit=staff_only),
+    SessionAccess(check_user=require_staff),
     summary="See how your payout account stands",
     description="`needs` names what the payment processor still asks for.",
-    answer=shape({"payout_account": ref("PayoutAccount")}),
+    answer=object_schema({"payout_account": schema_ref("PayoutAccount")}),
     codes=("staff_only",),
 )
-async def read(call: Call) -> Reply:
-    payee = await payees.account(call.ports, call.actor)
-    return Reply(200, codec.encode({"payout_account": _record(call, payee)}))
+async def read_payout_account(call: Call) -> Reply:
+    payee = await payees.get_payee(call.ports, call.actor)
+    return Reply(200, codec.encode({"payout_account": _payout_account_record(call, payee)}))
 
 
 @endpoint(
     "POST",
     "/staff/payout-account",
-    WithSession(permit=staff_only),
+    SessionAccess(check_user=require_staff),
     summary="Open your payout account, or go on with it",
     description=(
         "`onboarding_url` is a page of the payment processor, for one visit: ask again for the "
@@ -47,22 +53,22 @@ async def read(call: Call) -> Reply:
     ),
     body=OpenPayoutAccount,
     body_optional=True,
-    answer=shape(
+    answer=object_schema(
         {
-            "success": SUCCESS,
-            "payout_account": ref("PayoutAccount"),
-            "onboarding_url": TEXT,
-            "expires_at": INSTANT,
+            "success": SUCCESS_FLAG,
+            "payout_account": schema_ref("PayoutAccount"),
+            "onboarding_url": STRING,
+            "expires_at": TIMESTAMP,
         }
     ),
     codes=("payout_account_refused", "staff_only"),
 )
-async def open_page(call: Call) -> Reply:
-    payee, link = await payees.open_page(call.ports, call.actor, call.given.country)
+async def open_payout_account(call: Call) -> Reply:
+    payee, link = await payees.open_onboarding(call.ports, call.actor, call.parsed_input.country)
     answer = {
         "success": True,
-        "payout_account": _record(call, payee),
+        "payout_account": _payout_account_record(call, payee),
         "onboarding_url": link.url,
-        "expires_at": instant(link.expires_at),
+        "expires_at": format_instant(link.expires_at),
     }
     return Reply(200, codec.encode(answer))

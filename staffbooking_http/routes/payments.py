@@ -3,14 +3,14 @@
 from staffbooking_adapters import codec
 from staffbooking_core.errors import NotFound
 from staffbooking_core.usecases.payments import reconciliation
-from staffbooking_http.api.access import Unguarded
+from staffbooking_http.api.access import PublicAccess
 from staffbooking_http.api.endpoint import Call, Reply, endpoint
-from staffbooking_http.api.response_schemas import WHOLE, shape
+from staffbooking_http.api.response_schemas import INTEGER, object_schema
 
-MOST_BYTES = 256 * 1024
+MAX_PROCESSOR_EVENT_BYTES = 256 * 1024
 
 
-async def _find(call: Call) -> Reply:
+async def _check_provider(call: Call) -> Reply:
     if call.params[0] != call.ports.payments.name:
         raise NotFound("Processor")
     return Reply(200)
@@ -19,25 +19,27 @@ async def _find(call: Call) -> Reply:
 @endpoint(
     "POST",
     "/processor/{provider}/webhook",
-    Unguarded(),
+    PublicAccess(),
     summary="Take an event of the payment processor",
     description=(
         "For the processor that the deployment pays by. `received` says how much of it was new; "
         "an answer of 200 means that it is stored. It is signed over its raw body."
     ),
-    raw=MOST_BYTES,
-    find=_find,
-    answer=shape({"received": WHOLE}),
+    raw=MAX_PROCESSOR_EVENT_BYTES,
+    find=_check_provider,
+    answer=object_schema({"received": INTEGER}),
     codes=("bad_signature",),
     not_found="Processor",
 )
-async def receive(call: Call) -> Reply:
-    await _find(call)
-    received = await reconciliation.receive(call.ports, _headers(call), call.given)
+async def receive_processor_event(call: Call) -> Reply:
+    await _check_provider(call)
+    received = await reconciliation.receive_webhook(
+        call.ports, _decode_headers(call), call.parsed_input
+    )
     return Reply(200, codec.encode({"received": received}))
 
 
-def _headers(call: Call) -> dict[str, str]:
+def _decode_headers(call: Call) -> dict[str, str]:
     """By their names in lower case, byte for byte; what came twice is a list, as HTTP has it."""
     texts: dict[str, str] = {}
     for raw_name, raw_value in call.scope["headers"]:

@@ -6,22 +6,29 @@ from staffbooking_core.domain.companions.reviews import Review
 from staffbooking_core.inputs import RespondToReview, SubmitReview
 from staffbooking_core.representations.records import review_record
 from staffbooking_core.usecases.companions import reviews
-from staffbooking_http.api.access import WithEither, WithSession, staff_only
+from staffbooking_http.api.access import ApiKeyOrSessionAccess, SessionAccess, require_staff
 from staffbooking_http.api.endpoint import Call, Reply, endpoint
 from staffbooking_http.api.query_string import ListReviews
-from staffbooking_http.api.response_schemas import RATING_AVG, SUCCESS, WHOLE, items, ref, shape
+from staffbooking_http.api.response_schemas import (
+    INTEGER,
+    RATING_AVG,
+    SUCCESS_FLAG,
+    array_schema,
+    object_schema,
+    schema_ref,
+)
 
-_DONE = shape({"success": SUCCESS, "review": ref("Review")})
+_REVIEW_REPLY_SCHEMA = object_schema({"success": SUCCESS_FLAG, "review": schema_ref("Review")})
 
 
-def _done(review: Review, status: int) -> Reply:
+def _review_reply(review: Review, status: int) -> Reply:
     return Reply(status, codec.encode({"success": True, "review": review_record(review)}))
 
 
 # Submitting -----------------------------------------------------------------------------
 
 
-async def _find_booking(call: Call) -> Reply:
+async def _check_booking(call: Call) -> Reply:
     await reviews.authorize(call.ports, call.actor, call.path_id("Booking"))
     return Reply(200)
 
@@ -29,26 +36,28 @@ async def _find_booking(call: Call) -> Reply:
 @endpoint(
     "POST",
     "/reviews/booking/{id}",
-    WithSession(),
+    SessionAccess(),
     summary="Review the other party of a completed booking",
     description="Once for the customer and once for the companion; a blank comment is none.",
     body=SubmitReview,
     status=201,
-    find=_find_booking,
-    answer=_DONE,
+    find=_check_booking,
+    answer=_REVIEW_REPLY_SCHEMA,
     codes=("booking_not_completed", "already_reviewed"),
     not_found="Booking",
 )
-async def submit(call: Call) -> Reply:
+async def submit_review(call: Call) -> Reply:
     booking_id = call.path_id("Booking")
-    return _done(await reviews.submit(call.ports, call.actor, booking_id, call.given), 201)
+    return _review_reply(
+        await reviews.submit_review(call.ports, call.actor, booking_id, call.parsed_input), 201
+    )
 
 
 # Reading --------------------------------------------------------------------------------
 
 
-async def _list(call: Call, page: int, limit: int) -> Reply:
-    found, ratings = await reviews.of_user(call.ports, call.path_id("User"), page, limit)
+async def _reviews_reply(call: Call, page: int, limit: int) -> Reply:
+    found, ratings = await reviews.list_reviews_of(call.ports, call.path_id("User"), page, limit)
     answer = {
         "reviews": [review_record(review) for review in found],
         "rating_avg": ratings.rating_avg,
@@ -59,37 +68,37 @@ async def _list(call: Call, page: int, limit: int) -> Reply:
     return Reply(200, codec.encode(answer))
 
 
-async def _find_user(call: Call) -> Reply:
-    return await _list(call, 1, 1)
+async def _first_review_reply(call: Call) -> Reply:
+    return await _reviews_reply(call, 1, 1)
 
 
 @endpoint(
     "GET",
     "/reviews/user/{id}",
-    WithEither(Permission.READ),
+    ApiKeyOrSessionAccess(Permission.READ),
     summary="List the reviews of a user",
     description="The newest first, with what all of them come to.",
     query=ListReviews,
-    find=_find_user,
-    answer=shape(
+    find=_first_review_reply,
+    answer=object_schema(
         {
-            "reviews": items(ref("Review")),
+            "reviews": array_schema(schema_ref("Review")),
             "rating_avg": RATING_AVG,
-            "total_reviews": WHOLE,
-            "page": WHOLE,
-            "limit": WHOLE,
+            "total_reviews": INTEGER,
+            "page": INTEGER,
+            "limit": INTEGER,
         }
     ),
     not_found="User",
 )
-async def list_of_user(call: Call) -> Reply:
-    return await _list(call, call.given.page, call.given.limit)
+async def list_user_reviews(call: Call) -> Reply:
+    return await _reviews_reply(call, call.parsed_input.page, call.parsed_input.limit)
 
 
 # Responding -----------------------------------------------------------------------------
 
 
-async def _find_review(call: Call) -> Reply:
+async def _check_review(call: Call) -> Reply:
     await reviews.authorize_response(call.ports, call.actor, call.path_id("Review"))
     return Reply(200)
 
@@ -97,15 +106,17 @@ async def _find_review(call: Call) -> Reply:
 @endpoint(
     "POST",
     "/reviews/{id}/respond",
-    WithSession(permit=staff_only),
+    SessionAccess(check_user=require_staff),
     summary="Respond to a review of yourself",
     description="Once, and for staff members only.",
     body=RespondToReview,
-    find=_find_review,
-    answer=_DONE,
+    find=_check_review,
+    answer=_REVIEW_REPLY_SCHEMA,
     codes=("already_responded",),
     not_found="Review",
 )
-async def respond(call: Call) -> Reply:
+async def respond_to_review(call: Call) -> Reply:
     review_id = call.path_id("Review")
-    return _done(await reviews.respond(call.ports, call.actor, review_id, call.given), 200)
+    return _review_reply(
+        await reviews.respond_to_review(call.ports, call.actor, review_id, call.parsed_input), 200
+    )

@@ -7,92 +7,95 @@ from typing import Annotated
 from attrs import frozen
 
 from staffbooking_adapters import codec
-from staffbooking_core.errors import Fault, MissingField, invalid
-from staffbooking_core.inputs import Instant, Text, Whole
-from staffbooking_core.representations.records import instant
+from staffbooking_core.errors import FieldError, MissingField, invalid_field
+from staffbooking_core.inputs import IntegerBounds, TextBounds, UtcInstant
+from staffbooking_core.representations.records import format_instant
 from staffbooking_core.usecases import sandbox
-from staffbooking_http.api.access import Unguarded
+from staffbooking_http.api.access import PublicAccess
 from staffbooking_http.api.endpoint import Call, Reply, endpoint
-from staffbooking_http.api.response_schemas import INSTANT, SUCCESS, shape
+from staffbooking_http.api.response_schemas import SUCCESS_FLAG, TIMESTAMP, object_schema
 
-_DONE = shape({"success": SUCCESS})
-_CENTURY = 100 * 366 * 24 * 3600
+_SUCCESS_SCHEMA = object_schema({"success": SUCCESS_FLAG})
+_CENTURY_SECONDS = 100 * 366 * 24 * 3600
 
 
-class Outcome(StrEnum):
+class ChargebackOutcome(StrEnum):
     OPEN = "open"
     WON = "won"
     LOST = "lost"
 
 
 @frozen(kw_only=True)
-class MoveClock:
+class ClockRequest:
     """One of the two."""
 
-    advance_seconds: Annotated[int, Whole(-_CENTURY, _CENTURY)] | None = None
-    set_to: Annotated[str, Instant()] | None = None
+    advance_seconds: Annotated[int, IntegerBounds(-_CENTURY_SECONDS, _CENTURY_SECONDS)] | None = (
+        None
+    )
+    set_to: Annotated[str, UtcInstant()] | None = None
 
 
 @frozen(kw_only=True)
-class ChargeBack:
-    booking_code: Annotated[str, Text(64)]
-    outcome: Outcome
+class ChargebackRequest:
+    booking_code: Annotated[str, TextBounds(64)]
+    outcome: ChargebackOutcome
 
 
 @frozen(kw_only=True)
-class AddFault:
+class FaultRequest:
     """Which ops and kinds there are, the processor says itself."""
 
-    op: Annotated[str, Text(64)]
-    kind: Annotated[str, Text(64)]
-    times: Annotated[int, Whole(1, 1000)] = 1
+    op: Annotated[str, TextBounds(64)]
+    kind: Annotated[str, TextBounds(64)]
+    times: Annotated[int, IntegerBounds(1, 1000)] = 1
 
 
 @endpoint(
     "POST",
     "/sandbox/clock",
-    Unguarded(),
+    PublicAccess(),
     summary="Move the service's clock ahead",
-    body=MoveClock,
-    answer=shape({"now": INSTANT}),
+    body=ClockRequest,
+    answer=object_schema({"now": TIMESTAMP}),
     codes=("clock_backwards",),
 )
-async def clock(call: Call) -> Reply:
-    wanted: MoveClock = call.given
+async def move_clock(call: Call) -> Reply:
+    wanted: ClockRequest = call.parsed_input
     match wanted.advance_seconds, wanted.set_to:
         case None, None:
             raise MissingField(
-                Fault(name, "one of the two is required") for name in ("advance_seconds", "set_to")
+                FieldError(name, "one of the two is required")
+                for name in ("advance_seconds", "set_to")
             )
         case int(seconds), None:
             now = await sandbox.advance_clock(call.ports, timedelta(seconds=seconds))
         case None, str(text):
             now = await sandbox.set_clock(call.ports, datetime.fromisoformat(text))
         case _:
-            raise invalid("set_to", "must not come with advance_seconds")
-    return Reply(200, codec.encode({"now": instant(now)}))
+            raise invalid_field("set_to", "must not come with advance_seconds")
+    return Reply(200, codec.encode({"now": format_instant(now)}))
 
 
 @endpoint(
     "POST",
     "/sandbox/chargebacks",
-    Unguarded(),
+    PublicAccess(),
     summary="Open, win or lose a chargeback",
-    body=ChargeBack,
-    answer=_DONE,
+    body=ChargebackRequest,
+    answer=_SUCCESS_SCHEMA,
     codes=("not_paid", "already_charged_back", "chargeback_decided", "nothing_left"),
     not_found="Booking",
 )
-async def chargebacks(call: Call) -> Reply:
-    wanted: ChargeBack = call.given
-    await sandbox.charge_back(call.ports, wanted.booking_code, wanted.outcome)
+async def set_chargeback(call: Call) -> Reply:
+    wanted: ChargebackRequest = call.parsed_input
+    await sandbox.simulate_chargeback(call.ports, wanted.booking_code, wanted.outcome)
     return Reply(200, codec.encode({"success": True}))
 
 
 @endpoint(
     "POST",
     "/sandbox/payments/faults",
-    Unguarded(),
+    PublicAccess(),
     summary="Make the processor misbehave",
     description=(
         "`op`: open_checkout, close_checkout, refund, pay_out, reverse_payout, open_payee, any, "
@@ -101,22 +104,22 @@ async def chargebacks(call: Call) -> Reply:
         "pending_then_failed, settled_then_failed; of events: delay, duplicate, drop, reorder, "
         "bad_signature."
     ),
-    body=AddFault,
-    answer=_DONE,
+    body=FaultRequest,
+    answer=_SUCCESS_SCHEMA,
 )
 async def add_fault(call: Call) -> Reply:
-    wanted: AddFault = call.given
-    await sandbox.bench(call.ports).add_fault(wanted.op, wanted.kind, wanted.times)
+    wanted: FaultRequest = call.parsed_input
+    await sandbox.require_sandbox(call.ports).add_fault(wanted.op, wanted.kind, wanted.times)
     return Reply(200, codec.encode({"success": True}))
 
 
 @endpoint(
     "DELETE",
     "/sandbox/payments/faults",
-    Unguarded(),
+    PublicAccess(),
     summary="Make the processor behave again",
-    answer=_DONE,
+    answer=_SUCCESS_SCHEMA,
 )
 async def clear_faults(call: Call) -> Reply:
-    await sandbox.bench(call.ports).clear_faults()
+    await sandbox.require_sandbox(call.ports).clear_faults()
     return Reply(200, codec.encode({"success": True}))

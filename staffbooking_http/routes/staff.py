@@ -4,16 +4,21 @@ from staffbooking_adapters import codec
 from staffbooking_core.inputs import AddPortfolioItem, ChangeProfile, SetAvailability
 from staffbooking_core.representations.records import (
     availability_record,
-    own_item_record,
+    own_portfolio_record,
     profile_record,
 )
 from staffbooking_core.usecases.companions import profiles
-from staffbooking_http.api.access import WithSession, staff_only
+from staffbooking_http.api.access import SessionAccess, require_staff
 from staffbooking_http.api.endpoint import Call, Reply, endpoint
-from staffbooking_http.api.response_schemas import SUCCESS, items, ref, shape
+from staffbooking_http.api.response_schemas import (
+    SUCCESS_FLAG,
+    array_schema,
+    object_schema,
+    schema_ref,
+)
 
-_BY_STAFF = WithSession(permit=staff_only)
-_WHAT = "Portfolio item"
+_STAFF_SESSION = SessionAccess(check_user=require_staff)
+_RESOURCE_NAME = "Portfolio item"
 
 # Profile --------------------------------------------------------------------------------
 
@@ -21,14 +26,14 @@ _WHAT = "Portfolio item"
 @endpoint(
     "GET",
     "/staff/profile",
-    _BY_STAFF,
+    _STAFF_SESSION,
     summary="Read your profile",
     description="`missing` names what it still needs before it can be approved.",
-    answer=shape({"profile": ref("Profile")}),
+    answer=object_schema({"profile": schema_ref("Profile")}),
     codes=("staff_only",),
 )
 async def read_profile(call: Call) -> Reply:
-    companion = await profiles.profile(call.ports, call.actor)
+    companion = await profiles.get_profile(call.ports, call.actor)
     record = profile_record(companion, call.ports.policy.currency)
     return Reply(200, codec.encode({"profile": record}))
 
@@ -36,18 +41,18 @@ async def read_profile(call: Call) -> Reply:
 @endpoint(
     "PUT",
     "/staff/profile",
-    _BY_STAFF,
+    _STAFF_SESSION,
     summary="Change your profile",
     description=(
         "What is left out stays as it is. An operator approves a new profile; later changes "
         "keep the approval. An image under `media/` must be one that you uploaded."
     ),
     body=ChangeProfile,
-    answer=shape({"success": SUCCESS, "profile": ref("Profile")}),
+    answer=object_schema({"success": SUCCESS_FLAG, "profile": schema_ref("Profile")}),
     codes=("staff_only",),
 )
 async def change_profile(call: Call) -> Reply:
-    companion = await profiles.change_profile(call.ports, call.actor, call.given)
+    companion = await profiles.update_profile(call.ports, call.actor, call.parsed_input)
     record = profile_record(companion, call.ports.policy.currency)
     return Reply(200, codec.encode({"success": True, "profile": record}))
 
@@ -58,14 +63,14 @@ async def change_profile(call: Call) -> Reply:
 @endpoint(
     "GET",
     "/staff/availability",
-    _BY_STAFF,
+    _STAFF_SESSION,
     summary="Read the hours that you set",
     description="Before any booking. No weekly hours at all mean free all day.",
-    answer=shape({"availability": ref("Availability")}),
+    answer=object_schema({"availability": schema_ref("Availability")}),
     codes=("staff_only",),
 )
 async def read_availability(call: Call) -> Reply:
-    companion = await profiles.profile(call.ports, call.actor)
+    companion = await profiles.get_profile(call.ports, call.actor)
     record = availability_record(companion.calendar)
     return Reply(200, codec.encode({"availability": record}))
 
@@ -73,18 +78,18 @@ async def read_availability(call: Call) -> Reply:
 @endpoint(
     "PUT",
     "/staff/availability",
-    _BY_STAFF,
+    _STAFF_SESSION,
     summary="Replace the hours that you set",
     description=(
         "Local times of the timezone. An override rules its date in place of the weekly hours; "
         "without slots it is a day off. What is left out stays as it is, and so do bookings."
     ),
     body=SetAvailability,
-    answer=shape({"success": SUCCESS, "availability": ref("Availability")}),
+    answer=object_schema({"success": SUCCESS_FLAG, "availability": schema_ref("Availability")}),
     codes=("staff_only",),
 )
 async def set_availability(call: Call) -> Reply:
-    calendar = await profiles.set_availability(call.ports, call.actor, call.given)
+    calendar = await profiles.set_availability(call.ports, call.actor, call.parsed_input)
     answer = {"success": True, "availability": availability_record(calendar)}
     return Reply(200, codec.encode(answer))
 
@@ -95,43 +100,43 @@ async def set_availability(call: Call) -> Reply:
 @endpoint(
     "GET",
     "/staff/portfolio",
-    _BY_STAFF,
+    _STAFF_SESSION,
     summary="List your portfolio",
     description="The newest first. Others see what is approved.",
-    answer=shape({"items": items(ref("PortfolioItem"))}),
+    answer=object_schema({"items": array_schema(schema_ref("PortfolioItem"))}),
     codes=("staff_only",),
 )
 async def list_portfolio(call: Call) -> Reply:
-    found = await profiles.portfolio(call.ports, call.actor)
-    return Reply(200, codec.encode({"items": [own_item_record(item) for item in found]}))
+    found = await profiles.list_portfolio_items(call.ports, call.actor)
+    return Reply(200, codec.encode({"items": [own_portfolio_record(item) for item in found]}))
 
 
 @endpoint(
     "POST",
     "/staff/portfolio",
-    _BY_STAFF,
+    _STAFF_SESSION,
     summary="Add an item to your portfolio",
     description="It waits for an operator's approval. A portfolio has at most "
     "{max_portfolio_items} items.",
     body=AddPortfolioItem,
     status=201,
-    answer=shape({"success": SUCCESS, "item": ref("PortfolioItem")}),
+    answer=object_schema({"success": SUCCESS_FLAG, "item": schema_ref("PortfolioItem")}),
     codes=("too_many_portfolio_items", "staff_only"),
 )
 async def add_item(call: Call) -> Reply:
-    item = await profiles.add_item(call.ports, call.actor, call.given)
-    return Reply(201, codec.encode({"success": True, "item": own_item_record(item)}))
+    item = await profiles.add_portfolio_item(call.ports, call.actor, call.parsed_input)
+    return Reply(201, codec.encode({"success": True, "item": own_portfolio_record(item)}))
 
 
 @endpoint(
     "DELETE",
     "/staff/portfolio/{id}",
-    _BY_STAFF,
+    _STAFF_SESSION,
     summary="Take an item out of your portfolio",
-    answer=shape({"success": SUCCESS}),
+    answer=object_schema({"success": SUCCESS_FLAG}),
     codes=("staff_only",),
-    not_found=_WHAT,
+    not_found=_RESOURCE_NAME,
 )
 async def remove_item(call: Call) -> Reply:
-    await profiles.remove_item(call.ports, call.actor, call.path_id(_WHAT))
+    await profiles.remove_portfolio_item(call.ports, call.actor, call.path_id(_RESOURCE_NAME))
     return Reply(200, codec.encode({"success": True}))

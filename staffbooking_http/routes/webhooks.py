@@ -7,33 +7,41 @@ from staffbooking_adapters import codec
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.inputs import ChangeWebhook, CreateWebhook
-from staffbooking_core.representations.records import delivery_record, instant, webhook_record
+from staffbooking_core.representations.records import (
+    delivery_record,
+    format_instant,
+    webhook_record,
+)
 from staffbooking_core.usecases.accounts.api_keys import check_subscription
 from staffbooking_core.usecases.webhooks import endpoints
-from staffbooking_http.api.access import WithEither
+from staffbooking_http.api.access import ApiKeyOrSessionAccess
 from staffbooking_http.api.endpoint import Call, Reply, endpoint
 from staffbooking_http.api.query_string import ListDeliveries, ReadEvents
 from staffbooking_http.api.response_schemas import (
-    FLAG,
-    INSTANT,
-    SUCCESS,
+    BOOLEAN,
+    SUCCESS_FLAG,
+    TIMESTAMP,
     Schema,
-    event_ref,
-    items,
-    ref,
-    shape,
+    array_schema,
+    event_schema_ref,
+    object_schema,
+    schema_ref,
 )
 
-_WHAT = "Webhook"
-_LOOK = WithEither(Permission.READ, check_subscription, window="webhooks")
-_CHANGE = WithEither(Permission.BOOK, check_subscription, window="webhooks")
+_RESOURCE_NAME = "Webhook"
+_READ_ACCESS = ApiKeyOrSessionAccess(
+    Permission.READ, check_subscription, rate_limit_name="webhooks"
+)
+_WRITE_ACCESS = ApiKeyOrSessionAccess(
+    Permission.BOOK, check_subscription, rate_limit_name="webhooks"
+)
 
-_SECRET: Schema = {"type": "string", "pattern": "^whsec_"}
-_DONE = shape({"success": SUCCESS, "webhook": ref("Webhook")})
+_SECRET_SCHEMA: Schema = {"type": "string", "pattern": "^whsec_"}
+_WEBHOOK_REPLY_SCHEMA = object_schema({"success": SUCCESS_FLAG, "webhook": schema_ref("Webhook")})
 
 
-async def _find(call: Call) -> Reply:
-    await endpoints.authorize(call.ports, call.user, call.path_id(_WHAT))
+async def _check_owner(call: Call) -> Reply:
+    await endpoints.authorize(call.ports, call.user, call.path_id(_RESOURCE_NAME))
     return Reply(200)
 
 
@@ -43,7 +51,7 @@ async def _find(call: Call) -> Reply:
 @endpoint(
     "POST",
     "/api/webhooks",
-    _CHANGE,
+    _WRITE_ACCESS,
     summary="Register a webhook endpoint",
     description=(
         "An https URL that leads to public addresses. It gets the events of bookings that you "
@@ -52,11 +60,13 @@ async def _find(call: Call) -> Reply:
     ),
     body=CreateWebhook,
     status=201,
-    answer=shape({"success": SUCCESS, "webhook": ref("Webhook"), "secret": _SECRET}),
+    answer=object_schema(
+        {"success": SUCCESS_FLAG, "webhook": schema_ref("Webhook"), "secret": _SECRET_SCHEMA}
+    ),
     codes=("too_many_webhooks",),
 )
-async def register(call: Call) -> Reply:
-    added, secret = await endpoints.register(call.ports, call.user, call.given)
+async def register_webhook(call: Call) -> Reply:
+    added, secret = await endpoints.register_endpoint(call.ports, call.user, call.parsed_input)
     answer = {"success": True, "webhook": webhook_record(added), "secret": secret}
     return Reply(201, codec.encode(answer))
 
@@ -64,20 +74,20 @@ async def register(call: Call) -> Reply:
 @endpoint(
     "GET",
     "/api/webhooks",
-    _LOOK,
+    _READ_ACCESS,
     summary="List your webhook endpoints",
     description="The oldest first.",
-    answer=shape({"webhooks": items(ref("Webhook"))}),
+    answer=object_schema({"webhooks": array_schema(schema_ref("Webhook"))}),
 )
-async def listing(call: Call) -> Reply:
-    found = await endpoints.listing(call.ports, call.user)
+async def list_webhooks(call: Call) -> Reply:
+    found = await endpoints.list_endpoints(call.ports, call.user)
     return Reply(200, codec.encode({"webhooks": [webhook_record(each) for each in found]}))
 
 
 @endpoint(
     "PATCH",
     "/api/webhooks/{id}",
-    _CHANGE,
+    _WRITE_ACCESS,
     summary="Change, pause or enable a webhook endpoint",
     description=(
         "What is not given stays; an empty `description` takes it away. Without `active` its "
@@ -85,26 +95,28 @@ async def listing(call: Call) -> Reply:
         "it gets them, and its count of failures starts anew."
     ),
     body=ChangeWebhook,
-    find=_find,
-    answer=_DONE,
-    not_found=_WHAT,
+    find=_check_owner,
+    answer=_WEBHOOK_REPLY_SCHEMA,
+    not_found=_RESOURCE_NAME,
 )
-async def change(call: Call) -> Reply:
-    changed = await endpoints.change(call.ports, call.user, call.path_id(_WHAT), call.given)
+async def change_webhook(call: Call) -> Reply:
+    changed = await endpoints.update_endpoint(
+        call.ports, call.user, call.path_id(_RESOURCE_NAME), call.parsed_input
+    )
     return Reply(200, codec.encode({"success": True, "webhook": webhook_record(changed)}))
 
 
 @endpoint(
     "DELETE",
     "/api/webhooks/{id}",
-    _CHANGE,
+    _WRITE_ACCESS,
     summary="Delete a webhook endpoint",
     description="What has not been sent to it is cancelled.",
-    answer=shape({"success": SUCCESS}),
-    not_found=_WHAT,
+    answer=object_schema({"success": SUCCESS_FLAG}),
+    not_found=_RESOURCE_NAME,
 )
-async def delete(call: Call) -> Reply:
-    await endpoints.delete(call.ports, call.user, call.path_id(_WHAT))
+async def delete_webhook(call: Call) -> Reply:
+    await endpoints.delete_endpoint(call.ports, call.user, call.path_id(_RESOURCE_NAME))
     return Reply(200, codec.encode({"success": True}))
 
 
@@ -114,32 +126,36 @@ async def delete(call: Call) -> Reply:
 @endpoint(
     "POST",
     "/api/webhooks/{id}/rotate-secret",
-    _CHANGE,
+    _WRITE_ACCESS,
     summary="Make a new secret",
     description=(
         "It is shown this once. Until `previous_valid_until`, or until it is activated, "
         "`X-Webhook-Signature` is still by the old secret, and `webhook-signature` by both."
     ),
-    answer=shape({"success": SUCCESS, "secret": _SECRET, "previous_valid_until": INSTANT}),
-    not_found=_WHAT,
+    answer=object_schema(
+        {"success": SUCCESS_FLAG, "secret": _SECRET_SCHEMA, "previous_valid_until": TIMESTAMP}
+    ),
+    not_found=_RESOURCE_NAME,
 )
 async def rotate_secret(call: Call) -> Reply:
-    secret, until = await endpoints.rotate_secret(call.ports, call.user, call.path_id(_WHAT))
-    answer = {"success": True, "secret": secret, "previous_valid_until": instant(until)}
+    secret, until = await endpoints.rotate_secret(
+        call.ports, call.user, call.path_id(_RESOURCE_NAME)
+    )
+    answer = {"success": True, "secret": secret, "previous_valid_until": format_instant(until)}
     return Reply(200, codec.encode(answer))
 
 
 @endpoint(
     "POST",
     "/api/webhooks/{id}/activate-secret",
-    _CHANGE,
+    _WRITE_ACCESS,
     summary="Sign with the new secret alone, from now on",
-    answer=_DONE,
+    answer=_WEBHOOK_REPLY_SCHEMA,
     codes=("no_rotation",),
-    not_found=_WHAT,
+    not_found=_RESOURCE_NAME,
 )
 async def activate_secret(call: Call) -> Reply:
-    changed = await endpoints.activate_secret(call.ports, call.user, call.path_id(_WHAT))
+    changed = await endpoints.activate_secret(call.ports, call.user, call.path_id(_RESOURCE_NAME))
     return Reply(200, codec.encode({"success": True, "webhook": webhook_record(changed)}))
 
 
@@ -149,17 +165,17 @@ async def activate_secret(call: Call) -> Reply:
 @endpoint(
     "POST",
     "/api/webhooks/{id}/test",
-    _CHANGE,
+    _WRITE_ACCESS,
     summary="Send a test event now",
     description=(
         "One attempt, also where the endpoint is paused or disabled; its failure counts "
         "nowhere. `success` says whether it was received."
     ),
-    answer=shape({"success": FLAG, "delivery": ref("TestDelivery")}),
-    not_found=_WHAT,
+    answer=object_schema({"success": BOOLEAN, "delivery": schema_ref("TestDelivery")}),
+    not_found=_RESOURCE_NAME,
 )
-async def test(call: Call) -> Reply:
-    sent = await endpoints.send_test(call.ports, call.user, call.path_id(_WHAT))
+async def send_test_event(call: Call) -> Reply:
+    sent = await endpoints.send_test_event(call.ports, call.user, call.path_id(_RESOURCE_NAME))
     attempt = sent.attempts[-1]
     delivery = {
         "id": sent.delivery.id,
@@ -174,18 +190,18 @@ async def test(call: Call) -> Reply:
 @endpoint(
     "GET",
     "/api/webhooks/{id}/deliveries",
-    _LOOK,
+    _READ_ACCESS,
     summary="List the deliveries of a webhook endpoint",
     description="The newest first, each with its attempts. They are kept for 30 days.",
     query=ListDeliveries,
-    find=_find,
-    answer=shape({"deliveries": items(ref("Delivery")), "has_more": FLAG}),
-    not_found=_WHAT,
+    find=_check_owner,
+    answer=object_schema({"deliveries": array_schema(schema_ref("Delivery")), "has_more": BOOLEAN}),
+    not_found=_RESOURCE_NAME,
 )
-async def deliveries(call: Call) -> Reply:
-    page, limit = call.given.page, call.given.limit
-    number = call.path_id(_WHAT)
-    found, has_more = await endpoints.deliveries_of(call.ports, call.user, number, page, limit)
+async def list_deliveries(call: Call) -> Reply:
+    page, limit = call.parsed_input.page, call.parsed_input.limit
+    number = call.path_id(_RESOURCE_NAME)
+    found, has_more = await endpoints.list_deliveries(call.ports, call.user, number, page, limit)
     records = [delivery_record(each.delivery, each.attempts) for each in found]
     return Reply(200, codec.encode({"deliveries": records, "has_more": has_more}))
 
@@ -193,13 +209,13 @@ async def deliveries(call: Call) -> Reply:
 @endpoint(
     "POST",
     "/api/webhooks/{id}/deliveries/{delivery_id}/redeliver",
-    _CHANGE,
+    _WRITE_ACCESS,
     summary="Send an event once more",
     description=(
         "The same id and bytes, with the usual retries, at once: or once the endpoint is active "
         "again. It never counts as a failure. One that is still on its way is left as it is."
     ),
-    answer=shape({"success": SUCCESS, "delivery": ref("Delivery")}),
+    answer=object_schema({"success": SUCCESS_FLAG, "delivery": schema_ref("Delivery")}),
     not_found="Delivery",
 )
 async def redeliver(call: Call) -> Reply:
@@ -215,20 +231,23 @@ async def redeliver(call: Call) -> Reply:
 @endpoint(
     "GET",
     "/api/events",
-    WithEither(Permission.READ, check_subscription),
+    ApiKeyOrSessionAccess(Permission.READ, check_subscription),
     summary="Read the events that webhooks tell of",
     description=(
         "Your own, an admin's are all; the oldest first. Ask again with the id of the last one "
         "as `after`: what a receiver missed is here, and nothing ever slips in before."
     ),
     query=ReadEvents,
-    answer=shape(
-        {"events": items({"anyOf": [event_ref(event) for event in EventName]}), "has_more": FLAG}
+    answer=object_schema(
+        {
+            "events": array_schema({"anyOf": [event_schema_ref(event) for event in EventName]}),
+            "has_more": BOOLEAN,
+        }
     ),
     codes=("unknown_event",),
 )
-async def feed(call: Call) -> Reply:
-    wanted: ReadEvents = call.given
-    found, has_more = await endpoints.feed(call.ports, call.user, wanted.after, wanted.limit)
+async def list_events(call: Call) -> Reply:
+    wanted: ReadEvents = call.parsed_input
+    found, has_more = await endpoints.read_feed(call.ports, call.user, wanted.after, wanted.limit)
     more = codec.encode(has_more)
     return Reply(200, b'{"events":[' + b",".join(found) + b'],"has_more":' + more + b"}")

@@ -1,30 +1,30 @@
 """What a server answers while the database or its schema is not there (CONTRACT 9)."""
 
-from staffbooking_core.errors import Unavailable
+from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.policy import Policy
 from staffbooking_http.api.endpoint import Receive, Reply, Scope, Send
 from staffbooking_http.api.errors import to_reply
-from staffbooking_http.api.pipeline import respond
-from staffbooking_http.app import API_POLICY, security_headers
-from staffbooking_http.channel.handshake import answer
-from staffbooking_http.routes.operations import FINE
+from staffbooking_http.api.pipeline import send_reply
+from staffbooking_http.app import API_CONTENT_SECURITY_POLICY, security_headers
+from staffbooking_http.channel.handshake import send_handshake_reply
+from staffbooking_http.routes.operations import OK_BODY
 
 
-class Waiting:
+class MaintenanceApp:
     """An application that is alive, and ready for nothing."""
 
     def __init__(self, policy: Policy) -> None:
-        self._headers = security_headers(policy, API_POLICY)
-        refusal = to_reply(Unavailable("not ready"))
+        self._headers = security_headers(policy, API_CONTENT_SECURITY_POLICY)
+        refusal = to_reply(StoreUnavailable("not ready"))
         assert refusal is not None
-        self._refusal = refusal
+        self._unavailable_reply = refusal
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
             await receive()
-            await answer(scope, send, self._refusal, self._headers)
+            await send_handshake_reply(scope, send, self._unavailable_reply, self._headers)
             return
         method = scope["method"]
         is_alive = scope["path"] == "/healthz" and method in ("GET", "HEAD")
-        reply = Reply(200, FINE) if is_alive else self._refusal
-        await respond(send, reply, self._headers, bodiless=method == "HEAD")
+        reply = Reply(200, OK_BODY) if is_alive else self._unavailable_reply
+        await send_reply(send, reply, self._headers, omits_body=method == "HEAD")

@@ -15,35 +15,37 @@ from staffbooking_adapters.settings import Settings
 from staffbooking_adapters.wiring import open_ports
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
-from staffbooking_http.api.errors import problem
+from staffbooking_http.api.errors import error_body
 from staffbooking_http.app import Application
-from staffbooking_http.channel.frames import FRAME_BYTES
-from staffbooking_http.channel.uvicorn_protocol import WebSocketProtocol, is_handshake
-from staffbooking_http.server.maintenance import Waiting
+from staffbooking_http.channel.frames import MAX_FRAME_BYTES
+from staffbooking_http.channel.uvicorn_protocol import BoundedWebSocketProtocol, is_valid_handshake
+from staffbooking_http.server.maintenance import MaintenanceApp
 
-DRAIN = 15
+SHUTDOWN_TIMEOUT_SECONDS = 15
 """Seconds that requests in flight have to end, once the server is asked to stop."""
-HEAD_DEADLINE = 5.0
+HEAD_TIMEOUT_SECONDS = 5.0
 """Seconds that the head of a request may take to come."""
-HEAD_BYTES = 64 * 1024
-UNREAD_DEADLINE = 60.0
+MAX_HEAD_BYTES = 64 * 1024
+UNREAD_TIMEOUT_SECONDS = 60.0
 """Seconds in which a client takes something of the answer that waits for it. What the system has
 taken on to send it is not counted."""
-LOOK_AGAIN = 1.0
+READINESS_CHECK_INTERVAL_SECONDS = 1.0
 """Seconds until it is looked again whether the service can be served."""
-BACKLOG = 2048
-MOST_CONNECTIONS = 4000
+LISTEN_BACKLOG_SIZE = 2048
+MAX_CONNECTIONS = 4000
 """Of HTTP and of the channel together."""
-PING_EVERY = 20.0
+WEBSOCKET_PING_INTERVAL_SECONDS = 20.0
 """Seconds between pings of an open WebSocket; one that does not answer for as long is cut off."""
-OTHER_FILES = 500
+RESERVED_OPEN_FILES = 500
 """Files that a process may have open besides its connections."""
 
 
-def listen(host: str, port: int) -> socket.socket:
+def open_listening_socket(host: str, port: int) -> socket.socket:
     """A socket to serve on. Who connects waits until somebody does. OSError where the port can't
     be had; 0 takes a free one."""
-    listening = socket.create_server((host, port), family=_family(host), backlog=BACKLOG)
+    listening = socket.create_server(
+        (host, port), family=_address_family(host), backlog=LISTEN_BACKLOG_SIZE
+    )
     # Its connections inherit it. asyncio sees to it for some sockets only, and then an
     # answer's body waits 40 ms for the client to acknowledge its head.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -53,7 +55,7 @@ def listen(host: str, port: int) -> socket.socket:
 async def serve(
     settings: Settings,
     *,
-    listening: socket.socket,
+    listening_socket: socket.socket,
     stop: anyio.Event,
     ports: Ports | None = None,
     task_status: TaskStatus[int] = anyio.TASK_STATUS_IGNORED,
@@ -62,130 +64,137 @@ async def serve(
 
     Opens ports of its own unless some are given. `task_status` is started with the port.
     """
-    allow_files(MOST_CONNECTIONS + OTHER_FILES)
+    raise_open_file_limit(MAX_CONNECTIONS + RESERVED_OPEN_FILES)
     async with AsyncExitStack() as stack:
-        own = stack.enter_context(listening.dup())
+        own = stack.enter_context(listening_socket.dup())
         if ports is None:
             ports = await stack.enter_async_context(open_ports(settings))
         application = Application(
-            ports, proxies=settings.trusted_proxies, origins=settings.allowed_origins
+            ports,
+            trusted_proxies=settings.trusted_proxies,
+            allowed_origins=settings.allowed_origins,
         )
-        server = _Server(_config(application))
+        server = _SignalFreeServer(_uvicorn_config(application))
         await stack.enter_async_context(application.running())
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_stop_with, server, application, stop)
+            tasks.start_soon(_stop_on_event, server, application, stop)
             task_status.started(own.getsockname()[1])
-            await _run(server, own)
+            await _run_server(server, own)
             tasks.cancel_scope.cancel()
 
 
-async def hold(
+async def serve_maintenance(
     policy: Policy,
     *,
-    listening: socket.socket,
+    listening_socket: socket.socket,
     stop: anyio.Event,
     is_ready: Callable[[], Awaitable[bool]],
 ) -> None:
     """Answer 503 to all but the question whether the process is alive (CONTRACT 9), until the
     service can be served or `stop` is set. The socket stays the caller's: who connects after the
     end waits for `serve`."""
-    server = _Server(_config(Waiting(policy)))
+    server = _SignalFreeServer(_uvicorn_config(MaintenanceApp(policy)))
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_end_once, server, stop, is_ready)
-        await _run(server, listening.dup())
+        tasks.start_soon(_stop_when_ready, server, stop, is_ready)
+        await _run_server(server, listening_socket.dup())
         tasks.cancel_scope.cancel()
 
 
-async def _end_once(
+async def _stop_when_ready(
     server: uvicorn.Server, stop: anyio.Event, is_ready: Callable[[], Awaitable[bool]]
 ) -> None:
     while not stop.is_set() and not await is_ready():
-        with anyio.move_on_after(LOOK_AGAIN):
+        with anyio.move_on_after(READINESS_CHECK_INTERVAL_SECONDS):
             await stop.wait()
     server.should_exit = True
 
 
-async def _run(server: uvicorn.Server, listening: socket.socket) -> None:
+async def _run_server(server: uvicorn.Server, listening_socket: socket.socket) -> None:
     """Let it run to its end, at which it closes the socket."""
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_watch_readers, server)
-        await server.serve(sockets=[listening])
+        tasks.start_soon(_watch_stalled_clients, server)
+        await server.serve(sockets=[listening_socket])
         tasks.cancel_scope.cancel()
 
 
-def allow_files(number: int) -> None:
+def raise_open_file_limit(wanted_limit: int) -> None:
     """Let the process have so many files open, or as many as it may allow itself."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY:
-        number = min(number, hard)
-    if soft != resource.RLIM_INFINITY and soft < number:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (number, hard))
+        wanted_limit = min(wanted_limit, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted_limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted_limit, hard))
 
 
-def _family(host: str) -> socket.AddressFamily:
+def _address_family(host: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
-def _config(application: Application | Waiting) -> uvicorn.Config:
+def _uvicorn_config(application: Application | MaintenanceApp) -> uvicorn.Config:
     return uvicorn.Config(
         application,
-        http=Protocol,
-        ws=WebSocketProtocol,
-        ws_max_size=FRAME_BYTES,
+        http=BoundedHttpProtocol,
+        ws=BoundedWebSocketProtocol,
+        ws_max_size=MAX_FRAME_BYTES,
         ws_per_message_deflate=False,
-        ws_ping_interval=PING_EVERY,
-        ws_ping_timeout=PING_EVERY,
+        ws_ping_interval=WEBSOCKET_PING_INTERVAL_SECONDS,
+        ws_ping_timeout=WEBSOCKET_PING_INTERVAL_SECONDS,
         lifespan="off",
         log_config=None,
         log_level="warning",
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        timeout_graceful_shutdown=DRAIN,
+        timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_SECONDS,
     )
 
 
-async def _stop_with(server: uvicorn.Server, application: Application, stop: anyio.Event) -> None:
+async def _stop_on_event(
+    server: uvicorn.Server, application: Application, stop: anyio.Event
+) -> None:
     await stop.wait()
     await application.retire()
     server.should_exit = True
 
 
-Unread = dict[tuple["Protocol", object], int]
+UnreadBytes = dict[tuple["BoundedHttpProtocol", object], int]
 """Bytes that wait for a client, by its connection and the last request on it."""
 
 
-async def _watch_readers(server: uvicorn.Server) -> None:
-    waited: Unread = {}
+async def _watch_stalled_clients(server: uvicorn.Server) -> None:
+    unread_before: UnreadBytes = {}
     while True:
-        await anyio.sleep(UNREAD_DEADLINE)
-        waited = cut_off(server.server_state.connections, waited)
+        await anyio.sleep(UNREAD_TIMEOUT_SECONDS)
+        unread_before = abort_stalled_connections(server.server_state.connections, unread_before)
 
 
-def cut_off(connections: Iterable[object], waited: Unread) -> Unread:
+def abort_stalled_connections(
+    connections: Iterable[object], unread_before: UnreadBytes
+) -> UnreadBytes:
     """End the connections of those who took nothing since the last look; what waits for whom now.
 
     Each would hold its place and its answer, an image at worst, for as long as it likes.
     """
-    waiting: Unread = {
+    unread_now: UnreadBytes = {
         (each, each.cycle): left
         for each in connections
-        if isinstance(each, Protocol) and (left := each.transport.get_write_buffer_size())
+        if isinstance(each, BoundedHttpProtocol)
+        and (left := each.transport.get_write_buffer_size())
     }
-    for (connection, request), left in waiting.items():
-        if left >= waited.get((connection, request), left + 1):
+    for (connection, request), left in unread_now.items():
+        if left >= unread_before.get((connection, request), left + 1):
             connection.transport.abort()
-    return waiting
+    return unread_now
 
 
-class _Server(uvicorn.Server):
+class _SignalFreeServer(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """The caller has them: uvicorn's own handlers would end the process half-way."""
         yield
 
 
-class Protocol(HttpToolsProtocol):
+class BoundedHttpProtocol(HttpToolsProtocol):
     """uvicorn's HTTP/1.1, with bounds on the head of a request and on connections, and
     with answers of the contract's shape where no request comes about."""
 
@@ -195,30 +204,32 @@ class Protocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > MOST_CONNECTIONS:
-            self._end(503, problem("unavailable", "Too many connections"), b"retry-after: 2\r\n")
+        if len(self.connections) > MAX_CONNECTIONS:
+            self._respond_and_close(
+                503, error_body("unavailable", "Too many connections"), b"retry-after: 2\r\n"
+            )
         else:
-            self._watch_head()
+            self._start_head_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._head_is_complete()
+        self._finish_head()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if self._head_is_open and not self.transport.is_closing():
             self._head_bytes += len(data)
-            if self._head_bytes > HEAD_BYTES:
+            if self._head_bytes > MAX_HEAD_BYTES:
                 self.send_400_response("The head of the request is too large")
             else:
-                self._watch_head()
+                self._start_head_timer()
 
     def on_message_begin(self) -> None:
         self._head_is_open = True
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        self._head_is_complete()
+        self._finish_head()
         super().on_headers_complete()
 
     def _should_upgrade(self) -> bool:
@@ -226,31 +237,31 @@ class Protocol(HttpToolsProtocol):
         return (
             super()._should_upgrade()
             and (self.parser.get_method(), self.parser.get_http_version()) == (b"GET", "1.1")
-            and is_handshake(self.url, self.headers)
+            and is_valid_handshake(self.url, self.headers)
         )
 
     def _unsupported_upgrade_warning(self) -> None:
         """Whoever asks for what is not there is told so: it is nothing for our log."""
 
     def send_400_response(self, msg: str) -> None:
-        self._end(400, problem("malformed_request", msg))
+        self._respond_and_close(400, error_body("malformed_request", msg))
 
-    def _watch_head(self) -> None:
+    def _start_head_timer(self) -> None:
         if self._head_timer is None:
-            self._head_timer = self.loop.call_later(HEAD_DEADLINE, self.transport.close)
+            self._head_timer = self.loop.call_later(HEAD_TIMEOUT_SECONDS, self.transport.close)
 
-    def _head_is_complete(self) -> None:
+    def _finish_head(self) -> None:
         self._head_is_open, self._head_bytes = False, 0
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
 
-    def _end(self, status: int, body: bytes, more: bytes = b"") -> None:
+    def _respond_and_close(self, status: int, body: bytes, extra_headers: bytes = b"") -> None:
         """Answer without a request, and close."""
         head = (
             b"content-type: application/json\r\nx-content-type-options: nosniff\r\n"
             b"cache-control: no-store\r\nconnection: close\r\n"
         )
         length = b"content-length: %d\r\n\r\n" % len(body)
-        self.transport.write(STATUS_LINE[status] + head + more + length + body)
+        self.transport.write(STATUS_LINE[status] + head + extra_headers + length + body)
         self.transport.close()

@@ -9,13 +9,13 @@ import pytest
 
 from staffbooking_adapters import codec
 from staffbooking_core.domain.companions.availability import (
-    COMMON,
+    MAX_CACHEABLE_SLOTS,
     Calendar,
+    DateOverride,
     Interval,
-    Override,
     Slot,
     WeeklySlot,
-    are_common,
+    is_cacheable,
 )
 from tests.support.builders import DAY, HOUR, make_calendar
 
@@ -67,13 +67,17 @@ def test_only_short_calendars_are_remembered():
 
 def test_hours_that_many_may_keep_are_short():
     """Their texts are parsed once for all of them."""
-    day = Override(date(2027, 3, 1), tuple(Slot(number, 1440) for number in range(COMMON - 1)))
-    weekly = tuple(WeeklySlot(6, Slot(number, 1440)) for number in range(COMMON))
-    dates = tuple(Override(date(2027, 3, 1) + number * DAY) for number in range(COMMON))
+    day = DateOverride(
+        date(2027, 3, 1), tuple(Slot(number, 1440) for number in range(MAX_CACHEABLE_SLOTS - 1))
+    )
+    weekly = tuple(WeeklySlot(6, Slot(number, 1440)) for number in range(MAX_CACHEABLE_SLOTS))
+    dates = tuple(
+        DateOverride(date(2027, 3, 1) + number * DAY) for number in range(MAX_CACHEABLE_SLOTS)
+    )
     for hours in ((weekly, ()), ((), dates), ((), (day,))):
-        assert are_common(*hours)
+        assert is_cacheable(*hours)
         calendar = Calendar("America/Argentina/ComodRivadavia", *hours)
-        assert len(codec.dump(calendar)) <= codec.SHORT
+        assert len(codec.dump(calendar)) <= codec.MAX_CACHED_CALENDAR_LENGTH
 
 
 async def pages(*some):
@@ -85,8 +89,8 @@ async def pages(*some):
 async def test_pieces_are_one_object():
     """With lists that come in pages, of which some may be empty; never more than a page at once."""
     lists = {"all": pages([1, 2], [], [{"a": None}]), "none": pages([]), "nothing": pages()}
-    found = [each async for each in codec.pieces({"one": "é", **lists, "last": [3]})]
+    found = [each async for each in codec.iterate_json({"one": "é", **lists, "last": [3]})]
     expected = {"one": "é", "all": [1, 2, {"a": None}], "none": [], "nothing": [], "last": [3]}
     assert json.loads(b"".join(found)) == expected
     assert not [piece for piece in found if b"2" in piece and b"a" in piece.replace(b"all", b"")]
-    assert [each async for each in codec.pieces({})] == [b"{}"]
+    assert [each async for each in codec.iterate_json({})] == [b"{}"]

@@ -15,9 +15,9 @@ import anyio
 import pytest
 
 from staffbooking_adapters.files import local
-from staffbooking_adapters.files.local import LocalFiles, lacking
+from staffbooking_adapters.files.local import LocalFiles, find_write_problem
 from staffbooking_adapters.memory.files import MemoryFiles
-from staffbooking_core.errors import Unavailable
+from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.ports import FileStorage
 
 pytestmark = pytest.mark.anyio
@@ -189,7 +189,7 @@ async def test_what_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mon
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(Unavailable, match="temporarily unavailable"):
+    with pytest.raises(StoreUnavailable, match="temporarily unavailable"):
         await files.put(NAME, b"new")
     assert names(tmp_path) == [NAME]
     assert await files.get(NAME) == b"old"
@@ -201,7 +201,7 @@ async def test_a_lost_folder_is_out_of_reach(
     """The operator reads why, whoever asked does not."""
     (tmp_path / "file").write_text("in the way")
     files = LocalFiles(tmp_path / "file" / "files")
-    with pytest.raises(Unavailable) as caught:
+    with pytest.raises(StoreUnavailable) as caught:
         await files.put(NAME, b"some")
     assert str(tmp_path) not in str(caught.value)
     assert str(tmp_path) in caplog.text
@@ -218,8 +218,8 @@ async def test_the_loop_waits_for_no_disk(tmp_path: Path, monkeypatch: pytest.Mo
 
         return noted
 
-    monkeypatch.setattr(local, "_write", noting(local._write))
-    monkeypatch.setattr(local, "_read", noting(local._read))
+    monkeypatch.setattr(local, "_write_atomically", noting(local._write_atomically))
+    monkeypatch.setattr(local, "_read_file", noting(local._read_file))
     monkeypatch.setattr(Path, "unlink", noting(Path.unlink))
     files = LocalFiles(tmp_path)
     await files.put(NAME, b"some")
@@ -231,9 +231,9 @@ async def test_the_loop_waits_for_no_disk(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_folder_that_can_be_made_lacks_nothing(tmp_path: Path) -> None:
     """It is not made by looking."""
-    assert lacking(tmp_path) is None
-    assert lacking(tmp_path / "new" / "deeper") is None
-    assert lacking(Path("relative")) is None
+    assert find_write_problem(tmp_path) is None
+    assert find_write_problem(tmp_path / "new" / "deeper") is None
+    assert find_write_problem(Path("relative")) is None
     assert names(tmp_path) == []
 
 
@@ -241,17 +241,17 @@ def test_what_keeps_files_out_is_said(tmp_path: Path, monkeypatch: pytest.Monkey
     """A file in the way, a name that none can have, or a disk that takes no more."""
     (tmp_path / "file").write_text("in the way")
     said = f"nothing can be written to {tmp_path}"
-    assert lacking(tmp_path / "file" / "files") == f"{said}/file: Not a directory"
-    assert lacking(tmp_path / ("n" * 300)) == f"{said}/{'n' * 300}: File name too long"
+    assert find_write_problem(tmp_path / "file" / "files") == f"{said}/file: Not a directory"
+    assert find_write_problem(tmp_path / ("n" * 300)) == f"{said}/{'n' * 300}: File name too long"
 
     def full(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    assert lacking(tmp_path / "new") == f"{said}: No space left on device"
+    assert find_write_problem(tmp_path / "new") == f"{said}: No space left on device"
     assert names(tmp_path) == ["file"]
 
 
 def test_who_may_do_all_still_is_told() -> None:
     """Nobody makes a folder there, root neither, whatever its permissions say."""
-    assert str(lacking(Path("/proc/nope"))).startswith("nothing can be written to /proc")
+    assert str(find_write_problem(Path("/proc/nope"))).startswith("nothing can be written to /proc")

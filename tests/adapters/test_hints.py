@@ -10,7 +10,7 @@ import pytest
 
 from staffbooking_adapters.hints import LocalHints
 from staffbooking_core.ports import Hint
-from tests.support.virtual_loop import VirtualLoop
+from tests.support.virtual_loop import VirtualTimeLoop
 
 T = TypeVar("T")
 
@@ -19,7 +19,7 @@ DAY = 86_400.0
 
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Run on a loop of its own, whose time passes only while nothing else can happen."""
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         return runner.run(work)
 
 

@@ -8,7 +8,14 @@ import pytest
 
 from staffbooking_adapters.ics.calendars import IcsCalendars
 from staffbooking_core.domain.companions.availability import Interval
-from tests.support.ics import APPLE, DESCRIBED, GOOGLE, OUTLOOK, calendar, hour
+from tests.support.ics import (
+    APPLE_CALENDAR,
+    GOOGLE_CALENDAR,
+    OUTLOOK_CALENDAR,
+    VALARM_CALENDAR,
+    make_ics_calendar,
+    make_ics_hour,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -17,7 +24,9 @@ WINDOW = Interval(datetime(2027, 3, 1, tzinfo=UTC), datetime(2027, 5, 1, tzinfo=
 
 async def busy(content, timezone="UTC", window=WINDOW):
     """`03-10 09:00 - 03-10 10:00` in UTC, one a busy time."""
-    found = await IcsCalendars("https://book.example.com:8443").busy(content, timezone, window)
+    found = await IcsCalendars("https://book.example.com:8443").parse_busy_times(
+        content, timezone, window
+    )
     return [f"{span.starts_at:%m-%d %H:%M} - {span.ends_at:%m-%d %H:%M}" for span in found]
 
 
@@ -29,7 +38,7 @@ NINE = ["03-10 09:00 - 03-10 10:00"]
 async def test_google_calendar():
     """A weekly event with one time left out and one moved; what is free or cancelled is not
     busy, and summer time begins on the 28th."""
-    assert await busy(GOOGLE, "Europe/Lisbon") == [
+    assert await busy(GOOGLE_CALENDAR, "Europe/Lisbon") == [
         "03-01 18:00 - 03-01 19:30",
         "03-08 18:00 - 03-08 19:30",
         "03-23 20:00 - 03-23 21:00",
@@ -41,7 +50,7 @@ async def test_google_calendar():
 
 async def test_outlook():
     """Windows has names of its own for zones; the start counts though no rule names it."""
-    assert await busy(OUTLOOK, "Europe/Berlin") == [
+    assert await busy(OUTLOOK_CALENDAR, "Europe/Berlin") == [
         "03-08 08:00 - 03-08 08:30",
         "03-10 23:00 - 03-12 23:00",
         "03-31 07:00 - 03-31 07:30",
@@ -51,7 +60,7 @@ async def test_outlook():
 
 async def test_apple_calendar():
     """An evening over the change of the clock, and a time with no zone: the companion's."""
-    assert await busy(APPLE, "Asia/Tokyo") == [
+    assert await busy(APPLE_CALENDAR, "Asia/Tokyo") == [
         "03-14 01:00 - 03-14 03:00",
         "03-15 00:00 - 03-15 02:00",
         "03-20 01:00 - 03-20 01:45",
@@ -76,11 +85,11 @@ async def test_apple_calendar():
 async def test_zones_have_many_names(name):
     """Of the IANA, of Windows, with somebody's prefix, and as described in the file."""
     line = f"DTSTART;TZID={name}:20270327T090000\nDURATION:PT1H\nRRULE:FREQ=DAILY;COUNT=3"
-    described = DESCRIBED + "".join(
-        DESCRIBED.replace("Customized Time Zone", known)
+    described = VALARM_CALENDAR + "".join(
+        VALARM_CALENDAR.replace("Customized Time Zone", known)
         for known in ("(UTC+01:00) Amsterdam\\, Berlin", "Amsterdam\\, Berlin")
     )
-    assert await busy(calendar(line, before=described), "Asia/Tokyo") == [
+    assert await busy(make_ics_calendar(line, before=described), "Asia/Tokyo") == [
         "03-27 08:00 - 03-27 09:00",
         "03-28 07:00 - 03-28 08:00",
         "03-29 07:00 - 03-29 08:00",
@@ -94,7 +103,7 @@ async def test_a_described_zone_changes_as_it_says():
         for when in ("0328T010000", "0328T030000", "1031T023000", "1031T030000")
     ]
     year = Interval(WINDOW.starts_at, datetime(2028, 1, 1, tzinfo=UTC))
-    assert await busy(calendar(*events, before=DESCRIBED), window=year) == [
+    assert await busy(make_ics_calendar(*events, before=VALARM_CALENDAR), window=year) == [
         "03-28 00:00 - 03-28 00:10",
         "03-28 01:00 - 03-28 01:10",
         "10-31 00:30 - 10-31 00:40",
@@ -106,7 +115,7 @@ async def test_a_described_zone_is_known_from_before_the_window():
     """In summer the last change was in spring."""
     summer = Interval(datetime(2027, 6, 1, tzinfo=UTC), datetime(2027, 7, 1, tzinfo=UTC))
     event = "DTSTART;TZID=Customized Time Zone:20270610T090000\nDURATION:PT1H"
-    assert await busy(calendar(event, before=DESCRIBED), window=summer) == [
+    assert await busy(make_ics_calendar(event, before=VALARM_CALENDAR), window=summer) == [
         "06-10 07:00 - 06-10 08:00"
     ]
 
@@ -140,7 +149,7 @@ END:DAYLIGHT
 END:VTIMEZONE
 """
     event = "DTSTART;TZID=Ours:20270310T090000\nDURATION:PT1H"
-    assert await busy(calendar(event, before=zone)) == ["03-10 08:00 - 03-10 09:00"]
+    assert await busy(make_ics_calendar(event, before=zone)) == ["03-10 08:00 - 03-10 09:00"]
 
 
 @pytest.mark.parametrize(
@@ -156,20 +165,26 @@ END:VTIMEZONE
 async def test_a_name_without_a_place_means_what_the_file_says(name, is_described, hour_of_it):
     """`EST` is winter time all year to the IANA, but has a summer in calendars of Americans;
     places and names of Windows mean the same to everybody."""
-    eastern = APPLE.decode().partition("BEGIN:VTIMEZONE")[2].partition("END:VTIMEZONE")[0]
+    eastern = APPLE_CALENDAR.decode().partition("BEGIN:VTIMEZONE")[2].partition("END:VTIMEZONE")[0]
     described = f"BEGIN:VTIMEZONE{eastern}END:VTIMEZONE\n".replace("America/New_York", name)
     event = f"DTSTART;TZID={name}:20270401T090000\nDURATION:PT1H"
-    (found,) = await busy(calendar(event, before=described if is_described else ""))
+    (found,) = await busy(make_ics_calendar(event, before=described if is_described else ""))
     assert found.startswith(f"04-01 {hour_of_it:02}:00")
 
 
 async def test_no_file_says_what_a_name_means_to_others():
     """A zone that one file describes under a known name, or under its own, is gone with it."""
-    liar = DESCRIBED.replace("+0100", "+1100").replace("Customized Time Zone", "Eastern Own Time")
-    theirs = calendar("DTSTART;TZID=Eastern Own Time:20270310T090000\nDURATION:PT1H", before=liar)
+    liar = VALARM_CALENDAR.replace("+0100", "+1100").replace(
+        "Customized Time Zone", "Eastern Own Time"
+    )
+    theirs = make_ics_calendar(
+        "DTSTART;TZID=Eastern Own Time:20270310T090000\nDURATION:PT1H", before=liar
+    )
     assert await busy(theirs) == ["03-09 22:00 - 03-09 23:00"]
-    honest = DESCRIBED.replace("Customized Time Zone", "Eastern Own Time")
-    ours = calendar("DTSTART;TZID=Eastern Own Time:20270310T090000\nDURATION:PT1H", before=honest)
+    honest = VALARM_CALENDAR.replace("Customized Time Zone", "Eastern Own Time")
+    ours = make_ics_calendar(
+        "DTSTART;TZID=Eastern Own Time:20270310T090000\nDURATION:PT1H", before=honest
+    )
     assert await busy(ours) == ["03-10 08:00 - 03-10 09:00"]
 
 
@@ -184,13 +199,13 @@ async def test_no_file_says_what_a_name_means_to_others():
 async def test_whole_days_are_the_companions(zone, expected):
     """From midnight to midnight where they live; the end is not part of it."""
     days = "DTSTART;VALUE=DATE:20270310\nDTEND;VALUE=DATE:20270312"
-    assert await busy(calendar(days), zone) == [expected]
+    assert await busy(make_ics_calendar(days), zone) == [expected]
 
 
 async def test_a_day_of_a_clock_change_is_as_long_as_it_is():
     """23 hours in spring."""
     day = "DTSTART;VALUE=DATE:20270328"
-    assert await busy(calendar(day), "Europe/Berlin") == ["03-27 23:00 - 03-28 22:00"]
+    assert await busy(make_ics_calendar(day), "Europe/Berlin") == ["03-27 23:00 - 03-28 22:00"]
 
 
 # What is busy ---------------------------------------------------------------------------
@@ -209,7 +224,9 @@ async def test_a_day_of_a_clock_change_is_as_long_as_it_is():
 )
 async def test_events_are_busy_unless_they_say_otherwise(said, is_busy):
     """Those that are free or cancelled take no time."""
-    assert await busy(calendar(hour("20270310T090000Z", said))) == (NINE if is_busy else [])
+    assert await busy(make_ics_calendar(make_ics_hour("20270310T090000Z", said))) == (
+        NINE if is_busy else []
+    )
 
 
 @pytest.mark.parametrize(
@@ -225,21 +242,21 @@ async def test_events_are_busy_unless_they_say_otherwise(said, is_busy):
 )
 async def test_an_event_has_an_end_or_a_length(event, expected):
     """Without either, or without a difference, a day lasts a day, and a time no time."""
-    assert await busy(calendar(event)) == expected
+    assert await busy(make_ics_calendar(event)) == expected
 
 
 @pytest.mark.parametrize("said", ["TRANSP:TRANSPARENT", "STATUS:CANCELLED"])
 @pytest.mark.parametrize("event", ["", "DTSTART:20270310T090000Z\nDTEND:20270310T080000Z\n"])
 async def test_what_takes_no_time_need_not_say_when(said, event):
     """Whatever it says, nobody is busy then."""
-    assert await busy(calendar(event + said, hour())) == NINE
+    assert await busy(make_ics_calendar(event + said, make_ics_hour())) == NINE
 
 
 async def test_a_time_that_no_clock_shows():
     """It begins within the hour that is left out: it lasts as long as it says."""
     zone = ";TZID=Europe/Berlin:20270328T"
     event = f"DTSTART{zone}023000\nDTEND{zone}030000"
-    assert await busy(calendar(event)) == ["03-28 01:30 - 03-28 02:00"]
+    assert await busy(make_ics_calendar(event)) == ["03-28 01:30 - 03-28 02:00"]
 
 
 async def test_busy_periods():
@@ -251,7 +268,7 @@ FREEBUSY;FBTYPE=BUSY-TENTATIVE:20270312T090000Z/PT1H
 FREEBUSY;FBTYPE=FREE:20270313T090000Z/PT1H
 END:VFREEBUSY
 """
-    assert await busy(calendar(before=periods)) == [
+    assert await busy(make_ics_calendar(before=periods)) == [
         *NINE,
         "03-11 09:00 - 03-11 09:30",
         "03-12 09:00 - 03-12 10:00",
@@ -260,26 +277,30 @@ END:VFREEBUSY
 
 async def test_times_that_meet_are_one():
     """Whatever they come from, and in whatever order."""
-    events = (hour("20270310T093000Z"), hour("20270310T090000Z"), hour("20270310T103000Z"))
-    assert await busy(calendar(*events)) == ["03-10 09:00 - 03-10 11:30"]
+    events = (
+        make_ics_hour("20270310T093000Z"),
+        make_ics_hour("20270310T090000Z"),
+        make_ics_hour("20270310T103000Z"),
+    )
+    assert await busy(make_ics_calendar(*events)) == ["03-10 09:00 - 03-10 11:30"]
 
 
 async def test_what_lies_outside_of_the_window_is_cut_off():
     """A stay of a hundred years is busy from the window's start to its end."""
     events = (
         "DTSTART:20000101T000000Z\nDTEND:21000101T000000Z",
-        hour("20270201T090000Z"),
-        hour("20270601T090000Z"),
+        make_ics_hour("20270201T090000Z"),
+        make_ics_hour("20270601T090000Z"),
     )
-    assert await busy(calendar(*events)) == ["03-01 00:00 - 05-01 00:00"]
+    assert await busy(make_ics_calendar(*events)) == ["03-01 00:00 - 05-01 00:00"]
 
 
 async def test_our_own_bookings_do_not_count():
     """A calendar that follows the feed gives them back: they are known, and may be cancelled."""
-    ours = hour("20270310T090000Z", "UID:BK0123456789AB@book.example.com")
-    theirs = hour("20270311T090000Z", "UID:BK0123456789AB@other.example.com")
-    meeting = hour("20270312T090000Z", "UID:meeting-7@book.example.com")
-    assert await busy(calendar(ours, theirs, meeting)) == [
+    ours = make_ics_hour("20270310T090000Z", "UID:BK0123456789AB@book.example.com")
+    theirs = make_ics_hour("20270311T090000Z", "UID:BK0123456789AB@other.example.com")
+    meeting = make_ics_hour("20270312T090000Z", "UID:meeting-7@book.example.com")
+    assert await busy(make_ics_calendar(ours, theirs, meeting)) == [
         "03-11 09:00 - 03-11 10:00",
         "03-12 09:00 - 03-12 10:00",
     ]
@@ -287,19 +308,19 @@ async def test_our_own_bookings_do_not_count():
 
 async def test_several_calendars_in_a_file():
     """All of them count."""
-    both = calendar(hour()) + calendar(hour("20270311T090000Z"))
+    both = make_ics_calendar(make_ics_hour()) + make_ics_calendar(make_ics_hour("20270311T090000Z"))
     assert await busy(both) == [*NINE, "03-11 09:00 - 03-11 10:00"]
 
 
 @pytest.mark.parametrize(
     "content",
     [
-        b"\xef\xbb\xbf" + calendar(hour()),
-        calendar(hour()).replace(b"\r\n", b"\n"),
-        calendar(hour()).replace(b"DTSTART:2027", b"DTSTART:\r\n 20\r\n\t27"),
-        calendar("dtstart:20270310T090000Z\nduration:PT1H").replace(b"VEVENT", b"vevent"),
-        calendar(hour()) + b"\r\n \r\n\r\n",
-        calendar(hour("20270310T090000Z", "SUMMARY:\u202e\x07 \u2028 x")),
+        b"\xef\xbb\xbf" + make_ics_calendar(make_ics_hour()),
+        make_ics_calendar(make_ics_hour()).replace(b"\r\n", b"\n"),
+        make_ics_calendar(make_ics_hour()).replace(b"DTSTART:2027", b"DTSTART:\r\n 20\r\n\t27"),
+        make_ics_calendar("dtstart:20270310T090000Z\nduration:PT1H").replace(b"VEVENT", b"vevent"),
+        make_ics_calendar(make_ics_hour()) + b"\r\n \r\n\r\n",
+        make_ics_calendar(make_ics_hour("20270310T090000Z", "SUMMARY:\u202e\x07 \u2028 x")),
     ],
     ids=["mark", "newlines", "folded", "lower case", "blank lines", "odd texts"],
 )
@@ -313,7 +334,7 @@ async def test_files_are_written_in_many_ways(content):
 
 async def test_a_rule_without_an_end_is_followed_to_the_end_of_the_window():
     """However long ago it began."""
-    found = await busy(calendar(hour("19010101T090000Z", "RRULE:FREQ=DAILY")))
+    found = await busy(make_ics_calendar(make_ics_hour("19010101T090000Z", "RRULE:FREQ=DAILY")))
     assert (len(found), found[0], found[-1]) == (
         61,
         "03-01 09:00 - 03-01 10:00",
@@ -333,7 +354,9 @@ async def test_a_rule_without_an_end_is_followed_to_the_end_of_the_window():
 )
 async def test_a_rule_ends(until, last):
     """At an instant, with a day, or by the event's own clock; the event itself always counts."""
-    found = await busy(calendar(hour("20270310T090000Z", f"RRULE:FREQ=DAILY;UNTIL={until}")))
+    found = await busy(
+        make_ics_calendar(make_ics_hour("20270310T090000Z", f"RRULE:FREQ=DAILY;UNTIL={until}"))
+    )
     assert found[-1].startswith(last)
 
 
@@ -341,13 +364,13 @@ async def test_a_rule_ends(until, last):
 async def test_a_rule_of_whole_days_ends_with_a_day(zone):
     """Also where its end is written as an instant, however far from UTC the companion lives."""
     days = "DTSTART;VALUE=DATE:20270310\nRRULE:FREQ=WEEKLY;UNTIL=20270324T000000Z"
-    assert len(await busy(calendar(days), zone)) == 3
+    assert len(await busy(make_ics_calendar(days), zone)) == 3
 
 
 async def test_a_further_whole_day_is_as_long_as_it_is():
     """As every day that a rule names."""
     days = "DTSTART;VALUE=DATE:20270310\nRDATE;VALUE=DATE:20270328"
-    assert await busy(calendar(days), "Europe/Berlin") == [
+    assert await busy(make_ics_calendar(days), "Europe/Berlin") == [
         "03-09 23:00 - 03-10 23:00",
         "03-27 23:00 - 03-28 22:00",
     ]
@@ -356,12 +379,12 @@ async def test_a_further_whole_day_is_as_long_as_it_is():
 async def test_what_began_before_the_window_may_reach_into_it():
     """Of an event that comes back, as of any other."""
     weeks = "DTSTART:20260220T000000Z\nDURATION:P14D\nRRULE:FREQ=YEARLY"
-    assert await busy(calendar(weeks)) == ["03-01 00:00 - 03-06 00:00"]
+    assert await busy(make_ics_calendar(weeks)) == ["03-01 00:00 - 03-06 00:00"]
 
 
 async def test_dates_are_added_and_left_out():
     """An exception goes before a date and a rule; one of a whole day takes all of its times."""
-    event = hour(
+    event = make_ics_hour(
         "20270310T090000Z",
         "RRULE:FREQ=DAILY;COUNT=5",
         "RDATE:20270320T120000Z,20270321T120000Z",
@@ -369,7 +392,7 @@ async def test_dates_are_added_and_left_out():
         "EXDATE:20270311T090000Z,20270321T120000Z",
         "EXDATE;VALUE=DATE:20270313",
     )
-    assert await busy(calendar(event)) == [
+    assert await busy(make_ics_calendar(event)) == [
         *NINE,
         "03-12 09:00 - 03-12 10:00",
         "03-14 09:00 - 03-14 10:00",
@@ -384,14 +407,14 @@ async def test_exceptions_of_whole_days_may_have_a_time():
         "DTSTART;VALUE=DATE:20270310\nRRULE:FREQ=DAILY;COUNT=3\n"
         "EXDATE;TZID=Pacific Standard Time:20270311T000000"
     )
-    assert await busy(calendar(days)) == [
+    assert await busy(make_ics_calendar(days)) == [
         "03-10 00:00 - 03-11 00:00",
         "03-12 00:00 - 03-13 00:00",
     ]
 
 
-DAILY = hour("20270310T090000Z", "UID:1", "RRULE:FREQ=DAILY;COUNT=4")
-MOVED = hour("20270312T120000Z", "UID:1", "RECURRENCE-ID:20270311T090000Z")
+DAILY = make_ics_hour("20270310T090000Z", "UID:1", "RRULE:FREQ=DAILY;COUNT=4")
+MOVED = make_ics_hour("20270312T120000Z", "UID:1", "RECURRENCE-ID:20270311T090000Z")
 
 
 @pytest.mark.parametrize(
@@ -408,20 +431,20 @@ MOVED = hour("20270312T120000Z", "UID:1", "RECURRENCE-ID:20270311T090000Z")
 async def test_an_event_may_stand_in_for_a_time(instead, expected):
     """It takes that time's place, and perhaps moves those that follow."""
     for events in ((DAILY, instead), (instead, DAILY)):
-        assert [span[:8] for span in await busy(calendar(*events))] == expected
+        assert [span[:8] for span in await busy(make_ics_calendar(*events))] == expected
 
 
 async def test_of_two_versions_the_newer_counts():
     """By their sequence, wherever they stand."""
-    newer = hour("20270310T090000Z", "UID:1", "SEQUENCE:2")
-    older = hour("20270311T090000Z", "UID:1", "SEQUENCE:1")
-    assert await busy(calendar(newer, older)) == NINE
+    newer = make_ics_hour("20270310T090000Z", "UID:1", "SEQUENCE:2")
+    older = make_ics_hour("20270311T090000Z", "UID:1", "SEQUENCE:1")
+    assert await busy(make_ics_calendar(newer, older)) == NINE
 
 
 async def test_repetitions_keep_the_time_of_the_clock():
     """And their length, over the night in which the clock changes."""
     event = "DTSTART;TZID=Europe/Berlin:20270327T230000\nDTEND;TZID=Europe/Berlin:20270328T010000"
-    assert await busy(calendar(f"{event}\nRRULE:FREQ=DAILY;COUNT=2")) == [
+    assert await busy(make_ics_calendar(f"{event}\nRRULE:FREQ=DAILY;COUNT=2")) == [
         "03-27 22:00 - 03-28 00:00",
         "03-28 21:00 - 03-28 23:00",
     ]

@@ -10,9 +10,9 @@ from attrs import evolve
 from vobject.base import readOne
 
 from staffbooking_adapters.ics.calendars import IcsCalendars
-from staffbooking_adapters.ics.feed import write
+from staffbooking_adapters.ics.feed import write_feed
 from staffbooking_core.domain.bookings.booking import TimelineEntry
-from staffbooking_core.domain.bookings.lifecycle import Party, Status, Trigger
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.companions.availability import Interval
 from tests.support.builders import DAY, NOW, make_booking
 
@@ -23,7 +23,7 @@ LONG = "Straße über, die; Brücke\\ " * 11
 
 
 def feed(*bookings, name="Bookings of Mia Lindqvist"):
-    return write(name, bookings, "book.example.com")
+    return write_feed(name, bookings, "book.example.com")
 
 
 def only_event(content):
@@ -33,7 +33,7 @@ def only_event(content):
 
 def test_a_booking_is_an_event():
     """With a name of its own, its version, its times in UTC, and who, what and where."""
-    booking = make_booking(code="BK0123456789AB", version=3, status=Status.ACCEPTED)
+    booking = make_booking(code="BK0123456789AB", version=3, status=BookingStatus.ACCEPTED)
     lines = feed(booking).decode().split("\r\n")
     begin, end = lines.index("BEGIN:VEVENT"), lines.index("END:VEVENT")
     assert sorted(lines[begin + 1 : end]) == [
@@ -68,11 +68,11 @@ def test_a_calendar_says_what_it_is():
 @pytest.mark.parametrize(
     "status, said",
     [
-        (Status.PENDING, ("TENTATIVE", "TRANSPARENT")),
-        (Status.ACCEPTED, ("CONFIRMED", "OPAQUE")),
-        (Status.PAID, ("CONFIRMED", "OPAQUE")),
-        (Status.DISPUTED, ("CONFIRMED", "OPAQUE")),
-        (Status.COMPLETED, ("CONFIRMED", "OPAQUE")),
+        (BookingStatus.PENDING, ("TENTATIVE", "TRANSPARENT")),
+        (BookingStatus.ACCEPTED, ("CONFIRMED", "OPAQUE")),
+        (BookingStatus.PAID, ("CONFIRMED", "OPAQUE")),
+        (BookingStatus.DISPUTED, ("CONFIRMED", "OPAQUE")),
+        (BookingStatus.COMPLETED, ("CONFIRMED", "OPAQUE")),
     ],
 )
 def test_a_request_takes_no_time_yet(status, said):
@@ -116,9 +116,11 @@ def test_a_feed_changes_with_its_bookings_only():
     """The same bookings are the same bytes; a step is stamped with its time."""
     booking = make_booking()
     assert feed(booking) == feed(booking)
-    step = TimelineEntry(NOW, Status.PENDING, Status.ACCEPTED, Trigger.ACCEPT, Party.STAFF)
+    step = TimelineEntry(
+        NOW, BookingStatus.PENDING, BookingStatus.ACCEPTED, Trigger.ACCEPT, Party.STAFF
+    )
     accepted = evolve(
-        booking, status=Status.ACCEPTED, version=2, timeline=(*booking.timeline, step)
+        booking, status=BookingStatus.ACCEPTED, version=2, timeline=(*booking.timeline, step)
     )
     event = only_event(feed(accepted))
     assert (event["DTSTAMP"].dt, event["SEQUENCE"]) == (NOW, 2)
@@ -128,6 +130,6 @@ async def test_a_feed_that_comes_back_is_not_busy():
     """Whoever imports what their program shows of the feed gets nothing twice."""
     window = Interval(NOW - DAY, NOW + timedelta(days=10))
     ours, theirs = map(IcsCalendars, ("https://book.example.com:8443", "https://other.example.com"))
-    content = await ours.feed("Mine", [make_booking(status=Status.ACCEPTED)])
-    assert await ours.busy(content, "UTC", window) == []
-    assert len(await theirs.busy(content, "UTC", window)) == 1
+    content = await ours.format_feed("Mine", [make_booking(status=BookingStatus.ACCEPTED)])
+    assert await ours.parse_busy_times(content, "UTC", window) == []
+    assert len(await theirs.parse_busy_times(content, "UTC", window)) == 1

@@ -12,12 +12,19 @@ from staffbooking_adapters.ics.calendars import IcsCalendars
 from staffbooking_core.domain.companions.availability import Interval
 from staffbooking_core.errors import InvalidField
 from staffbooking_core.policy import Policy
-from tests.support.ics import APPLE, DESCRIBED, GOOGLE, OUTLOOK, calendar, hour
+from tests.support.ics import (
+    APPLE_CALENDAR,
+    GOOGLE_CALENDAR,
+    OUTLOOK_CALENDAR,
+    VALARM_CALENDAR,
+    make_ics_calendar,
+    make_ics_hour,
+)
 
 pytestmark = pytest.mark.anyio
 
 NOW = datetime(2027, 3, 1, tzinfo=UTC)
-WINDOW = Interval(NOW, NOW + Policy().busy_ahead)
+WINDOW = Interval(NOW, NOW + Policy().busy_import_horizon)
 MOST_BYTES = Policy().max_calendar_bytes
 
 
@@ -25,8 +32,10 @@ async def refusal(content):
     """What is said of the file."""
     assert len(content) <= MOST_BYTES
     with pytest.raises(InvalidField) as refused:
-        await IcsCalendars("https://book.example.com").busy(content, "Europe/Berlin", WINDOW)
-    (fault,) = refused.value.faults
+        await IcsCalendars("https://book.example.com").parse_busy_times(
+            content, "Europe/Berlin", WINDOW
+        )
+    (fault,) = refused.value.field_errors
     assert fault.field == "file"
     return fault.message
 
@@ -38,7 +47,7 @@ OVER = "RRULE:FREQ=DAILY;UNTIL=20000101"
 
 def many(lines, number):
     """A calendar with so many events; `#` is their number."""
-    return calendar(*(lines.replace("#", str(one)) for one in range(number)))
+    return make_ics_calendar(*(lines.replace("#", str(one)) for one in range(number)))
 
 
 @pytest.mark.parametrize(
@@ -53,11 +62,11 @@ def many(lines, number):
         b"END:VCALENDAR\r\n",
         b"BEGIN:VCARD\r\nEND:VCARD\r\n",
         b"BEGIN:VEVENT\r\nEND:VEVENT\r\n",
-        b"DTSTART:20270310T090000Z\r\n" + calendar(hour()),
-        calendar(hour()) + b"x",
-        calendar(hour()).removesuffix(b"END:VCALENDAR\r\n"),
-        calendar(hour(), "SUMMARY:\x00"),
-        calendar(hour(), "DTSTART:20270310T090000Z\x00"),
+        b"DTSTART:20270310T090000Z\r\n" + make_ics_calendar(make_ics_hour()),
+        make_ics_calendar(make_ics_hour()) + b"x",
+        make_ics_calendar(make_ics_hour()).removesuffix(b"END:VCALENDAR\r\n"),
+        make_ics_calendar(make_ics_hour(), "SUMMARY:\x00"),
+        make_ics_calendar(make_ics_hour(), "DTSTART:20270310T090000Z\x00"),
     ],
 )
 async def test_what_is_no_calendar(content):
@@ -66,7 +75,7 @@ async def test_what_is_no_calendar(content):
 
 
 @pytest.mark.parametrize(
-    "content", [b"\xff\xfe", GOOGLE.decode().encode("utf-16"), b"\xed\xa0\x80"]
+    "content", [b"\xff\xfe", GOOGLE_CALENDAR.decode().encode("utf-16"), b"\xed\xa0\x80"]
 )
 async def test_what_is_not_in_utf_8(content):
     """There is no guessing."""
@@ -107,7 +116,7 @@ async def test_what_is_not_in_utf_8(content):
 )
 async def test_events_that_cannot_be_read(event):
     """One is enough: who is not known to be busy would be booked."""
-    said = await refusal(calendar(hour(), event))
+    said = await refusal(make_ics_calendar(make_ics_hour(), event))
     assert said.startswith(("has an event", "names a time zone", "is not"))
 
 
@@ -115,40 +124,44 @@ async def test_events_that_cannot_be_read(event):
     "zone",
     [
         "BEGIN:VTIMEZONE\nTZID:Z\nEND:VTIMEZONE\n",
-        DESCRIBED.replace("Customized Time Zone", "Z").replace("TZOFFSETFROM:+0100\n", ""),
-        DESCRIBED.replace("Customized Time Zone", "Z").replace("+0100", "+9900"),
-        DESCRIBED.replace("Customized Time Zone", "Z").replace("16010101T030000", "20270101"),
-        DESCRIBED.replace("Customized Time Zone", "Z").replace("YEARLY", "SECONDLY"),
+        VALARM_CALENDAR.replace("Customized Time Zone", "Z").replace("TZOFFSETFROM:+0100\n", ""),
+        VALARM_CALENDAR.replace("Customized Time Zone", "Z").replace("+0100", "+9900"),
+        VALARM_CALENDAR.replace("Customized Time Zone", "Z").replace("16010101T030000", "20270101"),
+        VALARM_CALENDAR.replace("Customized Time Zone", "Z").replace("YEARLY", "SECONDLY"),
     ],
 )
 async def test_zones_that_cannot_be_read(zone):
     """A clock that is described in part tells no time."""
     event = "DTSTART;TZID=Z:20270310T090000\nDURATION:PT1H"
-    assert await refusal(calendar(event, before=zone))
+    assert await refusal(make_ics_calendar(event, before=zone))
 
 
 @pytest.mark.parametrize("step", ["SECONDLY", "MINUTELY", "HOURLY"])
 async def test_events_that_come_back_within_a_day(step):
     """Nobody's calendar needs them."""
-    said = await refusal(calendar(hour("20270310T090000Z", f"RRULE:FREQ={step}")))
+    said = await refusal(make_ics_calendar(make_ics_hour("20270310T090000Z", f"RRULE:FREQ={step}")))
     assert said == "repeats an event in a way that is not known here"
 
 
 @pytest.mark.parametrize(
     "content",
     [
-        many(hour("20270310T090000Z", "UID:#", "RRULE:FREQ=DAILY"), 5_000),
-        many(hour("00010101T090000Z", "UID:#", "RRULE:FREQ=DAILY;COUNT=99999999"), 500),
-        many(hour("20270310T090000Z", "RRULE:FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30"), 5_000),
-        many(hour("20270310T090000Z", "RRULE:FREQ=YEARLY;BYSETPOS=1,-1,300"), 5_000),
-        calendar(hour("20270310T090000Z", *["RRULE:FREQ=DAILY"] * 40_000)),
-        calendar(hour("20260310T090000Z", *[OVER] * 25_000)),
-        calendar(
+        many(make_ics_hour("20270310T090000Z", "UID:#", "RRULE:FREQ=DAILY"), 5_000),
+        many(make_ics_hour("00010101T090000Z", "UID:#", "RRULE:FREQ=DAILY;COUNT=99999999"), 500),
+        many(make_ics_hour("20270310T090000Z", "RRULE:FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30"), 5_000),
+        many(make_ics_hour("20270310T090000Z", "RRULE:FREQ=YEARLY;BYSETPOS=1,-1,300"), 5_000),
+        make_ics_calendar(make_ics_hour("20270310T090000Z", *["RRULE:FREQ=DAILY"] * 40_000)),
+        make_ics_calendar(make_ics_hour("20260310T090000Z", *[OVER] * 25_000)),
+        make_ics_calendar(
             "DTSTART;TZID=Customized Time Zone:20270310T090000",
-            before=DESCRIBED.replace("END:STANDARD", f"{OVER}T000000\n" * 21_000 + "END:STANDARD"),
+            before=VALARM_CALENDAR.replace(
+                "END:STANDARD", f"{OVER}T000000\n" * 21_000 + "END:STANDARD"
+            ),
         ),
-        many(hour("20270301T090000Z", "UID:#", f"RRULE:FREQ=DAILY;{HUNDRED_TIMES}"), 5),
-        calendar(hour("19000101T000000Z", "RRULE:FREQ=DAILY").replace("PT1H", "P47000D"))
+        many(make_ics_hour("20270301T090000Z", "UID:#", f"RRULE:FREQ=DAILY;{HUNDRED_TIMES}"), 5),
+        make_ics_calendar(
+            make_ics_hour("19000101T000000Z", "RRULE:FREQ=DAILY").replace("PT1H", "P47000D")
+        )
         + many("DTSTART:19000101T000000Z\nDURATION:P47000D\nRRULE:FREQ=DAILY", 50),
     ],
     ids=["endless", "counted", "never true", "positions", "rules", "over", "zone", "times", "long"],
@@ -164,9 +177,11 @@ async def test_files_that_repeat_too_much(content):
         b"BEGIN:VCALENDAR\n" + b"BEGIN:VEVENT\n" * 70_000,
         b"BEGIN:VCALENDAR\n" * 60_000,
         b"BEGIN:VCALENDAR\n" * 5 + b"END:VCALENDAR\n" * 5,
-        many("UID:#", reading.MOST_COMPONENTS),
-        calendar(hour("20270310T090000Z", "EXDATE:" + "20270310T090000Z," * 60_000)),
-        calendar(f"DTSTART;TZID={'x' * 1_000_000}:20270310T090000"),
+        many("UID:#", reading.MAX_COMPONENTS),
+        make_ics_calendar(
+            make_ics_hour("20270310T090000Z", "EXDATE:" + "20270310T090000Z," * 60_000)
+        ),
+        make_ics_calendar(f"DTSTART;TZID={'x' * 1_000_000}:20270310T090000"),
     ],
 )
 async def test_files_that_hold_too_much(content):
@@ -176,12 +191,19 @@ async def test_files_that_hold_too_much(content):
 
 async def test_a_long_line_that_tells_of_no_time_is_passed_over():
     """People paste whole books into their calendars, and pictures."""
-    content = calendar(hour("20270310T090000Z", "ATTACH:" + "A" * 1_000_000))
-    found = await IcsCalendars("https://book.example.com").busy(content, "UTC", WINDOW)
+    content = make_ics_calendar(make_ics_hour("20270310T090000Z", "ATTACH:" + "A" * 1_000_000))
+    found = await IcsCalendars("https://book.example.com").parse_busy_times(content, "UTC", WINDOW)
     assert len(found) == 1
 
 
-FILES = st.sampled_from([GOOGLE, OUTLOOK, APPLE, calendar(hour(), before=DESCRIBED)])
+FILES = st.sampled_from(
+    [
+        GOOGLE_CALENDAR,
+        OUTLOOK_CALENDAR,
+        APPLE_CALENDAR,
+        make_ics_calendar(make_ics_hour(), before=VALARM_CALENDAR),
+    ]
+)
 PIECES = st.sampled_from(
     [
         *(b"", b"\r\n", b":", b";", b'"', b",", b"=", b"/", b"\\", b"0", b"99999999", b"-", b"P"),
@@ -197,7 +219,7 @@ def test_no_file_is_a_fault_of_ours(content, changes):
     for place, length, piece in changes:
         content = content[:place] + piece + content[place + length :]
     try:
-        found = list(events.busy_spans(content, "UTC", WINDOW, "book.example.com"))
+        found = list(events.busy_intervals(content, "UTC", WINDOW, "book.example.com"))
     except (ValueError, OverflowError):
         return
     assert all(WINDOW.starts_at <= one.starts_at < one.ends_at <= WINDOW.ends_at for one in found)

@@ -9,8 +9,8 @@ from dateutil.rrule import rrulestr
 from hypothesis import given, settings, strategies as st
 from icalendar.prop import vRecur
 
-from staffbooking_adapters.ics.reading import Unreadable
-from staffbooking_adapters.ics.rules import LONGEST_STEP, Budget, Rule
+from staffbooking_adapters.ics.reading import UnreadableCalendar
+from staffbooking_adapters.ics.rules import MAX_INTERVAL, RecurrenceBudget, RecurrenceRule
 
 DAY = timedelta(days=1)
 START = datetime(2027, 3, 10, 9)
@@ -19,7 +19,11 @@ WEEKDAYS = ["MO", "TU", "WE", "TH", "FR", "SA", "SU"]
 
 
 def times(rule, start=START, first=START, last=LAST, budget=1_000_000):
-    return list(Rule(vRecur.from_ical(rule), start).between(first, last, Budget(budget)))
+    return list(
+        RecurrenceRule(vRecur.from_ical(rule), start).occurrences_between(
+            first, last, RecurrenceBudget(budget)
+        )
+    )
 
 
 def days(rule, **given):
@@ -180,16 +184,16 @@ def test_a_rule_that_never_comes_true_ends_with_the_window(rule):
 )
 def test_a_budget_bounds_what_is_looked_at(rule):
     """Whether anything is found or not."""
-    with pytest.raises(Unreadable, match="too often"):
+    with pytest.raises(UnreadableCalendar, match="too often"):
         times(rule, start=datetime(1, 1, 1), last=datetime(2300, 1, 1), budget=100_000)
 
 
 def test_one_budget_is_for_all_rules():
     """What one rule has spent another can't."""
-    budget, rule = Budget(5_000), Rule(vRecur.from_ical("FREQ=DAILY"), START)
-    assert len(list(rule.between(START, LAST, budget))) == 731
-    with pytest.raises(Unreadable):
-        list(rule.between(START, LAST, budget))
+    budget, rule = RecurrenceBudget(5_000), RecurrenceRule(vRecur.from_ical("FREQ=DAILY"), START)
+    assert len(list(rule.occurrences_between(START, LAST, budget))) == 731
+    with pytest.raises(UnreadableCalendar):
+        list(rule.occurrences_between(START, LAST, budget))
 
 
 @pytest.mark.parametrize(
@@ -204,7 +208,7 @@ def test_one_budget_is_for_all_rules():
         "FREQ=DAILY,WEEKLY",
         "FREQ=DAILY;INTERVAL=0",
         "FREQ=DAILY;INTERVAL=-1",
-        f"FREQ=DAILY;INTERVAL={LONGEST_STEP + 1}",
+        f"FREQ=DAILY;INTERVAL={MAX_INTERVAL + 1}",
         "FREQ=DAILY;COUNT=-1",
         "FREQ=DAILY;COUNT=1,2",
         "FREQ=DAILY;BYEASTER=1",

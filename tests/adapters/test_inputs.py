@@ -10,16 +10,16 @@ import pytest
 from attrs import fields, frozen
 from hypothesis import given, strategies as st
 
-from staffbooking_adapters.inputs import Price, structure, structure_query
+from staffbooking_adapters.inputs import QueryPriceBound, structure, structure_query
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.errors import InvalidField, InvalidInput, MissingField
 from staffbooking_core.inputs import (
     CancelBooking,
     ChangeProfile,
-    CreateKey,
+    CreateApiKey,
     ImportedCompanion,
+    IntegerBounds,
     RequestBookingFor,
-    Whole,
 )
 
 REQUEST: dict[str, Any] = {
@@ -47,7 +47,7 @@ def faults(cls: type, given: dict[str, Any]) -> dict[str, str]:
     """What is wrong, by field."""
     with pytest.raises(InvalidInput) as caught:
         structure(cls, given)
-    return {fault.field: fault.message for fault in caught.value.faults}
+    return {fault.field: fault.message for fault in caught.value.field_errors}
 
 
 def test_a_good_input_comes_through() -> None:
@@ -63,7 +63,7 @@ def test_missing_and_null_are_one() -> None:
     del given["companion_id"]
     with pytest.raises(MissingField) as caught:
         structure(RequestBookingFor, given)
-    assert {fault.field for fault in caught.value.faults} == {"companion_id", "location"}
+    assert {fault.field for fault in caught.value.field_errors} == {"companion_id", "location"}
 
 
 def test_every_fault_is_told_at_once() -> None:
@@ -110,10 +110,10 @@ def test_hours_that_were_right_before_excuse_none(odd: dict[str, Any]) -> None:
 
 def test_lists_are_bounded_and_do_not_repeat() -> None:
     """Length, elements and repetitions are checked; a text is no list."""
-    wanted = structure(CreateKey, {"name": "x", "permissions": ["book", "read"]})
+    wanted = structure(CreateApiKey, {"name": "x", "permissions": ["book", "read"]})
     assert wanted.permissions == (Permission.BOOK, Permission.READ)
     for wrong in ([], ["read", "read"], "read", ["read", "write"], ["read"] * 3, {"read": 1}):
-        found = faults(CreateKey, {"name": "x", "permissions": wrong})
+        found = faults(CreateApiKey, {"name": "x", "permissions": wrong})
         assert {name.partition(".")[0] for name in found} == {"permissions"}
 
 
@@ -171,11 +171,13 @@ def named(cls: type, given: dict[str, Any]) -> set[str]:
     try:
         structure(cls, given)
     except InvalidInput as error:
-        return {fault.field.partition(".")[0] for fault in error.faults}
+        return {fault.field.partition(".")[0] for fault in error.field_errors}
     return set()
 
 
-@given(st.sampled_from([RequestBookingFor, CreateKey, CancelBooking, ImportedCompanion]), st.data())
+@given(
+    st.sampled_from([RequestBookingFor, CreateApiKey, CancelBooking, ImportedCompanion]), st.data()
+)
 def test_any_input_is_taken_or_refused(cls: type, data: st.DataObject) -> None:
     """Whatever JSON holds, the converter makes an input or names fields: nothing else."""
     names = [field.name for field in fields(cls)]
@@ -186,8 +188,8 @@ def test_any_input_is_taken_or_refused(cls: type, data: st.DataObject) -> None:
 
 @frozen(kw_only=True)
 class Asked:
-    page: Annotated[int, Whole(1, 100)] = 1
-    price: Annotated[Decimal, Price()] | None = None
+    page: Annotated[int, IntegerBounds(1, 100)] = 1
+    price: Annotated[Decimal, QueryPriceBound()] | None = None
 
 
 @pytest.mark.parametrize(
@@ -209,7 +211,7 @@ def test_a_broken_text_is_told_with_the_rest() -> None:
     """What could not be read is a fault among the others."""
     with pytest.raises(InvalidField) as caught:
         structure_query(Asked, {"page": "0", "price": ""}, {"price": "must be in UTF-8"})
-    assert [(fault.field, fault.message) for fault in caught.value.faults] == [
+    assert [(fault.field, fault.message) for fault in caught.value.field_errors] == [
         ("page", "must be from 1 to 100"),
         ("price", "must be in UTF-8"),
     ]

@@ -10,21 +10,21 @@ from attrs import asdict, frozen
 
 from staffbooking_adapters.inputs import structure
 from staffbooking_core.errors import InvalidField, MissingField
-from staffbooking_core.inputs import ChangeProfile, Left, Name, Rate
+from staffbooking_core.inputs import ChangeProfile, Name, Rate, Unset
 
 
 @frozen(kw_only=True)
 class Change:
     required: Name
-    kept: Name | Left = Left.AS_IS
-    emptied: Rate | Left | None = Left.AS_IS
+    kept: Name | Unset = Unset.UNSET
+    emptied: Rate | Unset | None = Unset.UNSET
     optional: Name | None = None
 
 
 def said(given: dict[str, Any]) -> dict[str, Any]:
     """The fields of which something is said."""
     made = asdict(structure(Change, {"required": "x", **given}))
-    return {name: value for name, value in made.items() if value is not Left.AS_IS}
+    return {name: value for name, value in made.items() if value is not Unset.UNSET}
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_bounds_hold_for_what_is_said(given: dict[str, Any]) -> None:
     """A wrong value is a fault of its field."""
     with pytest.raises(InvalidField) as caught:
         said(given)
-    assert [fault.field for fault in caught.value.faults] == list(given)
+    assert [fault.field for fault in caught.value.field_errors] == list(given)
 
 
 def test_a_required_field_is_as_ever() -> None:
@@ -59,4 +59,4 @@ def test_a_required_field_is_as_ever() -> None:
 
 def test_of_a_profile_nothing_is_required() -> None:
     """An empty change says nothing at all."""
-    assert set(asdict(structure(ChangeProfile, {})).values()) == {Left.AS_IS}
+    assert set(asdict(structure(ChangeProfile, {})).values()) == {Unset.UNSET}

@@ -15,12 +15,12 @@ from staffbooking_adapters.inputs import structure, structure_query
 from staffbooking_core import inputs
 from staffbooking_core.errors import InvalidField
 from staffbooking_core.inputs import (
-    Characters,
+    AllowedCharacters,
     ImportedCompanion,
     RequestBookingFor,
     RespondToReview,
     SubmitReview,
-    Text,
+    TextBounds,
 )
 from staffbooking_http.api.query_string import SearchCompanions
 from tests.adapters.test_inputs import REQUEST, ROW
@@ -30,13 +30,13 @@ ANY = 2_000_000
 
 @frozen(kw_only=True)
 class Said:
-    line: Annotated[str, Text(ANY, 0, characters=Characters.LINE)] = ""
-    lines: Annotated[str, Text(ANY, 0, characters=Characters.LINES)] = ""
-    chat: Annotated[str, Text(ANY, 0, characters=Characters.CHAT)] = ""
-    opaque: Annotated[str, Text(ANY, 0, characters=Characters.OPAQUE)] = ""
+    line: Annotated[str, TextBounds(ANY, 0, characters=AllowedCharacters.LINE)] = ""
+    lines: Annotated[str, TextBounds(ANY, 0, characters=AllowedCharacters.LINES)] = ""
+    chat: Annotated[str, TextBounds(ANY, 0, characters=AllowedCharacters.CHAT)] = ""
+    opaque: Annotated[str, TextBounds(ANY, 0, characters=AllowedCharacters.OPAQUE)] = ""
 
 
-KINDS = [characters.value for characters in Characters]
+KINDS = [characters.value for characters in AllowedCharacters]
 CONTROLS = {"line": 65 + 2 + 9, "lines": 65 - 2 + 9, "chat": 65 - 2 + 2, "opaque": 1}
 """How many of each kind are refused beside surrogates."""
 OVERRIDES = set("\u202d\u202e")
@@ -66,7 +66,7 @@ def told(kind: str, text: str) -> str | None:
     try:
         made = structure(Said, {kind: text})
     except InvalidField as error:
-        (fault,) = error.faults
+        (fault,) = error.field_errors
         assert fault.field == kind
         return fault.message
     assert getattr(made, kind) == text
@@ -134,7 +134,7 @@ def test_a_text_is_refused_for_one_character(kind: str, text: str) -> None:
 def named(cls: type, given: dict[str, Any]) -> set[str]:
     with pytest.raises(InvalidField) as caught:
         structure(cls, given)
-    return {fault.field for fault in caught.value.faults}
+    return {fault.field for fault in caught.value.field_errors}
 
 
 def test_names_are_of_one_line() -> None:
@@ -171,7 +171,7 @@ def test_texts_of_a_query_are_of_one_line() -> None:
     """What is searched for is what names may be."""
     with pytest.raises(InvalidField) as caught:
         structure_query(SearchCompanions, {"location": "Lis\tbon", "service": "\u2069"}, {})
-    assert [fault.field for fault in caught.value.faults] == ["location", "service"]
+    assert [fault.field for fault in caught.value.field_errors] == ["location", "service"]
 
 
 def test_a_password_may_hold_anything() -> None:
@@ -183,9 +183,9 @@ def test_a_password_may_hold_anything() -> None:
     assert named(inputs.Login, {"email": "a", "password": "a\0"}) == {"password"}
 
 
-def bounds_of(kind: Any) -> Iterator[Text]:
+def bounds_of(kind: Any) -> Iterator[TextBounds]:
     """Of the texts in a field's type."""
-    if isinstance(kind, Text):
+    if isinstance(kind, TextBounds):
         yield kind
     for part in (*get_args(kind), *getattr(kind, "__metadata__", ())):
         yield from bounds_of(part)
@@ -200,17 +200,17 @@ def test_only_long_texts_have_paragraphs() -> None:
         for cls in classes
         for field in fields(resolve_types(cls))
         for bound in bounds_of(field.type)
-        if bound.form is None and bound.characters is not Characters.OPAQUE
+        if bound.form is None and bound.characters is not AllowedCharacters.OPAQUE
     }
     assert len(found) > 20
     for name, bound in found.items():
         is_short = bound.max <= 300 and name[1] not in ("location", "reason")
-        assert (bound.characters is Characters.LINE) is is_short, name
+        assert (bound.characters is AllowedCharacters.LINE) is is_short, name
 
 
 SHOWN = {
     inputs.Register: {"email", "first_name", "last_name"},
-    inputs.CreateKey: {"name"},
+    inputs.CreateApiKey: {"name"},
     inputs.CancelBooking: {"reason"},
     inputs.DisputeBooking: {"reason"},
     inputs.SendMessage: {"content"},
@@ -228,7 +228,7 @@ def test_what_is_shown_holds_no_override(cls: type) -> None:
     for name in SHOWN[cls]:
         with pytest.raises(InvalidField) as caught:
             structure(cls, given)
-        messages = {fault.field: fault.message for fault in caught.value.faults}
+        messages = {fault.field: fault.message for fault in caught.value.field_errors}
         assert messages[name] == "must not hold the character U+202E"
 
 

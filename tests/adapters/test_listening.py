@@ -9,7 +9,7 @@ from typing import NoReturn
 import pytest
 
 from staffbooking_adapters.listening import keep_listening
-from tests.support.virtual_loop import VirtualLoop
+from tests.support.virtual_loop import VirtualTimeLoop
 
 HOLDS = True
 FAILS = False
@@ -49,7 +49,7 @@ def play(*tries: bool) -> Line:
             async with asyncio.timeout(10_000):
                 await keep_listening(line.listen, lambda: line.began_at.append(now()))
 
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(run())
     return line
 

@@ -7,14 +7,14 @@ import logging
 import pytest
 
 from staffbooking_adapters.notify.log import LogNotifier
-from tests.support.notifications import make_letter
+from tests.support.notifications import make_email
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_an_alert_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     """An alert is one line of its logger, with the booking."""
-    await LogNotifier().alert(7, "a payout is late")
+    await LogNotifier().alert_operators(7, "a payout is late")
 
     assert caplog.record_tuples == [
         ("staffbooking.alerts", logging.WARNING, "booking 7: a payout is late")
@@ -27,9 +27,9 @@ async def test_a_letter_is_a_line(
 ) -> None:
     """Who was told of what is logged; neither text nor links, which are for one person."""
     caplog.set_level(logging.INFO, "staffbooking.notices")
-    letter = make_letter(user_id=user_id, subject="hush", text="hush", url="https://x/?hush")
+    letter = make_email(user_id=user_id, subject="hush", text="hush", url="https://x/?hush")
 
-    await LogNotifier().tell(letter)
+    await LogNotifier().send_email(letter)
 
     assert caplog.record_tuples == [
         ("staffbooking.notices", logging.INFO, f"{whom}: webhook_disabled: notice 7")

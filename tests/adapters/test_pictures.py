@@ -9,22 +9,22 @@ from typing import Any
 import pytest
 from PIL import Image, ImageCms, PngImagePlugin
 
-from staffbooking_adapters.pictures.remaking import KEPT_SIDE, remake
+from staffbooking_adapters.pictures.remaking import STORED_SIDE_PIXELS, reencode_image
 from staffbooking_core.domain.companions.portfolio import ImageKind
 from tests.support.pictures import (
     BLUE,
-    CORNERS,
+    CORNER_COLOURS,
     GREEN,
+    METADATA_SECRET,
     RED,
-    SECRET,
     WHITE,
-    alike,
-    corners,
-    decoded,
-    drawn,
-    encoded,
-    exif,
-    make_image,
+    are_similar_colours,
+    corner_colours,
+    decode_image,
+    draw_image,
+    encode_image,
+    make_exif,
+    make_image_bytes,
 )
 
 KINDS = ["jpeg", "png", "webp"]
@@ -64,29 +64,32 @@ def segments(jpeg: bytes) -> set[int]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_image_stays_what_it_is(kind: str) -> None:
     """Kind, size and colours are kept."""
-    picture = remake(make_image(kind))
-    shown = decoded(picture.content)
+    picture = reencode_image(make_image_bytes(kind))
+    shown = decode_image(picture.content)
     assert picture.kind == ImageKind(kind)
     assert shown.format == kind.upper()
     assert shown.size == (40, 30)
-    assert alike(corners(picture.content), CORNERS)
+    assert are_similar_colours(corner_colours(picture.content), CORNER_COLOURS)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("orientation", TURNED)
 def test_an_image_is_upright(kind: str, orientation: int) -> None:
     """How the camera was held is applied, and then gone."""
-    picture = remake(make_image(kind, exif=exif(orientation)))
-    shown = decoded(picture.content)
+    picture = reencode_image(make_image_bytes(kind, exif=make_exif(orientation)))
+    shown = decode_image(picture.content)
     assert shown.size == ((40, 30) if orientation < 5 else (30, 40))
-    assert alike(corners(picture.content), TURNED[orientation])
+    assert are_similar_colours(corner_colours(picture.content), TURNED[orientation])
     assert not shown.getexif()
 
 
 @pytest.mark.parametrize("value", [0, 9, 65_535])
 def test_an_unknown_orientation_is_upright(value: int) -> None:
     """A number that means nothing turns nothing."""
-    assert alike(corners(remake(make_image("jpeg", exif=exif(value))).content), CORNERS)
+    assert are_similar_colours(
+        corner_colours(reencode_image(make_image_bytes("jpeg", exif=make_exif(value))).content),
+        CORNER_COLOURS,
+    )
 
 
 BROKEN_NOTES = {
@@ -101,7 +104,9 @@ BROKEN_NOTES = {
 @pytest.mark.parametrize("notes", BROKEN_NOTES.values(), ids=BROKEN_NOTES)
 def test_a_cameras_broken_notes_spoil_nothing(kind: str, notes: bytes) -> None:
     """EXIF that can't be read is as good as none."""
-    assert alike(corners(remake(make_image(kind, exif=notes)).content), CORNERS)
+    assert are_similar_colours(
+        corner_colours(reencode_image(make_image_bytes(kind, exif=notes)).content), CORNER_COLOURS
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -109,29 +114,31 @@ def test_no_metadata_is_left(kind: str) -> None:
     """EXIF with the place, XMP, comments, texts and profiles are gone."""
     profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
     options: dict[str, Any] = {
-        "exif": exif(),
+        "exif": make_exif(),
         "icc_profile": profile,
-        "xmp": SECRET,
-        "comment": SECRET,
+        "xmp": METADATA_SECRET,
+        "comment": METADATA_SECRET,
     }
     if kind == "png":
         texts = PngImagePlugin.PngInfo()
-        texts.add_text("Author", SECRET.decode())
-        texts.add_itxt("XML:com.adobe.xmp", SECRET.decode())
-        texts.add_text("Comment", SECRET.decode(), zip=True)
+        texts.add_text("Author", METADATA_SECRET.decode())
+        texts.add_itxt("XML:com.adobe.xmp", METADATA_SECRET.decode())
+        texts.add_text("Comment", METADATA_SECRET.decode(), zip=True)
         options |= {"pnginfo": texts, "dpi": (300, 300)}
-    given = make_image(kind, **options)
-    assert SECRET in given
+    given = make_image_bytes(kind, **options)
+    assert METADATA_SECRET in given
 
-    made = remake(given).content
+    made = reencode_image(given).content
 
-    assert SECRET not in made
-    assert not METADATA & decoded(made).info.keys()
+    assert METADATA_SECRET not in made
+    assert not METADATA & decode_image(made).info.keys()
 
 
 def test_nothing_stands_in_the_files_but_pixels() -> None:
     """A PNG has no chunk, a JPEG no segment, a WebP no part that the pixels don't need."""
-    made = {kind: remake(make_image(kind, exif=exif(6))).content for kind in KINDS}
+    made = {
+        kind: reencode_image(make_image_bytes(kind, exif=make_exif(6))).content for kind in KINDS
+    }
     assert chunks(made["png"]) == {b"IHDR", b"IDAT", b"IEND"}
     assert segments(made["jpeg"]) == {0xE0, 0xDB, 0xC2, 0xC4}
     assert made["webp"][12:16] == b"VP8 "
@@ -140,8 +147,8 @@ def test_nothing_stands_in_the_files_but_pixels() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_hangs_on_behind_is_gone(kind: str) -> None:
     """A telephone's video, or whatever else."""
-    for tail in (b"\x00\x00\x00\x18ftypmp42" + bytes(99), SECRET * 1000):
-        made = remake(make_image(kind) + tail).content
+    for tail in (b"\x00\x00\x00\x18ftypmp42" + bytes(99), METADATA_SECRET * 1000):
+        made = reencode_image(make_image_bytes(kind) + tail).content
         assert tail not in made
         assert len(made) < 5_000
 
@@ -150,38 +157,43 @@ def test_what_hangs_on_behind_is_gone(kind: str) -> None:
 def test_a_large_image_is_made_smaller(kind: str) -> None:
     """The longer side has 2,048 pixels at most, and the sides keep their proportion."""
     for size, kept in (((3_000, 1_500), (2_048, 1_024)), ((400, 4_096), (200, 2_048))):
-        made = remake(make_image(kind, *size)).content
-        assert decoded(made).size == kept
-        assert alike(corners(made), CORNERS)
-    assert KEPT_SIDE == 2_048
+        made = reencode_image(make_image_bytes(kind, *size)).content
+        assert decode_image(made).size == kept
+        assert are_similar_colours(corner_colours(made), CORNER_COLOURS)
+    assert STORED_SIDE_PIXELS == 2_048
 
 
 def test_an_image_of_one_pixel_is_an_image() -> None:
     """There is no smallest size; a long thin one keeps at least a pixel."""
-    assert decoded(remake(make_image("png", 1, 1)).content).size == (1, 1)
-    assert decoded(remake(make_image("png", 1, 9_000)).content).size == (1, 2_048)
+    assert decode_image(reencode_image(make_image_bytes("png", 1, 1)).content).size == (1, 1)
+    assert decode_image(reencode_image(make_image_bytes("png", 1, 9_000)).content).size == (
+        1,
+        2_048,
+    )
 
 
 @pytest.mark.parametrize("kind", ["png", "webp"])
 def test_only_the_first_frame_is_kept(kind: str) -> None:
     """Of an animation its first picture."""
     others = [Image.new("RGB", (40, 30), colour) for colour in (BLUE, GREEN)]
-    given = make_image(kind, save_all=True, append_images=others, duration=50, lossless=True)
-    assert getattr(decoded(given), "n_frames", 1) == 3
+    given = make_image_bytes(kind, save_all=True, append_images=others, duration=50, lossless=True)
+    assert getattr(decode_image(given), "n_frames", 1) == 3
 
-    made = remake(given).content
+    made = reencode_image(given).content
 
-    assert getattr(decoded(made), "n_frames", 1) == 1
-    assert alike(corners(made), CORNERS)
+    assert getattr(decode_image(made), "n_frames", 1) == 1
+    assert are_similar_colours(corner_colours(made), CORNER_COLOURS)
 
 
 def test_only_the_first_picture_of_several_is_kept() -> None:
     """Cameras put a second picture behind the first."""
-    given = encoded(drawn(), "mpo", save_all=True, append_images=[Image.new("RGB", (40, 30), BLUE)])
-    picture = remake(given)
+    given = encode_image(
+        draw_image(), "mpo", save_all=True, append_images=[Image.new("RGB", (40, 30), BLUE)]
+    )
+    picture = reencode_image(given)
     assert picture.kind is ImageKind.JPEG
-    assert decoded(picture.content).format == "JPEG"
-    assert alike(corners(picture.content), CORNERS)
+    assert decode_image(picture.content).format == "JPEG"
+    assert are_similar_colours(corner_colours(picture.content), CORNER_COLOURS)
 
 
 # Colours --------------------------------------------------------------------------------
@@ -190,9 +202,9 @@ def test_only_the_first_picture_of_several_is_kept() -> None:
 @pytest.mark.parametrize("kind", ["png", "webp"])
 def test_transparency_is_kept(kind: str) -> None:
     """What shines through does so after, half or wholly."""
-    image = drawn().convert("RGBA")
+    image = draw_image().convert("RGBA")
     image.putalpha(Image.linear_gradient("L").resize(image.size))
-    shown = decoded(remake(encoded(image, kind, lossless=True)).content)
+    shown = decode_image(reencode_image(encode_image(image, kind, lossless=True)).content)
     assert shown.mode == "RGBA"
     alpha = shown.getchannel("A")
     assert (alpha.getpixel((0, 0)), alpha.getpixel((0, 29))) == (
@@ -205,10 +217,10 @@ def test_transparency_is_kept(kind: str) -> None:
 def test_a_palette_keeps_its_transparency(transparency: object) -> None:
     """Colours of a palette become colours, with how far each shines through."""
     image = Image.new("P", (40, 30))
-    image.putpalette([channel for colour in CORNERS for channel in colour])
+    image.putpalette([channel for colour in CORNER_COLOURS for channel in colour])
     for number, place in enumerate(((0, 0), (20, 0), (0, 15), (20, 15))):
         image.paste(number, (*place, place[0] + 20, place[1] + 15))
-    shown = decoded(remake(encoded(image, transparency=transparency)).content)
+    shown = decode_image(reencode_image(encode_image(image, transparency=transparency)).content)
     assert shown.mode == "RGBA"
     assert shown.getpixel((5, 5)) == (*RED, 255)
     assert shown.getpixel((5, 25))[3] == 0  # type: ignore[index]
@@ -216,9 +228,9 @@ def test_a_palette_keeps_its_transparency(transparency: object) -> None:
 
 def test_a_palette_without_transparency_has_none_after() -> None:
     """Opaque stays opaque."""
-    made = remake(encoded(drawn().quantize(4))).content
-    assert decoded(made).mode == "RGB"
-    assert alike(corners(made), CORNERS)
+    made = reencode_image(encode_image(draw_image().quantize(4))).content
+    assert decode_image(made).mode == "RGB"
+    assert are_similar_colours(corner_colours(made), CORNER_COLOURS)
 
 
 @pytest.mark.parametrize("kind", ["jpeg", "png"])
@@ -226,7 +238,7 @@ def test_grey_stays_grey(kind: str) -> None:
     """Black, white and what lies between."""
     grey = Image.linear_gradient("L")
     for image in (grey, grey.convert("1")) if kind == "png" else (grey,):
-        shown = decoded(remake(encoded(image, kind)).content).convert("L")
+        shown = decode_image(reencode_image(encode_image(image, kind)).content).convert("L")
         assert abs(shown.getpixel((9, 0)) - image.getpixel((9, 0))) <= 4  # type: ignore[operator]
         assert abs(shown.getpixel((9, 255)) - image.getpixel((9, 255))) <= 4  # type: ignore[operator]
 
@@ -235,15 +247,15 @@ def test_sixteen_bits_become_eight() -> None:
     """Grey of 16 bits keeps its brightness."""
     values = array("H", [0, 0x4000, 0x8000, 0xFFFF])
     image = Image.frombytes("I;16", (4, 1), values.tobytes())
-    shown = decoded(remake(encoded(image)).content).convert("L")
+    shown = decode_image(reencode_image(encode_image(image)).content).convert("L")
     assert [shown.getpixel((x, 0)) for x in range(4)] == [0, 0x40, 0x80, 0xFF]
 
 
 def test_colours_for_printing_become_colours_for_screens() -> None:
     """CMYK is shown by browsers as RGB."""
-    shown = decoded(remake(encoded(drawn().convert("CMYK"), "jpeg")).content)
+    shown = decode_image(reencode_image(encode_image(draw_image().convert("CMYK"), "jpeg")).content)
     assert shown.mode == "RGB"
-    assert alike(corners(encoded(shown)), CORNERS)
+    assert are_similar_colours(corner_colours(encode_image(shown)), CORNER_COLOURS)
 
 
 def swapped_profile() -> bytes:
@@ -255,8 +267,8 @@ def swapped_profile() -> bytes:
 @pytest.mark.parametrize("kind", KINDS)
 def test_colours_of_another_profile_are_converted(kind: str) -> None:
     """Who sees the picture without its profile sees the colours that it meant."""
-    made = remake(make_image(kind, icc_profile=swapped_profile())).content
-    assert alike(corners(made)[:1], (GREEN_FOR_RED,))
+    made = reencode_image(make_image_bytes(kind, icc_profile=swapped_profile())).content
+    assert are_similar_colours(corner_colours(made)[:1], (GREEN_FOR_RED,))
 
 
 GREEN_FOR_RED = (30, 220, 30)
@@ -267,18 +279,24 @@ GREEN_FOR_RED = (30, 220, 30)
 @pytest.mark.parametrize("profile", [b"no profile", b"\x00" * 128, swapped_profile()[:300]])
 def test_a_broken_profile_is_dropped(kind: str, profile: bytes) -> None:
     """The picture is shown as if it had none."""
-    assert alike(corners(remake(make_image(kind, icc_profile=profile)).content), CORNERS)
+    assert are_similar_colours(
+        corner_colours(reencode_image(make_image_bytes(kind, icc_profile=profile)).content),
+        CORNER_COLOURS,
+    )
 
 
 def test_a_profile_for_other_colours_is_dropped() -> None:
     """One for Lab says nothing of RGB."""
     profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("LAB")).tobytes()
-    assert alike(corners(remake(make_image("png", icc_profile=profile)).content), CORNERS)
+    assert are_similar_colours(
+        corner_colours(reencode_image(make_image_bytes("png", icc_profile=profile)).content),
+        CORNER_COLOURS,
+    )
 
 
 def test_transparency_outlives_a_profile() -> None:
     """Colours are converted, what shines through does so after."""
-    image = drawn().convert("RGBA")
+    image = draw_image().convert("RGBA")
     image.putalpha(77)
-    shown = decoded(remake(encoded(image, icc_profile=swapped_profile())).content)
+    shown = decode_image(reencode_image(encode_image(image, icc_profile=swapped_profile())).content)
     assert shown.getpixel((5, 5))[3] == 77  # type: ignore[index]

@@ -15,24 +15,24 @@ from hypothesis import given, settings, strategies as st
 from PIL import Image, ImageCms
 
 from staffbooking_adapters.pictures import remaking
-from staffbooking_adapters.pictures.remaking import MOST_SCANS, remake
+from staffbooking_adapters.pictures.remaking import MAX_JPEG_SCANS, reencode_image
 from staffbooking_adapters.pictures.threads import PillowPictures
 from staffbooking_core.errors import InvalidField
-from staffbooking_core.ports import Picture
+from staffbooking_core.ports import ProcessedImage
 from tests.support.pictures import (
-    CORNERS,
-    alike,
-    corners,
-    decoded,
-    drawn,
-    encoded,
-    exif,
-    jpeg_of_scans,
-    make_image,
-    png_chunk,
-    png_of,
-    profile_of_stages,
-    webp_of,
+    CORNER_COLOURS,
+    are_similar_colours,
+    corner_colours,
+    decode_image,
+    draw_image,
+    encode_image,
+    make_colour_profile_with_stages,
+    make_exif,
+    make_image_bytes,
+    make_jpeg_with_scans,
+    make_png_chunk,
+    make_png_header_of_size,
+    make_webp_header_of_size,
 )
 
 KINDS = ["jpeg", "png", "webp"]
@@ -43,17 +43,17 @@ LARGE = f"file: {remaking._TOO_LARGE}"
 
 def refusal(content: bytes) -> str:
     with pytest.raises(InvalidField) as caught:
-        remake(content)
+        reencode_image(content)
     return str(caught.value)
 
 
 def accepted(content: bytes) -> bool:
     """Whether it is an image; whatever it is, it is made anew or refused in the one way."""
     try:
-        made = remake(content)
+        made = reencode_image(content)
     except InvalidField:
         return False
-    assert max(decoded(made.content).size) <= remaking.KEPT_SIDE
+    assert max(decode_image(made.content).size) <= remaking.STORED_SIDE_PIXELS
     return True
 
 
@@ -63,18 +63,18 @@ def accepted(content: bytes) -> bool:
 @pytest.mark.parametrize(
     "content",
     [
-        encoded(drawn(), "gif"),
-        encoded(drawn(), "bmp"),
-        encoded(drawn(), "tiff"),
-        encoded(drawn(), "ico"),
-        encoded(drawn(), "pdf"),
-        encoded(drawn(), "eps"),
-        encoded(drawn(), "ppm"),
-        encoded(drawn(), "jpeg2000"),
+        encode_image(draw_image(), "gif"),
+        encode_image(draw_image(), "bmp"),
+        encode_image(draw_image(), "tiff"),
+        encode_image(draw_image(), "ico"),
+        encode_image(draw_image(), "pdf"),
+        encode_image(draw_image(), "eps"),
+        encode_image(draw_image(), "ppm"),
+        encode_image(draw_image(), "jpeg2000"),
         b'<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"/>',
         b"<!doctype html><script>alert(1)</script>",
-        b"GIF89a/*" + make_image("jpeg"),
-        b"%PDF-1.7\n" + make_image("png"),
+        b"GIF89a/*" + make_image_bytes("jpeg"),
+        b"%PDF-1.7\n" + make_image_bytes("png"),
         b"RIFF\x04\x00\x00\x00WAVE",
         b"\x00" * 100,
         b"\xff\xd8\xff",
@@ -108,46 +108,53 @@ def test_nothing_is_no_image() -> None:
 )
 def test_an_image_is_nothing_else(kind: str, other: bytes, name: str) -> None:
     """What is an image for one program and something else for another is refused."""
-    assert refusal(make_image(kind) + other) == f"file: is {name} as well as an image"
+    assert refusal(make_image_bytes(kind) + other) == f"file: is {name} as well as an image"
 
 
 def test_an_image_has_no_page_in_its_notes() -> None:
     """Nor a program, wherever in the file it stands."""
     notes = Image.Exif()
     notes[0x010E] = "<script>alert(1)</script>"
-    assert accepted(make_image("jpeg", exif=exif()))
-    assert not accepted(make_image("jpeg", exif=notes.tobytes()))
+    assert accepted(make_image_bytes("jpeg", exif=make_exif()))
+    assert not accepted(make_image_bytes("jpeg", exif=notes.tobytes()))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_truncated_image_is_refused(kind: str) -> None:
     """Wherever an image is cut off, it is refused, unless its pixels are all there."""
-    whole = make_image(kind, exif=exif())
+    whole = make_image_bytes(kind, exif=make_exif())
     taken = [size for size in range(len(whole)) if accepted(whole[:size])]
     assert len(taken) < len(whole) // 2
-    assert all(alike(corners(remake(whole[:size]).content), CORNERS) for size in taken)
+    assert all(
+        are_similar_colours(corner_colours(reencode_image(whole[:size]).content), CORNER_COLOURS)
+        for size in taken
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_damage_is_refused_or_mended(kind: str) -> None:
     """Whatever byte is wrong, the outcome is an image or the one refusal."""
-    whole = make_image(kind, 9, 7, exif=exif(3))
+    whole = make_image_bytes(kind, 9, 7, exif=make_exif(3))
     for place in range(len(whole)):
         for value in (0x00, 0xFF, whole[place] ^ 0x01):
             accepted(whole[:place] + bytes([value]) + whole[place + 1 :])
 
 
 SEEDS = [
-    make_image("jpeg", exif=exif(5)),
-    make_image("jpeg", progressive=True),
-    encoded(drawn().convert("CMYK"), "jpeg"),
-    encoded(drawn(), "mpo", save_all=True, append_images=[drawn()]),
-    make_image("png", exif=exif(8)),
-    encoded(drawn().quantize(4), transparency=1),
-    make_image("png", save_all=True, append_images=[drawn(40, 30).rotate(180)], duration=9),
-    make_image("webp"),
-    make_image("webp", lossless=True, exif=exif(2)),
-    make_image("webp", save_all=True, append_images=[drawn(40, 30).rotate(180)], duration=9),
+    make_image_bytes("jpeg", exif=make_exif(5)),
+    make_image_bytes("jpeg", progressive=True),
+    encode_image(draw_image().convert("CMYK"), "jpeg"),
+    encode_image(draw_image(), "mpo", save_all=True, append_images=[draw_image()]),
+    make_image_bytes("png", exif=make_exif(8)),
+    encode_image(draw_image().quantize(4), transparency=1),
+    make_image_bytes(
+        "png", save_all=True, append_images=[draw_image(40, 30).rotate(180)], duration=9
+    ),
+    make_image_bytes("webp"),
+    make_image_bytes("webp", lossless=True, exif=make_exif(2)),
+    make_image_bytes(
+        "webp", save_all=True, append_images=[draw_image(40, 30).rotate(180)], duration=9
+    ),
 ]
 
 
@@ -179,14 +186,14 @@ def test_random_bytes_are_refused(start: bytes, rest: bytes) -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        png_of(30_000, 30_000, bytes(30_001 * 1_000)),
-        png_of(12_001, 1),
-        png_of(1, 12_001),
-        png_of(5_000, 5_001),
-        png_of(2**31 - 1, 2**31 - 1),
-        make_image("jpeg", 10, 10).replace(b"\x08\x00\x0a\x00\x0a", b"\x08\xff\xff\xff\xff"),
-        make_image("jpeg", 10, 10).replace(b"\x08\x00\x0a\x00\x0a", b"\x08\x1f\x40\x1f\x40"),
-        webp_of(16_383, 16_383),
+        make_png_header_of_size(30_000, 30_000, bytes(30_001 * 1_000)),
+        make_png_header_of_size(12_001, 1),
+        make_png_header_of_size(1, 12_001),
+        make_png_header_of_size(5_000, 5_001),
+        make_png_header_of_size(2**31 - 1, 2**31 - 1),
+        make_image_bytes("jpeg", 10, 10).replace(b"\x08\x00\x0a\x00\x0a", b"\x08\xff\xff\xff\xff"),
+        make_image_bytes("jpeg", 10, 10).replace(b"\x08\x00\x0a\x00\x0a", b"\x08\x1f\x40\x1f\x40"),
+        make_webp_header_of_size(16_383, 16_383),
     ],
     ids=["30,000 a side", "wide", "high", "25 megapixels", "huge", "jpeg", "jpeg of 64", "webp"],
 )
@@ -198,8 +205,8 @@ def test_an_image_of_too_many_pixels_is_refused(content: bytes) -> None:
 def test_the_largest_image_is_taken() -> None:
     """A bound is not a pixel tighter than it says."""
     rows = (b"\x00" + bytes(12_000)) * 2_083
-    made = remake(png_of(12_000, 2_083, rows))
-    assert decoded(made.content).size == (2_048, 355)
+    made = reencode_image(make_png_header_of_size(12_000, 2_083, rows))
+    assert decode_image(made.content).size == (2_048, 355)
 
 
 PEAK = """
@@ -223,7 +230,10 @@ print((peak() - before) // 1024)
 
 def test_a_bomb_takes_no_memory() -> None:
     """Refusing images of many pixels takes less than a megabyte for each megapixel."""
-    bombs = [png_of(30_000, 30_000, bytes(30_001 * 1_000)), webp_of(16_383, 16_383)]
+    bombs = [
+        make_png_header_of_size(30_000, 30_000, bytes(30_001 * 1_000)),
+        make_webp_header_of_size(16_383, 16_383),
+    ]
     done = subprocess.run(
         [sys.executable, "-c", PEAK],
         input=b"--next--".join(bombs),
@@ -236,23 +246,28 @@ def test_a_bomb_takes_no_memory() -> None:
 
 def test_texts_that_unfold_are_refused() -> None:
     """Kilobytes of a PNG's compressed text that would become a gigabyte."""
-    text = png_chunk(b"zTXt", b"note\x00\x00" + zlib.compress(bytes(2**26), 9))
-    whole = make_image("png")
+    text = make_png_chunk(b"zTXt", b"note\x00\x00" + zlib.compress(bytes(2**26), 9))
+    whole = make_image_bytes("png")
     assert refusal(whole[:33] + text * 16 + whole[33:]) == BROKEN
 
 
 def test_a_jpeg_of_endless_scans_is_refused() -> None:
     """A scan of a few bytes makes the decoder walk over all pixels once more."""
-    assert accepted(jpeg_of_scans(MOST_SCANS - 10))
-    assert refusal(jpeg_of_scans(MOST_SCANS)) == f"file: has more than {MOST_SCANS} scans"
+    assert accepted(make_jpeg_with_scans(MAX_JPEG_SCANS - 10))
+    assert (
+        refusal(make_jpeg_with_scans(MAX_JPEG_SCANS))
+        == f"file: has more than {MAX_JPEG_SCANS} scans"
+    )
 
 
-LARGE_PROFILE = profile_of_stages(0).replace(b"mpet", b"text") + bytes(remaking.LARGEST_PROFILE)
+LARGE_PROFILE = make_colour_profile_with_stages(0).replace(b"mpet", b"text") + bytes(
+    remaking.MAX_PROFILE_BYTES
+)
 
 
 @pytest.mark.parametrize(
     ("kind", "profile"),
-    [*((kind, profile_of_stages(1)) for kind in KINDS), ("jpeg", LARGE_PROFILE)],
+    [*((kind, make_colour_profile_with_stages(1)) for kind in KINDS), ("jpeg", LARGE_PROFILE)],
     ids=[*KINDS, "large"],
 )
 def test_a_profile_of_endless_work_is_dropped(
@@ -261,8 +276,8 @@ def test_a_profile_of_endless_work_is_dropped(
     """One that may have any number of stages, or of bytes, is never calculated with."""
     used: list[object] = []
     monkeypatch.setattr(ImageCms, "profileToProfile", lambda *given, **_: used.append(given))
-    made = remake(make_image(kind, icc_profile=profile))
-    assert alike(corners(made.content), CORNERS)
+    made = reencode_image(make_image_bytes(kind, icc_profile=profile))
+    assert are_similar_colours(corner_colours(made.content), CORNER_COLOURS)
     assert not used
 
 
@@ -274,16 +289,16 @@ async def test_pictures_are_made_one_at_a_time(monkeypatch: pytest.MonkeyPatch) 
     """However many come at once, memory is taken for one; and the loop waits for none."""
     go, threads = threading.Event(), set()
 
-    def slow(content: bytes) -> Picture:
+    def slow(content: bytes) -> ProcessedImage:
         threads.add(threading.get_ident())
         go.wait(30)
-        return remake(content)
+        return reencode_image(content)
 
-    monkeypatch.setattr("staffbooking_adapters.pictures.threads._remake", slow)
+    monkeypatch.setattr("staffbooking_adapters.pictures.threads._reencode", slow)
     pictures = PillowPictures()
     async with anyio.create_task_group() as tasks:
         for kind in KINDS:
-            tasks.start_soon(pictures.remake, make_image(kind))
+            tasks.start_soon(pictures.process, make_image_bytes(kind))
         for _ in range(20):
             await anyio.lowlevel.checkpoint()
         turns = pictures._limiter.statistics()
@@ -297,7 +312,7 @@ async def test_pictures_are_made_one_at_a_time(monkeypatch: pytest.MonkeyPatch) 
 async def test_a_refusal_comes_out_of_the_thread() -> None:
     """The port refuses as the function does."""
     with pytest.raises(InvalidField):
-        await PillowPictures().remake(b"no image")
+        await PillowPictures().process(b"no image")
 
 
 def test_pillow_is_loaded_by_the_first_use() -> None:

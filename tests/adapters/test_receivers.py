@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from staffbooking_adapters.memory.webhooks.receivers import MemorySender, Sent
-from staffbooking_core.domain.webhooks.deliveries import Failure
+from staffbooking_adapters.memory.webhooks.receivers import MemorySender, SentWebhook
+from staffbooking_core.domain.webhooks.deliveries import DeliveryFailure
 
 pytestmark = pytest.mark.anyio
 
@@ -27,8 +27,8 @@ async def test_a_receiver_gets_headers_and_body() -> None:
     assert got == [(HEADERS, b"{}")]
 
 
-@pytest.mark.parametrize("answer", [200, 302, 503, Failure.TIMEOUT])
-async def test_the_answer_is_the_receivers(answer: int | Failure) -> None:
+@pytest.mark.parametrize("answer", [200, 302, 503, DeliveryFailure.TIMEOUT])
+async def test_the_answer_is_the_receivers(answer: int | DeliveryFailure) -> None:
     """A status, or why there is none, comes back as the receiver gives it."""
     assert await MemorySender({URL: lambda *_: answer}).send(URL, HEADERS, b"{}", 10) == answer
 
@@ -37,8 +37,8 @@ async def test_where_nobody_listens_the_connection_fails() -> None:
     """An address that is not known is one without a server; what was sent is kept still."""
     sender = MemorySender()
 
-    assert await sender.send(URL, HEADERS, b"{}", 10) is Failure.CONNECTION_FAILED
-    assert sender.sent == [Sent(URL, HEADERS, b"{}")]
+    assert await sender.send(URL, HEADERS, b"{}", 10) is DeliveryFailure.CONNECTION_FAILED
+    assert sender.sent == [SentWebhook(URL, HEADERS, b"{}")]
 
 
 async def test_a_receiver_that_raises_has_answered_500() -> None:
@@ -61,9 +61,9 @@ async def test_what_was_sent_is_kept_in_order() -> None:
 
 async def test_an_unsafe_host_is_never_sent_to() -> None:
     """A host that stands for a refused address says so, before and at the connection."""
-    sender = MemorySender({URL: lambda *_: 200}, unsafe=["crm.example"])
+    sender = MemorySender({URL: lambda *_: 200}, unsafe_hosts=["crm.example"])
 
     assert await sender.resolves_to_unsafe("crm.example")
     assert not await sender.resolves_to_unsafe("other.example")
-    assert await sender.send(URL, HEADERS, b"{}", 10) is Failure.UNSAFE_ADDRESS
+    assert await sender.send(URL, HEADERS, b"{}", 10) is DeliveryFailure.UNSAFE_ADDRESS
     assert sender.sent == []

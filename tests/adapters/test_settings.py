@@ -6,7 +6,13 @@ from datetime import timedelta
 
 import pytest
 
-from staffbooking_adapters.settings import Fake, SettingsError, Stripe, is_public, load_settings
+from staffbooking_adapters.settings import (
+    FakeProcessorSettings,
+    SettingsError,
+    StripeSettings,
+    is_public_url,
+    load_settings,
+)
 
 SECRET = "a-secret-of-the-deployment"
 STRIPE = {
@@ -28,14 +34,14 @@ def test_the_defaults_are_the_published_ones() -> None:
 
     assert settings.database_url == "sqlite+aiosqlite:///staffbooking.db"
     assert settings.policy.sandbox
-    assert settings.policy.platform_fee == 150_000
-    assert settings.policy.insurance_rate == 50_000
+    assert settings.policy.platform_fee_ppm == 150_000
+    assert settings.policy.insurance_rate_ppm == 50_000
     assert settings.policy.payout_delay == timedelta(hours=24)
     assert settings.policy.payment_window is None
     assert settings.policy.late_cancel_payout
     assert settings.policy.currency.code == "usd"
     assert settings.policy.country == "US"
-    assert settings.processor == Fake(manual_payees=False)
+    assert settings.processor == FakeProcessorSettings(manual_payees=False)
     assert settings.policy.limits.general.limit == 1000
     assert not settings.policy.webhook_allow_insecure
     assert settings.blocked_terms == ()
@@ -61,7 +67,7 @@ def test_values_are_read() -> None:
 
     assert settings.policy.currency.decimals == 0
     assert settings.policy.country == "JP"
-    assert settings.policy.platform_fee == 125_000
+    assert settings.policy.platform_fee_ppm == 125_000
     assert settings.policy.payout_delay == timedelta(minutes=90)
     assert settings.policy.payment_window == timedelta(minutes=30)
     assert not settings.policy.late_cancel_payout
@@ -71,7 +77,7 @@ def test_values_are_read() -> None:
     assert settings.allowed_origins == ("https://app.example",)
     assert settings.blocked_terms == ("bad word", "schlimm", "плохо")
     assert not settings.policy.sandbox
-    assert settings.processor == Fake(manual_payees=True)
+    assert settings.processor == FakeProcessorSettings(manual_payees=True)
 
 
 @pytest.mark.parametrize(
@@ -195,10 +201,12 @@ def test_payments_by_stripe_are_read() -> None:
     secrets = {"STRIPE_WEBHOOK_SECRET": "whsec_one, whsec_two"}
     settings = load(**{**STRIPE, **secrets, "ENVIRONMENT": "eu-2"})
 
-    assert settings.processor == Stripe("sk_test_51Abc", ("whsec_one", "whsec_two"), "eu-2")
+    assert settings.processor == StripeSettings("sk_test_51Abc", ("whsec_one", "whsec_two"), "eu-2")
     assert not settings.policy.sandbox
     assert not settings.processor.is_live
-    assert load(**STRIPE, SANDBOX="0").processor == Stripe("sk_test_51Abc", ("whsec_one",), "main")
+    assert load(**STRIPE, SANDBOX="0").processor == StripeSettings(
+        "sk_test_51Abc", ("whsec_one",), "main"
+    )
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
@@ -295,7 +303,7 @@ def test_stripe_on_a_public_address_needs_no_more_words() -> None:
 )
 def test_public_addresses_are_told_from_private_ones(url: str, public: bool) -> None:
     """Loopback, private networks and reserved names are not public; the rest is."""
-    assert is_public(url) is public
+    assert is_public_url(url) is public
 
 
 def test_secrets_never_stand_in_a_representation() -> None:

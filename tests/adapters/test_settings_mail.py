@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from staffbooking_adapters.settings import SettingsError, SmtpServer, Tls, load_settings
+from staffbooking_adapters.settings import SettingsError, SmtpServer, SmtpTls, load_settings
 
 
 def load(**values: str):
@@ -20,21 +20,21 @@ def test_without_a_server_nobody_is_mailed() -> None:
 @pytest.mark.parametrize(
     ("url", "server"),
     [
-        ("smtp://mail.example", SmtpServer("mail.example", 587, Tls.STARTTLS)),
+        ("smtp://mail.example", SmtpServer("mail.example", 587, SmtpTls.STARTTLS)),
         (
             "smtp://books:p%40ss%3A%2F@mail.example:25",
-            SmtpServer("mail.example", 25, Tls.STARTTLS, "books", "p@ss:/"),
+            SmtpServer("mail.example", 25, SmtpTls.STARTTLS, "books", "p@ss:/"),
         ),
-        ("smtps://mail.example", SmtpServer("mail.example", 465, Tls.FROM_START)),
+        ("smtps://mail.example", SmtpServer("mail.example", 465, SmtpTls.IMPLICIT)),
         (
             "smtps://books@mail.example:2465/",
-            SmtpServer("mail.example", 2465, Tls.FROM_START, "books"),
+            SmtpServer("mail.example", 2465, SmtpTls.IMPLICIT, "books"),
         ),
-        ("smtp://localhost:1025", SmtpServer("localhost", 1025, Tls.NEVER)),
-        ("smtp://127.0.0.1", SmtpServer("127.0.0.1", 587, Tls.NEVER)),
-        ("smtp://[::1]:25", SmtpServer("::1", 25, Tls.NEVER)),
-        ("smtp://10.0.0.7?starttls=never", SmtpServer("10.0.0.7", 587, Tls.NEVER)),
-        ("smtp://localhost?starttls=always", SmtpServer("localhost", 587, Tls.STARTTLS)),
+        ("smtp://localhost:1025", SmtpServer("localhost", 1025, SmtpTls.NEVER)),
+        ("smtp://127.0.0.1", SmtpServer("127.0.0.1", 587, SmtpTls.NEVER)),
+        ("smtp://[::1]:25", SmtpServer("::1", 25, SmtpTls.NEVER)),
+        ("smtp://10.0.0.7?starttls=never", SmtpServer("10.0.0.7", 587, SmtpTls.NEVER)),
+        ("smtp://localhost?starttls=always", SmtpServer("localhost", 587, SmtpTls.STARTTLS)),
     ],
 )
 def test_a_server_is_read(url: str, server: SmtpServer) -> None:

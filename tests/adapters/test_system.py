@@ -46,7 +46,7 @@ def test_event_ids_sort_by_their_making() -> None:
 
 def test_key_bodies_make_well_formed_keys() -> None:
     """The drawn characters are what a key is minted from."""
-    assert api_keys.is_well_formed(api_keys.mint(SystemIds().key_body()))
+    assert api_keys.is_well_formed_api_key(api_keys.build_api_key(SystemIds().api_key_body()))
 
 
 async def test_a_password_verifies_against_its_own_hash_alone() -> None:

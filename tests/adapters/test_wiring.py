@@ -12,15 +12,15 @@ import pytest
 
 from staffbooking_adapters import wiring
 from staffbooking_adapters.chat.local import LocalChat
-from staffbooking_adapters.chat.redis import RedisWire
+from staffbooking_adapters.chat.redis import RedisPubSubTransport
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.settings import Settings, SettingsError, load_settings
-from staffbooking_adapters.sql.messaging.pubsub import PostgresWire
+from staffbooking_adapters.sql.messaging.pubsub import PostgresPubSubTransport
 from staffbooking_adapters.stripe.processor import StripeProcessor
 from staffbooking_adapters.system import SandboxClock, SystemClock
-from staffbooking_core.domain.messaging.conversations import Findings
+from staffbooking_core.domain.messaging.conversations import ContentFindings
 from staffbooking_core.domain.payments.payees import OpenPayee
-from staffbooking_core.domain.payments.processor import OpKey, OpKind
+from staffbooking_core.domain.payments.processor import OperationKey, OperationKind
 from staffbooking_core.usecases import health
 from tests.stripe_stub import open_stub
 
@@ -64,7 +64,9 @@ async def test_pretended_payees_are_ready_or_not(
     """With FAKE_PAYEES=manual a new payee has a page to complete first."""
     command = OpenPayee(7, "mia@example.com", "Mia Lindqvist", "US", "usd")
     async with wiring.open_ports(settings(database_url, FAKE_PAYEES=given)) as ports:
-        opened = await ports.payments.open_payee(command, OpKey(0, 7, OpKind.OPEN_PAYEE, 1), 5)
+        opened = await ports.payments.open_payee(
+            command, OperationKey(0, 7, OperationKind.OPEN_PAYEE, 1), 5
+        )
 
     assert opened.ready is ready
 
@@ -143,9 +145,9 @@ async def test_the_sender_is_opened_by_its_first_use(
     assert made == []
 
     async with wiring.open_ports(settings(database_url, WEBHOOK_ALLOW_INSECURE="1")) as ports:
-        assert await ports.sender.send("http://127.0.0.1:9", {"a": "b"}, b"{}", 10) == 204
-        assert await ports.sender.resolves_to_unsafe("metadata.internal")
-        assert not await ports.sender.resolves_to_unsafe("crm.example")
+        assert await ports.webhook_sender.send("http://127.0.0.1:9", {"a": "b"}, b"{}", 10) == 204
+        assert await ports.webhook_sender.resolves_to_unsafe("metadata.internal")
+        assert not await ports.webhook_sender.resolves_to_unsafe("crm.example")
 
     assert made == [{"insecure": True}, ("http://127.0.0.1:9", {"a": "b"}, b"{}", 10), "closed"]
 
@@ -179,9 +181,9 @@ anyio.run(work)
     ("given", "wire"),
     [
         ({}, None),
-        (POSTGRES, PostgresWire),
-        (REDIS, RedisWire),
-        (POSTGRES | REDIS, RedisWire),
+        (POSTGRES, PostgresPubSubTransport),
+        (REDIS, RedisPubSubTransport),
+        (POSTGRES | REDIS, RedisPubSubTransport),
     ],
     ids=["sqlite", "postgresql", "redis", "postgresql and redis"],
 )
@@ -189,20 +191,20 @@ async def test_word_goes_by_what_the_settings_name(
     database_url: str, given: dict[str, str], wire: type | None
 ) -> None:
     """By Redis where it is said, else by PostgreSQL; with SQLite alone it stays in the process."""
-    async with wiring.open_ports(settings(database_url, **given), stays=True) as ports:
+    async with wiring.open_ports(settings(database_url, **given), is_long_running=True) as ports:
         if wire is None:
-            assert type(ports.chat) is LocalChat
+            assert type(ports.pubsub) is LocalChat
         else:
-            assert type(vars(ports.chat)["_wire"]) is wire
+            assert type(vars(ports.pubsub)["_transport"]) is wire
 
 
 async def test_what_must_not_be_said_is_the_deployment_s(database_url: str) -> None:
     """The default list's terms and its own are found, and other ways of contact."""
     given = settings(database_url, BLOCKED_TERMS="zeppelin")
-    async with wiring.open_ports(given, stays=True) as ports:
-        assert (await ports.content_filter.find("Come by zeppelin")).has_blocked_term
-        assert (await ports.content_filter.find("Write to ada@example.com")).has_contact
-        assert await ports.content_filter.find("See you at eight") == Findings()
+    async with wiring.open_ports(given, is_long_running=True) as ports:
+        assert (await ports.content_filter.scan("Come by zeppelin")).has_blocked_term
+        assert (await ports.content_filter.scan("Write to ada@example.com")).has_contact
+        assert await ports.content_filter.scan("See you at eight") == ContentFindings()
 
 
 async def test_hints_and_seals_are_of_the_deployment(database_url: str) -> None:
@@ -220,7 +222,7 @@ async def test_hints_and_seals_are_of_the_deployment(database_url: str) -> None:
 
 async def test_files_lie_beside_the_database(database_url: str, tmp_path: Path) -> None:
     """In a folder that is named as its other files are, and made with the first file."""
-    async with wiring.open_ports(settings(database_url), stays=True) as ports:
+    async with wiring.open_ports(settings(database_url), is_long_running=True) as ports:
         assert not (tmp_path / "test.db-files").exists()
         await ports.files.put("a.jpg", b"some")
     assert (tmp_path / "test.db-files" / "a.jpg").read_bytes() == b"some"
@@ -244,7 +246,7 @@ async def test_files_lie_where_the_settings_say(database_url: str, tmp_path: Pat
 )
 async def test_each_database_has_its_folder(url: str, folder: str) -> None:
     """Beside a file, and where the process works if the database is none."""
-    assert wiring._files_dir(settings(url)) == Path(folder)
+    assert wiring._get_files_dir(settings(url)) == Path(folder)
 
 
 async def test_a_folder_that_cannot_be_written_stops_the_start(
@@ -254,10 +256,10 @@ async def test_a_folder_that_cannot_be_written_stops_the_start(
     (tmp_path / "file").write_text("in the way")
     given = settings(database_url, FILES_DIR=f"{tmp_path}/file/images")
     with pytest.raises(SettingsError) as caught:
-        async with wiring.open_ports(given, stays=True):
+        async with wiring.open_ports(given, is_long_running=True):
             pass
     wrong = f"nothing can be written to {tmp_path / 'file'}: Not a directory"
     assert str(caught.value) == f"STAFFBOOKING_FILES_DIR can't be used: {wrong}"
-    assert wiring.check_files(given) == wrong
+    assert wiring.find_files_problem(given) == wrong
     async with wiring.open_ports(given) as ports:
-        assert await health.ready(ports)
+        assert await health.is_ready(ports)

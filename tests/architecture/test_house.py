@@ -77,7 +77,7 @@ def test_the_lifecycle_page_is_generated() -> None:
     """docs/lifecycle.md is what the table prints (`make docs` remakes it)."""
     written = (ROOT / "docs/lifecycle.md").read_text(encoding="utf-8")
 
-    assert written == lifecycle.page() + "\n"
+    assert written == lifecycle.render_lifecycle_page() + "\n"
 
 
 def sources() -> Iterator[Path]:

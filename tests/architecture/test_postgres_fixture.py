@@ -12,8 +12,8 @@ from tests.support.postgres import (
     PostgresServer,
     database_name,
     driver_url,
-    running_server,
-    wheel_binaries,
+    find_wheel_binaries,
+    run_postgres_server,
 )
 
 pytestmark = pytest.mark.anyio
@@ -54,9 +54,9 @@ async def test_a_template_is_copied(postgres_server: PostgresServer) -> None:
 
 async def test_the_wheel_alone_is_enough() -> None:
     """A machine without PostgreSQL runs the tests on the wheel's programs, keeping nothing."""
-    binaries = wheel_binaries()
+    binaries = find_wheel_binaries()
     assert binaries is not None, "the development lock brings the wheel"
-    with running_server(binaries) as server:
+    with run_postgres_server(binaries) as server:
         url = await server.create_database()
         assert await query(url, "SELECT current_setting('server_version_num')::int / 10000") == 18
     [folder] = parse_qs(urlsplit(url).query)["host"]

@@ -9,14 +9,16 @@ import traceback
 import pytest
 
 from tests.support import required_tools
-from tests.support.budget import table
-from tests.support.reserved_ports import number_of, reserved_port
-from tests.support.watchdog import limited
+from tests.support.budget import budget_rows
+from tests.support.reserved_ports import port_number, reserve_port
+from tests.support.watchdog import with_timeout
 
 
 def test_the_table_adds_up_a_tier() -> None:
     """Folders of one tier share a budget, a tier that did not run has no line."""
-    rows = table({"tests/domain": 1.25, "tests/usecases": 2.5, "tests/e2e": 91.0, "tests/cli": 5})
+    rows = budget_rows(
+        {"tests/domain": 1.25, "tests/usecases": 2.5, "tests/e2e": 91.0, "tests/cli": 5}
+    )
     assert [row.split() for row in rows] == [
         ["tests/domain", "+", "tests/usecases", "3.8", "of", "75"],
         ["tests/e2e", "91.0", "of", "80", "OVER"],
@@ -25,7 +27,7 @@ def test_the_table_adds_up_a_tier() -> None:
 
 @pytest.fixture
 def nothing_noted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(required_tools, "_not_run", {})
+    monkeypatch.setattr(required_tools, "_skipped_reasons", {})
 
 
 @pytest.mark.usefixtures("nothing_noted")
@@ -33,8 +35,8 @@ def test_a_missing_tool_leaves_tests_out_loudly(monkeypatch: pytest.MonkeyPatch)
     """Without the tool its tests are left out, and the end of the run says which."""
     monkeypatch.setenv("REQUIRE", "chromium")
     with pytest.raises(pytest.skip.Exception):
-        required_tools.unavailable("postgres", "PostgreSQL", "there is no initdb")
-    assert required_tools.not_run() == ["PostgreSQL tests NOT run: there is no initdb"]
+        required_tools.skip_or_fail("postgres", "PostgreSQL", "there is no initdb")
+    assert required_tools.skipped_tool_lines() == ["PostgreSQL tests NOT run: there is no initdb"]
 
 
 @pytest.mark.usefixtures("nothing_noted")
@@ -42,8 +44,8 @@ def test_a_required_tool_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where REQUIRE names the tool, its absence fails the tests."""
     monkeypatch.setenv("REQUIRE", "chromium,postgres")
     with pytest.raises(pytest.fail.Exception, match="REQUIRE names postgres"):
-        required_tools.unavailable("postgres", "PostgreSQL", "there is no initdb")
-    assert required_tools.not_run() == []
+        required_tools.skip_or_fail("postgres", "PostgreSQL", "there is no initdb")
+    assert required_tools.skipped_tool_lines() == []
 
 
 @pytest.mark.anyio
@@ -54,7 +56,7 @@ async def test_a_test_that_hangs_is_cancelled_where_it_waits() -> None:
         await asyncio.Event().wait()
 
     with pytest.raises(TimeoutError) as caught:
-        await limited(waits_for_ever, 0.01)()
+        await with_timeout(waits_for_ever, 0.01)()
     frames = traceback.extract_tb(caught.value.__cause__.__traceback__)  # type: ignore[union-attr]
     assert "waits_for_ever" in {frame.name for frame in frames}
 
@@ -68,8 +70,8 @@ async def test_coroutines_are_limited(request: pytest.FixtureRequest) -> None:
 def test_a_kept_port_is_the_servers_alone() -> None:
     """A server that asks for it by its number can listen there, again and again; meanwhile it
     refuses, and is taken for all who can't share it."""
-    with reserved_port() as keeping:
-        number = number_of(keeping)
+    with reserve_port() as keeping:
+        number = port_number(keeping)
         for _ in range(2):
             with socket.create_server(("127.0.0.1", number)):
                 pass

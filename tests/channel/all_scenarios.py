@@ -8,9 +8,9 @@ from tests.channel import (
     scenarios_resume,
     scenarios_typing_and_presence,
 )
-from tests.channel.scenarios import Play
+from tests.channel.scenarios import Scenario
 
-PLAYS = [
+SCENARIOS = [
     each
     for chapter in (
         scenarios_messages,
@@ -19,5 +19,5 @@ PLAYS = [
         scenarios_limits,
     )
     for each in vars(chapter).values()
-    if isinstance(each, Play)
+    if isinstance(each, Scenario)
 ]

@@ -11,59 +11,59 @@ import anyio
 import asyncpg
 
 from staffbooking_adapters.chat.local import LocalChat
-from staffbooking_adapters.chat.redis import RedisWire
-from staffbooking_adapters.chat.shared import SharedChat, Wire
-from staffbooking_adapters.sql.messaging.pubsub import PostgresWire
-from staffbooking_core.ports import Chat
-from staffbooking_core.representations.channel import Tell, Told
+from staffbooking_adapters.chat.redis import RedisPubSubTransport
+from staffbooking_adapters.chat.shared import PubSubTransport, SharedChat
+from staffbooking_adapters.sql.messaging.pubsub import PostgresPubSubTransport
+from staffbooking_core.ports import PubSub
+from staffbooking_core.representations.channel import Broadcast, ServerEvent
 from tests.support.postgres import driver_url
 from tests.support.redis import RedisServer
 
-PATIENCE = 10.0
+WAIT_TIMEOUT_SECONDS = 10.0
 """Seconds; nobody waits so long unless something is wrong."""
 
 
-class Listener:
+class RecordingListener:
     """Ears that remember what they were told, the oldest first."""
 
     def __init__(self) -> None:
-        self.marks = 0
+        self.stored_count = 0
         """How often it was told that messages were stored."""
-        self.tells: list[Tell] = []
-        self._news = asyncio.Event()
+        self.broadcasts: list[Broadcast] = []
+        self._changed = asyncio.Event()
 
-    def stored(self) -> None:
-        self.marks += 1
-        self._news.set()
+    def on_messages_stored(self) -> None:
+        self.stored_count += 1
+        self._changed.set()
 
-    def told(self, tell: Tell) -> None:
-        self.tells.append(tell)
-        self._news.set()
+    def on_broadcast(self, broadcast: Broadcast) -> None:
+        self.broadcasts.append(broadcast)
+        self._changed.set()
 
-    async def until(self, condition: Callable[[], object]) -> None:
+    async def wait_until(self, condition: Callable[[], object]) -> None:
         """Wait for something that word has to bring about."""
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(WAIT_TIMEOUT_SECONDS):
             while not condition():
-                self._news.clear()
-                await self._news.wait()
+                self._changed.clear()
+                await self._changed.wait()
 
-    async def until_told(self, last: Tell) -> None:
+    async def wait_until_last(self, last: Broadcast) -> None:
         """Wait for word after which there is none."""
-        await self.until(lambda: last in self.tells[-1:])
+        await self.wait_until(lambda: last in self.broadcasts[-1:])
 
 
 @asynccontextmanager
-async def listening(chat: Chat) -> AsyncIterator[Listener]:
+async def listen_to(chat: PubSub) -> AsyncIterator[RecordingListener]:
     """Somebody who hears what the others say."""
-    listener = Listener()
-    async with chat.listen(listener):
+    listener = RecordingListener()
+    async with chat.subscribe(listener):
         if isinstance(chat, SharedChat):
-            await listener.until(lambda: listener.marks)
+            await listener.wait_until(lambda: listener.stored_count)
         yield listener
 
 
 @asynccontextmanager
-async def running(chat: LocalChat) -> AsyncIterator[LocalChat]:
+async def closing_chat(chat: LocalChat) -> AsyncIterator[LocalChat]:
     """The chat of a process that runs until the end."""
     try:
         yield chat
@@ -71,44 +71,44 @@ async def running(chat: LocalChat) -> AsyncIterator[LocalChat]:
         await chat.close()
 
 
-def typing(*to: int, **data: Any) -> Tell:
-    return Tell(to, Told.TYPING, data)
+def make_typing_broadcast(*to: int, **data: Any) -> Broadcast:
+    return Broadcast(to, ServerEvent.TYPING, data)
 
 
-class Place(Protocol):
+class ChatTransport(Protocol):
     """Where processes meet, as its operator sees it."""
 
-    def wire(self) -> Wire:
+    def wire(self) -> PubSubTransport:
         """The wire of one more process."""
         ...
 
-    async def kill(self, *, listening: bool) -> None:
+    async def kill_connections(self, *, listening: bool) -> None:
         """Cut all connections that listen, or all others."""
         ...
 
-    async def count(self, *, listening: bool) -> int:
+    async def count_connections(self, *, listening: bool) -> int:
         """How many connections listen, or don't."""
         ...
 
 
-class PostgresPlace:
+class PostgresTransport:
     def __init__(self, url: str) -> None:
         self.url = url
 
-    def wire(self) -> Wire:
-        return PostgresWire(self.url)
+    def wire(self) -> PubSubTransport:
+        return PostgresPubSubTransport(self.url)
 
-    async def kill(self, *, listening: bool) -> None:
-        await self._ask("count(pg_terminate_backend(pid))", listening)
+    async def kill_connections(self, *, listening: bool) -> None:
+        await self._query_connections("count(pg_terminate_backend(pid))", listening)
 
-    async def count(self, *, listening: bool) -> int:
-        return await self._ask("count(*)", listening)
+    async def count_connections(self, *, listening: bool) -> int:
+        return await self._query_connections("count(*)", listening)
 
-    async def _ask(self, what: str, listening: bool) -> int:
+    async def _query_connections(self, expression: str, listening: bool) -> int:
         connection = await asyncpg.connect(driver_url(self.url))
         try:
             found: int = await connection.fetchval(
-                f"SELECT {what} FROM pg_stat_activity WHERE datname = current_database()"
+                f"SELECT {expression} FROM pg_stat_activity WHERE datname = current_database()"
                 " AND pid <> pg_backend_pid() AND (query LIKE 'LISTEN%') = $1",
                 listening,
             )
@@ -117,19 +117,19 @@ class PostgresPlace:
             await connection.close()
 
 
-class RedisPlace:
+class RedisTransport:
     def __init__(self, server: RedisServer) -> None:
         self.server = server
 
-    def wire(self) -> Wire:
-        return RedisWire(self.server.url, "staffbooking:tests")
+    def wire(self) -> PubSubTransport:
+        return RedisPubSubTransport(self.server.url, "staffbooking:tests")
 
-    async def kill(self, *, listening: bool) -> None:
+    async def kill_connections(self, *, listening: bool) -> None:
         async with self.server.client() as operator:
             kind = "pubsub" if listening else "normal"
             await operator.client_kill_filter(_type=kind, skipme=True)
 
-    async def count(self, *, listening: bool) -> int:
+    async def count_connections(self, *, listening: bool) -> int:
         async with self.server.client() as operator:
             clients = await operator.client_list(_type="pubsub" if listening else "normal")
             return len(clients) - (not listening)

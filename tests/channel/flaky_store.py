@@ -11,7 +11,7 @@ from attrs import define, field
 
 from staffbooking_adapters.memory.store import MemoryStore
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import Reading, Writing
+from staffbooking_core.ports import ReadView, Transaction
 from tests.support.builders import POLICY
 
 T = TypeVar("T")
@@ -19,57 +19,57 @@ T = TypeVar("T")
 Hook: TypeAlias = Callable[[], Awaitable[object]]
 
 
-async def nothing() -> None:
+async def do_nothing() -> None:
     """What is done where no hook is set."""
 
 
 @define
-class Pause:
+class PauseHook:
     """A hook that waits until it is let go."""
 
     reached: anyio.Event = field(factory=anyio.Event)
-    go_on: anyio.Event = field(factory=anyio.Event)
+    released: anyio.Event = field(factory=anyio.Event)
 
     async def __call__(self) -> None:
         self.reached.set()
-        await self.go_on.wait()
+        await self.released.wait()
 
 
-class Flaky:
+class FlakyStore:
     """The memory store; each hook is for one unit of work, or one look, and may raise."""
 
     def __init__(self, policy: Policy = POLICY) -> None:
         self._store = MemoryStore(policy)
         self.fault: Exception | None = None
         """What all that it is asked for ends with, while there is one."""
-        self.before_reading: Hook = nothing
-        self.before: Hook = nothing
-        self.after: Hook = nothing
+        self.before_reading: Hook = do_nothing
+        self.before: Hook = do_nothing
+        self.after: Hook = do_nothing
         """Once it is committed, and nobody knows yet."""
-        self.writes = 0
+        self.write_count = 0
         """Units of work that were tried."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
     @asynccontextmanager
-    async def reading(self) -> AsyncIterator[Reading]:
-        before, self.before_reading = self.before_reading, nothing
+    async def read_view(self) -> AsyncIterator[ReadView]:
+        before, self.before_reading = self.before_reading, do_nothing
         await before()
-        self._check()
-        async with self._store.reading() as view:
+        self._raise_fault()
+        async with self._store.read_view() as view:
             yield view
 
-    async def write(self, work: Callable[[Writing], Awaitable[T]]) -> T:
-        self.writes += 1
+    async def run_transaction(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+        self.write_count += 1
         before, after = self.before, self.after
-        self.before = self.after = nothing
+        self.before = self.after = do_nothing
         await before()
-        self._check()
-        result = await self._store.write(work)
+        self._raise_fault()
+        result = await self._store.run_transaction(work)
         await after()
         return result
 
-    def _check(self) -> None:
+    def _raise_fault(self) -> None:
         if self.fault is not None:
             raise self.fault

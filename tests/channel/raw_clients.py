@@ -13,15 +13,15 @@ import anyio
 
 from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.domain.companions.companion import Companion
-from tests.http.deployment import BASE, World
-from tests.support.channel_deployment import PATIENCE, Served
+from tests.http.deployment import BASE_URL, HttpDeployment
+from tests.support.channel_deployment import RECEIVE_TIMEOUT_SECONDS, ChannelServer
 
 
-class Idler:
+class RawWebSocketClient:
     """A client that reads only when it is told to, and then as bytes."""
 
     def __init__(self, wire: socket.socket) -> None:
-        self.wire = wire
+        self.socket = wire
         self._loop = asyncio.get_running_loop()
 
     async def send(self, event: str, data: dict[str, Any]) -> None:
@@ -31,13 +31,13 @@ class Idler:
         await self.write(bytes((0x81, 0x80 | len(text), 0, 0, 0, 0)) + text)
 
     async def write(self, data: bytes) -> None:
-        with anyio.fail_after(PATIENCE):
-            await self._loop.sock_sendall(self.wire, data)
+        with anyio.fail_after(RECEIVE_TIMEOUT_SECONDS):
+            await self._loop.sock_sendall(self.socket, data)
 
-    async def read(self, most: int = 65536) -> bytes:
+    async def read(self, max_bytes: int = 65536) -> bytes:
         """What has come; nothing at the end."""
-        with anyio.fail_after(PATIENCE):
-            return await self._loop.sock_recv(self.wire, most)
+        with anyio.fail_after(RECEIVE_TIMEOUT_SECONDS):
+            return await self._loop.sock_recv(self.socket, max_bytes)
 
     async def read_until(self, wanted: bytes) -> None:
         got = b""
@@ -45,7 +45,7 @@ class Idler:
             got += (part := await self.read())
             assert part, got
 
-    async def gone(self) -> None:
+    async def wait_closed(self) -> None:
         """Until the service has hung up, whatever came before."""
         try:
             while await self.read():
@@ -55,9 +55,9 @@ class Idler:
 
 
 @asynccontextmanager
-async def idling(
-    site: Served, user: User | Companion, token: str | None = None
-) -> AsyncIterator[Idler]:
+async def connect_idle_client(
+    site: ChannelServer, user: User | Companion, token: str | None = None
+) -> AsyncIterator[RawWebSocketClient]:
     """A client that has been told what there is, and reads no more."""
     token = token or await site.sign_in(user)
     wire = socket.socket()
@@ -65,11 +65,11 @@ async def idling(
     wire.setblocking(False)
     with wire:
         await asyncio.get_running_loop().sock_connect(wire, ("127.0.0.1", site.port))
-        idler = Idler(wire)
+        idler = RawWebSocketClient(wire)
         await idler.write(
             f"GET /ws HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
             f"sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
-            f"cookie: connect.sid={token}\r\norigin: {BASE}\r\n\r\n".encode()
+            f"cookie: connect.sid={token}\r\norigin: {BASE_URL}\r\n\r\n".encode()
         )
         await idler.read_until(b'"ready"')
         await idler.send("presence", {"user_ids": [2**40]})
@@ -77,11 +77,11 @@ async def idling(
         yield idler
 
 
-async def all_gone(world: World, who: User | Companion) -> None:
+async def wait_until_offline(world: HttpDeployment, who: User | Companion) -> None:
     """Until the service knows of no connection of somebody."""
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(RECEIVE_TIMEOUT_SECONDS):
         while True:
-            async with world.store.reading() as view:
+            async with world.store.read_view() as view:
                 [found] = await view.presence.presence([who.id], world.clock.wall())
             if not found.online:
                 return

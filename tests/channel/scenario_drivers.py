@@ -18,71 +18,78 @@ from websockets.exceptions import ConnectionClosed
 
 from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.ports import Ports
-from staffbooking_core.representations.channel import Asked, Close, Told
-from staffbooking_http.channel.frames import Outgoing, parse
-from staffbooking_http.channel.hub import Connection, Switchboard
-from tests.channel.scenarios import Connect, Data, Driver, Frame, HungUp, frame
+from staffbooking_core.representations.channel import ClientEvent, CloseCode, ServerEvent
+from staffbooking_http.channel.frames import EncodedFrame, parse_frame
+from staffbooking_http.channel.hub import ChannelConnection, ChannelHub
+from tests.channel.scenarios import (
+    ConnectionEnded,
+    Data,
+    Frame,
+    OpenConnection,
+    TransportDriver,
+    make_frame,
+)
 from tests.support.builders import add_session
-from tests.support.channel_deployment import served
+from tests.support.channel_deployment import serve_channel
 
 # Without a socket -------------------------------------------------------------------------
 
 
 @define
-class PlainPipe:
+class DirectOutbound:
     """The service's end of a connection: what it sends is there at once."""
 
-    told: asyncio.Queue[Frame | HungUp] = field(factory=asyncio.Queue)
+    received: asyncio.Queue[Frame | ConnectionEnded] = field(factory=asyncio.Queue)
     is_open: bool = True
 
-    def send(self, frame: Outgoing) -> bool:
+    def send(self, frame: EncodedFrame) -> bool:
         if self.is_open:
-            self.told.put_nowait(json.loads(frame.text))
+            self.received.put_nowait(json.loads(frame.json_bytes))
         return True
 
-    def close(self, code: Close, reason: str) -> None:
+    def close(self, code: CloseCode, reason: str) -> None:
         if self.is_open:
             self.is_open = False
-            self.told.put_nowait(HungUp(code))
+            self.received.put_nowait(ConnectionEnded(code))
 
-    async def drained(self) -> None:
+    async def wait_until_drained(self) -> None:
         await checkpoint()
 
 
 @frozen
-class PlainWire:
+class DirectConnection:
     """The client's end of it, right at the switchboard."""
 
-    switchboard: Switchboard
-    connection: Connection
-    pipe: PlainPipe
+    hub: ChannelHub
+    connection: ChannelConnection
+    outbound: DirectOutbound
 
     async def send(self, frame: Frame) -> None:
-        await self.switchboard.receive(self.connection, *parse(json.dumps(frame)))
+        await self.hub.receive(self.connection, *parse_frame(json.dumps(frame)))
 
     async def receive(self) -> Frame:
-        told = await self.pipe.told.get()
-        if isinstance(told, HungUp):
+        told = await self.outbound.received.get()
+        if isinstance(told, ConnectionEnded):
             raise told
         return told
 
     async def close(self) -> None:
-        self.pipe.is_open = False
-        self.switchboard.close(self.connection)
-        await self.switchboard.release(self.connection.user_id)
+        self.outbound.is_open = False
+        self.hub.close(self.connection)
+        await self.hub.release(self.connection.user_id)
 
 
 @asynccontextmanager
-async def plain(ports: Ports) -> AsyncIterator[Connect]:
+async def connect_directly(ports: Ports) -> AsyncIterator[OpenConnection]:
     """The switchboard alone."""
-    switchboard = Switchboard(ports)
+    switchboard = ChannelHub(ports)
 
-    async def open_one(user: User, after: int | None) -> PlainWire:
+    async def open_one(user: User, after: int | None) -> DirectConnection:
         session = await add_session(ports.store, user.id, seen_at=ports.clock.wall())
-        pipe = PlainPipe()
+        pipe = DirectOutbound()
         await switchboard.reserve(user)
         connection = await switchboard.open(session, user, pipe, after)
-        return PlainWire(switchboard, connection, pipe)
+        return DirectConnection(switchboard, connection, pipe)
 
     async with switchboard.running():
         yield open_one
@@ -92,7 +99,7 @@ async def plain(ports: Ports) -> AsyncIterator[Connect]:
 
 
 @frozen
-class WebSocketWire:
+class WebSocketConnection:
     socket: ClientConnection
 
     async def send(self, frame: Frame) -> None:
@@ -102,7 +109,7 @@ class WebSocketWire:
         try:
             told: Frame = json.loads(await self.socket.recv())
         except ConnectionClosed as end:
-            raise HungUp(None if end.rcvd is None else end.rcvd.code) from None
+            raise ConnectionEnded(None if end.rcvd is None else end.rcvd.code) from None
         return told
 
     async def close(self) -> None:
@@ -110,11 +117,11 @@ class WebSocketWire:
 
 
 @asynccontextmanager
-async def websocket(ports: Ports) -> AsyncIterator[Connect]:
+async def connect_websocket(ports: Ports) -> AsyncIterator[OpenConnection]:
     """At `/ws`."""
-    async with served(ports) as site:
+    async with serve_channel(ports) as site:
 
-        async def open_one(user: User, after: int | None) -> WebSocketWire:
+        async def open_one(user: User, after: int | None) -> WebSocketConnection:
             query = "" if after is None else f"?after={after}"
             socket = await connect(
                 f"ws://127.0.0.1:{site.port}/ws{query}",
@@ -125,77 +132,82 @@ async def websocket(ports: Ports) -> AsyncIterator[Connect]:
                 ping_interval=None,
                 proxy=None,
             )
-            return WebSocketWire(socket)
+            return WebSocketConnection(socket)
 
         yield open_one
 
 
 @define
-class SocketIoWire:
+class SocketIoConnection:
     """Socket.IO knows no `ref`: what answers an event comes to its callback as well, in the
     order in which the events were sent."""
 
     client: socketio.AsyncClient
-    _told: deque[Frame] = field(factory=deque)
-    _unnamed: deque[Frame] = field(factory=deque)
+    _received: deque[Frame] = field(factory=deque)
+    _unacked_answers: deque[Frame] = field(factory=deque)
     """Answers that no callback was called with yet."""
-    _is_over: bool = False
-    _news: asyncio.Event = field(factory=asyncio.Event)
+    _is_disconnected: bool = False
+    _changed: asyncio.Event = field(factory=asyncio.Event)
 
     async def send(self, frame: Frame) -> None:
-        answered = partial(self._answer, frame.get("ref"))
+        answered = partial(self._on_ack, frame.get("ref"))
         await self.client.emit(frame["event"], frame["data"], callback=answered)
 
     async def receive(self) -> Frame:
-        while not self._told or any(each is self._told[0] for each in self._unnamed):
-            if self._is_over and not self._told:
-                raise HungUp(None)
-            self._news.clear()
-            await self._news.wait()
-        return self._told.popleft()
+        while not self._received or any(
+            each is self._received[0] for each in self._unacked_answers
+        ):
+            if self._is_disconnected and not self._received:
+                raise ConnectionEnded(None)
+            self._changed.clear()
+            await self._changed.wait()
+        return self._received.popleft()
 
     async def close(self) -> None:
         await self.client.disconnect()
 
-    def hear(self, event: str, data: Data) -> None:
-        told = frame(event, data)
-        self._told.append(told)
-        if event in (Told.ACK, Told.ERROR):
-            self._unnamed.append(told)
-        self._news.set()
+    def on_event(self, event: str, data: Data) -> None:
+        told = make_frame(event, data)
+        self._received.append(told)
+        if event in (ServerEvent.ACK, ServerEvent.ERROR):
+            self._unacked_answers.append(told)
+        self._changed.set()
 
-    def end(self, *_: Any) -> None:
-        self._is_over = True
-        self._news.set()
+    def on_disconnect(self, *_: Any) -> None:
+        self._is_disconnected = True
+        self._changed.set()
 
-    def _answer(self, ref: Any, data: Data | None = None) -> None:
+    def _on_ack(self, ref: Any, data: Data | None = None) -> None:
         if data is not None:
-            answer = self._unnamed.popleft()
+            answer = self._unacked_answers.popleft()
             assert answer["data"] == data
             answer |= {} if ref is None else {"ref": ref}
-        self._news.set()
+        self._changed.set()
 
 
 @asynccontextmanager
-async def over_socketio(ports: Ports) -> AsyncIterator[Connect]:
+async def connect_socketio(ports: Ports) -> AsyncIterator[OpenConnection]:
     """At `/socket.io`, where clients name the last message by `resume` alone."""
-    async with served(ports) as site:
+    async with serve_channel(ports) as site:
 
-        async def open_one(user: User, after: int | None) -> SocketIoWire:
+        async def open_one(user: User, after: int | None) -> SocketIoConnection:
             client = socketio.AsyncClient(reconnection=False, handle_sigint=False)
-            wire = SocketIoWire(client)
-            client.on("*", wire.hear)
-            client.on("disconnect", wire.end)
+            wire = SocketIoConnection(client)
+            client.on("*", wire.on_event)
+            client.on("disconnect", wire.on_disconnect)
             await client.connect(
                 f"http://127.0.0.1:{site.port}",
                 headers={"Cookie": f"connect.sid={await site.sign_in(user)}"},
                 transports=["websocket"],
             )
             if after is not None:
-                await wire.send(frame(Asked.RESUME, {"after": after}))
+                await wire.send(make_frame(ClientEvent.RESUME, {"after": after}))
             return wire
 
         yield open_one
 
 
-OVER_SOCKETS: dict[str, Driver] = {"websocket": websocket, "socketio": over_socketio}
+SOCKET_DRIVERS: dict[str, TransportDriver] = {
+    "websocket": connect_websocket,
+    "socketio": connect_socketio,
+}

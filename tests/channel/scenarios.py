@@ -19,62 +19,64 @@ from attrs import define, evolve, field, frozen
 
 from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.domain.bookings.booking import Booking
-from staffbooking_core.domain.shared.rate_limits import Rule
+from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
 from staffbooking_core.representations import channel
-from staffbooking_core.representations.channel import Asked, Close, Told
+from staffbooking_core.representations.channel import ClientEvent, CloseCode, ServerEvent
 from staffbooking_core.representations.records import message_record
 from staffbooking_core.usecases.messaging import messages
-from staffbooking_core.usecases.messaging.messages import Letter
-from tests.channel.asyncapi_validation import Documented
+from staffbooking_core.usecases.messaging.messages import MessageDraft
+from tests.channel.asyncapi_validation import FrameValidator
 from tests.support.builders import HOUR, MINUTE, POLICY, SECOND, add_companion, add_user
-from tests.support.memory_deployment import Scene, actor_of, memory_ports
-from tests.support.message_doubles import Sieve
+from tests.support.memory_deployment import BookingScenario, actor_of, memory_ports
+from tests.support.message_doubles import SimpleContentFilter
 
 Frame: TypeAlias = dict[str, Any]
 Data: TypeAlias = dict[str, Any]
 
-NOBODY = 10**9
+UNKNOWN_ID = 10**9
 """The id of nothing."""
-PATIENCE = 20
+FRAME_TIMEOUT_SECONDS = 20
 """Seconds after which a frame that doesn't come never will."""
 
-FIGURES: Mapping[str, Any] = {
+SCENARIO_POLICY: Mapping[str, Any] = {
     "presence_lease": HOUR,
     "resume_grace": HOUR,
     "sessions_judged_every": SECOND / 20,
-    "limits": evolve(POLICY.limits, channel=Rule("channel", 10_000, MINUTE)),
+    "limits": evolve(POLICY.limits, channel=RateLimit("channel", 10_000, MINUTE)),
 }
 """The clock stands until a play moves it: only what a play is about happens by itself."""
 
 
-def frame(event: str, data: Data, ref: Any = None) -> Frame:
+def make_frame(event: str, data: Data, ref: Any = None) -> Frame:
     return {"event": str(event), "data": data} | ({} if ref is None else {"ref": ref})
 
 
-def new_message(message: Data) -> Frame:
-    return frame(Told.NEW_MESSAGE, message)
+def new_message_frame(message: Data) -> Frame:
+    return make_frame(ServerEvent.NEW_MESSAGE, message)
 
 
-def typing(conversation: int, by: Player, is_typing: bool = True) -> Frame:
-    data = channel.typing(conversation, by.id, by.user.name, is_typing)
-    return frame(Told.TYPING, data)
+def typing_frame(conversation: int, by: ScenarioClient, is_typing: bool = True) -> Frame:
+    data = channel.typing_data(conversation, by.id, by.user.name, is_typing)
+    return make_frame(ServerEvent.TYPING, data)
 
 
-def presence(who: Player | User, online: bool, last_seen: datetime | None = None) -> Frame:
-    return frame(Told.PRESENCE, channel.presence(who.id, online, last_seen))
+def presence_frame(
+    who: ScenarioClient | User, online: bool, last_seen: datetime | None = None
+) -> Frame:
+    return make_frame(ServerEvent.PRESENCE, channel.presence_data(who.id, online, last_seen))
 
 
-def read(message: Data, by: Player | User) -> Frame:
-    data = channel.read(message["conversation_id"], message["id"], by.id)
-    return frame(Told.READ, data)
+def read_frame(message: Data, by: ScenarioClient | User) -> Frame:
+    data = channel.read_data(message["conversation_id"], message["id"], by.id)
+    return make_frame(ServerEvent.READ, data)
 
 
 # Drivers ----------------------------------------------------------------------------------
 
 
-class HungUp(Exception):
+class ConnectionEnded(Exception):
     """The service has ended a connection; not every transport tells by which code."""
 
     def __init__(self, code: int | None) -> None:
@@ -82,7 +84,7 @@ class HungUp(Exception):
         self.code = code
 
 
-class Wire(Protocol):
+class ScenarioConnection(Protocol):
     """One connection of a client, whatever carries it."""
 
     async def send(self, frame: Frame) -> None: ...
@@ -94,9 +96,9 @@ class Wire(Protocol):
     async def close(self) -> None: ...
 
 
-Connect: TypeAlias = Callable[[User, int | None], Awaitable[Wire]]
+OpenConnection: TypeAlias = Callable[[User, int | None], Awaitable[ScenarioConnection]]
 """Opens a connection of somebody, who may name the last message that they have."""
-Driver: TypeAlias = Callable[[Ports], AbstractAsyncContextManager[Connect]]
+TransportDriver: TypeAlias = Callable[[Ports], AbstractAsyncContextManager[OpenConnection]]
 """Opens the way to a service on some ports."""
 
 
@@ -104,8 +106,8 @@ Driver: TypeAlias = Callable[[Ports], AbstractAsyncContextManager[Connect]]
 
 
 @frozen
-class Play:
-    act: Callable[[Stage], Awaitable[None]]
+class Scenario:
+    act: Callable[[ScenarioStage], Awaitable[None]]
     policy: Policy
 
     @property
@@ -113,91 +115,97 @@ class Play:
         return self.act.__name__
 
 
-def play(**figures: Any) -> Callable[[Callable[[Stage], Awaitable[None]]], Play]:
+def scenario(
+    **policy_changes: Any,
+) -> Callable[[Callable[[ScenarioStage], Awaitable[None]]], Scenario]:
     """Declare a script as a play; the figures are those of its deployment's policy."""
 
-    def declare(act: Callable[[Stage], Awaitable[None]]) -> Play:
-        return Play(act, evolve(POLICY, **{**FIGURES, **figures}))
+    def declare(act: Callable[[ScenarioStage], Awaitable[None]]) -> Scenario:
+        return Scenario(act, evolve(POLICY, **{**SCENARIO_POLICY, **policy_changes}))
 
     return declare
 
 
-def make_ports(play: Play) -> Ports:
+def make_scenario_ports(play: Scenario) -> Ports:
     """A deployment in memory that a play can be put on in."""
-    return memory_ports(play.policy, content_filter=Sieve())
+    return memory_ports(play.policy, content_filter=SimpleContentFilter())
 
 
-async def perform(play: Play, ports: Ports, connect: Connect, critic: Documented) -> None:
+async def run_scenario(
+    play: Scenario, ports: Ports, connect: OpenConnection, validator: FrameValidator
+) -> None:
     """Put a play on, to its end. Ada books, Mia, Noa and Kim may be booked, Sam knows nobody;
     others may be there too, who know none of them."""
     people = {name: await add_user(ports.store, first_name=name.title()) for name in ("ada", "sam")}
     for name in ("mia", "noa", "kim"):
         companion = await add_companion(ports.store, first_name=name.title())
-        async with ports.store.reading() as view:
+        async with ports.store.read_view() as view:
             user = await view.accounts.user(companion.id)
         assert user is not None
         people[name] = user
-    stage = Stage(ports, people, connect, critic)
+    stage = ScenarioStage(ports, people, connect, validator)
     try:
         await play.act(stage)
-        await stage.curtain()
+        await stage.assert_no_pending_frames()
     finally:
         with anyio.CancelScope(shield=True):
-            for player in stage.players:
-                await player.wire.close()
+            for player in stage.clients:
+                await player.connection.close()
 
 
 # The stage --------------------------------------------------------------------------------
 
 
 @define
-class Stage:
+class ScenarioStage:
     """Where a play goes on: the service, the people and their connections."""
 
     ports: Ports
-    people: dict[str, User]
-    _connect: Connect
-    _critic: Documented
-    players: list[Player] = field(factory=list)
-    _conversations: list[int] = field(factory=list)
+    users: dict[str, User]
+    _open_connection: OpenConnection
+    _validator: FrameValidator
+    clients: list[ScenarioClient] = field(factory=list)
+    _conversation_ids: list[int] = field(factory=list)
 
     # Behind the scenes ----------------------------------------------------------------------
 
-    def scene(self, staff: str = "mia") -> Scene:
+    def booking_scenario(self, staff: str = "mia") -> BookingScenario:
         """What Ada and one of the staff have to do with each other."""
-        ada, booked = actor_of(self.people["ada"]), actor_of(self.people[staff])
-        return Scene(self.ports, ada, booked, admin=booked)
+        ada, booked = actor_of(self.users["ada"]), actor_of(self.users[staff])
+        return BookingScenario(self.ports, ada, booked, admin=booked)
 
-    async def book(self, staff: str = "mia", **given: Any) -> Booking:
-        return await self.scene(staff).accepted(**given)
+    async def add_accepted_booking(self, staff: str = "mia", **given: Any) -> Booking:
+        return await self.booking_scenario(staff).accepted(**given)
 
-    async def talk(self, staff: str = "mia", *, paid: bool = False) -> int:
+    async def open_conversation(self, staff: str = "mia", *, paid: bool = False) -> int:
         """A conversation of Ada and one of the staff, who share a booking."""
-        await (self.scene(staff).paid() if paid else self.book(staff))
-        ada = actor_of(self.people["ada"])
-        number = await messages.with_user(self.ports, ada, self.people[staff].id)
+        await (self.booking_scenario(staff).paid() if paid else self.add_accepted_booking(staff))
+        ada = actor_of(self.users["ada"])
+        number = await messages.direct_conversation_with(self.ports, ada, self.users[staff].id)
         assert number is not None
-        self._conversations.append(number)
+        self._conversation_ids.append(number)
         return number
 
-    async def gala(self) -> tuple[int, Booking]:
+    async def open_event_group(self) -> tuple[int, Booking]:
         """The group of Ada, Mia and Noa, and Mia's booking."""
-        booking = await self.book("mia", event_ref="Gala")
-        await self.book("noa", event_ref="Gala")
-        [number] = await self.groups()
+        booking = await self.add_accepted_booking("mia", event_ref="Gala")
+        await self.add_accepted_booking("noa", event_ref="Gala")
+        [number] = await self.list_groups()
         return number, booking
 
-    async def groups(self) -> list[int]:
+    async def list_groups(self) -> list[int]:
         """Those of Ada."""
-        found = await messages.listing(self.ports, actor_of(self.people["ada"]), 1, 100)
+        found = await messages.list_conversations(self.ports, actor_of(self.users["ada"]), 1, 100)
         numbers = [each.conversation.id for each in found if each.conversation.event_ref]
-        self._conversations += numbers
+        self._conversation_ids += numbers
         return numbers
 
-    async def said(self, by: str, conversation: int, *contents: str) -> list[Data]:
+    async def send_outside_channel(self, by: str, conversation: int, *contents: str) -> list[Data]:
         """What somebody says without the channel."""
-        letters = [Letter(self.people[by].id, conversation, content) for content in contents]
-        return [message_record(await messages.send(self.ports, letter)) for letter in letters]
+        letters = [MessageDraft(self.users[by].id, conversation, content) for content in contents]
+        return [
+            message_record(await messages.send_message(self.ports, letter)) for letter in letters
+        ]
 
     @property
     def now(self) -> datetime:
@@ -208,71 +216,73 @@ class Stage:
 
     # Entrances and exits --------------------------------------------------------------------
 
-    async def connect(self, name: str, after: int | None = None) -> Player:
+    async def connect(self, name: str, after: int | None = None) -> ScenarioClient:
         """A connection of somebody, which was told `ready` and has not spoken; what came
         `after` a message is told next."""
-        user = self.people[name]
-        player = Player(user, await self._connect(user, after), self._critic)
-        self.players.append(player)
-        ready = await player.next()
+        user = self.users[name]
+        player = ScenarioClient(user, await self._open_connection(user, after), self._validator)
+        self.clients.append(player)
+        ready = await player.receive()
         player.last_id = ready["data"].pop("last_message_id")
-        assert ready == frame(Told.READY, {"user_id": user.id})
+        assert ready == make_frame(ServerEvent.READY, {"user_id": user.id})
         return player
 
-    async def enter(self, *names: str) -> list[Player]:
+    async def connect_ready(self, *names: str) -> list[ScenarioClient]:
         """Connections of people, who have resumed from the last message, and know who is
         there."""
-        entered = [await self._enter(name) for name in names]
-        for player in self.players:
-            await player.pauses()
+        entered = [await self._connect_ready(name) for name in names]
+        for player in self.clients:
+            await player.receive_until_pause()
         return entered
 
-    async def _enter(self, name: str) -> Player:
+    async def _connect_ready(self, name: str) -> ScenarioClient:
         player = await self.connect(name)
-        await player.resumes(player.last_id)
-        await player.pauses()
+        await player.resume(player.last_id)
+        await player.receive_until_pause()
         return player
 
-    async def exit(self, player: Player) -> None:
+    async def disconnect(self, player: ScenarioClient) -> None:
         """A client ends its connection."""
-        self.players.remove(player)
-        await player.wire.close()
+        self.clients.remove(player)
+        await player.connection.close()
 
-    async def is_thrown_out(self, player: Player, code: Close) -> None:
+    async def expect_disconnect(self, player: ScenarioClient, code: CloseCode) -> None:
         """The service ends a connection, without another word."""
-        with pytest.raises(HungUp) as end:
-            await player.next()
+        with pytest.raises(ConnectionEnded) as end:
+            await player.receive()
         assert end.value.code in (code, None)
-        await self.exit(player)
+        await self.disconnect(player)
 
-    async def curtain(self) -> None:
+    async def assert_no_pending_frames(self) -> None:
         """Whoever is there is told the last words of each of their conversations, and nothing
         else. What is said comes in order, so nothing was on its way before."""
-        for player in self.players:
-            assert await player.pauses() == []
-        last: dict[int, list[Frame]] = {player.user.id: [] for player in self.players}
-        for number in self._conversations:
-            async with self.ports.store.reading() as view:
+        for player in self.clients:
+            assert await player.receive_until_pause() == []
+        last: dict[int, list[Frame]] = {player.user.id: [] for player in self.clients}
+        for number in self._conversation_ids:
+            async with self.ports.store.read_view() as view:
                 found = await view.messages.conversation(number)
             assert found is not None
-            words = await messages.send(self.ports, Letter(found.customer_id, number, "Curtain"))
-            for user_id in last.keys() & {*found.recipients}:
-                last[user_id].append(new_message(message_record(words)))
-        for player in self.players:
-            await player.hears(*last[player.user.id])
-            assert await player.pauses() == []
+            words = await messages.send_message(
+                self.ports, MessageDraft(found.customer_id, number, "Curtain")
+            )
+            for user_id in last.keys() & {*found.recipient_ids}:
+                last[user_id].append(new_message_frame(message_record(words)))
+        for player in self.clients:
+            await player.expect_frames(*last[player.user.id])
+            assert await player.receive_until_pause() == []
 
 
 @define(eq=False)
-class Player:
+class ScenarioClient:
     """One connection of somebody."""
 
     user: User
-    wire: Wire
-    _critic: Documented
+    connection: ScenarioConnection
+    _validator: FrameValidator
     last_id: int = 0
     """The last message at the time of the connection."""
-    _pauses: count[int] = field(factory=count)
+    _pause_numbers: count[int] = field(factory=count)
 
     @property
     def id(self) -> int:
@@ -280,82 +290,87 @@ class Player:
 
     # Speaking -------------------------------------------------------------------------------
 
-    async def sends(self, event: str, data: Data, ref: Any = None) -> None:
-        self._critic.asked(frame(event, data, ref))
-        await self.wire.send(frame(event, data, ref))
+    async def send(self, event: str, data: Data, ref: Any = None) -> None:
+        self._validator.validate_client_frame(make_frame(event, data, ref))
+        await self.connection.send(make_frame(event, data, ref))
 
-    async def errs(self, wrong: Frame, code: str, *fields: str) -> None:
+    async def send_invalid(self, wrong: Frame, code: str, *fields: str) -> None:
         """Send what can't be understood: it is told why, and which fields are at fault."""
-        await self.wire.send(wrong)
-        await self.is_refused(code, *fields, ref=wrong.get("ref"))
+        await self.connection.send(wrong)
+        await self.expect_error(code, *fields, ref=wrong.get("ref"))
 
-    async def says(self, number: int, content: str, *, ref: Any = None, **data: Any) -> Data:
+    async def send_message_and_receive(
+        self, number: int, content: str, *, ref: Any = None, **data: Any
+    ) -> Data:
         """Say something in a conversation, and hear it acknowledged, and told: the message."""
-        await self.sends_message(number, content, ref, **data)
-        heard = sorted([await self.next(), await self.next()], key=lambda each: each["event"])
+        await self.send_message(number, content, ref, **data)
+        heard = sorted([await self.receive(), await self.receive()], key=lambda each: each["event"])
         message: Data = heard[1]["data"]
         assert message["content"] == content
-        assert heard == [frame(Told.ACK, {"message": message}, ref), new_message(message)]
+        assert heard == [
+            make_frame(ServerEvent.ACK, {"message": message}, ref),
+            new_message_frame(message),
+        ]
         return message
 
-    async def sends_message(self, number: int, content: str, ref: Any = None, **data: Any) -> None:
+    async def send_message(self, number: int, content: str, ref: Any = None, **data: Any) -> None:
         data = {"conversation_id": number, "content": content, **data}
-        await self.sends(Asked.SEND_MESSAGE, data, ref)
+        await self.send(ClientEvent.SEND_MESSAGE, data, ref)
 
-    async def types(self, number: int, is_typing: bool = True, ref: Any = None) -> None:
+    async def send_typing(self, number: int, is_typing: bool = True, ref: Any = None) -> None:
         data = {"conversation_id": number, "is_typing": is_typing}
-        await self.sends(Asked.TYPING, data, ref)
+        await self.send(ClientEvent.TYPING, data, ref)
 
-    async def reads(self, message: Data, ref: Any = None) -> None:
+    async def send_read(self, message: Data, ref: Any = None) -> None:
         data = {"conversation_id": message["conversation_id"], "message_id": message["id"]}
-        await self.sends(Asked.READ, data, ref)
+        await self.send(ClientEvent.READ, data, ref)
 
-    async def asks_for(self, *people: Player | User | int, ref: Any = None) -> None:
+    async def request_presence(self, *people: ScenarioClient | User | int, ref: Any = None) -> None:
         numbers = [each if isinstance(each, int) else each.id for each in people]
-        await self.sends(Asked.PRESENCE, {"user_ids": numbers}, ref)
+        await self.send(ClientEvent.PRESENCE, {"user_ids": numbers}, ref)
 
-    async def resumes(self, after: int, ref: Any = None) -> None:
-        await self.sends(Asked.RESUME, {"after": after}, ref)
+    async def resume(self, after: int, ref: Any = None) -> None:
+        await self.send(ClientEvent.RESUME, {"after": after}, ref)
 
-    async def misses(self, other: Player, since: datetime) -> None:
+    async def wait_until_offline(self, other: ScenarioClient, since: datetime) -> None:
         """Ask until the service knows that somebody's last connection has ended."""
         while True:
-            await self.asks_for(other)
-            told = await self.next()
+            await self.request_presence(other)
+            told = await self.receive()
             if not told["data"]["online"]:
-                assert told == presence(other, False, since)
+                assert told == presence_frame(other, False, since)
                 return
 
     # Listening ------------------------------------------------------------------------------
 
-    async def next(self) -> Frame:
-        with anyio.fail_after(PATIENCE):
-            told = await self.wire.receive()
-        self._critic.told(told)
+    async def receive(self) -> Frame:
+        with anyio.fail_after(FRAME_TIMEOUT_SECONDS):
+            told = await self.connection.receive()
+        self._validator.validate_server_frame(told)
         return told
 
-    async def hears(self, *frames: Frame) -> None:
+    async def expect_frames(self, *frames: Frame) -> None:
         """These come next, in this order."""
-        assert [await self.next() for _ in frames] == [*frames]
+        assert [await self.receive() for _ in frames] == [*frames]
 
-    async def hears_message(self, *said: Data) -> None:
-        await self.hears(*map(new_message, said))
+    async def expect_new_messages(self, *said: Data) -> None:
+        await self.expect_frames(*map(new_message_frame, said))
 
-    async def is_refused(self, code: str, *fields: str, ref: Any = None) -> Data:
+    async def expect_error(self, code: str, *fields: str, ref: Any = None) -> Data:
         """The next frame is an error: its data."""
-        told = await self.next()
+        told = await self.receive()
         data: Data = told["data"]
-        assert told == frame(Told.ERROR, data, ref)
+        assert told == make_frame(ServerEvent.ERROR, data, ref)
         assert (data["code"], [each["field"] for each in data.get("errors", ())]) == (
             code,
             [*fields],
         )
         return data
 
-    async def pauses(self) -> list[Frame]:
+    async def receive_until_pause(self) -> list[Frame]:
         """All that it was told until what it has sent so far was dealt with."""
-        ref, told = f"pause {next(self._pauses)}", []
-        await self.wire.send(frame("pause", {}, ref))
-        while (heard := await self.next()).get("ref") != ref:
+        ref, told = f"pause {next(self._pause_numbers)}", []
+        await self.connection.send(make_frame("pause", {}, ref))
+        while (heard := await self.receive()).get("ref") != ref:
             told.append(heard)
         return told

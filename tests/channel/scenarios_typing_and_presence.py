@@ -3,240 +3,251 @@
 from __future__ import annotations
 
 from staffbooking_core.usecases.messaging import messages
-from tests.channel.scenarios import NOBODY, Stage, play, presence, read, typing
+from tests.channel.scenarios import (
+    UNKNOWN_ID,
+    ScenarioStage,
+    presence_frame,
+    read_frame,
+    scenario,
+    typing_frame,
+)
 from tests.support.builders import POLICY, SECOND
 
-LAPSE, GRACE = POLICY.typing_lapse, POLICY.presence_grace
+TYPING_TIMEOUT, RESUME_GRACE_PERIOD = POLICY.typing_timeout, POLICY.presence_grace_period
 
 
 # Typing -----------------------------------------------------------------------------------
 
 
-@play()
-async def who_types_is_told_to_the_others(stage: Stage) -> None:
+@scenario()
+async def who_types_is_told_to_the_others(stage: ScenarioStage) -> None:
     """To each of their connections, not to oneself, also elsewhere, and not to strangers; its
     end too."""
-    talk = await stage.talk()
-    ada, _, mia, pad, _ = await stage.enter("ada", "ada", "mia", "mia", "sam")
+    talk = await stage.open_conversation()
+    ada, _, mia, pad, _ = await stage.connect_ready("ada", "ada", "mia", "mia", "sam")
     for is_typing in (True, True, False):
-        await ada.types(talk, is_typing)
+        await ada.send_typing(talk, is_typing)
         for other in (mia, pad):
-            await other.hears(typing(talk, ada, is_typing))
+            await other.expect_frames(typing_frame(talk, ada, is_typing))
 
 
-@play()
-async def typing_lapses(stage: Stage) -> None:
+@scenario()
+async def typing_lapses(stage: ScenarioStage) -> None:
     """By itself, and once."""
-    talk = await stage.talk()
-    ada, mia = await stage.enter("ada", "mia")
-    await ada.types(talk)
-    await mia.hears(typing(talk, ada))
-    stage.pass_time(LAPSE)
-    await mia.hears(typing(talk, ada, False))
-    stage.pass_time(LAPSE)
-    await ada.types(talk)
-    await mia.hears(typing(talk, ada))
+    talk = await stage.open_conversation()
+    ada, mia = await stage.connect_ready("ada", "mia")
+    await ada.send_typing(talk)
+    await mia.expect_frames(typing_frame(talk, ada))
+    stage.pass_time(TYPING_TIMEOUT)
+    await mia.expect_frames(typing_frame(talk, ada, False))
+    stage.pass_time(TYPING_TIMEOUT)
+    await ada.send_typing(talk)
+    await mia.expect_frames(typing_frame(talk, ada))
 
 
-@play()
-async def who_goes_on_typing_does_not_lapse(stage: Stage) -> None:
+@scenario()
+async def who_goes_on_typing_does_not_lapse(stage: ScenarioStage) -> None:
     """Noa's lapses, who began later and did not go on."""
-    gala, _ = await stage.gala()
-    ada, mia, noa = await stage.enter("ada", "mia", "noa")
+    gala, _ = await stage.open_event_group()
+    ada, mia, noa = await stage.connect_ready("ada", "mia", "noa")
     for player, seconds in ((mia, 2), (noa, 2), (mia, 4)):
-        await player.types(gala)
-        await ada.hears(typing(gala, player))
+        await player.send_typing(gala)
+        await ada.expect_frames(typing_frame(gala, player))
         stage.pass_time(seconds * SECOND)
-    await mia.hears(typing(gala, noa), typing(gala, noa, False))
-    await ada.hears(typing(gala, noa, False))
+    await mia.expect_frames(typing_frame(gala, noa), typing_frame(gala, noa, False))
+    await ada.expect_frames(typing_frame(gala, noa, False))
     stage.pass_time(2 * SECOND)
-    await ada.hears(typing(gala, mia, False))
-    await noa.hears(typing(gala, mia), typing(gala, mia), typing(gala, mia, False))
+    await ada.expect_frames(typing_frame(gala, mia, False))
+    await noa.expect_frames(
+        typing_frame(gala, mia), typing_frame(gala, mia), typing_frame(gala, mia, False)
+    )
 
 
-@play()
-async def who_stopped_typing_does_not_lapse(stage: Stage) -> None:
+@scenario()
+async def who_stopped_typing_does_not_lapse(stage: ScenarioStage) -> None:
     """Its end was told; Noa's lapses."""
-    gala, _ = await stage.gala()
-    ada, mia, noa = await stage.enter("ada", "mia", "noa")
+    gala, _ = await stage.open_event_group()
+    ada, mia, noa = await stage.connect_ready("ada", "mia", "noa")
     for player, is_typing in ((mia, True), (noa, True), (mia, False)):
-        await player.types(gala, is_typing)
-        await ada.hears(typing(gala, player, is_typing))
-    stage.pass_time(LAPSE)
-    await ada.hears(typing(gala, noa, False))
-    await mia.hears(typing(gala, noa), typing(gala, noa, False))
-    await noa.hears(typing(gala, mia), typing(gala, mia, False))
+        await player.send_typing(gala, is_typing)
+        await ada.expect_frames(typing_frame(gala, player, is_typing))
+    stage.pass_time(TYPING_TIMEOUT)
+    await ada.expect_frames(typing_frame(gala, noa, False))
+    await mia.expect_frames(typing_frame(gala, noa), typing_frame(gala, noa, False))
+    await noa.expect_frames(typing_frame(gala, mia), typing_frame(gala, mia, False))
 
 
 # Presence ---------------------------------------------------------------------------------
 
 
-@play()
-async def who_comes_is_told_to_those_who_know_them(stage: Stage) -> None:
+@scenario()
+async def who_comes_is_told_to_those_who_know_them(stage: ScenarioStage) -> None:
     """At each of their connections; Sam and Noa, who share no conversation with her, and Mia
     herself are not told."""
-    await stage.talk("mia")
-    await stage.talk("noa")
-    ada, phone, _, _ = await stage.enter("ada", "ada", "noa", "sam")
+    await stage.open_conversation("mia")
+    await stage.open_conversation("noa")
+    ada, phone, _, _ = await stage.connect_ready("ada", "ada", "noa", "sam")
     mia = await stage.connect("mia")
     for other in (ada, phone):
-        await other.hears(presence(mia, True))
+        await other.expect_frames(presence_frame(mia, True))
     again = await stage.connect("mia")
     for other in (ada, phone):
-        await other.hears(presence(mia, True))
+        await other.expect_frames(presence_frame(mia, True))
     for player in (mia, again):
-        await player.resumes(player.last_id)
+        await player.resume(player.last_id)
 
 
-@play()
-async def who_is_there_can_be_asked(stage: Stage) -> None:
+@scenario()
+async def who_is_there_can_be_asked(stage: ScenarioStage) -> None:
     """One frame for each, in the order in which they were asked for; also for oneself."""
-    await stage.talk("mia")
-    await stage.talk("noa")
-    ada, mia = await stage.enter("ada", "mia")
-    noa = stage.people["noa"]
-    await ada.asks_for(noa, mia, ada)
-    await ada.hears(presence(noa, False), presence(mia, True), presence(ada, True))
+    await stage.open_conversation("mia")
+    await stage.open_conversation("noa")
+    ada, mia = await stage.connect_ready("ada", "mia")
+    noa = stage.users["noa"]
+    await ada.request_presence(noa, mia, ada)
+    await ada.expect_frames(
+        presence_frame(noa, False), presence_frame(mia, True), presence_frame(ada, True)
+    )
 
 
-@play()
-async def who_shares_a_booking_is_no_stranger(stage: Stage) -> None:
+@scenario()
+async def who_shares_a_booking_is_no_stranger(stage: ScenarioStage) -> None:
     """From then on, whoever was connected before."""
-    ada, mia = await stage.enter("ada", "mia")
-    await ada.asks_for(mia)
-    await ada.is_refused("not_found")
-    await stage.book()
-    await ada.asks_for(mia)
-    await ada.hears(presence(mia, True))
+    ada, mia = await stage.connect_ready("ada", "mia")
+    await ada.request_presence(mia)
+    await ada.expect_error("not_found")
+    await stage.add_accepted_booking()
+    await ada.request_presence(mia)
+    await ada.expect_frames(presence_frame(mia, True))
 
 
-@play()
-async def strangers_are_not_there_for_each_other(stage: Stage) -> None:
+@scenario()
+async def strangers_are_not_there_for_each_other(stage: ScenarioStage) -> None:
     """Whom one may not ask for looks as if there were nobody; the others are told."""
-    await stage.talk()
-    ada, mia, sam = await stage.enter("ada", "mia", "sam")
-    await ada.asks_for(sam, mia, ref=1)
-    await ada.hears(presence(mia, True))
-    await ada.is_refused("not_found", ref=1)
-    await sam.asks_for(ada, ref=2)
-    await sam.is_refused("not_found", ref=2)
-    await sam.asks_for(NOBODY, ref=3)
-    await sam.is_refused("not_found", ref=3)
+    await stage.open_conversation()
+    ada, mia, sam = await stage.connect_ready("ada", "mia", "sam")
+    await ada.request_presence(sam, mia, ref=1)
+    await ada.expect_frames(presence_frame(mia, True))
+    await ada.expect_error("not_found", ref=1)
+    await sam.request_presence(ada, ref=2)
+    await sam.expect_error("not_found", ref=2)
+    await sam.request_presence(UNKNOWN_ID, ref=3)
+    await sam.expect_error("not_found", ref=3)
 
 
-@play()
-async def who_leaves_is_told_when_the_grace_ends(stage: Stage) -> None:
+@scenario()
+async def who_leaves_is_told_when_the_grace_ends(stage: ScenarioStage) -> None:
     """With the time at which they were last seen, which may be asked for before."""
-    await stage.talk()
-    ada, mia = await stage.enter("ada", "mia")
+    await stage.open_conversation()
+    ada, mia = await stage.connect_ready("ada", "mia")
     last_seen = stage.now
-    await stage.exit(mia)
-    await ada.misses(mia, last_seen)
-    stage.pass_time(GRACE)
-    await ada.hears(presence(mia, False, last_seen))
+    await stage.disconnect(mia)
+    await ada.wait_until_offline(mia, last_seen)
+    stage.pass_time(RESUME_GRACE_PERIOD)
+    await ada.expect_frames(presence_frame(mia, False, last_seen))
 
 
-@play(typing_lapse=2 * SECOND)
-async def who_leaves_has_time_to_come_back(stage: Stage) -> None:
+@scenario(typing_lapse=2 * SECOND)
+async def who_leaves_has_time_to_come_back(stage: ScenarioStage) -> None:
     """Nobody is told that they left before the grace ends, whatever else happens."""
-    gala, _ = await stage.gala()
-    ada, mia, noa = await stage.enter("ada", "mia", "noa")
+    gala, _ = await stage.open_event_group()
+    ada, mia, noa = await stage.connect_ready("ada", "mia", "noa")
     last_seen = stage.now
-    await stage.exit(mia)
-    await ada.misses(mia, last_seen)
+    await stage.disconnect(mia)
+    await ada.wait_until_offline(mia, last_seen)
     for _ in range(2):
-        await noa.types(gala)
-        await ada.hears(typing(gala, noa))
+        await noa.send_typing(gala)
+        await ada.expect_frames(typing_frame(gala, noa))
         stage.pass_time(2 * SECOND)
-        await ada.hears(typing(gala, noa, False))
+        await ada.expect_frames(typing_frame(gala, noa, False))
     stage.pass_time(SECOND)
     for player in (ada, noa):
-        await player.hears(presence(mia, False, last_seen))
+        await player.expect_frames(presence_frame(mia, False, last_seen))
 
 
-@play()
-async def who_comes_back_was_never_away(stage: Stage) -> None:
+@scenario()
+async def who_comes_back_was_never_away(stage: ScenarioStage) -> None:
     """Within the grace: it is told that they are there, and not that they left. Noa stays
     away, and is told of."""
-    await stage.talk("mia")
-    await stage.talk("noa")
-    ada, mia, noa = await stage.enter("ada", "mia", "noa")
+    await stage.open_conversation("mia")
+    await stage.open_conversation("noa")
+    ada, mia, noa = await stage.connect_ready("ada", "mia", "noa")
     last_seen = stage.now
     for player in (mia, noa):
-        await stage.exit(player)
-        await ada.misses(player, last_seen)
-    stage.pass_time(GRACE - SECOND)
+        await stage.disconnect(player)
+        await ada.wait_until_offline(player, last_seen)
+    stage.pass_time(RESUME_GRACE_PERIOD - SECOND)
     mia = await stage.connect("mia")
-    await ada.hears(presence(mia, True, last_seen))
-    await mia.resumes(mia.last_id)
+    await ada.expect_frames(presence_frame(mia, True, last_seen))
+    await mia.resume(mia.last_id)
     stage.pass_time(SECOND)
-    await ada.hears(presence(noa, False, last_seen))
+    await ada.expect_frames(presence_frame(noa, False, last_seen))
 
 
-@play()
-async def who_has_another_connection_is_there(stage: Stage) -> None:
+@scenario()
+async def who_has_another_connection_is_there(stage: ScenarioStage) -> None:
     """When one of two ends, nothing is told; Noa, who left later, is told of."""
-    await stage.talk("mia")
-    await stage.talk("noa")
-    ada, mia, pad, noa = await stage.enter("ada", "mia", "mia", "noa")
+    await stage.open_conversation("mia")
+    await stage.open_conversation("noa")
+    ada, mia, pad, noa = await stage.connect_ready("ada", "mia", "mia", "noa")
     last_seen = stage.now
-    await stage.exit(pad)
-    await stage.exit(noa)
-    await ada.misses(noa, last_seen)
-    stage.pass_time(GRACE)
-    await ada.hears(presence(noa, False, last_seen))
-    await ada.asks_for(mia)
-    assert (await ada.next())["data"]["online"] is True
+    await stage.disconnect(pad)
+    await stage.disconnect(noa)
+    await ada.wait_until_offline(noa, last_seen)
+    stage.pass_time(RESUME_GRACE_PERIOD)
+    await ada.expect_frames(presence_frame(noa, False, last_seen))
+    await ada.request_presence(mia)
+    assert (await ada.receive())["data"]["online"] is True
 
 
 # Marks ------------------------------------------------------------------------------------
 
 
-@play()
-async def what_was_read_is_told_to_both_sides(stage: Stage) -> None:
+@scenario()
+async def what_was_read_is_told_to_both_sides(stage: ScenarioStage) -> None:
     """To each connection; the reader's other one takes its badge away."""
-    talk = await stage.talk()
-    players = await stage.enter("ada", "ada", "mia", "mia", "sam")
+    talk = await stage.open_conversation()
+    players = await stage.connect_ready("ada", "ada", "mia", "mia", "sam")
     ada, mia = players[0], players[2]
-    hello = await ada.says(talk, "Hello")
+    hello = await ada.send_message_and_receive(talk, "Hello")
     for other in players[1:4]:
-        await other.hears_message(hello)
-    await mia.reads(hello)
+        await other.expect_new_messages(hello)
+    await mia.send_read(hello)
     for each in players[:4]:
-        await each.hears(read(hello, mia))
+        await each.expect_frames(read_frame(hello, mia))
 
 
-@play()
-async def a_mark_never_goes_back(stage: Stage) -> None:
+@scenario()
+async def a_mark_never_goes_back(stage: ScenarioStage) -> None:
     """The one that stands is told."""
-    talk = await stage.talk()
-    ada, mia = await stage.enter("ada", "mia")
-    one, two = await stage.said("ada", talk, "one", "two")
+    talk = await stage.open_conversation()
+    ada, mia = await stage.connect_ready("ada", "mia")
+    one, two = await stage.send_outside_channel("ada", talk, "one", "two")
     for player in (ada, mia):
-        await player.hears_message(one, two)
+        await player.expect_new_messages(one, two)
     for message in (two, one, two):
-        await mia.reads(message)
+        await mia.send_read(message)
         for player in (ada, mia):
-            await player.hears(read(two, mia))
+            await player.expect_frames(read_frame(two, mia))
 
 
-@play()
-async def what_was_not_said_there_is_not_read(stage: Stage) -> None:
+@scenario()
+async def what_was_not_said_there_is_not_read(stage: ScenarioStage) -> None:
     """A message of another conversation, or none."""
-    talk, other = await stage.talk("mia"), await stage.talk("noa")
-    [elsewhere] = await stage.said("noa", other, "Hello")
-    [ada] = await stage.enter("ada")
-    for number in (elsewhere["id"], NOBODY):
-        await ada.reads({"conversation_id": talk, "id": number}, ref=number)
-        await ada.is_refused("not_found", ref=number)
+    talk, other = await stage.open_conversation("mia"), await stage.open_conversation("noa")
+    [elsewhere] = await stage.send_outside_channel("noa", other, "Hello")
+    [ada] = await stage.connect_ready("ada")
+    for number in (elsewhere["id"], UNKNOWN_ID):
+        await ada.send_read({"conversation_id": talk, "id": number}, ref=number)
+        await ada.expect_error("not_found", ref=number)
 
 
-@play()
-async def what_was_read_elsewhere_is_told(stage: Stage) -> None:
+@scenario()
+async def what_was_read_elsewhere_is_told(stage: ScenarioStage) -> None:
     """Over REST."""
-    talk = await stage.talk()
-    [ada] = await stage.enter("ada")
-    hello = await ada.says(talk, "Hello")
-    mia = stage.people["mia"]
+    talk = await stage.open_conversation()
+    [ada] = await stage.connect_ready("ada")
+    hello = await ada.send_message_and_receive(talk, "Hello")
+    mia = stage.users["mia"]
     await messages.mark_read(stage.ports, mia.id, talk, hello["id"])
-    await ada.hears(read(hello, mia))
+    await ada.expect_frames(read_frame(hello, mia))

@@ -29,26 +29,26 @@ from websockets.exceptions import WebSocketException
 
 from staffbooking_adapters.settings import Settings, load_settings
 from staffbooking_adapters.wiring import open_ports, upgrade_schema
-from staffbooking_core.domain.accounts.users import Actor, Session, session_digest
+from staffbooking_core.domain.accounts.users import Actor, Session, hash_session_token
 from staffbooking_core.domain.messaging.conversations import Message
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.bookings import actions, requests
 from staffbooking_core.usecases.messaging import messages
-from tests.channel.chat_links import Place
+from tests.channel.chat_links import ChatTransport
 from tests.support.builders import add_companion, add_user
-from tests.support.memory_deployment import actor_of, make_request
-from tests.support.reserved_ports import number_of, reserved_port
+from tests.support.memory_deployment import actor_of, make_booking_request
+from tests.support.reserved_ports import port_number, reserve_port
 
-TO_ACKNOWLEDGE = 10.0
+ACK_TIMEOUT_SECONDS = 10.0
 """Seconds after which a client believes that its connection is dead."""
-TO_COME_BACK = 0.05
+RECONNECT_DELAY_SECONDS = 0.05
 """Seconds until it tries again."""
 
-LIMITS = "general=1000000000/1h,bookings=1000000/1h,channel=1000000000/60s"
+RATE_LIMITS = "general=1000000000/1h,bookings=1000000/1h,channel=1000000000/60s"
 
 
 @frozen
-class Plan:
+class ChatSoakPlan:
     """How much, and how long one waits for it. Times in seconds."""
 
     servers: int
@@ -57,34 +57,34 @@ class Plan:
     messages: int
     kills: int
     """Spread over the messages: each falls while its share of them is being said."""
-    patience: float
+    timeout_seconds: float
     """At most until all clients are connected, until the next kill is due, and so on."""
     seed: int = 1
 
 
 @define
-class Client:
+class SoakClient:
     """Somebody who talks, and what they know."""
 
     actor: Actor
     token: str = field(repr=False)
     conversations: Sequence[int]
-    to_say: list[str]
+    unsent: list[str]
     """What is not acknowledged yet, the next one first."""
-    told: list[tuple[int, str]] = Factory(list)
+    received: list[tuple[int, str]] = Factory(list)
     """Ids and contents, in the order in which they came."""
     acknowledged: dict[str, int] = Factory(dict)
     connection: ClientConnection | None = None
 
     @property
     def last_id(self) -> int:
-        return self.told[-1][0] if self.told else 0
+        return self.received[-1][0] if self.received else 0
 
 
 # The service --------------------------------------------------------------------------------
 
 
-class Servers:
+class ServerProcesses:
     """Processes that are killed, and started anew at the same port."""
 
     def __init__(self, environ: Mapping[str, str], ports: Sequence[int], folder: Path) -> None:
@@ -101,7 +101,7 @@ class Servers:
     async def stop(self) -> list[int]:
         """Ask all politely, once they answer: their exit codes."""
         for process, port in zip(self._running, self.ports, strict=True):
-            await _answers(process, port)
+            await _wait_until_ready(process, port)
         for process in self._running:
             process.terminate()
         return [await anyio.to_thread.run_sync(process.wait, 20) for process in self._running]
@@ -121,7 +121,7 @@ class Servers:
             )
 
 
-async def _answers(process: subprocess.Popen[bytes], port: int) -> None:
+async def _wait_until_ready(process: subprocess.Popen[bytes], port: int) -> None:
     async with httpx.AsyncClient() as client:
         while process.poll() is None:
             with suppress(httpx.TransportError):
@@ -132,19 +132,19 @@ async def _answers(process: subprocess.Popen[bytes], port: int) -> None:
 
 
 @asynccontextmanager
-async def deployment(
-    database_url: str, count: int, more: Mapping[str, str]
+async def soak_deployment(
+    database_url: str, count: int, extra_environ: Mapping[str, str]
 ) -> AsyncIterator[tuple[Settings, dict[str, str], list[int]]]:
     """Settings, the environment that makes them in another process, and ports to listen on,
     which nobody else gets while a server is killed."""
     with ExitStack() as stack:
-        kept = [stack.enter_context(reserved_port()) for _ in range(count)]
-        ports = [number_of(each) for each in kept]
+        kept = [stack.enter_context(reserve_port()) for _ in range(count)]
+        ports = [port_number(each) for each in kept]
         environ = {
             "STAFFBOOKING_DATABASE_URL": database_url,
             "STAFFBOOKING_BASE_URL": f"http://127.0.0.1:{ports[0]}",
-            "STAFFBOOKING_LIMITS": LIMITS,
-            **more,
+            "STAFFBOOKING_LIMITS": RATE_LIMITS,
+            **extra_environ,
         }
         settings = load_settings(environ)
         await upgrade_schema(settings)
@@ -154,39 +154,41 @@ async def deployment(
 # The people ---------------------------------------------------------------------------------
 
 
-async def gather(ports: Ports, plan: Plan) -> list[Client]:
+async def make_clients(ports: Ports, plan: ChatSoakPlan) -> list[SoakClient]:
     """Five people a group: each staff member has a direct conversation with the customer, and
     all of them share one."""
-    clients: list[Client] = []
+    clients: list[SoakClient] = []
     for number in range(plan.groups):
         customer = actor_of(await add_user(ports.store, first_name=f"Customer {number}"))
         staff = [actor_of(await add_companion(ports.store)) for _ in range(4)]
         day = (datetime.now(UTC) + timedelta(days=30)).date()
         for companion in staff:
-            wanted = make_request(companion.user_id, event_date=day, event_ref=f"event {number}")
-            booking = await requests.request(ports, customer, wanted)
+            wanted = make_booking_request(
+                companion.user_id, event_date=day, event_ref=f"event {number}"
+            )
+            booking = await requests.request_booking(ports, customer, wanted)
             await actions.accept(ports, companion, booking.id)
-        clients += [await _client(ports, actor) for actor in (customer, *staff)]
+        clients += [await _make_client(ports, actor) for actor in (customer, *staff)]
     for place in range(plan.messages):
-        clients[place % len(clients)].to_say.append(_word(place))
+        clients[place % len(clients)].unsent.append(_message_text(place))
     return clients
 
 
-def _word(number: int) -> str:
+def _message_text(number: int) -> str:
     """A number in syllables: digits might be taken for somebody's phone number."""
     more, last = divmod(number, 4)
-    return (_word(more) if more else "") + ("la", "li", "lo", "lu")[last]
+    return (_message_text(more) if more else "") + ("la", "li", "lo", "lu")[last]
 
 
-async def _client(ports: Ports, actor: Actor) -> Client:
+async def _make_client(ports: Ports, actor: Actor) -> SoakClient:
     token, now = ports.ids.token(), ports.clock.wall()
-    session = Session(session_digest(token), actor.user_id, created_at=now, seen_at=now)
-    await ports.store.write(lambda tx: tx.accounts.add_session(session))
-    found = await messages.listing(ports, actor, 1, 100)
-    return Client(actor, token, [each.conversation.id for each in found], [])
+    session = Session(hash_session_token(token), actor.user_id, created_at=now, seen_at=now)
+    await ports.store.run_transaction(lambda tx: tx.accounts.add_session(session))
+    found = await messages.list_conversations(ports, actor, 1, 100)
+    return SoakClient(actor, token, [each.conversation.id for each in found], [])
 
 
-async def live(client: Client, ports: Sequence[int], chance: random.Random) -> None:
+async def run_client(client: SoakClient, ports: Sequence[int], chance: random.Random) -> None:
     """Talk until there is nothing more to say, and then listen until cancelled."""
     while True:
         port = chance.choice(ports)
@@ -195,44 +197,46 @@ async def live(client: Client, ports: Sequence[int], chance: random.Random) -> N
                 f"ws://127.0.0.1:{port}/ws?after={client.last_id}",
                 origin=f"http://127.0.0.1:{ports[0]}",  # type: ignore[arg-type]
                 additional_headers={"Cookie": f"connect.sid={client.token}"},
-                open_timeout=TO_ACKNOWLEDGE,
+                open_timeout=ACK_TIMEOUT_SECONDS,
                 close_timeout=1,
                 compression=None,
             ) as connection:
                 client.connection = connection
-                await _talk(client, connection, chance)
+                await _exchange_messages(client, connection, chance)
         client.connection = None
-        await anyio.sleep(TO_COME_BACK)
+        await anyio.sleep(RECONNECT_DELAY_SECONDS)
 
 
-async def _talk(client: Client, connection: ClientConnection, chance: random.Random) -> None:
+async def _exchange_messages(
+    client: SoakClient, connection: ClientConnection, chance: random.Random
+) -> None:
     """On one connection, until it breaks."""
-    assert (await _next(connection))["event"] == "ready"
+    assert (await _receive(connection))["event"] == "ready"
     while True:
-        is_waiting = bool(client.to_say)
+        is_waiting = bool(client.unsent)
         if is_waiting:
             said = {
                 "conversation_id": client.conversations[
-                    len(client.to_say) % len(client.conversations)
+                    len(client.unsent) % len(client.conversations)
                 ],
-                "content": client.to_say[0],
-                "client_message_id": client.to_say[0],
+                "content": client.unsent[0],
+                "client_message_id": client.unsent[0],
             }
             await _send(connection, "send_message", said)
-        while bool(client.to_say) == is_waiting:
-            with anyio.fail_after(TO_ACKNOWLEDGE if is_waiting else None):
-                if _note(client, await _next(connection)):
+        while bool(client.unsent) == is_waiting:
+            with anyio.fail_after(ACK_TIMEOUT_SECONDS if is_waiting else None):
+                if _record_frame(client, await _receive(connection)):
                     break
 
 
-def _note(client: Client, frame: Any) -> bool:
+def _record_frame(client: SoakClient, frame: Any) -> bool:
     """Write a frame into the book; whether it is the awaited acknowledgement."""
     data = frame["data"]
     if frame["event"] == "new_message":
-        client.told.append((data["id"], data["content"]))
+        client.received.append((data["id"], data["content"]))
     elif frame["event"] == "ack":
         message = data["message"]
-        assert message["content"] == client.to_say.pop(0)
+        assert message["content"] == client.unsent.pop(0)
         client.acknowledged[message["content"]] = message["id"]
         return True
     elif frame["event"] == "error":
@@ -242,7 +246,7 @@ def _note(client: Client, frame: Any) -> bool:
     return False
 
 
-async def _next(connection: ClientConnection) -> Any:
+async def _receive(connection: ClientConnection) -> Any:
     return json.loads(await connection.recv())
 
 
@@ -253,75 +257,79 @@ async def _send(connection: ClientConnection, event: str, data: dict[str, Any]) 
 # The trouble --------------------------------------------------------------------------------
 
 
-async def soak(
+async def run_soak(
     database_url: str,
-    plan: Plan,
+    plan: ChatSoakPlan,
     folder: Path,
-    place: Place | None = None,
-    more: Mapping[str, str] | None = None,
-) -> tuple[list[Client], list[Message]]:
+    transport: ChatTransport | None = None,
+    extra_environ: Mapping[str, str] | None = None,
+) -> tuple[list[SoakClient], list[Message]]:
     """Run the plan: the clients' books, and what is stored, when all has come.
 
     `place` is where the servers notify each other, if they do.
     """
     chance = random.Random(plan.seed)
     async with (
-        deployment(database_url, plan.servers, more or {}) as (settings, environ, addresses),
+        soak_deployment(database_url, plan.servers, extra_environ or {}) as (
+            settings,
+            environ,
+            addresses,
+        ),
         open_ports(settings) as ports,
     ):
-        clients = await gather(ports, plan)
-        servers = Servers(environ, addresses, folder)
+        clients = await make_clients(ports, plan)
+        servers = ServerProcesses(environ, addresses, folder)
         try:
             async with anyio.create_task_group() as talking:
                 for client in clients:
-                    talking.start_soon(live, client, addresses, chance)
-                await _until(lambda: all(c.connection for c in clients), plan.patience)
-                await _trouble(plan, servers, clients, place, chance)
-                await _until(lambda: not any(c.to_say for c in clients), plan.patience)
-                stored = await _all(ports)
-                await _until(lambda: _have_all(clients, stored), plan.patience)
+                    talking.start_soon(run_client, client, addresses, chance)
+                await _wait_until(lambda: all(c.connection for c in clients), plan.timeout_seconds)
+                await _inject_failures(plan, servers, clients, transport, chance)
+                await _wait_until(lambda: not any(c.unsent for c in clients), plan.timeout_seconds)
+                stored = await _all_messages(ports)
+                await _wait_until(lambda: _has_received_all(clients, stored), plan.timeout_seconds)
                 talking.cancel_scope.cancel()
             codes = await servers.stop()
         finally:
             servers.close()
         assert codes == [0] * plan.servers, codes
-        return clients, await _all(ports)
+        return clients, await _all_messages(ports)
 
 
-async def _trouble(
-    plan: Plan,
-    servers: Servers,
-    clients: Sequence[Client],
-    place: Place | None,
+async def _inject_failures(
+    plan: ChatSoakPlan,
+    servers: ServerProcesses,
+    clients: Sequence[SoakClient],
+    transport: ChatTransport | None,
     chance: random.Random,
 ) -> None:
     """Kill servers, clients' connections and, where there are any, those that listen."""
-    kinds = ["server", "client", "notification"] if place else ["server", "client"]
+    kinds = ["server", "client", "notification"] if transport else ["server", "client"]
     for number in range(plan.kills):
         left = plan.messages * (1 - (number + chance.random()) / plan.kills)
-        await _until(partial(_have_said_all_but, left, clients), plan.patience)
+        await _wait_until(partial(_has_at_most_unsent, left, clients), plan.timeout_seconds)
         kind = kinds[number % len(kinds)]
         if kind == "server":
             await anyio.to_thread.run_sync(servers.kill_one, chance)
-        elif kind == "notification" and place:
-            await place.kill(listening=True)
+        elif kind == "notification" and transport:
+            await transport.kill_connections(listening=True)
         elif connection := chance.choice(clients).connection:
             connection.transport.abort()
 
 
-def _have_said_all_but(left: float, clients: Sequence[Client]) -> bool:
-    return sum(len(client.to_say) for client in clients) <= left
+def _has_at_most_unsent(left: float, clients: Sequence[SoakClient]) -> bool:
+    return sum(len(client.unsent) for client in clients) <= left
 
 
-async def _until(is_so: Callable[[], bool], patience: float) -> None:
-    with anyio.fail_after(patience):
+async def _wait_until(is_so: Callable[[], bool], timeout_seconds: float) -> None:
+    with anyio.fail_after(timeout_seconds):
         while True:
             if is_so():
                 return
             await anyio.sleep(0.02)
 
 
-def _have_all(clients: Sequence[Client], stored: Sequence[Message]) -> bool:
+def _has_received_all(clients: Sequence[SoakClient], stored: Sequence[Message]) -> bool:
     last = Counter[int]()
     for message in stored:
         for user_id in message.recipients:
@@ -329,10 +337,10 @@ def _have_all(clients: Sequence[Client], stored: Sequence[Message]) -> bool:
     return all(client.last_id == last[client.actor.user_id] for client in clients)
 
 
-async def _all(ports: Ports) -> list[Message]:
+async def _all_messages(ports: Ports) -> list[Message]:
     found: list[Message] = []
-    async with ports.store.reading() as view:
-        while some := await view.messages.tail(found[-1].id if found else 0, 500):
+    async with ports.store.read_view() as view:
+        while some := await view.messages.all_messages_after(found[-1].id if found else 0, 500):
             found += some
     return found
 
@@ -340,7 +348,9 @@ async def _all(ports: Ports) -> list[Message]:
 # The judge ----------------------------------------------------------------------------------
 
 
-def judge(clients: Sequence[Client], stored: Sequence[Message], plan: Plan) -> None:
+def assert_delivered(
+    clients: Sequence[SoakClient], stored: Sequence[Message], plan: ChatSoakPlan
+) -> None:
     """Assert everything that is promised."""
     by_content = {message.content: message for message in stored}
     assert len(by_content) == len(stored) == plan.messages, "each once in the store"
@@ -348,12 +358,12 @@ def judge(clients: Sequence[Client], stored: Sequence[Message], plan: Plan) -> N
         for content, message_id in client.acknowledged.items():
             assert by_content[content].id == message_id, "acknowledged is stored"
         due = [(m.id, m.content) for m in stored if client.actor.user_id in m.recipients]
-        assert client.told == due, _difference(client, due)
+        assert client.received == due, _describe_difference(client, due)
 
 
-def _difference(client: Client, due: Sequence[tuple[int, str]]) -> str:
+def _describe_difference(client: SoakClient, due: Sequence[tuple[int, str]]) -> str:
     """How what somebody was told differs from each once and in order."""
-    told = [message_id for message_id, _ in client.told]
+    told = [message_id for message_id, _ in client.received]
     twice = [message_id for message_id, times in Counter(told).items() if times > 1]
     never = sorted({message_id for message_id, _ in due} - set(told))
     back = [later for earlier, later in pairwise(told) if later < earlier]

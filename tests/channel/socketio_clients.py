@@ -19,86 +19,96 @@ from websockets.asyncio.client import ClientConnection
 from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.domain.companions.companion import Companion
 from staffbooking_core.domain.messaging.conversations import Conversation
-from tests.http.deployment import BASE
-from tests.support.channel_deployment import PATIENCE, Served
+from tests.http.deployment import BASE_URL
+from tests.support.channel_deployment import RECEIVE_TIMEOUT_SECONDS, ChannelServer
 
-POLLING, WEBSOCKET, UPGRADE = ["polling"], ["websocket"], ["polling", "websocket"]
-TRANSPORTS = {"polling": POLLING, "websocket": WEBSOCKET, "upgrade": UPGRADE}
-PATH = "/socket.io/"
+POLLING_ONLY, WEBSOCKET_ONLY, POLLING_THEN_WEBSOCKET = (
+    ["polling"],
+    ["websocket"],
+    ["polling", "websocket"],
+)
+TRANSPORTS = {
+    "polling": POLLING_ONLY,
+    "websocket": WEBSOCKET_ONLY,
+    "upgrade": POLLING_THEN_WEBSOCKET,
+}
+SOCKETIO_PATH = "/socket.io/"
 
 
 @define
-class Client:
+class SocketIoClient:
     """A client of python-socketio that keeps what it is told."""
 
-    sio: socketio.AsyncClient
+    client: socketio.AsyncClient
     token: str
     """Of its session."""
-    end: str | None = None
+    disconnect_reason: str | None = None
     """Why it is not connected any more."""
     ready: dict[str, Any] = field(factory=dict)
-    seen: list[tuple[str, dict[str, Any]]] = field(factory=list)
+    received: list[tuple[str, dict[str, Any]]] = field(factory=list)
     """All events that came so far."""
-    _passed: deque[tuple[str, dict[str, Any]]] = field(factory=deque)
-    _news: anyio.Event = field(factory=anyio.Event)
+    _unread: deque[tuple[str, dict[str, Any]]] = field(factory=deque)
+    _changed: anyio.Event = field(factory=anyio.Event)
 
-    def hear(self, event: str, data: dict[str, Any]) -> None:
-        self.seen.append((event, data))
-        self._passed.append((event, data))
-        self._news.set()
+    def on_event(self, event: str, data: dict[str, Any]) -> None:
+        self.received.append((event, data))
+        self._unread.append((event, data))
+        self._changed.set()
 
-    def leave(self, reason: str) -> None:
-        self.end = reason
-        self._news.set()
+    def on_disconnect(self, reason: str) -> None:
+        self.disconnect_reason = reason
+        self._changed.set()
 
-    async def next(self, event: str) -> dict[str, Any]:
+    async def next_data(self, event: str) -> dict[str, Any]:
         """The data of the next event of a name; others that come before are passed over."""
         while True:
-            while self._passed:
-                name, data = self._passed.popleft()
+            while self._unread:
+                name, data = self._unread.popleft()
                 if name == event:
                     return data
-            assert self.end is None, f"no {event}, but {self.end}"
-            await self._wait()
+            assert self.disconnect_reason is None, f"no {event}, but {self.disconnect_reason}"
+            await self._wait_for_change()
 
-    async def closed(self) -> str:
+    async def wait_closed(self) -> str:
         """Why the service ended the connection."""
-        while self.end is None:
-            await self._wait()
-        return self.end
+        while self.disconnect_reason is None:
+            await self._wait_for_change()
+        return self.disconnect_reason
 
-    async def _wait(self) -> None:
-        self._news = anyio.Event()
-        with anyio.fail_after(PATIENCE):
-            await self._news.wait()
+    async def _wait_for_change(self) -> None:
+        self._changed = anyio.Event()
+        with anyio.fail_after(RECEIVE_TIMEOUT_SECONDS):
+            await self._changed.wait()
 
     async def send(self, event: str, *data: Any) -> None:
-        await self.sio.emit(event, data)
+        await self.client.emit(event, data)
 
-    async def ask(self, event: str, *data: Any) -> Any:
+    async def call(self, event: str, *data: Any) -> Any:
         """Send an event; what its callback is called with, None where that is nothing."""
-        return await self.sio.call(event, data, timeout=PATIENCE)
+        return await self.client.call(event, data, timeout=RECEIVE_TIMEOUT_SECONDS)
 
-    async def say(self, conversation: Conversation, content: str, **data: Any) -> dict[str, Any]:
+    async def send_message(
+        self, conversation: Conversation, content: str, **data: Any
+    ) -> dict[str, Any]:
         """Send a message: the message as it was stored."""
         asked = {"conversation_id": conversation.id, "content": content, **data}
-        message: dict[str, Any] = (await self.ask("send_message", asked))["message"]
+        message: dict[str, Any] = (await self.call("send_message", asked))["message"]
         return message
 
-    def told(self, event: str) -> list[dict[str, Any]]:
+    def received_data(self, event: str) -> list[dict[str, Any]]:
         """The data of all events of a name so far."""
-        return [data for name, data in self.seen if name == event]
+        return [data for name, data in self.received if name == event]
 
 
 @asynccontextmanager
-async def connected(
-    site: Served,
+async def connect_client(
+    site: ChannelServer,
     user: User | Companion,
-    transports: list[str] = WEBSOCKET,
+    transports: list[str] = WEBSOCKET_ONLY,
     *,
     token: str | None = None,
     **options: Any,
-) -> AsyncIterator[Client]:
+) -> AsyncIterator[SocketIoClient]:
     """A client of somebody who is signed in, which has been told `ready`."""
     token = token or await site.sign_in(user)
     reading = aiohttp.TraceConfig()
@@ -106,24 +116,24 @@ async def connected(
     async with aiohttp.ClientSession(trace_configs=[reading]) as http:
         given = {"reconnection": False, "handle_sigint": False, "http_session": http, **options}
         sio = socketio.AsyncClient(**given)
-        client = Client(sio, token)
-        sio.on("*", client.hear)
-        sio.on("disconnect", client.leave)
+        client = SocketIoClient(sio, token)
+        sio.on("*", client.on_event)
+        sio.on("disconnect", client.on_disconnect)
         await sio.connect(
             f"http://127.0.0.1:{site.port}",
             headers={"Cookie": f"connect.sid={token}"},
             transports=transports,
-            wait_timeout=PATIENCE,
+            wait_timeout=RECEIVE_TIMEOUT_SECONDS,
         )
         try:
-            client.ready = await client.next("ready")
+            client.ready = await client.next_data("ready")
             yield client
         finally:
             with anyio.CancelScope(shield=True):
-                await _hang_up(sio)
+                await _disconnect(sio)
 
 
-async def _hang_up(sio: socketio.AsyncClient) -> None:
+async def _disconnect(sio: socketio.AsyncClient) -> None:
     """Leave without waiting for the answer to a poll, as the library does at times."""
     loops = [task for task in (sio.eio.read_loop_task, sio.eio.write_loop_task) if task]
     await sio.eio.disconnect(abort=True)
@@ -139,7 +149,7 @@ async def _read(_: Any, __: Any, params: aiohttp.TraceRequestEndParams) -> None:
 
 
 @define
-class Poller:
+class PollingClient:
     """Engine.IO by long polling, packet by packet."""
 
     http: httpx.AsyncClient
@@ -148,12 +158,14 @@ class Poller:
 
     async def get(self, **query: str) -> httpx.Response:
         asked = {"EIO": "4", "transport": "polling", **query}
-        return await self.http.get(PATH, params=asked, timeout=PATIENCE)
+        return await self.http.get(SOCKETIO_PATH, params=asked, timeout=RECEIVE_TIMEOUT_SECONDS)
 
     async def post(self, *packets: str | bytes, **query: str) -> httpx.Response:
         asked = {"EIO": "4", "transport": "polling", "sid": self.sid, **query}
         body = b"\x1e".join(each.encode() if isinstance(each, str) else each for each in packets)
-        return await self.http.post(PATH, params=asked, content=body, timeout=PATIENCE)
+        return await self.http.post(
+            SOCKETIO_PATH, params=asked, content=body, timeout=RECEIVE_TIMEOUT_SECONDS
+        )
 
     async def open(self) -> dict[str, Any]:
         """Engine.IO's handshake: what the service says of itself."""
@@ -188,19 +200,19 @@ class Poller:
 
 
 @asynccontextmanager
-async def poller(
-    site: Served, user: User | Companion | None = None, /, **headers: str
-) -> AsyncIterator[Poller]:
+async def connect_polling_client(
+    site: ChannelServer, user: User | Companion | None = None, /, **headers: str
+) -> AsyncIterator[PollingClient]:
     """A bare client with the cookie of somebody, who is signed in anew."""
     if user is not None:
         headers["cookie"] = f"connect.sid={await site.sign_in(user)}"
     url = f"http://127.0.0.1:{site.port}"
     async with httpx.AsyncClient(base_url=url, headers=headers) as http:
-        yield Poller(http)
+        yield PollingClient(http)
 
 
 @define
-class Bare:
+class RawSocketIoClient:
     """Engine.IO over a WebSocket, packet by packet."""
 
     socket: ClientConnection
@@ -209,7 +221,7 @@ class Bare:
         await self.socket.send(packet)
 
     async def packet(self) -> str:
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(RECEIVE_TIMEOUT_SECONDS):
             packet = await self.socket.recv()
         assert isinstance(packet, str)
         return packet
@@ -224,12 +236,14 @@ class Bare:
 
 
 @asynccontextmanager
-async def bare(site: Served, user: User | Companion) -> AsyncIterator[Bare]:
+async def connect_raw_client(
+    site: ChannelServer, user: User | Companion
+) -> AsyncIterator[RawSocketIoClient]:
     """A bare client over a WebSocket, which has been told `ready`."""
     cookie = f"connect.sid={await site.sign_in(user)}"
-    path = f"{PATH}?EIO=4&transport=websocket"
-    async with site.opened(cookie, path=path, origin=BASE) as socket:
-        client = Bare(socket)
+    path = f"{SOCKETIO_PATH}?EIO=4&transport=websocket"
+    async with site.open_websocket(cookie, path=path, origin=BASE_URL) as socket:
+        client = RawSocketIoClient(socket)
         assert (await client.packet()).startswith("0")
         await client.send("40")
         assert (await client.packet()).startswith("40")

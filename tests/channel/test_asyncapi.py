@@ -12,25 +12,25 @@ import jsonschema_rs
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.messaging.conversations import MAX_CONTENT
-from staffbooking_core.domain.shared.rate_limits import Rule
-from staffbooking_core.representations.channel import Asked, Close, Told
+from staffbooking_core.domain.messaging.conversations import MAX_MESSAGE_LENGTH
+from staffbooking_core.domain.shared.rate_limits import RateLimit
+from staffbooking_core.representations.channel import ClientEvent, CloseCode, ServerEvent
 from staffbooking_http.docs import asyncapi, openapi
-from staffbooking_http.routes import FAMILIES
-from tests.channel.all_scenarios import PLAYS
-from tests.channel.asyncapi_validation import DIALECT, Documented, validator
-from tests.channel.scenario_drivers import plain
-from tests.channel.scenarios import make_ports, perform
+from staffbooking_http.routes import ENDPOINTS_BY_TAG
+from tests.channel.all_scenarios import SCENARIOS
+from tests.channel.asyncapi_validation import JSON_SCHEMA_DIALECT, FrameValidator, payload_validator
+from tests.channel.scenario_drivers import connect_directly
+from tests.channel.scenarios import make_scenario_ports, run_scenario
 from tests.channel.test_socketio_node import node_folder
-from tests.http.deployment import World
+from tests.http.deployment import HttpDeployment
 from tests.support.builders import MINUTE, POLICY
-from tests.support.virtual_loop import VirtualLoop
+from tests.support.virtual_loop import VirtualTimeLoop
 
 __all__ = ["node_folder"]
 
 pytestmark = pytest.mark.anyio
 
-DOCUMENT = asyncapi.document(POLICY)
+DOCUMENT = asyncapi.build_document(POLICY)
 CHANNEL = DOCUMENT["channels"]["channel"]
 OPERATIONS: dict[str, dict[str, Any]] = DOCUMENT["operations"]
 MESSAGES: dict[str, dict[str, Any]] = DOCUMENT["components"]["messages"]
@@ -38,7 +38,7 @@ MESSAGES: dict[str, dict[str, Any]] = DOCUMENT["components"]["messages"]
 
 @pytest.fixture
 def anyio_backend() -> tuple[str, dict[str, Any]]:
-    return "asyncio", {"loop_factory": VirtualLoop}
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
 
 
 def references(node: Any) -> Iterator[str]:
@@ -91,13 +91,13 @@ def test_operations_use_messages_of_their_channel() -> None:
 @pytest.mark.parametrize("name", MESSAGES)
 def test_each_payload_is_a_schema(name: str) -> None:
     """Of JSON Schema, draft 7, which AsyncAPI takes as it is."""
-    jsonschema_rs.meta.validate({"$schema": DIALECT, **MESSAGES[name]["payload"]})
+    jsonschema_rs.meta.validate({"$schema": JSON_SCHEMA_DIALECT, **MESSAGES[name]["payload"]})
 
 
 def test_all_events_are_told() -> None:
     """Whatever a client may send, and whatever it may be sent."""
-    assert MESSAGES.keys() == {*(f"client_{event}" for event in Asked), *Told}
-    assert {each["title"] for each in MESSAGES.values()} == {*Asked, *Told}
+    assert MESSAGES.keys() == {*(f"client_{event}" for event in ClientEvent), *ServerEvent}
+    assert {each["title"] for each in MESSAGES.values()} == {*ClientEvent, *ServerEvent}
     assert CHANNEL["messages"].keys() == MESSAGES.keys()
 
 
@@ -115,17 +115,17 @@ def test_all_that_is_sent_belongs_to_an_operation() -> None:
 def test_a_ref_is_told_where_there_is_one() -> None:
     """In what a client sends, and in what answers it."""
     with_ref = {name for name, each in MESSAGES.items() if "correlationId" in each}
-    assert with_ref == {*(f"client_{event}" for event in Asked), "ack", "error"}
+    assert with_ref == {*(f"client_{event}" for event in ClientEvent), "ack", "error"}
     for name in with_ref:
         assert "ref" in MESSAGES[name]["payload"]["properties"]
 
 
 def test_all_closing_codes_are_told() -> None:
     """With the figures of the deployment."""
-    limits = evolve(POLICY.limits, channel=Rule("channel", 7, 2 * MINUTE))
+    limits = evolve(POLICY.limits, channel=RateLimit("channel", 7, 2 * MINUTE))
     policy = evolve(POLICY, limits=limits, channel_overrun=5, max_connections=3)
-    about = asyncapi.document(policy)["info"]["description"]
-    assert [int(code) for code in re.findall(r"\b(1\d{3}): ", about)] == [*Close]
+    about = asyncapi.build_document(policy)["info"]["description"]
+    assert [int(code) for code in re.findall(r"\b(1\d{3}): ", about)] == [*CloseCode]
     for text in ("7 frames in 120 seconds", "after the 35th", "most 3 connections", "65536 bytes"):
         assert text in " ".join(about.split())
 
@@ -139,17 +139,17 @@ def test_all_closing_codes_are_told() -> None:
 )
 def test_the_server_is_the_deployments(base_url: str, protocol: str, host: str) -> None:
     """By its base URL."""
-    [server] = asyncapi.document(evolve(POLICY, base_url=base_url))["servers"].values()
+    [server] = asyncapi.build_document(evolve(POLICY, base_url=base_url))["servers"].values()
     assert (server["protocol"], server["host"]) == (protocol, host)
 
 
 def test_a_message_is_that_of_the_other_document() -> None:
     """Over REST and over the channel it has the same shape."""
-    other = openapi.document(FAMILIES, POLICY)["components"]["schemas"]["Message"]
+    other = openapi.build_document(ENDPOINTS_BY_TAG, POLICY)["components"]["schemas"]["Message"]
     assert DOCUMENT["components"]["schemas"]["Message"] == other
 
 
-async def test_the_document_is_served(world: World) -> None:
+async def test_the_document_is_served(world: HttpDeployment) -> None:
     """To whoever asks."""
     answer = await world.client().get("/asyncapi.json")
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
@@ -159,33 +159,35 @@ async def test_the_document_is_served(world: World) -> None:
 # Frames -----------------------------------------------------------------------------------
 
 
-def frame_of(event: Asked, **data: Any) -> dict[str, Any]:
+def frame_of(event: ClientEvent, **data: Any) -> dict[str, Any]:
     return {"event": str(event), "data": data, "ref": 1}
 
 
 @pytest.mark.parametrize(
     "frame",
     [
-        frame_of(Asked.SEND_MESSAGE, conversation_id=1, content="x" * (MAX_CONTENT + 1)),
-        frame_of(Asked.SEND_MESSAGE, conversation_id=1),
-        frame_of(Asked.TYPING, conversation_id=1, is_typing="yes"),
-        frame_of(Asked.READ, conversation_id=0, message_id=1),
-        frame_of(Asked.PRESENCE, user_ids=[1] * 51),
-        frame_of(Asked.RESUME, after=-1),
+        frame_of(
+            ClientEvent.SEND_MESSAGE, conversation_id=1, content="x" * (MAX_MESSAGE_LENGTH + 1)
+        ),
+        frame_of(ClientEvent.SEND_MESSAGE, conversation_id=1),
+        frame_of(ClientEvent.TYPING, conversation_id=1, is_typing="yes"),
+        frame_of(ClientEvent.READ, conversation_id=0, message_id=1),
+        frame_of(ClientEvent.PRESENCE, user_ids=[1] * 51),
+        frame_of(ClientEvent.RESUME, after=-1),
         {"event": "resume"},
     ],
     ids=lambda frame: frame["event"],
 )
 def test_the_bounds_of_inputs_are_told(frame: dict[str, Any]) -> None:
     """What is refused doesn't fit the document either."""
-    assert not validator(f"client_{frame['event']}").is_valid(frame)
+    assert not payload_validator(f"client_{frame['event']}").is_valid(frame)
 
 
 async def test_every_frame_is_as_the_document_says() -> None:
     """Of all plays; and each message of the document is sent in one of them."""
-    critic = Documented()
-    for play in PLAYS:
-        ports = make_ports(play)
-        async with plain(ports) as connect:
-            await perform(play, ports, connect, critic)
-    assert critic.seen == MESSAGES.keys()
+    critic = FrameValidator()
+    for play in SCENARIOS:
+        ports = make_scenario_ports(play)
+        async with connect_directly(ports) as connect:
+            await run_scenario(play, ports, connect, critic)
+    assert critic.message_names == MESSAGES.keys()

@@ -9,10 +9,15 @@ from typing import Any
 import anyio
 import pytest
 
-from staffbooking_adapters.chat.shared import MOST_UNTOLD, PACE, PAUSE, SharedChat
+from staffbooking_adapters.chat.shared import (
+    MAX_BACKLOG_BYTES,
+    PUBLISH_INTERVAL_SECONDS,
+    RETRY_DELAY_SECONDS,
+    SharedChat,
+)
 from staffbooking_adapters.codec import decode
-from tests.channel.chat_links import Listener, running, typing
-from tests.support.virtual_loop import VirtualLoop
+from tests.channel.chat_links import RecordingListener, closing_chat, make_typing_broadcast
+from tests.support.virtual_loop import VirtualTimeLoop
 
 
 class NotedWire:
@@ -27,7 +32,7 @@ class NotedWire:
         self.hung_up = False
         self.closed_at: float | None = None
 
-    async def tell(self, payload: bytes) -> None:
+    async def publish(self, payload: bytes) -> None:
         _, stored, tells = decode(payload)
         self.sizes.append(len(payload))
         self.noted.append((_now(), stored, [tell["data"] for tell in tells]))
@@ -37,7 +42,7 @@ class NotedWire:
             self.failures -= 1
             raise OSError
 
-    async def hear(self, *_: object) -> None:
+    async def subscribe(self, *_: object) -> None:
         try:
             await asyncio.Event().wait()
         finally:
@@ -56,10 +61,10 @@ def played(wire: NotedWire, work: Callable[[SharedChat], Awaitable[None]]) -> No
     """Do something with a chat on a wire, in virtual time."""
 
     async def run() -> None:
-        async with running(SharedChat(wire)) as chat:
+        async with closing_chat(SharedChat(wire)) as chat:
             await work(chat)  # type: ignore[arg-type]
 
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(run())
 
 
@@ -68,16 +73,16 @@ def test_a_burst_is_told_in_few_words() -> None:
     wire = NotedWire()
 
     async def work(chat: SharedChat) -> None:
-        chat.tell(typing(1, number=0))
+        chat.publish(make_typing_broadcast(1, number=0))
         await asyncio.sleep(0)
         for number in (1, 2):
-            chat.stored()
-            chat.tell(typing(1, number=number))
+            chat.publish_messages_stored()
+            chat.publish(make_typing_broadcast(1, number=number))
 
     played(wire, work)
     assert wire.noted == [
         (0, False, [{"number": 0}]),
-        (PACE, True, [{"number": 1}, {"number": 2}]),
+        (PUBLISH_INTERVAL_SECONDS, True, [{"number": 1}, {"number": 2}]),
     ]
 
 
@@ -87,14 +92,19 @@ def test_words_go_out_at_a_pace() -> None:
 
     async def work(chat: SharedChat) -> None:
         for _ in range(10):
-            chat.stored()
-            await asyncio.sleep(PACE / 5)
+            chat.publish_messages_stored()
+            await asyncio.sleep(PUBLISH_INTERVAL_SECONDS / 5)
         await asyncio.sleep(1)
-        chat.stored()
+        chat.publish_messages_stored()
         await asyncio.sleep(1)
 
     played(wire, work)
-    assert [at for at, *_ in wire.noted] == [0, PACE, 2 * PACE, 1.01]
+    assert [at for at, *_ in wire.noted] == [
+        0,
+        PUBLISH_INTERVAL_SECONDS,
+        2 * PUBLISH_INTERVAL_SECONDS,
+        1.01,
+    ]
 
 
 def test_much_is_told_in_many_payloads() -> None:
@@ -103,7 +113,7 @@ def test_much_is_told_in_many_payloads() -> None:
 
     async def work(chat: SharedChat) -> None:
         for number in range(1_000):
-            chat.tell(typing(1, number=number))
+            chat.publish(make_typing_broadcast(1, number=number))
 
     played(wire, work)
     numbers = [data["number"] for *_, tells in wire.noted for data in tells]
@@ -119,22 +129,22 @@ def test_a_flood_without_a_turn_of_the_loop_is_bounded() -> None:
     async def work(chat: SharedChat) -> None:
         nonlocal kept
         for number in range(50_000):
-            chat.tell(typing(1, number=number))
-        kept = sum(map(len, chat._untold))
+            chat.publish(make_typing_broadcast(1, number=number))
+        kept = sum(map(len, chat._backlog))
 
     played(wire, work)
-    assert MOST_UNTOLD - 100 < kept <= MOST_UNTOLD
+    assert MAX_BACKLOG_BYTES - 100 < kept <= MAX_BACKLOG_BYTES
 
 
 def test_what_was_told_makes_room() -> None:
     """However much is said in the course of time, nothing of it is dropped."""
     wire = NotedWire()
-    amount = 2 * MOST_UNTOLD // 4_000
+    amount = 2 * MAX_BACKLOG_BYTES // 4_000
 
     async def work(chat: SharedChat) -> None:
         for _ in range(amount):
-            chat.tell(typing(1, text="x" * 4_000))
-            await asyncio.sleep(PACE)
+            chat.publish(make_typing_broadcast(1, text="x" * 4_000))
+            await asyncio.sleep(PUBLISH_INTERVAL_SECONDS)
 
     played(wire, work)
     assert sum(len(tells) for *_, tells in wire.noted) == amount
@@ -145,17 +155,17 @@ def test_what_was_stored_is_told_in_the_end() -> None:
     wire = NotedWire(failures=2)
 
     async def work(chat: SharedChat) -> None:
-        chat.stored()
-        chat.tell(typing(1, number=0))
-        await asyncio.sleep(PAUSE / 2)
-        chat.tell(typing(1, number=1))
+        chat.publish_messages_stored()
+        chat.publish(make_typing_broadcast(1, number=0))
+        await asyncio.sleep(RETRY_DELAY_SECONDS / 2)
+        chat.publish(make_typing_broadcast(1, number=1))
         await asyncio.sleep(5)
 
     played(wire, work)
     assert wire.noted == [
         (0, True, [{"number": 0}]),
-        (PAUSE, True, [{"number": 0}, {"number": 1}]),
-        (2 * PAUSE, True, [{"number": 0}, {"number": 1}]),
+        (RETRY_DELAY_SECONDS, True, [{"number": 0}, {"number": 1}]),
+        (2 * RETRY_DELAY_SECONDS, True, [{"number": 0}, {"number": 1}]),
     ]
 
 
@@ -166,7 +176,7 @@ def test_who_listens_no_more_has_hung_up(cancelled: bool) -> None:
 
     async def work(chat: SharedChat) -> None:
         with anyio.CancelScope() as scope:
-            async with chat.listen(Listener()):
+            async with chat.subscribe(RecordingListener()):
                 await asyncio.sleep(0)
                 if cancelled:
                     scope.cancel()
@@ -180,7 +190,7 @@ def test_the_end_waits_for_no_wire_that_fails() -> None:
     wire = NotedWire(failures=1_000)
 
     async def work(chat: SharedChat) -> None:
-        chat.stored()
+        chat.publish_messages_stored()
 
     played(wire, work)
     assert (len(wire.noted), wire.closed_at) == (1, 0)
@@ -191,7 +201,7 @@ def test_the_end_does_not_wait_long() -> None:
     wire = NotedWire(answers=False)
 
     async def work(chat: SharedChat) -> None:
-        chat.stored()
+        chat.publish_messages_stored()
 
     played(wire, work)
     assert (len(wire.noted), wire.closed_at) == (1, 2)

@@ -15,20 +15,26 @@ from attrs import define, evolve, frozen
 
 from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.domain.messaging.conversations import Conversation, Message
-from staffbooking_core.errors import Conflict, ConstraintViolated, Unavailable
+from staffbooking_core.errors import Conflict, ConstraintViolated, StoreUnavailable
 from staffbooking_core.ports import Ports
 from staffbooking_core.representations import channel
-from staffbooking_core.representations.channel import Asked, Close, Tell, Told
+from staffbooking_core.representations.channel import Broadcast, ClientEvent, CloseCode, ServerEvent
 from staffbooking_core.representations.records import message_record
-from staffbooking_http.channel.frames import Outgoing, parse
-from staffbooking_http.channel.hub import Connection, Switchboard
-from tests.channel.flaky_store import Flaky, Pause
-from tests.channel.scenario_drivers import PlainPipe
-from tests.channel.scenarios import PATIENCE, Frame, HungUp, frame, new_message
+from staffbooking_http.channel.frames import EncodedFrame, parse_frame
+from staffbooking_http.channel.hub import ChannelConnection, ChannelHub
+from tests.channel.flaky_store import FlakyStore, PauseHook
+from tests.channel.scenario_drivers import DirectOutbound
+from tests.channel.scenarios import (
+    FRAME_TIMEOUT_SECONDS,
+    ConnectionEnded,
+    Frame,
+    make_frame,
+    new_message_frame,
+)
 from tests.support.builders import HOUR, POLICY, add_session
 from tests.support.memory_deployment import memory_ports
-from tests.support.messages import add_direct, say
-from tests.support.virtual_loop import VirtualLoop
+from tests.support.messages import add_direct, add_messages_by
+from tests.support.virtual_loop import VirtualTimeLoop
 
 pytestmark = pytest.mark.anyio
 
@@ -37,15 +43,15 @@ REF = "r1"
 
 @pytest.fixture
 def anyio_backend() -> tuple[str, dict[str, Any]]:
-    return "asyncio", {"loop_factory": VirtualLoop}
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
 
 
 @define
-class TornPipe(PlainPipe):
+class TornPipe(DirectOutbound):
     """It carries `ready`, and raises then."""
 
-    def send(self, frame: Outgoing) -> bool:
-        if frame.frame.event is not Told.READY:
+    def send(self, frame: EncodedFrame) -> bool:
+        if frame.frame.event is not ServerEvent.READY:
             raise OSError("torn")
         return super().send(frame)
 
@@ -55,56 +61,58 @@ class Exchange:
     """A switchboard, and a conversation of two people."""
 
     ports: Ports
-    store: Flaky
-    board: Switchboard
+    store: FlakyStore
+    board: ChannelHub
     talk: Conversation
     ada: User
     mia: User
 
-    async def open(self, user: User, pipe: PlainPipe, after: int | None = None) -> Connection:
+    async def open(
+        self, user: User, pipe: DirectOutbound, after: int | None = None
+    ) -> ChannelConnection:
         session = await add_session(self.ports.store, user.id, seen_at=self.ports.clock.wall())
         await self.board.reserve(user)
         return await self.board.open(session, user, pipe, after)
 
-    async def enter(self, user: User, pipe: PlainPipe) -> Connection:
+    async def enter(self, user: User, pipe: DirectOutbound) -> ChannelConnection:
         """A connection that lives, and was told nothing but `ready`."""
         connection = await self.open(user, pipe, 0)
         await anyio.wait_all_tasks_blocked()
-        while not pipe.told.empty():
-            pipe.told.get_nowait()
+        while not pipe.received.empty():
+            pipe.received.get_nowait()
         return connection
 
-    async def ask(self, connection: Connection, event: Asked, **data: Any) -> None:
-        asked = frame(event, {"conversation_id": self.talk.id, **data}, REF)
-        await self.board.receive(connection, *parse(json.dumps(asked)))
+    async def ask(self, connection: ChannelConnection, event: ClientEvent, **data: Any) -> None:
+        asked = make_frame(event, {"conversation_id": self.talk.id, **data}, REF)
+        await self.board.receive(connection, *parse_frame(json.dumps(asked)))
 
     async def say(self, *contents: str) -> list[Message]:
         """What Ada says in another process, of which no word comes."""
-        return await say(self.ports.store, self.talk, *contents, by=self.ada.id)
+        return await add_messages_by(self.ports.store, self.talk, *contents, by=self.ada.id)
 
 
 @pytest.fixture
 async def exchange() -> AsyncIterator[Exchange]:
     policy = evolve(POLICY, resume_grace=HOUR)
-    store = Flaky(policy)
+    store = FlakyStore(policy)
     ports = memory_ports(policy, store=store)
     talk = await add_direct(ports.store)
-    async with ports.store.reading() as view:
+    async with ports.store.read_view() as view:
         people = [await view.accounts.user(each.user_id) for each in talk.members]
     [ada, mia] = [each for each in people if each is not None]
-    board = Switchboard(ports)
+    board = ChannelHub(ports)
     async with board.running():
         await anyio.wait_all_tasks_blocked()
         yield Exchange(ports, store, board, talk, ada, mia)
 
 
-async def hear(pipe: PlainPipe) -> Frame | HungUp:
-    with anyio.fail_after(PATIENCE):
-        return await pipe.told.get()
+async def hear(pipe: DirectOutbound) -> Frame | ConnectionEnded:
+    with anyio.fail_after(FRAME_TIMEOUT_SECONDS):
+        return await pipe.received.get()
 
 
 def told_of(message: Message) -> Frame:
-    return new_message(message_record(message))
+    return new_message_frame(message_record(message))
 
 
 # What goes wrong ------------------------------------------------------------------------------
@@ -112,7 +120,7 @@ def told_of(message: Message) -> Frame:
 
 async def test_the_others_are_told_where_one_cannot_be(exchange: Exchange) -> None:
     """Those whose turn comes after that of a pipe which raises get the message all the same."""
-    torn, whole = TornPipe(), PlainPipe()
+    torn, whole = TornPipe(), DirectOutbound()
     await exchange.enter(exchange.mia, torn)
     await exchange.enter(exchange.mia, whole)
     [message] = await exchange.say("Hello")
@@ -127,24 +135,24 @@ async def test_a_pipe_that_raises_is_closed(exchange: Exchange) -> None:
     await exchange.say("Hello")
     end = await hear(torn)
 
-    assert isinstance(end, HungUp)
-    assert end.code == Close.SLOW
+    assert isinstance(end, ConnectionEnded)
+    assert end.code == CloseCode.SLOW
 
 
 async def test_a_pipe_that_raises_is_closed_by_what_passes_too(exchange: Exchange) -> None:
     """Who is told of is let in all the same."""
-    torn, whole = TornPipe(), PlainPipe()
+    torn, whole = TornPipe(), DirectOutbound()
     await exchange.enter(exchange.mia, torn)
     await exchange.enter(exchange.ada, whole)
 
-    assert isinstance(await hear(torn), HungUp)
+    assert isinstance(await hear(torn), ConnectionEnded)
     assert whole.is_open
 
 
 @pytest.mark.parametrize(
     ("fault", "code"),
     [
-        (Unavailable(), "unavailable"),
+        (StoreUnavailable(), "unavailable"),
         (Conflict(), "unavailable"),
         (ConstraintViolated("messages_pk"), "internal"),
         (ArithmeticError("odd"), "internal"),
@@ -155,15 +163,15 @@ async def test_who_asked_is_told_that_it_failed(
     exchange: Exchange, fault: Exception, code: str
 ) -> None:
     """What may work another time is told apart from what is a fault of ours."""
-    pipe = PlainPipe()
+    pipe = DirectOutbound()
     connection = await exchange.enter(exchange.mia, pipe)
     exchange.store.fault = fault
-    await exchange.ask(connection, Asked.TYPING, is_typing=True)
+    await exchange.ask(connection, ClientEvent.TYPING, is_typing=True)
     exchange.store.fault = None
     told = await hear(pipe)
 
     assert isinstance(told, dict)
-    assert (told["event"], told["data"]["code"], told["ref"]) == (Told.ERROR, code, REF)
+    assert (told["event"], told["data"]["code"], told["ref"]) == (ServerEvent.ERROR, code, REF)
 
 
 @pytest.mark.parametrize(
@@ -173,9 +181,9 @@ async def test_a_fault_of_ours_is_logged(
     exchange: Exchange, fault: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     """With what it was, which the client is not told."""
-    connection = await exchange.enter(exchange.mia, PlainPipe())
+    connection = await exchange.enter(exchange.mia, DirectOutbound())
     exchange.store.fault = fault
-    await exchange.ask(connection, Asked.TYPING, is_typing=True)
+    await exchange.ask(connection, ClientEvent.TYPING, is_typing=True)
     exchange.store.fault = None
     logged = [each.exc_info for each in caplog.records if each.levelno == logging.ERROR]
 
@@ -187,23 +195,23 @@ async def test_a_fault_of_ours_is_logged(
 
 async def test_nothing_comes_before_ready(exchange: Exchange) -> None:
     """What passes while a connection is greeted is not for it: it asks who is there."""
-    pipe, pause = PlainPipe(), Pause()
+    pipe, pause = DirectOutbound(), PauseHook()
     exchange.store.before_reading = pause
-    data = channel.presence(exchange.ada.id, online=True, last_seen=None)
+    data = channel.presence_data(exchange.ada.id, online=True, last_seen=None)
     opening = asyncio.create_task(exchange.open(exchange.mia, pipe))
     await pause.reached.wait()
-    exchange.ports.chat.tell(Tell((exchange.mia.id,), Told.PRESENCE, data))
-    pause.go_on.set()
+    exchange.ports.pubsub.publish(Broadcast((exchange.mia.id,), ServerEvent.PRESENCE, data))
+    pause.released.set()
     await opening
-    told = [pipe.told.get_nowait() for _ in range(pipe.told.qsize())]
+    told = [pipe.received.get_nowait() for _ in range(pipe.received.qsize())]
 
-    ready = frame(Told.READY, {"user_id": exchange.mia.id, "last_message_id": 0})
+    ready = make_frame(ServerEvent.READY, {"user_id": exchange.mia.id, "last_message_id": 0})
     assert told == [ready]
 
 
 async def test_what_nobody_told_of_is_found_by_looking(exchange: Exchange) -> None:
     """A message of another process, whose word was lost."""
-    pipe = PlainPipe()
+    pipe = DirectOutbound()
     await exchange.enter(exchange.mia, pipe)
     [message] = await exchange.say("Hello")
 
@@ -212,11 +220,11 @@ async def test_what_nobody_told_of_is_found_by_looking(exchange: Exchange) -> No
 
 async def test_messages_are_found_again_after_an_outage(exchange: Exchange) -> None:
     """Looks that fail are repeated, from where the last one was."""
-    pipe = PlainPipe()
+    pipe = DirectOutbound()
     await exchange.enter(exchange.mia, pipe)
     [message] = await exchange.say("Hello")
-    exchange.store.fault = Unavailable()
-    await anyio.sleep(PATIENCE)
+    exchange.store.fault = StoreUnavailable()
+    await anyio.sleep(FRAME_TIMEOUT_SECONDS)
     exchange.store.fault = None
 
     assert await hear(pipe) == told_of(message)
@@ -224,14 +232,14 @@ async def test_messages_are_found_again_after_an_outage(exchange: Exchange) -> N
 
 async def test_who_has_not_spoken_is_told_after_the_grace(exchange: Exchange) -> None:
     """What was said meanwhile waits for it, once, and comes then by itself."""
-    pipe = PlainPipe()
+    pipe = DirectOutbound()
     await exchange.open(exchange.mia, pipe)
     await hear(pipe)
     messages = await exchange.say("Hello", "Are you there?")
     await anyio.sleep(HOUR.total_seconds() / 2)
-    assert pipe.told.empty()
-    await anyio.sleep(HOUR.total_seconds() / 2 + PATIENCE)
-    told = [pipe.told.get_nowait() for _ in range(pipe.told.qsize())]
+    assert pipe.received.empty()
+    await anyio.sleep(HOUR.total_seconds() / 2 + FRAME_TIMEOUT_SECONDS)
+    told = [pipe.received.get_nowait() for _ in range(pipe.received.qsize())]
 
     assert told == [told_of(message) for message in messages]
 
@@ -241,7 +249,7 @@ async def test_who_names_the_last_message_is_told_of_the_later_ones_at_once(
 ) -> None:
     """Though it has not spoken, nothing waits for the end of its grace."""
     [first, *later] = await exchange.say("One", "Two", "Three")
-    pipe = PlainPipe()
+    pipe = DirectOutbound()
     await exchange.open(exchange.mia, pipe, first.id)
     await hear(pipe)
 
@@ -251,7 +259,7 @@ async def test_who_names_the_last_message_is_told_of_the_later_ones_at_once(
 async def test_who_has_named_the_last_message_lives(exchange: Exchange) -> None:
     """What is said from then on comes as it is said."""
     [first] = await exchange.say("One")
-    pipe = PlainPipe()
+    pipe = DirectOutbound()
     await exchange.open(exchange.mia, pipe, first.id)
     await hear(pipe)
     [second] = await exchange.say("Two")

@@ -6,23 +6,23 @@ from typing import Any
 
 import pytest
 
-from tests.channel.all_scenarios import PLAYS
-from tests.channel.asyncapi_validation import Documented
-from tests.channel.scenario_drivers import plain
-from tests.channel.scenarios import Play, make_ports, perform
-from tests.support.virtual_loop import VirtualLoop
+from tests.channel.all_scenarios import SCENARIOS
+from tests.channel.asyncapi_validation import FrameValidator
+from tests.channel.scenario_drivers import connect_directly
+from tests.channel.scenarios import Scenario, make_scenario_ports, run_scenario
+from tests.support.virtual_loop import VirtualTimeLoop
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
 def anyio_backend() -> tuple[str, dict[str, Any]]:
-    return "asyncio", {"loop_factory": VirtualLoop}
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
 
 
-@pytest.mark.parametrize("play", PLAYS, ids=lambda play: play.name)
-async def test_everybody_is_told_what_the_script_says(play: Play) -> None:
+@pytest.mark.parametrize("play", SCENARIOS, ids=lambda play: play.name)
+async def test_everybody_is_told_what_the_script_says(play: Scenario) -> None:
     """In this order and nothing else, and as the AsyncAPI document has it."""
-    ports = make_ports(play)
-    async with plain(ports) as connect:
-        await perform(play, ports, connect, Documented())
+    ports = make_scenario_ports(play)
+    async with connect_directly(ports) as connect:
+        await run_scenario(play, ports, connect, FrameValidator())

@@ -7,17 +7,17 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.channel.chat_links import PostgresPlace, RedisPlace
-from tests.channel.soak import Plan, judge, soak
+from tests.channel.chat_links import PostgresTransport, RedisTransport
+from tests.channel.soak import ChatSoakPlan, assert_delivered, run_soak
 from tests.support.postgres import PostgresServer
 from tests.support.redis import RedisServer
 
 pytestmark = pytest.mark.anyio
 
-SHORT = Plan(servers=2, groups=10, messages=2_000, kills=5, patience=60.0)
-SINGLE = Plan(servers=1, groups=2, messages=300, kills=3, patience=60.0)
-LONG = Plan(servers=2, groups=10, messages=100_000, kills=100, patience=600.0)
-OVER_REDIS = Plan(servers=2, groups=10, messages=20_000, kills=20, patience=600.0)
+SHORT = ChatSoakPlan(servers=2, groups=10, messages=2_000, kills=5, timeout_seconds=60.0)
+SINGLE = ChatSoakPlan(servers=1, groups=2, messages=300, kills=3, timeout_seconds=60.0)
+LONG = ChatSoakPlan(servers=2, groups=10, messages=100_000, kills=100, timeout_seconds=600.0)
+OVER_REDIS = ChatSoakPlan(servers=2, groups=10, messages=20_000, kills=20, timeout_seconds=600.0)
 
 
 async def test_nothing_is_lost_in_a_short_soak(
@@ -31,11 +31,13 @@ async def test_nothing_is_lost_in_a_short_soak(
     async def alone() -> None:
         folder = tmp_path / "alone"
         folder.mkdir()
-        judge(*await soak(f"sqlite+aiosqlite:///{folder}/soak.db", SINGLE, folder), SINGLE)
+        assert_delivered(
+            *await run_soak(f"sqlite+aiosqlite:///{folder}/soak.db", SINGLE, folder), SINGLE
+        )
 
     async with anyio.create_task_group() as both:
         both.start_soon(alone)
-        judge(*await soak(url, SHORT, tmp_path, PostgresPlace(url)), SHORT)
+        assert_delivered(*await run_soak(url, SHORT, tmp_path, PostgresTransport(url)), SHORT)
 
 
 @pytest.mark.soak
@@ -45,7 +47,7 @@ async def test_nothing_is_lost_in_a_long_soak(
     """100,000 messages of 50 clients reach everybody once and in order over two servers, though
     a hundred times a server, the listening connections or a client are killed."""
     url = await postgres_server.create_database()
-    judge(*await soak(url, LONG, tmp_path, PostgresPlace(url)), LONG)
+    assert_delivered(*await run_soak(url, LONG, tmp_path, PostgresTransport(url)), LONG)
 
 
 @pytest.mark.soak
@@ -57,5 +59,5 @@ async def test_nothing_is_lost_in_a_long_soak_over_redis(
     client is killed."""
     url = await postgres_server.create_database()
     more = {"STAFFBOOKING_REDIS_URL": redis_server.url}
-    place = RedisPlace(redis_server)
-    judge(*await soak(url, OVER_REDIS, tmp_path, place, more), OVER_REDIS)
+    place = RedisTransport(redis_server)
+    assert_delivered(*await run_soak(url, OVER_REDIS, tmp_path, place, more), OVER_REDIS)

@@ -7,23 +7,28 @@ from typing import Any
 
 import pytest
 
-from staffbooking_core.representations.channel import Asked
+from staffbooking_core.representations.channel import ClientEvent
 from staffbooking_core.usecases.messaging import channel
 from staffbooking_http.channel import socketio
-from tests.channel.raw_clients import all_gone
+from tests.channel.raw_clients import wait_until_offline
 from tests.channel.socketio_clients import (
-    POLLING,
+    POLLING_ONLY,
     TRANSPORTS,
-    WEBSOCKET,
-    Bare,
-    Poller,
-    bare,
-    connected,
-    poller,
+    WEBSOCKET_ONLY,
+    PollingClient,
+    RawSocketIoClient,
+    connect_client,
+    connect_polling_client,
+    connect_raw_client,
 )
-from tests.http.deployment import World
+from tests.http.deployment import HttpDeployment
 from tests.support.builders import SECOND
-from tests.support.channel_deployment import Served, converse, relax, served
+from tests.support.channel_deployment import (
+    ChannelServer,
+    add_shared_conversation,
+    relax_limits,
+    serve_channel,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -31,9 +36,9 @@ transports = pytest.mark.parametrize("transports", TRANSPORTS.values(), ids=TRAN
 
 
 @pytest.fixture
-async def site(world: World) -> AsyncIterator[Served]:
-    relax(world)
-    async with served(world.ports) as made:
+async def site(world: HttpDeployment) -> AsyncIterator[ChannelServer]:
+    relax_limits(world)
+    async with serve_channel(world.ports) as made:
         yield made
 
 
@@ -41,90 +46,96 @@ async def site(world: World) -> AsyncIterator[Served]:
 
 
 @transports
-async def test_what_is_said_reaches_all(world: World, site: Served, transports: list[str]) -> None:
+async def test_what_is_said_reaches_all(
+    world: HttpDeployment, site: ChannelServer, transports: list[str]
+) -> None:
     """A message is acknowledged to its callback and by an event, and told to every connection
     of both, whatever carries those, once."""
-    conversation = await converse(world)
+    conversation = await add_shared_conversation(world)
     async with (
-        connected(site, world.customer, transports) as ada,
-        connected(site, world.companion, transports) as mia,
-        site.client(world.companion) as mia_too,
+        connect_client(site, world.customer, transports) as ada,
+        connect_client(site, world.companion, transports) as mia,
+        site.connect_client(world.companion) as mia_too,
     ):
         assert ada.ready == {"user_id": world.customer.id, "last_message_id": 0}
-        said = [await ada.say(conversation, f"Word {number}") for number in range(3)]
+        said = [await ada.send_message(conversation, f"Word {number}") for number in range(3)]
         assert [each["sender_name"] for each in said] == [world.customer.name] * 3
-        answer = await mia_too.say(conversation, "I see")
+        answer = await mia_too.send_message(conversation, "I see")
         for client in (ada, mia, mia_too):
-            assert [await client.next("new_message") for _ in range(4)] == [*said, answer]
-        assert ada.told("ack") == [{"message": message} for message in said]
-        assert mia.told("ack") == []
+            assert [await client.next_data("new_message") for _ in range(4)] == [*said, answer]
+        assert ada.received_data("ack") == [{"message": message} for message in said]
+        assert mia.received_data("ack") == []
 
 
-async def test_a_message_is_stored_once_under_its_name(world: World, site: Served) -> None:
+async def test_a_message_is_stored_once_under_its_name(
+    world: HttpDeployment, site: ChannelServer
+) -> None:
     """Sent again with the same `client_message_id` it is acknowledged again, and told once."""
-    conversation = await converse(world)
+    conversation = await add_shared_conversation(world)
     async with (
-        connected(site, world.customer, POLLING) as ada,
-        connected(site, world.companion, WEBSOCKET) as mia,
+        connect_client(site, world.customer, POLLING_ONLY) as ada,
+        connect_client(site, world.companion, WEBSOCKET_ONLY) as mia,
     ):
-        first = await ada.say(conversation, "Hello", client_message_id="a")
-        assert await ada.say(conversation, "Hello", client_message_id="a") == first
-        last = await ada.say(conversation, "Bye", client_message_id="b")
-        assert [await mia.next("new_message") for _ in range(2)] == [first, last]
+        first = await ada.send_message(conversation, "Hello", client_message_id="a")
+        assert await ada.send_message(conversation, "Hello", client_message_id="a") == first
+        last = await ada.send_message(conversation, "Bye", client_message_id="b")
+        assert [await mia.next_data("new_message") for _ in range(2)] == [first, last]
 
 
 @transports
-async def test_what_passes_is_told(world: World, site: Served, transports: list[str]) -> None:
+async def test_what_passes_is_told(
+    world: HttpDeployment, site: ChannelServer, transports: list[str]
+) -> None:
     """Typing to the other, reading to both, presence to who asks; a callback without an answer
     is called with nothing."""
-    conversation = await converse(world)
+    conversation = await add_shared_conversation(world)
     ada_is, mine = {"user_id": world.customer.id}, {"conversation_id": conversation.id}
     async with (
-        connected(site, world.customer, transports) as ada,
-        connected(site, world.companion, transports) as mia,
+        connect_client(site, world.customer, transports) as ada,
+        connect_client(site, world.companion, transports) as mia,
     ):
-        assert await ada.ask("typing", {**mine, "is_typing": True}) is None
+        assert await ada.call("typing", {**mine, "is_typing": True}) is None
         told = {**mine, **ada_is, "sender_name": world.customer.name, "is_typing": True}
-        assert await mia.next("typing") == told
+        assert await mia.next_data("typing") == told
         world.clock.advance(6 * SECOND)
-        assert await mia.next("typing") == {**told, "is_typing": False}
-        said = await mia.say(conversation, "Hello")
-        assert await ada.ask("read", {**mine, "message_id": said["id"]}) is None
+        assert await mia.next_data("typing") == {**told, "is_typing": False}
+        said = await mia.send_message(conversation, "Hello")
+        assert await ada.call("read", {**mine, "message_id": said["id"]}) is None
         for client in (ada, mia):
-            assert await client.next("read") == {**mine, **ada_is, "message_id": said["id"]}
-        assert await mia.ask("presence", {"user_ids": [world.customer.id]}) is None
-        assert await mia.next("presence") == {**ada_is, "online": True, "last_seen": None}
+            assert await client.next_data("read") == {**mine, **ada_is, "message_id": said["id"]}
+        assert await mia.call("presence", {"user_ids": [world.customer.id]}) is None
+        assert await mia.next_data("presence") == {**ada_is, "online": True, "last_seen": None}
 
 
 @transports
 async def test_what_was_missed_is_told_after_a_reconnect(
-    world: World, site: Served, transports: list[str]
+    world: HttpDeployment, site: ChannelServer, transports: list[str]
 ) -> None:
     """All messages after the one that is named, oldest first and none twice, then what comes."""
-    conversation = await converse(world)
-    async with connected(site, world.customer, transports) as ada:
-        async with connected(site, world.companion, transports) as mia:
-            first = await ada.say(conversation, "Hello")
-            assert await mia.next("new_message") == first
-        missed = [await ada.say(conversation, f"Word {number}") for number in range(120)]
-        async with connected(site, world.companion, transports) as mia:
+    conversation = await add_shared_conversation(world)
+    async with connect_client(site, world.customer, transports) as ada:
+        async with connect_client(site, world.companion, transports) as mia:
+            first = await ada.send_message(conversation, "Hello")
+            assert await mia.next_data("new_message") == first
+        missed = [await ada.send_message(conversation, f"Word {number}") for number in range(120)]
+        async with connect_client(site, world.companion, transports) as mia:
             assert mia.ready["last_message_id"] == missed[-1]["id"]
             await mia.send("resume", {"after": first["id"]})
-            last = await ada.say(conversation, "Now")
+            last = await ada.send_message(conversation, "Now")
             for message in [*missed, last]:
-                assert await mia.next("new_message") == message
-            await mia.say(conversation, "Thank you")
-            assert len(mia.told("new_message")) <= len(missed) + 2
+                assert await mia.next_data("new_message") == message
+            await mia.send_message(conversation, "Thank you")
+            assert len(mia.received_data("new_message")) <= len(missed) + 2
 
 
-async def test_events_keep_their_order(world: World, site: Served) -> None:
+async def test_events_keep_their_order(world: HttpDeployment, site: ChannelServer) -> None:
     """Many that are sent at once by polling, in one request, are carried out one by one."""
-    conversation = await converse(world)
+    conversation = await add_shared_conversation(world)
     packets = [
         f'42["send_message",{{"conversation_id":{conversation.id},"content":"Word {number}"}}]'
         for number in range(100)
     ]
-    async with poller(site, world.customer) as ada:
+    async with connect_polling_client(site, world.customer) as ada:
         await ada.connect()
         await ada.post(*packets)
         told = [(await ada.next("ack"))["message"]["content"] for _ in packets]
@@ -134,18 +145,18 @@ async def test_events_keep_their_order(world: World, site: Served) -> None:
 # Refusals -------------------------------------------------------------------------------
 
 WRONG: list[tuple[str, list[Any], str]] = [
-    (Asked.SEND_MESSAGE, [{"conversation_id": 999, "content": "Hello"}], "not_found"),
-    (Asked.SEND_MESSAGE, [{"conversation_id": "1", "content": "Hello"}], "invalid_field"),
-    (Asked.SEND_MESSAGE, [{}], "missing_field"),
-    (Asked.TYPING, [{"conversation_id": 999, "is_typing": True}], "not_found"),
-    (Asked.READ, [{"conversation_id": 999, "message_id": 1}], "not_found"),
-    (Asked.PRESENCE, [{"user_ids": [999]}], "not_found"),
-    (Asked.RESUME, [{"after": -1}], "invalid_field"),
-    (Asked.RESUME, [], "bad_frame"),
-    (Asked.RESUME, [{"after": 0}, {"after": 0}], "bad_frame"),
-    (Asked.RESUME, [None], "bad_frame"),
-    (Asked.RESUME, [[{"after": 0}]], "bad_frame"),
-    (Asked.RESUME, ["0"], "bad_frame"),
+    (ClientEvent.SEND_MESSAGE, [{"conversation_id": 999, "content": "Hello"}], "not_found"),
+    (ClientEvent.SEND_MESSAGE, [{"conversation_id": "1", "content": "Hello"}], "invalid_field"),
+    (ClientEvent.SEND_MESSAGE, [{}], "missing_field"),
+    (ClientEvent.TYPING, [{"conversation_id": 999, "is_typing": True}], "not_found"),
+    (ClientEvent.READ, [{"conversation_id": 999, "message_id": 1}], "not_found"),
+    (ClientEvent.PRESENCE, [{"user_ids": [999]}], "not_found"),
+    (ClientEvent.RESUME, [{"after": -1}], "invalid_field"),
+    (ClientEvent.RESUME, [], "bad_frame"),
+    (ClientEvent.RESUME, [{"after": 0}, {"after": 0}], "bad_frame"),
+    (ClientEvent.RESUME, [None], "bad_frame"),
+    (ClientEvent.RESUME, [[{"after": 0}]], "bad_frame"),
+    (ClientEvent.RESUME, ["0"], "bad_frame"),
     ("new_message", [{}], "unknown_event"),
     ("message", [], "unknown_event"),
     ("\u0442yping", [{}], "unknown_event"),
@@ -155,28 +166,30 @@ WRONG: list[tuple[str, list[Any], str]] = [
 
 @transports
 async def test_what_is_wrong_is_told_twice(
-    world: World, site: Served, transports: list[str]
+    world: HttpDeployment, site: ChannelServer, transports: list[str]
 ) -> None:
     """To the callback and by an `error` event, the same."""
-    async with connected(site, world.customer, transports) as ada:
+    async with connect_client(site, world.customer, transports) as ada:
         for event, data, code in WRONG:
-            answer = await ada.ask(event, *data)
+            answer = await ada.call(event, *data)
             assert answer["code"] == code, (event, data)
-            assert await ada.next("error") == answer
-        for fault in (await ada.ask("send_message", {}))["errors"]:
+            assert await ada.next_data("error") == answer
+        for fault in (await ada.call("send_message", {}))["errors"]:
             assert fault["field"] in ("conversation_id", "content")
-        assert (await ada.say(await converse(world), "Still here"))["content"] == "Still here"
+        assert (await ada.send_message(await add_shared_conversation(world), "Still here"))[
+            "content"
+        ] == "Still here"
 
 
-async def test_binary_data_is_refused(world: World, site: Served) -> None:
+async def test_binary_data_is_refused(world: HttpDeployment, site: ChannelServer) -> None:
     """With the event that announces it, and once more for each piece of it."""
     for transports in TRANSPORTS.values():
-        async with connected(site, world.customer, transports) as ada:
+        async with connect_client(site, world.customer, transports) as ada:
             for data in (b"binary", {"after": b"0"}, {"after": [b"0", b"1"]}):
-                assert (await ada.ask("resume", data))["code"] == "bad_frame"
+                assert (await ada.call("resume", data))["code"] == "bad_frame"
             for _ in range(7):
-                assert (await ada.next("error"))["code"] == "bad_frame"
-            assert (await ada.ask("nothing"))["code"] == "unknown_event"
+                assert (await ada.next_data("error"))["code"] == "bad_frame"
+            assert (await ada.call("nothing"))["code"] == "unknown_event"
 
 
 NO_EVENTS = [
@@ -248,23 +261,29 @@ NO_EVENTS = [
 NO_TEXT = [b"\xff\xfe", b"42\xc3", b'42["typing",{"x":"' + b"\xff" * 30_000 + b'"}]']
 
 
-async def _answers_each(client: Bare | Poller, nonsense: list[str | bytes]) -> None:
+async def _answers_each(
+    client: RawSocketIoClient | PollingClient, nonsense: list[str | bytes]
+) -> None:
     for packet in nonsense:
-        await (client.send(packet) if isinstance(client, Bare) else client.post(packet))
+        await (
+            client.send(packet) if isinstance(client, RawSocketIoClient) else client.post(packet)
+        )
         assert (await client.next("error"))["code"] == "bad_frame", packet[:40]
 
 
-async def test_nonsense_over_a_websocket_is_answered(world: World, site: Served) -> None:
+async def test_nonsense_over_a_websocket_is_answered(
+    world: HttpDeployment, site: ChannelServer
+) -> None:
     """Each packet that is none, or of no event, with `bad_frame`; the connection goes on."""
-    async with bare(site, world.customer) as ada:
+    async with connect_raw_client(site, world.customer) as ada:
         await _answers_each(ada, [*NO_EVENTS, b"", b"\x00\xff", b'42["typing",{}]'])
         await ada.send('42["nothing",{}]')
         assert (await ada.next("error"))["code"] == "unknown_event"
 
 
-async def test_nonsense_by_polling_is_answered(world: World, site: Served) -> None:
+async def test_nonsense_by_polling_is_answered(world: HttpDeployment, site: ChannelServer) -> None:
     """The same, one by one and all at once."""
-    async with poller(site, world.customer) as ada:
+    async with connect_polling_client(site, world.customer) as ada:
         await ada.connect()
         await _answers_each(ada, [*NO_EVENTS, "bAAAA", "d=42", *NO_TEXT])
         assert (await ada.post(*NO_EVENTS)).text == "ok"
@@ -274,9 +293,9 @@ async def test_nonsense_by_polling_is_answered(world: World, site: Served) -> No
         assert (await ada.next("error"))["code"] == "unknown_event"
 
 
-async def test_there_is_one_namespace(world: World, site: Served) -> None:
+async def test_there_is_one_namespace(world: HttpDeployment, site: ChannelServer) -> None:
     """Any other is refused; who has connected to it does so no more."""
-    async with poller(site, world.customer) as ada:
+    async with connect_polling_client(site, world.customer) as ada:
         await ada.open()
         for namespace in ("/admin", "/*"):
             await ada.post(f"40{namespace},")
@@ -288,32 +307,40 @@ async def test_there_is_one_namespace(world: World, site: Served) -> None:
         assert (await ada.next("error"))["code"] == "bad_frame"
 
 
-async def test_nothing_is_heard_before_the_handshakes_end(world: World, site: Served) -> None:
+async def test_nothing_is_heard_before_the_handshakes_end(
+    world: HttpDeployment, site: ChannelServer
+) -> None:
     """Events before Socket.IO's own handshake are dropped, and nothing is told before it."""
-    conversation = await converse(world)
-    async with poller(site, world.customer) as ada, site.client(world.companion) as mia:
+    conversation = await add_shared_conversation(world)
+    async with (
+        connect_polling_client(site, world.customer) as ada,
+        site.connect_client(world.companion) as mia,
+    ):
         await ada.open()
         early = f'42["send_message",{{"conversation_id":{conversation.id},"content":"Early"}}]'
         await ada.post(early, "3", "41")
-        said = await mia.say(conversation, "Hello")
+        said = await mia.send_message(conversation, "Hello")
         await ada.post("40")
         assert (await ada.packet()).startswith("40")
         assert (await ada.next("ready"))["last_message_id"] == said["id"]
-        assert await mia.next("new_message") == said
+        assert await mia.next_data("new_message") == said
 
 
 async def test_a_fault_of_ours_ends_a_connection(
-    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    world: HttpDeployment, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The client may come again, and the log tells why."""
 
     async def broken(*_: Any) -> int:
         raise RuntimeError("planted")
 
-    async with served(world.ports) as site, poller(site, world.customer) as ada:
+    async with (
+        serve_channel(world.ports) as site,
+        connect_polling_client(site, world.customer) as ada,
+    ):
         await ada.open()
-        monkeypatch.setattr(channel, "last_id", broken)
+        monkeypatch.setattr(channel, "last_message_id", broken)
         monkeypatch.setattr(socketio, "LINGER", 0.05)
         await ada.post("40")
-        await all_gone(world, world.customer)
+        await wait_until_offline(world, world.customer)
     assert "planted" in caplog.text

@@ -12,25 +12,30 @@ import anyio
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from staffbooking_core.representations.channel import Close
+from staffbooking_core.representations.channel import CloseCode
 from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.messaging import channel
 from staffbooking_http.channel import socketio, socketio_client, socketio_engine
-from staffbooking_http.channel.socketio_engine import Outbox
-from tests.channel.raw_clients import all_gone
+from staffbooking_http.channel.socketio_engine import PacketQueue
+from tests.channel.raw_clients import wait_until_offline
 from tests.channel.socketio_clients import (
-    PATH,
-    POLLING,
-    UPGRADE,
-    WEBSOCKET,
-    Bare,
-    Poller,
-    bare,
-    connected,
-    poller,
+    POLLING_ONLY,
+    POLLING_THEN_WEBSOCKET,
+    SOCKETIO_PATH,
+    WEBSOCKET_ONLY,
+    PollingClient,
+    RawSocketIoClient,
+    connect_client,
+    connect_polling_client,
+    connect_raw_client,
 )
-from tests.http.deployment import World, refused
-from tests.support.channel_deployment import PATIENCE, Served, relax, served
+from tests.http.deployment import HttpDeployment, error_body
+from tests.support.channel_deployment import (
+    RECEIVE_TIMEOUT_SECONDS,
+    ChannelServer,
+    relax_limits,
+    serve_channel,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -43,7 +48,7 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     made: list[Any] = []
 
     def make(*given: Any) -> Any:
-        made.append(socketio_engine.make_server(*given))
+        made.append(socketio_engine.create_server(*given))
         return made[-1]
 
     monkeypatch.setattr(socketio, "make_server", make)
@@ -51,47 +56,49 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 @pytest.fixture
-async def site(world: World, servers: list[Any]) -> AsyncIterator[Served]:
-    relax(world)
-    async with served(world.ports) as made:
+async def site(world: HttpDeployment, servers: list[Any]) -> AsyncIterator[ChannelServer]:
+    relax_limits(world)
+    async with serve_channel(world.ports) as made:
         yield made
 
 
-async def test_signing_out_disconnects(world: World, site: Served) -> None:
+async def test_signing_out_disconnects(world: HttpDeployment, site: ChannelServer) -> None:
     """All clients of the session, which are told not to come again; none of another one."""
-    browser = await world.browser(world.customer.id)
+    browser = await world.signed_in_client(world.customer.id)
     token = browser.headers["cookie"].removeprefix("connect.sid=")
     async with (
-        connected(site, world.customer, POLLING, token=token) as polling,
-        connected(site, world.customer, WEBSOCKET, token=token) as websocket,
-        connected(site, world.customer, UPGRADE, token=token) as upgraded,
-        connected(site, world.customer) as elsewhere,
+        connect_client(site, world.customer, POLLING_ONLY, token=token) as polling,
+        connect_client(site, world.customer, WEBSOCKET_ONLY, token=token) as websocket,
+        connect_client(site, world.customer, POLLING_THEN_WEBSOCKET, token=token) as upgraded,
+        connect_client(site, world.customer) as elsewhere,
     ):
         await browser.post("/auth/logout")
         for client in (polling, websocket, upgraded):
-            assert await client.closed() == client.sio.reason.SERVER_DISCONNECT
-        assert (await elsewhere.ask("nothing"))["code"] == "unknown_event"
+            assert await client.wait_closed() == client.client.reason.SERVER_DISCONNECT
+        assert (await elsewhere.call("nothing"))["code"] == "unknown_event"
 
 
-async def test_disabling_somebody_disconnects_them(world: World, site: Served) -> None:
+async def test_disabling_somebody_disconnects_them(
+    world: HttpDeployment, site: ChannelServer
+) -> None:
     """By an operator, whose process knows nothing of connections."""
     async with (
-        connected(site, world.customer, POLLING) as polling,
-        connected(site, world.customer, WEBSOCKET) as websocket,
+        connect_client(site, world.customer, POLLING_ONLY) as polling,
+        connect_client(site, world.customer, WEBSOCKET_ONLY) as websocket,
     ):
-        await administration.disable(world.ports, world.customer.email)
+        await administration.disable_user(world.ports, world.customer.email)
         for client in (polling, websocket):
-            assert await client.closed() == client.sio.reason.SERVER_DISCONNECT
+            assert await client.wait_closed() == client.client.reason.SERVER_DISCONNECT
 
 
 async def test_a_session_that_ends_between_the_handshakes_opens_nothing(
-    world: World, site: Served
+    world: HttpDeployment, site: ChannelServer
 ) -> None:
     """Whoever signs out before Socket.IO's own handshake is told nothing."""
-    browser = await world.browser(world.customer.id)
-    path = f"{PATH}?EIO=4&transport=websocket"
-    async with site.opened(browser.headers["cookie"], path=path) as socket:
-        ada = Bare(socket)
+    browser = await world.signed_in_client(world.customer.id)
+    path = f"{SOCKETIO_PATH}?EIO=4&transport=websocket"
+    async with site.open_websocket(browser.headers["cookie"], path=path) as socket:
+        ada = RawSocketIoClient(socket)
         assert (await ada.packet()).startswith("0")
         await browser.post("/auth/logout")
         await ada.send("40")
@@ -100,31 +107,36 @@ async def test_a_session_that_ends_between_the_handshakes_opens_nothing(
         with pytest.raises(ConnectionClosed) as closed:
             await ada.packet()
         assert closed.value.rcvd is not None
-        assert closed.value.rcvd.code == Close.FORBIDDEN
+        assert closed.value.rcvd.code == CloseCode.FORBIDDEN
 
 
-async def test_a_restart_lets_clients_come_again(world: World, site: Served) -> None:
+async def test_a_restart_lets_clients_come_again(
+    world: HttpDeployment, site: ChannelServer
+) -> None:
     """They see their transport closed, and not themselves disconnected: so they come back."""
     async with (
-        connected(site, world.customer, POLLING) as polling,
-        connected(site, world.customer, WEBSOCKET) as websocket,
-        connected(site, world.customer, UPGRADE) as upgraded,
+        connect_client(site, world.customer, POLLING_ONLY) as polling,
+        connect_client(site, world.customer, WEBSOCKET_ONLY) as websocket,
+        connect_client(site, world.customer, POLLING_THEN_WEBSOCKET) as upgraded,
     ):
         site.stop.set()
         for client in (polling, websocket, upgraded):
-            assert await client.closed() == client.sio.reason.TRANSPORT_ERROR
+            assert await client.wait_closed() == client.client.reason.TRANSPORT_ERROR
 
 
 async def test_a_restart_waits_for_nobody_who_only_polls(
-    world: World, site: Served, monkeypatch: pytest.MonkeyPatch
+    world: HttpDeployment, site: ChannelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The poll of a client that has not connected yet ends at once, too."""
-    monkeypatch.setattr(socketio_client, "CONNECT_WITHIN", 60.0)
-    async with poller(site, world.customer) as ada, anyio.create_task_group() as tasks:
+    monkeypatch.setattr(socketio_client, "CONNECT_TIMEOUT_SECONDS", 60.0)
+    async with (
+        connect_polling_client(site, world.customer) as ada,
+        anyio.create_task_group() as tasks,
+    ):
         await ada.open()
 
         async def poll() -> None:
-            refused(await ada.get(sid=ada.sid), 400, "bad_handshake")
+            error_body(await ada.get(sid=ada.sid), 400, "bad_handshake")
 
         tasks.start_soon(poll)
         with anyio.move_on_after(0.05):
@@ -133,7 +145,7 @@ async def test_a_restart_waits_for_nobody_who_only_polls(
 
 
 async def test_a_restart_ends_who_has_just_come(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client that was counted before it, and arrives after."""
     begun, go_on = anyio.Event(), anyio.Event()
@@ -145,35 +157,35 @@ async def test_a_restart_ends_who_has_just_come(
         await count(*given)
 
     monkeypatch.setattr(channel, "connect", slow)
-    async with world.app.running(), await world.browser(world.customer.id) as http:
-        ada = Poller(http)
+    async with world.app.running(), await world.signed_in_client(world.customer.id) as http:
+        ada = PollingClient(http)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ada.open)
             await begun.wait()
             await world.app.retire()
             go_on.set()
-        refused(await ada.post("40"), 404, "not_found")
+        error_body(await ada.post("40"), 404, "not_found")
 
 
-async def test_who_leaves_is_gone(world: World, site: Served) -> None:
+async def test_who_leaves_is_gone(world: HttpDeployment, site: ChannelServer) -> None:
     """A client that disconnects, as Socket.IO does or as Engine.IO, is not counted any more."""
     for packet in ("41", "1"):
-        async with poller(site, world.customer) as ada:
+        async with connect_polling_client(site, world.customer) as ada:
             await ada.connect()
             await ada.post(packet)
-            await all_gone(world, world.customer)
-        async with bare(site, world.customer) as ada_too:
+            await wait_until_offline(world, world.customer)
+        async with connect_raw_client(site, world.customer) as ada_too:
             await ada_too.send(packet)
-            await all_gone(world, world.customer)
-    async with bare(site, world.customer):
+            await wait_until_offline(world, world.customer)
+    async with connect_raw_client(site, world.customer):
         pass
-    await all_gone(world, world.customer)
+    await wait_until_offline(world, world.customer)
 
 
 @pytest.mark.parametrize("said", [("1",), ("40", "1"), ("40", "41")])
 async def test_who_has_left_is_not_heard(
-    world: World,
-    site: Served,
+    world: HttpDeployment,
+    site: ChannelServer,
     servers: list[Any],
     caplog: pytest.LogCaptureFixture,
     said: tuple[str, ...],
@@ -181,46 +193,52 @@ async def test_who_has_left_is_not_heard(
     """What a client sends after its last packet opens nothing, and nothing is kept of it."""
     cookie = f"connect.sid={await site.sign_in(world.customer)}"
     for _ in range(5):
-        async with site.opened(cookie, path=f"{PATH}?EIO=4&transport=websocket") as socket:
+        async with site.open_websocket(
+            cookie, path=f"{SOCKETIO_PATH}?EIO=4&transport=websocket"
+        ) as socket:
             assert str(await socket.recv()).startswith("0")
             for packet in (*said, "40", NOTHING):
                 await socket.send(packet)
             await socket.wait_closed()
-        await all_gone(world, world.customer)
+        await wait_until_offline(world, world.customer)
     assert servers[-1].manager.rooms == {}
     assert not [each for each in caplog.records if each.levelno > logging.INFO]
 
 
-async def test_who_hangs_up_while_polling_is_gone(world: World, site: Served) -> None:
+async def test_who_hangs_up_while_polling_is_gone(
+    world: HttpDeployment, site: ChannelServer
+) -> None:
     """At once: what is said then is not lost in an answer that nobody reads."""
-    async with poller(site, world.customer) as ada:
+    async with connect_polling_client(site, world.customer) as ada:
         await ada.connect()
         with anyio.move_on_after(0.1):
             await ada.get(sid=ada.sid)
-        await all_gone(world, world.customer)
+        await wait_until_offline(world, world.customer)
 
 
-@pytest.mark.parametrize("kind", [poller, bare])
+@pytest.mark.parametrize("kind", [connect_polling_client, connect_raw_client])
 async def test_who_vanishes_without_a_word_is_gone(
-    world: World, monkeypatch: pytest.MonkeyPatch, kind: Any
+    world: HttpDeployment, monkeypatch: pytest.MonkeyPatch, kind: Any
 ) -> None:
     """Whoever answers no ping, on either transport, is taken for gone."""
-    monkeypatch.setattr(socketio_engine, "PING_EVERY", 0.1)
-    monkeypatch.setattr(socketio_engine, "PONG_WITHIN", 0.1)
-    async with served(world.ports) as site, kind(site, world.customer) as ada:
-        if isinstance(ada, Poller):
+    monkeypatch.setattr(socketio_engine, "PING_INTERVAL_SECONDS", 0.1)
+    monkeypatch.setattr(socketio_engine, "PONG_TIMEOUT_SECONDS", 0.1)
+    async with serve_channel(world.ports) as site, kind(site, world.customer) as ada:
+        if isinstance(ada, PollingClient):
             await ada.connect()
-        await all_gone(world, world.customer)
+        await wait_until_offline(world, world.customer)
 
 
-async def test_who_answers_pings_stays(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_answers_pings_stays(
+    world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On either transport, though nothing else is said."""
-    monkeypatch.setattr(socketio_engine, "PING_EVERY", 0.05)
-    monkeypatch.setattr(socketio_engine, "PONG_WITHIN", 2.0)
+    monkeypatch.setattr(socketio_engine, "PING_INTERVAL_SECONDS", 0.05)
+    monkeypatch.setattr(socketio_engine, "PONG_TIMEOUT_SECONDS", 2.0)
     async with (
-        served(world.ports) as site,
-        poller(site, world.customer) as ada,
-        bare(site, world.companion) as mia,
+        serve_channel(world.ports) as site,
+        connect_polling_client(site, world.customer) as ada,
+        connect_raw_client(site, world.companion) as mia,
     ):
         await ada.connect()
         for _ in range(5):
@@ -231,64 +249,72 @@ async def test_who_answers_pings_stays(world: World, monkeypatch: pytest.MonkeyP
 
 def test_figures_are_those_of_websockets() -> None:
     """Twenty seconds each."""
-    assert (socketio_engine.PING_EVERY, socketio_engine.PONG_WITHIN) == (20, 20)
+    assert (socketio_engine.PING_INTERVAL_SECONDS, socketio_engine.PONG_TIMEOUT_SECONDS) == (20, 20)
 
 
 # What is kept of it ---------------------------------------------------------------------
 
 
 @pytest.fixture
-def outboxes(monkeypatch: pytest.MonkeyPatch) -> list[Outbox]:
+def outboxes(monkeypatch: pytest.MonkeyPatch) -> list[PacketQueue]:
     """Of all clients; and nobody who lingers is cut off."""
-    made: list[Outbox] = []
+    made: list[PacketQueue] = []
 
-    class Watched(Outbox):
+    class Watched(PacketQueue):
         def _init(self, maxsize: int) -> None:
             super()._init(maxsize)
             made.append(self)
 
-    monkeypatch.setattr(socketio_engine, "Outbox", Watched)
+    monkeypatch.setattr(socketio_engine, "PacketQueue", Watched)
     monkeypatch.setattr(socketio, "LINGER", 60.0)
     return made
 
 
 @pytest.mark.parametrize("last", ["1", "41"])
 async def test_nothing_waits_for_who_has_left(
-    world: World, outboxes: list[Outbox], last: str
+    world: HttpDeployment, outboxes: list[PacketQueue], last: str
 ) -> None:
     """What a client did not read is dropped with its last packet: another one may come in its
     place."""
-    async with served(world.ports) as site, poller(site, world.customer) as ada:
+    async with (
+        serve_channel(world.ports) as site,
+        connect_polling_client(site, world.customer) as ada,
+    ):
         await ada.connect()
         await ada.post(*[NOTHING] * 20)
         [outbox] = outboxes
-        assert outbox.unread > 0
+        assert outbox.unread_bytes > 0
         await ada.post(last)
-        await all_gone(world, world.customer)
-        assert outbox.unread == 0
-        async with bare(site, world.customer) as ada_too:
+        await wait_until_offline(world, world.customer)
+        assert outbox.unread_bytes == 0
+        async with connect_raw_client(site, world.customer) as ada_too:
             await ada_too.send(last)
-            await all_gone(world, world.customer)
+            await wait_until_offline(world, world.customer)
 
 
 async def test_a_client_has_its_seat_until_it_has_read_why_it_is_closed(
-    world: World, outboxes: list[Outbox]
+    world: HttpDeployment, outboxes: list[PacketQueue]
 ) -> None:
     """Whoever has themselves closed, again and again, keeps no more than others."""
-    async with served(world.ports) as site, poller(site, world.customer) as ada:
+    async with (
+        serve_channel(world.ports) as site,
+        connect_polling_client(site, world.customer) as ada,
+    ):
         await ada.connect()
         await ada.post(*[NOTHING] * 20)
         await ada.post(*["3"] * 513)
-        async with world.store.reading() as view:
+        async with world.store.read_view() as view:
             [found] = await view.presence.presence([world.customer.id], world.clock.wall())
         assert found.online
         while await ada.packet() != "41":
             pass
-        await all_gone(world, world.customer)
-        assert [outbox.unread for outbox in outboxes] == [0]
+        await wait_until_offline(world, world.customer)
+        assert [outbox.unread_bytes for outbox in outboxes] == [0]
 
 
-async def test_polls_count_only_for_who_polls(world: World, outboxes: list[Outbox]) -> None:
+async def test_polls_count_only_for_who_polls(
+    world: HttpDeployment, outboxes: list[PacketQueue]
+) -> None:
     """What is on its way over a WebSocket is not read by a poll that is refused."""
     sent, go_on = anyio.Event(), anyio.Event()
     said: list[str] = []
@@ -306,38 +332,46 @@ async def test_polls_count_only_for_who_polls(world: World, outboxes: list[Outbo
 
     async with (
         world.app.running(),
-        await world.browser(world.customer.id) as http,
+        await world.signed_in_client(world.customer.id) as http,
         anyio.create_task_group() as tasks,
     ):
         headers = [(b"cookie", http.headers["cookie"].encode())]
         query = b"EIO=4&transport=websocket"
-        scope = {"type": "websocket", "path": PATH, "query_string": query, "headers": headers}
+        scope = {
+            "type": "websocket",
+            "path": SOCKETIO_PATH,
+            "query_string": query,
+            "headers": headers,
+        }
         tasks.start_soon(world.app, scope, receive, send)
         await sent.wait()
         [outbox] = outboxes
-        before = outbox.unread
-        ada = Poller(http, sid=json.loads(said[0][1:])["sid"])
-        refused(await ada.get(sid=ada.sid), 400, "bad_handshake")
-        assert outbox.unread == before > 0
+        before = outbox.unread_bytes
+        ada = PollingClient(http, sid=json.loads(said[0][1:])["sid"])
+        error_body(await ada.get(sid=ada.sid), 400, "bad_handshake")
+        assert outbox.unread_bytes == before > 0
         go_on.set()
 
 
 async def test_a_request_that_is_cut_off_is_answered(
-    world: World, site: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    world: HttpDeployment,
+    site: ChannelServer,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Who is closed while they still send something is told that there is no connection."""
     monkeypatch.setattr(socketio, "LINGER", 0.05)
-    async with poller(site, world.customer) as ada:
+    async with connect_polling_client(site, world.customer) as ada:
         await ada.connect()
         reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
         cookie = ada.http.headers["cookie"]
         writer.write(
-            f"POST {PATH}?EIO=4&transport=polling&sid={ada.sid} HTTP/1.1\r\nhost: x\r\n"
+            f"POST {SOCKETIO_PATH}?EIO=4&transport=polling&sid={ada.sid} HTTP/1.1\r\nhost: x\r\n"
             f"cookie: {cookie}\r\ncontent-length: 100\r\n\r\n4".encode()
         )
         while (await ada.post(NOTHING)).status_code == 200:
             pass
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(RECEIVE_TIMEOUT_SECONDS):
             answer = await reader.readuntil(b"\r\n")
         writer.close()
     assert answer == b"HTTP/1.1 404 Not Found\r\n"
@@ -345,8 +379,8 @@ async def test_a_request_that_is_cut_off_is_answered(
 
 
 async def test_a_fault_at_the_end_leaves_nothing_behind(
-    world: World,
-    site: Served,
+    world: HttpDeployment,
+    site: ChannelServer,
     servers: list[Any],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -357,11 +391,11 @@ async def test_a_fault_at_the_end_leaves_nothing_behind(
     async def broken(*_: Any) -> None:
         raise RuntimeError("planted")
 
-    async with poller(site, world.customer) as ada:
+    async with connect_polling_client(site, world.customer) as ada:
         await ada.connect()
         monkeypatch.setattr(channel, "disconnect", broken)
         await ada.post("1")
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(RECEIVE_TIMEOUT_SECONDS):
             while "planted" not in caplog.text:
                 await anyio.lowlevel.checkpoint()
         assert servers[-1].eio.sockets == {}
@@ -370,15 +404,15 @@ async def test_a_fault_at_the_end_leaves_nothing_behind(
 # Nothing is left ------------------------------------------------------------------------
 
 
-async def test_no_task_outlives_the_server(world: World) -> None:
+async def test_no_task_outlives_the_server(world: HttpDeployment) -> None:
     """Neither pings nor watches nor timers, whatever the clients were at."""
-    relax(world)
+    relax_limits(world)
     before = asyncio.all_tasks()
     async with (
-        served(world.ports) as site,
-        bare(site, world.customer),
-        poller(site, world.customer) as polled,
-        poller(site, world.companion) as unheard,
+        serve_channel(world.ports) as site,
+        connect_raw_client(site, world.customer),
+        connect_polling_client(site, world.customer) as polled,
+        connect_polling_client(site, world.companion) as unheard,
     ):
         await polled.connect()
         await unheard.open()
@@ -386,23 +420,23 @@ async def test_no_task_outlives_the_server(world: World) -> None:
     assert asyncio.all_tasks() == before
 
 
-async def test_no_task_outlives_who_is_cancelled(world: World) -> None:
+async def test_no_task_outlives_who_is_cancelled(world: HttpDeployment) -> None:
     """The same where the program around it is cancelled."""
     before = asyncio.all_tasks()
     with anyio.CancelScope() as scope:
-        async with world.app.running(), await world.browser(world.customer.id) as http:
-            await Poller(http).connect()
+        async with world.app.running(), await world.signed_in_client(world.customer.id) as http:
+            await PollingClient(http).connect()
             scope.cancel()
             await anyio.sleep_forever()
     assert asyncio.all_tasks() == before
 
 
 async def test_who_goes_before_all_is_ready_is_forgotten(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client that ends while its connection is being opened leaves none behind."""
     begun, go_on = anyio.Event(), anyio.Event()
-    look = channel.last_id
+    look = channel.last_message_id
 
     async def slow(*given: Any) -> int:
         begun.set()
@@ -410,30 +444,33 @@ async def test_who_goes_before_all_is_ready_is_forgotten(
         return await look(*given)
 
     monkeypatch.setattr(socketio, "LINGER", 0.05)
-    async with world.app.running(), await world.browser(world.customer.id) as http:
-        ada = Poller(http)
+    async with world.app.running(), await world.signed_in_client(world.customer.id) as http:
+        ada = PollingClient(http)
         await ada.open()
-        monkeypatch.setattr(channel, "last_id", slow)
+        monkeypatch.setattr(channel, "last_message_id", slow)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ada.post, "40")
             await begun.wait()
-            refused(await ada.post("40"), 400, "bad_handshake")
-            await all_gone(world, world.customer)
+            error_body(await ada.post("40"), 400, "bad_handshake")
+            await wait_until_offline(world, world.customer)
             go_on.set()
-        assert len(world.app.switchboard) == 0
+        assert len(world.app.hub) == 0
 
 
 async def test_a_handshake_that_fails_takes_no_seat(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Though it was counted before."""
 
     async def broken(*_: Any) -> None:
         raise RuntimeError("planted")
 
-    async with served(world.ports) as site, poller(site, world.customer) as ada:
+    async with (
+        serve_channel(world.ports) as site,
+        connect_polling_client(site, world.customer) as ada,
+    ):
         with monkeypatch.context() as patch:
-            patch.setattr(socketio_engine.Engine, "handle_request", broken)
+            patch.setattr(socketio_engine.TrackedEngine, "handle_request", broken)
             for _ in range(11):
-                refused(await ada.get(), 500, "internal")
+                error_body(await ada.get(), 500, "internal")
         await ada.open()

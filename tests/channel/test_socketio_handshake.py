@@ -9,27 +9,34 @@ import httpx
 import pytest
 from attrs import evolve
 
-from staffbooking_core.errors import Unavailable
-from tests.channel.socketio_clients import PATH, WEBSOCKET, connected, poller
-from tests.http.deployment import BASE, World, refused
+from staffbooking_core.errors import StoreUnavailable
+from tests.channel.socketio_clients import (
+    SOCKETIO_PATH,
+    WEBSOCKET_ONLY,
+    connect_client,
+    connect_polling_client,
+)
+from tests.http.deployment import BASE_URL, HttpDeployment, error_body
 from tests.support.builders import POLICY
-from tests.support.channel_deployment import Served, served
+from tests.support.channel_deployment import ChannelServer, serve_channel
 
 pytestmark = pytest.mark.anyio
 
 OTHER = "https://app.example"
-WEBSOCKET_PATH = f"{PATH}?EIO=4&transport=websocket"
+WEBSOCKET_PATH = f"{SOCKETIO_PATH}?EIO=4&transport=websocket"
 
 
 @pytest.fixture
-async def site(world: World) -> AsyncIterator[Served]:
-    async with served(world.ports, allowed_origins=(OTHER,)) as made:
+async def site(world: HttpDeployment) -> AsyncIterator[ChannelServer]:
+    async with serve_channel(world.ports, allowed_origins=(OTHER,)) as made:
         yield made
 
 
-async def test_the_handshake_says_what_clients_need(world: World, site: Served) -> None:
+async def test_the_handshake_says_what_clients_need(
+    world: HttpDeployment, site: ChannelServer
+) -> None:
     """How to go on, and how often to show that one is still there; as an answer of ours."""
-    async with poller(site, world.customer) as ada:
+    async with connect_polling_client(site, world.customer) as ada:
         said = await ada.open()
         assert said | {"sid": ""} == {
             "sid": "",
@@ -46,48 +53,52 @@ async def test_the_handshake_says_what_clients_need(world: World, site: Served) 
         assert "access-control-allow-origin" not in answer.headers
 
 
-async def test_it_has_two_spellings(world: World, site: Served) -> None:
+async def test_it_has_two_spellings(world: HttpDeployment, site: ChannelServer) -> None:
     """With the slash at its end, and without; what is below is nothing."""
-    async with poller(site, world.customer) as ada:
+    async with connect_polling_client(site, world.customer) as ada:
         asked = {"EIO": "4", "transport": "polling"}
         for path in ("/socket.io/", "/socket.io"):
             assert (await ada.http.get(path, params=asked)).text.startswith("0{")
-        refused(await ada.http.get(f"{PATH}more", params=asked), 404, "not_found")
+        error_body(await ada.http.get(f"{SOCKETIO_PATH}more", params=asked), 404, "not_found")
 
 
-async def test_without_a_session_it_is_401(site: Served) -> None:
+async def test_without_a_session_it_is_401(site: ChannelServer) -> None:
     """By polling and over a WebSocket; the answer is the contract's."""
     for cookie in (None, "connect.sid=", "connect.sid=guess", "io=1"):
         headers = {} if cookie is None else {"cookie": cookie}
-        async with poller(site, **headers) as ada:
+        async with connect_polling_client(site, **headers) as ada:
             answer = await ada.get()
-            refused(answer, 401, "unauthenticated")
+            error_body(answer, 401, "unauthenticated")
             assert answer.headers["www-authenticate"] == "Bearer"
-        refusal, body = await site.refusal(cookie, path=WEBSOCKET_PATH)
+        refusal, body = await site.rejected_handshake(cookie, path=WEBSOCKET_PATH)
         assert (refusal.status_code, body["code"]) == (401, "unauthenticated")
 
 
-async def test_a_key_opens_nothing(world: World, site: Served) -> None:
+async def test_a_key_opens_nothing(world: HttpDeployment, site: ChannelServer) -> None:
     """An Authorization header decides: with it the cookie is not looked at."""
-    async with poller(site, world.customer, authorization=f"Bearer {world.key}") as ada:
-        refused(await ada.get(), 401, "session_required")
+    async with connect_polling_client(
+        site, world.customer, authorization=f"Bearer {world.api_key}"
+    ) as ada:
+        error_body(await ada.get(), 401, "session_required")
 
 
-async def test_pages_of_ours_and_programs_open_it(world: World, site: Served) -> None:
+async def test_pages_of_ours_and_programs_open_it(
+    world: HttpDeployment, site: ChannelServer
+) -> None:
     """A browser names no origin to the page's own, and a program none at all."""
     cookie = f"connect.sid={await site.sign_in(world.customer)}"
-    for origin in (None, BASE, OTHER):
+    for origin in (None, BASE_URL, OTHER):
         headers = {} if origin is None else {"origin": origin}
-        async with poller(site, world.customer, **headers) as ada:
+        async with connect_polling_client(site, world.customer, **headers) as ada:
             await ada.connect()
-        async with site.opened(cookie, path=WEBSOCKET_PATH, origin=origin) as socket:
+        async with site.open_websocket(cookie, path=WEBSOCKET_PATH, origin=origin) as socket:
             assert str(await socket.recv()).startswith("0{")
     for where in ("same-origin", "none"):
-        async with poller(site, world.customer, **{"sec-fetch-site": where}) as ada:
+        async with connect_polling_client(site, world.customer, **{"sec-fetch-site": where}) as ada:
             await ada.open()
 
 
-async def test_foreign_pages_do_not(world: World, site: Served) -> None:
+async def test_foreign_pages_do_not(world: HttpDeployment, site: ChannelServer) -> None:
     """However the browser tells of them; and they may not read that it is so."""
     cookie = f"connect.sid={await site.sign_in(world.customer)}"
     for origin in (
@@ -97,122 +108,136 @@ async def test_foreign_pages_do_not(world: World, site: Served) -> None:
         f"{OTHER}.evil.example",
         "http://app.example",
     ):
-        async with poller(site, world.customer, origin=origin) as ada:
+        async with connect_polling_client(site, world.customer, origin=origin) as ada:
             answer = await ada.get()
-        refused(answer, 403, "foreign_origin")
+        error_body(answer, 403, "foreign_origin")
         assert "access-control-allow-origin" not in answer.headers
-        refusal, body = await site.refusal(cookie, path=WEBSOCKET_PATH, origin=origin)
+        refusal, body = await site.rejected_handshake(cookie, path=WEBSOCKET_PATH, origin=origin)
         assert (refusal.status_code, body["code"]) == (403, "foreign_origin")
     for where in ("cross-site", "same-site", ""):
-        async with poller(site, world.customer, **{"sec-fetch-site": where}) as ada:
-            refused(await ada.get(), 403, "foreign_origin")
+        async with connect_polling_client(site, world.customer, **{"sec-fetch-site": where}) as ada:
+            error_body(await ada.get(), 403, "foreign_origin")
 
 
-async def test_allowed_pages_may_read_answers(world: World, site: Served) -> None:
+async def test_allowed_pages_may_read_answers(world: HttpDeployment, site: ChannelServer) -> None:
     """With credentials, refusals too; each is told its own origin and no other."""
-    for origin in (OTHER, BASE):
-        async with poller(site, world.customer, origin=origin) as ada:
+    for origin in (OTHER, BASE_URL):
+        async with connect_polling_client(site, world.customer, origin=origin) as ada:
             for answer in (await ada.get(), await ada.get(sid="nobody"), await ada.post("40")):
                 assert answer.headers["access-control-allow-origin"] == origin
                 assert answer.headers["access-control-allow-credentials"] == "true"
                 assert answer.headers["vary"] == "origin"
 
 
-async def test_a_browser_may_ask_before(site: Served) -> None:
+async def test_a_browser_may_ask_before(site: ChannelServer) -> None:
     """For an allowed page the answer is yes; for another there is none."""
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{site.port}") as http:
         asked = {"access-control-request-method": "POST"}
-        answer = await http.options(PATH, headers={"origin": OTHER, **asked})
+        answer = await http.options(SOCKETIO_PATH, headers={"origin": OTHER, **asked})
         assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (204, OTHER)
         assert "POST" in answer.headers["access-control-allow-methods"]
-        answer = await http.options(PATH, headers={"origin": "https://evil.example", **asked})
+        answer = await http.options(
+            SOCKETIO_PATH, headers={"origin": "https://evil.example", **asked}
+        )
         assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
-async def test_other_protocols_are_refused(world: World, site: Served) -> None:
+async def test_other_protocols_are_refused(world: HttpDeployment, site: ChannelServer) -> None:
     """Of other versions and transports than ours, by polling as over a WebSocket."""
     wrong = ({"EIO": "3"}, {"EIO": ""}, {"transport": "websocket"}, {"transport": "flash"})
-    async with poller(site, world.customer) as ada:
+    async with connect_polling_client(site, world.customer) as ada:
         for query in wrong:
-            refused(await ada.get(**query), 400, "bad_handshake")
+            error_body(await ada.get(**query), 400, "bad_handshake")
         await ada.connect()
     cookie = f"connect.sid={await site.sign_in(world.customer)}"
     for asked in ("EIO=3&transport=websocket", "EIO=4&transport=polling", "EIO=4", ""):
-        answer, body = await site.refusal(cookie, path=f"{PATH}?{asked}")
+        answer, body = await site.rejected_handshake(cookie, path=f"{SOCKETIO_PATH}?{asked}")
         assert (answer.status_code, body["code"]) == (400, "bad_handshake")
 
 
-async def test_scripts_for_other_pages_are_not_made(world: World, site: Served) -> None:
+async def test_scripts_for_other_pages_are_not_made(
+    world: HttpDeployment, site: ChannelServer
+) -> None:
     """An answer is never JavaScript, which any page may load."""
-    async with poller(site, world.customer) as ada:
+    async with connect_polling_client(site, world.customer) as ada:
         answer = await ada.get(j="0")
         assert answer.text.startswith("0{")
         assert answer.headers["content-type"].startswith("text/plain")
 
 
-async def test_a_connection_begins_with_get(world: World, site: Served) -> None:
+async def test_a_connection_begins_with_get(world: HttpDeployment, site: ChannelServer) -> None:
     """Nothing can be posted to what is not there, and there are no other methods."""
     asked = {"EIO": "4", "transport": "polling"}
-    async with poller(site, world.customer) as ada:
-        refused(await ada.http.post(PATH, params=asked), 400, "bad_handshake")
+    async with connect_polling_client(site, world.customer) as ada:
+        error_body(await ada.http.post(SOCKETIO_PATH, params=asked), 400, "bad_handshake")
         for method in ("HEAD", "PUT", "DELETE", "PATCH"):
-            answer = await ada.http.request(method, PATH, params=asked)
+            answer = await ada.http.request(method, SOCKETIO_PATH, params=asked)
             assert (answer.status_code, answer.headers["allow"]) == (405, "GET, POST, OPTIONS")
 
 
-async def test_a_connection_is_its_sessions(world: World, site: Served) -> None:
+async def test_a_connection_is_its_sessions(world: HttpDeployment, site: ChannelServer) -> None:
     """Whoever learns its id, and shows another cookie, finds none: neither to read from nor to
     post to nor to take over by a WebSocket; without a cookie it can't be taken over."""
-    async with poller(site, world.customer) as ada, poller(site, world.customer) as eve:
+    async with (
+        connect_polling_client(site, world.customer) as ada,
+        connect_polling_client(site, world.customer) as eve,
+    ):
         await ada.connect()
         eve.sid = ada.sid
-        refused(await eve.get(sid=ada.sid), 404, "not_found")
-        refused(await eve.post("41"), 404, "not_found")
-        refused(await ada.get(sid="nobody"), 404, "not_found")
+        error_body(await eve.get(sid=ada.sid), 404, "not_found")
+        error_body(await eve.post("41"), 404, "not_found")
+        error_body(await ada.get(sid="nobody"), 404, "not_found")
         path = f"{WEBSOCKET_PATH}&sid={ada.sid}"
-        answer, body = await site.refusal(eve.http.headers["cookie"], path=path)
+        answer, body = await site.rejected_handshake(eve.http.headers["cookie"], path=path)
         assert (answer.status_code, body["code"]) == (404, "not_found")
-        answer, body = await site.refusal(None, path=path)
+        answer, body = await site.rejected_handshake(None, path=path)
         assert (answer.status_code, body["code"]) == (401, "unauthenticated")
         await ada.post('42["nothing",{}]')
         assert (await ada.next("error"))["code"] == "unknown_event"
 
 
-async def test_what_is_over_a_websocket_is_not_polled(world: World, site: Served) -> None:
+async def test_what_is_over_a_websocket_is_not_polled(
+    world: HttpDeployment, site: ChannelServer
+) -> None:
     """Once a client has gone over to one; and it needs no second one."""
-    async with connected(site, world.customer, WEBSOCKET) as ada:
+    async with connect_client(site, world.customer, WEBSOCKET_ONLY) as ada:
         cookie = f"connect.sid={ada.token}"
-        async with poller(site, cookie=cookie) as other:
-            other.sid = ada.sio.eio.sid
-            refused(await other.get(sid=other.sid), 400, "bad_handshake")
-            refused(await other.post("3"), 400, "bad_handshake")
-        assert (await ada.ask("nothing"))["code"] == "unknown_event"
-        answer, _ = await site.refusal(cookie, path=f"{WEBSOCKET_PATH}&sid={ada.sio.eio.sid}")
+        async with connect_polling_client(site, cookie=cookie) as other:
+            other.sid = ada.client.eio.sid
+            error_body(await other.get(sid=other.sid), 400, "bad_handshake")
+            error_body(await other.post("3"), 400, "bad_handshake")
+        assert (await ada.call("nothing"))["code"] == "unknown_event"
+        answer, _ = await site.rejected_handshake(
+            cookie, path=f"{WEBSOCKET_PATH}&sid={ada.client.eio.sid}"
+        )
         assert answer.status_code == 400
-        await ada.closed()
+        await ada.wait_closed()
 
 
-async def test_a_store_out_of_reach_is_503(world: World) -> None:
+async def test_a_store_out_of_reach_is_503(world: HttpDeployment) -> None:
     """At the handshake; nothing is left of it."""
 
     class Gone:
-        async def by_session(self, *_: Any) -> None:
-            raise Unavailable("no connection")
+        async def authenticate_session(self, *_: Any) -> None:
+            raise StoreUnavailable("no connection")
 
     ports = evolve(world.ports, admission=Gone())  # type: ignore[arg-type]
-    async with served(ports) as site:
-        async with poller(site, cookie="connect.sid=any") as ada:
+    async with serve_channel(ports) as site:
+        async with connect_polling_client(site, cookie="connect.sid=any") as ada:
             answer = await ada.get()
-        refused(answer, 503, "unavailable")
+        error_body(answer, 503, "unavailable")
         assert answer.headers["retry-after"]
 
 
-async def test_guesses_spend_no_window(world: World) -> None:
+async def test_guesses_spend_no_window(world: HttpDeployment) -> None:
     """Handshakes are outside the limits, and tell of none."""
     limits = evolve(POLICY.limits, general=evolve(POLICY.limits.general, limit=1))
     world.restart(policy=evolve(POLICY, limits=limits))
-    async with served(world.ports) as site, poller(site, cookie="connect.sid=guess") as ada:
+    async with (
+        serve_channel(world.ports) as site,
+        connect_polling_client(site, cookie="connect.sid=guess") as ada,
+    ):
         for _ in range(3):
             answer = await ada.get()
-            refused(answer, 401, "unauthenticated")
+            error_body(answer, 401, "unauthenticated")
         assert not [name for name in answer.headers if name.startswith("x-ratelimit")]

@@ -15,25 +15,30 @@ import anyio
 import pytest
 
 from staffbooking_core.domain.messaging.conversations import Conversation
-from staffbooking_core.representations.channel import Asked, Close
+from staffbooking_core.representations.channel import ClientEvent, CloseCode
 from staffbooking_core.usecases.messaging import channel
 from staffbooking_http.channel import socketio, socketio_client, socketio_engine
-from staffbooking_http.channel.socketio_client import MOST_WAITING
-from staffbooking_http.channel.socketio_engine import Outbox
-from tests.channel.raw_clients import Idler, all_gone
+from staffbooking_http.channel.socketio_client import MAX_QUEUED_BYTES
+from staffbooking_http.channel.socketio_engine import PacketQueue
+from tests.channel.raw_clients import RawWebSocketClient, wait_until_offline
 from tests.channel.socketio_clients import (
-    PATH,
-    POLLING,
+    POLLING_ONLY,
+    SOCKETIO_PATH,
     TRANSPORTS,
-    Poller,
-    bare,
-    connected,
-    poller,
+    PollingClient,
+    connect_client,
+    connect_polling_client,
+    connect_raw_client,
 )
-from tests.http.deployment import BASE, World, refused
+from tests.http.deployment import BASE_URL, HttpDeployment, error_body
 from tests.support.builders import SECOND
-from tests.support.channel_deployment import Served, converse, relax, served
-from tests.support.messages import say
+from tests.support.channel_deployment import (
+    ChannelServer,
+    add_shared_conversation,
+    relax_limits,
+    serve_channel,
+)
+from tests.support.messages import add_messages_by
 
 pytestmark = pytest.mark.anyio
 
@@ -45,124 +50,133 @@ LIVELY = '42["presence",{"user_ids":[999]}]'
 
 
 @pytest.fixture
-async def site(world: World) -> AsyncIterator[Served]:
-    relax(world)
-    async with served(world.ports) as made:
+async def site(world: HttpDeployment) -> AsyncIterator[ChannelServer]:
+    relax_limits(world)
+    async with serve_channel(world.ports) as made:
         yield made
 
 
 # Events ---------------------------------------------------------------------------------
 
 
-async def test_what_is_over_the_limit_is_refused(world: World) -> None:
+async def test_what_is_over_the_limit_is_refused(world: HttpDeployment) -> None:
     """Malformed packets count as well; the callback is told when to try again, and the message
     is not stored."""
-    relax(world, events=4)
-    conversation = await converse(world)
-    async with served(world.ports) as site, connected(site, world.customer, POLLING) as ada:
-        await ada.say(conversation, "Hello")
+    relax_limits(world, max_events_per_minute=4)
+    conversation = await add_shared_conversation(world)
+    async with (
+        serve_channel(world.ports) as site,
+        connect_client(site, world.customer, POLLING_ONLY) as ada,
+    ):
+        await ada.send_message(conversation, "Hello")
         for event, data in (("nothing", {}), ("typing", None), ("resume", {"after": -1})):
-            assert "retry_after" not in await ada.ask(event, data)
+            assert "retry_after" not in await ada.call(event, data)
         world.clock.advance(18 * SECOND)
         asked = {"conversation_id": conversation.id, "content": "One more"}
-        error = await ada.ask(Asked.SEND_MESSAGE, asked)
+        error = await ada.call(ClientEvent.SEND_MESSAGE, asked)
         assert (error["code"], error["retry_after"]) == ("rate_limited", 42)
-        assert await channel.last_id(world.ports) == 1
+        assert await channel.last_message_id(world.ports) == 1
 
 
-async def test_a_flood_disconnects(world: World) -> None:
+async def test_a_flood_disconnects(world: HttpDeployment) -> None:
     """After three times the limit; what comes with the last straw is dropped, and the client is
     told not to come again by itself."""
-    relax(world, events=1)
-    conversation = await converse(world)
+    relax_limits(world, max_events_per_minute=1)
+    conversation = await add_shared_conversation(world)
     asked = {"conversation_id": conversation.id, "content": "Too late"}
-    async with served(world.ports) as site:
+    async with serve_channel(world.ports) as site:
         for transports in TRANSPORTS.values():
-            async with connected(site, world.customer, transports) as ada:
+            async with connect_client(site, world.customer, transports) as ada:
                 for _ in range(3):
                     await ada.send("nothing", {})
                 for _ in range(20):
                     await ada.send("send_message", asked)
-                assert await ada.closed() == ada.sio.reason.SERVER_DISCONNECT
-                codes = [error["code"] for error in ada.told("error")]
+                assert await ada.wait_closed() == ada.client.reason.SERVER_DISCONNECT
+                codes = [error["code"] for error in ada.received_data("error")]
                 assert codes == ["unknown_event", "rate_limited", "rate_limited"]
-                assert await channel.last_id(world.ports) == 0
+                assert await channel.last_message_id(world.ports) == 0
 
 
-async def test_what_comes_too_early_is_counted(world: World, site: Served) -> None:
+async def test_what_comes_too_early_is_counted(world: HttpDeployment, site: ChannelServer) -> None:
     """Whatever it is: nobody else counts it before a client has connected."""
     for early in ("3", NOTHING, "40/nowhere,", "x"):
-        async with poller(site, world.customer) as ada:
+        async with connect_polling_client(site, world.customer) as ada:
             await ada.open()
             await ada.post(*[early] * 31)
             assert (await ada.post("40")).text == "ok"
             await ada.next("ready")
             await ada.post(*["3"] * 100, NOTHING)
             assert (await ada.next("error"))["code"] == "unknown_event"
-        async with poller(site, world.customer) as ada:
+        async with connect_polling_client(site, world.customer) as ada:
             await ada.open()
             await ada.post(*[early] * 33)
             while (packet := await ada.packet()).startswith("44"):
                 pass
             assert packet == "41"
-            refused(await ada.post("40"), 404, "not_found")
+            error_body(await ada.post("40"), 404, "not_found")
 
 
 # Connections ----------------------------------------------------------------------------
 
 
-async def test_the_eleventh_connection_is_429(world: World, site: Served) -> None:
+async def test_the_eleventh_connection_is_429(world: HttpDeployment, site: ChannelServer) -> None:
     """Of whatever kind: those over WebSockets, those that are polled, those that have not yet
     said that they are of Socket.IO. One that has ended makes room for another."""
     async with AsyncExitStack() as stack:
         for _ in range(4):
-            await stack.enter_async_context(bare(site, world.customer))
-            await stack.enter_async_context(site.client(world.customer))
-        ada = await stack.enter_async_context(poller(site, world.customer))
-        last = await stack.enter_async_context(poller(site, world.customer))
-        more = await stack.enter_async_context(poller(site, world.customer))
+            await stack.enter_async_context(connect_raw_client(site, world.customer))
+            await stack.enter_async_context(site.connect_client(world.customer))
+        ada = await stack.enter_async_context(connect_polling_client(site, world.customer))
+        last = await stack.enter_async_context(connect_polling_client(site, world.customer))
+        more = await stack.enter_async_context(connect_polling_client(site, world.customer))
         await ada.connect()
         await last.open()
         answer = await more.get()
-        body = refused(answer, 429, "rate_limited")
+        body = error_body(answer, 429, "rate_limited")
         assert int(answer.headers["retry-after"]) == body["retry_after"] > 0
-        path, cookie = f"{PATH}?EIO=4&transport=websocket", more.http.headers["cookie"]
-        refusal, body = await site.refusal(cookie, path=path)
+        path, cookie = f"{SOCKETIO_PATH}?EIO=4&transport=websocket", more.http.headers["cookie"]
+        refusal, body = await site.rejected_handshake(cookie, path=path)
         assert (refusal.status_code, body["code"]) == (429, "rate_limited")
-        refused(await more.get(EIO="3"), 400, "bad_handshake")
+        error_body(await more.get(EIO="3"), 400, "bad_handshake")
         await ada.post("41")
         with anyio.fail_after(5):
             while (await more.get()).status_code == 429:
                 pass
-        refused(await more.get(), 429, "rate_limited")
+        error_body(await more.get(), 429, "rate_limited")
 
 
 async def test_who_does_not_go_on_is_cut_off(
-    world: World, site: Served, monkeypatch: pytest.MonkeyPatch
+    world: HttpDeployment, site: ChannelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Engine.IO's handshake alone keeps no connection open; Socket.IO's does."""
-    monkeypatch.setattr(socketio_client, "CONNECT_WITHIN", 0.5)
-    async with poller(site, world.customer) as ada, poller(site, world.companion) as mia:
+    monkeypatch.setattr(socketio_client, "CONNECT_TIMEOUT_SECONDS", 0.5)
+    async with (
+        connect_polling_client(site, world.customer) as ada,
+        connect_polling_client(site, world.companion) as mia,
+    ):
         await mia.connect()
         await ada.open()
-        await all_gone(world, world.customer)
-        refused(await ada.get(sid=ada.sid), 404, "not_found")
+        await wait_until_offline(world, world.customer)
+        error_body(await ada.get(sid=ada.sid), 404, "not_found")
         await mia.post(NOTHING)
         assert (await mia.next("error"))["code"] == "unknown_event"
 
 
-async def test_there_is_one_poll_at_a_time(world: World, site: Served) -> None:
+async def test_there_is_one_poll_at_a_time(world: HttpDeployment, site: ChannelServer) -> None:
     """A second one ends the connection: what is told would go this way and that."""
-    async with poller(site, world.customer) as ada, anyio.create_task_group() as tasks:
+    async with (
+        connect_polling_client(site, world.customer) as ada,
+        anyio.create_task_group() as tasks,
+    ):
         await ada.connect()
         tasks.start_soon(_poll, ada)
         while (answer := await ada.get(sid=ada.sid)).status_code == 200:
             await ada.post(NOTHING)
         assert answer.json()["code"] in ("bad_handshake", "not_found")
-        await all_gone(world, world.customer)
+        await wait_until_offline(world, world.customer)
 
 
-async def _poll(ada: Poller) -> None:
+async def _poll(ada: PollingClient) -> None:
     while (await ada.get(sid=ada.sid)).status_code == 200:
         pass
 
@@ -170,42 +184,50 @@ async def _poll(ada: Poller) -> None:
 # Sizes ----------------------------------------------------------------------------------
 
 
-async def test_what_is_posted_has_64_kib_at_most(world: World, site: Served) -> None:
+async def test_what_is_posted_has_64_kib_at_most(
+    world: HttpDeployment, site: ChannelServer
+) -> None:
     """To the byte; more is 413, and the connection goes on."""
     frame = f'42["nothing",{{"pad":"{"x" * (64 * 1024 - len(NOTHING) - 8)}"}}]'
-    async with poller(site, world.customer) as ada:
+    async with connect_polling_client(site, world.customer) as ada:
         await ada.connect()
         assert (await ada.post(frame)).text == "ok"
         assert (await ada.next("error"))["code"] == "unknown_event"
-        refused(await ada.post(frame + " "), 413, "body_too_large")
+        error_body(await ada.post(frame + " "), 413, "body_too_large")
         await ada.post(NOTHING)
         assert (await ada.next("error"))["code"] == "unknown_event"
 
 
-async def test_a_request_holds_512_packets_at_most(world: World, site: Served) -> None:
+async def test_a_request_holds_512_packets_at_most(
+    world: HttpDeployment, site: ChannelServer
+) -> None:
     """Also of those that are no events, and cost a client nothing."""
-    async with poller(site, world.customer) as ada:
+    async with connect_polling_client(site, world.customer) as ada:
         await ada.connect()
         for _ in range(3):
             assert (await ada.post(*["3"] * 512)).text == "ok"
         await ada.post(*["3"] * 513)
         assert await ada.packet() == "41"
-        refused(await ada.post("3"), 404, "not_found")
+        error_body(await ada.post("3"), 404, "not_found")
 
 
-async def test_a_larger_packet_closes_a_websocket(world: World, site: Served) -> None:
+async def test_a_larger_packet_closes_a_websocket(
+    world: HttpDeployment, site: ChannelServer
+) -> None:
     """As it does at `/ws`."""
-    async with bare(site, world.customer) as ada:
+    async with connect_raw_client(site, world.customer) as ada:
         await ada.send("4" + "x" * (64 * 1024))
         await ada.socket.wait_closed()
-        assert ada.socket.close_code == Close.TOO_BIG
+        assert ada.socket.close_code == CloseCode.TOO_BIG
 
 
-async def test_the_longest_message_fits(world: World, site: Served) -> None:
+async def test_the_longest_message_fits(world: HttpDeployment, site: ChannelServer) -> None:
     """5,000 characters, each of them sent as a pair of surrogates."""
     for transports in TRANSPORTS.values():
-        async with connected(site, world.customer, transports) as ada:
-            assert (await ada.say(await converse(world), LONG))["content"] == LONG
+        async with connect_client(site, world.customer, transports) as ada:
+            assert (await ada.send_message(await add_shared_conversation(world), LONG))[
+                "content"
+            ] == LONG
 
 
 # Who does not read ----------------------------------------------------------------------
@@ -216,28 +238,28 @@ def unread(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Bytes that lay unread after each packet; and nobody lingers long."""
     seen: list[int] = []
 
-    class Watched(Outbox):
+    class Watched(PacketQueue):
         def _put(self, item: Any) -> None:
             super()._put(item)
-            seen.append(self.unread)
+            seen.append(self.unread_bytes)
 
-    monkeypatch.setattr(socketio_engine, "Outbox", Watched)
+    monkeypatch.setattr(socketio_engine, "PacketQueue", Watched)
     monkeypatch.setattr(socketio, "LINGER", 0.05)
     return seen
 
 
 @asynccontextmanager
-async def idling(site: Served, world: World) -> AsyncIterator[Idler]:
+async def idling(site: ChannelServer, world: HttpDeployment) -> AsyncIterator[RawWebSocketClient]:
     """A client over a WebSocket who connects and reads no more."""
     wire = socket.socket()
     wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     wire.setblocking(False)
     with wire:
         await asyncio.get_running_loop().sock_connect(wire, ("127.0.0.1", site.port))
-        idler = Idler(wire)
+        idler = RawWebSocketClient(wire)
         token = await site.sign_in(world.companion)
         await idler.write(
-            f"GET {PATH}?EIO=4&transport=websocket HTTP/1.1\r\nhost: x\r\norigin: {BASE}\r\n"
+            f"GET {SOCKETIO_PATH}?EIO=4&transport=websocket HTTP/1.1\r\nhost: x\r\norigin: {BASE_URL}\r\n"
             f"connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n"
             f"sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\ncookie: connect.sid={token}\r\n\r\n"
             "".encode()
@@ -249,73 +271,81 @@ async def idling(site: Served, world: World) -> AsyncIterator[Idler]:
         yield idler
 
 
-async def _talk(site: Served, world: World, conversation: Conversation, gone: Any) -> int:
+async def _talk(
+    site: ChannelServer, world: HttpDeployment, conversation: Conversation, gone: Any
+) -> int:
     """Let the customer talk until the other one is gone: how often it was said."""
-    async with site.client(world.customer) as ada:
+    async with site.connect_client(world.customer) as ada:
         for said in range(1000):
             if await gone():
                 return said
-            await ada.say(conversation, LONG)
+            await ada.send_message(conversation, LONG)
     raise AssertionError("the client lives")
 
 
-async def _is_gone(world: World) -> bool:
-    async with world.store.reading() as view:
+async def _is_gone(world: HttpDeployment) -> bool:
+    async with world.store.read_view() as view:
         [found] = await view.presence.presence([world.companion.id], world.clock.wall())
     return not found.online
 
 
-async def test_who_stops_reading_is_cut_off(world: World, unread: list[int]) -> None:
+async def test_who_stops_reading_is_cut_off(world: HttpDeployment, unread: list[int]) -> None:
     """Over a WebSocket; with no more unread than there may be, and one frame."""
-    relax(world)
-    conversation = await converse(world)
-    async with served(world.ports) as site, idling(site, world) as mia:
+    relax_limits(world)
+    conversation = await add_shared_conversation(world)
+    async with serve_channel(world.ports) as site, idling(site, world) as mia:
         await _talk(site, world, conversation, lambda: _is_gone(world))
-        await mia.gone()
-    assert MOST_WAITING < max(unread) < MOST_WAITING + 2 * 4 * len(LONG)
+        await mia.wait_closed()
+    assert MAX_QUEUED_BYTES < max(unread) < MAX_QUEUED_BYTES + 2 * 4 * len(LONG)
 
 
 async def test_who_is_closed_may_hang_up(
-    world: World, unread: list[int], monkeypatch: pytest.MonkeyPatch
+    world: HttpDeployment, unread: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody waits for them then, though they have not read everything."""
     monkeypatch.setattr(socketio, "LINGER", 60.0)
-    relax(world)
-    conversation = await converse(world)
+    relax_limits(world)
+    conversation = await add_shared_conversation(world)
 
     async def is_closed() -> bool:
         return unread[-2:] == [max(unread)] * 2  # The last one is the end.
 
-    async with served(world.ports) as site:
+    async with serve_channel(world.ports) as site:
         async with idling(site, world):
             await _talk(site, world, conversation, is_closed)
             assert not await _is_gone(world)
-        await all_gone(world, world.companion)
+        await wait_until_offline(world, world.companion)
 
 
-async def test_who_stops_polling_is_cut_off(world: World, unread: list[int]) -> None:
+async def test_who_stops_polling_is_cut_off(world: HttpDeployment, unread: list[int]) -> None:
     """The same; and whoever comes again is told what was missed."""
-    relax(world)
-    conversation = await converse(world)
-    async with served(world.ports) as site, poller(site, world.companion) as mia:
+    relax_limits(world)
+    conversation = await add_shared_conversation(world)
+    async with (
+        serve_channel(world.ports) as site,
+        connect_polling_client(site, world.companion) as mia,
+    ):
         await mia.connect()
         await mia.post(LIVELY)
         assert (await mia.next("error"))["code"] == "not_found"
         said = await _talk(site, world, conversation, lambda: _is_gone(world))
         while (answer := await mia.get(sid=mia.sid)).status_code == 200:
             pass
-        refused(answer, 404, "not_found")
-        assert MOST_WAITING < max(unread) < MOST_WAITING + 2 * 4 * len(LONG)
-        async with connected(site, world.companion, POLLING) as back:
+        error_body(answer, 404, "not_found")
+        assert MAX_QUEUED_BYTES < max(unread) < MAX_QUEUED_BYTES + 2 * 4 * len(LONG)
+        async with connect_client(site, world.companion, POLLING_ONLY) as back:
             await back.send("resume", {"after": 0})
-            told = [await back.next("new_message") for _ in range(said)]
+            told = [await back.next_data("new_message") for _ in range(said)]
             assert [each["id"] for each in told] == list(range(1, said + 1))
 
 
-async def test_what_was_polled_is_unread_no_more(world: World, unread: list[int]) -> None:
+async def test_what_was_polled_is_unread_no_more(world: HttpDeployment, unread: list[int]) -> None:
     """As soon as the answer is out, though there is no other poll yet."""
-    relax(world)
-    async with served(world.ports) as site, poller(site, world.customer) as ada:
+    relax_limits(world)
+    async with (
+        serve_channel(world.ports) as site,
+        connect_polling_client(site, world.customer) as ada,
+    ):
         await ada.connect()
         seen = []
         for _ in range(3):
@@ -325,37 +355,42 @@ async def test_what_was_polled_is_unread_no_more(world: World, unread: list[int]
     assert seen == [seen[0]] * 3
 
 
-async def test_who_reads_no_answers_is_cut_off(world: World, unread: list[int]) -> None:
+async def test_who_reads_no_answers_is_cut_off(world: HttpDeployment, unread: list[int]) -> None:
     """What the library itself answers is counted, too: a client that only asks is ended."""
-    relax(world)
-    async with served(world.ports) as site, poller(site, world.customer) as ada:
+    relax_limits(world)
+    async with (
+        serve_channel(world.ports) as site,
+        connect_polling_client(site, world.customer) as ada,
+    ):
         await ada.connect()
         asked = '421["presence",{"user_ids":[]}]'
         while (answer := await ada.post(*[asked] * 100)).status_code == 200:
             pass
-        refused(answer, 404, "not_found")
-        assert MOST_WAITING < max(unread) < MOST_WAITING + 1000
+        error_body(answer, 404, "not_found")
+        assert MAX_QUEUED_BYTES < max(unread) < MAX_QUEUED_BYTES + 1000
 
 
-async def test_much_is_told_as_fast_as_it_is_read(world: World, unread: list[int]) -> None:
+async def test_much_is_told_as_fast_as_it_is_read(world: HttpDeployment, unread: list[int]) -> None:
     """Far more than may lie unread was missed, and the client lives to see the end of it."""
-    relax(world)
-    conversation = await converse(world)
-    await say(world.store, conversation, *[LONG] * 100)
-    async with served(world.ports) as site:
+    relax_limits(world)
+    conversation = await add_shared_conversation(world)
+    await add_messages_by(world.store, conversation, *[LONG] * 100)
+    async with serve_channel(world.ports) as site:
         for transports in TRANSPORTS.values():
-            async with connected(site, world.companion, transports) as mia:
+            async with connect_client(site, world.companion, transports) as mia:
                 await mia.send("resume", {"after": 0})
-                told = [await mia.next("new_message") for _ in range(100)]
+                told = [await mia.next_data("new_message") for _ in range(100)]
                 assert [each["id"] for each in told] == list(range(1, 101))
-    assert max(unread) < MOST_WAITING
+    assert max(unread) < MAX_QUEUED_BYTES
 
 
-async def test_an_answer_that_is_not_read_is_the_only_one(world: World, unread: list[int]) -> None:
+async def test_an_answer_that_is_not_read_is_the_only_one(
+    world: HttpDeployment, unread: list[int]
+) -> None:
     """It goes out in pieces, and as long as it does there is no second one to be kept for the
     same client: another poll ends the connection, and the first one with it."""
-    relax(world)
-    await say(world.store, await converse(world), *[LONG] * 10)
+    relax_limits(world)
+    await add_messages_by(world.store, await add_shared_conversation(world), *[LONG] * 10)
     sent: list[Any] = []
 
     async def receive() -> Any:
@@ -366,19 +401,19 @@ async def test_an_answer_that_is_not_read_is_the_only_one(world: World, unread: 
         if "body" in message:
             await anyio.sleep_forever()
 
-    async with world.app.running(), await world.browser(world.companion.id) as http:
-        mia = Poller(http)
+    async with world.app.running(), await world.signed_in_client(world.companion.id) as http:
+        mia = PollingClient(http)
         await mia.connect()
         await mia.post('42["resume",{"after":0}]')
         async with anyio.create_task_group() as tasks:
             query = f"EIO=4&transport=polling&sid={mia.sid}".encode()
-            scope = {"type": "http", "method": "GET", "path": PATH, "query_string": query}
+            scope = {"type": "http", "method": "GET", "path": SOCKETIO_PATH, "query_string": query}
             tasks.start_soon(world.app, {**scope, "headers": []}, receive, send)
             while len(sent) < 2:
                 await anyio.lowlevel.checkpoint()
-            refused(await mia.get(sid=mia.sid), 400, "bad_handshake")
+            error_body(await mia.get(sid=mia.sid), 400, "bad_handshake")
     start, piece = sent
-    assert len(piece["body"]) < int(dict(start["headers"])[b"content-length"]) < MOST_WAITING
+    assert len(piece["body"]) < int(dict(start["headers"])[b"content-length"]) < MAX_QUEUED_BYTES
     assert piece["more_body"]
 
 
@@ -386,14 +421,17 @@ async def test_an_answer_that_is_not_read_is_the_only_one(world: World, unread: 
 
 
 async def test_nothing_said_is_logged(
-    world: World, site: Served, caplog: pytest.LogCaptureFixture
+    world: HttpDeployment, site: ChannelServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Neither messages nor cookies nor nonsense, however much the log is to tell."""
     caplog.set_level(logging.DEBUG)
     logging.getLogger(socketio_engine.log.name).setLevel(logging.ERROR)
-    conversation = await converse(world)
-    async with connected(site, world.customer, POLLING) as ada, bare(site, world.companion) as mia:
-        await ada.say(conversation, "Between us")
+    conversation = await add_shared_conversation(world)
+    async with (
+        connect_client(site, world.customer, POLLING_ONLY) as ada,
+        connect_raw_client(site, world.companion) as mia,
+    ):
+        await ada.send_message(conversation, "Between us")
         await mia.next("new_message")
         await mia.send("4nonsense")
         await mia.next("error")

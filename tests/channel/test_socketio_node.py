@@ -19,10 +19,16 @@ from attrs import define, field
 
 from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.domain.companions.companion import Companion
-from tests.channel.socketio_clients import PATH, TRANSPORTS
-from tests.http.deployment import World
-from tests.support.channel_deployment import PATIENCE, Served, converse, relax, served
-from tests.support.required_tools import unavailable
+from tests.channel.socketio_clients import SOCKETIO_PATH, TRANSPORTS
+from tests.http.deployment import HttpDeployment
+from tests.support.channel_deployment import (
+    RECEIVE_TIMEOUT_SECONDS,
+    ChannelServer,
+    add_shared_conversation,
+    relax_limits,
+    serve_channel,
+)
+from tests.support.required_tools import skip_or_fail
 
 pytestmark = pytest.mark.anyio
 
@@ -37,7 +43,7 @@ transports = pytest.mark.parametrize("transports", TRANSPORTS.values(), ids=TRAN
 def node_folder(request: pytest.FixtureRequest) -> Path:
     """Where the client is installed: once for each version of it, and not among the sources."""
     if not all(map(shutil.which, ("node", "npm"))):
-        unavailable("node", "Node", "there is no node, or no npm")
+        skip_or_fail("node", "Node", "there is no node, or no npm")
     sources = {name: (SOURCES / name).read_bytes() for name in NAMES}
     digest = hashlib.sha256(b"".join(sources.values())).hexdigest()[:16]
     folder: Path = request.config.cache.mkdir(f"node-{digest}")
@@ -46,7 +52,7 @@ def node_folder(request: pytest.FixtureRequest) -> Path:
     if not (folder / "node_modules" / ".package-lock.json").exists():
         end = subprocess.run(INSTALL, cwd=folder, capture_output=True, text=True, check=False)
         if end.returncode != 0:
-            unavailable("node", "Node", f"npm can't install the client: {end.stderr[-300:]}")
+            skip_or_fail("node", "Node", f"npm can't install the client: {end.stderr[-300:]}")
     return folder
 
 
@@ -84,7 +90,7 @@ class NodeClient:
         return said
 
     async def _line(self) -> dict[str, Any]:
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(RECEIVE_TIMEOUT_SECONDS):
             said: dict[str, Any] = json.loads(await anext(self._lines))
         self.seen.append(said)
         return said
@@ -100,7 +106,7 @@ async def _split(stream: TextReceiveStream) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def started(
-    folder: Path, site: Served, token: str, transports: list[str]
+    folder: Path, site: ChannelServer, token: str, transports: list[str]
 ) -> AsyncIterator[NodeClient]:
     """A client with the cookie of a session."""
     url = f"http://127.0.0.1:{site.port}"
@@ -115,7 +121,7 @@ async def started(
 
 @asynccontextmanager
 async def node(
-    folder: Path, site: Served, user: User | Companion, transports: list[str]
+    folder: Path, site: ChannelServer, user: User | Companion, transports: list[str]
 ) -> AsyncIterator[NodeClient]:
     """A client of somebody, who is signed in anew, which has been told `ready`."""
     async with started(folder, site, await site.sign_in(user), transports) as client:
@@ -125,34 +131,34 @@ async def node(
 
 
 @pytest.fixture
-async def site(world: World) -> AsyncIterator[Served]:
-    relax(world)
-    async with served(world.ports) as made:
+async def site(world: HttpDeployment) -> AsyncIterator[ChannelServer]:
+    relax_limits(world)
+    async with serve_channel(world.ports) as made:
         yield made
 
 
 @transports
 async def test_it_talks(
-    world: World, site: Served, node_folder: Path, transports: list[str]
+    world: HttpDeployment, site: ChannelServer, node_folder: Path, transports: list[str]
 ) -> None:
     """Every event both ways, acks and errors to the callbacks and as events, over whatever
     transport; the other one is at `/ws`."""
-    conversation = await converse(world)
+    conversation = await add_shared_conversation(world)
     mine, ada_is = {"conversation_id": conversation.id}, {"user_id": world.customer.id}
     async with (
-        site.client(world.companion) as mia,
+        site.connect_client(world.companion) as mia,
         node(node_folder, site, world.customer, transports) as ada,
     ):
-        assert (await mia.next("presence")) == {**ada_is, "online": True, "last_seen": None}
+        assert (await mia.next_data("presence")) == {**ada_is, "online": True, "last_seen": None}
         said = (await ada.ask("send_message", {**mine, "content": "Grüße \U0001f600"}))["message"]
-        assert await mia.next("new_message") == said
+        assert await mia.next_data("new_message") == said
         assert said["content"] == "Grüße \U0001f600"
-        answer = await mia.say(conversation, "Hello")
+        answer = await mia.send_message(conversation, "Hello")
         assert await ada.next("new_message") in (said, answer)
         assert await ada.ask("typing", {**mine, "is_typing": True}) is None
-        assert (await mia.next("typing"))["sender_name"] == world.customer.name
+        assert (await mia.next_data("typing"))["sender_name"] == world.customer.name
         assert await ada.ask("read", {**mine, "message_id": answer["id"]}) is None
-        assert await mia.next("read") == {**mine, **ada_is, "message_id": answer["id"]}
+        assert await mia.next_data("read") == {**mine, **ada_is, "message_id": answer["id"]}
         await ada.do("ask", "presence", {"user_ids": [world.companion.id]})
         assert (await ada.next("presence"))["online"]
         await ada.do("ask", "resume", {"after": 0})
@@ -173,21 +179,21 @@ async def test_it_talks(
 
 @transports
 async def test_it_comes_back_by_itself(
-    world: World, site: Served, node_folder: Path, transports: list[str]
+    world: HttpDeployment, site: ChannelServer, node_folder: Path, transports: list[str]
 ) -> None:
     """After its connection broke, and has told all that was missed once it resumes."""
-    conversation = await converse(world)
+    conversation = await add_shared_conversation(world)
     async with (
-        site.client(world.companion) as mia,
+        site.connect_client(world.companion) as mia,
         node(node_folder, site, world.customer, transports) as ada,
     ):
-        first = await mia.say(conversation, "Hello")
+        first = await mia.send_message(conversation, "Hello")
         assert await ada.next("new_message") == first
         await ada.do("drop")
-        missed = [await mia.say(conversation, f"Word {number}") for number in range(3)]
+        missed = [await mia.send_message(conversation, f"Word {number}") for number in range(3)]
         await ada.is_told("connected")
         await ada.do("send", "resume", {"after": first["id"]})
-        last = await mia.say(conversation, "Bye")
+        last = await mia.send_message(conversation, "Bye")
         told = [await ada.next("new_message")]
         while told[-1] != last:
             told.append(await ada.next("new_message"))
@@ -196,10 +202,10 @@ async def test_it_comes_back_by_itself(
 
 @transports
 async def test_signing_out_sends_it_away(
-    world: World, site: Served, node_folder: Path, transports: list[str]
+    world: HttpDeployment, site: ChannelServer, node_folder: Path, transports: list[str]
 ) -> None:
     """It is disconnected, and does not come again."""
-    browser = await world.browser(world.customer.id)
+    browser = await world.signed_in_client(world.customer.id)
     token = browser.headers["cookie"].removeprefix("connect.sid=")
     async with started(node_folder, site, token, transports) as ada:
         await ada.next("ready")
@@ -210,7 +216,7 @@ async def test_signing_out_sends_it_away(
 
 @transports
 async def test_a_restart_does_not(
-    world: World, site: Served, node_folder: Path, transports: list[str]
+    world: HttpDeployment, site: ChannelServer, node_folder: Path, transports: list[str]
 ) -> None:
     """It sees that its transport broke, and tries again."""
     async with node(node_folder, site, world.customer, transports) as ada:
@@ -222,7 +228,7 @@ async def test_a_restart_does_not(
 
 
 async def test_it_is_refused_without_a_session(
-    world: World, site: Served, node_folder: Path
+    world: HttpDeployment, site: ChannelServer, node_folder: Path
 ) -> None:
     """With the status of the refusal, where it is shown one."""
     for carriers in TRANSPORTS.values():
@@ -241,4 +247,4 @@ def test_the_lock_is_exact() -> None:
         assert "resolved" not in each
     manifest = json.loads((SOURCES / "package.json").read_bytes())
     assert manifest["dependencies"] == lock["packages"][""]["dependencies"]
-    assert PATH == "/socket.io/"
+    assert SOCKETIO_PATH == "/socket.io/"

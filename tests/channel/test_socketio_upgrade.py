@@ -12,9 +12,22 @@ from websockets.asyncio.client import ClientConnection
 
 from staffbooking_core.usecases.messaging import channel
 from staffbooking_http.channel import socketio_client
-from tests.channel.socketio_clients import PATH, UPGRADE, WEBSOCKET, Bare, Poller, connected, poller
-from tests.http.deployment import World
-from tests.support.channel_deployment import Served, converse, relax, served
+from tests.channel.socketio_clients import (
+    POLLING_THEN_WEBSOCKET,
+    SOCKETIO_PATH,
+    WEBSOCKET_ONLY,
+    PollingClient,
+    RawSocketIoClient,
+    connect_client,
+    connect_polling_client,
+)
+from tests.http.deployment import HttpDeployment
+from tests.support.channel_deployment import (
+    ChannelServer,
+    add_shared_conversation,
+    relax_limits,
+    serve_channel,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -22,51 +35,53 @@ NOTHING = '42["nothing",{}]'
 
 
 @pytest.fixture
-async def site(world: World) -> AsyncIterator[Served]:
-    relax(world)
-    async with served(world.ports) as made:
+async def site(world: HttpDeployment) -> AsyncIterator[ChannelServer]:
+    relax_limits(world)
+    async with serve_channel(world.ports) as made:
         yield made
 
 
-def upgrading(site: Served, client: Poller) -> AbstractAsyncContextManager[ClientConnection]:
+def upgrading(
+    site: ChannelServer, client: PollingClient
+) -> AbstractAsyncContextManager[ClientConnection]:
     """A WebSocket for a client that polls."""
-    path = f"{PATH}?EIO=4&transport=websocket&sid={client.sid}"
-    return site.opened(client.http.headers["cookie"], path=path)
+    path = f"{SOCKETIO_PATH}?EIO=4&transport=websocket&sid={client.sid}"
+    return site.open_websocket(client.http.headers["cookie"], path=path)
 
 
-async def goes_over(socket: ClientConnection) -> Bare:
+async def goes_over(socket: ClientConnection) -> RawSocketIoClient:
     """The client, now over the WebSocket."""
     await socket.send("2probe")
     assert await socket.recv() == "3probe"
     await socket.send("5")
-    return Bare(socket)
+    return RawSocketIoClient(socket)
 
 
-async def is_heard(client: Poller | Bare) -> None:
+async def is_heard(client: PollingClient | RawSocketIoClient) -> None:
     """The connection is as good as before."""
-    await (client.post(NOTHING) if isinstance(client, Poller) else client.send(NOTHING))
+    await (client.post(NOTHING) if isinstance(client, PollingClient) else client.send(NOTHING))
     assert (await client.next("error"))["code"] == "unknown_event"
 
 
-async def test_an_upgrade_loses_nothing(world: World, site: Served) -> None:
+async def test_an_upgrade_loses_nothing(world: HttpDeployment, site: ChannelServer) -> None:
     """What is said while a client goes over to a WebSocket is told once, in its order."""
-    conversation = await converse(world)
+    conversation = await add_shared_conversation(world)
     async with (
-        connected(site, world.customer, WEBSOCKET) as ada,
-        connected(site, world.companion, UPGRADE) as mia,
+        connect_client(site, world.customer, WEBSOCKET_ONLY) as ada,
+        connect_client(site, world.companion, POLLING_THEN_WEBSOCKET) as mia,
     ):
-        assert mia.sio.transport() == "websocket"
-        said = [await ada.say(conversation, f"Word {number}") for number in range(20)]
-        assert [await mia.next("new_message") for _ in said] == said
+        assert mia.client.transport() == "websocket"
+        said = [await ada.send_message(conversation, f"Word {number}") for number in range(20)]
+        assert [await mia.next_data("new_message") for _ in said] == said
 
 
 async def test_a_silent_upgrade_is_given_up(
-    world: World, site: Served, monkeypatch: pytest.MonkeyPatch
+    world: HttpDeployment, site: ChannelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A WebSocket that is opened, and not gone over to, is closed; polling goes on. One that is
     gone over to stays."""
-    monkeypatch.setattr(socketio_client, "UPGRADE_WITHIN", 0.05)
-    async with poller(site, world.customer) as ada:
+    monkeypatch.setattr(socketio_client, "UPGRADE_TIMEOUT_SECONDS", 0.05)
+    async with connect_polling_client(site, world.customer) as ada:
         await ada.connect()
         for said in (None, "2probe"):
             async with upgrading(site, ada) as socket:
@@ -83,10 +98,10 @@ async def test_a_silent_upgrade_is_given_up(
             await is_heard(ada_now)
 
 
-async def test_a_failed_upgrade_does_no_harm(world: World, site: Served) -> None:
+async def test_a_failed_upgrade_does_no_harm(world: HttpDeployment, site: ChannelServer) -> None:
     """Whatever is said over the WebSocket before it breaks: polls wait for news as before, and
     another one may be tried."""
-    async with poller(site, world.customer) as ada:
+    async with connect_polling_client(site, world.customer) as ada:
         await ada.connect()
         for said in ((), ("2probe",), ("hello",), ("2probe", "hello"), ("5",)):
             async with upgrading(site, ada) as socket:
@@ -98,7 +113,7 @@ async def test_a_failed_upgrade_does_no_harm(world: World, site: Served) -> None
 
 
 async def test_events_take_turns(
-    world: World, site: Served, monkeypatch: pytest.MonkeyPatch
+    world: HttpDeployment, site: ChannelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What comes over the WebSocket waits for what was posted before."""
     begun, go_on = anyio.Event(), anyio.Event()
@@ -110,9 +125,9 @@ async def test_events_take_turns(
             await go_on.wait()
         typed.append(given.is_typing)
 
-    monkeypatch.setattr(channel, "type_", slow)
-    mine = f'"conversation_id":{(await converse(world)).id}'
-    async with poller(site, world.customer) as ada:
+    monkeypatch.setattr(channel, "broadcast_typing", slow)
+    mine = f'"conversation_id":{(await add_shared_conversation(world)).id}'
+    async with connect_polling_client(site, world.customer) as ada:
         await ada.connect()
         async with upgrading(site, ada) as socket, anyio.create_task_group() as tasks:
             tasks.start_soon(ada.post, f'42["typing",{{{mine},"is_typing":true}}]')

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from staffbooking_core.representations.channel import Asked
-from tests.channel.raw_clients import idling
-from tests.http.deployment import World
-from tests.support.channel_deployment import Served, converse
+from staffbooking_core.representations.channel import ClientEvent
+from tests.channel.raw_clients import connect_idle_client
+from tests.http.deployment import HttpDeployment
+from tests.support.channel_deployment import ChannelServer, add_shared_conversation
 
 pytestmark = pytest.mark.anyio
 
@@ -79,96 +79,140 @@ UNKNOWN_EVENTS = [
     "\u0442yping",
 ]
 
-FAULTS: list[tuple[Asked, dict[str, Any], str, set[str]]] = [
-    (Asked.SEND_MESSAGE, {}, "missing_field", {"conversation_id", "content"}),
-    (Asked.SEND_MESSAGE, {**SEND, "content": None}, "missing_field", {"content"}),
-    (Asked.SEND_MESSAGE, {**SEND, "content": ""}, "invalid_field", {"content"}),
-    (Asked.SEND_MESSAGE, {**SEND, "content": " \n\t"}, "invalid_field", {"content"}),
-    (Asked.SEND_MESSAGE, {**SEND, "content": "x" * 5001}, "invalid_field", {"content"}),
-    (Asked.SEND_MESSAGE, {**SEND, "content": "a\0b"}, "invalid_field", {"content"}),
-    (Asked.SEND_MESSAGE, {**SEND, "content": "\x1b[1m"}, "invalid_field", {"content"}),
-    (Asked.SEND_MESSAGE, {**SEND, "content": "\u202eno"}, "invalid_field", {"content"}),
-    (Asked.SEND_MESSAGE, {**SEND, "content": "\ud800"}, "invalid_field", {"content"}),
-    (Asked.SEND_MESSAGE, {**SEND, "content": ["x"]}, "invalid_field", {"content"}),
-    (Asked.SEND_MESSAGE, {**SEND, "conversation_id": "1"}, "invalid_field", {"conversation_id"}),
-    (Asked.SEND_MESSAGE, {**SEND, "conversation_id": 1.0}, "invalid_field", {"conversation_id"}),
-    (Asked.SEND_MESSAGE, {**SEND, "conversation_id": True}, "invalid_field", {"conversation_id"}),
-    (Asked.SEND_MESSAGE, {**SEND, "conversation_id": 0}, "invalid_field", {"conversation_id"}),
-    (Asked.SEND_MESSAGE, {**SEND, "conversation_id": 2**63}, "invalid_field", {"conversation_id"}),
-    (Asked.SEND_MESSAGE, {**SEND, "client_message_id": 1}, "invalid_field", {"client_message_id"}),
-    (Asked.SEND_MESSAGE, {**SEND, "client_message_id": ""}, "invalid_field", {"client_message_id"}),
+FAULTS: list[tuple[ClientEvent, dict[str, Any], str, set[str]]] = [
+    (ClientEvent.SEND_MESSAGE, {}, "missing_field", {"conversation_id", "content"}),
+    (ClientEvent.SEND_MESSAGE, {**SEND, "content": None}, "missing_field", {"content"}),
+    (ClientEvent.SEND_MESSAGE, {**SEND, "content": ""}, "invalid_field", {"content"}),
+    (ClientEvent.SEND_MESSAGE, {**SEND, "content": " \n\t"}, "invalid_field", {"content"}),
+    (ClientEvent.SEND_MESSAGE, {**SEND, "content": "x" * 5001}, "invalid_field", {"content"}),
+    (ClientEvent.SEND_MESSAGE, {**SEND, "content": "a\0b"}, "invalid_field", {"content"}),
+    (ClientEvent.SEND_MESSAGE, {**SEND, "content": "\x1b[1m"}, "invalid_field", {"content"}),
+    (ClientEvent.SEND_MESSAGE, {**SEND, "content": "\u202eno"}, "invalid_field", {"content"}),
+    (ClientEvent.SEND_MESSAGE, {**SEND, "content": "\ud800"}, "invalid_field", {"content"}),
+    (ClientEvent.SEND_MESSAGE, {**SEND, "content": ["x"]}, "invalid_field", {"content"}),
     (
-        Asked.SEND_MESSAGE,
+        ClientEvent.SEND_MESSAGE,
+        {**SEND, "conversation_id": "1"},
+        "invalid_field",
+        {"conversation_id"},
+    ),
+    (
+        ClientEvent.SEND_MESSAGE,
+        {**SEND, "conversation_id": 1.0},
+        "invalid_field",
+        {"conversation_id"},
+    ),
+    (
+        ClientEvent.SEND_MESSAGE,
+        {**SEND, "conversation_id": True},
+        "invalid_field",
+        {"conversation_id"},
+    ),
+    (
+        ClientEvent.SEND_MESSAGE,
+        {**SEND, "conversation_id": 0},
+        "invalid_field",
+        {"conversation_id"},
+    ),
+    (
+        ClientEvent.SEND_MESSAGE,
+        {**SEND, "conversation_id": 2**63},
+        "invalid_field",
+        {"conversation_id"},
+    ),
+    (
+        ClientEvent.SEND_MESSAGE,
+        {**SEND, "client_message_id": 1},
+        "invalid_field",
+        {"client_message_id"},
+    ),
+    (
+        ClientEvent.SEND_MESSAGE,
+        {**SEND, "client_message_id": ""},
+        "invalid_field",
+        {"client_message_id"},
+    ),
+    (
+        ClientEvent.SEND_MESSAGE,
         {"conversation_id": -1, "content": "", "client_message_id": "x" * 101},
         "invalid_field",
         {"conversation_id", "content", "client_message_id"},
     ),
-    (Asked.TYPING, {"conversation_id": 1}, "missing_field", {"is_typing"}),
-    (Asked.TYPING, {"conversation_id": 1, "is_typing": 1}, "invalid_field", {"is_typing"}),
-    (Asked.TYPING, {"conversation_id": 1, "is_typing": "yes"}, "invalid_field", {"is_typing"}),
-    (Asked.READ, {"conversation_id": 1}, "missing_field", {"message_id"}),
-    (Asked.READ, {"conversation_id": 1, "message_id": 0}, "invalid_field", {"message_id"}),
-    (Asked.PRESENCE, {}, "missing_field", {"user_ids"}),
-    (Asked.PRESENCE, {"user_ids": 1}, "invalid_field", {"user_ids"}),
-    (Asked.PRESENCE, {"user_ids": [0]}, "invalid_field", {"user_ids.0"}),
-    (Asked.PRESENCE, {"user_ids": ["1"]}, "invalid_field", {"user_ids.0"}),
-    (Asked.PRESENCE, {"user_ids": list(range(1, 52))}, "invalid_field", {"user_ids"}),
-    (Asked.RESUME, {}, "missing_field", {"after"}),
-    (Asked.RESUME, {"after": -1}, "invalid_field", {"after"}),
-    (Asked.RESUME, {"after": "0"}, "invalid_field", {"after"}),
-    (Asked.RESUME, {"after": 2**63}, "invalid_field", {"after"}),
+    (ClientEvent.TYPING, {"conversation_id": 1}, "missing_field", {"is_typing"}),
+    (ClientEvent.TYPING, {"conversation_id": 1, "is_typing": 1}, "invalid_field", {"is_typing"}),
+    (
+        ClientEvent.TYPING,
+        {"conversation_id": 1, "is_typing": "yes"},
+        "invalid_field",
+        {"is_typing"},
+    ),
+    (ClientEvent.READ, {"conversation_id": 1}, "missing_field", {"message_id"}),
+    (ClientEvent.READ, {"conversation_id": 1, "message_id": 0}, "invalid_field", {"message_id"}),
+    (ClientEvent.PRESENCE, {}, "missing_field", {"user_ids"}),
+    (ClientEvent.PRESENCE, {"user_ids": 1}, "invalid_field", {"user_ids"}),
+    (ClientEvent.PRESENCE, {"user_ids": [0]}, "invalid_field", {"user_ids.0"}),
+    (ClientEvent.PRESENCE, {"user_ids": ["1"]}, "invalid_field", {"user_ids.0"}),
+    (ClientEvent.PRESENCE, {"user_ids": list(range(1, 52))}, "invalid_field", {"user_ids"}),
+    (ClientEvent.RESUME, {}, "missing_field", {"after"}),
+    (ClientEvent.RESUME, {"after": -1}, "invalid_field", {"after"}),
+    (ClientEvent.RESUME, {"after": "0"}, "invalid_field", {"after"}),
+    (ClientEvent.RESUME, {"after": 2**63}, "invalid_field", {"after"}),
 ]
 
 REFS: list[Any] = [0, -1, 1.5, 2**64, "", "r", "\u0000", False, [], {}, {"a": [1, None]}]
 
 
-async def test_what_is_no_frame_is_answered(world: World, site: Served) -> None:
+async def test_what_is_no_frame_is_answered(world: HttpDeployment, site: ChannelServer) -> None:
     """Each with `bad_frame`, and the connection goes on."""
-    async with site.client(world.customer) as ada:
+    async with site.connect_client(world.customer) as ada:
         for nonsense in NO_FRAMES:
             await ada.socket.send(nonsense)
-            told = await ada.frame()
+            told = await ada.next_any_frame()
             assert (told["event"], told["data"]["code"]) == ("error", "bad_frame"), nonsense[:40]
             assert "ref" not in told
-        await ada.say(await converse(world), "Still here")
+        await ada.send_message(await add_shared_conversation(world), "Still here")
 
 
-async def test_frames_of_a_wrong_shape_are_answered(world: World, site: Served) -> None:
+async def test_frames_of_a_wrong_shape_are_answered(
+    world: HttpDeployment, site: ChannelServer
+) -> None:
     """Each with `bad_frame` and its own `ref`."""
-    async with site.client(world.customer) as ada:
+    async with site.connect_client(world.customer) as ada:
         for number, bad in enumerate(BAD_FRAMES):
             await ada.socket.send(json.dumps({**bad, "ref": number}))
-            told = await ada.frame()
+            told = await ada.next_any_frame()
             assert (told["data"]["code"], told["ref"]) == ("bad_frame", number), bad
-        await ada.say(await converse(world), "Still here")
+        await ada.send_message(await add_shared_conversation(world), "Still here")
 
 
-async def test_events_of_no_known_name_are_answered(world: World, site: Served) -> None:
+async def test_events_of_no_known_name_are_answered(
+    world: HttpDeployment, site: ChannelServer
+) -> None:
     """Each with `unknown_event`: those that the service sends are none of a client's."""
-    async with site.client(world.customer) as ada:
+    async with site.connect_client(world.customer) as ada:
         for name in UNKNOWN_EVENTS:
             await ada.socket.send(frame(name, ref=name))
-            told = await ada.frame()
+            told = await ada.next_any_frame()
             assert (told["data"]["code"], told["ref"]) == ("unknown_event", name)
-        await ada.say(await converse(world), "Still here")
+        await ada.send_message(await add_shared_conversation(world), "Still here")
 
 
-async def test_wrong_data_is_answered(world: World, site: Served) -> None:
+async def test_wrong_data_is_answered(world: HttpDeployment, site: ChannelServer) -> None:
     """With every fault at once, by the names of its fields."""
-    async with site.client(world.customer) as ada:
+    async with site.connect_client(world.customer) as ada:
         for event, data, code, named in FAULTS:
             await ada.socket.send(frame(event, data, ref="r"))
-            told = await ada.frame()
+            told = await ada.next_any_frame()
             assert (told["event"], told["ref"]) == ("error", "r"), data
             assert told["data"]["code"] == code, data
             assert {fault["field"] for fault in told["data"]["errors"]} == named, data
-        await ada.say(await converse(world), "Still here")
+        await ada.send_message(await add_shared_conversation(world), "Still here")
 
 
-async def test_a_ref_comes_back_as_it_was(world: World, site: Served) -> None:
+async def test_a_ref_comes_back_as_it_was(world: HttpDeployment, site: ChannelServer) -> None:
     """Whatever JSON it is, with an error as with an `ack`."""
-    conversation = await converse(world)
-    async with site.client(world.customer) as ada:
+    conversation = await add_shared_conversation(world)
+    async with site.connect_client(world.customer) as ada:
         for ref in REFS:
             await ada.socket.send(frame("nothing", ref=ref))
             assert (await ada.next_frame("error"))["ref"] == ref
@@ -176,24 +220,27 @@ async def test_a_ref_comes_back_as_it_was(world: World, site: Served) -> None:
             assert (await ada.next_frame("ack"))["ref"] == ref
 
 
-async def test_things_of_others_are_not_there(world: World, site: Served) -> None:
+async def test_things_of_others_are_not_there(world: HttpDeployment, site: ChannelServer) -> None:
     """A stranger's frames are answered as if there were no such conversation."""
-    conversation = await converse(world)
-    async with site.client(world.customer) as ada, site.client(world.stranger) as sam:
-        said = await ada.say(conversation, "Between us")
+    conversation = await add_shared_conversation(world)
+    async with (
+        site.connect_client(world.customer) as ada,
+        site.connect_client(world.stranger) as sam,
+    ):
+        said = await ada.send_message(conversation, "Between us")
         mine = {"conversation_id": conversation.id}
         for event, data in (
-            (Asked.SEND_MESSAGE, {**mine, "content": "Hello"}),
-            (Asked.TYPING, {**mine, "is_typing": True}),
-            (Asked.READ, {**mine, "message_id": said["id"]}),
-            (Asked.PRESENCE, {"user_ids": [world.customer.id]}),
+            (ClientEvent.SEND_MESSAGE, {**mine, "content": "Hello"}),
+            (ClientEvent.TYPING, {**mine, "is_typing": True}),
+            (ClientEvent.READ, {**mine, "message_id": said["id"]}),
+            (ClientEvent.PRESENCE, {"user_ids": [world.customer.id]}),
         ):
             await sam.send(event, data, ref=event)
-            told = await sam.frame()
+            told = await sam.next_any_frame()
             assert (told["data"]["code"], told["ref"]) == ("not_found", event)
-        await sam.send(Asked.RESUME, {"after": 0})
+        await sam.send(ClientEvent.RESUME, {"after": 0})
         await sam.send("nothing", {})
-        assert (await sam.frame())["data"]["code"] == "unknown_event"
+        assert (await sam.next_any_frame())["data"]["code"] == "unknown_event"
 
 
 # Sizes ----------------------------------------------------------------------------------
@@ -205,30 +252,32 @@ def padded(size: int) -> str:
     return frame("nothing", pad="x" * (size - len(shell)))
 
 
-async def test_a_frame_may_have_64_kib(world: World, site: Served) -> None:
+async def test_a_frame_may_have_64_kib(world: HttpDeployment, site: ChannelServer) -> None:
     """To the byte, in one piece and in many."""
     whole = padded(64 * 1024)
     pieces = [whole[at : at + 1000] for at in range(0, len(whole), 1000)]
-    async with site.client(world.customer) as ada:
+    async with site.connect_client(world.customer) as ada:
         for sent in (whole, pieces):
             await ada.socket.send(sent)
-            assert (await ada.frame())["data"]["code"] == "unknown_event"
+            assert (await ada.next_any_frame())["data"]["code"] == "unknown_event"
 
 
 @pytest.mark.parametrize("size", [64 * 1024 + 1, 1_000_000])
-async def test_a_larger_frame_closes_with_1009(world: World, site: Served, size: int) -> None:
+async def test_a_larger_frame_closes_with_1009(
+    world: HttpDeployment, site: ChannelServer, size: int
+) -> None:
     """However it comes; the client learns why also while it is still sending."""
     whole = padded(size)
     pieces = [whole[at : at + 1000] for at in range(0, len(whole), 1000)]
     for sent in (whole, whole.encode(), pieces):
-        async with site.client(world.customer) as ada:
+        async with site.connect_client(world.customer) as ada:
             await ada.socket.send(sent)
-            assert await ada.closed() == 1009
+            assert await ada.wait_closed() == 1009
 
 
-async def test_who_sends_too_much_may_end_it(world: World, site: Served) -> None:
+async def test_who_sends_too_much_may_end_it(world: HttpDeployment, site: ChannelServer) -> None:
     """It is dropped, not reset: all of it may be sent before the reason is read."""
-    async with idling(site, world.customer) as ada:
+    async with connect_idle_client(site, world.customer) as ada:
         await ada.write(b"\x81\xff" + (10_000_000).to_bytes(8, "big") + bytes(4))
         for _ in range(100):
             await ada.write(b"x" * 100_000)
@@ -236,26 +285,28 @@ async def test_who_sends_too_much_may_end_it(world: World, site: Served) -> None
         assert await ada.read() == b""
 
 
-async def test_the_longest_message_fits(world: World, site: Served) -> None:
+async def test_the_longest_message_fits(world: HttpDeployment, site: ChannelServer) -> None:
     """5,000 characters pass, each of them escaped as a pair of surrogates."""
-    async with site.client(world.customer) as ada:
-        said = await ada.say(await converse(world), "\U0001f600" * 5000)
+    async with site.connect_client(world.customer) as ada:
+        said = await ada.send_message(await add_shared_conversation(world), "\U0001f600" * 5000)
         assert said["content"] == "\U0001f600" * 5000
 
 
-async def test_a_message_of_many_pieces_closes_with_1009(world: World, site: Served) -> None:
+async def test_a_message_of_many_pieces_closes_with_1009(
+    world: HttpDeployment, site: ChannelServer
+) -> None:
     """Empty pieces are small, but there is no end of them."""
-    async with site.client(world.customer) as ada:
+    async with site.connect_client(world.customer) as ada:
         await ada.socket.send(["{", *[""] * 2000])
-        assert await ada.closed() == 1009
+        assert await ada.wait_closed() == 1009
 
 
 async def test_text_that_is_no_utf_8_closes_with_1007(
-    world: World, site: Served, caplog: pytest.LogCaptureFixture
+    world: HttpDeployment, site: ChannelServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As the protocol has it, in one piece or split; it is nothing for our log."""
     for pieces in ([b"\xff"], [b"{\xe2\x82", b"\x28}"]):
-        async with site.client(world.customer) as ada:
+        async with site.connect_client(world.customer) as ada:
             await ada.socket.send(pieces if len(pieces) > 1 else pieces[0], text=True)
-            assert await ada.closed() == 1007
+            assert await ada.wait_closed() == 1007
     assert not [each for each in caplog.records if each.name.startswith("uvicorn")]

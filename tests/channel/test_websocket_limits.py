@@ -4,65 +4,70 @@ from __future__ import annotations
 
 import pytest
 
-from staffbooking_core.representations.channel import Asked
-from tests.http.deployment import World
+from staffbooking_core.representations.channel import ClientEvent
+from tests.http.deployment import HttpDeployment
 from tests.support.builders import MINUTE, SECOND
-from tests.support.channel_deployment import Client, converse, relax, served
+from tests.support.channel_deployment import (
+    WebSocketClient,
+    add_shared_conversation,
+    relax_limits,
+    serve_channel,
+)
 
 pytestmark = pytest.mark.anyio
 
 
-async def send_many(client: Client, number: int) -> None:
+async def send_many(client: WebSocketClient, number: int) -> None:
     """So many events that are answered by an error, well formed and not in turns."""
     for turn in range(number):
         frame = '{"event": "presence", "data": {"user_ids": [999]}}'
         await client.socket.send((frame, "garbage", b"binary")[turn % 3])
 
 
-async def codes(client: Client, number: int) -> list[str]:
+async def codes(client: WebSocketClient, number: int) -> list[str]:
     """The codes of so many errors that come next."""
-    return [(await client.next("error"))["code"] for _ in range(number)]
+    return [(await client.next_data("error"))["code"] for _ in range(number)]
 
 
-async def test_a_hundred_events_pass(world: World) -> None:
+async def test_a_hundred_events_pass(world: HttpDeployment) -> None:
     """By default, malformed ones among them; the next 200 are dropped, each with an error that
     says when to try again, and the one after those closes."""
     world.restart()
-    async with served(world.ports) as site, site.client(world.customer) as ada:
+    async with serve_channel(world.ports) as site, site.connect_client(world.customer) as ada:
         await send_many(ada, 100)
         assert "rate_limited" not in await codes(ada, 100)
         world.clock.advance(18 * SECOND)
         await send_many(ada, 200)
         for _ in range(200):
-            error = await ada.next("error")
+            error = await ada.next_data("error")
             assert (error["code"], error["retry_after"]) == ("rate_limited", 42)
         await ada.socket.send("one too many")
-        assert await ada.closed() == 1008
-        assert ada.seen[-1]["data"] == error
+        assert await ada.wait_closed() == 1008
+        assert ada.received[-1]["data"] == error
 
 
-async def test_what_is_over_the_limit_is_not_done(world: World) -> None:
+async def test_what_is_over_the_limit_is_not_done(world: HttpDeployment) -> None:
     """A message that was dropped is not stored, and its `ref` comes back with the error."""
-    relax(world, events=2)
-    conversation = await converse(world)
-    async with served(world.ports) as site, site.client(world.customer) as ada:
+    relax_limits(world, max_events_per_minute=2)
+    conversation = await add_shared_conversation(world)
+    async with serve_channel(world.ports) as site, site.connect_client(world.customer) as ada:
         for number in range(3):
             data = {"conversation_id": conversation.id, "content": f"Word {number}"}
-            await ada.send(Asked.SEND_MESSAGE, data, ref=number)
-        assert (await ada.next("error"))["code"] == "rate_limited"
-        assert ada.seen[-1]["ref"] == 2
-        async with site.client(world.companion) as mia:
-            await mia.send(Asked.RESUME, {"after": 0})
-            said = [(await mia.next("new_message"))["content"] for _ in range(2)]
+            await ada.send(ClientEvent.SEND_MESSAGE, data, ref=number)
+        assert (await ada.next_data("error"))["code"] == "rate_limited"
+        assert ada.received[-1]["ref"] == 2
+        async with site.connect_client(world.companion) as mia:
+            await mia.send(ClientEvent.RESUME, {"after": 0})
+            said = [(await mia.next_data("new_message"))["content"] for _ in range(2)]
             assert said == ["Word 0", "Word 1"]
-            last = await mia.say(conversation, "Hello")
-            assert await mia.next("new_message") == last
+            last = await mia.send_message(conversation, "Hello")
+            assert await mia.next_data("new_message") == last
 
 
-async def test_a_window_begins_with_its_first_event(world: World) -> None:
+async def test_a_window_begins_with_its_first_event(world: HttpDeployment) -> None:
     """A minute after it there is a new one; until then every event counts."""
-    relax(world, events=2)
-    async with served(world.ports) as site, site.client(world.customer) as ada:
+    relax_limits(world, max_events_per_minute=2)
+    async with serve_channel(world.ports) as site, site.connect_client(world.customer) as ada:
         await send_many(ada, 1)
         await codes(ada, 1)
         world.clock.advance(MINUTE - SECOND)
@@ -73,13 +78,13 @@ async def test_a_window_begins_with_its_first_event(world: World) -> None:
         assert "rate_limited" not in await codes(ada, 2)
 
 
-async def test_windows_are_of_one_connection(world: World) -> None:
+async def test_windows_are_of_one_connection(world: HttpDeployment) -> None:
     """Another one of the same user has its own."""
-    relax(world, events=1)
+    relax_limits(world, max_events_per_minute=1)
     async with (
-        served(world.ports) as site,
-        site.client(world.customer) as ada,
-        site.client(world.customer) as ada_too,
+        serve_channel(world.ports) as site,
+        site.connect_client(world.customer) as ada,
+        site.connect_client(world.customer) as ada_too,
     ):
         await send_many(ada, 2)
         assert (await codes(ada, 2))[1] == "rate_limited"
@@ -87,18 +92,18 @@ async def test_windows_are_of_one_connection(world: World) -> None:
         assert "rate_limited" not in await codes(ada_too, 1)
 
 
-async def test_what_comes_with_the_last_straw_is_dropped(world: World) -> None:
+async def test_what_comes_with_the_last_straw_is_dropped(world: HttpDeployment) -> None:
     """All that was sent at once after the event that closes counts for nothing."""
-    relax(world, events=1, channel_overrun=1)
-    conversation = await converse(world)
+    relax_limits(world, max_events_per_minute=1, channel_overrun=1)
+    conversation = await add_shared_conversation(world)
     data = {"conversation_id": conversation.id, "content": "Too late"}
-    async with served(world.ports) as site, site.client(world.companion) as mia:
-        async with site.client(world.customer) as ada:
+    async with serve_channel(world.ports) as site, site.connect_client(world.companion) as mia:
+        async with site.connect_client(world.customer) as ada:
             await send_many(ada, 2)
             for _ in range(3):
-                await ada.send(Asked.SEND_MESSAGE, data)
-            assert await ada.closed() == 1008
-            assert ada.told("ack") == []
+                await ada.send(ClientEvent.SEND_MESSAGE, data)
+            assert await ada.wait_closed() == 1008
+            assert ada.received_data("ack") == []
         world.clock.advance(MINUTE)
-        last = await mia.say(conversation, "Hello?")
-        assert await mia.next("new_message") == last
+        last = await mia.send_message(conversation, "Hello?")
+        assert await mia.next_data("new_message") == last

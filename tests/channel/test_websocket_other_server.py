@@ -11,15 +11,15 @@ import anyio
 import pytest
 import uvicorn
 
-from staffbooking_core.representations.channel import Asked, Close, Frame, Told
+from staffbooking_core.representations.channel import ClientEvent, CloseCode, Frame, ServerEvent
 from staffbooking_http.app import Application
 from staffbooking_http.channel import outbound
-from staffbooking_http.channel.frames import Outgoing
-from staffbooking_http.channel.outbound import MOST_UNREAD, Queue
-from tests.channel.raw_clients import all_gone, idling
-from tests.http.deployment import World
-from tests.support.channel_deployment import Served, converse, relax
-from tests.support.messages import say
+from staffbooking_http.channel.frames import EncodedFrame
+from staffbooking_http.channel.outbound import MAX_UNREAD_BYTES, QueuedOutbound
+from tests.channel.raw_clients import connect_idle_client, wait_until_offline
+from tests.http.deployment import HttpDeployment
+from tests.support.channel_deployment import ChannelServer, add_shared_conversation, relax_limits
+from tests.support.messages import add_messages_by
 
 pytestmark = pytest.mark.anyio
 
@@ -34,7 +34,7 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def served_elsewhere(world: World) -> AsyncIterator[Served]:
+async def served_elsewhere(world: HttpDeployment) -> AsyncIterator[ChannelServer]:
     """The application as any server runs it."""
     application = Application(world.ports)
     config = uvicorn.Config(application, lifespan="off", log_config=None, log_level="warning")
@@ -44,7 +44,7 @@ async def served_elsewhere(world: World) -> AsyncIterator[Served]:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listening])
             tasks.start_soon(_keep_open, application, stop, server)
-            yield Served(world.ports, listening.getsockname()[1], stop)
+            yield ChannelServer(world.ports, listening.getsockname()[1], stop)
             stop.set()
 
 
@@ -55,34 +55,37 @@ async def _keep_open(application: Application, stop: anyio.Event, server: uvicor
     server.should_exit = True
 
 
-async def test_events_go_both_ways(world: World) -> None:
+async def test_events_go_both_ways(world: HttpDeployment) -> None:
     """Messages, errors and what was missed, as on our own server."""
-    relax(world)
-    conversation = await converse(world)
+    relax_limits(world)
+    conversation = await add_shared_conversation(world)
     async with (
         served_elsewhere(world) as site,
-        site.client(world.customer) as ada,
-        site.client(world.companion) as mia,
+        site.connect_client(world.customer) as ada,
+        site.connect_client(world.companion) as mia,
     ):
-        said = [await ada.say(conversation, f"Word {number}") for number in range(3)]
-        assert [await mia.next("new_message") for _ in range(3)] == said
-        await mia.send(Asked.RESUME, {"after": 0})
-        assert [await mia.next("new_message") for _ in range(3)] == said
+        said = [await ada.send_message(conversation, f"Word {number}") for number in range(3)]
+        assert [await mia.next_data("new_message") for _ in range(3)] == said
+        await mia.send(ClientEvent.RESUME, {"after": 0})
+        assert [await mia.next_data("new_message") for _ in range(3)] == said
         for nonsense in (b"\x00", "garbage"):
             await ada.socket.send(nonsense)
-            assert (await ada.next("error"))["code"] == "bad_frame"
+            assert (await ada.next_data("error"))["code"] == "bad_frame"
 
 
-async def test_handshakes_are_judged_the_same(world: World) -> None:
+async def test_handshakes_are_judged_the_same(world: HttpDeployment) -> None:
     """401, 403, 404 and 429, as JSON."""
-    relax(world, max_connections=1)
+    relax_limits(world, max_connections=1)
     async with served_elsewhere(world) as site:
         token = await site.sign_in(world.customer)
         cookie = f"connect.sid={token}"
-        met = [await site.refusal(None), await site.refusal(cookie, origin=None)]
-        met += [await site.refusal(cookie, path="/nope")]
-        async with site.client(world.customer, token):
-            met += [await site.refusal(cookie)]
+        met = [
+            await site.rejected_handshake(None),
+            await site.rejected_handshake(cookie, origin=None),
+        ]
+        met += [await site.rejected_handshake(cookie, path="/nope")]
+        async with site.connect_client(world.customer, token):
+            met += [await site.rejected_handshake(cookie)]
         assert [answer.status_code for answer, _ in met] == [401, 403, 404, 429]
         assert [body["code"] for _, body in met] == [
             "unauthenticated",
@@ -92,70 +95,72 @@ async def test_handshakes_are_judged_the_same(world: World) -> None:
         ]
 
 
-async def test_larger_frames_close_with_1009(world: World) -> None:
+async def test_larger_frames_close_with_1009(world: HttpDeployment) -> None:
     """Whatever the server itself lets through, as bytes count, not characters."""
-    relax(world)
+    relax_limits(world)
     async with served_elsewhere(world) as site:
         for sent in ("x" * 65_537, b"x" * 65_537, "\u20ac" * 21_846):
-            async with site.client(world.customer) as ada:
+            async with site.connect_client(world.customer) as ada:
                 await ada.socket.send(sent)
-                assert await ada.closed() == 1009
-        async with site.client(world.customer) as ada:
+                assert await ada.wait_closed() == 1009
+        async with site.connect_client(world.customer) as ada:
             await ada.socket.send("\u20ac" * 21_845)
-            assert (await ada.next("error"))["code"] == "bad_frame"
+            assert (await ada.next_data("error"))["code"] == "bad_frame"
 
 
-async def test_the_end_of_a_session_closes_with_1008(world: World) -> None:
+async def test_the_end_of_a_session_closes_with_1008(world: HttpDeployment) -> None:
     """After all that was said before."""
-    relax(world)
+    relax_limits(world)
     async with served_elsewhere(world) as site:
-        browser = await world.browser(world.customer.id)
+        browser = await world.signed_in_client(world.customer.id)
         token = browser.headers["cookie"].removeprefix("connect.sid=")
-        async with site.client(world.customer, token) as ada:
+        async with site.connect_client(world.customer, token) as ada:
             await browser.post("/auth/logout")
-            assert await ada.closed() == 1008
+            assert await ada.wait_closed() == 1008
 
 
-async def test_a_restart_closes_with_1012(world: World) -> None:
+async def test_a_restart_closes_with_1012(world: HttpDeployment) -> None:
     """Also where the server would only have gone away."""
-    async with served_elsewhere(world) as site, site.client(world.customer) as ada:
+    async with served_elsewhere(world) as site, site.connect_client(world.customer) as ada:
         site.stop.set()
-        assert await ada.closed() == 1012
+        assert await ada.wait_closed() == 1012
 
 
-async def test_who_stops_reading_is_given_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_stops_reading_is_given_up(
+    world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Once 1 MiB waits for it; then it counts no more, and may come again."""
-    monkeypatch.setattr(outbound, "LINGER", 0.05)
-    relax(world, max_connections=1)
-    conversation = await converse(world)
-    async with served_elsewhere(world) as site, site.client(world.customer) as ada:
-        async with idling(site, world.companion):
+    monkeypatch.setattr(outbound, "CLOSE_TIMEOUT_SECONDS", 0.05)
+    relax_limits(world, max_connections=1)
+    conversation = await add_shared_conversation(world)
+    async with served_elsewhere(world) as site, site.connect_client(world.customer) as ada:
+        async with connect_idle_client(site, world.companion):
             gone = anyio.Event()
             async with anyio.create_task_group() as tasks:
 
                 async def notice() -> None:
-                    await all_gone(world, world.companion)
+                    await wait_until_offline(world, world.companion)
                     gone.set()
 
                 tasks.start_soon(notice)
                 while not gone.is_set():
-                    await ada.say(conversation, LONG)
-        async with site.client(world.companion) as back:
-            await back.say(conversation, "Again")
+                    await ada.send_message(conversation, LONG)
+        async with site.connect_client(world.companion) as back:
+            await back.send_message(conversation, "Again")
 
 
-async def test_much_is_told_as_fast_as_it_is_read(world: World) -> None:
+async def test_much_is_told_as_fast_as_it_is_read(world: HttpDeployment) -> None:
     """Far more than may lie unread was missed, and the client lives to see the end of it."""
-    relax(world)
-    conversation = await converse(world)
-    await say(world.store, conversation, *[LONG] * 150)
-    async with served_elsewhere(world) as site, site.client(world.companion) as mia:
-        await mia.send(Asked.RESUME, {"after": 0})
-        told = [await mia.next("new_message") for _ in range(150)]
+    relax_limits(world)
+    conversation = await add_shared_conversation(world)
+    await add_messages_by(world.store, conversation, *[LONG] * 150)
+    async with served_elsewhere(world) as site, site.connect_client(world.companion) as mia:
+        await mia.send(ClientEvent.RESUME, {"after": 0})
+        told = [await mia.next_data("new_message") for _ in range(150)]
         assert [each["id"] for each in told] == list(range(1, 151))
 
 
-async def test_a_server_that_tells_nothing_refuses_itself(world: World) -> None:
+async def test_a_server_that_tells_nothing_refuses_itself(world: HttpDeployment) -> None:
     """Without the extension for answers of ours the handshake is closed."""
     said: list[dict[str, Any]] = []
 
@@ -174,9 +179,9 @@ async def test_a_server_that_tells_nothing_refuses_itself(world: World) -> None:
 # The pipe -------------------------------------------------------------------------------
 
 
-def frame(size: int) -> Outgoing:
+def frame(size: int) -> EncodedFrame:
     """A frame of so many bytes, and a few more."""
-    return Outgoing(Frame(Told.ERROR, {"error": "x" * size}))
+    return EncodedFrame(Frame(ServerEvent.ERROR, {"error": "x" * size}))
 
 
 class Wire:
@@ -194,13 +199,13 @@ class Wire:
 async def test_a_queue_is_bounded_in_bytes() -> None:
     """What does not fit is refused, and what fits goes out in order, and then the end."""
     wire = Wire()
-    queue = Queue(wire)
+    queue = QueuedOutbound(wire)
     fitting = 0
     while queue.send(frame(100_000)):
         fitting += 1
-    assert fitting == MOST_UNREAD // 100_000
+    assert fitting == MAX_UNREAD_BYTES // 100_000
     assert queue.send(frame(1))
-    queue.close(Close.SLOW, "enough")
+    queue.close(CloseCode.SLOW, "enough")
     assert queue.send(frame(100_000))
     wire.may_go_on.set()
     await queue.run()
@@ -213,10 +218,10 @@ async def test_a_queue_is_bounded_in_bytes() -> None:
 
 async def test_a_queue_that_is_stuck_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Closed, it waits a little for the client to read why, and then for nothing more."""
-    monkeypatch.setattr(outbound, "LINGER", 0.01)
-    queue = Queue(Wire())
+    monkeypatch.setattr(outbound, "CLOSE_TIMEOUT_SECONDS", 0.01)
+    queue = QueuedOutbound(Wire())
     queue.send(frame(1))
-    queue.close(Close.SLOW, "enough")
+    queue.close(CloseCode.SLOW, "enough")
     with anyio.fail_after(5):
         await queue.run()
 
@@ -225,14 +230,14 @@ async def test_a_queue_has_drained_once_little_is_left() -> None:
     """Or once nobody will ever read what is left."""
     for is_read in (True, False):
         wire = Wire()
-        queue = Queue(wire)
+        queue = QueuedOutbound(wire)
         for _ in range(3):
             queue.send(frame(50_000))
         drained = anyio.Event()
         async with anyio.create_task_group() as tasks:
 
-            async def wait(queue: Queue = queue, drained: anyio.Event = drained) -> None:
-                await queue.drained()
+            async def wait(queue: QueuedOutbound = queue, drained: anyio.Event = drained) -> None:
+                await queue.wait_until_drained()
                 drained.set()
 
             tasks.start_soon(queue.run)
@@ -242,7 +247,7 @@ async def test_a_queue_has_drained_once_little_is_left() -> None:
             if is_read:
                 wire.may_go_on.set()
             else:
-                queue.close(Close.SLOW, "enough")
+                queue.close(CloseCode.SLOW, "enough")
             await drained.wait()
             tasks.cancel_scope.cancel()
 
@@ -253,7 +258,7 @@ async def test_a_queue_ends_with_its_client() -> None:
     async def send(_: Any) -> None:
         raise OSError("gone")
 
-    queue = Queue(send)
+    queue = QueuedOutbound(send)
     queue.send(frame(1))
     await queue.run()
     assert not queue.is_open

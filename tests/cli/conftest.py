@@ -10,17 +10,17 @@ import anyio
 import pytest
 
 from staffbooking_adapters import wiring
-from tests.cli.deployment import Deployment
+from tests.cli.deployment import CliDeployment
 from tests.support.postgres import PostgresServer, database_name
 
 
 @pytest.fixture
-def deployment(monkeypatch: pytest.MonkeyPatch) -> Deployment:
+def deployment(monkeypatch: pytest.MonkeyPatch) -> CliDeployment:
     for name in [name for name in os.environ if name.startswith("STAFFBOOKING_")]:
         monkeypatch.delenv(name)
-    made = Deployment()
+    made = CliDeployment()
     monkeypatch.setattr(wiring, "open_ports", made.open_ports)
-    monkeypatch.setattr(wiring, "check_schema", made.check_schema)
+    monkeypatch.setattr(wiring, "find_schema_problem", made.find_schema_problem)
     monkeypatch.setattr(wiring, "upgrade_schema", made.upgrade_schema)
     return made
 

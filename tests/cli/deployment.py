@@ -15,9 +15,13 @@ from typer.testing import CliRunner, Result
 from staffbooking_adapters.chat.local import LocalChat
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.ics.calendars import IcsCalendars
-from staffbooking_adapters.memory.doubles import PassingFilter, PlainHasher, RecordingNotifier
+from staffbooking_adapters.memory.doubles import (
+    PermissiveContentFilter,
+    PlainHasher,
+    RecordingNotifier,
+)
 from staffbooking_adapters.memory.files import MemoryFiles
-from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeBook
+from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
 from staffbooking_adapters.memory.store import MemoryStore
 from staffbooking_adapters.memory.webhooks.receivers import MemorySender
 from staffbooking_adapters.pictures.threads import PillowPictures
@@ -38,12 +42,12 @@ from tests.support.builders import DAY, add_companion, add_user
 T = TypeVar("T")
 
 
-def make_ports(policy: Policy) -> Ports:
+def make_cli_ports(policy: Policy) -> Ports:
     """A whole deployment in memory, on the machine's own clock."""
     store = MemoryStore(policy)
     clock = SandboxClock(store)
     processor = FakeProcessor(
-        MemoryFakeBook(), clock, base_url=policy.base_url, secret=b"events of the tests"
+        MemoryFakeDocumentStore(), clock, base_url=policy.base_url, secret=b"events of the tests"
     )
     return Ports(
         store=store,
@@ -55,59 +59,61 @@ def make_ports(policy: Policy) -> Ports:
         vault=KeyringVault(["key of the tests"]),
         notifier=RecordingNotifier(),
         hints=store.hints,
-        sender=MemorySender(),
-        chat=LocalChat(),
-        content_filter=PassingFilter(),
+        webhook_sender=MemorySender(),
+        pubsub=LocalChat(),
+        content_filter=PermissiveContentFilter(),
         calendars=IcsCalendars(policy.base_url),
         files=MemoryFiles(),
-        pictures=PillowPictures(),
+        image_processor=PillowPictures(),
         policy=policy,
         sandbox=processor,
     )
 
 
-class Deployment:
+class CliDeployment:
     """What a test sees of it: its ports, and the command line."""
 
     def __init__(self) -> None:
-        self.ports = make_ports(Policy())
-        self.lacking: str | None = None
+        self.ports = make_cli_ports(Policy())
+        self.missing_schema: str | None = None
         """What the schema lacks."""
 
     @asynccontextmanager
-    async def open_ports(self, _: Settings, *, stays: bool = False) -> AsyncIterator[Ports]:
+    async def open_ports(
+        self, _: Settings, *, is_long_running: bool = False
+    ) -> AsyncIterator[Ports]:
         yield self.ports
 
-    async def check_schema(self, _: Settings) -> str | None:
-        return self.lacking
+    async def find_schema_problem(self, _: Settings) -> str | None:
+        return self.missing_schema
 
     async def upgrade_schema(self, _: Settings) -> None:
-        self.lacking = None
+        self.missing_schema = None
 
-    def run(self, work: Callable[[Ports], Awaitable[T]]) -> T:
+    def run_on_ports(self, work: Callable[[Ports], Awaitable[T]]) -> T:
         """Do something behind the command line's back."""
         return anyio.run(work, self.ports)
 
-    def staffbooking(self, *arguments: object, stdin: str | None = None) -> Result:
+    def run_command(self, *arguments: object, stdin: str | None = None) -> Result:
         """Run a command: `.stdout`, `.stderr`, `.exit_code`."""
         return CliRunner().invoke(app, [str(each) for each in arguments], input=stdin)
 
-    def json(self, *arguments: object, stdin: str | None = None) -> Any:
+    def run_json(self, *arguments: object, stdin: str | None = None) -> Any:
         """The document that a command prints, which must have worked."""
-        result = self.staffbooking(*arguments, "--json", stdin=stdin)
+        result = self.run_command(*arguments, "--json", stdin=stdin)
         assert result.exit_code == 0, result.stderr
         assert result.stdout.count("\n") == 1
         return json.loads(result.stdout)
 
-    def table(self, *arguments: object) -> str:
+    def run_table(self, *arguments: object) -> str:
         """What a command prints for people, which must have worked."""
-        result = self.staffbooking(*arguments)
+        result = self.run_command(*arguments)
         assert result.exit_code == 0, result.stderr
         return result.stdout
 
-    def refusal(self, *arguments: object) -> str:
+    def run_refused(self, *arguments: object) -> str:
         """The one line of a command that is refused."""
-        result = self.staffbooking(*arguments)
+        result = self.run_command(*arguments)
         assert (result.exit_code, result.stdout) == (1, "")
         line, _, rest = result.stderr.partition("\n")
         assert rest == ""
@@ -118,7 +124,7 @@ class Deployment:
 
 
 @frozen
-class Party:
+class BookedParties:
     """A customer and a companion of theirs, with one booking of 400.00."""
 
     customer: User
@@ -126,7 +132,7 @@ class Party:
     booking: Booking
 
 
-async def requested(ports: Ports) -> Party:
+async def add_requested_booking(ports: Ports) -> BookedParties:
     customer = await add_user(ports.store, email="ada@example.com")
     companion = await add_companion(ports.store)
     day = (await ports.clock.business()).date() + 14 * DAY
@@ -138,35 +144,37 @@ async def requested(ports: Ports) -> Party:
         service_type="Gala dinner",
         location="Rua Augusta 1, Lisbon",
     )
-    booking = await requests.request(ports, Actor(customer.id, Role.CUSTOMER), wanted)
-    return Party(customer, companion.id, booking)
+    booking = await requests.request_booking(ports, Actor(customer.id, Role.CUSTOMER), wanted)
+    return BookedParties(customer, companion.id, booking)
 
 
-async def paid(ports: Ports) -> Party:
-    party = await requested(ports)
+async def add_paid_booking(ports: Ports) -> BookedParties:
+    party = await add_requested_booking(ports)
     booking_id = party.booking.id
     await actions.accept(ports, Actor(party.companion_id, Role.STAFF), booking_id)
-    _, url, _ = await actions.checkout(ports, Actor(party.customer.id, Role.CUSTOMER), booking_id)
+    _, url, _ = await actions.open_checkout(
+        ports, Actor(party.customer.id, Role.CUSTOMER), booking_id
+    )
     assert ports.sandbox is not None
-    await ports.sandbox.play(url.rpartition("/")[2], "succeed")
-    await timers.drain(ports)
+    await ports.sandbox.simulate_checkout(url.rpartition("/")[2], "succeed")
+    await timers.run_all_due_work(ports)
     return party
 
 
-async def disputed(ports: Ports) -> Party:
-    party = await paid(ports)
+async def add_disputed_booking(ports: Ports) -> BookedParties:
+    party = await add_paid_booking(ports)
     await sandbox.set_clock(ports, party.booking.starts_at + timedelta(hours=1))
     staff = Actor(party.companion_id, Role.STAFF)
-    await actions.move(ports, staff, party.booking.id, Trigger.CHECK_IN)
+    await actions.apply_trigger(ports, staff, party.booking.id, Trigger.CHECK_IN)
     customer = Actor(party.customer.id, Role.CUSTOMER)
     reason = DisputeBooking(reason="Came two hours late")
-    await actions.dispute(ports, customer, party.booking.id, reason)
+    await actions.open_dispute(ports, customer, party.booking.id, reason)
     return party
 
 
-async def completed(ports: Ports) -> Party:
-    party = await paid(ports)
+async def add_completed_booking(ports: Ports) -> BookedParties:
+    party = await add_paid_booking(ports)
     await sandbox.set_clock(ports, party.booking.ends_at)
     customer = Actor(party.customer.id, Role.CUSTOMER)
-    await actions.move(ports, customer, party.booking.id, Trigger.CONFIRM)
+    await actions.apply_trigger(ports, customer, party.booking.id, Trigger.CONFIRM)
     return party

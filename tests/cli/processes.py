@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import IO
 
 ROOT = Path(__file__).parents[2]
-LONGEST = 20
+STOP_TIMEOUT_SECONDS = 20
 """Seconds in which a process stops once it is told to (CONTRACT 9)."""
 
 
-def environment(**settings: str) -> dict[str, str]:
+def make_environment(**settings: str) -> dict[str, str]:
     """The test's own, without settings that somebody has in the shell."""
     own = {name: value for name, value in os.environ.items() if "STAFFBOOKING_" not in name}
     return {**own, **{f"STAFFBOOKING_{name}": value for name, value in settings.items()}}
 
 
 @contextmanager
-def running(*arguments: object, env: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+def run_in_background(*arguments: object, env: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
     """`staffbooking ...` in the background; killed at the end if it still runs."""
     command = [sys.executable, "-m", "staffbooking_cli.main", *map(str, arguments)]
     pipe = subprocess.PIPE
@@ -33,16 +33,16 @@ def running(*arguments: object, env: dict[str, str]) -> Iterator[subprocess.Pope
             run.kill()
 
 
-def finished(*arguments: object, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def run_to_end(*arguments: object, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """`staffbooking ...` to its end."""
     command = [sys.executable, "-m", "staffbooking_cli.main", *map(str, arguments)]
     return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
 
 
-def stopped(process: subprocess.Popen[str], signal: int) -> int:
+def stop_process(process: subprocess.Popen[str], signal: int) -> int:
     """The exit code after a signal."""
     process.send_signal(signal)
-    return process.wait(LONGEST)
+    return process.wait(STOP_TIMEOUT_SECONDS)
 
 
 def read_until(stream: IO[str] | None, wanted: str) -> str:

@@ -6,95 +6,100 @@ from attrs import evolve
 
 from staffbooking_core.domain.payments.ledger import Account, Leg
 from staffbooking_core.usecases.payments import ledger_check as ledger_use
-from tests.cli.deployment import Deployment, completed, paid, requested
-from tests.support.builders import add_booking, make_posting, moved, save
+from tests.cli.deployment import (
+    CliDeployment,
+    add_completed_booking,
+    add_paid_booking,
+    add_requested_booking,
+)
+from tests.support.builders import add_booking, make_posting, next_version, save_booking
 
 
-def test_bookings_are_listed(deployment: Deployment) -> None:
+def test_bookings_are_listed(deployment: CliDeployment) -> None:
     """A page says which it is, and whether more follow."""
 
     async def three(ports):
         return [await add_booking(ports.store) for _ in range(3)]
 
-    made = deployment.run(three)
-    page = deployment.json("bookings", "list", "--limit", 2)
+    made = deployment.run_on_ports(three)
+    page = deployment.run_json("bookings", "list", "--limit", 2)
     assert (page["page"], page["limit"], page["has_more"]) == (1, 2, True)
-    rest = deployment.json("bookings", "list", "--limit", 2, "--page", 2)
+    rest = deployment.run_json("bookings", "list", "--limit", 2, "--page", 2)
     assert rest["has_more"] is False
     codes = {one["booking_code"] for one in page["bookings"] + rest["bookings"]}
     assert codes == {booking.code for booking in made}
 
 
-def test_a_page_of_a_table_tells_of_the_next(deployment: Deployment) -> None:
+def test_a_page_of_a_table_tells_of_the_next(deployment: CliDeployment) -> None:
     """The note that there are more is no part of the answer."""
 
     async def two(ports):
         return [await add_booking(ports.store) for _ in range(2)]
 
-    first, _ = deployment.run(two)
-    result = deployment.staffbooking("bookings", "list", "--limit", 1)
+    first, _ = deployment.run_on_ports(two)
+    result = deployment.run_command("bookings", "list", "--limit", 1)
     assert result.stderr == "There are more: --page 2\n"
     assert "400.00" in result.stdout
-    assert first.code in deployment.table("bookings", "list")
+    assert first.code in deployment.run_table("bookings", "list")
 
 
-def test_bookings_are_filtered_by_status(deployment: Deployment) -> None:
+def test_bookings_are_filtered_by_status(deployment: CliDeployment) -> None:
     """Only bookings of that status come."""
-    deployment.run(requested)
-    assert len(deployment.json("bookings", "list", "--status", "pending")["bookings"]) == 1
-    assert deployment.json("bookings", "list", "--status", "paid")["bookings"] == []
+    deployment.run_on_ports(add_requested_booking)
+    assert len(deployment.run_json("bookings", "list", "--status", "pending")["bookings"]) == 1
+    assert deployment.run_json("bookings", "list", "--status", "paid")["bookings"] == []
 
 
-def test_a_booking_is_shown_as_to_an_admin(deployment: Deployment) -> None:
+def test_a_booking_is_shown_as_to_an_admin(deployment: CliDeployment) -> None:
     """The record has the fee, the payout and the timeline."""
-    party = deployment.run(paid)
-    booking = deployment.json("bookings", "show", party.booking.code)["booking"]
+    party = deployment.run_on_ports(add_paid_booking)
+    booking = deployment.run_json("bookings", "show", party.booking.code)["booking"]
     assert (booking["status"], booking["platform_fee"], booking["payout_amount"]) == (
         "paid",
         60,
         340,
     )
     assert [entry["to"] for entry in booking["timeline"]] == ["pending", "accepted", "paid"]
-    table = deployment.table("bookings", "show", party.booking.code)
+    table = deployment.run_table("bookings", "show", party.booking.code)
     assert "payment_succeeded" in table
     assert booking["starts_at"] in table
 
 
-def test_an_unknown_booking_is_refused(deployment: Deployment) -> None:
+def test_an_unknown_booking_is_refused(deployment: CliDeployment) -> None:
     """No command knows a code that was never given."""
     for command in (("bookings", "show"), ("ledger", "show"), ("disputes", "show")):
-        line = deployment.refusal(*command, "BK000000000000")
+        line = deployment.run_refused(*command, "BK000000000000")
         assert line == "staffbooking: Booking not found"
 
 
-def test_a_clean_ledger_has_no_faults(deployment: Deployment) -> None:
+def test_a_clean_ledger_has_no_faults(deployment: CliDeployment) -> None:
     """The proof says how many bookings it looked at."""
-    deployment.run(completed)
-    assert deployment.json("ledger", "check") == {"faults": [], "checked": 1}
-    assert deployment.table("ledger", "check") == "1 bookings checked, no faults\n"
+    deployment.run_on_ports(add_completed_booking)
+    assert deployment.run_json("ledger", "check") == {"faults": [], "checked": 1}
+    assert deployment.run_table("ledger", "check") == "1 bookings checked, no faults\n"
 
 
-def test_a_fault_is_found(deployment: Deployment) -> None:
+def test_a_fault_is_found(deployment: CliDeployment) -> None:
     """A posting that nothing explains is named with its booking, and the exit code is 1."""
-    party = deployment.run(paid)
+    party = deployment.run_on_ports(add_paid_booking)
 
     async def cheat(ports):
-        booking = (await ledger_use.show(ports, party.booking.code)).booking
-        await save(ports.store, moved(booking), postings=(make_posting(booking.id),))
+        booking = (await ledger_use.get_booking_ledger(ports, party.booking.code)).booking
+        await save_booking(ports.store, next_version(booking), postings=(make_posting(booking.id),))
 
-    deployment.run(cheat)
-    result = deployment.staffbooking("ledger", "check", "--json")
+    deployment.run_on_ports(cheat)
+    result = deployment.run_command("ledger", "check", "--json")
     assert result.exit_code == 1
     assert party.booking.code in result.stdout
     assert result.stderr.endswith("faults in 1 bookings\n")
-    table = deployment.staffbooking("ledger", "check")
+    table = deployment.run_command("ledger", "check")
     assert (table.exit_code, "escrow is 80000, should be 40000" in table.stdout) == (1, True)
 
 
-def test_a_book_is_shown(deployment: Deployment) -> None:
+def test_a_book_is_shown(deployment: CliDeployment) -> None:
     """Each posting with its legs, what they add up to, and the operations."""
-    party = deployment.run(paid)
-    book = deployment.json("ledger", "show", party.booking.code)["ledger"]
+    party = deployment.run_on_ports(add_paid_booking)
+    book = deployment.run_json("ledger", "show", party.booking.code)["ledger"]
     assert (book["booking_code"], book["currency"]) == (party.booking.code, "usd")
     [posting] = book["postings"]
     assert posting["legs"] == [
@@ -105,19 +110,19 @@ def test_a_book_is_shown(deployment: Deployment) -> None:
     assert [one["kind"] for one in book["operations"]] == ["open_checkout"]
 
 
-def test_a_book_has_running_balances(deployment: Deployment) -> None:
+def test_a_book_has_running_balances(deployment: CliDeployment) -> None:
     """The table has a line for each leg, with the balance of its account after it; the last
     one has what the accounts add up to."""
-    party = deployment.run(paid)
+    party = deployment.run_on_ports(add_paid_booking)
 
     async def more(ports):
-        booking = (await ledger_use.show(ports, party.booking.code)).booking
+        booking = (await ledger_use.get_booking_ledger(ports, party.booking.code)).booking
         legs = (Leg(Account.ESCROW, 15_000), Leg(Account.STAFF_PAYABLE, -15_000))
         posting = evolve(make_posting(booking.id), key="settle:1:1", legs=legs)
-        await save(ports.store, moved(booking), postings=(posting,))
+        await save_booking(ports.store, next_version(booking), postings=(posting,))
 
-    deployment.run(more)
-    table = deployment.table("ledger", "show", party.booking.code)
+    deployment.run_on_ports(more)
+    table = deployment.run_table("ledger", "show", party.booking.code)
     legs, _, rest = table.partition("operations")
     lines = [line.split() for line in legs.splitlines() if "escrow" in line]
     assert lines == [
@@ -132,10 +137,10 @@ def test_a_book_has_running_balances(deployment: Deployment) -> None:
     ]
 
 
-def test_amounts_stand_under_each_other(deployment: Deployment) -> None:
+def test_amounts_stand_under_each_other(deployment: CliDeployment) -> None:
     """Numbers of a column end where those above them end; texts begin there."""
-    code = deployment.run(paid).booking.code
-    legs, _, _ = deployment.table("ledger", "show", code).partition("operations")
+    code = deployment.run_on_ports(add_paid_booking).booking.code
+    legs, _, _ = deployment.run_table("ledger", "show", code).partition("operations")
     lines = [line for line in legs.splitlines() if "400.00" in line]
     assert [line.split()[-1] for line in lines] == ["400.00", "-400.00"]
     assert len({len(line.rstrip()) for line in lines}) == 1

@@ -3,41 +3,43 @@
 from __future__ import annotations
 
 from staffbooking_core.domain.companions.companion import Approval
-from tests.cli.deployment import Deployment
+from tests.cli.deployment import CliDeployment
 from tests.support.builders import add_companion
 
 
-def test_companions_are_listed(deployment: Deployment) -> None:
+def test_companions_are_listed(deployment: CliDeployment) -> None:
     """The list has the published profile, found or not, with money as a number."""
-    deployment.run(lambda ports: add_companion(ports.store, approval=Approval.PENDING))
-    [found] = deployment.json("companions", "list")["companions"]
+    deployment.run_on_ports(lambda ports: add_companion(ports.store, approval=Approval.PENDING))
+    [found] = deployment.run_json("companions", "list")["companions"]
     assert (found["status"], found["active"]) == ("pending", True)
     assert (found["first_name"], found["last_name"]) == ("Mia", "Lindqvist")
     assert (found["hourly_rate"], found["daily_rate"]) == (100, 700)
     assert "reviews" not in found
 
 
-def test_a_table_has_money_with_its_decimals(deployment: Deployment) -> None:
+def test_a_table_has_money_with_its_decimals(deployment: CliDeployment) -> None:
     """Rates stand there with the currency's decimals."""
-    deployment.run(lambda ports: add_companion(ports.store))
-    assert "100.00" in deployment.table("companions", "list")
+    deployment.run_on_ports(lambda ports: add_companion(ports.store))
+    assert "100.00" in deployment.run_table("companions", "list")
 
 
-def test_a_companion_is_approved_and_suspended(deployment: Deployment) -> None:
+def test_a_companion_is_approved_and_suspended(deployment: CliDeployment) -> None:
     """Only the decision changes."""
-    companion = deployment.run(lambda ports: add_companion(ports.store, approval=Approval.PENDING))
-    before = deployment.json("companions", "list")["companions"][0]
+    companion = deployment.run_on_ports(
+        lambda ports: add_companion(ports.store, approval=Approval.PENDING)
+    )
+    before = deployment.run_json("companions", "list")["companions"][0]
     for command, status in (("approve", "approved"), ("suspend", "suspended")):
-        changed = deployment.json("companions", command, companion.id)["companion"]
+        changed = deployment.run_json("companions", command, companion.id)["companion"]
         assert changed == {**before, "status": status}
 
 
-def test_an_unknown_companion_is_refused(deployment: Deployment) -> None:
+def test_an_unknown_companion_is_refused(deployment: CliDeployment) -> None:
     """There is nothing to approve."""
-    assert deployment.refusal("companions", "approve", 7) == "staffbooking: Companion not found"
+    assert deployment.run_refused("companions", "approve", 7) == "staffbooking: Companion not found"
 
 
-def test_an_id_is_a_positive_integer(deployment: Deployment) -> None:
+def test_an_id_is_a_positive_integer(deployment: CliDeployment) -> None:
     """An id that no store could hold is a fault of usage."""
     for wrong in ("0", str(2**63), "x"):
-        assert deployment.staffbooking("companions", "approve", wrong).exit_code == 2
+        assert deployment.run_command("companions", "approve", wrong).exit_code == 2

@@ -14,14 +14,20 @@ from pathlib import Path
 import pytest
 from attrs import frozen
 
-from staffbooking_cli.commands.demo import LEDGER_CHECK
-from tests.cli.processes import environment, finished, read_until, running, stopped
-from tests.support.required_tools import unavailable
+from staffbooking_cli.commands.demo import LEDGER_CHECK_FILE
+from tests.cli.processes import (
+    make_environment,
+    read_until,
+    run_in_background,
+    run_to_end,
+    stop_process,
+)
+from tests.support.required_tools import skip_or_fail
 
 
 @contextmanager
 def started(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    with running("demo", "--port", "0", "--dir", folder, env=environment()) as demo:
+    with run_in_background("demo", "--port", "0", "--dir", folder, env=make_environment()) as demo:
         yield demo, read_until(demo.stdout, "The party is off") + read_until(demo.stdout, "sleep")
 
 
@@ -75,10 +81,10 @@ class Tried:
 def tried(tmp_path_factory: pytest.TempPathFactory) -> Tried:
     """In a folder with a blank in its name, as people's folders have."""
     if shutil.which("curl") is None:
-        unavailable("curl", "demo", "there is no curl")
+        skip_or_fail("curl", "demo", "there is no curl")
     folder = tmp_path_factory.mktemp("tried") / "my demo"
     with started(folder) as (demo, text):
-        return Tried(folder, text, pasted(text), stopped(demo, signal.SIGINT))
+        return Tried(folder, text, pasted(text), stop_process(demo, signal.SIGINT))
 
 
 def test_the_printed_lines_work(tried: Tried) -> None:
@@ -95,19 +101,19 @@ def test_a_second_start_keeps_all(tried: Tried) -> None:
     """The key is the first start's, and a booking of then is there."""
     with started(tried.folder) as (demo, again):
         assert key_of(again) == key_of(tried.text)
-        assert stopped(demo, signal.SIGTERM) == 0
+        assert stop_process(demo, signal.SIGTERM) == 0
     code = re.findall(r"BK\w{12}", tried.printed)[0]
-    env = environment(DATABASE_URL=f"sqlite+aiosqlite:///{tried.folder}/staffbooking.db")
-    assert code in finished("bookings", "list", env=env).stdout
+    env = make_environment(DATABASE_URL=f"sqlite+aiosqlite:///{tried.folder}/staffbooking.db")
+    assert code in run_to_end("bookings", "list", env=env).stdout
 
 
 def test_the_ledger_is_checked_where_the_data_is(tmp_path: Path) -> None:
     """With all settings of the demo, the address of a database of one's own too; the script is
     for nobody else's eyes."""
     url = f"sqlite+aiosqlite:///{tmp_path}/it's mine.db"
-    env, folder = environment(DATABASE_URL=url, CURRENCY="JPY"), tmp_path / "demo"
-    with running("demo", "--port", "0", "--dir", folder, env=env) as demo:
+    env, folder = make_environment(DATABASE_URL=url, CURRENCY="JPY"), tmp_path / "demo"
+    with run_in_background("demo", "--port", "0", "--dir", folder, env=env) as demo:
         text = read_until(demo.stdout, "# Paste this first")
         assert checked(text, tmp_path) == "0 bookings checked, no faults\n"
-        assert stopped(demo, signal.SIGTERM) == 0
-    assert (folder / LEDGER_CHECK).stat().st_mode & 0o077 == 0
+        assert stop_process(demo, signal.SIGTERM) == 0
+    assert (folder / LEDGER_CHECK_FILE).stat().st_mode & 0o077 == 0

@@ -4,43 +4,43 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.deployment import Deployment, disputed, paid
+from tests.cli.deployment import CliDeployment, add_disputed_booking, add_paid_booking
 
 
 @pytest.fixture
-def code(deployment: Deployment) -> str:
+def code(deployment: CliDeployment) -> str:
     """Of a booking of 400.00 under dispute."""
-    return deployment.run(disputed).booking.code
+    return deployment.run_on_ports(add_disputed_booking).booking.code
 
 
-def test_disputes_are_listed(deployment: Deployment, code: str) -> None:
+def test_disputes_are_listed(deployment: CliDeployment, code: str) -> None:
     """The list says who disputes what, and why."""
-    page = deployment.json("disputes", "list")
+    page = deployment.run_json("disputes", "list")
     assert page["has_more"] is False
     [dispute] = page["disputes"]
     assert (dispute["booking_code"], dispute["disputed_by"]) == (code, "customer")
     assert dispute["dispute_reason"] == "Came two hours late"
-    assert "Came two hours late" in deployment.table("disputes", "list")
+    assert "Came two hours late" in deployment.run_table("disputes", "list")
 
 
-def test_the_evidence_is_shown(deployment: Deployment, code: str) -> None:
+def test_the_evidence_is_shown(deployment: CliDeployment, code: str) -> None:
     """The record, the check-in, the timeline and every movement of money."""
-    dispute = deployment.json("disputes", "show", code)["dispute"]
+    dispute = deployment.run_json("disputes", "show", code)["dispute"]
     assert dispute["checked_in_at"] is not None
     assert dispute["timeline"][-1]["to"] == "disputed"
     assert dispute["operations"][0]["kind"] == "open_checkout"
     assert dispute["operations"][0]["amount"] == 400
     assert dispute["money"] == {"held": 400, "refunded": 0, "paid_out": 0, "owed_by_staff": 0}
     assert dispute["payment_ref"]
-    table = deployment.table("disputes", "show", code)
+    table = deployment.run_table("disputes", "show", code)
     assert table.index("timeline") < table.index("money") < table.index("open_checkout")
     assert "{" not in table
 
 
-def test_what_was_never_disputed_has_no_evidence(deployment: Deployment) -> None:
+def test_what_was_never_disputed_has_no_evidence(deployment: CliDeployment) -> None:
     """A booking without a dispute is refused by its code."""
-    code = deployment.run(paid).booking.code
-    line = deployment.refusal("disputes", "show", code)
+    code = deployment.run_on_ports(add_paid_booking).booking.code
+    line = deployment.run_refused("disputes", "show", code)
     assert line == f"staffbooking: booking {code} was never under dispute"
 
 
@@ -53,7 +53,7 @@ def test_what_was_never_disputed_has_no_evidence(deployment: Deployment) -> None
     ],
 )
 def test_a_dispute_is_resolved(
-    deployment: Deployment,
+    deployment: CliDeployment,
     code: str,
     decision: tuple[str, ...],
     status: str,
@@ -61,13 +61,13 @@ def test_a_dispute_is_resolved(
     payout: float,
 ) -> None:
     """Each decision shares the money out, and the ledger stays clean."""
-    booking = deployment.json("disputes", "resolve", code, *decision, "--note", "Heard both")
+    booking = deployment.run_json("disputes", "resolve", code, *decision, "--note", "Heard both")
     booking = booking["booking"]
     assert (booking["status"], booking["refunded_amount"]) == (status, refunded)
     assert booking["payout_amount"] == payout
-    deployment.json("worker", "--drain")
-    assert deployment.json("ledger", "check")["faults"] == []
-    assert deployment.json("disputes", "list")["disputes"] == []
+    deployment.run_json("worker", "--drain")
+    assert deployment.run_json("ledger", "check")["faults"] == []
+    assert deployment.run_json("disputes", "list")["disputes"] == []
 
 
 @pytest.mark.parametrize(
@@ -85,11 +85,11 @@ def test_a_dispute_is_resolved(
     ],
 )
 def test_a_decision_is_exactly_one(
-    deployment: Deployment, code: str, decision: tuple[str, ...]
+    deployment: CliDeployment, code: str, decision: tuple[str, ...]
 ) -> None:
     """None, two, or what is no amount, is a fault of usage that changes nothing."""
-    assert deployment.staffbooking("disputes", "resolve", code, *decision).exit_code == 2
-    assert deployment.json("disputes", "list")["disputes"] != []
+    assert deployment.run_command("disputes", "resolve", code, *decision).exit_code == 2
+    assert deployment.run_json("disputes", "list")["disputes"] != []
 
 
 @pytest.mark.parametrize(
@@ -100,19 +100,19 @@ def test_a_decision_is_exactly_one(
     ],
 )
 def test_a_decision_out_of_bounds_is_refused(
-    deployment: Deployment, code: str, decision: tuple[str, ...], reason: str
+    deployment: CliDeployment, code: str, decision: tuple[str, ...], reason: str
 ) -> None:
     """An amount finer than the currency, or too long a note, is named."""
-    line = deployment.refusal("disputes", "resolve", code, *decision)
+    line = deployment.run_refused("disputes", "resolve", code, *decision)
     assert line == f"staffbooking: {reason}"
 
 
-def test_a_split_of_more_than_there_is_is_refused(deployment: Deployment, code: str) -> None:
+def test_a_split_of_more_than_there_is_is_refused(deployment: CliDeployment, code: str) -> None:
     """A client can't get more than was paid."""
-    assert deployment.refusal("disputes", "resolve", code, "--split", "400.01")
+    assert deployment.run_refused("disputes", "resolve", code, "--split", "400.01")
 
 
-def test_what_is_not_disputed_is_not_resolved(deployment: Deployment) -> None:
+def test_what_is_not_disputed_is_not_resolved(deployment: CliDeployment) -> None:
     """A paid booking waits for no operator."""
-    code = deployment.run(paid).booking.code
-    assert "staffbooking: " in deployment.refusal("disputes", "resolve", code, "--refund")
+    code = deployment.run_on_ports(add_paid_booking).booking.code
+    assert "staffbooking: " in deployment.run_refused("disputes", "resolve", code, "--refund")

@@ -16,9 +16,9 @@ from staffbooking_core.domain.accounts import api_keys
 from staffbooking_core.domain.accounts.users import Role, Subscription
 from staffbooking_core.domain.bookings import lifecycle
 from staffbooking_core.domain.companions.companion import Approval
-from staffbooking_core.domain.companions.portfolio import ItemStatus
+from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
 from staffbooking_core.inputs import MAX_ID
-from tests.cli.deployment import Deployment
+from tests.cli.deployment import CliDeployment
 
 IMPORTED = """
 import sys
@@ -117,20 +117,20 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help(deployment: Deployment, command: str) -> None:
+def test_every_command_has_help(deployment: CliDeployment, command: str) -> None:
     """Each command of the contract is there and says what it does."""
-    printed = deployment.table(*command.split(), "--help")
+    printed = deployment.run_table(*command.split(), "--help")
     assert printed.startswith(f"Usage: root {command} ")
 
 
-def test_what_is_no_command_is_a_fault_of_usage(deployment: Deployment) -> None:
+def test_what_is_no_command_is_a_fault_of_usage(deployment: CliDeployment) -> None:
     """Unknown commands and options exit with 2."""
     for arguments in (["fly"], ["users", "fly"], ["users", "list", "--fly"], []):
-        assert deployment.staffbooking(*arguments).exit_code == 2
+        assert deployment.run_command(*arguments).exit_code == 2
 
 
 def test_help_that_can_not_be_written_is_refused(
-    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+    deployment: CliDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A full disk is one line, there too."""
 
@@ -138,15 +138,15 @@ def test_help_that_can_not_be_written_is_refused(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(Commands, "get_help", full)
-    assert deployment.refusal("--help") == "staffbooking: No space left on device"
+    assert deployment.run_refused("--help") == "staffbooking: No space left on device"
 
 
 def test_the_choices_are_the_cores() -> None:
     """What an option offers is what the core knows."""
     assert get_args(options.Role) == tuple(Role)
     assert get_args(options.Tier) == tuple(Subscription)
-    assert get_args(options.Status) == tuple(lifecycle.Status)
+    assert get_args(options.Status) == tuple(lifecycle.BookingStatus)
     assert get_args(options.Approval) == tuple(Approval)
-    assert get_args(options.ItemStatus) == tuple(ItemStatus)
-    assert list(map(str, options.Permission)) == list(map(str, api_keys.Permission))
+    assert get_args(options.ItemStatus) == tuple(PortfolioItemStatus)
+    assert list(map(str, options.PermissionOption)) == list(map(str, api_keys.Permission))
     assert options.MAX_ID == MAX_ID

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from staffbooking_cli import bulk
-from staffbooking_cli.importing import Row
+from staffbooking_cli.importing import ImportFileRow
 from staffbooking_core.usecases.accounts import administration
-from tests.cli.deployment import Deployment
+from tests.cli.deployment import CliDeployment
 from tests.support.builders import add_user
 
 MIA: dict[str, Any] = {
@@ -91,26 +91,26 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "companions"
 
 
-def imported(deployment: Deployment, path: Path) -> Any:
+def imported(deployment: CliDeployment, path: Path) -> Any:
     """The document, whatever the exit code, which must fit it."""
-    result = deployment.staffbooking("companions", "import", path, "--json")
+    result = deployment.run_command("companions", "import", path, "--json")
     document = json.loads(result.stdout)
     assert result.exit_code == bool(document["skipped"])
     return document
 
 
-def skipped(deployment: Deployment, path: Path) -> list[tuple[int, str | None, str]]:
+def skipped(deployment: CliDeployment, path: Path) -> list[tuple[int, str | None, str]]:
     found = imported(deployment, path)["skipped"]
     return [(one["line"], one["email"], one["reason"]) for one in found]
 
 
 @pytest.mark.parametrize("ending", FORMATS)
-def test_all_fields_go_in(deployment: Deployment, tmp_path: Path, ending: str) -> None:
+def test_all_fields_go_in(deployment: CliDeployment, tmp_path: Path, ending: str) -> None:
     """Each format carries every field of a companion."""
     path = tmp_path / f"companions.{ending}"
     path.write_text(FORMATS[ending]([MIA]), encoding="utf-8")
     assert imported(deployment, path) == {"imported": 1, "updated": 0, "skipped": []}
-    found = deployment.json("companions", "list")["companions"][0]
+    found = deployment.run_json("companions", "list")["companions"][0]
     assert found["hourly_rate"] == 45.5
     assert (found["status"], found["tier"], found["badges"]) == (
         "approved",
@@ -118,49 +118,51 @@ def test_all_fields_go_in(deployment: Deployment, tmp_path: Path, ending: str) -
         ["verified"],
     )
     assert (found["bio"], found["tagline"]) == (MIA["bio"], MIA["tagline"])
-    stored = deployment.run(lambda ports: administration.companions(ports))[0]
+    stored = deployment.run_on_ports(lambda ports: administration.list_companions(ports))[0]
     assert stored.service_types == ("Gala dinner", "Trade fair")
     assert (len(stored.calendar.weekly), len(stored.calendar.overrides)) == (1, 1)
 
 
 @pytest.mark.parametrize("form", FORMATS.values(), ids=list(FORMATS))
-def test_the_format_is_told_by_the_content(deployment: Deployment, file: Path, form: Any) -> None:
+def test_the_format_is_told_by_the_content(
+    deployment: CliDeployment, file: Path, form: Any
+) -> None:
     """A file without an ending is read as what it holds; a mark of the byte order is no harm."""
     file.write_text("\ufeff" + form([person(1), person(2)]), encoding="utf-8")
     assert imported(deployment, file) == {"imported": 2, "updated": 0, "skipped": []}
 
 
-def test_an_import_again_updates(deployment: Deployment, file: Path) -> None:
+def test_an_import_again_updates(deployment: CliDeployment, file: Path) -> None:
     """A companion known by e-mail, in any case, gets what the file says; the id stays."""
     file.write_text(as_lines([MIA]), encoding="utf-8")
     imported(deployment, file)
     file.write_text(as_lines([{**MIA, "email": "MIA@example.com", "hourly_rate": 60}]))
     assert imported(deployment, file) == {"imported": 0, "updated": 1, "skipped": []}
-    companions = deployment.json("companions", "list")["companions"]
+    companions = deployment.run_json("companions", "list")["companions"]
     assert [(one["id"], one["hourly_rate"]) for one in companions] == [(1, 60)]
 
 
-def test_the_later_of_two_rows_counts(deployment: Deployment, file: Path) -> None:
+def test_the_later_of_two_rows_counts(deployment: CliDeployment, file: Path) -> None:
     """An e-mail that comes twice in one file is imported, then updated."""
     file.write_text(as_lines([person(1), person(2), person(1, hourly_rate=70)]))
     assert imported(deployment, file) == {"imported": 2, "updated": 1, "skipped": []}
-    assert deployment.json("companions", "list")["companions"][0]["hourly_rate"] == 70
+    assert deployment.run_json("companions", "list")["companions"][0]["hourly_rate"] == 70
 
 
-def test_a_file_larger_than_a_batch_goes_in(deployment: Deployment, file: Path) -> None:
+def test_a_file_larger_than_a_batch_goes_in(deployment: CliDeployment, file: Path) -> None:
     """Batches are no border: every row of them goes in."""
-    count = 2 * bulk.BATCH + 1
+    count = 2 * bulk.IMPORT_BATCH_SIZE + 1
     file.write_text(as_lines([person(number) for number in range(count)]))
     assert imported(deployment, file)["imported"] == count
 
 
-def test_without_a_password_nobody_signs_in(deployment: Deployment, file: Path) -> None:
+def test_without_a_password_nobody_signs_in(deployment: CliDeployment, file: Path) -> None:
     """A password is hashed where it is given, and stays where a later import gives none."""
     file.write_text(as_lines([person(1, password="long enough"), person(2)]))
     imported(deployment, file)
     file.write_text(as_lines([person(1)]))
     imported(deployment, file)
-    users = deployment.run(lambda ports: administration.users(ports))
+    users = deployment.run_on_ports(lambda ports: administration.list_users(ports))
     assert [user.password_hash for user in users] == ["plain:long enough", None]
 
 
@@ -199,7 +201,7 @@ BAD = {
 )
 @pytest.mark.parametrize(("wrong", "reason"), BAD.values(), ids=list(BAD))
 def test_a_bad_row_is_named(
-    deployment: Deployment,
+    deployment: CliDeployment,
     tmp_path: Path,
     ending: str,
     lines: tuple[int, int],
@@ -230,7 +232,7 @@ def test_a_bad_row_is_named(
         "p/" * 150 + "mia.jpg",
     ],
 )
-def test_a_photo_is_a_relative_path(deployment: Deployment, file: Path, photo: str) -> None:
+def test_a_photo_is_a_relative_path(deployment: CliDeployment, file: Path, photo: str) -> None:
     """As in a profile that its owner writes: whatever else it is, the row stays out."""
     file.write_text(as_lines([person(1, profile_photo=photo), person(2, profile_photo="")]))
     document = imported(deployment, file)
@@ -238,26 +240,26 @@ def test_a_photo_is_a_relative_path(deployment: Deployment, file: Path, photo: s
     assert document["skipped"][0]["reason"].startswith("profile_photo: ")
 
 
-def test_photos_as_they_are_published_go_in(deployment: Deployment, file: Path) -> None:
+def test_photos_as_they_are_published_go_in(deployment: CliDeployment, file: Path) -> None:
     """Those of other programs and of uploads here, letter by letter."""
     photos = ["photos/123.jpg", "mia.jpg", "media/Vv1-Q_x.webp", "fotos/Zoë und Mia.png", ""]
     rows = [person(number, profile_photo=photo) for number, photo in enumerate(photos)]
     file.write_text(as_lines(rows), encoding="utf-8")
     assert imported(deployment, file)["imported"] == len(photos)
-    companions = deployment.json("companions", "list")["companions"]
+    companions = deployment.run_json("companions", "list")["companions"]
     assert [one["profile_photo"] for one in companions] == photos
 
 
-def test_somebody_who_is_not_staff_is_no_companion(deployment: Deployment, file: Path) -> None:
+def test_somebody_who_is_not_staff_is_no_companion(deployment: CliDeployment, file: Path) -> None:
     """A customer's e-mail is refused, in the middle of a batch that goes in."""
-    deployment.run(lambda ports: add_user(ports.store, email="mia2@example.com"))
+    deployment.run_on_ports(lambda ports: add_user(ports.store, email="mia2@example.com"))
     file.write_text(as_lines([person(1), person(2), person(3)]))
     document = imported(deployment, file)
     assert (document["imported"], len(document["skipped"])) == (2, 1)
     assert (document["skipped"][0]["line"]) == 2
 
 
-def test_lines_are_counted_as_an_editor_does(deployment: Deployment, tmp_path: Path) -> None:
+def test_lines_are_counted_as_an_editor_does(deployment: CliDeployment, tmp_path: Path) -> None:
     """Records of CSV may span lines and blank lines are none, but they count."""
     path = tmp_path / "companions.csv"
     rows = [MIA, {**MIA, "email": "two@example.com"}, {**MIA, "email": "bad"}]
@@ -266,7 +268,7 @@ def test_lines_are_counted_as_an_editor_does(deployment: Deployment, tmp_path: P
     assert skipped(deployment, path) == [(7, "bad", "email: must be an e-mail address")]
 
 
-def test_a_broken_line_of_json_is_named(deployment: Deployment, tmp_path: Path) -> None:
+def test_a_broken_line_of_json_is_named(deployment: CliDeployment, tmp_path: Path) -> None:
     """What is no JSON, no object, or says something twice is that line's fault alone."""
     path = tmp_path / "companions.jsonl"
     deep = '{"email": ' + "[" * 100_000
@@ -292,7 +294,7 @@ def test_a_broken_line_of_json_is_named(deployment: Deployment, tmp_path: Path) 
     ]
 
 
-def test_an_element_that_is_no_object_is_named(deployment: Deployment, file: Path) -> None:
+def test_an_element_that_is_no_object_is_named(deployment: CliDeployment, file: Path) -> None:
     """In an array the line is the element's number."""
     file.write_text(json.dumps([person(1), 7, person(2, hourly_rate=float("nan"))]))
     assert skipped(deployment, file) == [
@@ -301,14 +303,14 @@ def test_an_element_that_is_no_object_is_named(deployment: Deployment, file: Pat
     ]
 
 
-def test_a_surrogate_is_named(deployment: Deployment, file: Path) -> None:
+def test_a_surrogate_is_named(deployment: CliDeployment, file: Path) -> None:
     """Half a character can be neither stored nor printed: the account shows a mark for it."""
     file.write_text(json.dumps([person(1, email="\ud800@example.com")]))
     [(line, email, _)] = skipped(deployment, file)
     assert (line, email) == (1, "?@example.com")
 
 
-def test_a_record_of_other_length_is_named(deployment: Deployment, tmp_path: Path) -> None:
+def test_a_record_of_other_length_is_named(deployment: CliDeployment, tmp_path: Path) -> None:
     """Cells too many or too few would shift what they mean."""
     path = tmp_path / "companions.csv"
     header, row = as_csv([person(1)]).splitlines()
@@ -320,7 +322,7 @@ def test_a_record_of_other_length_is_named(deployment: Deployment, tmp_path: Pat
     ]
 
 
-def test_an_unclosed_quote_is_named(deployment: Deployment, tmp_path: Path) -> None:
+def test_an_unclosed_quote_is_named(deployment: CliDeployment, tmp_path: Path) -> None:
     """A quote that nothing closes is the fault of the record that it begins in."""
     path = tmp_path / "companions.csv"
     header, row = as_csv([person(1)]).splitlines()
@@ -329,7 +331,7 @@ def test_an_unclosed_quote_is_named(deployment: Deployment, tmp_path: Path) -> N
     assert found == [(3, None, "is not CSV: unexpected end of data")]
 
 
-def test_what_a_quote_swallows_is_accounted_for(deployment: Deployment, tmp_path: Path) -> None:
+def test_what_a_quote_swallows_is_accounted_for(deployment: CliDeployment, tmp_path: Path) -> None:
     """The lines up to the end of the file, or to the next quote, are named with the record."""
     path = tmp_path / "companions.csv"
     header, *rows = as_csv([person(number) for number in range(1, 6)]).splitlines()
@@ -343,15 +345,15 @@ def test_what_a_quote_swallows_is_accounted_for(deployment: Deployment, tmp_path
     assert (line, reason.partition("; ")[2]) == (2, "lines 2 to 3 were read as one row")
 
 
-def test_a_null_says_nothing(deployment: Deployment, file: Path) -> None:
+def test_a_null_says_nothing(deployment: CliDeployment, file: Path) -> None:
     """As an empty cell does: what is known stays."""
     file.write_text(as_lines([MIA]), encoding="utf-8")
     imported(deployment, file)
     silent = {"daily_rate": None, "bio": None, "badges": None, "weekly": None, "approved": None}
     file.write_text(as_lines([{**MIA, **silent, "first_name": "Maria"}]), encoding="utf-8")
-    before = deployment.json("companions", "list")["companions"]
+    before = deployment.run_json("companions", "list")["companions"]
     assert imported(deployment, file)["updated"] == 1
-    after = deployment.json("companions", "list")["companions"]
+    after = deployment.run_json("companions", "list")["companions"]
     assert after == [{**before[0], "first_name": "Maria"}]
 
 
@@ -384,8 +386,8 @@ def test_a_row_of_very_many_hours_comes_alone() -> None:
 def sizes(people: list[dict[str, Any]]) -> list[int]:
     """Of the batches that these rows come in."""
     given = [{**one, "hourly_rate": 50} for one in people]
-    rows = (bulk.to_import(Row(line, one)) for line, one in enumerate(given, 1))
-    return [len(batch) for batch in bulk.batches(rows)]
+    rows = (bulk.to_import_row(ImportFileRow(line, one)) for line, one in enumerate(given, 1))
+    return [len(batch) for batch in bulk.split_batches(rows)]
 
 
 WHOLE = {
@@ -406,45 +408,45 @@ WHOLE = {
 
 @pytest.mark.parametrize(("name", "content", "reason"), WHOLE.values(), ids=list(WHOLE))
 def test_a_file_of_no_known_form_is_refused(
-    deployment: Deployment, tmp_path: Path, name: str, content: bytes, reason: str
+    deployment: CliDeployment, tmp_path: Path, name: str, content: bytes, reason: str
 ) -> None:
     """A file that as a whole is none of the formats is one line, and nothing goes in."""
     path = tmp_path / name
     path.write_bytes(content)
-    assert deployment.refusal("companions", "import", path) == f"staffbooking: {path}: {reason}"
+    assert deployment.run_refused("companions", "import", path) == f"staffbooking: {path}: {reason}"
 
 
-def test_a_missing_file_is_refused(deployment: Deployment, tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(deployment: CliDeployment, tmp_path: Path) -> None:
     """A path that leads nowhere, or to a folder, is one line."""
     missing = tmp_path / "missing.csv"
-    line = deployment.refusal("companions", "import", missing)
+    line = deployment.run_refused("companions", "import", missing)
     assert line == f"staffbooking: {missing}: No such file or directory"
-    line = deployment.refusal("companions", "import", tmp_path)
+    line = deployment.run_refused("companions", "import", tmp_path)
     assert line == f"staffbooking: {tmp_path}: is not a file"
 
 
-def test_a_table_tells_what_was_skipped(deployment: Deployment, file: Path) -> None:
+def test_a_table_tells_what_was_skipped(deployment: CliDeployment, file: Path) -> None:
     """People read each skipped row, the counts, and one line on standard error."""
     file.write_text(as_lines([person(1), person(2, tier="gold")]))
-    result = deployment.staffbooking("companions", "import", file)
+    result = deployment.run_command("companions", "import", file)
     assert result.exit_code == 1
     assert "mia2@example.com" in result.stdout
     assert "tier: must be one of" in result.stdout
     assert result.stderr == "staffbooking: 1 of 2 rows were skipped\n"
 
 
-def test_unknown_fields_are_ignored(deployment: Deployment, tmp_path: Path) -> None:
+def test_unknown_fields_are_ignored(deployment: CliDeployment, tmp_path: Path) -> None:
     """A column or member of no known name is never bound to anything."""
     path = tmp_path / "companions.csv"
     path.write_text(as_csv([person(1, rating_sum=500, id=99)]))
     assert imported(deployment, path)["imported"] == 1
-    [found] = deployment.json("companions", "list")["companions"]
+    [found] = deployment.run_json("companions", "list")["companions"]
     assert (found["id"], found["rating_avg"]) == (1, 0)
 
 
-def test_without_approval_a_companion_waits(deployment: Deployment, file: Path) -> None:
+def test_without_approval_a_companion_waits(deployment: CliDeployment, file: Path) -> None:
     """An imported companion is pending unless the row says that it is approved."""
     file.write_text(as_lines([person(1)]))
     imported(deployment, file)
-    assert deployment.json("companions", "list", "--status", "pending")["companions"]
-    assert not deployment.json("companions", "list", "--status", "approved")["companions"]
+    assert deployment.run_json("companions", "list", "--status", "pending")["companions"]
+    assert not deployment.run_json("companions", "list", "--status", "approved")["companions"]

@@ -13,13 +13,13 @@ import pytest
 from staffbooking_adapters.settings import load_settings
 from staffbooking_adapters.wiring import open_ports
 from staffbooking_cli import bulk, render
-from staffbooking_cli.importing import RowFile
+from staffbooking_cli.importing import ImportFile
 from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.companions import imports
-from tests.cli.deployment import Deployment
-from tests.cli.processes import environment, finished, running
+from tests.cli.deployment import CliDeployment
+from tests.cli.processes import make_environment, run_in_background, run_to_end
 from tests.cli.test_import import as_csv, as_lines, person, skipped
 
 ROWS = [person(1), person(2, tier="gold"), person(3), person(4), person(5, tier="silver")]
@@ -32,31 +32,34 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def cut_short(deployment: Deployment, path: Path, rows: int) -> None:
+def cut_short(deployment: CliDeployment, path: Path, rows: int) -> None:
     """Import the first so many rows of a file, as a process would that is killed then."""
 
     async def work(ports: Ports) -> None:
-        file = RowFile(path)
-        begun = await imports.begin(ports, file.fingerprint)
-        batch = [bulk.to_import(row) for _, row in zip(range(rows), file.rows(), strict=False)]
-        await imports.put(ports, begun, batch)
+        file = ImportFile(path)
+        begun = await imports.begin_import(ports, file.fingerprint)
+        batch = [bulk.to_import_row(row) for _, row in zip(range(rows), file.rows(), strict=False)]
+        await imports.import_rows(ports, begun, batch)
 
-    deployment.run(work)
+    deployment.run_on_ports(work)
 
 
-def emails(deployment: Deployment) -> list[str]:
-    return [user.email for user in deployment.run(lambda ports: administration.users(ports))]
+def emails(deployment: CliDeployment) -> list[str]:
+    return [
+        user.email
+        for user in deployment.run_on_ports(lambda ports: administration.list_users(ports))
+    ]
 
 
 @pytest.mark.parametrize("form", [as_lines, as_csv], ids=["jsonl", "csv"])
 def test_it_goes_on_behind_the_last_batch(
-    deployment: Deployment, tmp_path: Path, form: Any
+    deployment: CliDeployment, tmp_path: Path, form: Any
 ) -> None:
     """And says so. The answer is that of the whole file: counts, and each row that stayed out."""
     path = tmp_path / "companions"
     path.write_text(form(ROWS))
     cut_short(deployment, path, 3)
-    result = deployment.staffbooking("companions", "import", path, "--json")
+    result = deployment.run_command("companions", "import", path, "--json")
     first = 1 if form is as_lines else 2
     assert result.stderr.startswith(f"staffbooking: resuming behind line {first + 2}, as of 20")
     assert result.exit_code == 1
@@ -66,71 +69,73 @@ def test_it_goes_on_behind_the_last_batch(
     assert emails(deployment) == [f"mia{number}@example.com" for number in (1, 3, 4)]
 
 
-def test_a_record_is_skipped_once(deployment: Deployment, tmp_path: Path) -> None:
+def test_a_record_is_skipped_once(deployment: CliDeployment, tmp_path: Path) -> None:
     """What is no CSV before the line that is gone on from was named already."""
     path = tmp_path / "companions.csv"
     header, *rows = as_csv([person(number) for number in (1, 2, 3)]).splitlines()
     path.write_text("\n".join([header, '"a"b', *rows]))
     cut_short(deployment, path, 2)
-    result = deployment.staffbooking("companions", "import", path)
+    result = deployment.run_command("companions", "import", path)
     assert result.stderr.endswith("staffbooking: 1 of 4 rows were skipped\n")
     assert len(emails(deployment)) == 3
 
 
-def test_an_import_that_is_done_is_no_reason_to_go_on(deployment: Deployment, file: Path) -> None:
+def test_an_import_that_is_done_is_no_reason_to_go_on(
+    deployment: CliDeployment, file: Path
+) -> None:
     """The same file again is imported from its first line, and updates."""
-    deployment.staffbooking("companions", "import", file, "--json")
-    result = deployment.staffbooking("companions", "import", file, "--json")
+    deployment.run_command("companions", "import", file, "--json")
+    result = deployment.run_command("companions", "import", file, "--json")
     assert "resuming" not in result.stderr
     assert json.loads(result.stdout)["updated"] == 3
 
 
-def test_an_answer_that_never_came_comes_again(deployment: Deployment, file: Path) -> None:
+def test_an_answer_that_never_came_comes_again(deployment: CliDeployment, file: Path) -> None:
     """Cut short when all rows were in: none goes in again, and the answer is the same."""
     cut_short(deployment, file, len(ROWS))
-    document = json.loads(deployment.staffbooking("companions", "import", file, "--json").stdout)
+    document = json.loads(deployment.run_command("companions", "import", file, "--json").stdout)
     assert (document["imported"], document["updated"], len(document["skipped"])) == (3, 0, 2)
 
 
-def test_a_restart_begins_anew(deployment: Deployment, file: Path) -> None:
+def test_a_restart_begins_anew(deployment: CliDeployment, file: Path) -> None:
     """What went in before is updated; the counts are those of this time."""
     cut_short(deployment, file, 3)
-    result = deployment.staffbooking("companions", "import", file, "--restart", "--json")
+    result = deployment.run_command("companions", "import", file, "--restart", "--json")
     assert "resuming" not in result.stderr
     document = json.loads(result.stdout)
     assert (document["imported"], document["updated"], len(document["skipped"])) == (1, 2, 2)
 
 
-def test_a_changed_file_is_another(deployment: Deployment, file: Path) -> None:
+def test_a_changed_file_is_another(deployment: CliDeployment, file: Path) -> None:
     """It is imported from its first line, wherever it lies."""
     cut_short(deployment, file, 3)
     file.write_text(as_lines([*ROWS, person(6)]))
-    result = deployment.staffbooking("companions", "import", file, "--json")
+    result = deployment.run_command("companions", "import", file, "--json")
     assert "resuming" not in result.stderr
     assert json.loads(result.stdout)["updated"] == 2
 
 
-def test_a_moved_file_is_the_same(deployment: Deployment, file: Path) -> None:
+def test_a_moved_file_is_the_same(deployment: CliDeployment, file: Path) -> None:
     """Its content is what counts."""
     cut_short(deployment, file, 3)
     moved = file.rename(file.with_name("elsewhere.ndjson"))
-    assert "resuming" in deployment.staffbooking("companions", "import", moved, "--json").stderr
+    assert "resuming" in deployment.run_command("companions", "import", moved, "--json").stderr
 
 
 def test_a_long_table_comes_in_parts(
-    deployment: Deployment, file: Path, monkeypatch: pytest.MonkeyPatch
+    deployment: CliDeployment, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each row that stayed out is in one of them; the counts are of all."""
-    monkeypatch.setattr(render, "TABLE_ROWS", 2)
-    monkeypatch.setattr(bulk, "PAGE", 2)
+    monkeypatch.setattr(render, "MAX_TABLE_ROWS", 2)
+    monkeypatch.setattr(bulk, "SKIPPED_PAGE_SIZE", 2)
     file.write_text(as_lines([person(number, tier="gold") for number in range(1, 6)]))
-    result = deployment.staffbooking("companions", "import", file)
+    result = deployment.run_command("companions", "import", file)
     assert result.stdout.count("skipped\n") == 3
     assert all(result.stdout.count(f"mia{number}@") == 1 for number in range(1, 6))
     assert result.stdout.split()[-3:] == ["0", "0", "5"]
 
 
-def test_a_line_without_end_is_named(deployment: Deployment, file: Path) -> None:
+def test_a_line_without_end_is_named(deployment: CliDeployment, file: Path) -> None:
     """It is not held in memory; the lines after it go in."""
     long = json.dumps(person(1, bio="x" * (1 << 21)))
     file.write_text("\n".join([long, json.dumps(person(2)), long]))
@@ -141,11 +146,11 @@ def test_a_line_without_end_is_named(deployment: Deployment, file: Path) -> None
 
 
 def test_a_batch_that_the_store_refuses_is_searched(
-    deployment: Deployment, file: Path, monkeypatch: pytest.MonkeyPatch
+    deployment: CliDeployment, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For the one row that it can't keep; the others go in."""
     monkeypatch.setattr("staffbooking_adapters.memory.bulk_import.find_by_email", lambda *_: None)
-    deployment.run(lambda ports: administration.create_user(ports, OTHER))
+    deployment.run_on_ports(lambda ports: administration.create_user(ports, OTHER))
     file.write_text(as_lines([person(number) for number in range(1, 6)]))
     assert skipped(deployment, file) == [(3, "mia3@example.com", "uq_users_email")]
     assert len(emails(deployment)) == 5
@@ -158,40 +163,44 @@ OTHER = administration.CreateUser(
 
 # Real processes ---------------------------------------------------------------------------
 
-MANY = 4 * bulk.BATCH
+MANY = 4 * bulk.IMPORT_BATCH_SIZE
 
 
 def test_an_import_that_is_killed_loses_and_doubles_nothing(
     database_url: str, tmp_path: Path
 ) -> None:
     """Killed after its first batch it goes on: all rows are in once, and the counts are right."""
-    path, env = tmp_path / "many.jsonl", environment(DATABASE_URL=database_url)
+    path, env = tmp_path / "many.jsonl", make_environment(DATABASE_URL=database_url)
     bad = {"tier": "gold"}
     rows = [person(n, **(bad if n % 100 == 0 else {})) for n in range(1, MANY + 1)]
     path.write_text(as_lines(rows))
-    assert finished("db", "upgrade", env=env).returncode == 0
+    assert run_to_end("db", "upgrade", env=env).returncode == 0
 
     async def first_batch() -> None:
-        fingerprint = RowFile(path).fingerprint
+        fingerprint = ImportFile(path).fingerprint
         async with open_ports(load_settings(env)) as ports:
             line = 0
             while not line:
-                progress = await ports.store.write(lambda tx: tx.imports.lock(fingerprint))
+                progress = await ports.store.run_transaction(
+                    lambda tx: tx.imports.lock_progress(fingerprint)
+                )
                 line = 0 if progress is None else progress.line
 
     async def everybody() -> set[str]:
         found: list[Any] = []
         async with open_ports(load_settings(env)) as ports:
-            while page := await administration.users(ports, found[-1].id if found else 0, 1_000):
+            while page := await administration.list_users(
+                ports, found[-1].id if found else 0, 1_000
+            ):
                 found += page
         assert len(found) == len({user.email for user in found})
         return {user.email for user in found}
 
-    with running("companions", "import", path, "--json", env=env) as process:
+    with run_in_background("companions", "import", path, "--json", env=env) as process:
         anyio.run(first_batch)
         process.kill()
         assert process.wait() == -signal.SIGKILL
-    again = finished("companions", "import", path, "--json", env=env)
+    again = run_to_end("companions", "import", path, "--json", env=env)
     assert "resuming behind line" in again.stderr
     document = json.loads(again.stdout)
     assert (document["imported"], document["updated"]) == (MANY - MANY // 100, 0)

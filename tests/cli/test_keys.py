@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from staffbooking_core.domain.accounts.api_keys import is_well_formed, mask
-from tests.cli.deployment import Deployment
+from staffbooking_core.domain.accounts.api_keys import is_well_formed_api_key, mask_api_key
+from tests.cli.deployment import CliDeployment
 from tests.support.builders import add_subscriber, add_user
 
 EMAIL = "agency@example.com"
@@ -13,79 +13,79 @@ CREATE = ("keys", "create", EMAIL, "--name", "Back office", "--permission", "rea
 
 
 @pytest.fixture(autouse=True)
-def subscriber(deployment: Deployment) -> None:
-    deployment.run(lambda ports: add_subscriber(ports.store, email=EMAIL))
+def subscriber(deployment: CliDeployment) -> None:
+    deployment.run_on_ports(lambda ports: add_subscriber(ports.store, email=EMAIL))
 
 
-def test_a_key_is_made(deployment: Deployment) -> None:
+def test_a_key_is_made(deployment: CliDeployment) -> None:
     """The document has the key itself and its record."""
-    made = deployment.json(*CREATE, "--permission", "book", "--permission", "read")
+    made = deployment.run_json(*CREATE, "--permission", "book", "--permission", "read")
     assert list(made) == ["key", "api_key"]
-    assert is_well_formed(made["key"])
+    assert is_well_formed_api_key(made["key"])
     record = made["api_key"]
-    assert record["masked_key"] == mask(made["key"])
+    assert record["masked_key"] == mask_api_key(made["key"])
     assert (record["name"], record["permissions"]) == ("Back office", ["read", "book"])
     assert record["expires_at"] is None
 
 
-def test_the_key_is_shown_whole(deployment: Deployment) -> None:
+def test_the_key_is_shown_whole(deployment: CliDeployment) -> None:
     """The table has all 68 characters, and a note that they are not shown again."""
-    result = deployment.staffbooking(*CREATE)
-    assert any(is_well_formed(word) for word in result.stdout.split())
+    result = deployment.run_command(*CREATE)
+    assert any(is_well_formed_api_key(word) for word in result.stdout.split())
     assert "only time" in result.stderr
 
 
-def test_a_key_may_expire(deployment: Deployment) -> None:
+def test_a_key_may_expire(deployment: CliDeployment) -> None:
     """The expiry is kept as UTC."""
-    made = deployment.json(*CREATE, "--expires-at", "2999-03-01T10:00:00+01:00")
+    made = deployment.run_json(*CREATE, "--expires-at", "2999-03-01T10:00:00+01:00")
     assert made["api_key"]["expires_at"] == "2999-03-01T09:00:00Z"
 
 
-def test_a_past_expiry_is_refused(deployment: Deployment) -> None:
+def test_a_past_expiry_is_refused(deployment: CliDeployment) -> None:
     """A key that would never work is not made."""
-    line = deployment.refusal(*CREATE, "--expires-at", "2020-01-01T00:00:00Z")
+    line = deployment.run_refused(*CREATE, "--expires-at", "2020-01-01T00:00:00Z")
     assert line == "staffbooking: expires_at: must lie in the future"
 
 
-def test_keys_need_a_subscription(deployment: Deployment) -> None:
+def test_keys_need_a_subscription(deployment: CliDeployment) -> None:
     """Somebody without one gets no key."""
-    deployment.run(lambda ports: add_user(ports.store, email="ada@example.com"))
-    line = deployment.refusal("keys", "create", "ada@example.com", *CREATE[3:])
+    deployment.run_on_ports(lambda ports: add_user(ports.store, email="ada@example.com"))
+    line = deployment.run_refused("keys", "create", "ada@example.com", *CREATE[3:])
     assert line == "staffbooking: An active enterprise subscription is required"
 
 
-def test_a_sixth_key_is_refused(deployment: Deployment) -> None:
+def test_a_sixth_key_is_refused(deployment: CliDeployment) -> None:
     """An account has at most five active keys."""
     for _ in range(5):
-        deployment.json(*CREATE)
-    assert deployment.refusal(*CREATE) == "staffbooking: An account has at most 5 active keys"
+        deployment.run_json(*CREATE)
+    assert deployment.run_refused(*CREATE) == "staffbooking: An account has at most 5 active keys"
 
 
 @pytest.mark.parametrize(
     "arguments", [CREATE[:-2], (*CREATE, "--permission", "write"), CREATE[:3] + CREATE[5:]]
 )
 def test_a_key_needs_a_name_and_known_permissions(
-    deployment: Deployment, arguments: tuple[str, ...]
+    deployment: CliDeployment, arguments: tuple[str, ...]
 ) -> None:
     """What is missing or unknown is a fault of usage."""
-    assert deployment.staffbooking(*arguments).exit_code == 2
+    assert deployment.run_command(*arguments).exit_code == 2
 
 
-def test_keys_are_listed_masked(deployment: Deployment) -> None:
+def test_keys_are_listed_masked(deployment: CliDeployment) -> None:
     """The newest comes first, and no list has a key that works."""
-    first, second = deployment.json(*CREATE), deployment.json(*CREATE)
-    listed = deployment.json("keys", "list", EMAIL)["keys"]
+    first, second = deployment.run_json(*CREATE), deployment.run_json(*CREATE)
+    listed = deployment.run_json("keys", "list", EMAIL)["keys"]
     assert listed == [second["api_key"], first["api_key"]]
-    assert first["key"] not in deployment.table("keys", "list", EMAIL)
+    assert first["key"] not in deployment.run_table("keys", "list", EMAIL)
 
 
-def test_a_key_is_revoked(deployment: Deployment) -> None:
+def test_a_key_is_revoked(deployment: CliDeployment) -> None:
     """A revoked key stays in the list, with the time."""
-    made = deployment.json(*CREATE)["api_key"]
-    assert deployment.json("keys", "revoke", made["id"]) == {"success": True}
-    assert deployment.json("keys", "list", EMAIL)["keys"][0]["revoked_at"] is not None
+    made = deployment.run_json(*CREATE)["api_key"]
+    assert deployment.run_json("keys", "revoke", made["id"]) == {"success": True}
+    assert deployment.run_json("keys", "list", EMAIL)["keys"][0]["revoked_at"] is not None
 
 
-def test_an_unknown_key_is_refused(deployment: Deployment) -> None:
+def test_an_unknown_key_is_refused(deployment: CliDeployment) -> None:
     """There is nothing to revoke."""
-    assert deployment.refusal("keys", "revoke", 77) == "staffbooking: API key not found"
+    assert deployment.run_refused("keys", "revoke", 77) == "staffbooking: API key not found"

@@ -16,14 +16,14 @@ from staffbooking_adapters.settings import Settings
 from staffbooking_adapters.system import SystemClock
 from staffbooking_cli.commands import doctor
 from staffbooking_core.domain.accounts.users import Actor, Role
-from staffbooking_core.domain.payments.processor import Misconfigured, Unknown
-from staffbooking_core.errors import Unavailable
+from staffbooking_core.domain.payments.processor import ProcessorMisconfigured, Unknown
+from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.inputs import CancelBooking
-from staffbooking_core.ports import Finding
+from staffbooking_core.ports import CheckupFinding
 from staffbooking_core.usecases.bookings import actions
-from tests.cli.deployment import Deployment, completed, paid
+from tests.cli.deployment import CliDeployment, add_completed_booking, add_paid_booking
 from tests.support.builders import HOUR, MINUTE, SECOND
-from tests.support.webhooks import add_delivery, add_endpoint, place, tell
+from tests.support.webhooks import add_delivery, add_endpoint, add_event, place_events
 
 LACKING = "the database has no schema yet: run `staffbooking db upgrade`"
 
@@ -31,32 +31,32 @@ LACKING = "the database has no schema yet: run `staffbooking db upgrade`"
 @pytest.fixture(autouse=True)
 def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing happens beside a test: there is nothing to wait for."""
-    monkeypatch.setattr(doctor, "PATIENCE", 0)
+    monkeypatch.setattr(doctor, "PICKUP_TIMEOUT_SECONDS", 0)
 
 
-def test_the_schema_is_made(deployment: Deployment) -> None:
+def test_the_schema_is_made(deployment: CliDeployment) -> None:
     """After an upgrade the check passes."""
-    deployment.lacking = LACKING
-    assert deployment.refusal("db", "check") == f"staffbooking: {LACKING}"
-    assert deployment.json("db", "upgrade") == {"schema": "current"}
-    assert deployment.json("db", "check") == {"schema": "current"}
-    assert deployment.table("db", "check") == "The schema is this version's.\n"
+    deployment.missing_schema = LACKING
+    assert deployment.run_refused("db", "check") == f"staffbooking: {LACKING}"
+    assert deployment.run_json("db", "upgrade") == {"schema": "current"}
+    assert deployment.run_json("db", "check") == {"schema": "current"}
+    assert deployment.run_table("db", "check") == "The schema is this version's.\n"
 
 
-def test_without_a_schema_the_way_out_is_named(deployment: Deployment) -> None:
+def test_without_a_schema_the_way_out_is_named(deployment: CliDeployment) -> None:
     """A command on a database that is not ready says what to run."""
-    deployment.lacking = LACKING
-    assert deployment.refusal("users", "list") == f"staffbooking: {LACKING}"
-    assert deployment.refusal("worker") == f"staffbooking: {LACKING}"
+    deployment.missing_schema = LACKING
+    assert deployment.run_refused("users", "list") == f"staffbooking: {LACKING}"
+    assert deployment.run_refused("worker") == f"staffbooking: {LACKING}"
 
 
 def test_a_wrong_setting_is_one_line(
-    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+    deployment: CliDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The line names the setting."""
     monkeypatch.setenv("STAFFBOOKING_PLATFORM_FEE", "15%")
     for command in (("users", "list"), ("serve",), ("worker",), ("db", "upgrade")):
-        line = deployment.refusal(*command)
+        line = deployment.run_refused(*command)
         assert line == "staffbooking: STAFFBOOKING_PLATFORM_FEE must be a fraction such as 0.15"
 
 
@@ -64,15 +64,15 @@ def fail_with(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     async def fail(_: Settings) -> str | None:
         raise error
 
-    monkeypatch.setattr(wiring, "check_schema", fail)
+    monkeypatch.setattr(wiring, "find_schema_problem", fail)
 
 
 @pytest.mark.parametrize(
     ("error", "line"),
     [
-        (Unavailable("no such\nhost"), "the database is out of reach: no such host"),
+        (StoreUnavailable("no such\nhost"), "the database is out of reach: no such host"),
         (OSError(13, "Permission denied", "x.db"), "x.db: Permission denied"),
-        (ExceptionGroup("", [Unavailable("down")]), "the database is out of reach: down"),
+        (ExceptionGroup("", [StoreUnavailable("down")]), "the database is out of reach: down"),
         (
             KeyError("surprise"),
             "unexpected KeyError: 'surprise' (STAFFBOOKING_DEBUG=1 shows where)",
@@ -80,33 +80,33 @@ def fail_with(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     ],
 )
 def test_a_fault_is_one_line(
-    deployment: Deployment, monkeypatch: pytest.MonkeyPatch, error: Exception, line: str
+    deployment: CliDeployment, monkeypatch: pytest.MonkeyPatch, error: Exception, line: str
 ) -> None:
     """Expected or not, a fault never shows a trace."""
     fail_with(monkeypatch, error)
-    assert deployment.refusal("users", "list") == f"staffbooking: {line}"
+    assert deployment.run_refused("users", "list") == f"staffbooking: {line}"
 
 
 def test_a_trace_is_shown_where_it_is_asked_for(
-    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+    deployment: CliDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With STAFFBOOKING_DEBUG=1 what was not expected is raised as it is."""
     monkeypatch.setenv("STAFFBOOKING_DEBUG", "1")
     fail_with(monkeypatch, KeyError("surprise"))
-    assert isinstance(deployment.staffbooking("users", "list").exception, KeyError)
+    assert isinstance(deployment.run_command("users", "list").exception, KeyError)
 
 
-def test_an_argument_that_is_no_text_is_refused(deployment: Deployment) -> None:
+def test_an_argument_that_is_no_text_is_refused(deployment: CliDeployment) -> None:
     """Bytes that no encoding explains end as one line."""
-    assert deployment.refusal("users", "show", "a\udcff@example.com")
+    assert deployment.run_refused("users", "show", "a\udcff@example.com")
 
 
-def checks(deployment: Deployment) -> dict[str, bool]:
-    result = deployment.json("doctor")
+def checks(deployment: CliDeployment) -> dict[str, bool]:
+    result = deployment.run_json("doctor")
     return {check["name"]: check["ok"] for check in result["checks"]}
 
 
-def test_a_healthy_deployment_passes(deployment: Deployment) -> None:
+def test_a_healthy_deployment_passes(deployment: CliDeployment) -> None:
     """Every check is made, and each has something to say."""
     names = ("settings", "secret", "schema", "database", "processor", "clock")
     found = checks(deployment)
@@ -114,21 +114,23 @@ def test_a_healthy_deployment_passes(deployment: Deployment) -> None:
     assert {*names, "processor: payees", "events", "payouts", "refunds", "webhooks", "work"} <= {
         *found
     }
-    table = deployment.table("doctor")
+    table = deployment.run_table("doctor")
     assert "the default, known to everybody" in table
     assert "0 s ahead of the real time" in table
 
 
-def test_the_secret_is_not_shown(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_secret_is_not_shown(
+    deployment: CliDeployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A secret of one's own is set, and no more is said."""
     monkeypatch.setenv("STAFFBOOKING_SECRET_KEY", "tell nobody about me")
-    table = deployment.table("doctor")
+    table = deployment.run_table("doctor")
     assert "is set" in table
     assert "nobody" not in table
 
 
 def test_a_folder_that_cannot_be_written_is_named(
-    deployment: Deployment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    deployment: CliDeployment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Images could not be uploaded."""
     assert checks(deployment)["files"]
@@ -138,34 +140,34 @@ def test_a_folder_that_cannot_be_written_is_named(
     assert check(deployment, "files") == (False, wrong)
 
 
-def test_what_is_wrong_is_named(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_wrong_is_named(deployment: CliDeployment, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first check that fails says why, and the exit code is 1."""
-    deployment.lacking = LACKING
-    result = deployment.staffbooking("doctor")
+    deployment.missing_schema = LACKING
+    result = deployment.run_command("doctor")
     assert (result.exit_code, LACKING in result.stdout) == (1, True)
     assert result.stderr == "staffbooking: not in order: schema\n"
     monkeypatch.setenv("STAFFBOOKING_PAYMENTS", "cash")
-    result = deployment.staffbooking("doctor", "--json")
+    result = deployment.run_command("doctor", "--json")
     assert (result.exit_code, "STAFFBOOKING_PAYMENTS must be" in result.stdout) == (1, True)
 
 
-def check(deployment: Deployment, name: str) -> tuple[bool, str]:
+def check(deployment: CliDeployment, name: str) -> tuple[bool, str]:
     """What one check says, whatever the others do."""
-    result = deployment.staffbooking("doctor", "--json")
+    result = deployment.run_command("doctor", "--json")
     [found] = [one for one in json.loads(result.stdout)["checks"] if one["name"] == name]
     assert (result.exit_code == 0) <= found["ok"]
     return found["ok"], found["detail"]
 
 
 @pytest.mark.parametrize(
-    "error", [Misconfigured("the key is not valid"), Unknown("no answer in time")]
+    "error", [ProcessorMisconfigured("the key is not valid"), Unknown("no answer in time")]
 )
 def test_a_processor_that_does_not_work_is_one_line(
-    deployment: Deployment, monkeypatch: pytest.MonkeyPatch, error: Exception
+    deployment: CliDeployment, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     """A wrong key, or nobody there, fails the check, and the others are still made."""
 
-    async def fail(_: FakeProcessor, within: float) -> Sequence[Finding]:
+    async def fail(_: FakeProcessor, within: float) -> Sequence[CheckupFinding]:
         raise error
 
     monkeypatch.setattr(FakeProcessor, "checkup", fail)
@@ -174,17 +176,19 @@ def test_a_processor_that_does_not_work_is_one_line(
 
 
 def test_what_the_processor_finds_wrong_is_told(
-    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+    deployment: CliDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each of its findings is a check of its own, in one line, and a bad one is a fault."""
 
-    async def find(_: FakeProcessor, within: float) -> Sequence[Finding]:
-        return Finding("key", True, "test mode"), Finding("payouts", False, "are daily,\nwrongly")
+    async def find(_: FakeProcessor, within: float) -> Sequence[CheckupFinding]:
+        return CheckupFinding("key", True, "test mode"), CheckupFinding(
+            "payouts", False, "are daily,\nwrongly"
+        )
 
     monkeypatch.setattr(FakeProcessor, "checkup", find)
     assert check(deployment, "processor: key") == (True, "test mode")
     assert check(deployment, "processor: payouts") == (False, "are daily, wrongly")
-    result = deployment.staffbooking("doctor")
+    result = deployment.run_command("doctor")
     assert result.stderr == "staffbooking: not in order: processor: payouts\n"
 
 
@@ -193,16 +197,16 @@ def test_what_the_processor_finds_wrong_is_told(
     [(2 * MINUTE, True, "caught up with 2 min ago"), (3 * HOUR, False, "does a worker run?")],
 )
 def test_events_that_nobody_asks_for_are_told(
-    deployment: Deployment, ago: timedelta, ok: bool, text: str
+    deployment: CliDeployment, ago: timedelta, ok: bool, text: str
 ) -> None:
     """Where no worker has caught up with the processor for long, that is a fault."""
     assert check(deployment, "events") == (True, "not caught up with yet: a worker does it")
 
     async def caught_up(ports):
         at = ports.clock.wall() - ago
-        await ports.store.write(lambda tx: tx.money.save_cursor("fake", "7", at))
+        await ports.store.run_transaction(lambda tx: tx.payments.save_event_cursor("fake", "7", at))
 
-    deployment.run(caught_up)
+    deployment.run_on_ports(caught_up)
     found, detail = check(deployment, "events")
     assert (found, text in detail) == (ok, True)
 
@@ -216,35 +220,35 @@ def test_events_that_nobody_asks_for_are_told(
     ],
 )
 def test_payouts_about_to_be_late_are_told(
-    deployment: Deployment, ahead: str, ok: bool, text: str
+    deployment: CliDeployment, ahead: str, ok: bool, text: str
 ) -> None:
     """Six hours before they must be made, payouts that are not are a fault."""
-    deployment.run(completed)
-    deployment.json("sandbox", "clock", "advance", ahead)
+    deployment.run_on_ports(add_completed_booking)
+    deployment.run_json("sandbox", "clock", "advance", ahead)
     found, detail = check(deployment, "payouts")
     assert (found, detail.startswith(text)) == (ok, True)
 
 
-def test_payouts_on_hold_are_no_fault(deployment: Deployment) -> None:
+def test_payouts_on_hold_are_no_fault(deployment: CliDeployment) -> None:
     """Who held a payout back knows that it is late."""
-    code = deployment.run(completed).booking.code
-    deployment.json("payouts", "hold", code)
-    deployment.json("sandbox", "clock", "advance", "72h")
+    code = deployment.run_on_ports(add_completed_booking).booking.code
+    deployment.run_json("payouts", "hold", code)
+    deployment.run_json("sandbox", "clock", "advance", "72h")
     assert check(deployment, "payouts") == (True, "0 to be made, 1 frozen")
 
 
-def test_failed_refunds_are_told(deployment: Deployment) -> None:
+def test_failed_refunds_are_told(deployment: CliDeployment) -> None:
     """Clients who wait for their money are a fault, with the command that names them."""
     assert check(deployment, "refunds") == (True, "none failed")
 
     async def refused(ports):
-        party = await paid(ports)
+        party = await add_paid_booking(ports)
         await ports.sandbox.add_fault("refund", "refuse", 1)
         customer = Actor(party.customer.id, Role.CUSTOMER)
         await actions.cancel(ports, customer, party.booking.id, CancelBooking())
 
-    deployment.run(refused)
-    deployment.json("worker", "--drain")
+    deployment.run_on_ports(refused)
+    deployment.run_json("worker", "--drain")
     assert check(deployment, "refunds") == (False, "1 failed: staffbooking refunds list")
 
 
@@ -253,75 +257,75 @@ def test_failed_refunds_are_told(deployment: Deployment) -> None:
     [(50 * SECOND, True, "1 deliveries pending, 0 held"), (HOUR, False, "60 min late")],
 )
 def test_webhooks_that_lag_are_told(
-    deployment: Deployment, late: timedelta, ok: bool, text: str
+    deployment: CliDeployment, late: timedelta, ok: bool, text: str
 ) -> None:
     """Deliveries that should have been made over a minute ago are a fault."""
 
     async def overdue(ports):
         endpoint = await add_endpoint(ports.store)
         await add_delivery(ports.store, endpoint, next_at=ports.clock.wall() - late)
-        await place(ports.store)
+        await place_events(ports.store)
 
-    deployment.run(overdue)
+    deployment.run_on_ports(overdue)
     found, detail = check(deployment, "webhooks")
     assert (found, text in detail) == (ok, True)
 
 
-def test_events_that_nobody_takes_up_are_told(deployment: Deployment) -> None:
+def test_events_that_nobody_takes_up_are_told(deployment: CliDeployment) -> None:
     """Where the next event stays the next one, no worker runs."""
-    deployment.run(lambda ports: tell(ports.store))
+    deployment.run_on_ports(lambda ports: add_event(ports.store))
     found, detail = check(deployment, "webhooks")
     assert (found, "1 events not taken up: does a worker run?" in detail) == (False, True)
-    deployment.json("worker", "--drain")
+    deployment.run_json("worker", "--drain")
     assert check(deployment, "webhooks")[0]
 
 
 def test_events_that_are_taken_up_are_no_fault(
-    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+    deployment: CliDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a busy service some event always waits for its turn, but not the same one."""
-    deployment.run(lambda ports: tell(ports.store))
+    deployment.run_on_ports(lambda ports: add_event(ports.store))
 
     async def meanwhile(_: SystemClock, seconds: float) -> None:
-        await place(deployment.ports.store)
-        await tell(deployment.ports.store)
+        await place_events(deployment.ports.store)
+        await add_event(deployment.ports.store)
 
     monkeypatch.setattr(SystemClock, "sleep", meanwhile)
     assert check(deployment, "webhooks")[0]
 
 
-def test_disabled_endpoints_are_counted(deployment: Deployment) -> None:
+def test_disabled_endpoints_are_counted(deployment: CliDeployment) -> None:
     """They are their owners' affair, and no fault; those that are paused don't count."""
 
     async def add(ports):
         for disabled_at in (None, ports.clock.wall(), ports.clock.wall()):
             await add_endpoint(ports.store, active=False, disabled_at=disabled_at)
 
-    deployment.run(add)
+    deployment.run_on_ports(add)
     found, detail = check(deployment, "webhooks")
     assert (found, detail.startswith("3 endpoints, 2 disabled;")) == (True, True)
 
 
-def test_work_that_is_due_is_told_by_kind(deployment: Deployment) -> None:
+def test_work_that_is_due_is_told_by_kind(deployment: CliDeployment) -> None:
     """The check says how much of what is due, and how late the oldest of it is."""
     assert check(deployment, "work") == (True, "due: nothing")
-    deployment.run(completed)
-    deployment.json("sandbox", "clock", "advance", "26h")
+    deployment.run_on_ports(add_completed_booking)
+    deployment.run_json("sandbox", "clock", "advance", "26h")
     detail = check(deployment, "work")[1]
     assert "1 timer (the oldest 2 h late)" in detail
 
 
 @pytest.mark.parametrize("library", ["httpx", "stripe", "alembic"])
 def test_the_log_is_the_services_own(
-    deployment: Deployment, monkeypatch: pytest.MonkeyPatch, library: str
+    deployment: CliDeployment, monkeypatch: pytest.MonkeyPatch, library: str
 ) -> None:
     """Libraries that tell of every call they make are asked to tell of faults alone."""
     monkeypatch.setattr(logging.getLogger(library), "level", logging.NOTSET)
-    deployment.json("worker", "--drain")
+    deployment.run_json("worker", "--drain")
     assert logging.getLogger(library).level == logging.WARNING
 
 
-def test_a_taken_port_is_one_line(deployment: Deployment, tmp_path: Path) -> None:
+def test_a_taken_port_is_one_line(deployment: CliDeployment, tmp_path: Path) -> None:
     """Server and demo say that somebody listens there already."""
     import socket
 
@@ -330,15 +334,15 @@ def test_a_taken_port_is_one_line(deployment: Deployment, tmp_path: Path) -> Non
         other.listen()
         port = other.getsockname()[1]
         for command in (("serve",), ("demo", "--dir", tmp_path / "demo")):
-            line = deployment.refusal(*command, "--port", port)
+            line = deployment.run_refused(*command, "--port", port)
             assert line.startswith(
                 f"staffbooking: port {port} of 127.0.0.1: Address already in use"
             )
 
 
-def test_the_interface_is_printed(deployment: Deployment) -> None:
+def test_the_interface_is_printed(deployment: CliDeployment) -> None:
     """The document has the paths of the interface, those of the sandbox where there is one."""
-    document = deployment.json("openapi")
+    document = deployment.run_json("openapi")
     assert document["openapi"].startswith("3.1")
     assert {"/api/v1/companions", "/sandbox/clock"} <= set(document["paths"])
-    assert deployment.table("openapi").startswith("{")
+    assert deployment.run_table("openapi").startswith("{")

@@ -5,29 +5,29 @@ from __future__ import annotations
 import json
 
 from staffbooking_core.domain.companions.companion import Approval
-from staffbooking_core.domain.companions.portfolio import ItemStatus, PortfolioItem
+from staffbooking_core.domain.companions.portfolio import PortfolioItem, PortfolioItemStatus
 from staffbooking_core.ports import Ports
-from tests.cli.deployment import Deployment
+from tests.cli.deployment import CliDeployment
 from tests.support.builders import add_companion
-from tests.support.portfolio import add_item
+from tests.support.portfolio import add_portfolio_item
 
 
 async def add(ports: Ports) -> PortfolioItem:
-    return await add_item(ports.store, (await add_companion(ports.store)).id)
+    return await add_portfolio_item(ports.store, (await add_companion(ports.store)).id)
 
 
 async def shown(ports: Ports) -> list[str]:
     """The titles that others see of the first companion's portfolio."""
-    async with ports.store.reading() as view:
+    async with ports.store.read_view() as view:
         body = await view.companions.detail(1)
     assert body is not None
     return [item["title"] for item in json.loads(body)["companion"]["portfolio"]]
 
 
-def test_items_are_listed(deployment: Deployment) -> None:
+def test_items_are_listed(deployment: CliDeployment) -> None:
     """Everybody's, with their records and whose they are, or those of one status."""
-    items = [deployment.run(add) for _ in range(3)]
-    found = deployment.json("portfolio", "list")["portfolio"]
+    items = [deployment.run_on_ports(add) for _ in range(3)]
+    found = deployment.run_json("portfolio", "list")["portfolio"]
     assert [(one["id"], one["companion_id"]) for one in found] == [
         (item.id, item.companion_id) for item in items
     ]
@@ -40,54 +40,54 @@ def test_items_are_listed(deployment: Deployment) -> None:
         "description": "Two bars, 300 guests.",
         "created_at": "2027-03-01T12:00:00Z",
     }
-    deployment.json("portfolio", "approve", items[1].id)
+    deployment.run_json("portfolio", "approve", items[1].id)
     for status, ids in (("approved", [items[1].id]), ("rejected", [])):
-        found = deployment.json("portfolio", "list", "--status", status)["portfolio"]
+        found = deployment.run_json("portfolio", "list", "--status", status)["portfolio"]
         assert [one["id"] for one in found] == ids
-    assert "The spring ball" in deployment.table("portfolio", "list")
+    assert "The spring ball" in deployment.run_table("portfolio", "list")
 
 
-def test_a_long_list_is_whole(deployment: Deployment) -> None:
+def test_a_long_list_is_whole(deployment: CliDeployment) -> None:
     """However many pages it takes."""
 
     async def fill(ports: Ports) -> None:
         companion = await add_companion(ports.store)
         for _ in range(501):
-            await add_item(ports.store, companion.id)
+            await add_portfolio_item(ports.store, companion.id)
 
-    deployment.run(fill)
-    assert len(deployment.json("portfolio", "list", "--status", "pending")["portfolio"]) == 501
+    deployment.run_on_ports(fill)
+    assert len(deployment.run_json("portfolio", "list", "--status", "pending")["portfolio"]) == 501
 
 
-def test_an_item_is_approved_and_rejected(deployment: Deployment) -> None:
+def test_an_item_is_approved_and_rejected(deployment: CliDeployment) -> None:
     """Only its status changes, and what others see; again, and it is as it was."""
-    item = deployment.run(add)
-    before = deployment.json("portfolio", "list")["portfolio"][0]
+    item = deployment.run_on_ports(add)
+    before = deployment.run_json("portfolio", "list")["portfolio"][0]
     for command, status, seen in (
-        ("approve", ItemStatus.APPROVED, [item.title]),
-        ("approve", ItemStatus.APPROVED, [item.title]),
-        ("reject", ItemStatus.REJECTED, []),
+        ("approve", PortfolioItemStatus.APPROVED, [item.title]),
+        ("approve", PortfolioItemStatus.APPROVED, [item.title]),
+        ("reject", PortfolioItemStatus.REJECTED, []),
     ):
-        changed = deployment.json("portfolio", command, item.id)["item"]
+        changed = deployment.run_json("portfolio", command, item.id)["item"]
         assert changed == {**before, "status": status}
-        assert deployment.run(shown) == seen
-    assert "rejected" in deployment.table("portfolio", "reject", item.id)
+        assert deployment.run_on_ports(shown) == seen
+    assert "rejected" in deployment.run_table("portfolio", "reject", item.id)
 
 
-def test_an_unknown_item_is_refused(deployment: Deployment) -> None:
+def test_an_unknown_item_is_refused(deployment: CliDeployment) -> None:
     """There is nothing to approve or reject."""
     for command in ("approve", "reject"):
-        line = deployment.refusal("portfolio", command, 7)
+        line = deployment.run_refused("portfolio", command, 7)
         assert line == "staffbooking: Portfolio item not found"
 
 
-def test_an_unfinished_profile_is_not_approved(deployment: Deployment) -> None:
+def test_an_unfinished_profile_is_not_approved(deployment: CliDeployment) -> None:
     """One line names what it lacks."""
-    companion = deployment.run(
+    companion = deployment.run_on_ports(
         lambda ports: add_companion(
             ports.store, approval=Approval.PENDING, hourly_rate=0, service_types=()
         )
     )
-    line = deployment.refusal("companions", "approve", companion.id)
+    line = deployment.run_refused("companions", "approve", companion.id)
     assert line == "staffbooking: The profile has no hourly_rate, service_types yet"
-    assert deployment.json("companions", "suspend", companion.id)["companion"]["status"]
+    assert deployment.run_json("companions", "suspend", companion.id)["companion"]["status"]

@@ -9,75 +9,80 @@ from staffbooking_core.domain.companions.reviews import Review
 from staffbooking_core.inputs import SubmitReview
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.companions import reviews
-from tests.cli.deployment import Deployment, Party, completed
+from tests.cli.deployment import BookedParties, CliDeployment, add_completed_booking
 from tests.support.builders import add_user
 
 
-async def reviewed(ports: Ports) -> tuple[Party, Review, Review]:
+async def reviewed(ports: Ports) -> tuple[BookedParties, Review, Review]:
     """A booking that both sides have reviewed, the customer first."""
-    party = await completed(ports)
+    party = await add_completed_booking(ports)
     customer = Actor(party.customer.id, Role.CUSTOMER)
     staff = Actor(party.companion_id, Role.STAFF)
     said = SubmitReview(rating=1, comment="Came\nlate", punctuality=1)
-    by_customer = await reviews.submit(ports, customer, party.booking.id, said)
-    by_staff = await reviews.submit(ports, staff, party.booking.id, SubmitReview(rating=5))
+    by_customer = await reviews.submit_review(ports, customer, party.booking.id, said)
+    by_staff = await reviews.submit_review(ports, staff, party.booking.id, SubmitReview(rating=5))
     return party, by_customer, by_staff
 
 
-def ratings(deployment: Deployment) -> tuple[float, int]:
+def ratings(deployment: CliDeployment) -> tuple[float, int]:
     """Of the one companion."""
-    [companion] = deployment.json("companions", "list")["companions"]
+    [companion] = deployment.run_json("companions", "list")["companions"]
     return companion["rating_avg"], companion["total_reviews"]
 
 
-def test_reviews_are_listed(deployment: Deployment) -> None:
+def test_reviews_are_listed(deployment: CliDeployment) -> None:
     """The published records in the order of ids, each with whether it is hidden."""
-    assert deployment.json("reviews", "list") == {"reviews": []}
-    _, one, two = deployment.run(reviewed)
-    deployment.json("reviews", "hide", one.id)
-    first, second = deployment.json("reviews", "list")["reviews"]
+    assert deployment.run_json("reviews", "list") == {"reviews": []}
+    _, one, two = deployment.run_on_ports(reviewed)
+    deployment.run_json("reviews", "hide", one.id)
+    first, second = deployment.run_json("reviews", "list")["reviews"]
     assert (first["id"], first["comment"], first["punctuality"]) == (one.id, "Came\nlate", 1)
     assert (second["id"], second["reviewer_role"]) == (two.id, "staff")
     assert (first["hidden"], second["hidden"]) == (True, False)
 
 
-def test_a_table_keeps_a_review_on_its_line(deployment: Deployment) -> None:
+def test_a_table_keeps_a_review_on_its_line(deployment: CliDeployment) -> None:
     """Whatever it holds; whether it is hidden is a word."""
-    deployment.run(reviewed)
-    table = deployment.table("reviews", "list")
+    deployment.run_on_ports(reviewed)
+    table = deployment.run_table("reviews", "list")
     [line] = [line for line in table.splitlines() if "Came" in line]
     assert "Came\\nlate" in line
     assert " no " in line
 
 
-def test_reviews_are_listed_by_person(deployment: Deployment) -> None:
+def test_reviews_are_listed_by_person(deployment: CliDeployment) -> None:
     """Those that they wrote and those of them, by an e-mail in any case."""
-    party, one, two = deployment.run(reviewed)
-    deployment.run(lambda ports: add_user(ports.store, email="bo@example.com"))
-    found = deployment.json("reviews", "list", "--user", party.customer.email.upper())["reviews"]
+    party, one, two = deployment.run_on_ports(reviewed)
+    deployment.run_on_ports(lambda ports: add_user(ports.store, email="bo@example.com"))
+    found = deployment.run_json("reviews", "list", "--user", party.customer.email.upper())[
+        "reviews"
+    ]
     assert [review["id"] for review in found] == [one.id, two.id]
-    assert deployment.json("reviews", "list", "--user", "bo@example.com") == {"reviews": []}
-    line = deployment.refusal("reviews", "list", "--user", "nobody@example.com")
+    assert deployment.run_json("reviews", "list", "--user", "bo@example.com") == {"reviews": []}
+    line = deployment.run_refused("reviews", "list", "--user", "nobody@example.com")
     assert line == "staffbooking: User not found"
 
 
-def test_a_review_is_hidden_and_shown_again(deployment: Deployment) -> None:
+def test_a_review_is_hidden_and_shown_again(deployment: CliDeployment) -> None:
     """The companion's rating follows; a second time changes nothing."""
-    _, one, _ = deployment.run(reviewed)
-    before = deployment.json("reviews", "list")["reviews"][0]
+    _, one, _ = deployment.run_on_ports(reviewed)
+    before = deployment.run_json("reviews", "list")["reviews"][0]
     assert ratings(deployment) == (1, 1)
     for _ in "ab":
-        assert deployment.json("reviews", "hide", one.id)["review"] == {**before, "hidden": True}
+        assert deployment.run_json("reviews", "hide", one.id)["review"] == {
+            **before,
+            "hidden": True,
+        }
         assert ratings(deployment) == (0, 0)
     for _ in "ab":
-        assert deployment.json("reviews", "show", one.id)["review"] == before
+        assert deployment.run_json("reviews", "show", one.id)["review"] == before
         assert ratings(deployment) == (1, 1)
-    assert "Came\\nlate" in deployment.table("reviews", "show", one.id)
+    assert "Came\\nlate" in deployment.run_table("reviews", "show", one.id)
 
 
 @pytest.mark.parametrize("command", ["hide", "show"])
-def test_an_unknown_review_is_refused(deployment: Deployment, command: str) -> None:
+def test_an_unknown_review_is_refused(deployment: CliDeployment, command: str) -> None:
     """There is nothing to hide; an id that no store could hold is a fault of usage."""
-    assert deployment.refusal("reviews", command, 7) == "staffbooking: Review not found"
+    assert deployment.run_refused("reviews", command, 7) == "staffbooking: Review not found"
     for wrong in ("0", str(2**63), "x"):
-        assert deployment.staffbooking("reviews", command, wrong).exit_code == 2
+        assert deployment.run_command("reviews", command, wrong).exit_code == 2

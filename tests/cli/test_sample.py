@@ -8,32 +8,32 @@ from pathlib import Path
 import pytest
 
 from staffbooking_adapters.inputs import structure
-from staffbooking_cli.errors import Refused
+from staffbooking_cli.errors import CommandRefused
 from staffbooking_cli.sample import guide, seed
-from staffbooking_cli.sample.market import KNOWN_STAFF, companions
+from staffbooking_cli.sample.market import KNOWN_STAFF, sample_companions
 from staffbooking_core.domain.companions.companion import Approval, CompanionQuery
 from staffbooking_core.inputs import ImportedCompanion
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.accounts import administration, api_keys
 from staffbooking_core.usecases.companions import imports, search as finding
-from tests.cli.deployment import make_ports
+from tests.cli.deployment import make_cli_ports
 from tests.support.builders import add_user
 
 pytestmark = pytest.mark.anyio
 
 TODAY = date(2027, 3, 1)
-ROWS = list(companions(TODAY))
+ROWS = list(sample_companions(TODAY))
 
 
 @pytest.fixture
 def ports() -> Ports:
-    return make_ports(Policy())
+    return make_cli_ports(Policy())
 
 
 @pytest.fixture
 async def filled(ports: Ports) -> Ports:
-    await seed.fill(ports)
+    await seed.fill_database(ports)
     return ports
 
 
@@ -47,8 +47,8 @@ def test_the_market_is_large() -> None:
 
 def test_the_market_is_the_same_each_time() -> None:
     """Two starts on one day make the same rows; on another only the days off move."""
-    assert list(companions(TODAY)) == ROWS
-    later = list(companions(date(2027, 4, 1)))
+    assert list(sample_companions(TODAY)) == ROWS
+    later = list(sample_companions(date(2027, 4, 1)))
     assert [row | {"overrides": []} for row in later] == [row | {"overrides": []} for row in ROWS]
 
 
@@ -61,38 +61,38 @@ async def test_every_row_is_good(ports: Ports) -> None:
 
 async def test_most_are_found_and_some_wait(filled: Ports) -> None:
     """A few companions wait for approval; the known staff do not."""
-    found = await administration.companions(filled, limit=1000)
+    found = await administration.list_companions(filled, limit=1000)
     waiting = [one for one in found if one.approval is Approval.PENDING]
     assert 5 <= len(waiting) <= len(found) / 5
     for email in KNOWN_STAFF.values():
-        assert (await administration.user(filled, email)).id not in {one.id for one in waiting}
+        assert (await administration.get_user(filled, email)).id not in {one.id for one in waiting}
 
 
 async def test_it_is_filled_once(filled: Ports) -> None:
     """A second start finds all there."""
-    assert not await seed.is_missing(filled)
+    assert not await seed.is_sample_missing(filled)
 
 
 async def test_an_interrupted_start_is_gone_on_with(ports: Ports) -> None:
     """What is there already is no obstacle."""
     await imports.import_companions(ports, [structure(ImportedCompanion, ROWS[0])])
-    assert await seed.is_missing(ports)
-    await seed.fill(ports)
-    assert not await seed.is_missing(ports)
-    assert len(await administration.companions(ports, limit=1000)) == len(ROWS)
+    assert await seed.is_sample_missing(ports)
+    await seed.fill_database(ports)
+    assert not await seed.is_sample_missing(ports)
+    assert len(await administration.list_companions(ports, limit=1000)) == len(ROWS)
 
 
 async def test_a_database_of_others_is_left_alone(ports: Ports) -> None:
     """The demo does not mix its people with anybody else's."""
     await add_user(ports.store)
-    with pytest.raises(Refused, match="not the demo's"):
-        await seed.is_missing(ports)
+    with pytest.raises(CommandRefused, match="not the demo's"):
+        await seed.is_sample_missing(ports)
 
 
 async def test_the_key_is_kept(filled: Ports, tmp_path: Path) -> None:
     """The second start prints the first one's key, which only its owner may read."""
-    first = await seed.sample(filled, tmp_path)
-    assert await seed.sample(filled, tmp_path) == first
+    first = await seed.load_sample(filled, tmp_path)
+    assert await seed.load_sample(filled, tmp_path) == first
     assert (tmp_path / seed.KEY_FILE).stat().st_mode & 0o077 == 0
 
 
@@ -100,10 +100,10 @@ async def test_the_key_is_kept(filled: Ports, tmp_path: Path) -> None:
 async def test_a_lost_key_is_replaced(filled: Ports, tmp_path: Path, kept: str) -> None:
     """A key that doesn't work here is replaced, and never more than one is active."""
     for _ in range(7):
-        made = await seed.sample(filled, tmp_path)
+        made = await seed.load_sample(filled, tmp_path)
         (tmp_path / seed.KEY_FILE).write_text(kept)
-    owner = await administration.user(filled, seed.ENTERPRISE_EMAIL)
-    active = [one for one in await api_keys.listing(filled, owner) if one.revoked_at is None]
+    owner = await administration.get_user(filled, seed.ENTERPRISE_EMAIL)
+    active = [one for one in await api_keys.list_keys(filled, owner) if one.revoked_at is None]
     assert len(active) == 1
     assert made.key.endswith(active[0].masked_key[-4:])
 
@@ -116,11 +116,11 @@ async def test_the_lines_search_for_somebody(filled: Ports) -> None:
 
 async def test_the_lines_book_free_evenings(filled: Ports, tmp_path: Path) -> None:
     """Both evenings are free, about two weeks ahead in the service's time, and in order."""
-    given = await seed.sample(filled, tmp_path)
-    first, second = await guide.free_evenings(filled, given.staff.id)
+    given = await seed.load_sample(filled, tmp_path)
+    first, second = await guide.find_free_evenings(filled, given.staff.id)
     ahead = first.starts_at - datetime.now(UTC)
     assert 13 <= ahead.days <= 16
     assert first.ends_at < second.starts_at
-    text = await guide.guide(filled, given, "http://127.0.0.1:8000", tmp_path)
+    text = await guide.render_guide(filled, given, "http://127.0.0.1:8000", tmp_path)
     assert first.day.isoformat() in text
     assert second.day.isoformat() in text

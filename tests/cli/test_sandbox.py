@@ -9,19 +9,19 @@ import pytest
 from attrs import evolve
 
 from staffbooking_core.policy import Policy
-from tests.cli.deployment import Deployment, paid
+from tests.cli.deployment import CliDeployment, add_paid_booking
 
 
-def now(deployment: Deployment, *arguments: str) -> datetime:
-    return datetime.fromisoformat(deployment.json("sandbox", "clock", *arguments)["now"])
+def now(deployment: CliDeployment, *arguments: str) -> datetime:
+    return datetime.fromisoformat(deployment.run_json("sandbox", "clock", *arguments)["now"])
 
 
-def test_the_clock_is_shown(deployment: Deployment) -> None:
+def test_the_clock_is_shown(deployment: CliDeployment) -> None:
     """At first the service's time is the real one."""
     assert abs(now(deployment, "show") - datetime.now(UTC)) < timedelta(minutes=1)
 
 
-def test_the_clock_is_advanced(deployment: Deployment) -> None:
+def test_the_clock_is_advanced(deployment: CliDeployment) -> None:
     """The answer is the new time, and it stays."""
     before = now(deployment, "show")
     moved = now(deployment, "advance", "72h")
@@ -29,16 +29,16 @@ def test_the_clock_is_advanced(deployment: Deployment) -> None:
     assert now(deployment, "show") >= moved
 
 
-def test_the_clock_is_set(deployment: Deployment) -> None:
+def test_the_clock_is_set(deployment: CliDeployment) -> None:
     """An instant with any offset is read as what it means."""
     year = datetime.now(UTC).year + 1
     moved = now(deployment, "set", f"{year}-03-01T18:00:00+01:00")
     assert moved == datetime(year, 3, 1, 17, tzinfo=UTC)
 
 
-def test_a_table_is_the_time_alone(deployment: Deployment) -> None:
+def test_a_table_is_the_time_alone(deployment: CliDeployment) -> None:
     """People read one line."""
-    printed = deployment.table("sandbox", "clock", "show")
+    printed = deployment.run_table("sandbox", "clock", "show")
     assert datetime.fromisoformat(printed.strip()).tzinfo is UTC
 
 
@@ -50,10 +50,10 @@ def test_a_table_is_the_time_alone(deployment: Deployment) -> None:
     ],
 )
 def test_a_bad_move_is_refused(
-    deployment: Deployment, arguments: tuple[str, ...], reason: str
+    deployment: CliDeployment, arguments: tuple[str, ...], reason: str
 ) -> None:
     """Neither backwards nor out of the calendar."""
-    assert deployment.refusal("sandbox", "clock", *arguments) == f"staffbooking: {reason}"
+    assert deployment.run_refused("sandbox", "clock", *arguments) == f"staffbooking: {reason}"
 
 
 @pytest.mark.parametrize(
@@ -68,25 +68,25 @@ def test_a_bad_move_is_refused(
     ],
 )
 def test_what_is_no_time_is_a_fault_of_usage(
-    deployment: Deployment, arguments: tuple[str, ...]
+    deployment: CliDeployment, arguments: tuple[str, ...]
 ) -> None:
     """A duration has a unit, an instant has an offset."""
-    assert deployment.staffbooking("sandbox", "clock", *arguments).exit_code == 2
+    assert deployment.run_command("sandbox", "clock", *arguments).exit_code == 2
 
 
 @pytest.mark.parametrize("given", [{"sandbox": None}, {"policy": Policy(sandbox=False)}])
-def test_without_a_sandbox_no_clock_moves(deployment: Deployment, given: dict[str, Any]) -> None:
+def test_without_a_sandbox_no_clock_moves(deployment: CliDeployment, given: dict[str, Any]) -> None:
     """Where payments are real, or no sandbox is wanted, there is no such thing."""
     deployment.ports = evolve(deployment.ports, **given)
     for arguments in (("show",), ("advance", "1h")):
-        assert "Sandbox" in deployment.refusal("sandbox", "clock", *arguments)
+        assert "Sandbox" in deployment.run_refused("sandbox", "clock", *arguments)
 
 
-def test_a_drain_does_what_came_due(deployment: Deployment) -> None:
+def test_a_drain_does_what_came_due(deployment: CliDeployment) -> None:
     """After the clock moved past completion and payout, one drain does both."""
-    code = deployment.run(paid).booking.code
-    deployment.json("sandbox", "clock", "advance", "600h")
-    assert deployment.json("worker", "--drain")["done"] > 0
-    booking = deployment.json("bookings", "show", code)["booking"]
+    code = deployment.run_on_ports(add_paid_booking).booking.code
+    deployment.run_json("sandbox", "clock", "advance", "600h")
+    assert deployment.run_json("worker", "--drain")["done"] > 0
+    booking = deployment.run_json("bookings", "show", code)["booking"]
     assert (booking["status"], booking["payout_status"]) == ("completed", "paid")
-    assert deployment.table("worker", "--drain") == "0 pieces of work done, nothing is due.\n"
+    assert deployment.run_table("worker", "--drain") == "0 pieces of work done, nothing is due.\n"

@@ -9,95 +9,95 @@ from attrs import evolve
 
 from staffbooking_adapters.vault import KeyringVault
 from staffbooking_cli.commands import secrets
-from staffbooking_core.domain.webhooks.deliveries import Endpoint, Secrets
+from staffbooking_core.domain.webhooks.deliveries import EndpointSecrets, WebhookEndpoint
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.webhooks import deliveries
-from staffbooking_core.usecases.webhooks.deliveries import SEALED_FOR
-from tests.cli.deployment import Deployment
+from staffbooking_core.usecases.webhooks.deliveries import WEBHOOK_SECRET_PURPOSE
+from tests.cli.deployment import CliDeployment
 from tests.support.builders import HOUR
-from tests.support.webhooks import SECRET, add_endpoint
+from tests.support.webhooks import ENDPOINT_SECRET, add_endpoint
 
-OTHER = SECRET.replace("c2", "d2")
+OTHER = ENDPOINT_SECRET.replace("c2", "d2")
 
 
-def use_keys(deployment: Deployment, *keys: str) -> None:
+def use_keys(deployment: CliDeployment, *keys: str) -> None:
     deployment.ports = evolve(deployment.ports, vault=KeyringVault(keys))
 
 
-def add(deployment: Deployment) -> Endpoint:
+def add(deployment: CliDeployment) -> WebhookEndpoint:
     """An endpoint whose secret is sealed with the first of the keys in use."""
 
-    async def added(ports: Ports) -> Endpoint:
+    async def added(ports: Ports) -> WebhookEndpoint:
         return await add_endpoint(ports.store, vault=ports.vault)
 
-    return deployment.run(added)
+    return deployment.run_on_ports(added)
 
 
-def unsealed(deployment: Deployment, endpoint: Endpoint) -> tuple[str, ...]:
+def unsealed(deployment: CliDeployment, endpoint: WebhookEndpoint) -> tuple[str, ...]:
     async def opened(ports: Ports) -> tuple[str, ...]:
-        async with ports.store.reading() as view:
+        async with ports.store.read_view() as view:
             found = await view.webhooks.endpoint(endpoint.id)
         assert found is not None
-        return deliveries.unsealed(ports, found)
+        return deliveries.unseal_secrets(ports, found)
 
-    return deployment.run(opened)
+    return deployment.run_on_ports(opened)
 
 
-def test_secrets_are_sealed_with_the_first_key(deployment: Deployment) -> None:
+def test_secrets_are_sealed_with_the_first_key(deployment: CliDeployment) -> None:
     """Afterwards the old key is not needed any more; the secrets are the same."""
     use_keys(deployment, "old")
     made = [add(deployment) for _ in range(3)]
     use_keys(deployment, "new", "old")
-    assert deployment.json("secrets", "rotate") == {"resealed": 3, "broken": []}
+    assert deployment.run_json("secrets", "rotate") == {"resealed": 3, "broken": []}
     use_keys(deployment, "new")
-    assert [unsealed(deployment, each) for each in made] == [(SECRET,)] * 3
+    assert [unsealed(deployment, each) for each in made] == [(ENDPOINT_SECRET,)] * 3
 
 
-def test_what_is_sealed_with_it_stays(deployment: Deployment) -> None:
+def test_what_is_sealed_with_it_stays(deployment: CliDeployment) -> None:
     """A second run finds nothing to do."""
     use_keys(deployment, "old")
     add(deployment)
     use_keys(deployment, "new", "old")
-    assert deployment.table("secrets", "rotate") == "Secrets of 1 webhooks were sealed anew.\n"
-    assert deployment.json("secrets", "rotate") == {"resealed": 0, "broken": []}
+    assert deployment.run_table("secrets", "rotate") == "Secrets of 1 webhooks were sealed anew.\n"
+    assert deployment.run_json("secrets", "rotate") == {"resealed": 0, "broken": []}
 
 
-def test_every_batch_is_sealed(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_batch_is_sealed(deployment: CliDeployment, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many there are, all of them are reached."""
-    monkeypatch.setattr(secrets, "BATCH", 2)
+    monkeypatch.setattr(secrets, "RESEAL_BATCH_SIZE", 2)
     use_keys(deployment, "old")
     for _ in range(5):
         add(deployment)
     use_keys(deployment, "new", "old")
-    assert deployment.json("secrets", "rotate")["resealed"] == 5
+    assert deployment.run_json("secrets", "rotate")["resealed"] == 5
 
 
-def test_a_secret_on_its_way_in_is_sealed_too(deployment: Deployment) -> None:
+def test_a_secret_on_its_way_in_is_sealed_too(deployment: CliDeployment) -> None:
     """While an endpoint's own secret is rotated, both go on to sign."""
     use_keys(deployment, "old")
     endpoint = add(deployment)
 
     async def rotate(ports: Ports) -> None:
-        sealed = ports.vault.seal(SEALED_FOR, OTHER.encode(), endpoint.id)
-        both = Secrets(endpoint.secrets.current, sealed, ports.clock.wall() + HOUR)
+        sealed = ports.vault.seal(WEBHOOK_SECRET_PURPOSE, OTHER.encode(), endpoint.id)
+        both = EndpointSecrets(endpoint.secrets.current, sealed, ports.clock.wall() + HOUR)
         changed = evolve(endpoint, secrets=both)
-        await ports.store.write(lambda tx: tx.webhooks.save_endpoints([changed]))
+        await ports.store.run_transaction(lambda tx: tx.webhooks.save_endpoints([changed]))
 
-    deployment.run(rotate)
+    deployment.run_on_ports(rotate)
     use_keys(deployment, "new", "old")
-    assert deployment.json("secrets", "rotate")["resealed"] == 1
+    assert deployment.run_json("secrets", "rotate")["resealed"] == 1
     use_keys(deployment, "new")
-    assert unsealed(deployment, endpoint) == (SECRET, OTHER)
+    assert unsealed(deployment, endpoint) == (ENDPOINT_SECRET, OTHER)
 
 
-def test_a_secret_that_no_key_opens_holds_up_no_other(deployment: Deployment) -> None:
+def test_a_secret_that_no_key_opens_holds_up_no_other(deployment: CliDeployment) -> None:
     """It is named, the rest is sealed anew, and the exit code is 1."""
     use_keys(deployment, "lost")
     lost = add(deployment)
     use_keys(deployment, "old")
     add(deployment)
     use_keys(deployment, "new", "old")
-    result = deployment.staffbooking("secrets", "rotate", "--json")
+    result = deployment.run_command("secrets", "rotate", "--json")
     assert result.exit_code == 1
     assert json.loads(result.stdout) == {"resealed": 1, "broken": [lost.id]}
     assert result.stderr == (

@@ -13,7 +13,7 @@ import pytest
 
 from staffbooking_adapters import wiring
 from staffbooking_adapters.settings import load_settings
-from staffbooking_core.domain.accounts.api_keys import is_well_formed
+from staffbooking_core.domain.accounts.api_keys import is_well_formed_api_key
 from staffbooking_core.ports import Ports
 from tests.cli import deployment as commands
 from tests.cli.test_import import MIA, person
@@ -22,7 +22,7 @@ from tests.cli.test_reviews import reviewed
 T = TypeVar("T")
 
 
-class OnDatabase(commands.Deployment):
+class OnDatabase(commands.CliDeployment):
     """The deployment that the environment names."""
 
     def __init__(self) -> None:
@@ -42,8 +42,8 @@ def deployment(database_url: str, monkeypatch: pytest.MonkeyPatch) -> OnDatabase
         monkeypatch.delenv(name)
     monkeypatch.setenv("STAFFBOOKING_DATABASE_URL", database_url)
     made = OnDatabase()
-    assert "staffbooking db upgrade" in made.refusal("db", "check")
-    assert made.json("db", "upgrade") == {"schema": "current"}
+    assert "staffbooking db upgrade" in made.run_refused("db", "check")
+    assert made.run_json("db", "upgrade") == {"schema": "current"}
     return made
 
 
@@ -51,16 +51,18 @@ def test_accounts_and_keys(deployment: OnDatabase) -> None:
     """An account is made, subscribed, locked, and has keys."""
     email = "agency@example.com"
     names = ("--first-name", "Grand", "--last-name", "Events")
-    user = deployment.json("users", "create", email, *names, "--password", "long enough")["user"]
-    assert deployment.refusal("users", "create", email.upper(), *names)
-    deployment.json("users", "subscribe", email, "enterprise")
-    made = deployment.json("keys", "create", email, "--name", "Shop", "--permission", "read")
-    assert is_well_formed(made["key"])
-    assert deployment.json("keys", "list", email)["keys"] == [made["api_key"]]
-    deployment.json("keys", "revoke", made["api_key"]["id"])
-    deployment.json("users", "set-password", email, "--password", "still longer")
-    deployment.json("users", "disable", email)
-    listed = deployment.json("users", "list")["users"]
+    user = deployment.run_json("users", "create", email, *names, "--password", "long enough")[
+        "user"
+    ]
+    assert deployment.run_refused("users", "create", email.upper(), *names)
+    deployment.run_json("users", "subscribe", email, "enterprise")
+    made = deployment.run_json("keys", "create", email, "--name", "Shop", "--permission", "read")
+    assert is_well_formed_api_key(made["key"])
+    assert deployment.run_json("keys", "list", email)["keys"] == [made["api_key"]]
+    deployment.run_json("keys", "revoke", made["api_key"]["id"])
+    deployment.run_json("users", "set-password", email, "--password", "still longer")
+    deployment.run_json("users", "disable", email)
+    listed = deployment.run_json("users", "list")["users"]
     assert [(one["id"], one["subscription"]) for one in listed] == [(user["id"], "enterprise")]
     assert listed[0]["disabled_at"] is not None
 
@@ -69,51 +71,53 @@ def test_companions(deployment: OnDatabase, tmp_path: Path) -> None:
     """They are imported, updated, approved and suspended."""
     path = tmp_path / "companions.json"
     path.write_text(json.dumps([MIA, person(1), person(1, hourly_rate=70), person(2, tier="x")]))
-    result = deployment.staffbooking("companions", "import", path, "--json")
+    result = deployment.run_command("companions", "import", path, "--json")
     outcome = json.loads(result.stdout)
     assert (outcome["imported"], outcome["updated"], len(outcome["skipped"])) == (2, 1, 1)
-    first, second = deployment.json("companions", "list")["companions"]
+    first, second = deployment.run_json("companions", "list")["companions"]
     assert (first["bio"], first["hourly_rate"]) == (MIA["bio"], MIA["hourly_rate"])
     assert (second["hourly_rate"], second["status"]) == (70, "pending")
-    changed = deployment.json("companions", "approve", second["id"])["companion"]
+    changed = deployment.run_json("companions", "approve", second["id"])["companion"]
     assert changed == {**second, "status": "approved"}
 
 
 def test_a_dispute(deployment: OnDatabase) -> None:
     """It is listed, shown and split; its payout is held, released and made; the ledger is clean,
     and the processor's book says the same."""
-    code = deployment.run(commands.disputed).booking.code
-    assert deployment.json("disputes", "list")["disputes"][0]["booking_code"] == code
-    assert deployment.json("disputes", "show", code)["dispute"]["operations"]
-    deployment.json("disputes", "resolve", code, "--split", "100.50")
-    assert deployment.json("payouts", "list")["payouts"][0]["payout_amount"] == 254.57
-    assert deployment.json("payouts", "hold", code)["payout"]["payout_status"] == "frozen"
-    assert deployment.json("payouts", "release", code)["payout"]["payout_status"] == "scheduled"
-    deployment.json("sandbox", "clock", "advance", "25h")
-    assert deployment.json("worker", "--drain")["done"] > 0
-    booking = deployment.json("bookings", "show", code)["booking"]
+    code = deployment.run(commands.add_disputed_booking).booking.code
+    assert deployment.run_json("disputes", "list")["disputes"][0]["booking_code"] == code
+    assert deployment.run_json("disputes", "show", code)["dispute"]["operations"]
+    deployment.run_json("disputes", "resolve", code, "--split", "100.50")
+    assert deployment.run_json("payouts", "list")["payouts"][0]["payout_amount"] == 254.57
+    assert deployment.run_json("payouts", "hold", code)["payout"]["payout_status"] == "frozen"
+    assert deployment.run_json("payouts", "release", code)["payout"]["payout_status"] == "scheduled"
+    deployment.run_json("sandbox", "clock", "advance", "25h")
+    assert deployment.run_json("worker", "--drain")["done"] > 0
+    booking = deployment.run_json("bookings", "show", code)["booking"]
     assert (booking["payout_status"], booking["payment_status"]) == ("paid", "partially_refunded")
-    assert len(deployment.json("bookings", "list", "--status", "completed")["bookings"]) == 1
-    assert deployment.json("ledger", "check") == {"faults": [], "checked": 1}
-    assert deployment.json("payments", "reconcile")["differences"] == []
-    assert deployment.json("refunds", "list") == {"refunds": []}
-    assert "staff_payable" in deployment.table("ledger", "show", code)
+    assert len(deployment.run_json("bookings", "list", "--status", "completed")["bookings"]) == 1
+    assert deployment.run_json("ledger", "check") == {"faults": [], "checked": 1}
+    assert deployment.run_json("payments", "reconcile")["differences"] == []
+    assert deployment.run_json("refunds", "list") == {"refunds": []}
+    assert "staff_payable" in deployment.run_table("ledger", "show", code)
 
 
 def test_reviews(deployment: OnDatabase) -> None:
     """They are listed, also by person; one is hidden, and shown again."""
     party, one, two = deployment.run(reviewed)
-    listed = deployment.json("reviews", "list")["reviews"]
+    listed = deployment.run_json("reviews", "list")["reviews"]
     assert [review["id"] for review in listed] == [one.id, two.id]
-    assert deployment.json("reviews", "list", "--user", party.customer.email)["reviews"] == listed
+    assert (
+        deployment.run_json("reviews", "list", "--user", party.customer.email)["reviews"] == listed
+    )
     hidden = {**listed[0], "hidden": True}
     for command, shown, total in (("hide", hidden, 0), ("show", listed[0], 1)):
-        assert deployment.json("reviews", command, one.id)["review"] == shown
-        assert deployment.json("reviews", "list")["reviews"] == [shown, listed[1]]
-        [companion] = deployment.json("companions", "list")["companions"]
+        assert deployment.run_json("reviews", command, one.id)["review"] == shown
+        assert deployment.run_json("reviews", "list")["reviews"] == [shown, listed[1]]
+        [companion] = deployment.run_json("companions", "list")["companions"]
         assert companion["total_reviews"] == total
 
 
 def test_a_healthy_deployment(deployment: OnDatabase) -> None:
     """Nothing is wrong with it."""
-    assert all(check["ok"] for check in deployment.json("doctor")["checks"])
+    assert all(check["ok"] for check in deployment.run_json("doctor")["checks"])

@@ -7,15 +7,15 @@ import json
 import pytest
 
 from staffbooking_core.usecases.accounts import administration
-from tests.cli.deployment import Deployment
+from tests.cli.deployment import CliDeployment
 from tests.support.builders import add_booking, add_companion, add_user
 
 ADA = ("ada@example.com", "--first-name", "Ada", "--last-name", "Okoro")
 
 
-def test_an_account_is_made(deployment: Deployment) -> None:
+def test_an_account_is_made(deployment: CliDeployment) -> None:
     """The record is the published one, with all that was given."""
-    made = deployment.json(
+    made = deployment.run_json(
         "users", "create", *ADA, "--role", "admin", "--subscription", "enterprise"
     )["user"]
     del made["created_at"]
@@ -32,20 +32,22 @@ def test_an_account_is_made(deployment: Deployment) -> None:
     }
 
 
-def test_an_account_is_a_customers_by_default(deployment: Deployment) -> None:
+def test_an_account_is_a_customers_by_default(deployment: CliDeployment) -> None:
     """Without options an account is a customer's without a subscription."""
-    made = deployment.json("users", "create", *ADA)["user"]
+    made = deployment.run_json("users", "create", *ADA)["user"]
     assert (made["role"], made["subscription"]) == ("customer", "none")
 
 
-def test_the_given_password_is_set(deployment: Deployment) -> None:
+def test_the_given_password_is_set(deployment: CliDeployment) -> None:
     """What --password gives is what one signs in with."""
-    deployment.json("users", "create", *ADA, "--password", "long enough")
+    deployment.run_json("users", "create", *ADA, "--password", "long enough")
     assert password_of(deployment) == "plain:long enough"
 
 
-def password_of(deployment: Deployment) -> str | None:
-    return deployment.run(lambda ports: administration.user(ports, "ada@example.com")).password_hash
+def password_of(deployment: CliDeployment) -> str | None:
+    return deployment.run_on_ports(
+        lambda ports: administration.get_user(ports, "ada@example.com")
+    ).password_hash
 
 
 @pytest.mark.parametrize(
@@ -57,137 +59,138 @@ def password_of(deployment: Deployment) -> str | None:
     ],
 )
 def test_a_bad_account_is_refused(
-    deployment: Deployment, arguments: tuple[str, ...], line: str
+    deployment: CliDeployment, arguments: tuple[str, ...], line: str
 ) -> None:
     """A value out of its bounds is named in one line."""
-    assert deployment.refusal("users", "create", *arguments) == line
+    assert deployment.run_refused("users", "create", *arguments) == line
 
 
-def test_a_taken_address_is_refused(deployment: Deployment) -> None:
+def test_a_taken_address_is_refused(deployment: CliDeployment) -> None:
     """An e-mail has one account, whatever its case."""
-    deployment.json("users", "create", *ADA)
-    line = deployment.refusal("users", "create", "ADA@example.com", *ADA[1:])
+    deployment.run_json("users", "create", *ADA)
+    line = deployment.run_refused("users", "create", "ADA@example.com", *ADA[1:])
     assert line == "staffbooking: email: is registered already"
 
 
-def test_a_list_has_everybody(deployment: Deployment) -> None:
+def test_a_list_has_everybody(deployment: CliDeployment) -> None:
     """All accounts come, more than one page of the store, in the order of their ids."""
 
     async def many(ports):
         for _ in range(501):
             await add_user(ports.store)
 
-    deployment.run(many)
-    users = deployment.json("users", "list")["users"]
+    deployment.run_on_ports(many)
+    users = deployment.run_json("users", "list")["users"]
     assert [user["id"] for user in users] == list(range(1, 502))
 
 
-def test_an_empty_list_is_a_list(deployment: Deployment) -> None:
+def test_an_empty_list_is_a_list(deployment: CliDeployment) -> None:
     """Without accounts the document has an empty list."""
-    assert deployment.json("users", "list") == {"users": []}
+    assert deployment.run_json("users", "list") == {"users": []}
 
 
-def test_a_table_cuts_nothing(deployment: Deployment) -> None:
+def test_a_table_cuts_nothing(deployment: CliDeployment) -> None:
     """A table that is read by a program has whole e-mails and no colour."""
     email = f"{'x' * 60}@{'y' * 80}.example.com"
-    deployment.json("users", "create", email, *ADA[1:])
-    table = deployment.table("users", "list")
+    deployment.run_json("users", "create", email, *ADA[1:])
+    table = deployment.run_table("users", "list")
     assert email in table
     assert "\x1b" not in table
 
 
-def test_a_table_shows_what_could_steer_a_terminal(deployment: Deployment) -> None:
+def test_a_table_shows_what_could_steer_a_terminal(deployment: CliDeployment) -> None:
     """Names that an earlier release let in stay text; new ones hold no such characters."""
     name = "\x1b[31mA\u202e"
-    line = deployment.refusal("users", "create", ADA[0], "--first-name", name, *ADA[3:])
+    line = deployment.run_refused("users", "create", ADA[0], "--first-name", name, *ADA[3:])
     assert line == "staffbooking: first_name: must not hold the character U+001B"
-    deployment.run(lambda ports: add_user(ports.store, first_name=name))
-    table = deployment.table("users", "list")
+    deployment.run_on_ports(lambda ports: add_user(ports.store, first_name=name))
+    table = deployment.run_table("users", "list")
     assert r"\x1b[31mA\u202e" in table
 
 
-def test_an_account_is_shown(deployment: Deployment) -> None:
+def test_an_account_is_shown(deployment: CliDeployment) -> None:
     """An account is found by its e-mail in any case."""
-    deployment.json("users", "create", *ADA)
-    assert deployment.json("users", "show", "Ada@Example.com")["user"]["id"] == 1
-    assert "ada@example.com" in deployment.table("users", "show", ADA[0])
+    deployment.run_json("users", "create", *ADA)
+    assert deployment.run_json("users", "show", "Ada@Example.com")["user"]["id"] == 1
+    assert "ada@example.com" in deployment.run_table("users", "show", ADA[0])
 
 
 @pytest.mark.parametrize("command", [("show",), ("disable",), ("enable",), ("subscribe", "basic")])
-def test_an_unknown_account_is_refused(deployment: Deployment, command: tuple[str, ...]) -> None:
+def test_an_unknown_account_is_refused(deployment: CliDeployment, command: tuple[str, ...]) -> None:
     """Each command says in one line that there is no such account."""
     name, *rest = command
-    line = deployment.refusal("users", name, "nobody@example.com", *rest)
+    line = deployment.run_refused("users", name, "nobody@example.com", *rest)
     assert line == "staffbooking: User not found"
 
 
-def test_a_subscription_may_end(deployment: Deployment) -> None:
+def test_a_subscription_may_end(deployment: CliDeployment) -> None:
     """A subscription has the end that it is given, in UTC."""
-    deployment.json("users", "create", *ADA)
-    user = deployment.json(
+    deployment.run_json("users", "create", *ADA)
+    user = deployment.run_json(
         "users", "subscribe", ADA[0], "enterprise", "--until", "2027-03-01T10:00:00+02:00"
     )["user"]
     assert user["subscription"] == "enterprise"
     assert user["subscription_expires_at"] == "2027-03-01T08:00:00Z"
 
 
-def test_the_end_of_a_subscription_is_of_a_calendar(deployment: Deployment) -> None:
+def test_the_end_of_a_subscription_is_of_a_calendar(deployment: CliDeployment) -> None:
     """The last microsecond of 9999, which PostgreSQL takes for no end, is refused."""
-    deployment.json("users", "create", *ADA)
+    deployment.run_json("users", "create", *ADA)
     until = ("--until", "9999-12-31T23:59:59.999999Z")
-    result = deployment.staffbooking("users", "subscribe", ADA[0], "enterprise", *until)
+    result = deployment.run_command("users", "subscribe", ADA[0], "enterprise", *until)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "is not an instant" in result.stderr
 
 
-def test_an_account_is_locked_and_opened(deployment: Deployment) -> None:
+def test_an_account_is_locked_and_opened(deployment: CliDeployment) -> None:
     """A locked account tells since when; its companion is not found meanwhile."""
-    companion = deployment.run(lambda ports: add_companion(ports.store))
-    email = deployment.json("users", "list")["users"][0]["email"]
-    assert deployment.json("users", "disable", email)["user"]["disabled_at"] is not None
-    assert deployment.json("companions", "list")["companions"][0]["active"] is False
-    assert deployment.json("users", "enable", email)["user"]["disabled_at"] is None
-    listed = deployment.json("companions", "list")["companions"][0]
+    companion = deployment.run_on_ports(lambda ports: add_companion(ports.store))
+    email = deployment.run_json("users", "list")["users"][0]["email"]
+    assert deployment.run_json("users", "disable", email)["user"]["disabled_at"] is not None
+    assert deployment.run_json("companions", "list")["companions"][0]["active"] is False
+    assert deployment.run_json("users", "enable", email)["user"]["disabled_at"] is None
+    listed = deployment.run_json("companions", "list")["companions"][0]
     assert (listed["id"], listed["active"]) == (companion.id, True)
 
 
-def test_a_password_is_set(deployment: Deployment) -> None:
+def test_a_password_is_set(deployment: CliDeployment) -> None:
     """The option's password replaces the one that was there."""
-    deployment.json("users", "create", *ADA, "--password", "the first one")
-    deployment.json("users", "set-password", ADA[0], "--password", "the second one")
+    deployment.run_json("users", "create", *ADA, "--password", "the first one")
+    deployment.run_json("users", "set-password", ADA[0], "--password", "the second one")
     assert password_of(deployment) == "plain:the second one"
 
 
-def test_a_password_is_read_from_standard_input(deployment: Deployment) -> None:
+def test_a_password_is_read_from_standard_input(deployment: CliDeployment) -> None:
     """Without the option it is the first line of the input, and no part of the output."""
-    deployment.json("users", "create", *ADA)
-    printed = deployment.json("users", "set-password", ADA[0], stdin="from a pipe \n")
+    deployment.run_json("users", "create", *ADA)
+    printed = deployment.run_json("users", "set-password", ADA[0], stdin="from a pipe \n")
     assert password_of(deployment) == "plain:from a pipe "
     assert "pipe" not in str(printed)
 
 
-def test_a_person_is_exported(deployment: Deployment) -> None:
+def test_a_person_is_exported(deployment: CliDeployment) -> None:
     """All that is kept about them, as one document."""
-    deployment.json("users", "create", *ADA)
-    printed = deployment.staffbooking("users", "export", "ada@example.com")
+    deployment.run_json("users", "create", *ADA)
+    printed = deployment.run_command("users", "export", "ada@example.com")
     found = json.loads(printed.stdout)
     assert (found["user"]["email"], found["bookings"]) == ("ada@example.com", [])
 
 
-def test_a_person_is_forgotten(deployment: Deployment) -> None:
+def test_a_person_is_forgotten(deployment: CliDeployment) -> None:
     """Once; what is left has no name."""
-    deployment.json("users", "create", *ADA)
-    left = deployment.json("users", "erase", "ada@example.com")["user"]
+    deployment.run_json("users", "create", *ADA)
+    left = deployment.run_json("users", "erase", "ada@example.com")["user"]
     assert (left["email"], left["first_name"]) == ("erased-1@erased.invalid", "Erased")
     for word in ("erase", "export"):
         assert (
-            deployment.refusal("users", word, "ada@example.com") == "staffbooking: User not found"
+            deployment.run_refused("users", word, "ada@example.com")
+            == "staffbooking: User not found"
         )
 
 
-def test_who_has_open_bookings_is_not_forgotten(deployment: Deployment) -> None:
+def test_who_has_open_bookings_is_not_forgotten(deployment: CliDeployment) -> None:
     """It is refused in one line."""
-    customer = deployment.run(lambda ports: add_user(ports.store, email="ada@example.com"))
-    deployment.run(lambda ports: add_booking(ports.store, customer=customer))
+    customer = deployment.run_on_ports(lambda ports: add_user(ports.store, email="ada@example.com"))
+    deployment.run_on_ports(lambda ports: add_booking(ports.store, customer=customer))
     line = "staffbooking: Bookings are open, or money is owed for them"
-    assert deployment.refusal("users", "erase", "ada@example.com") == line
+    assert deployment.run_refused("users", "erase", "ada@example.com") == line

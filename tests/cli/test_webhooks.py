@@ -17,46 +17,53 @@ from staffbooking_adapters.settings import load_settings
 from staffbooking_cli.commands import webhooks
 from staffbooking_cli.commands.webhooks import AttemptLog
 from staffbooking_core.domain.accounts.users import Role
-from staffbooking_core.domain.webhooks.deliveries import Endpoint
+from staffbooking_core.domain.webhooks.deliveries import WebhookEndpoint
 from staffbooking_core.ports import Ports
-from tests.cli.deployment import Deployment
-from tests.cli.processes import LONGEST, environment, finished, read_until, running, stopped
+from tests.cli.deployment import CliDeployment
+from tests.cli.processes import (
+    STOP_TIMEOUT_SECONDS,
+    make_environment,
+    read_until,
+    run_in_background,
+    run_to_end,
+    stop_process,
+)
 from tests.support.builders import MINUTE, SECOND, add_subscriber
 from tests.support.memory_deployment import memory_ports
-from tests.support.webhooks import add_delivery, add_endpoint, make_attempt, tell
+from tests.support.webhooks import add_delivery, add_endpoint, add_event, make_attempt
 
 URL = "https://crm.example.com/in"
 OWNER = "agency@example.com"
 DAY_AGO = ("--since", "24h", "--no-follow")
 
 
-async def registered(ports: Ports, **given: Any) -> Endpoint:
+async def registered(ports: Ports, **given: Any) -> WebhookEndpoint:
     """An admin's endpoint, which gets all events."""
     owner = await add_subscriber(ports.store, role=Role.ADMIN, email=OWNER)
     return await add_endpoint(ports.store, owner, vault=ports.vault, url=URL, **given)
 
 
 @pytest.fixture
-def endpoint(deployment: Deployment) -> Endpoint:
-    return deployment.run(registered)
+def endpoint(deployment: CliDeployment) -> WebhookEndpoint:
+    return deployment.run_on_ports(registered)
 
 
-def sender_of(deployment: Deployment) -> MemorySender:
-    assert isinstance(deployment.ports.sender, MemorySender)
-    return deployment.ports.sender
+def sender_of(deployment: CliDeployment) -> MemorySender:
+    assert isinstance(deployment.ports.webhook_sender, MemorySender)
+    return deployment.ports.webhook_sender
 
 
-def deliver(deployment: Deployment, status: int | None) -> str:
+def deliver(deployment: CliDeployment, status: int | None) -> str:
     """Tell an event, and send it to a receiver that answers so, or isn't there; the event."""
     sender = sender_of(deployment)
     sender.receivers = {} if status is None else {URL: lambda _, body: status}
-    event = deployment.run(lambda ports: tell(ports.store))
-    deployment.json("worker", "--drain")
+    event = deployment.run_on_ports(lambda ports: add_event(ports.store))
+    deployment.run_json("worker", "--drain")
     return event.id
 
 
-def deliveries(deployment: Deployment, endpoint: Endpoint, *options: object) -> list[Any]:
-    found = deployment.json("webhooks", "deliveries", endpoint.id, *options)["deliveries"]
+def deliveries(deployment: CliDeployment, endpoint: WebhookEndpoint, *options: object) -> list[Any]:
+    found = deployment.run_json("webhooks", "deliveries", endpoint.id, *options)["deliveries"]
     assert isinstance(found, list)
     return found
 
@@ -64,29 +71,31 @@ def deliveries(deployment: Deployment, endpoint: Endpoint, *options: object) -> 
 # Endpoints --------------------------------------------------------------------------------
 
 
-def test_without_endpoints_the_list_is_empty(deployment: Deployment) -> None:
+def test_without_endpoints_the_list_is_empty(deployment: CliDeployment) -> None:
     """There is nothing to show yet."""
-    assert deployment.json("webhooks", "list") == {"webhooks": []}
+    assert deployment.run_json("webhooks", "list") == {"webhooks": []}
 
 
-def test_endpoints_are_listed_with_their_owners(deployment: Deployment, endpoint: Endpoint) -> None:
+def test_endpoints_are_listed_with_their_owners(
+    deployment: CliDeployment, endpoint: WebhookEndpoint
+) -> None:
     """The list has the published record and whose it is, but no secret."""
-    [listed] = deployment.json("webhooks", "list")["webhooks"]
+    [listed] = deployment.run_json("webhooks", "list")["webhooks"]
     assert (listed["id"], listed["url"], listed["state"]) == (endpoint.id, URL, "active")
     assert (listed["owner_id"], listed["owner_email"]) == (endpoint.owner_id, OWNER)
     assert listed["consecutive_failures"] == 0
     assert "secret" not in json.dumps(listed)
-    table = deployment.table("webhooks", "list")
+    table = deployment.run_table("webhooks", "list")
     assert (URL in table, OWNER in table, "active" in table) == (True, True, True)
 
 
 def test_lists_are_read_in_pages(
-    deployment: Deployment, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+    deployment: CliDeployment, endpoint: WebhookEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However long it is, the list has every endpoint once."""
-    monkeypatch.setattr(webhooks, "PAGE", 2)
-    others = [deployment.run(lambda ports: add_endpoint(ports.store)) for _ in range(4)]
-    listed = deployment.json("webhooks", "list")["webhooks"]
+    monkeypatch.setattr(webhooks, "PAGE_SIZE", 2)
+    others = [deployment.run_on_ports(lambda ports: add_endpoint(ports.store)) for _ in range(4)]
+    listed = deployment.run_json("webhooks", "list")["webhooks"]
     assert [one["id"] for one in listed] == [endpoint.id, *(one.id for one in others)]
 
 
@@ -94,31 +103,33 @@ def test_lists_are_read_in_pages(
     ("disabled", "state"), [(False, "paused"), (True, "disabled")], ids=["paused", "disabled"]
 )
 def test_an_endpoint_that_is_not_sent_to_says_why(
-    deployment: Deployment, disabled: bool, state: str
+    deployment: CliDeployment, disabled: bool, state: str
 ) -> None:
     """Its owner may have paused it, or the service has disabled it."""
     at = deployment.ports.clock.wall() if disabled else None
-    deployment.run(lambda ports: registered(ports, active=False, disabled_at=at))
-    [listed] = deployment.json("webhooks", "list")["webhooks"]
+    deployment.run_on_ports(lambda ports: registered(ports, active=False, disabled_at=at))
+    [listed] = deployment.run_json("webhooks", "list")["webhooks"]
     assert (listed["state"], listed["active"]) == (state, False)
 
 
-def test_an_endpoint_is_enabled(deployment: Deployment) -> None:
+def test_an_endpoint_is_enabled(deployment: CliDeployment) -> None:
     """What was held for it is sent, and its record is clean."""
-    endpoint = deployment.run(lambda ports: registered(ports, active=False, consecutive_failures=7))
+    endpoint = deployment.run_on_ports(
+        lambda ports: registered(ports, active=False, consecutive_failures=7)
+    )
     deliver(deployment, 200)
     assert deliveries(deployment, endpoint)[0]["status"] == "held"
-    enabled = deployment.json("webhooks", "enable", endpoint.id)["webhook"]
+    enabled = deployment.run_json("webhooks", "enable", endpoint.id)["webhook"]
     assert (enabled["active"], enabled["consecutive_failures"]) == (True, 0)
-    deployment.json("worker", "--drain")
+    deployment.run_json("worker", "--drain")
     assert deliveries(deployment, endpoint)[0]["status"] == "succeeded"
-    assert "active" in deployment.table("webhooks", "enable", endpoint.id)
+    assert "active" in deployment.run_table("webhooks", "enable", endpoint.id)
 
 
 # Deliveries -------------------------------------------------------------------------------
 
 
-def test_a_delivery_has_its_attempts(deployment: Deployment, endpoint: Endpoint) -> None:
+def test_a_delivery_has_its_attempts(deployment: CliDeployment, endpoint: WebhookEndpoint) -> None:
     """The document has the record of the contract, the table what came of the last attempt."""
     event_id = deliver(deployment, 204)
     [delivery] = deliveries(deployment, endpoint)
@@ -126,41 +137,41 @@ def test_a_delivery_has_its_attempts(deployment: Deployment, endpoint: Endpoint)
     assert (delivery["status"], delivery["next_attempt_at"]) == ("succeeded", None)
     [attempt] = delivery["attempts"]
     assert (attempt["number"], attempt["response_status"], attempt["error"]) == (1, 204, None)
-    table = deployment.table("webhooks", "deliveries", endpoint.id)
+    table = deployment.run_table("webhooks", "deliveries", endpoint.id)
     assert (event_id in table, "204" in table, "succeeded" in table) == (True, True, True)
 
 
-def test_a_failed_attempt_says_why(deployment: Deployment, endpoint: Endpoint) -> None:
+def test_a_failed_attempt_says_why(deployment: CliDeployment, endpoint: WebhookEndpoint) -> None:
     """Where there was no response the table has the reason, and when it is tried again."""
     deliver(deployment, None)
     [delivery] = deliveries(deployment, endpoint)
     assert delivery["status"] == "pending"
     assert delivery["next_attempt_at"] > delivery["attempts"][0]["at"]
-    assert "connection_failed" in deployment.table("webhooks", "deliveries", endpoint.id)
+    assert "connection_failed" in deployment.run_table("webhooks", "deliveries", endpoint.id)
 
 
-def test_deliveries_come_in_pages(deployment: Deployment, endpoint: Endpoint) -> None:
+def test_deliveries_come_in_pages(deployment: CliDeployment, endpoint: WebhookEndpoint) -> None:
     """The newest come first, and a note says that there are more."""
     first, second = deliver(deployment, 200), deliver(deployment, 200)
-    page = deployment.json("webhooks", "deliveries", endpoint.id, "--limit", 1)
+    page = deployment.run_json("webhooks", "deliveries", endpoint.id, "--limit", 1)
     assert ([one["event_id"] for one in page["deliveries"]], page["has_more"]) == ([second], True)
     [older] = deliveries(deployment, endpoint, "--limit", 1, "--page", 2)
     assert older["event_id"] == first
-    result = deployment.staffbooking("webhooks", "deliveries", endpoint.id, "--limit", 1)
+    result = deployment.run_command("webhooks", "deliveries", endpoint.id, "--limit", 1)
     assert "There are more: --page 2" in result.stderr
 
 
-def test_a_delivery_is_sent_again(deployment: Deployment, endpoint: Endpoint) -> None:
+def test_a_delivery_is_sent_again(deployment: CliDeployment, endpoint: WebhookEndpoint) -> None:
     """The receiver gets the same event with the same bytes once more."""
     event_id = deliver(deployment, 200)
     [delivery] = deliveries(deployment, endpoint)
-    again = deployment.json("webhooks", "redeliver", delivery["id"])["delivery"]
+    again = deployment.run_json("webhooks", "redeliver", delivery["id"])["delivery"]
     assert (again["status"], len(again["attempts"])) == ("pending", 1)
-    deployment.json("worker", "--drain")
+    deployment.run_json("worker", "--drain")
     first, second = sender_of(deployment).sent
     assert (first.body, first.headers["webhook-id"]) == (second.body, event_id)
     assert second.headers["webhook-id"] == event_id
-    assert "attempts so far" in deployment.table("webhooks", "redeliver", delivery["id"])
+    assert "attempts so far" in deployment.run_table("webhooks", "redeliver", delivery["id"])
 
 
 @pytest.mark.parametrize(
@@ -173,22 +184,24 @@ def test_a_delivery_is_sent_again(deployment: Deployment, endpoint: Endpoint) ->
     ],
 )
 def test_what_is_not_there_is_refused(
-    deployment: Deployment, command: tuple[object, ...], line: str
+    deployment: CliDeployment, command: tuple[object, ...], line: str
 ) -> None:
     """One line says what is not found."""
-    assert deployment.refusal("webhooks", *command) == f"staffbooking: {line}"
+    assert deployment.run_refused("webhooks", *command) == f"staffbooking: {line}"
 
 
 # Watching ---------------------------------------------------------------------------------
 
 
-def lines(deployment: Deployment, *options: object) -> list[Any]:
-    result = deployment.staffbooking("webhooks", "tail", *options, "--json")
+def lines(deployment: CliDeployment, *options: object) -> list[Any]:
+    result = deployment.run_command("webhooks", "tail", *options, "--json")
     assert result.exit_code == 0, result.stderr
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-def test_attempts_are_printed_one_a_line(deployment: Deployment, endpoint: Endpoint) -> None:
+def test_attempts_are_printed_one_a_line(
+    deployment: CliDeployment, endpoint: WebhookEndpoint
+) -> None:
     """Each has the event, the endpoint, and what came of it."""
     event_id = deliver(deployment, 503)
     [line] = lines(deployment, *DAY_AGO)
@@ -196,47 +209,51 @@ def test_attempts_are_printed_one_a_line(deployment: Deployment, endpoint: Endpo
     assert (line["event"], line["number"]) == ("booking.created", 1)
     assert (line["response_status"], line["error"]) == (503, "http_status")
     assert line["duration_ms"] >= 0
-    told = deployment.table("webhooks", "tail", *DAY_AGO)
+    told = deployment.run_table("webhooks", "tail", *DAY_AGO)
     assert told.count("\n") == 1
     for word in (f"webhook {endpoint.id}", "booking.created", event_id, "attempt 1", "503", " ms"):
         assert word in told
 
 
 def test_where_there_was_no_response_the_line_says_why(
-    deployment: Deployment, endpoint: Endpoint
+    deployment: CliDeployment, endpoint: WebhookEndpoint
 ) -> None:
     """The reason stands in the place of the status."""
     deliver(deployment, None)
-    assert "connection_failed" in deployment.table("webhooks", "tail", endpoint.id, *DAY_AGO)
+    assert "connection_failed" in deployment.run_table("webhooks", "tail", endpoint.id, *DAY_AGO)
 
 
-def test_attempts_of_one_endpoint_are_watched(deployment: Deployment, endpoint: Endpoint) -> None:
+def test_attempts_of_one_endpoint_are_watched(
+    deployment: CliDeployment, endpoint: WebhookEndpoint
+) -> None:
     """Of another endpoint nothing is printed."""
     deliver(deployment, 200)
-    other = deployment.run(lambda ports: add_endpoint(ports.store))
+    other = deployment.run_on_ports(lambda ports: add_endpoint(ports.store))
     assert len(lines(deployment, endpoint.id, *DAY_AGO)) == 1
     assert lines(deployment, other.id, *DAY_AGO) == []
 
 
-def test_attempts_of_long_ago_are_left_out(deployment: Deployment, endpoint: Endpoint) -> None:
+def test_attempts_of_long_ago_are_left_out(
+    deployment: CliDeployment, endpoint: WebhookEndpoint
+) -> None:
     """Only those since the time that was asked for are printed."""
 
     async def long_ago(ports: Ports) -> None:
         await log(ports, endpoint, ports.clock.wall() - 11 * MINUTE)
 
-    deployment.run(long_ago)
+    deployment.run_on_ports(long_ago)
     assert lines(deployment, "--no-follow") == []
     assert len(lines(deployment, "--no-follow", "--since", "12m")) == 1
 
 
-def test_a_length_of_time_is_checked(deployment: Deployment) -> None:
+def test_a_length_of_time_is_checked(deployment: CliDeployment) -> None:
     """What is none is a fault of usage."""
-    result = deployment.staffbooking("webhooks", "tail", "--since", "soon")
+    result = deployment.run_command("webhooks", "tail", "--since", "soon")
     assert result.exit_code == 2
     assert "'soon' is not a duration" in result.stderr
 
 
-async def log(ports: Ports, endpoint: Endpoint, *begun: Any) -> list[int]:
+async def log(ports: Ports, endpoint: WebhookEndpoint, *begun: Any) -> list[int]:
     """Attempts that began then, each of a delivery of its own; the deliveries."""
     made = []
     for at in begun:
@@ -246,13 +263,13 @@ async def log(ports: Ports, endpoint: Endpoint, *begun: Any) -> list[int]:
         async def unit(tx: Any, made: Any = (delivery.id, attempt)) -> None:
             await tx.webhooks.add_attempts([made])
 
-        await ports.store.write(unit)
+        await ports.store.run_transaction(unit)
         made.append(delivery.id)
     return made
 
 
 async def new(log: AttemptLog) -> list[int]:
-    return [delivery.id async for delivery, _ in log.new()]
+    return [delivery.id async for delivery, _ in log.new_attempts()]
 
 
 @pytest.fixture
@@ -292,7 +309,7 @@ async def test_more_than_a_page_is_told_in_order(
 ) -> None:
     """A long time ago is read a page at a time, each attempt once, however many began at the
     same instant."""
-    monkeypatch.setattr(webhooks, "PAGE", 3)
+    monkeypatch.setattr(webhooks, "PAGE_SIZE", 3)
     endpoint, now = await add_endpoint(ports.store), ports.clock.wall()
     made = await log(ports, endpoint, *(now + n // at_once * SECOND for n in range(12)))
     ports.clock.advance(10 * MINUTE)  # type: ignore[attr-defined]
@@ -307,7 +324,7 @@ async def test_little_is_remembered(ports: Ports) -> None:
     ports.clock.advance(99 * SECOND)  # type: ignore[attr-defined]
     watched = AttemptLog(ports, now)
     assert len(await new(watched)) == 100
-    overlap = ports.policy.webhook_deadline + webhooks.SLACK
+    overlap = ports.policy.webhook_attempt_timeout + webhooks.LOG_DELAY_TOLERANCE
     assert len(watched._seen) == overlap / SECOND + 1
 
 
@@ -317,8 +334,8 @@ async def test_little_is_remembered(ports: Ports) -> None:
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:
     """A database of its own, with the schema."""
-    made = environment(DATABASE_URL=f"sqlite+aiosqlite:///{tmp_path}/test.db")
-    assert finished("db", "upgrade", env=made).returncode == 0
+    made = make_environment(DATABASE_URL=f"sqlite+aiosqlite:///{tmp_path}/test.db")
+    assert run_to_end("db", "upgrade", env=made).returncode == 0
     return made
 
 
@@ -327,7 +344,7 @@ async def attempted(env: dict[str, str]) -> str:
     async with wiring.open_ports(load_settings(env)) as ports:
         endpoint = await registered(ports)
         [delivery_id] = await log(ports, endpoint, ports.clock.wall())
-        async with ports.store.reading() as view:
+        async with ports.store.read_view() as view:
             delivery = await view.webhooks.delivery(delivery_id)
     assert delivery is not None
     return delivery.event_id
@@ -335,19 +352,19 @@ async def attempted(env: dict[str, str]) -> str:
 
 def test_attempts_are_printed_as_they_are_made(env: dict[str, str]) -> None:
     """It waits for them until it is interrupted, and that is no fault."""
-    with running("webhooks", "tail", "--json", env=env) as watching:
+    with run_in_background("webhooks", "tail", "--json", env=env) as watching:
         event_id = anyio.run(attempted, env)
         line = json.loads(read_until(watching.stdout, event_id))
         assert (line["number"], line["response_status"]) == (1, 200)
-        assert stopped(watching, signal.SIGINT) == 0
+        assert stop_process(watching, signal.SIGINT) == 0
 
 
 def test_a_closed_pipe_ends_the_watch(env: dict[str, str]) -> None:
     """Who reads only the first lines gets no trace."""
-    with running("webhooks", "tail", env=env) as watching:
+    with run_in_background("webhooks", "tail", env=env) as watching:
         assert watching.stdout is not None
         watching.stdout.close()
         anyio.run(attempted, env)
-        assert watching.wait(LONGEST) == 1
+        assert watching.wait(STOP_TIMEOUT_SECONDS) == 1
         assert watching.stderr is not None
         assert watching.stderr.read() == ""

@@ -9,47 +9,55 @@ from sqlalchemy import Boolean, Date, DateTime, LargeBinary, Table, Text
 
 from staffbooking_adapters.sql.schema import bookings, messaging, payments, webhooks
 
-MANY = 20_000
-PLACES = 400
-SERVICES = 20
+ROW_COUNT = 20_000
+LOCATION_COUNT = 400
+SERVICE_COUNT = 20
 
-_NUMBERS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {many})"
-_SEARCHED = {
+_SEQUENCE_SQL = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {many})"
+_SEARCH_COLUMNS = {
     "companion_id": "i",
-    "location_id": f"1 + i * 31 % {PLACES}",
+    "location_id": f"1 + i * 31 % {LOCATION_COUNT}",
     "rank": "-CAST(i * 17 % 501 AS BIGINT) * 1099511627776 - i % 97",
     "hourly_rate": "1000 + i * 7 % 20000",
     "weekday_mask": "31",
 }
-_ROWS: list[tuple[Table, int, dict[str, str]]] = [
+_TABLE_ROWS: list[tuple[Table, int, dict[str, str]]] = [
     (
         bookings.users,
-        MANY,
+        ROW_COUNT,
         {
             "id": "i",
             "email_folded": "'user' || i",
             "role": "CASE i % 2000 WHEN 0 THEN 'admin' ELSE 'customer' END",
         },
     ),
-    (bookings.companions, MANY, {"id": "i", "approval": "'approved'"}),
+    (bookings.companions, ROW_COUNT, {"id": "i", "approval": "'approved'"}),
     (
         bookings.locations,
-        PLACES,
+        LOCATION_COUNT,
         {"id": "i", "city_folded": "'city' || i || '.'", "country_folded": "'land' || i % 9"},
     ),
-    (bookings.services, SERVICES, {"id": "i", "name_folded": "'service' || i"}),
-    (bookings.companion_search, MANY, {"service_id": "0", **_SEARCHED}),
-    (bookings.companion_search, MANY, {"service_id": f"1 + i * 13 % {SERVICES}", **_SEARCHED}),
-    (bookings.companion_days, MANY, {"companion_id": "i", "day": "{day}", "free": "i % 20 = 0"}),
+    (bookings.services, SERVICE_COUNT, {"id": "i", "name_folded": "'service' || i"}),
+    (bookings.companion_search, ROW_COUNT, {"service_id": "0", **_SEARCH_COLUMNS}),
+    (
+        bookings.companion_search,
+        ROW_COUNT,
+        {"service_id": f"1 + i * 13 % {SERVICE_COUNT}", **_SEARCH_COLUMNS},
+    ),
+    (
+        bookings.companion_days,
+        ROW_COUNT,
+        {"companion_id": "i", "day": "{day}", "free": "i % 20 = 0"},
+    ),
     (
         bookings.bookings,
-        MANY,
+        ROW_COUNT,
         {
             "id": "i",
             "code": "'BK' || i",
-            "companion_id": f"1 + i * 37 % {MANY}",
-            "customer_id": f"1 + i * 53 % {MANY}",
-            "booked_by": f"CASE i % 3 WHEN 0 THEN 1 + i * 59 % {MANY} END",
+            "companion_id": f"1 + i * 37 % {ROW_COUNT}",
+            "customer_id": f"1 + i * 53 % {ROW_COUNT}",
+            "booked_by": f"CASE i % 3 WHEN 0 THEN 1 + i * 59 % {ROW_COUNT} END",
             "status": "CASE i % 4 WHEN 0 THEN 'completed' WHEN 1 THEN 'paid' ELSE 'pending' END",
             "starts_at": "{hour}",
             "ends_at": "{next_hour}",
@@ -60,10 +68,10 @@ _ROWS: list[tuple[Table, int, dict[str, str]]] = [
             "owed_by_staff": "CASE i % 500 WHEN 0 THEN 1 ELSE 0 END",
         },
     ),
-    (bookings.timers, MANY, {"booking_id": "i", "due_at": "{hour}"}),
+    (bookings.timers, ROW_COUNT, {"booking_id": "i", "due_at": "{hour}"}),
     (
         payments.payment_operations,
-        2 * MANY,
+        2 * ROW_COUNT,
         {
             "id": "i",
             "booking_id": "(i + 1) / 2",
@@ -76,7 +84,7 @@ _ROWS: list[tuple[Table, int, dict[str, str]]] = [
     ),
     (
         payments.ledger_legs,
-        2 * MANY,
+        2 * ROW_COUNT,
         {
             "posting_key": "'k' || ((i + 1) / 2)",
             "n": "i % 2",
@@ -84,39 +92,39 @@ _ROWS: list[tuple[Table, int, dict[str, str]]] = [
             "amount": "1 - i % 2 * 2",
         },
     ),
-    (payments.ledger_postings, MANY, {"id": "i", "key": "'k' || i", "booking_id": "i"}),
+    (payments.ledger_postings, ROW_COUNT, {"id": "i", "key": "'k' || i", "booking_id": "i"}),
     (
         payments.processor_inbox,
-        MANY,
+        ROW_COUNT,
         {"id": "i", "event_id": "'e' || i", "intent_id": "i", "done": "i % 50 <> 0"},
     ),
     (
         bookings.reviews,
-        MANY,
+        ROW_COUNT,
         {
             "id": "i",
             "booking_id": "i",
-            "reviewer_id": f"1 + i * 53 % {MANY}",
-            "reviewee_id": f"1 + i * 37 % {MANY}",
+            "reviewer_id": f"1 + i * 53 % {ROW_COUNT}",
+            "reviewee_id": f"1 + i * 37 % {ROW_COUNT}",
         },
     ),
     (
         payments.payees,
-        MANY,
+        ROW_COUNT,
         {"companion_id": "i", "ref": "'r' || i", "next_at": "CASE WHEN i % 20 = 0 THEN {hour} END"},
     ),
     (
         bookings.events,
-        MANY,
+        ROW_COUNT,
         {"booking_id": "i", "id": "'e' || i", "position": "CASE WHEN i % 50 <> 0 THEN i END"},
     ),
-    (webhooks.event_readers, MANY, {"user_id": "i", "position": "i"}),
+    (webhooks.event_readers, ROW_COUNT, {"user_id": "i", "position": "i"}),
     (
         webhooks.endpoints,
-        2 * MANY,
+        2 * ROW_COUNT,
         {
             "id": "i",
-            "owner_id": f"1 + i % {MANY}",
+            "owner_id": f"1 + i % {ROW_COUNT}",
             "active": "i % 3 <> 0",
             "troubled": "i % 3 = 1",
             "due_at": "CASE WHEN i % 20 = 0 THEN {hour} END",
@@ -125,10 +133,10 @@ _ROWS: list[tuple[Table, int, dict[str, str]]] = [
     ),
     (
         webhooks.deliveries,
-        2 * MANY,
+        2 * ROW_COUNT,
         {
             "id": "i",
-            "endpoint_id": f"1 + i * 31 % {MANY}",
+            "endpoint_id": f"1 + i * 31 % {ROW_COUNT}",
             "event_id": "'e' || i",
             "status": "CASE i % 20 WHEN 0 THEN 'pending' WHEN 1 THEN 'held' ELSE 'failed' END",
             "tries": "i / 20 % 4",
@@ -136,62 +144,62 @@ _ROWS: list[tuple[Table, int, dict[str, str]]] = [
             "held_at": "CASE i % 20 WHEN 1 THEN {hour} END",
         },
     ),
-    (webhooks.attempts, MANY, {"delivery_id": "i", "at": "{hour}"}),
-    (bookings.notices, MANY, {"id": "i", "due_at": "{hour}"}),
+    (webhooks.attempts, ROW_COUNT, {"delivery_id": "i", "at": "{hour}"}),
+    (bookings.notices, ROW_COUNT, {"id": "i", "due_at": "{hour}"}),
     (
         messaging.conversations,
-        MANY,
+        ROW_COUNT,
         {
             "id": "i",
-            "companion_id": f"1 + (i * 37 + 1) % {MANY}",
-            "customer_id": f"1 + i * 53 % {MANY}",
+            "companion_id": f"1 + (i * 37 + 1) % {ROW_COUNT}",
+            "customer_id": f"1 + i * 53 % {ROW_COUNT}",
             "updated_at": "{hour}",
             "last_id": "i",
         },
     ),
     (
-        messaging.members,
-        2 * MANY,
+        messaging.conversation_members,
+        2 * ROW_COUNT,
         {
             "conversation_id": "(i + 1) / 2",
-            "user_id": f"1 + ((i + 1) / 2 * (37 + i % 2 * 16) + 1 - i % 2) % {MANY}",
+            "user_id": f"1 + ((i + 1) / 2 * (37 + i % 2 * 16) + 1 - i % 2) % {ROW_COUNT}",
             "read_id": "0",
         },
     ),
     (
         messaging.messages,
-        2 * MANY,
-        {"id": "i", "conversation_id": f"1 + i % {MANY}", "client_id": "'c' || i"},
+        2 * ROW_COUNT,
+        {"id": "i", "conversation_id": f"1 + i % {ROW_COUNT}", "client_id": "'c' || i"},
     ),
-    (messaging.connections, MANY, {"user_id": "i", "node": "'n' || i % 20"}),
-    (messaging.last_seen, MANY, {"user_id": "i", "at": "{hour}"}),
+    (messaging.channel_connections, ROW_COUNT, {"user_id": "i", "node": "'n' || i % 20"}),
+    (messaging.last_seen, ROW_COUNT, {"user_id": "i", "at": "{hour}"}),
 ]
 """What is filled with something of its own in each table; all else is filled anyhow."""
 
 
-def statements(dialect: str) -> Iterator[str]:
+def insert_statements(dialect: str) -> Iterator[str]:
     """INSERTs in the words of a database."""
-    for table, many, given in _ROWS:
+    for table, many, given in _TABLE_ROWS:
         columns = {
-            column.name: given.get(column.name) or _anything(column.type, dialect)
+            column.name: given.get(column.name) or _default_value(column.type, dialect)
             for column in table.columns
             if column.name in given or not column.nullable
         }
         values = ", ".join(columns.values()).format(
-            hour=_hour("i", dialect),
-            next_hour=_hour("(i + 1)", dialect),
-            day=_day("(i % 400)", dialect),
+            hour=_hour_expression("i", dialect),
+            next_hour=_hour_expression("(i + 1)", dialect),
+            day=_day_expression("(i % 400)", dialect),
         )
-        numbers = _NUMBERS.format(many=many)
+        numbers = _SEQUENCE_SQL.format(many=many)
         yield f"INSERT INTO {table.name} ({', '.join(columns)}) {numbers} SELECT {values} FROM n"
 
 
-def _anything(kind: object, dialect: str) -> str:
+def _default_value(kind: object, dialect: str) -> str:
     is_postgresql = dialect == "postgresql"
     if isinstance(kind, DateTime):
-        return _hour("0", dialect)
+        return _hour_expression("0", dialect)
     if isinstance(kind, Date):
-        return _day("0", dialect)
+        return _day_expression("0", dialect)
     if isinstance(kind, LargeBinary):
         return "decode(repeat('78', 200), 'hex')" if is_postgresql else "zeroblob(200)"
     if isinstance(kind, Boolean):
@@ -199,13 +207,13 @@ def _anything(kind: object, dialect: str) -> str:
     return "'[]'" if isinstance(kind, Text) else "1"
 
 
-def _hour(number: str, dialect: str) -> str:
+def _hour_expression(number: str, dialect: str) -> str:
     if dialect == "postgresql":
         return f"timestamptz '2027-03-01' + {number} * interval '1 hour'"
     return f"{number} * 3600000000"
 
 
-def _day(number: str, dialect: str) -> str:
+def _day_expression(number: str, dialect: str) -> str:
     if dialect == "postgresql":
         return f"date '2027-03-01' + {number}"
     return f"date('2027-03-01', {number} || ' days')"

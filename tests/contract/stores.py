@@ -15,10 +15,10 @@ from typing import Any, Protocol, TypeAlias
 import pytest
 
 from staffbooking_adapters.memory.store import MemoryStore
-from staffbooking_adapters.sql.accounts.rate_limits import windows_metadata
+from staffbooking_adapters.sql.accounts.rate_limits import rate_windows_metadata
 from staffbooking_adapters.sql.schema.sandbox import fakepay_documents
 from staffbooking_adapters.sql.store import SqlStore, open_store
-from staffbooking_core.ports import Admission, Hints, Reading, Store
+from staffbooking_core.ports import Admission, Hints, ReadView, Store
 from tests.support.builders import POLICY
 from tests.support.migrated_databases import MigratedDatabase
 
@@ -30,37 +30,37 @@ class OpenStore(Store, Protocol):
     def hints(self) -> Hints: ...
 
 
-Opener: TypeAlias = Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[OpenStore]]
+StoreOpener: TypeAlias = Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[OpenStore]]
 
 
 @asynccontextmanager
-async def memory(_: pytest.FixtureRequest) -> AsyncIterator[OpenStore]:
+async def open_memory_store(_: pytest.FixtureRequest) -> AsyncIterator[OpenStore]:
     yield MemoryStore(POLICY)
 
 
 @asynccontextmanager
-async def sqlite(request: pytest.FixtureRequest) -> AsyncIterator[OpenStore]:
+async def open_sqlite_store(request: pytest.FixtureRequest) -> AsyncIterator[OpenStore]:
     migrated: Path = request.getfixturevalue("migrated_file")
     shutil.copy(migrated, request.getfixturevalue("tmp_path") / "store.db")
-    async with opened(address(request, "sqlite")) as store:
+    async with open_sql_store(store_url(request, "sqlite")) as store:
         yield store
 
 
 @asynccontextmanager
-async def postgresql(request: pytest.FixtureRequest) -> AsyncIterator[OpenStore]:
+async def open_postgresql_store(request: pytest.FixtureRequest) -> AsyncIterator[OpenStore]:
     migrated: MigratedDatabase = request.getfixturevalue("migrated_database")
-    migrated.run(EMPTY)
-    async with opened(migrated.url) as store:
+    migrated.execute(RESET_SQL)
+    async with open_sql_store(migrated.url) as store:
         yield store
 
 
-_TABLES = [*fakepay_documents.metadata.tables.values(), *windows_metadata.tables.values()]
-_NUMBERED = [table.name for table in _TABLES if table.autoincrement_column is not None]
-EMPTY = "; ".join(
+_TABLES = [*fakepay_documents.metadata.tables.values(), *rate_windows_metadata.tables.values()]
+_TABLES_WITH_SEQUENCE = [table.name for table in _TABLES if table.autoincrement_column is not None]
+RESET_SQL = "; ".join(
     (
         "SET LOCAL session_replication_role = replica",  # the ledger refuses it otherwise
         *(f"DELETE FROM {table.name}" for table in _TABLES),
-        *(f"SELECT setval('{name}_id_seq', 1, false)" for name in _NUMBERED),
+        *(f"SELECT setval('{name}_id_seq', 1, false)" for name in _TABLES_WITH_SEQUENCE),
         "SELECT setval('booking_numbers', 1, false)",
         "INSERT INTO sandbox_clock VALUES (1, 0)",
         "INSERT INTO counters VALUES ('messages_told', 0)",
@@ -69,7 +69,7 @@ EMPTY = "; ".join(
 """Makes the session's database as good as new, much faster than a new one is made."""
 
 
-def address(request: pytest.FixtureRequest, name: str) -> str:
+def store_url(request: pytest.FixtureRequest, name: str) -> str:
     """Where a test's store of this name has its rows, for another process to open."""
     if name == "sqlite":
         return f"sqlite+aiosqlite:///{request.getfixturevalue('tmp_path') / 'store.db'}"
@@ -78,7 +78,7 @@ def address(request: pytest.FixtureRequest, name: str) -> str:
 
 
 @asynccontextmanager
-async def opened(url: str) -> AsyncIterator[SqlStore]:
+async def open_sql_store(url: str) -> AsyncIterator[SqlStore]:
     store = await open_store(url, POLICY)
     try:
         yield store
@@ -86,14 +86,14 @@ async def opened(url: str) -> AsyncIterator[SqlStore]:
         await store.close()
 
 
-STORES: dict[str, Opener] = {
-    "memory": memory,
-    "sqlite": sqlite,
-    "postgresql": postgresql,
+STORES: dict[str, StoreOpener] = {
+    "memory": open_memory_store,
+    "sqlite": open_sqlite_store,
+    "postgresql": open_postgresql_store,
 }
 
 
-async def read(store: Store, query: Callable[[Reading], Awaitable[Any]]) -> Any:
+async def read_store(store: Store, query: Callable[[ReadView], Awaitable[Any]]) -> Any:
     """The answer to one question, as `Store.write` gives that of a unit of work."""
-    async with store.reading() as view:
+    async with store.read_view() as view:
         return await query(view)

@@ -8,14 +8,14 @@ import pytest
 from attrs import asdict, evolve, fields, has
 from sqlalchemy import text
 
-from staffbooking_adapters.memory.state import State, Table as Rows
+from staffbooking_adapters.memory.state import MemoryState, Table as Rows
 from staffbooking_adapters.memory.store import MemoryStore
 from staffbooking_adapters.sql.engine.open import Statement
 from staffbooking_adapters.sql.schema.metadata import metadata
 from staffbooking_adapters.sql.store import SqlStore
 from staffbooking_core.domain.accounts.users import User
-from staffbooking_core.inputs import Contact, RespondToReview, SubmitReview
-from staffbooking_core.ports import Import, SkippedRow, Writing
+from staffbooking_core.inputs import RespondToReview, SubmitInquiry, SubmitReview
+from staffbooking_core.ports import ImportProgress, SkippedRow, Transaction
 from staffbooking_core.representations.records import conversation_record
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.companions import reviews
@@ -23,7 +23,12 @@ from staffbooking_core.usecases.messaging import messages
 from staffbooking_core.usecases.notifications import inquiries
 from tests.contract.stores import OpenStore
 from tests.support.builders import HOUR, NOW, add_companion, add_user, make_payee
-from tests.support.memory_deployment import Scene, actor_of, make_scene, memory_ports
+from tests.support.memory_deployment import (
+    BookingScenario,
+    actor_of,
+    make_booking_scenario,
+    memory_ports,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -34,27 +39,27 @@ SAID = "hush"
 """In all that somebody wrote."""
 
 
-async def make_people(store: OpenStore) -> tuple[Scene, dict[str, User]]:
+async def make_people(store: OpenStore) -> tuple[BookingScenario, dict[str, User]]:
     """A customer and a companion whose addresses are known to be theirs."""
     ports = memory_ports(store=store)
-    scene = await make_scene(ports=ports)
+    scene = await make_booking_scenario(ports=ports)
     customer = await add_user(store, email="Zelda@Example.com", first_name="Zelda")
     companion = await add_companion(store, first_name="Yorick")
-    async with store.reading() as view:
+    async with store.read_view() as view:
         staff = await view.accounts.user(companion.id)
     assert staff is not None
     found = {"customer": customer, "staff": staff}
     proved = {party: evolve(user, email_verified_at=NOW) for party, user in found.items()}
 
-    async def unit(tx: Writing) -> None:
+    async def unit(tx: Transaction) -> None:
         for user in proved.values():
             await tx.accounts.save_user(user)
 
-    await store.write(unit)
+    await store.run_transaction(unit)
     return evolve(scene, customer=actor_of(customer), staff=actor_of(companion)), proved
 
 
-async def say_all(scene: Scene, party: str, user: User) -> None:
+async def say_all(scene: BookingScenario, party: str, user: User) -> None:
     """A booking to its payout, and whatever a party can leave behind."""
     ports, words = scene.ports, {"location": SAID, "event_ref": SAID} if party == "customer" else {}
     booking = await scene.paid_out(**words)
@@ -65,24 +70,26 @@ async def say_all(scene: Scene, party: str, user: User) -> None:
         said = SAID if name == party else "hello"
         await messages.send_to_user(ports, one, other.user_id, said)
         given = SubmitReview(rating=5, comment=said)
-        review = await reviews.submit(ports, one, booking.id, given)
+        review = await reviews.submit_review(ports, one, booking.id, given)
         if name == "customer":
             response = RespondToReview(response=SAID if party == "staff" else "hello")
-            await reviews.respond(ports, scene.staff, review.id, response)
-    await inquiries.ask(ports, Contact(name=user.name, email=user.email.upper(), message=SAID))
+            await reviews.respond_to_review(ports, scene.staff, review.id, response)
+    await inquiries.submit_inquiry(
+        ports, SubmitInquiry(name=user.name, email=user.email.upper(), message=SAID)
+    )
     payee = make_payee(user.id)
     payee = evolve(payee, command=evolve(payee.command, email=user.email, name=user.name))
 
-    async def unit(tx: Writing) -> None:
+    async def unit(tx: Transaction) -> None:
         await tx.payees.save_payee(payee)
-        await tx.messages.hold_group(scene.customer.user_id, words.get("event_ref", "gala"), NOW)
-        await tx.presence.renew_node("node", NOW + HOUR)
-        await tx.presence.connect(user.id, "node", NOW, 1)
-        await tx.presence.disconnect(user.id, "node", NOW)
+        await tx.messages.lock_group(scene.customer.user_id, words.get("event_ref", "gala"), NOW)
+        await tx.presence.renew_node_lease("node", NOW + HOUR)
+        await tx.presence.add_connection(user.id, "node", NOW, 1)
+        await tx.presence.remove_connection(user.id, "node", NOW)
         rows = [SkippedRow(1, user.email.swapcase(), "is odd"), SkippedRow(2, None, "is empty")]
-        await tx.imports.save(Import("file", 2, 0, 0, 2, NOW), rows)
+        await tx.imports.save_progress(ImportProgress("file", 2, 0, 0, 2, NOW), rows)
 
-    await ports.store.write(unit)
+    await ports.store.run_transaction(unit)
     await scene.drain()
 
 
@@ -90,12 +97,12 @@ async def kept(store: OpenStore) -> dict[str, str]:
     """All rows of each table, as text in small letters."""
     if isinstance(store, MemoryStore):
         state = store._committed.state
-        tables = {each.name: getattr(state, each.name) for each in fields(State)}
+        tables = {each.name: getattr(state, each.name) for each in fields(MemoryState)}
         return {name: _text(rows) for name, rows in tables.items() if isinstance(rows, Rows)}
     assert isinstance(store, SqlStore)
     found = {}
     for name in metadata.tables:
-        rows = await store.database.all(Statement(text(f"SELECT * FROM {name}")))
+        rows = await store.database.fetch_all(Statement(text(f"SELECT * FROM {name}")))
         found[name] = repr(rows).lower()
     return found
 
@@ -114,12 +121,12 @@ async def test_no_table_knows_who_is_forgotten(store: OpenStore, party: str) -> 
     private = (user.first_name.lower(), user.email.lower(), SAID)
     before = await kept(store)
     assert all(any(word in rows for rows in before.values()) for word in private)
-    await privacy.erase(scene.ports, user.id)
+    await privacy.erase_person(scene.ports, user.id)
     assert await scene.faults() == []
     after = await kept(store)
     knows = {name for name, rows in after.items() if any(word in rows for word in private)}
     assert knows <= EXCEPTED
-    async with store.reading() as view:
+    async with store.read_view() as view:
         [presence] = await view.presence.presence([user.id], NOW)
     assert presence.last_seen is None
 
@@ -129,8 +136,8 @@ async def test_one_word_stands_for_a_name(store: OpenStore) -> None:
     scene, _ = await make_people(store)
     await scene.paid_out()
     await messages.send_to_user(scene.ports, scene.customer, scene.staff.user_id, "hello")
-    await privacy.erase(scene.ports, scene.staff.user_id)
-    [found] = await messages.listing(scene.ports, scene.customer, 1, 9)
+    await privacy.erase_person(scene.ports, scene.staff.user_id)
+    [found] = await messages.list_conversations(scene.ports, scene.customer, 1, 9)
     record = conversation_record(found, scene.customer.user_id)
     names = {each["user_id"]: each["name"] for each in record["participants"]}
     assert record["title"] == "Erased"

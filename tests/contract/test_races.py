@@ -20,24 +20,24 @@ from attrs import evolve
 from staffbooking_adapters.memory.doubles import VirtualClock
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.accounts.users import Subscription
-from staffbooking_core.domain.bookings.lifecycle import Status, Trigger
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Trigger
 from staffbooking_core.domain.companions.availability import has_free_hour
 from staffbooking_core.domain.companions.companion import Approval, CompanionQuery
-from staffbooking_core.domain.privacy import NAME
-from staffbooking_core.domain.shared.rate_limits import Rule
+from staffbooking_core.domain.privacy import ERASED_NAME
+from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.errors import (
     ConstraintViolated,
     NotFound,
     RuleBroken,
     Unauthenticated,
 )
-from staffbooking_core.inputs import CreateKey, SubmitReview
-from staffbooking_core.ports import ANSWER_KEPT
+from staffbooking_core.inputs import CreateApiKey, SubmitReview
+from staffbooking_core.ports import IDEMPOTENCY_KEY_TAKEN
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.accounts import administration, api_keys
 from staffbooking_core.usecases.companions import reviews
-from tests.contract.companions.booked_days import change_companion, hold
-from tests.contract.stores import STORES, address, opened, read
+from tests.contract.companions.booked_days import add_accepted_booking, change_companion
+from tests.contract.stores import STORES, open_sql_store, read_store, store_url
 from tests.support.builders import (
     DAY,
     HOUR,
@@ -46,14 +46,14 @@ from tests.support.builders import (
     add_booking,
     add_companion,
     add_user,
-    make_answer,
+    make_booking_write,
     make_calendar,
-    make_change,
     make_lease,
     make_refund_order,
-    moved,
+    make_stored_response,
+    next_version,
 )
-from tests.support.memory_deployment import make_scene, memory_ports
+from tests.support.memory_deployment import make_booking_scenario, memory_ports
 
 pytestmark = pytest.mark.anyio
 
@@ -66,7 +66,7 @@ ROUNDS = int(os.environ.get("RACE_ROUNDS", "10"))
 async def processes(request):
     """Two stores on one database."""
     name = request.param
-    async with STORES[name](request) as one, opened(address(request, name)) as other:
+    async with STORES[name](request) as one, open_sql_store(store_url(request, name)) as other:
         yield one, other
 
 
@@ -81,7 +81,7 @@ async def ports(processes):
 
 async def new_scenes(ports):
     """New people, seen from either process."""
-    scene = await make_scene(ports=ports[0])
+    scene = await make_booking_scenario(ports=ports[0])
     return scene, evolve(scene, ports=ports[1])
 
 
@@ -123,7 +123,10 @@ async def test_of_rival_requests_one_is_accepted(ports):
             for each, booking in zip(by_turns(scenes), by_turns(rivals), strict=True)
         ]
         assert len(won(await at_once(calls))) == 1
-        assert await statuses(scene, rivals) == {Status.ACCEPTED: 1, Status.CANCELLED: 3}
+        assert await statuses(scene, rivals) == {
+            BookingStatus.ACCEPTED: 1,
+            BookingStatus.CANCELLED: 3,
+        }
     assert await scene.faults() == []
 
 
@@ -145,24 +148,24 @@ async def test_a_request_is_decided_once(ports):
 
 async def test_a_sixth_key_is_refused(ports):
     """However many are asked for at once, the account has five."""
-    wanted = CreateKey(name="Till", permissions=(Permission.READ,))
+    wanted = CreateApiKey(name="Till", permissions=(Permission.READ,))
     for _ in range(ROUNDS):
         user = await add_user(ports[0].store, subscription=Subscription.ENTERPRISE)
         calls = [partial(api_keys.create, each, user, wanted) for each in by_turns(ports)]
         assert len(won(await at_once(calls))) == POLICY.max_active_keys
-        assert len(await api_keys.listing(ports[1], user)) == POLICY.max_active_keys
+        assert len(await api_keys.list_keys(ports[1], user)) == POLICY.max_active_keys
 
 
 async def test_equal_calls_make_one_booking(processes):
     """Of those with the same idempotency key one is kept, the others are told so."""
     customer = await add_user(processes[0])
     for _ in range(ROUNDS):
-        companion, change = await add_companion(processes[0]), {"answer": make_answer()}
+        companion, change = await add_companion(processes[0]), {"answer": make_stored_response()}
         add = partial(add_booking, companion=companion, customer=customer, change=change)
         results = await at_once([partial(add, store) for store in by_turns(processes)])
         assert len(won(results)) == 1
         refused = {each.constraint for each in results if isinstance(each, ConstraintViolated)}
-        assert refused == {ANSWER_KEPT}
+        assert refused == {IDEMPOTENCY_KEY_TAKEN}
 
 
 async def test_each_operation_is_claimed_once(processes):
@@ -173,7 +176,7 @@ async def test_each_operation_is_claimed_once(processes):
 
     def claim(store, limit):
         lease = make_lease()
-        return store.write(lambda unit: unit.money.claim_operations(NOW, lease, limit))
+        return store.run_transaction(lambda unit: unit.payments.claim_operations(NOW, lease, limit))
 
     for _ in range(ROUNDS):
         bookings = [await add() for _ in range(10)]
@@ -195,7 +198,9 @@ async def test_each_timer_is_claimed_once(processes):
 
     def claim(store, limit=2):
         lease = make_lease()
-        return store.write(lambda unit: unit.money.claim_timers(due, NOW, lease, limit))
+        return store.run_transaction(
+            lambda unit: unit.payments.claim_timers(due, NOW, lease, limit)
+        )
 
     for _ in range(ROUNDS):
         bookings = [await add() for _ in range(20)]
@@ -207,11 +212,11 @@ async def test_each_timer_is_claimed_once(processes):
 
 async def test_hits_are_exact_over_processes(processes):
     """As many pass as the limit says, whichever process counts them."""
-    rule = Rule("general", 25, HOUR)
+    rule = RateLimit("general", 25, HOUR)
     for number in range(ROUNDS):
         scope = f"general:user:{number}"
         stores = by_turns(processes, 60)
-        hits = [partial(store.admission.hit, scope, rule, NOW) for store in stores]
+        hits = [partial(store.admission.count_hit, scope, rule, NOW) for store in stores]
         verdicts = await at_once(hits)
         assert sum(verdict.allowed for verdict in verdicts) == 25
         assert sorted(verdict.remaining for verdict in verdicts) == [0] * 35 + list(range(25))
@@ -223,11 +228,11 @@ async def test_who_is_forgotten_has_no_open_bookings(ports, party):
     for _ in range(ROUNDS):
         scenes = await new_scenes(ports)
         number = getattr(scenes[0], party).user_id
-        calls = [partial(privacy.erase, ports[1], number)]
+        calls = [partial(privacy.erase_person, ports[1], number)]
         results = await at_once([*calls, *(each.request for each in by_turns(scenes, 4))])
-        async with ports[0].store.reading() as view:
+        async with ports[0].store.read_view() as view:
             user = await view.accounts.user(number)
-            stored = await view.people.bookings_of(number, 0, 500)
+            stored = await view.personal_data.bookings_of(number, 0, 500)
         assert (user.erased_at is None) == bool(stored)
         assert len(won(results)) == (len(stored) or 1)
 
@@ -240,12 +245,14 @@ async def test_who_is_forgotten_leaves_no_review(ports, party):
         scene, elsewhere = await new_scenes(ports)
         booking = await scene.paid_out(event_date=(await scene.now()).date() + 2 * DAY)
         actor = getattr(scene, party)
-        erasing = partial(privacy.erase, scene.ports, actor.user_id)
-        review = partial(reviews.submit, elsewhere.ports, actor, booking.id, wanted)
+        erasing = partial(privacy.erase_person, scene.ports, actor.user_id)
+        review = partial(reviews.submit_review, elsewhere.ports, actor, booking.id, wanted)
         await at_once([erasing, review])
-        async with ports[0].store.reading() as view:
+        async with ports[0].store.read_view() as view:
             stored = await view.reviews.reviews(0, 100)
-        assert {each.comment for each in stored if each.reviewer_id == actor.user_id} <= {NAME}
+        assert {each.comment for each in stored if each.reviewer_id == actor.user_id} <= {
+            ERASED_NAME
+        }
 
 
 async def test_no_step_of_a_booking_is_lost(processes):
@@ -254,11 +261,13 @@ async def test_no_step_of_a_booking_is_lost(processes):
 
     async def unit(tx):
         before = await tx.bookings.lock_booking(booking.id)
-        await tx.bookings.save(make_change(moved(before, escrow=before.escrow + 1)))
+        await tx.bookings.save_booking(
+            make_booking_write(next_version(before, escrow=before.escrow + 1))
+        )
 
     for _ in range(ROUNDS):
         await at_once([partial(store.write, unit) for store in by_turns(processes)])
-    found = await read(processes[1], lambda view: view.bookings.booking(booking.id))
+    found = await read_store(processes[1], lambda view: view.bookings.booking(booking.id))
     assert (found.version, found.escrow) == (1 + ROUNDS * CALLERS, ROUNDS * CALLERS)
 
 
@@ -266,17 +275,17 @@ async def test_no_change_of_a_companion_is_lost(ports):
     """Suspended, disabled and renamed at the same moment it is all three."""
     for _ in range(ROUNDS):
         companion = await add_companion(ports[0].store)
-        async with ports[0].store.reading() as view:
+        async with ports[0].store.read_view() as view:
             user = await view.accounts.user(companion.id)
         calls: list[Any] = [
-            partial(administration.disable, each, user.email) for each in by_turns(ports, 5)
+            partial(administration.disable_user, each, user.email) for each in by_turns(ports, 5)
         ]
         calls += [
-            partial(administration.approve, each, companion.id, Approval.SUSPENDED)
+            partial(administration.set_approval, each, companion.id, Approval.SUSPENDED)
             for each in by_turns(ports, 5)
         ]
         assert len(won(await at_once(calls))) == 10
-        async with ports[1].store.reading() as view:
+        async with ports[1].store.read_view() as view:
             found = await view.companions.companion(companion.id)
         assert found == evolve(companion, active=False, approval=Approval.SUSPENDED)
 
@@ -294,12 +303,19 @@ async def test_searches_by_date_survive_a_race(processes):
         ]
         starts = [datetime.combine(day, time(9), UTC) for day in days]
         calls += [
-            partial(hold, store, companion, customer.id, starts_at=at, duration_hours=7 + n % 2)
+            partial(
+                add_accepted_booking,
+                store,
+                companion,
+                customer.id,
+                starts_at=at,
+                duration_hours=7 + n % 2,
+            )
             for n, (store, at) in enumerate(zip(by_turns(processes, 8), starts, strict=True))
         ]
         assert len(won(await at_once(calls))) == 12
         async with processes[1].reading() as view:
-            agenda = await view.companions.agenda(companion.id, NOW, NOW + 10 * DAY)
+            agenda = await view.companions.availability(companion.id, NOW, NOW + 10 * DAY)
             found = [
                 day
                 for day in days

@@ -20,26 +20,26 @@ import pytest
 from anyio.lowlevel import checkpoint
 from attrs import define, field
 
-from staffbooking_core.domain.messaging.conversations import MAX_CONTENT
+from staffbooking_core.domain.messaging.conversations import MAX_MESSAGE_LENGTH
 from staffbooking_core.ports import Ports
-from staffbooking_core.representations.channel import Asked, Close, Told
+from staffbooking_core.representations.channel import ClientEvent, CloseCode, ServerEvent
 from staffbooking_core.representations.records import message_record
 from staffbooking_core.usecases.messaging import messages
-from staffbooking_core.usecases.messaging.messages import Letter
+from staffbooking_core.usecases.messaging.messages import MessageDraft
 from staffbooking_http.api import metrics
-from staffbooking_http.channel.frames import DEEPEST, FRAME_BYTES
-from staffbooking_http.channel.hub import LOOK_EVERY
-from staffbooking_http.channel.outbound import MOST_UNREAD
-from staffbooking_http.channel.socketio_client import MOST_WAITING
+from staffbooking_http.channel.frames import MAX_FRAME_BYTES, MAX_FRAME_DEPTH
+from staffbooking_http.channel.hub import TAIL_POLL_INTERVAL
+from staffbooking_http.channel.outbound import MAX_UNREAD_BYTES
+from staffbooking_http.channel.socketio_client import MAX_QUEUED_BYTES
 from staffbooking_http.docs import asyncapi
-from staffbooking_http.routes import FAMILIES
-from staffbooking_http.server.server import PING_EVERY
-from tests.channel.scenario_drivers import plain
+from staffbooking_http.routes import ENDPOINTS_BY_TAG
+from staffbooking_http.server.server import WEBSOCKET_PING_INTERVAL_SECONDS
+from tests.channel.scenario_drivers import connect_directly
 from tests.channel.test_socketio_node import node_folder
 from tests.http.conftest import world
-from tests.http.deployment import PASSWORD, World
+from tests.http.deployment import TEST_PASSWORD, HttpDeployment
 from tests.support.builders import POLICY, add_companion, add_user
-from tests.support.channel_deployment import PATIENCE, served
+from tests.support.channel_deployment import RECEIVE_TIMEOUT_SECONDS, serve_channel
 from tests.support.memory_deployment import memory_ports
 from tests.support.messages import add_direct
 
@@ -71,10 +71,10 @@ def names(table: str) -> list[str]:
 
 def test_all_names_are_explained() -> None:
     """Each event, both ways, each code of an error, and each closing code, and no others."""
-    assert names("| A client sends | |") == [*Asked]
-    assert names("| The service sends | |") == [*Told]
-    assert {*names("| `code` of an error | |")} == asyncapi.REFUSALS.keys()
-    assert [int(code) for code in rows("| Closing code | |")] == [*Close]
+    assert names("| A client sends | |") == [*ClientEvent]
+    assert names("| The service sends | |") == [*ServerEvent]
+    assert {*names("| `code` of an error | |")} == asyncapi.FRAME_ERROR_CODES.keys()
+    assert [int(code) for code in rows("| Closing code | |")] == [*CloseCode]
 
 
 def test_the_figures_are_those_of_the_code() -> None:
@@ -82,25 +82,25 @@ def test_the_figures_are_those_of_the_code() -> None:
     rule = POLICY.limits.channel
     window, most = rule.window.seconds, POLICY.max_connections
     told = [
-        f"a text has 1 to {MAX_CONTENT:,} characters",
+        f"a text has 1 to {MAX_MESSAGE_LENGTH:,} characters",
         f"you have {most} connections already",
         f"| connections of a user | {most}, over all processes |",
-        f"pings every {PING_EVERY:.0f} seconds",
-        f"at most {FRAME_BYTES // 1024} KiB",
-        f"| a frame of a client | {FRAME_BYTES // 1024} KiB |",
-        f"| what lies unread for a client | {MOST_UNREAD // 1024**2} MiB |",
-        f"| what lies unread over Socket.IO | {MOST_WAITING // 1024} KiB |",
-        f"nested deeper than {DEEPEST} levels",
-        f"false by itself {POLICY.typing_lapse.seconds} seconds after",
-        f"has {POLICY.presence_grace.seconds} seconds to come back",
+        f"pings every {WEBSOCKET_PING_INTERVAL_SECONDS:.0f} seconds",
+        f"at most {MAX_FRAME_BYTES // 1024} KiB",
+        f"| a frame of a client | {MAX_FRAME_BYTES // 1024} KiB |",
+        f"| what lies unread for a client | {MAX_UNREAD_BYTES // 1024**2} MiB |",
+        f"| what lies unread over Socket.IO | {MAX_QUEUED_BYTES // 1024} KiB |",
+        f"nested deeper than {MAX_FRAME_DEPTH} levels",
+        f"false by itself {POLICY.typing_timeout.seconds} seconds after",
+        f"has {POLICY.presence_grace_period.seconds} seconds to come back",
         f"for {['no', 'one'][POLICY.resume_grace.seconds]} second after `ready`",
         f"| frames of a client | {rule.limit} in {window} seconds from the first",
         f"after the {POLICY.channel_overrun * rule.limit}th of {window} seconds",
-        f"look by themselves {['', 'each second'][LOOK_EVERY.seconds]}",
+        f"look by themselves {['', 'each second'][TAIL_POLL_INTERVAL.seconds]}",
         f"`channel={rule.limit}/{window}s`",
     ]
     assert [text for text in told if text.lower() not in PROSE.lower()] == []
-    bounds = asyncapi.document(POLICY)["components"]["messages"]
+    bounds = asyncapi.build_document(POLICY)["components"]["messages"]
     data = bounds["client_send_message"]["payload"]["properties"]["data"]["properties"]
     assert f"up to {data['client_message_id']['maxLength']} characters" in PROSE
     people = bounds["client_presence"]["payload"]["properties"]["data"]["properties"]["user_ids"]
@@ -109,18 +109,18 @@ def test_the_figures_are_those_of_the_code() -> None:
 
 def test_the_figures_for_operators_are_those_of_metrics() -> None:
     """All of the channel, by the names that are scraped."""
-    page = metrics.page([], metrics.Traffic(), None).decode()
+    page = metrics.render_metrics([], metrics.ChannelMetrics(), None).decode()
     scraped = re.findall(r"^(staffbooking_channel\w+?)(?<!_created) ", page, re.MULTILINE)
     assert names("| At `/metrics`, of each process | |") == [*dict.fromkeys(scraped)]
 
 
-async def test_the_requests_are_all_there_are(world: World) -> None:
+async def test_the_requests_are_all_there_are(world: HttpDeployment) -> None:
     """Each route of messages is shown, and what is shown works: from signing in on."""
     conversation = await add_direct(world.store, companion=world.companion, customer=world.customer)
     shown = {
         "$BASE": "",
         "ada@example.com": world.customer.email,
-        "correct horse": PASSWORD,
+        "correct horse": TEST_PASSWORD,
         "/12": f"/{conversation.id}",
         "/31": f"/{world.companion.id}",
     }
@@ -134,7 +134,7 @@ async def test_the_requests_are_all_there_are(world: World) -> None:
             path = re.sub(r"\d+", "{id}", answer.request.url.path)
             asked.add((answer.request.method, path))
             shown["$CSRF"] = answer.json().get("csrf_token", shown.get("$CSRF"))
-    routes = {(row.method, row.path) for row in FAMILIES["Messages"]}
+    routes = {(row.method, row.path) for row in ENDPOINTS_BY_TAG["Messages"]}
     assert asked == routes | {("POST", "/auth/login")}
 
 
@@ -167,9 +167,9 @@ async def test_the_frames_are_real_ones() -> None:
     ada, mia = await add_user(ports.store), await add_companion(ports.store, first_name="Mia")
     talk = await add_direct(ports.store, companion=mia, customer=ada)
     for content in ("Hello", "When do we meet?"):
-        await messages.send(ports, Letter(mia.id, talk.id, content))
+        await messages.send_message(ports, MessageDraft(mia.id, talk.id, content))
     real = {12: talk.id, 31: mia.id, 58: ada.id, 4709: 1, 4710: 2, 4711: 3}
-    async with plain(ports) as connect, ports.store.reading() as view:
+    async with connect_directly(ports) as connect, ports.store.read_view() as view:
         user = await view.accounts.user(mia.id)
         assert user is not None
         other, own = await connect(user, None), await connect(ada, None)
@@ -177,7 +177,7 @@ async def test_the_frames_are_real_ones() -> None:
             for line in lines:
                 if is_sent:
                     await own.send(line)
-                elif line["event"] == Told.TYPING:
+                elif line["event"] == ServerEvent.TYPING:
                     data = {"conversation_id": talk.id, "is_typing": True}
                     await other.send({"event": "typing", "data": data})
             if not is_sent:
@@ -225,7 +225,7 @@ class Screen:
 
     async def shows(self, *texts: str) -> None:
         """Wait until it shows exactly these."""
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(RECEIVE_TIMEOUT_SECONDS):
             while self.texts != [*texts]:
                 await self._changed.wait()
                 self._changed = anyio.Event()
@@ -237,8 +237,8 @@ async def test_the_client_misses_nothing(page: dict[str, Any]) -> None:
     ports, screen = memory_ports(), Screen()
     ada, mia = await add_user(ports.store), await add_companion(ports.store)
     talk = await add_direct(ports.store, companion=mia, customer=ada)
-    await messages.send(ports, Letter(mia.id, talk.id, "old"))
-    async with served(ports) as site, anyio.create_task_group() as tasks:
+    await messages.send_message(ports, MessageDraft(mia.id, talk.id, "old"))
+    async with serve_channel(ports) as site, anyio.create_task_group() as tasks:
         address = f"http://127.0.0.1:{site.port}"
         client = page["Client"](address, await site.sign_in(ada), screen.show)
         client.headers["Origin"] = POLICY.base_url
@@ -249,12 +249,12 @@ async def test_the_client_misses_nothing(page: dict[str, Any]) -> None:
         await screen.shows("old", "mine")
         client.unsent["a1"] = again
         client.socket.transport.abort()
-        await messages.send(ports, Letter(mia.id, talk.id, "missed"))
+        await messages.send_message(ports, MessageDraft(mia.id, talk.id, "missed"))
         await screen.shows("old", "mine", "missed")
         await client.say(talk.id, "last", "a2")
         await screen.shows("old", "mine", "missed", "last")
         await client.say(talk.id, " ", "a3")
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(RECEIVE_TIMEOUT_SECONDS):
             while client.unsent:
                 await checkpoint()
         tasks.cancel_scope.cancel()
@@ -310,8 +310,8 @@ async def test_the_client_in_javascript_misses_nothing(node_folder: Path, tmp_pa
     ports, screen = memory_ports(), Screen()
     ada, mia = await add_user(ports.store), await add_companion(ports.store)
     talk = await add_direct(ports.store, companion=mia, customer=ada)
-    await messages.send(ports, Letter(mia.id, talk.id, "old"))
-    async with served(ports) as site, anyio.create_task_group() as tasks:
+    await messages.send_message(ports, MessageDraft(mia.id, talk.id, "old"))
+    async with serve_channel(ports) as site, anyio.create_task_group() as tasks:
         cookie = f"connect.sid={await site.sign_in(ada)}"
         command = ["node", str(tmp_path / "main.js"), f"http://127.0.0.1:{site.port}", cookie]
         async with started(command) as (told, said):
@@ -320,7 +320,7 @@ async def test_the_client_in_javascript_misses_nothing(node_folder: Path, tmp_pa
             said.write(line([talk.id, "mine", "a1"]))
             await screen.shows("old", "mine")
             said.write(line("break") + line([talk.id, "mine", "a1"]))
-            await messages.send(ports, Letter(mia.id, talk.id, "missed"))
+            await messages.send_message(ports, MessageDraft(mia.id, talk.id, "missed"))
             await screen.shows("old", "mine", "missed")
             said.write(line([talk.id, "last", "a2"]))
             await screen.shows("old", "mine", "missed", "last")
@@ -338,7 +338,7 @@ async def started(
         assert process.stdout is not None
         assert process.stdin is not None
         yield process.stdout, process.stdin
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(RECEIVE_TIMEOUT_SECONDS):
             assert await process.wait() == 0
     finally:
         if process.returncode is None:
@@ -353,8 +353,8 @@ def line(said: Any) -> bytes:
 
 async def stored(ports: Ports) -> list[str]:
     """All that was ever said."""
-    async with ports.store.reading() as view:
-        return [each.content for each in await view.messages.tail(0, 100)]
+    async with ports.store.read_view() as view:
+        return [each.content for each in await view.messages.all_messages_after(0, 100)]
 
 
 async def test_your_own_program_has_its_say(page: dict[str, Any]) -> None:

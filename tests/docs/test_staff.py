@@ -16,9 +16,9 @@ from staffbooking_adapters.memory.store import MemoryStore
 from staffbooking_cli.commands import companions, portfolio
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.usecases.accounts import administration
-from tests.http.deployment import World, ok
+from tests.http.deployment import HttpDeployment, json_body
 from tests.support.builders import POLICY
-from tests.support.pictures import make_image
+from tests.support.pictures import make_image_bytes
 
 pytestmark = pytest.mark.anyio
 
@@ -49,10 +49,12 @@ def picked(by: str, answer: httpx.Response) -> str:
 
 async def test_the_lines_of_the_page_work_one_after_the_other() -> None:
     """From signing up to a portfolio; what is sent comes back, and the profile is complete."""
-    world = World(MemoryStore(POLICY))
+    world = HttpDeployment(MemoryStore(POLICY))
     client = world.client()
     for path, body in SENT.findall(PAGE):
-        answer = ok(await client.post(path, json=json.loads(body)), 201 if "reg" in path else 200)
+        answer = json_body(
+            await client.post(path, json=json.loads(body)), 201 if "reg" in path else 200
+        )
     client.headers["x-csrf-token"] = answer["csrf_token"]
     made = list(calls())
     assert [(method, path) for method, path, _ in made] == [
@@ -65,16 +67,16 @@ async def test_the_lines_of_the_page_work_one_after_the_other() -> None:
         ("DELETE", "/staff/portfolio/$ITEM"),
     ]
     (upload,), (image_by, item_by) = UPLOAD.findall(PAGE), PICKED.findall(PAGE)
-    uploaded = await client.post(upload, files={"file": make_image()})
+    uploaded = await client.post(upload, files={"file": make_image_bytes()})
     image, item = picked(image_by, uploaded), ""
     for method, path, text in made:
         body = json.loads(text.replace("'$IMAGE'", image)) if text else {}
         response = await client.request(method, path.replace("$ITEM", item), json=body or None)
-        answer = ok(response, 201 if method == "POST" else 200)
+        answer = json_body(response, 201 if method == "POST" else 200)
         record = next((one for one in answer.values() if isinstance(one, dict)), {})
         assert {name: record[name] for name in body} == body
         item = item or (picked(item_by, response) if method == "POST" else "")
-    approved = await administration.approve(world.ports, 1, Approval.APPROVED)
+    approved = await administration.set_approval(world.ports, 1, Approval.APPROVED)
     assert approved.is_listed
 
 

@@ -22,14 +22,18 @@ from typer.models import CommandInfo
 from staffbooking_adapters.codec import decode, encode
 from staffbooking_cli.commands import doctor, secrets, webhooks
 from staffbooking_core.domain.bookings.lifecycle import EventName
-from staffbooking_core.domain.webhooks.deliveries import MAX_URL, Failure, headers
-from staffbooking_core.ports import WebhookFigures
+from staffbooking_core.domain.webhooks.deliveries import (
+    MAX_WEBHOOK_URL_LENGTH,
+    DeliveryFailure,
+    delivery_headers,
+)
+from staffbooking_core.ports import WebhookStats
 from staffbooking_core.representations import events
-from staffbooking_core.webhook_receiver import Reason, Receiver
+from staffbooking_core.webhook_receiver import RefusalReason, WebhookReceiver
 from staffbooking_http.api import metrics
-from staffbooking_http.routes import FAMILIES
+from staffbooking_http.routes import ENDPOINTS_BY_TAG
 from tests.support.builders import NOW, POLICY, make_booking
-from tests.support.required_tools import unavailable
+from tests.support.required_tools import skip_or_fail
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/webhooks.md").read_text(encoding="utf-8")
@@ -46,7 +50,7 @@ def body(event_id: str = "evt_1", sequence: int = 1) -> bytes:
 def signed(sent: bytes, secret: str = SECRET) -> dict[str, str]:
     """The headers of an attempt that is made now."""
     event_id, event = decode(sent)["id"], decode(sent)["event"]
-    return headers([secret], event_id, event, 1, sent, datetime.now(UTC))
+    return delivery_headers([secret], event_id, event, 1, sent, datetime.now(UTC))
 
 
 def blocks(language: str) -> list[str]:
@@ -65,8 +69,8 @@ def rows(table: str) -> list[str]:
 def test_all_names_are_explained():
     """Each event, each failure of an attempt and each reason of the kit, and no others."""
     assert {*rows("| Event | When |")} == {*EventName}
-    assert rows("| `error` | What happened | Look at |") == [*Failure]
-    assert rows("| `Refused.reason` | |") == [*Reason]
+    assert rows("| `error` | What happened | Look at |") == [*DeliveryFailure]
+    assert rows("| `Refused.reason` | |") == [*RefusalReason]
 
 
 def test_the_headers_are_those_that_are_sent():
@@ -76,16 +80,16 @@ def test_the_headers_are_those_that_are_sent():
 
 def test_the_figures_are_the_policys():
     """The page promises what the code does."""
-    seconds = [wait.total_seconds() for wait in POLICY.webhook_waits]
+    seconds = [wait.total_seconds() for wait in POLICY.webhook_retry_delays]
     assert "at once, then {:.0f}, {:.0f} and {:.0f} seconds after".format(*seconds) in PAGE
-    assert f"2xx within {POLICY.webhook_deadline.seconds} seconds" in PAGE
-    assert f"longer than {POLICY.webhook_slow.seconds} second, are served apart" in PAGE
-    assert f"At most {POLICY.webhook_in_flight} deliveries" in PAGE
+    assert f"2xx within {POLICY.webhook_attempt_timeout.seconds} seconds" in PAGE
+    assert f"longer than {POLICY.webhook_slow_threshold.seconds} second, are served apart" in PAGE
+    assert f"At most {POLICY.max_webhook_attempts_in_flight} deliveries" in PAGE
     assert f"**At {POLICY.webhook_disable_after} the endpoint is disabled**" in PAGE
-    assert f"are `held`: for {POLICY.webhook_held_for.days} days" in PAGE
-    assert f"for {POLICY.webhook_kept_for.days} days after its end" in PAGE
+    assert f"are `held`: for {POLICY.webhook_held_retention.days} days" in PAGE
+    assert f"for {POLICY.webhook_delivery_retention.days} days after its end" in PAGE
     assert f"at most {POLICY.max_webhooks} endpoints" in PAGE
-    assert f"at most {MAX_URL} characters" in PAGE
+    assert f"at most {MAX_WEBHOOK_URL_LENGTH} characters" in PAGE
     assert f"(or {POLICY.webhook_secret_overlap.total_seconds() / 3600:.0f} hours)" in PAGE
     rule = POLICY.limits.webhooks
     assert f"makes {rule.limit} of these requests per {rule.window.seconds // 60} minutes" in PAGE
@@ -93,7 +97,7 @@ def test_the_figures_are_the_policys():
 
 def test_the_requests_are_all_there_are():
     """Each route of webhooks and the feed is told, by its method, and no other."""
-    served = {(row.method, row.path) for family in FAMILIES.values() for row in family}
+    served = {(row.method, row.path) for family in ENDPOINTS_BY_TAG.values() for row in family}
     told = re.findall(r'(GET|POST|PATCH|DELETE) (?:"\$BASE)?(/api/[a-z0-9/-]+)', PAGE)
     told += [("POST", path) for path in re.findall(r'curl "\$BASE(/\S+)" .*\n +-d', PAGE)]
     told += [("POST", f"/api/webhooks/7{rest}") for rest in re.findall(r"(?<=…)/[a-z-]+", PAGE)]
@@ -120,9 +124,11 @@ def _name(command: CommandInfo) -> str:
 
 def test_the_figures_for_operators_are_those_of_metrics():
     """All of webhooks, by the names that are scraped."""
-    work = metrics.Work([], WebhookFigures(0, 0, 0, 0, 0, 0.0))
+    work = metrics.BacklogSnapshot([], WebhookStats(0, 0, 0, 0, 0, 0.0))
     scraped = re.findall(
-        r"^(staffbooking_webhook\w+)", metrics.page([], metrics.Traffic(), work).decode(), re.M
+        r"^(staffbooking_webhook\w+)",
+        metrics.render_metrics([], metrics.ChannelMetrics(), work).decode(),
+        re.M,
     )
     assert rows("| At `/metrics` | |") == [*dict.fromkeys(scraped)]
 
@@ -138,7 +144,7 @@ def test_the_envelope_is_a_real_one():
 
 def test_the_test_event_of_the_vectors_is_a_real_one():
     """It has the bytes that the service makes."""
-    made = events.envelope_of_test(VECTORS[1]["id"], 7, NOW)
+    made = events.envelope_for_test_event(VECTORS[1]["id"], 7, NOW)
     assert encode(made).decode() == VECTORS[1]["body"]
 
 
@@ -222,13 +228,13 @@ def test_a_late_failure_is_taken_back_too(page, db):
 def test_a_database_remembers_like_the_kit(page, db):
     """It keeps each event once, and replaces no record by a stale one."""
     steps = [("a", 2), ("b", 5), ("b", 5), ("c", 4), ("d", 6)]
-    receiver, new, latest = Receiver([SECRET]), [], []
+    receiver, new, latest = WebhookReceiver([SECRET]), [], []
     for step in steps:
         sent = body(*step)
         page["handle_in"](db, signed(sent), sent)
-        received = receiver.take(decode(sent))
-        receiver.done(received)
-        if not received.is_repeat:
+        received = receiver.receive_unsigned(decode(sent))
+        receiver.mark_processed(received)
+        if not received.is_duplicate:
             new.append(step[0])
             latest += [] if received.is_stale else [step[0]]
     assert [each["id"] for each in page["kept"]] == new == ["a", "b", "c", "d"]
@@ -237,7 +243,7 @@ def test_a_database_remembers_like_the_kit(page, db):
 
 def test_a_test_event_has_a_place_in_the_database(page, db):
     """Although it is about no booking."""
-    sent = encode(events.envelope_of_test("evt_9", 7, NOW))
+    sent = encode(events.envelope_for_test_event("evt_9", 7, NOW))
     page["handle_in"](db, signed(sent), sent)
     assert [each["id"] for each in page["replaced"]] == ["evt_9"]
 
@@ -253,8 +259,8 @@ def test_the_feed_is_read_to_its_end(page):
         start = int(query["after"].removeprefix("evt_"))
         return {"events": fed[start : start + 2], "has_more": start + 2 < len(fed)}
 
-    receiver = Receiver([SECRET])
-    receiver.done(receiver.take(fed[2]))
+    receiver = WebhookReceiver([SECRET])
+    receiver.mark_processed(receiver.receive_unsigned(fed[2]))
     failing(page, lambda: page["catch_up"](get, receiver, "evt_1"))
     asked.clear()
     assert page["catch_up"](get, receiver, "evt_1") == "evt_5"
@@ -266,7 +272,7 @@ def test_the_feed_is_read_to_its_end(page):
 def test_the_signatures_can_be_made_by_hand(vector, tmp_path):
     """The lines for openssl give what the golden vectors say."""
     if shutil.which("openssl") is None:
-        unavailable("openssl", "openssl", "there is no openssl")
+        skip_or_fail("openssl", "openssl", "there is no openssl")
     (lines,) = blocks("bash")
     (tmp_path / "body.json").write_bytes(vector["body"].encode())
     names = {

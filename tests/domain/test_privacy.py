@@ -7,17 +7,17 @@ from attrs import evolve
 
 from staffbooking_core.domain.accounts.users import Subscription
 from staffbooking_core.domain.bookings.booking import PaymentStatus, PayoutStatus
-from staffbooking_core.domain.bookings.lifecycle import Party, Status
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.payments.processor import ChargebackStatus
 from staffbooking_core.domain.privacy import (
-    blank,
-    closed,
-    erased,
-    forgotten,
-    is_open,
-    unnamed,
-    unsigned,
+    erase_checkout_command,
+    erase_companion,
+    erase_party_from_booking,
+    erase_party_from_review,
+    erase_payee,
+    erase_user,
+    has_open_obligations,
 )
 from tests.support.builders import (
     DAY,
@@ -31,24 +31,24 @@ from tests.support.builders import (
 from tests.support.reviews import make_review
 
 SETTLED = {
-    "status": Status.COMPLETED,
+    "status": BookingStatus.COMPLETED,
     "payment_status": PaymentStatus.SUCCEEDED,
     "payout_status": PayoutStatus.PAID,
 }
 
 
-@pytest.mark.parametrize("status", Status)
+@pytest.mark.parametrize("status", BookingStatus)
 def test_a_booking_is_open_until_it_ends(status):
     """Completed and cancelled ones have ended."""
-    ended = status in (Status.COMPLETED, Status.CANCELLED)
-    assert is_open(make_booking(**{**SETTLED, "status": status})) is not ended
+    ended = status in (BookingStatus.COMPLETED, BookingStatus.CANCELLED)
+    assert has_open_obligations(make_booking(**{**SETTLED, "status": status})) is not ended
 
 
 @pytest.mark.parametrize("payout", PayoutStatus)
 def test_a_payout_that_is_to_come_keeps_it_open(payout):
     """Also one that failed, or is on hold."""
     waits = payout in (PayoutStatus.SCHEDULED, PayoutStatus.FAILED, PayoutStatus.FROZEN)
-    assert is_open(make_booking(**{**SETTLED, "payout_status": payout})) is waits
+    assert has_open_obligations(make_booking(**{**SETTLED, "payout_status": payout})) is waits
 
 
 @pytest.mark.parametrize("payment", PaymentStatus)
@@ -59,20 +59,20 @@ def test_a_payment_on_its_way_keeps_it_open(payment):
         PaymentStatus.PROCESSING,
         PaymentStatus.REFUND_PENDING,
     )
-    assert is_open(make_booking(**{**SETTLED, "payment_status": payment})) is moves
+    assert has_open_obligations(make_booking(**{**SETTLED, "payment_status": payment})) is moves
 
 
 def test_debts_and_chargebacks_keep_it_open():
     """Somebody still has to pay, or may have to."""
-    assert is_open(make_booking(**SETTLED, owed_by_staff=1))
-    assert is_open(make_booking(**SETTLED, chargeback_status=ChargebackStatus.OPEN))
-    assert not is_open(make_booking(**SETTLED, chargeback_status=ChargebackStatus.WON))
+    assert has_open_obligations(make_booking(**SETTLED, owed_by_staff=1))
+    assert has_open_obligations(make_booking(**SETTLED, chargeback_status=ChargebackStatus.OPEN))
+    assert not has_open_obligations(make_booking(**SETTLED, chargeback_status=ChargebackStatus.WON))
 
 
 def test_a_number_is_left_of_a_person():
     """And since when they are gone; whoever was locked out before stays so."""
     user = make_user(id=7, subscription=Subscription.ENTERPRISE, password_hash="hash")
-    gone = erased(user, NOW)
+    gone = erase_user(user, NOW)
     assert gone == evolve(
         user,
         email="erased-7@erased.invalid",
@@ -83,14 +83,14 @@ def test_a_number_is_left_of_a_person():
         disabled_at=NOW,
         erased_at=NOW,
     )
-    assert erased(evolve(user, disabled_at=NOW - DAY), NOW).disabled_at == NOW - DAY
+    assert erase_user(evolve(user, disabled_at=NOW - DAY), NOW).disabled_at == NOW - DAY
     assert gone.name == "Erased"
 
 
 def test_marks_are_left_of_a_companion():
     """Not listed, without a word of theirs."""
     companion = make_companion(rating_sum=9, total_reviews=2, bio="hush", payout_account="hush")
-    gone = blank(companion, erased(make_user(id=companion.id), NOW))
+    gone = erase_companion(companion, erase_user(make_user(id=companion.id), NOW))
     assert (gone.rating_sum, gone.total_reviews, gone.member_since) == (
         9,
         2,
@@ -107,14 +107,14 @@ def test_a_booking_forgets_one_side(party):
     stays."""
     said = {"cancelled_by": party, "cancel_reason": "hush", "location": "hush"}
     booking = make_booking(**said, disputed_by=party, dispute_reason="hush", event_ref="hush")
-    left = forgotten(booking, 1 if party is Party.CUSTOMER else 2)
+    left = erase_party_from_booking(booking, 1 if party is Party.CUSTOMER else 2)
     names = (left.customer_name, left.companion_name)
     kept = ("Erased", "Mia Lindqvist") if party is Party.CUSTOMER else ("Ada Okoro", "Erased")
     assert names == kept
     assert (left.cancel_reason, left.dispute_reason) == (None, None)
     assert (left.location == "Erased") is (party is Party.CUSTOMER)
     assert (left.event_ref is None) is (party is Party.CUSTOMER)
-    other = forgotten(booking, 2 if party is Party.CUSTOMER else 1)
+    other = erase_party_from_booking(booking, 2 if party is Party.CUSTOMER else 1)
     assert (other.cancel_reason, other.dispute_reason) == ("hush", "hush")
 
 
@@ -122,17 +122,20 @@ def test_a_review_forgets_one_side():
     """Whoever gave the marks, or responded; what was never said stays so."""
     review = make_review(comment="hush", response="thanks")
     by, of = review.reviewer_id, review.reviewee_id
-    left = unsigned(review, by)
+    left = erase_party_from_review(review, by)
     assert left == evolve(review, reviewer_name="Erased", comment="Erased")
-    assert unsigned(review, of) == evolve(review, response="Erased")
+    assert erase_party_from_review(review, of) == evolve(review, response="Erased")
     silent = make_review(comment=None)
-    assert (unsigned(silent, by).comment, unsigned(silent, of).response) == (None, None)
+    assert (
+        erase_party_from_review(silent, by).comment,
+        erase_party_from_review(silent, of).response,
+    ) == (None, None)
 
 
 def test_what_was_ordered_names_nobody():
     """Amounts and references stay, and no payout account is opened any more."""
     command, payee = make_checkout_command(), make_payee(ref="acct_1")
     left = evolve(command, customer_email="Erased", description="Erased")
-    assert unnamed(command) == left
+    assert erase_checkout_command(command) == left
     opened_with = evolve(payee.command, email="Erased", name="Erased")
-    assert closed(payee) == evolve(payee, command=opened_with, next_at=None)
+    assert erase_payee(payee) == evolve(payee, command=opened_with, next_at=None)

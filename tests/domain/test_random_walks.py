@@ -12,24 +12,29 @@ from random import Random
 from attrs import evolve
 from hypothesis import example, given, settings, strategies as st
 
-from staffbooking_core.domain.bookings.booking import PayoutStatus, Step, TimerKind, due
-from staffbooking_core.domain.bookings.lifecycle import TABLE, Party, Status, Trigger
+from staffbooking_core.domain.bookings.booking import (
+    PayoutStatus,
+    TimerKind,
+    TransitionResult,
+    next_timer,
+)
+from staffbooking_core.domain.bookings.lifecycle import TRANSITIONS, BookingStatus, Party, Trigger
 from staffbooking_core.domain.payments.ledger import Account
 from staffbooking_core.domain.payments.processor import (
     ChargebackStatus,
-    Fee,
-    OpKind,
-    OpStatus,
-    Refund,
+    OperationKind,
+    OperationStatus,
+    ProcessorFee,
+    RefundPayment,
     RefundStatus,
     RefusalCode,
 )
-from staffbooking_core.domain.reconciliation.debts import Debt, net
-from staffbooking_core.domain.reconciliation.refunds import failed_refunds, order_anew
-from staffbooking_core.domain.reconciliation.statement import differences
+from staffbooking_core.domain.reconciliation.debts import Debt, net_debts
+from staffbooking_core.domain.reconciliation.refunds import failed_refunds, reorder_refunds
+from staffbooking_core.domain.reconciliation.statement import find_differences
 from staffbooking_core.domain.shared.money import split_fee
 from staffbooking_core.errors import RuleBroken
-from tests.support.booking_journey import Book, Journey, debt_of, refuse
+from tests.support.booking_journey import BookingJourney, ProcessorBook, debt_of, refuse_operation
 from tests.support.builders import DAY, HOUR, POLICY, make_booking
 
 T, P = Trigger, Party
@@ -52,22 +57,22 @@ class Walk:
         self.chance = Random(seed)
         self.policy = evolve(
             POLICY,
-            platform_fee=self.chance.choice([0, 1, 150_000, 333_333, 1_000_000]),
+            platform_fee_ppm=self.chance.choice([0, 1, 150_000, 333_333, 1_000_000]),
             late_cancel_payout=self.chance.random() < 0.7,
         )
-        self.journey = Journey(self.booking(), self.policy)
-        self.book = Book(self.journey)
+        self.journey = BookingJourney(self.booking(), self.policy)
+        self.book = ProcessorBook(self.journey)
         self.sent: set[int] = set()
         self.now = self.journey.booking.created_at
         self.begin()
 
     def booking(self):
         price = self.chance.choice([1, 2, 3, 99, 40_000, 12_345_677])
-        fee, payout = split_fee(price, self.policy.platform_fee)
+        fee, payout = split_fee(price, self.policy.platform_fee_ppm)
         return make_booking(
             price=price,
             insurance_premium=self.chance.choice([0, 1, 500]),
-            fee_ppm=self.policy.platform_fee,
+            fee_ppm=self.policy.platform_fee_ppm,
             platform_fee=fee,
             payout_amount=payout,
         )
@@ -120,17 +125,21 @@ class Walk:
 
     def pull(self) -> None:
         """One of the moves that the status allows, by one who may; a guard may refuse it."""
-        moves = TABLE[self.journey.booking.status]
+        moves = TRANSITIONS[self.journey.booking.status]
         if possible := sorted(set(moves) - FACTS):
             trigger = self.chance.choice(possible)
-            self.pull_if_may(trigger, self.chance.choice(sorted(moves[trigger].by)), self.now)
+            self.pull_if_may(
+                trigger, self.chance.choice(sorted(moves[trigger].allowed_parties)), self.now
+            )
 
     def pull_if_may(self, trigger, by, now) -> None:
         if trigger is T.RELEASE_PAYOUT and self.chance.random() < 0.3:
             self.make_good()
         before = self.journey.booking
         try:
-            self.journey.pull(trigger, by, now, amount=self.chance.randint(1, before.total_amount))
+            self.journey.pull(
+                trigger, by, now, refund_amount=self.chance.randint(1, before.total_amount)
+            )
         except RuleBroken:
             assert self.journey.booking is before
 
@@ -163,7 +172,9 @@ class Walk:
 
     def charge_a_fee(self) -> None:
         """For itself, or a part of it back."""
-        self.book.fees.append(Fee(f"fee_{len(self.book.fees)}", self.chance.choice([30, 1, 0, -7])))
+        self.book.fees.append(
+            ProcessorFee(f"fee_{len(self.book.fees)}", self.chance.choice([30, 1, 0, -7]))
+        )
 
     def move_by_hand(self) -> None:
         """Somebody does at the processor what no operation of ours has ordered."""
@@ -175,33 +186,36 @@ class Walk:
 
     def refuse(self) -> None:
         """The processor refuses what is due, for good or for a while; a payout then waits."""
-        refusable = {OpKind.REFUND, OpKind.PAY_OUT, OpKind.REVERSE_PAYOUT}
+        refusable = {OperationKind.REFUND, OperationKind.PAY_OUT, OperationKind.REVERSE_PAYOUT}
         waiting = [op for op in self.journey.operations.values() if not op.is_finished][:1]
         for operation in waiting:
             if operation.kind not in refusable or self.book.has_made(operation):
                 return
             reason = self.chance.choice([RefusalCode.INSUFFICIENT_FUNDS, RefusalCode.DISPUTED])
-            refuse(self.journey, operation, reason)
+            refuse_operation(self.journey, operation, reason)
             self.sent.discard(operation.id)
             booking = self.journey.booking
-            if operation.kind is OpKind.PAY_OUT and booking.payout_status is PayoutStatus.SCHEDULED:
-                failed = Step(booking).changing(version=booking.version + 1)
-                self.journey.keep(failed.changing(payout_status=PayoutStatus.FAILED))
+            if (
+                operation.kind is OperationKind.PAY_OUT
+                and booking.payout_status is PayoutStatus.SCHEDULED
+            ):
+                failed = TransitionResult(booking).with_changes(version=booking.version + 1)
+                self.journey.keep(failed.with_changes(payout_status=PayoutStatus.FAILED))
 
     def refund_anew(self) -> None:
         """An operator tries failed refunds again."""
         if failed := failed_refunds(list(self.journey.operations.values())):
-            self.journey.keep(order_anew(self.journey.booking, failed))
+            self.journey.keep(reorder_refunds(self.journey.booking, failed))
 
     def make_good(self) -> None:
         """A part of the payout is kept for what the staff member owes of another booking."""
         booking = self.journey.booking
-        is_due = due(booking, self.policy)
+        is_due = next_timer(booking, self.policy)
         if is_due is None or is_due.kind is not TimerKind.PAY_OUT:
             return
         owed = self.chance.choice([1, booking.payout_left, 700])
-        owing = make_booking(id=2, status=Status.CANCELLED, owed_by_staff=owed)
-        for step in net(booking, [Debt(owing, ())], self.now):
+        owing = make_booking(id=2, status=BookingStatus.CANCELLED, owed_by_staff=owed)
+        for step in net_debts(booking, [Debt(owing, ())], self.now):
             if step.booking.id == booking.id:
                 self.journey.keep(step)
 
@@ -209,7 +223,7 @@ class Walk:
         """What the staff member owes of this one is kept from the payout of another."""
         amount = amount or self.chance.choice([1, 700, 10**9])
         payer = make_booking(id=2, payout_amount=amount)
-        for step in net(payer, [debt_of(self.journey)], self.now):
+        for step in net_debts(payer, [debt_of(self.journey)], self.now):
             if step.booking.id == self.journey.booking.id:
                 self.journey.keep(step)
 
@@ -233,15 +247,15 @@ class Walk:
         if operation.id in self.sent or self.is_wanted(operation):
             self.sent.add(operation.id)
             return True
-        self.journey.operations[operation.id] = evolve(operation, status=OpStatus.VOID)
+        self.journey.operations[operation.id] = evolve(operation, status=OperationStatus.VOID)
         return False
 
     def is_wanted(self, operation) -> bool:
         """As the runner asks before it sends."""
         booking = self.journey.booking
-        if operation.kind is OpKind.PAY_OUT:
+        if operation.kind is OperationKind.PAY_OUT:
             return booking.payout_released_at is not None and booking.payout_n == operation.n
-        if operation.kind is OpKind.REVERSE_PAYOUT:
+        if operation.kind is OperationKind.REVERSE_PAYOUT:
             return bool(booking.owed_by_staff >= operation.command.amount)
         return True
 
@@ -250,7 +264,7 @@ class Walk:
         has line by line what the processor's statement has."""
         self.journey.see(self.book.snapshot, self.now)
         assert self.journey.see(self.book.snapshot, self.now) == []
-        assert list(differences(self.journey.cash_book, self.book.statement)) == []
+        assert list(find_differences(self.journey.cash_book, self.book.statement)) == []
 
     def check(self) -> None:
         journey = self.journey
@@ -258,9 +272,9 @@ class Walk:
         booking = journey.booking
         assert sum(journey.balance(account) for account in Account) == 0
         assert 0 <= booking.refunded_amount <= booking.total_amount
-        if booking.status is Status.PAID:
+        if booking.status is BookingStatus.PAID:
             assert booking.escrow == booking.total_amount
-        elif booking.status is Status.DISPUTED:
+        elif booking.status is BookingStatus.DISPUTED:
             assert booking.escrow == booking.total_amount - booking.refunded_amount
         else:
             assert booking.escrow == 0
@@ -277,7 +291,7 @@ class Walk:
             self.be_made_good(10**9)
             self.check()
             self.now += 80 * HOUR
-            if (coming := due(self.journey.booking, self.policy)) and coming.at <= self.now:
+            if (coming := next_timer(self.journey.booking, self.policy)) and coming.at <= self.now:
                 self.journey.pull(TIMERS[coming.kind], P.SYSTEM, self.now)
 
     def decide(self) -> None:
@@ -286,7 +300,7 @@ class Walk:
             if chargeback.status is ChargebackStatus.OPEN:
                 self.book.charge_back(ref, status=ChargebackStatus.WON)
         charged = booking.chargeback_status is ChargebackStatus.OPEN
-        if booking.status is Status.DISPUTED and not charged:
+        if booking.status is BookingStatus.DISPUTED and not charged:
             self.journey.pull(T.RELEASE, P.ADMIN, self.now)
         elif booking.payout_status is PayoutStatus.FROZEN and not charged:
             self.journey.pull(T.RESUME_PAYOUT, P.ADMIN, self.now)
@@ -306,11 +320,11 @@ def test_no_walk_loses_money(seed):
         walk.step()
     walk.finish()
     journey, booking = walk.journey, walk.journey.booking
-    assert booking.status in (Status.COMPLETED, Status.CANCELLED)
+    assert booking.status in (BookingStatus.COMPLETED, BookingStatus.CANCELLED)
     failed = sum(
         operation.command.amount
         for operation in failed_refunds(list(journey.operations.values()))
-        if isinstance(operation.command, Refund)
+        if isinstance(operation.command, RefundPayment)
     )
     owed = {account: -journey.balance(account) for account in LIABILITIES}
     assert owed == {Account.ESCROW: 0, Account.REFUND_PAYABLE: failed, Account.STAFF_PAYABLE: 0}
@@ -327,6 +341,6 @@ def test_what_the_processor_did_is_known_once(seed):
     walk = Walk(seed)
     for _ in range(20):
         walk.step()
-    done = [op for op in walk.journey.operations.values() if op.status is OpStatus.DONE]
+    done = [op for op in walk.journey.operations.values() if op.status is OperationStatus.DONE]
     refs = [op.result_ref for op in done]
     assert len(set(refs)) == len(refs)

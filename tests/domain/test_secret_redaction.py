@@ -9,8 +9,8 @@ import pytest
 
 from staffbooking_core.domain.accounts.api_keys import ApiKey, Permission
 from staffbooking_core.domain.accounts.users import Role, Session, Subscription, User
-from staffbooking_core.inputs import Login, OpenRole, Register
-from staffbooking_core.ports import NewKey, NewUser
+from staffbooking_core.inputs import Login, Register, RegistrationRole
+from staffbooking_core.ports import NewApiKey, NewUser
 from staffbooking_core.usecases.accounts.administration import CreateUser
 
 NOW = datetime(2027, 3, 1, tzinfo=UTC)
@@ -31,11 +31,11 @@ KEY: dict[str, Any] = {
         User(id=1, **NAMES, role=Role.STAFF, created_at=NOW, password_hash=SECRET),
         NewUser(**NAMES, role=Role.STAFF, created_at=NOW, password_hash=SECRET),
         CreateUser(**NAMES, role=Role.STAFF, password=SECRET, subscription=Subscription.NONE),
-        Register(**NAMES, role=OpenRole.STAFF, password=SECRET),
+        Register(**NAMES, role=RegistrationRole.STAFF, password=SECRET),
         Login(email="ada@example.com", password=SECRET),
         Session(DIGEST, 1, NOW, NOW),
         ApiKey(id=1, permissions=frozenset({Permission.READ}), created_at=NOW, **KEY),
-        NewKey(permissions=frozenset({Permission.READ}), created_at=NOW, **KEY),
+        NewApiKey(permissions=frozenset({Permission.READ}), created_at=NOW, **KEY),
     ],
     ids=lambda holder: type(holder).__name__,
 )

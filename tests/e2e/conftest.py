@@ -11,27 +11,33 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.e2e.deployment import AGENCY, BOSS, CUSTOMER, PASSWORD, Deployment
+from tests.e2e.deployment import (
+    ADMIN_EMAIL,
+    AGENCY_EMAIL,
+    CUSTOMER_EMAIL,
+    PASSWORD,
+    ProcessDeployment,
+)
 from tests.support.postgres import PostgresServer, database_name
 
 PEOPLE = (
-    (BOSS, "admin", "none"),
-    (CUSTOMER, "customer", "none"),
-    (AGENCY, "customer", "enterprise"),
+    (ADMIN_EMAIL, "admin", "none"),
+    (CUSTOMER_EMAIL, "customer", "none"),
+    (AGENCY_EMAIL, "customer", "enterprise"),
 )
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def deployment(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Deployment]:
+def deployment(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ProcessDeployment]:
     """The schema and people on each database in turn; no process runs yet."""
-    deployment = Deployment(tmp_path, request.getfixturevalue(f"{request.param}_copy"))
+    deployment = ProcessDeployment(tmp_path, request.getfixturevalue(f"{request.param}_copy"))
     yield deployment
     deployment.close()
 
 
 @pytest.fixture
 def sqlite_copy(filled_file: Path, tmp_path: Path) -> str:
-    return _at(shutil.copy(filled_file, tmp_path))
+    return _database_url(shutil.copy(filled_file, tmp_path))
 
 
 @pytest.fixture
@@ -43,7 +49,7 @@ def postgresql_copy(filled_database: str, postgres_server: PostgresServer) -> st
 def filled_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("filled")
     file = folder / "booking.db"
-    _fill(Deployment(folder, _at(file)))
+    _fill_database(ProcessDeployment(folder, _database_url(file)))
     return file
 
 
@@ -53,18 +59,18 @@ def filled_database(
 ) -> str:
     """Its name: nobody is connected to it any more."""
     url = anyio.run(postgres_server.create_database)
-    _fill(Deployment(tmp_path_factory.mktemp("filled"), url))
+    _fill_database(ProcessDeployment(tmp_path_factory.mktemp("filled"), url))
     return database_name(url)
 
 
-def _at(file: Path | str) -> str:
+def _database_url(file: Path | str) -> str:
     return f"sqlite+aiosqlite:///{file}"
 
 
-def _fill(deployment: Deployment) -> None:
+def _fill_database(deployment: ProcessDeployment) -> None:
     names = ("--first-name", "Grace", "--last-name", "Client", "--password", PASSWORD)
     with closing(deployment):
-        deployment.cli("db", "upgrade")
+        deployment.run_command("db", "upgrade")
         for email, role, tier in PEOPLE:
             grade = ("--role", role, "--subscription", tier)
-            deployment.cli("users", "create", email, *names, *grade)
+            deployment.run_command("users", "create", email, *names, *grade)

@@ -15,23 +15,27 @@ from typing import Any, TypeVar
 
 import httpx
 
-from tests.support.reserved_ports import number_of, reserved_port
+from tests.support.reserved_ports import port_number, reserve_port
 
 T = TypeVar("T")
 
-PATIENCE = 30.0
-SECRET = "a-secret-for-the-end-to-end-tests"
+WAIT_TIMEOUT_SECONDS = 30.0
+SECRET_KEY = "a-secret-for-the-end-to-end-tests"
 PASSWORD = "a-long-enough-password"
-BOSS, CUSTOMER, AGENCY = "boss@example.test", "customer@example.test", "agency@example.test"
+ADMIN_EMAIL, CUSTOMER_EMAIL, AGENCY_EMAIL = (
+    "boss@example.test",
+    "customer@example.test",
+    "agency@example.test",
+)
 
 
-class Deployment:
+class ProcessDeployment:
     """Processes of the service that share a database; `kill` is SIGKILL."""
 
     def __init__(self, folder: Path, database_url: str) -> None:
         self.folder = folder
-        self._keeping = reserved_port()
-        self.port = number_of(self._keeping)
+        self._port_reservation = reserve_port()
+        self.port = port_number(self._port_reservation)
         self.url = f"http://127.0.0.1:{self.port}"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.clients: list[httpx.Client] = []
@@ -39,10 +43,10 @@ class Deployment:
             **{k: v for k, v in os.environ.items() if not k.startswith("STAFFBOOKING_")},
             "STAFFBOOKING_DATABASE_URL": database_url,
             "STAFFBOOKING_BASE_URL": self.url,
-            "STAFFBOOKING_SECRET_KEY": SECRET,
+            "STAFFBOOKING_SECRET_KEY": SECRET_KEY,
         }
 
-    def cli(self, *words: str, code: int = 0) -> str:
+    def run_command(self, *words: str, code: int = 0) -> str:
         """Run a command to its end: what it wrote to standard output."""
         done = subprocess.run(
             [sys.executable, "-m", "staffbooking_cli.main", *words],
@@ -56,11 +60,11 @@ class Deployment:
         assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
         return done.stdout
 
-    def json(self, *words: str, code: int = 0) -> Any:
+    def run_json(self, *words: str, code: int = 0) -> Any:
         """Run a command with --json: the document it wrote."""
-        return json.loads(self.cli(*words, "--json", code=code))
+        return json.loads(self.run_command(*words, "--json", code=code))
 
-    def start(self, name: str, *words: str) -> None:
+    def start_process(self, name: str, *words: str) -> None:
         log = (self.folder / f"{name}.log").open("ab")
         self.processes[name] = subprocess.Popen(
             [sys.executable, "-m", "staffbooking_cli.main", *words],
@@ -71,19 +75,19 @@ class Deployment:
         )
         log.close()
 
-    def serve(self) -> None:
-        self.start("server", "serve", "--host", "127.0.0.1", "--port", str(self.port))
-        self.until(self._answers, "the server answers")
+    def start_server(self) -> None:
+        self.start_process("server", "serve", "--host", "127.0.0.1", "--port", str(self.port))
+        self.wait_for(self._is_ready, "the server answers")
 
-    def work(self) -> None:
-        self.start("worker", "worker")
+    def start_worker(self) -> None:
+        self.start_process("worker", "worker")
 
-    def kill(self, name: str) -> None:
+    def kill_process(self, name: str) -> None:
         process = self.processes.pop(name)
         process.kill()
         process.wait(10)
 
-    def stop(self, name: str) -> int:
+    def stop_process(self, name: str) -> int:
         """Ask politely: the exit status, which must come within 20 s."""
         process = self.processes.pop(name)
         process.send_signal(signal.SIGTERM)
@@ -93,23 +97,23 @@ class Deployment:
         for client in self.clients:
             client.close()
         for name in list(self.processes):
-            self.kill(name)
-        self._keeping.close()
+            self.kill_process(name)
+        self._port_reservation.close()
 
-    def log(self, name: str) -> str:
+    def read_log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text()
 
-    def until(self, try_it: Callable[[], T | None], what: str) -> T:
+    def wait_for(self, attempt: Callable[[], T | None], description: str) -> T:
         """Ask again and again until something comes."""
         pause = threading.Event()
-        for _ in range(int(PATIENCE / 0.05)):
-            if (found := try_it()) is not None:
+        for _ in range(int(WAIT_TIMEOUT_SECONDS / 0.05)):
+            if (found := attempt()) is not None:
                 return found
             pause.wait(0.05)
-        logs = {name: self.log(name)[-2000:] for name in self.processes}
-        raise AssertionError(f"in vain: {what}\n{logs}")
+        logs = {name: self.read_log(name)[-2000:] for name in self.processes}
+        raise AssertionError(f"in vain: {description}\n{logs}")
 
-    def _answers(self) -> bool | None:
+    def _is_ready(self) -> bool | None:
         try:
             return True if httpx.get(f"{self.url}/readyz").status_code == 200 else None
         except httpx.TransportError:
@@ -123,7 +127,7 @@ class Deployment:
         client.headers["X-CSRF-Token"] = answer.json()["csrf_token"]
         return client
 
-    def with_key(self, key: str) -> httpx.Client:
+    def client_with_key(self, key: str) -> httpx.Client:
         return self._client({"Authorization": f"Bearer {key}"})
 
     def _client(self, headers: dict[str, str]) -> httpx.Client:
@@ -138,7 +142,7 @@ class Deployment:
         assert answer.status_code == 200, answer.text
 
 
-def ok(answer: httpx.Response, status: int = 200) -> Any:
+def json_body(answer: httpx.Response, status: int = 200) -> Any:
     """The body of an answer that must have this status."""
     assert answer.status_code == status, f"{answer.status_code} {answer.text}"
     return answer.json()

@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from tests.e2e.deployment import Deployment
-from tests.support.required_tools import unavailable
+from tests.e2e.deployment import ProcessDeployment
+from tests.support.required_tools import skip_or_fail
 
 FLAGS = (
     "--headless",
@@ -25,13 +25,15 @@ FLAGS = (
 
 
 @pytest.mark.parametrize("deployment", ["sqlite"], indirect=True)
-def test_a_browser_shows_the_pages_and_finds_nothing_to_block(deployment: Deployment) -> None:
+def test_a_browser_shows_the_pages_and_finds_nothing_to_block(
+    deployment: ProcessDeployment,
+) -> None:
     """The start page, the sign-in and the documents are drawn; their own policy blocks nothing
     of them."""
-    deployment.serve()
+    deployment.start_server()
     browser = shutil.which("chromium") or shutil.which("chromium-browser")
     if browser is None:
-        unavailable("chromium", "Browser", "there is no chromium on the path")
+        skip_or_fail("chromium", "Browser", "there is no chromium on the path")
     profile = deployment.folder / "profile"
     for path, expected in (
         ("/", "csrf-token"),

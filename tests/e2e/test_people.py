@@ -10,7 +10,7 @@ import httpx
 import icalendar
 from PIL import Image
 
-from tests.e2e.deployment import BOSS, CUSTOMER, PASSWORD, Deployment, ok
+from tests.e2e.deployment import ADMIN_EMAIL, CUSTOMER_EMAIL, PASSWORD, ProcessDeployment, json_body
 
 ADA = "ada@example.test"
 
@@ -35,7 +35,7 @@ def _profile(photo: str) -> dict[str, Any]:
     }
 
 
-def _register(deployment: Deployment) -> tuple[httpx.Client, int]:
+def _register(deployment: ProcessDeployment) -> tuple[httpx.Client, int]:
     person = {"email": ADA, "password": PASSWORD, "first_name": "Ada", "last_name": "Lovelace"}
     anybody = httpx.post(f"{deployment.url}/auth/register", json={**person, "role": "staff"})
     assert anybody.status_code == 201, anybody.text
@@ -45,58 +45,68 @@ def _register(deployment: Deployment) -> tuple[httpx.Client, int]:
 def _offer(ada: httpx.Client, day: date) -> tuple[int, str]:
     """What she shows of herself: the portfolio item's id, and the path of the photo."""
     upload = {"file": ("me.jpg", _photo(), "image/jpeg")}
-    photo = ok(ada.post("/staff/images", files=upload), 201)["image"]
-    ok(ada.put("/staff/profile", json=_profile(photo)))
+    photo = json_body(ada.post("/staff/images", files=upload), 201)["image"]
+    json_body(ada.put("/staff/profile", json=_profile(photo)))
     hours = [{"weekday": day.weekday(), "start": "09:00", "end": "18:00"}]
-    ok(ada.put("/staff/availability", json={"timezone": "Europe/Zurich", "weekly": hours}))
+    json_body(ada.put("/staff/availability", json={"timezone": "Europe/Zurich", "weekly": hours}))
     work = {"title": "The spring ball", "image": photo, "description": "Two bars, 300 guests."}
-    item = ok(ada.post("/staff/portfolio", json=work), 201)["item"]
+    item = json_body(ada.post("/staff/portfolio", json=work), 201)["item"]
     assert item["status"] == "pending"
     return item["id"], photo
 
 
-def _book(deployment: Deployment, grace: httpx.Client, ada: httpx.Client, wanted: Any) -> Any:
+def _book(
+    deployment: ProcessDeployment, grace: httpx.Client, ada: httpx.Client, wanted: Any
+) -> Any:
     """From the request to the payment."""
-    booking = ok(grace.post("/bookings", json=wanted), 201)["booking"]
+    booking = json_body(grace.post("/bookings", json=wanted), 201)["booking"]
     path = f"/bookings/{booking['id']}"
-    ok(ada.post(f"{path}/accept"))
-    ok(httpx.post(ok(grace.post(f"{path}/checkout"))["checkout_url"], json={"outcome": "succeed"}))
+    json_body(ada.post(f"{path}/accept"))
+    json_body(
+        httpx.post(
+            json_body(grace.post(f"{path}/checkout"))["checkout_url"], json={"outcome": "succeed"}
+        )
+    )
 
     def paid() -> bool | None:
-        return ok(grace.get(path))["booking"]["status"] == "paid" or None
+        return json_body(grace.get(path))["booking"]["status"] == "paid" or None
 
-    deployment.until(paid, "the booking is paid")
+    deployment.wait_for(paid, "the booking is paid")
     return booking
 
 
 def _review(grace: httpx.Client, ada: httpx.Client, booking: Any) -> None:
-    ok(grace.post(f"/bookings/{booking['id']}/confirm"))
+    json_body(grace.post(f"/bookings/{booking['id']}/confirm"))
     given = {"rating": 5, "comment": "Calm!", "punctuality": 5}
-    review = ok(grace.post(f"/reviews/booking/{booking['id']}", json=given), 201)["review"]
-    ok(ada.post(f"/reviews/{review['id']}/respond", json={"response": "Thank you"}))
+    review = json_body(grace.post(f"/reviews/booking/{booking['id']}", json=given), 201)["review"]
+    json_body(ada.post(f"/reviews/{review['id']}/respond", json={"response": "Thank you"}))
 
 
-def test_a_staff_member_registers_and_is_found_booked_reviewed(deployment: Deployment) -> None:
+def test_a_staff_member_registers_and_is_found_booked_reviewed(
+    deployment: ProcessDeployment,
+) -> None:
     """Profile, hours and a portfolio item go in by HTTP, the CLI approves; then clients find,
     book and review her, she answers, and her calendar shows the booking."""
-    deployment.work()
-    deployment.serve()
+    deployment.start_worker()
+    deployment.start_server()
     ada, ada_id = _register(deployment)
     day = datetime.now(UTC).date() + timedelta(days=20)
     item_id, photo = _offer(ada, day)
-    key = deployment.json("keys", "create", BOSS, "--name", "e2e", "--permission", "read")["key"]
-    api = deployment.with_key(key)
+    key = deployment.run_json(
+        "keys", "create", ADMIN_EMAIL, "--name", "e2e", "--permission", "read"
+    )["key"]
+    api = deployment.client_with_key(key)
     search = {"location": "zür", "service": "bartender", "date": day.isoformat()}
-    assert ok(api.get("/api/v1/companions", params=search))["companions"] == []
+    assert json_body(api.get("/api/v1/companions", params=search))["companions"] == []
 
-    deployment.cli("companions", "approve", str(ada_id))
-    deployment.cli("portfolio", "approve", str(item_id))
-    (found,) = ok(api.get("/api/v1/companions", params=search))["companions"]
+    deployment.run_command("companions", "approve", str(ada_id))
+    deployment.run_command("portfolio", "approve", str(item_id))
+    (found,) = json_body(api.get("/api/v1/companions", params=search))["companions"]
     assert (found["id"], found["profile_photo"]) == (ada_id, photo)
     picture = httpx.get(f"{deployment.url}/{photo}")
     assert (picture.status_code, picture.headers["content-type"]) == (200, "image/jpeg")
 
-    grace = deployment.sign_in(CUSTOMER, PASSWORD)
+    grace = deployment.sign_in(CUSTOMER_EMAIL, PASSWORD)
     wanted = {
         "companion_id": ada_id,
         "event_date": day.isoformat(),
@@ -108,14 +118,14 @@ def test_a_staff_member_registers_and_is_found_booked_reviewed(deployment: Deplo
     too_late = grace.post("/bookings", json={**wanted, "start_time": "17:00"})
     assert too_late.json()["code"] == "companion_unavailable"
     booking = _book(deployment, grace, ada, wanted)
-    feed = ok(ada.post("/staff/calendar-feed"), 201)["url"]
+    feed = json_body(ada.post("/staff/calendar-feed"), 201)["url"]
     (event,) = icalendar.Calendar.from_ical(httpx.get(feed).content).walk("VEVENT")
     assert event.decoded("DTSTART") == datetime.fromisoformat(booking["starts_at"])
 
     deployment.set_clock(datetime.fromisoformat(booking["ends_at"]) + timedelta(hours=1))
     _review(grace, ada, booking)
-    detail = ok(api.get(f"/api/v1/companions/{ada_id}"))["companion"]
+    detail = json_body(api.get(f"/api/v1/companions/{ada_id}"))["companion"]
     assert (detail["rating_avg"], detail["total_reviews"]) == (5, 1)
     assert [review["response"] for review in detail["reviews"]] == ["Thank you"]
     assert [shown["title"] for shown in detail["portfolio"]] == ["The spring ball"]
-    assert deployment.json("ledger", "check")["faults"] == []
+    assert deployment.run_json("ledger", "check")["faults"] == []

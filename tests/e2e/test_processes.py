@@ -9,7 +9,13 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.e2e.deployment import AGENCY, CUSTOMER, PASSWORD, Deployment, ok
+from tests.e2e.deployment import (
+    AGENCY_EMAIL,
+    CUSTOMER_EMAIL,
+    PASSWORD,
+    ProcessDeployment,
+    json_body,
+)
 
 STAFF = [
     {
@@ -28,10 +34,10 @@ STAFF = [
 ]
 
 
-def _import_staff(deployment: Deployment) -> None:
+def _import_staff(deployment: ProcessDeployment) -> None:
     rows = deployment.folder / "staff.jsonl"
     rows.write_text("\n".join(json.dumps(row) for row in STAFF))
-    assert deployment.json("companions", "import", str(rows))["imported"] == len(STAFF)
+    assert deployment.run_json("companions", "import", str(rows))["imported"] == len(STAFF)
 
 
 def _wanted(companion_id: int, days: int) -> dict[str, Any]:
@@ -43,59 +49,63 @@ def _wanted(companion_id: int, days: int) -> dict[str, Any]:
         "duration_hours": 4,
         "service_type": "bartender",
         "location": "Bahnhofstrasse 1",
-        "customer_email": CUSTOMER,
+        "customer_email": CUSTOMER_EMAIL,
     }
 
 
 def _becomes(
-    deployment: Deployment, client: httpx.Client, booking_id: int, **fields: str
+    deployment: ProcessDeployment, client: httpx.Client, booking_id: int, **fields: str
 ) -> dict[str, Any]:
     def look() -> dict[str, Any] | None:
-        booking: dict[str, Any] = ok(client.get(f"/bookings/{booking_id}"))["booking"]
+        booking: dict[str, Any] = json_body(client.get(f"/bookings/{booking_id}"))["booking"]
         return booking if fields.items() <= booking.items() else None
 
-    return deployment.until(look, f"booking {booking_id} becomes {fields}")
+    return deployment.wait_for(look, f"booking {booking_id} becomes {fields}")
 
 
-def test_a_booking_goes_from_search_to_payout_through_crashes(deployment: Deployment) -> None:
+def test_a_booking_goes_from_search_to_payout_through_crashes(
+    deployment: ProcessDeployment,
+) -> None:
     """Killing the server and the worker between the steps loses nothing and doubles nothing."""
     _import_staff(deployment)
-    key = deployment.json(
-        *("keys", "create", AGENCY, "--name", "e2e"),
+    key = deployment.run_json(
+        *("keys", "create", AGENCY_EMAIL, "--name", "e2e"),
         *("--permission", "read", "--permission", "book"),
     )["key"]
-    deployment.serve()
-    deployment.work()
-    api = deployment.with_key(key)
-    found = ok(api.get("/api/v1/companions", params={"location": "ZÜR", "service": "bartender"}))
+    deployment.start_server()
+    deployment.start_worker()
+    api = deployment.client_with_key(key)
+    found = json_body(
+        api.get("/api/v1/companions", params={"location": "ZÜR", "service": "bartender"})
+    )
     assert [row["first_name"] for row in found["companions"]] == ["Ada 1", "Ada 2"]
     companion_id = found["companions"][0]["id"]
-    made = ok(api.post("/api/v1/bookings", json=_wanted(companion_id, 20)), 201)["booking"]
+    made = json_body(api.post("/api/v1/bookings", json=_wanted(companion_id, 20)), 201)["booking"]
     assert (made["status"], made["total_amount"]) == ("pending", 162.0)
 
-    deployment.kill("server")
-    deployment.serve()
+    deployment.kill_process("server")
+    deployment.start_server()
     staff = deployment.sign_in("staff1@example.test", PASSWORD)
-    customer = deployment.sign_in(CUSTOMER, PASSWORD)
+    customer = deployment.sign_in(CUSTOMER_EMAIL, PASSWORD)
     path = f"/bookings/{made['id']}"
-    assert ok(staff.post(f"{path}/accept"))["booking"]["status"] == "accepted"
-    deployment.kill("worker")
-    page = ok(customer.post(f"{path}/checkout"))["checkout_url"]
+    assert json_body(staff.post(f"{path}/accept"))["booking"]["status"] == "accepted"
+    deployment.kill_process("worker")
+    page = json_body(customer.post(f"{path}/checkout"))["checkout_url"]
     assert "Pay" in httpx.get(page).text
-    ok(httpx.post(page, json={"outcome": "succeed"}))
+    json_body(httpx.post(page, json={"outcome": "succeed"}))
     _becomes(deployment, customer, made["id"], status="paid")
-    deployment.kill("server")
-    deployment.work()
-    deployment.serve()
+    deployment.kill_process("server")
+    deployment.start_worker()
+    deployment.start_server()
 
     starts = datetime.fromisoformat(made["starts_at"])
     deployment.set_clock(starts - timedelta(hours=1))
-    ok(staff.post(f"{path}/check-in"))
+    json_body(staff.post(f"{path}/check-in"))
     deployment.set_clock(starts + timedelta(hours=5))
-    assert ok(customer.post(f"{path}/confirm"))["booking"]["status"] == "completed"
-    deployment.kill("worker")
+    assert json_body(customer.post(f"{path}/confirm"))["booking"]["status"] == "completed"
+    deployment.kill_process("worker")
     deployment.set_clock(starts + timedelta(hours=30))
-    deployment.work()
+    deployment.start_worker()
     booking = _becomes(deployment, staff, made["id"], payout_status="paid")
 
     assert booking["payout_amount"] == pytest.approx(137.7)
@@ -105,52 +115,54 @@ def test_a_booking_goes_from_search_to_payout_through_crashes(deployment: Deploy
         "paid",
         "completed",
     ]
-    assert deployment.stop("server") == 0
-    assert deployment.stop("worker") == 0
-    assert deployment.json("ledger", "check")["faults"] == []
+    assert deployment.stop_process("server") == 0
+    assert deployment.stop_process("worker") == 0
+    assert deployment.run_json("ledger", "check")["faults"] == []
 
 
-def test_a_cancellation_refunds_half_and_the_rest_is_paid_out(deployment: Deployment) -> None:
+def test_a_cancellation_refunds_half_and_the_rest_is_paid_out(
+    deployment: ProcessDeployment,
+) -> None:
     """Between 48 and 24 hours before the start half is refunded; the worker, killed in the
     middle and started again, moves both parts once."""
     _import_staff(deployment)
-    deployment.serve()
-    customer = deployment.sign_in(CUSTOMER, PASSWORD)
+    deployment.start_server()
+    customer = deployment.sign_in(CUSTOMER_EMAIL, PASSWORD)
     staff = deployment.sign_in("staff2@example.test", PASSWORD)
-    me = ok(staff.get("/auth/session"))["user"]["id"]
+    me = json_body(staff.get("/auth/session"))["user"]["id"]
     wanted = _wanted(me, 9)
     del wanted["customer_email"]
-    made = ok(customer.post("/bookings", json=wanted), 201)["booking"]
+    made = json_body(customer.post("/bookings", json=wanted), 201)["booking"]
     path = f"/bookings/{made['id']}"
-    ok(staff.post(f"{path}/accept"))
-    page = ok(customer.post(f"{path}/checkout"))["checkout_url"]
-    ok(httpx.post(page, json={"outcome": "succeed"}))
+    json_body(staff.post(f"{path}/accept"))
+    page = json_body(customer.post(f"{path}/checkout"))["checkout_url"]
+    json_body(httpx.post(page, json={"outcome": "succeed"}))
     _becomes(deployment, customer, made["id"], status="paid")
     starts = datetime.fromisoformat(made["starts_at"])
     deployment.set_clock(starts - timedelta(hours=36))
 
-    quote = ok(customer.get(f"{path}/cancellation-quote"))
+    quote = json_body(customer.get(f"{path}/cancellation-quote"))
     assert (quote["refund_percent"], quote["refund_amount"]) == (50, 81.0)
-    booking = ok(customer.post(f"{path}/cancel", json={"quote": quote["quote"]}))["booking"]
+    booking = json_body(customer.post(f"{path}/cancel", json={"quote": quote["quote"]}))["booking"]
     assert (booking["status"], booking["refunded_amount"]) == ("cancelled", 81.0)
-    deployment.work()
-    deployment.kill("worker")
-    deployment.cli("sandbox", "clock", "advance", "25h")
-    deployment.cli("worker", "--drain")
+    deployment.start_worker()
+    deployment.kill_process("worker")
+    deployment.run_command("sandbox", "clock", "advance", "25h")
+    deployment.run_command("worker", "--drain")
     booking = _becomes(deployment, staff, made["id"], payout_status="paid")
 
     assert booking["payment_status"] == "partially_refunded"
     assert booking["payout_amount"] == pytest.approx(68.85)
-    assert deployment.json("ledger", "check")["faults"] == []
+    assert deployment.run_json("ledger", "check")["faults"] == []
 
 
 @pytest.mark.parametrize("deployment", ["sqlite"], indirect=True)
-def test_a_wrong_setting_stops_the_start_with_one_line(deployment: Deployment) -> None:
+def test_a_wrong_setting_stops_the_start_with_one_line(deployment: ProcessDeployment) -> None:
     """A bad value ends the process with status 1 and one line that names the setting."""
     deployment.environ["STAFFBOOKING_PAYOUT_DELAY"] = "99h"
-    deployment.start("server", "serve", "--port", str(deployment.port))
+    deployment.start_process("server", "serve", "--port", str(deployment.port))
     code = deployment.processes.pop("server").wait(20)
 
-    lines = deployment.log("server").strip().splitlines()
+    lines = deployment.read_log("server").strip().splitlines()
     assert (code, len(lines)) == (1, 1)
     assert "STAFFBOOKING_PAYOUT_DELAY" in lines[0]

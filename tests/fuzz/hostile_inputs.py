@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-WRONG = ("a\0b", "a\ud800b")
+ALWAYS_INVALID_VALUES = ("a\0b", "a\ud800b")
 """No field takes them, of whichever type it is."""
 
-ODD: tuple[Any, ...] = (
+ODD_VALUES: tuple[Any, ...] = (
     None,
     True,
     -1,
@@ -56,7 +56,7 @@ ODD: tuple[Any, ...] = (
 )
 """Some fields take some of them."""
 
-NOT_JSON = (
+INVALID_JSON_BODIES = (
     b"\0",
     b"{",
     b"[]",
@@ -73,17 +73,17 @@ NOT_JSON = (
     b'{"a":' * 10_000,
 )
 
-WRONG_QUERY = ("%00", "a%00b", "%ff", "%ED%A0%80")
+INVALID_QUERY_VALUES = ("%00", "a%00b", "%ff", "%ED%A0%80")
 """No parameter takes them."""
 
-ODD_QUERY = (
+ODD_QUERY_VALUES = (
     *("", "+", "%", "%zz", "0", "-1", "01", "1.0", "1e3", "NaN", "-Infinity", "1_0", "%D9%A1"),
     *("9" * 40, str(2**63 - 1), str(2**63), "100000", "50", "0.001", "999999999.99"),
     *("0001-01-01", "9999-12-31", "2028-02-29", "2027-02-29", "2027-03-28"),
     *("%1b", "%0a", "%E2%80%AE", "%25_%5C", "%27%3B--", "%C4%B0%EF%AC%83", "x" * 101, "x" * 5000),
 )
 
-WRONG_SEGMENT = (
+INVALID_PATH_SEGMENTS = (
     *("0", "01", "-1", "1.0", "%2B1", "%D9%A1", "%C2%B9", "1%0A", "9" * 400, str(2**63)),
     *(
         "%00",
@@ -103,6 +103,6 @@ WRONG_SEGMENT = (
 """What stands in a path for something that is there nowhere."""
 
 
-def some(values: Sequence[T], number: int, *of: object) -> Iterator[T]:
+def sample_values(values: Sequence[T], number: int, *of: object) -> Iterator[T]:
     """So many of the values: the same ones each time for the same thing."""
     yield from Random(repr(of)).sample(values, number)

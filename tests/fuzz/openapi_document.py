@@ -13,64 +13,64 @@ import httpx
 import jsonschema_rs
 from attrs import field, frozen
 
-from staffbooking_http.api.response_schemas import CLOCK, CLOCK_END
+from staffbooking_http.api.response_schemas import CLOCK_END_TIME, CLOCK_TIME
 
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
-HOSTED_PAGES = ("/sandbox/checkout/", "/sandbox/payees/")
+JSON_SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+HOSTED_PAGE_PREFIXES = ("/sandbox/checkout/", "/sandbox/payees/")
 """Of the pretended processor: whatever else is wrong, there is none of that name."""
 
-Place = tuple[str | int, ...]
+JsonPath = tuple[str | int, ...]
 """Of a value in a body: names and indices on the way to it."""
 
 
 @frozen(eq=False, slots=False)
-class Operation:
+class ApiOperation:
     """What can be asked for at one path by one method."""
 
     method: str
     path: str
-    described: dict[str, Any] = field(repr=False)
+    description: dict[str, Any] = field(repr=False)
 
     @cached_property
     def body(self) -> Any:
         """A body of JSON with every field, each well-formed; None where there is none."""
         schema = self._media("application/json")
-        return None if schema is None else plain(schema)
+        return None if schema is None else make_valid_value(schema)
 
     @property
     def queries(self) -> list[dict[str, Any]]:
-        return [one for one in self.described.get("parameters", ()) if one["in"] == "query"]
+        return [one for one in self.description.get("parameters", ()) if one["in"] == "query"]
 
     @property
     def takes_key(self) -> bool:
-        return any("key" in way for way in self.described["security"])
+        return any("key" in way for way in self.description["security"])
 
     @property
     def takes_session(self) -> bool:
-        return any("session" in way for way in self.described["security"])
+        return any("session" in way for way in self.description["security"])
 
     def _media(self, media: str) -> Any:
-        content = self.described.get("requestBody", {}).get("content", {})
+        content = self.description.get("requestBody", {}).get("content", {})
         return content.get(media, {}).get("schema")
 
 
-class Document:
+class ApiDocument:
     """The document of a deployment."""
 
     def __init__(self, content: dict[str, Any]) -> None:
         self.content = content
         self.operations = [
-            Operation(method.upper(), path, described)
+            ApiOperation(method.upper(), path, described)
             for path, methods in content["paths"].items()
             for method, described in methods.items()
-            if not path.startswith(HOSTED_PAGES)
+            if not path.startswith(HOSTED_PAGE_PREFIXES)
         ]
-        self._validators: dict[tuple[Operation, int], Any] = {}
+        self._validators: dict[tuple[ApiOperation, int], Any] = {}
 
-    def judge(self, operation: Operation, answer: httpx.Response) -> None:
+    def check_response(self, operation: ApiOperation, answer: httpx.Response) -> None:
         """Fail where the document doesn't allow an answer, and where it is a fault of ours."""
         assert answer.status_code < 500, answer.text
-        replies = operation.described["responses"]
+        replies = operation.description["responses"]
         assert str(answer.status_code) in replies, (answer.status_code, answer.text)
         reply = replies[str(answer.status_code)]
         assert all(name.lower() in answer.headers for name in reply.get("headers", ()))
@@ -80,12 +80,16 @@ class Document:
             assert answer.headers["content-type"] == "application/json"
             assert answer.json()["code"] in self.content["x-codes"]
 
-    def _validator(self, operation: Operation, status: int) -> Any:
+    def _validator(self, operation: ApiOperation, status: int) -> Any:
         if (known := self._validators.get((operation, status))) is None:
-            reply = operation.described["responses"][str(status)]
+            reply = operation.description["responses"][str(status)]
             schema = reply["content"]["application/json"]["schema"]
             known = self._validators[operation, status] = jsonschema_rs.validator_for(
-                {"$schema": DIALECT, "components": self.content["components"], **schema},
+                {
+                    "$schema": JSON_SCHEMA_DIALECT,
+                    "components": self.content["components"],
+                    **schema,
+                },
                 validate_formats=True,
             )
         return known
@@ -93,12 +97,12 @@ class Document:
 
 # Well-formed values ---------------------------------------------------------------------
 
-_BY_PATTERN = {
-    CLOCK["pattern"]: "10:00",
-    CLOCK_END["pattern"]: "12:00",
+_EXAMPLES_BY_PATTERN = {
+    CLOCK_TIME["pattern"]: "10:00",
+    CLOCK_END_TIME["pattern"]: "12:00",
     "^[A-Za-z]{2}$": "PT",
 }
-_BY_FORMAT = {
+_EXAMPLES_BY_FORMAT = {
     "date": "2027-03-03",
     "date-time": "2030-01-01T00:00:00Z",
     "email": "nobody@example.com",
@@ -106,37 +110,39 @@ _BY_FORMAT = {
 }
 
 
-def plain(schema: dict[str, Any]) -> Any:
+def make_valid_value(schema: dict[str, Any]) -> Any:
     """A value that is as a schema has it: an object with all of its fields."""
     if "anyOf" in schema:
-        return plain(schema["anyOf"][0])
+        return make_valid_value(schema["anyOf"][0])
     if "enum" in schema:
         return schema["enum"][0]
     match schema["type"]:
         case "object":
-            return {name: plain(inner) for name, inner in schema["properties"].items()}
+            return {name: make_valid_value(inner) for name, inner in schema["properties"].items()}
         case "array":
-            return [plain(schema["items"])]
+            return [make_valid_value(schema["items"])]
         case "integer" | "number":
             return schema.get("minimum", 1)
         case "boolean":
             return True
     if "IANA" in schema.get("description", ""):
         return "UTC"
-    known = _BY_FORMAT.get(schema.get("format", "")) or _BY_PATTERN.get(schema.get("pattern", ""))
+    known = _EXAMPLES_BY_FORMAT.get(schema.get("format", "")) or _EXAMPLES_BY_PATTERN.get(
+        schema.get("pattern", "")
+    )
     return known or "x" * max(1, schema.get("minLength", 1))
 
 
-def places(body: Any, above: Place = ()) -> Iterator[Place]:
+def json_paths(body: Any, above: JsonPath = ()) -> Iterator[JsonPath]:
     """Every place of a value in a body, but the body's own."""
     inner = body.items() if isinstance(body, dict) else enumerate(body)
     for key, value in inner:
         yield (*above, key)
         if isinstance(value, dict | list):
-            yield from places(value, (*above, key))
+            yield from json_paths(value, (*above, key))
 
 
-def put(body: Any, place: Place, value: Any) -> Any:
+def replace_at(body: Any, place: JsonPath, value: Any) -> Any:
     """The body with another value at that place."""
     made = node = json.loads(json.dumps(body))
     for key in place[:-1]:
@@ -145,6 +151,6 @@ def put(body: Any, place: Place, value: Any) -> Any:
     return made
 
 
-def parameters(path: str) -> list[str]:
+def path_parameters(path: str) -> list[str]:
     """The names of a path's parameters, in their order."""
     return re.findall(r"{(\w+)}", path)

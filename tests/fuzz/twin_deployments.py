@@ -11,108 +11,118 @@ from typing import Any, TypeAlias
 import httpx
 import pytest
 
-from staffbooking_core.domain.bookings.lifecycle import Status
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from tests.contract.stores import STORES
-from tests.fuzz.openapi_document import Document, Operation, parameters
-from tests.http.deployment import World, ok
+from tests.fuzz.openapi_document import ApiDocument, ApiOperation, path_parameters
+from tests.http.deployment import HttpDeployment, json_body
 from tests.support.builders import add_booking
 
-_OF_CHANCE = re.compile(rb'"masked_key":"[^"]*"|/sandbox/\w+/[\w-]+')
+_RANDOM_CONTENT = re.compile(rb'"masked_key":"[^"]*"|/sandbox/\w+/[\w-]+')
 """Another one each time: keys that tests make, and pages of the pretended processor."""
-_BY_STAFF = ("/respond", "/accept", "/decline", "/check-in")
+_STAFF_PATH_SUFFIXES = ("/respond", "/accept", "/decline", "/check-in")
 
-Client: TypeAlias = httpx.AsyncClient
+HttpClient: TypeAlias = httpx.AsyncClient
 
 
-class Twins:
+class TwinDeployments:
     """The deployments, and how anything at them is asked for."""
 
     def __init__(
-        self, document: Document, sides: Sequence[Mapping[str, Client]], numbers: Mapping[str, str]
+        self,
+        document: ApiDocument,
+        sides: Sequence[Mapping[str, HttpClient]],
+        numbers: Mapping[str, str],
     ) -> None:
         """The clients of each are by who is at them. `numbers` are of what is there, by the
         beginnings of the paths that lead to it: the first one that fits counts."""
-        self.document, self._sides, self._numbers = document, sides, numbers
-        self.asked = 0
+        self.document, self._clients_by_role, self._path_values = document, sides, numbers
+        self.request_count = 0
 
-    async def ask(
-        self, operation: Operation, path: str = "", query: str = "", **given: Any
+    async def request(
+        self, operation: ApiOperation, path: str = "", query: str = "", **given: Any
     ) -> httpx.Response:
         """The answer of both, which the document allows. The path's parameters are of what is
         there, unless a path is given."""
-        path, self.asked = path or self.path(operation), self.asked + 1
+        path, self.request_count = path or self.path(operation), self.request_count + 1
         url = f"{path}?{query}" if query else path
-        who = _who(operation)
-        answers = [await side[who].request(operation.method, url, **given) for side in self._sides]
-        told = [(one.status_code, _OF_CHANCE.sub(b"", one.content)) for one in answers]
+        who = _role_for(operation)
+        answers = [
+            await side[who].request(operation.method, url, **given)
+            for side in self._clients_by_role
+        ]
+        told = [(one.status_code, _RANDOM_CONTENT.sub(b"", one.content)) for one in answers]
         assert told[0] == told[1]
-        self.document.judge(operation, answers[0])
+        self.document.check_response(operation, answers[0])
         return answers[0]
 
-    def path(self, operation: Operation, **odd: str) -> str:
+    def path(self, operation: ApiOperation, **odd: str) -> str:
         """The operation's path, with texts of one's own in the place of parameters."""
         path = operation.path
-        for name in parameters(path):
-            path = path.replace(f"{{{name}}}", odd.get(name) or self._known(operation, name))
+        for name in path_parameters(path):
+            path = path.replace(f"{{{name}}}", odd.get(name) or self._path_value(operation, name))
         return path
 
-    def _known(self, operation: Operation, name: str) -> str:
+    def _path_value(self, operation: ApiOperation, name: str) -> str:
         if name == "delivery_id":
-            return self._numbers[name]
+            return self._path_values[name]
         found = (
-            known for start, known in self._numbers.items() if operation.path.startswith(start)
+            known for start, known in self._path_values.items() if operation.path.startswith(start)
         )
         return next(found, "1")
 
 
 @asynccontextmanager
-async def open_twins(request: pytest.FixtureRequest, *names: str) -> AsyncIterator[Twins]:
+async def open_twin_deployments(
+    request: pytest.FixtureRequest, *names: str
+) -> AsyncIterator[TwinDeployments]:
     """A deployment on each of these stores, with people, and with one of all that a path may
     name."""
     async with AsyncExitStack() as stack:
         sides, numbers = [], {}
         for name in names:
-            world = World(await stack.enter_async_context(STORES[name](request)))
-            await world.settle()
+            world = HttpDeployment(await stack.enter_async_context(STORES[name](request)))
+            await world.add_people()
             world.raise_limits()
-            numbers = await _furnish(world)
-            sides.append(await _clients(world))
-        document = ok(await sides[0]["nobody"].get("/openapi.json"))
-        yield Twins(Document(document), sides, numbers)
+            numbers = await _add_resources(world)
+            sides.append(await _make_clients(world))
+        document = json_body(await sides[0]["nobody"].get("/openapi.json"))
+        yield TwinDeployments(ApiDocument(document), sides, numbers)
 
 
-async def _clients(world: World) -> dict[str, Client]:
+async def _make_clients(world: HttpDeployment) -> dict[str, HttpClient]:
     return {
         "nobody": world.client(),
-        "program": world.by_key(),
-        "customer": await world.browser(world.customer.id),
-        "staff": await world.browser(world.companion.id),
-        "subscriber": await world.browser(world.subscriber.id),
+        "program": world.client_with_key(),
+        "customer": await world.signed_in_client(world.customer.id),
+        "staff": await world.signed_in_client(world.companion.id),
+        "subscriber": await world.signed_in_client(world.subscriber.id),
     }
 
 
-def _who(operation: Operation) -> str:
+def _role_for(operation: ApiOperation) -> str:
     """Whoever may."""
     if operation.takes_key:
         return "program"
     if not operation.takes_session:
         return "nobody"
-    if operation.path.startswith("/staff/") or operation.path.endswith(_BY_STAFF):
+    if operation.path.startswith("/staff/") or operation.path.endswith(_STAFF_PATH_SUFFIXES):
         return "staff"
     return "subscriber" if operation.path.startswith("/api/keys") else "customer"
 
 
-async def _furnish(world: World) -> dict[str, str]:
+async def _add_resources(world: HttpDeployment) -> dict[str, str]:
     """Make what paths lead to."""
     people = world.companion, world.customer
     pending, completed, reviewed = [
         await add_booking(world.store, *people, code=f"BK{number:012}", status=status)
-        for number, status in enumerate((Status.PENDING, Status.COMPLETED, Status.COMPLETED))
+        for number, status in enumerate(
+            (BookingStatus.PENDING, BookingStatus.COMPLETED, BookingStatus.COMPLETED)
+        )
     ]
-    customer, staff = [await world.browser(one.id) for one in reversed(people)]
+    customer, staff = [await world.signed_in_client(one.id) for one in reversed(people)]
     companion = str(world.companion.id)
 
-    async def made(client: Client, path: str, what: str, **body: Any) -> Any:
+    async def made(client: HttpClient, path: str, what: str, **body: Any) -> Any:
         answer = await client.post(path, json=body)
         assert answer.is_success, answer.text
         return answer.json()[what]
@@ -120,7 +130,7 @@ async def _furnish(world: World) -> dict[str, str]:
     said = await made(customer, f"/messages/send/{companion}", "message", content="Hello")
     review = await made(customer, f"/reviews/booking/{reviewed.id}", "review", rating=5)
     item = await made(staff, "/staff/portfolio", "item", title="A ball", image="photos/1.jpg")
-    program, hooks = world.by_key(), "/api/webhooks"
+    program, hooks = world.client_with_key(), "/api/webhooks"
     hook = await made(program, hooks, "webhook", url="https://hooks.example.com/in")
     sent = await made(program, f"{hooks}/{hook['id']}/test", "delivery")
     return {

@@ -6,29 +6,31 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.contract.stores import STORES, Opener
-from tests.http.deployment import World
+from tests.contract.stores import STORES, StoreOpener
+from tests.http.deployment import HttpDeployment
 
 
 @pytest.fixture
-async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
+async def world(request: pytest.FixtureRequest) -> AsyncIterator[HttpDeployment]:
     """A deployment in memory, with its people."""
     async with STORES["memory"](request) as store:
-        made = World(store)
-        await made.settle()
+        made = HttpDeployment(store)
+        await made.add_people()
         yield made
 
 
 @pytest.fixture(params=STORES.values(), ids=list(STORES))
-def opener(request: pytest.FixtureRequest) -> Opener:
-    found: Opener = request.param
+def opener(request: pytest.FixtureRequest) -> StoreOpener:
+    found: StoreOpener = request.param
     return found
 
 
 @pytest.fixture
-async def each_world(opener: Opener, request: pytest.FixtureRequest) -> AsyncIterator[World]:
+async def each_world(
+    opener: StoreOpener, request: pytest.FixtureRequest
+) -> AsyncIterator[HttpDeployment]:
     """The same on every store."""
     async with opener(request) as store:
-        made = World(store)
-        await made.settle()
+        made = HttpDeployment(store)
+        await made.add_people()
         yield made

@@ -11,20 +11,20 @@ from staffbooking_adapters.chat.local import LocalChat
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.ics.calendars import IcsCalendars
 from staffbooking_adapters.memory.doubles import (
-    PassingFilter,
+    PermissiveContentFilter,
     PlainHasher,
     RecordingNotifier,
     SeededIds,
     VirtualClock,
 )
 from staffbooking_adapters.memory.files import MemoryFiles
-from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeBook
+from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
 from staffbooking_adapters.memory.webhooks.receivers import MemorySender
 from staffbooking_adapters.pictures.threads import PillowPictures
 from staffbooking_adapters.vault import KeyringVault
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.accounts.users import Role, Subscription, User, csrf_token
-from staffbooking_core.domain.shared.rate_limits import Rule
+from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.ports import Ports
 from staffbooking_http.app import Application
 from tests.contract.stores import OpenStore
@@ -32,18 +32,18 @@ from tests.support.builders import (
     HOUR,
     NOW,
     POLICY,
+    add_api_key,
     add_companion,
-    add_key,
     add_session,
     add_user,
-    make_key_text,
+    make_api_key_text,
 )
 
-PASSWORD = "correct horse"
-BASE = POLICY.base_url
+TEST_PASSWORD = "correct horse"
+BASE_URL = POLICY.base_url
 
 
-class World:
+class HttpDeployment:
     """The application, its ports, and some people: a customer, a companion, a subscriber with
     a key, an admin, a stranger."""
 
@@ -51,7 +51,7 @@ class World:
         self.store = store
         self.clock = VirtualClock(NOW, store=store)
         self.processor = FakeProcessor(
-            MemoryFakeBook(), self.clock, base_url=BASE, secret=b"s" * 32
+            MemoryFakeDocumentStore(), self.clock, base_url=BASE_URL, secret=b"s" * 32
         )
         self.notifier = RecordingNotifier()
         self.sender = MemorySender()
@@ -65,12 +65,12 @@ class World:
             vault=KeyringVault(["v" * 32]),
             notifier=self.notifier,
             hints=store.hints,
-            sender=self.sender,
-            chat=LocalChat(),
-            content_filter=PassingFilter(),
-            calendars=IcsCalendars(BASE),
+            webhook_sender=self.sender,
+            pubsub=LocalChat(),
+            content_filter=PermissiveContentFilter(),
+            calendars=IcsCalendars(BASE_URL),
             files=MemoryFiles(),
-            pictures=PillowPictures(),
+            image_processor=PillowPictures(),
             policy=POLICY,
             sandbox=self.processor,
         )
@@ -79,19 +79,19 @@ class World:
     def restart(self, *, address: str = "203.0.113.9", proxies: Any = (), **ports: Any) -> None:
         """Build the application anew, on ports that differ in what is given."""
         self.ports = evolve(self.ports, **ports)
-        self.app = Application(self.ports, proxies=proxies)
-        self.address = address
+        self.app = Application(self.ports, trusted_proxies=proxies)
+        self.client_address = address
 
-    def raise_limits(self, **rules: Rule) -> None:
+    def raise_limits(self, **rules: RateLimit) -> None:
         """Limits that no test comes near, but for those given."""
         known = ("general", "bookings", "webhooks", "contact")
-        free = {name: Rule(name, 100_000, HOUR) for name in known}
+        free = {name: RateLimit(name, 100_000, HOUR) for name in known}
         limits = evolve(POLICY.limits, **{**free, **rules})
         self.restart(policy=evolve(POLICY, limits=limits))
 
-    async def settle(self) -> None:
+    async def add_people(self) -> None:
         """Make the people."""
-        hashed = f"plain:{PASSWORD}"
+        hashed = f"plain:{TEST_PASSWORD}"
         self.companion = await add_companion(self.store)
         self.customer = await add_user(
             self.store, email="ada@example.com", password_hash=hashed, first_name="Ada"
@@ -104,13 +104,13 @@ class World:
             self.store, email="it@elsewhere.example", subscription=Subscription.ENTERPRISE
         )
         self.admin = await add_user(self.store, email="root@example.com", role=Role.ADMIN)
-        self.key = await self.new_key(self.subscriber)
+        self.api_key = await self.add_api_key(self.subscriber)
 
-    async def new_key(self, owner: User, *permissions: Permission, **given: Any) -> str:
+    async def add_api_key(self, owner: User, *permissions: Permission, **given: Any) -> str:
         """A key of somebody, with both permissions unless some are given."""
-        text = make_key_text()
+        text = make_api_key_text()
         granted = frozenset(permissions or Permission)
-        await add_key(self.store, owner.id, text, permissions=granted, **given)
+        await add_api_key(self.store, owner.id, text, permissions=granted, **given)
         return text
 
     def client(self, address: str | None = None, **headers: str) -> httpx.AsyncClient:
@@ -118,15 +118,15 @@ class World:
         transport = httpx.ASGITransport(
             self.app,
             raise_app_exceptions=True,
-            client=(address or self.address, 50_000),
+            client=(address or self.client_address, 50_000),
         )
-        return httpx.AsyncClient(transport=transport, base_url=BASE, headers=headers)
+        return httpx.AsyncClient(transport=transport, base_url=BASE_URL, headers=headers)
 
-    def by_key(self, key: str | None = None) -> httpx.AsyncClient:
+    def client_with_key(self, key: str | None = None) -> httpx.AsyncClient:
         """A program with a key: the subscriber's, unless another is given."""
-        return self.client(authorization=f"Bearer {key or self.key}")
+        return self.client(authorization=f"Bearer {key or self.api_key}")
 
-    async def browser(self, user_id: int) -> httpx.AsyncClient:
+    async def signed_in_client(self, user_id: int) -> httpx.AsyncClient:
         """A browser that somebody is signed in at, with the CSRF token at hand."""
         token = self.ports.ids.token()
         await add_session(self.store, user_id, token=token, seen_at=self.clock.now)
@@ -146,21 +146,21 @@ class World:
         return {**body, **given}
 
 
-def ok(answer: httpx.Response, status: int = 200) -> Any:
+def json_body(answer: httpx.Response, status: int = 200) -> Any:
     """The body of an answer that must have this status."""
     assert answer.status_code == status, f"{answer.status_code} {answer.text}"
     return answer.json()
 
 
-def refused(answer: httpx.Response, status: int, code: str) -> Any:
+def error_body(answer: httpx.Response, status: int, code: str) -> Any:
     """The body of an error that must have this status and code, and the contract's shape."""
-    body = ok(answer, status)
+    body = json_body(answer, status)
     assert body["code"] == code, body
     assert isinstance(body["error"], str)
     assert answer.headers["content-type"] == "application/json"
     return body
 
 
-def fields(answer: httpx.Response) -> set[str]:
+def error_fields(answer: httpx.Response) -> set[str]:
     """The fields that an error names."""
     return {fault["field"] for fault in answer.json()["errors"]}

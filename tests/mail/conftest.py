@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contract.stores import STORES, Opener
+from tests.contract.stores import STORES, StoreOpener
 
 
 @pytest.fixture(params=STORES.values(), ids=list(STORES))
-def opener(request: pytest.FixtureRequest) -> Opener:
-    found: Opener = request.param
+def opener(request: pytest.FixtureRequest) -> StoreOpener:
+    found: StoreOpener = request.param
     return found

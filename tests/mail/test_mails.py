@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from staffbooking_adapters.notify import mails
-from staffbooking_adapters.notify.mails import Mailbox, make_mail, wire_address
-from staffbooking_core.ports import Undeliverable
-from tests.support.notifications import make_letter
+from staffbooking_adapters.notify.mails import Mailbox, encode_address, encode_email
+from staffbooking_core.ports import UndeliverableEmail
+from tests.support.notifications import make_email
 
 SENDER = Mailbox("Staff booking", "no-reply@book.example")
 HEADERS = {
@@ -28,8 +28,8 @@ UNSUBSCRIBE = "https://book.example/notifications/unsubscribe/1234567.new_messag
 
 def raw(**given: Any) -> bytes:
     """As it goes to a server."""
-    return make_mail(
-        make_letter(**given), SENDER, "https://book.example", datetime(2027, 3, 1, tzinfo=UTC)
+    return encode_email(
+        make_email(**given), SENDER, "https://book.example", datetime(2027, 3, 1, tzinfo=UTC)
     ).content
 
 
@@ -128,11 +128,11 @@ def test_a_long_name_is_no_other_mailbox(signs: str) -> None:
 def test_a_header_block_that_is_not_ours_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """However it came to be: the bytes themselves are looked at. Newer Pythons write such a
     value in a form that is safe."""
-    monkeypatch.setattr(mails, "in_one_line", lambda text: text)
+    monkeypatch.setattr(mails, "to_single_line", lambda text: text)
     for bad in ("a=0D=0ABcc:_evil@x.com", "a=0D=0A=0D=0AHello", "a=0ABcc:_evil@x.com"):
         try:
             content = raw(subject=f"=?utf-8?q?{bad}?=")
-        except Undeliverable:
+        except UndeliverableEmail:
             continue
         assert sorted(header_names(content)) == sorted(HEADERS)
 
@@ -158,8 +158,8 @@ def test_what_can_t_be_seen_is_left_out_of_headers(sign: str) -> None:
 def test_any_name_and_subject_makes_a_mail(name: str, subject: str) -> None:
     """Of any signs and length: it has our headers, one recipient, and lines of ASCII."""
     name, subject = (each.encode("utf-8", "replace").decode() for each in (name, subject))
-    mail = make_mail(
-        make_letter(name=name, subject=subject),
+    mail = encode_email(
+        make_email(name=name, subject=subject),
         SENDER,
         "https://book.example",
         datetime(2027, 3, 1, tzinfo=UTC),
@@ -183,7 +183,7 @@ def test_any_name_and_subject_makes_a_mail(name: str, subject: str) -> None:
 )
 def test_an_address_that_can_t_be_is_given_up(address: str) -> None:
     """Before anything is said to a server."""
-    with pytest.raises(Undeliverable):
+    with pytest.raises(UndeliverableEmail):
         made(to=address)
 
 
@@ -200,8 +200,8 @@ def test_an_answer_that_can_t_be_is_no_reason_to_be_silent(address: str) -> None
 
 def test_a_domain_travels_in_ascii() -> None:
     """Whatever script it is written in; what is ASCII stays as it is."""
-    assert wire_address("ada@B\xfccher.example") == "ada@xn--bcher-kva.example"
-    assert wire_address("ada@M_x.a--b.example") == "ada@M_x.a--b.example"
+    assert encode_address("ada@B\xfccher.example") == "ada@xn--bcher-kva.example"
+    assert encode_address("ada@M_x.a--b.example") == "ada@M_x.a--b.example"
 
 
 @pytest.mark.parametrize(
@@ -213,11 +213,11 @@ def test_a_domain_travels_in_ascii() -> None:
 )
 def test_a_domain_is_nobody_elses(domain: str, travels: str) -> None:
     """The rules of 2003 made `strasse` of the first, whose owner is a stranger."""
-    assert wire_address(f"ada@{domain}") == f"ada@{travels}"
+    assert encode_address(f"ada@{domain}") == f"ada@{travels}"
 
 
 @pytest.mark.parametrize("domain", ["\u2603.example", "\u2100.example"])
 def test_a_domain_that_can_t_be_registered_is_given_up(domain: str) -> None:
     """Rather than taken for one that can."""
-    with pytest.raises(Undeliverable):
-        wire_address(f"ada@{domain}")
+    with pytest.raises(UndeliverableEmail):
+        encode_address(f"ada@{domain}")

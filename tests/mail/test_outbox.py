@@ -16,21 +16,21 @@ from staffbooking_adapters import wiring
 from staffbooking_adapters.memory.doubles import VirtualClock
 from staffbooking_adapters.settings import Settings, load_settings
 from staffbooking_adapters.system import SystemIds
-from staffbooking_core.domain.notifications.notifications import NoticeKind
+from staffbooking_core.domain.notifications.notifications import NotificationKind
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.notifications import notifications
-from tests.contract.stores import Opener
+from tests.contract.stores import StoreOpener
 from tests.support.builders import NOW, POLICY, SECOND, add_user
 from tests.support.memory_deployment import memory_ports
-from tests.support.notifications import add_notice, make_notice
-from tests.support.smtp_server import MailServer, answer, hang_up, mail_server
+from tests.support.notifications import add_notification, make_notification
+from tests.support.smtp_server import FakeSmtpServer, abort_after_data, reply_with, run_smtp_server
 
 pytestmark = pytest.mark.anyio
 
 MANY = 24
 
 
-def settings(url: str, server: MailServer | None = None) -> Settings:
+def settings(url: str, server: FakeSmtpServer | None = None) -> Settings:
     given = {"STAFFBOOKING_DATABASE_URL": url}
     if server is not None:
         given["STAFFBOOKING_SMTP_URL"] = f"smtp://127.0.0.1:{server.port}"
@@ -38,11 +38,13 @@ def settings(url: str, server: MailServer | None = None) -> Settings:
 
 
 @asynccontextmanager
-async def workers(store: object, server: MailServer, number: int = 1) -> AsyncIterator[list[Ports]]:
+async def workers(
+    store: object, server: FakeSmtpServer, number: int = 1
+) -> AsyncIterator[list[Ports]]:
     """Processes that tell people by mail, on one store, each with a notifier of its own."""
     clock = VirtualClock(NOW)
     made = [
-        wiring._LateNotifier(settings("sqlite+aiosqlite:///unused.db", server))
+        wiring._LazyNotifier(settings("sqlite+aiosqlite:///unused.db", server))
         for _ in range(number)
     ]
     try:
@@ -63,20 +65,20 @@ async def add(store: object, *subjects: str) -> None:
     """Ada, with these to be told."""
     user = await add_user(store, email="ada@example.com")  # type: ignore[arg-type]
     for subject in subjects:
-        await add_notice(store, make_notice(user.id, subject=subject))  # type: ignore[arg-type]
+        await add_notification(store, make_notification(user.id, subject=subject))  # type: ignore[arg-type]
 
 
-def subjects(server: MailServer) -> list[str]:
+def subjects(server: FakeSmtpServer) -> list[str]:
     return [str(mail["Subject"]) for mail in server.mails]
 
 
 async def test_everybody_gets_a_mail_once(each_store: object) -> None:
     """On each store, over one connection; what was sent leaves nothing behind."""
     await add(each_store, "one", "two")
-    async with mail_server() as server, workers(each_store, server) as [ports]:
-        assert await notifications.tell_notices(ports) == 2
-        pass_time(ports, POLICY.notice_waits[-1])
-        assert await notifications.tell_notices(ports) == 0
+    async with run_smtp_server() as server, workers(each_store, server) as [ports]:
+        assert await notifications.send_notifications(ports) == 2
+        pass_time(ports, POLICY.notification_retry_delays[-1])
+        assert await notifications.send_notifications(ports) == 0
     assert subjects(server) == ["one", "two"]
     assert len(server.connections) == 1
 
@@ -85,8 +87,10 @@ async def test_workers_share_the_mails(each_store: object) -> None:
     """However many there are, each mail is sent once."""
     names = [f"No. {n:02}" for n in range(MANY)]
     await add(each_store, *names)
-    async with mail_server() as server, workers(each_store, server, 3) as three:
-        told = await asyncio.gather(*(notifications.tell_notices(each, MANY) for each in three))
+    async with run_smtp_server() as server, workers(each_store, server, 3) as three:
+        told = await asyncio.gather(
+            *(notifications.send_notifications(each, MANY) for each in three)
+        )
         assert sum(told) == MANY
     assert sorted(subjects(server)) == names
 
@@ -95,23 +99,23 @@ async def test_what_was_sent_and_not_noted_is_the_same_mail(each_store: object) 
     """Who is killed after the server took it leaves it to another, who sends it again: by its
     Message-ID it is known as the same."""
     await add(each_store, "one")
-    async with mail_server() as server, workers(each_store, server, 2) as [first, second]:
+    async with run_smtp_server() as server, workers(each_store, server, 2) as [first, second]:
 
         class Killed(BaseException):
             """The process is gone."""
 
         class Dying:
-            async def alert(self, booking_id: int, text: str) -> None: ...
-            async def tell(self, letter: object) -> None:
-                await first.notifier.tell(letter)  # type: ignore[arg-type]
+            async def alert_operators(self, booking_id: int, text: str) -> None: ...
+            async def send_email(self, letter: object) -> None:
+                await first.notifier.send_email(letter)  # type: ignore[arg-type]
                 raise Killed
 
         with pytest.raises(Killed):
-            await notifications.tell_notices(evolve(first, notifier=Dying()))
-        assert await notifications.tell_notices(second) == 0
-        pass_time(second, POLICY.mail_deadline + POLICY.lease)
-        assert await notifications.tell_notices(second) == 1
-        assert await notifications.tell_notices(second) == 0
+            await notifications.send_notifications(evolve(first, notifier=Dying()))
+        assert await notifications.send_notifications(second) == 0
+        pass_time(second, POLICY.mail_timeout + POLICY.lease_duration)
+        assert await notifications.send_notifications(second) == 1
+        assert await notifications.send_notifications(second) == 0
     assert [str(mail["Message-ID"]) for mail in server.mails] == [
         str(server.mails[0]["Message-ID"])
     ] * 2
@@ -120,14 +124,14 @@ async def test_what_was_sent_and_not_noted_is_the_same_mail(each_store: object) 
 async def test_a_server_that_misbehaves_gets_it_later(each_store: object) -> None:
     """What it refused for now, or cut off, comes after its wait, and no other waits with it."""
     await add(each_store, "one", "two", "three")
-    async with mail_server() as server, workers(each_store, server) as [ports]:
-        server.contents = [answer("451 later"), hang_up]
-        assert await notifications.tell_notices(ports) == 3
+    async with run_smtp_server() as server, workers(each_store, server) as [ports]:
+        server.data_actions = [reply_with("451 later"), abort_after_data]
+        assert await notifications.send_notifications(ports) == 3
         assert subjects(server) == ["three"]
-        pass_time(ports, POLICY.notice_waits[0] - SECOND)
-        assert await notifications.tell_notices(ports) == 0
+        pass_time(ports, POLICY.notification_retry_delays[0] - SECOND)
+        assert await notifications.send_notifications(ports) == 0
         pass_time(ports, SECOND)
-        assert await notifications.tell_notices(ports) == 2
+        assert await notifications.send_notifications(ports) == 2
     assert sorted(subjects(server)) == ["one", "three", "two"]
 
 
@@ -135,30 +139,30 @@ async def test_a_recipient_who_is_nobody_is_given_up(each_store: object) -> None
     """At once and aloud; others are told."""
     await add(each_store, "one")
     sam = await add_user(each_store, email="sam@example.com")  # type: ignore[arg-type]
-    await add_notice(each_store, make_notice(sam.id, subject="two"))  # type: ignore[arg-type]
-    async with mail_server() as server, workers(each_store, server) as [ports]:
-        server.recipients = {"ada@example.com": "550 no such user"}
-        with pytest.raises(notifications.GivenUp) as raised:
-            await notifications.tell_notices(ports)
+    await add_notification(each_store, make_notification(sam.id, subject="two"))  # type: ignore[arg-type]
+    async with run_smtp_server() as server, workers(each_store, server) as [ports]:
+        server.replies_by_recipient = {"ada@example.com": "550 no such user"}
+        with pytest.raises(notifications.NotificationsGivenUp) as raised:
+            await notifications.send_notifications(ports)
         assert [*map(str, raised.value.faults)] == ["the server refused the recipient (550)"]
-        server.recipients = {}
-        pass_time(ports, POLICY.notice_waits[-1])
-        assert await notifications.tell_notices(ports) == 0
+        server.replies_by_recipient = {}
+        pass_time(ports, POLICY.notification_retry_delays[-1])
+        assert await notifications.send_notifications(ports) == 0
     assert subjects(server) == ["two"]
 
 
 async def test_a_row_of_another_version_stops_nobody(each_store: object) -> None:
     """One that this version can't read, left by a newer one: the rest is told, and it waits."""
     await add(each_store)
-    bad = make_notice(kind="of_tomorrow", subject="bad")
-    await add_notice(each_store, bad, NOW - SECOND)  # type: ignore[arg-type]
-    await add_notice(each_store, make_notice(subject="good"))  # type: ignore[arg-type]
-    async with mail_server() as server, workers(each_store, server) as [ports]:
-        assert await notifications.tell_notices(ports) == 2
+    bad = make_notification(kind="of_tomorrow", subject="bad")
+    await add_notification(each_store, bad, NOW - SECOND)  # type: ignore[arg-type]
+    await add_notification(each_store, make_notification(subject="good"))  # type: ignore[arg-type]
+    async with run_smtp_server() as server, workers(each_store, server) as [ports]:
+        assert await notifications.send_notifications(ports) == 2
         assert subjects(server) == ["good"]
-        assert await notifications.tell_notices(ports) == 0
-        pass_time(ports, POLICY.notice_waits[0])
-        assert await notifications.tell_notices(ports) == 1
+        assert await notifications.send_notifications(ports) == 0
+        pass_time(ports, POLICY.notification_retry_delays[0])
+        assert await notifications.send_notifications(ports) == 1
 
 
 async def test_a_deployment_sends_what_its_settings_say(tmp_path: Path) -> None:
@@ -166,11 +170,11 @@ async def test_a_deployment_sends_what_its_settings_say(tmp_path: Path) -> None:
     links lead to itself."""
     url = f"sqlite+aiosqlite:///{tmp_path}/mail.db"
     await wiring.upgrade_schema(settings(url))
-    async with mail_server() as server, wiring.open_ports(settings(url, server)) as ports:
+    async with run_smtp_server() as server, wiring.open_ports(settings(url, server)) as ports:
         user = await add_user(ports.store, email="ada@example.com")
-        told = make_notice(user.id, kind=NoticeKind.PAYOUT)
-        await add_notice(ports.store, told, ports.clock.wall())
-        assert await notifications.tell_notices(ports) == 1
+        told = make_notification(user.id, kind=NotificationKind.PAYOUT)
+        await add_notification(ports.store, told, ports.clock.wall())
+        assert await notifications.send_notifications(ports) == 1
     [mail] = server.mails
     assert str(mail["From"]) == "Staff booking <staffbooking@localhost>"
     unsubscribing = str(mail["List-Unsubscribe"]).strip("<>")
@@ -187,6 +191,6 @@ def test_mail_is_loaded_with_the_first_letter() -> None:
 
 
 @pytest.fixture
-async def each_store(opener: Opener, request: pytest.FixtureRequest) -> AsyncIterator[object]:
+async def each_store(opener: StoreOpener, request: pytest.FixtureRequest) -> AsyncIterator[object]:
     async with opener(request) as store:
         yield store

@@ -14,13 +14,20 @@ from aiosmtpd.smtp import SMTP
 
 from staffbooking_adapters.notify import smtp
 from staffbooking_adapters.notify.mails import Mailbox
-from staffbooking_adapters.notify.smtp import NotSent, SmtpNotifier
-from staffbooking_adapters.settings import SmtpServer, Tls
-from staffbooking_core.domain.notifications.notifications import NoticeKind
-from staffbooking_core.ports import Undeliverable
-from tests.support.notifications import make_letter
-from tests.support.receivers import tls_of, trusting
-from tests.support.smtp_server import MailServer, answer, cut, hang_up, mail_server, say_nothing
+from staffbooking_adapters.notify.smtp import EmailNotSent, SmtpNotifier
+from staffbooking_adapters.settings import SmtpServer, SmtpTls
+from staffbooking_core.domain.notifications.notifications import NotificationKind
+from staffbooking_core.ports import UndeliverableEmail
+from tests.support.notifications import make_email
+from tests.support.receivers import client_tls_context, server_tls_context
+from tests.support.smtp_server import (
+    FakeSmtpServer,
+    abort_after_data,
+    abort_connection,
+    never_reply,
+    reply_with,
+    run_smtp_server,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -30,8 +37,8 @@ NOW = datetime(2027, 3, 1, 12, tzinfo=UTC)
 
 @asynccontextmanager
 async def notifier(
-    server: MailServer,
-    tls: Tls = Tls.NEVER,
+    server: FakeSmtpServer,
+    tls: SmtpTls = SmtpTls.NEVER,
     *,
     host: str = "127.0.0.1",
     deadline: float = 5.0,
@@ -43,8 +50,8 @@ async def notifier(
         SmtpServer(host, server.port, tls, username, password),
         Mailbox("Staff booking", "no-reply@book.example"),
         "https://book.example",
-        deadline=deadline,
-        tls=trusting(AUTHORITY),
+        timeout_seconds=deadline,
+        tls=client_tls_context(AUTHORITY),
         now=lambda: NOW,
     )
     try:
@@ -55,8 +62,8 @@ async def notifier(
 
 async def test_a_letter_becomes_a_mail() -> None:
     """With the headers of a machine's mail, from whom to whom."""
-    async with mail_server() as server, notifier(server) as told:
-        await told.tell(make_letter(subject="Booking accepted"))
+    async with run_smtp_server() as server, notifier(server) as told:
+        await told.send_email(make_email(subject="Booking accepted"))
     [mail] = server.mails
     assert server.envelopes == [("no-reply@book.example", ["ada@example.com"])]
     assert str(mail["From"]) == "Staff booking <no-reply@book.example>"
@@ -70,18 +77,18 @@ async def test_a_letter_becomes_a_mail() -> None:
 
 async def test_mails_share_a_connection() -> None:
     """It is kept from one to the next."""
-    async with mail_server() as server, notifier(server) as told:
+    async with run_smtp_server() as server, notifier(server) as told:
         for number in range(3):
-            await told.tell(make_letter(notice_id=number))
+            await told.send_email(make_email(notice_id=number))
     assert (len(server.mails), len(server.connections)) == (3, 1)
 
 
 async def test_a_connection_that_is_gone_is_made_anew() -> None:
     """A server ends those that were silent for long; nothing is lost by it."""
-    async with mail_server() as server, notifier(server) as told:
-        await told.tell(make_letter())
-        cut(server.connections[0])
-        await told.tell(make_letter(notice_id=8))
+    async with run_smtp_server() as server, notifier(server) as told:
+        await told.send_email(make_email())
+        abort_connection(server.connections[0])
+        await told.send_email(make_email(notice_id=8))
     assert (len(server.mails), len(server.connections)) == (2, 2)
 
 
@@ -89,79 +96,82 @@ async def test_a_connection_that_is_gone_without_a_word_costs_no_mail(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As behind a gate that forgot it: nobody waits for the end of the mail's time."""
-    monkeypatch.setattr(smtp, "PATIENCE", 0.05)
-    async with mail_server() as server, notifier(server) as told:
-        await told.tell(make_letter())
-        server.silent = server.connections[:]
-        await told.tell(make_letter(notice_id=8))
+    monkeypatch.setattr(smtp, "KEEPALIVE_TIMEOUT_SECONDS", 0.05)
+    async with run_smtp_server() as server, notifier(server) as told:
+        await told.send_email(make_email())
+        server.silent_connections = server.connections[:]
+        await told.send_email(make_email(notice_id=8))
     assert (len(server.mails), len(server.connections)) == (2, 2)
 
 
 async def test_the_same_notice_is_the_same_mail() -> None:
     """Told again it has the same Message-ID, and another has another."""
-    async with mail_server() as server, notifier(server) as told:
+    async with run_smtp_server() as server, notifier(server) as told:
         for number in (7, 7, 8):
-            await told.tell(make_letter(notice_id=number, url=f"https://book.example/{NOW}"))
-        await told.tell(make_letter(notice_id=8, text="Something else."))
+            await told.send_email(make_email(notice_id=number, url=f"https://book.example/{NOW}"))
+        await told.send_email(make_email(notice_id=8, text="Something else."))
     ids = [str(mail["Message-ID"]) for mail in server.mails]
     assert ids[0] == ids[1]
     assert len(set(ids)) == 3
     assert all(each.endswith("@book.example>") for each in ids)
 
 
-@pytest.mark.parametrize("tls", [Tls.STARTTLS, Tls.FROM_START])
-async def test_mails_travel_encrypted(tls: Tls) -> None:
+@pytest.mark.parametrize("tls", [SmtpTls.STARTTLS, SmtpTls.IMPLICIT])
+async def test_mails_travel_encrypted(tls: SmtpTls) -> None:
     """From the start, or once the server offers it; signed in only then."""
-    context = tls_of(AUTHORITY, "localhost")
-    how = {"starttls" if tls is Tls.STARTTLS else "from_start": context}
+    context = server_tls_context(AUTHORITY, "localhost")
+    how = {"starttls" if tls is SmtpTls.STARTTLS else "implicit_tls": context}
     login = ("books", "hush: it's secret")
     async with (
-        mail_server(**how, with_login=True) as server,  # type: ignore[arg-type]
+        run_smtp_server(**how, requires_login=True) as server,  # type: ignore[arg-type]
         notifier(server, tls, host="localhost", login=login) as told,
     ):
-        await told.tell(make_letter())
-    assert server.is_private == [True]
-    assert server.logins == [login]
+        await told.send_email(make_email())
+    assert server.is_encrypted == [True]
+    assert server.credentials == [login]
 
 
-@pytest.mark.parametrize("tls", [Tls.STARTTLS, Tls.FROM_START])
-async def test_a_server_must_show_who_it_is(tls: Tls) -> None:
+@pytest.mark.parametrize("tls", [SmtpTls.STARTTLS, SmtpTls.IMPLICIT])
+async def test_a_server_must_show_who_it_is(tls: SmtpTls) -> None:
     """To one with a certificate of another name nothing is said, nor to one without any."""
-    context = tls_of(AUTHORITY, "elsewhere.example")
-    how = {"starttls" if tls is Tls.STARTTLS else "from_start": context}
+    context = server_tls_context(AUTHORITY, "elsewhere.example")
+    how = {"starttls" if tls is SmtpTls.STARTTLS else "implicit_tls": context}
     async with (
-        mail_server(**how) as other,  # type: ignore[arg-type]
+        run_smtp_server(**how) as other,  # type: ignore[arg-type]
         notifier(other, tls, host="localhost") as told,
     ):
-        with pytest.raises(NotSent):
-            await told.tell(make_letter())
-    async with mail_server() as server, notifier(server, tls, host="localhost") as told:
-        with pytest.raises(NotSent):
-            await told.tell(make_letter())
+        with pytest.raises(EmailNotSent):
+            await told.send_email(make_email())
+    async with run_smtp_server() as server, notifier(server, tls, host="localhost") as told:
+        with pytest.raises(EmailNotSent):
+            await told.send_email(make_email())
     assert server.mails == other.mails == []
 
 
 async def test_a_wrong_password_is_told_without_it(caplog: pytest.LogCaptureFixture) -> None:
     """Neither the fault nor the log has it; it may be right the next time."""
     login = ("books", "wrong-hush")
-    async with mail_server(with_login=True) as server, notifier(server, login=login) as told:
-        with pytest.raises(NotSent, match=r"SMTPAuthenticationError \(535\)") as raised:
-            await told.tell(make_letter())
+    async with (
+        run_smtp_server(requires_login=True) as server,
+        notifier(server, login=login) as told,
+    ):
+        with pytest.raises(EmailNotSent, match=r"SMTPAuthenticationError \(535\)") as raised:
+            await told.send_email(make_email())
     assert "hush" not in caplog.text + repr(raised.value)
 
 
 async def test_a_recipient_who_is_refused_is_given_up() -> None:
     """For good by a 5xx, for now by a 4xx; neither tells the address; the next one is served."""
-    async with mail_server() as server, notifier(server) as told:
-        server.recipients = {
+    async with run_smtp_server() as server, notifier(server) as told:
+        server.replies_by_recipient = {
             "gone@example.com": "550 gone@example.com is nobody",
             "full@example.com": "452 full@example.com has no room",
         }
-        with pytest.raises(Undeliverable, match=r"refused the recipient \(550\)$"):
-            await told.tell(make_letter(to="gone@example.com"))
-        with pytest.raises(NotSent, match=r"refused for now \(452\)$"):
-            await told.tell(make_letter(to="full@example.com"))
-        await told.tell(make_letter())
+        with pytest.raises(UndeliverableEmail, match=r"refused the recipient \(550\)$"):
+            await told.send_email(make_email(to="gone@example.com"))
+        with pytest.raises(EmailNotSent, match=r"refused for now \(452\)$"):
+            await told.send_email(make_email(to="full@example.com"))
+        await told.send_email(make_email())
     assert len(server.mails) == 1
     assert len(server.connections) == 1
 
@@ -169,69 +179,69 @@ async def test_a_recipient_who_is_refused_is_given_up() -> None:
 @pytest.mark.parametrize("said", ["451 later", "554 no"])
 async def test_a_mail_that_is_refused_is_tried_again(said: str) -> None:
     """Whatever its content was refused for: the server may be set right."""
-    async with mail_server() as server, notifier(server) as told:
-        server.contents = [answer(said)]
-        with pytest.raises(NotSent, match=rf"SMTPDataError \({said[:3]}\)"):
-            await told.tell(make_letter())
-        await told.tell(make_letter())
+    async with run_smtp_server() as server, notifier(server) as told:
+        server.data_actions = [reply_with(said)]
+        with pytest.raises(EmailNotSent, match=rf"SMTPDataError \({said[:3]}\)"):
+            await told.send_email(make_email())
+        await told.send_email(make_email())
     assert len(server.mails) == 1
 
 
 async def test_a_connection_cut_in_a_mail_is_no_success() -> None:
     """The mail may have been taken: it is sent again, by a new connection."""
-    async with mail_server() as server, notifier(server) as told:
-        server.contents = [hang_up]
-        with pytest.raises(NotSent, match="SMTPServerDisconnected"):
-            await told.tell(make_letter())
-        await told.tell(make_letter())
+    async with run_smtp_server() as server, notifier(server) as told:
+        server.data_actions = [abort_after_data]
+        with pytest.raises(EmailNotSent, match="SMTPServerDisconnected"):
+            await told.send_email(make_email())
+        await told.send_email(make_email())
     assert (len(server.mails), len(server.connections)) == (1, 2)
 
 
 async def test_a_slow_server_is_left(caplog: pytest.LogCaptureFixture) -> None:
     """After the deadline of the whole mail; what is sent next is not told by what was before."""
-    async with mail_server() as server, notifier(server, deadline=0.2) as told:
-        server.contents = [say_nothing]
-        with pytest.raises(NotSent, match="TimeoutError"):
-            await told.tell(make_letter())
-        await told.tell(make_letter(notice_id=8))
+    async with run_smtp_server() as server, notifier(server, deadline=0.2) as told:
+        server.data_actions = [never_reply]
+        with pytest.raises(EmailNotSent, match="TimeoutError"):
+            await told.send_email(make_email())
+        await told.send_email(make_email(notice_id=8))
     assert (len(server.mails), len(server.connections)) == (1, 2)
     assert "notice 7 was not sent: " in caplog.text
 
 
 async def test_nobody_there_is_for_now() -> None:
     """A server that is not up may be later."""
-    async with mail_server() as server:
+    async with run_smtp_server() as server:
         pass
     async with notifier(server) as told:
-        with pytest.raises(NotSent, match="SMTPConnectError"):
-            await told.tell(make_letter())
+        with pytest.raises(EmailNotSent, match="SMTPConnectError"):
+            await told.send_email(make_email())
 
 
 async def test_who_is_stopped_leaves_no_half_mail() -> None:
     """The next mail goes by a connection of its own."""
-    async with mail_server() as server, notifier(server) as told:
+    async with run_smtp_server() as server, notifier(server) as told:
         begun = asyncio.Event()
 
         async def begin(connection: SMTP) -> str:
             begun.set()
-            return await say_nothing(connection)
+            return await never_reply(connection)
 
-        server.contents = [begin]
-        sending = asyncio.create_task(told.tell(make_letter()))
+        server.data_actions = [begin]
+        sending = asyncio.create_task(told.send_email(make_email()))
         await begun.wait()
         sending.cancel()
         with pytest.raises(asyncio.CancelledError):
             await sending
-        await told.tell(make_letter())
+        await told.send_email(make_email())
     assert (len(server.mails), len(server.connections)) == (1, 2)
 
 
 async def test_an_address_of_any_script_is_reached() -> None:
     """Where the server knows how; the domain always travels in ASCII."""
-    letter = make_letter(to="j\xfcrgen@b\xfccher.example", name="J\xfcrgen M\xfcller")
-    async with mail_server() as server, notifier(server) as told:
-        await told.tell(letter)
-        await told.tell(make_letter(to="ada@b\xfccher.example"))
+    letter = make_email(to="j\xfcrgen@b\xfccher.example", name="J\xfcrgen M\xfcller")
+    async with run_smtp_server() as server, notifier(server) as told:
+        await told.send_email(letter)
+        await told.send_email(make_email(to="ada@b\xfccher.example"))
     assert [to for _, to in server.envelopes] == [
         ["j\xfcrgen@xn--bcher-kva.example"],
         ["ada@xn--bcher-kva.example"],
@@ -242,19 +252,19 @@ async def test_an_address_of_any_script_is_reached() -> None:
 
 async def test_an_address_that_the_server_can_t_reach_is_given_up() -> None:
     """It will not learn it by being asked again."""
-    async with mail_server(knows_utf8=False) as server, notifier(server) as told:
-        with pytest.raises(Undeliverable, match="can't send to this address"):
-            await told.tell(make_letter(to="j\xfcrgen@example.com"))
-        await told.tell(make_letter(name="J\xfcrgen"))
+    async with run_smtp_server(supports_smtputf8=False) as server, notifier(server) as told:
+        with pytest.raises(UndeliverableEmail, match="can't send to this address"):
+            await told.send_email(make_email(to="j\xfcrgen@example.com"))
+        await told.send_email(make_email(name="J\xfcrgen"))
     assert len(server.mails) == 1
 
 
 async def test_one_click_ends_what_is_optional() -> None:
     """By the headers that mail programs know (RFC 8058)."""
     url = "https://book.example/notifications/unsubscribe/1.payout.x"
-    letter = make_letter(kind=NoticeKind.PAYOUT, unsubscribe_url=url)
-    async with mail_server() as server, notifier(server) as told:
-        await told.tell(letter)
+    letter = make_email(kind=NotificationKind.PAYOUT, unsubscribe_url=url)
+    async with run_smtp_server() as server, notifier(server) as told:
+        await told.send_email(letter)
     [mail] = server.mails
     assert str(mail["List-Unsubscribe"]) == f"<{url}>"
     assert str(mail["List-Unsubscribe-Post"]) == "List-Unsubscribe=One-Click"
@@ -265,16 +275,16 @@ async def test_what_is_sent_is_logged_without_what_it_says(
 ) -> None:
     """Neither text nor link nor address."""
     caplog.set_level(logging.INFO, "staffbooking.notices")
-    letter = make_letter(text="hush", url="https://x/hush", to="hush@example.com")
-    async with mail_server() as server, notifier(server) as told:
-        await told.tell(letter)
+    letter = make_email(text="hush", url="https://x/hush", to="hush@example.com")
+    async with run_smtp_server() as server, notifier(server) as told:
+        await told.send_email(letter)
     assert "user 1: webhook_disabled: notice 7" in caplog.text
     assert "hush" not in caplog.text
 
 
 async def test_an_alert_is_for_the_log(caplog: pytest.LogCaptureFixture) -> None:
     """Operators read it there."""
-    async with mail_server() as server, notifier(server) as told:
-        await told.alert(7, "a payout is late")
+    async with run_smtp_server() as server, notifier(server) as told:
+        await told.alert_operators(7, "a payout is late")
     assert "booking 7: a payout is late" in caplog.text
     assert server.connections == []

@@ -8,21 +8,27 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeBook
+from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
 from staffbooking_adapters.sql.engine.open import Database, Statement, open_database
-from staffbooking_adapters.sql.sandbox.fake_documents import SqlFakeBook
+from staffbooking_adapters.sql.sandbox.fake_documents import SqlFakeDocumentStore
 from staffbooking_adapters.sql.schema.metadata import metadata
-from tests.money.fake_helpers import fake_with
-from tests.money.payment_scenarios import Play, make_play
-from tests.money.processors import FAKES, Bench, fake_bench, make_book, stripe_bench
+from tests.money.fake_helpers import make_fake_bench
+from tests.money.payment_scenarios import PaymentScenario, make_payment_scenario
+from tests.money.processors import (
+    FAKES,
+    ProcessorBench,
+    create_fake_book_table,
+    make_bench_on_book,
+    open_stripe_bench,
+)
 from tests.support.postgres import PostgresServer, database_name
 
-EMPTY = Statement(text("DELETE FROM fakepay_documents"))
+DELETE_DOCUMENTS = Statement(text("DELETE FROM fakepay_documents"))
 
 
 @pytest.fixture
-def fake_memory() -> Bench:
-    return fake_bench(MemoryFakeBook())
+def fake_memory() -> ProcessorBench:
+    return make_bench_on_book(MemoryFakeDocumentStore())
 
 
 @pytest.fixture
@@ -31,7 +37,7 @@ async def sqlite_books(tmp_path: Path) -> AsyncIterator[tuple[Database, Database
     url = f"sqlite+aiosqlite:///{tmp_path / 'book.db'}"
     first = await open_database(url, metadata)
     second = await open_database(url, metadata)
-    await make_book(first)
+    await create_fake_book_table(first)
     yield first, second
     await first.close()
     await second.close()
@@ -41,7 +47,7 @@ async def sqlite_books(tmp_path: Path) -> AsyncIterator[tuple[Database, Database
 async def postgres_url(postgres_server: PostgresServer) -> AsyncIterator[str]:
     url = await postgres_server.create_database()
     database = await open_database(url, metadata)
-    await make_book(database)
+    await create_fake_book_table(database)
     await database.close()
     yield url
     await postgres_server.drop_database(database_name(url))
@@ -52,58 +58,58 @@ async def postgres_books(postgres_url: str) -> AsyncIterator[tuple[Database, Dat
     """One database, opened by two processes as it were."""
     first = await open_database(postgres_url, metadata, pool_size=16)
     second = await open_database(postgres_url, metadata, pool_size=16)
-    await first.run(EMPTY)
+    await first.execute(DELETE_DOCUMENTS)
     yield first, second
     await first.close()
     await second.close()
 
 
 @pytest.fixture
-async def fake_sqlite(sqlite_books: tuple[Database, Database]) -> Bench:
-    return fake_bench(SqlFakeBook(sqlite_books[0]))
+async def fake_sqlite(sqlite_books: tuple[Database, Database]) -> ProcessorBench:
+    return make_bench_on_book(SqlFakeDocumentStore(sqlite_books[0]))
 
 
 @pytest.fixture
-async def fake_postgresql(postgres_books: tuple[Database, Database]) -> Bench:
-    return fake_bench(SqlFakeBook(postgres_books[0]))
+async def fake_postgresql(postgres_books: tuple[Database, Database]) -> ProcessorBench:
+    return make_bench_on_book(SqlFakeDocumentStore(postgres_books[0]))
 
 
 @pytest.fixture
-async def stripe() -> AsyncIterator[Bench]:
+async def stripe() -> AsyncIterator[ProcessorBench]:
     """Stripe's adapter alone, on its stub."""
-    async with stripe_bench() as bench:
+    async with open_stripe_bench() as bench:
         yield bench
 
 
 @pytest.fixture(params=FAKES)
-def bench(request: pytest.FixtureRequest) -> Bench:
+def bench(request: pytest.FixtureRequest) -> ProcessorBench:
     """A fake processor with nothing in it; the contract suite has more than these."""
     found = request.getfixturevalue(request.param.replace("-", "_"))
-    assert isinstance(found, Bench)
+    assert isinstance(found, ProcessorBench)
     return found
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def two(request: pytest.FixtureRequest) -> tuple[Bench, Bench]:
+def two(request: pytest.FixtureRequest) -> tuple[ProcessorBench, ProcessorBench]:
     """Two processes' fake processors over one book."""
     first, second = (
-        SqlFakeBook(each) for each in request.getfixturevalue(f"{request.param}_books")
+        SqlFakeDocumentStore(each) for each in request.getfixturevalue(f"{request.param}_books")
     )
-    one = fake_bench(first)
-    return one, fake_bench(second, one.clock)
+    one = make_bench_on_book(first)
+    return one, make_bench_on_book(second, one.clock)
 
 
 @pytest.fixture
-def fake(fake_memory: Bench) -> Bench:
+def fake(fake_memory: ProcessorBench) -> ProcessorBench:
     """The fake processor alone, for what no other processor has."""
     return fake_memory
 
 
 @pytest.fixture(params=["fake", "stripe"])
-async def play(request: pytest.FixtureRequest) -> AsyncIterator[Play]:
+async def play(request: pytest.FixtureRequest) -> AsyncIterator[PaymentScenario]:
     """A whole deployment on a processor that keeps a fee of each payment."""
     if request.param == "fake":
-        yield await make_play(fake_with(fee_ppm=29_000))
+        yield await make_payment_scenario(make_fake_bench(fee_ppm=29_000))
         return
-    async with stripe_bench() as bench:
-        yield await make_play(bench)
+    async with open_stripe_bench() as bench:
+        yield await make_payment_scenario(bench)

@@ -3,41 +3,51 @@
 from __future__ import annotations
 
 from staffbooking_adapters.fake import machine
-from staffbooking_adapters.fake.cards import Outcome
-from staffbooking_adapters.fake.machine import Course, Intent
-from staffbooking_core.domain.payments.processor import PayOut, Refund, ReversePayout
-from tests.money.processors import make_checkout
+from staffbooking_adapters.fake.cards import CheckoutOutcome
+from staffbooking_adapters.fake.machine import FakeIntent, RefundProgression
+from staffbooking_core.domain.payments.processor import PayOut, RefundPayment, ReversePayout
+from tests.money.processors import make_checkout_command
 from tests.support.builders import NOW
 
 
-def opened(amount: int = 1_000, currency: str = "usd", ref: str = "p1", n: int = 1) -> Intent:
+def intent_with_checkout(
+    amount: int = 1_000, currency: str = "usd", ref: str = "p1", n: int = 1
+) -> FakeIntent:
     intent, _ = machine.open_checkout(
-        Intent(7), make_checkout(amount, currency), n, ref, f"http://test/{ref}", NOW
+        FakeIntent(7), make_checkout_command(amount, currency), n, ref, f"http://test/{ref}", NOW
     )
     return intent
 
 
-def paid(amount: int = 1_000, outcome: Outcome = Outcome.SUCCEED, fee_ppm: int = 0) -> Intent:
-    intent, _ = machine.play(opened(amount), "p1", outcome, NOW, fee_ppm)
+def intent_with_payment(
+    amount: int = 1_000, outcome: CheckoutOutcome = CheckoutOutcome.SUCCEED, fee_ppm: int = 0
+) -> FakeIntent:
+    intent, _ = machine.apply_outcome(intent_with_checkout(amount), "p1", outcome, NOW, fee_ppm)
     return intent
 
 
-def paid_twice() -> Intent:
+def intent_with_two_payments() -> FakeIntent:
     """Two payments, of 1,000 and of 500."""
-    two, _ = machine.open_checkout(opened(), make_checkout(500), 2, "p2", "http://test", NOW)
+    two, _ = machine.open_checkout(
+        intent_with_checkout(), make_checkout_command(500), 2, "p2", "http://test", NOW
+    )
     for ref in ("p1", "p2"):
-        two, _ = machine.play(two, ref, Outcome.SUCCEED, NOW)
+        two, _ = machine.apply_outcome(two, ref, CheckoutOutcome.SUCCEED, NOW)
     return two
 
 
-def refund(intent: Intent, amount: int, course: Course | None = None) -> Intent:
-    command = Refund("fpay_7_1", amount, "usd")
+def refund_intent(
+    intent: FakeIntent, amount: int, course: RefundProgression | None = None
+) -> FakeIntent:
+    command = RefundPayment("fpay_7_1", amount, "usd")
     return machine.refund(intent, command, 2, NOW, course)[0]
 
 
-def pay_out(intent: Intent, amount: int) -> Intent:
+def pay_out_intent(intent: FakeIntent, amount: int) -> FakeIntent:
     return machine.pay_out(intent, PayOut("fpay_7_1", 3, amount, "usd"), 4, ready=True)[0]
 
 
-def reverse(intent: Intent, amount: int, payout_ref: str = "fpo_7_1") -> Intent:
+def reverse_intent_payout(
+    intent: FakeIntent, amount: int, payout_ref: str = "fpo_7_1"
+) -> FakeIntent:
     return machine.reverse_payout(intent, ReversePayout(1, amount, "usd"), payout_ref, 5)[0]

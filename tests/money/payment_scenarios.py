@@ -15,53 +15,69 @@ from typing import Any
 from attrs import evolve, frozen
 
 from staffbooking_core.domain.bookings.booking import Booking
-from staffbooking_core.domain.payments.ledger import OWED, Account, MovementKind, balances
+from staffbooking_core.domain.payments.ledger import (
+    LIABILITY_ACCOUNTS,
+    Account,
+    MovementKind,
+    account_balances,
+)
 from staffbooking_core.domain.payments.processor import (
-    BadSignature,
+    BadEventSignature,
     Checkout,
     OpenCheckout,
-    OpKind,
+    OperationKind,
     Snapshot,
     Unknown,
 )
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import Payments
+from staffbooking_core.ports import PaymentProcessor
 from staffbooking_core.usecases.payments import (
     payees,
     reconciliation as payments_reconciliation,
     statement,
 )
-from staffbooking_core.usecases.payments.statement import Difference
-from tests.money.processors import WITHIN, Bench, StripeWorld, fake_of, stub_of
+from staffbooking_core.usecases.payments.statement import StatementDifference
+from tests.money.processors import (
+    CALL_TIMEOUT_SECONDS,
+    ProcessorBench,
+    StripeStubWorld,
+    fake_processor_of,
+    stub_of,
+)
 from tests.support.builders import HOUR, MINUTE, POLICY, SECOND, add_companion
-from tests.support.memory_deployment import Scene, actor_of, make_scene, memory_ports
+from tests.support.memory_deployment import (
+    BookingScenario,
+    actor_of,
+    make_booking_scenario,
+    memory_ports,
+)
 
-Event = tuple[Any, bytes]
+SignedEvent = tuple[Any, bytes]
 
-TOTAL, PAYOUT = 40_000, 34_000
+TOTAL_AMOUNT, PAYOUT_AMOUNT = 40_000, 34_000
 """Of four hours at 100.00, with a fee of 15 %."""
-LATER = date(2027, 3, 14)
+LATER_DATE = date(2027, 3, 14)
 CALL_FAULTS = (
     *("timeout_before", "timeout_after", "error_500", "error_500_after"),
     *("rate_limit", "conflict", "slow"),
 )
 
-WAITS = (6 * MINUTE, 15 * MINUTE, 40 * MINUTE, HOUR, HOUR, 21 * HOUR)
+REST_INTERVALS = (6 * MINUTE, 15 * MINUTE, 40 * MINUTE, HOUR, HOUR, 21 * HOUR)
 """After the first of them lost events have been caught up with, after the last all is done."""
 
 
-NO_CALLS = ("name", "min_amount", "parse_webhook")
+NON_CALL_ATTRIBUTES = ("name", "min_amount", "parse_webhook")
 
 
 @frozen
-class Dead:
+class UnreachableProcessor:
     """A processor that does not answer."""
 
-    real: Payments
+    inner: PaymentProcessor
 
     def __getattr__(self, name: str) -> Any:
-        if name in NO_CALLS:
-            return getattr(self.real, name)
+        if name in NON_CALL_ATTRIBUTES:
+            return getattr(self.inner, name)
 
         async def call(*_: Any) -> None:
             raise Unknown("no answer")
@@ -70,12 +86,12 @@ class Dead:
 
 
 @frozen
-class Play(Scene):
-    bench: Bench
+class PaymentScenario(BookingScenario):
+    bench: ProcessorBench
 
     @property
     def is_stripe(self) -> bool:
-        return isinstance(self.bench.world, StripeWorld)
+        return isinstance(self.bench.outside_world, StripeStubWorld)
 
     # Time and work --------------------------------------------------------------------------
 
@@ -85,25 +101,25 @@ class Play(Scene):
     async def drain(self) -> int:
         """All due work, and the events that it brings about."""
         done = 0
-        while step := await super().drain() + await self.bring(await self.events_due()):
+        while step := await super().drain() + await self.receive_events(await self.events_due()):
             done += step
         return done
 
-    async def events_due(self) -> Sequence[Event]:
+    async def events_due(self) -> Sequence[SignedEvent]:
         """What the processor sends now. Who takes it and does nothing has lost it."""
-        return await self.bench.world.events()
+        return await self.bench.outside_world.events()
 
-    async def bring(self, events: Sequence[Event]) -> int:
+    async def receive_events(self, events: Sequence[SignedEvent]) -> int:
         """Take events in, as the webhook does; how many were new. Forged ones are refused."""
         new = 0
         for headers, body in events:
-            with suppress(BadSignature):
-                new += await payments_reconciliation.receive(self.ports, headers, body)
+            with suppress(BadEventSignature):
+                new += await payments_reconciliation.receive_webhook(self.ports, headers, body)
         return new
 
-    async def rest(self) -> None:
+    async def settle(self) -> None:
         """Let time pass until no work is left, over an hour at least where some was left."""
-        for wait in WAITS:
+        for wait in REST_INTERVALS:
             self.pass_time(wait)
             await self.drain()
             if not await self.unfinished():
@@ -112,60 +128,60 @@ class Play(Scene):
 
     # The client, the bank, the payee, the Dashboard -------------------------------------------
 
-    async def known(self, booking: Booking) -> Snapshot:
+    async def processor_snapshot(self, booking: Booking) -> Snapshot:
         """All that the processor has of a booking."""
-        return await payments_reconciliation.snapshot_of(
-            self.ports, booking.id, self.ports.policy.processor_deadline
+        return await payments_reconciliation.get_snapshot(
+            self.ports, booking.id, self.ports.policy.processor_timeout
         )
 
-    async def page(self, booking: Booking) -> Checkout:
+    async def checkout_page(self, booking: Booking) -> Checkout:
         """The hosted page of a booking that the client would be sent to now."""
         await self.checkout(booking)
-        return (await self.known(booking)).checkouts[-1]
+        return (await self.processor_snapshot(booking)).checkouts[-1]
 
     async def play(self, booking: Booking, outcome: str = "succeed") -> None:
-        page, world = await self.page(booking), self.bench.world
+        page, world = await self.checkout_page(booking), self.bench.outside_world
         await (world.decline(page) if outcome == "decline" else world.pay(page))
 
-    async def pay_wrong(self, booking: Booking, amount: int) -> None:
+    async def pay_wrong_amount(self, booking: Booking, amount: int) -> None:
         """Another amount is paid than was asked for: at the fake on a page of its own."""
-        page = await self.page(booking)
+        page = await self.checkout_page(booking)
         if self.is_stripe:
             stub_of(self.bench).pay(page.ref, amount)
             return
         [ordered] = await self.operations(booking)
         assert isinstance(ordered.command, OpenCheckout)
         command, key = evolve(ordered.command, amount=amount), evolve(ordered.key, generation=99)
-        other = await self.bench.payments.open_checkout(command, key, WITHIN)
-        await self.bench.world.pay(other)
+        other = await self.bench.payments.open_checkout(command, key, CALL_TIMEOUT_SECONDS)
+        await self.bench.outside_world.pay(other)
 
     async def charge_back(self, booking: Booking, outcome: str = "open") -> Booking:
-        await self.bench.world.charge_back(booking.id, outcome)
+        await self.bench.outside_world.charge_back(booking.id, outcome)
         await self.drain()
         return await self.booking(booking)
 
     async def refund_by_hand(self, booking: Booking, amount: int) -> None:
         if self.is_stripe:
-            [payment] = (await self.known(booking)).payments
-            await self.bench.world.refund_by_hand(payment, amount)
+            [payment] = (await self.processor_snapshot(booking)).payments
+            await self.bench.outside_world.refund_by_hand(payment, amount)
         else:
-            await fake_of(self.bench).refund_by_hand(booking.id, amount)
+            await fake_processor_of(self.bench).refund_by_hand(booking.id, amount)
 
     async def onboard(self, ready: bool = True) -> None:
         """The companion opens an account, which can be paid at once or not yet."""
-        payee, _ = await payees.open_page(self.ports, self.staff, None)
+        payee, _ = await payees.open_onboarding(self.ports, self.staff, None)
         assert payee.ref is not None
         await self.set_ready(ready)
 
     async def set_ready(self, ready: bool) -> None:
-        async with self.ports.store.reading() as view:
+        async with self.ports.store.read_view() as view:
             payee = await view.payees.payee(self.ports.payments.name, self.staff.user_id)
         assert payee is not None
         assert payee.ref is not None
         if self.is_stripe:
-            await self.bench.world.set_ready(payee.ref, ready)
+            await self.bench.outside_world.set_ready(payee.ref, ready)
         else:
-            await fake_of(self.bench).set_payee_ready(self.staff.user_id, ready)
+            await fake_processor_of(self.bench).set_payee_ready(self.staff.user_id, ready)
 
     # The network ----------------------------------------------------------------------------
 
@@ -173,12 +189,12 @@ class Play(Scene):
         if kind == "refuse" and self.is_stripe:
             kind = "refuse:charge_already_refunded"  # Any code that no waiting helps against.
         for _ in range(times):
-            await self.bench.world.break_next(OpKind(op), kind)
+            await self.bench.outside_world.break_next(OperationKind(op), kind)
 
     async def fault_all(self, kind: str) -> None:
         """The next call of each kind that moves money fails."""
-        for op in OpKind:
-            if op is not OpKind.OPEN_PAYEE:
+        for op in OperationKind:
+            if op is not OperationKind.OPEN_PAYEE:
                 await self.fault(op, kind)
 
     async def lose_events(self) -> None:
@@ -187,23 +203,27 @@ class Play(Scene):
             await self.events_due()
             self.pass_time(31 * SECOND)
 
-    def cut_off(self) -> Play:
+    def with_unreachable_processor(self) -> PaymentScenario:
         """The same play while the processor is out of reach."""
-        dead: Any = Dead(self.bench.payments)
+        dead: Any = UnreachableProcessor(self.bench.payments)
         return evolve(self, ports=evolve(self.ports, payments=dead))
 
     # Looking --------------------------------------------------------------------------------
 
     async def held(self) -> int:
-        return await self.bench.world.balance()
+        return await self.bench.outside_world.balance()
 
-    async def owed(self, booking: Booking) -> dict[Account, int]:
+    async def owed_by_account(self, booking: Booking) -> dict[Account, int]:
         """What the ledger says is owed for a booking, by account."""
-        async with self.ports.store.reading() as view:
-            sums = balances(await view.money.postings_of(booking.id))
-        return {account: -sums[account] for account in (*OWED, Account.SUSPENSE) if sums[account]}
+        async with self.ports.store.read_view() as view:
+            sums = account_balances(await view.payments.postings_of(booking.id))
+        return {
+            account: -sums[account]
+            for account in (*LIABILITY_ACCOUNTS, Account.SUSPENSE)
+            if sums[account]
+        }
 
-    async def moved(self, booking: Booking) -> dict[MovementKind, int]:
+    async def moved_by_kind(self, booking: Booking) -> dict[MovementKind, int]:
         """What the processor's statement says was moved for a booking, but for fees."""
         found: dict[MovementKind, int] = {}
         async for line in self.bench.payments.statement():
@@ -213,35 +233,39 @@ class Play(Scene):
 
     async def differences(self) -> list[str]:
         """What a two-way reconciliation finds; nothing may be under way either."""
-        found = [one async for one in statement.reconcile(self.ports)]
+        found = [one async for one in statement.reconcile_statement(self.ports)]
         under_way = [
             f"{one.in_flight} under way"
             for one in found[-1:]
-            if not isinstance(one, Difference) and one.in_flight
+            if not isinstance(one, StatementDifference) and one.in_flight
         ]
-        return [one.text for one in found if isinstance(one, Difference)] + under_way
+        return [one.text for one in found if isinstance(one, StatementDifference)] + under_way
 
     async def check(self) -> None:
         """The ledger is right, and it is the processor's book to the unit."""
         assert await self.faults() == []
         assert await self.differences() == []
-        async with self.ports.store.reading() as view:
-            assert await view.money.balance(Account.PROCESSOR_BALANCE) == await self.held()
+        async with self.ports.store.read_view() as view:
+            assert (
+                await view.payments.account_balance(Account.PROCESSOR_BALANCE) == await self.held()
+            )
 
-    async def end(self, booking: Booking) -> Booking:
+    async def finish(self, booking: Booking) -> Booking:
         """Let everything come to rest, check it, and see that nothing is owed any more."""
-        await self.rest()
+        await self.settle()
         await self.check()
-        assert await self.owed(booking) == {}
+        assert await self.owed_by_account(booking) == {}
         return await self.booking(booking)
 
 
-async def make_play(bench: Bench, policy: Policy = POLICY, *, onboarded: bool = True) -> Play:
+async def make_payment_scenario(
+    bench: ProcessorBench, policy: Policy = POLICY, *, onboarded: bool = True
+) -> PaymentScenario:
     """People of a deployment on this processor; the companion can be paid out unless said."""
     ports = memory_ports(policy, clock=bench.clock, payments=bench.payments, sandbox=None)
-    scene = await make_scene(policy, ports)
+    scene = await make_booking_scenario(policy, ports)
     staff = await add_companion(ports.store, payout_account=None)
-    play = Play(ports, scene.customer, actor_of(staff), scene.admin, bench)
+    play = PaymentScenario(ports, scene.customer, actor_of(staff), scene.admin, bench)
     if onboarded:
         await play.onboard()
         await play.drain()

@@ -20,46 +20,46 @@ from attrs import Factory, frozen
 from sqlalchemy import create_mock_engine, text
 from stripe import HTTPXClient, StripeClient
 
-from staffbooking_adapters.fake.book import FakeBook
+from staffbooking_adapters.fake.book import FakeDocumentStore
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.memory.doubles import VirtualClock
 from staffbooking_adapters.sql.engine.open import Database, Statement
 from staffbooking_adapters.sql.schema.sandbox import fakepay_documents
-from staffbooking_adapters.stripe.processor import VERSION, StripeProcessor
+from staffbooking_adapters.stripe.processor import API_VERSION, StripeProcessor
 from staffbooking_core.domain.payments.payees import OpenPayee, PayeeState
 from staffbooking_core.domain.payments.processor import (
     Checkout,
     IntentRefs,
     OpenCheckout,
-    OpKey,
-    OpKind,
+    OperationKey,
+    OperationKind,
     Payment,
     PayOut,
     PayoutState,
-    Refund,
+    RefundPayment,
     RefundState,
     Snapshot,
 )
-from staffbooking_core.ports import Payments
-from tests.stripe_stub import Stub, open_stub
+from staffbooking_core.ports import PaymentProcessor
+from tests.stripe_stub import StripeStub, open_stub
 from tests.support.builders import NOW
 
 FAKES = ("fake-memory", "fake-sqlite", "fake-postgresql")
 PROCESSORS = (*FAKES, "stripe")
 
-WITHIN = 20.0
-SECRET = b"a secret of the tests"
-INTENT = 12
-COMPANION = 2
+CALL_TIMEOUT_SECONDS = 20.0
+SIGNING_SECRET = b"a secret of the tests"
+INTENT_ID = 12
+COMPANION_ID = 2
 BASE_URL = "https://bookings.example.com"
 
-ON_EACH = pytest.mark.parametrize("bench", PROCESSORS, indirect=True)
+ON_EACH_PROCESSOR = pytest.mark.parametrize("bench", PROCESSORS, indirect=True)
 """What a test holds for has to hold for every processor."""
 
-_operations = count(1)
+_operation_ids = count(1)
 
 
-class World(Protocol):
+class ProcessorWorld(Protocol):
     """Everybody but us."""
 
     async def pay(self, checkout: Checkout) -> None:
@@ -77,7 +77,7 @@ class World(Protocol):
     async def reverse_by_hand(self, payout: PayoutState, amount: int) -> None:
         """An operator takes a payout back without us."""
 
-    async def break_next(self, op: OpKind, kind: str) -> None:
+    async def break_next(self, op: OperationKind, kind: str) -> None:
         """The next call of this kind fails: timeout_before, timeout_after, error_500,
         error_500_after, rate_limit, conflict, or refuse:CODE."""
 
@@ -94,38 +94,38 @@ class World(Protocol):
 
 
 @frozen
-class FakeWorld:
+class FakeProcessorWorld:
     processor: FakeProcessor
 
     async def pay(self, checkout: Checkout) -> None:
-        await self.processor.play(checkout.ref, "succeed")
+        await self.processor.simulate_checkout(checkout.ref, "succeed")
 
     async def decline(self, checkout: Checkout) -> None:
-        await self.processor.play(checkout.ref, "decline")
+        await self.processor.simulate_checkout(checkout.ref, "decline")
 
     async def charge_back(self, intent_id: int, outcome: str) -> None:
         await self.processor.chargeback(intent_id, outcome)
 
     async def refund_by_hand(self, payment: Payment, amount: int) -> None:
-        await self.processor.refund_by_hand(INTENT, amount)
+        await self.processor.refund_by_hand(INTENT_ID, amount)
 
     async def reverse_by_hand(self, payout: PayoutState, amount: int) -> None:
-        await self.processor.reverse_by_hand(INTENT, amount)
+        await self.processor.reverse_by_hand(INTENT_ID, amount)
 
-    async def break_next(self, op: OpKind, kind: str) -> None:
+    async def break_next(self, op: OperationKind, kind: str) -> None:
         await self.processor.add_fault(op, kind, 1)
 
     async def set_ready(self, payee_ref: str, ready: bool) -> None:
-        await self.processor.set_payee_ready(COMPANION, ready)
+        await self.processor.set_payee_ready(COMPANION_ID, ready)
 
     async def events(self) -> Sequence[tuple[Mapping[str, str], bytes]]:
-        return await self.processor.due_events(100)
+        return await self.processor.take_due_events(100)
 
     async def balance(self) -> int:
         return await self.processor.balance()
 
 
-FAULTS_OF_STRIPE = {
+STRIPE_FAULT_NAMES = {
     "timeout_before": "reset_before",
     "timeout_after": "reset_after",
     "refuse:insufficient_funds": "refuse:balance_insufficient",
@@ -133,8 +133,8 @@ FAULTS_OF_STRIPE = {
 
 
 @frozen
-class StripeWorld:
-    stub: Stub
+class StripeStubWorld:
+    stub: StripeStub
 
     async def pay(self, checkout: Checkout) -> None:
         self.stub.pay(checkout.ref)
@@ -149,10 +149,10 @@ class StripeWorld:
         self.stub.refund_by_hand(payment.ref, amount)
 
     async def reverse_by_hand(self, payout: PayoutState, amount: int) -> None:
-        http, key = HTTPXClient(), f"by hand {next(_operations)}"
+        http, key = HTTPXClient(), f"by hand {next(_operation_ids)}"
         dashboard = StripeClient(
             self.stub.api_key,
-            stripe_version=VERSION,
+            stripe_version=API_VERSION,
             base_addresses={"api": self.stub.url},
             http_client=http,
         )
@@ -161,8 +161,8 @@ class StripeWorld:
         )
         await http.close_async()
 
-    async def break_next(self, op: OpKind, kind: str) -> None:
-        self.stub.break_next(op, FAULTS_OF_STRIPE.get(kind, kind))
+    async def break_next(self, op: OperationKind, kind: str) -> None:
+        self.stub.inject_fault(op, STRIPE_FAULT_NAMES.get(kind, kind))
 
     async def set_ready(self, payee_ref: str, ready: bool) -> None:
         self.stub.set_payee_ready(payee_ref, ready)
@@ -175,75 +175,77 @@ class StripeWorld:
 
 
 @frozen
-class Bench:
+class ProcessorBench:
     """A processor, the world around it, and the clock of both."""
 
-    payments: Payments
-    world: World
+    payments: PaymentProcessor
+    outside_world: ProcessorWorld
     clock: VirtualClock
     checkouts: dict[int, tuple[tuple[str, int], ...]] = Factory(lambda: defaultdict(tuple))
-    charged: dict[int, tuple[str, ...]] = Factory(lambda: defaultdict(tuple))
+    payment_refs: dict[int, tuple[str, ...]] = Factory(lambda: defaultdict(tuple))
     """The pages of each intent, and payments that no page tells of, as the core knows them."""
 
-    async def opened(
-        self, key: OpKey | None = None, intent_id: int = INTENT, amount: int = 20_000
+    async def open_checkout(
+        self, key: OperationKey | None = None, intent_id: int = INTENT_ID, amount: int = 20_000
     ) -> Checkout:
-        key = key or make_key(OpKind.OPEN_CHECKOUT, intent_id)
-        command = make_checkout(amount, now=self.clock.wall())
-        opened = await self.payments.open_checkout(command, key, WITHIN)
+        key = key or make_operation_key(OperationKind.OPEN_CHECKOUT, intent_id)
+        command = make_checkout_command(amount, now=self.clock.wall())
+        opened = await self.payments.open_checkout(command, key, CALL_TIMEOUT_SECONDS)
         known = dict(self.checkouts[intent_id]) | {opened.ref: opened.op_id}
         self.checkouts[intent_id] = tuple(known.items())
         return opened
 
-    async def snapshot(self, intent_id: int = INTENT) -> Snapshot:
-        refs = IntentRefs(intent_id, self.checkouts[intent_id], self.charged[intent_id])
-        return await self.payments.snapshot(refs, WITHIN)
+    async def snapshot(self, intent_id: int = INTENT_ID) -> Snapshot:
+        refs = IntentRefs(intent_id, self.checkouts[intent_id], self.payment_refs[intent_id])
+        return await self.payments.snapshot(refs, CALL_TIMEOUT_SECONDS)
 
-    async def paid(self, intent_id: int = INTENT, amount: int = 20_000) -> Payment:
+    async def make_payment(self, intent_id: int = INTENT_ID, amount: int = 20_000) -> Payment:
         """An intent with one payment."""
-        await self.world.pay(await self.opened(intent_id=intent_id, amount=amount))
+        await self.outside_world.pay(await self.open_checkout(intent_id=intent_id, amount=amount))
         return (await self.snapshot(intent_id)).payments[0]
 
-    async def refunded(
-        self, payment: Payment, amount: int, key: OpKey | None = None
+    async def refund(
+        self, payment: Payment, amount: int, key: OperationKey | None = None
     ) -> RefundState:
-        key = key or make_key(OpKind.REFUND)
-        command = Refund(payment.ref, amount, payment.currency)
-        return await self.payments.refund(command, key, WITHIN)
+        key = key or make_operation_key(OperationKind.REFUND)
+        command = RefundPayment(payment.ref, amount, payment.currency)
+        return await self.payments.refund(command, key, CALL_TIMEOUT_SECONDS)
 
-    async def payee(self, ready: bool = True) -> PayeeState:
+    async def open_payee(self, ready: bool = True) -> PayeeState:
         """The account of the companion, which is opened once."""
-        key = OpKey(0, COMPANION, OpKind.OPEN_PAYEE, 1)
-        opened = await self.payments.open_payee(make_payee(), key, WITHIN)
-        await self.world.set_ready(opened.ref, ready)
-        return await self.payments.payee(opened.ref, WITHIN)
+        key = OperationKey(0, COMPANION_ID, OperationKind.OPEN_PAYEE, 1)
+        opened = await self.payments.open_payee(make_payee_command(), key, CALL_TIMEOUT_SECONDS)
+        await self.outside_world.set_ready(opened.ref, ready)
+        return await self.payments.payee(opened.ref, CALL_TIMEOUT_SECONDS)
 
-    async def paid_out(
+    async def pay_out(
         self,
         payment: Payment,
         amount: int,
-        key: OpKey | None = None,
+        key: OperationKey | None = None,
         payee: PayeeState | None = None,
     ) -> PayoutState:
-        key = key or make_key(OpKind.PAY_OUT)
-        ref = (payee or await self.payee()).ref
-        command = PayOut(payment.ref, COMPANION, amount, payment.currency, ref)
-        return await self.payments.pay_out(command, key, WITHIN)
+        key = key or make_operation_key(OperationKind.PAY_OUT)
+        ref = (payee or await self.open_payee()).ref
+        command = PayOut(payment.ref, COMPANION_ID, amount, payment.currency, ref)
+        return await self.payments.pay_out(command, key, CALL_TIMEOUT_SECONDS)
 
 
-def fake_bench(book: FakeBook, clock: VirtualClock | None = None) -> Bench:
+def make_bench_on_book(
+    book: FakeDocumentStore, clock: VirtualClock | None = None
+) -> ProcessorBench:
     clock = clock or VirtualClock(NOW)
-    processor = FakeProcessor(book, clock, base_url="http://test", secret=SECRET)
-    return Bench(processor, FakeWorld(processor), clock)
+    processor = FakeProcessor(book, clock, base_url="http://test", secret=SIGNING_SECRET)
+    return ProcessorBench(processor, FakeProcessorWorld(processor), clock)
 
 
-def fake_of(bench: Bench) -> FakeProcessor:
+def fake_processor_of(bench: ProcessorBench) -> FakeProcessor:
     """The processor of a bench that is known to be the fake one."""
     assert isinstance(bench.payments, FakeProcessor)
     return bench.payments
 
 
-def make_stripe(stub: Stub, **given: Any) -> StripeProcessor:
+def make_stripe_processor(stub: StripeStub, **given: Any) -> StripeProcessor:
     """A processor on the stub; each fault of a call is seen, since nothing is sent again."""
     defaults = {
         "secret_key": stub.api_key,
@@ -257,40 +259,44 @@ def make_stripe(stub: Stub, **given: Any) -> StripeProcessor:
 
 
 @asynccontextmanager
-async def stripe_bench() -> AsyncIterator[Bench]:
+async def open_stripe_bench() -> AsyncIterator[ProcessorBench]:
     """Stripe's adapter on a stub of Stripe, whose account is set up well."""
     clock = VirtualClock(NOW)
     async with open_stub(clock.wall) as stub:
         url = f"{BASE_URL}/processor/stripe/webhook"
         stub.set_settings(endpoints=(url,), destinations=(url,))
-        processor = make_stripe(stub)
+        processor = make_stripe_processor(stub)
         try:
-            yield Bench(processor, StripeWorld(stub), clock)
+            yield ProcessorBench(processor, StripeStubWorld(stub), clock)
         finally:
             await processor.close()
 
 
-def stub_of(bench: Bench) -> Stub:
+def stub_of(bench: ProcessorBench) -> StripeStub:
     """The stub behind a bench that is known to be Stripe's."""
-    assert isinstance(bench.world, StripeWorld)
-    return bench.world.stub
+    assert isinstance(bench.outside_world, StripeStubWorld)
+    return bench.outside_world.stub
 
 
-async def ids_due(bench: Bench, limit: int = 100) -> list[str]:
+async def due_event_ids(bench: ProcessorBench, limit: int = 100) -> list[str]:
     """The ids of the events that the fake processor brings now."""
-    return [json.loads(body)["id"] for _, body in await fake_of(bench).due_events(limit)]
+    return [
+        json.loads(body)["id"] for _, body in await fake_processor_of(bench).take_due_events(limit)
+    ]
 
 
-async def make_book(database: Database) -> None:
+async def create_fake_book_table(database: Database) -> None:
     """Make the table of the fake's book, and its index."""
     written: list[Any] = []
     engine = create_mock_engine(f"{database.dialect}://", lambda ddl, *_: written.append(ddl))
     fakepay_documents.create(engine, checkfirst=False)
     for ddl in written:
-        await database.run(Statement(text(str(ddl.compile(dialect=engine.dialect)))))
+        await database.execute(Statement(text(str(ddl.compile(dialect=engine.dialect)))))
 
 
-def make_checkout(amount: int = 20_000, currency: str = "usd", now: datetime = NOW) -> OpenCheckout:
+def make_checkout_command(
+    amount: int = 20_000, currency: str = "usd", now: datetime = NOW
+) -> OpenCheckout:
     """A page that lapses twelve hours later."""
     return OpenCheckout(
         amount=amount,
@@ -304,10 +310,12 @@ def make_checkout(amount: int = 20_000, currency: str = "usd", now: datetime = N
     )
 
 
-def make_payee(companion_id: int = COMPANION) -> OpenPayee:
+def make_payee_command(companion_id: int = COMPANION_ID) -> OpenPayee:
     return OpenPayee(companion_id, "mia@example.com", "Mia Lindqvist", "US", "usd")
 
 
-def make_key(kind: OpKind, intent_id: int = INTENT, generation: int = 1) -> OpKey:
+def make_operation_key(
+    kind: OperationKind, intent_id: int = INTENT_ID, generation: int = 1
+) -> OperationKey:
     """The key of an operation, another one each time."""
-    return OpKey(intent_id, next(_operations), kind, generation)
+    return OperationKey(intent_id, next(_operation_ids), kind, generation)

@@ -19,16 +19,16 @@ from attrs import frozen
 from stripe import HTTPXClient, StripeClient
 
 from staffbooking_adapters.memory.doubles import VirtualClock
-from staffbooking_adapters.stripe.processor import VERSION, StripeProcessor
+from staffbooking_adapters.stripe.processor import API_VERSION, StripeProcessor
 from staffbooking_core.domain.payments.processor import Checkout, Payment, PayoutState
-from tests.money.processors import BASE_URL, Bench
+from tests.money.processors import BASE_URL, ProcessorBench
 
-PAYS_AT_ONCE = "pm_card_bypassPending"
+INSTANT_FUNDS_CARD = "pm_card_bypassPending"
 """Its money is available at once, as that of card 4000 0000 0000 0077."""
-IS_DISPUTED = "pm_card_createDispute"
+DISPUTED_CARD = "pm_card_createDispute"
 
 
-def sandbox_key(environ: Mapping[str, str]) -> str:
+def stripe_test_key(environ: Mapping[str, str]) -> str:
     """The key to test with. Fails without one, and with one that moves real money."""
     key = environ.get("STRIPE_TEST_KEY", "")
     if not key.startswith(("sk_test_", "rk_test_")):
@@ -37,14 +37,14 @@ def sandbox_key(environ: Mapping[str, str]) -> str:
 
 
 @frozen
-class LiveWorld:
+class StripeTestModeWorld:
     client: StripeClient
     environment: str
-    charged: dict[int, tuple[str, ...]]
+    payment_refs_by_intent: dict[int, tuple[str, ...]]
     """Where the bench looks for payments."""
 
     async def pay(self, checkout: Checkout) -> None:
-        await self.charge(checkout, PAYS_AT_ONCE)
+        await self.charge(checkout, INSTANT_FUNDS_CARD)
 
     async def charge(self, checkout: Checkout, card: str) -> None:
         """What the hosted page does with a card."""
@@ -63,7 +63,7 @@ class LiveWorld:
             },
             {"idempotency_key": secrets.token_hex(16)},
         )
-        self.charged[intent_id] = (*self.charged[intent_id], paid.id)
+        self.payment_refs_by_intent[intent_id] = (*self.payment_refs_by_intent[intent_id], paid.id)
 
     async def refund_by_hand(self, payment: Payment, amount: int) -> None:
         await self.client.v1.refunds.create_async(
@@ -78,26 +78,26 @@ class LiveWorld:
 
     async def set_ready(self, payee_ref: str, ready: bool) -> None:
         if ready:
-            await self._nobody()
+            await self._fail_unsupported()
 
-    async def _nobody(self, *_: Any, **__: Any) -> NoReturn:
+    async def _fail_unsupported(self, *_: Any, **__: Any) -> NoReturn:
         pytest.fail("this needs a browser, a bank or a bad network: it can't be tested here")
 
-    decline = charge_back = break_next = events = balance = _nobody
+    decline = charge_back = break_next = events = balance = _fail_unsupported
 
 
 @asynccontextmanager
-async def live_bench(key: str) -> AsyncIterator[Bench]:
+async def open_test_mode_bench(key: str) -> AsyncIterator[ProcessorBench]:
     """Stripe's adapter on Stripe's test mode, as a deployment that nobody has seen yet."""
     environment = f"test-{secrets.token_hex(6)}"
     http = HTTPXClient()
-    client = StripeClient(key, stripe_version=VERSION, http_client=http)
+    client = StripeClient(key, stripe_version=API_VERSION, http_client=http)
     processor = StripeProcessor(key, (), environment, base_url=BASE_URL, currency="usd")
     charged: dict[int, tuple[str, ...]] = defaultdict(tuple)
-    world = LiveWorld(client, environment, charged)
+    world = StripeTestModeWorld(client, environment, charged)
     clock = VirtualClock(datetime.now(UTC))
     try:
-        yield Bench(processor, world, clock, charged=charged)
+        yield ProcessorBench(processor, world, clock, payment_refs=charged)
     finally:
         await http.close_async()
         await processor.close()

@@ -20,9 +20,14 @@ from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import Trigger
 from staffbooking_core.domain.payments.ledger import MovementKind
 from staffbooking_core.errors import ProcessorUnavailable
-from tests.money.fake_helpers import fake_with
-from tests.money.payment_scenarios import CALL_FAULTS, Event, Play, make_play
-from tests.money.processors import stripe_bench, stub_of
+from tests.money.fake_helpers import make_fake_bench
+from tests.money.payment_scenarios import (
+    CALL_FAULTS,
+    PaymentScenario,
+    SignedEvent,
+    make_payment_scenario,
+)
+from tests.money.processors import open_stripe_bench, stub_of
 from tests.support.builders import DAY, HOUR, MINUTE, NOW, add_companion, add_user
 from tests.support.memory_deployment import actor_of
 
@@ -51,12 +56,12 @@ FIRST_DAY = 4
 
 
 @frozen
-class Rough(Play):
+class Rough(PaymentScenario):
     """A play whose events get lost, doubled, and mixed up."""
 
     chance: random.Random
 
-    async def events_due(self) -> Sequence[Event]:
+    async def events_due(self) -> Sequence[SignedEvent]:
         found = [
             event
             for event in await super().events_due()
@@ -134,7 +139,7 @@ async def _after(story: Story) -> None:
 async def _much_later(stories: Sequence[Story], outcome: str | None) -> None:
     """What the banks do when all is paid out: open, and then decide."""
     for story in stories:
-        world, booking_id = story.play.bench.world, story.booking.id
+        world, booking_id = story.play.bench.outside_world, story.booking.id
         match story.fate:
             case "charged back":
                 await world.charge_back(booking_id, outcome or "lost")
@@ -146,7 +151,7 @@ async def _live(play: Rough, count: int) -> list[Story]:
     stories = await _begin(play, count)
     for story in stories:
         await _pay(story)
-    await play.rest()
+    await play.settle()
     for story in stories:
         if story.fate == "cancelled early":
             await story.play.cancel(story.booking)
@@ -164,15 +169,15 @@ async def _live(play: Rough, count: int) -> list[Story]:
         await play.drain()
     for outcome in ("open", None):
         play.pass_time(2 * DAY)
-        await play.rest()
+        await play.settle()
         await _much_later(stories, outcome)
-    await play.rest()
+    await play.settle()
     play.pass_time(2 * DAY)
-    await play.rest()
+    await play.settle()
     return stories
 
 
-async def _endure(play: Play, count: int) -> None:
+async def _endure(play: PaymentScenario, count: int) -> None:
     rough = Rough(play.ports, play.customer, play.staff, play.admin, play.bench, random.Random(7))
     stories = await _live(rough, count)
 
@@ -196,14 +201,16 @@ async def _endure_on_fake(count: int) -> None:
         strikes = op != "event" and chance.random() < RATE
         return chance.choice(CALL_FAULTS) if strikes else ""
 
-    play = await make_play(fake_with(fee_ppm=29_000, chance=strike), onboarded=False)
+    play = await make_payment_scenario(
+        make_fake_bench(fee_ppm=29_000, chance=strike), onboarded=False
+    )
     await _endure(play, count)
 
 
 async def _endure_on_stripe(count: int) -> None:
-    async with stripe_bench() as bench:
-        play = await make_play(bench, onboarded=False)
-        stub_of(bench).fault_rate(11, RATE)
+    async with open_stripe_bench() as bench:
+        play = await make_payment_scenario(bench, onboarded=False)
+        stub_of(bench).set_fault_rate(11, RATE)
         await _endure(play, count)
 
 

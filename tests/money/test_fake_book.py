@@ -9,131 +9,143 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from staffbooking_adapters.fake.book import FakeBook, Reading, Writing
-from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeBook
-from staffbooking_core.domain.payments.processor import Busy, OpKind, RefusalCode, Refused, Unknown
-from tests.money.fake_helpers import BrokenBook, together
+from staffbooking_adapters.fake.book import FakeDocumentStore, FakeStoreReader, FakeStoreTransaction
+from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
+from staffbooking_core.domain.payments.processor import (
+    Busy,
+    OperationKind,
+    ProcessorRefused,
+    RefusalCode,
+    Unknown,
+)
+from tests.money.fake_helpers import UnavailableBook, run_concurrently
 from tests.money.processors import (
-    Bench,
-    fake_bench,
-    fake_of,
-    ids_due,
-    make_checkout,
-    make_key,
+    ProcessorBench,
+    due_event_ids,
+    fake_processor_of,
+    make_bench_on_book,
+    make_checkout_command,
+    make_operation_key,
 )
 from tests.support.builders import HOUR, NOW, SECOND
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_sixteen_clients_pay_once(bench: Bench) -> None:
+async def test_sixteen_clients_pay_once(bench: ProcessorBench) -> None:
     """Of sixteen who pay one page at once one pays, and the others are told so."""
-    checkout, pages = await bench.opened(), []
+    checkout, pages = await bench.open_checkout(), []
 
     async def pay(_: int) -> None:
-        pages.append(await fake_of(bench).play(checkout.ref, "succeed"))
+        pages.append(await fake_processor_of(bench).simulate_checkout(checkout.ref, "succeed"))
 
-    await together(16, pay)
+    await run_concurrently(16, pay)
     notes = sorted(page.message for page in pages if page is not None)
     assert notes == ["", *["This was already paid"] * 15]
     assert len((await bench.snapshot()).payments) == 1
 
 
-async def test_two_processes_see_one_truth(two: tuple[Bench, Bench]) -> None:
+async def test_two_processes_see_one_truth(two: tuple[ProcessorBench, ProcessorBench]) -> None:
     """What one process writes the other one reads, and their keys are the same keys."""
     one, other = two
-    key = make_key(OpKind.OPEN_CHECKOUT)
-    checkout = await one.opened(key)
-    assert await other.opened(key) == checkout
-    await other.world.pay(checkout)
+    key = make_operation_key(OperationKind.OPEN_CHECKOUT)
+    checkout = await one.open_checkout(key)
+    assert await other.open_checkout(key) == checkout
+    await other.outside_world.pay(checkout)
     assert len((await one.snapshot()).payments) == 1
-    assert await fake_of(one).balance() == await fake_of(other).balance() == 20_000
+    assert (
+        await fake_processor_of(one).balance() == await fake_processor_of(other).balance() == 20_000
+    )
 
 
-async def test_two_processes_refund_once(two: tuple[Bench, Bench]) -> None:
+async def test_two_processes_refund_once(two: tuple[ProcessorBench, ProcessorBench]) -> None:
     """Sixteen calls under one key from two processes at once make one refund."""
-    payment, key = await two[0].paid(), make_key(OpKind.REFUND)
+    payment, key = await two[0].make_payment(), make_operation_key(OperationKind.REFUND)
 
     async def refund(number: int) -> None:
-        await two[number % 2].refunded(payment, 5_000, key)
+        await two[number % 2].refund(payment, 5_000, key)
 
-    await together(16, refund)
+    await run_concurrently(16, refund)
     assert len((await two[0].snapshot()).refunds) == 1
 
 
-async def test_two_processes_stay_within_a_payment(two: tuple[Bench, Bench]) -> None:
+async def test_two_processes_stay_within_a_payment(
+    two: tuple[ProcessorBench, ProcessorBench],
+) -> None:
     """Refunds with keys of their own race for what is left, and none gets more."""
-    payment = await two[0].paid(amount=20_000)
+    payment = await two[0].make_payment(amount=20_000)
     refused = []
 
     async def refund(number: int) -> None:
         try:
-            await two[number % 2].refunded(payment, 6_000)
-        except Refused as error:
+            await two[number % 2].refund(payment, 6_000)
+        except ProcessorRefused as error:
             refused.append(error.reason)
 
-    await together(8, refund)
+    await run_concurrently(8, refund)
     assert refused == [RefusalCode.EXCEEDS_REMAINING] * 5
-    assert await fake_of(two[1]).balance() == 2_000
+    assert await fake_processor_of(two[1]).balance() == 2_000
 
 
-async def test_two_processes_share_a_fault(two: tuple[Bench, Bench]) -> None:
+async def test_two_processes_share_a_fault(two: tuple[ProcessorBench, ProcessorBench]) -> None:
     """A fault strikes as often as it was told to, wherever it was set and wherever it hits."""
-    await fake_of(two[0]).add_fault("open_checkout", "rate_limit", 3)
+    await fake_processor_of(two[0]).add_fault("open_checkout", "rate_limit", 3)
     busy = []
 
     async def open_one(number: int) -> None:
         try:
-            await two[number % 2].opened(intent_id=number + 1)
+            await two[number % 2].open_checkout(intent_id=number + 1)
         except Busy:
             busy.append(number)
 
-    await together(8, open_one)
+    await run_concurrently(8, open_one)
     assert len(busy) == 3
 
 
-async def test_an_event_is_taken_by_one(two: tuple[Bench, Bench]) -> None:
+async def test_an_event_is_taken_by_one(two: tuple[ProcessorBench, ProcessorBench]) -> None:
     """Two workers that take events at once get each of them once between them."""
     for number in range(4):
-        await two[0].paid(intent_id=number + 1)
+        await two[0].make_payment(intent_id=number + 1)
     taken: list[str] = []
 
     async def take(number: int) -> None:
-        taken.extend(await ids_due(two[number % 2], 3))
+        taken.extend(await due_event_ids(two[number % 2], 3))
 
-    await together(6, take)
+    await run_concurrently(6, take)
     assert len(taken) == len(set(taken)) == 8
 
 
 # The book --------------------------------------------------------------------------------------
 
 
-class SlowBook(MemoryFakeBook):
+class SlowBook(MemoryFakeDocumentStore):
     """A book that never answers."""
 
     async def transact(self, work: Callable[[Any], Awaitable[Any]]) -> Any:
         await anyio.sleep_forever()
 
 
-@pytest.mark.parametrize("book", [BrokenBook(), SlowBook()])
-async def test_a_book_out_of_reach_is_unknown(book: FakeBook) -> None:
+@pytest.mark.parametrize("book", [UnavailableBook(), SlowBook()])
+async def test_a_book_out_of_reach_is_unknown(book: FakeDocumentStore) -> None:
     """Calls end in the port's words and in time, whatever happens to the book."""
-    payments = fake_bench(book).payments
+    payments = make_bench_on_book(book).payments
     with pytest.raises(Unknown):
-        await payments.open_checkout(make_checkout(), make_key(OpKind.OPEN_CHECKOUT), 0.01)
+        await payments.open_checkout(
+            make_checkout_command(), make_operation_key(OperationKind.OPEN_CHECKOUT), 0.01
+        )
 
 
 async def test_a_lost_book_has_no_snapshot() -> None:
     """A snapshot that cannot be taken is unknown, never empty."""
     with pytest.raises(Unknown):
-        await fake_bench(BrokenBook()).snapshot()
+        await make_bench_on_book(UnavailableBook()).snapshot()
 
 
-async def test_a_raising_transaction_leaves_nothing(bench: Bench) -> None:
+async def test_a_raising_transaction_leaves_nothing(bench: ProcessorBench) -> None:
     """What raises in a transaction of the book is undone, on every book."""
-    book: FakeBook = fake_of(bench)._book
+    book: FakeDocumentStore = fake_processor_of(bench)._store
 
-    async def work(tx: Writing) -> None:
+    async def work(tx: FakeStoreTransaction) -> None:
         await tx.put("kind", "key", "body")
         assert await tx.get("kind", "key") == "body"
         raise LookupError
@@ -143,31 +155,31 @@ async def test_a_raising_transaction_leaves_nothing(bench: Bench) -> None:
     assert await book.read(lambda view: view.get("kind", "key")) is None
 
 
-async def test_transactions_wait_for_a_name(bench: Bench) -> None:
+async def test_transactions_wait_for_a_name(bench: ProcessorBench) -> None:
     """Who holds a name sees what the holder before has written, on every book."""
-    book: FakeBook = fake_of(bench)._book
+    book: FakeDocumentStore = fake_processor_of(bench)._store
 
-    async def count_one(tx: Writing) -> None:
+    async def count_one(tx: FakeStoreTransaction) -> None:
         await tx.lock("counter")
         counted = int(await tx.get("kind", "counter") or "0")
         await anyio.lowlevel.checkpoint()
         await tx.put("kind", "counter", str(counted + 1))
 
-    await together(8, lambda _: book.transact(count_one))
+    await run_concurrently(8, lambda _: book.transact(count_one))
     assert await book.read(lambda view: view.get("kind", "counter")) == "8"
 
 
-async def put_numbers(tx: Writing) -> None:
+async def put_numbers(tx: FakeStoreTransaction) -> None:
     """Six hundred and one documents, due one second after the other."""
     for number in range(601):
         await tx.put("kind", f"{number:03d}", str(number), NOW + number * SECOND, amount=number)
 
 
-async def test_documents_come_in_portions(bench: Bench) -> None:
+async def test_documents_come_in_portions(bench: ProcessorBench) -> None:
     """A hundred of what is due, five hundred beyond a key, within a transaction and after."""
-    book: FakeBook = fake_of(bench)._book
+    book: FakeDocumentStore = fake_processor_of(bench)._store
 
-    async def look(view: Reading) -> list[int]:
+    async def look(view: FakeStoreReader) -> list[int]:
         due = await view.due("kind", NOW + 150 * SECOND)
         beyond = await view.after("kind", "099")
         last = await view.after("kind", "599")
@@ -176,18 +188,18 @@ async def test_documents_come_in_portions(bench: Bench) -> None:
         assert last == [("600", "600")]
         return [len(due), await view.total("kind")]
 
-    async def work(tx: Writing) -> list[int]:
+    async def work(tx: FakeStoreTransaction) -> list[int]:
         await put_numbers(tx)
         return await look(tx)
 
     assert await book.transact(work) == await book.read(look) == [100, 180_300]
 
 
-async def test_what_is_due_is_forgotten_at_once(bench: Bench) -> None:
+async def test_what_is_due_is_forgotten_at_once(bench: ProcessorBench) -> None:
     """All of it, up to the very moment, and nothing of another kind or without a time."""
-    book: FakeBook = fake_of(bench)._book
+    book: FakeDocumentStore = fake_processor_of(bench)._store
 
-    async def work(tx: Writing) -> None:
+    async def work(tx: FakeStoreTransaction) -> None:
         await put_numbers(tx)
         await tx.put("kind", "700", "timeless")
         await tx.put("other", "000", "other", NOW)
@@ -199,12 +211,12 @@ async def test_what_is_due_is_forgotten_at_once(bench: Bench) -> None:
     assert await book.read(lambda view: view.get("other", "000")) == "other"
 
 
-async def test_a_raising_transaction_brings_everything_back(bench: Bench) -> None:
+async def test_a_raising_transaction_brings_everything_back(bench: ProcessorBench) -> None:
     """What it replaced, deleted and forgot is as it was, in all its orders."""
-    book: FakeBook = fake_of(bench)._book
+    book: FakeDocumentStore = fake_processor_of(bench)._store
     await book.transact(put_numbers)
 
-    async def work(tx: Writing) -> None:
+    async def work(tx: FakeStoreTransaction) -> None:
         await tx.put("kind", "000", "changed", NOW + HOUR, amount=7)
         await tx.put("kind", "000", "again")
         await tx.delete("kind", "001")
@@ -212,7 +224,7 @@ async def test_a_raising_transaction_brings_everything_back(bench: Bench) -> Non
         assert await tx.total("kind") < 180_300
         raise LookupError
 
-    async def look(view: Reading) -> tuple[object, ...]:
+    async def look(view: FakeStoreReader) -> tuple[object, ...]:
         return await view.after("kind", ""), await view.due("kind", NOW), await view.total("kind")
 
     before = await book.read(look)

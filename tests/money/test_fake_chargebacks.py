@@ -5,20 +5,31 @@ from __future__ import annotations
 import pytest
 
 from staffbooking_adapters.fake import machine
-from staffbooking_adapters.fake.cards import Outcome
-from staffbooking_adapters.fake.charge import LATER
-from staffbooking_adapters.fake.faults import COURSES
-from staffbooking_adapters.fake.machine import Intent
-from staffbooking_core.domain.payments.processor import ChargebackStatus, Fee, RefusalCode, Refused
+from staffbooking_adapters.fake.cards import CheckoutOutcome
+from staffbooking_adapters.fake.charge import DELAYED_EFFECT_PERIOD
+from staffbooking_adapters.fake.faults import REFUND_PROGRESSIONS
+from staffbooking_adapters.fake.machine import FakeIntent
+from staffbooking_core.domain.payments.processor import (
+    ChargebackStatus,
+    ProcessorFee,
+    ProcessorRefused,
+    RefusalCode,
+)
 from staffbooking_core.errors import RuleBroken
-from tests.money.fake_intents import opened, paid, paid_twice, pay_out, refund
+from tests.money.fake_intents import (
+    intent_with_checkout,
+    intent_with_payment,
+    intent_with_two_payments,
+    pay_out_intent,
+    refund_intent,
+)
 from tests.support.builders import NOW, SECOND
 
 
 def test_each_payment_has_a_chargeback_of_its_own() -> None:
     """A second claim goes to the other payment, and each says which it is of."""
     both = machine.chargeback(
-        machine.chargeback(paid_twice(), ChargebackStatus.OPEN), ChargebackStatus.OPEN
+        machine.chargeback(intent_with_two_payments(), ChargebackStatus.OPEN), ChargebackStatus.OPEN
     )
     assert [each.payment_ref for each in machine.snapshot(both).chargebacks] == [
         "fpay_7_1",
@@ -28,16 +39,20 @@ def test_each_payment_has_a_chargeback_of_its_own() -> None:
 
 def test_a_verdict_is_of_the_disputed_payment() -> None:
     """It is not of another payment that could be claimed as well."""
-    disputed = machine.chargeback(paid_twice(), ChargebackStatus.OPEN)
+    disputed = machine.chargeback(intent_with_two_payments(), ChargebackStatus.OPEN)
     lost = machine.chargeback(disputed, ChargebackStatus.LOST)
     assert [each.status for each in machine.snapshot(lost).chargebacks] == [ChargebackStatus.LOST]
 
 
 def test_chargebacks_are_told_oldest_first() -> None:
     """The order is that of their opening, not that of the payments."""
-    first_gone = refund(paid_twice(), 1_000, COURSES["pending_then_failed"])
+    first_gone = refund_intent(
+        intent_with_two_payments(), 1_000, REFUND_PROGRESSIONS["pending_then_failed"]
+    )
     of_second = machine.chargeback(first_gone, ChargebackStatus.OPEN)
-    both = machine.chargeback(machine.at(of_second, NOW + LATER), ChargebackStatus.OPEN)
+    both = machine.chargeback(
+        machine.advance_to(of_second, NOW + DELAYED_EFFECT_PERIOD), ChargebackStatus.OPEN
+    )
     assert [each.ref for each in machine.snapshot(both).chargebacks] == ["fcb_7_2", "fcb_7_1"]
 
 
@@ -48,7 +63,7 @@ def test_chargebacks_are_told_oldest_first() -> None:
 def test_a_chargeback_takes_what_is_left(outcome: ChargebackStatus, balance: int) -> None:
     """It takes what was not refunded; won it comes back, lost it stays away. A verdict
     without an open chargeback opens it first."""
-    charged = machine.chargeback(refund(paid(), 300), outcome)
+    charged = machine.chargeback(refund_intent(intent_with_payment(), 300), outcome)
     [chargeback] = machine.snapshot(charged).chargebacks
     assert (chargeback.amount, chargeback.status) == (700, outcome)
     assert machine.balance(charged) == balance
@@ -56,36 +71,43 @@ def test_a_chargeback_takes_what_is_left(outcome: ChargebackStatus, balance: int
 
 def test_a_chargeback_after_the_payout_leaves_a_debt() -> None:
     """The bank takes from the platform what was paid out already."""
-    assert machine.balance(machine.chargeback(pay_out(paid(), 850), ChargebackStatus.OPEN)) == -850
+    assert (
+        machine.balance(
+            machine.chargeback(pay_out_intent(intent_with_payment(), 850), ChargebackStatus.OPEN)
+        )
+        == -850
+    )
 
 
 def test_a_won_payment_can_be_refunded() -> None:
     """After the bank decided for us, and only then, a refund passes again."""
-    won = machine.chargeback(paid(), ChargebackStatus.WON)
-    assert machine.balance(refund(won, 1_000)) == 0
-    with pytest.raises(Refused) as refused:
-        refund(machine.chargeback(paid(), ChargebackStatus.LOST), 1)
+    won = machine.chargeback(intent_with_payment(), ChargebackStatus.WON)
+    assert machine.balance(refund_intent(won, 1_000)) == 0
+    with pytest.raises(ProcessorRefused) as refused:
+        refund_intent(machine.chargeback(intent_with_payment(), ChargebackStatus.LOST), 1)
     assert refused.value.reason is RefusalCode.DISPUTED
 
 
 @pytest.mark.parametrize(
     ("intent", "outcome", "code"),
     [
-        (opened(), ChargebackStatus.OPEN, "not_paid"),
-        (refund(paid(), 1_000), ChargebackStatus.OPEN, "nothing_left"),
+        (intent_with_checkout(), ChargebackStatus.OPEN, "not_paid"),
+        (refund_intent(intent_with_payment(), 1_000), ChargebackStatus.OPEN, "nothing_left"),
         (
-            machine.chargeback(paid(), ChargebackStatus.OPEN),
+            machine.chargeback(intent_with_payment(), ChargebackStatus.OPEN),
             ChargebackStatus.OPEN,
             "already_charged_back",
         ),
         (
-            machine.chargeback(paid(), ChargebackStatus.WON),
+            machine.chargeback(intent_with_payment(), ChargebackStatus.WON),
             ChargebackStatus.LOST,
             "chargeback_decided",
         ),
     ],
 )
-def test_what_cannot_be_charged_back(intent: Intent, outcome: ChargebackStatus, code: str) -> None:
+def test_what_cannot_be_charged_back(
+    intent: FakeIntent, outcome: ChargebackStatus, code: str
+) -> None:
     """Each chargeback that cannot be is refused by its own rule."""
     with pytest.raises(RuleBroken) as broken:
         machine.chargeback(intent, outcome)
@@ -94,22 +116,34 @@ def test_what_cannot_be_charged_back(intent: Intent, outcome: ChargebackStatus, 
 
 def test_a_card_charges_back_later() -> None:
     """The card for it pays first, and is charged back after a while."""
-    intent = paid(outcome=Outcome.SUCCEED_THEN_CHARGEBACK)
-    assert machine.snapshot(machine.at(intent, NOW + LATER - SECOND)).chargebacks == ()
-    [chargeback] = machine.snapshot(machine.at(intent, NOW + LATER)).chargebacks
+    intent = intent_with_payment(outcome=CheckoutOutcome.SUCCEED_THEN_CHARGEBACK)
+    assert (
+        machine.snapshot(
+            machine.advance_to(intent, NOW + DELAYED_EFFECT_PERIOD - SECOND)
+        ).chargebacks
+        == ()
+    )
+    [chargeback] = machine.snapshot(
+        machine.advance_to(intent, NOW + DELAYED_EFFECT_PERIOD)
+    ).chargebacks
     assert (chargeback.amount, chargeback.status) == (1_000, ChargebackStatus.OPEN)
 
 
 def test_a_refunded_card_is_not_charged_back() -> None:
     """Where everything was refunded in the meantime, the bank has nothing to take."""
-    intent = refund(paid(outcome=Outcome.SUCCEED_THEN_CHARGEBACK), 1_000)
-    later = machine.at(intent, NOW + LATER)
+    intent = refund_intent(
+        intent_with_payment(outcome=CheckoutOutcome.SUCCEED_THEN_CHARGEBACK), 1_000
+    )
+    later = machine.advance_to(intent, NOW + DELAYED_EFFECT_PERIOD)
     assert machine.snapshot(later).chargebacks == ()
-    assert machine.next_change(later) is None
+    assert machine.next_change_at(later) is None
 
 
 def test_a_chargeback_costs_the_fee_again() -> None:
     """Whatever the bank decides."""
-    won = machine.chargeback(paid(1_000, fee_ppm=30_000), ChargebackStatus.WON)
-    assert machine.snapshot(won).fees == (Fee("ffee_7_1", 30), Fee("fcbfee_7_1", 30))
+    won = machine.chargeback(intent_with_payment(1_000, fee_ppm=30_000), ChargebackStatus.WON)
+    assert machine.snapshot(won).fees == (
+        ProcessorFee("ffee_7_1", 30),
+        ProcessorFee("fcbfee_7_1", 30),
+    )
     assert machine.balance(won) == 940

@@ -7,74 +7,81 @@ from collections.abc import Sequence
 import anyio
 import pytest
 
-from staffbooking_adapters.fake.answers import KEPT
-from staffbooking_core.domain.payments.processor import KEY_LIFETIME, Nudge, OpKind, Unknown
-from tests.money.fake_helpers import together
+from staffbooking_adapters.fake.answers import ANSWER_RETENTION
+from staffbooking_core.domain.payments.processor import (
+    OPERATION_KEY_LIFETIME,
+    OperationKind,
+    ProcessorEvent,
+    Unknown,
+)
+from tests.money.fake_helpers import run_concurrently
 from tests.money.processors import (
-    WITHIN,
-    Bench,
-    fake_of,
-    ids_due,
-    make_key,
-    make_payee,
+    CALL_TIMEOUT_SECONDS,
+    ProcessorBench,
+    due_event_ids,
+    fake_processor_of,
+    make_operation_key,
+    make_payee_command,
 )
 from tests.support.builders import DAY, HOUR, MINUTE, NOW, SECOND
 
 pytestmark = pytest.mark.anyio
 
 
-async def changes(bench: Bench, cursor: str | None = None) -> tuple[Sequence[Nudge], str]:
-    return await bench.payments.changes(cursor, WITHIN)
+async def changes(
+    bench: ProcessorBench, cursor: str | None = None
+) -> tuple[Sequence[ProcessorEvent], str]:
+    return await bench.payments.list_events(cursor, CALL_TIMEOUT_SECONDS)
 
 
-async def ids(bench: Bench, cursor: str | None = None) -> list[str]:
+async def ids(bench: ProcessorBench, cursor: str | None = None) -> list[str]:
     return [nudge.event_id for nudge in (await changes(bench, cursor))[0]]
 
 
 # Events ----------------------------------------------------------------------------------------
 
 
-async def test_changes_list_the_events(bench: Bench) -> None:
+async def test_changes_list_the_events(bench: ProcessorBench) -> None:
     """In their order, pointing to where the events point, brought or not."""
-    await bench.paid(intent_id=13)
-    await bench.opened(intent_id=9)
+    await bench.make_payment(intent_id=13)
+    await bench.open_checkout(intent_id=9)
     nudges, _ = await changes(bench)
     assert nudges == [
-        Nudge("fev_13_000001", 13),
-        Nudge("fev_13_000002", 13),
-        Nudge("fev_9_000001", 9),
+        ProcessorEvent("fev_13_000001", 13),
+        ProcessorEvent("fev_13_000002", 13),
+        ProcessorEvent("fev_9_000001", 9),
     ]
 
 
-async def test_changes_list_payees(bench: Bench) -> None:
+async def test_changes_list_payees(bench: ProcessorBench) -> None:
     """They point to the account."""
-    key = make_key(OpKind.OPEN_PAYEE)
-    payee = await bench.payments.open_payee(make_payee(), key, WITHIN)
-    await bench.world.set_ready(payee.ref, False)
-    assert (await changes(bench))[0] == [Nudge("fev_p2_000001", payee_ref=payee.ref)]
+    key = make_operation_key(OperationKind.OPEN_PAYEE)
+    payee = await bench.payments.open_payee(make_payee_command(), key, CALL_TIMEOUT_SECONDS)
+    await bench.outside_world.set_ready(payee.ref, False)
+    assert (await changes(bench))[0] == [ProcessorEvent("fev_p2_000001", payee_ref=payee.ref)]
 
 
-async def test_a_cursor_goes_on(bench: Bench) -> None:
+async def test_a_cursor_goes_on(bench: ProcessorBench) -> None:
     """What was listed is not listed again, and the end stays where it is."""
-    await bench.opened()
+    await bench.open_checkout()
     _, cursor = await changes(bench)
     assert await changes(bench, cursor) == ([], cursor)
-    await bench.opened(intent_id=13)
+    await bench.open_checkout(intent_id=13)
     assert await ids(bench, cursor) == ["fev_13_000001"]
 
 
-async def test_an_empty_log_has_a_cursor(bench: Bench) -> None:
+async def test_an_empty_log_has_a_cursor(bench: ProcessorBench) -> None:
     """From which the first event is seen."""
     nudges, cursor = await changes(bench)
-    await bench.opened()
+    await bench.open_checkout()
     assert nudges == []
     assert await ids(bench, cursor) == ["fev_12_000001"]
 
 
-async def test_changes_come_in_pages(bench: Bench) -> None:
+async def test_changes_come_in_pages(bench: ProcessorBench) -> None:
     """Of a hundred, and none is missed between them."""
     for intent_id in range(1, 122):
-        await bench.opened(intent_id=intent_id)
+        await bench.open_checkout(intent_id=intent_id)
     first, cursor = await changes(bench)
     rest, _ = await changes(bench, cursor)
     assert (len(first), len(rest)) == (100, 21)
@@ -82,48 +89,48 @@ async def test_changes_come_in_pages(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("kind", ["drop", "bad_signature"])
-async def test_a_lost_event_is_listed(bench: Bench, kind: str) -> None:
+async def test_a_lost_event_is_listed(bench: ProcessorBench, kind: str) -> None:
     """That is what heals it."""
-    await bench.opened()
-    await fake_of(bench).add_fault("event", kind, 1)
-    await bench.world.events()
+    await bench.open_checkout()
+    await fake_processor_of(bench).add_fault("event", kind, 1)
+    await bench.outside_world.events()
     bench.clock.advance(MINUTE)
-    assert await ids_due(bench) == []
+    assert await due_event_ids(bench) == []
     assert await ids(bench) == ["fev_12_000001"]
 
 
-async def test_a_lapse_is_listed(bench: Bench) -> None:
+async def test_a_lapse_is_listed(bench: ProcessorBench) -> None:
     """Also what only time has changed, though nobody asked for events."""
-    await bench.opened()
+    await bench.open_checkout()
     await bench.clock.set_business(NOW + 12 * HOUR)
     assert await ids(bench) == ["fev_12_000001", "fev_12_000002"]
 
 
-async def test_events_are_listed_for_a_month(bench: Bench) -> None:
+async def test_events_are_listed_for_a_month(bench: ProcessorBench) -> None:
     """For 30 days of business time, not a second longer."""
-    await bench.opened()
+    await bench.open_checkout()
     await bench.clock.set_business(NOW + 30 * DAY - SECOND)
-    await bench.world.events()
+    await bench.outside_world.events()
     assert "fev_12_000001" in await ids(bench)
     await bench.clock.set_business(NOW + 30 * DAY)
-    await bench.world.events()
+    await bench.outside_world.events()
     assert await ids(bench) == ["fev_12_000002"]
 
 
-async def test_a_cursor_outlives_what_it_has_seen(bench: Bench) -> None:
+async def test_a_cursor_outlives_what_it_has_seen(bench: ProcessorBench) -> None:
     """After all events were forgotten the next one is still beyond it."""
-    await bench.payee()
-    await bench.opened()
+    await bench.open_payee()
+    await bench.open_checkout()
     _, cursor = await changes(bench)
     for _ in range(2):  # The page lapses, and that is forgotten as well.
         await bench.clock.set_business(await bench.clock.business() + 31 * DAY)
-        await bench.world.events()
+        await bench.outside_world.events()
     assert await ids(bench) == []
-    await bench.payee(ready=False)
+    await bench.open_payee(ready=False)
     assert await ids(bench, cursor) == ["fev_p2_000001"]
 
 
-async def test_a_cursor_misses_nothing(two: tuple[Bench, Bench]) -> None:
+async def test_a_cursor_misses_nothing(two: tuple[ProcessorBench, ProcessorBench]) -> None:
     """While two processes write at once, whoever follows the log sees each event once, in the
     order in which the whole log shows them."""
     found: list[str] = []
@@ -132,61 +139,61 @@ async def test_a_cursor_misses_nothing(two: tuple[Bench, Bench]) -> None:
     async def work(number: int) -> None:
         nonlocal cursor
         if number:
-            await two[number % 2].opened(intent_id=number)
+            await two[number % 2].open_checkout(intent_id=number)
             return
         while len(found) < 24:
             nudges, cursor = await changes(two[0], cursor)
             found.extend(nudge.event_id for nudge in nudges)
 
-    with anyio.fail_after(WITHIN):
-        await together(25, work)
+    with anyio.fail_after(CALL_TIMEOUT_SECONDS):
+        await run_concurrently(25, work)
     assert found == await ids(two[1])
 
 
 # Answers ---------------------------------------------------------------------------------------
 
 
-async def test_an_answer_is_kept_for_a_day(bench: Bench) -> None:
+async def test_an_answer_is_kept_for_a_day(bench: ProcessorBench) -> None:
     """A second before its end a repeat still gets the first answer."""
-    payment, key = await bench.paid(), make_key(OpKind.REFUND)
-    first = await bench.refunded(payment, 5_000, key)
+    payment, key = await bench.make_payment(), make_operation_key(OperationKind.REFUND)
+    first = await bench.refund(payment, 5_000, key)
     bench.clock.advance(DAY - SECOND)
-    await bench.world.events()
-    assert await bench.refunded(payment, 5_000, key) == first
+    await bench.outside_world.events()
+    assert await bench.refund(payment, 5_000, key) == first
     assert (await bench.snapshot()).refunds == (first,)
 
 
-async def test_a_forgotten_key_moves_money_again(bench: Bench) -> None:
+async def test_a_forgotten_key_moves_money_again(bench: ProcessorBench) -> None:
     """That is the danger: after a day, however far business time is ahead, the same call is
     another refund."""
-    payment, key = await bench.paid(), make_key(OpKind.REFUND)
+    payment, key = await bench.make_payment(), make_operation_key(OperationKind.REFUND)
     await bench.clock.set_business(NOW + 3 * DAY)
-    first = await bench.refunded(payment, 5_000, key)
+    first = await bench.refund(payment, 5_000, key)
     bench.clock.advance(DAY)
-    second = await bench.refunded(payment, 5_000, key)
+    second = await bench.refund(payment, 5_000, key)
     assert (await bench.snapshot()).refunds == (first, second)
-    assert await bench.world.balance() == 10_000
+    assert await bench.outside_world.balance() == 10_000
 
 
-async def test_a_stored_error_is_forgotten_as_well(bench: Bench) -> None:
+async def test_a_stored_error_is_forgotten_as_well(bench: ProcessorBench) -> None:
     """After a day a key is as new."""
-    payment, key = await bench.paid(), make_key(OpKind.REFUND)
-    await bench.world.break_next(OpKind.REFUND, "error_500")
+    payment, key = await bench.make_payment(), make_operation_key(OperationKind.REFUND)
+    await bench.outside_world.break_next(OperationKind.REFUND, "error_500")
     with pytest.raises(Unknown):
-        await bench.refunded(payment, 5_000, key)
+        await bench.refund(payment, 5_000, key)
     bench.clock.advance(DAY)
-    assert (await bench.refunded(payment, 5_000, key)).amount == 5_000
+    assert (await bench.refund(payment, 5_000, key)).amount == 5_000
 
 
-async def test_the_sandbox_clock_forgets_no_key(bench: Bench) -> None:
+async def test_the_sandbox_clock_forgets_no_key(bench: ProcessorBench) -> None:
     """Who sends again goes by real time, and so must the keys."""
-    payment, key = await bench.paid(), make_key(OpKind.REFUND)
-    first = await bench.refunded(payment, 5_000, key)
+    payment, key = await bench.make_payment(), make_operation_key(OperationKind.REFUND)
+    first = await bench.refund(payment, 5_000, key)
     await bench.clock.set_business(NOW + 3 * DAY)
-    await bench.world.events()
-    assert await bench.refunded(payment, 5_000, key) == first
+    await bench.outside_world.events()
+    assert await bench.refund(payment, 5_000, key) == first
 
 
 def test_the_core_looks_up_before_a_key_is_forgotten() -> None:
     """Its own patience ends earlier."""
-    assert KEY_LIFETIME < KEPT
+    assert OPERATION_KEY_LIFETIME < ANSWER_RETENTION

@@ -7,40 +7,43 @@ import string
 import pytest
 from attrs import evolve
 
-from staffbooking_adapters.fake.charge import LATER
-from staffbooking_adapters.fake.processor import NO_TEST_CARD
-from staffbooking_core.domain.payments.processor import OpKind, Refund, ReversePayout
+from staffbooking_adapters.fake.charge import DELAYED_EFFECT_PERIOD
+from staffbooking_adapters.fake.processor import NOT_A_TEST_CARD
+from staffbooking_core.domain.payments.processor import OperationKind, RefundPayment, ReversePayout
 from staffbooking_core.errors import InvalidField, RuleBroken
-from staffbooking_core.ports import CheckoutPage, Payments, SandboxProcessor
-from tests.money.fake_helpers import fake_with
+from staffbooking_core.ports import CheckoutPage, PaymentProcessor, SandboxProcessor
+from tests.money.fake_helpers import make_fake_bench
 from tests.money.processors import (
-    INTENT,
-    WITHIN,
-    Bench,
-    fake_of,
-    make_checkout,
-    make_key,
+    CALL_TIMEOUT_SECONDS,
+    INTENT_ID,
+    ProcessorBench,
+    fake_processor_of,
+    make_checkout_command,
+    make_operation_key,
 )
 from tests.support.builders import HOUR, NOW
 
 pytestmark = pytest.mark.anyio
 
 
-def test_it_implements_both_ports(fake: Bench) -> None:
+def test_it_implements_both_ports(fake: ProcessorBench) -> None:
     """It is the processor, and its own test bench."""
-    both: tuple[Payments, SandboxProcessor] = (fake_of(fake), fake_of(fake))
+    both: tuple[PaymentProcessor, SandboxProcessor] = (
+        fake_processor_of(fake),
+        fake_processor_of(fake),
+    )
     assert both[0].name == "fake"
 
 
 # The page --------------------------------------------------------------------------------------
 
 
-async def test_a_page_shows_what_is_paid(bench: Bench) -> None:
+async def test_a_page_shows_what_is_paid(bench: ProcessorBench) -> None:
     """The page has all that its hosted form shows."""
-    checkout, command = await bench.opened(), make_checkout()
-    assert await fake_of(bench).checkout_page(checkout.ref) == CheckoutPage(
+    checkout, command = await bench.open_checkout(), make_checkout_command()
+    assert await fake_processor_of(bench).checkout_page(checkout.ref) == CheckoutPage(
         ref=checkout.ref,
-        intent_id=INTENT,
+        intent_id=INTENT_ID,
         amount=command.amount,
         currency=command.currency,
         description=command.description,
@@ -51,9 +54,9 @@ async def test_a_page_shows_what_is_paid(bench: Bench) -> None:
     )
 
 
-async def test_a_page_has_an_unguessable_name(fake: Bench) -> None:
+async def test_a_page_has_an_unguessable_name(fake: ProcessorBench) -> None:
     """The reference is 128 bits in hexadecimal, another one each time, and ends the url."""
-    first, second = await fake.opened(), await fake.opened()
+    first, second = await fake.open_checkout(), await fake.open_checkout()
     assert first.ref != second.ref
     assert len(first.ref) == 32
     assert set(first.ref) <= set(string.hexdigits.lower())
@@ -61,60 +64,65 @@ async def test_a_page_has_an_unguessable_name(fake: Bench) -> None:
 
 
 @pytest.mark.parametrize("ref", ["0" * 32, "", "\0", "é", "a/b", "\ud800", "x" * 3000])
-async def test_an_unknown_page_is_none(bench: Bench, ref: str) -> None:
+async def test_an_unknown_page_is_none(bench: ProcessorBench, ref: str) -> None:
     """What names no page, or can't name one, is answered by none, on every book."""
-    fake = fake_of(bench)
+    fake = fake_processor_of(bench)
     assert await fake.checkout_page(ref) is None
-    assert await fake.play(ref, "succeed") is None
+    assert await fake.simulate_checkout(ref, "succeed") is None
 
 
-async def test_a_lapsed_page_is_shown_as_expired(fake: Bench) -> None:
+async def test_a_lapsed_page_is_shown_as_expired(fake: ProcessorBench) -> None:
     """The page says so from its time on, though nobody has acted on it."""
-    checkout = await fake.opened()
+    checkout = await fake.open_checkout()
     await fake.clock.set_business(NOW + 12 * HOUR)
-    page = await fake_of(fake).checkout_page(checkout.ref)
+    page = await fake_processor_of(fake).checkout_page(checkout.ref)
     assert page is not None
     assert page.state == "expired"
 
 
-async def test_a_card_pays(fake: Bench) -> None:
+async def test_a_card_pays(fake: ProcessorBench) -> None:
     """What the page's form was given is played by its number."""
-    checkout = await fake.opened()
-    page = await fake_of(fake).play(checkout.ref, "card:4242 4242 4242 4242")
+    checkout = await fake.open_checkout()
+    page = await fake_processor_of(fake).simulate_checkout(checkout.ref, "card:4242 4242 4242 4242")
     assert page is not None
     assert page.state == "paid"
 
 
-async def test_a_real_card_is_kept_nowhere(fake: Bench) -> None:
+async def test_a_real_card_is_kept_nowhere(fake: ProcessorBench) -> None:
     """A number that is no test card changes nothing, and the page says why."""
-    checkout = await fake.opened()
-    page = await fake_of(fake).play(checkout.ref, "card:4111111111111111")
+    checkout = await fake.open_checkout()
+    page = await fake_processor_of(fake).simulate_checkout(checkout.ref, "card:4111111111111111")
     assert page is not None
-    assert (page.state, page.message) == ("open", NO_TEST_CARD)
-    assert await fake_of(fake).checkout_page(checkout.ref) == evolve(page, message="")
+    assert (page.state, page.message) == ("open", NOT_A_TEST_CARD)
+    assert await fake_processor_of(fake).checkout_page(checkout.ref) == evolve(page, message="")
 
 
-async def test_an_unknown_outcome_is_refused(fake: Bench) -> None:
+async def test_an_unknown_outcome_is_refused(fake: ProcessorBench) -> None:
     """A script that asks for an unknown outcome is told the field."""
     with pytest.raises(InvalidField) as invalid:
-        await fake_of(fake).play((await fake.opened()).ref, "win")
-    assert [fault.field for fault in invalid.value.faults] == ["outcome"]
+        await fake_processor_of(fake).simulate_checkout((await fake.open_checkout()).ref, "win")
+    assert [fault.field for fault in invalid.value.field_errors] == ["outcome"]
 
 
 # Money -----------------------------------------------------------------------------------------
 
 
-async def test_the_balance_is_what_is_held(bench: Bench) -> None:
+async def test_the_balance_is_what_is_held(bench: ProcessorBench) -> None:
     """Over all intents: payments, less what settled refunds, payouts and chargebacks took,
     with what came back."""
-    fake, payment = fake_of(bench), await bench.paid(amount=20_000)
-    payout = await bench.paid_out(payment, 17_000)
+    fake, payment = fake_processor_of(bench), await bench.make_payment(amount=20_000)
+    payout = await bench.pay_out(payment, 17_000)
     await bench.payments.reverse_payout(
-        ReversePayout(1, 2_000, "usd"), payout.ref, make_key(OpKind.REVERSE_PAYOUT), WITHIN
+        ReversePayout(1, 2_000, "usd"),
+        payout.ref,
+        make_operation_key(OperationKind.REVERSE_PAYOUT),
+        CALL_TIMEOUT_SECONDS,
     )
-    other = await bench.paid(intent_id=13, amount=9_000)
-    command = Refund(other.ref, 1_000, "usd")
-    await bench.payments.refund(command, make_key(OpKind.REFUND, 13), WITHIN)
+    other = await bench.make_payment(intent_id=13, amount=9_000)
+    command = RefundPayment(other.ref, 1_000, "usd")
+    await bench.payments.refund(
+        command, make_operation_key(OperationKind.REFUND, 13), CALL_TIMEOUT_SECONDS
+    )
     assert await fake.balance() == 20_000 - 17_000 + 2_000 + 9_000 - 1_000
     await fake.chargeback(13, "open")
     assert await fake.balance() == 5_000
@@ -122,59 +130,59 @@ async def test_the_balance_is_what_is_held(bench: Bench) -> None:
     assert await fake.balance() == 13_000
 
 
-async def test_the_balance_moves_with_time(bench: Bench) -> None:
+async def test_the_balance_moves_with_time(bench: ProcessorBench) -> None:
     """A refund that settles by itself is in the balance, though nobody asked for the intent."""
-    payment = await bench.paid(amount=20_000)
-    await fake_of(bench).add_fault("refund", "pending_then_settled", 1)
-    await bench.refunded(payment, 5_000)
-    assert await fake_of(bench).balance() == 20_000
-    await bench.clock.set_business(NOW + LATER)
-    assert await fake_of(bench).balance() == 15_000
+    payment = await bench.make_payment(amount=20_000)
+    await fake_processor_of(bench).add_fault("refund", "pending_then_settled", 1)
+    await bench.refund(payment, 5_000)
+    assert await fake_processor_of(bench).balance() == 20_000
+    await bench.clock.set_business(NOW + DELAYED_EFFECT_PERIOD)
+    assert await fake_processor_of(bench).balance() == 15_000
 
 
-async def test_an_empty_book_holds_nothing(bench: Bench) -> None:
+async def test_an_empty_book_holds_nothing(bench: ProcessorBench) -> None:
     """At first the balance is zero."""
-    assert await fake_of(bench).balance() == 0
+    assert await fake_processor_of(bench).balance() == 0
 
 
-async def test_an_unpaid_intent_is_not_charged_back(bench: Bench) -> None:
+async def test_an_unpaid_intent_is_not_charged_back(bench: ProcessorBench) -> None:
     """Neither an open page nor an unknown intent has a payment to take back."""
-    await bench.opened()
-    for intent_id in (INTENT, 404):
+    await bench.open_checkout()
+    for intent_id in (INTENT_ID, 404):
         with pytest.raises(RuleBroken) as broken:
-            await fake_of(bench).chargeback(intent_id, "lost")
+            await fake_processor_of(bench).chargeback(intent_id, "lost")
         assert broken.value.code == "not_paid"
 
 
-async def test_an_unknown_verdict_is_refused(fake: Bench) -> None:
+async def test_an_unknown_verdict_is_refused(fake: ProcessorBench) -> None:
     """A chargeback is open, won or lost."""
-    await fake.paid()
+    await fake.make_payment()
     with pytest.raises(InvalidField) as invalid:
-        await fake_of(fake).chargeback(INTENT, "draw")
-    assert [fault.field for fault in invalid.value.faults] == ["outcome"]
+        await fake_processor_of(fake).chargeback(INTENT_ID, "draw")
+    assert [fault.field for fault in invalid.value.field_errors] == ["outcome"]
 
 
 # Looking ---------------------------------------------------------------------------------------
 
 
-async def test_the_intent_of_a_payment_is_found(bench: Bench) -> None:
+async def test_the_intent_of_a_payment_is_found(bench: ProcessorBench) -> None:
     """By the payment's reference alone."""
-    payment = await bench.paid(intent_id=13)
-    assert await bench.payments.find_intent(payment.ref, WITHIN) == 13
+    payment = await bench.make_payment(intent_id=13)
+    assert await bench.payments.find_intent(payment.ref, CALL_TIMEOUT_SECONDS) == 13
 
 
 @pytest.mark.parametrize(
     "ref", ["", "\0", "é", "pi_12", "fpay_12_2", "fpay_404_1", "fpay_012_1", f"fpay_{'9' * 19}_1"]
 )
-async def test_a_foreign_payment_has_no_intent(bench: Bench, ref: str) -> None:
+async def test_a_foreign_payment_has_no_intent(bench: ProcessorBench, ref: str) -> None:
     """What is no payment of this processor belongs to nobody, on every book."""
-    await bench.paid()
-    assert await bench.payments.find_intent(ref, WITHIN) is None
+    await bench.make_payment()
+    assert await bench.payments.find_intent(ref, CALL_TIMEOUT_SECONDS) is None
 
 
-async def test_the_checkup_says_what_is_pretended(fake: Bench) -> None:
+async def test_the_checkup_says_what_is_pretended(fake: ProcessorBench) -> None:
     """Nobody can take it for a real one, and as it comes nothing is wrong."""
-    found = {each.name: each for each in await fake.payments.checkup(WITHIN)}
+    found = {each.name: each for each in await fake.payments.checkup(CALL_TIMEOUT_SECONDS)}
     assert "no money moves" in found["processor"].detail
     assert "at once" in found["payees"].detail
     assert all(each.ok for each in found.values())
@@ -182,13 +190,15 @@ async def test_the_checkup_says_what_is_pretended(fake: Bench) -> None:
 
 async def test_the_checkup_knows_how_payees_are_completed() -> None:
     """By hand, where it was set so."""
-    found = {each.name: each for each in await fake_with(manual_payees=True).payments.checkup(1)}
+    found = {
+        each.name: each for each in await make_fake_bench(manual_payees=True).payments.checkup(1)
+    }
     assert "by hand" in found["payees"].detail
 
 
-async def test_the_checkup_names_waiting_faults(bench: Bench) -> None:
+async def test_the_checkup_names_waiting_faults(bench: ProcessorBench) -> None:
     """Misbehaviour that was asked for and has not struck yet is not in order."""
-    await fake_of(bench).add_fault("refund", "timeout_after", 2)
-    found = {each.name: each for each in await bench.payments.checkup(WITHIN)}
+    await fake_processor_of(bench).add_fault("refund", "timeout_after", 2)
+    found = {each.name: each for each in await bench.payments.checkup(CALL_TIMEOUT_SECONDS)}
     assert not found["faults"].ok
     assert found["faults"].detail == "refund timeout_after x 2"

@@ -6,62 +6,71 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from staffbooking_adapters.fake.signing import (
-    NAME,
-    TOLERANCE,
-    Event,
-    body_of,
-    headers_of,
-    read,
+    SIGNATURE_HEADER,
+    SIGNATURE_TOLERANCE,
+    FakeEvent,
+    encode_body,
+    parse_events,
+    sign_headers,
     verify,
 )
-from staffbooking_core.domain.payments.processor import BadSignature, Nudge
-from tests.money.processors import SECRET
+from staffbooking_core.domain.payments.processor import BadEventSignature, ProcessorEvent
+from tests.money.processors import SIGNING_SECRET
 from tests.support.builders import NOW, SECOND
 
-EVENT = Event("fev_7_000001", NOW, 7)
-BODY = body_of(EVENT)
-HEADER = headers_of(BODY, SECRET, NOW)[NAME]
+EVENT = FakeEvent("fev_7_000001", NOW, 7)
+BODY = encode_body(EVENT)
+HEADER = sign_headers(BODY, SIGNING_SECRET, NOW)[SIGNATURE_HEADER]
 STAMP, MAC = HEADER.split(",")
 
 
 def test_a_signed_event_passes() -> None:
     """Signed with our secret just now it is believed, and says where to look."""
-    verify({NAME: HEADER}, BODY, SECRET, NOW)
-    assert read(BODY) == (Nudge("fev_7_000001", 7),)
+    verify({SIGNATURE_HEADER: HEADER}, BODY, SIGNING_SECRET, NOW)
+    assert parse_events(BODY) == (ProcessorEvent("fev_7_000001", 7),)
 
 
 def test_an_event_of_a_payee_points_to_it() -> None:
     """It says where to look, and names no intent."""
-    event = Event("fev_p2_000001", NOW, payee_ref="fpa_2_x")
-    assert read(body_of(event)) == (event.nudge,) == (Nudge("fev_p2_000001", payee_ref="fpa_2_x"),)
+    event = FakeEvent("fev_p2_000001", NOW, payee_ref="fpa_2_x")
+    assert (
+        parse_events(encode_body(event))
+        == (event.processor_event,)
+        == (ProcessorEvent("fev_p2_000001", payee_ref="fpa_2_x"),)
+    )
 
 
 @pytest.mark.parametrize("seconds", [-300, 300])
 def test_the_tolerance_is_exact(seconds: int) -> None:
     """At 300 s before and after an event holds, one second further it does not."""
     at = NOW + seconds * SECOND
-    verify({NAME: HEADER}, BODY, SECRET, at)
-    with pytest.raises(BadSignature):
-        verify({NAME: HEADER}, BODY, SECRET, at + SECOND * (1 if seconds > 0 else -1))
-    assert abs(at - NOW) == TOLERANCE
+    verify({SIGNATURE_HEADER: HEADER}, BODY, SIGNING_SECRET, at)
+    with pytest.raises(BadEventSignature):
+        verify(
+            {SIGNATURE_HEADER: HEADER},
+            BODY,
+            SIGNING_SECRET,
+            at + SECOND * (1 if seconds > 0 else -1),
+        )
+    assert abs(at - NOW) == SIGNATURE_TOLERANCE
 
 
 def test_one_of_several_signatures_is_enough() -> None:
     """While a secret is changed, an event bears the signatures of both."""
-    verify({NAME: f"{STAMP},v1={'0' * 64},{MAC}"}, BODY, SECRET, NOW)
+    verify({SIGNATURE_HEADER: f"{STAMP},v1={'0' * 64},{MAC}"}, BODY, SIGNING_SECRET, NOW)
 
 
 def test_another_secret_does_not_pass() -> None:
     """Who has not our secret cannot make us look."""
-    with pytest.raises(BadSignature):
-        verify(headers_of(BODY, b"another", NOW), BODY, SECRET, NOW)
+    with pytest.raises(BadEventSignature):
+        verify(sign_headers(BODY, b"another", NOW), BODY, SIGNING_SECRET, NOW)
 
 
 def test_the_time_is_signed() -> None:
     """An old event does not become a new one by another time in its header."""
-    later = NOW + 2 * TOLERANCE
-    with pytest.raises(BadSignature):
-        verify({NAME: f"t={int(later.timestamp())},{MAC}"}, BODY, SECRET, later)
+    later = NOW + 2 * SIGNATURE_TOLERANCE
+    with pytest.raises(BadEventSignature):
+        verify({SIGNATURE_HEADER: f"t={int(later.timestamp())},{MAC}"}, BODY, SIGNING_SECRET, later)
 
 
 @pytest.mark.parametrize(
@@ -84,24 +93,26 @@ def test_the_time_is_signed() -> None:
 )
 def test_a_malformed_header_is_refused(header: str) -> None:
     """Whatever is not of the exact form is refused, and nothing else happens."""
-    with pytest.raises(BadSignature):
-        verify({NAME: header}, BODY, SECRET, NOW)
+    with pytest.raises(BadEventSignature):
+        verify({SIGNATURE_HEADER: header}, BODY, SIGNING_SECRET, NOW)
 
 
 @given(st.text(max_size=100))
 @example("t=1,v1=\udcff")
 def test_no_header_breaks_the_check(header: str) -> None:
     """Any text in the header is refused by the one error."""
-    with pytest.raises(BadSignature):
-        verify({NAME: header}, BODY, SECRET, NOW)
+    with pytest.raises(BadEventSignature):
+        verify({SIGNATURE_HEADER: header}, BODY, SIGNING_SECRET, NOW)
 
 
 def test_two_headers_are_refused() -> None:
     """A header that is there twice under two spellings is no signature."""
-    with pytest.raises(BadSignature):
-        verify({NAME: HEADER, NAME.lower(): HEADER}, BODY, SECRET, NOW)
+    with pytest.raises(BadEventSignature):
+        verify(
+            {SIGNATURE_HEADER: HEADER, SIGNATURE_HEADER.lower(): HEADER}, BODY, SIGNING_SECRET, NOW
+        )
 
 
 def test_an_unknown_kind_says_nothing() -> None:
     """A verified event of a kind that nobody knows is taken, and points nowhere."""
-    assert read(b'{"id": "fev_1", "type": "balance.available", "intent_id": 7}') == ()
+    assert parse_events(b'{"id": "fev_1", "type": "balance.available", "intent_id": 7}') == ()

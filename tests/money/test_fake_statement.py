@@ -9,192 +9,201 @@ from hypothesis import given, strategies as st
 
 from staffbooking_adapters.codec import dump
 from staffbooking_adapters.fake import machine
-from staffbooking_adapters.fake.book import LINE, Writing
-from staffbooking_adapters.fake.charge import LATER
-from staffbooking_adapters.fake.faults import COURSES
-from staffbooking_adapters.fake.machine import Intent
+from staffbooking_adapters.fake.book import STATEMENT_LINE_KIND, FakeStoreTransaction
+from staffbooking_adapters.fake.charge import DELAYED_EFFECT_PERIOD
+from staffbooking_adapters.fake.faults import REFUND_PROGRESSIONS
+from staffbooking_adapters.fake.machine import FakeIntent
 from staffbooking_core.domain.payments.ledger import MovementKind
 from staffbooking_core.domain.payments.processor import (
     ChargebackStatus,
-    OpKind,
-    Refused,
+    OperationKind,
+    ProcessorRefused,
     ReversePayout,
     Unknown,
 )
 from staffbooking_core.domain.reconciliation.statement import Movement
 from staffbooking_core.errors import RuleBroken
-from tests.money.fake_helpers import BrokenBook, fake_with, lines
-from tests.money.fake_intents import paid, pay_out, refund, reverse
+from tests.money.fake_helpers import UnavailableBook, make_fake_bench, statement_lines
+from tests.money.fake_intents import (
+    intent_with_payment,
+    pay_out_intent,
+    refund_intent,
+    reverse_intent_payout,
+)
 from tests.money.processors import (
-    INTENT,
-    WITHIN,
-    Bench,
-    fake_bench,
-    fake_of,
-    make_key,
+    CALL_TIMEOUT_SECONDS,
+    INTENT_ID,
+    ProcessorBench,
+    fake_processor_of,
+    make_bench_on_book,
+    make_operation_key,
 )
 from tests.support.builders import NOW
 
 pytestmark = pytest.mark.anyio
 
 
-async def kinds(bench: Bench) -> list[tuple[str, int]]:
+async def kinds(bench: ProcessorBench) -> list[tuple[str, int]]:
     """What the statement has of one intent, in its order."""
-    return [(line.kind.value, line.amount) for line in await lines(bench)]
+    return [(line.kind.value, line.amount) for line in await statement_lines(bench)]
 
 
-async def test_a_payment_is_a_line(bench: Bench) -> None:
+async def test_a_payment_is_a_line(bench: ProcessorBench) -> None:
     """It bears the payment's reference, and the time at which it was made."""
-    payment = await bench.paid(amount=20_000)
-    assert await lines(bench) == [
-        Movement(INTENT, MovementKind.PAYMENT, payment.ref, 20_000, payment.paid_at)
+    payment = await bench.make_payment(amount=20_000)
+    assert await statement_lines(bench) == [
+        Movement(INTENT_ID, MovementKind.PAYMENT, payment.ref, 20_000, payment.paid_at)
     ]
 
 
-async def test_what_moves_nothing_has_no_line(bench: Bench) -> None:
+async def test_what_moves_nothing_has_no_line(bench: ProcessorBench) -> None:
     """Neither an open page, nor a refund on its way."""
-    await bench.opened(intent_id=13)
-    payment = await bench.paid()
-    await fake_of(bench).add_fault("refund", "pending_then_settled", 1)
-    await bench.refunded(payment, 5_000)
+    await bench.open_checkout(intent_id=13)
+    payment = await bench.make_payment()
+    await fake_processor_of(bench).add_fault("refund", "pending_then_settled", 1)
+    await bench.refund(payment, 5_000)
     assert await kinds(bench) == [("payment", 20_000)]
 
 
-async def test_a_refund_is_a_line_when_it_settles(bench: Bench) -> None:
+async def test_a_refund_is_a_line_when_it_settles(bench: ProcessorBench) -> None:
     """Nobody has to ask for the intent: the time alone makes the line."""
-    payment = await bench.paid()
-    await fake_of(bench).add_fault("refund", "pending_then_settled", 1)
-    state = await bench.refunded(payment, 5_000)
-    await bench.clock.set_business(NOW + LATER)
-    assert (await lines(bench))[1:] == [
-        Movement(INTENT, MovementKind.REFUND, state.ref, -5_000, NOW + LATER)
+    payment = await bench.make_payment()
+    await fake_processor_of(bench).add_fault("refund", "pending_then_settled", 1)
+    state = await bench.refund(payment, 5_000)
+    await bench.clock.set_business(NOW + DELAYED_EFFECT_PERIOD)
+    assert (await statement_lines(bench))[1:] == [
+        Movement(INTENT_ID, MovementKind.REFUND, state.ref, -5_000, NOW + DELAYED_EFFECT_PERIOD)
     ]
 
 
-async def test_a_refund_that_never_settled_has_no_line(bench: Bench) -> None:
+async def test_a_refund_that_never_settled_has_no_line(bench: ProcessorBench) -> None:
     """It failed before any cash moved."""
-    payment = await bench.paid()
-    await fake_of(bench).add_fault("refund", "pending_then_failed", 1)
-    await bench.refunded(payment, 5_000)
-    await bench.clock.set_business(NOW + LATER)
+    payment = await bench.make_payment()
+    await fake_processor_of(bench).add_fault("refund", "pending_then_failed", 1)
+    await bench.refund(payment, 5_000)
+    await bench.clock.set_business(NOW + DELAYED_EFFECT_PERIOD)
     assert await kinds(bench) == [("payment", 20_000)]
 
 
-async def test_a_settled_refund_that_fails_comes_back(bench: Bench) -> None:
+async def test_a_settled_refund_that_fails_comes_back(bench: ProcessorBench) -> None:
     """It went, and it came back, each by a line with its reference."""
-    payment = await bench.paid()
-    await fake_of(bench).add_fault("refund", "settled_then_failed", 1)
-    state = await bench.refunded(payment, 5_000)
+    payment = await bench.make_payment()
+    await fake_processor_of(bench).add_fault("refund", "settled_then_failed", 1)
+    state = await bench.refund(payment, 5_000)
     assert await kinds(bench) == [("payment", 20_000), ("refund", -5_000)]
-    await bench.clock.set_business(NOW + LATER)
-    assert (await lines(bench))[2:] == [
-        Movement(INTENT, MovementKind.REFUND_FAILED, state.ref, 5_000, NOW + LATER)
+    await bench.clock.set_business(NOW + DELAYED_EFFECT_PERIOD)
+    assert (await statement_lines(bench))[2:] == [
+        Movement(
+            INTENT_ID, MovementKind.REFUND_FAILED, state.ref, 5_000, NOW + DELAYED_EFFECT_PERIOD
+        )
     ]
 
 
-async def test_payouts_go_and_come_back(bench: Bench) -> None:
+async def test_payouts_go_and_come_back(bench: ProcessorBench) -> None:
     """A payout and its reversal bear the references that the snapshot shows."""
-    payout = await bench.paid_out(await bench.paid(), 17_000)
-    command, key = ReversePayout(1, 2_000, "usd"), make_key(OpKind.REVERSE_PAYOUT)
-    reversal = await bench.payments.reverse_payout(command, payout.ref, key, WITHIN)
-    assert [(line.kind, line.ref, line.amount) for line in (await lines(bench))[1:]] == [
+    payout = await bench.pay_out(await bench.make_payment(), 17_000)
+    command, key = ReversePayout(1, 2_000, "usd"), make_operation_key(OperationKind.REVERSE_PAYOUT)
+    reversal = await bench.payments.reverse_payout(command, payout.ref, key, CALL_TIMEOUT_SECONDS)
+    assert [(line.kind, line.ref, line.amount) for line in (await statement_lines(bench))[1:]] == [
         (MovementKind.PAYOUT, payout.ref, -17_000),
         (MovementKind.REVERSAL, reversal.ref, 2_000),
     ]
 
 
 @pytest.mark.parametrize("opened_first", [False, True])
-async def test_a_won_chargeback_goes_and_comes_back(bench: Bench, opened_first: bool) -> None:
+async def test_a_won_chargeback_goes_and_comes_back(
+    bench: ProcessorBench, opened_first: bool
+) -> None:
     """Also where the verdict came together with the claim."""
-    await bench.paid()
+    await bench.make_payment()
     if opened_first:
-        await fake_of(bench).chargeback(INTENT, "open")
-    await fake_of(bench).chargeback(INTENT, "won")
+        await fake_processor_of(bench).chargeback(INTENT_ID, "open")
+    await fake_processor_of(bench).chargeback(INTENT_ID, "won")
     [chargeback] = (await bench.snapshot()).chargebacks
-    assert [(line.kind, line.ref, line.amount) for line in (await lines(bench))[1:]] == [
+    assert [(line.kind, line.ref, line.amount) for line in (await statement_lines(bench))[1:]] == [
         (MovementKind.CHARGEBACK, chargeback.ref, -20_000),
         (MovementKind.REINSTATEMENT, chargeback.ref, 20_000),
     ]
 
 
-async def test_a_lost_chargeback_stays_gone(bench: Bench) -> None:
+async def test_a_lost_chargeback_stays_gone(bench: ProcessorBench) -> None:
     """The verdict moves nothing more."""
-    await bench.paid()
+    await bench.make_payment()
     for outcome in ("open", "lost"):
-        await fake_of(bench).chargeback(INTENT, outcome)
+        await fake_processor_of(bench).chargeback(INTENT_ID, outcome)
     assert await kinds(bench) == [("payment", 20_000), ("chargeback", -20_000)]
 
 
 async def test_fees_are_lines() -> None:
     """Of the payment and of the chargeback, with the references of the snapshot."""
-    bench = fake_with(fee_ppm=29_000)
-    await bench.paid(amount=20_000)
-    await fake_of(bench).chargeback(INTENT, "lost")
-    fees = [line for line in await lines(bench) if line.kind is MovementKind.FEE]
+    bench = make_fake_bench(fee_ppm=29_000)
+    await bench.make_payment(amount=20_000)
+    await fake_processor_of(bench).chargeback(INTENT_ID, "lost")
+    fees = [line for line in await statement_lines(bench) if line.kind is MovementKind.FEE]
     assert [(line.ref, -line.amount) for line in fees] == [
         (fee.ref, fee.amount) for fee in (await bench.snapshot()).fees
     ]
     assert [line.amount for line in fees] == [-580, -580]
 
 
-async def test_no_fee_is_taken_unless_asked_for(bench: Bench) -> None:
+async def test_no_fee_is_taken_unless_asked_for(bench: ProcessorBench) -> None:
     """The whole payment is held."""
-    await bench.paid()
+    await bench.make_payment()
     assert (await bench.snapshot()).fees == ()
 
 
-async def test_what_was_done_by_hand_is_listed(bench: Bench) -> None:
+async def test_what_was_done_by_hand_is_listed(bench: ProcessorBench) -> None:
     """Like any other movement, though no operation is behind it."""
-    payment = await bench.paid()
-    await bench.paid_out(payment, 10_000)
-    await fake_of(bench).refund_by_hand(INTENT, 3_000)
-    await fake_of(bench).reverse_by_hand(INTENT, 4_000)
+    payment = await bench.make_payment()
+    await bench.pay_out(payment, 10_000)
+    await fake_processor_of(bench).refund_by_hand(INTENT_ID, 3_000)
+    await fake_processor_of(bench).reverse_by_hand(INTENT_ID, 4_000)
     assert (await kinds(bench))[2:] == [("refund", -3_000), ("reversal", 4_000)]
     snapshot = await bench.snapshot()
     assert (snapshot.refunds[0].op_id, snapshot.reversals[0].op_id) == (None, None)
 
 
-async def test_intents_come_in_their_order(bench: Bench) -> None:
+async def test_intents_come_in_their_order(bench: ProcessorBench) -> None:
     """By number, not by name, and whatever happened last."""
     for intent_id in (10, 9, 100):
-        await bench.paid(intent_id=intent_id)
-    await fake_of(bench).chargeback(9, "open")
-    assert [line.intent_id for line in await lines(bench)] == [9, 9, 10, 100]
+        await bench.make_payment(intent_id=intent_id)
+    await fake_processor_of(bench).chargeback(9, "open")
+    assert [line.intent_id for line in await statement_lines(bench)] == [9, 9, 10, 100]
 
 
-async def test_a_long_statement_is_whole(bench: Bench) -> None:
+async def test_a_long_statement_is_whole(bench: ProcessorBench) -> None:
     """What lies beyond a stretch of the book is there as well."""
-    payment = await bench.paid(intent_id=1)
+    payment = await bench.make_payment(intent_id=1)
 
-    async def work(tx: Writing) -> None:
+    async def work(tx: FakeStoreTransaction) -> None:
         for number in range(1, 1_201):
             line = Movement(number, MovementKind.PAYMENT, payment.ref, 1, NOW)
-            await tx.put(LINE, f"{number:019d}{2:06d}", dump(line))
+            await tx.put(STATEMENT_LINE_KIND, f"{number:019d}{2:06d}", dump(line))
 
-    await fake_of(bench)._book.transact(work)
+    await fake_processor_of(bench)._store.transact(work)
     found = [line.intent_id async for line in bench.payments.statement()]
     assert found == [1, *range(1, 1_201)]
 
 
-async def test_a_statement_can_be_left(bench: Bench) -> None:
+async def test_a_statement_can_be_left(bench: ProcessorBench) -> None:
     """Who stops reading holds nothing up."""
     for intent_id in (1, 2):
-        await bench.paid(intent_id=intent_id)
+        await bench.make_payment(intent_id=intent_id)
     async for _ in bench.payments.statement():
         break
-    await bench.paid(intent_id=3)
-    assert len(await lines(bench)) == 3
+    await bench.make_payment(intent_id=3)
+    assert len(await statement_lines(bench)) == 3
 
 
 async def test_a_lost_book_has_no_statement() -> None:
     """That it could not be read must not look like an empty one."""
-    statement: AsyncIterator[Movement] = fake_bench(BrokenBook()).payments.statement()
+    statement: AsyncIterator[Movement] = make_bench_on_book(UnavailableBook()).payments.statement()
     with pytest.raises(Unknown):
         await anext(statement)
 
 
 ACTS = st.one_of(
-    st.tuples(st.just("refund"), st.sampled_from([None, *COURSES])),
+    st.tuples(st.just("refund"), st.sampled_from([None, *REFUND_PROGRESSIONS])),
     st.tuples(st.just("pay_out"), st.none()),
     st.tuples(st.just("reverse"), st.none()),
     st.tuples(st.just("claim"), st.sampled_from(ChargebackStatus)),
@@ -202,29 +211,29 @@ ACTS = st.one_of(
 )
 
 
-def act(intent: Intent, what: str, how: str | None) -> Intent:
+def act(intent: FakeIntent, what: str, how: str | None) -> FakeIntent:
     match what:
         case "refund":
-            return refund(intent, 100, COURSES.get(str(how)))
+            return refund_intent(intent, 100, REFUND_PROGRESSIONS.get(str(how)))
         case "pay_out":
-            return pay_out(intent, 200)
+            return pay_out_intent(intent, 200)
         case "reverse":
-            return reverse(intent, 50, f"fpo_{intent.id}_1")
+            return reverse_intent_payout(intent, 50, f"fpo_{intent.id}_1")
         case "claim":
             return machine.chargeback(intent, ChargebackStatus(str(how)))
-    return machine.at(intent, NOW + LATER)
+    return machine.advance_to(intent, NOW + DELAYED_EFFECT_PERIOD)
 
 
 @given(st.lists(ACTS, max_size=15))
 def test_lines_add_up_to_the_balance(acts: list[tuple[str, str | None]]) -> None:
     """Whatever happens: each change is explained by its lines, and no line comes twice."""
-    intent, found = paid(fee_ppm=29_000), list[Movement]()
-    found.extend(machine.movements(Intent(7), intent, NOW))
+    intent, found = intent_with_payment(fee_ppm=29_000), list[Movement]()
+    found.extend(machine.movements(FakeIntent(7), intent, NOW))
     for what, how in acts:
         was = intent
         try:
             intent = act(intent, what, how)
-        except (Refused, RuleBroken):
+        except (ProcessorRefused, RuleBroken):
             continue
         found.extend(machine.movements(was, intent, NOW))
         assert sum(line.amount for line in found) == machine.balance(intent)

@@ -10,217 +10,223 @@ from staffbooking_core.domain.payments.processor import (
     Chargeback,
     ChargebackStatus,
     CheckoutStatus,
-    KeyReused,
-    OpKey,
-    OpKind,
+    OperationKey,
+    OperationKeyReused,
+    OperationKind,
     PayOut,
-    Refund,
+    ProcessorRefused,
+    RefundPayment,
     RefundState,
     RefundStatus,
     RefusalCode,
-    Refused,
     ReversePayout,
     Unknown,
 )
 from tests.money.processors import (
-    COMPANION,
-    INTENT,
-    ON_EACH,
-    WITHIN,
-    Bench,
-    make_checkout,
-    make_key,
+    CALL_TIMEOUT_SECONDS,
+    COMPANION_ID,
+    INTENT_ID,
+    ON_EACH_PROCESSOR,
+    ProcessorBench,
+    make_checkout_command,
+    make_operation_key,
 )
 from tests.support.builders import HOUR, NOW, SECOND
 
-pytestmark = [pytest.mark.anyio, ON_EACH]
+pytestmark = [pytest.mark.anyio, ON_EACH_PROCESSOR]
 
 
 # Checkout -----------------------------------------------------------------------------------
 
 
-async def test_a_checkout_is_opened(bench: Bench) -> None:
+async def test_a_checkout_is_opened(bench: ProcessorBench) -> None:
     """A page has a url, lapses when it was told to, and bears the operation's number."""
-    key = make_key(OpKind.OPEN_CHECKOUT)
-    checkout = await bench.opened(key)
+    key = make_operation_key(OperationKind.OPEN_CHECKOUT)
+    checkout = await bench.open_checkout(key)
     assert checkout.url.startswith("http")
     assert (checkout.status, checkout.op_id) == (CheckoutStatus.OPEN, key.op_id)
-    assert checkout.expires_at == make_checkout().expires_at
+    assert checkout.expires_at == make_checkout_command().expires_at
 
 
-async def test_the_snapshot_knows_the_checkout(bench: Bench) -> None:
+async def test_the_snapshot_knows_the_checkout(bench: ProcessorBench) -> None:
     """What was opened is found again as it was."""
-    checkout = await bench.opened()
+    checkout = await bench.open_checkout()
     snapshot = await bench.snapshot()
     assert snapshot.checkouts == (checkout,)
 
 
-async def test_an_unknown_intent_is_empty(bench: Bench) -> None:
+async def test_an_unknown_intent_is_empty(bench: ProcessorBench) -> None:
     """Of an intent that it never saw the processor knows nothing, which is no error."""
     snapshot = await bench.snapshot(404)
     assert (snapshot.intent_id, snapshot.checkouts, snapshot.payments) == (404, (), ())
 
 
-async def test_too_small_an_amount_is_refused(bench: Bench) -> None:
+async def test_too_small_an_amount_is_refused(bench: ProcessorBench) -> None:
     """Less than the least amount is refused, the least amount is not."""
     least = bench.payments.min_amount("usd")
-    with pytest.raises(Refused) as refused:
-        await bench.opened(amount=least - 1)
+    with pytest.raises(ProcessorRefused) as refused:
+        await bench.open_checkout(amount=least - 1)
     assert refused.value.reason is RefusalCode.AMOUNT_TOO_SMALL
-    assert (await bench.opened(amount=least)).status is CheckoutStatus.OPEN
+    assert (await bench.open_checkout(amount=least)).status is CheckoutStatus.OPEN
 
 
-async def test_a_payment_is_known_once(bench: Bench) -> None:
+async def test_a_payment_is_known_once(bench: ProcessorBench) -> None:
     """Who pays makes one payment of the whole amount, and the page is paid."""
-    payment = await bench.paid(amount=20_000)
+    payment = await bench.make_payment(amount=20_000)
     snapshot = await bench.snapshot()
     assert snapshot.payments == (payment,)
     assert (payment.amount, payment.currency, payment.paid_at) == (20_000, "usd", NOW)
     assert [checkout.status for checkout in snapshot.checkouts] == [CheckoutStatus.PAID]
 
 
-async def test_paying_twice_charges_once(bench: Bench) -> None:
+async def test_paying_twice_charges_once(bench: ProcessorBench) -> None:
     """A page that is paid takes no second payment."""
-    checkout = await bench.opened()
-    await bench.world.pay(checkout)
-    await bench.world.pay(checkout)
+    checkout = await bench.open_checkout()
+    await bench.outside_world.pay(checkout)
+    await bench.outside_world.pay(checkout)
     assert len((await bench.snapshot()).payments) == 1
 
 
-async def test_a_declined_card_leaves_the_page_open(bench: Bench) -> None:
+async def test_a_declined_card_leaves_the_page_open(bench: ProcessorBench) -> None:
     """After a decline there is no payment, and another card can pay."""
-    checkout = await bench.opened()
-    await bench.world.decline(checkout)
+    checkout = await bench.open_checkout()
+    await bench.outside_world.decline(checkout)
     declined = await bench.snapshot()
-    await bench.world.pay(checkout)
+    await bench.outside_world.pay(checkout)
     assert (declined.checkouts, declined.payments) == ((checkout,), ())
     assert len((await bench.snapshot()).payments) == 1
 
 
-async def test_a_closed_page_cannot_be_paid(bench: Bench) -> None:
+async def test_a_closed_page_cannot_be_paid(bench: ProcessorBench) -> None:
     """What was closed has expired: nobody is charged on it any more."""
-    checkout = await bench.opened()
-    key = make_key(OpKind.CLOSE_CHECKOUT)
-    closed = await bench.payments.close_checkout(checkout.ref, key, WITHIN)
-    await bench.world.pay(checkout)
+    checkout = await bench.open_checkout()
+    key = make_operation_key(OperationKind.CLOSE_CHECKOUT)
+    closed = await bench.payments.close_checkout(checkout.ref, key, CALL_TIMEOUT_SECONDS)
+    await bench.outside_world.pay(checkout)
     assert closed.status is CheckoutStatus.EXPIRED
     assert (await bench.snapshot()).payments == ()
 
 
-async def test_closing_a_paid_page_says_so(bench: Bench) -> None:
+async def test_closing_a_paid_page_says_so(bench: ProcessorBench) -> None:
     """A page that was paid before it was closed comes back as paid, without an error."""
-    checkout = await bench.opened()
-    await bench.world.pay(checkout)
-    key = make_key(OpKind.CLOSE_CHECKOUT)
-    closed = await bench.payments.close_checkout(checkout.ref, key, WITHIN)
+    checkout = await bench.open_checkout()
+    await bench.outside_world.pay(checkout)
+    key = make_operation_key(OperationKind.CLOSE_CHECKOUT)
+    closed = await bench.payments.close_checkout(checkout.ref, key, CALL_TIMEOUT_SECONDS)
     assert (closed.ref, closed.status) == (checkout.ref, CheckoutStatus.PAID)
 
 
-async def test_closing_twice_is_no_error(bench: Bench) -> None:
+async def test_closing_twice_is_no_error(bench: ProcessorBench) -> None:
     """A page that had expired comes back as expired."""
-    ref = (await bench.opened()).ref
+    ref = (await bench.open_checkout()).ref
     for _ in range(2):
-        key = make_key(OpKind.CLOSE_CHECKOUT)
-        closed = await bench.payments.close_checkout(ref, key, WITHIN)
+        key = make_operation_key(OperationKind.CLOSE_CHECKOUT)
+        closed = await bench.payments.close_checkout(ref, key, CALL_TIMEOUT_SECONDS)
         assert closed.status is CheckoutStatus.EXPIRED
 
 
-async def test_a_page_lapses_by_itself(bench: Bench) -> None:
+async def test_a_page_lapses_by_itself(bench: ProcessorBench) -> None:
     """From its time on a page has expired, and takes no payment."""
-    checkout = await bench.opened()
+    checkout = await bench.open_checkout()
     bench.clock.advance(12 * HOUR)
-    await bench.world.pay(checkout)
+    await bench.outside_world.pay(checkout)
     snapshot = await bench.snapshot()
     assert [each.status for each in snapshot.checkouts] == [CheckoutStatus.EXPIRED]
     assert snapshot.payments == ()
 
 
-async def test_a_page_lives_to_its_end(bench: Bench) -> None:
+async def test_a_page_lives_to_its_end(bench: ProcessorBench) -> None:
     """A second before its time a page can still be paid."""
-    checkout = await bench.opened()
+    checkout = await bench.open_checkout()
     bench.clock.advance(12 * HOUR - SECOND)
-    await bench.world.pay(checkout)
+    await bench.outside_world.pay(checkout)
     assert len((await bench.snapshot()).payments) == 1
 
 
 # Refunds ------------------------------------------------------------------------------------
 
 
-async def test_a_refund_is_known_by_its_operation(bench: Bench) -> None:
+async def test_a_refund_is_known_by_its_operation(bench: ProcessorBench) -> None:
     """A refund settles, and the snapshot has it with the operation's number."""
-    payment, key = await bench.paid(), make_key(OpKind.REFUND)
-    refund = await bench.refunded(payment, 5_000, key)
+    payment, key = await bench.make_payment(), make_operation_key(OperationKind.REFUND)
+    refund = await bench.refund(payment, 5_000, key)
     assert (refund.status, refund.amount, refund.op_id) == (RefundStatus.SETTLED, 5_000, key.op_id)
     assert (await bench.snapshot()).refunds == (refund,)
 
 
-async def test_refunds_end_with_the_payment(bench: Bench) -> None:
+async def test_refunds_end_with_the_payment(bench: ProcessorBench) -> None:
     """Refunds may take all of a payment in parts, not more."""
-    payment = await bench.paid(amount=20_000)
-    await bench.refunded(payment, 15_000)
-    with pytest.raises(Refused) as exceeding:
-        await bench.refunded(payment, 5_001)
-    await bench.refunded(payment, 5_000)
-    with pytest.raises(Refused) as nothing:
-        await bench.refunded(payment, 1)
+    payment = await bench.make_payment(amount=20_000)
+    await bench.refund(payment, 15_000)
+    with pytest.raises(ProcessorRefused) as exceeding:
+        await bench.refund(payment, 5_001)
+    await bench.refund(payment, 5_000)
+    with pytest.raises(ProcessorRefused) as nothing:
+        await bench.refund(payment, 1)
     assert exceeding.value.reason is RefusalCode.EXCEEDS_REMAINING
     assert nothing.value.reason is RefusalCode.NOTHING_LEFT
 
 
-async def test_an_unknown_payment_is_not_refunded(bench: Bench) -> None:
+async def test_an_unknown_payment_is_not_refunded(bench: ProcessorBench) -> None:
     """Money of a payment that does not exist cannot be given back."""
-    await bench.paid()
-    with pytest.raises(Refused) as refused:
-        await bench.payments.refund(Refund("none", 1, "usd"), make_key(OpKind.REFUND), WITHIN)
+    await bench.make_payment()
+    with pytest.raises(ProcessorRefused) as refused:
+        await bench.payments.refund(
+            RefundPayment("none", 1, "usd"),
+            make_operation_key(OperationKind.REFUND),
+            CALL_TIMEOUT_SECONDS,
+        )
     assert refused.value.reason is RefusalCode.MISSING
 
 
 # Payouts ------------------------------------------------------------------------------------
 
 
-async def test_a_payout_is_known_by_its_operation(bench: Bench) -> None:
+async def test_a_payout_is_known_by_its_operation(bench: ProcessorBench) -> None:
     """A payout is there, whole, and the snapshot has it with the operation's number."""
-    payment, key = await bench.paid(), make_key(OpKind.PAY_OUT)
-    payout = await bench.paid_out(payment, 17_000, key)
+    payment, key = await bench.make_payment(), make_operation_key(OperationKind.PAY_OUT)
+    payout = await bench.pay_out(payment, 17_000, key)
     assert (payout.amount, payout.reversed, payout.op_id) == (17_000, 0, key.op_id)
     assert (await bench.snapshot()).payouts == (payout,)
 
 
-async def test_payouts_end_with_the_payment(bench: Bench) -> None:
+async def test_payouts_end_with_the_payment(bench: ProcessorBench) -> None:
     """Payouts never take more than the payment they are made from, whatever else is held."""
-    payment = await bench.paid(amount=20_000)
-    await bench.paid(intent_id=13)
-    await bench.paid_out(payment, 17_000)
-    with pytest.raises(Refused) as refused:
-        await bench.paid_out(payment, 3_001)
+    payment = await bench.make_payment(amount=20_000)
+    await bench.make_payment(intent_id=13)
+    await bench.pay_out(payment, 17_000)
+    with pytest.raises(ProcessorRefused) as refused:
+        await bench.pay_out(payment, 3_001)
     assert refused.value.reason is RefusalCode.EXCEEDS_REMAINING
 
 
-async def test_an_unknown_payment_is_not_paid_out(bench: Bench) -> None:
+async def test_an_unknown_payment_is_not_paid_out(bench: ProcessorBench) -> None:
     """Money of a payment that does not exist cannot be handed on."""
-    await bench.paid()
-    command = PayOut("none", COMPANION, 1, "usd", (await bench.payee()).ref)
-    with pytest.raises(Refused) as refused:
-        await bench.payments.pay_out(command, make_key(OpKind.PAY_OUT), WITHIN)
+    await bench.make_payment()
+    command = PayOut("none", COMPANION_ID, 1, "usd", (await bench.open_payee()).ref)
+    with pytest.raises(ProcessorRefused) as refused:
+        await bench.payments.pay_out(
+            command, make_operation_key(OperationKind.PAY_OUT), CALL_TIMEOUT_SECONDS
+        )
     assert refused.value.reason is RefusalCode.MISSING
 
 
-async def test_an_unready_payee_is_not_paid(bench: Bench) -> None:
+async def test_an_unready_payee_is_not_paid(bench: ProcessorBench) -> None:
     """A payout to a payee who is not ready is refused, and worth another try."""
-    payment = await bench.paid()
-    unready = await bench.payee(ready=False)
-    with pytest.raises(Refused) as refused:
-        await bench.paid_out(payment, 17_000, payee=unready)
+    payment = await bench.make_payment()
+    unready = await bench.open_payee(ready=False)
+    with pytest.raises(ProcessorRefused) as refused:
+        await bench.pay_out(payment, 17_000, payee=unready)
     assert refused.value.reason is RefusalCode.PAYEE_NOT_READY
-    assert refused.value.retryable
+    assert refused.value.is_retryable
 
 
-async def test_a_payout_is_taken_back(bench: Bench) -> None:
+async def test_a_payout_is_taken_back(bench: ProcessorBench) -> None:
     """A reversal takes back up to the payout, which tells how much."""
-    payout = await bench.paid_out(await bench.paid(), 17_000)
-    key = make_key(OpKind.REVERSE_PAYOUT)
+    payout = await bench.pay_out(await bench.make_payment(), 17_000)
+    key = make_operation_key(OperationKind.REVERSE_PAYOUT)
     part = ReversePayout(1, 10_000, "usd")
-    reversal = await bench.payments.reverse_payout(part, payout.ref, key, WITHIN)
+    reversal = await bench.payments.reverse_payout(part, payout.ref, key, CALL_TIMEOUT_SECONDS)
     snapshot = await bench.snapshot()
     assert (reversal.payout_ref, reversal.amount, reversal.op_id) == (
         payout.ref,
@@ -231,13 +237,16 @@ async def test_a_payout_is_taken_back(bench: Bench) -> None:
     assert [each.reversed for each in snapshot.payouts] == [10_000]
 
 
-async def test_reversals_end_with_the_payout(bench: Bench) -> None:
+async def test_reversals_end_with_the_payout(bench: ProcessorBench) -> None:
     """More than was paid out cannot be taken back."""
-    payout = await bench.paid_out(await bench.paid(), 17_000)
+    payout = await bench.pay_out(await bench.make_payment(), 17_000)
     too_much = ReversePayout(1, 17_001, "usd")
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ProcessorRefused) as refused:
         await bench.payments.reverse_payout(
-            too_much, payout.ref, make_key(OpKind.REVERSE_PAYOUT), WITHIN
+            too_much,
+            payout.ref,
+            make_operation_key(OperationKind.REVERSE_PAYOUT),
+            CALL_TIMEOUT_SECONDS,
         )
     assert refused.value.reason is RefusalCode.EXCEEDS_REMAINING
 
@@ -246,73 +255,73 @@ async def test_reversals_end_with_the_payout(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("outcome", list(ChargebackStatus))
-async def test_a_chargeback_is_known(bench: Bench, outcome: ChargebackStatus) -> None:
+async def test_a_chargeback_is_known(bench: ProcessorBench, outcome: ChargebackStatus) -> None:
     """The snapshot has a chargeback's amount, and how it stands."""
-    payment = await bench.paid()
-    await bench.world.charge_back(INTENT, "open")
+    payment = await bench.make_payment()
+    await bench.outside_world.charge_back(INTENT_ID, "open")
     if outcome is not ChargebackStatus.OPEN:
-        await bench.world.charge_back(INTENT, outcome)
+        await bench.outside_world.charge_back(INTENT_ID, outcome)
     [found] = (await bench.snapshot()).chargebacks
     assert found == Chargeback(found.ref, payment.amount, outcome, payment.ref)
 
 
-async def test_a_disputed_payment_is_not_refunded(bench: Bench) -> None:
+async def test_a_disputed_payment_is_not_refunded(bench: ProcessorBench) -> None:
     """While the bank decides, a refund is refused: it would be paid twice."""
-    payment = await bench.paid()
-    await bench.world.charge_back(INTENT, "open")
-    with pytest.raises(Refused) as refused:
-        await bench.refunded(payment, 1)
+    payment = await bench.make_payment()
+    await bench.outside_world.charge_back(INTENT_ID, "open")
+    with pytest.raises(ProcessorRefused) as refused:
+        await bench.refund(payment, 1)
     assert refused.value.reason is RefusalCode.DISPUTED
 
 
 # Keys ---------------------------------------------------------------------------------------
 
 
-async def test_the_same_key_answers_the_same(bench: Bench) -> None:
+async def test_the_same_key_answers_the_same(bench: ProcessorBench) -> None:
     """A repeat gets the first answer, and moves nothing."""
-    payment, key = await bench.paid(), make_key(OpKind.REFUND)
-    first = await bench.refunded(payment, 5_000, key)
-    assert await bench.refunded(payment, 5_000, key) == first
+    payment, key = await bench.make_payment(), make_operation_key(OperationKind.REFUND)
+    first = await bench.refund(payment, 5_000, key)
+    assert await bench.refund(payment, 5_000, key) == first
     assert (await bench.snapshot()).refunds == (first,)
 
 
-async def test_a_checkout_is_opened_once(bench: Bench) -> None:
+async def test_a_checkout_is_opened_once(bench: ProcessorBench) -> None:
     """A repeat gets the page that is there, not a second one."""
-    key = make_key(OpKind.OPEN_CHECKOUT)
-    first = await bench.opened(key)
-    assert await bench.opened(key) == first
+    key = make_operation_key(OperationKind.OPEN_CHECKOUT)
+    first = await bench.open_checkout(key)
+    assert await bench.open_checkout(key) == first
     assert len((await bench.snapshot()).checkouts) == 1
 
 
-async def test_a_refusal_is_repeated(bench: Bench) -> None:
+async def test_a_refusal_is_repeated(bench: ProcessorBench) -> None:
     """A refused command stays refused under its key; the next generation gets through."""
-    payment, key = await bench.paid(), make_key(OpKind.REFUND)
-    await bench.world.break_next(OpKind.REFUND, "refuse:insufficient_funds")
+    payment, key = await bench.make_payment(), make_operation_key(OperationKind.REFUND)
+    await bench.outside_world.break_next(OperationKind.REFUND, "refuse:insufficient_funds")
     for _ in range(2):
-        with pytest.raises(Refused) as refused:
-            await bench.refunded(payment, 5_000, key)
+        with pytest.raises(ProcessorRefused) as refused:
+            await bench.refund(payment, 5_000, key)
         assert refused.value.reason is RefusalCode.INSUFFICIENT_FUNDS
-    following = OpKey(key.intent_id, key.op_id, key.kind, 2)
-    assert (await bench.refunded(payment, 5_000, following)).op_id == key.op_id
+    following = OperationKey(key.intent_id, key.op_id, key.kind, 2)
+    assert (await bench.refund(payment, 5_000, following)).op_id == key.op_id
 
 
-async def test_a_key_serves_one_command(bench: Bench) -> None:
+async def test_a_key_serves_one_command(bench: ProcessorBench) -> None:
     """The same key with another amount is refused as a bug, and moves nothing."""
-    payment, key = await bench.paid(), make_key(OpKind.REFUND)
-    await bench.refunded(payment, 5_000, key)
-    with pytest.raises(KeyReused):
-        await bench.refunded(payment, 6_000, key)
+    payment, key = await bench.make_payment(), make_operation_key(OperationKind.REFUND)
+    await bench.refund(payment, 5_000, key)
+    with pytest.raises(OperationKeyReused):
+        await bench.refund(payment, 6_000, key)
     assert len((await bench.snapshot()).refunds) == 1
 
 
-async def test_one_of_many_refunds_at_once_is_made(bench: Bench) -> None:
+async def test_one_of_many_refunds_at_once_is_made(bench: ProcessorBench) -> None:
     """Sixteen calls at once under one key make one refund, and tell of no other."""
-    payment, key = await bench.paid(), make_key(OpKind.REFUND)
+    payment, key = await bench.make_payment(), make_operation_key(OperationKind.REFUND)
     answers: list[RefundState | None] = []
 
     async def call() -> None:
         try:
-            answers.append(await bench.refunded(payment, 5_000, key))
+            answers.append(await bench.refund(payment, 5_000, key))
         except Busy:
             answers.append(None)
 
@@ -335,48 +344,50 @@ NOTHING_DONE = {
 
 
 @pytest.mark.parametrize("kind", NOTHING_DONE)
-async def test_a_call_that_was_not_executed(bench: Bench, kind: str) -> None:
+async def test_a_call_that_was_not_executed(bench: ProcessorBench, kind: str) -> None:
     """Nothing moved, and the error does not say that something was refused."""
-    payment = await bench.paid()
-    await bench.world.break_next(OpKind.REFUND, kind)
+    payment = await bench.make_payment()
+    await bench.outside_world.break_next(OperationKind.REFUND, kind)
     with pytest.raises(NOTHING_DONE[kind]):
-        await bench.refunded(payment, 5_000)
+        await bench.refund(payment, 5_000)
     assert (await bench.snapshot()).refunds == ()
 
 
 @pytest.mark.parametrize("kind", ["timeout_after", "error_500_after"])
-async def test_a_call_whose_answer_was_lost(bench: Bench, kind: str) -> None:
+async def test_a_call_whose_answer_was_lost(bench: ProcessorBench, kind: str) -> None:
     """It was executed though nobody was told: the snapshot has it by the operation."""
-    payment, key = await bench.paid(), make_key(OpKind.REFUND)
-    await bench.world.break_next(OpKind.REFUND, kind)
+    payment, key = await bench.make_payment(), make_operation_key(OperationKind.REFUND)
+    await bench.outside_world.break_next(OperationKind.REFUND, kind)
     with pytest.raises(Unknown):
-        await bench.refunded(payment, 5_000, key)
+        await bench.refund(payment, 5_000, key)
     [refund] = (await bench.snapshot()).refunds
     assert (refund.amount, refund.op_id) == (5_000, key.op_id)
 
 
 @pytest.mark.parametrize("kind", ["timeout_before", "timeout_after", "rate_limit", "conflict"])
-async def test_a_repeat_heals(bench: Bench, kind: str) -> None:
+async def test_a_repeat_heals(bench: ProcessorBench, kind: str) -> None:
     """After no answer, or none yet, the same key leads to one refund and its answer."""
-    payment, key = await bench.paid(), make_key(OpKind.REFUND)
-    await bench.world.break_next(OpKind.REFUND, kind)
+    payment, key = await bench.make_payment(), make_operation_key(OperationKind.REFUND)
+    await bench.outside_world.break_next(OperationKind.REFUND, kind)
     with pytest.raises((Unknown, Busy)):
-        await bench.refunded(payment, 5_000, key)
-    refund = await bench.refunded(payment, 5_000, key)
+        await bench.refund(payment, 5_000, key)
+    refund = await bench.refund(payment, 5_000, key)
     assert (await bench.snapshot()).refunds == (refund,)
 
 
 @pytest.mark.parametrize("kind", ["error_500", "error_500_after"])
-async def test_a_stored_error_stays(bench: Bench, kind: str) -> None:
+async def test_a_stored_error_stays(bench: ProcessorBench, kind: str) -> None:
     """An error of the processor is its answer under that key for good: repeating never helps."""
-    payment, key = await bench.paid(), make_key(OpKind.REFUND)
-    await bench.world.break_next(OpKind.REFUND, kind)
+    payment, key = await bench.make_payment(), make_operation_key(OperationKind.REFUND)
+    await bench.outside_world.break_next(OperationKind.REFUND, kind)
     for _ in range(3):
         with pytest.raises(Unknown):
-            await bench.refunded(payment, 5_000, key)
+            await bench.refund(payment, 5_000, key)
 
 
-async def test_no_time_is_unknown(bench: Bench) -> None:
+async def test_no_time_is_unknown(bench: ProcessorBench) -> None:
     """A call that may take no time at all has an unknown outcome, not a crash."""
     with pytest.raises(Unknown):
-        await bench.payments.open_checkout(make_checkout(), make_key(OpKind.OPEN_CHECKOUT), 0)
+        await bench.payments.open_checkout(
+            make_checkout_command(), make_operation_key(OperationKind.OPEN_CHECKOUT), 0
+        )

@@ -9,12 +9,18 @@ from datetime import date
 import pytest
 
 from staffbooking_core.domain.bookings.booking import PaymentStatus
-from staffbooking_core.domain.bookings.lifecycle import Status
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.payments.ledger import MovementKind as Moved
-from staffbooking_core.domain.payments.processor import OpKind
+from staffbooking_core.domain.payments.processor import OperationKind
 from staffbooking_core.errors import ProcessorUnavailable
 from staffbooking_core.usecases.payments import operations
-from tests.money.payment_scenarios import CALL_FAULTS, LATER, PAYOUT, TOTAL, Play
+from tests.money.payment_scenarios import (
+    CALL_FAULTS,
+    LATER_DATE,
+    PAYOUT_AMOUNT,
+    TOTAL_AMOUNT,
+    PaymentScenario,
+)
 from tests.support.builders import HOUR
 
 pytestmark = pytest.mark.anyio
@@ -24,61 +30,64 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("kind", CALL_FAULTS)
-async def test_a_fault_of_each_call_heals(play: Play, kind: str) -> None:
+async def test_a_fault_of_each_call_heals(play: PaymentScenario, kind: str) -> None:
     """Whatever befalls the first call of each kind, all money moves once."""
     await play.fault_all(kind)
     unpaid = await play.accepted()
-    await play.rest()
+    await play.settle()
     await play.cancel(unpaid)
     refunded = await play.accepted()
-    await play.rest()
+    await play.settle()
     await play.play(refunded)
     await play.drain()
     await play.cancel(refunded)
-    await play.rest()
-    earned = await play.paid_out(event_date=LATER)
-    await play.rest()
+    await play.settle()
+    earned = await play.paid_out(event_date=LATER_DATE)
+    await play.settle()
     await play.charge_back(earned)
     await play.charge_back(earned, "lost")
 
     for booking in (unpaid, refunded, earned):
-        await play.end(booking)
+        await play.finish(booking)
 
-    assert await play.moved(unpaid) == {}
-    assert await play.moved(refunded) == {Moved.PAYMENT: TOTAL, Moved.REFUND: -TOTAL}
-    assert await play.moved(earned) == {
-        Moved.PAYMENT: TOTAL,
-        Moved.PAYOUT: -PAYOUT,
-        Moved.CHARGEBACK: -TOTAL,
-        Moved.REVERSAL: PAYOUT,
+    assert await play.moved_by_kind(unpaid) == {}
+    assert await play.moved_by_kind(refunded) == {
+        Moved.PAYMENT: TOTAL_AMOUNT,
+        Moved.REFUND: -TOTAL_AMOUNT,
+    }
+    assert await play.moved_by_kind(earned) == {
+        Moved.PAYMENT: TOTAL_AMOUNT,
+        Moved.PAYOUT: -PAYOUT_AMOUNT,
+        Moved.CHARGEBACK: -TOTAL_AMOUNT,
+        Moved.REVERSAL: PAYOUT_AMOUNT,
     }
 
 
 @pytest.mark.parametrize("kind", ["timeout_before", "timeout_after"])
-async def test_a_key_is_forgotten(play: Play, kind: str) -> None:
+async def test_a_key_is_forgotten(play: PaymentScenario, kind: str) -> None:
     """A refund whose answer was lost, and with it a day, is looked up and made once."""
     booking = await play.paid()
     await play.jump_to(booking.starts_at - 30 * HOUR)
-    await play.fault(OpKind.REFUND, kind)
+    await play.fault(OperationKind.REFUND, kind)
     await play.cancel(booking)
-    assert await operations.run_due(play.ports) == 1
+    assert await operations.run_due_operation(play.ports) == 1
     await play.lose_events()
     play.pass_time(25 * HOUR)
     await play.lose_events()
 
-    booking = await play.end(booking)
+    booking = await play.finish(booking)
 
-    assert await play.moved(booking) == {
-        Moved.PAYMENT: TOTAL,
-        Moved.REFUND: -TOTAL // 2,
-        Moved.PAYOUT: -PAYOUT // 2,
+    assert await play.moved_by_kind(booking) == {
+        Moved.PAYMENT: TOTAL_AMOUNT,
+        Moved.REFUND: -TOTAL_AMOUNT // 2,
+        Moved.PAYOUT: -PAYOUT_AMOUNT // 2,
     }
 
 
-async def test_the_processor_is_down_for_a_day(play: Play) -> None:
+async def test_the_processor_is_down_for_a_day(play: PaymentScenario) -> None:
     """People hear that it is out of reach, nothing is lost, and all of it is done afterwards."""
-    completed, cancelled = await play.completed(), await play.paid(event_date=LATER)
-    away = play.cut_off()
+    completed, cancelled = await play.completed(), await play.paid(event_date=LATER_DATE)
+    away = play.with_unreachable_processor()
     waiting = await away.accepted(event_date=date(2027, 3, 20))
     with pytest.raises(ProcessorUnavailable):
         await away.checkout(waiting)
@@ -86,74 +95,74 @@ async def test_the_processor_is_down_for_a_day(play: Play) -> None:
     for _ in range(25):
         play.pass_time(HOUR)
         await away.drain()
-    assert await play.moved(completed) == {Moved.PAYMENT: TOTAL}
+    assert await play.moved_by_kind(completed) == {Moved.PAYMENT: TOTAL_AMOUNT}
 
-    await play.rest()
+    await play.settle()
 
-    assert (await play.moved(await play.end(completed)))[Moved.PAYOUT] == -PAYOUT
-    assert (await play.moved(await play.end(cancelled)))[Moved.REFUND] == -TOTAL
+    assert (await play.moved_by_kind(await play.finish(completed)))[Moved.PAYOUT] == -PAYOUT_AMOUNT
+    assert (await play.moved_by_kind(await play.finish(cancelled)))[Moved.REFUND] == -TOTAL_AMOUNT
     await play.play(waiting)
-    await play.rest()
-    assert (await play.booking(waiting)).status is Status.PAID
+    await play.settle()
+    assert (await play.booking(waiting)).status is BookingStatus.PAID
     await play.check()
 
 
 # Events -------------------------------------------------------------------------------------
 
 
-async def test_a_lost_event_is_caught_up_with(play: Play) -> None:
+async def test_a_lost_event_is_caught_up_with(play: PaymentScenario) -> None:
     """That the client paid is known within minutes, though no event told of it."""
     booking = await play.accepted()
     await play.play(booking)
     await play.lose_events()
-    assert (await play.booking(booking)).status is Status.ACCEPTED
+    assert (await play.booking(booking)).status is BookingStatus.ACCEPTED
 
-    await play.rest()
+    await play.settle()
 
-    assert (await play.booking(booking)).status is Status.PAID
+    assert (await play.booking(booking)).status is BookingStatus.PAID
     await play.check()
 
 
-async def test_events_come_twice(play: Play) -> None:
+async def test_events_come_twice(play: PaymentScenario) -> None:
     """An event that comes again is known, and does nothing."""
     booking = await play.accepted()
     await play.play(booking)
     events = await play.events_due()
-    assert await play.bring(events) > 0
+    assert await play.receive_events(events) > 0
     await play.drain()
 
-    assert await play.bring(events) == 0
+    assert await play.receive_events(events) == 0
     await play.drain()
 
-    assert await play.moved(booking) == {Moved.PAYMENT: TOTAL}
+    assert await play.moved_by_kind(booking) == {Moved.PAYMENT: TOTAL_AMOUNT}
     await play.check()
 
 
-async def test_events_come_in_any_order(play: Play) -> None:
+async def test_events_come_in_any_order(play: PaymentScenario) -> None:
     """What was told last may come first: it is looked up, so nothing depends on it."""
     booking = await play.accepted()
     await play.play(booking)
-    await play.bench.world.charge_back(booking.id, "open")
-    await play.bench.world.charge_back(booking.id, "lost")
+    await play.bench.outside_world.charge_back(booking.id, "open")
+    await play.bench.outside_world.charge_back(booking.id, "lost")
     for event in reversed(await play.events_due()):
-        await play.bring([event])
+        await play.receive_events([event])
         await play.drain()
 
-    booking = await play.end(booking)
+    booking = await play.finish(booking)
 
     assert (booking.status, booking.payment_status) == (
-        Status.CANCELLED,
+        BookingStatus.CANCELLED,
         PaymentStatus.CHARGED_BACK,
     )
 
 
-async def test_a_forged_event_is_refused(play: Play) -> None:
+async def test_a_forged_event_is_refused(play: PaymentScenario) -> None:
     """A body that was not signed as it is, is not even noted."""
     booking = await play.accepted()
     await play.play(booking)
     forged = [(headers, body + b" ") for headers, body in await play.events_due()]
 
-    assert await play.bring(forged) == 0
+    assert await play.receive_events(forged) == 0
 
     await play.drain()
-    assert (await play.booking(booking)).status is Status.ACCEPTED
+    assert (await play.booking(booking)).status is BookingStatus.ACCEPTED

@@ -12,42 +12,48 @@ import stripe as sdk
 from stripe._api_version import _ApiVersion
 
 from staffbooking_adapters.stripe.currencies import min_amount
-from staffbooking_adapters.stripe.processor import VERSION, StripeProcessor
+from staffbooking_adapters.stripe.processor import API_VERSION, StripeProcessor
 from staffbooking_core.domain.payments.payees import PayeeState
 from staffbooking_core.domain.payments.processor import (
-    OpKey,
-    OpKind,
+    OperationKey,
+    OperationKind,
     PayOut,
+    ProcessorRefused,
     RefusalCode,
-    Refused,
     ReversePayout,
 )
-from staffbooking_core.ports import Payments
+from staffbooking_core.ports import PaymentProcessor
 from tests.money.processors import (
-    COMPANION,
-    WITHIN,
-    Bench,
-    make_checkout,
-    make_key,
-    make_payee,
-    make_stripe,
+    CALL_TIMEOUT_SECONDS,
+    COMPANION_ID,
+    ProcessorBench,
+    make_checkout_command,
+    make_operation_key,
+    make_payee_command,
+    make_stripe_processor,
     stub_of,
 )
-from tests.money.stripe_live import sandbox_key
+from tests.money.stripe_live import stripe_test_key
 
 pytestmark = pytest.mark.anyio
 
 MARKS = {"sb_env": "test", "intent_id": "12", "booking_id": "12"}
 
 
-def _sent(bench: Bench, operation: str) -> dict[str, Any]:
+def _sent(bench: ProcessorBench, operation: str) -> dict[str, Any]:
     """The parameters of the one call of this kind, as they came in."""
-    [params] = [each.params for each in stub_of(bench).seen if each.operation == operation]
+    [params] = [
+        each.params for each in stub_of(bench).received_calls if each.operation == operation
+    ]
     return params
 
 
-def _keys(bench: Bench, operation: str) -> list[str]:
-    return [each.key for each in stub_of(bench).seen if each.operation == operation]
+def _keys(bench: ProcessorBench, operation: str) -> list[str]:
+    return [
+        each.idempotency_key
+        for each in stub_of(bench).received_calls
+        if each.operation == operation
+    ]
 
 
 # The client ---------------------------------------------------------------------------------
@@ -55,19 +61,21 @@ def _keys(bench: Bench, operation: str) -> list[str]:
 
 def test_it_implements_the_port() -> None:
     """It is a processor as any other, called stripe."""
-    port: Payments = StripeProcessor("sk_test_1", (), "test", base_url="http://x", currency="usd")
+    port: PaymentProcessor = StripeProcessor(
+        "sk_test_1", (), "test", base_url="http://x", currency="usd"
+    )
     assert port.name == "stripe"
 
 
 def test_the_pinned_version_is_the_sdks() -> None:
     """An SDK of another version of the API does not come in unseen."""
-    assert VERSION == _ApiVersion.CURRENT
+    assert API_VERSION == _ApiVersion.CURRENT
 
 
-async def test_nothing_is_told_of_us(stripe: Bench) -> None:
+async def test_nothing_is_told_of_us(stripe: ProcessorBench) -> None:
     """The SDK sends no telemetry."""
     sdk.enable_telemetry = True
-    await make_stripe(stub_of(stripe)).close()
+    await make_stripe_processor(stub_of(stripe)).close()
     assert not sdk.enable_telemetry
 
 
@@ -77,11 +85,13 @@ def test_stripe_is_loaded_where_it_is_used() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-async def test_secrets_are_not_shown(stripe: Bench, caplog: pytest.LogCaptureFixture) -> None:
+async def test_secrets_are_not_shown(
+    stripe: ProcessorBench, caplog: pytest.LogCaptureFixture
+) -> None:
     """Neither the processor nor what it logs shows the key or a webhook's secret."""
     caplog.set_level(logging.DEBUG)
-    await stripe.paid()
-    [*deliveries] = await stripe.world.events()
+    await stripe.make_payment()
+    [*deliveries] = await stripe.outside_world.events()
     for headers, body in deliveries:
         stripe.payments.parse_webhook(headers, body, stripe.clock.wall())
     shown = caplog.text + repr(stripe.payments) + repr(vars(stripe.payments)["_client"])
@@ -95,7 +105,7 @@ async def test_secrets_are_not_shown(stripe: Bench, caplog: pytest.LogCaptureFix
 def test_only_a_key_of_the_test_mode_is_tested_with(key: str) -> None:
     """The suite over Stripe's own test mode refuses a key that moves real money."""
     with pytest.raises(pytest.fail.Exception, match="test mode"):
-        sandbox_key({"STRIPE_TEST_KEY": key})
+        stripe_test_key({"STRIPE_TEST_KEY": key})
 
 
 @pytest.mark.parametrize(
@@ -109,9 +119,9 @@ def test_each_currency_has_a_minimum(currency: str, least: int) -> None:
 # Checkouts ----------------------------------------------------------------------------------
 
 
-async def test_a_checkout_asks_for_the_total(stripe: Bench) -> None:
+async def test_a_checkout_asks_for_the_total(stripe: ProcessorBench) -> None:
     """One line of the whole amount, by card alone, and in no other currency."""
-    await stripe.opened(amount=12_345)
+    await stripe.open_checkout(amount=12_345)
     sent = _sent(stripe, "v1.checkout.sessions.create")
     prices = {
         "currency": "usd",
@@ -124,40 +134,40 @@ async def test_a_checkout_asks_for_the_total(stripe: Bench) -> None:
     assert (sent["mode"], sent["submit_type"]) == ("payment", "book")
 
 
-async def test_a_checkout_says_whose_it_is(stripe: Bench) -> None:
+async def test_a_checkout_says_whose_it_is(stripe: ProcessorBench) -> None:
     """The booking's code, the client's address, the ways back, and the time it lapses."""
-    await stripe.opened()
-    sent, command = _sent(stripe, "v1.checkout.sessions.create"), make_checkout()
+    await stripe.open_checkout()
+    sent, command = _sent(stripe, "v1.checkout.sessions.create"), make_checkout_command()
     assert sent["client_reference_id"] == command.booking_code
     assert sent["customer_email"] == command.customer_email
     assert (sent["success_url"], sent["cancel_url"]) == (command.success_url, command.cancel_url)
     assert int(sent["expires_at"]) == command.expires_at.timestamp()
 
 
-async def test_page_and_payment_bear_the_marks(stripe: Bench) -> None:
+async def test_page_and_payment_bear_the_marks(stripe: ProcessorBench) -> None:
     """Session and payment have the deployment, the intent and the operation, nothing else."""
-    key = make_key(OpKind.OPEN_CHECKOUT)
-    await stripe.opened(key)
+    key = make_operation_key(OperationKind.OPEN_CHECKOUT)
+    await stripe.open_checkout(key)
     sent = _sent(stripe, "v1.checkout.sessions.create")
     marks = {**MARKS, "op_id": str(key.op_id)}
     assert sent["metadata"] == sent["payment_intent_data"]["metadata"] == marks
     assert sent["payment_intent_data"]["transfer_group"] == "sb_test_intent_12"
 
 
-async def test_no_other_payment_is_made(stripe: Bench) -> None:
+async def test_no_other_payment_is_made(stripe: ProcessorBench) -> None:
     """The page makes its own payment: a second one by us would charge twice."""
-    await stripe.paid()
+    await stripe.make_payment()
     assert len(stub_of(stripe).objects("payment_intent")) == 1
 
 
 # Movements ----------------------------------------------------------------------------------
 
 
-async def test_a_payout_comes_out_of_its_payment(stripe: Bench) -> None:
+async def test_a_payout_comes_out_of_its_payment(stripe: ProcessorBench) -> None:
     """It names the charge it is made from, so that it never takes another booking's money."""
-    payment, key = await stripe.paid(), make_key(OpKind.PAY_OUT)
-    payee = await stripe.payee()
-    await stripe.paid_out(payment, 17_000, key, payee)
+    payment, key = await stripe.make_payment(), make_operation_key(OperationKind.PAY_OUT)
+    payee = await stripe.open_payee()
+    await stripe.pay_out(payment, 17_000, key, payee)
     [charge] = stub_of(stripe).objects("charge")
     assert _sent(stripe, "v1.transfers.create") == {
         "amount": "17000",
@@ -169,49 +179,56 @@ async def test_a_payout_comes_out_of_its_payment(stripe: Bench) -> None:
     }
 
 
-async def test_a_payout_is_made_of_pending_funds(stripe: Bench) -> None:
+async def test_a_payout_is_made_of_pending_funds(stripe: ProcessorBench) -> None:
     """Right after the payment, while its funds have not settled, it passes."""
-    payment = await stripe.paid()
-    assert (await stripe.paid_out(payment, 17_000)).amount == 17_000
+    payment = await stripe.make_payment()
+    assert (await stripe.pay_out(payment, 17_000)).amount == 17_000
 
 
-async def test_no_account_is_no_call(stripe: Bench) -> None:
+async def test_no_account_is_no_call(stripe: ProcessorBench) -> None:
     """Without an account the payee is not ready, which Stripe need not be asked."""
-    command = PayOut("pi_1", COMPANION, 1, "usd", "")
-    with pytest.raises(Refused) as refused:
-        await stripe.payments.pay_out(command, make_key(OpKind.PAY_OUT), WITHIN)
+    command = PayOut("pi_1", COMPANION_ID, 1, "usd", "")
+    with pytest.raises(ProcessorRefused) as refused:
+        await stripe.payments.pay_out(
+            command, make_operation_key(OperationKind.PAY_OUT), CALL_TIMEOUT_SECONDS
+        )
     assert refused.value.reason is RefusalCode.PAYEE_NOT_READY
-    assert stub_of(stripe).seen == []
+    assert stub_of(stripe).received_calls == []
 
 
-async def test_an_account_that_is_gone_is_not_ready(stripe: Bench) -> None:
+async def test_an_account_that_is_gone_is_not_ready(stripe: ProcessorBench) -> None:
     """The companion may open another: the payout is worth another try."""
-    payment = await stripe.paid()
-    with pytest.raises(Refused) as refused:
-        await stripe.paid_out(payment, 17_000, payee=PayeeState("acct_of_nobody", ready=True))
+    payment = await stripe.make_payment()
+    with pytest.raises(ProcessorRefused) as refused:
+        await stripe.pay_out(payment, 17_000, payee=PayeeState("acct_of_nobody", ready=True))
     assert refused.value.reason is RefusalCode.PAYEE_NOT_READY
 
 
-async def test_an_unpaid_intent_is_not_paid_out(stripe: Bench) -> None:
+async def test_an_unpaid_intent_is_not_paid_out(stripe: ProcessorBench) -> None:
     """A payment that was never charged has nothing to hand on."""
-    checkout = await stripe.opened()
-    await stripe.world.decline(checkout)
+    checkout = await stripe.open_checkout()
+    await stripe.outside_world.decline(checkout)
     [intent] = stub_of(stripe).objects("payment_intent")
     intent["latest_charge"] = None
-    command = PayOut(intent["id"], COMPANION, 1, "usd", "acct_1")
-    with pytest.raises(Refused) as refused:
-        await stripe.payments.pay_out(command, make_key(OpKind.PAY_OUT), WITHIN)
+    command = PayOut(intent["id"], COMPANION_ID, 1, "usd", "acct_1")
+    with pytest.raises(ProcessorRefused) as refused:
+        await stripe.payments.pay_out(
+            command, make_operation_key(OperationKind.PAY_OUT), CALL_TIMEOUT_SECONDS
+        )
     assert refused.value.reason is RefusalCode.MISSING
 
 
-async def test_refund_and_reversal_bear_the_marks(stripe: Bench) -> None:
+async def test_refund_and_reversal_bear_the_marks(stripe: ProcessorBench) -> None:
     """What is given or taken back has its operation, and the refund a reason."""
-    payment = await stripe.paid()
-    refunding, reversing = make_key(OpKind.REFUND), make_key(OpKind.REVERSE_PAYOUT)
-    await stripe.refunded(payment, 1_000, refunding)
-    payout = await stripe.paid_out(payment, 5_000)
+    payment = await stripe.make_payment()
+    refunding, reversing = (
+        make_operation_key(OperationKind.REFUND),
+        make_operation_key(OperationKind.REVERSE_PAYOUT),
+    )
+    await stripe.refund(payment, 1_000, refunding)
+    payout = await stripe.pay_out(payment, 5_000)
     command = ReversePayout(1, 2_000, "usd")
-    await stripe.payments.reverse_payout(command, payout.ref, reversing, WITHIN)
+    await stripe.payments.reverse_payout(command, payout.ref, reversing, CALL_TIMEOUT_SECONDS)
     assert _sent(stripe, "v1.refunds.create") == {
         "payment_intent": payment.ref,
         "amount": "1000",
@@ -227,18 +244,20 @@ async def test_refund_and_reversal_bear_the_marks(stripe: Bench) -> None:
 # Keys ---------------------------------------------------------------------------------------
 
 
-async def test_keys_bear_the_deployments_name(stripe: Bench) -> None:
+async def test_keys_bear_the_deployments_name(stripe: ProcessorBench) -> None:
     """The same operation of two deployments on one account has two keys."""
-    payment, key = await stripe.paid(), make_key(OpKind.REFUND)
-    await stripe.refunded(payment, 1_000, key)
+    payment, key = await stripe.make_payment(), make_operation_key(OperationKind.REFUND)
+    await stripe.refund(payment, 1_000, key)
     assert _keys(stripe, "v1.refunds.create") == [f"sb_test_refund_{key.op_id}_g1"]
 
 
-async def test_keys_are_short_enough(stripe: Bench) -> None:
+async def test_keys_are_short_enough(stripe: ProcessorBench) -> None:
     """Even the longest name and number make a key that Stripe takes."""
-    processor = make_stripe(stub_of(stripe), environment="e" * 32)
-    key = OpKey(9_223_372_036_854_775_807, 9_223_372_036_854_775_807, OpKind.OPEN_CHECKOUT, 99_999)
-    await processor.open_checkout(make_checkout(), key, WITHIN)
+    processor = make_stripe_processor(stub_of(stripe), environment="e" * 32)
+    key = OperationKey(
+        9_223_372_036_854_775_807, 9_223_372_036_854_775_807, OperationKind.OPEN_CHECKOUT, 99_999
+    )
+    await processor.open_checkout(make_checkout_command(), key, CALL_TIMEOUT_SECONDS)
     await processor.close()
     assert len(_keys(stripe, "v1.checkout.sessions.create")[0]) <= 255
 
@@ -246,10 +265,10 @@ async def test_keys_are_short_enough(stripe: Bench) -> None:
 # Payees -------------------------------------------------------------------------------------
 
 
-async def test_a_payee_is_an_account_for_transfers(stripe: Bench) -> None:
+async def test_a_payee_is_an_account_for_transfers(stripe: ProcessorBench) -> None:
     """It can receive transfers and nothing else; the platform bears fees and losses."""
-    key = OpKey(0, COMPANION, OpKind.OPEN_PAYEE, 1)
-    await stripe.payments.open_payee(make_payee(), key, WITHIN)
+    key = OperationKey(0, COMPANION_ID, OperationKind.OPEN_PAYEE, 1)
+    await stripe.payments.open_payee(make_payee_command(), key, CALL_TIMEOUT_SECONDS)
     sent = _sent(stripe, "v2.core.accounts.create")
     asked = {"stripe_balance": {"stripe_transfers": {"requested": True}}}
     assert sent["configuration"] == {"recipient": {"capabilities": asked}}
@@ -262,21 +281,23 @@ async def test_a_payee_is_an_account_for_transfers(stripe: Bench) -> None:
     assert sent["metadata"] == {"sb_env": "test", "companion_id": "2"}
 
 
-async def test_a_payees_needs_are_named(stripe: Bench) -> None:
+async def test_a_payees_needs_are_named(stripe: ProcessorBench) -> None:
     """What the account lacks is told in Stripe's words, from the opening on."""
-    key = OpKey(0, COMPANION, OpKind.OPEN_PAYEE, 1)
-    opened = await stripe.payments.open_payee(make_payee(), key, WITHIN)
+    key = OperationKey(0, COMPANION_ID, OperationKind.OPEN_PAYEE, 1)
+    opened = await stripe.payments.open_payee(make_payee_command(), key, CALL_TIMEOUT_SECONDS)
     assert (opened.ready, opened.needs) == (False, ("identity.individual.given_name",))
 
 
-async def test_each_visit_has_a_page_of_its_own(stripe: Bench) -> None:
+async def test_each_visit_has_a_page_of_its_own(stripe: ProcessorBench) -> None:
     """A link serves once, so that each visit gets another, which leads back to us."""
-    payee = await stripe.payee(ready=False)
+    payee = await stripe.open_payee(ready=False)
     urls = ("https://bookings.example.com/back", "https://bookings.example.com/again")
-    first = await stripe.payments.onboarding_link(payee.ref, *urls, WITHIN)
-    second = await stripe.payments.onboarding_link(payee.ref, *urls, WITHIN)
+    first = await stripe.payments.onboarding_link(payee.ref, *urls, CALL_TIMEOUT_SECONDS)
+    second = await stripe.payments.onboarding_link(payee.ref, *urls, CALL_TIMEOUT_SECONDS)
     sent = [
-        each for each in stub_of(stripe).seen if each.operation == "v2.core.account_links.create"
+        each
+        for each in stub_of(stripe).received_calls
+        if each.operation == "v2.core.account_links.create"
     ]
     ways = {"return_url": urls[0], "refresh_url": urls[1]}
     assert first.url != second.url

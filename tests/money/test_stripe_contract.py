@@ -12,17 +12,23 @@ import stripe
 from stripe._api_version import _ApiVersion
 
 from staffbooking_adapters.memory.doubles import VirtualClock
-from tests.stripe_stub import VERSION, Stub, open_stub
-from tests.stripe_stub.client import account, key, open_client, paid, session
-from tests.stripe_stub.contract import operation
-from tests.stripe_stub.errors import Unfit
-from tests.stripe_stub.openapi_limits import OLDER, OPENAPI, limit, samples
-from tests.stripe_stub.response_check import Departure, departure, hold
+from tests.stripe_stub import VERSION, StripeStub, open_stub
+from tests.stripe_stub.client import (
+    account_params,
+    idempotency_options,
+    open_stripe_client,
+    paid,
+    session_params,
+)
+from tests.stripe_stub.contract import stripe_operation
+from tests.stripe_stub.errors import InvalidRequestError
+from tests.stripe_stub.openapi_limits import OLDER_FIELDS, OPENAPI_FILE, add_length_limits, samples
+from tests.stripe_stub.response_check import InvalidStubResponse, check_response, find_object_error
 from tests.support.builders import NOW
 
 pytestmark = pytest.mark.anyio
 
-LENGTHS = [(200, True), (201, False)] if OPENAPI.exists() else [(200, True), (201, True)]
+LENGTHS = [(200, True), (201, False)] if OPENAPI_FILE.exists() else [(200, True), (201, True)]
 """Of a reference: without Stripe's document the stub knows no limit."""
 
 
@@ -32,14 +38,14 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-async def stub(clock: VirtualClock) -> AsyncIterator[Stub]:
+async def stub(clock: VirtualClock) -> AsyncIterator[StripeStub]:
     async with open_stub(clock.wall) as opened:
         yield opened
 
 
 @pytest.fixture
-async def client(stub: Stub) -> AsyncIterator[stripe.StripeClient]:
-    async with open_client(stub) as opened:
+async def client(stub: StripeStub) -> AsyncIterator[stripe.StripeClient]:
+    async with open_stripe_client(stub) as opened:
         yield opened
 
 
@@ -48,7 +54,7 @@ async def client(stub: Stub) -> AsyncIterator[stripe.StripeClient]:
 
 def test_an_operation_is_read_from_the_sdk() -> None:
     """Verb, path, parameters and result come from the source of the method of that name."""
-    found = operation("v1.transfers.reversals.create")
+    found = stripe_operation("v1.transfers.reversals.create")
     assert (found.verb, found.path) == ("post", "/v1/transfers/{id}/reversals")
     assert found.result.load() is stripe.TransferReversal
     assert not found.is_list
@@ -108,30 +114,36 @@ async def test_an_unfit_parameter_is_named(
     client: stripe.StripeClient, param: str, spoil: Callable[[Any], None]
 ) -> None:
     """What the types do not allow is refused with 400, and the answer says where."""
-    params = session()
+    params = session_params()
     spoil(params)
     with pytest.raises(stripe.InvalidRequestError) as refused:
-        await client.v1.checkout.sessions.create_async(params, key())
+        await client.v1.checkout.sessions.create_async(params, idempotency_options())
     assert (refused.value.http_status, refused.value.param) == (400, param)
 
 
 async def test_a_validation_failure_is_not_stored(client: stripe.StripeClient) -> None:
     """The key of a request that failed validation serves the right one."""
     with pytest.raises(stripe.InvalidRequestError):
-        await client.v1.checkout.sessions.create_async(session(mode="pay"), key("k"))
-    made = await client.v1.checkout.sessions.create_async(session(), key("k"))
+        await client.v1.checkout.sessions.create_async(
+            session_params(mode="pay"), idempotency_options("k")
+        )
+    made = await client.v1.checkout.sessions.create_async(
+        session_params(), idempotency_options("k")
+    )
     assert made.status == "open"
 
 
 async def test_v2_takes_json(client: stripe.StripeClient) -> None:
     """A number where v2 wants text is refused: its bodies have types of their own."""
     with pytest.raises(stripe.InvalidRequestError) as refused:
-        await client.v2.core.accounts.create_async(account(display_name=5), key())
+        await client.v2.core.accounts.create_async(
+            account_params(display_name=5), idempotency_options()
+        )
     body: Any = refused.value.json_body
     assert body["error"]["param"] == "display_name"
 
 
-async def test_an_unknown_path_is_404(stub: Stub) -> None:
+async def test_an_unknown_path_is_404(stub: StripeStub) -> None:
     """What the stub does not play is said so, not answered with nothing."""
     headers = {"Authorization": f"Bearer {stub.api_key}", "Stripe-Version": VERSION}
     async with httpx.AsyncClient(base_url=stub.url, headers=headers) as http:
@@ -150,17 +162,17 @@ async def test_an_unknown_path_is_404(stub: Stub) -> None:
 def test_a_wrong_answer_is_noticed(change: dict[str, Any], trouble: str) -> None:
     """An answer that the SDK's types do not allow is a bug of the stub."""
     right = {"id": "re_1", "object": "refund", "amount": 5, "created": 1, "currency": "usd"}
-    hold(operation("v1.refunds.retrieve"), right)
-    with pytest.raises(Departure) as raised:
-        hold(operation("v1.refunds.retrieve"), right | change)
+    check_response(stripe_operation("v1.refunds.retrieve"), right)
+    with pytest.raises(InvalidStubResponse) as raised:
+        check_response(stripe_operation("v1.refunds.retrieve"), right | change)
     assert trouble in str(raised.value)
 
 
 def test_a_missing_field_is_noticed() -> None:
     """What Stripe always sends has to be there."""
-    with pytest.raises(Departure, match=r"currency is missing"):
-        hold(
-            operation("v1.refunds.retrieve"),
+    with pytest.raises(InvalidStubResponse, match=r"currency is missing"):
+        check_response(
+            stripe_operation("v1.refunds.retrieve"),
             {"id": "re_1", "object": "refund", "amount": 5, "created": 1},
         )
 
@@ -172,7 +184,7 @@ async def test_the_stubs_own_bugs_are_raised(clock: VirtualClock) -> None:
 
 
 async def _make_nonsense(clock: VirtualClock) -> None:
-    async with open_stub(clock.wall) as stub, open_client(stub) as client:
+    async with open_stub(clock.wall) as stub, open_stripe_client(stub) as client:
         payment = await paid(stub, client)
         stub.objects("charge")[0]["colour"] = "red"
         with pytest.raises(stripe.APIError):
@@ -184,12 +196,12 @@ async def _make_nonsense(clock: VirtualClock) -> None:
 
 @pytest.mark.parametrize(("length", "is_taken"), LENGTHS)
 async def test_lengths_are_limited(
-    stub: Stub, client: stripe.StripeClient, length: int, is_taken: bool
+    stub: StripeStub, client: stripe.StripeClient, length: int, is_taken: bool
 ) -> None:
     """A reference of 200 characters is taken, one more is refused where the document is there."""
-    params = session(client_reference_id="B" * length)
+    params = session_params(client_reference_id="B" * length)
     with suppress(stripe.InvalidRequestError):
-        await client.v1.checkout.sessions.create_async(params, key())
+        await client.v1.checkout.sessions.create_async(params, idempotency_options())
     assert bool(stub.objects("checkout.session")) == is_taken
 
 
@@ -213,7 +225,7 @@ SCHEMA = {
 )
 def test_a_document_allows(value: dict[str, Any]) -> None:
     """What is within the lengths, and what is known to be newer than the document."""
-    limit(SCHEMA, value)
+    add_length_limits(SCHEMA, value)
 
 
 @pytest.mark.parametrize(
@@ -226,39 +238,39 @@ def test_a_document_allows(value: dict[str, Any]) -> None:
 )
 def test_a_document_forbids(value: dict[str, Any], param: str) -> None:
     """What is too long anywhere, and what nobody has written down as newer."""
-    with pytest.raises(Unfit) as unfit:
-        limit(SCHEMA, value)
+    with pytest.raises(InvalidRequestError) as unfit:
+        add_length_limits(SCHEMA, value)
     assert unfit.value.param == param
 
 
 def test_the_sample_objects_fit() -> None:
     """Stripe's own samples, where they are there, depart from the types only as is known."""
-    found = {name: departure(sample) for name, sample in samples().items()}
-    assert found == {name: OLDER.get(name) for name in found}
+    found = {name: find_object_error(sample) for name, sample in samples().items()}
+    assert found == {name: OLDER_FIELDS.get(name) for name in found}
 
 
 # Who asks ------------------------------------------------------------------------------------
 
 
-async def test_a_wrong_key_is_401(stub: Stub) -> None:
+async def test_a_wrong_key_is_401(stub: StripeStub) -> None:
     """Whoever does not know the secret key learns nothing."""
-    async with open_client(stub, "sk_test_wrong") as client:
+    async with open_stripe_client(stub, "sk_test_wrong") as client:
         with pytest.raises(stripe.AuthenticationError) as refused:
             await client.v1.balance.retrieve_async()
     assert refused.value.http_status == 401
 
 
-async def test_a_restricted_key_is_403(stub: Stub) -> None:
+async def test_a_restricted_key_is_403(stub: StripeStub) -> None:
     """A key that may do nothing is told so."""
-    async with open_client(stub, stub.restricted_key) as client:
+    async with open_stripe_client(stub, stub.restricted_key) as client:
         with pytest.raises(stripe.PermissionError) as refused:
             await client.v1.balance.retrieve_async()
     assert refused.value.http_status == 403
 
 
-async def test_another_version_is_refused(stub: Stub) -> None:
+async def test_another_version_is_refused(stub: StripeStub) -> None:
     """Who does not pin the version of the SDK is refused."""
-    async with open_client(stub, version="2026-09-30.dahlia") as client:
+    async with open_stripe_client(stub, version="2026-09-30.dahlia") as client:
         with pytest.raises(stripe.InvalidRequestError, match="version"):
             await client.v1.balance.retrieve_async()
 
@@ -266,4 +278,4 @@ async def test_another_version_is_refused(stub: Stub) -> None:
 async def test_a_post_needs_a_key(client: stripe.StripeClient) -> None:
     """The random key that the SDK makes up is as good as none."""
     with pytest.raises(stripe.InvalidRequestError, match="Idempotency-Key"):
-        await client.v1.checkout.sessions.create_async(session())
+        await client.v1.checkout.sessions.create_async(session_params())

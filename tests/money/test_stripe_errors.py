@@ -7,28 +7,28 @@ from typing import Any
 import pytest
 from stripe import APIError, InvalidRequestError
 
-from staffbooking_adapters.stripe.errors import judged
+from staffbooking_adapters.stripe.errors import to_payments_error
 from staffbooking_core.domain.payments.processor import (
     Busy,
     CheckoutStatus,
     IntentRefs,
-    KeyReused,
-    Misconfigured,
-    OpKind,
-    PaymentsError,
+    OperationKeyReused,
+    OperationKind,
     PayOut,
-    Refund,
+    ProcessorError,
+    ProcessorMisconfigured,
+    ProcessorRefused,
+    RefundPayment,
     RefusalCode,
-    Refused,
     Unknown,
 )
 from tests.money.processors import (
-    COMPANION,
-    WITHIN,
-    Bench,
-    make_checkout,
-    make_key,
-    make_stripe,
+    CALL_TIMEOUT_SECONDS,
+    COMPANION_ID,
+    ProcessorBench,
+    make_checkout_command,
+    make_operation_key,
+    make_stripe_processor,
     stub_of,
 )
 
@@ -41,8 +41,8 @@ def _error(status: int | None, **said: Any) -> APIError:
     return APIError(said.get("message", "no"), None, status, document, {})
 
 
-def _refund(payment_ref: str) -> Refund:
-    return Refund(payment_ref, 5_000, "usd")
+def _refund(payment_ref: str) -> RefundPayment:
+    return RefundPayment(payment_ref, 5_000, "usd")
 
 
 # By status ----------------------------------------------------------------------------------
@@ -61,16 +61,16 @@ def _refund(payment_ref: str) -> Refund:
         (_error(429, message="too many requests"), Busy),
         (_error(400, code="lock_timeout"), Busy),
         (_error(400, code="rate_limit"), Busy),
-        (_error(400, type="idempotency_error"), KeyReused),
-        (_error(401, type="invalid_request_error"), Misconfigured),
-        (_error(403, type="invalid_request_error"), Misconfigured),
-        (_error(402, type="card_error"), Refused),
-        (_error(404, code="resource_missing"), Refused),
+        (_error(400, type="idempotency_error"), OperationKeyReused),
+        (_error(401, type="invalid_request_error"), ProcessorMisconfigured),
+        (_error(403, type="invalid_request_error"), ProcessorMisconfigured),
+        (_error(402, type="card_error"), ProcessorRefused),
+        (_error(404, code="resource_missing"), ProcessorRefused),
     ],
 )
-def test_the_status_decides(error: APIError, meaning: type[PaymentsError]) -> None:
+def test_the_status_decides(error: APIError, meaning: type[ProcessorError]) -> None:
     """An error that Stripe tells with 4xx is definite; without an answer nothing is known."""
-    assert type(judged(error)) is meaning
+    assert type(to_payments_error(error)) is meaning
 
 
 REASONS = {
@@ -90,11 +90,11 @@ REASONS = {
 @pytest.mark.parametrize("status", [400, 403])
 def test_a_refusal_has_a_reason(code: str, status: int) -> None:
     """Stripe's codes have ours, whether the payee or the request is at fault."""
-    error = judged(_error(status, code=code, message="no"))
+    error = to_payments_error(_error(status, code=code, message="no"))
     if code == "parameter_unknown" and status == 403:
-        assert isinstance(error, Misconfigured)
+        assert isinstance(error, ProcessorMisconfigured)
     else:
-        assert isinstance(error, Refused)
+        assert isinstance(error, ProcessorRefused)
         assert error.reason is REASONS[code]
 
 
@@ -104,8 +104,8 @@ def test_a_refusal_without_a_code_is_invalid() -> None:
         "Something else", None, None, None, 400, {"error": {}}, {"request-id": "req_1"}
     )
     error.error = _error(400, message="Something else").error
-    meaning = judged(error)
-    assert isinstance(meaning, Refused)
+    meaning = to_payments_error(error)
+    assert isinstance(meaning, ProcessorRefused)
     assert meaning.reason is RefusalCode.INVALID
     assert str(meaning) == "Request req_1: Something else"
 
@@ -113,7 +113,9 @@ def test_a_refusal_without_a_code_is_invalid() -> None:
 def test_secrets_stay_out_of_messages() -> None:
     """Should Stripe quote a secret, it is not passed on."""
     text = "bad key sk_live_abc123 or rk_test_x9 or whsec_Zz0"
-    assert str(judged(_error(401, message=text))) == "bad key sk_*** or rk_*** or whsec_***"
+    assert (
+        str(to_payments_error(_error(401, message=text))) == "bad key sk_*** or rk_*** or whsec_***"
+    )
 
 
 @pytest.mark.parametrize(
@@ -122,7 +124,7 @@ def test_secrets_stay_out_of_messages() -> None:
 def test_stripe_says_how_long_to_wait(said: str, wait: float | None) -> None:
     """Seconds are believed up to an hour, anything else is not."""
     document = {"error": {"code": "rate_limit"}}
-    error = judged(APIError("no", None, 429, document, {"retry-after": said}))
+    error = to_payments_error(APIError("no", None, 429, document, {"retry-after": said}))
     assert isinstance(error, Busy)
     assert error.retry_after == wait
 
@@ -131,56 +133,64 @@ def test_stripe_says_how_long_to_wait(said: str, wait: float | None) -> None:
 
 
 @pytest.mark.parametrize("fault", ["html", "truncated", "reset_before", "error_500"])
-async def test_an_answer_nobody_can_read_is_unknown(stripe: Bench, fault: str) -> None:
+async def test_an_answer_nobody_can_read_is_unknown(stripe: ProcessorBench, fault: str) -> None:
     """A gateway's page, half an answer, none, or an error of Stripe's own tell nothing."""
-    stub_of(stripe).break_next("open_checkout", fault)
+    stub_of(stripe).inject_fault("open_checkout", fault)
     with pytest.raises(Unknown):
-        await stripe.opened()
+        await stripe.open_checkout()
 
 
-async def test_a_busy_processor_says_when(stripe: Bench) -> None:
+async def test_a_busy_processor_says_when(stripe: ProcessorBench) -> None:
     """After too many requests Stripe tells when to come back."""
-    stub_of(stripe).break_next("open_checkout", "rate_limit")
+    stub_of(stripe).inject_fault("open_checkout", "rate_limit")
     with pytest.raises(Busy) as busy:
-        await stripe.opened()
+        await stripe.open_checkout()
     assert busy.value.retry_after == 1.0
 
 
 @pytest.mark.parametrize("key", ["sk_test_wrong", "restricted"])
-async def test_a_key_that_may_not_is_misconfigured(stripe: Bench, key: str) -> None:
+async def test_a_key_that_may_not_is_misconfigured(stripe: ProcessorBench, key: str) -> None:
     """A wrong key, or one without the permission, is for an operator."""
     stub = stub_of(stripe)
-    processor = make_stripe(stub, secret_key=stub.restricted_key if key == "restricted" else key)
-    with pytest.raises(Misconfigured):
-        await processor.open_checkout(make_checkout(), make_key(OpKind.OPEN_CHECKOUT), WITHIN)
+    processor = make_stripe_processor(
+        stub, secret_key=stub.restricted_key if key == "restricted" else key
+    )
+    with pytest.raises(ProcessorMisconfigured):
+        await processor.open_checkout(
+            make_checkout_command(),
+            make_operation_key(OperationKind.OPEN_CHECKOUT),
+            CALL_TIMEOUT_SECONDS,
+        )
     await processor.close()
 
 
-async def test_a_slow_answer_is_unknown(stripe: Bench) -> None:
+async def test_a_slow_answer_is_unknown(stripe: ProcessorBench) -> None:
     """Past the time that was given nothing is known, though it may have been executed."""
-    stub_of(stripe).break_next("refund", "slow", seconds=10)
-    payment = await stripe.paid()
+    stub_of(stripe).inject_fault("refund", "slow", seconds=10)
+    payment = await stripe.make_payment()
     command = _refund(payment.ref)
     with pytest.raises(Unknown):
-        await stripe.payments.refund(command, make_key(OpKind.REFUND), 0.2)
+        await stripe.payments.refund(command, make_operation_key(OperationKind.REFUND), 0.2)
     assert len((await stripe.snapshot()).refunds) == 1
 
 
 @pytest.mark.parametrize("within", [0, -1])
-async def test_without_time_nothing_is_sent(stripe: Bench, within: float) -> None:
+async def test_without_time_nothing_is_sent(stripe: ProcessorBench, within: float) -> None:
     """A call that may take no time is not begun, even where the connection stands already."""
-    payment = await stripe.paid()
+    payment = await stripe.make_payment()
     with pytest.raises(Unknown):
-        await stripe.payments.refund(_refund(payment.ref), make_key(OpKind.REFUND), within)
+        await stripe.payments.refund(
+            _refund(payment.ref), make_operation_key(OperationKind.REFUND), within
+        )
     assert stub_of(stripe).objects("refund") == []
 
 
-async def test_nothing_is_sent_again_behind_our_back(stripe: Bench) -> None:
+async def test_nothing_is_sent_again_behind_our_back(stripe: ProcessorBench) -> None:
     """Repeats are the runner's, durable and within its deadline: a call is sent once."""
-    payment = await stripe.paid()
-    stub_of(stripe).break_next("refund", "reset_before")
+    payment = await stripe.make_payment()
+    stub_of(stripe).inject_fault("refund", "reset_before")
     with pytest.raises(Unknown):
-        await stripe.refunded(payment, 5_000)
+        await stripe.refund(payment, 5_000)
     assert stub_of(stripe).objects("refund") == []
 
 
@@ -188,75 +198,83 @@ async def test_nothing_is_sent_again_behind_our_back(stripe: Bench) -> None:
 
 
 @pytest.mark.parametrize("fault", ["reset_before", "html", "error_500", "rate_limit"])
-async def test_a_failed_look_is_definite(stripe: Bench, fault: str) -> None:
+async def test_a_failed_look_is_definite(stripe: ProcessorBench, fault: str) -> None:
     """Where the look before a payout fails nothing was sent: busy, not unknown."""
-    payment, payee = await stripe.paid(), await stripe.payee()
-    stub_of(stripe).break_next("look", fault)
+    payment, payee = await stripe.make_payment(), await stripe.open_payee()
+    stub_of(stripe).inject_fault("look", fault)
     with pytest.raises(Busy):
-        await stripe.paid_out(payment, 17_000, payee=payee)
+        await stripe.pay_out(payment, 17_000, payee=payee)
     assert stub_of(stripe).objects("transfer") == []
 
 
-async def test_a_slow_look_is_definite(stripe: Bench) -> None:
+async def test_a_slow_look_is_definite(stripe: ProcessorBench) -> None:
     """Where the look takes all the time nothing was sent."""
-    payment, payee = await stripe.paid(), await stripe.payee()
-    stub_of(stripe).break_next("look", "slow", seconds=10)
-    command = PayOut(payment.ref, COMPANION, 17_000, "usd", payee.ref)
+    payment, payee = await stripe.make_payment(), await stripe.open_payee()
+    stub_of(stripe).inject_fault("look", "slow", seconds=10)
+    command = PayOut(payment.ref, COMPANION_ID, 17_000, "usd", payee.ref)
     with pytest.raises(Busy):
-        await stripe.payments.pay_out(command, make_key(OpKind.PAY_OUT), 0.2)
+        await stripe.payments.pay_out(command, make_operation_key(OperationKind.PAY_OUT), 0.2)
     assert stub_of(stripe).objects("transfer") == []
 
 
-async def test_a_lost_payout_is_unknown(stripe: Bench) -> None:
+async def test_a_lost_payout_is_unknown(stripe: ProcessorBench) -> None:
     """Where the payout itself gets no answer it may have been made."""
-    payment, payee = await stripe.paid(), await stripe.payee()
-    stub_of(stripe).break_next("pay_out", "reset_after")
+    payment, payee = await stripe.make_payment(), await stripe.open_payee()
+    stub_of(stripe).inject_fault("pay_out", "reset_after")
     with pytest.raises(Unknown):
-        await stripe.paid_out(payment, 17_000, payee=payee)
+        await stripe.pay_out(payment, 17_000, payee=payee)
     assert len((await stripe.snapshot()).payouts) == 1
 
 
-async def test_a_failed_snapshot_tells_nothing(stripe: Bench) -> None:
+async def test_a_failed_snapshot_tells_nothing(stripe: ProcessorBench) -> None:
     """One read that fails ends the whole look: no snapshot is ever a part of one."""
-    await stripe.paid()
-    stub_of(stripe).break_next("look", "error_500")
+    await stripe.make_payment()
+    stub_of(stripe).inject_fault("look", "error_500")
     with pytest.raises(Unknown):
         await stripe.snapshot()
 
 
-async def test_a_page_of_another_account_is_missing(stripe: Bench) -> None:
+async def test_a_page_of_another_account_is_missing(stripe: ProcessorBench) -> None:
     """A page that Stripe does not know is no empty snapshot: key and records disagree."""
-    with pytest.raises(Refused) as refused:
-        await stripe.payments.snapshot(IntentRefs(12, (("cs_test_other", 1),)), WITHIN)
+    with pytest.raises(ProcessorRefused) as refused:
+        await stripe.payments.snapshot(
+            IntentRefs(12, (("cs_test_other", 1),)), CALL_TIMEOUT_SECONDS
+        )
     assert refused.value.reason is RefusalCode.MISSING
 
 
 # Closing a page -----------------------------------------------------------------------------
 
 
-async def test_an_unknown_page_is_missing(stripe: Bench) -> None:
+async def test_an_unknown_page_is_missing(stripe: ProcessorBench) -> None:
     """A page that is not there can't be closed, nor looked at."""
-    with pytest.raises(Refused) as refused:
-        await stripe.payments.close_checkout("cs_none", make_key(OpKind.CLOSE_CHECKOUT), WITHIN)
+    with pytest.raises(ProcessorRefused) as refused:
+        await stripe.payments.close_checkout(
+            "cs_none", make_operation_key(OperationKind.CLOSE_CHECKOUT), CALL_TIMEOUT_SECONDS
+        )
     assert refused.value.reason is RefusalCode.MISSING
-    assert [each.operation for each in stub_of(stripe).seen] == ["v1.checkout.sessions.expire"]
+    assert [each.operation for each in stub_of(stripe).received_calls] == [
+        "v1.checkout.sessions.expire"
+    ]
 
 
-async def test_a_refused_closing_of_an_open_page_stays_refused(stripe: Bench) -> None:
+async def test_a_refused_closing_of_an_open_page_stays_refused(stripe: ProcessorBench) -> None:
     """If the page is open all the same, Stripe's reason is another, and is told."""
-    checkout = await stripe.opened()
-    stub_of(stripe).break_next("close_checkout", "refuse:parameter_unknown")
-    with pytest.raises(Refused) as refused:
-        await stripe.payments.close_checkout(checkout.ref, make_key(OpKind.CLOSE_CHECKOUT), WITHIN)
+    checkout = await stripe.open_checkout()
+    stub_of(stripe).inject_fault("close_checkout", "refuse:parameter_unknown")
+    with pytest.raises(ProcessorRefused) as refused:
+        await stripe.payments.close_checkout(
+            checkout.ref, make_operation_key(OperationKind.CLOSE_CHECKOUT), CALL_TIMEOUT_SECONDS
+        )
     assert refused.value.reason is RefusalCode.INVALID
 
 
-async def test_a_look_after_a_refused_closing_may_fail(stripe: Bench) -> None:
+async def test_a_look_after_a_refused_closing_may_fail(stripe: ProcessorBench) -> None:
     """Nothing was closed, and what became of the page is asked again: same key, same end."""
-    checkout, key = await stripe.opened(), make_key(OpKind.CLOSE_CHECKOUT)
-    await stripe.world.pay(checkout)
-    stub_of(stripe).break_next("look", "error_500")
+    checkout, key = await stripe.open_checkout(), make_operation_key(OperationKind.CLOSE_CHECKOUT)
+    await stripe.outside_world.pay(checkout)
+    stub_of(stripe).inject_fault("look", "error_500")
     with pytest.raises(Busy):
-        await stripe.payments.close_checkout(checkout.ref, key, WITHIN)
-    closed = await stripe.payments.close_checkout(checkout.ref, key, WITHIN)
+        await stripe.payments.close_checkout(checkout.ref, key, CALL_TIMEOUT_SECONDS)
+    closed = await stripe.payments.close_checkout(checkout.ref, key, CALL_TIMEOUT_SECONDS)
     assert closed.status is CheckoutStatus.PAID

@@ -9,9 +9,14 @@ from typing import Any
 import pytest
 from stripe import WebhookSignature
 
-from staffbooking_adapters.stripe.events import MAX_BYTES, OF_PAYEES, THIN_TYPES, TYPES
+from staffbooking_adapters.stripe.events import (
+    ACCOUNT_UPDATED_TYPE,
+    EVENT_TYPES,
+    MAX_EVENT_BYTES,
+    THIN_EVENT_TYPES,
+)
 from staffbooking_adapters.stripe.processor import StripeProcessor
-from staffbooking_core.domain.payments.processor import BadSignature, Nudge
+from staffbooking_core.domain.payments.processor import BadEventSignature, ProcessorEvent
 from tests.support.builders import NOW
 
 FIRST, SECOND = "whsec_of_the_account", "whsec_of_the_payees"
@@ -29,7 +34,7 @@ def _signature(body: bytes, secret: str = FIRST, after: float = 0) -> str:
     )
 
 
-def _read(body: bytes, header: str | None = None, **given: Any) -> Sequence[Nudge]:
+def _read(body: bytes, header: str | None = None, **given: Any) -> Sequence[ProcessorEvent]:
     """What a processor makes of a body under a header."""
     headers = {"Stripe-Signature": _signature(body) if header is None else header}
     return _processor(**given).parse_webhook(headers, body, NOW)
@@ -49,7 +54,7 @@ def _event(kind: str = "payment_intent.succeeded", **given: Any) -> dict[str, An
     }
 
 
-def _thin(kind: str = THIN_TYPES[0], **given: Any) -> dict[str, Any]:
+def _thin(kind: str = THIN_EVENT_TYPES[0], **given: Any) -> dict[str, Any]:
     return {
         "id": "evt_2",
         "object": "v2.core.event",
@@ -60,12 +65,12 @@ def _thin(kind: str = THIN_TYPES[0], **given: Any) -> dict[str, Any]:
     }
 
 
-def _told(event: Any, **given: Any) -> Sequence[Nudge]:
+def _told(event: Any, **given: Any) -> Sequence[ProcessorEvent]:
     return _read(json.dumps(event).encode(), **given)
 
 
 BODY = json.dumps(_event()).encode()
-NUDGE = Nudge("evt_1", intent_id=12)
+NUDGE = ProcessorEvent("evt_1", intent_id=12)
 
 
 # Signatures ---------------------------------------------------------------------------------
@@ -106,13 +111,13 @@ def test_any_of_several_signatures_may_fit() -> None:
 )
 def test_a_forged_signature_is_refused(header: str) -> None:
     """Missing, malformed, not ASCII, by another secret or another scheme: not believed."""
-    with pytest.raises(BadSignature):
+    with pytest.raises(BadEventSignature):
         _read(BODY, header)
 
 
 def test_a_signature_is_of_its_bytes() -> None:
     """The signature of one event does not carry another."""
-    with pytest.raises(BadSignature):
+    with pytest.raises(BadEventSignature):
         _read(BODY.replace(b"12", b"13"), _signature(BODY))
 
 
@@ -120,14 +125,14 @@ def test_a_signature_is_of_its_time() -> None:
     """An old event with a new time was signed by nobody."""
     now = _signature(BODY).partition(",")[0]
     old = _signature(BODY, after=-3600).partition(",")[2]
-    with pytest.raises(BadSignature):
+    with pytest.raises(BadEventSignature):
         _read(BODY, f"{now},{old}")
 
 
 @pytest.mark.parametrize("after", [-301, 301, 10**9, -(10**9)])
 def test_a_replayed_event_is_refused(after: float) -> None:
     """Past five minutes, or from the future, even a good signature is not believed."""
-    with pytest.raises(BadSignature):
+    with pytest.raises(BadEventSignature):
         _read(BODY, _signature(BODY, after=after))
 
 
@@ -140,28 +145,28 @@ def test_clocks_may_differ(after: float) -> None:
 def test_a_header_that_comes_twice_is_refused() -> None:
     """Two signatures under two spellings of one name are somebody's trick."""
     headers = {"Stripe-Signature": _signature(BODY), "stripe-signature": _signature(BODY)}
-    with pytest.raises(BadSignature):
+    with pytest.raises(BadEventSignature):
         _processor().parse_webhook(headers, BODY, NOW)
 
 
 def test_without_a_secret_nothing_is_believed() -> None:
     """A deployment that has none takes no event."""
     processor = StripeProcessor("sk_test_1", (), "test", base_url="http://x", currency="usd")
-    with pytest.raises(BadSignature):
+    with pytest.raises(BadEventSignature):
         processor.parse_webhook({"Stripe-Signature": _signature(BODY, "")}, BODY, NOW)
 
 
 def test_a_body_that_is_no_text_is_refused() -> None:
     """Bytes that are no UTF-8 were never signed by Stripe."""
-    with pytest.raises(BadSignature):
+    with pytest.raises(BadEventSignature):
         _read(b"\xff", _signature(b"x"))
 
 
 def test_too_large_a_body_is_refused() -> None:
     """Beyond 256 KiB nothing is read, not even to check who signed it."""
-    body = b" " * (MAX_BYTES - len(BODY)) + BODY
+    body = b" " * (MAX_EVENT_BYTES - len(BODY)) + BODY
     assert _read(body) == (NUDGE,)
-    with pytest.raises(BadSignature):
+    with pytest.raises(BadEventSignature):
         _read(b" " + body)
 
 
@@ -174,7 +179,7 @@ def test_what_is_no_event_leads_nowhere(text: str) -> None:
 # Where they lead ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", EVENT_TYPES)
 def test_what_bears_our_marks_leads_to_its_intent(kind: str) -> None:
     """Each kind of event says to look at the intent, and nothing more."""
     assert _told(_event(kind)) == (NUDGE,)
@@ -183,7 +188,9 @@ def test_what_bears_our_marks_leads_to_its_intent(kind: str) -> None:
 def test_a_group_leads_to_its_intent() -> None:
     """A payout by hand within the intent's transfer group is the intent's."""
     subject = {"object": "transfer", "metadata": {}, "transfer_group": "sb_test_intent_34"}
-    assert _told(_event("transfer.created", subject=subject)) == (Nudge("evt_1", intent_id=34),)
+    assert _told(_event("transfer.created", subject=subject)) == (
+        ProcessorEvent("evt_1", intent_id=34),
+    )
 
 
 @pytest.mark.parametrize("field", ["pi_7", {"id": "pi_7", "object": "payment_intent"}])
@@ -191,12 +198,12 @@ def test_what_bears_none_leads_to_its_payment(field: Any) -> None:
     """A dispute, or a refund by hand, names its payment, whose intent is asked for."""
     subject = {"object": "dispute", "metadata": {}, "payment_intent": field}
     told = _told(_event("charge.dispute.created", subject=subject))
-    assert told == (Nudge("evt_1", payment_ref="pi_7"),)
+    assert told == (ProcessorEvent("evt_1", payment_ref="pi_7"),)
 
 
 def test_a_payment_by_hand_is_asked_for() -> None:
     """A payment intent without marks is a payment to ask for."""
-    assert _told(_event(subject={"metadata": {}})) == (Nudge("evt_1", payment_ref="pi_1"),)
+    assert _told(_event(subject={"metadata": {}})) == (ProcessorEvent("evt_1", payment_ref="pi_1"),)
 
 
 def test_what_names_nothing_leads_nowhere() -> None:
@@ -205,22 +212,22 @@ def test_what_names_nothing_leads_nowhere() -> None:
     assert _told(_event("refund.created", subject=subject)) == ()
 
 
-@pytest.mark.parametrize("kind", THIN_TYPES)
+@pytest.mark.parametrize("kind", THIN_EVENT_TYPES)
 def test_a_thin_event_leads_to_its_payee(kind: str) -> None:
     """An event that only names an account says to look at the payee."""
-    assert _told(_thin(kind)) == (Nudge("evt_2", payee_ref="acct_1"),)
+    assert _told(_thin(kind)) == (ProcessorEvent("evt_2", payee_ref="acct_1"),)
 
 
 def test_an_account_leads_to_its_payee() -> None:
     """The older kind of event carries the account, and says the same."""
     subject = {"id": "acct_1", "object": "account", "metadata": {}}
-    told = _told(_event(OF_PAYEES, subject=subject, account="acct_1"))
-    assert told == (Nudge("evt_1", payee_ref="acct_1"),)
+    told = _told(_event(ACCOUNT_UPDATED_TYPE, subject=subject, account="acct_1"))
+    assert told == (ProcessorEvent("evt_1", payee_ref="acct_1"),)
 
 
 def test_all_kinds_fit_into_one_question() -> None:
     """Stripe lists events of at most twenty kinds at once."""
-    assert len({*TYPES, OF_PAYEES}) <= 20
+    assert len({*EVENT_TYPES, ACCOUNT_UPDATED_TYPE}) <= 20
 
 
 # Not ours -----------------------------------------------------------------------------------
@@ -228,7 +235,7 @@ def test_all_kinds_fit_into_one_question() -> None:
 NOT_OURS = {
     "another deployment's": _event(subject={"metadata": {**OURS, "sb_env": "other"}}),
     "another deployment's payee": _event(
-        OF_PAYEES, subject={"id": "acct_1", "metadata": {"sb_env": "other"}}
+        ACCOUNT_UPDATED_TYPE, subject={"id": "acct_1", "metadata": {"sb_env": "other"}}
     ),
     "of real money": _event(livemode=True),
     "of no mode": _event(livemode=None),

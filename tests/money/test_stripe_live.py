@@ -26,14 +26,24 @@ import pytest
 from staffbooking_core.domain.payments.ledger import MovementKind
 from staffbooking_core.domain.payments.processor import (
     ChargebackStatus,
-    OpKind,
+    OperationKind,
+    ProcessorRefused,
     RefusalCode,
-    Refused,
 )
-from staffbooking_core.domain.reconciliation.statement import theirs
+from staffbooking_core.domain.reconciliation.statement import processor_totals
 from tests.money import test_payments_contract as contract, test_payments_lookup as looking
-from tests.money.processors import INTENT, WITHIN, Bench, make_key
-from tests.money.stripe_live import IS_DISPUTED, LiveWorld, live_bench, sandbox_key
+from tests.money.processors import (
+    CALL_TIMEOUT_SECONDS,
+    INTENT_ID,
+    ProcessorBench,
+    make_operation_key,
+)
+from tests.money.stripe_live import (
+    DISPUTED_CARD,
+    StripeTestModeWorld,
+    open_test_mode_bench,
+    stripe_test_key,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.stripe_live]
 
@@ -42,8 +52,8 @@ LOOKS = 30
 
 
 @pytest.fixture
-async def bench() -> AsyncIterator[Bench]:
-    async with live_bench(sandbox_key(os.environ)) as live:
+async def bench() -> AsyncIterator[ProcessorBench]:
+    async with open_test_mode_bench(stripe_test_key(os.environ)) as live:
         yield live
 
 
@@ -77,21 +87,21 @@ test_an_unknown_payee_is_missing = looking.test_an_unknown_payee_is_missing
 test_a_payee_gets_a_page = looking.test_a_payee_gets_a_page
 
 
-async def test_changes_tell_of_a_payment(bench: Bench) -> None:
+async def test_changes_tell_of_a_payment(bench: ProcessorBench) -> None:
     """Stripe lists the events of a payment soon after it."""
-    await bench.paid()
+    await bench.make_payment()
 
     async def told() -> bool:
-        nudges, _ = await bench.payments.changes(None, WITHIN)
-        return INTENT in {nudge.intent_id for nudge in nudges}
+        nudges, _ = await bench.payments.list_events(None, CALL_TIMEOUT_SECONDS)
+        return INTENT_ID in {nudge.intent_id for nudge in nudges}
 
     await _soon(told)
 
 
-async def test_a_chargeback_stands_in_the_way_of_a_refund(bench: Bench) -> None:
+async def test_a_chargeback_stands_in_the_way_of_a_refund(bench: ProcessorBench) -> None:
     """A disputed card's money is taken, with a fee, and can't be refunded meanwhile."""
-    assert isinstance(bench.world, LiveWorld)
-    await bench.world.charge(await bench.opened(), IS_DISPUTED)
+    assert isinstance(bench.outside_world, StripeTestModeWorld)
+    await bench.outside_world.charge(await bench.open_checkout(), DISPUTED_CARD)
 
     async def disputed() -> bool:
         return bool((await bench.snapshot()).chargebacks)
@@ -99,19 +109,19 @@ async def test_a_chargeback_stands_in_the_way_of_a_refund(bench: Bench) -> None:
     await _soon(disputed)
     snapshot = await bench.snapshot()
     [found], [payment] = snapshot.chargebacks, snapshot.payments
-    with pytest.raises(Refused) as refused:
-        await bench.refunded(payment, 1_000)
+    with pytest.raises(ProcessorRefused) as refused:
+        await bench.refund(payment, 1_000)
     assert (found.status, found.amount) == (ChargebackStatus.OPEN, payment.amount)
     assert refused.value.reason is RefusalCode.DISPUTED
     assert len(snapshot.fees) == 2
 
 
-async def test_the_statement_has_payment_and_refund(bench: Bench) -> None:
+async def test_the_statement_has_payment_and_refund(bench: ProcessorBench) -> None:
     """The lines of a payment and its refund are there, by their references."""
-    payment = await bench.paid()
-    refund = await bench.refunded(payment, 3_000, make_key(OpKind.REFUND))
-    lines = [each async for each in bench.payments.statement() if each.intent_id == INTENT]
-    found = theirs(each for each in lines if each.kind is not MovementKind.FEE)
+    payment = await bench.make_payment()
+    refund = await bench.refund(payment, 3_000, make_operation_key(OperationKind.REFUND))
+    lines = [each async for each in bench.payments.statement() if each.intent_id == INTENT_ID]
+    found = processor_totals(each for each in lines if each.kind is not MovementKind.FEE)
     assert found == {
         (MovementKind.PAYMENT, payment.ref): payment.amount,
         (MovementKind.REFUND, refund.ref): -3_000,

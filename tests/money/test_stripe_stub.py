@@ -11,8 +11,16 @@ import pytest
 import stripe
 
 from staffbooking_adapters.memory.doubles import VirtualClock
-from tests.stripe_stub import Stub, open_stub
-from tests.stripe_stub.client import account, key, open_client, paid, payee, session, transfer
+from tests.stripe_stub import StripeStub, open_stub
+from tests.stripe_stub.client import (
+    account_params,
+    idempotency_options,
+    open_stripe_client,
+    paid,
+    payee,
+    session_params,
+    transfer,
+)
 from tests.support.builders import DAY, HOUR, MINUTE, NOW, SECOND
 
 pytestmark = pytest.mark.anyio
@@ -24,14 +32,14 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-async def stub(clock: VirtualClock) -> AsyncIterator[Stub]:
+async def stub(clock: VirtualClock) -> AsyncIterator[StripeStub]:
     async with open_stub(clock.wall) as opened:
         yield opened
 
 
 @pytest.fixture
-async def client(stub: Stub) -> AsyncIterator[stripe.StripeClient]:
-    async with open_client(stub) as opened:
+async def client(stub: StripeStub) -> AsyncIterator[stripe.StripeClient]:
+    async with open_stripe_client(stub) as opened:
         yield opened
 
 
@@ -44,7 +52,7 @@ def refund(payment: stripe.PaymentIntent, **changes: Any) -> Any:
 
 async def test_a_page_has_no_payment_yet(client: stripe.StripeClient) -> None:
     """Until the client confirms, a session has a url and no payment intent."""
-    made = await client.v1.checkout.sessions.create_async(session(), key())
+    made = await client.v1.checkout.sessions.create_async(session_params(), idempotency_options())
     assert made.id.startswith("cs_test_")
     assert (made.url or "").startswith("https://checkout.stripe.com/")
     assert (made.status, made.payment_status, made.payment_intent) == ("open", "unpaid", None)
@@ -61,42 +69,50 @@ async def test_a_page_has_no_payment_yet(client: stripe.StripeClient) -> None:
     ],
 )
 async def test_a_page_lives_half_an_hour_to_a_day(
-    stub: Stub, client: stripe.StripeClient, lives: timedelta, is_taken: bool
+    stub: StripeStub, client: stripe.StripeClient, lives: timedelta, is_taken: bool
 ) -> None:
     """Stripe counts from its own now."""
     with suppress(stripe.InvalidRequestError):
-        await client.v1.checkout.sessions.create_async(session(lives=lives), key())
+        await client.v1.checkout.sessions.create_async(
+            session_params(lives=lives), idempotency_options()
+        )
     assert bool(stub.objects("checkout.session")) == is_taken
 
 
 async def test_an_amount_can_be_too_small(client: stripe.StripeClient) -> None:
     """A dollar payment has to come to 50 cents."""
     with pytest.raises(stripe.InvalidRequestError) as refused:
-        await client.v1.checkout.sessions.create_async(session(amount=49), key())
+        await client.v1.checkout.sessions.create_async(
+            session_params(amount=49), idempotency_options()
+        )
     assert refused.value.code == "amount_too_small"
-    assert await client.v1.checkout.sessions.create_async(session(amount=50), key())
+    assert await client.v1.checkout.sessions.create_async(
+        session_params(amount=50), idempotency_options()
+    )
 
 
 async def test_an_open_page_is_closed(client: stripe.StripeClient) -> None:
     """A closed page has expired and has no url any more; it cannot be closed twice."""
-    made = await client.v1.checkout.sessions.create_async(session(), key())
-    closed = await client.v1.checkout.sessions.expire_async(made.id, None, key())
+    made = await client.v1.checkout.sessions.create_async(session_params(), idempotency_options())
+    closed = await client.v1.checkout.sessions.expire_async(made.id, None, idempotency_options())
     assert (closed.status, closed.url) == ("expired", None)
     with pytest.raises(stripe.InvalidRequestError):
-        await client.v1.checkout.sessions.expire_async(made.id, None, key())
+        await client.v1.checkout.sessions.expire_async(made.id, None, idempotency_options())
 
 
-async def test_a_paid_page_is_not_closed(stub: Stub, client: stripe.StripeClient) -> None:
+async def test_a_paid_page_is_not_closed(stub: StripeStub, client: stripe.StripeClient) -> None:
     """The refusal to close a complete page means that it was paid."""
-    made = await client.v1.checkout.sessions.create_async(session(), key())
+    made = await client.v1.checkout.sessions.create_async(session_params(), idempotency_options())
     stub.pay(made.id)
     with pytest.raises(stripe.InvalidRequestError, match="complete"):
-        await client.v1.checkout.sessions.expire_async(made.id, None, key())
+        await client.v1.checkout.sessions.expire_async(made.id, None, idempotency_options())
 
 
-async def test_a_page_lapses(stub: Stub, client: stripe.StripeClient, clock: VirtualClock) -> None:
+async def test_a_page_lapses(
+    stub: StripeStub, client: stripe.StripeClient, clock: VirtualClock
+) -> None:
     """When its time has passed a page has expired, and takes no payment."""
-    made = await client.v1.checkout.sessions.create_async(session(), key())
+    made = await client.v1.checkout.sessions.create_async(session_params(), idempotency_options())
     clock.advance(12 * HOUR)
     stub.pay(made.id)
     found = await client.v1.checkout.sessions.retrieve_async(made.id)
@@ -106,14 +122,16 @@ async def test_a_page_lapses(stub: Stub, client: stripe.StripeClient, clock: Vir
 async def test_metadata_is_limited(client: stripe.StripeClient) -> None:
     """A value has at most 500 characters."""
     with pytest.raises(stripe.InvalidRequestError) as refused:
-        await client.v1.checkout.sessions.create_async(session(metadata={"a": "b" * 501}), key())
+        await client.v1.checkout.sessions.create_async(
+            session_params(metadata={"a": "b" * 501}), idempotency_options()
+        )
     assert refused.value.param == "metadata[a]"
 
 
 # Payments -------------------------------------------------------------------------------------
 
 
-async def test_a_payment_succeeds(stub: Stub, client: stripe.StripeClient) -> None:
+async def test_a_payment_succeeds(stub: StripeStub, client: stripe.StripeClient) -> None:
     """Paying makes an intent that has succeeded, with a charge that bears its marks."""
     payment = await paid(stub, client)
     charge: Any = payment.latest_charge
@@ -122,9 +140,11 @@ async def test_a_payment_succeeds(stub: Stub, client: stripe.StripeClient) -> No
     assert charge.transfer_group == "sb_tests_intent_12"
 
 
-async def test_a_decline_leaves_a_failed_charge(stub: Stub, client: stripe.StripeClient) -> None:
+async def test_a_decline_leaves_a_failed_charge(
+    stub: StripeStub, client: stripe.StripeClient
+) -> None:
     """After a decline the page is open, and the intent's latest charge has failed."""
-    made = await client.v1.checkout.sessions.create_async(session(), key())
+    made = await client.v1.checkout.sessions.create_async(session_params(), idempotency_options())
     stub.decline(made.id)
     found = await client.v1.checkout.sessions.retrieve_async(
         made.id, {"expand": ["payment_intent.latest_charge"]}
@@ -134,7 +154,7 @@ async def test_a_decline_leaves_a_failed_charge(stub: Stub, client: stripe.Strip
     assert (intent.latest_charge.status, intent.latest_charge.paid) == ("failed", False)
 
 
-async def test_a_fee_is_taken(stub: Stub, client: stripe.StripeClient) -> None:
+async def test_a_fee_is_taken(stub: StripeStub, client: stripe.StripeClient) -> None:
     """Of a charge 2.9 % and 30 cents are gone: what is left is the balance, pending at first."""
     payment = await paid(stub, client)
     found = await client.v1.payment_intents.retrieve_async(
@@ -147,7 +167,7 @@ async def test_a_fee_is_taken(stub: Stub, client: stripe.StripeClient) -> None:
 
 
 async def test_funds_become_available(
-    stub: Stub, client: stripe.StripeClient, clock: VirtualClock
+    stub: StripeStub, client: stripe.StripeClient, clock: VirtualClock
 ) -> None:
     """Two days later what was pending is available."""
     await paid(stub, client)
@@ -158,7 +178,7 @@ async def test_funds_become_available(
     assert (after.available[0].amount, after.pending[0].amount) == (19_390, 0)
 
 
-async def test_only_references_expand(stub: Stub, client: stripe.StripeClient) -> None:
+async def test_only_references_expand(stub: StripeStub, client: stripe.StripeClient) -> None:
     """What is no reference cannot be expanded."""
     payment = await paid(stub, client)
     for path in ("amount", "nothing"):
@@ -169,15 +189,17 @@ async def test_only_references_expand(stub: Stub, client: stripe.StripeClient) -
 # Refunds --------------------------------------------------------------------------------------
 
 
-async def test_refunds_end_with_the_charge(stub: Stub, client: stripe.StripeClient) -> None:
+async def test_refunds_end_with_the_charge(stub: StripeStub, client: stripe.StripeClient) -> None:
     """More than is left is refused without a code, and nothing is left at the end."""
     payment = await paid(stub, client)
-    made = await client.v1.refunds.create_async(refund(payment, amount=15_000), key())
+    made = await client.v1.refunds.create_async(
+        refund(payment, amount=15_000), idempotency_options()
+    )
     with pytest.raises(stripe.InvalidRequestError, match="greater than unrefunded") as exceeding:
-        await client.v1.refunds.create_async(refund(payment, amount=5_001), key())
-    await client.v1.refunds.create_async(refund(payment), key())
+        await client.v1.refunds.create_async(refund(payment, amount=5_001), idempotency_options())
+    await client.v1.refunds.create_async(refund(payment), idempotency_options())
     with pytest.raises(stripe.InvalidRequestError) as nothing:
-        await client.v1.refunds.create_async(refund(payment, amount=1), key())
+        await client.v1.refunds.create_async(refund(payment, amount=1), idempotency_options())
     assert (made.status, exceeding.value.code) == ("succeeded", None)
     assert nothing.value.code == "charge_already_refunded"
     assert stub.balance() == -610
@@ -186,7 +208,7 @@ async def test_refunds_end_with_the_charge(stub: Stub, client: stripe.StripeClie
 async def test_an_unknown_payment_is_missing(client: stripe.StripeClient) -> None:
     """A reference to nothing is 400 in a body and 404 in a path."""
     with pytest.raises(stripe.InvalidRequestError) as in_body:
-        await client.v1.refunds.create_async({"payment_intent": "pi_none"}, key())
+        await client.v1.refunds.create_async({"payment_intent": "pi_none"}, idempotency_options())
     with pytest.raises(stripe.InvalidRequestError) as in_path:
         await client.v1.refunds.retrieve_async("re_none")
     assert (in_body.value.code, in_body.value.http_status) == ("resource_missing", 400)
@@ -198,7 +220,7 @@ async def test_an_unknown_payment_is_missing(client: stripe.StripeClient) -> Non
     [("pending_then_settled", "succeeded", 20_000), ("pending_then_failed", "failed", 0)],
 )
 async def test_a_refund_ends_later(
-    stub: Stub,
+    stub: StripeStub,
     client: stripe.StripeClient,
     clock: VirtualClock,
     fate: str,
@@ -207,8 +229,8 @@ async def test_a_refund_ends_later(
 ) -> None:
     """A pending refund ends a minute later: well, or with the money back at the platform."""
     payment = await paid(stub, client)
-    stub.break_next("refund", fate)
-    made = await client.v1.refunds.create_async(refund(payment), key())
+    stub.inject_fault("refund", fate)
+    made = await client.v1.refunds.create_async(refund(payment), idempotency_options())
     clock.advance(60 * SECOND)
     ended = await client.v1.refunds.retrieve_async(made.id)
     assert (made.status, made.pending_reason) == ("pending", "processing")
@@ -217,7 +239,9 @@ async def test_a_refund_ends_later(
     assert stub.balance() == 19_390 - refunded
 
 
-async def test_a_refund_by_hand_bears_no_marks(stub: Stub, client: stripe.StripeClient) -> None:
+async def test_a_refund_by_hand_bears_no_marks(
+    stub: StripeStub, client: stripe.StripeClient
+) -> None:
     """What is refunded in the Dashboard is listed with the payment, without metadata."""
     payment = await paid(stub, client)
     stub.refund_by_hand(payment.id, 500)
@@ -228,21 +252,27 @@ async def test_a_refund_by_hand_bears_no_marks(stub: Stub, client: stripe.Stripe
 # Payouts --------------------------------------------------------------------------------------
 
 
-async def test_a_transfer_pays_a_payee(stub: Stub, client: stripe.StripeClient) -> None:
+async def test_a_transfer_pays_a_payee(stub: StripeStub, client: stripe.StripeClient) -> None:
     """Out of a charge whose funds are pending a payee is paid at once, and found by the group."""
     payment, destination = await paid(stub, client), await payee(stub, client)
-    made = await client.v1.transfers.create_async(transfer(payment, destination, 17_000), key())
+    made = await client.v1.transfers.create_async(
+        transfer(payment, destination, 17_000), idempotency_options()
+    )
     [found] = (await client.v1.transfers.list_async({"transfer_group": "sb_tests_intent_12"})).data
     assert found.id == made.id
     assert (stub.balance(), stub.connected_balance(destination)) == (2_390, 17_000)
 
 
-async def test_transfers_end_with_the_charge(stub: Stub, client: stripe.StripeClient) -> None:
+async def test_transfers_end_with_the_charge(stub: StripeStub, client: stripe.StripeClient) -> None:
     """All transfers of a charge together come to the charge at most."""
     payment, destination = await paid(stub, client), await payee(stub, client)
-    await client.v1.transfers.create_async(transfer(payment, destination, 17_000), key())
+    await client.v1.transfers.create_async(
+        transfer(payment, destination, 17_000), idempotency_options()
+    )
     with pytest.raises(stripe.InvalidRequestError, match="must not exceed the source amount"):
-        await client.v1.transfers.create_async(transfer(payment, destination, 3_001), key())
+        await client.v1.transfers.create_async(
+            transfer(payment, destination, 3_001), idempotency_options()
+        )
 
 
 WRONG_TRANSFERS: dict[str, tuple[dict[str, Any], str | None]] = {
@@ -257,47 +287,57 @@ WRONG_TRANSFERS: dict[str, tuple[dict[str, Any], str | None]] = {
 
 @pytest.mark.parametrize("change", WRONG_TRANSFERS.values(), ids=WRONG_TRANSFERS)
 async def test_a_transfer_is_refused(
-    stub: Stub, client: stripe.StripeClient, change: tuple[dict[str, Any], str | None]
+    stub: StripeStub, client: stripe.StripeClient, change: tuple[dict[str, Any], str | None]
 ) -> None:
     """Money that is not there, not in that currency, or for nobody, is not transferred."""
     payment, destination = await paid(stub, client), await payee(stub, client)
     params = transfer(payment, destination, 17_000, **change[0])
     with pytest.raises(stripe.InvalidRequestError) as refused:
-        await client.v1.transfers.create_async(params, key())
+        await client.v1.transfers.create_async(params, idempotency_options())
     assert refused.value.code == change[1]
     assert stub.connected_balance(destination) == 0
 
 
-async def test_a_reversal_takes_back(stub: Stub, client: stripe.StripeClient) -> None:
+async def test_a_reversal_takes_back(stub: StripeStub, client: stripe.StripeClient) -> None:
     """A reversal takes back up to the transfer, which counts and lists it."""
     payment, destination = await paid(stub, client), await payee(stub, client)
-    made = await client.v1.transfers.create_async(transfer(payment, destination, 17_000), key())
+    made = await client.v1.transfers.create_async(
+        transfer(payment, destination, 17_000), idempotency_options()
+    )
     part: Any = {"amount": 10_000, "metadata": {"op_id": "9"}}
-    back = await client.v1.transfers.reversals.create_async(made.id, part, key())
+    back = await client.v1.transfers.reversals.create_async(made.id, part, idempotency_options())
     with pytest.raises(stripe.InvalidRequestError, match="greater than unreversed"):
-        await client.v1.transfers.reversals.create_async(made.id, {"amount": 7_001}, key())
+        await client.v1.transfers.reversals.create_async(
+            made.id, {"amount": 7_001}, idempotency_options()
+        )
     found = await client.v1.transfers.retrieve_async(made.id)
     assert (found.amount_reversed, found.reversed) == (10_000, False)
     assert [each.id for each in found.reversals.data] == [back.id]
     assert stub.connected_balance(destination) == 7_000
 
 
-async def test_a_reversal_needs_the_payees_money(stub: Stub, client: stripe.StripeClient) -> None:
+async def test_a_reversal_needs_the_payees_money(
+    stub: StripeStub, client: stripe.StripeClient
+) -> None:
     """What has gone to the payee's bank cannot be taken back."""
     payment, destination = await paid(stub, client), await payee(stub, client)
-    made = await client.v1.transfers.create_async(transfer(payment, destination, 17_000), key())
+    made = await client.v1.transfers.create_async(
+        transfer(payment, destination, 17_000), idempotency_options()
+    )
     stub.drain_connected_balance(destination)
     with pytest.raises(stripe.InvalidRequestError) as refused:
-        await client.v1.transfers.reversals.create_async(made.id, {"amount": 1}, key())
+        await client.v1.transfers.reversals.create_async(
+            made.id, {"amount": 1}, idempotency_options()
+        )
     assert refused.value.code == "balance_insufficient"
 
 
 # Payees ---------------------------------------------------------------------------------------
 
 
-async def test_a_payee_becomes_ready(stub: Stub, client: stripe.StripeClient) -> None:
+async def test_a_payee_becomes_ready(stub: StripeStub, client: stripe.StripeClient) -> None:
     """A payee is restricted until Stripe knows enough; `include` brings what tells it."""
-    made = await client.v2.core.accounts.create_async(account(), key())
+    made = await client.v2.core.accounts.create_async(account_params(), idempotency_options())
     plain = await client.v2.core.accounts.retrieve_async(made.id)
     stub.set_payee_ready(made.id)
     found = await client.v2.core.accounts.retrieve_async(
@@ -312,7 +352,7 @@ def _transfers_of(payee: stripe.v2.core.Account) -> str:
     return str(recipient["capabilities"]["stripe_balance"]["stripe_transfers"]["status"])
 
 
-async def test_a_link_is_new_each_time(stub: Stub, client: stripe.StripeClient) -> None:
+async def test_a_link_is_new_each_time(stub: StripeStub, client: stripe.StripeClient) -> None:
     """Each link to Stripe's forms is another one, and lives for minutes."""
     use: Any = {
         "type": "account_onboarding",
@@ -322,6 +362,8 @@ async def test_a_link_is_new_each_time(stub: Stub, client: stripe.StripeClient) 
         },
     }
     wanted: Any = {"account": await payee(stub, client), "use_case": use}
-    first, second = [await client.v2.core.account_links.create_async(wanted, key()) for _ in "ab"]
+    first, second = [
+        await client.v2.core.account_links.create_async(wanted, idempotency_options()) for _ in "ab"
+    ]
     assert first.url != second.url
     assert first.expires_at == "2027-03-01T12:05:00.000Z"

@@ -10,8 +10,15 @@ import pytest
 import stripe
 
 from staffbooking_adapters.memory.doubles import VirtualClock
-from tests.stripe_stub import Delivery, Stub, Terms, open_stub
-from tests.stripe_stub.client import key, open_client, paid, payee, session, transfer
+from tests.stripe_stub import EventDeliveryMode, PricingTerms, StripeStub, open_stub
+from tests.stripe_stub.client import (
+    idempotency_options,
+    open_stripe_client,
+    paid,
+    payee,
+    session_params,
+    transfer,
+)
 from tests.support.builders import MINUTE, NOW, SECOND
 
 pytestmark = pytest.mark.anyio
@@ -23,14 +30,14 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-async def stub(clock: VirtualClock) -> AsyncIterator[Stub]:
+async def stub(clock: VirtualClock) -> AsyncIterator[StripeStub]:
     async with open_stub(clock.wall) as opened:
         yield opened
 
 
 @pytest.fixture
-async def client(stub: Stub) -> AsyncIterator[stripe.StripeClient]:
-    async with open_client(stub) as opened:
+async def client(stub: StripeStub) -> AsyncIterator[stripe.StripeClient]:
+    async with open_stripe_client(stub) as opened:
         yield opened
 
 
@@ -51,7 +58,7 @@ DISPUTES: dict[str, tuple[str, list[int], bool]] = {
 
 @pytest.mark.parametrize(("outcome", "wanted"), DISPUTES.items(), ids=DISPUTES)
 async def test_a_dispute_moves_money(
-    stub: Stub,
+    stub: StripeStub,
     client: stripe.StripeClient,
     outcome: str,
     wanted: tuple[str, list[int], bool],
@@ -65,7 +72,7 @@ async def test_a_dispute_moves_money(
     assert stub.balance() == 19_390 + sum(moved)
 
 
-async def test_a_dispute_goes_on(stub: Stub, client: stripe.StripeClient) -> None:
+async def test_a_dispute_goes_on(stub: StripeStub, client: stripe.StripeClient) -> None:
     """What the bank decides is about the dispute that is open, not another one."""
     payment = await paid(stub, client)
     for outcome in ("open", "under_review", "won"):
@@ -73,32 +80,40 @@ async def test_a_dispute_goes_on(stub: Stub, client: stripe.StripeClient) -> Non
     assert [each["status"] for each in stub.objects("dispute")] == ["won"]
 
 
-async def test_a_disputed_charge_is_not_refunded(stub: Stub, client: stripe.StripeClient) -> None:
+async def test_a_disputed_charge_is_not_refunded(
+    stub: StripeStub, client: stripe.StripeClient
+) -> None:
     """The client would have the money twice; an inquiry does not stand in the way."""
     payment = await paid(stub, client)
     stub.charge_back(payment.id, "warning")
-    await client.v1.refunds.create_async({"payment_intent": payment.id, "amount": 1}, key())
+    await client.v1.refunds.create_async(
+        {"payment_intent": payment.id, "amount": 1}, idempotency_options()
+    )
     stub.charge_back(payment.id, "open")
     with pytest.raises(stripe.InvalidRequestError) as refused:
-        await client.v1.refunds.create_async({"payment_intent": payment.id, "amount": 1}, key())
+        await client.v1.refunds.create_async(
+            {"payment_intent": payment.id, "amount": 1}, idempotency_options()
+        )
     assert refused.value.code == "charge_disputed"
 
 
-async def test_a_won_dispute_lets_refunds_through(stub: Stub, client: stripe.StripeClient) -> None:
+async def test_a_won_dispute_lets_refunds_through(
+    stub: StripeStub, client: stripe.StripeClient
+) -> None:
     """The money is the platform's again, so it can be given back; a lost one is gone."""
     payment = await paid(stub, client)
     stub.charge_back(payment.id, "won")
     part: Any = {"payment_intent": payment.id, "amount": 1}
-    assert (await client.v1.refunds.create_async(part, key())).status == "succeeded"
+    assert (await client.v1.refunds.create_async(part, idempotency_options())).status == "succeeded"
     stub.charge_back(payment.id, "lost")
     with pytest.raises(stripe.InvalidRequestError, match="charged back"):
-        await client.v1.refunds.create_async(part, key())
+        await client.v1.refunds.create_async(part, idempotency_options())
 
 
 async def test_the_terms_can_be_others(clock: VirtualClock) -> None:
     """A test may have it free of charge."""
-    terms = Terms(fee_rate=0, fee_fixed=0, dispute_fee=0)
-    async with open_stub(clock.wall, terms=terms) as stub, open_client(stub) as client:
+    terms = PricingTerms(fee_rate=0, fee_fixed=0, dispute_fee=0)
+    async with open_stub(clock.wall, terms=terms) as stub, open_stripe_client(stub) as client:
         await paid(stub, client)
         stub.charge_back(12, "open")
         assert stub.balance() == 0
@@ -107,12 +122,12 @@ async def test_the_terms_can_be_others(clock: VirtualClock) -> None:
 # Events ---------------------------------------------------------------------------------------
 
 
-def kinds(stub: Stub) -> list[str]:
+def kinds(stub: StripeStub) -> list[str]:
     """The types of the events that come in now."""
     return [json.loads(body)["type"] for _, body in stub.events()]
 
 
-async def test_a_payment_is_told(stub: Stub, client: stripe.StripeClient) -> None:
+async def test_a_payment_is_told(stub: StripeStub, client: stripe.StripeClient) -> None:
     """Each change makes an event, in order, once."""
     await paid(stub, client)
     assert kinds(stub) == [
@@ -124,35 +139,37 @@ async def test_a_payment_is_told(stub: Stub, client: stripe.StripeClient) -> Non
     assert kinds(stub) == []
 
 
-async def _expired(stub: Stub, client: stripe.StripeClient) -> None:
-    made = await client.v1.checkout.sessions.create_async(session(), key())
-    await client.v1.checkout.sessions.expire_async(made.id, None, key())
+async def _expired(stub: StripeStub, client: stripe.StripeClient) -> None:
+    made = await client.v1.checkout.sessions.create_async(session_params(), idempotency_options())
+    await client.v1.checkout.sessions.expire_async(made.id, None, idempotency_options())
 
 
-async def _declined(stub: Stub, client: stripe.StripeClient) -> None:
-    stub.decline((await client.v1.checkout.sessions.create_async(session(), key())).id)
+async def _declined(stub: StripeStub, client: stripe.StripeClient) -> None:
+    stub.decline(
+        (await client.v1.checkout.sessions.create_async(session_params(), idempotency_options())).id
+    )
 
 
-async def _refunded(stub: Stub, client: stripe.StripeClient) -> None:
+async def _refunded(stub: StripeStub, client: stripe.StripeClient) -> None:
     payment = await paid(stub, client)
     stub.events()
-    await client.v1.refunds.create_async({"payment_intent": payment.id}, key())
+    await client.v1.refunds.create_async({"payment_intent": payment.id}, idempotency_options())
 
 
-async def _reversed(stub: Stub, client: stripe.StripeClient) -> None:
+async def _reversed(stub: StripeStub, client: stripe.StripeClient) -> None:
     params = transfer(await paid(stub, client), await payee(stub, client), 17_000)
     stub.events()
-    made = await client.v1.transfers.create_async(params, key())
-    await client.v1.transfers.reversals.create_async(made.id, None, key())
+    made = await client.v1.transfers.create_async(params, idempotency_options())
+    await client.v1.transfers.reversals.create_async(made.id, None, idempotency_options())
 
 
-async def _won(stub: Stub, client: stripe.StripeClient) -> None:
+async def _won(stub: StripeStub, client: stripe.StripeClient) -> None:
     await paid(stub, client)
     stub.events()
     stub.charge_back(12, "won")
 
 
-TOLD: dict[str, tuple[Callable[[Stub, stripe.StripeClient], Any], list[str]]] = {
+TOLD: dict[str, tuple[Callable[[StripeStub, stripe.StripeClient], Any], list[str]]] = {
     "expired": (_expired, ["checkout.session.expired"]),
     "declined": (
         _declined,
@@ -174,14 +191,14 @@ TOLD: dict[str, tuple[Callable[[Stub, stripe.StripeClient], Any], list[str]]] = 
 
 @pytest.mark.parametrize(("act", "wanted"), TOLD.values(), ids=TOLD)
 async def test_a_change_is_told(
-    stub: Stub, client: stripe.StripeClient, act: Callable[..., Any], wanted: list[str]
+    stub: StripeStub, client: stripe.StripeClient, act: Callable[..., Any], wanted: list[str]
 ) -> None:
     """Stripe's names for what happens."""
     await act(stub, client)
     assert kinds(stub) == wanted
 
 
-async def test_events_are_signed(stub: Stub, client: stripe.StripeClient) -> None:
+async def test_events_are_signed(stub: StripeStub, client: stripe.StripeClient) -> None:
     """The SDK finds the signature right, at the stub's time, and the marks in the object."""
     await paid(stub, client)
     headers, body = stub.events()[-1]
@@ -190,7 +207,7 @@ async def test_events_are_signed(stub: Stub, client: stripe.StripeClient) -> Non
     assert json.loads(body)["data"]["object"]["metadata"]["intent_id"] == "12"
 
 
-async def test_a_payee_is_told_thinly(stub: Stub, client: stripe.StripeClient) -> None:
+async def test_a_payee_is_told_thinly(stub: StripeStub, client: stripe.StripeClient) -> None:
     """An event of a connected account only names it, and has the other secret."""
     reference = await payee(stub, client)
     headers, body = stub.events()[0]
@@ -205,25 +222,25 @@ async def test_a_payee_is_told_thinly(stub: Stub, client: stripe.StripeClient) -
 @pytest.mark.parametrize(
     ("how", "at_once", "later"),
     [
-        (Delivery.DUPLICATE, ["a", "a", "b", "b"], []),
-        (Delivery.REORDER, ["b", "a"], []),
-        (Delivery.DROP, [], []),
-        (Delivery.DELAY, [], ["a", "b"]),
+        (EventDeliveryMode.DUPLICATE, ["a", "a", "b", "b"], []),
+        (EventDeliveryMode.REORDER, ["b", "a"], []),
+        (EventDeliveryMode.DROP, [], []),
+        (EventDeliveryMode.DELAY, [], ["a", "b"]),
     ],
 )
 async def test_events_go_astray(
-    stub: Stub,
+    stub: StripeStub,
     client: stripe.StripeClient,
     clock: VirtualClock,
-    how: Delivery,
+    how: EventDeliveryMode,
     at_once: list[str],
     later: list[str],
 ) -> None:
     """Events come twice, backwards, late or never, and are listed all the same."""
     payment = await paid(stub, client)
     stub.events()
-    stub.deliver(how)
-    await client.v1.refunds.create_async({"payment_intent": payment.id}, key())
+    stub.set_event_delivery(how)
+    await client.v1.refunds.create_async({"payment_intent": payment.id}, idempotency_options())
     names = {"refund.created": "a", "charge.refunded": "b"}
     assert [names[each] for each in kinds(stub)] == at_once
     clock.advance(10 * MINUTE)
@@ -232,10 +249,10 @@ async def test_events_go_astray(
     assert [names[each.type] for each in listed.data] == ["b", "a"]
 
 
-async def test_an_event_keeps_its_moment(stub: Stub, client: stripe.StripeClient) -> None:
+async def test_an_event_keeps_its_moment(stub: StripeStub, client: stripe.StripeClient) -> None:
     """What an event tells is how the object was, not how it is."""
     payment = await paid(stub, client)
-    await client.v1.refunds.create_async({"payment_intent": payment.id}, key())
+    await client.v1.refunds.create_async({"payment_intent": payment.id}, idempotency_options())
     [event] = (await client.v1.events.list_async({"type": "charge.succeeded"})).data
     assert event.data.object["amount_refunded"] == 0
 
@@ -243,11 +260,13 @@ async def test_an_event_keeps_its_moment(stub: Stub, client: stripe.StripeClient
 # Lists ----------------------------------------------------------------------------------------
 
 
-async def test_lists_have_pages(stub: Stub, client: stripe.StripeClient) -> None:
+async def test_lists_have_pages(stub: StripeStub, client: stripe.StripeClient) -> None:
     """The newest first, so many a page, and on from where one was."""
     payment = await paid(stub, client)
     made = [
-        await client.v1.refunds.create_async({"payment_intent": payment.id, "amount": 1}, key())
+        await client.v1.refunds.create_async(
+            {"payment_intent": payment.id, "amount": 1}, idempotency_options()
+        )
         for _ in range(5)
     ]
     newest_first = [each.id for each in reversed(made)]
@@ -262,12 +281,14 @@ async def test_lists_have_pages(stub: Stub, client: stripe.StripeClient) -> None
 
 
 async def test_lists_are_filtered(
-    stub: Stub, client: stripe.StripeClient, clock: VirtualClock
+    stub: StripeStub, client: stripe.StripeClient, clock: VirtualClock
 ) -> None:
     """By a field, by a range of times, and by both; references in them expand."""
     payment = await paid(stub, client)
     clock.advance(SECOND)
-    made = await client.v1.refunds.create_async({"payment_intent": payment.id}, key())
+    made = await client.v1.refunds.create_async(
+        {"payment_intent": payment.id}, idempotency_options()
+    )
     since: Any = {"gte": int(NOW.timestamp()) + 1}
     moved = client.v1.balance_transactions
     assert len((await moved.list_async()).data) == 2
@@ -293,7 +314,9 @@ async def test_the_account_is_set_up_well(client: stripe.StripeClient) -> None:
     assert [each.event_payload for each in destinations.data] == ["thin"]
 
 
-async def test_the_account_can_be_set_up_badly(stub: Stub, client: stripe.StripeClient) -> None:
+async def test_the_account_can_be_set_up_badly(
+    stub: StripeStub, client: stripe.StripeClient
+) -> None:
     """Payouts every day, no endpoint, no transfers: all that an operator may have missed."""
     stub.set_settings(
         payout_interval="daily", endpoints=(), capabilities={"card_payments": "active"}

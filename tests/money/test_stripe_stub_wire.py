@@ -12,8 +12,15 @@ import pytest
 import stripe
 
 from staffbooking_adapters.memory.doubles import VirtualClock
-from tests.stripe_stub import VERSION, Stub, open_stub
-from tests.stripe_stub.client import account, key, open_client, paid, session, transfer
+from tests.stripe_stub import VERSION, StripeStub, open_stub
+from tests.stripe_stub.client import (
+    account_params,
+    idempotency_options,
+    open_stripe_client,
+    paid,
+    session_params,
+    transfer,
+)
 from tests.support.builders import DAY, NOW, SECOND
 
 pytestmark = pytest.mark.anyio
@@ -25,24 +32,28 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-async def stub(clock: VirtualClock) -> AsyncIterator[Stub]:
+async def stub(clock: VirtualClock) -> AsyncIterator[StripeStub]:
     async with open_stub(clock.wall) as opened:
         yield opened
 
 
 @pytest.fixture
-async def client(stub: Stub) -> AsyncIterator[stripe.StripeClient]:
-    async with open_client(stub) as opened:
+async def client(stub: StripeStub) -> AsyncIterator[stripe.StripeClient]:
+    async with open_stripe_client(stub) as opened:
         yield opened
 
 
 # Keys ----------------------------------------------------------------------------------------
 
 
-async def test_a_repeat_is_replayed(stub: Stub, client: stripe.StripeClient) -> None:
+async def test_a_repeat_is_replayed(stub: StripeStub, client: stripe.StripeClient) -> None:
     """The same key and parameters give the first answer, marked as a replay, and do nothing."""
-    first = await client.v1.checkout.sessions.create_async(session(), key("k"))
-    again = await client.v1.checkout.sessions.create_async(session(), key("k"))
+    first = await client.v1.checkout.sessions.create_async(
+        session_params(), idempotency_options("k")
+    )
+    again = await client.v1.checkout.sessions.create_async(
+        session_params(), idempotency_options("k")
+    )
     assert again == first
     assert again.last_response is not None
     assert again.last_response.headers["Idempotent-Replayed"] == "true"
@@ -51,86 +62,105 @@ async def test_a_repeat_is_replayed(stub: Stub, client: stripe.StripeClient) -> 
 
 async def test_a_key_serves_one_request(client: stripe.StripeClient) -> None:
     """The same key with other parameters is an idempotency error, not an answer."""
-    await client.v1.checkout.sessions.create_async(session(), key("k"))
+    await client.v1.checkout.sessions.create_async(session_params(), idempotency_options("k"))
     with pytest.raises(stripe.IdempotencyError) as refused:
-        await client.v1.checkout.sessions.create_async(session(amount=1_000), key("k"))
+        await client.v1.checkout.sessions.create_async(
+            session_params(amount=1_000), idempotency_options("k")
+        )
     assert refused.value.http_status == 400
 
 
 async def test_a_key_serves_one_path(client: stripe.StripeClient) -> None:
     """The same key at another object is an idempotency error."""
     sessions = client.v1.checkout.sessions
-    first, second = [await sessions.create_async(session(), key()) for _ in range(2)]
-    await sessions.expire_async(first.id, None, key("k"))
+    first, second = [
+        await sessions.create_async(session_params(), idempotency_options()) for _ in range(2)
+    ]
+    await sessions.expire_async(first.id, None, idempotency_options("k"))
     with pytest.raises(stripe.IdempotencyError):
-        await sessions.expire_async(second.id, None, key("k"))
+        await sessions.expire_async(second.id, None, idempotency_options("k"))
 
 
-async def test_a_refusal_is_stored(stub: Stub, client: stripe.StripeClient) -> None:
+async def test_a_refusal_is_stored(stub: StripeStub, client: stripe.StripeClient) -> None:
     """Once its cause is gone a refusal stays under its key; another key gets through."""
     payment = await paid(stub, client)
-    wanted = transfer(payment, (await client.v2.core.accounts.create_async(account(), key())).id, 5)
+    wanted = transfer(
+        payment,
+        (await client.v2.core.accounts.create_async(account_params(), idempotency_options())).id,
+        5,
+    )
     for _ in range(2):
         with pytest.raises(stripe.InvalidRequestError) as refused:
-            await client.v1.transfers.create_async(wanted, key("k"))
+            await client.v1.transfers.create_async(wanted, idempotency_options("k"))
         assert refused.value.code == "insufficient_capabilities_for_transfer"
         stub.set_payee_ready(wanted["destination"])
-    assert (await client.v1.transfers.create_async(wanted, key("other"))).amount == 5
+    assert (
+        await client.v1.transfers.create_async(wanted, idempotency_options("other"))
+    ).amount == 5
 
 
 async def test_a_key_is_forgotten_after_a_day(
     clock: VirtualClock, client: stripe.StripeClient
 ) -> None:
     """After 24 hours the same key does the work once more."""
-    params = session(expires_at=None)
-    first = await client.v1.checkout.sessions.create_async(params, key("k"))
+    params = session_params(expires_at=None)
+    first = await client.v1.checkout.sessions.create_async(params, idempotency_options("k"))
     clock.advance(DAY - SECOND)
-    still = await client.v1.checkout.sessions.create_async(params, key("k"))
+    still = await client.v1.checkout.sessions.create_async(params, idempotency_options("k"))
     clock.advance(SECOND)
-    second = await client.v1.checkout.sessions.create_async(params, key("k"))
+    second = await client.v1.checkout.sessions.create_async(params, idempotency_options("k"))
     assert still.id == first.id != second.id
 
 
-async def test_a_key_in_use_is_409(stub: Stub, client: stripe.StripeClient) -> None:
+async def test_a_key_in_use_is_409(stub: StripeStub, client: stripe.StripeClient) -> None:
     """While the first request under a key still runs, the second is turned away."""
-    stub.break_next("open_checkout", "slow", seconds=60)
+    stub.inject_fault("open_checkout", "slow", seconds=60)
     async with anyio.create_task_group() as group:
-        group.start_soon(client.v1.checkout.sessions.create_async, session(), key("k"))
-        while not stub.seen:
+        group.start_soon(
+            client.v1.checkout.sessions.create_async, session_params(), idempotency_options("k")
+        )
+        while not stub.received_calls:
             await anyio.lowlevel.checkpoint()
         with pytest.raises(stripe.APIError) as refused:
-            await client.v1.checkout.sessions.create_async(session(), key("k"))
-        stub.hurry()
+            await client.v1.checkout.sessions.create_async(
+                session_params(), idempotency_options("k")
+            )
+        stub.flush_delayed_responses()
     body: Any = refused.value.json_body
     assert (refused.value.http_status, body["error"]["code"]) == (409, "idempotency_key_in_use")
-    later = await client.v1.checkout.sessions.create_async(session(), key("k"))
+    later = await client.v1.checkout.sessions.create_async(
+        session_params(), idempotency_options("k")
+    )
     assert [each["id"] for each in stub.objects("checkout.session")] == [later.id]
 
 
-async def test_v2_repeats_what_succeeded(stub: Stub, client: stripe.StripeClient) -> None:
+async def test_v2_repeats_what_succeeded(stub: StripeStub, client: stripe.StripeClient) -> None:
     """The same key opens one account, for weeks."""
     first, again = [
-        await client.v2.core.accounts.create_async(account(), key("k")) for _ in range(2)
+        await client.v2.core.accounts.create_async(account_params(), idempotency_options("k"))
+        for _ in range(2)
     ]
     assert first.id == again.id
     assert len(stub.objects("v2.core.account")) == 1
 
 
-async def test_v2_tries_again_what_failed(stub: Stub, client: stripe.StripeClient) -> None:
+async def test_v2_tries_again_what_failed(stub: StripeStub, client: stripe.StripeClient) -> None:
     """In v2 an error is not the answer for good: the same key gets through later."""
-    stub.break_next("open_payee", "error_500")
+    stub.inject_fault("open_payee", "error_500")
     with pytest.raises(stripe.APIError):
-        await client.v2.core.accounts.create_async(account(), key("k"))
+        await client.v2.core.accounts.create_async(account_params(), idempotency_options("k"))
     assert stub.objects("v2.core.account") == []
-    assert (await client.v2.core.accounts.create_async(account(), key("k"))).id
+    assert (
+        await client.v2.core.accounts.create_async(account_params(), idempotency_options("k"))
+    ).id
 
 
-async def test_v2_tells_what_an_error_hid(stub: Stub, client: stripe.StripeClient) -> None:
+async def test_v2_tells_what_an_error_hid(stub: StripeStub, client: stripe.StripeClient) -> None:
     """In v2 a repeat after an error finds what had been made."""
-    stub.break_next("open_payee", "error_500_after")
+    stub.inject_fault("open_payee", "error_500_after")
     with pytest.raises(stripe.APIError):
-        await client.v2.core.accounts.create_async(account(), key("k"))
-    found = await client.v2.core.accounts.create_async(account(), key("k"))
+        await client.v2.core.accounts.create_async(account_params(), idempotency_options("k"))
+    found = await client.v2.core.accounts.create_async(account_params(), idempotency_options("k"))
     assert [each["id"] for each in stub.objects("v2.core.account")] == [found.id]
 
 
@@ -152,43 +182,49 @@ BROKEN: dict[str, tuple[type[stripe.StripeError], int | None, int, bool]] = {
 
 @pytest.mark.parametrize(("kind", "wanted"), BROKEN.items(), ids=BROKEN)
 async def test_a_call_is_broken(
-    stub: Stub,
+    stub: StripeStub,
     client: stripe.StripeClient,
     kind: str,
     wanted: tuple[type[stripe.StripeError], int | None, int, bool],
 ) -> None:
     """Each fault gives its error, has executed or not, and is stored under the key or not."""
     error, status, made, heals = wanted
-    stub.break_next("open_checkout", kind)
+    stub.inject_fault("open_checkout", kind)
     with pytest.raises(error) as raised:
-        await client.v1.checkout.sessions.create_async(session(), key("k"))
+        await client.v1.checkout.sessions.create_async(session_params(), idempotency_options("k"))
     assert (raised.value.http_status, len(stub.objects("checkout.session"))) == (status, made)
     if heals:
-        await client.v1.checkout.sessions.create_async(session(), key("k"))
+        await client.v1.checkout.sessions.create_async(session_params(), idempotency_options("k"))
         assert len(stub.objects("checkout.session")) == 1
     else:
         with pytest.raises(error):
-            await client.v1.checkout.sessions.create_async(session(), key("k"))
+            await client.v1.checkout.sessions.create_async(
+                session_params(), idempotency_options("k")
+            )
 
 
-async def test_a_reset_is_a_reset(stub: Stub) -> None:
+async def test_a_reset_is_a_reset(stub: StripeStub) -> None:
     """The connection does not end in order: the network says that it was reset."""
-    stub.break_next("look", "reset_before")
+    stub.inject_fault("look", "reset_before")
     headers = {"Authorization": f"Bearer {stub.api_key}", "Stripe-Version": VERSION}
     async with httpx.AsyncClient(base_url=stub.url, headers=headers) as http:
         with pytest.raises(httpx.ReadError):
             await http.get("/v1/balance")
 
 
-async def test_a_fault_waits_for_its_operation(stub: Stub, client: stripe.StripeClient) -> None:
+async def test_a_fault_waits_for_its_operation(
+    stub: StripeStub, client: stripe.StripeClient
+) -> None:
     """A fault of refunds leaves checkouts alone."""
-    stub.break_next("refund", "error_500")
-    assert (await client.v1.checkout.sessions.create_async(session(), key())).status == "open"
+    stub.inject_fault("refund", "error_500")
+    assert (
+        await client.v1.checkout.sessions.create_async(session_params(), idempotency_options())
+    ).status == "open"
 
 
-async def test_a_fault_lasts_so_many_times(stub: Stub, client: stripe.StripeClient) -> None:
+async def test_a_fault_lasts_so_many_times(stub: StripeStub, client: stripe.StripeClient) -> None:
     """A fault for two calls lets the third one through."""
-    stub.break_next("look", "reset_before", times=2)
+    stub.inject_fault("look", "reset_before", times=2)
     for _ in range(2):
         with pytest.raises(stripe.APIConnectionError):
             await client.v1.balance.retrieve_async()
@@ -200,11 +236,13 @@ async def test_faults_by_chance_are_the_same_for_a_seed(clock: VirtualClock) -> 
 
     async def run() -> list[str]:
         outcomes = []
-        async with open_stub(clock.wall) as stub, open_client(stub) as client:
-            stub.fault_rate(seed=5, rate=0.3)
+        async with open_stub(clock.wall) as stub, open_stripe_client(stub) as client:
+            stub.set_fault_rate(seed=5, rate=0.3)
             for _ in range(30):
                 try:
-                    await client.v1.checkout.sessions.create_async(session(), key())
+                    await client.v1.checkout.sessions.create_async(
+                        session_params(), idempotency_options()
+                    )
                 except stripe.StripeError as error:
                     outcomes.append(type(error).__name__)
                 else:
@@ -216,22 +254,28 @@ async def test_faults_by_chance_are_the_same_for_a_seed(clock: VirtualClock) -> 
     assert 3 < len([each for each in first if each]) < 20
 
 
-async def test_a_slow_call_was_executed(stub: Stub, client: stripe.StripeClient) -> None:
+async def test_a_slow_call_was_executed(stub: StripeStub, client: stripe.StripeClient) -> None:
     """Who does not wait for a slow answer finds it under the key."""
-    stub.break_next("open_checkout", "slow", seconds=60)
+    stub.inject_fault("open_checkout", "slow", seconds=60)
     async with anyio.create_task_group() as group:
-        group.start_soon(client.v1.checkout.sessions.create_async, session(), key("k"))
-        while not stub.seen:
+        group.start_soon(
+            client.v1.checkout.sessions.create_async, session_params(), idempotency_options("k")
+        )
+        while not stub.received_calls:
             await anyio.lowlevel.checkpoint()
         group.cancel_scope.cancel()
     # By the end of another call the stub has noticed that the first caller is gone.
     await client.v1.balance.retrieve_async()
-    stub.hurry()
-    found = await client.v1.checkout.sessions.create_async(session(), key("k"))
+    stub.flush_delayed_responses()
+    found = await client.v1.checkout.sessions.create_async(
+        session_params(), idempotency_options("k")
+    )
     assert [each["id"] for each in stub.objects("checkout.session")] == [found.id]
 
 
-async def test_reads_go_wrong_on_demand_alone(stub: Stub, client: stripe.StripeClient) -> None:
+async def test_reads_go_wrong_on_demand_alone(
+    stub: StripeStub, client: stripe.StripeClient
+) -> None:
     """Chance befalls only what moves something."""
-    stub.fault_rate(seed=1, rate=1.0)
+    stub.set_fault_rate(seed=1, rate=1.0)
     assert (await client.v1.balance.retrieve_async()).object == "balance"

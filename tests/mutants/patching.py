@@ -12,12 +12,12 @@ from pathlib import Path
 
 from attrs import frozen
 
-PATCHES = tuple(sorted(Path(__file__).parent.glob("*.patch")))
+PATCH_FILES = tuple(sorted(Path(__file__).parent.glob("*.patch")))
 
 _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@.*")
 
 
-class DoesNotApply(Exception):
+class PatchDoesNotApply(Exception):
     """The patch is malformed, or what it changes is not there."""
 
 
@@ -28,36 +28,36 @@ class Hunk:
 
 
 @frozen
-class Change:
+class FileChange:
     """What a patch does to one file."""
 
     path: str
     hunks: tuple[Hunk, ...]
 
 
-def why(text: str) -> str:
+def patch_description(text: str) -> str:
     """What a patch says of itself, above the diff."""
     return text.partition("\n--- ")[0].strip()
 
 
-def changes(text: str) -> list[Change]:
+def parse_file_changes(text: str) -> list[FileChange]:
     """The changes of a patch, by file. Raises DoesNotApply where it is malformed."""
     lines = text.splitlines()
     files = [number for number, line in enumerate(lines) if line.startswith("--- a/")]
     if not files:
-        raise DoesNotApply("the patch changes no file")
+        raise PatchDoesNotApply("the patch changes no file")
     ends = [*files[1:], len(lines)]
-    return [_change(lines[start:end]) for start, end in zip(files, ends, strict=True)]
+    return [_parse_file_change(lines[start:end]) for start, end in zip(files, ends, strict=True)]
 
 
-def _change(lines: Sequence[str]) -> Change:
+def _parse_file_change(lines: Sequence[str]) -> FileChange:
     path = lines[0].removeprefix("--- a/")
     if len(lines) < 3 or lines[1] != f"+++ b/{path}" or not _HUNK.fullmatch(lines[2]):
-        raise DoesNotApply(f"the head of {path} is malformed")
-    return Change(path, tuple(_hunks(lines[2:])))
+        raise PatchDoesNotApply(f"the head of {path} is malformed")
+    return FileChange(path, tuple(_parse_hunks(lines[2:])))
 
 
-def _hunks(lines: Sequence[str]) -> Iterator[Hunk]:
+def _parse_hunks(lines: Sequence[str]) -> Iterator[Hunk]:
     heads = [line for line in lines if line.startswith("@@")]
     bodies = [
         list(group)
@@ -74,33 +74,33 @@ def _hunks(lines: Sequence[str]) -> Iterator[Hunk]:
         if told != [len(hunk.before), len(hunk.after)] or any(
             line[:1] not in " -+" for line in body
         ):
-            raise DoesNotApply(f"{head} does not count its lines right")
+            raise PatchDoesNotApply(f"{head} does not count its lines right")
         yield hunk
 
 
-def apply(text: str, root: Path) -> None:
+def apply_patch(text: str, root: Path) -> None:
     """Apply a patch below a folder, whole or not at all. Raises DoesNotApply."""
-    patched = {root / each.path: _patched(each, root) for each in changes(text)}
+    patched = {root / each.path: _apply_hunks(each, root) for each in parse_file_changes(text)}
     for path, changed in patched.items():
         path.write_text(changed, encoding="utf-8")
 
 
-def _patched(change: Change, root: Path) -> str:
+def _apply_hunks(change: FileChange, root: Path) -> str:
     path = root / change.path
     if not path.is_file():
-        raise DoesNotApply(f"there is no {change.path}")
+        raise PatchDoesNotApply(f"there is no {change.path}")
     lines = path.read_text(encoding="utf-8").splitlines()
     for hunk in change.hunks:
-        at = _place(lines, hunk, change.path)
+        at = _find_hunk(lines, hunk, change.path)
         lines[at : at + len(hunk.before)] = hunk.after
     return "\n".join(lines) + "\n"
 
 
-def _place(lines: Sequence[str], hunk: Hunk, path: str) -> int:
+def _find_hunk(lines: Sequence[str], hunk: Hunk, path: str) -> int:
     size = len(hunk.before)
     found = [
         at for at in range(len(lines) - size + 1) if tuple(lines[at : at + size]) == hunk.before
     ]
     if len(found) != 1:
-        raise DoesNotApply(f"{path} has the place {len(found)} times")
+        raise PatchDoesNotApply(f"{path} has the place {len(found)} times")
     return found[0]

@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.patching import PATCHES, DoesNotApply, apply, changes, why
+from tests.mutants.patching import (
+    PATCH_FILES,
+    PatchDoesNotApply,
+    apply_patch,
+    parse_file_changes,
+    patch_description,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,18 +38,18 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("patch", PATCHES, ids=lambda patch: patch.stem)
+@pytest.mark.parametrize("patch", PATCH_FILES, ids=lambda patch: patch.stem)
 def test_a_planted_bug_applies(patch: Path, tmp_path: Path) -> None:
     """The patch says what is wrong with it, fits the sources, and leaves them parseable."""
     text = patch.read_text(encoding="utf-8")
-    touched = [each.path for each in changes(text)]
+    touched = [each.path for each in parse_file_changes(text)]
     for path in touched:
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / path, tmp_path / path)
 
-    apply(text, tmp_path)
+    apply_patch(text, tmp_path)
 
-    assert why(text)
+    assert patch_description(text)
     for path in touched:
         changed = (tmp_path / path).read_text(encoding="utf-8")
         ast.parse(changed)
@@ -52,12 +58,12 @@ def test_a_planted_bug_applies(patch: Path, tmp_path: Path) -> None:
 
 def test_there_are_at_least_ten() -> None:
     """Ten planted bugs or more are kept."""
-    assert len(PATCHES) >= 10
+    assert len(PATCH_FILES) >= 10
 
 
 def test_a_patch_finds_its_place(file: Path) -> None:
     """A hunk is applied where its text is, whatever its line number says."""
-    apply(DIFF, file.parent)
+    apply_patch(DIFF, file.parent)
 
     assert file.read_text(encoding="utf-8") == "zero = 0\none = 1\ntwo = 3\nthree = 3\n"
 
@@ -75,8 +81,8 @@ def test_a_place_that_is_not_there_once_is_refused(file: Path, found: str, put: 
     text = file.read_text(encoding="utf-8").replace(found, put)
     file.write_text(text, encoding="utf-8")
 
-    with pytest.raises(DoesNotApply):
-        apply(DIFF, file.parent)
+    with pytest.raises(PatchDoesNotApply):
+        apply_patch(DIFF, file.parent)
 
     assert file.read_text(encoding="utf-8") == text
 
@@ -88,5 +94,5 @@ def test_a_place_that_is_not_there_once_is_refused(file: Path, found: str, put: 
 )
 def test_a_malformed_patch_is_refused(file: Path, text: str) -> None:
     """What is no unified diff of a known file is not guessed at."""
-    with pytest.raises(DoesNotApply):
-        apply(text, file.parent)
+    with pytest.raises(PatchDoesNotApply):
+        apply_patch(text, file.parent)

@@ -16,19 +16,19 @@ from multiprocessing import get_context
 from tests.simulation.histories import run_seed
 
 FIRST_SEED = 1_000
-EVERY = 30.0
+PROGRESS_INTERVAL_SECONDS = 30.0
 """Seconds between two lines that tell how far it is."""
 
 
 def main() -> int:
     if given := os.environ.get("SIMULATION_SEED"):
-        return _told(*run_seed(int(given)))
+        return _report_result(*run_seed(int(given)))
     return _run_many(int(os.environ.get("SIMULATION_STEPS", "2000000")), os.cpu_count() or 1)
 
 
 def _run_many(wanted: int, cores: int) -> int:
     seeds, steps, began = count(FIRST_SEED), 0, time.monotonic()
-    next_line = began + EVERY
+    next_line = began + PROGRESS_INTERVAL_SECONDS
     # Processes that share nothing, not even what the parent has opened.
     with ProcessPoolExecutor(cores, mp_context=get_context("spawn")) as pool:
         running: set[Future[tuple[int, int, str]]] = set()
@@ -39,22 +39,22 @@ def _run_many(wanted: int, cores: int) -> int:
                 steps += made
                 if wrong:
                     pool.shutdown(cancel_futures=True)
-                    return _told(seed, made, wrong)
+                    return _report_result(seed, made, wrong)
             if time.monotonic() >= next_line or steps >= wanted:
-                _say(f"{steps:,} steps of {wanted:,} in {time.monotonic() - began:,.0f} s")
-                next_line = time.monotonic() + EVERY
+                _print(f"{steps:,} steps of {wanted:,} in {time.monotonic() - began:,.0f} s")
+                next_line = time.monotonic() + PROGRESS_INTERVAL_SECONDS
     return 0
 
 
-def _told(seed: int, steps: int, wrong: str) -> int:
+def _report_result(seed: int, steps: int, wrong: str) -> int:
     if wrong:
-        _say(f"{wrong}\nagain: SIMULATION_SEED={seed} python -m tests.simulation")
+        _print(f"{wrong}\nagain: SIMULATION_SEED={seed} python -m tests.simulation")
         return 1
-    _say(f"seed {seed}: {steps:,} steps, nothing wrong")
+    _print(f"seed {seed}: {steps:,} steps, nothing wrong")
     return 0
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

@@ -15,45 +15,49 @@ from staffbooking_adapters.fake import book as books, machine
 from staffbooking_adapters.fake.charge import Charge
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.payments.processor import CheckoutStatus, RefundStatus
-from staffbooking_core.domain.reconciliation.invariants import faults_of
-from staffbooking_core.ports import Audited
-from tests.simulation.deployment import World
+from staffbooking_core.domain.reconciliation.invariants import find_invariant_violations
+from staffbooking_core.ports import AuditedBooking
+from tests.simulation.deployment import SimulationWorld
 
 
-class Checks:
+class InvariantChecks:
     """Remembers what was found right, as it was then."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimulationWorld) -> None:
         self._world = world
-        self._ours: dict[int, Audited] = {}
-        self._theirs: dict[int, str] = {}
+        self._checked_bookings: dict[int, AuditedBooking] = {}
+        self._checked_intents: dict[int, str] = {}
 
-    async def look(self) -> list[str]:
+    async def find_faults(self) -> list[str]:
         """What is wrong now, of all that was not looked at before."""
-        everything = await self._world.scene.audited()
-        new = [one for one in everything if not _is_same(one, self._ours.get(one.booking.id))]
-        self._ours.update((one.booking.id, one) for one in new)
+        everything = await self._world.scene.audited_bookings()
+        new = [
+            one
+            for one in everything
+            if not _is_unchanged(one, self._checked_bookings.get(one.booking.id))
+        ]
+        self._checked_bookings.update((one.booking.id, one) for one in new)
         bookings = [one.booking for one in everything]
-        found = [fault for one in new for fault in _faults(one)]
+        found = [fault for one in new for fault in _booking_faults(one)]
         if new:
-            found += [*_sold_twice(bookings), *_badly_netted(bookings)]
-        return [*found, *await self._faults_of_processor(bookings)]
+            found += [*_double_booked(bookings), *_unbalanced_netting(bookings)]
+        return [*found, *await self._processor_faults(bookings)]
 
-    async def _faults_of_processor(self, bookings: Sequence[Booking]) -> list[str]:
+    async def _processor_faults(self, bookings: Sequence[Booking]) -> list[str]:
         found: list[str] = []
         now = await self._world.scene.now()
         for booking in bookings:
-            body = await self._body(booking.id)
-            if body is not None and body != self._theirs.get(booking.id):
-                self._theirs[booking.id] = body
-                found += _given_too_much(booking, load(body, machine.Intent), now)
+            body = await self._intent_body(booking.id)
+            if body is not None and body != self._checked_intents.get(booking.id):
+                self._checked_intents[booking.id] = body
+                found += _processor_overpaid(booking, load(body, machine.FakeIntent), now)
         return found
 
-    async def _body(self, intent_id: int) -> str | None:
-        return await self._world.book.read(lambda view: view.get(books.INTENT, str(intent_id)))
+    async def _intent_body(self, intent_id: int) -> str | None:
+        return await self._world.book.read(lambda view: view.get(books.INTENT_KIND, str(intent_id)))
 
 
-def _is_same(one: Audited, seen: Audited | None) -> bool:
+def _is_unchanged(one: AuditedBooking, seen: AuditedBooking | None) -> bool:
     return (
         seen is not None
         and one.booking is seen.booking
@@ -62,12 +66,12 @@ def _is_same(one: Audited, seen: Audited | None) -> bool:
     )
 
 
-def _faults(one: Audited) -> Iterator[str]:
-    for text in faults_of(one.booking, one.postings, one.operations):
+def _booking_faults(one: AuditedBooking) -> Iterator[str]:
+    for text in find_invariant_violations(one.booking, one.postings, one.operations):
         yield f"booking {one.booking.id}: {text}"
 
 
-def _sold_twice(bookings: Sequence[Booking]) -> Iterator[str]:
+def _double_booked(bookings: Sequence[Booking]) -> Iterator[str]:
     holders = [booking for booking in bookings if booking.holds_slot]
     for one, other in combinations(holders, 2):
         overlap = one.starts_at < other.ends_at and other.starts_at < one.ends_at
@@ -75,20 +79,22 @@ def _sold_twice(bookings: Sequence[Booking]) -> Iterator[str]:
             yield f"bookings {one.id} and {other.id} hold the same time"
 
 
-def _badly_netted(bookings: Sequence[Booking]) -> Iterator[str]:
+def _unbalanced_netting(bookings: Sequence[Booking]) -> Iterator[str]:
     if netted := sum(booking.netted for booking in bookings):
         yield f"debts netted between bookings sum to {netted}"
 
 
-def _given_too_much(booking: Booking, intent: machine.Intent, now: datetime) -> Iterator[str]:
+def _processor_overpaid(
+    booking: Booking, intent: machine.FakeIntent, now: datetime
+) -> Iterator[str]:
     """What the processor's own book says of us; what was done there by hand is not ours."""
     charged = sum(charge.payment.amount for charge in intent.charges)
     if charged > booking.total_amount:
         yield f"booking {booking.id}: charged {charged} of {booking.total_amount}"
-    given = sum(_refunded(charge) + _paid_out(charge) for charge in intent.charges)
+    given = sum(_refunded_amount(charge) + _paid_out_amount(charge) for charge in intent.charges)
     if given > charged:
         yield f"booking {booking.id}: charged {charged}, refunded and paid out {given}"
-    known = machine.snapshot(machine.at(intent, now))
+    known = machine.snapshot(machine.advance_to(intent, now))
     if sum(page.status is CheckoutStatus.OPEN for page in known.checkouts) > 1:
         yield f"booking {booking.id}: more than one checkout is open"
     moved = Counter(
@@ -103,7 +109,7 @@ def _given_too_much(booking: Booking, intent: machine.Intent, now: datetime) -> 
             yield f"booking {booking.id}: operation {op_id} has moved money {times} times"
 
 
-def _refunded(charge: Charge) -> int:
+def _refunded_amount(charge: Charge) -> int:
     return sum(
         refund.amount
         for refund in charge.refunds
@@ -111,7 +117,7 @@ def _refunded(charge: Charge) -> int:
     )
 
 
-def _paid_out(charge: Charge) -> int:
+def _paid_out_amount(charge: Charge) -> int:
     """Less what we took back."""
     reversed_ = sum(back.amount for back in charge.reversals if back.op_id is not None)
     return sum(payout.amount for payout in charge.payouts) - reversed_

@@ -14,22 +14,34 @@ from typing import Any, TypeVar
 from attrs import define, evolve, frozen
 
 from staffbooking_adapters.fake.processor import FakeProcessor
-from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeBook
+from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
 from staffbooking_adapters.memory.store import MemoryStore
 from staffbooking_core.domain.accounts.users import Actor, Role
 from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus
-from staffbooking_core.domain.bookings.lifecycle import Status
-from staffbooking_core.domain.payments.processor import ChargebackStatus, OpKey, PayOut, PayoutState
-from staffbooking_core.ports import Audited, Change, Ports, Reading, Writing
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from staffbooking_core.domain.payments.processor import (
+    ChargebackStatus,
+    OperationKey,
+    PayOut,
+    PayoutState,
+)
+from staffbooking_core.ports import AuditedBooking, BookingWrite, Ports, ReadView, Transaction
 from staffbooking_core.usecases.payments import payees
-from tests.simulation.webhook_endpoints import Mail, make_mail
+from tests.simulation.webhook_endpoints import WebhookEndpoints, add_webhook_endpoints
 from tests.support.builders import POLICY, add_companion, add_subscriber, add_user
-from tests.support.memory_deployment import Scene, actor_of, memory_ports
+from tests.support.memory_deployment import BookingScenario, actor_of, memory_ports
 
 T = TypeVar("T")
 
-CALLS = ("open_checkout", "close_checkout", "refund", "pay_out", "reverse_payout", "open_payee")
-POINTS = ("before a call", "after a call", "before a commit", "after a commit")
+PROCESSOR_CALLS = (
+    "open_checkout",
+    "close_checkout",
+    "refund",
+    "pay_out",
+    "reverse_payout",
+    "open_payee",
+)
+CRASH_POINTS = ("before a call", "after a call", "before a commit", "after a commit")
 
 
 class Crash(BaseException):
@@ -37,89 +49,91 @@ class Crash(BaseException):
 
 
 @define
-class Fate:
+class CrashPlan:
     """Where the process dies next, and how often it gets past that point before."""
 
     point: str = ""
-    spared: int = 0
+    remaining_passes: int = 0
 
-    def reach(self, point: str) -> None:
+    def crash_if_due(self, point: str) -> None:
         if point != self.point:
             return
-        if self.spared:
-            self.spared -= 1
+        if self.remaining_passes:
+            self.remaining_passes -= 1
             return
         self.point = ""
         raise Crash
 
 
 @frozen
-class MortalStore:
+class CrashingStore:
     """The store of a process that may die at its commits."""
 
-    real: MemoryStore
-    fate: Fate
+    inner: MemoryStore
+    fate: CrashPlan
 
-    def reading(self) -> AbstractAsyncContextManager[Reading]:
-        return self.real.reading()
+    def read_view(self) -> AbstractAsyncContextManager[ReadView]:
+        return self.inner.read_view()
 
-    async def write(self, work: Callable[[Writing], Awaitable[T]]) -> T:
-        async def unit(tx: Writing) -> T:
+    async def run_transaction(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+        async def unit(tx: Transaction) -> T:
             result = await work(tx)
-            self.fate.reach("before a commit")
+            self.fate.crash_if_due("before a commit")
             return result
 
-        result = await self.real.write(unit)
-        self.fate.reach("after a commit")
+        result = await self.inner.run_transaction(unit)
+        self.fate.crash_if_due("after a commit")
         return result
 
-    async def add_booking(self, change: Change) -> None:
-        await self.write(lambda unit: unit.bookings.add(change))
+    async def add_booking(self, booking_write: BookingWrite) -> None:
+        await self.run_transaction(lambda unit: unit.bookings.add_booking(booking_write))
 
-    async def sweep(self, now: datetime, policy: Any) -> int:
-        return await self.real.sweep(now, policy)
+    async def delete_expired(self, now: datetime, policy: Any) -> int:
+        return await self.inner.delete_expired(now, policy)
 
 
 @frozen
-class MortalProcessor:
+class CrashingProcessor:
     """The processor as a process sees it that may die at its calls, and which sees that no
     payout is ever asked for that the booking does not owe at that moment."""
 
-    real: FakeProcessor
+    inner: FakeProcessor
     store: MemoryStore
-    fate: Fate
+    fate: CrashPlan
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self.real, name)
-        if name not in CALLS:
+        found = getattr(self.inner, name)
+        if name not in PROCESSOR_CALLS:
             return found
 
         async def call(*args: Any) -> Any:
-            self.fate.reach("before a call")
+            self.fate.crash_if_due("before a call")
             result = await found(*args)
-            self.fate.reach("after a call")
+            self.fate.crash_if_due("after a call")
             return result
 
         return call
 
-    async def pay_out(self, command: PayOut, key: OpKey, within: float) -> PayoutState:
-        async with self.store.reading() as view:
+    async def pay_out(
+        self, command: PayOut, key: OperationKey, timeout_seconds: float
+    ) -> PayoutState:
+        async with self.store.read_view() as view:
             booking = await view.bookings.booking(key.intent_id)
         assert booking is not None
-        assert booking.status in (Status.COMPLETED, Status.CANCELLED)
+        assert booking.status in (BookingStatus.COMPLETED, BookingStatus.CANCELLED)
         assert booking.payout_status in (PayoutStatus.SCHEDULED, PayoutStatus.FAILED)
-        assert booking.status is Status.CANCELLED or not _is_contested(booking)
+        assert booking.status is BookingStatus.CANCELLED or not _has_open_chargeback(booking)
         assert booking.payout_released_at is not None
         assert command.amount == booking.payout_left
-        state: PayoutState = await self.__getattr__("pay_out")(command, key, within)
+        state: PayoutState = await self.__getattr__("pay_out")(command, key, timeout_seconds)
         return state
 
 
-def _is_contested(booking: Booking) -> bool:
+def _has_open_chargeback(booking: Booking) -> bool:
     return booking.chargeback_status is ChargebackStatus.OPEN
 
 
-class SimulatedScene(Scene):
+class SimulatedScenario(BookingScenario):
     """One customer and one companion of the world, with what a history asks of them."""
 
     @property
@@ -127,37 +141,37 @@ class SimulatedScene(Scene):
         assert isinstance(self.ports.sandbox, FakeProcessor)
         return self.ports.sandbox
 
-    async def audited(self) -> list[Audited]:
-        async with self.ports.store.reading() as view:
-            return list(await view.money.audit(0, 10_000))
+    async def audited_bookings(self) -> list[AuditedBooking]:
+        async with self.ports.store.read_view() as view:
+            return list(await view.payments.audited_bookings(0, 10_000))
 
-    async def onboard(self) -> None:
+    async def onboard_payee(self) -> None:
         """The companion opens an account at the processor and completes it."""
-        _, link = await payees.open_page(self.ports, self.staff, None)
+        _, link = await payees.open_onboarding(self.ports, self.staff, None)
         await self.fake.complete_payee(link.url.rpartition("/")[2])
 
 
 @frozen
-class World:
+class SimulationWorld:
     """The people of a history, the processor's own book, and where events go."""
 
-    scenes: tuple[SimulatedScene, ...]
+    scenes: tuple[SimulatedScenario, ...]
     """One for each pair of a customer and a companion."""
-    fate: Fate
-    book: MemoryFakeBook
-    mail: Mail
+    fate: CrashPlan
+    book: MemoryFakeDocumentStore
+    webhooks: WebhookEndpoints
 
     @property
-    def scene(self) -> SimulatedScene:
+    def scene(self) -> SimulatedScenario:
         """Where it does not matter who acts."""
         return self.scenes[0]
 
     @property
-    def companions(self) -> tuple[SimulatedScene, ...]:
+    def companions(self) -> tuple[SimulatedScenario, ...]:
         """One scene for each companion."""
         return tuple({scene.staff: scene for scene in self.scenes}.values())
 
-    def scene_of(self, booking: Booking) -> SimulatedScene:
+    def scenario_of(self, booking: Booking) -> SimulatedScenario:
         return next(
             scene
             for scene in self.scenes
@@ -166,10 +180,10 @@ class World:
         )
 
 
-async def make_world(manual_payees: bool, fee_ppm: int) -> World:
+async def make_simulation_world(manual_payees: bool, fee_ppm: int) -> SimulationWorld:
     """Two customers, the first with a subscription, and two companions; `manual_payees` have to
     complete an account first."""
-    ports, book, fate = memory_ports(POLICY), MemoryFakeBook(), Fate()
+    ports, book, fate = memory_ports(POLICY), MemoryFakeDocumentStore(), CrashPlan()
     fake = FakeProcessor(
         book,
         ports.clock,
@@ -182,22 +196,24 @@ async def make_world(manual_payees: bool, fee_ppm: int) -> World:
     assert isinstance(store, MemoryStore)
     ports = evolve(
         ports,
-        store=MortalStore(store, fate),
-        payments=MortalProcessor(fake, store, fate),
+        store=CrashingStore(store, fate),
+        payments=CrashingProcessor(fake, store, fate),
         sandbox=fake,
     )
-    scenes = await _people(ports)
-    mail = await make_mail(ports, scenes[0].customer, scenes[1].customer, scenes[0].admin)
-    return World(scenes, fate, book, mail)
+    scenes = await _add_people(ports)
+    mail = await add_webhook_endpoints(
+        ports, scenes[0].customer, scenes[1].customer, scenes[0].admin
+    )
+    return SimulationWorld(scenes, fate, book, mail)
 
 
-async def _people(ports: Ports) -> tuple[SimulatedScene, ...]:
+async def _add_people(ports: Ports) -> tuple[SimulatedScenario, ...]:
     staff = [await add_companion(ports.store, payout_account=None) for _ in range(2)]
     people = await add_subscriber(ports.store), await add_user(ports.store)
     customers: list[Actor] = [actor_of(customer) for customer in people]
     admin = actor_of(await add_user(ports.store, role=Role.ADMIN))
     return tuple(
-        SimulatedScene(ports, customer, actor_of(companion), admin)
+        SimulatedScenario(ports, customer, actor_of(companion), admin)
         for companion in staff
         for customer in customers
     )

@@ -10,10 +10,10 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.simulation.state_machine import MoneyMachine
 
-STEPS = 90
+MAX_STEPS_PER_HISTORY = 90
 """The most steps of one history."""
 
-HISTORIES = 200
+HISTORIES_PER_SEED = 200
 """Of one seed, where there are many seeds."""
 
 
@@ -25,7 +25,7 @@ def run_histories(seed: int, histories: int) -> int:
         hypothesis.seed(seed)(MoneyMachine),
         settings=settings(
             max_examples=histories,
-            stateful_step_count=STEPS,
+            stateful_step_count=MAX_STEPS_PER_HISTORY,
             deadline=None,
             database=None,
             print_blob=False,
@@ -39,6 +39,6 @@ def run_histories(seed: int, histories: int) -> int:
 def run_seed(seed: int) -> tuple[int, int, str]:
     """A seed, its steps, and what was wrong; "" for nothing."""
     try:
-        return seed, run_histories(seed, HISTORIES), ""
+        return seed, run_histories(seed, HISTORIES_PER_SEED), ""
     except Exception:
         return seed, 0, traceback.format_exc()

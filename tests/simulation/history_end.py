@@ -8,32 +8,34 @@ from contextlib import suppress
 from datetime import datetime
 
 from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus
-from staffbooking_core.domain.bookings.lifecycle import Status, Trigger
-from staffbooking_core.domain.payments.ledger import OWED, balances
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Trigger
+from staffbooking_core.domain.payments.ledger import LIABILITY_ACCOUNTS, account_balances
 from staffbooking_core.domain.payments.processor import (
     ChargebackStatus,
     IntentRefs,
-    OpKind,
-    OpStatus,
+    OperationKind,
+    OperationStatus,
 )
 from staffbooking_core.errors import ProcessorUnavailable, RuleBroken
-from staffbooking_core.ports import Audited
+from staffbooking_core.ports import AuditedBooking
 from staffbooking_core.usecases.payments import payouts, refunds, statement
-from staffbooking_core.usecases.payments.statement import Difference
-from tests.simulation.deployment import SimulatedScene, World
+from staffbooking_core.usecases.payments.statement import StatementDifference
+from tests.simulation.deployment import SimulatedScenario, SimulationWorld
 from tests.support.builders import DAY, HOUR, MINUTE
 
-WAITS = (6 * MINUTE, 15 * MINUTE, 40 * MINUTE, 40 * MINUTE, HOUR)
+SETTLE_INTERVALS = (6 * MINUTE, 15 * MINUTE, 40 * MINUTE, 40 * MINUTE, HOUR)
 """Once nothing fails any more, all that is due is done within the sum of these. After the
 first of them lost events have been caught up with."""
 
-VISITS = 4
-ROUNDS = 8
-ENDED = (Status.COMPLETED, Status.CANCELLED)
-FINAL = frozenset({OpStatus.DONE, OpStatus.VOID, OpStatus.REFUSED})
+MAX_ONBOARDING_VISITS = 4
+MAX_ROUNDS = 8
+FINAL_BOOKING_STATUSES = (BookingStatus.COMPLETED, BookingStatus.CANCELLED)
+FINAL_OPERATION_STATUSES = frozenset(
+    {OperationStatus.DONE, OperationStatus.VOID, OperationStatus.REFUSED}
+)
 
 
-async def come_to_rest(world: World, verdict: str, by_hand: set[int]) -> None:
+async def finish_history(world: SimulationWorld, verdict: str, by_hand: set[int]) -> None:
     """Play a history to its end and check it. Chargebacks end by `verdict`. `by_hand` has the
     bookings whose money somebody moved at the processor without us, so that what we want of
     it may be refused for good."""
@@ -42,35 +44,37 @@ async def come_to_rest(world: World, verdict: str, by_hand: set[int]) -> None:
     await scene.clear_faults()
     for companion in world.companions:
         await companion.fake.set_payee_ready(companion.staff.user_id, True)
-        await _onboard(companion)
-    await _settle(scene)
-    for _ in range(ROUNDS):
-        await _decide_all(scene, verdict)
-        await _settle(scene)
-        if not (waits := await _next(scene)):
+        await _onboard_companion(companion)
+    await _drain_until_finished(scene)
+    for _ in range(MAX_ROUNDS):
+        await _decide_open_cases(scene, verdict)
+        await _drain_until_finished(scene)
+        if not (waits := await _next_due_time(scene)):
             break
         await scene.jump_to(waits)
-        await _settle(scene)
+        await _drain_until_finished(scene)
     assert await scene.faults() == []
-    await _reconcile(scene)
-    for one in await scene.audited():
-        _check(one, one.booking.id in by_hand)
-    await world.mail.come_to_rest([one.booking.id for one in await scene.audited()])
+    await _assert_reconciled(scene)
+    for one in await scene.audited_bookings():
+        _assert_finished(one, one.booking.id in by_hand)
+    await world.webhooks.finish_deliveries(
+        [one.booking.id for one in await scene.audited_bookings()]
+    )
 
 
-async def _onboard(companion: SimulatedScene) -> None:
+async def _onboard_companion(companion: SimulatedScenario) -> None:
     """A visit may find somebody else at work, or an answer that was stored with an error."""
-    for _ in range(VISITS - 1):
+    for _ in range(MAX_ONBOARDING_VISITS - 1):
         with suppress(ProcessorUnavailable):
-            await companion.onboard()
+            await companion.onboard_payee()
             return
         companion.pass_time(MINUTE)
-    await companion.onboard()
+    await companion.onboard_payee()
 
 
-async def _settle(scene: SimulatedScene) -> None:
+async def _drain_until_finished(scene: SimulatedScenario) -> None:
     """Until no work is left."""
-    for wait in WAITS:
+    for wait in SETTLE_INTERVALS:
         scene.pass_time(wait)
         await scene.drain()
         if not await scene.unfinished():
@@ -78,50 +82,55 @@ async def _settle(scene: SimulatedScene) -> None:
     raise AssertionError(f"still unfinished: {await scene.unfinished()}")
 
 
-async def _next(scene: SimulatedScene) -> datetime | None:
+async def _next_due_time(scene: SimulatedScenario) -> datetime | None:
     """When the last of what is under way will have come due; None where nothing is."""
     now = await scene.now()
-    under_way = [one.booking for one in await scene.audited() if _is_under_way(one.booking)]
+    under_way = [
+        one.booking for one in await scene.audited_bookings() if _is_under_way(one.booking)
+    ]
     if not under_way:
         return None
     return max(now, *(booking.ends_at for booking in under_way)) + 4 * DAY
 
 
 def _is_under_way(booking: Booking) -> bool:
-    return booking.status not in ENDED or booking.payout_status is PayoutStatus.SCHEDULED
+    return (
+        booking.status not in FINAL_BOOKING_STATUSES
+        or booking.payout_status is PayoutStatus.SCHEDULED
+    )
 
 
-async def _decide_all(scene: SimulatedScene, verdict: str) -> None:
+async def _decide_open_cases(scene: SimulatedScenario, verdict: str) -> None:
     """What waits for people: banks, operators."""
-    for one in await scene.audited():
+    for one in await scene.audited_bookings():
         booking = one.booking
         known = await scene.fake.snapshot(IntentRefs(booking.id), 5.0)
         for chargeback in known.chargebacks:
             if chargeback.status is ChargebackStatus.OPEN:
                 await scene.charge_back(booking, verdict)
         booking = await scene.booking(booking)
-        if booking.status is Status.DISPUTED:
+        if booking.status is BookingStatus.DISPUTED:
             await scene.resolve(booking, Trigger.RELEASE)
-        for decide in (payouts.release, payouts.retry, refunds.retry):
+        for decide in (payouts.release_payout, payouts.retry_payout, refunds.retry_refunds):
             with suppress(RuleBroken):  # There is nothing of the kind.
                 await decide(scene.ports, booking.code)
 
 
-async def _reconcile(scene: SimulatedScene) -> None:
-    found = [one async for one in statement.reconcile(scene.ports)]
-    assert [one for one in found if isinstance(one, Difference)] == []
-    [done] = [one for one in found[-1:] if not isinstance(one, Difference)]
+async def _assert_reconciled(scene: SimulatedScenario) -> None:
+    found = [one async for one in statement.reconcile_statement(scene.ports)]
+    assert [one for one in found if isinstance(one, StatementDifference)] == []
+    [done] = [one for one in found[-1:] if not isinstance(one, StatementDifference)]
     assert done.in_flight == 0
 
 
-def _check(one: Audited, by_hand: bool) -> None:
-    booking, owed = one.booking, balances(one.postings)
-    assert booking.status in ENDED
-    assert {operation.status for operation in one.operations} <= FINAL
-    refused = {op.kind for op in one.operations if op.status is OpStatus.REFUSED}
+def _assert_finished(one: AuditedBooking, by_hand: bool) -> None:
+    booking, owed = one.booking, account_balances(one.postings)
+    assert booking.status in FINAL_BOOKING_STATUSES
+    assert {operation.status for operation in one.operations} <= FINAL_OPERATION_STATUSES
+    refused = {op.kind for op in one.operations if op.status is OperationStatus.REFUSED}
     if by_hand:
         return
-    assert not any(owed[account] for account in OWED)
+    assert not any(owed[account] for account in LIABILITY_ACCOUNTS)
     assert booking.payout_status in (PayoutStatus.NONE, PayoutStatus.PAID, PayoutStatus.REVERSED)
-    irrecoverable = OpKind.REVERSE_PAYOUT in refused or booking.netted > 0
+    irrecoverable = OperationKind.REVERSE_PAYOUT in refused or booking.netted > 0
     assert irrecoverable or booking.owed_by_staff == 0

@@ -21,8 +21,8 @@ from hypothesis.stateful import (
 )
 
 from staffbooking_core.domain.bookings.booking import Booking
-from staffbooking_core.domain.bookings.lifecycle import Status, Trigger
-from staffbooking_core.domain.payments.processor import PaymentsError
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Trigger
+from staffbooking_core.domain.payments.processor import ProcessorError
 from staffbooking_core.errors import (
     Forbidden,
     InvalidField,
@@ -32,25 +32,31 @@ from staffbooking_core.errors import (
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.bookings import actions as acts
 from staffbooking_core.usecases.payments import payouts, refunds
-from tests.simulation.checks import Checks
-from tests.simulation.deployment import CALLS, POINTS, Crash, SimulatedScene, make_world
-from tests.simulation.history_end import ENDED, come_to_rest
-from tests.simulation.webhook_endpoints import MOODS
+from tests.simulation.checks import InvariantChecks
+from tests.simulation.deployment import (
+    CRASH_POINTS,
+    PROCESSOR_CALLS,
+    Crash,
+    SimulatedScenario,
+    make_simulation_world,
+)
+from tests.simulation.history_end import FINAL_BOOKING_STATUSES, finish_history
+from tests.simulation.webhook_endpoints import RECEIVER_BEHAVIOURS
 from tests.support.builders import DAY, HOUR, MINUTE, POLICY, SECOND
 
 T = TypeVar("T")
 
-MOST_BOOKINGS = 6
-EXPECTED = (RuleBroken, Forbidden, InvalidField, ProcessorUnavailable, PaymentsError)
+MAX_BOOKINGS = 6
+EXPECTED_ERRORS = (RuleBroken, Forbidden, InvalidField, ProcessorUnavailable, ProcessorError)
 """Answers that people may get."""
 
-STAGES = (
+INITIAL_STAGES = (
     *("accepted", "paid", "soon", "disputed", "charged back", "cancelled"),
     *("completed", "due", "paid out", "paid out and charged back", "owing"),
 )
 """How far a booking may be when a history begins."""
 
-PAYEES = ("at once", "completed", "to be completed")
+PAYEE_READINESS = ("at once", "completed", "to be completed")
 """When companions can be paid at the processor."""
 
 CALL_FAULTS = (
@@ -58,19 +64,28 @@ CALL_FAULTS = (
     *("rate_limit", "conflict", "slow"),
 )
 EVENT_FAULTS = ("drop", "delay", "duplicate", "reorder", "bad_signature")
-RARER_FAULTS = (
+RARE_FAULTS = (
     *[("refund", f"{course}") for course in ("pending_then_settled", "pending_then_failed")],
     *[("refund", "settled_then_failed"), ("refund", "refuse:insufficient_funds")],
     *[("pay_out", f"refuse:{code}") for code in ("payee_not_ready", "insufficient_funds")],
     *[("pay_out", "refuse"), ("reverse_payout", "refuse"), ("reverse_payout", "refuse")],
     *[("reverse_payout", "refuse:insufficient_funds"), ("open_checkout", "refuse")],
 )
-PICKS = st.integers(0, 1000)
-JUMPS = (5 * MINUTE, HOUR, HOUR, 12 * HOUR, DAY, 80 * HOUR, 21 * DAY)
-WAITS = (SECOND, 20 * SECOND, 20 * SECOND, 6 * MINUTE, 11 * MINUTE, HOUR, 21 * HOUR, 25 * HOUR)
-RETRIES = (SECOND, 4 * SECOND, 16 * SECOND, 20 * SECOND)
+PICK_NUMBERS = st.integers(0, 1000)
+BUSINESS_TIME_JUMPS = (5 * MINUTE, HOUR, HOUR, 12 * HOUR, DAY, 80 * HOUR, 21 * DAY)
+REAL_TIME_WAITS = (
+    SECOND,
+    20 * SECOND,
+    20 * SECOND,
+    6 * MINUTE,
+    11 * MINUTE,
+    HOUR,
+    21 * HOUR,
+    25 * HOUR,
+)
+DELIVERY_RETRY_DELAYS = (SECOND, 4 * SECOND, 16 * SECOND, 20 * SECOND)
 WEEK = 7 * DAY
-HELD = (Status.PAID, Status.DISPUTED, Status.COMPLETED)
+STATUSES_WITH_MONEY = (BookingStatus.PAID, BookingStatus.DISPUTED, BookingStatus.COMPLETED)
 
 
 class MoneyMachine(RuleBasedStateMachine):
@@ -81,44 +96,44 @@ class MoneyMachine(RuleBasedStateMachine):
         super().__init__()
         self.loop = asyncio.new_event_loop()
         self.made: list[Booking] = []
-        self.by_hand: set[int] = set()
+        self.manually_moved_ids: set[int] = set()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.loop.run_until_complete(work)
 
-    def do(self, work: Coroutine[Any, Any, T]) -> T | None:
+    def run_as_process(self, work: Coroutine[Any, Any, T]) -> T | None:
         """Run a call as a process would: refusals are answers, a crash ends the process."""
         try:
             return self.run(work)
-        except (*EXPECTED, Crash):
+        except (*EXPECTED_ERRORS, Crash):
             return None
 
-    def pick(self, number: int, *fit: Status) -> tuple[SimulatedScene, Booking]:
+    def pick_booking(self, number: int, *fit: BookingStatus) -> tuple[SimulatedScenario, Booking]:
         """One of the bookings as it is now, mostly one that fits, with its own people."""
         bookings = [self.run(self.world.scene.booking(made)) for made in self.made]
         fitting = [booking for booking in bookings if booking.status in fit]
         chosen = fitting if fitting and number % 5 else bookings
         booking = chosen[number % len(chosen)]
-        return self.world.scene_of(booking), booking
+        return self.world.scenario_of(booking), booking
 
     @initialize(
-        begun=st.lists(st.sampled_from(STAGES), min_size=1, max_size=4),
-        payees=st.sampled_from(PAYEES),
+        begun=st.lists(st.sampled_from(INITIAL_STAGES), min_size=1, max_size=4),
+        payees=st.sampled_from(PAYEE_READINESS),
         fee_ppm=st.sampled_from([0, 29_000]),
         verdict=st.sampled_from(["won", "lost"]),
     )
-    def open(self, begun: list[str], payees: str, fee_ppm: int, verdict: str) -> None:
+    def start_history(self, begun: list[str], payees: str, fee_ppm: int, verdict: str) -> None:
         """Some bookings are on their way already, so that every history sees all of it."""
-        self.world = self.run(make_world(payees != "at once", fee_ppm))
-        self.checks = Checks(self.world)
+        self.world = self.run(make_simulation_world(payees != "at once", fee_ppm))
+        self.checks = InvariantChecks(self.world)
         self.verdict = verdict
         if payees == "completed":
             for companion in self.world.companions:
-                self.run(companion.onboard())
+                self.run(companion.onboard_payee())
         for number, stage in enumerate(begun):
-            self.made.append(self.run(self.begin(number, stage)))
+            self.made.append(self.run(self.begin_booking(number, stage)))
 
-    async def begin(self, number: int, stage: str) -> Booking:
+    async def begin_booking(self, number: int, stage: str) -> Booking:
         scene = self.world.scenes[number]
         day = date.fromordinal((await scene.now()).date().toordinal() + 4 + 9 * number)
         given: dict[str, Any] = {"event_date": day, "cancellation_insurance": number == 1}
@@ -151,9 +166,9 @@ class MoneyMachine(RuleBasedStateMachine):
 
     # People ---------------------------------------------------------------------------------
 
-    @precondition(lambda self: len(self.made) < MOST_BOOKINGS)
+    @precondition(lambda self: len(self.made) < MAX_BOOKINGS)
     @rule(
-        pair=PICKS,
+        pair=PICK_NUMBERS,
         day=st.integers(1, 5),
         hour=st.sampled_from([8, 10, 12, 22]),
         hours=st.sampled_from([1, 3, 24]),
@@ -162,7 +177,7 @@ class MoneyMachine(RuleBasedStateMachine):
     def request(self, pair: int, day: int, hour: int, hours: int, insured: bool) -> None:
         scene = self.world.scenes[pair % len(self.world.scenes)]
         today = self.run(scene.now()).date()
-        made = self.do(
+        made = self.run_as_process(
             scene.request(
                 event_date=date.fromordinal(today.toordinal() + day),
                 start_time=f"{hour:02}:00",
@@ -173,200 +188,221 @@ class MoneyMachine(RuleBasedStateMachine):
         if made is not None:
             self.made.append(made)
 
-    @rule(number=PICKS)
-    def go_on(self, number: int) -> None:
+    @rule(number=PICK_NUMBERS)
+    def advance_and_drain(self, number: int) -> None:
         """The next step of the usual way, and what it brings about."""
-        self.go(number)
-        self.do(self.world.scene.drain())
+        self.advance_booking(number)
+        self.run_as_process(self.world.scene.drain())
 
-    @rule(number=PICKS)
-    def go(self, number: int) -> None:
+    @rule(number=PICK_NUMBERS)
+    def advance_booking(self, number: int) -> None:
         """The next step of the usual way."""
-        scene, booking = self.pick(number)
+        scene, booking = self.pick_booking(number)
         match booking.status:
-            case Status.PENDING:
-                self.do(scene.accept(booking))
-            case Status.ACCEPTED:
-                self.do(scene.play(booking))
-            case Status.PAID:
-                self.do(scene.jump_to(booking.ends_at))
-                self.do(scene.move(booking, Trigger.CONFIRM, scene.customer))
-            case Status.COMPLETED | Status.CANCELLED if booking.payout_due_at is not None:
-                self.do(scene.jump_to(booking.payout_due_at))
+            case BookingStatus.PENDING:
+                self.run_as_process(scene.accept(booking))
+            case BookingStatus.ACCEPTED:
+                self.run_as_process(scene.play(booking))
+            case BookingStatus.PAID:
+                self.run_as_process(scene.jump_to(booking.ends_at))
+                self.run_as_process(scene.move(booking, Trigger.CONFIRM, scene.customer))
+            case BookingStatus.COMPLETED | BookingStatus.CANCELLED if (
+                booking.payout_due_at is not None
+            ):
+                self.run_as_process(scene.jump_to(booking.payout_due_at))
 
-    @rule(number=PICKS, by=st.sampled_from(["customer", "staff", "admin"]), quoted=st.booleans())
+    @rule(
+        number=PICK_NUMBERS,
+        by=st.sampled_from(["customer", "staff", "admin"]),
+        quoted=st.booleans(),
+    )
     def cancel(self, number: int, by: str, quoted: bool) -> None:
-        scene, booking = self.pick(number, Status.ACCEPTED, Status.PAID)
+        scene, booking = self.pick_booking(number, BookingStatus.ACCEPTED, BookingStatus.PAID)
         actor, text = getattr(scene, by), None
-        if quoted and (said := self.do(acts.quote(scene.ports, actor, booking.id))):
+        if quoted and (
+            said := self.run_as_process(acts.quote_cancellation(scene.ports, actor, booking.id))
+        ):
             text = said["quote"]
-            self.do(scene.jump_to(self.run(scene.now()) + 9 * MINUTE))
-        self.do(scene.cancel(booking, actor, text))
+            self.run_as_process(scene.jump_to(self.run(scene.now()) + 9 * MINUTE))
+        self.run_as_process(scene.cancel(booking, actor, text))
 
-    @rule(number=PICKS, outcome=st.sampled_from(["succeed", "succeed", "decline", "expire"]))
+    @rule(number=PICK_NUMBERS, outcome=st.sampled_from(["succeed", "succeed", "decline", "expire"]))
     def visit_checkout(self, number: int, outcome: str) -> None:
-        scene, booking = self.pick(number, Status.ACCEPTED)
-        self.do(scene.play(booking, outcome))
+        scene, booking = self.pick_booking(number, BookingStatus.ACCEPTED)
+        self.run_as_process(scene.play(booking, outcome))
 
-    @rule(number=PICKS, by=st.sampled_from(["customer", "staff"]))
+    @rule(number=PICK_NUMBERS, by=st.sampled_from(["customer", "staff"]))
     def dispute(self, number: int, by: str) -> None:
-        scene, booking = self.pick(number, Status.PAID, Status.COMPLETED)
-        self.do(scene.dispute(booking, getattr(scene, by)))
+        scene, booking = self.pick_booking(number, BookingStatus.PAID, BookingStatus.COMPLETED)
+        self.run_as_process(scene.dispute(booking, getattr(scene, by)))
 
-    @rule(number=PICKS, trigger=st.sampled_from([Trigger.DECLINE, Trigger.CHECK_IN]))
-    def act(self, number: int, trigger: Trigger) -> None:
-        scene, booking = self.pick(number, Status.PENDING, Status.PAID)
-        self.do(scene.move(booking, trigger, scene.staff))
+    @rule(number=PICK_NUMBERS, trigger=st.sampled_from([Trigger.DECLINE, Trigger.CHECK_IN]))
+    def decline_or_check_in(self, number: int, trigger: Trigger) -> None:
+        scene, booking = self.pick_booking(number, BookingStatus.PENDING, BookingStatus.PAID)
+        self.run_as_process(scene.move(booking, trigger, scene.staff))
 
-    @rule(number=PICKS)
+    @rule(number=PICK_NUMBERS)
     def onboard(self, number: int) -> None:
         """A companion visits the page of the processor and completes the account."""
         companions = self.world.companions
-        self.do(companions[number % len(companions)].onboard())
+        self.run_as_process(companions[number % len(companions)].onboard_payee())
 
     # Operators ------------------------------------------------------------------------------
 
     @rule(
-        number=PICKS,
+        number=PICK_NUMBERS,
         trigger=st.sampled_from([Trigger.RELEASE, Trigger.REFUND, Trigger.SPLIT, Trigger.SPLIT]),
         amount=st.integers(1, 30_000),
     )
     def resolve(self, number: int, trigger: Trigger, amount: int) -> None:
-        scene, booking = self.pick(number, Status.DISPUTED)
-        self.do(scene.resolve(booking, trigger, amount))
+        scene, booking = self.pick_booking(number, BookingStatus.DISPUTED)
+        self.run_as_process(scene.resolve(booking, trigger, amount))
 
     @rule(
-        number=PICKS,
-        decide=st.sampled_from([payouts.hold, payouts.release, payouts.retry, refunds.retry]),
+        number=PICK_NUMBERS,
+        decide=st.sampled_from(
+            [
+                payouts.hold_payout,
+                payouts.release_payout,
+                payouts.retry_payout,
+                refunds.retry_refunds,
+            ]
+        ),
     )
-    def operate(self, number: int, decide: Callable[[Ports, str], Awaitable[Booking]]) -> None:
-        scene, booking = self.pick(number, *ENDED)
+    def operate_payout(
+        self, number: int, decide: Callable[[Ports, str], Awaitable[Booking]]
+    ) -> None:
+        scene, booking = self.pick_booking(number, *FINAL_BOOKING_STATUSES)
 
         async def decided() -> None:
             await decide(scene.ports, booking.code)
 
-        self.do(decided())
+        self.run_as_process(decided())
 
     # The processor and the world ------------------------------------------------------------
 
-    @rule(number=PICKS, outcome=st.sampled_from(["open", "open", "won", "lost"]))
+    @rule(number=PICK_NUMBERS, outcome=st.sampled_from(["open", "open", "won", "lost"]))
     def charge_back(self, number: int, outcome: str) -> None:
-        scene, booking = self.pick(number, *HELD)
-        self.do(scene.fake.chargeback(booking.id, outcome))
+        scene, booking = self.pick_booking(number, *STATUSES_WITH_MONEY)
+        self.run_as_process(scene.fake.chargeback(booking.id, outcome))
 
-    @rule(number=PICKS, what=st.sampled_from(["refund", "reverse"]), amount=st.integers(1, 30_000))
-    def move_by_hand(self, number: int, what: str, amount: int) -> None:
+    @rule(
+        number=PICK_NUMBERS,
+        what=st.sampled_from(["refund", "reverse"]),
+        amount=st.integers(1, 30_000),
+    )
+    def move_money_manually(self, number: int, what: str, amount: int) -> None:
         """Somebody moves money on the processor's own pages."""
-        scene, booking = self.pick(number, *HELD)
+        scene, booking = self.pick_booking(number, *STATUSES_WITH_MONEY)
         move = scene.fake.refund_by_hand if what == "refund" else scene.fake.reverse_by_hand
-        self.by_hand.add(booking.id)
-        self.do(move(booking.id, amount))
+        self.manually_moved_ids.add(booking.id)
+        self.run_as_process(move(booking.id, amount))
 
-    @rule(number=PICKS, ready=st.booleans())
-    def judge_payee(self, number: int, ready: bool) -> None:
+    @rule(number=PICK_NUMBERS, ready=st.booleans())
+    def set_payee_readiness(self, number: int, ready: bool) -> None:
         """The processor lets a companion be paid, or wants to know more first."""
         companions = self.world.companions
         chosen = companions[number % len(companions)]
-        self.do(chosen.fake.set_payee_ready(chosen.staff.user_id, ready))
+        self.run_as_process(chosen.fake.set_payee_ready(chosen.staff.user_id, ready))
 
     @rule(
-        op=st.sampled_from([*CALLS, "any"]),
+        op=st.sampled_from([*PROCESSOR_CALLS, "any"]),
         kind=st.sampled_from(CALL_FAULTS),
         times=st.sampled_from([1, 1, 2, 4]),
     )
-    def fault(self, op: str, kind: str, times: int) -> None:
-        self.do(self.world.scene.fault(op, kind, times))
+    def inject_call_fault(self, op: str, kind: str, times: int) -> None:
+        self.run_as_process(self.world.scene.fault(op, kind, times))
 
     @rule(
-        number=PICKS,
+        number=PICK_NUMBERS,
         kind=st.sampled_from(["timeout_before", "timeout_after", "error_500_after"]),
         away=st.sampled_from([SECOND, HOUR, 25 * HOUR]),
     )
-    def lose_an_answer(self, number: int, kind: str, away: timedelta) -> None:
+    def lose_response(self, number: int, kind: str, away: timedelta) -> None:
         """Money is moved; the answer is lost, and the event that would tell, perhaps as the
         last of a day."""
-        scene, booking = self.pick(number, *HELD)
+        scene, booking = self.pick_booking(number, *STATUSES_WITH_MONEY)
         match booking.status:
-            case Status.PAID:
-                self.do(scene.cancel(booking))
-            case Status.DISPUTED:
-                self.do(scene.resolve(booking, Trigger.SPLIT, 10_000))
+            case BookingStatus.PAID:
+                self.run_as_process(scene.cancel(booking))
+            case BookingStatus.DISPUTED:
+                self.run_as_process(scene.resolve(booking, Trigger.SPLIT, 10_000))
             case _ if booking.payout_due_at is not None:
-                self.do(scene.jump_to(booking.payout_due_at))
-        self.do(scene.fault("any", kind))
-        self.do(scene.fault("event", "drop"))
-        self.do(scene.drain())
+                self.run_as_process(scene.jump_to(booking.payout_due_at))
+        self.run_as_process(scene.fault("any", kind))
+        self.run_as_process(scene.fault("event", "drop"))
+        self.run_as_process(scene.drain())
         scene.pass_time(away)
 
-    @rule(what=st.sampled_from(RARER_FAULTS))
-    def rarer_fault(self, what: tuple[str, str]) -> None:
-        self.do(self.world.scene.fault(*what))
+    @rule(what=st.sampled_from(RARE_FAULTS))
+    def inject_rare_fault(self, what: tuple[str, str]) -> None:
+        self.run_as_process(self.world.scene.fault(*what))
 
     @rule(kind=st.sampled_from(EVENT_FAULTS), times=st.integers(1, 3))
-    def lose_events(self, kind: str, times: int) -> None:
-        self.do(self.world.scene.fault("event", kind, times))
+    def inject_event_fault(self, kind: str, times: int) -> None:
+        self.run_as_process(self.world.scene.fault("event", kind, times))
 
-    @rule(point=st.sampled_from(POINTS), spared=st.integers(0, 4))
+    @rule(point=st.sampled_from(CRASH_POINTS), spared=st.integers(0, 4))
     def crash(self, point: str, spared: int) -> None:
         """The process dies at this point when it comes there the next time, or later."""
-        self.world.fate.point, self.world.fate.spared = point, spared
+        self.world.fate.point, self.world.fate.remaining_passes = point, spared
 
     # Receivers of webhooks ------------------------------------------------------------------
 
-    @rule(number=PICKS, what=st.sampled_from([*MOODS, "pause", "enable"]))
-    def treat_webhook(self, number: int, what: str) -> None:
+    @rule(number=PICK_NUMBERS, what=st.sampled_from([*RECEIVER_BEHAVIOURS, "pause", "enable"]))
+    def change_receiver(self, number: int, what: str) -> None:
         """A receiver changes how it answers, or its owner pauses it for a while."""
-        if what in MOODS:
-            self.world.mail.let_answer(number, what)
+        if what in RECEIVER_BEHAVIOURS:
+            self.world.webhooks.set_behaviour(number, what)
         else:
-            self.do(self.world.mail.set_active(number, active=what == "enable"))
+            self.run_as_process(self.world.webhooks.set_active(number, active=what == "enable"))
 
     @rule(
-        retries=st.integers(0, len(RETRIES)),
+        retries=st.integers(0, len(DELIVERY_RETRY_DELAYS)),
         dies=st.sampled_from(["", "", "before a commit", "after a commit"]),
         spared=st.integers(0, 6),
     )
-    def deliver(self, retries: int, dies: str, spared: int) -> None:
+    def deliver_webhooks(self, retries: int, dies: str, spared: int) -> None:
         """What is due is sent, with so many waits for retries, or until the process dies."""
         if dies:
-            self.world.fate.point, self.world.fate.spared = dies, spared
-        self.do(self.world.mail.deliver())
-        for wait in RETRIES[:retries]:
+            self.world.fate.point, self.world.fate.remaining_passes = dies, spared
+        self.run_as_process(self.world.webhooks.deliver())
+        for wait in DELIVERY_RETRY_DELAYS[:retries]:
             self.world.scene.pass_time(wait)
-            self.do(self.world.mail.deliver())
+            self.run_as_process(self.world.webhooks.deliver())
 
     # Time and work --------------------------------------------------------------------------
 
-    @rule(by=st.sampled_from(JUMPS))
-    def jump(self, by: timedelta) -> None:
+    @rule(by=st.sampled_from(BUSINESS_TIME_JUMPS))
+    def jump_business_time(self, by: timedelta) -> None:
         """Business time runs ahead. Over weeks the service was up now and then: what is lost
         for longer than the processor lists it, only a reconciliation can find."""
         scene = self.world.scene
         if by > WEEK:
-            scene.pass_time(POLICY.catch_up_every)
-            self.do(scene.drain())
-            self.do(scene.drain())  # The first one may have crashed.
-        self.do(scene.jump_to(self.run(scene.now()) + by))
+            scene.pass_time(POLICY.processor_event_poll_interval)
+            self.run_as_process(scene.drain())
+            self.run_as_process(scene.drain())  # The first one may have crashed.
+        self.run_as_process(scene.jump_to(self.run(scene.now()) + by))
 
-    @rule(by=st.sampled_from(WAITS))
-    def wait(self, by: timedelta) -> None:
+    @rule(by=st.sampled_from(REAL_TIME_WAITS))
+    def pass_real_time(self, by: timedelta) -> None:
         """Real time passes."""
         self.world.scene.pass_time(by)
 
     @rule()
     def drain(self) -> None:
-        self.do(self.world.scene.drain())
+        self.run_as_process(self.world.scene.drain())
 
     # What always holds ----------------------------------------------------------------------
 
     @invariant()
-    def all_is_right(self) -> None:
+    def find_no_faults(self) -> None:
         MoneyMachine.steps += 1
-        assert self.run(self.checks.look()) == []
+        assert self.run(self.checks.find_faults()) == []
 
     def teardown(self) -> None:
         try:
             if self.made:
-                self.run(come_to_rest(self.world, self.verdict, self.by_hand))
+                self.run(finish_history(self.world, self.verdict, self.manually_moved_ids))
         finally:
             self.loop.close()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tests.simulation.histories import run_histories
 
-LEAST_STEPS = 20_000
+MIN_STEPS = 20_000
 
 
 def test_no_history_loses_money(record_property: Callable[[str, object], None]) -> None:
@@ -14,4 +14,4 @@ def test_no_history_loses_money(record_property: Callable[[str, object], None]) 
     steps = run_histories(seed=1, histories=280)
 
     record_property("steps", steps)
-    assert steps >= LEAST_STEPS
+    assert steps >= MIN_STEPS

@@ -15,32 +15,34 @@ from staffbooking_adapters.memory.webhooks.receivers import MemorySender
 from staffbooking_core.domain.accounts.users import Actor, Role
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.webhooks.deliveries import (
-    Attempt,
     Delivery,
+    DeliveryAttempt,
+    DeliveryFailure,
     DeliveryStatus,
-    Endpoint,
-    Failure,
+    WebhookEndpoint,
 )
 from staffbooking_core.inputs import ChangeWebhook
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.webhooks import deliveries, endpoints as webhooks_endpoints
 from tests.support.builders import MINUTE
-from tests.support.webhook_deployment import WAITS
+from tests.support.webhook_deployment import RETRY_DELAYS
 from tests.support.webhooks import add_endpoint
 
-MOODS: Mapping[str, Sequence[int | Failure]] = {
+RECEIVER_BEHAVIOURS: Mapping[str, Sequence[int | DeliveryFailure]] = {
     "well": (200,),
-    "badly": (500, Failure.TIMEOUT, 200, 302, 200),
-    "not at all": (Failure.CONNECTION_FAILED,),
+    "badly": (500, DeliveryFailure.TIMEOUT, 200, 302, 200),
+    "not at all": (DeliveryFailure.CONNECTION_FAILED,),
 }
 """How receivers answer, over and over."""
 
-ENDED = frozenset({DeliveryStatus.SUCCEEDED, DeliveryStatus.FAILED, DeliveryStatus.HELD})
-ROUNDS = 8
+FINAL_DELIVERY_STATUSES = frozenset(
+    {DeliveryStatus.SUCCEEDED, DeliveryStatus.FAILED, DeliveryStatus.HELD}
+)
+MAX_DELIVERY_ROUNDS = 8
 
 
 @frozen
-class Told:
+class StoredEvent:
     """An event as its booking keeps it."""
 
     booking_id: int
@@ -48,7 +50,7 @@ class Told:
     body: bytes
     envelope: dict[str, Any]
 
-    def goes_to(self, owner: Actor, endpoint: Endpoint) -> bool:
+    def is_for_endpoint(self, owner: Actor, endpoint: WebhookEndpoint) -> bool:
         booking = self.envelope["data"]["booking"]
         parties = {booking["customer_id"], booking["companion_id"], booking["booked_by"]}
         may = owner.role is Role.ADMIN or owner.user_id in parties
@@ -56,76 +58,76 @@ class Told:
 
 
 @define(eq=False)
-class Mail:
+class WebhookEndpoints:
     ports: Ports
-    endpoints: Sequence[tuple[Actor, Endpoint]]
+    endpoints: Sequence[tuple[Actor, WebhookEndpoint]]
     sender: MemorySender
 
-    def let_answer(self, number: int, mood: str) -> None:
+    def set_behaviour(self, number: int, mood: str) -> None:
         """Let a receiver answer well, badly or not at all from now on."""
         _, endpoint = self.endpoints[number % len(self.endpoints)]
-        answers = cycle(MOODS[mood])
+        answers = cycle(RECEIVER_BEHAVIOURS[mood])
         self.sender.receivers[endpoint.url] = lambda _, body: next(answers)
 
     async def set_active(self, number: int, *, active: bool) -> None:
         """Its owner pauses an endpoint, or enables it."""
         actor, endpoint = self.endpoints[number % len(self.endpoints)]
-        async with self.ports.store.reading() as view:
+        async with self.ports.store.read_view() as view:
             owner = await view.accounts.user(actor.user_id)
         assert owner is not None
-        await webhooks_endpoints.change(
+        await webhooks_endpoints.update_endpoint(
             self.ports, owner, endpoint.id, ChangeWebhook(active=active)
         )
 
     async def deliver(self) -> None:
-        await deliveries.resume_held(self.ports)
-        await deliveries.deliver_due(self.ports)
+        await deliveries.resume_held_deliveries(self.ports)
+        await deliveries.deliver_all_due(self.ports)
 
     # The end ----------------------------------------------------------------------------
 
-    async def come_to_rest(self, bookings: Sequence[int]) -> None:
+    async def finish_deliveries(self, bookings: Sequence[int]) -> None:
         """Enable everything, send what is left, and check it."""
         for number in range(len(self.endpoints)):
-            self.let_answer(number, "well")
+            self.set_behaviour(number, "well")
             await self.set_active(number, active=True)
-        for _ in range(ROUNDS):
+        for _ in range(MAX_DELIVERY_ROUNDS):
             await self.deliver()
             self.ports.clock.advance(MINUTE)  # type: ignore[attr-defined]
-        assert [fault async for fault in _faults(self, bookings)] == []
+        assert [fault async for fault in _find_faults(self, bookings)] == []
 
 
-async def _faults(mail: Mail, bookings: Sequence[int]) -> Any:
-    events = [event for booking in bookings for event in await _told(mail.ports, booking)]
-    for fault in _badly_placed(events):
+async def _find_faults(mail: WebhookEndpoints, bookings: Sequence[int]) -> Any:
+    events = [event for booking in bookings for event in await _stored_events(mail.ports, booking)]
+    for fault in _position_faults(events):
         yield fault
     bodies = {event.envelope["id"]: event.body for event in events}
     for sent in mail.sender.sent:
         if sent.body != bodies[sent.headers["X-Webhook-Id"]]:
             yield f"other bytes were sent than {sent.headers['X-Webhook-Id']} has"
     for owner, endpoint in mail.endpoints:
-        async with mail.ports.store.reading() as view:
+        async with mail.ports.store.read_view() as view:
             rows = await view.webhooks.deliveries(endpoint.id, 1, 10_000)
-        due = [event.envelope["id"] for event in events if event.goes_to(owner, endpoint)]
+        due = [event.envelope["id"] for event in events if event.is_for_endpoint(owner, endpoint)]
         if sorted(delivery.event_id for delivery, _ in rows) != sorted(due):
             yield f"endpoint {endpoint.id} has not one delivery of each of its events"
         for delivery, attempts in rows:
-            for fault in _badly_delivered(delivery, attempts):
+            for fault in _delivery_faults(delivery, attempts):
                 yield f"delivery {delivery.id}: {fault}"
 
 
-async def _told(ports: Ports, booking_id: int) -> list[Told]:
+async def _stored_events(ports: Ports, booking_id: int) -> list[StoredEvent]:
     """The events of a booking by their sequence."""
-    async with ports.store.reading() as view:
+    async with ports.store.read_view() as view:
         found = [body for _, body in await view.bookings.events_of(booking_id)]
         envelopes = [json.loads(body) for body in found]
-        positions = [await view.webhooks.position(each["id"], None) for each in envelopes]
+        positions = [await view.webhooks.feed_position(each["id"], None) for each in envelopes]
     return [
-        Told(booking_id, position, body, envelope)
+        StoredEvent(booking_id, position, body, envelope)
         for position, body, envelope in zip(positions, found, envelopes, strict=True)
     ]
 
 
-def _badly_placed(events: Sequence[Told]) -> Iterator[str]:
+def _position_faults(events: Sequence[StoredEvent]) -> Iterator[str]:
     positions = [event.position for event in events if event.position is not None]
     if sorted(positions) != [*range(1, len(events) + 1)]:
         yield f"the positions of {len(events)} events are {sorted(positions)}"
@@ -134,24 +136,26 @@ def _badly_placed(events: Sequence[Told]) -> Iterator[str]:
             yield f"booking {one.booking_id}: its events don't stand in their order"
 
 
-def _badly_delivered(delivery: Delivery, attempts: Sequence[Attempt]) -> Iterator[str]:
-    if delivery.status not in ENDED:
+def _delivery_faults(delivery: Delivery, attempts: Sequence[DeliveryAttempt]) -> Iterator[str]:
+    if delivery.status not in FINAL_DELIVERY_STATUSES:
         yield f"is {delivery.status}"
     numbers = [attempt.number for attempt in attempts]
-    if numbers != [*range(1, delivery.attempts + 1)] or len(numbers) > len(WAITS) + 1:
+    if numbers != [*range(1, delivery.attempts + 1)] or len(numbers) > len(RETRY_DELAYS) + 1:
         yield f"attempts {numbers}"
     succeeded = [attempt for attempt in attempts if attempt.error is None]
     if succeeded != ([attempts[-1]] if delivery.status is DeliveryStatus.SUCCEEDED else []):
         yield f"is {delivery.status}, with {len(succeeded)} successes"
-    for wait, (one, other) in zip(WAITS, pairwise(attempts), strict=False):
+    for wait, (one, other) in zip(RETRY_DELAYS, pairwise(attempts), strict=False):
         if other.at - one.at < wait:
             yield f"attempt {other.number} was early"
 
 
-async def make_mail(ports: Ports, subscriber: Actor, other: Actor, admin: Actor) -> Mail:
+async def add_webhook_endpoints(
+    ports: Ports, subscriber: Actor, other: Actor, admin: Actor
+) -> WebhookEndpoints:
     """Endpoints of a subscriber, of somebody without a subscription, for whom all is held, and
     of an admin, which is close to being disabled and not told of everything."""
-    assert isinstance(ports.sender, MemorySender)
+    assert isinstance(ports.webhook_sender, MemorySender)
     given: list[tuple[Actor, dict[str, Any]]] = [
         (subscriber, {}),
         (other, {}),
@@ -159,11 +163,11 @@ async def make_mail(ports: Ports, subscriber: Actor, other: Actor, admin: Actor)
     ]
     endpoints = []
     for actor, more in given:
-        async with ports.store.reading() as view:
+        async with ports.store.read_view() as view:
             owner = await view.accounts.user(actor.user_id)
         added = await add_endpoint(ports.store, owner, vault=ports.vault, **more)
         endpoints.append((actor, added))
-    mail = Mail(ports, endpoints, ports.sender)
+    mail = WebhookEndpoints(ports, endpoints, ports.webhook_sender)
     for number, mood in enumerate(("well", "well", "badly")):
-        mail.let_answer(number, mood)
+        mail.set_behaviour(number, mood)
     return mail

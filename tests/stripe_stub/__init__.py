@@ -23,10 +23,10 @@ are refused.
 When an answer of the stub itself departs from the SDK's types, leaving the block raises.
 """
 
-from tests.stripe_stub.events import Delivery
-from tests.stripe_stub.faults import Fault
-from tests.stripe_stub.state import Terms
-from tests.stripe_stub.stub import Stub, open_stub
+from tests.stripe_stub.events import EventDeliveryMode
+from tests.stripe_stub.faults import StubFault
+from tests.stripe_stub.state import PricingTerms
+from tests.stripe_stub.stub import StripeStub, open_stub
 from tests.stripe_stub.version import VERSION
 
-__all__ = ["VERSION", "Delivery", "Fault", "Stub", "Terms", "open_stub"]
+__all__ = ["VERSION", "EventDeliveryMode", "PricingTerms", "StripeStub", "StubFault", "open_stub"]

@@ -5,25 +5,25 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from tests.stripe_stub.call import Call, Handler
-from tests.stripe_stub.errors import Refusal
-from tests.stripe_stub.state import Books, Doc, check_metadata
+from tests.stripe_stub.call import EndpointCall, EndpointHandler
+from tests.stripe_stub.errors import StripeApiError
+from tests.stripe_stub.state import StripeObjectData, StripeState, check_metadata
 
-ON_DEMAND = ("configuration", "defaults", "future_requirements", "identity", "requirements")
+INCLUDABLE_FIELDS = ("configuration", "defaults", "future_requirements", "identity", "requirements")
 """Null unless the call says `include`."""
 
 CAPABILITY_CHANGED = "v2.core.account[configuration.recipient].capability_status_updated"
 REQUIREMENTS_CHANGED = "v2.core.account[requirements].updated"
 
 
-def create(books: Books, call: Call) -> Doc:
+def create_account(books: StripeState, call: EndpointCall) -> StripeObjectData:
     given = call.params
     identity, defaults = given.get("identity", {}), given.get("defaults", {})
     if "contact_email" not in given and given.get("dashboard") == "express":
-        raise Refusal("An express account needs a contact_email", param="contact_email")
+        raise StripeApiError("An express account needs a contact_email", param="contact_email")
     if "country" not in identity:
-        raise Refusal("A recipient needs a country", param="identity[country]")
-    asked = _asked(given)
+        raise StripeApiError("A recipient needs a country", param="identity[country]")
+    asked = _requests_transfers(given)
     account = books.add(
         {
             "id": books.new_id("acct_1", 15),
@@ -41,7 +41,7 @@ def create(books: Books, call: Call) -> Doc:
                 else None,
             },
             "contact_email": given.get("contact_email"),
-            "created": _moment(books),
+            "created": _timestamp_text(books),
             "dashboard": given.get("dashboard"),
             "defaults": {
                 "currency": defaults.get("currency"),
@@ -66,17 +66,17 @@ def create(books: Books, call: Call) -> Doc:
             "requirements": _requirements(False),
         }
     )
-    return _shown(account, call)
+    return _visible_fields(account, call)
 
 
-def _asked(given: dict[str, Any]) -> bool:
+def _requests_transfers(given: dict[str, Any]) -> bool:
     """Whether the account is to receive transfers."""
     recipient = given.get("configuration", {}).get("recipient", {})
     balance = recipient.get("capabilities", {}).get("stripe_balance", {})
     return bool(balance.get("stripe_transfers", {}).get("requested"))
 
 
-def _capability(ready: bool) -> Doc:
+def _capability(ready: bool) -> StripeObjectData:
     lacking = {"code": "requirements_past_due", "resolution": "provide_info"}
     return {
         "status": "active" if ready else "restricted",
@@ -84,7 +84,7 @@ def _capability(ready: bool) -> Doc:
     }
 
 
-def _requirements(ready: bool) -> Doc:
+def _requirements(ready: bool) -> StripeObjectData:
     restricted = {
         "capability": "stripe_balance.stripe_transfers",
         "configuration": "recipient",
@@ -103,7 +103,7 @@ def _requirements(ready: bool) -> Doc:
     return {"entries": [] if ready else [entry], "summary": None if ready else summary}
 
 
-def can_receive(account: Doc) -> bool:
+def can_receive(account: StripeObjectData) -> bool:
     recipient = account["configuration"]["recipient"]
     if recipient is None:
         return False
@@ -111,47 +111,49 @@ def can_receive(account: Doc) -> bool:
     return bool(balance["stripe_transfers"]["status"] == "active")
 
 
-def set_ready(books: Books, reference: str, ready: bool) -> None:
+def set_ready(books: StripeState, reference: str, ready: bool) -> None:
     """The payee has told Stripe all it wanted to know, or Stripe wants to know more."""
     account = books.find("v2.core.account", reference)
     recipient = account["configuration"]["recipient"]
     recipient["capabilities"]["stripe_balance"]["stripe_transfers"] = _capability(ready)
     account["requirements"] = _requirements(ready)
     for kind in (CAPABILITY_CHANGED, REQUIREMENTS_CHANGED):
-        books.mail.thin(kind, reference, books.new_id("evt_test_"), _moment(books))
+        books.events.send_thin_event(
+            kind, reference, books.new_id("evt_test_"), _timestamp_text(books)
+        )
 
 
-def retrieve(books: Books, call: Call) -> Doc:
-    return _shown(books.at("v2.core.account", call.ids[0]), call)
+def retrieve_account(books: StripeState, call: EndpointCall) -> StripeObjectData:
+    return _visible_fields(books.find_by_path("v2.core.account", call.ids[0]), call)
 
 
-def _shown(account: Doc, call: Call) -> Doc:
+def _visible_fields(account: StripeObjectData, call: EndpointCall) -> StripeObjectData:
     included = {each.partition(".")[0] for each in call.params.get("include", ())}
-    hidden = set(ON_DEMAND) - included
+    hidden = set(INCLUDABLE_FIELDS) - included
     return {name: None if name in hidden else value for name, value in account.items()}
 
 
-def link(books: Books, call: Call) -> Doc:
+def create_account_link(books: StripeState, call: EndpointCall) -> StripeObjectData:
     account = books.find("v2.core.account", call.params["account"], "account")
     return {
         "object": "v2.core.account_link",
         "account": account["id"],
-        "created": _moment(books),
-        "expires_at": _moment(books, timedelta(minutes=5)),
+        "created": _timestamp_text(books),
+        "expires_at": _timestamp_text(books, timedelta(minutes=5)),
         "livemode": False,
         "url": f"https://connect.stripe.com/setup/e/{account['id']}/{books.new_id('', 12)}",
         "use_case": call.params["use_case"],
     }
 
 
-def _moment(books: Books, after: timedelta = timedelta()) -> str:
+def _timestamp_text(books: StripeState, after: timedelta = timedelta()) -> str:
     """Times of v2 are texts."""
     moment = books.now() + after
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-ROUTES: dict[str, Handler] = {
-    "v2.core.accounts.create": create,
-    "v2.core.accounts.retrieve": retrieve,
-    "v2.core.account_links.create": link,
+ROUTES: dict[str, EndpointHandler] = {
+    "v2.core.accounts.create": create_account,
+    "v2.core.accounts.retrieve": retrieve_account,
+    "v2.core.account_links.create": create_account_link,
 }

@@ -7,12 +7,12 @@ from typing import Any
 
 from attrs import frozen
 
-from tests.stripe_stub.errors import Refusal, missing
-from tests.stripe_stub.state import Books, Doc
+from tests.stripe_stub.errors import StripeApiError, resource_missing_error
+from tests.stripe_stub.state import StripeObjectData, StripeState
 
 
 @frozen
-class Call:
+class EndpointCall:
     """`ids` are those of the path, in order; `params` are checked against the contract."""
 
     path: str
@@ -20,10 +20,10 @@ class Call:
     params: dict[str, Any]
 
 
-Handler = Callable[[Books, Call], Doc]
+EndpointHandler = Callable[[StripeState, EndpointCall], StripeObjectData]
 
-PAGING = frozenset({"limit", "starting_after", "ending_before", "expand"})
-COMPARED: dict[str, Callable[[int, int], bool]] = {
+PAGING_PARAMS = frozenset({"limit", "starting_after", "ending_before", "expand"})
+RANGE_OPERATORS: dict[str, Callable[[int, int], bool]] = {
     "gt": int.__gt__,
     "gte": int.__ge__,
     "lt": int.__lt__,
@@ -31,60 +31,68 @@ COMPARED: dict[str, Callable[[int, int], bool]] = {
 }
 
 
-def page(call: Call, documents: Iterable[Doc]) -> Doc:
+def list_page(call: EndpointCall, documents: Iterable[StripeObjectData]) -> StripeObjectData:
     """A page of a list, the newest first: 10 of them or `limit`, filtered as the call says.
 
     A filter is a field of the object; `created` and other numbers may be a range.
     """
     exact = {name: each for name, each in call.params.items() if not isinstance(each, dict)}
-    exact = {name: each for name, each in exact.items() if name not in PAGING}
+    exact = {name: each for name, each in exact.items() if name not in PAGING_PARAMS}
     nested = {name: each for name, each in call.params.items() if isinstance(each, dict)}
     found = [each for each in documents if exact.items() <= each.items()]
-    found = [each for each in found if all(_fits(nested[name], each.get(name)) for name in nested)]
+    found = [
+        each
+        for each in found
+        if all(_matches_filter(nested[name], each.get(name)) for name in nested)
+    ]
     limit = call.params.get("limit", 10)
     if not 1 <= limit <= 100:
-        raise Refusal("This value must be between 1 and 100.", param="limit")
+        raise StripeApiError("This value must be between 1 and 100.", param="limit")
     if after := call.params.get("starting_after"):
-        found = found[_place(found, after, "starting_after") + 1 :]
+        found = found[_index_of(found, after, "starting_after") + 1 :]
     if before := call.params.get("ending_before"):
-        found = found[: _place(found, before, "ending_before")]
+        found = found[: _index_of(found, before, "ending_before")]
     shown = found[-limit:] if before else found[:limit]
     return {"object": "list", "data": shown, "has_more": len(found) > limit, "url": call.path}
 
 
-def _place(documents: list[Doc], reference: str, param: str) -> int:
+def _index_of(documents: list[StripeObjectData], reference: str, param: str) -> int:
     for place, each in enumerate(documents):
         if each["id"] == reference:
             return place
-    raise missing("object", reference, param)
+    raise resource_missing_error("object", reference, param)
 
 
-def _fits(wanted: Doc, found: Any) -> bool:
+def _matches_filter(filters: StripeObjectData, found: Any) -> bool:
     """Whether a number is in a range, or an object has these fields."""
     if isinstance(found, int):
-        return all(COMPARED[how](found, border) for how, border in wanted.items())
-    return isinstance(found, dict) and wanted.items() <= found.items()
+        return all(RANGE_OPERATORS[how](found, border) for how, border in filters.items())
+    return isinstance(found, dict) and filters.items() <= found.items()
 
 
-def expanded(books: Books, document: Doc, paths: Sequence[str]) -> Doc:
+def expand(
+    books: StripeState, document: StripeObjectData, paths: Sequence[str]
+) -> StripeObjectData:
     """A copy with the objects in place of the ids that `paths` lead to."""
     for path in paths:
         if path.count(".") > 3:
-            raise Refusal("You may expand four levels at most", param="expand")
-        document = _expanded(books, document, path.split("."), path)
+            raise StripeApiError("You may expand four levels at most", param="expand")
+        document = _expand_path(books, document, path.split("."), path)
     return document
 
 
-def _expanded(books: Books, document: Doc, steps: list[str], path: str) -> Doc:
+def _expand_path(
+    books: StripeState, document: StripeObjectData, steps: list[str], path: str
+) -> StripeObjectData:
     step, *rest = steps
     if step not in document:
-        raise Refusal(f"This property cannot be expanded ({path}).", param="expand")
+        raise StripeApiError(f"This property cannot be expanded ({path}).", param="expand")
     value = document[step]
     if isinstance(value, list):
-        changed: Any = [_expanded(books, each, rest, path) if rest else each for each in value]
+        changed: Any = [_expand_path(books, each, rest, path) if rest else each for each in value]
     else:
-        found = books.anything(value) if isinstance(value, str) else value
+        found = books.find_any(value) if isinstance(value, str) else value
         if value is not None and not isinstance(found, dict):
-            raise Refusal(f"This property cannot be expanded ({path}).", param="expand")
-        changed = _expanded(books, found, rest, path) if rest and found else found
+            raise StripeApiError(f"This property cannot be expanded ({path}).", param="expand")
+        changed = _expand_path(books, found, rest, path) if rest and found else found
     return {**document, step: changed}

@@ -11,19 +11,19 @@ from typing import Any
 import httpx
 import stripe
 
-from tests.stripe_stub.stub import Stub
+from tests.stripe_stub.stub import StripeStub
 from tests.stripe_stub.version import VERSION
 from tests.support.builders import HOUR, NOW
 
 # Otherwise the SDK writes a file of its own into the home directory.
 stripe.enable_telemetry = False
 
-_keys = count(1)
+_key_numbers = count(1)
 
 
 @asynccontextmanager
-async def open_client(
-    stub: Stub, api_key: str = Stub.api_key, version: str = VERSION
+async def open_stripe_client(
+    stub: StripeStub, api_key: str = StripeStub.api_key, version: str = VERSION
 ) -> AsyncIterator[stripe.StripeClient]:
     http = stripe.HTTPXClient(timeout=httpx.Timeout(20, connect=5))
     try:
@@ -38,12 +38,12 @@ async def open_client(
         await http.close_async()
 
 
-def key(text: str = "") -> Any:
+def idempotency_options(text: str = "") -> Any:
     """Request options with an idempotency key, another one each time."""
-    return {"idempotency_key": text or f"key {next(_keys)}"}
+    return {"idempotency_key": text or f"key {next(_key_numbers)}"}
 
 
-def session(amount: int = 20_000, lives: timedelta = 12 * HOUR, **changes: Any) -> Any:
+def session_params(amount: int = 20_000, lives: timedelta = 12 * HOUR, **changes: Any) -> Any:
     """What opens a page for one booking; `None` leaves a parameter out."""
     marks = {"intent_id": "12", "op_id": "7"}
     price = {
@@ -73,7 +73,7 @@ def session(amount: int = 20_000, lives: timedelta = 12 * HOUR, **changes: Any) 
     return {name: value for name, value in params.items() if value is not None}
 
 
-def account(**changes: Any) -> Any:
+def account_params(**changes: Any) -> Any:
     """What opens a payee."""
     transfers = {"stripe_balance": {"stripe_transfers": {"requested": True}}}
     return {
@@ -95,9 +95,13 @@ def account(**changes: Any) -> Any:
     }
 
 
-async def paid(stub: Stub, client: stripe.StripeClient, **changes: Any) -> stripe.PaymentIntent:
+async def paid(
+    stub: StripeStub, client: stripe.StripeClient, **changes: Any
+) -> stripe.PaymentIntent:
     """A payment that succeeded, with its charge."""
-    page = await client.v1.checkout.sessions.create_async(session(**changes), key())
+    page = await client.v1.checkout.sessions.create_async(
+        session_params(**changes), idempotency_options()
+    )
     stub.pay(page.id)
     page = await client.v1.checkout.sessions.retrieve_async(page.id)
     return await client.v1.payment_intents.retrieve_async(
@@ -105,9 +109,9 @@ async def paid(stub: Stub, client: stripe.StripeClient, **changes: Any) -> strip
     )
 
 
-async def payee(stub: Stub, client: stripe.StripeClient) -> str:
+async def payee(stub: StripeStub, client: stripe.StripeClient) -> str:
     """An account that can receive transfers."""
-    made = await client.v2.core.accounts.create_async(account(), key())
+    made = await client.v2.core.accounts.create_async(account_params(), idempotency_options())
     stub.set_payee_ready(made.id)
     return made.id
 

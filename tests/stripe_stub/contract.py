@@ -19,7 +19,7 @@ from attrs import frozen
 
 
 @frozen
-class TypeName:
+class SdkTypeName:
     """A class of the SDK, imported when it is first needed."""
 
     module: str
@@ -30,7 +30,7 @@ class TypeName:
 
 
 @frozen
-class Operation:
+class StripeOperation:
     """One call of the API.
 
     `name` is how the SDK's client spells it: "v1.checkout.sessions.create". `path` is as in
@@ -40,8 +40,8 @@ class Operation:
     name: str
     verb: str
     path: str
-    params: TypeName
-    result: TypeName
+    params: SdkTypeName
+    result: SdkTypeName
     is_list: bool
 
     @property
@@ -50,41 +50,43 @@ class Operation:
 
 
 @cache
-def operation(name: str) -> Operation:
+def stripe_operation(name: str) -> StripeOperation:
     """The operation that `client.<name>_async` performs."""
     *services, method = name.split(".")
-    service: Any = _client()
+    service: Any = _sdk_client()
     for each in services:
         service = getattr(service, each)
     module = type(service).__module__
-    imports, methods = _read(module, type(service).__name__)
-    verb, path = _request(methods[method])
-    returned = _returned(methods[method])
+    imports, methods = _read_module(module, type(service).__name__)
+    verb, path = _request_call(methods[method])
+    returned = _returned_type(methods[method])
     result = returned.removeprefix("ListObject[").removesuffix("]")
-    params = imports[_params(methods[method])]
-    return Operation(name, verb, path, params, imports[result], returned != result)
+    params = imports[_params_type(methods[method])]
+    return StripeOperation(name, verb, path, params, imports[result], returned != result)
 
 
 @cache
-def _client() -> stripe.StripeClient:
+def _sdk_client() -> stripe.StripeClient:
     return stripe.StripeClient("sk_test_of_nobody", http_client=stripe.HTTPXClient())
 
 
 @cache
-def _read(module: str, service: str) -> tuple[dict[str, TypeName], dict[str, ast.FunctionDef]]:
+def _read_module(
+    module: str, service: str
+) -> tuple[dict[str, SdkTypeName], dict[str, ast.FunctionDef]]:
     """Where the names of a generated module come from, and the methods of its service."""
     source = Path(str(sys.modules[module].__file__)).read_text(encoding="utf-8")
-    imports: dict[str, TypeName] = {}
+    imports: dict[str, SdkTypeName] = {}
     methods: dict[str, ast.FunctionDef] = {}
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and node.module:
-            imports |= {each.name: TypeName(node.module, each.name) for each in node.names}
+            imports |= {each.name: SdkTypeName(node.module, each.name) for each in node.names}
         elif isinstance(node, ast.ClassDef) and node.name == service:
             methods = {each.name: each for each in node.body if isinstance(each, ast.FunctionDef)}
     return imports, methods
 
 
-def _request(method: ast.FunctionDef) -> tuple[str, str]:
+def _request_call(method: ast.FunctionDef) -> tuple[str, str]:
     """The verb and the path of the one request that a method makes."""
     for node in ast.walk(method):
         match node:
@@ -105,10 +107,10 @@ def _request(method: ast.FunctionDef) -> tuple[str, str]:
     raise LookupError(f"{method.name} makes no request")
 
 
-def _params(method: ast.FunctionDef) -> str:
+def _params_type(method: ast.FunctionDef) -> str:
     [annotation] = [each.annotation for each in method.args.args if each.arg == "params"]
     return re.findall(r"\w+Params", ast.unparse(annotation))[0] if annotation else ""
 
 
-def _returned(method: ast.FunctionDef) -> str:
+def _returned_type(method: ast.FunctionDef) -> str:
     return str(ast.literal_eval(method.returns)) if method.returns else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-class Refusal(Exception):
+class StripeApiError(Exception):
     """An answer that is an error.
 
     `kind` is Stripe's `type` of the error; `code` and `param` may be missing, as there.
@@ -37,11 +37,13 @@ class Refusal(Exception):
         return {"error": {name: value for name, value in error.items() if value is not None}}
 
 
-class Unfit(Refusal):
+class InvalidRequestError(StripeApiError):
     """A request that fails validation: its endpoint never begins, so nothing is stored."""
 
 
-def missing(kind: str, reference: str, param: str, status: int = 400) -> Refusal:
-    return Refusal(
+def resource_missing_error(
+    kind: str, reference: str, param: str, status: int = 400
+) -> StripeApiError:
+    return StripeApiError(
         f"No such {kind}: '{reference}'", code="resource_missing", param=param, status=status
     )

@@ -17,7 +17,7 @@ SNAPSHOT_SECRET = "whsec_of_the_accounts_events"
 THIN_SECRET = "whsec_of_the_thin_events"
 
 
-class Delivery(StrEnum):
+class EventDeliveryMode(StrEnum):
     """How events come in from now on."""
 
     PROMPT = "prompt"
@@ -30,22 +30,24 @@ class Delivery(StrEnum):
 
 
 @frozen
-class Letter:
-    due: datetime
+class QueuedEvent:
+    due_at: datetime
     body: bytes
     secret: str
 
 
-class Mail:
+class EventQueue:
     """What is on its way to our endpoints."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
-        self.delivery = Delivery.PROMPT
+        self.delivery = EventDeliveryMode.PROMPT
         self.delay = timedelta(minutes=10)
         self._now = now
-        self._waiting: list[Letter] = []
+        self._queued: list[QueuedEvent] = []
 
-    def snapshot(self, kind: str, document: dict[str, Any], event_id: str, stamp: int) -> Any:
+    def send_snapshot_event(
+        self, kind: str, document: dict[str, Any], event_id: str, stamp: int
+    ) -> Any:
         """An event with the object as it is now; it is put on its way and given back."""
         event = {
             "id": event_id,
@@ -58,9 +60,9 @@ class Mail:
             "request": {"id": None, "idempotency_key": None},
             "type": kind,
         }
-        return msgspec.json.decode(self._send(event, SNAPSHOT_SECRET))
+        return msgspec.json.decode(self._enqueue(event, SNAPSHOT_SECRET))
 
-    def thin(self, kind: str, reference: str, event_id: str, moment: str) -> None:
+    def send_thin_event(self, kind: str, reference: str, event_id: str, moment: str) -> None:
         """An event of an account that only names it."""
         event = {
             "id": event_id,
@@ -74,32 +76,32 @@ class Mail:
             },
             "type": kind,
         }
-        self._send(event, THIN_SECRET)
+        self._enqueue(event, THIN_SECRET)
 
-    def _send(self, event: dict[str, Any], secret: str) -> bytes:
-        late = self.delivery is Delivery.DELAY
+    def _enqueue(self, event: dict[str, Any], secret: str) -> bytes:
+        late = self.delivery is EventDeliveryMode.DELAY
         body = msgspec.json.encode(event)
-        letter = Letter(self._now() + (self.delay if late else timedelta()), body, secret)
+        letter = QueuedEvent(self._now() + (self.delay if late else timedelta()), body, secret)
         match self.delivery:
-            case Delivery.DROP:
+            case EventDeliveryMode.DROP:
                 pass
-            case Delivery.DUPLICATE:
-                self._waiting += [letter, letter]
-            case Delivery.REORDER:
-                self._waiting.insert(0, letter)
+            case EventDeliveryMode.DUPLICATE:
+                self._queued += [letter, letter]
+            case EventDeliveryMode.REORDER:
+                self._queued.insert(0, letter)
             case _:
-                self._waiting.append(letter)
+                self._queued.append(letter)
         return body
 
-    def due(self) -> list[tuple[dict[str, str], bytes]]:
+    def take_due(self) -> list[tuple[dict[str, str], bytes]]:
         """The headers and bodies that come in now, each once."""
         now = self._now()
-        arrived = [each for each in self._waiting if each.due <= now]
-        self._waiting = [each for each in self._waiting if each.due > now]
+        arrived = [each for each in self._queued if each.due_at <= now]
+        self._queued = [each for each in self._queued if each.due_at > now]
         return [(self._headers(each, now), each.body) for each in arrived]
 
     @staticmethod
-    def _headers(letter: Letter, now: datetime) -> dict[str, str]:
+    def _headers(letter: QueuedEvent, now: datetime) -> dict[str, str]:
         signature = WebhookSignature.generate_signature_header(
             letter.body.decode(), letter.secret, timestamp=int(now.timestamp())
         )

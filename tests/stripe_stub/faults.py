@@ -8,7 +8,7 @@ from enum import StrEnum
 from attrs import define, frozen
 
 
-class Fault(StrEnum):
+class StubFault(StrEnum):
     RESET_BEFORE = "reset_before"
     """The connection breaks, nothing was executed."""
     RESET_AFTER = "reset_after"
@@ -34,13 +34,13 @@ class Fault(StrEnum):
 REFUND_FATES = ("pending_then_settled", "pending_then_failed")
 """Not faults of a call but of the refund that it makes."""
 
-STORED = frozenset({Fault.ERROR_500, Fault.ERROR_500_AFTER, Fault.REFUSE})
+STORED_FAULTS = frozenset({StubFault.ERROR_500, StubFault.ERROR_500_AFTER, StubFault.REFUSE})
 """These happen to an execution: a repeat under the same key does not get that far."""
 
-BY_CHANCE = tuple(each for each in Fault if each not in (Fault.SLOW, Fault.REFUSE))
+RANDOM_FAULTS = tuple(each for each in StubFault if each not in (StubFault.SLOW, StubFault.REFUSE))
 
-ANY, LOOK = "any", "look"
-OP_OF = {
+ANY_CALL, ANY_GET = "any", "look"
+FAULT_TARGET_BY_OPERATION = {
     "v1.checkout.sessions.create": "open_checkout",
     "v1.checkout.sessions.expire": "close_checkout",
     "v1.refunds.create": "refund",
@@ -48,49 +48,51 @@ OP_OF = {
     "v1.transfers.reversals.create": "reverse_payout",
     "v2.core.accounts.create": "open_payee",
 }
-OPS = frozenset({*OP_OF.values(), ANY, LOOK})
+FAULT_TARGETS = frozenset({*FAULT_TARGET_BY_OPERATION.values(), ANY_CALL, ANY_GET})
 
 
 @frozen
-class Break:
+class InjectedStubFault:
     """One call goes wrong: `code` is that of a refusal, `seconds` the time of a slow answer."""
 
-    fault: Fault
+    fault: StubFault
     code: str = ""
     seconds: float = 0.0
 
 
 @define
-class _Ordered:
-    op: str
-    what: Break
-    times: int
+class _QueuedFault:
+    target: str
+    injected: InjectedStubFault
+    remaining: int
 
 
-class Faults:
+class StubFaultInjector:
     def __init__(self) -> None:
-        self._ordered: list[_Ordered] = []
+        self._queued: list[_QueuedFault] = []
         self._random = random.Random()
         self._rate = 0.0
 
-    def order(self, op: str, what: Break, times: int) -> None:
-        if op not in OPS:
-            raise ValueError(f"{op} is none of {sorted(OPS)}")
-        self._ordered.append(_Ordered(op, what, times))
+    def inject(self, op: str, what: InjectedStubFault, times: int) -> None:
+        if op not in FAULT_TARGETS:
+            raise ValueError(f"{op} is none of {sorted(FAULT_TARGETS)}")
+        self._queued.append(_QueuedFault(op, what, times))
 
-    def by_chance(self, seed: int, rate: float) -> None:
+    def inject_randomly(self, seed: int, rate: float) -> None:
         self._random = random.Random(seed)
         self._rate = rate
 
-    def draw(self, operation: str, *, is_post: bool, is_fresh: bool) -> Break | None:
+    def next_fault(
+        self, operation: str, *, is_post: bool, is_fresh: bool
+    ) -> InjectedStubFault | None:
         """What befalls this call; not `is_fresh`: its key has an answer already."""
-        ops = {ANY, OP_OF.get(operation, "") if is_post else LOOK}
-        for each in self._ordered:
-            if each.op in ops and (is_fresh or each.what.fault not in STORED):
-                each.times -= 1
-                self._ordered = [left for left in self._ordered if left.times]
-                return each.what
+        ops = {ANY_CALL, FAULT_TARGET_BY_OPERATION.get(operation, "") if is_post else ANY_GET}
+        for each in self._queued:
+            if each.target in ops and (is_fresh or each.injected.fault not in STORED_FAULTS):
+                each.remaining -= 1
+                self._queued = [left for left in self._queued if left.remaining]
+                return each.injected
         if is_post and self._random.random() < self._rate:
-            fault = self._random.choice(BY_CHANCE)
-            return Break(fault) if is_fresh or fault not in STORED else None
+            fault = self._random.choice(RANDOM_FAULTS)
+            return InjectedStubFault(fault) if is_fresh or fault not in STORED_FAULTS else None
         return None

@@ -10,18 +10,18 @@ import msgspec
 from attrs import evolve, field, frozen
 
 
-class Ending(Enum):
+class ConnectionEnding(Enum):
     """What becomes of the connection."""
 
-    KEPT = "kept"
-    RESET = "reset"
+    KEEP_ALIVE = "kept"
+    RESET_BEFORE_RESPONSE = "reset"
     """It breaks without an answer."""
-    CUT = "cut"
+    CUT_WITHIN_RESPONSE = "cut"
     """It breaks within the answer."""
 
 
 @frozen
-class Request:
+class StubRequest:
     """`headers` have lower-case names."""
 
     verb: str
@@ -31,28 +31,28 @@ class Request:
     body: bytes
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """Nobody waits for the answer to be sent."""
 
 
 @frozen
-class Answer:
+class StubResponse:
     """`seconds` is how long to wait before it is sent, `sent` is called thereafter."""
 
     status: int
     body: bytes
     headers: dict[str, str] = field(factory=dict)
-    ending: Ending = Ending.KEPT
-    seconds: float = 0.0
-    sent: Callable[[], None] = _nothing
+    ending: ConnectionEnding = ConnectionEnding.KEEP_ALIVE
+    delay_seconds: float = 0.0
+    on_sent: Callable[[], None] = _do_nothing
 
-    def repeated(self) -> Answer:
+    def as_replayed(self) -> StubResponse:
         return evolve(self, headers={**self.headers, "Idempotent-Replayed": "true"})
 
 
-def as_json(document: dict[str, Any], status: int = 200, **headers: str) -> Answer:
+def json_response(document: dict[str, Any], status: int = 200, **headers: str) -> StubResponse:
     """`headers` with underscores for hyphens."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Answer(
+    return StubResponse(
         status, msgspec.json.encode(document), {"Content-Type": "application/json", **named}
     )

@@ -13,53 +13,55 @@ from typing import Any
 
 from attrs import define
 
-from tests.stripe_stub.errors import Refusal
-from tests.stripe_stub.http_messages import Answer
+from tests.stripe_stub.errors import StripeApiError
+from tests.stripe_stub.http_messages import StubResponse
 
-OF_THE_SDK = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+SDK_KEY_PATTERN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """The SDK makes up such a key where the caller gave none."""
 
-KEPT = {False: timedelta(days=1), True: timedelta(days=30)}
+KEY_LIFETIME = {False: timedelta(days=1), True: timedelta(days=30)}
 """By whether it is v2."""
 
 
 @define
-class Record:
+class KeyRecord:
     """What is known of a key; without an answer its first request still runs."""
 
     request: Any
-    until: datetime
-    answer: Answer | None = None
+    expires_at: datetime
+    answer: StubResponse | None = None
 
 
-class Keys:
+class IdempotencyKeys:
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
-        self._records: dict[tuple[bool, str], Record] = {}
+        self._records: dict[tuple[bool, str], KeyRecord] = {}
 
-    def find(self, key: str, request: Any, is_v2: bool) -> Answer | None:
+    def find(self, key: str, request: Any, is_v2: bool) -> StubResponse | None:
         """The answer to repeat. Raises for a key that is missing, in use, or of another call."""
-        if not key or OF_THE_SDK.fullmatch(key):
-            raise Refusal("A POST here needs an explicit Idempotency-Key of the caller")
+        if not key or SDK_KEY_PATTERN.fullmatch(key):
+            raise StripeApiError("A POST here needs an explicit Idempotency-Key of the caller")
         if len(key) > 255:
-            raise Refusal("Idempotency-Key has up to 255 characters", kind="idempotency_error")
+            raise StripeApiError(
+                "Idempotency-Key has up to 255 characters", kind="idempotency_error"
+            )
         record = self._records.get((is_v2, key))
-        if record is None or record.until <= self._now():
+        if record is None or record.expires_at <= self._now():
             return None
         if record.request != request:
-            raise Refusal(
+            raise StripeApiError(
                 "Keys for idempotent requests can only be used with the same parameters they "
                 f"were first used with. Try using a key other than '{key}'.",
                 kind="idempotency_error",
             )
         if record.answer is None:
-            raise in_use(key)
-        return record.answer.repeated()
+            raise key_in_use_error(key)
+        return record.answer.as_replayed()
 
-    def begin(self, key: str, request: Any, is_v2: bool) -> None:
-        self._records[is_v2, key] = Record(request, self._now() + KEPT[is_v2])
+    def reserve(self, key: str, request: Any, is_v2: bool) -> None:
+        self._records[is_v2, key] = KeyRecord(request, self._now() + KEY_LIFETIME[is_v2])
 
-    def end(self, key: str, is_v2: bool, answer: Answer) -> None:
+    def store(self, key: str, is_v2: bool, answer: StubResponse) -> None:
         """Keep an answer, or forget the key where a repeat is another try."""
         if is_v2 and answer.status >= 400:
             del self._records[is_v2, key]
@@ -67,8 +69,8 @@ class Keys:
             self._records[is_v2, key].answer = answer
 
 
-def in_use(key: str) -> Refusal:
-    return Refusal(
+def key_in_use_error(key: str) -> StripeApiError:
+    return StripeApiError(
         f"There is currently another in-progress request using this Idempotent Key: {key}.",
         code="idempotency_key_in_use",
         status=409,

@@ -11,47 +11,47 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.stripe_stub.contract import Operation
-from tests.stripe_stub.errors import Unfit
+from tests.stripe_stub.contract import StripeOperation
+from tests.stripe_stub.errors import InvalidRequestError
 
-FOLDER = Path(__file__).parents[2].parent / "shared" / "stripe"
-OPENAPI = FOLDER / "openapi.trimmed.json"
-FIXTURES = FOLDER / "fixtures.trimmed.json"
+DOCUMENTS_FOLDER = Path(__file__).parents[2].parent / "shared" / "stripe"
+OPENAPI_FILE = DOCUMENTS_FOLDER / "openapi.trimmed.json"
+FIXTURES_FILE = DOCUMENTS_FOLDER / "fixtures.trimmed.json"
 
-NEWER = frozenset({"allowed_payment_method_types", "adaptive_pricing"})
+NEWER_FIELDS = frozenset({"allowed_payment_method_types", "adaptive_pricing"})
 """The parameters that came after the document, among those that we send."""
 
-OLDER = {
+OLDER_FIELDS = {
     "checkout.session": ".currency_conversion.fx_rate cannot be '291452898'",
     "dispute": ".evidence_details.submission_method is missing",
 }
 """How the sample objects depart from the installed SDK's types, by kind of object."""
 
-Schema = dict[str, Any]
+OpenApiSchema = dict[str, Any]
 
 
 def samples() -> dict[str, dict[str, Any]]:
     """Stripe's own sample objects by kind; empty where the file is missing."""
-    if not FIXTURES.exists():
+    if not FIXTURES_FILE.exists():
         return {}
-    return dict(json.loads(FIXTURES.read_bytes())["resources"])
+    return dict(json.loads(FIXTURES_FILE.read_bytes())["resources"])
 
 
 @cache
-def _schemas() -> dict[tuple[str, str], Schema]:
+def _schemas() -> dict[tuple[str, str], OpenApiSchema]:
     """What each call takes, by verb and path; empty where the document is missing."""
-    if not OPENAPI.exists():
+    if not OPENAPI_FILE.exists():
         return {}
-    document = json.loads(OPENAPI.read_bytes())
+    document = json.loads(OPENAPI_FILE.read_bytes())
     return {
-        (verb, _nameless(path)): _schema(verb, call)
+        (verb, _without_param_names(path)): _schema(verb, call)
         for path, calls in document["paths"].items()
         for verb, call in calls.items()
         if verb in ("get", "post")
     }
 
 
-def _schema(verb: str, call: dict[str, Any]) -> Schema:
+def _schema(verb: str, call: dict[str, Any]) -> OpenApiSchema:
     if verb == "post":
         [content] = call["requestBody"]["content"].values()
         return dict(content["schema"])
@@ -59,16 +59,16 @@ def _schema(verb: str, call: dict[str, Any]) -> Schema:
     return {"type": "object", "properties": named, "additionalProperties": False}
 
 
-def _nameless(path: str) -> str:
+def _without_param_names(path: str) -> str:
     return re.sub(r"\{\w+\}", "{}", path)
 
 
-def schema_of(operation: Operation) -> Schema:
+def schema_of(operation: StripeOperation) -> OpenApiSchema:
     """The document's schema of what an operation takes; empty if it says nothing."""
-    return _schemas().get((operation.verb, _nameless(operation.path)), {})
+    return _schemas().get((operation.verb, _without_param_names(operation.path)), {})
 
 
-def limit(schema: Schema, value: Any, name: str = "") -> None:
+def add_length_limits(schema: OpenApiSchema, value: Any, name: str = "") -> None:
     """Raise `Unfit` for what is too long, or unknown to the document and not known as newer."""
     if "anyOf" in schema:
         _limit_one(schema["anyOf"], value, name)
@@ -77,23 +77,25 @@ def limit(schema: Schema, value: Any, name: str = "") -> None:
             where = f"{name}[{key}]" if name else key
             inner = schema.get("properties", {}).get(key)
             if inner is not None:
-                limit(inner, each, where)
-            elif schema.get("additionalProperties") is False and where not in NEWER:
-                raise Unfit(f"{where} is neither in the document nor known as newer", param=where)
+                add_length_limits(inner, each, where)
+            elif schema.get("additionalProperties") is False and where not in NEWER_FIELDS:
+                raise InvalidRequestError(
+                    f"{where} is neither in the document nor known as newer", param=where
+                )
     elif isinstance(value, list):
         for index, each in enumerate(value):
-            limit(schema.get("items", {}), each, f"{name}[{index}]")
+            add_length_limits(schema.get("items", {}), each, f"{name}[{index}]")
     elif isinstance(value, str) and len(value) > schema.get("maxLength", len(value)):
-        raise Unfit(
+        raise InvalidRequestError(
             f"Invalid string: must be at most {schema['maxLength']} characters",
             code="parameter_invalid_string",
             param=name,
         )
 
 
-def _limit_one(alternatives: list[Schema], value: Any, name: str) -> None:
+def _limit_one(alternatives: list[OpenApiSchema], value: Any, name: str) -> None:
     kinds: dict[type, str] = {dict: "object", list: "array"}
     wanted = kinds.get(type(value), "string")
     fitting = [each for each in alternatives if each.get("type") == wanted]
     if len(fitting) == 1:
-        limit(fitting[0], value, name)
+        add_length_limits(fitting[0], value, name)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.stripe_stub.call import Call, Handler, page
-from tests.stripe_stub.state import Books, Doc
+from tests.stripe_stub.call import EndpointCall, EndpointHandler, list_page
+from tests.stripe_stub.state import StripeObjectData, StripeState
 
-CARD = {
+CARD_DETAILS = {
     "type": "card",
     "card": {
         "brand": "visa",
@@ -21,7 +21,9 @@ CARD = {
 }
 
 
-def open_intent(books: Books, amount: int, currency: str, data: dict[str, Any]) -> Doc:
+def open_intent(
+    books: StripeState, amount: int, currency: str, data: dict[str, Any]
+) -> StripeObjectData:
     intent = books.add(
         {
             "id": books.new_id("pi_"),
@@ -33,7 +35,7 @@ def open_intent(books: Books, amount: int, currency: str, data: dict[str, Any]) 
             "capture_method": "automatic_async",
             "client_secret": None,
             "confirmation_method": "automatic",
-            "created": books.stamp(),
+            "created": books.timestamp(),
             "currency": currency,
             "customer": None,
             "description": data.get("description"),
@@ -47,14 +49,16 @@ def open_intent(books: Books, amount: int, currency: str, data: dict[str, Any]) 
             "transfer_group": data.get("transfer_group"),
         }
     )
-    books.tell("payment_intent.created", intent)
+    books.emit_event("payment_intent.created", intent)
     return intent
 
 
-def charge(books: Books, intent: Doc, email: str | None, amount: int) -> None:
+def charge_intent(
+    books: StripeState, intent: StripeObjectData, email: str | None, amount: int
+) -> None:
     """The card pays."""
     charged = _charge(books, intent, email, amount, "succeeded")
-    moved = books.move("charge", charged, amount, fee=books.terms.fee(amount))
+    moved = books.add_balance_transaction("charge", charged, amount, fee=books.terms.fee(amount))
     charged.update(
         paid=True, captured=True, amount_captured=amount, balance_transaction=moved["id"]
     )
@@ -65,11 +69,11 @@ def charge(books: Books, intent: Doc, email: str | None, amount: int) -> None:
         latest_charge=charged["id"],
         status="succeeded",
     )
-    books.tell("charge.succeeded", charged)
-    books.tell("payment_intent.succeeded", intent)
+    books.emit_event("charge.succeeded", charged)
+    books.emit_event("payment_intent.succeeded", intent)
 
 
-def decline(books: Books, intent: Doc, email: str | None) -> None:
+def decline_intent(books: StripeState, intent: StripeObjectData, email: str | None) -> None:
     """The card does not pay, which leaves a failed charge behind."""
     failed = _charge(books, intent, email, intent["amount"], "failed")
     failed.update(failure_code="card_declined", failure_message="Your card was declined.")
@@ -81,11 +85,13 @@ def decline(books: Books, intent: Doc, email: str | None) -> None:
         "charge": failed["id"],
     }
     intent.update(latest_charge=failed["id"], last_payment_error=error)
-    books.tell("charge.failed", failed)
-    books.tell("payment_intent.payment_failed", intent)
+    books.emit_event("charge.failed", failed)
+    books.emit_event("payment_intent.payment_failed", intent)
 
 
-def _charge(books: Books, intent: Doc, email: str | None, amount: int, status: str) -> Doc:
+def _charge(
+    books: StripeState, intent: StripeObjectData, email: str | None, amount: int, status: str
+) -> StripeObjectData:
     return books.add(
         {
             "id": books.new_id("ch_"),
@@ -96,7 +102,7 @@ def _charge(books: Books, intent: Doc, email: str | None, amount: int, status: s
             "balance_transaction": None,
             "billing_details": {"address": None, "email": email, "name": None, "phone": None},
             "captured": False,
-            "created": books.stamp(),
+            "created": books.timestamp(),
             "currency": intent["currency"],
             "customer": None,
             "description": intent["description"],
@@ -109,7 +115,7 @@ def _charge(books: Books, intent: Doc, email: str | None, amount: int, status: s
             "paid": False,
             "payment_intent": intent["id"],
             "payment_method": books.new_id("pm_"),
-            "payment_method_details": CARD,
+            "payment_method_details": CARD_DETAILS,
             "refunded": False,
             "status": status,
             "transfer_group": intent["transfer_group"],
@@ -117,36 +123,36 @@ def _charge(books: Books, intent: Doc, email: str | None, amount: int, status: s
     )
 
 
-def cancel(books: Books, intent: Doc) -> None:
+def cancel_intent(books: StripeState, intent: StripeObjectData) -> None:
     """The page of an unpaid intent has gone."""
-    intent.update(status="canceled", canceled_at=books.stamp(), cancellation_reason="expired")
-    books.tell("payment_intent.canceled", intent)
+    intent.update(status="canceled", canceled_at=books.timestamp(), cancellation_reason="expired")
+    books.emit_event("payment_intent.canceled", intent)
 
 
-def charge_of(books: Books, intent: Doc) -> Doc | None:
+def charge_of(books: StripeState, intent: StripeObjectData) -> StripeObjectData | None:
     """The charge that paid an intent."""
     latest = intent["latest_charge"]
     found = books.find("charge", latest) if latest else None
     return found if found and found["paid"] else None
 
 
-def retrieve_intent(books: Books, call: Call) -> Doc:
-    return books.at("payment_intent", call.ids[0])
+def retrieve_intent(books: StripeState, call: EndpointCall) -> StripeObjectData:
+    return books.find_by_path("payment_intent", call.ids[0])
 
 
-def list_intents(books: Books, call: Call) -> Doc:
-    return page(call, books.all("payment_intent"))
+def list_intents(books: StripeState, call: EndpointCall) -> StripeObjectData:
+    return list_page(call, books.list_objects("payment_intent"))
 
 
-def retrieve_charge(books: Books, call: Call) -> Doc:
-    return books.at("charge", call.ids[0])
+def retrieve_charge(books: StripeState, call: EndpointCall) -> StripeObjectData:
+    return books.find_by_path("charge", call.ids[0])
 
 
-def list_charges(books: Books, call: Call) -> Doc:
-    return page(call, books.all("charge"))
+def list_charges(books: StripeState, call: EndpointCall) -> StripeObjectData:
+    return list_page(call, books.list_objects("charge"))
 
 
-ROUTES: dict[str, Handler] = {
+ROUTES: dict[str, EndpointHandler] = {
     "v1.payment_intents.retrieve": retrieve_intent,
     "v1.payment_intents.list": list_intents,
     "v1.charges.retrieve": retrieve_charge,

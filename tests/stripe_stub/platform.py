@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-from tests.stripe_stub.call import Call, Handler, page
-from tests.stripe_stub.state import Books, Doc
+from tests.stripe_stub.call import EndpointCall, EndpointHandler, list_page
+from tests.stripe_stub.state import StripeObjectData, StripeState
 
-ACCOUNT = "acct_1PlatformOfTests"
+PLATFORM_ACCOUNT_ID = "acct_1PlatformOfTests"
 
 
-def balance(books: Books, call: Call) -> Doc:
+def retrieve_balance(books: StripeState, call: EndpointCall) -> StripeObjectData:
     currencies = [*books.balance] or [books.settings.default_currency]
-    available = {each: books.available(each) for each in currencies}
+    available = {each: books.available_balance(each) for each in currencies}
     pending = {each: books.balance[each] - available[each] for each in currencies}
     return {
         "object": "balance",
@@ -22,39 +22,39 @@ def balance(books: Books, call: Call) -> Doc:
     }
 
 
-def _fund(currency: str, amount: int) -> Doc:
+def _fund(currency: str, amount: int) -> StripeObjectData:
     return {"amount": amount, "currency": currency, "source_types": {"card": amount}}
 
 
-def list_transactions(books: Books, call: Call) -> Doc:
-    return page(call, books.all("balance_transaction"))
+def list_transactions(books: StripeState, call: EndpointCall) -> StripeObjectData:
+    return list_page(call, books.list_objects("balance_transaction"))
 
 
-def retrieve_transaction(books: Books, call: Call) -> Doc:
-    return books.at("balance_transaction", call.ids[0])
+def retrieve_transaction(books: StripeState, call: EndpointCall) -> StripeObjectData:
+    return books.find_by_path("balance_transaction", call.ids[0])
 
 
-def list_events(books: Books, call: Call) -> Doc:
+def list_events(books: StripeState, call: EndpointCall) -> StripeObjectData:
     """`types` and `type` filter by name; a `*` stands for any part of it."""
     params = dict(call.params)
     params.pop("delivery_success", None)
     patterns = [*params.pop("types", ()), *filter(None, [params.pop("type", None)])]
     found = [
         each
-        for each in books.all("event")
+        for each in books.list_objects("event")
         if not patterns or any(fnmatchcase(each["type"], pattern) for pattern in patterns)
     ]
-    return page(Call(call.path, call.ids, params), found)
+    return list_page(EndpointCall(call.path, call.ids, params), found)
 
 
-def retrieve_event(books: Books, call: Call) -> Doc:
-    return books.at("event", call.ids[0])
+def retrieve_event(books: StripeState, call: EndpointCall) -> StripeObjectData:
+    return books.find_by_path("event", call.ids[0])
 
 
-def account(books: Books, call: Call) -> Doc:
+def retrieve_platform_account(books: StripeState, call: EndpointCall) -> StripeObjectData:
     settings = books.settings
     return {
-        "id": ACCOUNT,
+        "id": PLATFORM_ACCOUNT_ID,
         "object": "account",
         "business_type": "company",
         "capabilities": settings.capabilities,
@@ -80,7 +80,7 @@ def account(books: Books, call: Call) -> Doc:
     }
 
 
-def balance_settings(books: Books, call: Call) -> Doc:
+def retrieve_balance_settings(books: StripeState, call: EndpointCall) -> StripeObjectData:
     settings = books.settings
     return {
         "object": "balance_settings",
@@ -97,9 +97,9 @@ def balance_settings(books: Books, call: Call) -> Doc:
     }
 
 
-def list_endpoints(books: Books, call: Call) -> Doc:
+def list_endpoints(books: StripeState, call: EndpointCall) -> StripeObjectData:
     settings = books.settings
-    return page(
+    return list_page(
         call,
         [
             {
@@ -120,7 +120,7 @@ def list_endpoints(books: Books, call: Call) -> Doc:
     )
 
 
-def list_destinations(books: Books, call: Call) -> Doc:
+def list_destinations(books: StripeState, call: EndpointCall) -> StripeObjectData:
     settings = books.settings
     data = [
         {
@@ -146,14 +146,14 @@ def list_destinations(books: Books, call: Call) -> Doc:
     return {"data": data, "next_page_url": None, "previous_page_url": None}
 
 
-ROUTES: dict[str, Handler] = {
-    "v1.balance.retrieve": balance,
+ROUTES: dict[str, EndpointHandler] = {
+    "v1.balance.retrieve": retrieve_balance,
     "v1.balance_transactions.list": list_transactions,
     "v1.balance_transactions.retrieve": retrieve_transaction,
     "v1.events.list": list_events,
     "v1.events.retrieve": retrieve_event,
-    "v1.accounts.retrieve_current": account,
-    "v1.balance_settings.retrieve": balance_settings,
+    "v1.accounts.retrieve_current": retrieve_platform_account,
+    "v1.balance_settings.retrieve": retrieve_balance_settings,
     "v1.webhook_endpoints.list": list_endpoints,
     "v2.core.event_destinations.list": list_destinations,
 }

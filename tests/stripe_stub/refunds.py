@@ -6,35 +6,37 @@ from functools import partial
 from typing import Any
 
 from tests.stripe_stub import disputes
-from tests.stripe_stub.call import Call, Handler, page
-from tests.stripe_stub.errors import Refusal
+from tests.stripe_stub.call import EndpointCall, EndpointHandler, list_page
+from tests.stripe_stub.errors import StripeApiError
 from tests.stripe_stub.payments import charge_of
-from tests.stripe_stub.state import Books, Doc, check_amount, check_metadata
+from tests.stripe_stub.state import StripeObjectData, StripeState, check_amount, check_metadata
 
 
-def create(books: Books, call: Call) -> Doc:
-    return refund(books, call.params)
+def create_refund(books: StripeState, call: EndpointCall) -> StripeObjectData:
+    return make_refund(books, call.params)
 
 
-def refund(books: Books, given: dict[str, Any]) -> Doc:
+def make_refund(books: StripeState, given: dict[str, Any]) -> StripeObjectData:
     """Give money of a payment back: all that is left, or `amount` of it."""
-    charge = _charge(books, given)
+    charge = _charge_to_refund(books, given)
     if charge["disputed"] and not disputes.is_refundable(books, charge):
-        raise Refusal(f"Charge {charge['id']} has been charged back.", code="charge_disputed")
+        raise StripeApiError(
+            f"Charge {charge['id']} has been charged back.", code="charge_disputed"
+        )
     left = charge["amount"] - charge["amount_refunded"]
     if left == 0:
-        raise Refusal(
+        raise StripeApiError(
             f"Charge {charge['id']} has already been refunded.", code="charge_already_refunded"
         )
     amount = check_amount(given.get("amount", left))
     if amount > left:
         # Stripe gives no code here; the message is all there is.
-        raise Refusal(
+        raise StripeApiError(
             f"Refund amount (${amount / 100:.2f}) is greater than unrefunded amount on charge "
             f"(${left / 100:.2f})",
             param="amount",
         )
-    fate = books.refund_fates.pop(0) if books.refund_fates else ""
+    fate = books.next_refund_outcomes.pop(0) if books.next_refund_outcomes else ""
     made = books.add(
         {
             "id": books.new_id("re_"),
@@ -42,7 +44,7 @@ def refund(books: Books, given: dict[str, Any]) -> Doc:
             "amount": amount,
             "balance_transaction": None,
             "charge": charge["id"],
-            "created": books.stamp(),
+            "created": books.timestamp(),
             "currency": charge["currency"],
             "destination_details": None,
             "metadata": check_metadata(given.get("metadata") or {}),
@@ -54,45 +56,47 @@ def refund(books: Books, given: dict[str, Any]) -> Doc:
             "transfer_reversal": None,
         }
     )
-    made["balance_transaction"] = books.move("refund", made, -amount)["id"]
-    _count(charge, amount)
-    books.tell("refund.created", made)
-    books.tell("charge.refunded", charge)
+    made["balance_transaction"] = books.add_balance_transaction("refund", made, -amount)["id"]
+    _add_refunded_amount(charge, amount)
+    books.emit_event("refund.created", made)
+    books.emit_event("charge.refunded", charge)
     if fate:
         made["pending_reason"] = "processing"
-        end = _settle if fate == "pending_then_settled" else _fail
-        books.later(books.now() + books.terms.refunds_settle_after, partial(end, books, made))
+        end = _settle_refund if fate == "pending_then_settled" else _fail_refund
+        books.schedule(books.now() + books.terms.refunds_settle_after, partial(end, books, made))
     return made
 
 
-def _charge(books: Books, given: dict[str, Any]) -> Doc:
+def _charge_to_refund(books: StripeState, given: dict[str, Any]) -> StripeObjectData:
     """What a refund takes its money from."""
     if "charge" in given:
         return books.find("charge", given["charge"], "charge")
     if "payment_intent" not in given:
-        raise Refusal("One of the following params should be provided: charge, payment_intent")
+        raise StripeApiError(
+            "One of the following params should be provided: charge, payment_intent"
+        )
     intent = books.find("payment_intent", given["payment_intent"], "payment_intent")
     charge = charge_of(books, intent)
     if charge is None:
-        raise Refusal(
+        raise StripeApiError(
             f"This PaymentIntent ({intent['id']}) does not have a successful charge to refund.",
             code="payment_intent_unexpected_state",
         )
     return charge
 
 
-def _count(charge: Doc, amount: int) -> None:
+def _add_refunded_amount(charge: StripeObjectData, amount: int) -> None:
     charge["amount_refunded"] += amount
     charge["refunded"] = charge["amount_refunded"] == charge["amount"]
 
 
-def _settle(books: Books, made: Doc) -> None:
+def _settle_refund(books: StripeState, made: StripeObjectData) -> None:
     made.update(status="succeeded", pending_reason=None)
-    books.tell("refund.updated", made)
+    books.emit_event("refund.updated", made)
 
 
-def _fail(books: Books, made: Doc) -> None:
-    back = books.move("refund_failure", made, made["amount"])
+def _fail_refund(books: StripeState, made: StripeObjectData) -> None:
+    back = books.add_balance_transaction("refund_failure", made, made["amount"])
     made.update(
         status="failed",
         failure_reason="expired_or_canceled_card",
@@ -100,21 +104,21 @@ def _fail(books: Books, made: Doc) -> None:
         pending_reason=None,
     )
     charge = books.find("charge", made["charge"])
-    _count(charge, -made["amount"])
-    books.tell("refund.updated", made)
-    books.tell("refund.failed", made)
+    _add_refunded_amount(charge, -made["amount"])
+    books.emit_event("refund.updated", made)
+    books.emit_event("refund.failed", made)
 
 
-def retrieve(books: Books, call: Call) -> Doc:
-    return books.at("refund", call.ids[0])
+def retrieve_refund(books: StripeState, call: EndpointCall) -> StripeObjectData:
+    return books.find_by_path("refund", call.ids[0])
 
 
-def listed(books: Books, call: Call) -> Doc:
-    return page(call, books.all("refund"))
+def list_refunds(books: StripeState, call: EndpointCall) -> StripeObjectData:
+    return list_page(call, books.list_objects("refund"))
 
 
-ROUTES: dict[str, Handler] = {
-    "v1.refunds.create": create,
-    "v1.refunds.retrieve": retrieve,
-    "v1.refunds.list": listed,
+ROUTES: dict[str, EndpointHandler] = {
+    "v1.refunds.create": create_refund,
+    "v1.refunds.retrieve": retrieve_refund,
+    "v1.refunds.list": list_refunds,
 }

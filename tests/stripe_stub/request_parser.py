@@ -18,7 +18,7 @@ from stripe import RequestOptions
 from stripe._stripe_object import UntypedStripeObject
 from typing_extensions import is_typeddict
 
-from tests.stripe_stub.errors import Unfit
+from tests.stripe_stub.errors import InvalidRequestError
 
 
 def decode_form(text: str) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def decode_form(text: str) -> dict[str, Any]:
         for part in outer:
             branch = branch.setdefault(part, {})
             if not isinstance(branch, dict):
-                raise Unfit(f"Invalid object: {name}", param=name)
+                raise InvalidRequestError(f"Invalid object: {name}", param=name)
         branch[last] = value
     return tree
 
@@ -39,13 +39,13 @@ def decode_json(body: bytes) -> dict[str, Any]:
     try:
         found = json.loads(body or b"{}")
     except ValueError:
-        raise Unfit("The request body is no JSON") from None
+        raise InvalidRequestError("The request body is no JSON") from None
     if not isinstance(found, dict):
-        raise Unfit("The request body is no JSON object")
+        raise InvalidRequestError("The request body is no JSON object")
     return found
 
 
-def read(hint: Any, value: Any, name: str, textual: bool) -> Any:
+def parse_params(hint: Any, value: Any, name: str, textual: bool) -> Any:
     """`value` as `hint` says; `textual` when everything came as text. Raises `Unfit`."""
     origin = get_origin(hint)
     if origin in (Union, UnionType):
@@ -57,37 +57,42 @@ def read(hint: Any, value: Any, name: str, textual: bool) -> Any:
     if origin in (dict, UntypedStripeObject):
         inner = get_args(hint)[-1]
         return {
-            key: read(inner, each, _at(name, key), textual)
+            key: parse_params(inner, each, _param_path(name, key), textual)
             for key, each in _mapping(value, name).items()
         }
     if is_typeddict(hint):
         return _structure(hint, value, name, textual)
-    return SCALARS[hint](value, name, textual)
+    return SCALAR_PARSERS[hint](value, name, textual)
 
 
 def _structure(hint: Any, value: Any, name: str, textual: bool) -> dict[str, Any]:
-    known = fields(hint)
+    known = param_types(hint)
     given = _mapping(value, name)
     for key in given:
         if key not in known:
-            where = _at(name, key)
-            raise Unfit(
+            where = _param_path(name, key)
+            raise InvalidRequestError(
                 f"Received unknown parameter: {where}", code="parameter_unknown", param=where
             )
     for key in sorted(hint.__required_keys__ - given.keys()):
-        where = _at(name, key)
-        raise Unfit(f"Missing required param: {where}.", code="parameter_missing", param=where)
-    return {key: read(known[key], each, _at(name, key), textual) for key, each in given.items()}
+        where = _param_path(name, key)
+        raise InvalidRequestError(
+            f"Missing required param: {where}.", code="parameter_missing", param=where
+        )
+    return {
+        key: parse_params(known[key], each, _param_path(name, key), textual)
+        for key, each in given.items()
+    }
 
 
-OF_OPTIONS: dict[str, Any] = {"Mapping": Mapping, "StripeContext": object}
+REQUEST_OPTION_NAMES: dict[str, Any] = {"Mapping": Mapping, "StripeContext": object}
 """Names in the types of request options, which each class of parameters has as well."""
 
 
 @cache
-def fields(structure: Any) -> dict[str, Any]:
+def param_types(structure: Any) -> dict[str, Any]:
     """The parameters of a class of the SDK; its request options are no parameters."""
-    hints = get_type_hints(structure, localns=OF_OPTIONS)
+    hints = get_type_hints(structure, localns=REQUEST_OPTION_NAMES)
     return {
         name: hint for name, hint in hints.items() if name not in RequestOptions.__annotations__
     }
@@ -98,11 +103,11 @@ def _one_of(options: tuple[Any, ...], value: Any, name: str, textual: bool) -> A
         return None
     if any(get_origin(each) is Literal and get_args(each) != ("",) for each in options):
         options = tuple(each for each in options if each is not str)
-    failures: list[Unfit] = []
+    failures: list[InvalidRequestError] = []
     for each in options:
         try:
-            return read(each, value, name, textual)
-        except Unfit as unfit:
+            return parse_params(each, value, name, textual)
+        except InvalidRequestError as unfit:
             failures.append(unfit)
     raise max(failures, key=lambda unfit: len(unfit.param or ""))
 
@@ -112,28 +117,31 @@ def _enum(values: tuple[Any, ...], value: Any, name: str) -> Any:
         return value
     *others, last = [str(each) for each in values]
     listed = f"{', '.join(others)}, or {last}" if others else last
-    raise Unfit(f"Invalid {name}: must be one of {listed}", param=name)
+    raise InvalidRequestError(f"Invalid {name}: must be one of {listed}", param=name)
 
 
 def _list(inner: Any, value: Any, name: str, textual: bool) -> list[Any]:
     if textual and isinstance(value, dict) and [*value] == [str(i) for i in range(len(value))]:
         value = [*value.values()]
     if not isinstance(value, list):
-        raise Unfit("Invalid array", param=name)
-    return [read(inner, each, _at(name, str(i)), textual) for i, each in enumerate(value)]
+        raise InvalidRequestError("Invalid array", param=name)
+    return [
+        parse_params(inner, each, _param_path(name, str(i)), textual)
+        for i, each in enumerate(value)
+    ]
 
 
 def _mapping(value: Any, name: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise Unfit("Invalid object", param=name)
+        raise InvalidRequestError("Invalid object", param=name)
     return value
 
 
 def _text(value: Any, name: str, textual: bool) -> str:
     if not isinstance(value, str):
-        raise Unfit(f"Invalid string: {value}", param=name)
+        raise InvalidRequestError(f"Invalid string: {value}", param=name)
     if value == "" and textual:
-        raise Unfit(
+        raise InvalidRequestError(
             f"You passed an empty string for '{name}'.", code="parameter_invalid_empty", param=name
         )
     return value
@@ -144,7 +152,9 @@ def _integer(value: Any, name: str, textual: bool) -> int:
         return int(value)
     if isinstance(value, int) and not isinstance(value, bool) and not textual:
         return value
-    raise Unfit(f"Invalid integer: {value}", code="parameter_invalid_integer", param=name)
+    raise InvalidRequestError(
+        f"Invalid integer: {value}", code="parameter_invalid_integer", param=name
+    )
 
 
 def _boolean(value: Any, name: str, textual: bool) -> bool:
@@ -152,15 +162,15 @@ def _boolean(value: Any, name: str, textual: bool) -> bool:
         return bool(value == "true")
     if isinstance(value, bool) and not textual:
         return value
-    raise Unfit(f"Invalid boolean: {value}", param=name)
+    raise InvalidRequestError(f"Invalid boolean: {value}", param=name)
 
 
-SCALARS: dict[Any, Callable[[Any, str, bool], Any]] = {
+SCALAR_PARSERS: dict[Any, Callable[[Any, str, bool], Any]] = {
     str: _text,
     int: _integer,
     bool: _boolean,
 }
 
 
-def _at(name: str, key: str) -> str:
+def _param_path(name: str, key: str) -> str:
     return f"{name}[{key}]" if name else key

@@ -17,74 +17,74 @@ from stripe._object_classes import get_object_class
 from stripe._stripe_object import UntypedStripeObject
 from stripe.v2 import ListObject as ListObjectV2
 
-from tests.stripe_stub.contract import Operation
+from tests.stripe_stub.contract import StripeOperation
 
-Check = Callable[[Any], str | None]
+FieldCheck = Callable[[Any], str | None]
 
-LIST_MARKS: dict[Any, dict[str, Any]] = {
+LIST_FIELDS: dict[Any, dict[str, Any]] = {
     ListObject: {"object": Literal["list"]},
     ListObjectV2: {"previous_page_url": str | None},
 }
 """What the SDK's two kinds of lists have without saying so in their types."""
 
 
-class Departure(AssertionError):
+class InvalidStubResponse(AssertionError):
     """An answer that Stripe would not give."""
 
 
-def hold(operation: Operation, document: dict[str, Any]) -> None:
+def check_response(operation: StripeOperation, document: dict[str, Any]) -> None:
     """Raise `Departure` when this is no answer of that operation."""
-    trouble = _answer_check(operation)(document)
+    trouble = _response_check(operation)(document)
     if trouble is not None:
-        raise Departure(f"{operation.name}: {trouble}")
+        raise InvalidStubResponse(f"{operation.name}: {trouble}")
 
 
-def departure(document: dict[str, Any]) -> str | None:
+def find_object_error(document: dict[str, Any]) -> str | None:
     """How an object of v1 departs from the class that its `object` names; None: it does not."""
     kind: Any = get_object_class("V1", document["object"])
-    return _structure(kind)(document)
+    return _object_check(kind)(document)
 
 
 @cache
-def _answer_check(operation: Operation) -> Check:
+def _response_check(operation: StripeOperation) -> FieldCheck:
     result: Any = operation.result.load()
     if not operation.is_list:
         return _check(result)
     return _check((ListObjectV2 if operation.is_v2 else ListObject)[result])
 
 
-def _check(hint: Any) -> Check:
+def _check(hint: Any) -> FieldCheck:
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
-        return _any_of(inner)
+        return _union_check(inner)
     if origin is Literal:
-        return lambda value: None if value in inner else _strange(value)
+        return lambda value: None if value in inner else _unexpected_value(value)
     if origin is list:
-        return _each(_check(inner[0]))
+        return _list_check(_check(inner[0]))
     if origin is UntypedStripeObject:
-        return _values(_check(inner[0]))
-    if origin in LIST_MARKS:
-        return _Structure({**_hints(origin), "data": list[inner[0]]})  # type: ignore[valid-type]
+        return _mapping_check(_check(inner[0]))
+    if origin in LIST_FIELDS:
+        return _ObjectCheck({**_field_hints(origin), "data": list[inner[0]]})  # type: ignore[valid-type]
     if isinstance(hint, ForwardRef):
-        return _referred(hint.__forward_arg__)
+        return _reference_check(hint.__forward_arg__)
     if hint is Any:
         return lambda value: None
-    return _structure(hint) if issubclass(hint, StripeObject) else _plain(hint)
+    return _object_check(hint) if issubclass(hint, StripeObject) else _type_check(hint)
 
 
-def _strange(value: Any) -> str:
+def _unexpected_value(value: Any) -> str:
     return f" cannot be {value!r:.80}"
 
 
-def _plain(kind: Any) -> Check:
+def _type_check(kind: Any) -> FieldCheck:
     def check(value: Any) -> str | None:
         fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
-        return None if fits else _strange(value)
+        return None if fits else _unexpected_value(value)
 
     return check
 
 
-def _any_of(options: tuple[Any, ...]) -> Check:
+def _union_check(options: tuple[Any, ...]) -> FieldCheck:
     """One of several; an enumeration is closed though the SDK's type is open."""
     if any(get_origin(each) is Literal for each in options):
         options = tuple(each for each in options if each is not str)
@@ -105,27 +105,27 @@ def _any_of(options: tuple[Any, ...]) -> Check:
     return check
 
 
-def _each(inner: Check) -> Check:
+def _list_check(inner: FieldCheck) -> FieldCheck:
     def check(value: Any) -> str | None:
         if not isinstance(value, list):
-            return _strange(value)
+            return _unexpected_value(value)
         troubles = (f"[{i}]{trouble}" for i, each in enumerate(value) if (trouble := inner(each)))
         return next(troubles, None)
 
     return check
 
 
-def _values(inner: Check) -> Check:
+def _mapping_check(inner: FieldCheck) -> FieldCheck:
     def check(value: Any) -> str | None:
         if not isinstance(value, dict):
-            return _strange(value)
+            return _unexpected_value(value)
         troubles = (f".{key}{trouble}" for key, v in value.items() if (trouble := inner(v)))
         return next(troubles, None)
 
     return check
 
 
-def _referred(name: str) -> Check:
+def _reference_check(name: str) -> FieldCheck:
     """An object that takes the place of its id names its own class.
 
     The SDK's modules import some under another name: `Dispute as DisputeResource`.
@@ -136,48 +136,50 @@ def _referred(name: str) -> Check:
         named = value.get("object", "") if isinstance(value, dict) else ""
         found: Any = get_object_class("V1", named)
         if found.__name__ != wanted:
-            return _strange(value)
-        return _structure(found)(value)
+            return _unexpected_value(value)
+        return _object_check(found)(value)
 
     return check
 
 
 @cache
-def _structure(kind: Any) -> Check:
-    return _Structure(_hints(kind))
+def _object_check(kind: Any) -> FieldCheck:
+    return _ObjectCheck(_field_hints(kind))
 
 
-def _hints(kind: Any) -> dict[str, Any]:
+def _field_hints(kind: Any) -> dict[str, Any]:
     """The types of the fields of a class of the SDK."""
     own = {
         name: hint
         for name, hint in kind.__annotations__.items()
         if name not in ("OBJECT_NAME", "_inner_class_types")
     }
-    return own | LIST_MARKS.get(kind, {})
+    return own | LIST_FIELDS.get(kind, {})
 
 
-class _Structure:
+class _ObjectCheck:
     """The check of an object; those of its fields are made when they are first there."""
 
     def __init__(self, hints: dict[str, Any]) -> None:
         self._hints = hints
-        self._checks: dict[str, Check] = {}
-        self._needed = {name for name, hint in hints.items() if NoneType not in get_args(hint)}
+        self._checks: dict[str, FieldCheck] = {}
+        self._required_fields = {
+            name for name, hint in hints.items() if NoneType not in get_args(hint)
+        }
 
     def __call__(self, value: Any) -> str | None:
         if not isinstance(value, dict):
-            return _strange(value)
-        for key in self._needed - value.keys():
+            return _unexpected_value(value)
+        for key in self._required_fields - value.keys():
             return f".{key} is missing"
         for key, each in value.items():
-            check = self._checks.get(key) or self._made(key)
+            check = self._checks.get(key) or self._make_check(key)
             trouble = check(each)
             if trouble is not None:
                 return f".{key}{trouble}"
         return None
 
-    def _made(self, key: str) -> Check:
+    def _make_check(self, key: str) -> FieldCheck:
         if key not in self._hints:
             return lambda value: " is unknown"
         self._checks[key] = made = _check(self._hints[key])

@@ -8,10 +8,10 @@ from functools import cache
 from attrs import frozen
 
 from tests.stripe_stub import accounts, checkout, disputes, payments, platform, refunds, transfers
-from tests.stripe_stub.call import Handler
-from tests.stripe_stub.contract import Operation, operation
+from tests.stripe_stub.call import EndpointHandler
+from tests.stripe_stub.contract import StripeOperation, stripe_operation
 
-HANDLERS: dict[str, Handler] = {
+HANDLERS: dict[str, EndpointHandler] = {
     **accounts.ROUTES,
     **checkout.ROUTES,
     **disputes.ROUTES,
@@ -23,27 +23,29 @@ HANDLERS: dict[str, Handler] = {
 
 
 @frozen
-class Route:
-    operation: Operation
-    handler: Handler
+class StubRoute:
+    operation: StripeOperation
+    handler: EndpointHandler
 
 
 @cache
-def _routes() -> tuple[dict[tuple[str, str], Route], list[tuple[str, re.Pattern[str], Route]]]:
+def _routes() -> tuple[
+    dict[tuple[str, str], StubRoute], list[tuple[str, re.Pattern[str], StubRoute]]
+]:
     """Those without ids by verb and path, and those with ids."""
-    plain: dict[tuple[str, str], Route] = {}
-    named: list[tuple[str, re.Pattern[str], Route]] = []
+    plain: dict[tuple[str, str], StubRoute] = {}
+    named: list[tuple[str, re.Pattern[str], StubRoute]] = []
     for name, handler in HANDLERS.items():
-        found = operation(name)
+        found = stripe_operation(name)
         if "{" in found.path:
             pattern = re.compile(re.sub(r"\{\w+\}", "([^/]+)", found.path))
-            named.append((found.verb, pattern, Route(found, handler)))
+            named.append((found.verb, pattern, StubRoute(found, handler)))
         else:
-            plain[found.verb, found.path] = Route(found, handler)
+            plain[found.verb, found.path] = StubRoute(found, handler)
     return plain, named
 
 
-def route(verb: str, path: str) -> tuple[Route, tuple[str, ...]] | None:
+def find_route(verb: str, path: str) -> tuple[StubRoute, tuple[str, ...]] | None:
     """The route of a request, and the ids in its path."""
     plain, named = _routes()
     if found := plain.get((verb, path)):

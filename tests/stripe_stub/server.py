@@ -12,32 +12,32 @@ from http import HTTPStatus
 import httptools
 from attrs import frozen
 
-from tests.stripe_stub.http_messages import Answer, Ending, Request
+from tests.stripe_stub.http_messages import ConnectionEnding, StubRequest, StubResponse
 
-LINGER_NOT = struct.pack("ii", 1, 0)
+RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 """With this a socket that is closed sends a reset."""
 
 
 @frozen
-class Server:
+class StubServer:
     url: str
-    connections: set[Connection]
+    connections: set[StubConnection]
 
-    def hurry(self) -> None:
+    def flush_delayed(self) -> None:
         """Send the answers that wait for their time."""
         for each in [*self.connections]:
-            each.hurry()
+            each.flush_delayed()
 
 
 @asynccontextmanager
-async def serve(answer: Callable[[Request], Answer]) -> AsyncIterator[Server]:
+async def run_server(answer: Callable[[StubRequest], StubResponse]) -> AsyncIterator[StubServer]:
     """Serve until the block ends."""
     loop = asyncio.get_running_loop()
-    open_ones: set[Connection] = set()
-    server = await loop.create_server(lambda: Connection(answer, open_ones), "127.0.0.1", 0)
+    open_ones: set[StubConnection] = set()
+    server = await loop.create_server(lambda: StubConnection(answer, open_ones), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     try:
-        yield Server(f"http://127.0.0.1:{port}", open_ones)
+        yield StubServer(f"http://127.0.0.1:{port}", open_ones)
     finally:
         server.close()
         for each in [*open_ones]:
@@ -45,17 +45,19 @@ async def serve(answer: Callable[[Request], Answer]) -> AsyncIterator[Server]:
         await server.wait_closed()
 
 
-class Connection(asyncio.Protocol):
+class StubConnection(asyncio.Protocol):
     """One client, one request after the other."""
 
-    def __init__(self, answer: Callable[[Request], Answer], open_ones: set[Connection]) -> None:
+    def __init__(
+        self, answer: Callable[[StubRequest], StubResponse], open_ones: set[StubConnection]
+    ) -> None:
         self._answer = answer
-        self._open_ones = open_ones
+        self._connections = open_ones
         self._transport: asyncio.Transport | None = None
-        self._waiting: tuple[asyncio.TimerHandle, Answer] | None = None
-        self._begin()
+        self._delayed: tuple[asyncio.TimerHandle, StubResponse] | None = None
+        self._reset_parser()
 
-    def _begin(self) -> None:
+    def _reset_parser(self) -> None:
         self._parser = httptools.HttpRequestParser(self)
         self._url = b""
         self._headers: dict[str, str] = {}
@@ -66,11 +68,11 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self._open_ones.add(self)
+        self._connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._waiting is None:
-            self._open_ones.discard(self)
+        if self._delayed is None:
+            self._connections.discard(self)
 
     def data_received(self, data: bytes) -> None:
         self._parser.feed_data(data)
@@ -86,38 +88,38 @@ class Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         url = httptools.parse_url(self._url)
-        request = Request(
+        request = StubRequest(
             self._parser.get_method().decode().lower(),
             url.path.decode(),
             (url.query or b"").decode(),
             self._headers,
             bytes(self._body),
         )
-        self._begin()
+        self._reset_parser()
         answer = self._answer(request)
-        if answer.seconds:
+        if answer.delay_seconds:
             loop = asyncio.get_running_loop()
-            self._waiting = (loop.call_later(answer.seconds, self._send, answer), answer)
+            self._delayed = (loop.call_later(answer.delay_seconds, self._send, answer), answer)
         else:
             self._send(answer)
 
     # Answers ------------------------------------------------------------------------------
 
-    def _send(self, answer: Answer) -> None:
-        self._waiting = None
-        answer.sent()
+    def _send(self, answer: StubResponse) -> None:
+        self._delayed = None
+        answer.on_sent()
         transport = self._transport
         if transport is None or transport.is_closing():
-            self._open_ones.discard(self)
+            self._connections.discard(self)
             return
-        if answer.ending is Ending.RESET:
+        if answer.ending is ConnectionEnding.RESET_BEFORE_RESPONSE:
             self._reset(transport)
             return
         reason = HTTPStatus(answer.status).phrase
         headers = {**answer.headers, "Content-Length": str(len(answer.body))}
         lines = [f"{name}: {value}\r\n" for name, value in headers.items()]
         head = f"HTTP/1.1 {answer.status} {reason}\r\n{''.join(lines)}\r\n".encode()
-        if answer.ending is Ending.CUT:
+        if answer.ending is ConnectionEnding.CUT_WITHIN_RESPONSE:
             transport.write(head + answer.body[: len(answer.body) // 2])
             transport.close()
         else:
@@ -126,19 +128,19 @@ class Connection(asyncio.Protocol):
     @staticmethod
     def _reset(transport: asyncio.Transport) -> None:
         sock = transport.get_extra_info("socket")
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_NOT)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
         transport.abort()
 
-    def hurry(self) -> None:
+    def flush_delayed(self) -> None:
         """Send the answer that waits, if there is one."""
-        if self._waiting is not None:
-            timer, answer = self._waiting
+        if self._delayed is not None:
+            timer, answer = self._delayed
             timer.cancel()
             self._send(answer)
 
     def close(self) -> None:
         """End the connection; an answer that still waits is not sent."""
-        if self._waiting is not None:
-            self._waiting[0].cancel()
+        if self._delayed is not None:
+            self._delayed[0].cancel()
         if self._transport is not None:
             self._transport.abort()

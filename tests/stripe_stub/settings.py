@@ -8,7 +8,7 @@ from tests.stripe_stub.version import VERSION
 
 
 @frozen
-class Settings:
+class AccountSettings:
     """What an operator can set up well or badly.
 
     `endpoints` are the urls of webhook endpoints for the account's own events,

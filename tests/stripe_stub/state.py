@@ -13,15 +13,15 @@ from typing import Any
 
 from attrs import frozen
 
-from tests.stripe_stub.errors import Refusal, missing
-from tests.stripe_stub.events import Mail
-from tests.stripe_stub.settings import Settings
+from tests.stripe_stub.errors import StripeApiError, resource_missing_error
+from tests.stripe_stub.events import EventQueue
+from tests.stripe_stub.settings import AccountSettings
 
-Doc = dict[str, Any]
+StripeObjectData = dict[str, Any]
 
 
 @frozen
-class Terms:
+class PricingTerms:
     """What Stripe charges us, in basis points and minor units, and when it settles."""
 
     fee_rate: int = 290
@@ -34,40 +34,40 @@ class Terms:
         return (amount * self.fee_rate + 5_000) // 10_000 + self.fee_fixed
 
 
-class Books:
+class StripeState:
     """Objects are JSON documents, kept as they are answered, with ids in place of references."""
 
-    def __init__(self, now: Callable[[], datetime], terms: Terms, seed: int = 0) -> None:
+    def __init__(self, now: Callable[[], datetime], terms: PricingTerms, seed: int = 0) -> None:
         self.now = now
         self.terms = terms
-        self.mail = Mail(now)
+        self.events = EventQueue(now)
         self.balance: defaultdict[str, int] = defaultdict(int)
         """The platform's money, pending or not, by currency."""
-        self.connected: defaultdict[tuple[str, str], int] = defaultdict(int)
+        self.connected_balances: defaultdict[tuple[str, str], int] = defaultdict(int)
         """The payees' money, by account and currency."""
-        self.settings = Settings()
-        self.intent_data: dict[str, Doc] = {}
+        self.settings = AccountSettings()
+        self.intent_data: dict[str, StripeObjectData] = {}
         """What the payment intent of a session is to be like, by the session's id."""
-        self.refund_fates: list[str] = []
+        self.next_refund_outcomes: list[str] = []
         """What becomes of the next refunds, where it is not success at once."""
-        self._shelves: defaultdict[str, dict[str, Doc]] = defaultdict(dict)
-        self._due: list[tuple[datetime, int, Callable[[], None]]] = []
-        self._order = count()
+        self._objects: defaultdict[str, dict[str, StripeObjectData]] = defaultdict(dict)
+        self._scheduled: list[tuple[datetime, int, Callable[[], None]]] = []
+        self._sequence = count()
         self._random = random.Random(seed)
 
     # Time -------------------------------------------------------------------------------
 
-    def stamp(self) -> int:
+    def timestamp(self) -> int:
         return int(self.now().timestamp())
 
-    def later(self, at: datetime, act: Callable[[], None]) -> None:
+    def schedule(self, at: datetime, act: Callable[[], None]) -> None:
         """Have something happen when the clock has passed `at`."""
-        heappush(self._due, (at, next(self._order), act))
+        heappush(self._scheduled, (at, next(self._sequence), act))
 
-    def catch_up(self) -> None:
+    def run_due(self) -> None:
         """Let everything happen whose time has come."""
-        while self._due and self._due[0][0] <= self.now():
-            heappop(self._due)[2]()
+        while self._scheduled and self._scheduled[0][0] <= self.now():
+            heappop(self._scheduled)[2]()
 
     # Objects ----------------------------------------------------------------------------
 
@@ -75,42 +75,52 @@ class Books:
         letters = string.ascii_letters + string.digits
         return prefix + "".join(self._random.choices(letters, k=length))
 
-    def add(self, document: Doc) -> Doc:
-        self._shelves[document["object"]][document["id"]] = document
+    def add(self, document: StripeObjectData) -> StripeObjectData:
+        self._objects[document["object"]][document["id"]] = document
         return document
 
-    def find(self, kind: str, reference: str, param: str = "id", status: int = 400) -> Doc:
+    def find(
+        self, kind: str, reference: str, param: str = "id", status: int = 400
+    ) -> StripeObjectData:
         """The object of that id; raises Stripe's `resource_missing`."""
-        found = self._shelves[kind].get(reference)
+        found = self._objects[kind].get(reference)
         if found is None:
-            raise missing(kind, reference, param, status)
+            raise resource_missing_error(kind, reference, param, status)
         return found
 
-    def at(self, kind: str, reference: str) -> Doc:
+    def find_by_path(self, kind: str, reference: str) -> StripeObjectData:
         """The object that a path names."""
         return self.find(kind, reference, status=404)
 
-    def all(self, kind: str) -> list[Doc]:
+    def list_objects(self, kind: str) -> list[StripeObjectData]:
         """Every object of a kind, the newest first."""
-        return [*reversed(self._shelves[kind].values())]
+        return [*reversed(self._objects[kind].values())]
 
-    def anything(self, reference: str) -> Doc | None:
+    def find_any(self, reference: str) -> StripeObjectData | None:
         """The object of that id, whatever it is."""
-        for shelf in self._shelves.values():
+        for shelf in self._objects.values():
             if reference in shelf:
                 return shelf[reference]
         return None
 
-    def tell(self, kind: str, document: Doc) -> None:
+    def emit_event(self, kind: str, document: StripeObjectData) -> None:
         """Make an event of what an object is now."""
-        event = self.mail.snapshot(kind, document, self.new_id("evt_"), self.stamp())
+        event = self.events.send_snapshot_event(
+            kind, document, self.new_id("evt_"), self.timestamp()
+        )
         self.add(event)
 
     # Money ------------------------------------------------------------------------------
 
-    def move(
-        self, kind: str, source: Doc, amount: int, *, fee: int = 0, category: str | None = None
-    ) -> Doc:
+    def add_balance_transaction(
+        self,
+        kind: str,
+        source: StripeObjectData,
+        amount: int,
+        *,
+        fee: int = 0,
+        category: str | None = None,
+    ) -> StripeObjectData:
         """Put a movement of the platform's money into the books: a balance transaction.
 
         Money that comes in by a charge is there at once, but available only later.
@@ -124,7 +134,7 @@ class Books:
                 "amount": amount,
                 "available_on": int(available.timestamp()),
                 "balance_type": "payments",
-                "created": self.stamp(),
+                "created": self.timestamp(),
                 "currency": source["currency"],
                 "description": source.get("description"),
                 "exchange_rate": None,
@@ -139,19 +149,19 @@ class Books:
         )
         self.balance[source["currency"]] += amount - fee
         if after:
-            self.later(available, lambda: moved.update(status="available"))
+            self.schedule(available, lambda: moved.update(status="available"))
         return moved
 
-    def available(self, currency: str) -> int:
+    def available_balance(self, currency: str) -> int:
         """What of the platform's money is not pending."""
         return sum(
             each["net"]
-            for each in self.all("balance_transaction")
+            for each in self.list_objects("balance_transaction")
             if each["currency"] == currency and each["status"] == "available"
         )
 
     @staticmethod
-    def _fee_details(fee: int, currency: str) -> list[Doc]:
+    def _fee_details(fee: int, currency: str) -> list[StripeObjectData]:
         if not fee:
             return []
         detail = {"amount": fee, "currency": currency, "type": "stripe_fee"}
@@ -161,10 +171,10 @@ class Books:
 def check_metadata(metadata: dict[str, str]) -> dict[str, str]:
     """At most 50 keys of 40 characters with values of 500."""
     if len(metadata) > 50:
-        raise Refusal("Metadata can have up to 50 keys", param="metadata")
+        raise StripeApiError("Metadata can have up to 50 keys", param="metadata")
     for key, value in metadata.items():
         if len(key) > 40 or len(value) > 500:
-            raise Refusal(
+            raise StripeApiError(
                 "Metadata keys have up to 40 characters, values up to 500",
                 param=f"metadata[{key}]",
             )
@@ -173,7 +183,7 @@ def check_metadata(metadata: dict[str, str]) -> dict[str, str]:
 
 def check_amount(amount: int) -> int:
     if amount < 1:
-        raise Refusal(
+        raise StripeApiError(
             "This value must be greater than or equal to 1.",
             code="parameter_invalid_integer",
             param="amount",

@@ -3,38 +3,44 @@
 from __future__ import annotations
 
 from tests.stripe_stub.accounts import can_receive
-from tests.stripe_stub.call import Call, Handler, page
-from tests.stripe_stub.errors import Refusal, missing
-from tests.stripe_stub.state import Books, Doc, check_amount, check_metadata
+from tests.stripe_stub.call import EndpointCall, EndpointHandler, list_page
+from tests.stripe_stub.errors import StripeApiError, resource_missing_error
+from tests.stripe_stub.state import StripeObjectData, StripeState, check_amount, check_metadata
 
 
-def create(books: Books, call: Call) -> Doc:
+def create_transfer(books: StripeState, call: EndpointCall) -> StripeObjectData:
     given = call.params
     currency = given["currency"]
     source = None
     if "source_transaction" in given:
         source = books.find("charge", given["source_transaction"], "source_transaction")
-    payee = _payee(books, given["destination"])
-    amount = check_amount(given["amount"]) if "amount" in given else _whole(source)
+    payee = _destination_account(books, given["destination"])
+    amount = check_amount(given["amount"]) if "amount" in given else _source_amount(source)
     group = given.get("transfer_group")
     if source:
         _check_source(books, source, amount, currency)
         if group and source["transfer_group"] not in (None, group):
-            raise Refusal(
+            raise StripeApiError(
                 "The transfer_group of a transfer must be that of its source_transaction",
                 param="transfer_group",
             )
         group = source["transfer_group"] or group
-    elif amount > books.available(currency):
-        raise Refusal("You have insufficient available funds.", code="balance_insufficient")
-    made = books.add(_document(books, call, amount, source, group))
-    made["balance_transaction"] = books.move("transfer", made, -amount)["id"]
-    books.connected[payee["id"], currency] += amount
-    books.tell("transfer.created", made)
+    elif amount > books.available_balance(currency):
+        raise StripeApiError("You have insufficient available funds.", code="balance_insufficient")
+    made = books.add(_transfer_object(books, call, amount, source, group))
+    made["balance_transaction"] = books.add_balance_transaction("transfer", made, -amount)["id"]
+    books.connected_balances[payee["id"], currency] += amount
+    books.emit_event("transfer.created", made)
     return made
 
 
-def _document(books: Books, call: Call, amount: int, source: Doc | None, group: str | None) -> Doc:
+def _transfer_object(
+    books: StripeState,
+    call: EndpointCall,
+    amount: int,
+    source: StripeObjectData | None,
+    group: str | None,
+) -> StripeObjectData:
     given, transfer_id = call.params, books.new_id("tr_")
     return {
         "id": transfer_id,
@@ -42,7 +48,7 @@ def _document(books: Books, call: Call, amount: int, source: Doc | None, group: 
         "amount": amount,
         "amount_reversed": 0,
         "balance_transaction": None,
-        "created": books.stamp(),
+        "created": books.timestamp(),
         "currency": given["currency"],
         "description": given.get("description"),
         "destination": given["destination"],
@@ -62,12 +68,12 @@ def _document(books: Books, call: Call, amount: int, source: Doc | None, group: 
     }
 
 
-def _payee(books: Books, account: str) -> Doc:
-    found = books.anything(account)
+def _destination_account(books: StripeState, account: str) -> StripeObjectData:
+    found = books.find_any(account)
     if found is None or found["object"] != "v2.core.account":
-        raise missing("destination", account, "destination")
+        raise resource_missing_error("destination", account, "destination")
     if not can_receive(found):
-        raise Refusal(
+        raise StripeApiError(
             "Your destination account needs to have at least one of the following capabilities "
             "enabled: transfers, crypto_transfers, legacy_payments",
             code="insufficient_capabilities_for_transfer",
@@ -75,50 +81,52 @@ def _payee(books: Books, account: str) -> Doc:
     return found
 
 
-def _whole(source: Doc | None) -> int:
+def _source_amount(source: StripeObjectData | None) -> int:
     if source is None:
-        raise Refusal("Missing required param: amount.", code="parameter_missing", param="amount")
+        raise StripeApiError(
+            "Missing required param: amount.", code="parameter_missing", param="amount"
+        )
     return int(source["amount"])
 
 
-def _check_source(books: Books, source: Doc, amount: int, currency: str) -> None:
+def _check_source(books: StripeState, source: StripeObjectData, amount: int, currency: str) -> None:
     """A charge gives its own currency, and not more than it took."""
     if source["currency"] != currency:
-        raise Refusal(
+        raise StripeApiError(
             "The currency of source_transaction's balance transaction "
             f"({source['currency']}) must be the same as the transfer currency ({currency})",
             param="currency",
         )
     if not source["paid"]:
-        raise Refusal("The source_transaction has not succeeded", param="source_transaction")
+        raise StripeApiError("The source_transaction has not succeeded", param="source_transaction")
     used = sum(
         each["amount"] - each["amount_reversed"]
-        for each in books.all("transfer")
+        for each in books.list_objects("transfer")
         if each["source_transaction"] == source["id"]
     )
     if used + amount > source["amount"]:
-        raise Refusal(
+        raise StripeApiError(
             "Transfers using this transaction as a source must not exceed the source amount of "
             f"${source['amount'] / 100:.2f}. (There are already transfers using this source, "
             f"amounting to a total of ${used / 100:.2f}.)"
         )
 
 
-def reverse(books: Books, call: Call) -> Doc:
-    transfer = books.at("transfer", call.ids[0])
+def reverse_transfer(books: StripeState, call: EndpointCall) -> StripeObjectData:
+    transfer = books.find_by_path("transfer", call.ids[0])
     left = transfer["amount"] - transfer["amount_reversed"]
     if left == 0:
-        raise Refusal(f"Transfer {transfer['id']} is already fully reversed.")
+        raise StripeApiError(f"Transfer {transfer['id']} is already fully reversed.")
     amount = check_amount(call.params.get("amount", left))
     if amount > left:
-        raise Refusal(
+        raise StripeApiError(
             f"Reversal amount (${amount / 100:.2f}) is greater than unreversed amount on transfer "
             f"(${left / 100:.2f})",
             param="amount",
         )
     payee = (transfer["destination"], transfer["currency"])
-    if amount > books.connected[payee]:
-        raise Refusal(
+    if amount > books.connected_balances[payee]:
+        raise StripeApiError(
             "The connected account has insufficient funds for this reversal.",
             code="balance_insufficient",
         )
@@ -128,7 +136,7 @@ def reverse(books: Books, call: Call) -> Doc:
             "object": "transfer_reversal",
             "amount": amount,
             "balance_transaction": None,
-            "created": books.stamp(),
+            "created": books.timestamp(),
             "currency": transfer["currency"],
             "destination_payment_refund": None,
             "metadata": check_metadata(call.params.get("metadata") or {}),
@@ -136,36 +144,40 @@ def reverse(books: Books, call: Call) -> Doc:
             "transfer": transfer["id"],
         }
     )
-    made["balance_transaction"] = books.move(
+    made["balance_transaction"] = books.add_balance_transaction(
         "transfer_refund", made, amount, category="transfer_reversal"
     )["id"]
-    books.connected[payee] -= amount
+    books.connected_balances[payee] -= amount
     transfer["amount_reversed"] += amount
     transfer["reversed"] = transfer["amount_reversed"] == transfer["amount"]
     inner = transfer["reversals"]
     inner.update(data=[made, *inner["data"]][:10], has_more=len(inner["data"]) >= 10)
-    books.tell("transfer.reversed", transfer)
+    books.emit_event("transfer.reversed", transfer)
     return made
 
 
-def retrieve(books: Books, call: Call) -> Doc:
-    return books.at("transfer", call.ids[0])
+def retrieve_transfer(books: StripeState, call: EndpointCall) -> StripeObjectData:
+    return books.find_by_path("transfer", call.ids[0])
 
 
-def listed(books: Books, call: Call) -> Doc:
-    return page(call, books.all("transfer"))
+def list_transfers(books: StripeState, call: EndpointCall) -> StripeObjectData:
+    return list_page(call, books.list_objects("transfer"))
 
 
-def list_reversals(books: Books, call: Call) -> Doc:
-    transfer = books.at("transfer", call.ids[0])
-    made = [each for each in books.all("transfer_reversal") if each["transfer"] == transfer["id"]]
-    return page(call, made)
+def list_reversals(books: StripeState, call: EndpointCall) -> StripeObjectData:
+    transfer = books.find_by_path("transfer", call.ids[0])
+    made = [
+        each
+        for each in books.list_objects("transfer_reversal")
+        if each["transfer"] == transfer["id"]
+    ]
+    return list_page(call, made)
 
 
-ROUTES: dict[str, Handler] = {
-    "v1.transfers.create": create,
-    "v1.transfers.retrieve": retrieve,
-    "v1.transfers.list": listed,
-    "v1.transfers.reversals.create": reverse,
+ROUTES: dict[str, EndpointHandler] = {
+    "v1.transfers.create": create_transfer,
+    "v1.transfers.retrieve": retrieve_transfer,
+    "v1.transfers.list": list_transfers,
+    "v1.transfers.reversals.create": reverse_transfer,
     "v1.transfers.reversals.list": list_reversals,
 }

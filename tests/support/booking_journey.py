@@ -12,45 +12,55 @@ from typing import Any
 
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.booking import Booking, Intent, Occurrence, Step
-from staffbooking_core.domain.bookings.lifecycle import EventName, Party, Status, Trigger
-from staffbooking_core.domain.bookings.transitions import advance
-from staffbooking_core.domain.payments.ledger import Account, MovementKind, Posting, balances
+from staffbooking_core.domain.bookings.booking import (
+    Booking,
+    PaymentIntent,
+    TransitionInput,
+    TransitionResult,
+)
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, EventName, Party, Trigger
+from staffbooking_core.domain.bookings.transitions import apply_transition
+from staffbooking_core.domain.payments.ledger import (
+    Account,
+    MovementKind,
+    Posting,
+    account_balances,
+)
 from staffbooking_core.domain.payments.processor import (
     Chargeback,
     ChargebackStatus,
     Checkout,
     CheckoutStatus,
-    Fee,
     OpenCheckout,
     Operation,
-    OpStatus,
+    OperationStatus,
     Payment,
     PayOut,
     PayoutState,
-    Refund,
+    ProcessorFee,
+    ProcessorRefused,
+    RefundPayment,
     RefundState,
     RefundStatus,
     RefusalCode,
-    Refused,
     ReversalState,
     ReversePayout,
     Snapshot,
-    after_failure,
+    apply_operation_failure,
 )
-from staffbooking_core.domain.reconciliation.debts import Debt, net
-from staffbooking_core.domain.reconciliation.invariants import faults_of
+from staffbooking_core.domain.reconciliation.debts import Debt, net_debts
+from staffbooking_core.domain.reconciliation.invariants import find_invariant_violations
 from staffbooking_core.domain.reconciliation.snapshots import reconcile
-from staffbooking_core.domain.reconciliation.state import Found
-from staffbooking_core.domain.reconciliation.statement import CashBook, Movement
+from staffbooking_core.domain.reconciliation.state import ReconciledFact
+from staffbooking_core.domain.reconciliation.statement import CashPostings, Movement
 from staffbooking_core.policy import Policy
 from tests.support.builders import DAY, HOUR, POLICY, make_booking, make_operation
 
-PAID_WITH = "pay_1"
-LATE_CANCEL_BEFORE = HOUR
+PAYMENT_REF = "pay_1"
+LATE_CANCELLATION_NOTICE = HOUR
 
 
-class Journey:
+class BookingJourney:
     """A booking, its postings, operations, events and alerts, as they come about."""
 
     def __init__(self, booking: Booking | None = None, policy: Policy = POLICY) -> None:
@@ -71,17 +81,19 @@ class Journey:
         return self.booking.ends_at
 
     @property
-    def intent(self) -> Intent:
+    def intent(self) -> PaymentIntent:
         """The payment intent, which there is from the acceptance on."""
         assert self.booking.intent is not None
         return self.booking.intent
 
-    def pull(self, trigger: Trigger, by: Party, now: datetime | None = None, **facts: Any) -> Step:
+    def pull(
+        self, trigger: Trigger, party: Party, now: datetime | None = None, **facts: Any
+    ) -> TransitionResult:
         """Move the booking, at its creation unless a time is given."""
-        what = Occurrence(trigger, by, now or self.booking.created_at, **facts)
-        return self.keep(advance(self.booking, what, self.policy))
+        transition_input = TransitionInput(trigger, party, now or self.booking.created_at, **facts)
+        return self.keep(apply_transition(self.booking, transition_input, self.policy))
 
-    def see(self, snapshot: Snapshot, now: datetime) -> list[Found]:
+    def see(self, snapshot: Snapshot, now: datetime) -> list[ReconciledFact]:
         """Take note of what a snapshot has that is new."""
         operations = tuple(self.operations.values())
         found = list(
@@ -90,12 +102,12 @@ class Journey:
             )
         )
         for one in found:
-            self.keep(one.step)
+            self.keep(one.result)
             if one.operation is not None:
                 self.operations[one.operation.id] = one.operation
         return found
 
-    def keep(self, step: Step) -> Step:
+    def keep(self, step: TransitionResult) -> TransitionResult:
         """Save a step as a store would: the next version, and no posting twice."""
         assert step.booking.version == self.booking.version + 1
         for posting in step.postings:
@@ -115,14 +127,16 @@ class Journey:
     def faults(self) -> list[str]:
         """What the audit finds wrong."""
         operations = tuple(self.operations.values())
-        return list(faults_of(self.booking, tuple(self.postings.values()), operations))
+        return list(
+            find_invariant_violations(self.booking, tuple(self.postings.values()), operations)
+        )
 
     def balance(self, account: str) -> int:
         """Debits less credits of one account."""
-        return balances(self.postings.values())[account]  # type: ignore[index]
+        return account_balances(self.postings.values())[account]  # type: ignore[index]
 
     @property
-    def cash_book(self) -> CashBook:
+    def cash_book(self) -> CashPostings:
         """Its cash as the ledger has it, with nothing under way."""
         postings = tuple(
             (posting.key, leg.amount)
@@ -131,9 +145,9 @@ class Journey:
             if leg.account is Account.PROCESSOR_BALANCE
         )
         refs = {one.id: one.result_ref for one in self.operations.values() if one.result_ref}
-        return CashBook(self.booking.id, self.booking.code, postings, refs, in_flight=False)
+        return CashPostings(self.booking.id, self.booking.code, postings, refs, has_in_flight=False)
 
-    def payment(self, ref: str = PAID_WITH, **given: Any) -> Payment:
+    def payment(self, ref: str = PAYMENT_REF, **given: Any) -> Payment:
         """The payment that the booking waits for."""
         fields = {
             "ref": ref,
@@ -151,15 +165,15 @@ class Journey:
             "ref": "cb_1",
             "amount": self.booking.total_amount,
             "status": status,
-            "payment_ref": PAID_WITH,
+            "payment_ref": PAYMENT_REF,
         }
         return Chargeback(**{**fields, **given})
 
 
-class Book:
+class ProcessorBook:
     """The processor's own book of one journey: executes operations, shows snapshots."""
 
-    def __init__(self, journey: Journey) -> None:
+    def __init__(self, journey: BookingJourney) -> None:
         self.journey = journey
         self.checkouts: dict[int, Checkout] = {}
         self.payments: list[Payment] = []
@@ -167,7 +181,7 @@ class Book:
         self.payouts: dict[int, PayoutState] = {}
         self.reversals: dict[int, ReversalState] = {}
         self.chargebacks: dict[str, Chargeback] = {}
-        self.fees: list[Fee] = []
+        self.fees: list[ProcessorFee] = []
         self.came_back: set[int] = set()
         """Refunds that had settled before they failed."""
 
@@ -180,7 +194,7 @@ class Book:
                     f"co_{number}", "/pay", CheckoutStatus.OPEN, command.expires_at, number
                 )
                 self.checkouts.setdefault(number, page)
-            case Refund():
+            case RefundPayment():
                 refund = RefundState(f"re_{number}", RefundStatus.SETTLED, command.amount, number)
                 self.refunds.setdefault(number, refund)
             case PayOut():
@@ -201,7 +215,7 @@ class Book:
         if number in self.reversals or payout.id not in self.payouts:
             return
         if taken + command.amount > self.payouts[payout.id].amount:
-            self.journey.operations[number] = evolve(operation, status=OpStatus.REFUSED)
+            self.journey.operations[number] = evolve(operation, status=OperationStatus.REFUSED)
             return
         self.reversals[number] = ReversalState(
             f"rv_{number}", f"tr_{payout.id}", command.amount, number
@@ -216,7 +230,7 @@ class Book:
         """Whether it has executed an operation, seen or not."""
         return any(operation.id in made for made in (self.refunds, self.payouts, self.reversals))
 
-    def pay(self, ref: str = PAID_WITH, **given: Any) -> None:
+    def pay(self, ref: str = PAYMENT_REF, **given: Any) -> None:
         self.payments.append(self.journey.payment(ref, **given))
 
     def charge_back(self, ref: str = "cb_1", **given: Any) -> None:
@@ -295,43 +309,43 @@ class Book:
 # Journeys up to a status ------------------------------------------------------------------
 
 
-def accepted(policy: Policy = POLICY, **given: Any) -> Journey:
-    journey = Journey(make_booking(**given), policy)
+def accepted_journey(policy: Policy = POLICY, **given: Any) -> BookingJourney:
+    journey = BookingJourney(make_booking(**given), policy)
     journey.pull(Trigger.ACCEPT, Party.STAFF, customer_email="ada@example.com")
     return journey
 
 
-def paid(policy: Policy = POLICY, **given: Any) -> Journey:
-    journey = accepted(policy, **given)
+def paid_journey(policy: Policy = POLICY, **given: Any) -> BookingJourney:
+    journey = accepted_journey(policy, **given)
     journey.pull(Trigger.PAYMENT, Party.PROCESSOR, payment=journey.payment())
     return journey
 
 
-def completed(policy: Policy = POLICY, **given: Any) -> Journey:
+def completed_journey(policy: Policy = POLICY, **given: Any) -> BookingJourney:
     """Confirmed by the customer at the very end of the event."""
-    journey = paid(policy, **given)
+    journey = paid_journey(policy, **given)
     journey.pull(Trigger.CONFIRM, Party.CUSTOMER, journey.ends_at)
     return journey
 
 
-def disputed(policy: Policy = POLICY, **given: Any) -> Journey:
+def disputed_journey(policy: Policy = POLICY, **given: Any) -> BookingJourney:
     """Paid, and disputed by the customer at the start."""
-    journey = paid(policy, **given)
+    journey = paid_journey(policy, **given)
     journey.pull(Trigger.DISPUTE, Party.CUSTOMER, journey.starts_at, reason="nobody came")
     return journey
 
 
-def cancelled(policy: Policy = POLICY, **given: Any) -> Journey:
+def cancelled_journey(policy: Policy = POLICY, **given: Any) -> BookingJourney:
     """Paid, and cancelled by the customer an hour before the start: nothing is refunded."""
-    journey = paid(policy, **given)
-    journey.pull(Trigger.CANCEL, Party.CUSTOMER, journey.starts_at - LATE_CANCEL_BEFORE)
+    journey = paid_journey(policy, **given)
+    journey.pull(Trigger.CANCEL, Party.CUSTOMER, journey.starts_at - LATE_CANCELLATION_NOTICE)
     return journey
 
 
-def paid_out(policy: Policy = POLICY, **given: Any) -> tuple[Journey, Book]:
+def paid_out_journey(policy: Policy = POLICY, **given: Any) -> tuple[BookingJourney, ProcessorBook]:
     """Completed a day ago, and the payout has arrived."""
-    journey = completed(policy, **given)
-    book = Book(journey)
+    journey = completed_journey(policy, **given)
+    book = ProcessorBook(journey)
     book.pay()
     now = journey.ends_at + DAY
     journey.pull(Trigger.RELEASE_PAYOUT, Party.SYSTEM, now)
@@ -340,41 +354,43 @@ def paid_out(policy: Policy = POLICY, **given: Any) -> tuple[Journey, Book]:
     return journey, book
 
 
-JOURNEY_TO: dict[Status, Callable[..., Journey]] = {
-    Status.PENDING: Journey,
-    Status.ACCEPTED: accepted,
-    Status.PAID: paid,
-    Status.COMPLETED: completed,
-    Status.DISPUTED: disputed,
-    Status.CANCELLED: cancelled,
+JOURNEY_BY_STATUS: dict[BookingStatus, Callable[..., BookingJourney]] = {
+    BookingStatus.PENDING: BookingJourney,
+    BookingStatus.ACCEPTED: accepted_journey,
+    BookingStatus.PAID: paid_journey,
+    BookingStatus.COMPLETED: completed_journey,
+    BookingStatus.DISPUTED: disputed_journey,
+    BookingStatus.CANCELLED: cancelled_journey,
 }
 
 
 # With the processor's book ----------------------------------------------------------------
 
 
-def with_book(journey: Journey) -> tuple[Journey, Book]:
+def with_processor_book(journey: BookingJourney) -> tuple[BookingJourney, ProcessorBook]:
     """The journey, and the processor's book that knows its payment."""
-    book = Book(journey)
+    book = ProcessorBook(journey)
     if journey.booking.paid_at is not None:
         book.pay()
     return journey, book
 
 
-def look(journey: Journey, book: Book, after: timedelta = DAY) -> list[Found]:
+def apply_snapshot(
+    journey: BookingJourney, book: ProcessorBook, after: timedelta = DAY
+) -> list[ReconciledFact]:
     """See all that the book has, so long after the end of the event."""
     return journey.see(book.snapshot, journey.ends_at + after)
 
 
-def last_operation(journey: Journey) -> Operation:
+def last_operation(journey: BookingJourney) -> Operation:
     return list(journey.operations.values())[-1]
 
 
-def reversing() -> tuple[Journey, Book]:
+def journey_with_unseen_reversal() -> tuple[BookingJourney, ProcessorBook]:
     """Paid out, charged back, and the reversal has succeeded at the processor."""
-    journey, book = paid_out()
+    journey, book = paid_out_journey()
     book.charge_back()
-    look(journey, book, 2 * DAY)
+    apply_snapshot(journey, book, 2 * DAY)
     book.execute_all()
     return journey, book
 
@@ -382,32 +398,36 @@ def reversing() -> tuple[Journey, Book]:
 # Debts ------------------------------------------------------------------------------------
 
 
-def refuse(
-    journey: Journey, operation: Operation, reason: RefusalCode = RefusalCode.INSUFFICIENT_FUNDS
+def refuse_operation(
+    journey: BookingJourney,
+    operation: Operation,
+    reason: RefusalCode = RefusalCode.INSUFFICIENT_FUNDS,
 ) -> Operation:
     """The processor refuses an operation; it waits for its next try if the cause may go."""
-    refused = after_failure(evolve(operation, attempts=1), Refused(reason), operation.created_at)
+    refused = apply_operation_failure(
+        evolve(operation, attempts=1), ProcessorRefused(reason), operation.created_at
+    )
     journey.operations[operation.id] = refused
     return refused
 
 
-def owing(**given: Any) -> tuple[Journey, Book]:
+def journey_with_debt(**given: Any) -> tuple[BookingJourney, ProcessorBook]:
     """Paid out and charged back for good; the reversal was refused once, and waits."""
-    journey, book = paid_out(**given)
+    journey, book = paid_out_journey(**given)
     book.charge_back()
-    look(journey, book, 2 * DAY)
-    refuse(journey, last_operation(journey))
+    apply_snapshot(journey, book, 2 * DAY)
+    refuse_operation(journey, last_operation(journey))
     book.charge_back(status=ChargebackStatus.LOST)
-    look(journey, book, 3 * DAY)
+    apply_snapshot(journey, book, 3 * DAY)
     return journey, book
 
 
-def debt_of(journey: Journey) -> Debt:
+def debt_of(journey: BookingJourney) -> Debt:
     return Debt(journey.booking, tuple(journey.operations.values()))
 
 
-def settle_debts(payer: Journey, *debtors: Journey) -> list[Step]:
+def settle_debts(payer: BookingJourney, *debtors: BookingJourney) -> list[TransitionResult]:
     """Keep of the payer's payout what the debtors owe."""
-    of = {journey.booking.id: journey for journey in (payer, *debtors)}
-    steps = net(payer.booking, [debt_of(debtor) for debtor in debtors], payer.ends_at + DAY)
-    return [of[step.booking.id].keep(step) for step in steps]
+    journey_by_booking_id = {journey.booking.id: journey for journey in (payer, *debtors)}
+    steps = net_debts(payer.booking, [debt_of(debtor) for debtor in debtors], payer.ends_at + DAY)
+    return [journey_by_booking_id[step.booking.id].keep(step) for step in steps]

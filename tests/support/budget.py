@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import pytest
 
-BUDGETS: dict[tuple[str, ...], int] = {
+TIER_BUDGETS_SECONDS: dict[tuple[str, ...], int] = {
     ("tests/domain", "tests/usecases"): 75,
     ("tests/contract",): 75,
     ("tests/http",): 90,
@@ -22,7 +22,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
 }
 
 
-class Budget:
+class TierBudgetPlugin:
     """A pytest plugin that adds up durations and prints the table at the end of the run."""
 
     def __init__(self, processes: int) -> None:
@@ -34,16 +34,16 @@ class Budget:
         self.seconds[folder] += report.duration / self.processes
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if rows := table(self.seconds):
+        if rows := budget_rows(self.seconds):
             terminalreporter.section("seconds used of each tier's budget")
             for row in rows:
                 terminalreporter.write_line(row)
 
 
-def table(seconds: Mapping[str, float]) -> list[str]:
+def budget_rows(seconds: Mapping[str, float]) -> list[str]:
     """One line for each tier that ran: its folders, seconds used, seconds allowed."""
     rows = []
-    for folders, allowed in BUDGETS.items():
+    for folders, allowed in TIER_BUDGETS_SECONDS.items():
         used = sum(seconds.get(folder, 0) for folder in folders)
         if used:
             late = "  OVER" if used > allowed else ""

@@ -13,32 +13,51 @@ from typing import Any
 
 from attrs import asdict, evolve
 
-from staffbooking_core.domain.accounts.api_keys import ApiKey, Permission, digest, mask, mint
+from staffbooking_core.domain.accounts.api_keys import (
+    ApiKey,
+    Permission,
+    build_api_key,
+    digest_api_key,
+    mask_api_key,
+)
 from staffbooking_core.domain.accounts.users import (
     Role,
     Session,
     Subscription,
     User,
-    session_digest,
+    hash_session_token,
 )
 from staffbooking_core.domain.bookings import booking as domain
-from staffbooking_core.domain.bookings.booking import Booking, Terms, TimelineEntry, quote_price
-from staffbooking_core.domain.bookings.lifecycle import EventName, Party, Status, Trigger
+from staffbooking_core.domain.bookings.booking import (
+    Booking,
+    CompanionRates,
+    TimelineEntry,
+    quote_price,
+)
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, EventName, Party, Trigger
 from staffbooking_core.domain.companions.availability import Calendar, Slot, WeeklySlot
 from staffbooking_core.domain.companions.companion import Approval, Companion
 from staffbooking_core.domain.payments.ledger import Account, Leg, Posting
 from staffbooking_core.domain.payments.payees import OpenPayee, Payee
 from staffbooking_core.domain.payments.processor import (
-    Nudge,
     OpenCheckout,
     Operation,
-    Order,
+    OperationOrder,
     PayOut,
-    Refund,
+    ProcessorEvent,
+    RefundPayment,
 )
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import Answer, Change, Credit, Lease, NewKey, NewUser, Store
-from staffbooking_core.representations.events import Event, booking_event
+from staffbooking_core.ports import (
+    BookingWrite,
+    Lease,
+    NewApiKey,
+    NewUser,
+    RebookingCredit,
+    Store,
+    StoredResponse,
+)
+from staffbooking_core.representations.events import DomainEvent, booking_event
 
 NOW = datetime(2027, 3, 1, 12, 0, tzinfo=UTC)
 TODAY = NOW.date()
@@ -50,11 +69,11 @@ SECOND, MINUTE, HOUR, DAY = (
 )
 POLICY = Policy()
 
-_numbers: Iterator[int] = count(1)
+_sequence: Iterator[int] = count(1)
 """Makes e-mails, codes and keys differ from each other in one run of the tests."""
 
 
-def _built(defaults: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+def _with_defaults(defaults: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     return {**defaults, **given}
 
 
@@ -64,13 +83,13 @@ def _built(defaults: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
 def make_new_user(**given: Any) -> NewUser:
     """A customer who is about to be added."""
     defaults = {
-        "email": f"user{next(_numbers)}@example.com",
+        "email": f"user{next(_sequence)}@example.com",
         "first_name": "Ada",
         "last_name": "Okoro",
         "role": Role.CUSTOMER,
         "created_at": NOW - 30 * DAY,
     }
-    return NewUser(**_built(defaults, given))
+    return NewUser(**_with_defaults(defaults, given))
 
 
 def make_user(**given: Any) -> User:
@@ -78,60 +97,60 @@ def make_user(**given: Any) -> User:
     known: dict[str, Any] = {
         name: given.pop(name) for name in ("id", "disabled_at") if name in given
     }
-    return User(**_built({"id": 1, **asdict(make_new_user(**given), recurse=False)}, known))
+    return User(**_with_defaults({"id": 1, **asdict(make_new_user(**given), recurse=False)}, known))
 
 
 async def add_user(store: Store, **given: Any) -> User:
     """A customer in the store, with the id that the store gave."""
     new = make_new_user(**given)
-    return await store.write(lambda unit: unit.accounts.add_user(new))
+    return await store.run_transaction(lambda unit: unit.accounts.add_user(new))
 
 
 async def add_subscriber(store: Store, **given: Any) -> User:
     """A customer whose API keys work."""
-    return await add_user(store, **_built({"subscription": Subscription.ENTERPRISE}, given))
+    return await add_user(store, **_with_defaults({"subscription": Subscription.ENTERPRISE}, given))
 
 
 def make_session(user_id: int = 1, token: str | None = None, **given: Any) -> Session:
     """A session that began and was seen at NOW."""
-    token = token or f"token{next(_numbers)}"
+    token = token or f"token{next(_sequence)}"
     defaults = {
-        "digest": session_digest(token),
+        "digest": hash_session_token(token),
         "user_id": user_id,
         "created_at": NOW,
         "seen_at": NOW,
     }
-    return Session(**_built(defaults, given))
+    return Session(**_with_defaults(defaults, given))
 
 
 async def add_session(store: Store, user_id: int, **given: Any) -> Session:
     session = make_session(user_id, **given)
-    await store.write(lambda unit: unit.accounts.add_session(session))
+    await store.run_transaction(lambda unit: unit.accounts.add_session(session))
     return session
 
 
-def make_key_text() -> str:
+def make_api_key_text() -> str:
     """A well-formed key, another one each time."""
-    return mint(f"{next(_numbers):059d}")
+    return build_api_key(f"{next(_sequence):059d}")
 
 
-def make_new_key(owner_id: int = 1, text: str | None = None, **given: Any) -> NewKey:
+def make_new_api_key(owner_id: int = 1, text: str | None = None, **given: Any) -> NewApiKey:
     """A key with both permissions that is about to be added."""
-    text = text or make_key_text()
+    text = text or make_api_key_text()
     defaults = {
         "owner_id": owner_id,
         "name": "Back office",
-        "digest": digest(text),
-        "masked_key": mask(text),
+        "digest": digest_api_key(text),
+        "masked_key": mask_api_key(text),
         "permissions": frozenset(Permission),
         "created_at": NOW,
     }
-    return NewKey(**_built(defaults, given))
+    return NewApiKey(**_with_defaults(defaults, given))
 
 
-async def add_key(store: Store, owner_id: int, text: str | None = None, **given: Any) -> ApiKey:
-    new = make_new_key(owner_id, text, **given)
-    return await store.write(lambda unit: unit.accounts.add_key(new))
+async def add_api_key(store: Store, owner_id: int, text: str | None = None, **given: Any) -> ApiKey:
+    new = make_new_api_key(owner_id, text, **given)
+    return await store.run_transaction(lambda unit: unit.accounts.add_api_key(new))
 
 
 # Companions -------------------------------------------------------------------------------
@@ -147,7 +166,7 @@ def make_calendar(
     """Hours from `start` to `end` on weekdays (Monday 0); with none, free all the time."""
     slot = Slot(start * 60, end * 60)
     weekly = tuple(WeeklySlot(weekday, slot) for weekday in days)
-    return Calendar(**_built({"timezone": timezone, "weekly": weekly}, given))
+    return Calendar(**_with_defaults({"timezone": timezone, "weekly": weekly}, given))
 
 
 def make_companion(**given: Any) -> Companion:
@@ -167,7 +186,7 @@ def make_companion(**given: Any) -> Companion:
         "approval": Approval.APPROVED,
         "payout_account": "acct_mia",
     }
-    return Companion(**_built(defaults, given))
+    return Companion(**_with_defaults(defaults, given))
 
 
 async def add_companion(store: Store, **given: Any) -> Companion:
@@ -183,7 +202,7 @@ async def add_companion(store: Store, **given: Any) -> Companion:
         await tx.companions.save_companion(added)
         return added
 
-    return await store.write(unit)
+    return await store.run_transaction(unit)
 
 
 # Bookings ---------------------------------------------------------------------------------
@@ -198,12 +217,12 @@ def make_booking(**given: Any) -> Booking:
     starts_at = given.get("starts_at", NOW + 2 * DAY)
     hours = given.get("duration_hours", 4)
     insured = given.get("cancellation_insurance", False)
-    price = quote_price(Terms(10_000, None), hours, insured, POLICY)
+    price = quote_price(CompanionRates(10_000, None), hours, insured, POLICY)
     created_at = given.get("created_at", NOW - DAY)
     defaults = {
         "id": 1,
-        "code": f"BK{next(_numbers):012d}",
-        "status": Status.PENDING,
+        "code": f"BK{next(_sequence):012d}",
+        "status": BookingStatus.PENDING,
         "companion_id": 2,
         "companion_name": "Mia Lindqvist",
         "customer_id": 1,
@@ -218,32 +237,36 @@ def make_booking(**given: Any) -> Booking:
         "starts_at": starts_at,
         "ends_at": starts_at + hours * HOUR,
         "currency": POLICY.currency.code,
-        "fee_ppm": POLICY.platform_fee,
+        "fee_ppm": POLICY.platform_fee_ppm,
         "created_at": created_at,
         "timeline": (
-            TimelineEntry(created_at, None, Status.PENDING, Trigger.REQUEST, Party.CUSTOMER),
+            TimelineEntry(created_at, None, BookingStatus.PENDING, Trigger.REQUEST, Party.CUSTOMER),
         ),
         **asdict(price),
     }
-    return Booking(**_built(defaults, given))
+    return Booking(**_with_defaults(defaults, given))
 
 
-def make_change(booking: Booking | None = None, **given: Any) -> Change:
+def make_booking_write(booking: Booking | None = None, **given: Any) -> BookingWrite:
     """A step of a booking at NOW, with the timer that its status asks for."""
     booking = booking or make_booking()
-    defaults = {"booking": booking, "due": domain.due(booking, POLICY), "at": NOW}
-    return Change(**_built(defaults, given))
+    defaults = {
+        "booking": booking,
+        "due": domain.next_timer(booking, POLICY),
+        "operations_due_at": NOW,
+    }
+    return BookingWrite(**_with_defaults(defaults, given))
 
 
-def make_event(booking: Booking, **given: Any) -> Event:
+def make_event(booking: Booking, **given: Any) -> DomainEvent:
     """`booking.created` of a booking, told at NOW."""
-    event = booking_event(f"evt_{next(_numbers):026d}", EventName.BOOKING_CREATED, booking, NOW)
+    event = booking_event(f"evt_{next(_sequence):026d}", EventName.BOOKING_CREATED, booking, NOW)
     return evolve(event, **given)
 
 
 async def next_booking_id(store: Store) -> int:
     """The number that the store's next booking will have."""
-    async with store.reading() as view:
+    async with store.read_view() as view:
         return (await view.bookings.request_context(0, None, None, TODAY)).booking_id
 
 
@@ -266,44 +289,44 @@ async def add_booking(
         "companion_id": companion if isinstance(companion, int) else companion.id,
         "customer_id": customer if isinstance(customer, int) else customer.id,
     }
-    booking = make_booking(**_built(defaults, given))
-    await store.add_booking(make_change(booking, **(change or {})))
+    booking = make_booking(**_with_defaults(defaults, given))
+    await store.add_booking(make_booking_write(booking, **(change or {})))
     return booking
 
 
-def moved(booking: Booking, **fields: Any) -> Booking:
+def next_version(booking: Booking, **fields: Any) -> Booking:
     """The next version of a booking."""
     return evolve(booking, **{"version": booking.version + 1, **fields})
 
 
-async def save(store: Store, booking: Booking, **change: Any) -> Booking:
+async def save_booking(store: Store, booking: Booking, **change: Any) -> Booking:
     """The next version of a booking, saved."""
-    changed = make_change(booking, **change)
-    await store.write(lambda unit: unit.bookings.save(changed))
+    changed = make_booking_write(booking, **change)
+    await store.run_transaction(lambda unit: unit.bookings.save_booking(changed))
     return booking
 
 
-def make_answer(**given: Any) -> Answer:
+def make_stored_response(**given: Any) -> StoredResponse:
     """The kept answer of a call that was made at NOW."""
     defaults = {
         "scope": "key:1",
-        "key": f"call-{next(_numbers)}",
+        "key": f"call-{next(_sequence)}",
         "fingerprint": b"\x01" * 32,
         "status": 201,
         "body": b'{"success":true}',
         "expires_at": NOW + POLICY.idempotency_lifetime,
     }
-    return Answer(**_built(defaults, given))
+    return StoredResponse(**_with_defaults(defaults, given))
 
 
-def make_credit(booking: Booking, **given: Any) -> Credit:
+def make_rebooking_credit(booking: Booking, **given: Any) -> RebookingCredit:
     """The priority rebooking that a cancelled booking leaves its customer."""
     defaults = {
         "booking_id": booking.id,
         "customer_id": booking.customer_id,
         "expires_at": NOW + POLICY.rebooking_credit,
     }
-    return Credit(**_built(defaults, given))
+    return RebookingCredit(**_with_defaults(defaults, given))
 
 
 # Money ------------------------------------------------------------------------------------
@@ -312,12 +335,12 @@ def make_credit(booking: Booking, **given: Any) -> Credit:
 def make_posting(booking_id: int = 1, amount: int = 40_000, **given: Any) -> Posting:
     """The client's money arriving in escrow."""
     defaults = {
-        "key": f"pay:p{next(_numbers)}",
+        "key": f"pay:p{next(_sequence)}",
         "booking_id": booking_id,
         "at": NOW,
         "legs": (Leg(Account.PROCESSOR_BALANCE, amount), Leg(Account.ESCROW, -amount)),
     }
-    return Posting(**_built(defaults, given))
+    return Posting(**_with_defaults(defaults, given))
 
 
 def make_checkout_command(**given: Any) -> OpenCheckout:
@@ -331,20 +354,20 @@ def make_checkout_command(**given: Any) -> OpenCheckout:
         "cancel_url": "http://127.0.0.1:8000/back",
         "expires_at": NOW + 23 * HOUR,
     }
-    return OpenCheckout(**_built(defaults, given))
+    return OpenCheckout(**_with_defaults(defaults, given))
 
 
-def make_refund_order(n: int = 1, amount: int = 20_000) -> Order:
-    return Order(n, Refund("pay_1", amount, "usd"))
+def make_refund_order(n: int = 1, amount: int = 20_000) -> OperationOrder:
+    return OperationOrder(n, RefundPayment("pay_1", amount, "usd"))
 
 
-def make_payout_order(n: int = 1, companion_id: int = 2, amount: int = 34_000) -> Order:
-    return Order(n, PayOut("pay_1", companion_id, amount, "usd"))
+def make_payout_order(n: int = 1, companion_id: int = 2, amount: int = 34_000) -> OperationOrder:
+    return OperationOrder(n, PayOut("pay_1", companion_id, amount, "usd"))
 
 
-def make_operation(order: Order | None = None, **given: Any) -> Operation:
+def make_operation(order: OperationOrder | None = None, **given: Any) -> Operation:
     """The pending operation of an order, a checkout's by default."""
-    order = order or Order(1, make_checkout_command())
+    order = order or OperationOrder(1, make_checkout_command())
     defaults = {
         "id": 1,
         "booking_id": 1,
@@ -354,16 +377,18 @@ def make_operation(order: Order | None = None, **given: Any) -> Operation:
         "created_at": NOW,
         "next_at": NOW,
     }
-    return Operation(**_built(defaults, given))
+    return Operation(**_with_defaults(defaults, given))
 
 
 def make_lease(now: datetime = NOW, token: str | None = None) -> Lease:
     """A claim from `now` on, of another holder each time."""
-    return Lease(token or f"lease{next(_numbers)}", now + POLICY.lease)
+    return Lease(token or f"lease{next(_sequence)}", now + POLICY.lease_duration)
 
 
-def make_nudge(**given: Any) -> Nudge:
-    return Nudge(**_built({"event_id": f"pevt_{next(_numbers)}", "intent_id": 1}, given))
+def make_processor_event(**given: Any) -> ProcessorEvent:
+    return ProcessorEvent(
+        **_with_defaults({"event_id": f"pevt_{next(_sequence)}", "intent_id": 1}, given)
+    )
 
 
 def make_payee(companion_id: int = 2, **given: Any) -> Payee:
@@ -376,7 +401,7 @@ def make_payee(companion_id: int = 2, **given: Any) -> Payee:
         "created_at": NOW,
         "next_at": NOW,
     }
-    return Payee(**_built(defaults, given))
+    return Payee(**_with_defaults(defaults, given))
 
 
 async def add_payee(store: Store, **given: Any) -> Payee:
@@ -384,5 +409,5 @@ async def add_payee(store: Store, **given: Any) -> Payee:
     if "companion_id" not in given:
         given["companion_id"] = (await add_companion(store)).id
     payee = make_payee(**given)
-    await store.write(lambda unit: unit.payees.save_payee(payee))
+    await store.run_transaction(lambda unit: unit.payees.save_payee(payee))
     return payee

@@ -30,30 +30,32 @@ from staffbooking_adapters.settings import load_settings
 from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.domain.companions.companion import Companion
 from staffbooking_core.domain.messaging.conversations import Conversation
-from staffbooking_core.domain.shared.rate_limits import Rule
+from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.ports import Ports
-from staffbooking_http.server.server import listen, serve
-from tests.http.deployment import BASE, World
+from staffbooking_http.server.server import open_listening_socket, serve
+from tests.http.deployment import BASE_URL, HttpDeployment
 from tests.support.builders import MINUTE, POLICY, add_session
 from tests.support.messages import add_direct
 
-PATIENCE = 20.0
+RECEIVE_TIMEOUT_SECONDS = 20.0
 """Seconds until a test gives up on what never comes."""
 
-TICK = timedelta(milliseconds=20)
+SHORT_INTERVAL = timedelta(milliseconds=20)
 
-SETTINGS = load_settings({})
+DEFAULT_SETTINGS = load_settings({})
 
 
-def relax(world: World, *, events: int = 100_000, **policy: Any) -> None:
+def relax_limits(
+    world: HttpDeployment, *, max_events_per_minute: int = 100_000, **policy: Any
+) -> None:
     """Let a connection send so many events in a minute, and have nobody wait for what comes
     after a moment anyway."""
-    quick = {"resume_grace": TICK, "sessions_judged_every": TICK}
-    limits = evolve(POLICY.limits, channel=Rule("channel", events, MINUTE))
+    quick = {"resume_grace": SHORT_INTERVAL, "sessions_judged_every": SHORT_INTERVAL}
+    limits = evolve(POLICY.limits, channel=RateLimit("channel", max_events_per_minute, MINUTE))
     world.restart(policy=evolve(POLICY, **{"limits": limits, **quick, **policy}))
 
 
-class _Hasty:
+class _FastSleepAsyncio:
     """asyncio as uvicorn sees it: its loops look around each tenth of a second, and tests start
     and stop it some hundred times."""
 
@@ -65,28 +67,28 @@ class _Hasty:
 
 
 @asynccontextmanager
-async def served(ports: Ports, **settings: Any) -> AsyncIterator[Served]:
+async def serve_channel(ports: Ports, **settings: Any) -> AsyncIterator[ChannelServer]:
     """A server on these ports, with settings of its own; several of them are as several
     processes of one deployment."""
     stop = anyio.Event()
-    given = evolve(SETTINGS, **settings)
-    hasty = patch.object(uvicorn.server, "asyncio", _Hasty())
+    given = evolve(DEFAULT_SETTINGS, **settings)
+    hasty = patch.object(uvicorn.server, "asyncio", _FastSleepAsyncio())
     with hasty:
         async with anyio.create_task_group() as tasks:
-            with listen("127.0.0.1", 0) as listening:
-                job = partial(serve, given, listening=listening, stop=stop, ports=ports)
+            with open_listening_socket("127.0.0.1", 0) as listening:
+                job = partial(serve, given, listening_socket=listening, stop=stop, ports=ports)
                 port: int = await tasks.start(job)
-            yield Served(ports, port, stop)
+            yield ChannelServer(ports, port, stop)
             stop.set()
 
 
-async def converse(world: World) -> Conversation:
+async def add_shared_conversation(world: HttpDeployment) -> Conversation:
     """The conversation of the customer and the companion, who share a booking."""
     return await add_direct(world.store, companion=world.companion, customer=world.customer)
 
 
 @frozen
-class Served:
+class ChannelServer:
     ports: Ports
     port: int
     stop: anyio.Event
@@ -100,11 +102,11 @@ class Served:
         return token
 
     @asynccontextmanager
-    async def opened(
+    async def open_websocket(
         self,
         cookie: str | None,
         *,
-        origin: str | None = BASE,
+        origin: str | None = BASE_URL,
         path: str = "/ws",
         headers: list[tuple[str, str]] | None = None,
     ) -> AsyncIterator[ClientConnection]:
@@ -117,35 +119,37 @@ class Served:
             compression=None,
             max_size=None,
             ping_interval=None,
-            open_timeout=PATIENCE,
-            close_timeout=PATIENCE,
+            open_timeout=RECEIVE_TIMEOUT_SECONDS,
+            close_timeout=RECEIVE_TIMEOUT_SECONDS,
             proxy=None,
         ) as socket:
             yield socket
 
     @asynccontextmanager
-    async def client(
+    async def connect_client(
         self, user: User | Companion, token: str | None = None, **given: Any
-    ) -> AsyncIterator[Client]:
+    ) -> AsyncIterator[WebSocketClient]:
         """A client of somebody who is signed in (anew, unless a session's token is given); it
         has been told `ready`."""
         token = token or await self.sign_in(user)
-        async with self.opened(f"connect.sid={token}", **given) as socket:
-            client = Client(socket, token)
-            client.ready = await client.next("ready")
+        async with self.open_websocket(f"connect.sid={token}", **given) as socket:
+            client = WebSocketClient(socket, token)
+            client.ready = await client.next_data("ready")
             yield client
 
-    async def figure(self, name: str) -> float:
+    async def metric(self, name: str) -> float:
         """One of the channel's figures for Prometheus."""
         async with httpx.AsyncClient() as client:
             told = (await client.get(f"http://127.0.0.1:{self.port}/metrics")).text
         [value] = re.findall(rf"^staffbooking_channel_{name} (.*)$", told, re.MULTILINE)
         return float(value)
 
-    async def refusal(self, cookie: str | None, **given: Any) -> tuple[Response, dict[str, Any]]:
+    async def rejected_handshake(
+        self, cookie: str | None, **given: Any
+    ) -> tuple[Response, dict[str, Any]]:
         """The answer to a handshake that must not succeed, and its JSON."""
         with pytest.raises(InvalidStatus) as refused:
-            async with self.opened(cookie, **given):
+            async with self.open_websocket(cookie, **given):
                 pass
         answer = refused.value.response
         assert answer.body is not None
@@ -154,55 +158,57 @@ class Served:
 
 
 @define
-class Client:
+class WebSocketClient:
     """A client of the channel over WebSocket."""
 
     socket: ClientConnection
     token: str
     """Of its session."""
     ready: dict[str, Any] = field(factory=dict)
-    seen: list[dict[str, Any]] = field(factory=list)
+    received: list[dict[str, Any]] = field(factory=list)
     """All frames that were received so far."""
-    _passed: deque[dict[str, Any]] = field(factory=deque)
+    _unread: deque[dict[str, Any]] = field(factory=deque)
     """Those of them that nobody has asked for yet."""
 
     async def send(self, event: str, data: dict[str, Any], ref: Any = None) -> None:
         answered = {} if ref is None else {"ref": ref}
         await self.socket.send(json.dumps({"event": event, "data": data, **answered}))
 
-    async def say(self, conversation: Conversation, content: str, **data: Any) -> dict[str, Any]:
+    async def send_message(
+        self, conversation: Conversation, content: str, **data: Any
+    ) -> dict[str, Any]:
         """Send a message, and wait until it is stored: the message."""
         asked = {"conversation_id": conversation.id, "content": content, **data}
         await self.send("send_message", asked)
-        message: dict[str, Any] = (await self.next("ack"))["message"]
+        message: dict[str, Any] = (await self.next_data("ack"))["message"]
         return message
 
-    async def frame(self) -> dict[str, Any]:
+    async def next_any_frame(self) -> dict[str, Any]:
         """The next frame, whatever it is."""
-        return self._passed.popleft() if self._passed else await self._receive()
+        return self._unread.popleft() if self._unread else await self._receive()
 
-    async def next(self, event: str) -> dict[str, Any]:
+    async def next_data(self, event: str) -> dict[str, Any]:
         """The data of the next event of a name."""
         data: dict[str, Any] = (await self.next_frame(event))["data"]
         return data
 
     async def next_frame(self, event: str) -> dict[str, Any]:
         """The next event of a name; others that come before it can be asked for after it."""
-        for frame in self._passed:
+        for frame in self._unread:
             if frame["event"] == event:
-                self._passed.remove(frame)
+                self._unread.remove(frame)
                 return frame
         while (frame := await self._receive())["event"] != event:
-            self._passed.append(frame)
+            self._unread.append(frame)
         return frame
 
     async def _receive(self) -> dict[str, Any]:
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(RECEIVE_TIMEOUT_SECONDS):
             frame: dict[str, Any] = json.loads(await self.socket.recv())
-        self.seen.append(frame)
+        self.received.append(frame)
         return frame
 
-    async def closed(self) -> int | None:
+    async def wait_closed(self) -> int | None:
         """The code that the server closes with, after whatever it sends before; None where the
         connection broke."""
         try:
@@ -211,6 +217,6 @@ class Client:
         except ConnectionClosed as end:
             return None if end.rcvd is None else end.rcvd.code
 
-    def told(self, event: str) -> list[dict[str, Any]]:
+    def received_data(self, event: str) -> list[dict[str, Any]]:
         """The data of all events of a name so far."""
-        return [frame["data"] for frame in self.seen if frame["event"] == event]
+        return [frame["data"] for frame in self.received if frame["event"] == event]

@@ -10,16 +10,16 @@ from ipaddress import ip_address
 from typing import Self
 
 
-class FakeNames:
+class FakeResolver:
     """Knows what it was told. Each look-up of a name gives the next of its answers, the last
     one for ever; an empty answer means that there is no such name."""
 
     def __init__(self, answers: Mapping[str, Sequence[Sequence[str]]]) -> None:
         self._answers = {name: list(told) for name, told in answers.items()}
-        self.asked: list[str] = []
+        self.lookups: list[str] = []
 
-    async def look_up(self, name: str) -> Sequence[str]:
-        self.asked.append(name)
+    async def resolve(self, name: str) -> Sequence[str]:
+        self.lookups.append(name)
         answers = self._answers.get(name, [[]])
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
         if not answer:
@@ -27,40 +27,40 @@ class FakeNames:
         return answer
 
     async def close(self) -> None:
-        self.asked.append("closed")
+        self.lookups.append("closed")
 
 
-class EveryName(FakeNames):
+class SingleAddressResolver(FakeResolver):
     """All names there are stand for the same addresses."""
 
     def __init__(self, *addresses: str) -> None:
         super().__init__({})
         self._addresses = addresses
 
-    async def look_up(self, name: str) -> Sequence[str]:
-        self.asked.append(name)
+    async def resolve(self, name: str) -> Sequence[str]:
+        self.lookups.append(name)
         return self._addresses
 
 
-class HangingNames(FakeNames):
+class HangingResolver(FakeResolver):
     """Never answers."""
 
     def __init__(self) -> None:
         super().__init__({})
 
-    async def look_up(self, name: str) -> Sequence[str]:
-        self.asked.append(name)
+    async def resolve(self, name: str) -> Sequence[str]:
+        self.lookups.append(name)
         await asyncio.Event().wait()
         return ()
 
 
-class NameServer(asyncio.DatagramProtocol):
+class DnsServer(asyncio.DatagramProtocol):
     """Answers questions over UDP: from what it was told, "no such name" for the rest, and
     nothing at all for names under `hangs.test`."""
 
     def __init__(self, addresses: Mapping[str, Sequence[str]]) -> None:
         self._addresses = addresses
-        self.asked: list[str] = []
+        self.lookups: list[str] = []
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
@@ -74,9 +74,9 @@ class NameServer(asyncio.DatagramProtocol):
         self._transport.close()
 
     def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
-        name, end = _name(data)
+        name, end = _parse_question_name(data)
         kind = struct.unpack_from(">H", data, end)[0]
-        self.asked.append(name)
+        self.lookups.append(name)
         if name.endswith("hangs.test"):
             return
         version = 4 if kind == 1 else 6
@@ -89,7 +89,7 @@ class NameServer(asyncio.DatagramProtocol):
         self._transport.sendto(head + data[12 : end + 4] + records, addr)
 
 
-def _name(question: bytes) -> tuple[str, int]:
+def _parse_question_name(question: bytes) -> tuple[str, int]:
     """The name that is asked for, and where it ends."""
     labels, at = [], 12
     while size := question[at]:
@@ -98,7 +98,7 @@ def _name(question: bytes) -> tuple[str, int]:
     return ".".join(labels), at + 1
 
 
-def has_ipv6() -> bool:
+def has_ipv6_loopback() -> bool:
     """Whether this machine has a loopback of version 6."""
     try:
         with socket.create_server(("::1", 0), family=socket.AF_INET6):

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 
-def calendar(*events: str, before: str = "") -> bytes:
+def make_ics_calendar(*events: str, before: str = "") -> bytes:
     """A calendar with events of these lines, after whatever else is in it."""
     inside = "".join(f"BEGIN:VEVENT\n{lines.strip()}\nEND:VEVENT\n" for lines in events)
     text = f"BEGIN:VCALENDAR\nVERSION:2.0\nPRODID:-//Test//EN\n{before}{inside}END:VCALENDAR\n"
     return text.replace("\n", "\r\n").encode()
 
 
-def hour(start: str = "20270310T090000Z", *more: str) -> str:
+def make_ics_hour(start: str = "20270310T090000Z", *more: str) -> str:
     """The lines of an event that lasts an hour."""
     return "\n".join([f"DTSTART:{start}", "DURATION:PT1H", *more])
 
 
-GOOGLE = b"""\
+GOOGLE_CALENDAR = b"""\
 BEGIN:VCALENDAR\r
 PRODID:-//Google Inc//Google Calendar 70.9054//EN\r
 VERSION:2.0\r
@@ -98,7 +98,7 @@ END:VEVENT\r
 END:VCALENDAR\r
 """
 
-OUTLOOK = b"""\
+OUTLOOK_CALENDAR = b"""\
 BEGIN:VCALENDAR\r
 PRODID:-//Microsoft Corporation//Outlook 16.0 MIMEDIR//EN\r
 VERSION:2.0\r
@@ -147,7 +147,7 @@ END:VEVENT\r
 END:VCALENDAR\r
 """
 
-APPLE = b"""\
+APPLE_CALENDAR = b"""\
 BEGIN:VCALENDAR
 METHOD:PUBLISH
 VERSION:2.0
@@ -195,7 +195,7 @@ END:VEVENT
 END:VCALENDAR
 """
 
-DESCRIBED = """\
+VALARM_CALENDAR = """\
 BEGIN:VTIMEZONE
 TZID:Customized Time Zone
 BEGIN:STANDARD

@@ -16,14 +16,14 @@ from staffbooking_adapters.chat.local import LocalChat
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.ics.calendars import IcsCalendars
 from staffbooking_adapters.memory.doubles import (
-    PassingFilter,
+    PermissiveContentFilter,
     PlainHasher,
     RecordingNotifier,
     SeededIds,
     VirtualClock,
 )
 from staffbooking_adapters.memory.files import MemoryFiles
-from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeBook
+from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
 from staffbooking_adapters.memory.store import MemoryStore
 from staffbooking_adapters.memory.webhooks.receivers import MemorySender
 from staffbooking_adapters.pictures.threads import PillowPictures
@@ -38,7 +38,7 @@ from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases import sandbox
 from staffbooking_core.usecases.bookings import actions, disputes, requests, timers
-from staffbooking_core.usecases.idempotency import Keep
+from staffbooking_core.usecases.idempotency import IdempotencyRequest
 from staffbooking_core.usecases.payments import ledger_check
 from tests.support.builders import DAY, HOUR, NOW, POLICY, add_companion, add_user
 
@@ -49,7 +49,7 @@ def memory_ports(policy: Policy = POLICY, now: datetime = NOW, **ports: Any) -> 
     clock = VirtualClock(now, store=store)
     refs = count(1)
     processor = FakeProcessor(
-        MemoryFakeBook(),
+        MemoryFakeDocumentStore(),
         clock,
         base_url=policy.base_url,
         secret=b"events",
@@ -65,12 +65,12 @@ def memory_ports(policy: Policy = POLICY, now: datetime = NOW, **ports: Any) -> 
         "vault": KeyringVault(["key"]),
         "notifier": RecordingNotifier(),
         "hints": store.hints,
-        "sender": MemorySender(),
-        "chat": LocalChat(),
-        "content_filter": PassingFilter(),
+        "webhook_sender": MemorySender(),
+        "pubsub": LocalChat(),
+        "content_filter": PermissiveContentFilter(),
         "calendars": IcsCalendars(policy.base_url),
         "files": MemoryFiles(),
-        "pictures": PillowPictures(),
+        "image_processor": PillowPictures(),
         "policy": policy,
         "sandbox": processor,
     }
@@ -83,7 +83,7 @@ def actor_of(user: User | Companion) -> Actor:
 
 
 @frozen
-class Scene:
+class BookingScenario:
     """A customer, a companion, an admin, and ports."""
 
     ports: Ports
@@ -105,7 +105,7 @@ class Scene:
         self.ports.clock.advance(by)  # type: ignore[attr-defined]
 
     async def drain(self) -> int:
-        return await timers.drain(self.ports)
+        return await timers.run_all_due_work(self.ports)
 
     async def settle_down(self) -> None:
         """Let real time pass until no operation is unfinished, or half a week is over."""
@@ -119,24 +119,24 @@ class Scene:
     # Looking --------------------------------------------------------------------------------
 
     async def booking(self, booking: Booking) -> Booking:
-        async with self.ports.store.reading() as view:
+        async with self.ports.store.read_view() as view:
             found = await view.bookings.booking(booking.id)
         assert found is not None
         return found
 
     async def operations(self, booking: Booking) -> list[Operation]:
-        async with self.ports.store.reading() as view:
-            return list(await view.money.operations_of(booking.id))
+        async with self.ports.store.read_view() as view:
+            return list(await view.payments.operations_of(booking.id))
 
     async def unfinished(self) -> list[Operation]:
-        async with self.ports.store.reading() as view:
-            every = await view.money.audit(0, 10_000)
+        async with self.ports.store.read_view() as view:
+            every = await view.payments.audited_bookings(0, 10_000)
         return [op for one in every for op in one.operations if not op.is_finished]
 
     async def faults(self) -> list[str]:
         """What `ledger check` finds wrong."""
-        found = [one async for one in ledger_check.check(self.ports)]
-        return [one.text for one in found if isinstance(one, ledger_check.Fault)]
+        found = [one async for one in ledger_check.check_ledger(self.ports)]
+        return [one.text for one in found if isinstance(one, ledger_check.LedgerFault)]
 
     async def held(self) -> int:
         """What the processor's own book says that the platform holds."""
@@ -144,7 +144,7 @@ class Scene:
         return await self.ports.sandbox.balance()
 
     async def events(self, booking: Booking) -> list[int]:
-        async with self.ports.store.reading() as view:
+        async with self.ports.store.read_view() as view:
             return [sequence for sequence, _ in await view.bookings.events_of(booking.id)]
 
     # Acting ---------------------------------------------------------------------------------
@@ -159,8 +159,8 @@ class Scene:
 
     async def request(self, keep: Any = None, by: Actor | None = None, **given: Any) -> Booking:
         """Of four hours, three days ahead at noon, unless fields say otherwise."""
-        wanted = make_request(**{"companion_id": self.staff.user_id, **given})
-        return await requests.request(self.ports, by or self.customer, wanted, keep)
+        wanted = make_booking_request(**{"companion_id": self.staff.user_id, **given})
+        return await requests.request_booking(self.ports, by or self.customer, wanted, keep)
 
     async def accept(self, booking: Booking, by: Actor | None = None) -> Booking:
         return await actions.accept(self.ports, by or self.staff, booking.id)
@@ -170,13 +170,13 @@ class Scene:
 
     async def checkout(self, booking: Booking) -> str:
         """The address of the hosted page."""
-        return (await actions.checkout(self.ports, self.customer, booking.id))[1]
+        return (await actions.open_checkout(self.ports, self.customer, booking.id))[1]
 
     async def play(self, booking: Booking, outcome: str = "succeed") -> None:
         """Act on the hosted page; the events of it are not yet delivered."""
         page = await self.checkout(booking)
         assert self.ports.sandbox is not None
-        await self.ports.sandbox.play(page.rpartition("/")[2], outcome)
+        await self.ports.sandbox.simulate_checkout(page.rpartition("/")[2], outcome)
 
     async def paid(self, **given: Any) -> Booking:
         booking = await self.accepted(**given)
@@ -197,7 +197,7 @@ class Scene:
         return await self.booking(booking)
 
     async def move(self, booking: Booking, trigger: Trigger, by: Actor) -> Booking:
-        return await actions.move(self.ports, by, booking.id, trigger)
+        return await actions.apply_trigger(self.ports, by, booking.id, trigger)
 
     async def cancel(
         self, booking: Booking, by: Actor | None = None, quote: str | None = None
@@ -207,37 +207,39 @@ class Scene:
 
     async def dispute(self, booking: Booking, by: Actor | None = None) -> Booking:
         given = DisputeBooking(reason="nobody came")
-        return await actions.dispute(self.ports, by or self.customer, booking.id, given)
+        return await actions.open_dispute(self.ports, by or self.customer, booking.id, given)
 
     async def resolve(self, booking: Booking, trigger: Trigger, amount: int = 0) -> Booking:
-        return await disputes.resolve(self.ports, booking.code, trigger, amount)
+        return await disputes.resolve_dispute(self.ports, booking.code, trigger, amount)
 
     async def charge_back(self, booking: Booking, outcome: str = "open") -> Booking:
         """Done at the processor, and its events are followed."""
-        await sandbox.charge_back(self.ports, booking.code, outcome)
+        await sandbox.simulate_chargeback(self.ports, booking.code, outcome)
         return await self.booking(booking)
 
 
-async def make_scene(policy: Policy = POLICY, ports: Ports | None = None) -> Scene:
+async def make_booking_scenario(
+    policy: Policy = POLICY, ports: Ports | None = None
+) -> BookingScenario:
     """People in a deployment; the companion asks 100.00 an hour and is always free."""
     ports = ports or memory_ports(policy)
     companion = await add_companion(ports.store)
     customer = await add_user(ports.store)
     admin = await add_user(ports.store, role=Role.ADMIN)
-    return Scene(ports, actor_of(customer), actor_of(companion), actor_of(admin))
+    return BookingScenario(ports, actor_of(customer), actor_of(companion), actor_of(admin))
 
 
-async def another_customer(scene: Scene) -> Scene:
+async def with_another_customer(scene: BookingScenario) -> BookingScenario:
     """The same scene for one more customer."""
     return evolve(scene, customer=actor_of(await add_user(scene.ports.store)))
 
 
-async def another_companion(scene: Scene, **given: Any) -> Scene:
+async def with_another_companion(scene: BookingScenario, **given: Any) -> BookingScenario:
     """The same scene with one more companion in the companion's place."""
     return evolve(scene, staff=actor_of(await add_companion(scene.ports.store, **given)))
 
 
-def make_request(companion_id: int, **given: Any) -> RequestBooking:
+def make_booking_request(companion_id: int, **given: Any) -> RequestBooking:
     """A gala dinner of four hours, three days after NOW at noon."""
     defaults: dict[str, Any] = {
         "companion_id": companion_id,
@@ -250,19 +252,21 @@ def make_request(companion_id: int, **given: Any) -> RequestBooking:
     return RequestBooking(**{**defaults, **given})
 
 
-def make_keep(
+def make_idempotency_request(
     key: str = "call", fingerprint: bytes = b"same", scope: str = "key:1"
-) -> Keep[Booking]:
+) -> IdempotencyRequest[Booking]:
     """A call with an idempotency key, whose answer is the code of its booking."""
-    return Keep(scope, key, fingerprint, lambda booking: (201, booking.code.encode()))
+    return IdempotencyRequest(scope, key, fingerprint, lambda booking: (201, booking.code.encode()))
 
 
-async def bookings_of(scene: Scene, actor: Actor | None = None) -> list[Booking]:
+async def list_bookings(scene: BookingScenario, actor: Actor | None = None) -> list[Booking]:
     """What an actor's list shows first; the customer's unless another is given."""
     by = actor or scene.customer
-    return list(await actions.listing(scene.ports, by, role=None, status=None, page=1, limit=50))
+    return list(
+        await actions.list_bookings(scene.ports, by, role=None, status=None, page=1, limit=50)
+    )
 
 
-async def kinds(scene: Scene, booking: Booking) -> list[tuple[str, str]]:
+async def kinds(scene: BookingScenario, booking: Booking) -> list[tuple[str, str]]:
     """Kind and status of each operation, in order."""
     return [(str(op.kind), str(op.status)) for op in await scene.operations(booking)]

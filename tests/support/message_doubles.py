@@ -5,30 +5,30 @@ from __future__ import annotations
 
 from attrs import define, field
 
-from staffbooking_core.domain.messaging.conversations import Findings
-from staffbooking_core.representations.channel import Tell
+from staffbooking_core.domain.messaging.conversations import ContentFindings
+from staffbooking_core.representations.channel import Broadcast
 
-CURSE = "blast"
-CONTACT = "ada@example.org"
+BLOCKED_TERM = "blast"
+CONTACT_TEXT = "ada@example.org"
 
 
-class Sieve:
+class SimpleContentFilter:
     """A content filter that knows one word and one sign."""
 
-    async def find(self, text: str) -> Findings:
-        return Findings(has_blocked_term=CURSE in text, has_contact="@" in text)
+    async def scan(self, text: str) -> ContentFindings:
+        return ContentFindings(has_blocked_term=BLOCKED_TERM in text, has_contact="@" in text)
 
 
 @define
-class Heard:
+class RecordingSubscriber:
     """Ears that note what they were told."""
 
-    times: int = 0
+    stored_count: int = 0
     """Word of stored messages."""
-    tells: list[Tell] = field(factory=list)
+    broadcasts: list[Broadcast] = field(factory=list)
 
-    def stored(self) -> None:
-        self.times += 1
+    def on_messages_stored(self) -> None:
+        self.stored_count += 1
 
-    def told(self, tell: Tell) -> None:
-        self.tells.append(tell)
+    def on_broadcast(self, broadcast: Broadcast) -> None:
+        self.broadcasts.append(broadcast)

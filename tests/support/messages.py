@@ -8,40 +8,49 @@ from typing import Any
 
 from attrs import asdict, evolve
 
-from staffbooking_core.domain.bookings.lifecycle import Status
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.companions.companion import Companion
 from staffbooking_core.domain.messaging.conversations import (
     Conversation,
-    Kind,
-    Member,
+    ConversationKind,
+    ConversationMember,
     Message,
     NewMessage,
-    follow,
+    sync_group_members,
 )
-from staffbooking_core.ports import Pair, Store, Writing
+from staffbooking_core.ports import CustomerCompanionPair, Store, Transaction
 from tests.support.builders import NOW, add_booking, add_companion, add_user
 
-EVENT = "Gala 2027"
+EVENT_REF = "Gala 2027"
 
 
 def make_conversation(**given: Any) -> Conversation:
     """The direct conversation 1 of customer 1 and companion 2, made at NOW and still empty."""
     defaults = {
         "id": 1,
-        "kind": Kind.DIRECT,
+        "kind": ConversationKind.DIRECT,
         "customer_id": 1,
         "companion_id": 2,
         "event_ref": None,
         "updated_at": NOW,
-        "members": (Member(1, "Ada Okoro"), Member(2, "Mia Lindqvist")),
+        "members": (ConversationMember(1, "Ada Okoro"), ConversationMember(2, "Mia Lindqvist")),
     }
     return Conversation(**{**defaults, **given})
 
 
 def make_group(**given: Any) -> Conversation:
     """The group 1 of customer 1 and companions 2 and 3."""
-    members = (Member(1, "Ada Okoro"), Member(2, "Mia Lindqvist"), Member(3, "Noa Levi"))
-    group = {"kind": Kind.GROUP, "companion_id": None, "event_ref": EVENT, "members": members}
+    members = (
+        ConversationMember(1, "Ada Okoro"),
+        ConversationMember(2, "Mia Lindqvist"),
+        ConversationMember(3, "Noa Levi"),
+    )
+    group = {
+        "kind": ConversationKind.GROUP,
+        "companion_id": None,
+        "event_ref": EVENT_REF,
+        "members": members,
+    }
     return make_conversation(**{**group, **given})
 
 
@@ -50,7 +59,7 @@ def make_new_message(
 ) -> NewMessage:
     """What somebody says at NOW to all who are in a conversation, the customer by default."""
     conversation = conversation or make_conversation()
-    sender = conversation.member(sender_id or conversation.customer_id)
+    sender = conversation.find_member(sender_id or conversation.customer_id)
     assert sender is not None
     defaults = {
         "conversation_id": conversation.id,
@@ -58,7 +67,7 @@ def make_new_message(
         "sender_name": sender.name,
         "content": "See you at nine",
         "created_at": NOW,
-        "recipients": conversation.recipients,
+        "recipients": conversation.recipient_ids,
     }
     return NewMessage(**{**defaults, **given})
 
@@ -77,30 +86,30 @@ def make_message(
 
 async def add_pair(
     store: Store, companion: Companion | int | None = None, customer: Any = None, **given: Any
-) -> Pair:
+) -> CustomerCompanionPair:
     """Two people who share a booking; who is not given is made."""
     booking = await add_booking(store, companion, customer, **given)
-    return Pair(booking.customer_id, booking.companion_id)
+    return CustomerCompanionPair(booking.customer_id, booking.companion_id)
 
 
 async def add_direct(
-    store: Store, pair: Pair | None = None, now: datetime = NOW, **given: Any
+    store: Store, pair: CustomerCompanionPair | None = None, now: datetime = NOW, **given: Any
 ) -> Conversation:
     """The conversation of a pair, who are made where they are not given."""
     pair = pair or await add_pair(store, **given)
 
-    async def unit(tx: Writing) -> Conversation:
-        number = await tx.messages.open_direct(pair, now)
-        return (await tx.messages.hold([number]))[number]
+    async def unit(tx: Transaction) -> Conversation:
+        number = await tx.messages.open_direct_conversation(pair, now)
+        return (await tx.messages.lock_conversations([number]))[number]
 
-    return await store.write(unit)
+    return await store.run_transaction(unit)
 
 
 async def add_group(
     store: Store,
     *staff: Companion,
     customer_id: int | None = None,
-    event_ref: str = EVENT,
+    event_ref: str = EVENT_REF,
     now: datetime = NOW,
 ) -> Conversation:
     """The open group of an event, with companions who are booked for it: two who are made for
@@ -108,50 +117,54 @@ async def add_group(
     customer_id = customer_id or (await add_user(store)).id
     staff = staff or (await add_companion(store), await add_companion(store, first_name="Noa"))
     for each in staff:
-        await add_booking(store, each, customer_id, status=Status.ACCEPTED, event_ref=event_ref)
+        await add_booking(
+            store, each, customer_id, status=BookingStatus.ACCEPTED, event_ref=event_ref
+        )
     staff_ids = [each.id for each in staff]
-    return await seat(store, customer_id, staff_ids, event_ref, opens=True, now=now)
+    return await save_group_members(store, customer_id, staff_ids, event_ref, opens=True, now=now)
 
 
-async def hold_group(
-    store: Store, customer_id: int, event_ref: str = EVENT, now: datetime = NOW
+async def lock_group(
+    store: Store, customer_id: int, event_ref: str = EVENT_REF, now: datetime = NOW
 ) -> Conversation:
     """The group of an event; made, and not open, where it is missing."""
-    return await store.write(lambda unit: unit.messages.hold_group(customer_id, event_ref, now))
+    return await store.run_transaction(
+        lambda unit: unit.messages.lock_group(customer_id, event_ref, now)
+    )
 
 
-async def seat(
+async def save_group_members(
     store: Store,
     customer_id: int,
     staff_ids: Iterable[int],
-    event_ref: str = EVENT,
+    event_ref: str = EVENT_REF,
     *,
     opens: bool = False,
     now: datetime = NOW,
 ) -> Conversation:
     """Let the group of an event follow as if these were booked for it, and nobody else."""
 
-    async def unit(tx: Writing) -> Conversation:
-        held = await tx.messages.hold_group(customer_id, event_ref, now)
+    async def unit(tx: Transaction) -> Conversation:
+        held = await tx.messages.lock_group(customer_id, event_ref, now)
         users = [await tx.accounts.user(number) for number in staff_ids]
-        group = follow(held, {user.id: user.name for user in users if user is not None})
-        await tx.messages.save_group(group, opens=opens)
+        group = sync_group_members(held, {user.id: user.name for user in users if user is not None})
+        await tx.messages.save_group(group, is_open=opens)
         return group
 
-    return await store.write(unit)
+    return await store.run_transaction(unit)
 
 
 async def add_messages(store: Store, *new: NewMessage) -> list[Message]:
     """Messages in the store, all in one unit of work."""
 
-    async def unit(tx: Writing) -> list[Message]:
-        await tx.messages.hold({each.conversation_id for each in new})
-        return list(await tx.messages.add(new))
+    async def unit(tx: Transaction) -> list[Message]:
+        await tx.messages.lock_conversations({each.conversation_id for each in new})
+        return list(await tx.messages.add_messages(new))
 
-    return await store.write(unit)
+    return await store.run_transaction(unit)
 
 
-async def say(
+async def add_messages_by(
     store: Store, conversation: Conversation, *contents: str, by: int | None = None, **given: Any
 ) -> list[Message]:
     """What somebody says in a conversation, the customer by default."""
@@ -159,26 +172,26 @@ async def say(
     return await add_messages(store, *new)
 
 
-async def found(store: Store, conversation: Conversation) -> Conversation:
+async def reload_conversation(store: Store, conversation: Conversation) -> Conversation:
     """A conversation as it is now."""
-    async with store.reading() as view:
+    async with store.read_view() as view:
         now = await view.messages.conversation(conversation.id)
     assert now is not None
     return now
 
 
-async def marks(store: Store, conversation: Conversation) -> dict[int, int]:
+async def read_marks(store: Store, conversation: Conversation) -> dict[int, int]:
     """Up to which message each member has read."""
-    members = (await found(store, conversation)).members
+    members = (await reload_conversation(store, conversation)).members
     return {member.user_id: member.read_id for member in members}
 
 
-async def rename(store: Store, user_id: int, first_name: str) -> None:
+async def rename_user(store: Store, user_id: int, first_name: str) -> None:
     """Give a user another first name."""
 
-    async def unit(tx: Writing) -> None:
+    async def unit(tx: Transaction) -> None:
         user = await tx.accounts.lock_user(user_id)
         assert user is not None
         await tx.accounts.save_user(evolve(user, first_name=first_name))
 
-    await store.write(unit)
+    await store.run_transaction(unit)

@@ -11,7 +11,7 @@ import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from attrs import frozen
 
-from staffbooking_adapters.sql.schema.upgrade import upgrade
+from staffbooking_adapters.sql.schema.upgrade import run_migrations
 from tests.support.postgres import PostgresServer, driver_url
 
 
@@ -24,7 +24,7 @@ class MigratedDatabase:
     """
 
     url: str
-    run: Callable[[str], object]
+    execute: Callable[[str], object]
 
 
 @pytest.fixture(scope="session")
@@ -38,7 +38,7 @@ def other_loop() -> Iterator[BlockingPortal]:
 def migrated_file(other_loop: BlockingPortal, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file of SQLite to make copies of."""
     path = tmp_path_factory.mktemp("migrated") / "store.db"
-    other_loop.call(upgrade, f"sqlite+aiosqlite:///{path}")
+    other_loop.call(run_migrations, f"sqlite+aiosqlite:///{path}")
     return path
 
 
@@ -48,7 +48,7 @@ def migrated_database(
 ) -> Iterator[MigratedDatabase]:
     """One database for all tests, who empty it."""
     url = other_loop.call(postgres_server.create_database)
-    other_loop.call(upgrade, url)
+    other_loop.call(run_migrations, url)
     connection = other_loop.call(asyncpg.connect, driver_url(url))
     yield MigratedDatabase(url, partial(other_loop.call, connection.execute))
     other_loop.call(connection.close)

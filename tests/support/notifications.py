@@ -4,37 +4,39 @@ from __future__ import annotations
 
 from typing import Any
 
-from staffbooking_core.ports import Letter, Notice, NoticeKind, Store
+from staffbooking_core.ports import Email, Notification, NotificationKind, Store
 from tests.support.builders import NOW
 
 
-def make_notice(user_id: int | None = 1, **given: Any) -> Notice:
+def make_notification(user_id: int | None = 1, **given: Any) -> Notification:
     """That a webhook endpoint of user 1 was disabled."""
     defaults: dict[str, Any] = {
         "user_id": user_id,
-        "kind": NoticeKind.WEBHOOK_DISABLED,
+        "kind": NotificationKind.WEBHOOK_DISABLED,
         "subject": "Your webhook endpoint was disabled",
         "text": "It failed\nten times: \N{PILE OF POO}.",
     }
-    return Notice(**{**defaults, **given})
+    return Notification(**{**defaults, **given})
 
 
-def make_letter(**given: Any) -> Letter:
+def make_email(**given: Any) -> Email:
     """The same on its way to Ada Okoro."""
     defaults: dict[str, Any] = {
         "notice_id": 7,
-        "kind": NoticeKind.WEBHOOK_DISABLED,
+        "kind": NotificationKind.WEBHOOK_DISABLED,
         "user_id": 1,
         "to": "ada@example.com",
         "name": "Ada Okoro",
         "subject": "Your webhook endpoint was disabled",
         "text": "It failed ten times.",
     }
-    return Letter(**{**defaults, **given})
+    return Email(**{**defaults, **given})
 
 
-async def add_notice(store: Store, notice: Notice | None = None, at: Any = NOW) -> Notice:
+async def add_notification(
+    store: Store, notice: Notification | None = None, at: Any = NOW
+) -> Notification:
     """A notice in the store, to be told from NOW on."""
-    added = notice or make_notice()
-    await store.write(lambda tx: tx.notices.add([added], at))
+    added = notice or make_notification()
+    await store.run_transaction(lambda tx: tx.notifications.add_notifications([added], at))
     return added

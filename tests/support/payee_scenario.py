@@ -6,16 +6,21 @@ import anyio.lowlevel
 from attrs import evolve, frozen
 
 from staffbooking_adapters.fake.processor import FakeProcessor
-from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeBook
+from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
 from staffbooking_core.domain.accounts.users import Actor
 from staffbooking_core.domain.payments.payees import PayeeStatus
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.payments import payees
 from tests.support.builders import add_companion
-from tests.support.memory_deployment import Scene, actor_of, make_scene, memory_ports
+from tests.support.memory_deployment import (
+    BookingScenario,
+    actor_of,
+    make_booking_scenario,
+    memory_ports,
+)
 
 
-class Wrapped:
+class RecordingProcessor:
     """The fake processor, with every call to it noted; a call may be made to fail."""
 
     def __init__(self, inner):
@@ -40,24 +45,24 @@ class Wrapped:
         return [given[:-1] for called, *given in self.calls if called == name]
 
 
-def wrapped_ports() -> Ports:
+def ports_with_manual_payees() -> Ports:
     """Ports in memory, whose payees are completed by hand."""
     ports = memory_ports()
     fake = FakeProcessor(
-        MemoryFakeBook(),
+        MemoryFakeDocumentStore(),
         ports.clock,
         base_url=ports.policy.base_url,
         secret=b"events",
         manual_payees=True,
     )
-    return evolve(ports, payments=Wrapped(fake), sandbox=fake)
+    return evolve(ports, payments=RecordingProcessor(fake), sandbox=fake)
 
 
 @frozen
-class Desk:
+class PayeeScenario:
     """What the staff member does, and the worker."""
 
-    scene: Scene
+    scene: BookingScenario
     staff: Actor
 
     @property
@@ -70,10 +75,10 @@ class Desk:
 
     async def ask(self, country=None):
         """The page, as the staff member asks for it."""
-        return await payees.open_page(self.ports, self.staff, country)
+        return await payees.open_onboarding(self.ports, self.staff, country)
 
     async def account(self):
-        return await payees.account(self.ports, self.staff)
+        return await payees.get_payee(self.ports, self.staff)
 
     async def status(self):
         found = await self.account()
@@ -85,12 +90,12 @@ class Desk:
 
     async def work(self):
         """What a worker does until nothing is due."""
-        while await payees.run_due(self.ports):
+        while await payees.run_due_payee(self.ports):
             pass
 
 
-async def make_desk() -> Desk:
+async def make_payee_scenario() -> PayeeScenario:
     """The staff member has a profile, and no payout account."""
-    scene = await make_scene(ports=wrapped_ports())
+    scene = await make_booking_scenario(ports=ports_with_manual_payees())
     staff = actor_of(await add_companion(scene.ports.store, payout_account=None))
-    return Desk(evolve(scene, staff=staff), staff)
+    return PayeeScenario(evolve(scene, staff=staff), staff)

@@ -10,90 +10,94 @@ from typing import Any
 from PIL import Image, ImageCms, ImageDraw
 
 RED, GREEN, BLUE, WHITE = (220, 20, 30), (20, 200, 40), (30, 40, 210), (250, 250, 250)
-CORNERS = (RED, GREEN, BLUE, WHITE)
+CORNER_COLOURS = (RED, GREEN, BLUE, WHITE)
 """Of the images here: left and right above, left and right below."""
-SECRET = b"38.7223 N 9.1393 W"
+METADATA_SECRET = b"38.7223 N 9.1393 W"
 """Stands in metadata that must not be told on."""
 
 
-def drawn(width: int = 40, height: int = 30) -> Image.Image:
+def draw_image(width: int = 40, height: int = 30) -> Image.Image:
     """Four rectangles of different colours, so that any turn can be seen."""
     image = Image.new("RGB", (width, height))
     pen, x, y = ImageDraw.Draw(image), width // 2, height // 2
-    for place, colour in zip(((0, 0), (x, 0), (0, y), (x, y)), CORNERS, strict=True):
+    for place, colour in zip(((0, 0), (x, 0), (0, y), (x, y)), CORNER_COLOURS, strict=True):
         pen.rectangle((*place, place[0] + x, place[1] + y), fill=colour)
     return image
 
 
-def encoded(image: Image.Image, kind: str = "png", **options: Any) -> bytes:
+def encode_image(image: Image.Image, kind: str = "png", **options: Any) -> bytes:
     """The bytes of an image."""
     made = BytesIO()
     image.save(made, kind, **options)
     return made.getvalue()
 
 
-def make_image(kind: str = "png", width: int = 40, height: int = 30, **options: Any) -> bytes:
+def make_image_bytes(kind: str = "png", width: int = 40, height: int = 30, **options: Any) -> bytes:
     """The bytes of a small good image."""
-    return encoded(drawn(width, height), kind, **options)
+    return encode_image(draw_image(width, height), kind, **options)
 
 
-def exif(orientation: int = 1) -> bytes:
+def make_exif(orientation: int = 1) -> bytes:
     """A camera's notes: how it was held, and where."""
     notes = Image.Exif()
     notes[0x0112] = orientation
-    notes[0x010E] = SECRET.decode()
-    notes.get_ifd(0x8825)[29] = SECRET.decode()
+    notes[0x010E] = METADATA_SECRET.decode()
+    notes.get_ifd(0x8825)[29] = METADATA_SECRET.decode()
     return notes.tobytes()
 
 
-def decoded(content: bytes) -> Image.Image:
+def decode_image(content: bytes) -> Image.Image:
     image = Image.open(BytesIO(content))
     image.load()
     return image
 
 
-def corners(content: bytes) -> tuple[tuple[int, ...], ...]:
+def corner_colours(content: bytes) -> tuple[tuple[int, ...], ...]:
     """The colours near the corners of an image, in the order of `CORNERS`."""
-    image = decoded(content).convert("RGB")
+    image = decode_image(content).convert("RGB")
     right, below = image.width * 7 // 8, image.height * 7 // 8
     left, above = image.width // 8, image.height // 8
     places = ((left, above), (right, above), (left, below), (right, below))
     return tuple(image.getpixel(place) for place in places)  # type: ignore[misc]
 
 
-def alike(some: tuple[tuple[int, ...], ...], others: tuple[tuple[int, ...], ...]) -> bool:
+def are_similar_colours(
+    some: tuple[tuple[int, ...], ...], others: tuple[tuple[int, ...], ...]
+) -> bool:
     """Whether colours are the same, as far as lossy encoding lets them be."""
     pairs = zip(some, others, strict=True)
     return all(abs(a - b) <= 24 for one, other in pairs for a, b in zip(one, other, strict=True))
 
 
-def png_chunk(name: bytes, body: bytes) -> bytes:
+def make_png_chunk(name: bytes, body: bytes) -> bytes:
     return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
 
 
-def png_of(width: int, height: int, rows: bytes = b"") -> bytes:
+def make_png_header_of_size(width: int, height: int, rows: bytes = b"") -> bytes:
     """A PNG of one grey that says it is so large, whatever it holds."""
     header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(png_chunk(name, body) for name, body in chunks)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(make_png_chunk(name, body) for name, body in chunks)
 
 
-def webp_of(width: int, height: int) -> bytes:
+def make_webp_header_of_size(width: int, height: int) -> bytes:
     """An animated WebP that says it is so large, with frames of a few pixels."""
-    small = make_image("webp", 8, 8, save_all=True, append_images=[drawn(8, 8).rotate(180)])
+    small = make_image_bytes(
+        "webp", 8, 8, save_all=True, append_images=[draw_image(8, 8).rotate(180)]
+    )
     assert small[12:16] == b"VP8X"
     sides = (width - 1).to_bytes(3, "little") + (height - 1).to_bytes(3, "little")
     return small[:24] + sides + small[30:]
 
 
-def jpeg_of_scans(count: int) -> bytes:
+def make_jpeg_with_scans(count: int) -> bytes:
     """A JPEG whose last scan comes so often."""
-    whole = encoded(drawn(), "jpeg", progressive=True)
+    whole = encode_image(draw_image(), "jpeg", progressive=True)
     last = whole[whole.rindex(b"\xff\xda") : -2]
     return whole[:-2] + last * count + whole[-2:]
 
 
-def profile_of_stages(count: int) -> bytes:
+def make_colour_profile_with_stages(count: int) -> bytes:
     """A colour profile (ICC v4) that asks for so many steps of calculation, all of them one."""
     plain = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
     tags = int.from_bytes(plain[128:132], "big")

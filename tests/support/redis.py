@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
-from tests.support.required_tools import unavailable
+from tests.support.required_tools import skip_or_fail
 
-OPTIONS = ("--port", "0", "--save", "", "--appendonly", "no")
-READY = "eady to accept connections"
+SERVER_OPTIONS = ("--port", "0", "--save", "", "--appendonly", "no")
+READY_LOG_LINE = "eady to accept connections"
 
 
 class RedisServer:
@@ -38,13 +38,13 @@ class RedisServer:
 
     def start(self) -> None:
         """Returns when it takes connections."""
-        command = [self._program, *OPTIONS, "--unixsocket", str(self.socket)]
+        command = [self._program, *SERVER_OPTIONS, "--unixsocket", str(self.socket)]
         self._process = subprocess.Popen(
             command, cwd=self._home, stdout=subprocess.PIPE, text=True, encoding="utf-8"
         )
         assert self._process.stdout is not None
         lines = iter(self._process.stdout.readline, "")
-        assert any(READY in line for line in lines), "redis-server did not start"
+        assert any(READY_LOG_LINE in line for line in lines), "redis-server did not start"
 
     def stop(self) -> None:
         """It is gone at once, with its connections and all that it knew."""
@@ -53,11 +53,11 @@ class RedisServer:
                 process.kill()
             self._process = None
 
-    def silence(self) -> None:
+    def suspend(self) -> None:
         """It answers nobody any more, though its connections stay."""
         self._signal(signal.SIGSTOP)
 
-    def speak(self) -> None:
+    def resume(self) -> None:
         self._signal(signal.SIGCONT)
 
     def client(self) -> Redis:
@@ -70,11 +70,11 @@ class RedisServer:
 
 
 @contextmanager
-def running_redis() -> Iterator[RedisServer]:
+def run_redis_server() -> Iterator[RedisServer]:
     """A fresh server; the asking test is left out where there is none to be had."""
     program = shutil.which("redis-server")
     if program is None:
-        unavailable("redis", "Redis", "there is no redis-server")
+        skip_or_fail("redis", "Redis", "there is no redis-server")
     # A socket's path may have 107 bytes, which a long TMPDIR would exceed.
     home = Path(tempfile.mkdtemp(prefix="redis-", dir="/tmp"))
     server = RedisServer(program, home)
@@ -89,5 +89,5 @@ def running_redis() -> Iterator[RedisServer]:
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[RedisServer]:
     """The session's Redis."""
-    with running_redis() as server:
+    with run_redis_server() as server:
         yield server

@@ -12,30 +12,30 @@ from typing import NoReturn
 
 import pytest
 
-_not_run: dict[str, str] = {}
+_skipped_reasons: dict[str, str] = {}
 
 
-def unavailable(tool: str, title: str, reason: str) -> NoReturn:
+def skip_or_fail(tool: str, title: str, reason: str) -> NoReturn:
     """Leave the asking test out, or fail it where `REQUIRE` names the tool.
 
     `title` is how the summary calls the tests that are left out ("PostgreSQL").
     """
     if tool in os.environ.get("REQUIRE", "").split(","):
         pytest.fail(f"REQUIRE names {tool}, but {reason}", pytrace=False)
-    _not_run[title] = reason
+    _skipped_reasons[title] = reason
     pytest.skip(reason)
 
 
-def left_out() -> dict[str, str]:
+def skipped_tools() -> dict[str, str]:
     """What was left out in this process, and why."""
-    return dict(_not_run)
+    return dict(_skipped_reasons)
 
 
-def leave_out(elsewhere: Mapping[str, str]) -> None:
+def merge_skipped_tools(other_process_skips: Mapping[str, str]) -> None:
     """Note what another process left out."""
-    _not_run.update(elsewhere)
+    _skipped_reasons.update(other_process_skips)
 
 
-def not_run() -> list[str]:
+def skipped_tool_lines() -> list[str]:
     """One loud line for each kind of tests that was left out."""
-    return [f"{title} tests NOT run: {reason}" for title, reason in _not_run.items()]
+    return [f"{title} tests NOT run: {reason}" for title, reason in _skipped_reasons.items()]

@@ -8,15 +8,20 @@ from attrs import asdict
 
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import Party
-from staffbooking_core.domain.companions.reviews import NewReview, Opinion, Review, reviewed
+from staffbooking_core.domain.companions.reviews import (
+    NewReview,
+    Review,
+    ReviewContent,
+    apply_review_rating,
+)
 from staffbooking_core.inputs import SubmitReview
-from staffbooking_core.ports import Store, Writing
+from staffbooking_core.ports import Store, Transaction
 from tests.support.builders import NOW, add_booking, make_booking
 
 
-def make_opinion(**given: Any) -> Opinion:
+def make_review_content(**given: Any) -> ReviewContent:
     """Four of five, and nothing more said."""
-    return Opinion(**asdict(SubmitReview(**{"rating": 4, **given})))
+    return ReviewContent(**asdict(SubmitReview(**{"rating": 4, **given})))
 
 
 def make_new_review(
@@ -32,7 +37,7 @@ def make_new_review(
         (customer, staff) if by is Party.CUSTOMER else (staff, customer)
     )
     defaults = {
-        **asdict(make_opinion()),
+        **asdict(make_review_content()),
         "booking_id": booking.id,
         "reviewer_id": reviewer_id,
         "reviewer_name": name,
@@ -57,11 +62,11 @@ async def add_review(
     none is given."""
     new = make_new_review(booking or await add_booking(store), by, **given)
 
-    async def unit(tx: Writing) -> Review:
+    async def unit(tx: Transaction) -> Review:
         companion = await tx.companions.lock_companion(new.reviewee_id)
         review = await tx.reviews.add_review(new)
         if companion is not None:
-            await tx.companions.save_companion(reviewed(companion, review))
+            await tx.companions.save_companion(apply_review_rating(companion, review))
         return review
 
-    return await store.write(unit)
+    return await store.run_transaction(unit)

@@ -14,11 +14,11 @@ from typing import Any
 
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
-Act = Callable[[SMTP], Awaitable[str]]
+ResponseAction = Callable[[SMTP], Awaitable[str]]
 """What the server answers, and perhaps does, instead of taking something."""
 
 
-class MailServer:
+class FakeSmtpServer:
     """What it took, in `mails`; what it shall do instead, in `recipients` by address and in
     `contents`, one for each mail that comes."""
 
@@ -26,66 +26,66 @@ class MailServer:
         self.port = 0
         self.mails: list[EmailMessage] = []
         self.envelopes: list[tuple[str, list[str]]] = []
-        self.logins: list[tuple[str, str]] = []
+        self.credentials: list[tuple[str, str]] = []
         self.connections: list[SMTP] = []
-        self.silent: list[SMTP] = []
+        self.silent_connections: list[SMTP] = []
         """Connections that are not told any more whether they are there."""
-        self.recipients: dict[str, str] = {}
-        self.contents: list[Act] = []
-        self.is_private: list[bool] = []
+        self.replies_by_recipient: dict[str, str] = {}
+        self.data_actions: list[ResponseAction] = []
+        self.is_encrypted: list[bool] = []
         """Of each mail, whether it came encrypted."""
 
     async def handle_RCPT(  # noqa: N802 - the server calls it so
         self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
     ) -> str:
-        if address in self.recipients:
-            return self.recipients[address]
+        if address in self.replies_by_recipient:
+            return self.replies_by_recipient[address]
         envelope.rcpt_tos.append(address)
         return "250 OK"
 
     async def handle_RSET(  # noqa: N802
         self, server: SMTP, session: Session, envelope: Envelope
     ) -> str:
-        return await say_nothing(server) if server in self.silent else "250 OK"
+        return await never_reply(server) if server in self.silent_connections else "250 OK"
 
     async def handle_DATA(  # noqa: N802
         self, server: SMTP, session: Session, envelope: Envelope
     ) -> str:
-        if self.contents:
-            return await self.contents.pop(0)(server)
+        if self.data_actions:
+            return await self.data_actions.pop(0)(server)
         content = envelope.content
         assert isinstance(content, bytes)
         self.mails.append(message_from_bytes(content, policy=SMTPUTF8))
         self.envelopes.append((str(envelope.mail_from), list(envelope.rcpt_tos)))
         assert server.transport is not None
-        self.is_private.append(server.transport.get_extra_info("sslcontext") is not None)
+        self.is_encrypted.append(server.transport.get_extra_info("sslcontext") is not None)
         return "250 OK"
 
     def authenticate(self, _: SMTP, __: Session, ___: Envelope, how: str, data: Any) -> AuthResult:
         assert isinstance(data, LoginPassword)
-        self.logins.append((data.login.decode(), data.password.decode()))
+        self.credentials.append((data.login.decode(), data.password.decode()))
         return AuthResult(success=data.password == b"hush: it's secret", handled=False)
 
 
-def cut(server: SMTP) -> None:
+def abort_connection(server: SMTP) -> None:
     """End a connection without a word, where it has not ended."""
     if isinstance(server.transport, asyncio.WriteTransport):
         server.transport.abort()
 
 
-async def hang_up(server: SMTP) -> str:
+async def abort_after_data(server: SMTP) -> str:
     """Cut the connection when the whole mail is there, without a word."""
-    cut(server)
+    abort_connection(server)
     return "250 nobody hears it"
 
 
-async def say_nothing(_: SMTP) -> str:
+async def never_reply(_: SMTP) -> str:
     """Never answer."""
     await asyncio.Event().wait()
     return ""
 
 
-def answer(text: str) -> Act:
+def reply_with(text: str) -> ResponseAction:
     """Say something else than that it was taken."""
 
     async def act(_: SMTP) -> str:
@@ -95,15 +95,15 @@ def answer(text: str) -> Act:
 
 
 @asynccontextmanager
-async def mail_server(
+async def run_smtp_server(
     *,
     starttls: ssl.SSLContext | None = None,
-    from_start: ssl.SSLContext | None = None,
-    with_login: bool = False,
-    knows_utf8: bool = True,
-) -> AsyncIterator[MailServer]:
+    implicit_tls: ssl.SSLContext | None = None,
+    requires_login: bool = False,
+    supports_smtputf8: bool = True,
+) -> AsyncIterator[FakeSmtpServer]:
     """A server on a free port of loopback."""
-    server = MailServer()
+    server = FakeSmtpServer()
 
     def connected() -> SMTP:
         with warnings.catch_warnings():
@@ -111,23 +111,23 @@ async def mail_server(
             made = SMTP(
                 server,
                 hostname="mail.test",
-                enable_SMTPUTF8=knows_utf8,
+                enable_SMTPUTF8=supports_smtputf8,
                 tls_context=starttls,
                 require_starttls=starttls is not None,
-                authenticator=server.authenticate if with_login else None,
-                auth_required=with_login,
+                authenticator=server.authenticate if requires_login else None,
+                auth_required=requires_login,
                 auth_require_tls=starttls is not None,
             )
         server.connections.append(made)
         return made
 
     loop = asyncio.get_running_loop()
-    listening = await loop.create_server(connected, "127.0.0.1", 0, ssl=from_start)
+    listening = await loop.create_server(connected, "127.0.0.1", 0, ssl=implicit_tls)
     server.port = listening.sockets[0].getsockname()[1]
     try:
         yield server
     finally:
         listening.close()
         for each in server.connections:
-            cut(each)
+            abort_connection(each)
         await asyncio.sleep(0)

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 
-class VirtualLoop(asyncio.SelectorEventLoop):
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """Time stands while anything can run, and jumps to the next timer when nothing can.
 
     Nothing may come from outside: neither threads nor other processes.

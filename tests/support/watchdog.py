@@ -14,18 +14,18 @@ from typing import Any
 
 import pytest
 
-from tests.support.virtual_loop import VirtualLoop
+from tests.support.virtual_loop import VirtualTimeLoop
 
-Test = Callable[..., Awaitable[None]]
+AsyncTest = Callable[..., Awaitable[None]]
 
 
-def limited(test: Test, seconds: float) -> Test:
+def with_timeout(test: AsyncTest, seconds: float) -> AsyncTest:
     """The same test, cancelled after so many seconds of real time."""
 
     @wraps(test)
     async def run(*args: Any, **kwargs: Any) -> None:
         # A virtual loop fails by itself where nothing will ever happen.
-        is_virtual = isinstance(asyncio.get_running_loop(), VirtualLoop)
+        is_virtual = isinstance(asyncio.get_running_loop(), VirtualTimeLoop)
         async with asyncio.timeout(None if is_virtual else seconds):
             await test(*args, **kwargs)
 
@@ -36,5 +36,5 @@ def limited(test: Test, seconds: float) -> Test:
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
     seconds = float(pyfuncitem.config.getini("faulthandler_timeout"))
     if seconds and asyncio.iscoroutinefunction(pyfuncitem.obj):
-        pyfuncitem.obj = limited(pyfuncitem.obj, seconds / 2)
+        pyfuncitem.obj = with_timeout(pyfuncitem.obj, seconds / 2)
     return (yield)

@@ -8,72 +8,75 @@ from typing import Any
 from attrs import frozen
 
 from staffbooking_adapters.memory.doubles import RecordingNotifier, VirtualClock
-from staffbooking_adapters.memory.webhooks.receivers import MemorySender, Sent as Request
+from staffbooking_adapters.memory.webhooks.receivers import MemorySender, SentWebhook as Request
 from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.domain.webhooks.deliveries import (
-    Attempt,
+    AttemptOutcome,
     Delivery,
+    DeliveryAttempt,
+    DeliveryFailure,
     DeliveryStatus,
-    Endpoint,
-    Failure,
-    Outcome,
+    WebhookEndpoint,
 )
 from staffbooking_core.inputs import ChangeWebhook
-from staffbooking_core.ports import Letter, Ports, Turn
+from staffbooking_core.ports import Email, EndpointBatch, Ports
 from staffbooking_core.usecases.webhooks import deliveries, endpoints
-from staffbooking_core.usecases.webhooks.deliveries import Sent
+from staffbooking_core.usecases.webhooks.deliveries import DeliveryResult
 from tests.support.builders import NOW, SECOND
 from tests.support.memory_deployment import memory_ports
 from tests.support.webhooks import add_endpoint
 
-WAITS = (1 * SECOND, 4 * SECOND, 16 * SECOND)
+RETRY_DELAYS = (1 * SECOND, 4 * SECOND, 16 * SECOND)
 """Before the retries (CONTRACT 7)."""
 
 
 @frozen
-class Post:
+class WebhookScenario:
     ports: Ports
     clock: VirtualClock
     sender: MemorySender
 
     # Acting -----------------------------------------------------------------------------
 
-    async def endpoint(self, **given: Any) -> Endpoint:
+    async def add_endpoint(self, **given: Any) -> WebhookEndpoint:
         """One with a sealed secret, where nobody listens yet."""
         return await add_endpoint(self.ports.store, vault=self.ports.vault, **given)
 
-    def answer(
-        self, endpoint: Endpoint, status: int | Failure, takes: timedelta = 0 * SECOND
+    def set_response(
+        self,
+        endpoint: WebhookEndpoint,
+        status: int | DeliveryFailure,
+        duration: timedelta = 0 * SECOND,
     ) -> None:
         """Let an endpoint's receiver answer so from now on, after some time."""
 
-        def receive(_: Any, body: bytes) -> int | Failure:
-            self.clock.advance(takes)
+        def receive(_: Any, body: bytes) -> int | DeliveryFailure:
+            self.clock.advance(duration)
             return status
 
         self.sender.receivers[endpoint.url] = receive
 
     async def deliver(self) -> int:
         """Send all that is due; how many attempts were made."""
-        return await deliveries.deliver_due(self.ports)
+        return await deliveries.deliver_all_due(self.ports)
 
-    async def deliver_to_the_end(self) -> None:
+    async def deliver_until_exhausted(self) -> None:
         """Send what is due, and wait for the retries."""
-        for wait in (*WAITS, SECOND):
+        for wait in (*RETRY_DELAYS, SECOND):
             await self.deliver()
             self.clock.advance(wait)
 
-    async def pause(self, endpoint: Endpoint) -> None:
+    async def pause_endpoint(self, endpoint: WebhookEndpoint) -> None:
         owner = await self.owner_of(endpoint)
-        await endpoints.change(self.ports, owner, endpoint.id, ChangeWebhook(active=False))
+        await endpoints.update_endpoint(self.ports, owner, endpoint.id, ChangeWebhook(active=False))
 
-    async def claim(self) -> Turn:
+    async def claim_batch(self) -> EndpointBatch:
         """The turn of the one endpoint that has work."""
-        [turn] = await deliveries.claim(self.ports, 10, troubled=False)
+        [turn] = await deliveries.claim_batches(self.ports, 10, degraded=False)
         return turn
 
-    async def save(self, endpoint: Endpoint) -> None:
-        await self.ports.store.write(lambda tx: tx.webhooks.save_endpoints([endpoint]))
+    async def save_endpoint(self, endpoint: WebhookEndpoint) -> None:
+        await self.ports.store.run_transaction(lambda tx: tx.webhooks.save_endpoints([endpoint]))
 
     # Looking ----------------------------------------------------------------------------
 
@@ -82,48 +85,52 @@ class Post:
         return self.sender.sent
 
     @property
-    def letters(self) -> list[Letter]:
+    def emails(self) -> list[Email]:
         assert isinstance(self.ports.notifier, RecordingNotifier)
-        return self.ports.notifier.letters
+        return self.ports.notifier.emails
 
-    async def owner_of(self, endpoint: Endpoint) -> User:
-        async with self.ports.store.reading() as view:
+    async def owner_of(self, endpoint: WebhookEndpoint) -> User:
+        async with self.ports.store.read_view() as view:
             found = await view.accounts.user(endpoint.owner_id)
         assert found is not None
         return found
 
-    async def found(self, endpoint: Endpoint) -> Endpoint:
+    async def reload_endpoint(self, endpoint: WebhookEndpoint) -> WebhookEndpoint:
         """An endpoint as it is now."""
-        async with self.ports.store.reading() as view:
+        async with self.ports.store.read_view() as view:
             found = await view.webhooks.endpoint(endpoint.id)
         assert found is not None
         return found
 
-    async def logged(self, endpoint: Endpoint) -> list[tuple[Delivery, list[Attempt]]]:
+    async def deliveries_with_attempts(
+        self, endpoint: WebhookEndpoint
+    ) -> list[tuple[Delivery, list[DeliveryAttempt]]]:
         """The deliveries to an endpoint with their attempts, the newest first."""
-        async with self.ports.store.reading() as view:
+        async with self.ports.store.read_view() as view:
             found = await view.webhooks.deliveries(endpoint.id, 1, 10_000)
         return [(delivery, list(attempts)) for delivery, attempts in found]
 
-    async def newest(self, endpoint: Endpoint) -> Delivery:
-        return (await self.logged(endpoint))[0][0]
+    async def newest_delivery(self, endpoint: WebhookEndpoint) -> Delivery:
+        return (await self.deliveries_with_attempts(endpoint))[0][0]
 
-    async def statuses(self, endpoint: Endpoint) -> list[DeliveryStatus]:
-        return [delivery.status for delivery, _ in await self.logged(endpoint)]
+    async def delivery_statuses(self, endpoint: WebhookEndpoint) -> list[DeliveryStatus]:
+        return [delivery.status for delivery, _ in await self.deliveries_with_attempts(endpoint)]
 
 
-def outcomes(turn: Turn, failure: Failure | None = Failure.TIMEOUT) -> list[Sent]:
+def attempt_results(
+    turn: EndpointBatch, failure: DeliveryFailure | None = DeliveryFailure.TIMEOUT
+) -> list[DeliveryResult]:
     """What came of all deliveries of a turn: that failure, or a success, after a second."""
     status = 200 if failure is None else None
     return [
-        Sent(turn, parcel.delivery, Outcome(NOW, NOW + SECOND, status, failure))
-        for parcel in turn.parcels
+        DeliveryResult(turn, parcel.delivery, AttemptOutcome(NOW, NOW + SECOND, status, failure))
+        for parcel in turn.due_deliveries
     ]
 
 
-def make_post(**ports: Any) -> Post:
+def make_webhook_scenario(**ports: Any) -> WebhookScenario:
     """A deployment in memory; any of its ports may be given instead."""
     made = memory_ports(**ports)
     assert isinstance(made.clock, VirtualClock)
-    assert isinstance(made.sender, MemorySender)
-    return Post(made, made.clock, made.sender)
+    assert isinstance(made.webhook_sender, MemorySender)
+    return WebhookScenario(made, made.clock, made.webhook_sender)

@@ -10,59 +10,61 @@ from attrs import evolve, fields
 from staffbooking_core.domain.accounts.users import Role, User
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.webhooks.deliveries import (
-    EVENTS,
-    Attempt,
+    WEBHOOK_EVENTS,
     Delivery,
+    DeliveryAttempt,
     DeliveryStatus,
-    Endpoint,
+    EndpointSecrets,
     NewDelivery,
-    Secrets,
-    Told,
-    in_feed_order,
+    PublishedEvent,
+    WebhookEndpoint,
+    sort_for_feed,
 )
-from staffbooking_core.ports import Lease, NewEndpoint, Store, Turn, Vault
-from staffbooking_core.representations.events import Event
-from staffbooking_core.usecases.webhooks.deliveries import SEALED_FOR
+from staffbooking_core.ports import EndpointBatch, Lease, NewWebhookEndpoint, Store, Vault
+from staffbooking_core.representations.events import DomainEvent
+from staffbooking_core.usecases.webhooks.deliveries import WEBHOOK_SECRET_PURPOSE
 from tests.support.builders import (
     NOW,
     TODAY,
     add_subscriber,
     make_booking,
-    make_change,
+    make_booking_write,
     make_companion,
     make_event,
     make_lease,
     make_new_user,
-    moved,
+    next_version,
 )
 
-SECRET = "whsec_c2VjcmV0IG9mIGFuIGVuZHBvaW50LCBvZiAzMiBieXRlcw=="
+ENDPOINT_SECRET = "whsec_c2VjcmV0IG9mIGFuIGVuZHBvaW50LCBvZiAzMiBieXRlcw=="
 
-DONE = (DeliveryStatus.SUCCEEDED, DeliveryStatus.FAILED, DeliveryStatus.CANCELLED)
+FINAL_STATUSES = (DeliveryStatus.SUCCEEDED, DeliveryStatus.FAILED, DeliveryStatus.CANCELLED)
 
-_numbers = count(1)
+_sequence = count(1)
 
-_REGISTERED = {part.name for part in fields(NewEndpoint)}
-_ORDERED = {part.name for part in fields(NewDelivery)}
+_NEW_ENDPOINT_FIELDS = {part.name for part in fields(NewWebhookEndpoint)}
+_NEW_DELIVERY_FIELDS = {part.name for part in fields(NewDelivery)}
 
 
-def make_new_endpoint(owner_id: int = 1, **given: Any) -> NewEndpoint:
+def make_new_endpoint(owner_id: int = 1, **given: Any) -> NewWebhookEndpoint:
     """An address for all events, of its own host, that is about to be registered."""
     defaults = {
         "owner_id": owner_id,
-        "url": f"https://hooks{next(_numbers)}.example.com/in",
-        "events": frozenset(EVENTS),
+        "url": f"https://hooks{next(_sequence)}.example.com/in",
+        "events": frozenset(WEBHOOK_EVENTS),
         "description": None,
         "created_at": NOW,
     }
-    return NewEndpoint(**{**defaults, **given})
+    return NewWebhookEndpoint(**{**defaults, **given})
 
 
-def make_endpoint(owner_id: int = 1, **given: Any) -> Endpoint:
+def make_endpoint(owner_id: int = 1, **given: Any) -> WebhookEndpoint:
     """An active endpoint of user 1; the id is 1."""
     new = make_new_endpoint(owner_id)
-    registered = {name: getattr(new, name) for name in _REGISTERED}
-    return Endpoint(**{"id": 1, "secrets": Secrets(b"sealed"), **registered, **given})
+    registered = {name: getattr(new, name) for name in _NEW_ENDPOINT_FIELDS}
+    return WebhookEndpoint(
+        **{"id": 1, "secrets": EndpointSecrets(b"sealed"), **registered, **given}
+    )
 
 
 async def add_endpoint(
@@ -70,44 +72,50 @@ async def add_endpoint(
     owner: User | None = None,
     *,
     vault: Vault | None = None,
-    secret: str = SECRET,
+    secret: str = ENDPOINT_SECRET,
     **given: Any,
-) -> Endpoint:
+) -> WebhookEndpoint:
     """An endpoint in the store, of a subscriber made for it unless there is an owner. Its
     secret is sealed by the vault, where there is one."""
     owner = owner or await add_subscriber(store)
-    new = make_new_endpoint(owner.id, **{name: given[name] for name in given.keys() & _REGISTERED})
+    new = make_new_endpoint(
+        owner.id, **{name: given[name] for name in given.keys() & _NEW_ENDPOINT_FIELDS}
+    )
 
-    async def unit(tx: Any) -> Endpoint:
+    async def unit(tx: Any) -> WebhookEndpoint:
         added = await tx.webhooks.add_endpoint(new)
         sealed = secret.encode()
         if vault is not None:
-            sealed = vault.seal(SEALED_FOR, sealed, added.id)
-        endpoint: Endpoint = evolve(added, **{"secrets": Secrets(sealed), **given})
+            sealed = vault.seal(WEBHOOK_SECRET_PURPOSE, sealed, added.id)
+        endpoint: WebhookEndpoint = evolve(added, **{"secrets": EndpointSecrets(sealed), **given})
         await tx.webhooks.save_endpoints([endpoint])
         return endpoint
 
-    return await store.write(unit)
+    return await store.run_transaction(unit)
 
 
 # Events -----------------------------------------------------------------------------------
 
 
-async def tell(store: Store, booking: Booking | None = None, **given: Any) -> Event:
+async def add_event(store: Store, booking: Booking | None = None, **given: Any) -> DomainEvent:
     """An event of a booking, committed with its next step, or with a booking made for it; it
     has no position yet."""
 
-    async def unit(tx: Any) -> Event:
-        step = await _make_request(tx) if booking is None else await _make_step(tx, booking)
+    async def unit(tx: Any) -> DomainEvent:
+        step = (
+            await _add_booking_request(tx)
+            if booking is None
+            else await _next_booking_version(tx, booking)
+        )
         event = make_event(step, **given)
-        save = tx.bookings.add if booking is None else tx.bookings.save
-        await save(make_change(step, event=event))
+        save = tx.bookings.add_booking if booking is None else tx.bookings.save_booking
+        await save(make_booking_write(step, event=event))
         return event
 
-    return await store.write(unit)
+    return await store.run_transaction(unit)
 
 
-async def _make_request(tx: Any) -> Booking:
+async def _add_booking_request(tx: Any) -> Booking:
     staff, customer = [
         await tx.accounts.add_user(make_new_user(role=role)) for role in (Role.STAFF, Role.CUSTOMER)
     ]
@@ -116,43 +124,45 @@ async def _make_request(tx: Any) -> Booking:
     return make_booking(id=context.booking_id, companion_id=staff.id, customer_id=customer.id)
 
 
-async def _make_step(tx: Any, booking: Booking) -> Booking:
+async def _next_booking_version(tx: Any, booking: Booking) -> Booking:
     found = await tx.bookings.lock_booking(booking.id)
-    return moved(found, events=found.events + 1)
+    return next_version(found, events=found.events + 1)
 
 
-def told(event: Event) -> Told:
+def published_event(event: DomainEvent) -> PublishedEvent:
     """An event as its readers are found."""
-    return Told(event.id, event.booking_id, event.sequence, event.name, event.parties)
+    return PublishedEvent(event.id, event.booking_id, event.sequence, event.name, event.parties)
 
 
-async def place(store: Store, limit: int = 1_000) -> list[Told]:
+async def place_events(store: Store, limit: int = 1_000) -> list[PublishedEvent]:
     """Give committed events their positions, in order, and nobody a delivery."""
 
-    async def unit(tx: Any) -> list[Told]:
+    async def unit(tx: Any) -> list[PublishedEvent]:
         last = await tx.webhooks.lock_feed()
-        events = in_feed_order(await tx.webhooks.unplaced(limit))
-        await tx.webhooks.place([(event, last + n) for n, event in enumerate(events, start=1)])
+        events = sort_for_feed(await tx.webhooks.unsequenced_events(limit))
+        await tx.webhooks.save_feed_positions(
+            [(event, last + n) for n, event in enumerate(events, start=1)]
+        )
         return events
 
-    return await store.write(unit)
+    return await store.run_transaction(unit)
 
 
 # Deliveries -------------------------------------------------------------------------------
 
 
 def make_new_delivery(
-    endpoint_id: int = 1, about: Event | None = None, **given: Any
+    endpoint_id: int = 1, about: DomainEvent | None = None, **given: Any
 ) -> NewDelivery:
     """A first delivery that is due at NOW, and held since where it is held."""
     status = given.get("status", DeliveryStatus.PENDING)
     defaults = {
         "endpoint_id": endpoint_id,
-        "event_id": f"evt_{next(_numbers):026d}" if about is None else about.id,
-        "event": EVENTS[0] if about is None else about.name,
+        "event_id": f"evt_{next(_sequence):026d}" if about is None else about.id,
+        "event": WEBHOOK_EVENTS[0] if about is None else about.name,
         "created_at": NOW,
         "status": status,
-        "next_at": None if status in DONE else NOW,
+        "next_at": None if status in FINAL_STATUSES else NOW,
         "held_at": NOW if status is DeliveryStatus.HELD else None,
     }
     return NewDelivery(**{**defaults, **given})
@@ -161,18 +171,18 @@ def make_new_delivery(
 def make_delivery(**given: Any) -> Delivery:
     """A pending delivery to endpoint 1, due at NOW and not tried yet; the id is 1."""
     new = make_new_delivery()
-    ordered = {name: getattr(new, name) for name in _ORDERED}
+    ordered = {name: getattr(new, name) for name in _NEW_DELIVERY_FIELDS}
     return Delivery(**{"id": 1, **ordered, **given})
 
 
 async def add_delivery(
-    store: Store, endpoint: Endpoint, event: Event | None = None, **given: Any
+    store: Store, endpoint: WebhookEndpoint, event: DomainEvent | None = None, **given: Any
 ) -> Delivery:
     """A delivery in the store, of an event made for it unless there is one. A pending one
     gives its endpoint a turn; one that is done was due at NOW."""
-    event = event or await tell(store)
-    ordered = {name: given[name] for name in given.keys() & _ORDERED}
-    if given.get("status") in DONE:
+    event = event or await add_event(store)
+    ordered = {name: given[name] for name in given.keys() & _NEW_DELIVERY_FIELDS}
+    if given.get("status") in FINAL_STATUSES:
         given.setdefault("next_at", None)
         given.setdefault("held_at", None)
         ordered |= {"status": DeliveryStatus.HELD, "next_at": NOW, "held_at": NOW}
@@ -186,16 +196,16 @@ async def add_delivery(
         await tx.webhooks.save_deliveries([delivery])
         return delivery
 
-    return await store.write(unit)
+    return await store.run_transaction(unit)
 
 
-def make_attempt(number: int = 1, **given: Any) -> Attempt:
+def make_attempt(number: int = 1, **given: Any) -> DeliveryAttempt:
     """A try at NOW that succeeded after 80 ms."""
     defaults = {"number": number, "at": NOW, "duration_ms": 80, "response_status": 200}
-    return Attempt(**{**defaults, **given})
+    return DeliveryAttempt(**{**defaults, **given})
 
 
-async def claim_turns(
+async def claim_endpoint_batches(
     store: Store,
     now: Any = NOW,
     lease: Lease | None = None,
@@ -203,11 +213,11 @@ async def claim_turns(
     batch: int = 10,
     *,
     troubled: bool = False,
-) -> list[Turn]:
+) -> list[EndpointBatch]:
     """The turns that a worker of its own gets."""
     lease = lease or make_lease(now)
     return list(
-        await store.write(
-            lambda unit: unit.webhooks.claim_turns(now, lease, limit, batch, troubled=troubled)
+        await store.run_transaction(
+            lambda unit: unit.webhooks.claim_batches(now, lease, limit, batch, degraded=troubled)
         )
     )

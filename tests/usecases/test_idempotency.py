@@ -6,56 +6,56 @@ import pytest
 
 from staffbooking_core.errors import RuleBroken
 from staffbooking_core.usecases import idempotency
-from staffbooking_core.usecases.idempotency import AnsweredBefore, Keep
+from staffbooking_core.usecases.idempotency import AlreadyAnswered, IdempotencyRequest
 from tests.support.builders import DAY, SECOND
 
 pytestmark = pytest.mark.anyio
 
 
 def keep(fingerprint=b"same"):
-    return Keep("key:1", "call", fingerprint, lambda booking: (201, b"{}"))
+    return IdempotencyRequest("key:1", "call", fingerprint, lambda booking: (201, b"{}"))
 
 
 async def test_a_refusal_is_kept(scene):
     """The same call later gets the same refusal."""
-    kept = await idempotency.keep_failure(scene.ports, keep(), 400, b"no")
+    kept = await idempotency.store_failure(scene.ports, keep(), 400, b"no")
     assert (kept.status, kept.body) == (400, b"no")
-    with pytest.raises(AnsweredBefore) as caught:
+    with pytest.raises(AlreadyAnswered) as caught:
         await scene.request(keep())
-    assert caught.value.answer == kept
+    assert caught.value.response == kept
 
 
 async def test_the_first_answer_counts(scene):
     """A second one, of a twin, is thrown away."""
-    first = await idempotency.keep_failure(scene.ports, keep(), 400, b"first")
-    assert await idempotency.keep_failure(scene.ports, keep(), 422, b"second") == first
+    first = await idempotency.store_failure(scene.ports, keep(), 400, b"first")
+    assert await idempotency.store_failure(scene.ports, keep(), 422, b"second") == first
 
 
 async def test_a_kept_success_is_not_overwritten(scene):
     """A twin that failed after its sibling has booked gets the booking's answer."""
     await scene.request(keep())
-    assert (await idempotency.keep_failure(scene.ports, keep(), 400, b"no")).status == 201
+    assert (await idempotency.store_failure(scene.ports, keep(), 400, b"no")).status == 201
 
 
 async def test_another_request_under_the_key_is_refused(scene):
     """Also where the first answer was a refusal."""
-    await idempotency.keep_failure(scene.ports, keep(), 400, b"no")
+    await idempotency.store_failure(scene.ports, keep(), 400, b"no")
     with pytest.raises(RuleBroken) as caught:
-        await idempotency.keep_failure(scene.ports, keep(b"other"), 400, b"no")
+        await idempotency.store_failure(scene.ports, keep(b"other"), 400, b"no")
     assert caught.value.code == "idempotency_mismatch"
 
 
 async def test_a_lapsed_answer_makes_room(scene):
     """After a day of real time the key is free."""
-    await idempotency.keep_failure(scene.ports, keep(), 400, b"old")
+    await idempotency.store_failure(scene.ports, keep(), 400, b"old")
     scene.pass_time(DAY - SECOND)
-    assert (await idempotency.keep_failure(scene.ports, keep(), 400, b"new")).body == b"old"
+    assert (await idempotency.store_failure(scene.ports, keep(), 400, b"new")).body == b"old"
     scene.pass_time(SECOND)
-    assert (await idempotency.keep_failure(scene.ports, keep(), 400, b"new")).body == b"new"
+    assert (await idempotency.store_failure(scene.ports, keep(), 400, b"new")).body == b"new"
 
 
 async def test_the_sandbox_clock_keeps_answers(scene):
     """Idempotency keys keep to real time."""
-    await idempotency.keep_failure(scene.ports, keep(), 400, b"old")
+    await idempotency.store_failure(scene.ports, keep(), 400, b"old")
     await scene.jump_to(await scene.now() + 3 * DAY)
-    assert await idempotency.find(scene.ports, keep()) is not None
+    assert await idempotency.find_response(scene.ports, keep()) is not None

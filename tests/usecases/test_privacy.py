@@ -14,13 +14,13 @@ from staffbooking_adapters import codec
 from staffbooking_adapters.memory.doubles import RecordingNotifier
 from staffbooking_adapters.memory.files import MemoryFiles
 from staffbooking_core.domain.accounts.users import Actor, Subscription, User
-from staffbooking_core.domain.bookings.lifecycle import Status
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.companions.portfolio import Image
-from staffbooking_core.domain.shared.rate_limits import LimitExceeded
-from staffbooking_core.errors import NotFound, RuleBroken, Unauthenticated, Unavailable
-from staffbooking_core.inputs import Contact, CreateWebhook, Login, SubmitReview
-from staffbooking_core.ports import Ports, Writing
-from staffbooking_core.representations.records import instant
+from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
+from staffbooking_core.errors import NotFound, RuleBroken, StoreUnavailable, Unauthenticated
+from staffbooking_core.inputs import CreateWebhook, Login, SubmitInquiry, SubmitReview
+from staffbooking_core.ports import Ports, Transaction
+from staffbooking_core.representations.records import format_instant
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.accounts import administration, sessions
 from staffbooking_core.usecases.companions import calendars, images, reviews
@@ -28,12 +28,16 @@ from staffbooking_core.usecases.messaging import messages
 from staffbooking_core.usecases.notifications import inquiries, notifications
 from staffbooking_core.usecases.payments import payees
 from staffbooking_core.usecases.webhooks import endpoints
-from staffbooking_worker.jobs import LANES
-from tests.support.builders import HOUR, NOW, add_key, add_session, add_user
+from staffbooking_worker.jobs import JOBS
+from tests.support.builders import HOUR, NOW, add_api_key, add_session, add_user
 from tests.support.hashers import SlowHasher
-from tests.support.ics import calendar, hour
-from tests.support.memory_deployment import Scene, another_companion, make_scene
-from tests.support.notifications import add_notice, make_notice
+from tests.support.ics import make_ics_calendar, make_ics_hour
+from tests.support.memory_deployment import (
+    BookingScenario,
+    make_booking_scenario,
+    with_another_companion,
+)
+from tests.support.notifications import add_notification, make_notification
 
 pytestmark = pytest.mark.anyio
 
@@ -41,39 +45,41 @@ HERE = "203.0.113.9"
 PARTIES = ("customer", "staff")
 
 
-async def told_all(scene: Scene) -> None:
+async def told_all(scene: BookingScenario) -> None:
     """A booking to its payout, with everything that people say on the way."""
     booking = await scene.paid_out(location="Rua Secreta 7")
     ports, parties = scene.ports, (scene.customer, scene.staff)
     for one, other in (parties, parties[::-1]):
         await messages.send_to_user(ports, one, other.user_id, "call me")
-        await reviews.submit(ports, one, booking.id, SubmitReview(rating=5, comment="good"))
+        await reviews.submit_review(ports, one, booking.id, SubmitReview(rating=5, comment="good"))
     await scene.drain()
 
 
 @pytest.fixture
-async def scene() -> Scene:
-    made = await make_scene()
+async def scene() -> BookingScenario:
+    made = await make_booking_scenario()
     await told_all(made)
     return made
 
 
-def actor(scene: Scene, party: str) -> Actor:
+def actor(scene: BookingScenario, party: str) -> Actor:
     found: Actor = getattr(scene, party)
     return found
 
 
-async def user_of(scene: Scene, who: Actor) -> User:
-    async with scene.ports.store.reading() as view:
+async def user_of(scene: BookingScenario, who: Actor) -> User:
+    async with scene.ports.store.read_view() as view:
         user = await view.accounts.user(who.user_id)
     assert user is not None
     return user
 
 
-async def exported(scene: Scene, who: Actor) -> dict[str, object]:
+async def exported(scene: BookingScenario, who: Actor) -> dict[str, object]:
     """As it would be handed out."""
-    record = await privacy.export(scene.ports, who.user_id)
-    found: dict[str, object] = json.loads(b"".join([each async for each in codec.pieces(record)]))
+    record = await privacy.export_user_data(scene.ports, who.user_id)
+    found: dict[str, object] = json.loads(
+        b"".join([each async for each in codec.iterate_json(record)])
+    )
     return found
 
 
@@ -81,7 +87,7 @@ async def exported(scene: Scene, who: Actor) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("party", PARTIES)
-async def test_one_sees_what_is_kept(scene: Scene, party: str) -> None:
+async def test_one_sees_what_is_kept(scene: BookingScenario, party: str) -> None:
     """One's bookings as one may read them, what one wrote, and what was written of one."""
     who = actor(scene, party)
     found = await exported(scene, who)
@@ -93,15 +99,15 @@ async def test_one_sees_what_is_kept(scene: Scene, party: str) -> None:
 
 
 async def test_what_is_much_is_read_page_by_page(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    scene: BookingScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No more of it than a page is in memory at a time."""
-    monkeypatch.setattr(privacy, "PAGE", 2)
+    monkeypatch.setattr(privacy, "EXPORT_PAGE_SIZE", 2)
     for number in range(4):
         await messages.send_to_user(
             scene.ports, scene.customer, scene.staff.user_id, f"number {number}"
         )
-    record = await privacy.export(scene.ports, scene.customer.user_id)
+    record = await privacy.export_user_data(scene.ports, scene.customer.user_id)
     pages = [page async for page in record["messages"]]
     assert [len(page) for page in pages] == [2, 2, 1]
     said = [each["content"] for page in pages for each in page]
@@ -112,25 +118,25 @@ async def test_what_is_much_is_read_page_by_page(
     }
 
 
-async def test_a_staff_member_sees_what_they_took_in(scene: Scene) -> None:
+async def test_a_staff_member_sees_what_they_took_in(scene: BookingScenario) -> None:
     """Busy times, since when there is a feed, the payout account, and when they were seen."""
     ports, staff = scene.ports, scene.staff
-    await calendars.set_busy_times(ports, staff, calendar(hour()))
-    await calendars.make_feed(ports, staff)
-    await payees.open_page(ports, staff, "PT")
+    await calendars.set_busy_times(ports, staff, make_ics_calendar(make_ics_hour()))
+    await calendars.create_feed(ports, staff)
+    await payees.open_onboarding(ports, staff, "PT")
 
-    async def leave(tx: Writing) -> None:
-        await tx.presence.renew_node("node", NOW + HOUR)
-        await tx.presence.connect(staff.user_id, "node", NOW, 1)
-        await tx.presence.disconnect(staff.user_id, "node", NOW)
+    async def leave(tx: Transaction) -> None:
+        await tx.presence.renew_node_lease("node", NOW + HOUR)
+        await tx.presence.add_connection(staff.user_id, "node", NOW, 1)
+        await tx.presence.remove_connection(staff.user_id, "node", NOW)
 
-    await ports.store.write(leave)
+    await ports.store.run_transaction(leave)
     found = await exported(scene, staff)
     assert found["busy_times"] == [
         {"starts_at": "2027-03-10T09:00:00Z", "ends_at": "2027-03-10T10:00:00Z"}
     ]
-    assert found["calendar_feed"] == {"created_at": instant(await scene.now())}
-    assert found["last_seen_at"] == instant(NOW)
+    assert found["calendar_feed"] == {"created_at": format_instant(await scene.now())}
+    assert found["last_seen_at"] == format_instant(NOW)
     account = found["payout_account"]
     assert isinstance(account, dict)
     assert (account["provider"], account["country"]) == (ports.payments.name, "PT")
@@ -138,13 +144,13 @@ async def test_a_staff_member_sees_what_they_took_in(scene: Scene) -> None:
 
 async def test_one_sees_what_one_complained_of() -> None:
     """The words that opened a dispute, for who said them; and what may be booked again."""
-    scene = await make_scene()
+    scene = await make_booking_scenario()
     disputed = await scene.paid()
     await scene.jump_to(disputed.starts_at)
     await scene.dispute(disputed)
     cancelled = await scene.accepted(event_date=date(2027, 3, 20))
     await scene.cancel(cancelled, scene.staff)
-    expires_at = instant(await scene.now() + scene.ports.policy.rebooking_credit)
+    expires_at = format_instant(await scene.now() + scene.ports.policy.rebooking_credit)
     found = await exported(scene, scene.customer)
     assert found["disputes_opened"] == [{"booking_code": disputed.code, "reason": "nobody came"}]
     assert found["rebooking_credits"] == [
@@ -154,7 +160,7 @@ async def test_one_sees_what_one_complained_of() -> None:
     assert (other["disputes_opened"], other["rebooking_credits"]) == ([], [])
 
 
-async def test_no_secret_is_handed_out(scene: Scene) -> None:
+async def test_no_secret_is_handed_out(scene: BookingScenario) -> None:
     """Neither the hash of a password nor the digest of a session."""
     session = await add_session(scene.ports.store, scene.customer.user_id)
     text = json.dumps(await exported(scene, scene.customer))
@@ -162,42 +168,48 @@ async def test_no_secret_is_handed_out(scene: Scene) -> None:
     assert "password" not in text
 
 
-async def test_questions_are_whose_address_is_proved(scene: Scene) -> None:
+async def test_questions_are_whose_address_is_proved(scene: BookingScenario) -> None:
     """Anybody may register with any address."""
     user = await user_of(scene, scene.customer)
-    await inquiries.ask(scene.ports, Contact(name="X", email=user.email, message="hush"))
+    await inquiries.submit_inquiry(
+        scene.ports, SubmitInquiry(name="X", email=user.email, message="hush")
+    )
     assert (await exported(scene, scene.customer))["inquiries"] == []
     proved = evolve(user, email_verified_at=NOW)
-    await scene.ports.store.write(lambda tx: tx.accounts.save_user(proved))
+    await scene.ports.store.run_transaction(lambda tx: tx.accounts.save_user(proved))
     assert len((await exported(scene, scene.customer))["inquiries"]) == 1  # type: ignore[arg-type]
 
 
-async def test_questions_of_others_stay(scene: Scene) -> None:
+async def test_questions_of_others_stay(scene: BookingScenario) -> None:
     """Who registers with an address and shows no proof of it erases nothing that came from it."""
     user = await user_of(scene, scene.customer)
-    await inquiries.ask(scene.ports, Contact(name="X", email=user.email, message="mine"))
-    await privacy.erase(scene.ports, user.id)
-    async with scene.ports.store.reading() as view:
-        assert [each.message for each in await view.people.inquiries_by(user.email)] == ["mine"]
+    await inquiries.submit_inquiry(
+        scene.ports, SubmitInquiry(name="X", email=user.email, message="mine")
+    )
+    await privacy.erase_person(scene.ports, user.id)
+    async with scene.ports.store.read_view() as view:
+        assert [each.message for each in await view.personal_data.inquiries_from(user.email)] == [
+            "mine"
+        ]
 
 
 # Being forgotten ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("party", PARTIES)
-async def test_nothing_names_who_is_forgotten(scene: Scene, party: str) -> None:
+async def test_nothing_names_who_is_forgotten(scene: BookingScenario, party: str) -> None:
     """Neither their own records nor those of the other side; the money still adds up."""
     who = actor(scene, party)
     other = scene.staff if party == "customer" else scene.customer
     user = await user_of(scene, who)
-    gone = await privacy.erase(scene.ports, who.user_id)
+    gone = await privacy.erase_person(scene.ports, who.user_id)
     assert gone.email == f"erased-{who.user_id}@erased.invalid"
-    async with scene.ports.store.reading() as view:
+    async with scene.ports.store.read_view() as view:
         detail = await view.companions.companion(scene.staff.user_id)
         seen = [
-            *await view.people.bookings_of(other.user_id, 0, 9),
-            *await view.messages.tail(0, 10),
-            *await view.people.reviews_by(who.user_id, 0, 9),
+            *await view.personal_data.bookings_of(other.user_id, 0, 9),
+            *await view.messages.all_messages_after(0, 10),
+            *await view.personal_data.reviews_written_by(who.user_id, 0, 9),
             await view.accounts.user(who.user_id),
             detail,
         ]
@@ -207,34 +219,34 @@ async def test_nothing_names_who_is_forgotten(scene: Scene, party: str) -> None:
     assert await scene.faults() == []
 
 
-async def test_an_operator_brings_nobody_back(scene: Scene) -> None:
+async def test_an_operator_brings_nobody_back(scene: BookingScenario) -> None:
     """What is left of an account can't be enabled, or get a password."""
-    gone = await privacy.erase(scene.ports, scene.customer.user_id)
+    gone = await privacy.erase_person(scene.ports, scene.customer.user_id)
     with pytest.raises(NotFound):
-        await administration.enable(scene.ports, gone.email)
+        await administration.enable_user(scene.ports, gone.email)
     with pytest.raises(NotFound):
         await administration.set_password(scene.ports, gone.email, "a-long-enough-password")
     assert await user_of(scene, scene.customer) == gone
 
 
-async def test_a_companion_is_not_found_any_more(scene: Scene) -> None:
+async def test_a_companion_is_not_found_any_more(scene: BookingScenario) -> None:
     """Nor shown; the marks that others gave stay."""
-    await privacy.erase(scene.ports, scene.staff.user_id)
-    async with scene.ports.store.reading() as view:
+    await privacy.erase_person(scene.ports, scene.staff.user_id)
+    async with scene.ports.store.read_view() as view:
         assert await view.companions.detail(scene.staff.user_id) is None
         companion = await view.companions.companion(scene.staff.user_id)
     assert companion is not None
     assert (companion.first_name, companion.bio, companion.total_reviews) == ("Erased", "", 1)
 
 
-async def test_what_others_show_is_made_anew(scene: Scene) -> None:
+async def test_what_others_show_is_made_anew(scene: BookingScenario) -> None:
     """A companion's page tells of a review, and not who wrote it."""
     user = await user_of(scene, scene.customer)
-    async with scene.ports.store.reading() as view:
+    async with scene.ports.store.read_view() as view:
         before = await view.companions.detail(scene.staff.user_id)
         assert before is not None
         assert user.name.encode() in before
-        await privacy.erase(scene.ports, scene.customer.user_id)
+        await privacy.erase_person(scene.ports, scene.customer.user_id)
         after = await view.companions.detail(scene.staff.user_id)
     assert after is not None
     assert user.name.encode() not in after
@@ -245,71 +257,73 @@ async def test_what_others_show_is_made_anew(scene: Scene) -> None:
 @pytest.mark.parametrize("state", ["request", "accepted", "paid", "completed"])
 async def test_who_has_open_bookings_is_not_forgotten(party: str, state: str) -> None:
     """Neither side, until all is paid; nothing changes."""
-    scene = await make_scene()
+    scene = await make_booking_scenario()
     await getattr(scene, state)()
     who = actor(scene, party)
     before = await user_of(scene, who)
     with pytest.raises(RuleBroken) as raised:
-        await privacy.erase(scene.ports, who.user_id)
+        await privacy.erase_person(scene.ports, who.user_id)
     assert raised.value.code == "open_bookings"
     assert await user_of(scene, who) == before
 
 
 async def test_who_cancelled_and_got_it_back_is_forgotten() -> None:
     """Nothing is owed any more."""
-    scene = await make_scene()
+    scene = await make_booking_scenario()
     booking = await scene.cancel(await scene.paid())
     with pytest.raises(RuleBroken):
-        await privacy.erase(scene.ports, scene.customer.user_id)
+        await privacy.erase_person(scene.ports, scene.customer.user_id)
     await scene.settle_down()
-    assert (await scene.booking(booking)).status is Status.CANCELLED
-    await privacy.erase(scene.ports, scene.customer.user_id)
+    assert (await scene.booking(booking)).status is BookingStatus.CANCELLED
+    await privacy.erase_person(scene.ports, scene.customer.user_id)
     assert await scene.faults() == []
 
 
-async def test_one_is_forgotten_once(scene: Scene) -> None:
+async def test_one_is_forgotten_once(scene: BookingScenario) -> None:
     """There is nobody left to be forgotten, or to see anything."""
-    await privacy.erase(scene.ports, scene.customer.user_id)
-    for again in (privacy.erase, privacy.export):
+    await privacy.erase_person(scene.ports, scene.customer.user_id)
+    for again in (privacy.erase_person, privacy.export_user_data):
         with pytest.raises(NotFound):
             await again(scene.ports, scene.customer.user_id)
     with pytest.raises(NotFound):
-        await privacy.erase(scene.ports, 404)
+        await privacy.erase_person(scene.ports, 404)
 
 
-async def test_the_address_is_free_again(scene: Scene) -> None:
+async def test_the_address_is_free_again(scene: BookingScenario) -> None:
     """Who was forgotten may come back as somebody new, and finds nothing."""
     user = await user_of(scene, scene.customer)
-    await privacy.erase(scene.ports, user.id)
+    await privacy.erase_person(scene.ports, user.id)
     new = await add_user(scene.ports.store, email=user.email)
     found = await exported(scene, Actor(new.id, new.role))
     assert not any(part for part in found.values() if isinstance(part, list))
 
 
-async def test_endpoints_go_with_their_owner(scene: Scene) -> None:
+async def test_endpoints_go_with_their_owner(scene: BookingScenario) -> None:
     """With where they led to, and what was to be sent."""
     user = await user_of(scene, scene.admin)
     given = CreateWebhook(url="https://hooks.example/hush")
-    endpoint, _ = await endpoints.register(scene.ports, user, given)
-    await privacy.erase(scene.ports, user.id)
-    async with scene.ports.store.reading() as view:
+    endpoint, _ = await endpoints.register_endpoint(scene.ports, user, given)
+    await privacy.erase_person(scene.ports, user.id)
+    async with scene.ports.store.read_view() as view:
         assert list(await view.webhooks.endpoints_of(user.id)) == []
-    locked = await scene.ports.store.write(lambda tx: tx.webhooks.lock_endpoint(endpoint.id))
+    locked = await scene.ports.store.run_transaction(
+        lambda tx: tx.webhooks.lock_endpoint(endpoint.id)
+    )
     assert locked is None or "hush" not in locked.url
 
 
 async def add_image(ports: Ports, who: Actor, name: str) -> None:
     image = Image(name, who.user_id, 5, NOW)
     await ports.files.put(name, b"bytes")
-    await ports.store.write(lambda tx: tx.staff.add_image(image))
+    await ports.store.run_transaction(lambda tx: tx.portfolio.add_image(image))
 
 
-async def test_images_go_with_their_owner(scene: Scene) -> None:
+async def test_images_go_with_their_owner(scene: BookingScenario) -> None:
     """Their bytes too; those of others stay."""
-    ports, other = scene.ports, await another_companion(scene)
+    ports, other = scene.ports, await with_another_companion(scene)
     await add_image(ports, scene.staff, "a.png")
     await add_image(ports, other.staff, "b.png")
-    await privacy.erase(ports, scene.staff.user_id)
+    await privacy.erase_person(ports, scene.staff.user_id)
     assert await ports.files.get("a.png") is None
     assert await ports.files.get("b.png") == b"bytes"
 
@@ -321,116 +335,116 @@ class Stubborn(MemoryFiles):
 
     async def remove(self, name: str) -> None:
         if self.is_out_of_reach and name != "b.png":
-            raise Unavailable(name)
+            raise StoreUnavailable(name)
         await super().remove(name)
 
 
-async def test_an_image_that_stays_is_removed_later(scene: Scene) -> None:
+async def test_an_image_that_stays_is_removed_later(scene: BookingScenario) -> None:
     """It keeps no other from being removed, and nobody from being forgotten; while it can't be
     removed, its row says so."""
-    files, other = Stubborn(), await another_companion(scene)
+    files, other = Stubborn(), await with_another_companion(scene)
     ports = evolve(scene.ports, files=files)
     for name in ("a.png", "b.png", "c.png"):
         await add_image(ports, scene.staff, name)
     await add_image(ports, other.staff, "d.png")
-    await privacy.erase(ports, scene.staff.user_id)
+    await privacy.erase_person(ports, scene.staff.user_id)
     assert (await user_of(scene, scene.staff)).erased_at is not None
-    assert sorted(files.kept) == ["a.png", "c.png", "d.png"]
-    assert await images.clear_files(ports) == 2
+    assert sorted(files.contents) == ["a.png", "c.png", "d.png"]
+    assert await images.remove_orphaned_files(ports) == 2
     files.is_out_of_reach = False
-    assert [await images.clear_files(ports) for _ in range(2)] == [2, 0]
-    assert sorted(files.kept) == ["d.png"]
+    assert [await images.remove_orphaned_files(ports) for _ in range(2)] == [2, 0]
+    assert sorted(files.contents) == ["d.png"]
 
 
-async def test_the_worker_removes_images_that_stayed(scene: Scene) -> None:
+async def test_the_worker_removes_images_that_stayed(scene: BookingScenario) -> None:
     """When it sweeps."""
     files = Stubborn()
     ports = evolve(scene.ports, files=files)
     await add_image(ports, scene.staff, "a.png")
-    await privacy.erase(ports, scene.staff.user_id)
+    await privacy.erase_person(ports, scene.staff.user_id)
     files.is_out_of_reach = False
-    [sweep] = [lane for lane in LANES if lane.name == "sweep"]
+    [sweep] = [lane for lane in JOBS if lane.name == "sweep"]
     await sweep.run(ports)
-    assert not files.kept
+    assert not files.contents
 
 
-async def test_who_is_forgotten_has_no_key_and_no_feed(scene: Scene) -> None:
+async def test_who_is_forgotten_has_no_key_and_no_feed(scene: BookingScenario) -> None:
     """They stop at once."""
     ports, user = scene.ports, await user_of(scene, scene.staff)
-    await administration.subscribe(ports, user.email, Subscription.ENTERPRISE)
-    key = await add_key(ports.store, user.id)
-    secret, _ = await calendars.make_feed(ports, scene.staff)
-    await ports.admission.by_key(key.digest, None, (), NOW)
-    assert await calendars.feed(ports, secret)
-    await privacy.erase(ports, user.id)
+    await administration.set_subscription(ports, user.email, Subscription.ENTERPRISE)
+    key = await add_api_key(ports.store, user.id)
+    secret, _ = await calendars.create_feed(ports, scene.staff)
+    await ports.admission.authenticate_api_key(key.digest, None, (), NOW)
+    assert await calendars.render_feed(ports, secret)
+    await privacy.erase_person(ports, user.id)
     with pytest.raises(Unauthenticated):
-        await ports.admission.by_key(key.digest, None, (), NOW)
+        await ports.admission.authenticate_api_key(key.digest, None, (), NOW)
     with pytest.raises(NotFound):
-        await calendars.feed(ports, secret)
+        await calendars.render_feed(ports, secret)
 
 
-async def test_who_is_forgotten_is_told_nothing_more(scene: Scene) -> None:
+async def test_who_is_forgotten_is_told_nothing_more(scene: BookingScenario) -> None:
     """Whatever was to be told."""
-    await add_notice(scene.ports.store, make_notice(scene.customer.user_id))
-    await privacy.erase(scene.ports, scene.customer.user_id)
+    await add_notification(scene.ports.store, make_notification(scene.customer.user_id))
+    await privacy.erase_person(scene.ports, scene.customer.user_id)
     notifier = scene.ports.notifier
     assert isinstance(notifier, RecordingNotifier)
-    before = len(notifier.letters)
-    assert await notifications.tell_notices(scene.ports) == 1
-    assert len(notifier.letters) == before
+    before = len(notifier.emails)
+    assert await notifications.send_notifications(scene.ports) == 1
+    assert len(notifier.emails) == before
 
 
 # By oneself -----------------------------------------------------------------------------------
 
 
-async def with_password(scene: Scene) -> User:
+async def with_password(scene: BookingScenario) -> User:
     user = evolve(await user_of(scene, scene.customer), password_hash="plain:correct horse")
-    await scene.ports.store.write(lambda tx: tx.accounts.save_user(user))
+    await scene.ports.store.run_transaction(lambda tx: tx.accounts.save_user(user))
     return user
 
 
-async def test_one_is_forgotten_by_the_password(scene: Scene) -> None:
+async def test_one_is_forgotten_by_the_password(scene: BookingScenario) -> None:
     """Not by a wrong one; and signs in no more."""
     user = await with_password(scene)
     with pytest.raises(Unauthenticated):
-        await privacy.erase_myself(scene.ports, user.id, "wrong", HERE)
+        await privacy.erase_own_account(scene.ports, user.id, "wrong", HERE)
     assert (await user_of(scene, scene.customer)).erased_at is None
-    await privacy.erase_myself(scene.ports, user.id, "correct horse", HERE)
+    await privacy.erase_own_account(scene.ports, user.id, "correct horse", HERE)
     assert (await user_of(scene, scene.customer)).erased_at is not None
     given = Login(email=user.email, password="correct horse")
     with pytest.raises(Unauthenticated):
         await sessions.login(scene.ports, given, HERE)
 
 
-async def test_by_a_password_of_yesterday_nobody_is_forgotten(scene: Scene) -> None:
+async def test_by_a_password_of_yesterday_nobody_is_forgotten(scene: BookingScenario) -> None:
     """One that is changed while it is verified is not theirs any more."""
     user = await with_password(scene)
     change = partial(administration.set_password, scene.ports, user.email, "battery staple")
     await not_forgotten(scene, user, change)
 
 
-async def test_who_is_disabled_meanwhile_forgets_nobody(scene: Scene) -> None:
+async def test_who_is_disabled_meanwhile_forgets_nobody(scene: BookingScenario) -> None:
     """Their session has ended."""
     user = await with_password(scene)
-    await not_forgotten(scene, user, partial(administration.disable, scene.ports, user.email))
+    await not_forgotten(scene, user, partial(administration.disable_user, scene.ports, user.email))
 
 
 async def not_forgotten(
-    scene: Scene, user: User, meanwhile: Callable[[], Awaitable[object]]
+    scene: BookingScenario, user: User, meanwhile: Callable[[], Awaitable[object]]
 ) -> None:
     """By the right password, while something happens."""
     ports = evolve(scene.ports, hasher=SlowHasher(meanwhile))
     with pytest.raises(Unauthenticated) as raised:
-        await privacy.erase_myself(ports, user.id, "correct horse", HERE)
+        await privacy.erase_own_account(ports, user.id, "correct horse", HERE)
     assert raised.value.code == "bad_credentials"
     assert (await user_of(scene, scene.customer)).erased_at is None
 
 
-async def test_the_password_is_not_guessed_at(scene: Scene) -> None:
+async def test_the_password_is_not_guessed_at(scene: BookingScenario) -> None:
     """Ten wrong ones, and the right one is refused."""
     user = await with_password(scene)
     for _ in range(10):
         with pytest.raises(Unauthenticated):
-            await privacy.erase_myself(scene.ports, user.id, "wrong", HERE)
-    with pytest.raises(LimitExceeded):
-        await privacy.erase_myself(scene.ports, user.id, "correct horse", HERE)
+            await privacy.erase_own_account(scene.ports, user.id, "wrong", HERE)
+    with pytest.raises(RateLimitExceeded):
+        await privacy.erase_own_account(scene.ports, user.id, "correct horse", HERE)

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.accounts.users import session_digest
-from staffbooking_core.domain.bookings.lifecycle import Status
-from staffbooking_core.errors import InvalidField, NotFound, RuleBroken, Unavailable
+from staffbooking_core.domain.accounts.users import hash_session_token
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from staffbooking_core.errors import InvalidField, NotFound, RuleBroken, StoreUnavailable
 from staffbooking_core.inputs import Login
 from staffbooking_core.usecases import health, sandbox
 from staffbooking_core.usecases.accounts import sessions
@@ -64,7 +64,7 @@ async def test_the_clock_does_not_run_out_of_the_calendar(scene, field, move):
     """Ten years ahead is the farthest."""
     with pytest.raises(InvalidField) as caught:
         await move(scene.ports)
-    assert [fault.field for fault in caught.value.faults] == [field]
+    assert [fault.field for fault in caught.value.field_errors] == [field]
 
 
 async def test_sessions_keep_to_real_time(scene):
@@ -73,8 +73,11 @@ async def test_sessions_keep_to_real_time(scene):
     given = Login(email="a@example.com", password="0123456789")
     _, token = await sessions.login(scene.ports, given, "127.0.0.1")
     await sandbox.advance_clock(scene.ports, 100 * DAY)
-    digest = session_digest(token)
-    assert await scene.ports.admission.by_session(digest, scene.ports.clock.wall()) is not None
+    digest = hash_session_token(token)
+    assert (
+        await scene.ports.admission.authenticate_session(digest, scene.ports.clock.wall())
+        is not None
+    )
 
 
 async def test_without_a_sandbox_there_is_no_test_bench(scene):
@@ -83,7 +86,7 @@ async def test_without_a_sandbox_there_is_no_test_bench(scene):
     for call in (
         sandbox.advance_clock(ports, HOUR),
         sandbox.set_clock(ports, NOW + HOUR),
-        sandbox.charge_back(ports, "BK000000000000", "open"),
+        sandbox.simulate_chargeback(ports, "BK000000000000", "open"),
     ):
         with pytest.raises(NotFound):
             await call
@@ -92,13 +95,13 @@ async def test_without_a_sandbox_there_is_no_test_bench(scene):
 def taken_by_another(scene, monkeypatch):
     """Another process takes each event once it happened, and brings it later, if ever."""
     processor = type(scene.ports.sandbox)
-    take = processor.due_events
+    take = processor.take_due_events
 
     async def take_first(self, limit):
         await take(self, limit)
         return []
 
-    monkeypatch.setattr(processor, "due_events", take_first)
+    monkeypatch.setattr(processor, "take_due_events", take_first)
 
 
 async def page_of(scene, booking):
@@ -110,9 +113,9 @@ async def test_paid_means_paid_whoever_takes_the_event(scene, monkeypatch):
     booking = await scene.accepted()
     taken_by_another(scene, monkeypatch)
     assert (
-        await sandbox.play(scene.ports, await page_of(scene, booking), "succeed")
+        await sandbox.simulate_checkout(scene.ports, await page_of(scene, booking), "succeed")
     ).state == "paid"
-    assert (await scene.booking(booking)).status is Status.PAID
+    assert (await scene.booking(booking)).status is BookingStatus.PAID
 
 
 async def test_an_event_that_a_fault_keeps_back_is_not_known(scene):
@@ -120,32 +123,32 @@ async def test_an_event_that_a_fault_keeps_back_is_not_known(scene):
     booking = await scene.accepted()
     page = await page_of(scene, booking)
     await scene.ports.sandbox.add_fault("event", "drop", 9)
-    await sandbox.play(scene.ports, page, "succeed")
-    assert (await scene.booking(booking)).status is Status.ACCEPTED
+    await sandbox.simulate_checkout(scene.ports, page, "succeed")
+    assert (await scene.booking(booking)).status is BookingStatus.ACCEPTED
 
 
 async def test_a_chargeback_is_taken_note_of_at_once(scene):
     """Without waiting for the worker."""
     booking = await scene.paid()
-    await sandbox.charge_back(scene.ports, booking.code, "open")
-    assert (await scene.booking(booking)).status is Status.DISPUTED
+    await sandbox.simulate_chargeback(scene.ports, booking.code, "open")
+    assert (await scene.booking(booking)).status is BookingStatus.DISPUTED
 
 
 async def test_an_unknown_booking_has_no_chargeback(scene):
     """Nor is there an unknown outcome."""
     with pytest.raises(NotFound):
-        await sandbox.charge_back(scene.ports, "BK000000000000", "open")
+        await sandbox.simulate_chargeback(scene.ports, "BK000000000000", "open")
     booking = await scene.paid()
     with pytest.raises(InvalidField):
-        await sandbox.charge_back(scene.ports, booking.code, "maybe")
+        await sandbox.simulate_chargeback(scene.ports, booking.code, "maybe")
 
 
 async def test_the_service_is_ready_while_its_store_answers(scene, monkeypatch):
     """And says so without raising when it does not."""
-    assert await health.ready(scene.ports)
+    assert await health.is_ready(scene.ports)
 
     def reading():
-        raise Unavailable("gone")
+        raise StoreUnavailable("gone")
 
-    monkeypatch.setattr(scene.ports.store, "reading", reading)
-    assert not await health.ready(scene.ports)
+    monkeypatch.setattr(scene.ports.store, "read_view", reading)
+    assert not await health.is_ready(scene.ports)

@@ -23,61 +23,61 @@ from attrs import frozen
 from staffbooking_adapters.settings import Settings, load_settings
 from staffbooking_adapters.wiring import open_ports, upgrade_schema
 from staffbooking_core.domain.accounts.users import Role, Subscription, User
-from staffbooking_core.domain.webhooks.deliveries import Delivery, DeliveryStatus, Endpoint
+from staffbooking_core.domain.webhooks.deliveries import Delivery, DeliveryStatus, WebhookEndpoint
 from staffbooking_core.inputs import CreateWebhook
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.webhooks import endpoints
 from staffbooking_core.webhook_receiver import hex_signature, standard_signature
 from tests.support.builders import add_companion, add_user
-from tests.support.memory_deployment import Scene, actor_of
-from tests.support.receivers import Request
+from tests.support.memory_deployment import BookingScenario, actor_of
+from tests.support.receivers import ReceivedRequest
 
-WORKERS = 2
+WORKER_COUNT = 2
 
 
 @frozen
-class Plan:
+class WebhookSoakPlan:
     """How much, and how long one waits for what. Times in seconds."""
 
     events: int
     kills: int
-    over: float
+    duration_seconds: float
     """So long events are made, and workers killed."""
-    attempt: float
-    lease: float
-    patience: float
+    attempt_timeout_seconds: float
+    lease_seconds: float
+    timeout_seconds: float
     seed: int = 1
 
 
 @frozen
-class Target:
+class SoakReceiver:
     """A receiver, and whether it is a good one."""
 
     url: str
-    got: Sequence[Request]
-    is_sound: bool
+    received: Sequence[ReceivedRequest]
+    is_reliable: bool
 
 
 @frozen
-class Result:
+class EndpointResult:
     """What came of one pair of event and endpoint, and all that the judge compares."""
 
-    endpoint: Endpoint
-    target: Target
+    endpoint: WebhookEndpoint
+    target: SoakReceiver
     secret: str
     deliveries: Mapping[str, Delivery]
     """By event."""
 
 
-class Workers:
+class WorkerProcesses:
     """Processes that are killed, and started anew."""
 
-    def __init__(self, environ: Mapping[str, str], plan: Plan, log: Path) -> None:
+    def __init__(self, environ: Mapping[str, str], plan: WebhookSoakPlan, log: Path) -> None:
         self._environ, self._plan, self._log = environ, plan, log
         self._running: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> None:
-        words = [str(self._plan.attempt), str(self._plan.lease)]
+        words = [str(self._plan.attempt_timeout_seconds), str(self._plan.lease_seconds)]
         with self._log.open("ab") as log:
             self._running.append(
                 subprocess.Popen(
@@ -108,7 +108,7 @@ class Workers:
 
 
 @asynccontextmanager
-async def deployment(database_url: str, roots: Path) -> AsyncIterator[tuple[Settings, dict]]:
+async def soak_deployment(database_url: str, roots: Path) -> AsyncIterator[tuple[Settings, dict]]:
     """Settings, and the environment that makes them in another process."""
     environ = {
         "STAFFBOOKING_DATABASE_URL": database_url,
@@ -120,79 +120,85 @@ async def deployment(database_url: str, roots: Path) -> AsyncIterator[tuple[Sett
     yield settings, environ
 
 
-async def soak(
-    database_url: str, plan: Plan, targets: Sequence[Target], roots: Path, folder: Path
-) -> list[Result]:
+async def run_soak(
+    database_url: str,
+    plan: WebhookSoakPlan,
+    targets: Sequence[SoakReceiver],
+    roots: Path,
+    folder: Path,
+) -> list[EndpointResult]:
     """Run the plan: what there is when all is done."""
     chance = random.Random(plan.seed)
     async with (
-        deployment(database_url, roots) as (settings, environ),
+        soak_deployment(database_url, roots) as (settings, environ),
         open_ports(settings) as ports,
     ):
-        scene, registered = await _register(ports, targets)
-        workers = Workers(environ, plan, folder / "workers.log")
+        scene, registered = await _register_endpoints(ports, targets)
+        workers = WorkerProcesses(environ, plan, folder / "workers.log")
         try:
-            for _ in range(WORKERS):
+            for _ in range(WORKER_COUNT):
                 workers.start()
             async with anyio.create_task_group() as group:
-                group.start_soon(_make_events, scene, plan)
-                group.start_soon(_kill, workers, plan, chance)
-            with anyio.fail_after(plan.patience):
-                await _until_done(ports)
+                group.start_soon(_create_events, scene, plan)
+                group.start_soon(_kill_workers, workers, plan, chance)
+            with anyio.fail_after(plan.timeout_seconds):
+                await _wait_until_done(ports)
             codes = await anyio.to_thread.run_sync(workers.stop)
         finally:
             workers.close()
-        assert codes == [0] * WORKERS
+        assert codes == [0] * WORKER_COUNT
         return [
-            Result(endpoint, target, secret, await _deliveries(ports, endpoint.id))
+            EndpointResult(endpoint, target, secret, await _all_deliveries(ports, endpoint.id))
             for target, (endpoint, secret) in zip(targets, registered, strict=True)
         ]
 
 
-async def _register(
-    ports: Ports, targets: Sequence[Target]
-) -> tuple[Scene, list[tuple[Endpoint, str]]]:
+async def _register_endpoints(
+    ports: Ports, targets: Sequence[SoakReceiver]
+) -> tuple[BookingScenario, list[tuple[WebhookEndpoint, str]]]:
     """People and endpoints: those of a customer, and those of an admin, who gets all."""
     companion = await add_companion(ports.store)
     customer = await add_user(ports.store, subscription=Subscription.ENTERPRISE)
     admin = await add_user(ports.store, role=Role.ADMIN)
-    scene = Scene(ports, actor_of(customer), actor_of(companion), actor_of(admin))
+    scene = BookingScenario(ports, actor_of(customer), actor_of(companion), actor_of(admin))
     owners: list[User] = [customer, admin]
     registered = []
     for number, target in enumerate(targets):
         wanted = CreateWebhook(url=target.url)
-        registered.append(await endpoints.register(ports, owners[number % 2], wanted))
+        registered.append(await endpoints.register_endpoint(ports, owners[number % 2], wanted))
     return scene, registered
 
 
-async def _make_events(scene: Scene, plan: Plan) -> None:
+async def _create_events(scene: BookingScenario, plan: WebhookSoakPlan) -> None:
     day = (datetime.now(UTC) + timedelta(days=30)).date()
     for _ in range(plan.events):
         await scene.request(event_date=day)
-        await anyio.sleep(plan.over / plan.events)
+        await anyio.sleep(plan.duration_seconds / plan.events)
 
 
-async def _kill(workers: Workers, plan: Plan, chance: random.Random) -> None:
+async def _kill_workers(
+    workers: WorkerProcesses, plan: WebhookSoakPlan, chance: random.Random
+) -> None:
     for _ in range(plan.kills):
-        await anyio.sleep(plan.over / plan.kills * chance.uniform(0.5, 1.0))
+        await anyio.sleep(plan.duration_seconds / plan.kills * chance.uniform(0.5, 1.0))
         await anyio.to_thread.run_sync(workers.kill_one, chance)
         workers.start()
 
 
-async def _until_done(ports: Ports) -> None:
+async def _wait_until_done(ports: Ports) -> None:
     while True:
-        async with ports.store.reading() as view:
-            figures = await view.webhooks.figures(ports.clock.wall())
+        async with ports.store.read_view() as view:
+            figures = await view.webhooks.stats(ports.clock.wall())
         if not figures.unplaced and not figures.pending:
             return
         await anyio.sleep(0.25)
 
 
-async def _deliveries(ports: Ports, endpoint_id: int) -> dict[str, Delivery]:
+async def _all_deliveries(ports: Ports, endpoint_id: int) -> dict[str, Delivery]:
     found: dict[str, Delivery] = {}
     page = 1
     while True:
-        logged, has_more = await endpoints.deliveries_of(ports, None, endpoint_id, page, 50)
+        logged, has_more = await endpoints.list_deliveries(ports, None, endpoint_id, page, 50)
         found |= {each.delivery.event_id: each.delivery for each in logged}
         if not has_more:
             return found
@@ -202,7 +208,7 @@ async def _deliveries(ports: Ports, endpoint_id: int) -> dict[str, Delivery]:
 # The judge --------------------------------------------------------------------------------
 
 
-def judge(results: Sequence[Result], plan: Plan) -> dict[str, float]:
+def assert_delivered(results: Sequence[EndpointResult], plan: WebhookSoakPlan) -> dict[str, float]:
     """Assert everything that is promised; figures to be told."""
     pairs = plan.events * len(results)
     bodies: dict[str, bytes] = {}
@@ -210,16 +216,18 @@ def judge(results: Sequence[Result], plan: Plan) -> dict[str, float]:
     for result in results:
         assert len(result.deliveries) == plan.events, result.endpoint.url
         statuses = Counter(each.status for each in result.deliveries.values())
-        _judge_endpoint(result, statuses, plan)
-        repeats += _judge_received(result, bodies)
+        _assert_endpoint(result, statuses, plan)
+        repeats += _assert_received(result, bodies)
     return {"pairs": pairs, "repeats": repeats}
 
 
-def _judge_endpoint(result: Result, statuses: Counter[DeliveryStatus], plan: Plan) -> None:
+def _assert_endpoint(
+    result: EndpointResult, statuses: Counter[DeliveryStatus], plan: WebhookSoakPlan
+) -> None:
     endpoint, target = result.endpoint, result.target
-    if target.is_sound:
+    if target.is_reliable:
         assert statuses == {DeliveryStatus.SUCCEEDED: plan.events}, (endpoint.url, statuses)
-        assert {each.headers["x-webhook-id"] for each in target.got} == set(result.deliveries)
+        assert {each.headers["x-webhook-id"] for each in target.received} == set(result.deliveries)
         return
     done = {DeliveryStatus.SUCCEEDED, DeliveryStatus.FAILED, DeliveryStatus.HELD}
     assert set(statuses) <= done, (endpoint.url, statuses)
@@ -228,17 +236,17 @@ def _judge_endpoint(result: Result, statuses: Counter[DeliveryStatus], plan: Pla
             assert delivery.attempts == 4
 
 
-def _judge_received(result: Result, bodies: dict[str, bytes]) -> int:
+def _assert_received(result: EndpointResult, bodies: dict[str, bytes]) -> int:
     """Every signature holds in both schemes, and an event has the same bytes wherever and
     however often it came; how many successes came more than once."""
-    for each in result.target.got:
+    for each in result.target.received:
         event_id, sent_at = each.headers["webhook-id"], int(each.headers["webhook-timestamp"])
         signed = standard_signature(result.secret, event_id, sent_at, each.body)
         assert each.headers["webhook-signature"] == signed
         assert each.headers["x-webhook-signature"] == hex_signature(result.secret, each.body)
         assert bodies.setdefault(event_id, each.body) == each.body
-    for each in result.target.got[-1:]:  # The others may be older than it accepts.
+    for each in result.target.received[-1:]:  # The others may be older than it accepts.
         standardwebhooks.Webhook(result.secret).verify(each.body, each.headers)
-    if not result.target.is_sound:
+    if not result.target.is_reliable:
         return 0
-    return len(result.target.got) - len(result.deliveries)
+    return len(result.target.received) - len(result.deliveries)

@@ -8,8 +8,8 @@ from ipaddress import ip_address
 import pytest
 from hypothesis import given, strategies as st
 
-from staffbooking_core.domain.webhooks.deliveries import MAX_URL
-from staffbooking_core.domain.webhooks.url_safety import is_safe, judge_url
+from staffbooking_core.domain.webhooks.deliveries import MAX_WEBHOOK_URL_LENGTH
+from staffbooking_core.domain.webhooks.url_safety import is_safe_address, validate_webhook_url
 from tests.webhooks.corpus import (
     ADDRESSES,
     ANSWERS,
@@ -17,15 +17,15 @@ from tests.webhooks.corpus import (
     PUBLIC,
     REDIRECTS,
     URLS,
-    as_host,
-    size,
+    as_url_host,
+    count_cases,
 )
 
 
 def said_of(url: str, *, insecure: bool = False) -> str | None:
     """What is wrong with a URL; None where it may be registered."""
     try:
-        judge_url(url, insecure=insecure)
+        validate_webhook_url(url, allow_insecure=insecure)
     except ValueError as refused:
         return str(refused)
     return None
@@ -33,15 +33,15 @@ def said_of(url: str, *, insecure: bool = False) -> str | None:
 
 def test_the_corpus_is_large() -> None:
     """There are 250 vectors to refuse and 25 to let through, at the least."""
-    assert size(ADDRESSES, HOSTS, URLS, ANSWERS, REDIRECTS) >= 250
-    assert size(PUBLIC) >= 25
+    assert count_cases(ADDRESSES, HOSTS, URLS, ANSWERS, REDIRECTS) >= 250
+    assert count_cases(PUBLIC) >= 25
 
 
 @pytest.mark.parametrize("group", ADDRESSES)
 def test_unsafe_addresses(group: str) -> None:
     """None is safe, and no URL may hold it."""
-    assert list(filter(is_safe, ADDRESSES[group])) == []
-    said = {said_of(f"https://{as_host(address)}:8443/hook") for address in ADDRESSES[group]}
+    assert list(filter(is_safe_address, ADDRESSES[group])) == []
+    said = {said_of(f"https://{as_url_host(address)}:8443/hook") for address in ADDRESSES[group]}
     assert said == {"must lead to a public address"}
 
 
@@ -61,7 +61,7 @@ def test_odd_urls(group: str) -> None:
 def test_public_literals() -> None:
     """They may be registered, and stand for themselves."""
     literals = PUBLIC["literals"]
-    looked_up = {url: ip_address(judge_url(url)) for url in literals}
+    looked_up = {url: ip_address(validate_webhook_url(url)) for url in literals}
     assert looked_up == {url: ip_address(reached.split()[0]) for url, reached in literals.items()}
 
 
@@ -81,18 +81,20 @@ def test_public_names() -> None:
 )
 def test_a_host_is_told_as_it_is_looked_up(url: str, host: str) -> None:
     """Names are told in ASCII and lower case without a last dot, addresses as usual."""
-    assert judge_url(url) == host
+    assert validate_webhook_url(url) == host
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.255.255.254", "::1"])
 def test_loopback_on_demand(address: str) -> None:
     """Where it is asked for, loopback is safe."""
-    assert is_safe(address, loopback=True)
+    assert is_safe_address(address, allow_loopback=True)
 
 
 def test_nothing_else_on_demand() -> None:
     """Loopback is all that is let through on demand: not even its other forms are."""
-    safe = {a for group in ADDRESSES.values() for a in group if is_safe(a, loopback=True)}
+    safe = {
+        a for group in ADDRESSES.values() for a in group if is_safe_address(a, allow_loopback=True)
+    }
     assert safe == set(ADDRESSES["loopback"])
 
 
@@ -120,12 +122,12 @@ def test_private_urls_on_no_demand(host: str) -> None:
 
 def test_no_address_is_unsafe() -> None:
     """What is no address in its usual notation isn't safe."""
-    assert not any(map(is_safe, ["", "8.8.8", "8.8.8.8/32", "example.com", "0x08080808"]))
+    assert not any(map(is_safe_address, ["", "8.8.8", "8.8.8.8/32", "example.com", "0x08080808"]))
 
 
 def test_the_longest_url() -> None:
     """A URL may have 2,048 characters, and no more."""
-    longest = "https://example.com/".ljust(MAX_URL, "x")
+    longest = "https://example.com/".ljust(MAX_WEBHOOK_URL_LENGTH, "x")
     assert said_of(longest) is None
     assert said_of(longest + "x") == "must have at most 2048 characters"
 
@@ -164,8 +166,8 @@ def test_spellings_are_read_as_the_c_library_reads_them(spelling: str, dot: str)
     """Whichever way an address is spelled, it is judged as the one that it is."""
     meant = socket.inet_ntoa(socket.inet_aton(spelling))
     url = f"https://{spelling}{dot}/"
-    if is_safe(meant):
-        assert judge_url(url) == meant
+    if is_safe_address(meant):
+        assert validate_webhook_url(url) == meant
     else:
         assert said_of(url) == "must lead to a public address"
 

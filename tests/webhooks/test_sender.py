@@ -13,22 +13,22 @@ import trustme
 from aiohttp.client_proto import ResponseHandler
 
 from staffbooking_adapters.webhook import connections, gate, sender
-from staffbooking_adapters.webhook.sender import HttpSender, trusted_roots
+from staffbooking_adapters.webhook.sender import HttpSender, create_tls_context
 from staffbooking_core import __version__
-from staffbooking_core.domain.webhooks.deliveries import Failure
-from tests.support.dns import EveryName, FakeNames, HangingNames
+from staffbooking_core.domain.webhooks.deliveries import DeliveryFailure
+from tests.support.dns import FakeResolver, HangingResolver, SingleAddressResolver
 from tests.support.receivers import (
-    Connection,
-    Receiver,
-    answering,
-    tls_of,
-    trusting,
+    ReceiverConnection,
+    ReceiverServer,
+    client_tls_context,
+    respond_with,
+    server_tls_context,
 )
 
 pytestmark = pytest.mark.anyio
 
 AUTHORITY = trustme.CA()
-TRUSTING = trusting(AUTHORITY)
+TRUSTING = client_tls_context(AUTHORITY)
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 HEADERS = {"Content-Type": "application/json", "X-Webhook-Id": "evt_1"}
@@ -37,11 +37,11 @@ AMPLE = 10.0
 
 @asynccontextmanager
 async def sending(
-    *answers: str, insecure: bool = True, names: FakeNames | None = None
+    *answers: str, insecure: bool = True, names: FakeResolver | None = None
 ) -> AsyncIterator[HttpSender]:
     """A sender to whom all names stand for these addresses."""
-    names = names or EveryName(*(answers or ("127.0.0.1",)))
-    made = HttpSender(insecure=insecure, names=names, tls=TRUSTING)
+    names = names or SingleAddressResolver(*(answers or ("127.0.0.1",)))
+    made = HttpSender(insecure=insecure, resolver=names, tls=TRUSTING)
     try:
         yield made
     finally:
@@ -50,7 +50,7 @@ async def sending(
 
 async def test_what_goes_out() -> None:
     """The body and headers arrive as they were given, with the sender's own and no others."""
-    async with Receiver(answering()) as receiver, sending() as sends:
+    async with ReceiverServer(respond_with()) as receiver, sending() as sends:
         url = f"http://127.0.0.1:{receiver.port}/a%2Fb/%7e;x?q=%20+&q=[1]|"
         assert await sends.send(url, HEADERS, b'{"id":"evt_1"}', AMPLE) == 204
     (got,) = receiver.requests
@@ -71,10 +71,13 @@ async def test_what_goes_out() -> None:
 
 async def test_the_name_goes_out() -> None:
     """Over TLS too the host is told by its name, in ASCII, whichever address it stands for."""
-    tls = tls_of(AUTHORITY, "xn--bcher-kva.test")
+    tls = server_tls_context(AUTHORITY, "xn--bcher-kva.test")
     named: list[str | None] = []
     tls.sni_callback = lambda _socket, name, _context: named.append(name)
-    async with Receiver(answering(), tls, name="Bücher.test") as receiver, sending() as sends:
+    async with (
+        ReceiverServer(respond_with(), tls, name="Bücher.test") as receiver,
+        sending() as sends,
+    ):
         assert await sends.send(receiver.url, HEADERS, b"{}", AMPLE) == 204
     assert receiver.requests[0].headers["host"] == f"xn--bcher-kva.test:{receiver.port}"
     assert named == ["xn--bcher-kva.test"]
@@ -83,7 +86,10 @@ async def test_the_name_goes_out() -> None:
 async def test_cookies_are_forgotten() -> None:
     """What a receiver sets does not come back."""
     cookie = b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b\r\nContent-Length: 0\r\n\r\n"
-    async with Receiver(answering(cookie), name="hooks.test") as receiver, sending() as sends:
+    async with (
+        ReceiverServer(respond_with(cookie), name="hooks.test") as receiver,
+        sending() as sends,
+    ):
         for _ in range(2):
             await sends.send(receiver.url, HEADERS, b"{}", AMPLE)
     assert "cookie" not in receiver.requests[1].headers
@@ -91,7 +97,7 @@ async def test_cookies_are_forgotten() -> None:
 
 async def test_the_environment_names_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     """A proxy of the environment is not used."""
-    async with Receiver(answering()) as proxy, Receiver(answering()) as receiver:
+    async with ReceiverServer(respond_with()) as proxy, ReceiverServer(respond_with()) as receiver:
         for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
             monkeypatch.setenv(name, proxy.url)
         for name in ("no_proxy", "NO_PROXY"):
@@ -104,7 +110,7 @@ async def test_the_environment_names_no_proxy(monkeypatch: pytest.MonkeyPatch) -
 
 async def test_a_connection_serves_a_url_again() -> None:
     """A second delivery to the same URL needs no second connection."""
-    async with Receiver(answering(OK)) as receiver, sending() as sends:
+    async with ReceiverServer(respond_with(OK)) as receiver, sending() as sends:
         for _ in range(3):
             assert await sends.send(receiver.url, HEADERS, b"{}", AMPLE) == 200
     assert receiver.connections == 1
@@ -112,7 +118,7 @@ async def test_a_connection_serves_a_url_again() -> None:
 
 async def test_a_connection_serves_one_url() -> None:
     """Another URL of the same receiver gets its own connection."""
-    async with Receiver(answering(OK)) as receiver, sending() as sends:
+    async with ReceiverServer(respond_with(OK)) as receiver, sending() as sends:
         for path in ("", "/2"):
             assert await sends.send(receiver.url + path, HEADERS, b"{}", AMPLE) == 200
     assert receiver.connections == 2
@@ -120,18 +126,18 @@ async def test_a_connection_serves_one_url() -> None:
 
 async def test_names_are_looked_up_for_each_connection() -> None:
     """A name is looked up once for each new connection, and not for one that is kept."""
-    names = EveryName("127.0.0.1")
-    receiver = Receiver(answering(OK), name="hooks.test")
+    names = SingleAddressResolver("127.0.0.1")
+    receiver = ReceiverServer(respond_with(OK), name="hooks.test")
     async with receiver, sending(names=names) as sends:
         for path in ("", "", "/2"):
             assert await sends.send(receiver.url + path, HEADERS, b"{}", AMPLE) == 200
-        assert names.asked == ["hooks.test"] * 2
+        assert names.lookups == ["hooks.test"] * 2
 
 
 async def test_bodies_are_not_unpacked() -> None:
     """What a body is packed with plays no part, so the connection is as good as any."""
     packed = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 6\r\n\r\nno zip"
-    async with Receiver(answering(packed)) as receiver, sending() as sends:
+    async with ReceiverServer(respond_with(packed)) as receiver, sending() as sends:
         for _ in range(2):
             assert await sends.send(receiver.url, HEADERS, b"{}", AMPLE) == 200
     assert receiver.connections == 1
@@ -139,8 +145,8 @@ async def test_bodies_are_not_unpacked() -> None:
 
 async def test_many_open_connections_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond a number of open connections each ends with its response."""
-    monkeypatch.setattr(connections, "MOST_OPEN", 0)
-    async with Receiver(answering(OK)) as receiver, sending() as sends:
+    monkeypatch.setattr(connections, "MAX_KEPT_CONNECTIONS", 0)
+    async with ReceiverServer(respond_with(OK)) as receiver, sending() as sends:
         for _ in range(2):
             assert await sends.send(receiver.url, HEADERS, b"{}", AMPLE) == 200
     assert receiver.connections == 2
@@ -158,7 +164,7 @@ async def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 @pytest.mark.usefixtures("clock")
 async def test_kept_connections_that_are_closed() -> None:
     """A receiver that closes connections without a word misses nothing."""
-    async with Receiver(answering(OK, times=1)) as receiver, sending() as sends:
+    async with ReceiverServer(respond_with(OK, times=1)) as receiver, sending() as sends:
         for _ in range(5):
             assert await sends.send(receiver.url, HEADERS, b"{}", AMPLE) == 200
     assert len(receiver.requests) == receiver.connections == 5
@@ -167,31 +173,31 @@ async def test_kept_connections_that_are_closed() -> None:
 @pytest.mark.parametrize(
     ("ended", "requests", "after"),
     [
-        (200, 3, connections.STALE_SECONDS / 2),
-        (Failure.CONNECTION_CLOSED, 2, connections.STALE_SECONDS * 2),
-        (Failure.CONNECTION_CLOSED, 2, AMPLE - 1),
+        (200, 3, connections.STALE_WINDOW_SECONDS / 2),
+        (DeliveryFailure.CONNECTION_CLOSED, 2, connections.STALE_WINDOW_SECONDS * 2),
+        (DeliveryFailure.CONNECTION_CLOSED, 2, AMPLE - 1),
     ],
 )
 async def test_a_kept_connection_that_dies(
-    clock: list[float], ended: int | Failure, requests: int, after: float
+    clock: list[float], ended: int | DeliveryFailure, requests: int, after: float
 ) -> None:
     """When a kept connection ends at once and before a byte of the response, a new one is made:
     that is no failed attempt. A later end is one: nobody sends twice what may have been read."""
 
-    async def answers_once_then_drops(connection: Connection) -> None:
+    async def answers_once_then_drops(connection: ReceiverConnection) -> None:
         await connection.request()
         clock[0] += 1.0
         await connection.write(OK)
         await connection.request()
         clock[0] += after
 
-    async with Receiver(answers_once_then_drops) as receiver, sending() as sends:
+    async with ReceiverServer(answers_once_then_drops) as receiver, sending() as sends:
         assert await sends.send(receiver.url, HEADERS, b"{}", AMPLE) == 200
         assert await sends.send(receiver.url, HEADERS, b"{}", AMPLE) == ended
     assert [request.body for request in receiver.requests] == [b"{}"] * requests
 
 
-async def answers_once_then_half(connection: Connection) -> None:
+async def answers_once_then_half(connection: ReceiverConnection) -> None:
     await connection.request()
     await connection.write(OK)
     await connection.request()
@@ -200,10 +206,10 @@ async def answers_once_then_half(connection: Connection) -> None:
 
 async def test_a_kept_connection_that_dies_in_the_response() -> None:
     """When a byte of the response has come, the attempt has failed and is not repeated."""
-    async with Receiver(answers_once_then_half) as receiver, sending() as sends:
+    async with ReceiverServer(answers_once_then_half) as receiver, sending() as sends:
         assert await sends.send(receiver.url, HEADERS, b"{}", AMPLE) == 200
         ended = await sends.send(receiver.url, HEADERS, b"{}", AMPLE)
-        assert ended is Failure.CONNECTION_CLOSED
+        assert ended is DeliveryFailure.CONNECTION_CLOSED
     assert len(receiver.requests) == 2
 
 
@@ -212,7 +218,7 @@ UNASKED = b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"
 
 async def test_what_is_said_unasked_is_no_answer() -> None:
     """A second response to a request is not taken for the next one's."""
-    async with Receiver(answering(OK + UNASKED)) as receiver, sending() as sends:
+    async with ReceiverServer(respond_with(OK + UNASKED)) as receiver, sending() as sends:
         for _ in range(2):
             assert await sends.send(receiver.url, HEADERS, b"{}", AMPLE) == 200
 
@@ -221,7 +227,7 @@ async def test_what_is_said_later_is_no_answer() -> None:
     """What comes over a kept connection while nobody asks is not taken for an answer."""
     may_speak, has_spoken = asyncio.Event(), asyncio.Event()
 
-    async def speaks_later(connection: Connection) -> None:
+    async def speaks_later(connection: ReceiverConnection) -> None:
         await connection.request()
         await connection.write(OK)
         await may_speak.wait()
@@ -229,7 +235,7 @@ async def test_what_is_said_later_is_no_answer() -> None:
         has_spoken.set()
         await connection.request()
 
-    async with Receiver(speaks_later) as receiver, sending() as sends:
+    async with ReceiverServer(speaks_later) as receiver, sending() as sends:
         assert await sends.send(receiver.url, HEADERS, b"{}", AMPLE) == 200
         may_speak.set()
         await has_spoken.wait()
@@ -241,19 +247,19 @@ async def test_what_is_said_later_is_no_answer() -> None:
 async def test_a_receiver_that_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection ends with its attempt: nobody waits for an orderly end of its TLS."""
     accepted, ended = asyncio.Event(), asyncio.Event()
-    lost = connections.Wire.connection_lost
+    lost = connections.BoundedResponseHandler.connection_lost
 
-    def note(wire: connections.Wire, error: BaseException | None) -> None:
+    def note(wire: connections.BoundedResponseHandler, error: BaseException | None) -> None:
         lost(wire, error)
         ended.set()
 
-    async def reads_nothing(connection: Connection) -> None:
+    async def reads_nothing(connection: ReceiverConnection) -> None:
         connection.writer.transport.pause_reading()  # type: ignore[attr-defined]
         accepted.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(connections.Wire, "connection_lost", note)
-    receiver = Receiver(reads_nothing, tls_of(AUTHORITY, "127.0.0.1"))
+    monkeypatch.setattr(connections.BoundedResponseHandler, "connection_lost", note)
+    receiver = ReceiverServer(reads_nothing, server_tls_context(AUTHORITY, "127.0.0.1"))
     async with receiver, sending() as sends:
         sent = asyncio.create_task(sends.send(receiver.url, HEADERS, b"{}", AMPLE))
         await accepted.wait()
@@ -264,23 +270,23 @@ async def test_a_receiver_that_reads_nothing(monkeypatch: pytest.MonkeyPatch) ->
 
 async def test_the_next_address_is_tried() -> None:
     """Where the first address of a name refuses, the next one gets the request."""
-    receiver = Receiver(answering(), name="hooks.test")
+    receiver = ReceiverServer(respond_with(), name="hooks.test")
     async with receiver, sending("127.0.0.2", "127.0.0.1") as sends:
         assert await sends.send(receiver.url, HEADERS, b"{}", AMPLE) == 204
 
 
 async def test_few_addresses_are_tried() -> None:
     """A name that stands for many addresses can't send us through all of them."""
-    async with Receiver(answering(), name="hooks.test") as receiver:
-        many = [f"127.0.0.{last}" for last in range(2, 2 + gate.MOST_ADDRESSES)]
+    async with ReceiverServer(respond_with(), name="hooks.test") as receiver:
+        many = [f"127.0.0.{last}" for last in range(2, 2 + gate.MAX_ADDRESSES)]
         async with sending(*many, "127.0.0.1") as sends:
             ended = await sends.send(receiver.url, HEADERS, b"{}", AMPLE)
-    assert ended is Failure.CONNECTION_FAILED
+    assert ended is DeliveryFailure.CONNECTION_FAILED
 
 
 async def test_many_at_a_time() -> None:
     """Hundreds of sends run side by side."""
-    async with Receiver(answering(OK)) as receiver, sending() as sends:
+    async with ReceiverServer(respond_with(OK)) as receiver, sending() as sends:
         ended = await asyncio.gather(
             *(sends.send(f"{receiver.url}/{n}", HEADERS, b"{}", AMPLE) for n in range(200))
         )
@@ -291,14 +297,14 @@ async def test_a_cancelled_send() -> None:
     """Cancellation passes through, and leaves no connection behind."""
     gone = asyncio.Event()
 
-    async def until_gone(connection: Connection) -> None:
+    async def until_gone(connection: ReceiverConnection) -> None:
         await connection.request()
         arrived.set()
         await connection.request()
         gone.set()
 
     arrived = asyncio.Event()
-    async with Receiver(until_gone) as receiver, sending() as sends:
+    async with ReceiverServer(until_gone) as receiver, sending() as sends:
         sent = asyncio.create_task(sends.send(receiver.url, HEADERS, b"{}", AMPLE))
         await arrived.wait()
         sent.cancel()
@@ -310,18 +316,18 @@ async def test_a_cancelled_send() -> None:
 
 async def test_a_name_that_is_none() -> None:
     """A name without an address is told as such."""
-    async with sending(names=FakeNames({})) as sends:
+    async with sending(names=FakeResolver({})) as sends:
         ended = await sends.send("https://hooks.test/", HEADERS, b"{}", AMPLE)
-    assert ended is Failure.NAME_NOT_RESOLVED
+    assert ended is DeliveryFailure.NAME_NOT_RESOLVED
 
 
 @pytest.mark.parametrize("url", ["http://hooks.test/", "https://localhost/", "no url"])
 async def test_a_url_that_may_not_be_registered_is_not_sent_to(url: str) -> None:
     """Each URL is judged again when it is sent to: the rules may have changed meanwhile."""
-    names = EveryName("8.8.8.8")
+    names = SingleAddressResolver("8.8.8.8")
     async with sending(insecure=False, names=names) as sends:
-        assert await sends.send(url, HEADERS, b"{}", AMPLE) is Failure.UNSAFE_ADDRESS
-        assert names.asked == []
+        assert await sends.send(url, HEADERS, b"{}", AMPLE) is DeliveryFailure.UNSAFE_ADDRESS
+        assert names.lookups == []
 
 
 @pytest.mark.parametrize(
@@ -335,15 +341,15 @@ async def test_a_url_that_may_not_be_registered_is_not_sent_to(url: str) -> None
 )
 async def test_looking_ahead(answers: list[str], unsafe: bool) -> None:
     """A name is unsafe when any of its addresses is, and not because it has none yet."""
-    names = FakeNames({"hooks.test": [answers]})
+    names = FakeResolver({"hooks.test": [answers]})
     async with sending(insecure=False, names=names) as sends:
         assert await sends.resolves_to_unsafe("hooks.test") is unsafe
 
 
 async def test_looking_ahead_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """A look-up that hangs says nothing against a name."""
-    monkeypatch.setattr(sender, "LOOK_SECONDS", 0.05)
-    async with sending(names=HangingNames()) as sends:
+    monkeypatch.setattr(sender, "RESOLVE_TIMEOUT_SECONDS", 0.05)
+    async with sending(names=HangingResolver()) as sends:
         assert not await sends.resolves_to_unsafe("hooks.test")
 
 
@@ -356,15 +362,15 @@ async def test_loopback_where_it_is_allowed() -> None:
 
 async def test_the_names_end_with_the_sender() -> None:
     """To close the sender closes what looks names up."""
-    names = EveryName()
+    names = SingleAddressResolver()
     async with sending(names=names):
         pass
-    assert names.asked == ["closed"]
+    assert names.lookups == ["closed"]
 
 
 def test_certificates_are_checked() -> None:
     """By default receivers need a certificate for their name, from a known authority."""
-    context = trusted_roots()
+    context = create_tls_context()
     assert context.verify_mode is ssl.CERT_REQUIRED
     assert context.check_hostname
 
@@ -373,20 +379,20 @@ def test_a_machine_without_roots(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the machine trusts nobody, those count that browsers trust."""
     bare = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     monkeypatch.setattr(ssl, "create_default_context", lambda: bare)
-    assert trusted_roots().cert_store_stats()["x509_ca"] > 50
+    assert create_tls_context().cert_store_stats()["x509_ca"] > 50
 
 
 @pytest.mark.parametrize(
     ("ours", "base", "overridden"),
     [
         (
-            connections.Wire,
+            connections.BoundedResponseHandler,
             ResponseHandler,
             "connection_made connection_lost set_response_params data_received set_exception "
             "should_close is_connected close",
         ),
-        (connections.Request, aiohttp.ClientRequest, "connection_key"),
-        (connections.Connector, aiohttp.BaseConnector, "_create_connection"),
+        (connections.UrlKeyedRequest, aiohttp.ClientRequest, "connection_key"),
+        (connections.GuardedConnector, aiohttp.BaseConnector, "_create_connection"),
     ],
 )
 def test_what_is_overridden_is_there(ours: type, base: type, overridden: str) -> None:

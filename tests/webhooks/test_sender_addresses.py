@@ -13,23 +13,23 @@ from attrs import define
 
 from staffbooking_adapters.webhook import connections
 from staffbooking_adapters.webhook.sender import HttpSender
-from staffbooking_core.domain.webhooks.deliveries import Failure
-from tests.support.dns import EveryName, FakeNames, has_ipv6
-from tests.support.receivers import Receiver, redirect, trusting
+from staffbooking_core.domain.webhooks.deliveries import DeliveryFailure
+from tests.support.dns import FakeResolver, SingleAddressResolver, has_ipv6_loopback
+from tests.support.receivers import ReceiverServer, client_tls_context, respond_redirect
 from tests.webhooks.corpus import (
     ADDRESSES,
     ANSWERS,
     HOSTS,
-    NAMED,
+    NAMED_ADDRESSES,
     PUBLIC,
     REDIRECTS,
     URLS,
-    as_host,
+    as_url_host,
 )
 
 pytestmark = pytest.mark.anyio
 
-TRUSTING = trusting(trustme.CA())
+TRUSTING = client_tls_context(trustme.CA())
 AMPLE = 10.0
 
 
@@ -62,7 +62,7 @@ def sentinel() -> Iterator[Sentinel]:
         first = stack.enter_context(socket.create_server(("", 0)))
         port: int = first.getsockname()[1]
         listening = [first]
-        if has_ipv6():
+        if has_ipv6_loopback():
             other = socket.create_server(("::", port), family=socket.AF_INET6)
             listening.append(stack.enter_context(other))
         for server in listening:
@@ -71,24 +71,32 @@ def sentinel() -> Iterator[Sentinel]:
 
 
 @asynccontextmanager
-async def sending(names: FakeNames, *, insecure: bool = False) -> AsyncIterator[HttpSender]:
-    made = HttpSender(insecure=insecure, names=names, tls=TRUSTING)
+async def sending(names: FakeResolver, *, insecure: bool = False) -> AsyncIterator[HttpSender]:
+    made = HttpSender(insecure=insecure, resolver=names, tls=TRUSTING)
     try:
         yield made
     finally:
         await made.close()
 
 
-async def not_refused(names: FakeNames, urls: Mapping[str, str]) -> set[str]:
+async def not_refused(names: FakeResolver, urls: Mapping[str, str]) -> set[str]:
     """Of URLs by what they stand for, those that are not refused for their address."""
     async with sending(names) as sends:
         ended = {vector: await sends.send(url, {}, b"{}", AMPLE) for vector, url in urls.items()}
-    return {vector for vector, failure in ended.items() if failure is not Failure.UNSAFE_ADDRESS}
+    return {
+        vector for vector, failure in ended.items() if failure is not DeliveryFailure.UNSAFE_ADDRESS
+    }
 
 
 def test_the_sentinel_listens(sentinel: Sentinel) -> None:
     """All of 127.0.0.0/8 leads to it, 0.0.0.0 too, and ::1 where the machine has it."""
-    places = ["127.0.0.1", "127.1.2.3", "127.255.255.254", "0.0.0.0", *["::1"] * has_ipv6()]
+    places = [
+        "127.0.0.1",
+        "127.1.2.3",
+        "127.255.255.254",
+        "0.0.0.0",
+        *["::1"] * has_ipv6_loopback(),
+    ]
     for place in places:
         socket.create_connection((place, sentinel.port)).close()
     assert sentinel.reached() == len(places)
@@ -97,8 +105,8 @@ def test_the_sentinel_listens(sentinel: Sentinel) -> None:
 @pytest.mark.parametrize("group", ADDRESSES)
 async def test_unsafe_literals(sentinel: Sentinel, group: str) -> None:
     """As a URL's host they are not connected to."""
-    urls = {a: f"https://{as_host(a)}:{sentinel.port}/" for a in ADDRESSES[group]}
-    assert await not_refused(FakeNames({}), urls) == set()
+    urls = {a: f"https://{as_url_host(a)}:{sentinel.port}/" for a in ADDRESSES[group]}
+    assert await not_refused(FakeResolver({}), urls) == set()
     assert sentinel.reached() == 0
 
 
@@ -107,7 +115,7 @@ async def test_unsafe_literals(sentinel: Sentinel, group: str) -> None:
 async def test_unsafe_answers(sentinel: Sentinel, group: str, answer: str) -> None:
     """As what a name stands for they are not connected to, alone or among public ones."""
     names = {f"v{number}.test": address for number, address in enumerate(ADDRESSES[group])}
-    told = FakeNames({name: [answer.format(a).split()] for name, a in names.items()})
+    told = FakeResolver({name: [answer.format(a).split()] for name, a in names.items()})
     urls = {address: f"https://{name}:{sentinel.port}/" for name, address in names.items()}
     assert await not_refused(told, urls) == set()
     assert sentinel.reached() == 0
@@ -116,17 +124,20 @@ async def test_unsafe_answers(sentinel: Sentinel, group: str, answer: str) -> No
 @pytest.mark.parametrize("group", HOSTS)
 async def test_odd_hosts(sentinel: Sentinel, group: str) -> None:
     """They aren't even looked up."""
-    names = EveryName("127.0.0.1")
+    names = SingleAddressResolver("127.0.0.1")
     urls = {host: f"https://{host}:{sentinel.port}/hook" for host in HOSTS[group]}
     assert await not_refused(names, urls) == set()
-    assert names.asked == ["closed"]
+    assert names.lookups == ["closed"]
     assert sentinel.reached() == 0
 
 
 @pytest.mark.parametrize("group", URLS)
 async def test_odd_urls(sentinel: Sentinel, group: str) -> None:
     """They aren't sent to, whatever their host stands for."""
-    assert await not_refused(EveryName("127.0.0.1"), {url: url for url in URLS[group]}) == set()
+    assert (
+        await not_refused(SingleAddressResolver("127.0.0.1"), {url: url for url in URLS[group]})
+        == set()
+    )
     assert sentinel.reached() == 0
 
 
@@ -134,12 +145,12 @@ async def test_odd_urls(sentinel: Sentinel, group: str) -> None:
 async def test_answers(sentinel: Sentinel, answers: str) -> None:
     """The answer to the sender's own look-up counts, all of it; those before it don't."""
     told = [answer.split() for answer in answers.split(" | ")]
-    names = FakeNames({"hooks.test": told})
+    names = FakeResolver({"hooks.test": told})
     async with sending(names) as sends:
         for _ in told[:-1]:
             assert not await sends.resolves_to_unsafe("hooks.test")
         ended = await sends.send(f"https://hooks.test:{sentinel.port}/", {}, b"{}", AMPLE)
-    assert ended is Failure.UNSAFE_ADDRESS
+    assert ended is DeliveryFailure.UNSAFE_ADDRESS
     assert sentinel.reached() == 0
 
 
@@ -147,10 +158,10 @@ async def test_answers(sentinel: Sentinel, answers: str) -> None:
 async def test_redirects(sentinel: Sentinel, code: int) -> None:
     """None is followed, even where loopback is allowed."""
     locations = [location for group in REDIRECTS.values() for location in group]
-    async with sending(EveryName("127.0.0.1"), insecure=True) as sends:
+    async with sending(SingleAddressResolver("127.0.0.1"), insecure=True) as sends:
         for location in locations:
             target = location.replace("{port}", str(sentinel.port))
-            async with Receiver(redirect(code, target)) as receiver:
+            async with ReceiverServer(respond_redirect(code, target)) as receiver:
                 assert await sends.send(receiver.url, {}, b"{}", AMPLE) == code
                 assert len(receiver.requests) == 1
     assert sentinel.reached() == 0
@@ -165,10 +176,10 @@ async def test_public_urls(monkeypatch: pytest.MonkeyPatch, group: str) -> None:
         tried.append((ip_address(address), port))
         raise ConnectionRefusedError
 
-    monkeypatch.setattr(connections.Connector, "_connect", connect)
-    async with sending(EveryName(NAMED)) as sends:
+    monkeypatch.setattr(connections.GuardedConnector, "_connect", connect)
+    async with sending(SingleAddressResolver(NAMED_ADDRESSES)) as sends:
         for url in PUBLIC[group]:
             ended = await sends.send(url, {}, b"{}", AMPLE)
-            assert ended is Failure.CONNECTION_FAILED
+            assert ended is DeliveryFailure.CONNECTION_FAILED
     reached = [place.split() for place in PUBLIC[group].values()]
     assert tried == [(ip_address(address), int(port)) for address, port in reached]

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import pytest
 
 from staffbooking_adapters.webhook import gate
-from staffbooking_adapters.webhook.gate import Gate, NotSent, is_own
-from staffbooking_core.domain.webhooks.deliveries import Failure
-from tests.support.dns import EveryName
+from staffbooking_adapters.webhook.gate import AddressGuard, ConnectionNotMade, is_own_address
+from staffbooking_core.domain.webhooks.deliveries import DeliveryFailure
+from tests.support.dns import SingleAddressResolver
 
 pytestmark = pytest.mark.anyio
 
@@ -32,36 +32,38 @@ def refusing(code: int) -> type[socket.socket]:
 )
 def test_own_addresses(address: str) -> None:
     """An address of this machine is known as such, in any form that leads to it."""
-    assert is_own(address)
+    assert is_own_address(address)
 
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "::ffff:808:808", "2606:4700:4700::1111"])
 def test_addresses_of_others(address: str) -> None:
     """Other addresses aren't the machine's own, whether or not there is a way to them."""
-    assert not is_own(address)
+    assert not is_own_address(address)
 
 
 def test_nothing_is_let_through_unjudged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the machine is out of sockets, nobody knows whether an address is its own: so it
     isn't connected to."""
     monkeypatch.setattr(socket, "socket", refusing(errno.EMFILE))
-    with pytest.raises(NotSent) as raised:
-        is_own("8.8.8.8")
-    assert raised.value.failure is Failure.CONNECTION_FAILED
+    with pytest.raises(ConnectionNotMade) as raised:
+        is_own_address("8.8.8.8")
+    assert raised.value.failure is DeliveryFailure.CONNECTION_FAILED
 
 
 def test_a_machine_without_version_6(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has no address of version 6 of its own, and can say so."""
     monkeypatch.setattr(socket, "socket", refusing(errno.EAFNOSUPPORT))
-    assert not is_own("2606:4700:4700::1111")
+    assert not is_own_address("2606:4700:4700::1111")
 
 
 async def test_own_addresses_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """An address of this machine is unsafe, public though it may be."""
-    monkeypatch.setattr(gate, "is_own", lambda address: address == "8.8.4.4")
-    with pytest.raises(NotSent) as raised:
-        await Gate(EveryName("8.8.8.8", "8.8.4.4"), loopback=False).addresses("hooks.test")
-    assert raised.value.failure is Failure.UNSAFE_ADDRESS
+    monkeypatch.setattr(gate, "is_own_address", lambda address: address == "8.8.4.4")
+    with pytest.raises(ConnectionNotMade) as raised:
+        await AddressGuard(
+            SingleAddressResolver("8.8.8.8", "8.8.4.4"), allow_loopback=False
+        ).resolve_safe_addresses("hooks.test")
+    assert raised.value.failure is DeliveryFailure.UNSAFE_ADDRESS
 
 
 @pytest.mark.parametrize(
@@ -78,5 +80,10 @@ async def test_versions_take_turns(
 ) -> None:
     """Few addresses are tried, and of both versions where there are both: the version of the
     first begins, and within a version the order stays."""
-    monkeypatch.setattr(gate, "is_own", lambda _: False)
-    assert await Gate(EveryName(*found), loopback=False).addresses("hooks.test") == tried
+    monkeypatch.setattr(gate, "is_own_address", lambda _: False)
+    assert (
+        await AddressGuard(
+            SingleAddressResolver(*found), allow_loopback=False
+        ).resolve_safe_addresses("hooks.test")
+        == tried
+    )

@@ -11,33 +11,33 @@ import trustme
 import uvloop
 
 from staffbooking_adapters.webhook import connections, sender
-from staffbooking_adapters.webhook.connections import MOST_BYTES
-from staffbooking_core.domain.webhooks.deliveries import Failure
-from tests.support.dns import EveryName, HangingNames
+from staffbooking_adapters.webhook.connections import MAX_RESPONSE_BYTES
+from staffbooking_core.domain.webhooks.deliveries import DeliveryFailure
+from tests.support.dns import HangingResolver, SingleAddressResolver
 from tests.support.receivers import (
     Behaviour,
-    Receiver,
-    answering,
+    ReceiverServer,
+    client_tls_context,
+    close_after_request,
     closed_port,
-    closes_after_request,
-    cuts_body,
-    drips_body,
-    drips_head,
+    cut_body,
+    drip_body,
+    drip_head,
     endless_body,
     endless_continue,
     gzip_bomb,
-    hangs_at_head,
+    hang_in_head,
     long_header,
     many_headers,
-    never_accepts,
-    redirect,
-    resets,
-    resets_after_request,
-    silent,
-    speaking,
-    status,
-    tls_of,
-    trusting,
+    never_respond,
+    reset_after_request,
+    reset_connection,
+    respond_raw,
+    respond_redirect,
+    respond_status,
+    respond_with,
+    server_tls_context,
+    unaccepting_port,
 )
 
 SHORT = 0.2
@@ -50,7 +50,7 @@ NO_END = 30.0
 AUTHORITY = trustme.CA()
 
 Loop = Callable[[], asyncio.AbstractEventLoop]
-Scene = Coroutine[None, None, int | Failure]
+Scene = Coroutine[None, None, int | DeliveryFailure]
 
 
 @pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
@@ -59,10 +59,10 @@ def loop(request: pytest.FixtureRequest) -> Loop:
     return made
 
 
-def outcome(loop: Loop, scene: Scene) -> int | Failure:
+def outcome(loop: Loop, scene: Scene) -> int | DeliveryFailure:
     """How an attempt ends, on a loop of this kind."""
 
-    async def bounded() -> int | Failure:
+    async def bounded() -> int | DeliveryFailure:
         async with asyncio.timeout(NO_END):
             return await scene
 
@@ -72,142 +72,158 @@ def outcome(loop: Loop, scene: Scene) -> int | Failure:
 
 @pytest.fixture(autouse=True)
 def bodies_are_soon_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sender, "DROP_SECONDS", 0.1)
+    monkeypatch.setattr(sender, "BODY_DRAIN_TIMEOUT_SECONDS", 0.1)
 
 
 async def attempt(
-    url: str, seconds: float, names: EveryName | HangingNames | None = None
-) -> int | Failure:
-    names = names or EveryName("127.0.0.1")
-    sends = sender.HttpSender(insecure=True, names=names, tls=trusting(AUTHORITY))
+    url: str, seconds: float, names: SingleAddressResolver | HangingResolver | None = None
+) -> int | DeliveryFailure:
+    names = names or SingleAddressResolver("127.0.0.1")
+    sends = sender.HttpSender(insecure=True, resolver=names, tls=client_tls_context(AUTHORITY))
     try:
         return await sends.send(url, {"X-Webhook-Id": "evt_1"}, b"{}", seconds)
     finally:
         await sends.close()
 
 
-async def attempt_at(receiver: Receiver, seconds: float) -> int | Failure:
+async def attempt_at(receiver: ReceiverServer, seconds: float) -> int | DeliveryFailure:
     async with receiver:
         return await attempt(receiver.url, seconds)
 
 
-async def attempt_within(place: AbstractAsyncContextManager[str], seconds: float) -> int | Failure:
+async def attempt_within(
+    place: AbstractAsyncContextManager[str], seconds: float
+) -> int | DeliveryFailure:
     async with place as url:
         return await attempt(url, seconds)
 
 
-def deadline(expected: int | Failure) -> float:
-    return SHORT if expected is Failure.TIMEOUT else AMPLE
+def deadline(expected: int | DeliveryFailure) -> float:
+    return SHORT if expected is DeliveryFailure.TIMEOUT else AMPLE
 
 
-ODD: dict[str, tuple[Behaviour, int | Failure]] = {
-    "says nothing": (silent, Failure.TIMEOUT),
-    "hangs at the head": (hangs_at_head, Failure.TIMEOUT),
-    "drips its head": (drips_head, Failure.TIMEOUT),
-    "drips its body": (drips_body, 200),
-    "cuts its body": (cuts_body, 200),
+ODD: dict[str, tuple[Behaviour, int | DeliveryFailure]] = {
+    "says nothing": (never_respond, DeliveryFailure.TIMEOUT),
+    "hangs at the head": (hang_in_head, DeliveryFailure.TIMEOUT),
+    "drips its head": (drip_head, DeliveryFailure.TIMEOUT),
+    "drips its body": (drip_body, 200),
+    "cuts its body": (cut_body, 200),
     "never ends its body": (endless_body, 200),
     "a bomb of gzip": (gzip_bomb, 200),
     "a body that isn't chunked as it says": (
-        answering(b"HTTP/1.1 202 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"),
+        respond_with(b"HTTP/1.1 202 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"),
         202,
     ),
-    "100,000 headers": (many_headers, Failure.MALFORMED_RESPONSE),
-    "a header without end": (long_header, Failure.MALFORMED_RESPONSE),
-    "100 Continue without end": (endless_continue, Failure.MALFORMED_RESPONSE),
-    "not HTTP": (answering(b"SSH-2.0-OpenSSH_9.6\r\n\r\n"), Failure.MALFORMED_RESPONSE),
-    "HTTP/0.9": (answering(b"<html>hello</html>\r\n\r\n"), Failure.MALFORMED_RESPONSE),
-    "no status": (answering(b"HTTP/1.1 OK\r\n\r\n"), Failure.MALFORMED_RESPONSE),
-    "a status too long": (answering(b"HTTP/1.1 2000 OK\r\n\r\n"), Failure.MALFORMED_RESPONSE),
+    "100,000 headers": (many_headers, DeliveryFailure.MALFORMED_RESPONSE),
+    "a header without end": (long_header, DeliveryFailure.MALFORMED_RESPONSE),
+    "100 Continue without end": (endless_continue, DeliveryFailure.MALFORMED_RESPONSE),
+    "not HTTP": (respond_with(b"SSH-2.0-OpenSSH_9.6\r\n\r\n"), DeliveryFailure.MALFORMED_RESPONSE),
+    "HTTP/0.9": (respond_with(b"<html>hello</html>\r\n\r\n"), DeliveryFailure.MALFORMED_RESPONSE),
+    "no status": (respond_with(b"HTTP/1.1 OK\r\n\r\n"), DeliveryFailure.MALFORMED_RESPONSE),
+    "a status too long": (
+        respond_with(b"HTTP/1.1 2000 OK\r\n\r\n"),
+        DeliveryFailure.MALFORMED_RESPONSE,
+    ),
     "a header without a colon": (
-        answering(b"HTTP/1.1 200 OK\r\nnonsense\r\n\r\n"),
-        Failure.MALFORMED_RESPONSE,
+        respond_with(b"HTTP/1.1 200 OK\r\nnonsense\r\n\r\n"),
+        DeliveryFailure.MALFORMED_RESPONSE,
     ),
     "a length that is none": (
-        answering(b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n"),
-        Failure.MALFORMED_RESPONSE,
+        respond_with(b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n"),
+        DeliveryFailure.MALFORMED_RESPONSE,
     ),
     "a length below zero": (
-        answering(b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"),
-        Failure.MALFORMED_RESPONSE,
+        respond_with(b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"),
+        DeliveryFailure.MALFORMED_RESPONSE,
     ),
     "NUL in a header": (
-        answering(b"HTTP/1.1 200 OK\r\nX-Nul: a\x00b\r\n\r\n"),
-        Failure.MALFORMED_RESPONSE,
+        respond_with(b"HTTP/1.1 200 OK\r\nX-Nul: a\x00b\r\n\r\n"),
+        DeliveryFailure.MALFORMED_RESPONSE,
     ),
     "half a head": (
-        answering(b"HTTP/1.1 200 OK\r\nX-Half", times=1),
-        Failure.CONNECTION_CLOSED,
+        respond_with(b"HTTP/1.1 200 OK\r\nX-Half", times=1),
+        DeliveryFailure.CONNECTION_CLOSED,
     ),
-    "bytes that aren't text": (answering(b"\x16\x03\x01" * 100), Failure.MALFORMED_RESPONSE),
+    "bytes that aren't text": (
+        respond_with(b"\x16\x03\x01" * 100),
+        DeliveryFailure.MALFORMED_RESPONSE,
+    ),
     "switches protocols": (
-        answering(b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"),
+        respond_with(b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"),
         101,
     ),
-    "resets at once": (resets, Failure.CONNECTION_CLOSED),
-    "resets after the request": (resets_after_request, Failure.CONNECTION_CLOSED),
-    "closes after the request": (closes_after_request, Failure.CONNECTION_CLOSED),
+    "resets at once": (reset_connection, DeliveryFailure.CONNECTION_CLOSED),
+    "resets after the request": (reset_after_request, DeliveryFailure.CONNECTION_CLOSED),
+    "closes after the request": (close_after_request, DeliveryFailure.CONNECTION_CLOSED),
     "continues, then answers": (
-        answering(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 Done\r\n\r\n"),
+        respond_with(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 Done\r\n\r\n"),
         204,
     ),
     "sets a broken cookie": (
-        answering(b"HTTP/1.1 204 Done\r\nSet-Cookie: \xff=;;=\r\n\r\n"),
+        respond_with(b"HTTP/1.1 204 Done\r\nSet-Cookie: \xff=;;=\r\n\r\n"),
         204,
     ),
-    "headers in latin-1": (answering(b"HTTP/1.1 204 Done\r\nX-Name: \xe9\r\n\r\n"), 204),
+    "headers in latin-1": (respond_with(b"HTTP/1.1 204 Done\r\nX-Name: \xe9\r\n\r\n"), 204),
     "a type that is none": (
-        answering(b"HTTP/1.1 200 OK\r\nContent-Type: ///;;=\xff\r\nContent-Length: 0\r\n\r\n"),
+        respond_with(b"HTTP/1.1 200 OK\r\nContent-Type: ///;;=\xff\r\nContent-Length: 0\r\n\r\n"),
         200,
     ),
-    "two answers": (answering(b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n" * 2), 500),
+    "two answers": (respond_with(b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n" * 2), 500),
     "a header of 60 KB": (
-        answering(b"HTTP/1.1 204 Done\r\nX-Long: " + b"x" * 60_000 + b"\r\n\r\n"),
+        respond_with(b"HTTP/1.1 204 Done\r\nX-Long: " + b"x" * 60_000 + b"\r\n\r\n"),
         204,
     ),
     "5,000 headers": (
-        answering(b"HTTP/1.1 204 Done\r\n" + b"X-Many: x\r\n" * 5000 + b"\r\n"),
+        respond_with(b"HTTP/1.1 204 Done\r\n" + b"X-Many: x\r\n" * 5000 + b"\r\n"),
         204,
     ),
-    "a reason of 60 KB": (answering(b"HTTP/1.1 204 " + b"x" * 60_000 + b"\r\n\r\n"), 204),
-    "400": (status(400, b"no"), 400),
-    "410": (status(410), 410),
-    "429": (status(429), 429),
-    "503": (status(503, b"busy"), 503),
-    "redirects": (redirect(302, "http://127.0.0.1/"), 302),
+    "a reason of 60 KB": (respond_with(b"HTTP/1.1 204 " + b"x" * 60_000 + b"\r\n\r\n"), 204),
+    "400": (respond_status(400, b"no"), 400),
+    "410": (respond_status(410), 410),
+    "429": (respond_status(429), 429),
+    "503": (respond_status(503, b"busy"), 503),
+    "redirects": (respond_redirect(302, "http://127.0.0.1/"), 302),
 }
 
 
 @pytest.mark.parametrize(("behaviour", "expected"), ODD.values(), ids=ODD)
-def test_an_odd_receiver(loop: Loop, behaviour: Behaviour, expected: int | Failure) -> None:
+def test_an_odd_receiver(loop: Loop, behaviour: Behaviour, expected: int | DeliveryFailure) -> None:
     """The head decides; whatever a receiver does, the attempt ends within its deadline."""
-    assert outcome(loop, attempt_at(Receiver(behaviour), deadline(expected))) == expected
+    assert outcome(loop, attempt_at(ReceiverServer(behaviour), deadline(expected))) == expected
 
 
-TLS: dict[str, tuple[Receiver, int | Failure]] = {
+TLS: dict[str, tuple[ReceiverServer, int | DeliveryFailure]] = {
     "a right certificate": (
-        Receiver(answering(), tls_of(AUTHORITY, "hooks.test"), name="hooks.test"),
+        ReceiverServer(
+            respond_with(), server_tls_context(AUTHORITY, "hooks.test"), name="hooks.test"
+        ),
         204,
     ),
     "a right certificate for an address": (
-        Receiver(answering(), tls_of(AUTHORITY, "127.0.0.1")),
+        ReceiverServer(respond_with(), server_tls_context(AUTHORITY, "127.0.0.1")),
         204,
     ),
     "another name": (
-        Receiver(answering(), tls_of(AUTHORITY, "other.test"), name="hooks.test"),
-        Failure.TLS_FAILED,
+        ReceiverServer(
+            respond_with(), server_tls_context(AUTHORITY, "other.test"), name="hooks.test"
+        ),
+        DeliveryFailure.TLS_FAILED,
     ),
     "another authority": (
-        Receiver(answering(), tls_of(trustme.CA(), "hooks.test"), name="hooks.test"),
-        Failure.TLS_FAILED,
+        ReceiverServer(
+            respond_with(), server_tls_context(trustme.CA(), "hooks.test"), name="hooks.test"
+        ),
+        DeliveryFailure.TLS_FAILED,
     ),
     "drips its body": (
-        Receiver(drips_body, tls_of(AUTHORITY, "hooks.test"), name="hooks.test"),
+        ReceiverServer(drip_body, server_tls_context(AUTHORITY, "hooks.test"), name="hooks.test"),
         200,
     ),
     "hangs at the head": (
-        Receiver(hangs_at_head, tls_of(AUTHORITY, "hooks.test"), name="hooks.test"),
-        Failure.TIMEOUT,
+        ReceiverServer(
+            hang_in_head, server_tls_context(AUTHORITY, "hooks.test"), name="hooks.test"
+        ),
+        DeliveryFailure.TIMEOUT,
     ),
 }
 
@@ -216,23 +232,28 @@ TLS: dict[str, tuple[Receiver, int | Failure]] = {
 def test_a_receiver_with_tls(loop: Loop, case: str) -> None:
     """The certificate must be of a known authority and for the name in the URL."""
     receiver, expected = TLS[case]
-    again = Receiver(receiver.behaviour, receiver.tls, name=receiver.name)
+    again = ReceiverServer(receiver.behaviour, receiver.tls, name=receiver.name)
     assert outcome(loop, attempt_at(again, deadline(expected))) == expected
 
 
-PLAIN: dict[str, tuple[Behaviour, Failure]] = {
-    "says nothing": (silent, Failure.TIMEOUT),
-    "is a web server": (speaking(b"HTTP/1.1 400 Bad Request\r\n\r\n"), Failure.TLS_FAILED),
-    "resets": (resets, Failure.CONNECTION_CLOSED),
+PLAIN: dict[str, tuple[Behaviour, DeliveryFailure]] = {
+    "says nothing": (never_respond, DeliveryFailure.TIMEOUT),
+    "is a web server": (
+        respond_raw(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
+        DeliveryFailure.TLS_FAILED,
+    ),
+    "resets": (reset_connection, DeliveryFailure.CONNECTION_CLOSED),
 }
 
 
 @pytest.mark.parametrize(("behaviour", "expected"), PLAIN.values(), ids=PLAIN)
-def test_a_receiver_without_tls(loop: Loop, behaviour: Behaviour, expected: Failure) -> None:
+def test_a_receiver_without_tls(
+    loop: Loop, behaviour: Behaviour, expected: DeliveryFailure
+) -> None:
     """Where https is expected, a receiver that doesn't speak TLS gets no request."""
 
-    async def at_https() -> int | Failure:
-        async with Receiver(behaviour) as receiver:
+    async def at_https() -> int | DeliveryFailure:
+        async with ReceiverServer(behaviour) as receiver:
             ended = await attempt(receiver.url.replace("http://", "https://"), deadline(expected))
             assert receiver.requests == []
             return ended
@@ -242,43 +263,43 @@ def test_a_receiver_without_tls(loop: Loop, behaviour: Behaviour, expected: Fail
 
 def test_a_closed_port(loop: Loop) -> None:
     """A refused connection is a failed one."""
-    assert outcome(loop, attempt_within(closed_port(), AMPLE)) is Failure.CONNECTION_FAILED
+    assert outcome(loop, attempt_within(closed_port(), AMPLE)) is DeliveryFailure.CONNECTION_FAILED
 
 
 def test_nobody_accepts(loop: Loop) -> None:
     """A connection that nobody accepts ends by the deadline."""
-    assert outcome(loop, attempt_within(never_accepts(), SHORT)) is Failure.TIMEOUT
+    assert outcome(loop, attempt_within(unaccepting_port(), SHORT)) is DeliveryFailure.TIMEOUT
 
 
 def test_names_hang(loop: Loop) -> None:
     """A name whose look-up hangs ends by the deadline."""
-    hanging = attempt("http://hooks.test/", SHORT, HangingNames())
-    assert outcome(loop, hanging) is Failure.TIMEOUT
+    hanging = attempt("http://hooks.test/", SHORT, HangingResolver())
+    assert outcome(loop, hanging) is DeliveryFailure.TIMEOUT
 
 
 @pytest.mark.parametrize("behaviour", [endless_body, many_headers, long_header, endless_continue])
 def test_little_is_read(loop: Loop, behaviour: Behaviour) -> None:
     """No more is taken from a receiver than what lies on its way and the bound."""
-    receiver = Receiver(behaviour)
+    receiver = ReceiverServer(behaviour)
     outcome(loop, attempt_at(receiver, AMPLE))
-    assert receiver.written <= 5 * MOST_BYTES
+    assert receiver.bytes_written <= 5 * MAX_RESPONSE_BYTES
 
 
 def test_a_body_does_not_outlast_the_deadline(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the deadline comes while the body is dropped, the head has decided."""
-    monkeypatch.setattr(sender, "DROP_SECONDS", 10 * NO_END)
-    assert outcome(loop, attempt_at(Receiver(drips_body), 1.0)) == 200
+    monkeypatch.setattr(sender, "BODY_DRAIN_TIMEOUT_SECONDS", 10 * NO_END)
+    assert outcome(loop, attempt_at(ReceiverServer(drip_body), 1.0)) == 200
 
 
 def test_an_address_out_of_reach(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     """To be reached an address has a time of its own, so that the next one gets its turn."""
-    monkeypatch.setattr(connections, "CONNECT_SECONDS", SHORT)
+    monkeypatch.setattr(connections, "CONNECT_TIMEOUT_SECONDS", SHORT)
 
-    async def with_two_addresses() -> int | Failure:
-        async with never_accepts() as full:
+    async def with_two_addresses() -> int | DeliveryFailure:
+        async with unaccepting_port() as full:
             port = int(full.split(":")[2].split("/")[0])
-            async with Receiver(answering(), host="127.0.0.2", port=port):
-                both = EveryName("127.0.0.1", "127.0.0.2")
+            async with ReceiverServer(respond_with(), host="127.0.0.2", port=port):
+                both = SingleAddressResolver("127.0.0.1", "127.0.0.2")
                 return await attempt(f"http://hooks.test:{port}/", AMPLE, both)
 
     assert outcome(loop, with_two_addresses()) == 204

@@ -13,34 +13,48 @@ import trustme
 from tests.support.postgres import PostgresServer
 from tests.support.receivers import (
     Behaviour,
-    Connection,
-    Receiver,
-    answering,
+    ReceiverConnection,
+    ReceiverServer,
     closed_port,
-    drips_body,
-    drips_head,
+    drip_body,
+    drip_head,
     endless_body,
     gzip_bomb,
-    hangs_at_head,
-    redirect,
-    resets_after_request,
-    silent,
-    status,
-    tls_of,
+    hang_in_head,
+    never_respond,
+    reset_after_request,
+    respond_redirect,
+    respond_status,
+    respond_with,
+    server_tls_context,
 )
-from tests.webhooks.soak import Plan, Target, judge, soak
+from tests.webhooks.soak import SoakReceiver, WebhookSoakPlan, assert_delivered, run_soak
 
 pytestmark = pytest.mark.anyio
 
-SHORT = Plan(events=300, kills=3, over=6.0, attempt=0.5, lease=4.0, patience=55.0)
-LONG = Plan(events=10_000, kills=20, over=300.0, attempt=10.0, lease=15.0, patience=3600.0)
+SHORT = WebhookSoakPlan(
+    events=300,
+    kills=3,
+    duration_seconds=6.0,
+    attempt_timeout_seconds=0.5,
+    lease_seconds=4.0,
+    timeout_seconds=55.0,
+)
+LONG = WebhookSoakPlan(
+    events=10_000,
+    kills=20,
+    duration_seconds=300.0,
+    attempt_timeout_seconds=10.0,
+    lease_seconds=15.0,
+    timeout_seconds=3600.0,
+)
 
 
 def in_turn(*kinds: Behaviour) -> Behaviour:
     """Another kind with each connection."""
     calls = 0
 
-    async def behave(connection: Connection) -> None:
+    async def behave(connection: ReceiverConnection) -> None:
         nonlocal calls
         calls += 1
         await kinds[calls % len(kinds)](connection)
@@ -49,58 +63,62 @@ def in_turn(*kinds: Behaviour) -> Behaviour:
 
 
 @asynccontextmanager
-async def short_targets(folder: Path) -> AsyncIterator[tuple[list[Target], Path]]:
+async def short_targets(folder: Path) -> AsyncIterator[tuple[list[SoakReceiver], Path]]:
     """Eight endpoints, four of them sound; and the certificate that the workers trust."""
     authority, stranger = trustme.CA(), trustme.CA()
     async with AsyncExitStack() as stack:
 
-        async def listen(sound: bool, behaviour: Behaviour, by: trustme.CA | None = None) -> Target:
-            tls = None if by is None else tls_of(by, "127.0.0.1")
-            receiver = await stack.enter_async_context(Receiver(behaviour, tls))
-            return Target(receiver.url, receiver.requests, sound)
+        async def listen(
+            sound: bool, behaviour: Behaviour, by: trustme.CA | None = None
+        ) -> SoakReceiver:
+            tls = None if by is None else server_tls_context(by, "127.0.0.1")
+            receiver = await stack.enter_async_context(ReceiverServer(behaviour, tls))
+            return SoakReceiver(receiver.url, receiver.requests, sound)
 
         targets = [
-            await listen(True, answering()),
-            await listen(True, answering(), authority),
-            await listen(True, answering(times=1)),
-            await listen(True, status(201, b"thanks")),
-            await listen(False, hangs_at_head),
-            await listen(False, resets_after_request),
-            await listen(False, redirect(307, "http://127.0.0.1/")),
-            await listen(False, answering(), stranger),
+            await listen(True, respond_with()),
+            await listen(True, respond_with(), authority),
+            await listen(True, respond_with(times=1)),
+            await listen(True, respond_status(201, b"thanks")),
+            await listen(False, hang_in_head),
+            await listen(False, reset_after_request),
+            await listen(False, respond_redirect(307, "http://127.0.0.1/")),
+            await listen(False, respond_with(), stranger),
         ]
         yield targets, _roots(folder, authority)
 
 
 @asynccontextmanager
-async def long_targets(folder: Path) -> AsyncIterator[tuple[list[Target], Path]]:
+async def long_targets(folder: Path) -> AsyncIterator[tuple[list[SoakReceiver], Path]]:
     """Ten endpoints, five of them sound; the others misbehave in every way."""
     authority, stranger = trustme.CA(), trustme.CA()
     async with AsyncExitStack() as stack:
         refusing = await stack.enter_async_context(closed_port())
 
-        async def listen(sound: bool, behaviour: Behaviour, by: trustme.CA | None = None) -> Target:
-            tls = None if by is None else tls_of(by, "127.0.0.1")
-            receiver = await stack.enter_async_context(Receiver(behaviour, tls))
-            return Target(receiver.url, receiver.requests, sound)
+        async def listen(
+            sound: bool, behaviour: Behaviour, by: trustme.CA | None = None
+        ) -> SoakReceiver:
+            tls = None if by is None else server_tls_context(by, "127.0.0.1")
+            receiver = await stack.enter_async_context(ReceiverServer(behaviour, tls))
+            return SoakReceiver(receiver.url, receiver.requests, sound)
 
-        bodies = in_turn(drips_body, endless_body, gzip_bomb)
+        bodies = in_turn(drip_body, endless_body, gzip_bomb)
         heads = in_turn(
-            silent,
-            drips_head,
-            resets_after_request,
-            redirect(302, "http://127.0.0.1/"),
-            status(500),
+            never_respond,
+            drip_head,
+            reset_after_request,
+            respond_redirect(302, "http://127.0.0.1/"),
+            respond_status(500),
         )
         targets = [
-            *[await listen(True, answering()) for _ in range(3)],
-            await listen(True, answering(), authority),
-            await listen(True, answering(times=1)),
-            Target(refusing, [], False),
-            await listen(False, hangs_at_head),
+            *[await listen(True, respond_with()) for _ in range(3)],
+            await listen(True, respond_with(), authority),
+            await listen(True, respond_with(times=1)),
+            SoakReceiver(refusing, [], False),
+            await listen(False, hang_in_head),
             await listen(False, heads),
             await listen(False, bodies),
-            await listen(False, answering(), stranger),
+            await listen(False, respond_with(), stranger),
         ]
         yield targets, _roots(folder, authority)
 
@@ -125,8 +143,8 @@ async def test_nothing_is_lost_in_a_short_soak(
         folder = tmp_path / name
         folder.mkdir()
         async with short_targets(folder) as (targets, roots):
-            results = await soak(urls[name], SHORT, targets, roots, folder)
-            judge(results, SHORT)
+            results = await run_soak(urls[name], SHORT, targets, roots, folder)
+            assert_delivered(results, SHORT)
 
     async with anyio.create_task_group() as both:
         for name in urls:
@@ -144,8 +162,8 @@ async def test_nothing_is_lost_in_a_long_soak(
     if database == "postgresql":
         url = await postgres_server.create_database()
     async with long_targets(tmp_path) as (targets, roots):
-        results = await soak(url, LONG, targets, roots, tmp_path)
-        figures = judge(results, LONG)
+        results = await run_soak(url, LONG, targets, roots, tmp_path)
+        figures = assert_delivered(results, LONG)
     print(figures)
     # Each is of an answer that a killed worker, or one that waited too long, never saw: on a
     # busy machine there are more, so the short soak doesn't count them.

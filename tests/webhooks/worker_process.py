@@ -14,20 +14,20 @@ from attrs import evolve
 
 from staffbooking_adapters.settings import load_settings
 from staffbooking_adapters.wiring import open_ports
-from staffbooking_cli.running import log_to_stderr, stopping
-from staffbooking_worker.main import work
+from staffbooking_cli.running import log_to_stderr, stop_on_signal
+from staffbooking_worker.main import run_worker
 
 
 async def main(attempt_seconds: float, lease_seconds: float) -> None:
     settings = load_settings(os.environ)
     policy = evolve(
         settings.policy,
-        webhook_deadline=timedelta(seconds=attempt_seconds),
-        lease=timedelta(seconds=lease_seconds),
+        webhook_attempt_timeout=timedelta(seconds=attempt_seconds),
+        lease_duration=timedelta(seconds=lease_seconds),
     )
     staying = evolve(settings, policy=policy)
-    async with stopping() as stop, open_ports(staying, stays=True) as ports:
-        await work(ports, stop)
+    async with stop_on_signal() as stop, open_ports(staying, is_long_running=True) as ports:
+        await run_worker(ports, stop)
 
 
 if __name__ == "__main__":

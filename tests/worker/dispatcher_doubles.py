@@ -15,17 +15,21 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from staffbooking_adapters.memory.doubles import VirtualClock
-from staffbooking_adapters.memory.webhooks.receivers import MemorySender, Sent
-from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus, Endpoint, Failure
-from staffbooking_core.errors import Unavailable
+from staffbooking_adapters.memory.webhooks.receivers import MemorySender, SentWebhook
+from staffbooking_core.domain.webhooks.deliveries import (
+    DeliveryFailure,
+    DeliveryStatus,
+    WebhookEndpoint,
+)
+from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.ports import Ports
 from staffbooking_worker import webhook_dispatcher
 from tests.support.builders import NOW
-from tests.support.virtual_loop import VirtualLoop
-from tests.support.webhook_deployment import Post, make_post
+from tests.support.virtual_loop import VirtualTimeLoop
+from tests.support.webhook_deployment import WebhookScenario, make_webhook_scenario
 from tests.support.webhooks import add_delivery
 
-FOREVER = 3_600
+NEVER_TIMEOUT_SECONDS = 3_600
 """Seconds of the loop's time: what takes so long never comes."""
 
 SUCCEEDED = DeliveryStatus.SUCCEEDED
@@ -33,7 +37,7 @@ SUCCEEDED = DeliveryStatus.SUCCEEDED
 
 @pytest.fixture
 def anyio_backend() -> tuple[str, dict[str, Any]]:
-    return "asyncio", {"loop_factory": VirtualLoop}
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
 
 
 class LoopClock(VirtualClock):
@@ -43,25 +47,25 @@ class LoopClock(VirtualClock):
         return self.now + timedelta(seconds=asyncio.get_running_loop().time())
 
 
-class Gates(MemorySender):
+class GatedReceivers(MemorySender):
     """Receivers that answer 200 at once, unless they are told what else to do."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.acts: dict[str, Callable[[], Awaitable[int | Failure]]] = {}
+        self.behaviours: dict[str, Callable[[], Awaitable[int | DeliveryFailure]]] = {}
         self.gate = anyio.Event()
         self.in_flight: Counter[str] = Counter()
-        self.most: Counter[str] = Counter()
+        self.max_in_flight: Counter[str] = Counter()
         """The most that were in flight at a time, by address."""
 
     async def send(
-        self, url: str, headers: Mapping[str, str], body: bytes, seconds: float
-    ) -> int | Failure:
-        self.sent.append(Sent(url, headers, body))
+        self, url: str, headers: Mapping[str, str], body: bytes, timeout_seconds: float
+    ) -> int | DeliveryFailure:
+        self.sent.append(SentWebhook(url, headers, body))
         self.in_flight[url] += 1
-        self.most[url] = max(self.most[url], self.in_flight[url])
+        self.max_in_flight[url] = max(self.max_in_flight[url], self.in_flight[url])
         try:
-            return await self.acts.get(url, self.answer)()
+            return await self.behaviours.get(url, self.answer)()
         finally:
             self.in_flight[url] -= 1
 
@@ -78,78 +82,82 @@ class Gates(MemorySender):
         await self.gate.wait()
         return 200
 
-    async def time_out(self) -> Failure:
+    async def time_out(self) -> DeliveryFailure:
         await anyio.sleep(10)
-        return Failure.TIMEOUT
+        return DeliveryFailure.TIMEOUT
 
     def urls(self) -> list[str]:
         """Where requests went, in their order."""
         return [each.url for each in self.sent]
 
 
-class FaultyStore:
+class UnreliableStore:
     """A store that is out of reach when it is told so."""
 
     def __init__(self, real: Any) -> None:
-        self.real = real
+        self.inner = real
         self.faults: list[str] = []
         """What goes wrong with the next units of work: "before" or "after" their commit."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.real, name)
+        return getattr(self.inner, name)
 
-    async def write(self, work: Any) -> Any:
+    async def run_transaction(self, work: Any) -> Any:
         fault = self.faults.pop(0) if self.faults else ""
         if fault == "before":
-            raise Unavailable("gone")
-        result = await self.real.write(work)
+            raise StoreUnavailable("gone")
+        result = await self.inner.write(work)
         if fault == "after":
-            raise Unavailable("gone")
+            raise StoreUnavailable("gone")
         return result
 
 
 @pytest.fixture
-def sender() -> Gates:
-    return Gates()
+def sender() -> GatedReceivers:
+    return GatedReceivers()
 
 
 @pytest.fixture
-def post(sender: Gates) -> Post:
-    return make_post(clock=LoopClock(NOW), sender=sender)
+def post(sender: GatedReceivers) -> WebhookScenario:
+    return make_webhook_scenario(clock=LoopClock(NOW), webhook_sender=sender)
 
 
-async def with_deliveries(post: Post, number: int = 1, **given: Any) -> Endpoint:
+async def add_endpoint_with_deliveries(
+    post: WebhookScenario, number: int = 1, **given: Any
+) -> WebhookEndpoint:
     """An endpoint to which so many are due."""
-    endpoint = await post.endpoint(**given)
+    endpoint = await post.add_endpoint(**given)
     for _ in range(number):
         await add_delivery(post.ports.store, endpoint)
     return endpoint
 
 
 @asynccontextmanager
-async def serving(ports: Ports, workers: int = 1) -> AsyncIterator[anyio.Event]:
+async def running_dispatcher(ports: Ports, workers: int = 1) -> AsyncIterator[anyio.Event]:
     """The dispatcher runs in the background, and is told to stop at the end."""
     stop = anyio.Event()
-    with anyio.fail_after(FOREVER):
+    with anyio.fail_after(NEVER_TIMEOUT_SECONDS):
         async with anyio.create_task_group() as group:
             for _ in range(workers):
-                group.start_soon(webhook_dispatcher.serve, ports, stop)
+                group.start_soon(webhook_dispatcher.run_dispatcher, ports, stop)
             yield stop
             stop.set()
 
 
-async def a_tick() -> None:
+async def yield_to_others() -> None:
     """The shortest time in which others get on."""
     await anyio.sleep(0.01)
 
 
-async def until(holds: Callable[[], bool]) -> None:
+async def wait_until(holds: Callable[[], bool]) -> None:
     """Let others run until something holds."""
     while not holds():
-        await a_tick()
+        await yield_to_others()
 
 
-async def until_logged(post: Post, endpoint: Endpoint, number: int) -> None:
+async def wait_until_attempted(
+    post: WebhookScenario, endpoint: WebhookEndpoint, number: int
+) -> None:
     """Until the newest delivery to an endpoint has had so many attempts."""
-    while (await post.newest(endpoint)).attempts < number:
-        await a_tick()
+    while (await post.newest_delivery(endpoint)).attempts < number:
+        await yield_to_others()

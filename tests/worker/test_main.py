@@ -11,17 +11,17 @@ from attrs import evolve
 
 from staffbooking_adapters.memory.doubles import RecordingNotifier
 from staffbooking_core.domain.accounts.users import Role
-from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus, Endpoint
-from staffbooking_core.errors import Unavailable
-from staffbooking_core.ports import Hint, Letter, Ports, Undeliverable
-from staffbooking_core.usecases.notifications.notifications import GivenUp
+from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus, WebhookEndpoint
+from staffbooking_core.errors import StoreUnavailable
+from staffbooking_core.ports import Email, Hint, Ports, UndeliverableEmail
+from staffbooking_core.usecases.notifications.notifications import NotificationsGivenUp
 from staffbooking_worker import main
-from staffbooking_worker.jobs import LANES, Lane
+from staffbooking_worker.jobs import JOBS, Job
 from tests.support.builders import add_user
 from tests.support.memory_deployment import memory_ports
-from tests.support.notifications import add_notice, make_notice
-from tests.support.webhook_deployment import Post, make_post
-from tests.support.webhooks import tell
+from tests.support.notifications import add_notification, make_notification
+from tests.support.webhook_deployment import WebhookScenario, make_webhook_scenario
+from tests.support.webhooks import add_event
 
 pytestmark = pytest.mark.anyio
 
@@ -48,7 +48,7 @@ class Work:
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """Faults are waited out at once."""
-    monkeypatch.setattr(main, "PAUSE", 0)
+    monkeypatch.setattr(main, "ERROR_DELAY_SECONDS", 0)
 
 
 async def test_a_lane_runs_on_until_told_to_stop() -> None:
@@ -57,7 +57,7 @@ async def test_a_lane_runs_on_until_told_to_stop() -> None:
     work = Work(stop, 1, 1, 3)
 
     with anyio.fail_after(5):
-        await main.run_lanes(PORTS, stop, [Lane("busy", work, idle=60)])
+        await main.run_jobs(PORTS, stop, [Job("busy", work, idle_seconds=60)])
 
     assert work.calls == 4
 
@@ -65,10 +65,10 @@ async def test_a_lane_runs_on_until_told_to_stop() -> None:
 async def test_a_store_out_of_reach_does_not_end_a_lane() -> None:
     """A lane goes on after the store was out of reach."""
     stop = anyio.Event()
-    work = Work(stop, Unavailable("gone"), 1)
+    work = Work(stop, StoreUnavailable("gone"), 1)
 
     with anyio.fail_after(5):
-        await main.run_lanes(PORTS, stop, [Lane("store", work, idle=60)])
+        await main.run_jobs(PORTS, stop, [Job("store", work, idle_seconds=60)])
 
     assert work.calls == 3
 
@@ -81,7 +81,7 @@ async def test_an_unexpected_fault_is_logged_and_does_not_end_a_lane(
     work = Work(stop, RuntimeError("a bug"), 1)
 
     with anyio.fail_after(5):
-        await main.run_lanes(PORTS, stop, [Lane("buggy", work, idle=60)])
+        await main.run_jobs(PORTS, stop, [Job("buggy", work, idle_seconds=60)])
 
     assert work.calls == 3
     assert "a bug" in caplog.text
@@ -96,8 +96,10 @@ async def test_stopping_does_not_wait_for_an_idle_lane() -> None:
         return 0
 
     with anyio.fail_after(5):
-        await main.run_lanes(
-            PORTS, stop, [Lane("idle", nothing_due, idle=3600), Lane("ends", ends_it, idle=1)]
+        await main.run_jobs(
+            PORTS,
+            stop,
+            [Job("idle", nothing_due, idle_seconds=3600), Job("ends", ends_it, idle_seconds=1)],
         )
 
     assert ends_it.calls == 1
@@ -114,7 +116,7 @@ async def test_what_is_in_flight_is_finished() -> None:
         return 1
 
     with anyio.fail_after(5):
-        await main.run_lanes(PORTS, stop, [Lane("slow", slow, idle=1)])
+        await main.run_jobs(PORTS, stop, [Job("slow", slow, idle_seconds=1)])
 
     assert finished == [True]
 
@@ -126,14 +128,14 @@ async def test_a_hint_ends_the_wait_of_its_lane() -> None:
     """An idle lane that would sleep for an hour works as soon as it is told to."""
     stop, ports = anyio.Event(), memory_ports()
     work = Work(stop, 0)
-    lane = Lane("hinted", work, idle=3600, hint=Hint.EVENTS)
+    lane = Job("hinted", work, idle_seconds=3600, hint=Hint.EVENTS)
 
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:
-            group.start_soon(main.run_lanes, ports, stop, [lane])
+            group.start_soon(main.run_jobs, ports, stop, [lane])
             while work.calls == 0:
                 await checkpoint()
-            await tell(ports.store)
+            await add_event(ports.store)
 
     assert work.calls == 2
 
@@ -146,13 +148,13 @@ async def test_a_hint_while_a_lane_works_is_not_missed() -> None:
     async def look(_: Ports) -> int:
         calls.append(True)
         if len(calls) == 1:
-            await tell(ports.store)
+            await add_event(ports.store)
         else:
             stop.set()
         return 0
 
     with anyio.fail_after(5):
-        await main.run_lanes(ports, stop, [Lane("hinted", look, idle=3600, hint=Hint.EVENTS)])
+        await main.run_jobs(ports, stop, [Job("hinted", look, idle_seconds=3600, hint=Hint.EVENTS)])
 
     assert len(calls) == 2
 
@@ -160,17 +162,17 @@ async def test_a_hint_while_a_lane_works_is_not_missed() -> None:
 # The whole worker -----------------------------------------------------------------------
 
 
-async def told(post: Post) -> tuple[Endpoint, str]:
+async def told(post: WebhookScenario) -> tuple[WebhookEndpoint, str]:
     """An event that an endpoint gets, once a worker runs."""
     boss = await add_user(post.ports.store, role=Role.ADMIN)
-    endpoint = await post.endpoint(owner=boss)
-    post.answer(endpoint, 200)
-    return endpoint, (await tell(post.ports.store)).id
+    endpoint = await post.add_endpoint(owner=boss)
+    post.set_response(endpoint, 200)
+    return endpoint, (await add_event(post.ports.store)).id
 
 
 async def test_drain_does_all_that_is_due() -> None:
     """An event is published and delivered, and a second call finds nothing."""
-    post = make_post()
+    post = make_webhook_scenario()
     endpoint, event_id = await told(post)
 
     assert await main.drain(post.ports) == 2
@@ -182,32 +184,32 @@ async def test_drain_does_all_that_is_due() -> None:
 
 async def test_drain_does_not_wait_for_retries() -> None:
     """A delivery that fails is left to be tried when it is due."""
-    post = make_post()
+    post = make_webhook_scenario()
     endpoint, _ = await told(post)
-    post.answer(endpoint, 500)
+    post.set_response(endpoint, 500)
 
     with anyio.fail_after(5):
         assert await main.drain(post.ports) == 2
 
-    assert await post.statuses(endpoint) == [DeliveryStatus.PENDING]
+    assert await post.delivery_statuses(endpoint) == [DeliveryStatus.PENDING]
 
 
 class Refusing(RecordingNotifier):
     """It reaches nobody."""
 
-    async def tell(self, letter: Letter) -> None:
-        raise Undeliverable("no such user")
+    async def send_email(self, email: Email) -> None:
+        raise UndeliverableEmail("no such user")
 
 
 async def test_drain_goes_on_where_nobody_is_reached(caplog: pytest.LogCaptureFixture) -> None:
     """What can't be told is logged and raised in the end: all else is done."""
-    made = make_post()
+    made = make_webhook_scenario()
     post = evolve(made, ports=evolve(made.ports, notifier=Refusing()))
     endpoint, _ = await told(post)
     for _ in range(20):  # More than one batch.
-        await add_notice(post.ports.store, make_notice(endpoint.owner_id))
+        await add_notification(post.ports.store, make_notification(endpoint.owner_id))
 
-    with pytest.raises(GivenUp) as raised:
+    with pytest.raises(NotificationsGivenUp) as raised:
         await main.drain(post.ports)
 
     assert str(raised.value) == "20 notices were given up"
@@ -219,33 +221,33 @@ async def test_drain_goes_on_where_nobody_is_reached(caplog: pytest.LogCaptureFi
 
 async def test_no_mail_is_begun_once_the_worker_stops() -> None:
     """The one in flight is finished, those behind it are left to the next worker."""
-    stop, letters = anyio.Event(), list[Letter]()
+    stop, letters = anyio.Event(), list[Email]()
 
     class Stopping(RecordingNotifier):
-        async def tell(self, letter: Letter) -> None:
+        async def send_email(self, email: Email) -> None:
             stop.set()
-            letters.append(letter)
+            letters.append(email)
 
     ports = memory_ports(notifier=Stopping())
     user = await add_user(ports.store)
     for subject in ("one", "two"):
-        await add_notice(ports.store, make_notice(user.id, subject=subject))
+        await add_notification(ports.store, make_notification(user.id, subject=subject))
 
     with anyio.fail_after(5):
-        await main.run_lanes(ports, stop, [lane for lane in LANES if lane.name == "notices"])
+        await main.run_jobs(ports, stop, [lane for lane in JOBS if lane.name == "notices"])
 
     assert [letter.subject for letter in letters] == ["one"]
 
 
 async def test_the_worker_publishes_and_sends() -> None:
     """One call runs all that a deployment needs, until it is told to stop."""
-    post, stop = make_post(), anyio.Event()
+    post, stop = make_webhook_scenario(), anyio.Event()
 
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:
-            group.start_soon(main.work, post.ports, stop)
+            group.start_soon(main.run_worker, post.ports, stop)
             endpoint, _ = await told(post)
-            while await post.statuses(endpoint) != [DeliveryStatus.SUCCEEDED]:
+            while await post.delivery_statuses(endpoint) != [DeliveryStatus.SUCCEEDED]:
                 await checkpoint()
             stop.set()
 

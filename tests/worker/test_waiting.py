@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
-from staffbooking_worker.race import first_of
-from tests.support.virtual_loop import VirtualLoop
+from staffbooking_worker.race import wait_for_first
+from tests.support.virtual_loop import VirtualTimeLoop
 
 pytestmark = pytest.mark.anyio
 
@@ -18,7 +18,7 @@ HOUR = 3_600.0
 
 @pytest.fixture
 def anyio_backend() -> tuple[str, dict[str, Any]]:
-    return "asyncio", {"loop_factory": VirtualLoop}
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
 
 
 async def test_the_first_ends_the_wait() -> None:
@@ -31,13 +31,13 @@ async def test_the_first_ends_the_wait() -> None:
         finally:
             given_up.append(True)
 
-    await first_of(HOUR, slow, partial(anyio.sleep, 7), partial(anyio.sleep, 9))
+    await wait_for_first(HOUR, slow, partial(anyio.sleep, 7), partial(anyio.sleep, 9))
     assert (anyio.current_time(), given_up) == (7, [True])
 
 
 async def test_time_ends_the_wait() -> None:
     """Where nothing comes, it is the time that was given."""
-    await first_of(5, anyio.Event().wait, anyio.Event().wait)
+    await wait_for_first(5, anyio.Event().wait, anyio.Event().wait)
     assert anyio.current_time() == 5
 
 
@@ -45,12 +45,12 @@ async def test_what_has_come_already_is_not_waited_for() -> None:
     """No time passes."""
     come = anyio.Event()
     come.set()
-    await first_of(HOUR, anyio.Event().wait, come.wait)
+    await wait_for_first(HOUR, anyio.Event().wait, come.wait)
     assert anyio.current_time() == 0
 
 
 async def test_who_waits_may_be_given_up_itself() -> None:
     """A wait that somebody else ends early leaves nothing running."""
     with anyio.move_on_after(3):
-        await first_of(HOUR, anyio.Event().wait)
+        await wait_for_first(HOUR, anyio.Event().wait)
     assert anyio.current_time() == 3

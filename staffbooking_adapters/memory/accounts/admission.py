@@ -7,52 +7,52 @@ from datetime import datetime
 
 from attrs import frozen
 
-from staffbooking_adapters.memory.state import Place
+from staffbooking_adapters.memory.state import MemoryTransaction
 from staffbooking_core.domain.accounts.api_keys import Permission
-from staffbooking_core.domain.accounts.users import judge_key, judge_session
+from staffbooking_core.domain.accounts.users import check_api_key, is_session_valid
 from staffbooking_core.domain.shared import rate_limits
-from staffbooking_core.domain.shared.rate_limits import Rule, Verdict
+from staffbooking_core.domain.shared.rate_limits import RateLimit, RateLimitDecision
 from staffbooking_core.errors import Unauthenticated
-from staffbooking_core.ports import KeyCaller, SessionCaller
+from staffbooking_core.ports import ApiKeyCaller, SessionCaller
 
 
 @frozen
 class MemoryAdmission:
-    place: Place
+    tx: MemoryTransaction
 
-    async def by_key(
+    async def authenticate_api_key(
         self,
         digest: bytes,
         permission: Permission | None,
-        rules: Sequence[Rule],
+        rules: Sequence[RateLimit],
         now: datetime,
-    ) -> tuple[KeyCaller, Sequence[Verdict]]:
-        state = self.place.state
+    ) -> tuple[ApiKeyCaller, Sequence[RateLimitDecision]]:
+        state = self.tx.state
         if (number := state.key_by_digest.get(digest)) is None:
             raise Unauthenticated("invalid_api_key", "The API key is not valid")
         key = state.keys[number]
         owner = state.users[key.owner_id]
-        judge_key(key, owner, permission, now)
-        self.place.shared.keys_used_at[key.id] = now
-        verdicts = [self._count(f"{rule.name}:key:{key.id}", rule, now) for rule in rules]
-        return KeyCaller(key, owner), verdicts
+        check_api_key(key, owner, permission, now)
+        self.tx.shared.key_last_used_at[key.id] = now
+        verdicts = [self._count_request(f"{rule.name}:key:{key.id}", rule, now) for rule in rules]
+        return ApiKeyCaller(key, owner), verdicts
 
-    async def by_session(self, digest: bytes, now: datetime) -> SessionCaller | None:
-        state, policy = self.place.state, self.place.policy
+    async def authenticate_session(self, digest: bytes, now: datetime) -> SessionCaller | None:
+        state, policy = self.tx.state, self.tx.policy
         if (session := state.sessions.get(digest)) is None:
             return None
         user = state.users[session.user_id]
         idle, lifetime = policy.session_idle, policy.session_lifetime
-        signed_in = judge_session(session, user, now, idle=idle, lifetime=lifetime)
+        signed_in = is_session_valid(session, user, now, idle_timeout=idle, lifetime=lifetime)
         return SessionCaller(session, user) if signed_in else None
 
-    async def hit(self, scope: str, rule: Rule, now: datetime) -> Verdict:
-        return self._count(scope, rule, now)
+    async def count_hit(self, scope: str, rule: RateLimit, now: datetime) -> RateLimitDecision:
+        return self._count_request(scope, rule, now)
 
-    async def look(self, scope: str, rule: Rule, now: datetime) -> Verdict:
-        return rate_limits.look(self.place.shared.windows.get(scope), now, rule)
+    async def peek(self, scope: str, rule: RateLimit, now: datetime) -> RateLimitDecision:
+        return rate_limits.peek(self.tx.shared.rate_limit_windows.get(scope), now, rule)
 
-    def _count(self, scope: str, rule: Rule, now: datetime) -> Verdict:
-        windows = self.place.shared.windows
-        windows[scope], verdict = rate_limits.hit(windows.get(scope), now, rule)
+    def _count_request(self, scope: str, rule: RateLimit, now: datetime) -> RateLimitDecision:
+        windows = self.tx.shared.rate_limit_windows
+        windows[scope], verdict = rate_limits.record_hits(windows.get(scope), now, rule)
         return verdict

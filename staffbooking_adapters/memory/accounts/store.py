@@ -8,31 +8,31 @@ from datetime import datetime
 from attrs import asdict, evolve, frozen
 
 from staffbooking_adapters.memory.companions.store import put_companion
-from staffbooking_adapters.memory.state import Place
+from staffbooking_adapters.memory.state import MemoryTransaction
 from staffbooking_core.domain.accounts.api_keys import ApiKey
-from staffbooking_core.domain.accounts.users import Session, User, fold_email
+from staffbooking_core.domain.accounts.users import Session, User, normalize_email
 from staffbooking_core.errors import ConstraintViolated
-from staffbooking_core.ports import EMAIL_TAKEN, NewKey, NewUser
+from staffbooking_core.ports import EMAIL_TAKEN, NewApiKey, NewUser
 
-KEY_TAKEN = "uq_api_keys_digest"
+KEY_DIGEST_TAKEN = "uq_api_keys_digest"
 
 
 @frozen
 class AccountsReader:
-    place: Place
+    tx: MemoryTransaction
 
     async def user(self, user_id: int) -> User | None:
-        return self.place.state.users.get(user_id)
+        return self.tx.state.users.get(user_id)
 
     async def user_by_email(self, email: str) -> User | None:
-        return find_by_email(self.place, email)
+        return find_by_email(self.tx, email)
 
     async def users(self, after_id: int, limit: int) -> Sequence[User]:
-        users = self.place.state.users
+        users = self.tx.state.users
         return [users[number] for number in sorted(users) if number > after_id][:limit]
 
     async def session(self, digest: bytes) -> tuple[Session, User] | None:
-        state = self.place.state
+        state = self.tx.state
         if (session := state.sessions.get(digest)) is None:
             return None
         return session, state.users[session.user_id]
@@ -42,18 +42,18 @@ class AccountsReader:
         return [each for each in found if each is not None]
 
     async def sessions_of(self, user_id: int) -> Sequence[Session]:
-        mine = [each for each in self.place.state.sessions.values() if each.user_id == user_id]
+        mine = [each for each in self.tx.state.sessions.values() if each.user_id == user_id]
         mine.sort(key=lambda session: session.digest)
         return sorted(mine, key=lambda session: session.created_at, reverse=True)
 
-    async def keys_of(self, owner_id: int) -> Sequence[ApiKey]:
-        keys = [key for key in self.place.state.keys.values() if key.owner_id == owner_id]
+    async def api_keys_of(self, owner_id: int) -> Sequence[ApiKey]:
+        keys = [key for key in self.tx.state.keys.values() if key.owner_id == owner_id]
         keys.sort(key=lambda key: (key.created_at, key.id), reverse=True)
-        return [_with_use(self.place, key) for key in keys]
+        return [_with_last_used_at(self.tx, key) for key in keys]
 
-    async def key(self, key_id: int) -> ApiKey | None:
-        key = self.place.state.keys.get(key_id)
-        return None if key is None else _with_use(self.place, key)
+    async def api_key(self, api_key_id: int) -> ApiKey | None:
+        key = self.tx.state.keys.get(api_key_id)
+        return None if key is None else _with_last_used_at(self.tx, key)
 
 
 @frozen
@@ -62,16 +62,16 @@ class AccountsWriter(AccountsReader):
         return await self.user(user_id)
 
     async def add_user(self, user: NewUser) -> User:
-        added = User(id=next(self.place.shared.user_ids), **asdict(user, recurse=False))
-        self._put(added)
+        added = User(id=next(self.tx.shared.user_ids), **asdict(user, recurse=False))
+        self._put_user(added)
         return added
 
     async def save_user(self, user: User) -> None:
-        state = self.place.state
+        state = self.tx.state
         if (before := state.users.get(user.id)) is None:
             return
-        state.user_by_email.discard(fold_email(before.email))
-        self._put(user)
+        state.user_by_email.discard(normalize_email(before.email))
+        self._put_user(user)
         if row := state.companions.get(user.id):
             companion = evolve(
                 row.companion,
@@ -79,51 +79,51 @@ class AccountsWriter(AccountsReader):
                 last_name=user.last_name,
                 active=user.disabled_at is None,
             )
-            put_companion(self.place, companion)
+            put_companion(self.tx, companion)
 
-    def _put(self, user: User) -> None:
-        state, email = self.place.state, fold_email(user.email)
+    def _put_user(self, user: User) -> None:
+        state, email = self.tx.state, normalize_email(user.email)
         if email in state.user_by_email:
             raise ConstraintViolated(EMAIL_TAKEN)
         state.users[user.id] = user
         state.user_by_email[email] = user.id
 
     async def add_session(self, session: Session) -> None:
-        self.place.state.sessions[session.digest] = session
+        self.tx.state.sessions[session.digest] = session
 
     async def touch_session(self, digest: bytes, seen_at: datetime) -> None:
-        sessions = self.place.state.sessions
+        sessions = self.tx.state.sessions
         if session := sessions.get(digest):
             sessions[digest] = evolve(session, seen_at=seen_at)
 
     async def end_session(self, digest: bytes) -> None:
-        self.place.state.sessions.discard(digest)
+        self.tx.state.sessions.discard(digest)
 
-    async def end_sessions_of(self, user_id: int, but: bytes | None = None) -> None:
+    async def end_sessions_of(self, user_id: int, except_digest: bytes | None = None) -> None:
         for session in await self.sessions_of(user_id):
-            if session.digest != but:
-                self.place.state.sessions.discard(session.digest)
+            if session.digest != except_digest:
+                self.tx.state.sessions.discard(session.digest)
 
-    async def add_key(self, key: NewKey) -> ApiKey:
-        state = self.place.state
-        if key.digest in state.key_by_digest:
-            raise ConstraintViolated(KEY_TAKEN)
-        added = ApiKey(id=next(self.place.shared.key_ids), **asdict(key, recurse=False))
+    async def add_api_key(self, api_key: NewApiKey) -> ApiKey:
+        state = self.tx.state
+        if api_key.digest in state.key_by_digest:
+            raise ConstraintViolated(KEY_DIGEST_TAKEN)
+        added = ApiKey(id=next(self.tx.shared.key_ids), **asdict(api_key, recurse=False))
         state.keys[added.id] = added
         state.key_by_digest[added.digest] = added.id
         return added
 
-    async def revoke_key(self, key_id: int, at: datetime) -> None:
-        keys = self.place.state.keys
-        key = keys.get(key_id)
+    async def revoke_api_key(self, api_key_id: int, revoked_at: datetime) -> None:
+        keys = self.tx.state.keys
+        key = keys.get(api_key_id)
         if key is not None and key.revoked_at is None:
-            keys[key_id] = evolve(key, revoked_at=at)
+            keys[api_key_id] = evolve(key, revoked_at=revoked_at)
 
 
-def find_by_email(place: Place, email: str) -> User | None:
-    number = place.state.user_by_email.get(fold_email(email))
-    return None if number is None else place.state.users[number]
+def find_by_email(tx: MemoryTransaction, email: str) -> User | None:
+    number = tx.state.user_by_email.get(normalize_email(email))
+    return None if number is None else tx.state.users[number]
 
 
-def _with_use(place: Place, key: ApiKey) -> ApiKey:
-    return evolve(key, last_used_at=place.shared.keys_used_at.get(key.id))
+def _with_last_used_at(tx: MemoryTransaction, key: ApiKey) -> ApiKey:
+    return evolve(key, last_used_at=tx.shared.key_last_used_at.get(key.id))

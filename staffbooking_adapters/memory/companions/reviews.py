@@ -6,46 +6,46 @@ from collections.abc import Sequence
 
 from attrs import asdict, evolve, frozen
 
-from staffbooking_adapters.memory.state import Place, State
-from staffbooking_core.domain.companions.reviews import NewReview, Ratings, Review
+from staffbooking_adapters.memory.state import MemoryState, MemoryTransaction
+from staffbooking_core.domain.companions.reviews import NewReview, RatingTotals, Review
 from staffbooking_core.errors import ConstraintViolated
 from staffbooking_core.ports import ALREADY_REVIEWED
 
 
 @frozen
 class ReviewsReader:
-    place: Place
+    tx: MemoryTransaction
 
     async def review(self, review_id: int) -> Review | None:
-        return self.place.state.reviews.get(review_id)
+        return self.tx.state.reviews.get(review_id)
 
     async def reviews(self, after_id: int, limit: int) -> Sequence[Review]:
-        reviews = self.place.state.reviews
+        reviews = self.tx.state.reviews
         return [reviews[number] for number in sorted(reviews) if number > after_id][:limit]
 
     async def reviews_of(self, user_id: int, page: int, limit: int) -> Sequence[Review]:
-        return newest(self.place.state, user_id, (page - 1) * limit, limit)
+        return newest_reviews(self.tx.state, user_id, (page - 1) * limit, limit)
 
     async def review_by(self, booking_id: int, reviewer_id: int) -> Review | None:
-        number = self.place.state.review_by_party.get((booking_id, reviewer_id))
-        return None if number is None else self.place.state.reviews[number]
+        number = self.tx.state.review_by_party.get((booking_id, reviewer_id))
+        return None if number is None else self.tx.state.reviews[number]
 
-    async def ratings_of(self, user_id: int) -> Ratings | None:
-        state = self.place.state
+    async def ratings_of(self, user_id: int) -> RatingTotals | None:
+        state = self.tx.state
         if user_id not in state.users:
             return None
         numbers = state.reviews_of.get(user_id) or ()
         shown = [one for number in numbers if not (one := state.reviews[number]).hidden]
-        return Ratings(sum(review.rating for review in shown), len(shown))
+        return RatingTotals(sum(review.rating for review in shown), len(shown))
 
 
 @frozen
 class ReviewsWriter(ReviewsReader):
     async def add_review(self, review: NewReview) -> Review:
-        state, party = self.place.state, (review.booking_id, review.reviewer_id)
+        state, party = self.tx.state, (review.booking_id, review.reviewer_id)
         if party in state.review_by_party:
             raise ConstraintViolated(ALREADY_REVIEWED)
-        added = Review(id=next(self.place.shared.review_ids), **asdict(review, recurse=False))
+        added = Review(id=next(self.tx.shared.review_ids), **asdict(review, recurse=False))
         state.reviews[added.id] = added
         state.review_by_party[party] = added.id
         others = state.reviews_of.get(added.reviewee_id) or ()
@@ -53,7 +53,7 @@ class ReviewsWriter(ReviewsReader):
         return added
 
     async def save_response(self, review: Review) -> bool:
-        reviews = self.place.state.reviews
+        reviews = self.tx.state.reviews
         kept = reviews.get(review.id)
         if kept is None or kept.response is not None:
             return False
@@ -61,7 +61,7 @@ class ReviewsWriter(ReviewsReader):
         return True
 
     async def save_hidden(self, review: Review) -> bool:
-        reviews = self.place.state.reviews
+        reviews = self.tx.state.reviews
         kept = reviews.get(review.id)
         if kept is None or kept.hidden == review.hidden:
             return False
@@ -69,7 +69,7 @@ class ReviewsWriter(ReviewsReader):
         return True
 
 
-def newest(state: State, user_id: int, offset: int, limit: int) -> list[Review]:
+def newest_reviews(state: MemoryState, user_id: int, offset: int, limit: int) -> list[Review]:
     """The newest reviews of a person, after so many that are newer."""
     numbers = (state.reviews_of.get(user_id) or ())[::-1]
     shown = [one for number in numbers if not (one := state.reviews[number]).hidden]

@@ -13,85 +13,93 @@ from datetime import date, datetime
 from attrs import frozen
 
 from staffbooking_adapters import codec
-from staffbooking_adapters.memory.companions.portfolio import items_of
-from staffbooking_adapters.memory.companions.reviews import newest
-from staffbooking_adapters.memory.slots import all_busy, busy
-from staffbooking_adapters.memory.state import CompanionRow, Place
+from staffbooking_adapters.memory.companions.portfolio import portfolio_items_of
+from staffbooking_adapters.memory.companions.reviews import newest_reviews
+from staffbooking_adapters.memory.slots import all_busy_intervals, busy_intervals
+from staffbooking_adapters.memory.state import CompanionRow, MemoryTransaction
 from staffbooking_core.domain.companions.availability import Interval, has_free_hour
-from staffbooking_core.domain.companions.companion import Companion, CompanionQuery, fold
-from staffbooking_core.ports import Agenda, Candidate
+from staffbooking_core.domain.companions.companion import Companion, CompanionQuery, normalize_text
+from staffbooking_core.ports import CompanionAvailability, RebookingCandidate
 from staffbooking_core.representations.records import companion_detail, companion_summary
 
 
 @frozen
 class CompanionsReader:
-    place: Place
+    tx: MemoryTransaction
 
     async def search(self, query: CompanionQuery) -> Sequence[bytes]:
         start = (query.page - 1) * query.limit
-        found = self._matching(query)[start : start + query.limit + 1]
+        found = self._find_matching(query)[start : start + query.limit + 1]
         return [row.summary for row in found]
 
     async def detail(self, companion_id: int) -> bytes | None:
-        row = self._listed(companion_id)
+        row = self._find_listed(companion_id)
         return None if row is None else row.detail
 
-    async def agenda(self, companion_id: int, first: datetime, last: datetime) -> Agenda | None:
-        row = self._listed(companion_id)
-        return None if row is None else self._agenda(row, first, last)
+    async def availability(
+        self, companion_id: int, first: datetime, last: datetime
+    ) -> CompanionAvailability | None:
+        row = self._find_listed(companion_id)
+        return None if row is None else self._build_agenda(row, first, last)
 
-    async def service_types(self) -> Sequence[tuple[str, int]]:
+    async def service_type_counts(self) -> Sequence[tuple[str, int]]:
         spellings: defaultdict[str, Counter[str]] = defaultdict(Counter)
         offering: Counter[str] = Counter()
-        for row in self.place.state.companions.values():
+        for row in self.tx.state.companions.values():
             if row.companion.is_listed:
                 offering.update(row.services)
-                for folded, name in _spelled(row.companion).items():
+                for folded, name in _services_by_folded_name(row.companion).items():
                     spellings[folded][name] += 1
         return [
             (max(sorted(names), key=names.__getitem__), offering[folded])
             for folded, names in sorted(spellings.items())
         ]
 
-    async def services(self) -> Sequence[str]:
-        listed = (row for row in self.place.state.companions.values() if row.companion.is_listed)
+    async def service_names(self) -> Sequence[str]:
+        listed = (row for row in self.tx.state.companions.values() if row.companion.is_listed)
         names: dict[str, str] = {}
-        for row in sorted(listed, key=lambda row: row.rank, reverse=True):
-            names |= _spelled(row.companion)
+        for row in sorted(listed, key=lambda row: row.sort_key, reverse=True):
+            names |= _services_by_folded_name(row.companion)
         return [name for _, name in sorted(names.items())]
 
-    async def candidates(
+    async def rebooking_candidates(
         self, service: str, day: date, first: datetime, last: datetime, limit: int
-    ) -> Sequence[Candidate]:
-        rows = self._matching(CompanionQuery(service=service, date=day))[:limit]
-        return [Candidate(row.summary, self._agenda(row, first, last)) for row in rows]
+    ) -> Sequence[RebookingCandidate]:
+        rows = self._find_matching(CompanionQuery(service=service, date=day))[:limit]
+        return [
+            RebookingCandidate(row.summary, self._build_agenda(row, first, last)) for row in rows
+        ]
 
     async def companion(self, companion_id: int) -> Companion | None:
-        row = self.place.state.companions.get(companion_id)
+        row = self.tx.state.companions.get(companion_id)
         return None if row is None else row.companion
 
     async def companions(self, after_id: int, limit: int) -> Sequence[Companion]:
-        rows = self.place.state.companions
+        rows = self.tx.state.companions
         return [rows[number].companion for number in sorted(rows) if number > after_id][:limit]
 
-    def _listed(self, companion_id: int) -> CompanionRow | None:
-        row = self.place.state.companions.get(companion_id)
+    def _find_listed(self, companion_id: int) -> CompanionRow | None:
+        row = self.tx.state.companions.get(companion_id)
         return row if row is not None and row.companion.is_listed else None
 
-    def _agenda(self, row: CompanionRow, first: datetime, last: datetime) -> Agenda:
+    def _build_agenda(
+        self, row: CompanionRow, first: datetime, last: datetime
+    ) -> CompanionAvailability:
         companion = row.companion
-        taken = busy(self.place.state, companion.id, first, last)
-        return Agenda(companion.id, companion.calendar, tuple(taken))
+        held_intervals = busy_intervals(self.tx.state, companion.id, first, last)
+        return CompanionAvailability(companion.id, companion.calendar, tuple(held_intervals))
 
-    def _matching(self, query: CompanionQuery) -> list[CompanionRow]:
-        rows: Iterable[CompanionRow] = self.place.state.companions.values()
-        rows = (row for row in rows if row.companion.is_listed and _meets(row, query))
+    def _find_matching(self, query: CompanionQuery) -> list[CompanionRow]:
+        rows: Iterable[CompanionRow] = self.tx.state.companions.values()
+        rows = (row for row in rows if row.companion.is_listed and _matches_filters(row, query))
         if (day := query.date) is not None:
             rows = (row for row in rows if self._is_free(row.companion, day))
-        return sorted(rows, key=lambda row: row.rank)
+        return sorted(rows, key=lambda row: row.sort_key)
 
     def _is_free(self, companion: Companion, day: date) -> bool:
-        return has_free_hour(companion.calendar, all_busy(self.place.state, companion.id), day)
+        return has_free_hour(
+            companion.calendar, all_busy_intervals(self.tx.state, companion.id), day
+        )
 
 
 @frozen
@@ -100,41 +108,46 @@ class CompanionsWriter(CompanionsReader):
         return await self.companion(companion_id)
 
     async def save_companion(self, companion: Companion) -> None:
-        put_companion(self.place, companion)
+        put_companion(self.tx, companion)
 
-    async def busy(self, companion_id: int, first: datetime, last: datetime) -> Sequence[Interval]:
-        return busy(self.place.state, companion_id, first, last)
+    async def busy_intervals(
+        self, companion_id: int, first: datetime, last: datetime
+    ) -> Sequence[Interval]:
+        return busy_intervals(self.tx.state, companion_id, first, last)
 
-    async def mark_days(self, companion_id: int, days: Mapping[date, bool | None]) -> None:
+    async def save_day_marks(self, companion_id: int, days: Mapping[date, bool | None]) -> None:
         """Nothing to do: see above."""
 
 
-def put_companion(place: Place, companion: Companion) -> None:
+def put_companion(tx: MemoryTransaction, companion: Companion) -> None:
     """Insert or replace a companion, with its ready-made bytes."""
-    currency = place.policy.currency
-    reviews = newest(place.state, companion.id, 0, place.policy.detail_reviews)
-    portfolio = items_of(place.state, companion.id)
-    place.state.companions[companion.id] = CompanionRow(
+    currency = tx.policy.currency
+    reviews = newest_reviews(tx.state, companion.id, 0, tx.policy.detail_reviews)
+    portfolio = portfolio_items_of(tx.state, companion.id)
+    tx.state.companions[companion.id] = CompanionRow(
         companion,
         summary=codec.encode(companion_summary(companion, currency)),
         detail=codec.encode(companion_detail(companion, currency, reviews, portfolio)),
-        rank=(-companion.rating_avg, -companion.total_reviews, companion.id),
-        places=(fold(companion.location_city), fold(companion.location_country)),
-        services=frozenset(fold(name) for name in companion.service_types),
+        sort_key=(-companion.rating_avg, -companion.total_reviews, companion.id),
+        locations=(
+            normalize_text(companion.location_city),
+            normalize_text(companion.location_country),
+        ),
+        services=frozenset(normalize_text(name) for name in companion.service_types),
     )
 
 
-def _spelled(companion: Companion) -> dict[str, str]:
+def _services_by_folded_name(companion: Companion) -> dict[str, str]:
     """The services of a companion, each as it comes first."""
-    return {fold(name): name for name in reversed(companion.service_types)}
+    return {normalize_text(name): name for name in reversed(companion.service_types)}
 
 
-def _meets(row: CompanionRow, query: CompanionQuery) -> bool:
+def _matches_filters(row: CompanionRow, query: CompanionQuery) -> bool:
     """Whether a companion meets every filter but the date."""
-    rate, place, service = row.companion.hourly_rate, query.location, query.service
+    rate, location, service = row.companion.hourly_rate, query.location, query.service
     return (
         (query.min_price is None or query.min_price <= rate)
         and (query.max_price is None or rate <= query.max_price)
-        and (service is None or fold(service) in row.services)
-        and (place is None or any(fold(place) in name for name in row.places))
+        and (service is None or normalize_text(service) in row.services)
+        and (location is None or any(normalize_text(location) in name for name in row.locations))
     )

@@ -7,102 +7,106 @@ from datetime import datetime
 
 from attrs import frozen
 
-from staffbooking_adapters.memory.messaging.conversations import acquainted
-from staffbooking_adapters.memory.state import Place, State
-from staffbooking_core.ports import Presence
+from staffbooking_adapters.memory.messaging.conversations import acquaintances_of
+from staffbooking_adapters.memory.state import MemoryState, MemoryTransaction
+from staffbooking_core.ports import UserPresence
 
 
 @frozen
 class PresenceReader:
-    place: Place
+    tx: MemoryTransaction
 
-    async def presence(self, user_ids: Sequence[int], now: datetime) -> Sequence[Presence]:
-        state = self.place.state
-        online = connected(state, user_ids, now)
+    async def presence(self, user_ids: Sequence[int], now: datetime) -> Sequence[UserPresence]:
+        state = self.tx.state
+        online = online_users(state, user_ids, now)
         return [
-            Presence(user_id, user_id in online, _last_seen(state, user_id, now))
+            UserPresence(user_id, user_id in online, _last_seen(state, user_id, now))
             for user_id in user_ids
         ]
 
-    async def online_acquaintances(self, user_id: int, now: datetime) -> Sequence[int]:
-        others = acquainted(self.place.state, user_id) - {user_id}
-        return sorted(connected(self.place.state, others, now))
+    async def online_conversation_partners(self, user_id: int, now: datetime) -> Sequence[int]:
+        others = acquaintances_of(self.tx.state, user_id) - {user_id}
+        return sorted(online_users(self.tx.state, others, now))
 
 
 @frozen
 class PresenceWriter(PresenceReader):
-    async def renew_node(self, node: str, until: datetime) -> bool:
-        nodes = self.place.state.nodes
+    async def renew_node_lease(self, node: str, expires_at: datetime) -> bool:
+        nodes = self.tx.state.node_expiries
         is_known = node in nodes
-        nodes[node] = until
+        nodes[node] = expires_at
         return is_known
 
-    async def connect(self, user_id: int, node: str, now: datetime, most: int) -> bool:
-        state = self.place.state
-        if sum(_counts(state, user_id, now)) >= most:
+    async def add_connection(
+        self, user_id: int, node: str, now: datetime, max_connections: int
+    ) -> bool:
+        state = self.tx.state
+        if sum(_connection_counts(state, user_id, now)) >= max_connections:
             return False
-        state.connections[user_id, node] = (state.connections.get((user_id, node)) or 0) + 1
+        state.connection_counts[user_id, node] = (
+            state.connection_counts.get((user_id, node)) or 0
+        ) + 1
         return True
 
-    async def disconnect(self, user_id: int, node: str, now: datetime) -> None:
-        connections = self.place.state.connections
+    async def remove_connection(self, user_id: int, node: str, now: datetime) -> None:
+        connections = self.tx.state.connection_counts
         if not (many := connections.get((user_id, node))):
             return
         if many == 1:
             connections.discard((user_id, node))
         else:
             connections[user_id, node] = many - 1
-        _see(self.place.state, user_id, now)
+        _set_last_seen(self.tx.state, user_id, now)
 
-    async def restore(self, node: str, connections: Mapping[int, int]) -> None:
-        state = self.place.state
-        _drop(state, node)
+    async def set_connections(self, node: str, connections: Mapping[int, int]) -> None:
+        state = self.tx.state
+        _drop_connections(state, node)
         for user_id, many in connections.items():
-            state.connections[user_id, node] = many
+            state.connection_counts[user_id, node] = many
 
-    async def bury_nodes(self, now: datetime, limit: int) -> Sequence[int]:
-        state, gone = self.place.state, set[int]()
-        dead = sorted((until, node) for node, until in state.nodes.items() if until <= now)
+    async def delete_expired_nodes(self, now: datetime, limit: int) -> Sequence[int]:
+        state, gone = self.tx.state, set[int]()
+        dead = sorted((until, node) for node, until in state.node_expiries.items() if until <= now)
         for until, node in dead[:limit]:
-            users = _drop(state, node)
+            users = _drop_connections(state, node)
             for user_id in users:
-                _see(state, user_id, until)
-            state.nodes.discard(node)
+                _set_last_seen(state, user_id, until)
+            state.node_expiries.discard(node)
             gone.update(users)
         return sorted(gone)
 
 
-def connected(state: State, user_ids: Iterable[int], now: datetime) -> frozenset[int]:
+def online_users(state: MemoryState, user_ids: Iterable[int], now: datetime) -> frozenset[int]:
     """Those of the users who are at a living node."""
-    return frozenset(user_id for user_id in user_ids if [*_counts(state, user_id, now)])
+    return frozenset(user_id for user_id in user_ids if [*_connection_counts(state, user_id, now)])
 
 
-def _counts(state: State, user_id: int, now: datetime) -> Iterator[int]:
+def _connection_counts(state: MemoryState, user_id: int, now: datetime) -> Iterator[int]:
     """How many connections a user has at each living node where they are."""
-    living = (node for node, until in state.nodes.items() if now < until)
-    found = (state.connections.get((user_id, node)) for node in living)
+    living = (node for node, until in state.node_expiries.items() if now < until)
+    found = (state.connection_counts.get((user_id, node)) for node in living)
     return (many for many in found if many is not None)
 
 
-def _last_seen(state: State, user_id: int, now: datetime) -> datetime | None:
+def _last_seen(state: MemoryState, user_id: int, now: datetime) -> datetime | None:
     """The end of a user's last connection, also at a dead node that nobody has buried yet."""
     ended = (
         until
-        for node, until in state.nodes.items()
-        if until <= now and (user_id, node) in state.connections
+        for node, until in state.node_expiries.items()
+        if until <= now and (user_id, node) in state.connection_counts
     )
     seen_at = state.last_seen.get(user_id)
     return max(ended if seen_at is None else (seen_at, *ended), default=None)
 
 
-def _drop(state: State, node: str) -> list[int]:
+def _drop_connections(state: MemoryState, node: str) -> list[int]:
     """Forget the connections of a node; who had them."""
-    users = [user_id for user_id, at in state.connections if at == node]
+    users = [user_id for user_id, at in state.connection_counts if at == node]
     for user_id in users:
-        state.connections.discard((user_id, node))
+        state.connection_counts.discard((user_id, node))
     return users
 
 
-def _see(state: State, user_id: int, at: datetime) -> None:
+def _set_last_seen(state: MemoryState, user_id: int, at: datetime) -> None:
     """Note that a user was there, unless a later time is known."""
     state.last_seen[user_id] = max(at, state.last_seen.get(user_id) or at)

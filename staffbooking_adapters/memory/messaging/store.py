@@ -11,126 +11,140 @@ from itertools import islice
 from attrs import asdict, evolve, frozen
 
 from staffbooking_adapters.memory.messaging.conversations import (
-    acquainted,
+    acquaintances_of,
     conversations_of,
     find_conversation,
     put_conversation,
-    with_members,
+    with_current_members,
 )
-from staffbooking_adapters.memory.messaging.presence import connected
+from staffbooking_adapters.memory.messaging.presence import online_users
 from staffbooking_adapters.memory.slots import bookings_of
-from staffbooking_adapters.memory.state import Place, State
+from staffbooking_adapters.memory.state import MemoryState, MemoryTransaction
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.messaging.conversations import (
-    BOOKED,
-    PAID_ONCE,
+    CONTACT_SHARING_STATUSES,
+    GROUP_MEMBER_STATUSES,
     Conversation,
-    Kind,
-    Member,
+    ConversationKind,
+    ConversationMember,
+    ConversationOverview,
     Message,
     NewMessage,
-    Overview,
-    last_readable,
+    last_readable_id,
 )
 from staffbooking_core.errors import ConstraintViolated
-from staffbooking_core.ports import Pair, Unseen
+from staffbooking_core.ports import CustomerCompanionPair, UnreadMessage
 
-MESSAGES_TOLD = "messages_told"
+BROADCAST_CHECKPOINT = "messages_told"
 CLIENT_ID_TAKEN = "uq_messages_conversation_id_sender_id_client_id"
 
 
 @frozen
 class MessagesReader:
-    place: Place
+    tx: MemoryTransaction
 
     async def conversation(self, conversation_id: int) -> Conversation | None:
-        return find_conversation(self.place.state, conversation_id)
+        return find_conversation(self.tx.state, conversation_id)
 
     async def overviews(
         self, user_id: int, page: int, limit: int, now: datetime
-    ) -> Sequence[Overview]:
-        state, start = self.place.state, (page - 1) * limit
+    ) -> Sequence[ConversationOverview]:
+        state, start = self.tx.state, (page - 1) * limit
         found = sorted((each.updated_at, each.id) for each in conversations_of(state, user_id))
         numbers = [number for _, number in found[::-1]][start : start + limit + 1]
         overviews = [_overview(state, number, user_id, now) for number in numbers]
         return [overview for overview in overviews if overview is not None]
 
-    async def overview(self, conversation_id: int, user_id: int, now: datetime) -> Overview | None:
-        return _overview(self.place.state, conversation_id, user_id, now)
+    async def overview(
+        self, conversation_id: int, user_id: int, now: datetime
+    ) -> ConversationOverview | None:
+        return _overview(self.tx.state, conversation_id, user_id, now)
 
-    async def newest(
-        self, conversation_id: int, before: int | None, upto: int, limit: int
+    async def messages_before(
+        self, conversation_id: int, before_id: int | None, max_id: int, limit: int
     ) -> Sequence[Message]:
-        last = upto if before is None else min(before - 1, upto)
-        numbers = _said(self.place.state, conversation_id, 0, last)
-        return _messages(self.place.state, numbers[-limit:])
+        last = max_id if before_id is None else min(before_id - 1, max_id)
+        numbers = _message_ids_between(self.tx.state, conversation_id, 0, last)
+        return _messages_by_id(self.tx.state, numbers[-limit:])
 
-    async def newer(
-        self, conversation_id: int, after: int, upto: int, limit: int
+    async def messages_after(
+        self, conversation_id: int, after_id: int, max_id: int, limit: int
     ) -> Sequence[Message]:
-        numbers = _said(self.place.state, conversation_id, after, upto)
-        return _messages(self.place.state, numbers[:limit])
+        numbers = _message_ids_between(self.tx.state, conversation_id, after_id, max_id)
+        return _messages_by_id(self.tx.state, numbers[:limit])
 
-    async def pair(self, user_id: int, other_id: int) -> Pair | None:
-        pairs = (Pair(user_id, other_id), Pair(other_id, user_id))
-        return next((pair for pair in pairs if _shared(self.place.state, pair)), None)
+    async def find_pair(self, user_id: int, other_id: int) -> CustomerCompanionPair | None:
+        pairs = (CustomerCompanionPair(user_id, other_id), CustomerCompanionPair(other_id, user_id))
+        return next((pair for pair in pairs if _bookings_of_pair(self.tx.state, pair)), None)
 
-    async def direct(self, pair: Pair) -> int | None:
-        return self.place.state.direct_by_pair.get(pair)
+    async def direct_conversation_id(self, pair: CustomerCompanionPair) -> int | None:
+        return self.tx.state.direct_by_pair.get(pair)
 
-    async def unopened(self, user_id: int, limit: int) -> Sequence[Pair]:
-        state = self.place.state
+    async def pairs_without_conversation(
+        self, user_id: int, limit: int
+    ) -> Sequence[CustomerCompanionPair]:
+        state = self.tx.state
         parties = {
             (booking.customer_id, booking.companion_id)
             for booking in state.bookings.values()
             if user_id in (booking.customer_id, booking.companion_id)
         }
-        pairs = (Pair(*each) for each in sorted(parties))
+        pairs = (CustomerCompanionPair(*each) for each in sorted(parties))
         return [pair for pair in pairs if pair not in state.direct_by_pair][:limit]
 
-    async def cleared(self, conversation: Conversation) -> Sequence[int]:
+    async def paid_staff_ids(self, conversation: Conversation) -> Sequence[int]:
         return [
             user_id
             for user_id in conversation.staff_ids
             if any(
-                booking.customer_id == conversation.customer_id and booking.status in PAID_ONCE
-                for booking in bookings_of(self.place.state, user_id)
+                booking.customer_id == conversation.customer_id
+                and booking.status in CONTACT_SHARING_STATUSES
+                for booking in bookings_of(self.tx.state, user_id)
             )
         ]
 
-    async def last_id(self, user_id: int | None = None) -> int:
-        state = self.place.state
+    async def last_message_id(self, user_id: int | None = None) -> int:
+        state = self.tx.state
         if user_id is None:
             return len(state.messages)
-        return max((upto for _, upto in _readable(state, user_id)), default=0)
+        return max((upto for _, upto in _readable_conversations(state, user_id)), default=0)
 
-    async def tail(self, after: int, limit: int) -> Sequence[Message]:
-        last = min(after + limit, len(self.place.state.messages))
-        return _messages(self.place.state, range(after + 1, last + 1))
+    async def all_messages_after(self, after_id: int, limit: int) -> Sequence[Message]:
+        last = min(after_id + limit, len(self.tx.state.messages))
+        return _messages_by_id(self.tx.state, range(after_id + 1, last + 1))
 
-    async def told_upto(self) -> int:
-        return self.place.state.positions.get(MESSAGES_TOLD) or 0
+    async def last_notified_id(self) -> int:
+        return self.tx.state.checkpoints.get(BROADCAST_CHECKPOINT) or 0
 
-    async def inbox(self, user_id: int, after: int, limit: int) -> Sequence[Message]:
-        state = self.place.state
-        said = (_said(state, number, after, upto) for number, upto in _readable(state, user_id))
-        return _messages(state, islice(merge(*said), limit))
+    async def readable_messages_after(
+        self, user_id: int, after_id: int, limit: int
+    ) -> Sequence[Message]:
+        state = self.tx.state
+        said = (
+            _message_ids_between(state, number, after_id, upto)
+            for number, upto in _readable_conversations(state, user_id)
+        )
+        return _messages_by_id(state, islice(merge(*said), limit))
 
-    async def acquaintances(self, user_id: int, among: Iterable[int]) -> frozenset[int]:
-        return frozenset(acquainted(self.place.state, user_id).intersection(among))
+    async def conversation_partners(
+        self, user_id: int, candidate_ids: Iterable[int]
+    ) -> frozenset[int]:
+        return frozenset(acquaintances_of(self.tx.state, user_id).intersection(candidate_ids))
 
 
 @frozen
 class MessagesWriter(MessagesReader):
-    async def open_direct(self, pair: Pair, now: datetime) -> int:
-        state = self.place.state
+    async def open_direct_conversation(self, pair: CustomerCompanionPair, now: datetime) -> int:
+        state = self.tx.state
         if (number := state.direct_by_pair.get(pair)) is not None:
             return number
-        number = state.direct_by_pair[pair] = next(self.place.shared.conversation_ids)
-        members = [Member(each, "") for each in sorted((pair.customer_id, pair.companion_id))]
+        number = state.direct_by_pair[pair] = next(self.tx.shared.conversation_ids)
+        members = [
+            ConversationMember(each, "") for each in sorted((pair.customer_id, pair.companion_id))
+        ]
         direct = Conversation(
             id=number,
-            kind=Kind.DIRECT,
+            kind=ConversationKind.DIRECT,
             customer_id=pair.customer_id,
             companion_id=pair.companion_id,
             event_ref=None,
@@ -140,57 +154,61 @@ class MessagesWriter(MessagesReader):
         put_conversation(state, direct, is_open=True)
         return number
 
-    async def hold(self, conversation_ids: Iterable[int]) -> Mapping[int, Conversation]:
-        state = self.place.state
+    async def lock_conversations(
+        self, conversation_ids: Iterable[int]
+    ) -> Mapping[int, Conversation]:
+        state = self.tx.state
         found = [find_conversation(state, number) for number in sorted(set(conversation_ids))]
         return {conversation.id: conversation for conversation in found if conversation is not None}
 
-    async def hold_group(self, customer_id: int, event_ref: str, now: datetime) -> Conversation:
-        state, event = self.place.state, (customer_id, event_ref)
+    async def lock_group(self, customer_id: int, event_ref: str, now: datetime) -> Conversation:
+        state, event = self.tx.state, (customer_id, event_ref)
         if (number := state.group_by_event.get(event)) is None:
-            number = state.group_by_event[event] = next(self.place.shared.conversation_ids)
+            number = state.group_by_event[event] = next(self.tx.shared.conversation_ids)
             group = Conversation(
                 id=number,
-                kind=Kind.GROUP,
+                kind=ConversationKind.GROUP,
                 customer_id=customer_id,
                 companion_id=None,
                 event_ref=event_ref,
                 updated_at=now,
-                members=(Member(customer_id, ""),),
+                members=(ConversationMember(customer_id, ""),),
             )
             put_conversation(state, group, is_open=False)
-        return with_members(state, state.conversations[number].conversation)
+        return with_current_members(state, state.conversations[number].conversation)
 
-    async def booked(self, customer_id: int, event_ref: str) -> Sequence[tuple[int, str]]:
-        state = self.place.state
+    async def booked_companions(
+        self, customer_id: int, event_ref: str
+    ) -> Sequence[tuple[int, str]]:
+        state = self.tx.state
         return [
             (booking.companion_id, state.users[booking.companion_id].name)
             for booking in state.bookings.values()
             if (booking.customer_id, booking.event_ref) == (customer_id, event_ref)
-            and booking.status in BOOKED
+            and booking.status in GROUP_MEMBER_STATUSES
         ]
 
-    async def save_group(self, group: Conversation, *, opens: bool) -> None:
-        row, joined = self.place.state.conversations[group.id], group.members
-        if opens and not row.is_open:
+    async def save_group(self, group: Conversation, *, is_open: bool) -> None:
+        row, joined = self.tx.state.conversations[group.id], group.members
+        if is_open and not row.is_open:
             joined = group.participants
         saved = evolve(row.conversation, members=joined)
-        put_conversation(self.place.state, saved, is_open=row.is_open or opens)
+        put_conversation(self.tx.state, saved, is_open=row.is_open or is_open)
 
-    async def known(
-        self, names: Iterable[tuple[int, int, str]]
+    async def messages_by_client_id(
+        self, client_keys: Iterable[tuple[int, int, str]]
     ) -> Mapping[tuple[int, int, str], Message]:
-        state = self.place.state
-        found = {name: state.message_by_name.get(name) for name in names}
+        state = self.tx.state
+        found = {name: state.message_by_client_id.get(name) for name in client_keys}
         return {
             name: state.messages[number] for name, number in found.items() if number is not None
         }
 
-    async def add(self, messages: Sequence[NewMessage]) -> Sequence[Message]:
-        return [self._add(new) for new in messages]
+    async def add_messages(self, messages: Sequence[NewMessage]) -> Sequence[Message]:
+        return [self._add_message(new) for new in messages]
 
     async def mark_read(self, conversation_id: int, user_id: int, message_id: int) -> int:
-        rows = self.place.state.conversations
+        rows = self.tx.state.conversations
         conversation = rows[conversation_id].conversation
         marks = {member.user_id: member.read_id for member in conversation.members}
         marks[user_id] = max(marks[user_id], message_id)
@@ -199,41 +217,43 @@ class MessagesWriter(MessagesReader):
         rows[conversation_id] = evolve(rows[conversation_id], conversation=marked)
         return marks[user_id]
 
-    async def lock_told(self) -> int:
-        return await self.told_upto()
+    async def lock_last_notified_id(self) -> int:
+        return await self.last_notified_id()
 
-    async def set_told(self, message_id: int) -> None:
-        self.place.state.positions[MESSAGES_TOLD] = message_id
+    async def set_last_notified_id(self, message_id: int) -> None:
+        self.tx.state.checkpoints[BROADCAST_CHECKPOINT] = message_id
 
-    async def unseen(self, message_ids: Sequence[int], now: datetime) -> Sequence[Unseen]:
-        found = _messages(self.place.state, sorted(message_ids))
-        unseen = [each for message in found for each in self._unseen(message)]
-        online = connected(self.place.state, {each.user_id for each in unseen}, now)
+    async def unread_messages(
+        self, message_ids: Sequence[int], now: datetime
+    ) -> Sequence[UnreadMessage]:
+        found = _messages_by_id(self.tx.state, sorted(message_ids))
+        unseen = [each for message in found for each in self._unseen_by_members(message)]
+        online = online_users(self.tx.state, {each.user_id for each in unseen}, now)
         return [each for each in unseen if each.user_id not in online]
 
-    async def note_told(self, unseen: Sequence[Unseen]) -> None:
-        for each in unseen:
-            place = (each.conversation_id, each.user_id)
-            self.place.state.messages_told[place] = each.message_id
+    async def mark_notified(self, unread_messages: Sequence[UnreadMessage]) -> None:
+        for each in unread_messages:
+            key = (each.conversation_id, each.user_id)
+            self.tx.state.last_notified_messages[key] = each.message_id
 
-    def _unseen(self, message: Message) -> list[Unseen]:
-        state, number = self.place.state, message.conversation_id
+    def _unseen_by_members(self, message: Message) -> list[UnreadMessage]:
+        state, number = self.tx.state, message.conversation_id
         return [
-            Unseen(number, member.user_id, message.id, message.sender_name)
+            UnreadMessage(number, member.user_id, message.id, message.sender_name)
             for member in state.conversations[number].conversation.participants
             if member.user_id != message.sender_id
             and member.read_id < message.id
-            and (state.messages_told.get((number, member.user_id)) or 0) <= member.read_id
+            and (state.last_notified_messages.get((number, member.user_id)) or 0) <= member.read_id
         ]
 
-    def _add(self, new: NewMessage) -> Message:
-        state = self.place.state
+    def _add_message(self, new: NewMessage) -> Message:
+        state = self.tx.state
         added = Message(id=len(state.messages) + 1, **asdict(new, recurse=False))
         if new.client_id is not None:
             name = (new.conversation_id, new.sender_id, new.client_id)
-            if name in state.message_by_name:
+            if name in state.message_by_client_id:
                 raise ConstraintViolated(CLIENT_ID_TAKEN)
-            state.message_by_name[name] = added.id
+            state.message_by_client_id[name] = added.id
         state.messages[added.id] = added
         others = state.messages_of.get(new.conversation_id) or ()
         state.messages_of[new.conversation_id] = (*others, added.id)
@@ -243,50 +263,56 @@ class MessagesWriter(MessagesReader):
         return added
 
 
-def _overview(state: State, conversation_id: int, user_id: int, now: datetime) -> Overview | None:
+def _overview(
+    state: MemoryState, conversation_id: int, user_id: int, now: datetime
+) -> ConversationOverview | None:
     conversation = find_conversation(state, conversation_id)
-    member = None if conversation is None else conversation.member(user_id)
+    member = None if conversation is None else conversation.find_member(user_id)
     if conversation is None or member is None:
         return None
-    upto = last_readable(conversation, member)
-    unread = _messages(state, _said(state, conversation_id, member.read_id, upto))
-    return Overview(
+    upto = last_readable_id(conversation, member)
+    unread = _messages_by_id(
+        state, _message_ids_between(state, conversation_id, member.read_id, upto)
+    )
+    return ConversationOverview(
         conversation=conversation,
         last_message=state.messages.get(upto),
         unread=sum(message.sender_id != user_id for message in unread),
         booking_code=_booking_code(state, conversation),
-        online=connected(state, conversation.recipients, now),
+        online=online_users(state, conversation.recipient_ids, now),
     )
 
 
-def _booking_code(state: State, conversation: Conversation) -> str | None:
+def _booking_code(state: MemoryState, conversation: Conversation) -> str | None:
     if conversation.companion_id is None:
         return None
-    pair = Pair(conversation.customer_id, conversation.companion_id)
-    newest = max(_shared(state, pair), key=lambda booking: booking.id, default=None)
+    pair = CustomerCompanionPair(conversation.customer_id, conversation.companion_id)
+    newest = max(_bookings_of_pair(state, pair), key=lambda booking: booking.id, default=None)
     return None if newest is None else newest.code
 
 
-def _shared(state: State, pair: Pair) -> list[Booking]:
+def _bookings_of_pair(state: MemoryState, pair: CustomerCompanionPair) -> list[Booking]:
     """The bookings of a pair."""
     bookings = bookings_of(state, pair.companion_id)
     return [booking for booking in bookings if booking.customer_id == pair.customer_id]
 
 
-def _readable(state: State, user_id: int) -> Iterator[tuple[int, int]]:
+def _readable_conversations(state: MemoryState, user_id: int) -> Iterator[tuple[int, int]]:
     """The conversations that a user is or was in, each with the last message for them."""
     for conversation in conversations_of(state, user_id):
-        if (member := conversation.member(user_id)) is not None:
-            yield conversation.id, last_readable(conversation, member)
+        if (member := conversation.find_member(user_id)) is not None:
+            yield conversation.id, last_readable_id(conversation, member)
 
 
-def _said(state: State, conversation_id: int, after: int, upto: int) -> tuple[int, ...]:
+def _message_ids_between(
+    state: MemoryState, conversation_id: int, after_id: int, upto_id: int
+) -> tuple[int, ...]:
     """The ids of a conversation's messages that are above one and not above another."""
     row, numbers = state.conversations.get(conversation_id), state.messages_of.get(conversation_id)
     if row is None or not row.is_open or numbers is None:
         return ()
-    return numbers[bisect_right(numbers, after) : bisect_right(numbers, upto)]
+    return numbers[bisect_right(numbers, after_id) : bisect_right(numbers, upto_id)]
 
 
-def _messages(state: State, numbers: Iterable[int]) -> list[Message]:
+def _messages_by_id(state: MemoryState, numbers: Iterable[int]) -> list[Message]:
     return [state.messages[number] for number in numbers]

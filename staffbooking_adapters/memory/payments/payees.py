@@ -7,24 +7,29 @@ from datetime import datetime
 
 from attrs import frozen
 
-from staffbooking_adapters.memory.state import PayeeRow, Place, is_holder, is_running
+from staffbooking_adapters.memory.state import (
+    MemoryTransaction,
+    PayeeRow,
+    holds_lease,
+    is_lease_active,
+)
 from staffbooking_core.domain.payments.payees import Payee
 from staffbooking_core.errors import Conflict, ConstraintViolated
 from staffbooking_core.ports import Lease
 
-REF_TAKEN = "uq_payees_ref"
+PAYEE_REF_TAKEN = "uq_payees_ref"
 
 
 @frozen
 class PayeesReader:
-    place: Place
+    tx: MemoryTransaction
 
     async def payee(self, provider: str, companion_id: int) -> Payee | None:
-        row = self.place.state.payees.get((provider, companion_id))
+        row = self.tx.state.payees.get((provider, companion_id))
         return None if row is None else row.payee
 
     async def payee_by_ref(self, provider: str, ref: str) -> Payee | None:
-        companion_id = self.place.state.payee_by_ref.get((provider, ref))
+        companion_id = self.tx.state.payee_by_ref.get((provider, ref))
         return None if companion_id is None else await self.payee(provider, companion_id)
 
 
@@ -38,13 +43,13 @@ class PayeesWriter(PayeesReader):
         limit: int,
         companion_id: int | None = None,
     ) -> Sequence[Payee]:
-        payees = self.place.state.payees
+        payees = self.tx.state.payees
         due = [
             row.payee
             for (its_provider, number), row in payees.items()
             if its_provider == provider
-            and (_is_due(row.payee, now) if companion_id is None else number == companion_id)
-            and not is_running(row.lease, now)
+            and (_is_payee_due(row.payee, now) if companion_id is None else number == companion_id)
+            and not is_lease_active(row.lease, now)
         ]
         due.sort(key=lambda payee: (payee.next_at or now, payee.companion_id))
         for payee in due[:limit]:
@@ -52,13 +57,13 @@ class PayeesWriter(PayeesReader):
         return due[:limit]
 
     async def lock_payee(self, provider: str, companion_id: int, lease: Lease) -> Payee:
-        row = self.place.state.payees.get((provider, companion_id))
-        if row is None or not is_holder(row.lease, lease):
+        row = self.tx.state.payees.get((provider, companion_id))
+        if row is None or not holds_lease(row.lease, lease):
             raise Conflict("payee")
         return row.payee
 
     async def save_payee(self, payee: Payee, lease: Lease | None = None) -> None:
-        state, name = self.place.state, (payee.provider, payee.companion_id)
+        state, name = self.tx.state, (payee.provider, payee.companion_id)
         if lease is not None:
             await self.lock_payee(*name, lease)
         before = await self.payee(*name)
@@ -66,10 +71,10 @@ class PayeesWriter(PayeesReader):
             state.payee_by_ref.discard((before.provider, before.ref))
         if payee.ref is not None:
             if (payee.provider, payee.ref) in state.payee_by_ref:
-                raise ConstraintViolated(REF_TAKEN)
+                raise ConstraintViolated(PAYEE_REF_TAKEN)
             state.payee_by_ref[payee.provider, payee.ref] = payee.companion_id
         state.payees[name] = PayeeRow(payee, lease)
 
 
-def _is_due(payee: Payee, now: datetime) -> bool:
+def _is_payee_due(payee: Payee, now: datetime) -> bool:
     return payee.next_at is not None and payee.next_at <= now

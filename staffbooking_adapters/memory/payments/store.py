@@ -11,56 +11,58 @@ from attrs import evolve, frozen
 
 from staffbooking_adapters.memory.slots import bookings_of
 from staffbooking_adapters.memory.state import (
-    NudgeRow,
+    MemoryState,
+    MemoryTransaction,
     OperationRow,
-    Place,
-    State,
+    ProcessorEventRow,
     TimerRow,
-    is_holder,
-    is_running,
+    holds_lease,
+    is_lease_active,
 )
 from staffbooking_core.domain.bookings.booking import Booking, PaymentStatus, PayoutStatus
-from staffbooking_core.domain.payments.ledger import Account, Posting, balances
+from staffbooking_core.domain.payments.ledger import Account, Posting, account_balances
 from staffbooking_core.domain.payments.processor import (
-    Nudge,
     Operation,
-    OpKind,
-    OpStatus,
-    Order,
-    Refund,
-    Settlement,
+    OperationKind,
+    OperationOrder,
+    OperationStatus,
+    ProcessorEvent,
+    RefundPayment,
+    SettlementStatus,
 )
-from staffbooking_core.domain.reconciliation.statement import CashBook
+from staffbooking_core.domain.reconciliation.statement import CashPostings
 from staffbooking_core.errors import Conflict, ConstraintViolated
-from staffbooking_core.ports import Audited, Backlog, Lease, Timer
+from staffbooking_core.ports import AuditedBooking, Backlog, Lease, Timer
 
-POSTING_MADE = "uq_ledger_postings_key"
-ORDER_TAKEN = "uq_operations_order"
+POSTING_KEY_TAKEN = "uq_ledger_postings_key"
+OPERATION_NUMBER_TAKEN = "uq_operations_order"
 
-OPEN_PAYOUTS = frozenset({PayoutStatus.SCHEDULED, PayoutStatus.FAILED, PayoutStatus.FROZEN})
-UNPAID = frozenset({PayoutStatus.SCHEDULED, PayoutStatus.FAILED})
-UNSETTLED = frozenset(
+OPEN_PAYOUT_STATUSES = frozenset({PayoutStatus.SCHEDULED, PayoutStatus.FAILED, PayoutStatus.FROZEN})
+UNPAID_STATUSES = frozenset({PayoutStatus.SCHEDULED, PayoutStatus.FAILED})
+UNSETTLED_STATUSES = frozenset(
     {PaymentStatus.REQUIRES_PAYMENT, PaymentStatus.PROCESSING, PaymentStatus.REFUND_PENDING}
 )
 
 
-def add_posting(state: State, posting: Posting) -> None:
+def add_posting(state: MemoryState, posting: Posting) -> None:
     """Append a posting; raises ConstraintViolated where its key was used."""
     if posting.key in state.postings:
-        raise ConstraintViolated(POSTING_MADE)
+        raise ConstraintViolated(POSTING_KEY_TAKEN)
     state.postings[posting.key] = posting
     others = state.postings_of.get(posting.booking_id) or ()
     state.postings_of[posting.booking_id] = (*others, posting.key)
 
 
-def add_operation(place: Place, booking_id: int, order: Order, at: datetime) -> None:
+def add_operation(
+    tx: MemoryTransaction, booking_id: int, order: OperationOrder, at: datetime
+) -> None:
     """Make an order an operation; raises ConstraintViolated where its number was used."""
-    state = place.state
+    state = tx.state
     others = _operations_of(state, booking_id)
     if any(row.operation.n == order.n for row in others):
-        raise ConstraintViolated(ORDER_TAKEN)
+        raise ConstraintViolated(OPERATION_NUMBER_TAKEN)
     operation = Operation(
-        id=next(place.shared.operation_ids),
+        id=next(tx.shared.operation_ids),
         booking_id=booking_id,
         kind=order.kind,
         n=order.n,
@@ -76,18 +78,18 @@ def add_operation(place: Place, booking_id: int, order: Order, at: datetime) -> 
 
 @frozen
 class MoneyReader:
-    place: Place
+    tx: MemoryTransaction
 
     async def operations_of(self, booking_id: int) -> Sequence[Operation]:
-        return [row.operation for row in _operations_of(self.place.state, booking_id)]
+        return [row.operation for row in _operations_of(self.tx.state, booking_id)]
 
     async def postings_of(self, booking_id: int) -> Sequence[Posting]:
-        state = self.place.state
+        state = self.tx.state
         return [state.postings[key] for key in state.postings_of.get(booking_id) or ()]
 
-    async def audit(self, after_id: int, limit: int) -> Sequence[Audited]:
+    async def audited_bookings(self, after_id: int, limit: int) -> Sequence[AuditedBooking]:
         return [
-            Audited(
+            AuditedBooking(
                 booking,
                 tuple(await self.postings_of(booking.id)),
                 tuple(await self.operations_of(booking.id)),
@@ -95,72 +97,76 @@ class MoneyReader:
             for booking in self._bookings_after(after_id)[:limit]
         ]
 
-    async def imbalance(self) -> int:
-        postings = self.place.state.postings.values()
+    async def ledger_imbalance(self) -> int:
+        postings = self.tx.state.postings.values()
         return sum(leg.amount for posting in postings for leg in posting.legs)
 
-    async def balance(self, account: Account) -> int:
-        return balances(self.place.state.postings.values())[account]
+    async def account_balance(self, account: Account) -> int:
+        return account_balances(self.tx.state.postings.values())[account]
 
-    async def cash_books(self, after_id: int, limit: int) -> Sequence[CashBook]:
-        state = self.place.state
-        nudged = {row.nudge.intent_id for row in state.nudges.values() if not row.done}
+    async def cash_books(self, after_id: int, limit: int) -> Sequence[CashPostings]:
+        state = self.tx.state
+        nudged = {row.event.intent_id for row in state.processor_events.values() if not row.is_done}
         accepted = (each for each in self._bookings_after(after_id) if each.intent is not None)
         return [
-            _cash_book(state, booking, is_nudged=booking.id in nudged)
+            _cash_book(state, booking, has_pending_event=booking.id in nudged)
             for booking in islice(accepted, limit)
         ]
 
     async def payouts(self, limit: int) -> Sequence[Booking]:
-        bookings = self.place.state.bookings.values()
-        found = [booking for booking in bookings if booking.payout_status in OPEN_PAYOUTS]
-        return sorted(found, key=_payout_order)[:limit]
+        bookings = self.tx.state.bookings.values()
+        found = [booking for booking in bookings if booking.payout_status in OPEN_PAYOUT_STATUSES]
+        return sorted(found, key=_payout_sort_key)[:limit]
 
     async def failed_refunds(self, limit: int) -> Sequence[tuple[Booking, Operation]]:
-        operations = [row.operation for row in self.place.state.operations.values()]
+        operations = [row.operation for row in self.tx.state.operations.values()]
         replaced = {
             (each.booking_id, each.command.replaces)
             for each in operations
-            if isinstance(each.command, Refund)
+            if isinstance(each.command, RefundPayment)
         }
         failed = [
             each
             for each in operations
             if _is_failed_refund(each) and (each.booking_id, each.n) not in replaced
         ]
-        bookings = self.place.state.bookings
+        bookings = self.tx.state.bookings
         failed.sort(key=lambda operation: operation.id)
         return [(bookings[each.booking_id], each) for each in failed[:limit]]
 
-    async def debts_of(self, companion_id: int) -> Sequence[int]:
+    async def indebted_booking_ids(self, companion_id: int) -> Sequence[int]:
         return sorted(
             booking.id
-            for booking in bookings_of(self.place.state, companion_id)
+            for booking in bookings_of(self.tx.state, companion_id)
             if booking.owed_by_staff > 0
         )
 
-    async def unsettled(self, after_id: int, limit: int) -> Sequence[Booking]:
+    async def unsettled_bookings(self, after_id: int, limit: int) -> Sequence[Booking]:
         later = self._bookings_after(after_id)
-        nudged = {row.nudge.intent_id for row in self.place.state.nudges.values() if not row.done}
+        nudged = {
+            row.event.intent_id
+            for row in self.tx.state.processor_events.values()
+            if not row.is_done
+        }
         return [
             booking
             for booking in later
-            if booking.payment_status in UNSETTLED and booking.id not in nudged
+            if booking.payment_status in UNSETTLED_STATUSES and booking.id not in nudged
         ][:limit]
 
     def _bookings_after(self, after_id: int) -> list[Booking]:
-        bookings = self.place.state.bookings
+        bookings = self.tx.state.bookings
         return [bookings[number] for number in sorted(bookings) if number > after_id]
 
-    async def cursor(self, provider: str) -> tuple[str, datetime] | None:
-        return self.place.state.cursors.get(provider)
+    async def event_cursor(self, provider: str) -> tuple[str, datetime] | None:
+        return self.tx.state.cursors.get(provider)
 
-    async def pending(self, now: datetime) -> int:
-        return sum(1 for _ in _due_work(self.place.state, now))
+    async def count_pending_work(self, now: datetime) -> int:
+        return sum(1 for _ in _due_ages(self.tx.state, now))
 
     async def backlog(self, now: datetime) -> Sequence[Backlog]:
-        state, due = self.place.state, defaultdict[str, list[timedelta]](list)
-        for kind, age in chain(_due_work(state, now), _due_payouts(state, now)):
+        state, due = self.tx.state, defaultdict[str, list[timedelta]](list)
+        for kind, age in chain(_due_ages(state, now), _due_payout_ages(state, now)):
             due[kind].append(age)
         return [
             Backlog(kind, len(ages), max(ages).total_seconds())
@@ -168,7 +174,7 @@ class MoneyReader:
         ]
 
     async def alerts(self, limit: int) -> Sequence[tuple[datetime, int, str]]:
-        alerts = self.place.state.alerts
+        alerts = self.tx.state.alerts
         newest = sorted(alerts, key=lambda number: (alerts[number].at, number), reverse=True)
         rows = (alerts[number] for number in newest[:limit])
         return [(row.at, row.booking_id, row.text) for row in rows]
@@ -182,10 +188,12 @@ class MoneyWriter(MoneyReader):
         lease: Lease,
         limit: int,
         booking_id: int | None = None,
-        kinds: frozenset[OpKind] = frozenset(OpKind),
+        kinds: frozenset[OperationKind] = frozenset(OperationKind),
     ) -> Sequence[Operation]:
-        state = self.place.state
-        heads = _heads(state, state.operations_of if booking_id is None else [booking_id], now)
+        state = self.tx.state
+        heads = _claimable_operations(
+            state, state.operations_of if booking_id is None else [booking_id], now
+        )
         due = [
             head
             for head in heads
@@ -197,24 +205,24 @@ class MoneyWriter(MoneyReader):
         return due[:limit]
 
     async def lock_operation(self, operation_id: int, lease: Lease) -> Operation:
-        row = self.place.state.operations.get(operation_id)
-        if row is None or not is_holder(row.lease, lease):
+        row = self.tx.state.operations.get(operation_id)
+        if row is None or not holds_lease(row.lease, lease):
             raise Conflict("operation")
         return row.operation
 
     async def save_operation(self, operation: Operation, lease: Lease | None = None) -> None:
         if lease is not None:
             await self.lock_operation(operation.id, lease)
-        self.place.state.operations[operation.id] = OperationRow(operation, lease)
+        self.tx.state.operations[operation.id] = OperationRow(operation, lease)
 
     async def wake_payouts(self, companion_id: int, now: datetime) -> int:
-        state = self.place.state
+        state = self.tx.state
         waiting = [
             row
             for booking in bookings_of(state, companion_id)
             for row in _operations_of(state, booking.id)
-            if row.operation.kind is OpKind.PAY_OUT
-            and row.operation.status is OpStatus.PENDING
+            if row.operation.kind is OperationKind.PAY_OUT
+            and row.operation.status is OperationStatus.PENDING
             and row.operation.next_at > now
         ]
         for row in waiting:
@@ -222,17 +230,17 @@ class MoneyWriter(MoneyReader):
             state.operations[row.operation.id] = woken
         return len(waiting)
 
-    async def save_cursor(self, provider: str, cursor: str, now: datetime) -> None:
-        self.place.state.cursors[provider] = (cursor, now)
+    async def save_event_cursor(self, provider: str, cursor: str, now: datetime) -> None:
+        self.tx.state.cursors[provider] = (cursor, now)
 
     async def claim_timers(
-        self, business: datetime, now: datetime, lease: Lease, limit: int
+        self, business_now: datetime, now: datetime, lease: Lease, limit: int
     ) -> Sequence[Timer]:
-        timers = self.place.state.timers
+        timers = self.tx.state.timers
         due = [
             (row.due_at, number)
             for number, row in timers.items()
-            if _is_due(row, business, now) and not is_running(row.lease, now)
+            if _is_timer_due(row, business_now, now) and not is_lease_active(row.lease, now)
         ]
         claimed = []
         for _, number in sorted(due)[:limit]:
@@ -242,63 +250,67 @@ class MoneyWriter(MoneyReader):
         return claimed
 
     async def defer_timer(self, booking_id: int, lease: Lease, until: datetime) -> None:
-        timers = self.place.state.timers
+        timers = self.tx.state.timers
         row = timers.get(booking_id)
-        if row is not None and is_holder(row.lease, lease):
+        if row is not None and holds_lease(row.lease, lease):
             timers[booking_id] = evolve(row, lease=None, not_before=until)
 
     async def take_alerts(self, limit: int) -> Sequence[tuple[int, str]]:
-        alerts = self.place.state.alerts
-        untold = [number for number in sorted(alerts) if not alerts[number].is_told][:limit]
+        alerts = self.tx.state.alerts
+        untold = [number for number in sorted(alerts) if not alerts[number].is_sent][:limit]
         for number in untold:
-            alerts[number] = evolve(alerts[number], is_told=True)
+            alerts[number] = evolve(alerts[number], is_sent=True)
         return [(alerts[number].booking_id, alerts[number].text) for number in untold]
 
-    async def add_nudge(self, provider: str, nudge: Nudge, now: datetime) -> bool:
-        nudges, name = self.place.state.nudges, (provider, nudge.event_id)
+    async def add_processor_event(
+        self, provider: str, event: ProcessorEvent, now: datetime
+    ) -> bool:
+        nudges, name = self.tx.state.processor_events, (provider, event.event_id)
         if name in nudges:
             return False
-        nudges[name] = NudgeRow(nudge, received_at=now, next_at=now)
+        nudges[name] = ProcessorEventRow(event, received_at=now, next_at=now)
         return True
 
-    async def claim_nudges(
+    async def claim_processor_events(
         self, now: datetime, lease: Lease, limit: int
-    ) -> Sequence[tuple[str, Nudge]]:
-        nudges = self.place.state.nudges
+    ) -> Sequence[tuple[str, ProcessorEvent]]:
+        nudges = self.tx.state.processor_events
         due = [
             name
             for name, row in nudges.items()
-            if not row.done and row.next_at <= now and not is_running(row.lease, now)
+            if not row.is_done and row.next_at <= now and not is_lease_active(row.lease, now)
         ]
         due.sort(key=lambda name: nudges[name].next_at)
         for name in due[:limit]:
             nudges[name] = evolve(nudges[name], lease=lease)
-        return [(name[0], nudges[name].nudge) for name in due[:limit]]
+        return [(name[0], nudges[name].event) for name in due[:limit]]
 
-    async def finish_nudge(
+    async def finish_processor_event(
         self, provider: str, event_id: str, lease: Lease, retry_at: datetime | None
     ) -> None:
-        nudges, name = self.place.state.nudges, (provider, event_id)
+        nudges, name = self.tx.state.processor_events, (provider, event_id)
         row = nudges.get(name)
-        if row is not None and is_holder(row.lease, lease):
+        if row is not None and holds_lease(row.lease, lease):
             next_at = row.next_at if retry_at is None else retry_at
-            nudges[name] = evolve(row, lease=None, next_at=next_at, done=retry_at is None)
+            nudges[name] = evolve(row, lease=None, next_at=next_at, is_done=retry_at is None)
 
 
-def _operations_of(state: State, booking_id: int) -> list[OperationRow]:
+def _operations_of(state: MemoryState, booking_id: int) -> list[OperationRow]:
     return [state.operations[number] for number in state.operations_of.get(booking_id) or ()]
 
 
-def _heads(state: State, booking_ids: Iterable[int], now: datetime) -> Iterator[Operation]:
+def _claimable_operations(
+    state: MemoryState, booking_ids: Iterable[int], now: datetime
+) -> Iterator[Operation]:
     """The one operation of each booking that may be claimed: the first unfinished one,
     while nobody is at work on any of the booking."""
     for booking_id in booking_ids:
         rows = _operations_of(state, booking_id)
-        if not any(is_running(row.lease, now) for row in rows):
+        if not any(is_lease_active(row.lease, now) for row in rows):
             yield from [row.operation for row in rows if not row.operation.is_finished][:1]
 
 
-def _cash(postings: Iterable[Posting]) -> Iterator[tuple[str, int]]:
+def _processor_balance_legs(postings: Iterable[Posting]) -> Iterator[tuple[str, int]]:
     """The postings' legs of the account `processor_balance`, each with its posting's key."""
     for posting in postings:
         for leg in posting.legs:
@@ -306,49 +318,54 @@ def _cash(postings: Iterable[Posting]) -> Iterator[tuple[str, int]]:
                 yield posting.key, leg.amount
 
 
-def _cash_book(state: State, booking: Booking, is_nudged: bool) -> CashBook:
+def _cash_book(state: MemoryState, booking: Booking, has_pending_event: bool) -> CashPostings:
     operations = [row.operation for row in _operations_of(state, booking.id)]
     refs = {
         each.id: each.result_ref
         for each in operations
-        if each.status is OpStatus.DONE and each.result_ref is not None
+        if each.status is OperationStatus.DONE and each.result_ref is not None
     }
     is_sent = any(not each.is_finished and each.first_sent_at is not None for each in operations)
     postings = [state.postings[key] for key in state.postings_of.get(booking.id) or ()]
-    cash = tuple(_cash(postings))
+    cash = tuple(_processor_balance_legs(postings))
     named = {key for key, _ in cash}
     changed_at = max((each.at for each in postings if each.key in named), default=None)
-    return CashBook(booking.id, booking.code, cash, refs, is_sent or is_nudged, changed_at)
+    return CashPostings(
+        booking.id, booking.code, cash, refs, is_sent or has_pending_event, changed_at
+    )
 
 
 def _is_failed_refund(operation: Operation) -> bool:
-    failed = operation.status in (OpStatus.REFUSED, OpStatus.DEAD)
-    came_back = operation.settlement is Settlement.FAILED and operation.status is not OpStatus.VOID
-    return operation.kind is OpKind.REFUND and (failed or came_back)
+    failed = operation.status in (OperationStatus.REFUSED, OperationStatus.DEAD)
+    came_back = (
+        operation.settlement is SettlementStatus.FAILED
+        and operation.status is not OperationStatus.VOID
+    )
+    return operation.kind is OperationKind.REFUND and (failed or came_back)
 
 
-def _due_work(state: State, now: datetime) -> Iterator[tuple[str, timedelta]]:
+def _due_ages(state: MemoryState, now: datetime) -> Iterator[tuple[str, timedelta]]:
     """The kind of each thing that is due (`Backlog`), and for how long it has been."""
     business = now + state.clock_offset
     for operation in (row.operation for row in state.operations.values()):
         if not operation.is_finished and operation.next_at <= now:
             yield operation.kind, now - operation.next_at
     for timer in state.timers.values():
-        if _is_due(timer, business, now):
+        if _is_timer_due(timer, business, now):
             yield "timer", business - timer.due_at
-    for nudge in state.nudges.values():
-        if not nudge.done and nudge.next_at <= now:
+    for nudge in state.processor_events.values():
+        if not nudge.is_done and nudge.next_at <= now:
             yield "event", now - nudge.next_at
     for payee in (row.payee for row in state.payees.values()):
         if payee.next_at is not None and payee.next_at <= now:
             yield "payee", now - payee.next_at
 
 
-def _due_payouts(state: State, now: datetime) -> Iterator[tuple[str, timedelta]]:
+def _due_payout_ages(state: MemoryState, now: datetime) -> Iterator[tuple[str, timedelta]]:
     """Payouts not made yet that were due, or were released before that."""
     business = now + state.clock_offset
     for booking in state.bookings.values():
-        if booking.payout_status in UNPAID:
+        if booking.payout_status in UNPAID_STATUSES:
             due_at = booking.payout_due_at
             is_due = due_at is not None and due_at <= business
             since = due_at if is_due else booking.payout_released_at
@@ -356,11 +373,11 @@ def _due_payouts(state: State, now: datetime) -> Iterator[tuple[str, timedelta]]
                 yield "payout", business - since
 
 
-def _is_due(row: TimerRow, business: datetime, now: datetime) -> bool:
+def _is_timer_due(row: TimerRow, business: datetime, now: datetime) -> bool:
     return row.due_at <= business and (row.not_before is None or row.not_before <= now)
 
 
-def _payout_order(booking: Booking) -> tuple[bool, datetime, int]:
+def _payout_sort_key(booking: Booking) -> tuple[bool, datetime, int]:
     """The earliest due first, those without a date last."""
     due_at = booking.payout_due_at
     return due_at is None, due_at or booking.created_at, booking.id

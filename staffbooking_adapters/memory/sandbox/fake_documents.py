@@ -14,8 +14,8 @@ from attrs import define, field, frozen
 
 T = TypeVar("T")
 
-BATCH = 100
-STRETCH = 500
+DUE_BATCH_SIZE = 100
+PAGE_SIZE = 500
 
 
 @frozen
@@ -26,61 +26,65 @@ class Document:
 
 
 @define
-class Shelf:
+class DocumentTable:
     """The documents of one kind, also in the orders in which they are asked for."""
 
     documents: dict[str, Document] = field(factory=dict)
-    keys: list[str] = field(factory=list)
-    dues: list[tuple[datetime, str]] = field(factory=list)
-    total: int = 0
+    sorted_keys: list[str] = field(factory=list)
+    due_index: list[tuple[datetime, str]] = field(factory=list)
+    total_amount: int = 0
 
     def replace(self, key: str, document: Document | None) -> Document | None:
         """Put a document in the place of another; None is none. Returns what was there."""
-        was = self.documents.pop(key, None)
-        if was is not None:
-            self.total -= was.amount
-            if was.due_at is not None:
-                _remove(self.dues, (was.due_at, key))
+        before = self.documents.pop(key, None)
+        if before is not None:
+            self.total_amount -= before.amount
+            if before.due_at is not None:
+                _remove_sorted(self.due_index, (before.due_at, key))
         if document is not None:
             self.documents[key] = document
-            self.total += document.amount
+            self.total_amount += document.amount
             if document.due_at is not None:
-                insort(self.dues, (document.due_at, key))
-        if was is None and document is not None:
-            insort(self.keys, key)
-        elif was is not None and document is None:
-            _remove(self.keys, key)
-        return was
+                insort(self.due_index, (document.due_at, key))
+        if before is None and document is not None:
+            insort(self.sorted_keys, key)
+        elif before is not None and document is None:
+            _remove_sorted(self.sorted_keys, key)
+        return before
 
-    def due(self, now: datetime) -> list[str]:
-        return [key for _, key in takewhile(lambda due: due[0] <= now, self.dues)]
+    def due_keys(self, now: datetime) -> list[str]:
+        return [key for _, key in takewhile(lambda due: due[0] <= now, self.due_index)]
 
 
-def _remove(ordered: list[Any], item: object) -> None:
+def _remove_sorted(ordered: list[Any], item: object) -> None:
     del ordered[bisect_left(ordered, item)]
 
 
 @frozen
-class MemoryDocuments:
-    shelves: defaultdict[str, Shelf]
-    replaced: list[tuple[str, str, Document | None]] = field(factory=list)
+class MemoryFakeStoreTransaction:
+    tables: defaultdict[str, DocumentTable]
+    undo_log: list[tuple[str, str, Document | None]] = field(factory=list)
     """What a transaction has changed: how it was before, the latest last."""
 
     async def get(self, kind: str, key: str) -> str | None:
-        document = self.shelves[kind].documents.get(key)
+        document = self.tables[kind].documents.get(key)
         return None if document is None else document.body
 
     async def due(self, kind: str, now: datetime) -> Sequence[tuple[str, str]]:
-        shelf = self.shelves[kind]
-        return [(key, shelf.documents[key].body) for key in islice(shelf.due(now), BATCH)]
+        shelf = self.tables[kind]
+        return [
+            (key, shelf.documents[key].body) for key in islice(shelf.due_keys(now), DUE_BATCH_SIZE)
+        ]
 
     async def after(self, kind: str, key: str) -> Sequence[tuple[str, str]]:
-        shelf = self.shelves[kind]
-        start = bisect_right(shelf.keys, key)
-        return [(key, shelf.documents[key].body) for key in shelf.keys[start : start + STRETCH]]
+        shelf = self.tables[kind]
+        start = bisect_right(shelf.sorted_keys, key)
+        return [
+            (key, shelf.documents[key].body) for key in shelf.sorted_keys[start : start + PAGE_SIZE]
+        ]
 
     async def total(self, kind: str) -> int:
-        return self.shelves[kind].total
+        return self.tables[kind].total_amount
 
     async def lock(self, name: str) -> None:
         """Nothing to wait for: a transaction has the whole book to itself."""
@@ -94,33 +98,33 @@ class MemoryDocuments:
         self._replace(kind, key, None)
 
     async def forget(self, kind: str, now: datetime) -> None:
-        for key in self.shelves[kind].due(now):
+        for key in self.tables[kind].due_keys(now):
             self._replace(kind, key, None)
 
     def _replace(self, kind: str, key: str, document: Document | None) -> None:
-        self.replaced.append((kind, key, self.shelves[kind].replace(key, document)))
+        self.undo_log.append((kind, key, self.tables[kind].replace(key, document)))
 
-    def undo(self) -> None:
-        for kind, key, was in reversed(self.replaced):
-            self.shelves[kind].replace(key, was)
+    def roll_back(self) -> None:
+        for kind, key, was in reversed(self.undo_log):
+            self.tables[kind].replace(key, was)
 
 
-class MemoryFakeBook:
+class MemoryFakeDocumentStore:
     """Lives in the process, on one event loop. Who reads waits for who writes."""
 
     def __init__(self) -> None:
-        self._shelves: defaultdict[str, Shelf] = defaultdict(Shelf)
-        self._turn = asyncio.Lock()
+        self._tables: defaultdict[str, DocumentTable] = defaultdict(DocumentTable)
+        self._lock = asyncio.Lock()
 
-    async def read(self, work: Callable[[MemoryDocuments], Awaitable[T]]) -> T:
-        async with self._turn:
-            return await work(MemoryDocuments(self._shelves))
+    async def read(self, work: Callable[[MemoryFakeStoreTransaction], Awaitable[T]]) -> T:
+        async with self._lock:
+            return await work(MemoryFakeStoreTransaction(self._tables))
 
-    async def transact(self, work: Callable[[MemoryDocuments], Awaitable[T]]) -> T:
-        async with self._turn:
-            documents = MemoryDocuments(self._shelves)
+    async def transact(self, work: Callable[[MemoryFakeStoreTransaction], Awaitable[T]]) -> T:
+        async with self._lock:
+            documents = MemoryFakeStoreTransaction(self._tables)
             try:
                 return await work(documents)
             except BaseException:
-                documents.undo()
+                documents.roll_back()
                 raise

@@ -8,53 +8,53 @@ from itertools import islice
 from attrs import evolve
 
 from staffbooking_adapters import codec
-from staffbooking_adapters.memory.state import EventRow, Place, State
-from staffbooking_core.domain.webhooks.deliveries import Told
+from staffbooking_adapters.memory.state import EventRow, MemoryState, MemoryTransaction
+from staffbooking_core.domain.webhooks.deliveries import PublishedEvent
 from staffbooking_core.ports import Hint
-from staffbooking_core.representations.events import Event
+from staffbooking_core.representations.events import DomainEvent
 
 
-def add_event(place: Place, event: Event) -> None:
+def add_event(tx: MemoryTransaction, event: DomainEvent) -> None:
     """Keep an event that is to be told, once its change is committed."""
-    told = Told(event.id, event.booking_id, event.sequence, event.name, event.parties)
-    state = place.state
+    told = PublishedEvent(event.id, event.booking_id, event.sequence, event.name, event.parties)
+    state = tx.state
     state.events[event.id] = EventRow(told, codec.encode(event.envelope))
     others = state.events_of.get(event.booking_id) or ()
     state.events_of[event.booking_id] = (*others, event.id)
-    place.hints.add(Hint.EVENTS)
+    tx.hints.add(Hint.EVENTS)
 
 
-def unplaced(state: State) -> Iterator[Told]:
+def events_without_position(state: MemoryState) -> Iterator[PublishedEvent]:
     """All events without a position."""
-    return (row.told for row in state.events.values() if row.position is None)
+    return (row.event for row in state.events.values() if row.position is None)
 
 
-def next_unplaced(state: State, limit: int) -> list[Told]:
+def next_events_without_position(state: MemoryState, limit: int) -> list[PublishedEvent]:
     """The first ones made, with all others of their bookings."""
-    waiting = sorted(unplaced(state), key=lambda told: told.id)
+    waiting = sorted(events_without_position(state), key=lambda told: told.id)
     bookings = {told.booking_id for told in waiting[:limit]}
     return [told for told in waiting if told.booking_id in bookings]
 
 
-def place_events(state: State, placed: Iterable[tuple[Told, int]]) -> None:
-    for told, position in placed:
+def assign_positions(state: MemoryState, positioned: Iterable[tuple[PublishedEvent, int]]) -> None:
+    for told, position in positioned:
         state.events[told.id] = evolve(state.events[told.id], position=position)
         state.event_by_position[position] = told.id
 
 
-def position_in_feed(state: State, event_id: str, reader_id: int | None) -> int | None:
+def position_in_feed(state: MemoryState, event_id: str, reader_id: int | None) -> int | None:
     row = state.events.get(event_id)
-    return row.position if row is not None and _may_read(row, reader_id) else None
+    return row.position if row is not None and _can_read(row, reader_id) else None
 
 
-def read_feed(state: State, reader_id: int | None, after: int, limit: int) -> list[bytes]:
+def read_feed(state: MemoryState, reader_id: int | None, after: int, limit: int) -> list[bytes]:
     later = (
         state.events[event_id]
         for position, event_id in state.event_by_position.items()
         if position > after
     )
-    return [row.body for row in islice((r for r in later if _may_read(r, reader_id)), limit)]
+    return [row.body for row in islice((r for r in later if _can_read(r, reader_id)), limit)]
 
 
-def _may_read(row: EventRow, reader_id: int | None) -> bool:
-    return reader_id is None or reader_id in row.told.parties
+def _can_read(row: EventRow, reader_id: int | None) -> bool:
+    return reader_id is None or reader_id in row.event.parties

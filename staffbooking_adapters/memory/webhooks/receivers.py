@@ -8,15 +8,15 @@ from urllib.parse import urlsplit
 
 from attrs import field, frozen
 
-from staffbooking_core.domain.webhooks.deliveries import Failure
+from staffbooking_core.domain.webhooks.deliveries import DeliveryFailure
 
-Receiver: TypeAlias = Callable[[Mapping[str, str], bytes], int | Failure]
+MemoryReceiver: TypeAlias = Callable[[Mapping[str, str], bytes], int | DeliveryFailure]
 """Takes the headers and the body of a webhook, and answers with a status of HTTP, or with
 why there is none."""
 
 
 @frozen
-class Sent:
+class SentWebhook:
     """A webhook as it was sent."""
 
     url: str
@@ -35,24 +35,26 @@ class MemorySender:
     """
 
     def __init__(
-        self, receivers: Mapping[str, Receiver] | None = None, unsafe: Collection[str] = ()
+        self,
+        receivers: Mapping[str, MemoryReceiver] | None = None,
+        unsafe_hosts: Collection[str] = (),
     ) -> None:
         self.receivers = dict(receivers or {})
-        self.unsafe = set(unsafe)
-        self.sent: list[Sent] = []
+        self.unsafe_hosts = set(unsafe_hosts)
+        self.sent: list[SentWebhook] = []
 
     async def send(
-        self, url: str, headers: Mapping[str, str], body: bytes, seconds: float
-    ) -> int | Failure:
-        if urlsplit(url).hostname in self.unsafe:
-            return Failure.UNSAFE_ADDRESS
-        self.sent.append(Sent(url, headers, body))
+        self, url: str, headers: Mapping[str, str], body: bytes, timeout_seconds: float
+    ) -> int | DeliveryFailure:
+        if urlsplit(url).hostname in self.unsafe_hosts:
+            return DeliveryFailure.UNSAFE_ADDRESS
+        self.sent.append(SentWebhook(url, headers, body))
         if url not in self.receivers:
-            return Failure.CONNECTION_FAILED
+            return DeliveryFailure.CONNECTION_FAILED
         try:
             return self.receivers[url](headers, body)
         except Exception:
             return 500
 
     async def resolves_to_unsafe(self, host: str) -> bool:
-        return host in self.unsafe
+        return host in self.unsafe_hosts

@@ -15,206 +15,236 @@ from typing import TypeAlias
 from attrs import define, field, frozen
 
 from staffbooking_adapters.sql.accounts import rate_limits as accounts_rate_limits
-from staffbooking_adapters.sql.accounts.api_key_usage import KeyUses
-from staffbooking_adapters.sql.accounts.api_keys import KeyedHit, find_and_count, find_callers
-from staffbooking_adapters.sql.accounts.rate_limits import Hits
-from staffbooking_adapters.sql.accounts.store import GET_SESSION, SESSION, to_session, to_user
-from staffbooking_adapters.sql.engine.batcher import Lane, Waiting
+from staffbooking_adapters.sql.accounts.api_key_usage import ApiKeyUsageRecorder
+from staffbooking_adapters.sql.accounts.api_keys import (
+    ApiKeyHit,
+    find_callers,
+    find_callers_and_count_hits,
+)
+from staffbooking_adapters.sql.accounts.rate_limits import HitCount
+from staffbooking_adapters.sql.accounts.store import (
+    GET_SESSION,
+    SESSION_COLUMNS,
+    to_session,
+    to_user,
+)
+from staffbooking_adapters.sql.engine.batcher import PendingRequest, RequestBatcher
 from staffbooking_adapters.sql.engine.connection import Database
 from staffbooking_core.domain.accounts.api_keys import Permission
-from staffbooking_core.domain.accounts.users import judge_key, judge_session
+from staffbooking_core.domain.accounts.users import check_api_key, is_session_valid
 from staffbooking_core.domain.shared import rate_limits as shared_rate_limits
-from staffbooking_core.domain.shared.rate_limits import Rule, Verdict, Window
-from staffbooking_core.errors import StaffbookingError, Unauthenticated, Unavailable
+from staffbooking_core.domain.shared.rate_limits import (
+    RateLimit,
+    RateLimitDecision,
+    RateLimitWindow,
+)
+from staffbooking_core.errors import StaffbookingError, StoreUnavailable, Unauthenticated
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import KeyCaller, SessionCaller
+from staffbooking_core.ports import ApiKeyCaller, SessionCaller
 
-MANY = 10_000
+MAX_LOCAL_WINDOWS = 10_000
 """From so many windows on, those counted alone are gone through for ended ones."""
 
 
 @frozen
-class _Question:
+class _AdmissionRequest:
     """A key with what it is wanted for, or without a digest a scope to count a hit in."""
 
     digest: str
     permission: Permission | None
     scope: str
-    rules: tuple[Rule, ...]
+    rules: tuple[RateLimit, ...]
     now: datetime
 
-    def scopes(self, caller: KeyCaller | None) -> list[str]:
+    def window_scopes(self, caller: ApiKeyCaller | None) -> list[str]:
         if caller is None:
             return [self.scope]
         return [f"{rule.name}:key:{caller.key.id}" for rule in self.rules]
 
 
-_Answer: TypeAlias = tuple[KeyCaller | None, list[Verdict]]
-_Waiting: TypeAlias = Waiting[_Question, _Answer]
-_Admitted: TypeAlias = tuple[_Waiting, KeyCaller | None]
+_AdmissionResult: TypeAlias = tuple[ApiKeyCaller | None, list[RateLimitDecision]]
+_PendingAdmission: TypeAlias = PendingRequest[_AdmissionRequest, _AdmissionResult]
+_AdmittedRequest: TypeAlias = tuple[_PendingAdmission, ApiKeyCaller | None]
 
 
 @define
 class SqlAdmission:
     database: Database
-    counter: Database
+    counter_database: Database
     """Where windows are; on PostgreSQL the keys too."""
     policy: Policy
-    uses: KeyUses
-    _lane: Lane[_Question, _Answer] = field(init=False)
-    _alone: dict[str, Window] = field(factory=dict, init=False)
+    key_usage: ApiKeyUsageRecorder
+    _batcher: RequestBatcher[_AdmissionRequest, _AdmissionResult] = field(init=False)
+    _local_windows: dict[str, RateLimitWindow] = field(factory=dict, init=False)
     """Windows of this process, for as long as those of all are out of reach."""
 
     def __attrs_post_init__(self) -> None:
-        self._lane = Lane(self._flush)
+        self._batcher = RequestBatcher(self._flush_batch)
 
-    async def by_key(
+    async def authenticate_api_key(
         self,
         digest: bytes,
         permission: Permission | None,
-        rules: Sequence[Rule],
+        rules: Sequence[RateLimit],
         now: datetime,
-    ) -> tuple[KeyCaller, Sequence[Verdict]]:
-        asked = _Question(digest.hex(), permission, "", tuple(rules), now)
-        caller, verdicts = await self._lane.ask(asked)
+    ) -> tuple[ApiKeyCaller, Sequence[RateLimitDecision]]:
+        request = _AdmissionRequest(digest.hex(), permission, "", tuple(rules), now)
+        caller, verdicts = await self._batcher.submit(request)
         assert caller is not None
-        self.uses.note(caller.key.id, now)
+        self.key_usage.record(caller.key.id, now)
         return caller, verdicts
 
-    async def by_session(self, digest: bytes, now: datetime) -> SessionCaller | None:
-        row = await self.database.one(GET_SESSION, session=digest.hex())
+    async def authenticate_session(self, digest: bytes, now: datetime) -> SessionCaller | None:
+        row = await self.database.fetch_one(GET_SESSION, session=digest.hex())
         if row is None:
             return None
-        session, user = to_session(row), to_user(row[len(SESSION) :])
+        session, user = to_session(row), to_user(row[len(SESSION_COLUMNS) :])
         idle, lifetime = self.policy.session_idle, self.policy.session_lifetime
-        signed_in = judge_session(session, user, now, idle=idle, lifetime=lifetime)
+        signed_in = is_session_valid(session, user, now, idle_timeout=idle, lifetime=lifetime)
         return SessionCaller(session, user) if signed_in else None
 
-    async def hit(self, scope: str, rule: Rule, now: datetime) -> Verdict:
-        _, (verdict,) = await self._lane.ask(_Question("", None, scope, (rule,), now))
+    async def count_hit(self, scope: str, rule: RateLimit, now: datetime) -> RateLimitDecision:
+        _, (verdict,) = await self._batcher.submit(_AdmissionRequest("", None, scope, (rule,), now))
         return verdict
 
-    async def look(self, scope: str, rule: Rule, now: datetime) -> Verdict:
+    async def peek(self, scope: str, rule: RateLimit, now: datetime) -> RateLimitDecision:
         try:
-            window = await accounts_rate_limits.look(self.counter, scope)
-        except Unavailable:
-            window = self._alone.get(scope)
-        return shared_rate_limits.look(window, now, rule)
+            window = await accounts_rate_limits.find_window(self.counter_database, scope)
+        except StoreUnavailable:
+            window = self._local_windows.get(scope)
+        return shared_rate_limits.peek(window, now, rule)
 
-    async def sweep(self, now: datetime) -> int:
+    async def delete_ended_windows(self, now: datetime) -> int:
         """Forget windows that have ended; how many there were."""
-        return await self.counter.run(accounts_rate_limits.SWEEP, now=now)
+        return await self.counter_database.execute(
+            accounts_rate_limits.DELETE_ENDED_WINDOWS, now=now
+        )
 
     async def close(self) -> None:
-        await self._lane.close()
-        await self.uses.close()
+        await self._batcher.close()
+        await self.key_usage.close()
 
-    async def _flush(self, batch: Sequence[_Waiting]) -> None:
-        now = max(waiting.question.now for waiting in batch)
+    async def _flush_batch(self, batch: Sequence[_PendingAdmission]) -> None:
+        now = max(pending.request.now for pending in batch)
         try:
-            callers, counted = await self._find(batch, now)
-        except Unavailable as error:
-            batch = _without_keys(batch, error)
-            callers, counted = {}, self._count_alone(_hits(_admitted(batch, {}, now)), now)
-        admitted = _admitted(batch, callers, now)
-        hits = _hits(admitted)
-        if counted is None:
-            counted = await self._count(hits, now)
-        _tell(admitted, hits, counted)
+            callers, windows_by_scope = await self._find_callers(batch, now)
+        except StoreUnavailable as error:
+            batch = _reject_key_requests(batch, error)
+            callers, windows_by_scope = (
+                {},
+                self._count_locally(_collect_hits(_admit(batch, {}, now)), now),
+            )
+        admitted = _admit(batch, callers, now)
+        hits = _collect_hits(admitted)
+        if windows_by_scope is None:
+            windows_by_scope = await self._count_hits(hits, now)
+        _resolve_verdicts(admitted, hits, windows_by_scope)
 
-    async def _find(
-        self, batch: Sequence[_Waiting], now: datetime
-    ) -> tuple[dict[str, KeyCaller], dict[str, Window] | None]:
+    async def _find_callers(
+        self, batch: Sequence[_PendingAdmission], now: datetime
+    ) -> tuple[dict[str, ApiKeyCaller], dict[str, RateLimitWindow] | None]:
         """The callers, and on PostgreSQL how the windows stand by now."""
-        questions = [waiting.question for waiting in batch]
-        digests = {question.digest for question in questions if question.digest}
-        if self._counts_apart:
+        requests = [pending.request for pending in batch]
+        digests = {request.digest for request in requests if request.digest}
+        if self._counts_separately:
             return (await find_callers(self.database, digests) if digests else {}), None
-        keyed = Counter(
-            KeyedHit(question.digest, question.permission, rule)
-            for question in questions
+        key_hits = Counter(
+            ApiKeyHit(question.digest, question.permission, rule)
+            for question in requests
             for rule in question.rules
             if question.digest
         )
-        plain = [(each, None) for each in batch if not each.question.digest]
-        return await find_and_count(self.counter, digests, keyed, _hits(plain), now)
+        keyless = [(each, None) for each in batch if not each.request.digest]
+        return await find_callers_and_count_hits(
+            self.counter_database, digests, key_hits, _collect_hits(keyless), now
+        )
 
     @property
-    def _counts_apart(self) -> bool:
+    def _counts_separately(self) -> bool:
         return self.database.dialect == "sqlite"
 
-    async def _count(self, hits: Mapping[str, Hits], now: datetime) -> dict[str, Window]:
+    async def _count_hits(
+        self, hits: Mapping[str, HitCount], now: datetime
+    ) -> dict[str, RateLimitWindow]:
         if not hits:
             return {}
         try:
-            return await accounts_rate_limits.count(self.counter, hits, now)
-        except Unavailable:
-            return self._count_alone(hits, now)
+            return await accounts_rate_limits.count_hits(self.counter_database, hits, now)
+        except StoreUnavailable:
+            return self._count_locally(hits, now)
 
-    def _count_alone(self, hits: Mapping[str, Hits], now: datetime) -> dict[str, Window]:
-        if len(self._alone) > MANY:
-            kept = self._alone.items()
-            self._alone = {scope: window for scope, window in kept if now < window.resets_at}
+    def _count_locally(
+        self, hits: Mapping[str, HitCount], now: datetime
+    ) -> dict[str, RateLimitWindow]:
+        if len(self._local_windows) > MAX_LOCAL_WINDOWS:
+            kept = self._local_windows.items()
+            self._local_windows = {
+                scope: window for scope, window in kept if now < window.resets_at
+            }
         for scope, hit in hits.items():
-            self._alone[scope], _ = shared_rate_limits.hit(
-                self._alone.get(scope), now, hit.rule, hit.n
+            self._local_windows[scope], _ = shared_rate_limits.record_hits(
+                self._local_windows.get(scope), now, hit.rule, hit.count
             )
-        return {scope: self._alone[scope] for scope in hits}
+        return {scope: self._local_windows[scope] for scope in hits}
 
 
-def _admitted(
-    batch: Sequence[_Waiting], callers: Mapping[str, KeyCaller], now: datetime
-) -> list[_Admitted]:
+def _admit(
+    batch: Sequence[_PendingAdmission], callers: Mapping[str, ApiKeyCaller], now: datetime
+) -> list[_AdmittedRequest]:
     """Those whose hits count; the others are told why not."""
-    admitted: list[_Admitted] = []
-    for waiting in batch:
-        question = waiting.question
-        caller = callers.get(question.digest)
+    admitted: list[_AdmittedRequest] = []
+    for pending in batch:
+        request = pending.request
+        caller = callers.get(request.digest)
         try:
-            if question.digest:
-                _judge(caller, question.permission, now)
+            if request.digest:
+                _check_key(caller, request.permission, now)
         except StaffbookingError as error:
-            waiting.refuse(error)
+            pending.reject(error)
         else:
-            admitted.append((waiting, caller))
+            admitted.append((pending, caller))
     return admitted
 
 
-def _judge(caller: KeyCaller | None, permission: Permission | None, now: datetime) -> None:
+def _check_key(caller: ApiKeyCaller | None, permission: Permission | None, now: datetime) -> None:
     if caller is None:
         raise Unauthenticated("invalid_api_key", "The API key is not valid")
-    judge_key(caller.key, caller.owner, permission, now)
+    check_api_key(caller.key, caller.owner, permission, now)
 
 
-def _without_keys(batch: Sequence[_Waiting], error: Unavailable) -> list[_Waiting]:
+def _reject_key_requests(
+    batch: Sequence[_PendingAdmission], error: StoreUnavailable
+) -> list[_PendingAdmission]:
     """Those that need no key to be known; the others get the error."""
-    for waiting in batch:
-        if waiting.question.digest:
-            waiting.refuse(error)
-    return [waiting for waiting in batch if not waiting.question.digest]
+    for pending in batch:
+        if pending.request.digest:
+            pending.reject(error)
+    return [waiting for waiting in batch if not waiting.request.digest]
 
 
-def _hits(admitted: Sequence[_Admitted]) -> dict[str, Hits]:
+def _collect_hits(admitted: Sequence[_AdmittedRequest]) -> dict[str, HitCount]:
     """All hits by scope, the scopes in order: so that flushes wait for each other in line."""
-    hits: dict[str, Hits] = {}
-    for waiting, caller in admitted:
-        question = waiting.question
-        for scope, rule in zip(question.scopes(caller), question.rules, strict=True):
+    hits: dict[str, HitCount] = {}
+    for pending, caller in admitted:
+        request = pending.request
+        for scope, rule in zip(request.window_scopes(caller), request.rules, strict=True):
             earlier = hits.get(scope)
-            hits[scope] = Hits(rule, 1 if earlier is None else earlier.n + 1)
+            hits[scope] = HitCount(rule, 1 if earlier is None else earlier.count + 1)
     return dict(sorted(hits.items()))
 
 
-def _tell(
-    admitted: Sequence[_Admitted], hits: Mapping[str, Hits], counted: Mapping[str, Window]
+def _resolve_verdicts(
+    admitted: Sequence[_AdmittedRequest],
+    hits: Mapping[str, HitCount],
+    windows_by_scope: Mapping[str, RateLimitWindow],
 ) -> None:
     """Give each its own verdicts: hits that were counted together still come one by one."""
-    left = {scope: hit.n for scope, hit in hits.items()}
-    for waiting, caller in admitted:
-        question, verdicts = waiting.question, []
-        for scope, rule in zip(question.scopes(caller), question.rules, strict=True):
-            left[scope] -= 1
-            window = counted[scope]
-            count = window.count - left[scope]
-            verdicts.append(shared_rate_limits.verdict(rule, count, window.resets_at, question.now))
-        waiting.give((caller, verdicts))
+    remaining = {scope: hit.count for scope, hit in hits.items()}
+    for pending, caller in admitted:
+        request, verdicts = pending.request, []
+        for scope, rule in zip(request.window_scopes(caller), request.rules, strict=True):
+            remaining[scope] -= 1
+            window = windows_by_scope[scope]
+            count = window.count - remaining[scope]
+            verdicts.append(shared_rate_limits.decide(rule, count, window.resets_at, request.now))
+        pending.resolve((caller, verdicts))

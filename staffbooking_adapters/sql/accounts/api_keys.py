@@ -25,45 +25,50 @@ from sqlalchemy import (
 )
 
 from staffbooking_adapters.sql.accounts.rate_limits import (
-    HITS,
-    WINDOW,
-    Hits,
-    counting,
-    hit_rows,
+    HIT_ROWS,
+    WINDOW_COLUMNS,
+    HitCount,
+    count_hits_upsert,
+    hit_parameters,
     to_window,
 )
-from staffbooking_adapters.sql.accounts.store import KEY, USER, to_key, to_user
+from staffbooking_adapters.sql.accounts.store import (
+    API_KEY_COLUMNS,
+    USER_COLUMNS,
+    to_api_key,
+    to_user,
+)
 from staffbooking_adapters.sql.engine.connection import Connection
-from staffbooking_adapters.sql.engine.dialect import in_array, rowset
+from staffbooking_adapters.sql.engine.dialect import array_rows, in_array
 from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
 from staffbooking_adapters.sql.schema.bookings import api_keys, users
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.accounts.users import Role, Subscription
-from staffbooking_core.domain.shared.rate_limits import Rule, Window
-from staffbooking_core.ports import KeyCaller
+from staffbooking_core.domain.shared.rate_limits import RateLimit, RateLimitWindow
+from staffbooking_core.ports import ApiKeyCaller
 
 
 @frozen
-class KeyedHit:
+class ApiKeyHit:
     """A rule's window of a key, to be counted if the key may be used for `permission`."""
 
     digest: str
     permission: Permission | None
-    rule: Rule
+    rule: RateLimit
 
 
-_FOUND = (
+_SELECT_CALLERS = (
     select(
-        *(column.label(f"key_{column.name}") for column in KEY),
-        *(column.label(f"owner_{column.name}") for column in USER),
+        *(column.label(f"key_{column.name}") for column in API_KEY_COLUMNS),
+        *(column.label(f"owner_{column.name}") for column in USER_COLUMNS),
     )
     .join_from(api_keys, users, users.c.id == api_keys.c.owner_id)
     .where(in_array(api_keys.c.digest, "digests"))
 )
-FIND = Statement(_FOUND)
+FIND_CALLERS = Statement(_SELECT_CALLERS)
 
-_ASKED = rowset(
+_API_KEY_HIT_ROWS = array_rows(
     "asked",
     digest=("asked_digests", Text()),
     permission=("asked_permissions", Text()),
@@ -74,87 +79,94 @@ _ASKED = rowset(
 """Of each `permission`, "" stands for none."""
 
 
-def _is_permitted(found: CTE) -> ColumnElement[bool]:
+def _is_permitted(callers: CTE) -> ColumnElement[bool]:
     """What `accounts.judge_key` decides of a key for what is asked."""
-    now, has = bindparam("now", type_=Instant), found.c
-    is_admin = has.owner_role == Role.ADMIN
+    now, caller = bindparam("now", type_=Instant), callers.c
+    is_admin = caller.owner_role == Role.ADMIN
     comma = literal_column("','", Text())
-    names, name = comma + has.key_permissions + comma, comma + _ASKED.c.permission + comma
+    names, name = (
+        comma + caller.key_permissions + comma,
+        comma + _API_KEY_HIT_ROWS.c.permission + comma,
+    )
     return and_(
-        has.key_revoked_at.is_(None),
-        or_(has.key_expires_at.is_(None), has.key_expires_at > now),
-        has.owner_disabled_at.is_(None),
+        caller.key_revoked_at.is_(None),
+        or_(caller.key_expires_at.is_(None), caller.key_expires_at > now),
+        caller.owner_disabled_at.is_(None),
         or_(
             is_admin,
             and_(
-                has.owner_subscription == Subscription.ENTERPRISE,
+                caller.owner_subscription == Subscription.ENTERPRISE,
                 or_(
-                    has.owner_subscription_expires_at.is_(None),
-                    has.owner_subscription_expires_at > now,
+                    caller.owner_subscription_expires_at.is_(None),
+                    caller.owner_subscription_expires_at > now,
                 ),
             ),
         ),
-        or_(is_admin, _ASKED.c.permission == "", func.strpos(names, name) > 0),
+        or_(is_admin, _API_KEY_HIT_ROWS.c.permission == "", func.strpos(names, name) > 0),
     )
 
 
-def _find_and_count() -> CompoundSelect[Any]:
-    found = _FOUND.cte("found")
-    scope = _ASKED.c.rule + literal_column("':key:'", Text()) + cast(found.c.key_id, Text())
+def _find_callers_and_count_hits() -> CompoundSelect[Any]:
+    callers = _SELECT_CALLERS.cte("found")
+    scope = (
+        _API_KEY_HIT_ROWS.c.rule
+        + literal_column("':key:'", Text())
+        + cast(callers.c.key_id, Text())
+    )
     permitted = (
-        select(scope.label("scope"), _ASKED.c.n, _ASKED.c.resets_at)
-        .join_from(_ASKED, found, found.c.key_digest == _ASKED.c.digest)
-        .where(_is_permitted(found))
+        select(scope.label("scope"), _API_KEY_HIT_ROWS.c.n, _API_KEY_HIT_ROWS.c.resets_at)
+        .join_from(_API_KEY_HIT_ROWS, callers, callers.c.key_digest == _API_KEY_HIT_ROWS.c.digest)
+        .where(_is_permitted(callers))
     )
-    hits = union_all(permitted, select(*HITS.c)).subquery("hits_of_all")
-    together = (
+    hits = union_all(permitted, select(*HIT_ROWS.c)).subquery("hits_of_all")
+    hits_by_scope = (
         select(hits.c.scope, cast(func.sum(hits.c.n), BigInt), func.max(hits.c.resets_at))
         .group_by(hits.c.scope)
         .order_by(hits.c.scope)
     )
-    counted = counting(together).cte("counted")
+    counted_windows = count_hits_upsert(hits_by_scope).cte("counted")
     rows: CompoundSelect[Any] = union_all(
-        select(*counted.c, *(null() for _ in found.c)),
-        select(*(null() for _ in counted.c), *found.c),
+        select(*counted_windows.c, *(null() for _ in callers.c)),
+        select(*(null() for _ in counted_windows.c), *callers.c),
     )
     return rows
 
 
-FIND_AND_COUNT = Statement(postgresql=_find_and_count())
+FIND_CALLERS_AND_COUNT_HITS = Statement(postgresql=_find_callers_and_count_hits())
 
 
-async def find_callers(connection: Connection, digests: Iterable[str]) -> dict[str, KeyCaller]:
+async def find_callers(connection: Connection, digests: Iterable[str]) -> dict[str, ApiKeyCaller]:
     """Those of the keys that there are, by digest."""
-    rows = await connection.all(FIND, digests=sorted(digests))
+    rows = await connection.fetch_all(FIND_CALLERS, digests=sorted(digests))
     return dict(map(_to_caller, rows))
 
 
-async def find_and_count(
+async def find_callers_and_count_hits(
     connection: Connection,
     digests: Collection[str],
-    keyed: Mapping[KeyedHit, int],
-    hits: Mapping[str, Hits],
+    key_hits: Mapping[ApiKeyHit, int],
+    hits: Mapping[str, HitCount],
     now: datetime,
-) -> tuple[dict[str, KeyCaller], dict[str, Window]]:
+) -> tuple[dict[str, ApiKeyCaller], dict[str, RateLimitWindow]]:
     """The callers by digest, and by scope how each window stands in which hits counted."""
-    rows = await connection.all(
-        FIND_AND_COUNT,
-        **hit_rows(hits, now),
+    rows = await connection.fetch_all(
+        FIND_CALLERS_AND_COUNT_HITS,
+        **hit_parameters(hits, now),
         digests=sorted(digests),
-        asked_digests=[hit.digest for hit in keyed],
-        asked_permissions=[hit.permission or "" for hit in keyed],
-        asked_rules=[hit.rule.name for hit in keyed],
-        asked_numbers=list(keyed.values()),
-        asked_ends=[now + hit.rule.window for hit in keyed],
+        asked_digests=[hit.digest for hit in key_hits],
+        asked_permissions=[hit.permission or "" for hit in key_hits],
+        asked_rules=[hit.rule.name for hit in key_hits],
+        asked_numbers=list(key_hits.values()),
+        asked_ends=[now + hit.rule.window for hit in key_hits],
         now=now,
     )
     windows = {row[0]: to_window(row) for row in rows if row[0] is not None}
-    callers = dict(_to_caller(row[len(WINDOW) :]) for row in rows if row[0] is None)
+    callers = dict(_to_caller(row[len(WINDOW_COLUMNS) :]) for row in rows if row[0] is None)
     return callers, windows
 
 
 @lru_cache(maxsize=4096)
-def _to_caller(row: Row) -> tuple[str, KeyCaller]:
+def _to_caller(row: Row) -> tuple[str, ApiKeyCaller]:
     """The same row makes the same caller: most requests show a key that was just read."""
     digest: str = row[3]
-    return digest, KeyCaller(to_key(row), to_user(row[len(KEY) :]))
+    return digest, ApiKeyCaller(to_api_key(row), to_user(row[len(API_KEY_COLUMNS) :]))

@@ -28,17 +28,17 @@ from sqlalchemy.schema import CreateTable
 from sqlalchemy.sql.dml import ReturningInsert
 
 from staffbooking_adapters.sql.engine.connection import Connection
-from staffbooking_adapters.sql.engine.dialect import rowset, upsert
+from staffbooking_adapters.sql.engine.dialect import array_rows, upsert
 from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
 from staffbooking_adapters.sql.schema.metadata import metadata
-from staffbooking_core.domain.shared.rate_limits import Rule, Window
+from staffbooking_core.domain.shared.rate_limits import RateLimit, RateLimitWindow
 
-windows_metadata = MetaData(naming_convention=metadata.naming_convention)
+rate_windows_metadata = MetaData(naming_convention=metadata.naming_convention)
 
 rate_windows = Table(
     "rate_windows",
-    windows_metadata,
+    rate_windows_metadata,
     Column("scope", Text, primary_key=True),
     Column("count", BigInt, nullable=False),
     Column("resets_at", Instant, nullable=False),
@@ -48,61 +48,70 @@ rate_windows = Table(
 
 
 @frozen
-class Hits:
+class HitCount:
     """So many hits of a scope at the same moment, by the same rule."""
 
-    rule: Rule
-    n: int
+    rule: RateLimit
+    count: int
 
 
-WINDOW = (rate_windows.c.scope, rate_windows.c.count, rate_windows.c.resets_at)
+WINDOW_COLUMNS = (rate_windows.c.scope, rate_windows.c.count, rate_windows.c.resets_at)
 
 
-def counting(hits: Select[tuple[str, int, datetime]]) -> ReturningInsert[str, int, datetime]:
+def count_hits_upsert(
+    hits: Select[tuple[str, int, datetime]],
+) -> ReturningInsert[str, int, datetime]:
     """Count hits, each row a scope, a number and the end of a window that begins now."""
-    counted = upsert(rate_windows).from_select(list(rate_windows.c.keys()), hits)
-    new, ended = counted.excluded, rate_windows.c.resets_at <= bindparam("now", type_=Instant)
-    return counted.on_conflict_do_update(
+    upsert_hits = upsert(rate_windows).from_select(list(rate_windows.c.keys()), hits)
+    excluded, is_ended = (
+        upsert_hits.excluded,
+        rate_windows.c.resets_at <= bindparam("now", type_=Instant),
+    )
+    return upsert_hits.on_conflict_do_update(
         index_elements=["scope"],
         set_={
-            "count": case((ended, new.count), else_=rate_windows.c.count + new.count),
-            "resets_at": case((ended, new.resets_at), else_=rate_windows.c.resets_at),
+            "count": case((is_ended, excluded.count), else_=rate_windows.c.count + excluded.count),
+            "resets_at": case((is_ended, excluded.resets_at), else_=rate_windows.c.resets_at),
         },
-    ).returning(*WINDOW)
+    ).returning(*WINDOW_COLUMNS)
 
 
-HITS = rowset("hits", scope=("scopes", Text()), n=("numbers", BigInt), resets_at=("ends", Instant))
-COUNT = Statement(counting(select(*HITS.c).where(true()).order_by(HITS.c.scope)))
-LOOK = Statement(select(*WINDOW).where(rate_windows.c.scope == bindparam("window")))
-SWEEP = Statement(
+HIT_ROWS = array_rows(
+    "hits", scope=("scopes", Text()), n=("numbers", BigInt), resets_at=("ends", Instant)
+)
+COUNT_HITS = Statement(
+    count_hits_upsert(select(*HIT_ROWS.c).where(true()).order_by(HIT_ROWS.c.scope))
+)
+GET_WINDOW = Statement(select(*WINDOW_COLUMNS).where(rate_windows.c.scope == bindparam("window")))
+DELETE_ENDED_WINDOWS = Statement(
     delete(rate_windows).where(rate_windows.c.resets_at <= bindparam("now", type_=Instant))
 )
-_CREATE = CreateTable(rate_windows, if_not_exists=True).compile(dialect=sqlite.dialect())
-CREATE = Statement(sqlite=text(str(_CREATE)))
+_CREATE_TABLE = CreateTable(rate_windows, if_not_exists=True).compile(dialect=sqlite.dialect())
+CREATE_RATE_WINDOWS = Statement(sqlite=text(str(_CREATE_TABLE)))
 
 
-async def count(
-    connection: Connection, hits: Mapping[str, Hits], now: datetime
-) -> dict[str, Window]:
+async def count_hits(
+    connection: Connection, hits: Mapping[str, HitCount], now: datetime
+) -> dict[str, RateLimitWindow]:
     """Count hits, and how each window stands after them."""
-    rows = await connection.all(COUNT, **hit_rows(hits, now), now=now)
+    rows = await connection.fetch_all(COUNT_HITS, **hit_parameters(hits, now), now=now)
     return {row[0]: to_window(row) for row in rows}
 
 
-async def look(connection: Connection, scope: str) -> Window | None:
-    row = await connection.one(LOOK, window=scope)
+async def find_window(connection: Connection, scope: str) -> RateLimitWindow | None:
+    row = await connection.fetch_one(GET_WINDOW, window=scope)
     return None if row is None else to_window(row)
 
 
-def hit_rows(hits: Mapping[str, Hits], now: datetime) -> dict[str, list[object]]:
+def hit_parameters(hits: Mapping[str, HitCount], now: datetime) -> dict[str, list[object]]:
     """The parameters of HITS."""
     return {
         "scopes": list(hits),
-        "numbers": [each.n for each in hits.values()],
+        "numbers": [each.count for each in hits.values()],
         "ends": [now + each.rule.window for each in hits.values()],
     }
 
 
-def to_window(row: Row) -> Window:
+def to_window(row: Row) -> RateLimitWindow:
     """From the columns of WINDOW; what follows them is left."""
-    return Window(row[1], row[2])
+    return RateLimitWindow(row[1], row[2])

@@ -12,11 +12,11 @@ from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import BigInt
 from staffbooking_adapters.sql.schema.bookings import counters
 
-BLOCK = 32
+ID_BLOCK_SIZE = 32
 """So many are drawn at a time, since each draw is a commit; the rest of a block is lost
 with the process."""
 
-DRAW = Statement(
+ALLOCATE_IDS = Statement(
     sqlite=update(counters)
     .values(value=counters.c.value + bindparam("many", type_=BigInt))
     .where(counters.c.name == "bookings")
@@ -25,17 +25,19 @@ DRAW = Statement(
 
 
 @define
-class BookingNumbers:
+class BookingIdAllocator:
     """SQLite's; PostgreSQL has a sequence."""
 
-    _drawn: chain[int] = field(factory=chain)
+    _allocated_ids: chain[int] = field(factory=chain)
 
-    async def draw(self, connection: Connection) -> int:
+    async def allocate(self, connection: Connection) -> int:
         if not isinstance(connection, Database):
             # In a unit of work, whose rollback would give a block away twice.
-            number: int = await connection.value(DRAW, many=1)
-            return number
-        while (drawn := next(self._drawn, None)) is None:
-            end = await connection.value(DRAW, many=BLOCK)
-            self._drawn = chain(self._drawn, range(end - BLOCK + 1, end + 1))
-        return drawn
+            booking_id: int = await connection.fetch_value(ALLOCATE_IDS, many=1)
+            return booking_id
+        while (allocated_id := next(self._allocated_ids, None)) is None:
+            end = await connection.fetch_value(ALLOCATE_IDS, many=ID_BLOCK_SIZE)
+            self._allocated_ids = chain(
+                self._allocated_ids, range(end - ID_BLOCK_SIZE + 1, end + 1)
+            )
+        return allocated_id

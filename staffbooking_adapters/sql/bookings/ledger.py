@@ -9,43 +9,45 @@ from operator import itemgetter
 from sqlalchemy import Text, insert, select, true
 
 from staffbooking_adapters.sql.engine.connection import Connection
-from staffbooking_adapters.sql.engine.dialect import in_array, rowset, total
+from staffbooking_adapters.sql.engine.dialect import array_rows, in_array, sum_or_zero
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
 from staffbooking_adapters.sql.schema.payments import ledger_legs, ledger_postings
 from staffbooking_core.domain.payments.ledger import Account, Leg, Posting
 
-_POSTINGS = rowset(
+_POSTING_ROWS = array_rows(
     "given",
     key=("keys", Text()),
     booking_id=("booking_ids", BigInt),
     at=("times", Instant),
 )
-_ADD_POSTINGS = insert(ledger_postings).from_select(
-    list(_POSTINGS.c.keys()), select(*_POSTINGS.c).where(true())
+_INSERT_POSTINGS = insert(ledger_postings).from_select(
+    list(_POSTING_ROWS.c.keys()), select(*_POSTING_ROWS.c).where(true())
 )
-_LEGS = rowset(
+_LEG_ROWS = array_rows(
     "legs",
     posting_key=("leg_keys", Text()),
     n=("leg_numbers", BigInt),
     account=("accounts", Text()),
     amount=("amounts", BigInt),
 )
-_LEG_COLUMNS = list(_LEGS.c.keys())
-_POSTED = _ADD_POSTINGS.returning(ledger_postings.c.key).cte("posted")
+_LEG_COLUMNS = list(_LEG_ROWS.c.keys())
+_INSERTED_POSTINGS = _INSERT_POSTINGS.returning(ledger_postings.c.key).cte("posted")
 
 # PostgreSQL has both in one statement, and a key's repeat fails as such. SQLite wants the
 # legs first, and the posting that seals them.
-ADD_ALL = Statement(
+ADD_POSTINGS_WITH_LEGS = Statement(
     postgresql=insert(ledger_legs).from_select(
         _LEG_COLUMNS,
-        select(*_LEGS.c).join_from(_LEGS, _POSTED, _POSTED.c.key == _LEGS.c.posting_key),
+        select(*_LEG_ROWS.c).join_from(
+            _LEG_ROWS, _INSERTED_POSTINGS, _INSERTED_POSTINGS.c.key == _LEG_ROWS.c.posting_key
+        ),
     )
 )
 ADD_LEGS = Statement(
-    sqlite=insert(ledger_legs).from_select(_LEG_COLUMNS, select(*_LEGS.c).where(true()))
+    sqlite=insert(ledger_legs).from_select(_LEG_COLUMNS, select(*_LEG_ROWS.c).where(true()))
 )
-ADD_POSTINGS = Statement(sqlite=_ADD_POSTINGS)
+ADD_POSTINGS = Statement(sqlite=_INSERT_POSTINGS)
 
 POSTINGS_OF = Statement(
     select(
@@ -56,7 +58,7 @@ POSTINGS_OF = Statement(
     .where(in_array(ledger_postings.c.booking_id, "booking_ids"))
     .order_by(ledger_postings.c.booking_id, ledger_postings.c.id, ledger_legs.c.n)
 )
-IMBALANCE = Statement(select(total(ledger_legs.c.amount)))
+GET_LEDGER_IMBALANCE = Statement(select(sum_or_zero(ledger_legs.c.amount)))
 
 
 async def add_postings(connection: Connection, postings: Sequence[Posting]) -> None:
@@ -74,17 +76,17 @@ async def add_postings(connection: Connection, postings: Sequence[Posting]) -> N
         "times": [posting.at for posting in postings],
     }
     if connection.dialect == "postgresql":
-        await connection.run(ADD_ALL, **rows, **leg_rows)
+        await connection.execute(ADD_POSTINGS_WITH_LEGS, **rows, **leg_rows)
     else:
-        await connection.run(ADD_LEGS, **leg_rows)
-        await connection.run(ADD_POSTINGS, **rows)
+        await connection.execute(ADD_LEGS, **leg_rows)
+        await connection.execute(ADD_POSTINGS, **rows)
 
 
-async def postings_of(
+async def list_postings_of(
     connection: Connection, booking_ids: Iterable[int]
 ) -> dict[int, tuple[Posting, ...]]:
     """The postings of bookings, each one's in the order of their making."""
-    rows = await connection.all(POSTINGS_OF, booking_ids=list(booking_ids))
+    rows = await connection.fetch_all(POSTINGS_OF, booking_ids=list(booking_ids))
     found: dict[int, tuple[Posting, ...]] = {}
     for (booking_id, key, at), legs in groupby(rows, key=itemgetter(0, 1, 2)):
         posting = Posting(key, booking_id, at, tuple(Leg(Account(leg[3]), leg[4]) for leg in legs))

@@ -25,12 +25,16 @@ from staffbooking_adapters import codec
 from staffbooking_adapters.sql.bookings import reader as reading
 from staffbooking_adapters.sql.bookings.ledger import add_postings
 from staffbooking_adapters.sql.bookings.reader import BookingsReader, to_booking
-from staffbooking_adapters.sql.engine.composite import Part, Together, needed
+from staffbooking_adapters.sql.engine.composite import (
+    CompositeStatement,
+    WriteStatement,
+    parameters_for,
+)
 from staffbooking_adapters.sql.engine.connection import Connection
-from staffbooking_adapters.sql.engine.dialect import rowset, upsert
+from staffbooking_adapters.sql.engine.dialect import array_rows, upsert
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
-from staffbooking_adapters.sql.notifications.store import add_told, told_rows
+from staffbooking_adapters.sql.notifications.store import INSERT_NOTIFICATIONS, notification_params
 from staffbooking_adapters.sql.schema.bookings import (
     alerts,
     answers,
@@ -42,82 +46,101 @@ from staffbooking_adapters.sql.schema.bookings import (
 )
 from staffbooking_adapters.sql.schema.payments import payment_operations
 from staffbooking_core.domain.bookings.booking import Booking
-from staffbooking_core.domain.payments.processor import OpStatus
+from staffbooking_core.domain.payments.processor import OperationStatus
 from staffbooking_core.errors import Conflict, ConstraintViolated
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import PARTY_DISABLED, Answer, Change, Credit, Hint
+from staffbooking_core.ports import (
+    PARTY_DISABLED,
+    BookingWrite,
+    Hint,
+    RebookingCredit,
+    StoredResponse,
+)
 
-_FIELDS = {column.name: bindparam(column.name, type_=column.type) for column in bookings.c}
-_ID = bindparam("id", type_=BigInt)
+_BOOKING_VALUES = {column.name: bindparam(column.name, type_=column.type) for column in bookings.c}
+_BOOKING_ID = bindparam("id", type_=BigInt)
 
 # Whoever disables or erases a party of a new booking came before, and is waited for and seen
 # here, or comes after, and sees the booking. The lock is shared: bookings don't wait for each
 # other.
-_PARTIES = (
+_LOCKED_PARTIES = (
     select(users.c.disabled_at)
-    .where(users.c.id.in_([_FIELDS[side] for side in ("customer_id", "companion_id", "booked_by")]))
+    .where(
+        users.c.id.in_(
+            [_BOOKING_VALUES[side] for side in ("customer_id", "companion_id", "booked_by")]
+        )
+    )
     .order_by(users.c.id)
     .with_for_update(read=True)
     .cte("parties", nesting=True)
 )
-_ADD_BOOKING = insert(bookings).from_select(
-    list(_FIELDS),
-    select(*_FIELDS.values()).where(
-        ~exists().select_from(_PARTIES).where(_PARTIES.c.disabled_at.is_not(None))
+_INSERT_BOOKING = insert(bookings).from_select(
+    list(_BOOKING_VALUES),
+    select(*_BOOKING_VALUES.values()).where(
+        ~exists().select_from(_LOCKED_PARTIES).where(_LOCKED_PARTIES.c.disabled_at.is_not(None))
     ),
 )
-_SAVE_BOOKING = (
+_UPDATE_BOOKING = (
     update(bookings)
-    .values({name: value for name, value in _FIELDS.items() if name != "id"})
-    .where(bookings.c.id == _ID, bookings.c.version == _FIELDS["version"] - 1)
+    .values({name: value for name, value in _BOOKING_VALUES.items() if name != "id"})
+    .where(bookings.c.id == _BOOKING_ID, bookings.c.version == _BOOKING_VALUES["version"] - 1)
 )
 
-_TIMER = {
+_TIMER_VALUES = {
     "kind": bindparam("timer_kind", type_=Text()),
     "due_at": bindparam("timer_due_at", type_=Instant),
     "attempts": literal_column("0"),
 }
-_SET_TIMER = (
+_UPSERT_TIMER = (
     upsert(timers)
-    .from_select(["booking_id", *_TIMER], select(_ID, *_TIMER.values()).where(true()))
+    .from_select(
+        ["booking_id", *_TIMER_VALUES], select(_BOOKING_ID, *_TIMER_VALUES.values()).where(true())
+    )
     .on_conflict_do_update(
         index_elements=["booking_id"],
-        set_={**_TIMER, "not_before": None, "lease_token": None, "lease_until": None},
+        set_={**_TIMER_VALUES, "not_before": None, "lease_token": None, "lease_until": None},
     )
 )
-_CLEAR_TIMER = delete(timers).where(timers.c.booking_id == _ID)
+_DELETE_TIMER = delete(timers).where(timers.c.booking_id == _BOOKING_ID)
 
-_EVENT = {
+_EVENT_VALUES = {
     column.name: bindparam(f"event_{column.name}", type_=column.type)
     for column in events.c
     if column.name not in ("booking_id", "position")
 }
-_ADD_EVENT = insert(events).from_select(
-    ["booking_id", *_EVENT], select(_ID, *_EVENT.values()).where(true())
+_INSERT_EVENT = insert(events).from_select(
+    ["booking_id", *_EVENT_VALUES], select(_BOOKING_ID, *_EVENT_VALUES.values()).where(true())
 )
 
-_AT = bindparam("at", type_=Instant)
-_ORDERS = rowset(
+_AT_PARAM = bindparam("at", type_=Instant)
+_NEW_OPERATION_ROWS = array_rows(
     "given", n=("order_numbers", BigInt), kind=("order_kinds", Text()), command=("commands", Text())
 )
-_ADD_OPERATIONS = insert(payment_operations).from_select(
+_INSERT_OPERATIONS = insert(payment_operations).from_select(
     "booking_id n kind command created_at next_at generation status attempts".split(),
     select(
-        *(_ID, _ORDERS.c.n, _ORDERS.c.kind, _ORDERS.c.command, _AT, _AT),
-        *(literal_column("1"), literal(OpStatus.PENDING.value, Text()), literal_column("0")),
+        *(
+            _BOOKING_ID,
+            _NEW_OPERATION_ROWS.c.n,
+            _NEW_OPERATION_ROWS.c.kind,
+            _NEW_OPERATION_ROWS.c.command,
+            _AT_PARAM,
+            _AT_PARAM,
+        ),
+        *(literal_column("1"), literal(OperationStatus.PENDING.value, Text()), literal_column("0")),
     ).where(true()),
 )
 
-_TOLD = rowset("given", text=("alert_texts", Text()))
-_ADD_ALERTS = insert(alerts).from_select(
+_ALERT_ROWS = array_rows("given", text=("alert_texts", Text()))
+_INSERT_ALERTS = insert(alerts).from_select(
     ["at", "booking_id", "text", "told"],
-    select(_AT, _ID, _TOLD.c.text, literal(False)).where(true()),
+    select(_AT_PARAM, _BOOKING_ID, _ALERT_ROWS.c.text, literal(False)).where(true()),
 )
 
-_ADD_CREDIT = insert(rebooking_credits).from_select(
+_INSERT_CREDIT = insert(rebooking_credits).from_select(
     ["booking_id", "customer_id", "expires_at"],
     select(
-        _ID,
+        _BOOKING_ID,
         bindparam("credit_customer", type_=BigInt),
         bindparam("credit_expires_at", type_=Instant),
     ).where(true()),
@@ -131,87 +154,102 @@ USE_CREDIT = Statement(
     )
 )
 
-_ANSWER = {c.name: bindparam(f"answer_{c.name}", type_=c.type) for c in answers.c}
-_DROP_EXPIRED = delete(answers).where(
-    answers.c.scope == _ANSWER["scope"],
-    answers.c.key == _ANSWER["key"],
+_STORED_RESPONSE_VALUES = {c.name: bindparam(f"answer_{c.name}", type_=c.type) for c in answers.c}
+_DELETE_EXPIRED_RESPONSE = delete(answers).where(
+    answers.c.scope == _STORED_RESPONSE_VALUES["scope"],
+    answers.c.key == _STORED_RESPONSE_VALUES["key"],
     answers.c.expires_at <= bindparam("answer_made_at", type_=Instant),
 )
-_KEEP = insert(answers).values(_ANSWER)
+_INSERT_RESPONSE = insert(answers).values(_STORED_RESPONSE_VALUES)
 
 
-def _drop_and_keep() -> Part:
+def _delete_expired_and_insert_response() -> WriteStatement:
     """PostgreSQL's: the insertion waits for the deletion, since it is made from its count."""
-    dropped = _DROP_EXPIRED.returning(literal_column("1").label("one")).cte("dropped")
-    then = select(func.count().label("rows")).select_from(dropped).subquery("then")
+    deleted = _DELETE_EXPIRED_RESPONSE.returning(literal_column("1").label("one")).cte("dropped")
+    deleted_count = select(func.count().label("rows")).select_from(deleted).subquery("then")
     return insert(answers).from_select(
-        list(_ANSWER), select(*_ANSWER.values()).select_from(then).where(then.c.rows >= 0)
+        list(_STORED_RESPONSE_VALUES),
+        select(*_STORED_RESPONSE_VALUES.values())
+        .select_from(deleted_count)
+        .where(deleted_count.c.rows >= 0),
     )
 
 
-DROP_EXPIRED = Statement(sqlite=_DROP_EXPIRED)
-KEEP_ANSWER = Statement(postgresql=_drop_and_keep(), sqlite=_KEEP)
+DELETE_EXPIRED_RESPONSE = Statement(sqlite=_DELETE_EXPIRED_RESPONSE)
+SAVE_RESPONSE = Statement(postgresql=_delete_expired_and_insert_response(), sqlite=_INSERT_RESPONSE)
 
 
 @frozen
-class _Shape:
+class _BookingWriteVariant:
     """Which rows come with a step; each shape is one statement."""
 
     is_new: bool
-    due: bool
-    event: bool
-    orders: bool
-    alerts: bool
-    notices: bool
-    credit: bool
-    answer: bool
+    has_timer: bool
+    has_event: bool
+    has_operations: bool
+    has_alerts: bool
+    has_notifications: bool
+    has_credit: bool
+    has_response: bool
 
 
 @cache
-def _step(shape: _Shape) -> Together:
-    parts: list[Part] = [_ADD_BOOKING if shape.is_new else _SAVE_BOOKING]
-    if shape.due:
-        parts.append(_SET_TIMER)
-    elif not shape.is_new:
-        parts.append(_CLEAR_TIMER)
-    for is_there, part in (
-        (shape.event, _ADD_EVENT),
-        (shape.orders, _ADD_OPERATIONS),
-        (shape.alerts, _ADD_ALERTS),
-        (shape.notices, add_told),
-        (shape.credit, _ADD_CREDIT),
+def _booking_write_statement(variant: _BookingWriteVariant) -> CompositeStatement:
+    statements: list[WriteStatement] = [_INSERT_BOOKING if variant.is_new else _UPDATE_BOOKING]
+    if variant.has_timer:
+        statements.append(_UPSERT_TIMER)
+    elif not variant.is_new:
+        statements.append(_DELETE_TIMER)
+    for is_there, statement in (
+        (variant.has_event, _INSERT_EVENT),
+        (variant.has_operations, _INSERT_OPERATIONS),
+        (variant.has_alerts, _INSERT_ALERTS),
+        (variant.has_notifications, INSERT_NOTIFICATIONS),
+        (variant.has_credit, _INSERT_CREDIT),
     ):
         if is_there:
-            parts.append(part)
-    if shape.answer:
-        return Together(*parts, _drop_and_keep(), sqlite=(*parts, _DROP_EXPIRED, _KEEP))
-    return Together(*parts)
+            statements.append(statement)
+    if variant.has_response:
+        return CompositeStatement(
+            *statements,
+            _delete_expired_and_insert_response(),
+            sqlite_statements=(*statements, _DELETE_EXPIRED_RESPONSE, _INSERT_RESPONSE),
+        )
+    return CompositeStatement(*statements)
 
 
-async def save_step(connection: Connection, change: Change, policy: Policy, is_new: bool) -> None:
+async def save_booking_write(
+    connection: Connection, booking_write: BookingWrite, policy: Policy, is_new: bool
+) -> None:
     """Save a step; without postings it is one statement on PostgreSQL."""
-    shape = _Shape(
+    variant = _BookingWriteVariant(
         is_new=is_new,
-        due=change.due is not None,
-        event=change.event is not None,
-        orders=bool(change.orders),
-        alerts=bool(change.alerts),
-        notices=bool(change.notices),
-        credit=change.credit is not None,
-        answer=change.answer is not None,
+        has_timer=booking_write.due is not None,
+        has_event=booking_write.event is not None,
+        has_operations=bool(booking_write.orders),
+        has_alerts=bool(booking_write.alerts),
+        has_notifications=bool(booking_write.notifications),
+        has_credit=booking_write.rebooking_credit is not None,
+        has_response=booking_write.response is not None,
     )
-    if not await _step(shape).run(connection, _to_rows(change, policy)):
+    if not await _booking_write_statement(variant).execute(
+        connection, _booking_write_params(booking_write, policy)
+    ):
         raise ConstraintViolated(PARTY_DISABLED) if is_new else Conflict("booking")
-    if change.postings:
-        await add_postings(connection, change.postings)
+    if booking_write.postings:
+        await add_postings(connection, booking_write.postings)
 
 
-def _to_rows(change: Change, policy: Policy) -> dict[str, Any]:
+def _booking_write_params(booking_write: BookingWrite, policy: Policy) -> dict[str, Any]:
     """The parameters of every row that comes with a step."""
-    rows = {**reading.to_row(change.booking), "at": change.at, "alert_texts": list(change.alerts)}
-    if (due := change.due) is not None:
+    rows = {
+        **reading.booking_row(booking_write.booking),
+        "at": booking_write.operations_due_at,
+        "alert_texts": list(booking_write.alerts),
+    }
+    if (due := booking_write.due) is not None:
         rows |= {"timer_kind": due.kind, "timer_due_at": due.at}
-    if (event := change.event) is not None:
+    if (event := booking_write.event) is not None:
         rows |= {
             "event_sequence": event.sequence,
             "event_id": event.id,
@@ -220,24 +258,24 @@ def _to_rows(change: Change, policy: Policy) -> dict[str, Any]:
             "event_parties": codec.encode(event.parties).decode(),
             "event_body": codec.encode(event.envelope),
         }
-    if change.orders:
+    if booking_write.orders:
         rows |= {
-            "order_numbers": [order.n for order in change.orders],
-            "order_kinds": [order.kind for order in change.orders],
-            "commands": [codec.dump(order.command) for order in change.orders],
+            "order_numbers": [order.n for order in booking_write.orders],
+            "order_kinds": [order.kind for order in booking_write.orders],
+            "commands": [codec.dump(order.command) for order in booking_write.orders],
         }
-    if change.notices:
-        rows |= told_rows(change.notices)
-    if (credit := change.credit) is not None:
+    if booking_write.notifications:
+        rows |= notification_params(booking_write.notifications)
+    if (credit := booking_write.rebooking_credit) is not None:
         rows |= {"credit_customer": credit.customer_id, "credit_expires_at": credit.expires_at}
-    if change.answer is not None:
-        rows |= _to_answer(change.answer, policy)
+    if booking_write.response is not None:
+        rows |= _stored_response_params(booking_write.response, policy)
     return rows
 
 
-def _to_answer(answer: Answer, policy: Policy) -> dict[str, Any]:
-    row = {f"answer_{name}": getattr(answer, name) for name in _ANSWER}
-    return {**row, "answer_made_at": answer.expires_at - policy.idempotency_lifetime}
+def _stored_response_params(response: StoredResponse, policy: Policy) -> dict[str, Any]:
+    row = {f"answer_{name}": getattr(response, name) for name in _STORED_RESPONSE_VALUES}
+    return {**row, "answer_made_at": response.expires_at - policy.idempotency_lifetime}
 
 
 @frozen
@@ -247,28 +285,32 @@ class BookingsWriter(BookingsReader):
     """What the unit of work will be worth a hint for, once it is committed."""
 
     async def lock_booking(self, booking_id: int) -> Booking | None:
-        return to_booking.optional(await self.connection.one(reading.LOCK, booking_id=booking_id))
+        return to_booking.map_optional(
+            await self.connection.fetch_one(reading.LOCK_BOOKING, booking_id=booking_id)
+        )
 
-    async def lock_contenders(self, booking_id: int) -> Sequence[Booking]:
-        rows = await self.connection.all(reading.LOCK_CONTENDERS, booking_id=booking_id)
+    async def lock_competing_bookings(self, booking_id: int) -> Sequence[Booking]:
+        rows = await self.connection.fetch_all(reading.LOCK_CONTENDERS, booking_id=booking_id)
         return [to_booking(row) for row in rows]
 
-    async def save(self, change: Change) -> None:
-        await self._save(change, is_new=False)
+    async def save_booking(self, booking_write: BookingWrite) -> None:
+        await self._save_booking_write(booking_write, is_new=False)
 
-    async def add(self, change: Change) -> None:
-        await self._save(change, is_new=True)
+    async def add_booking(self, booking_write: BookingWrite) -> None:
+        await self._save_booking_write(booking_write, is_new=True)
 
-    async def _save(self, change: Change, is_new: bool) -> None:
-        await save_step(self.connection, change, self.policy, is_new)
-        if change.event is not None:
+    async def _save_booking_write(self, booking_write: BookingWrite, is_new: bool) -> None:
+        await save_booking_write(self.connection, booking_write, self.policy, is_new)
+        if booking_write.event is not None:
             self.hints.add(Hint.EVENTS)
 
-    async def use_credit(self, credit: Credit, used_by: int) -> bool:
-        used = {"cancelled": credit.booking_id, "user": used_by}
-        return bool(await self.connection.run(USE_CREDIT, **used))
+    async def use_rebooking_credit(self, credit: RebookingCredit, used_by_booking_id: int) -> bool:
+        params = {"cancelled": credit.booking_id, "user": used_by_booking_id}
+        return bool(await self.connection.execute(USE_CREDIT, **params))
 
-    async def keep_answer(self, answer: Answer) -> None:
-        row = _to_answer(answer, self.policy)
-        for statement in (DROP_EXPIRED, KEEP_ANSWER):
-            await self.connection.run(statement, **needed(statement, self.connection, row))
+    async def save_response(self, response: StoredResponse) -> None:
+        row = _stored_response_params(response, self.policy)
+        for statement in (DELETE_EXPIRED_RESPONSE, SAVE_RESPONSE):
+            await self.connection.execute(
+                statement, **parameters_for(statement, self.connection, row)
+            )

@@ -21,12 +21,16 @@ from sqlalchemy import (
 )
 
 from staffbooking_adapters import codec
-from staffbooking_adapters.sql.companions.search import Shape, found, summaries
+from staffbooking_adapters.sql.companions.search import (
+    SearchVariant,
+    ranked_companions_page,
+    summaries_page,
+)
 from staffbooking_adapters.sql.companions.writer import mark_days, save_companions
 from staffbooking_adapters.sql.engine.connection import Connection
-from staffbooking_adapters.sql.engine.dialect import containing, in_array
+from staffbooking_adapters.sql.engine.dialect import in_array, substring_pattern
 from staffbooking_adapters.sql.engine.page_size import page_size
-from staffbooking_adapters.sql.engine.row_mapping import Reader
+from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
 from staffbooking_adapters.sql.schema.bookings import (
@@ -37,49 +41,53 @@ from staffbooking_adapters.sql.schema.bookings import (
     holds_slot,
     services,
 )
-from staffbooking_core.domain.companions.availability import FIRST_DAY, LAST_DAY, Interval
+from staffbooking_core.domain.companions.availability import (
+    MAX_CALENDAR_DATE,
+    MIN_CALENDAR_DATE,
+    Interval,
+)
 from staffbooking_core.domain.companions.companion import (
     Approval,
     Badge,
     Companion,
     CompanionQuery,
     Tier,
-    fold,
+    normalize_text,
 )
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import Agenda, Candidate
+from staffbooking_core.ports import CompanionAvailability, RebookingCandidate
 
-HIGHEST = 2**63 - 1
+MAX_PRICE = 2**63 - 1
 """Above every price."""
 
 
-def to_texts(text: str) -> tuple[str, ...]:
+def parse_texts(text: str) -> tuple[str, ...]:
     """From a JSON array of texts."""
     return tuple(codec.decode(text))
 
 
-def _badges(text: str) -> tuple[Badge, ...]:
-    return tuple(map(Badge, to_texts(text)))
+def _parse_badges(text: str) -> tuple[Badge, ...]:
+    return tuple(map(Badge, parse_texts(text)))
 
 
-COMPANION = tuple(companions.c)[:-2]
-to_companion = Reader(
+COMPANION_COLUMNS = tuple(companions.c)[:-2]
+to_companion = RowMapper(
     Companion,
-    COMPANION,
+    COMPANION_COLUMNS,
     calendar=codec.load_calendar,
-    service_types=to_texts,
-    languages=to_texts,
+    service_types=parse_texts,
+    languages=parse_texts,
     tier=Tier,
-    badges=_badges,
+    badges=_parse_badges,
     approval=Approval,
 )
 
 is_listed = and_(companions.c.active, companions.c.approval == Approval.APPROVED)
-_IS_IT = companions.c.id == bindparam("companion_id")
-_SPAN = (bookings.c.starts_at, bookings.c.ends_at)
+_IS_COMPANION = companions.c.id == bindparam("companion_id")
+_SLOT_COLUMNS = (bookings.c.starts_at, bookings.c.ends_at)
 
 
-def holds_time_of(companion_id: ColumnElement[int]) -> ColumnElement[bool]:
+def holds_slot_of_companion(companion_id: ColumnElement[int]) -> ColumnElement[bool]:
     """Of a booking: it holds time of that companion, within `first` and `last`."""
     return and_(
         bookings.c.companion_id == companion_id,
@@ -89,29 +97,33 @@ def holds_time_of(companion_id: ColumnElement[int]) -> ColumnElement[bool]:
     )
 
 
-_WITH_BUSY = companions.outerjoin(bookings, holds_time_of(companions.c.id))
-
-GET = Statement(select(*COMPANION).where(_IS_IT))
-LOCK = Statement(select(*COMPANION).where(_IS_IT).with_for_update(key_share=True))
-DETAIL = Statement(select(companions.c.detail).where(_IS_IT, is_listed))
-AGENDA = Statement(
-    select(companions.c.calendar, *_SPAN)
-    .select_from(_WITH_BUSY)
-    .where(_IS_IT, is_listed)
-    .order_by(bookings.c.starts_at)
-)
-BUSY = Statement(
-    select(*_SPAN)
-    .where(holds_time_of(bindparam("companion_id", type_=BigInt)))
-    .order_by(bookings.c.starts_at)
+_COMPANIONS_WITH_BUSY_SLOTS = companions.outerjoin(
+    bookings, holds_slot_of_companion(companions.c.id)
 )
 
-SERVICES = Statement(
+GET_COMPANION = Statement(select(*COMPANION_COLUMNS).where(_IS_COMPANION))
+LOCK_COMPANION = Statement(
+    select(*COMPANION_COLUMNS).where(_IS_COMPANION).with_for_update(key_share=True)
+)
+GET_COMPANION_DETAIL = Statement(select(companions.c.detail).where(_IS_COMPANION, is_listed))
+GET_COMPANION_AVAILABILITY = Statement(
+    select(companions.c.calendar, *_SLOT_COLUMNS)
+    .select_from(_COMPANIONS_WITH_BUSY_SLOTS)
+    .where(_IS_COMPANION, is_listed)
+    .order_by(bookings.c.starts_at)
+)
+LIST_BUSY_SLOTS = Statement(
+    select(*_SLOT_COLUMNS)
+    .where(holds_slot_of_companion(bindparam("companion_id", type_=BigInt)))
+    .order_by(bookings.c.starts_at)
+)
+
+COUNT_SERVICE_SPELLINGS = Statement(
     select(services.c.name_folded, companion_search.c.spelling, func.count())
     .join_from(companion_search, services, services.c.id == companion_search.c.service_id)
     .group_by(services.c.name_folded, companion_search.c.spelling)
 )
-NAMES = Statement(
+LIST_SERVICE_NAMES = Statement(
     select(
         services.c.name_folded,
         select(companion_search.c.spelling)
@@ -121,7 +133,7 @@ NAMES = Statement(
         .scalar_subquery(),
     )
 )
-UNMARK = Statement(
+DELETE_DAY_MARKS = Statement(
     delete(companion_days).where(
         companion_days.c.companion_id == bindparam("companion_id"),
         in_array(companion_days.c.day, "days"),
@@ -132,23 +144,25 @@ UNMARK = Statement(
 @cache
 def companions_after(size: int) -> Statement:
     after = companions.c.id > bindparam("after_id")
-    return Statement(select(*COMPANION).where(after).order_by(companions.c.id).limit(size))
+    return Statement(select(*COMPANION_COLUMNS).where(after).order_by(companions.c.id).limit(size))
 
 
 @cache
-def candidates(size: int) -> Statement:
+def rebooking_candidates_page(size: int) -> Statement:
     """Companions of a service with a free hour on a day, and what is taken of their time."""
 
-    def written(dialect: Any) -> Any:
-        page = found(Shape(service=True, day=True, size=size), dialect)
+    def select_candidates(dialect: Any) -> Any:
+        page = ranked_companions_page(
+            SearchVariant(has_service=True, has_date=True, size=size), dialect
+        )
         rows = page.join(companions, companions.c.id == page.c.companion_id)
         return (
-            select(companions.c.id, companions.c.summary, companions.c.calendar, *_SPAN)
-            .select_from(rows.outerjoin(bookings, holds_time_of(companions.c.id)))
+            select(companions.c.id, companions.c.summary, companions.c.calendar, *_SLOT_COLUMNS)
+            .select_from(rows.outerjoin(bookings, holds_slot_of_companion(companions.c.id)))
             .order_by(page.c.rank, page.c.companion_id, bookings.c.starts_at)
         )
 
-    return Statement(postgresql=written("postgresql"), sqlite=written("sqlite"))
+    return Statement(postgresql=select_candidates("postgresql"), sqlite=select_candidates("sqlite"))
 
 
 @frozen
@@ -156,54 +170,70 @@ class CompanionsReader:
     connection: Connection
 
     async def search(self, query: CompanionQuery) -> Sequence[bytes]:
-        if query.date is not None and not FIRST_DAY <= query.date <= LAST_DAY:
+        if query.date is not None and not MIN_CALENDAR_DATE <= query.date <= MAX_CALENDAR_DATE:
             return []
-        wanted, offset = query.limit + 1, (query.page - 1) * query.limit
-        shape = Shape(
-            place=query.location is not None,
-            service=query.service is not None,
-            price=query.min_price is not None or query.max_price is not None,
-            day=query.date is not None,
-            size=page_size(wanted),
-            later=offset > 0,
+        row_limit, offset = query.limit + 1, (query.page - 1) * query.limit
+        variant = SearchVariant(
+            has_location=query.location is not None,
+            has_service=query.service is not None,
+            has_price=query.min_price is not None or query.max_price is not None,
+            has_date=query.date is not None,
+            size=page_size(row_limit),
+            has_offset=offset > 0,
         )
-        rows = await self.connection.all(summaries(shape), **parameters(query, shape, offset))
-        return [summary for (summary,) in rows[:wanted]]
+        rows = await self.connection.fetch_all(
+            summaries_page(variant), **search_parameters(query, variant, offset)
+        )
+        return [summary for (summary,) in rows[:row_limit]]
 
     async def detail(self, companion_id: int) -> bytes | None:
-        found: bytes | None = await self.connection.value(DETAIL, companion_id=companion_id)
+        found: bytes | None = await self.connection.fetch_value(
+            GET_COMPANION_DETAIL, companion_id=companion_id
+        )
         return found
 
-    async def agenda(self, companion_id: int, first: datetime, last: datetime) -> Agenda | None:
+    async def availability(
+        self, companion_id: int, first: datetime, last: datetime
+    ) -> CompanionAvailability | None:
         span = {"first": first, "last": last}
-        rows = await self.connection.all(AGENDA, companion_id=companion_id, **span)
+        rows = await self.connection.fetch_all(
+            GET_COMPANION_AVAILABILITY, companion_id=companion_id, **span
+        )
         if not rows:
             return None
-        return Agenda(companion_id, codec.load_calendar(rows[0][0]), to_busy(rows))
+        return CompanionAvailability(
+            companion_id, codec.load_calendar(rows[0][0]), to_busy_intervals(rows)
+        )
 
-    async def service_types(self) -> Sequence[tuple[str, int]]:
-        rows = sorted(await self.connection.all(SERVICES))
-        return [_usual(list(spelled)) for _, spelled in groupby(rows, key=itemgetter(0))]
+    async def service_type_counts(self) -> Sequence[tuple[str, int]]:
+        rows = sorted(await self.connection.fetch_all(COUNT_SERVICE_SPELLINGS))
+        return [
+            _most_common_spelling(list(spelled)) for _, spelled in groupby(rows, key=itemgetter(0))
+        ]
 
-    async def services(self) -> Sequence[str]:
-        rows = sorted(await self.connection.all(NAMES))
+    async def service_names(self) -> Sequence[str]:
+        rows = sorted(await self.connection.fetch_all(LIST_SERVICE_NAMES))
         return [name for _, name in rows if name is not None]
 
-    async def candidates(
+    async def rebooking_candidates(
         self, service: str, day: date, first: datetime, last: datetime, limit: int
-    ) -> Sequence[Candidate]:
+    ) -> Sequence[RebookingCandidate]:
         query = CompanionQuery(service=service, date=day)
-        given = parameters(query, Shape(service=True, day=True), 0)
-        statement = candidates(page_size(limit))
-        rows = await self.connection.all(statement, **given, first=first, last=last)
+        params = search_parameters(query, SearchVariant(has_service=True, has_date=True), 0)
+        statement = rebooking_candidates_page(page_size(limit))
+        rows = await self.connection.fetch_all(statement, **params, first=first, last=last)
         grouped = [list(some) for _, some in groupby(rows, key=itemgetter(0))]
-        return [_candidate(some) for some in grouped[:limit]]
+        return [_to_candidate(some) for some in grouped[:limit]]
 
     async def companion(self, companion_id: int) -> Companion | None:
-        return to_companion.optional(await self.connection.one(GET, companion_id=companion_id))
+        return to_companion.map_optional(
+            await self.connection.fetch_one(GET_COMPANION, companion_id=companion_id)
+        )
 
     async def companions(self, after_id: int, limit: int) -> Sequence[Companion]:
-        rows = await self.connection.all(companions_after(page_size(limit)), after_id=after_id)
+        rows = await self.connection.fetch_all(
+            companions_after(page_size(limit)), after_id=after_id
+        )
         return [to_companion(row) for row in rows[:limit]]
 
 
@@ -212,53 +242,61 @@ class CompanionsWriter(CompanionsReader):
     policy: Policy
 
     async def lock_companion(self, companion_id: int) -> Companion | None:
-        return to_companion.optional(await self.connection.one(LOCK, companion_id=companion_id))
+        return to_companion.map_optional(
+            await self.connection.fetch_one(LOCK_COMPANION, companion_id=companion_id)
+        )
 
     async def save_companion(self, companion: Companion) -> None:
         await save_companions(self.connection, self.policy, [companion])
 
-    async def busy(self, companion_id: int, first: datetime, last: datetime) -> Sequence[Interval]:
+    async def busy_intervals(
+        self, companion_id: int, first: datetime, last: datetime
+    ) -> Sequence[Interval]:
         span = {"first": first, "last": last}
-        rows = await self.connection.all(BUSY, companion_id=companion_id, **span)
-        return to_busy(rows)
+        rows = await self.connection.fetch_all(LIST_BUSY_SLOTS, companion_id=companion_id, **span)
+        return to_busy_intervals(rows)
 
-    async def mark_days(self, companion_id: int, days: Mapping[date, bool | None]) -> None:
-        plain = sorted(day for day, free in days.items() if free is None)
-        if plain:
-            await self.connection.run(UNMARK, companion_id=companion_id, days=plain)
+    async def save_day_marks(self, companion_id: int, days: Mapping[date, bool | None]) -> None:
+        unmarked = sorted(day for day, free in days.items() if free is None)
+        if unmarked:
+            await self.connection.execute(
+                DELETE_DAY_MARKS, companion_id=companion_id, days=unmarked
+            )
         marked = ((companion_id, day, free) for day, free in days.items() if free is not None)
         await mark_days(self.connection, marked)
 
 
-def parameters(query: CompanionQuery, shape: Shape, offset: int) -> dict[str, Any]:
+def search_parameters(query: CompanionQuery, variant: SearchVariant, offset: int) -> dict[str, Any]:
     """What a statement of this shape asks for."""
-    given: dict[str, Any] = {}
-    if shape.place:
-        given["place"] = containing(fold(query.location or ""))
-    if shape.service:
-        given["service"] = fold(query.service or "")
-    if shape.price:
-        given["low"] = query.min_price or 0
-        given["high"] = HIGHEST if query.max_price is None else query.max_price
+    params: dict[str, Any] = {}
+    if variant.has_location:
+        params["place"] = substring_pattern(normalize_text(query.location or ""))
+    if variant.has_service:
+        params["service"] = normalize_text(query.service or "")
+    if variant.has_price:
+        params["low"] = query.min_price or 0
+        params["high"] = MAX_PRICE if query.max_price is None else query.max_price
     if query.date is not None:
-        given["day"], given["weekday_bit"] = query.date, 1 << query.date.weekday()
-    if shape.later:
-        given["offset"] = offset
-    return given
+        params["day"], params["weekday_bit"] = query.date, 1 << query.date.weekday()
+    if variant.has_offset:
+        params["offset"] = offset
+    return params
 
 
-def _usual(spelled: Sequence[Row]) -> tuple[str, int]:
+def _most_common_spelling(spellings: Sequence[Row]) -> tuple[str, int]:
     """The most usual spelling of a service, and how many offer it."""
-    usual = max(spelled, key=itemgetter(2))
-    return usual[1], sum(count for _, _, count in spelled)
+    most_common = max(spellings, key=itemgetter(2))
+    return most_common[1], sum(count for _, _, count in spellings)
 
 
-def _candidate(rows: Sequence[Row]) -> Candidate:
+def _to_candidate(rows: Sequence[Row]) -> RebookingCandidate:
     companion_id, summary, calendar, *_ = rows[0]
-    agenda = Agenda(companion_id, codec.load_calendar(calendar), to_busy(rows))
-    return Candidate(summary, agenda)
+    agenda = CompanionAvailability(
+        companion_id, codec.load_calendar(calendar), to_busy_intervals(rows)
+    )
+    return RebookingCandidate(summary, agenda)
 
 
-def to_busy(rows: Iterable[Row]) -> tuple[Interval, ...]:
+def to_busy_intervals(rows: Iterable[Row]) -> tuple[Interval, ...]:
     """From rows that end with a span of time, or with none where nothing is held."""
     return tuple(Interval(row[-2], row[-1]) for row in rows if row[-1] is not None)

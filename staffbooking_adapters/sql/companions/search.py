@@ -42,33 +42,33 @@ from sqlalchemy import (
     union_all,
 )
 
-from staffbooking_adapters.sql.engine.dialect import like
+from staffbooking_adapters.sql.engine.dialect import matches_pattern
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import BigInt, CivilDate, Dialect
 from staffbooking_adapters.sql.schema.bookings import (
     companion_days,
     companion_search,
     companions,
-    is_free,
+    is_day_marked_free,
     locations,
     services,
 )
 
-_Found = Select[tuple[int, int]]
+_RankedSelect = Select[tuple[int, int]]
 """`rank` and `companion_id`."""
 
 
 @frozen
-class Shape:
+class SearchVariant:
     """Which filters a search has; each shape is one statement."""
 
-    place: bool = False
-    service: bool = False
-    price: bool = False
-    day: bool = False
+    has_location: bool = False
+    has_service: bool = False
+    has_price: bool = False
+    has_date: bool = False
     size: int = 13
     """How many rows it gives at most."""
-    later: bool = False
+    has_offset: bool = False
     """Whether it begins after an offset."""
     places: int = 100
     """Up to so many matching places are searched one by one."""
@@ -77,185 +77,219 @@ class Shape:
 
 
 @cache
-def summaries(shape: Shape) -> Statement:
+def summaries_page(variant: SearchVariant) -> Statement:
     """The ready-made summaries of a page."""
 
-    def written(dialect: Dialect) -> Select[tuple[bytes]]:
-        page = found(shape, dialect)
+    def select_summaries(dialect: Dialect) -> Select[tuple[bytes]]:
+        page = ranked_companions_page(variant, dialect)
         rows = page.join(companions, companions.c.id == page.c.companion_id)
         ordered = select(companions.c.summary).select_from(rows)
         return ordered.order_by(page.c.rank, page.c.companion_id)
 
-    return Statement(postgresql=written("postgresql"), sqlite=written("sqlite"))
+    return Statement(postgresql=select_summaries("postgresql"), sqlite=select_summaries("sqlite"))
 
 
-def found(shape: Shape, dialect: Dialect) -> Subquery:
+def ranked_companions_page(variant: SearchVariant, dialect: Dialect) -> Subquery:
     """`rank` and `companion_id` of a page's companions."""
-    ways = _Search(shape, dialect).ways()
-    rows = union_all(*ways).subquery("ways") if len(ways) > 1 else ways[0].subquery("way")
-    page = select(rows.c.rank, rows.c.companion_id).limit(shape.size)
+    branches = _SearchBranches(variant, dialect).branches()
+    rows = (
+        union_all(*branches).subquery("ways") if len(branches) > 1 else branches[0].subquery("way")
+    )
+    page = select(rows.c.rank, rows.c.companion_id).limit(variant.size)
     # SQLite would go all ways along the rank, were it asked for that order.
     page = page.order_by(rows.c.rank + 0, rows.c.companion_id)
-    return (page.offset(_number("offset")) if shape.later else page).subquery("page")
+    return (page.offset(_bigint_param("offset")) if variant.has_offset else page).subquery("page")
 
 
 @frozen
-class _Search:
+class _SearchBranches:
     """The ways of a statement. Together they lead to each match once."""
 
-    shape: Shape
+    variant: SearchVariant
     dialect: Dialect
 
-    def ways(self) -> Sequence[_Found]:
-        sample = self._sample() if self.shape.place or self.shape.price else None
-        if not self.shape.day:
+    def branches(self) -> Sequence[_RankedSelect]:
+        sample = self._sample() if self.variant.has_location or self.variant.has_price else None
+        if not self.variant.has_date:
             return self._by_filters(sample, true())
-        marked = self._marked()
-        are_many = true() if sample is None else not_(self._is_whole(sample))
-        odd = and_(not_(self._is_usual()), self._is_whole(marked), are_many)
-        judged = select(odd.label("is_odd")).cte("judged")
-        is_odd = select(judged.c.is_odd).scalar_subquery()
-        return [*self._by_filters(sample, not_(is_odd)), *self._by_weekdays(marked, is_odd)]
+        free_by_mark = self._free_by_mark()
+        has_many_matches = true() if sample is None else not_(self._is_complete(sample))
+        is_odd_weekday = and_(
+            not_(self._is_common_weekday()), self._is_complete(free_by_mark), has_many_matches
+        )
+        weekday_check = select(is_odd_weekday.label("is_odd")).cte("judged")
+        is_rare_weekday = select(weekday_check.c.is_odd).scalar_subquery()
+        return [
+            *self._by_filters(sample, not_(is_rare_weekday)),
+            *self._by_weekdays(free_by_mark, is_rare_weekday),
+        ]
 
-    def _by_filters(self, sample: CTE | None, when: ColumnElement[bool]) -> Sequence[_Found]:
-        if self.shape.place:
-            return self._by_place(when)
+    def _by_filters(
+        self, sample: CTE | None, condition: ColumnElement[bool]
+    ) -> Sequence[_RankedSelect]:
+        if self.variant.has_location:
+            return self._by_location(condition)
         if sample is None:
-            return [self._ranked(when)]
-        is_whole = self._is_whole(sample)
+            return [self._ranked_rows(condition)]
+        is_whole = self._is_complete(sample)
         in_sample = select(sample.c.rank, sample.c.companion_id)
         in_sample = in_sample.where(is_whole, *self._filters(sample))
-        return [in_sample, self._ranked(and_(not_(is_whole), when))]
+        return [in_sample, self._ranked_rows(and_(not_(is_whole), condition))]
 
-    def _by_place(self, when: ColumnElement[bool]) -> Sequence[_Found]:
-        are_few = _count(_PLACES) <= self.shape.places
-        there = companion_search.alias("there")
-        here = self._wanted(there, there.c.location_id == _PLACES.c.id)
+    def _by_location(self, condition: ColumnElement[bool]) -> Sequence[_RankedSelect]:
+        has_few_locations = _row_count(_LOCATIONS) <= self.variant.places
+        location_rows = companion_search.alias("there")
+        in_location = self._matching_rows(
+            location_rows, location_rows.c.location_id == _LOCATIONS.c.id
+        )
         return [
-            self._best_of_each(_PLACES, here, and_(are_few, when)),
-            self._ranked(and_(not_(are_few), when), *self._places_of(companion_search)),
+            self._best_of_each_group(_LOCATIONS, in_location, and_(has_few_locations, condition)),
+            self._ranked_rows(
+                and_(not_(has_few_locations), condition), *self._location_filters(companion_search)
+            ),
         ]
 
-    def _by_weekdays(self, marked: CTE, when: ColumnElement[bool]) -> Sequence[_Found]:
-        masks = self._masks()
-        there, other = companion_search.alias("there"), companion_search.alias("other")
-        alike = self._wanted(there, there.c.weekday_mask == masks.c.mask, *self._places_of(there))
-        free = self._wanted(other, not_(_works(other)), *self._places_of(other))
-        all_marked = marked.join(other, other.c.companion_id == marked.c.companion_id)
+    def _by_weekdays(
+        self, free_by_mark: CTE, condition: ColumnElement[bool]
+    ) -> Sequence[_RankedSelect]:
+        masks = self._weekday_masks()
+        mask_rows, other = companion_search.alias("there"), companion_search.alias("other")
+        with_same_mask = self._matching_rows(
+            mask_rows, mask_rows.c.weekday_mask == masks.c.mask, *self._location_filters(mask_rows)
+        )
+        free = self._matching_rows(
+            other, not_(_works_on_weekday(other)), *self._location_filters(other)
+        )
+        all_marked = free_by_mark.join(other, other.c.companion_id == free_by_mark.c.companion_id)
         return [
-            self._best_of_each(masks, alike, when),
-            free.select_from(all_marked).where(when),
+            self._best_of_each_group(masks, with_same_mask, condition),
+            free.select_from(all_marked).where(condition),
         ]
 
-    def _ranked(self, when: ColumnElement[bool], *conditions: ColumnElement[bool]) -> _Found:
+    def _ranked_rows(
+        self, condition: ColumnElement[bool], *conditions: ColumnElement[bool]
+    ) -> _RankedSelect:
         """The best that meet the conditions, looked for along the rank."""
-        best = self._first(self._wanted(companion_search, *conditions), when).subquery("ranked")
+        best = self._limit_to_page(
+            self._matching_rows(companion_search, *conditions), condition
+        ).subquery("ranked")
         return select(best.c.rank, best.c.companion_id)
 
-    def _best_of_each(self, groups: CTE, rows: _Found, when: ColumnElement[bool]) -> _Found:
+    def _best_of_each_group(
+        self, groups: CTE, rows: _RankedSelect, condition: ColumnElement[bool]
+    ) -> _RankedSelect:
         """The best of the rows `there` of each group, which they refer to."""
-        best = self._first(rows, true())
+        best = self._limit_to_page(rows, true())
         if self.dialect == "postgresql":
             beside = best.lateral("best")
             each = select(beside.c.rank, beside.c.companion_id)
-            return each.select_from(groups.join(beside, true())).where(when)
+            return each.select_from(groups.join(beside, true())).where(condition)
         # SQLite has no LATERAL.
         ids = best.with_only_columns(literal_column("there.rowid", BigInt)).correlate(groups)
         its = literal_column("one.rowid", BigInt).in_(ids.scalar_subquery())
         one = companion_search.alias("one")
         each = select(one.c.rank, one.c.companion_id)
-        return each.select_from(groups.join(one, its)).where(when)
+        return each.select_from(groups.join(one, its)).where(condition)
 
-    def _first(self, rows: _Found, when: ColumnElement[bool]) -> _Found:
+    def _limit_to_page(self, rows: _RankedSelect, condition: ColumnElement[bool]) -> _RankedSelect:
         """As many of the rows as the page may reach down to."""
         rows = rows.order_by(*rows.selected_columns)
-        reach: ColumnElement[int] = literal_column(str(self.shape.size), BigInt)
-        reach = _number("offset") + reach if self.shape.later else reach
+        row_limit: ColumnElement[int] = literal_column(str(self.variant.size), BigInt)
+        row_limit = _bigint_param("offset") + row_limit if self.variant.has_offset else row_limit
         if self.dialect == "postgresql":
-            return rows.where(when).limit(reach)
+            return rows.where(condition).limit(row_limit)
         # SQLite would look at such a condition with each row; at a LIMIT before the first.
-        return rows.limit(case((when, reach), else_=0))
+        return rows.limit(case((condition, row_limit), else_=0))
 
-    def _wanted(self, rows: FromClause, *conditions: ColumnElement[bool]) -> _Found:
-        wanted = (self._offers(rows.c.service_id), *conditions, *self._filters(rows))
+    def _matching_rows(self, rows: FromClause, *conditions: ColumnElement[bool]) -> _RankedSelect:
+        wanted = (self._has_service(rows.c.service_id), *conditions, *self._filters(rows))
         return select(rows.c.rank, rows.c.companion_id).where(*wanted)
 
     def _sample(self) -> CTE:
         """Of the rows in the places, or else in the range of prices."""
         row = companion_search.alias("near")
-        near = between(row.c.hourly_rate, _number("low"), _number("high"))
-        if self.shape.place:
-            near = row.c.location_id.in_(select(_PLACES.c.id))
+        is_sampled = between(row.c.hourly_rate, _bigint_param("low"), _bigint_param("high"))
+        if self.variant.has_location:
+            is_sampled = row.c.location_id.in_(select(_LOCATIONS.c.id))
         columns = (row.c.rank, row.c.companion_id, row.c.hourly_rate, row.c.weekday_mask)
-        rows = select(*columns).where(self._offers(row.c.service_id), near)
-        return rows.limit(self.shape.sample).cte("sample")
+        rows = select(*columns).where(self._has_service(row.c.service_id), is_sampled)
+        return rows.limit(self.variant.sample).cte("sample")
 
-    def _marked(self) -> CTE:
+    def _free_by_mark(self) -> CTE:
         """Of those who are free on the day against their weekly hours."""
-        marked = select(companion_days.c.companion_id).where(_IS_DAY, is_free)
-        return marked.limit(self.shape.sample).cte("marked")
+        marked = select(companion_days.c.companion_id).where(_IS_SEARCHED_DAY, is_day_marked_free)
+        return marked.limit(self.variant.sample).cte("marked")
 
-    def _is_whole(self, sample: CTE) -> ColumnElement[bool]:
-        return _count(sample) < self.shape.sample
+    def _is_complete(self, sample: CTE) -> ColumnElement[bool]:
+        return _row_count(sample) < self.variant.sample
 
-    def _is_usual(self) -> ColumnElement[bool]:
+    def _is_common_weekday(self) -> ColumnElement[bool]:
         """Whether a page of the best work on that weekday."""
         best = select(companion_search.c.weekday_mask).where(
-            self._offers(companion_search.c.service_id)
+            self._has_service(companion_search.c.service_id)
         )
         best = best.order_by(companion_search.c.rank, companion_search.c.companion_id)
-        top = best.limit(self.shape.sample).subquery("top")
-        working = select(top.c.weekday_mask).where(_works(top)).limit(self.shape.size)
-        return _count(working.subquery("working")) == self.shape.size
+        top = best.limit(self.variant.sample).subquery("top")
+        working = select(top.c.weekday_mask).where(_works_on_weekday(top)).limit(self.variant.size)
+        return _row_count(working.subquery("working")) == self.variant.size
 
-    def _masks(self) -> CTE:
+    def _weekday_masks(self) -> CTE:
         """The masks with that weekday, each found behind the one before."""
         masks = select(cast(0, BigInt).label("mask")).cte("masks", recursive=True)
         row = companion_search.alias("next")
         behind = select(func.min(row.c.weekday_mask))
-        behind = behind.where(self._offers(row.c.service_id), row.c.weekday_mask > masks.c.mask)
+        behind = behind.where(
+            self._has_service(row.c.service_id), row.c.weekday_mask > masks.c.mask
+        )
         following = select(behind.correlate(masks).scalar_subquery())
         masks = masks.union_all(following.where(masks.c.mask.is_not(None)))
-        with_it = select(masks.c.mask).where(masks.c.mask.bitwise_and(_number("weekday_bit")) != 0)
+        with_it = select(masks.c.mask).where(
+            masks.c.mask.bitwise_and(_bigint_param("weekday_bit")) != 0
+        )
         return with_it.cte("with_it")
 
-    def _offers(self, service_id: ColumnElement[int]) -> ColumnElement[bool]:
-        if not self.shape.service:
+    def _has_service(self, service_id: ColumnElement[int]) -> ColumnElement[bool]:
+        if not self.variant.has_service:
             return service_id == 0
         named = services.c.name_folded == bindparam("service", type_=Text())
         return service_id == select(services.c.id).where(named).scalar_subquery()
 
-    def _places_of(self, rows: FromClause) -> Sequence[ColumnElement[bool]]:
+    def _location_filters(self, rows: FromClause) -> Sequence[ColumnElement[bool]]:
         # Not a join: the planner would leave the order of the rank for it.
-        near = rows.c.location_id.in_(select(_PLACES.c.id)).is_(true())
-        return [near] if self.shape.place else []
+        is_in_location = rows.c.location_id.in_(select(_LOCATIONS.c.id)).is_(true())
+        return [is_in_location] if self.variant.has_location else []
 
     def _filters(self, rows: FromClause) -> Sequence[ColumnElement[bool]]:
         filters: list[ColumnElement[bool]] = []
-        if self.shape.price:
-            filters.append(between(rows.c.hourly_rate + 0, _number("low"), _number("high")))
-        if self.shape.day:
-            mark = select(companion_days.c.free).where(
-                companion_days.c.companion_id == rows.c.companion_id, _IS_DAY
+        if self.variant.has_price:
+            filters.append(
+                between(rows.c.hourly_rate + 0, _bigint_param("low"), _bigint_param("high"))
             )
-            filters.append(func.coalesce(mark.scalar_subquery(), _works(rows)))
+        if self.variant.has_date:
+            mark = select(companion_days.c.free).where(
+                companion_days.c.companion_id == rows.c.companion_id, _IS_SEARCHED_DAY
+            )
+            filters.append(func.coalesce(mark.scalar_subquery(), _works_on_weekday(rows)))
         return filters
 
 
-def _number(name: str) -> BindParameter[int]:
+def _bigint_param(name: str) -> BindParameter[int]:
     return bindparam(name, type_=BigInt)
 
 
-def _count(rows: FromClause) -> ColumnElement[int]:
+def _row_count(rows: FromClause) -> ColumnElement[int]:
     return select(func.count()).select_from(rows).scalar_subquery()
 
 
-def _works(rows: FromClause) -> ColumnElement[bool]:
+def _works_on_weekday(rows: FromClause) -> ColumnElement[bool]:
     """On the weekday that is asked for."""
-    works: ColumnElement[bool] = rows.c.weekday_mask.bitwise_and(_number("weekday_bit")) != 0
+    works: ColumnElement[bool] = rows.c.weekday_mask.bitwise_and(_bigint_param("weekday_bit")) != 0
     return works
 
 
-_NAMED = or_(like(locations.c.city_folded, "place"), like(locations.c.country_folded, "place"))
-_PLACES = select(locations.c.id).where(_NAMED).cte("places")
-_IS_DAY = companion_days.c.day == bindparam("day", type_=CivilDate)
+_MATCHES_LOCATION = or_(
+    matches_pattern(locations.c.city_folded, "place"),
+    matches_pattern(locations.c.country_folded, "place"),
+)
+_LOCATIONS = select(locations.c.id).where(_MATCHES_LOCATION).cte("places")
+_IS_SEARCHED_DAY = companion_days.c.day == bindparam("day", type_=CivilDate)

@@ -17,13 +17,13 @@ from attrs import frozen
 from sqlalchemy import Insert, Text, and_, bindparam, delete, func, insert, select, true
 
 from staffbooking_adapters import codec
-from staffbooking_adapters.sql.companions.portfolio import ITEM, to_item
-from staffbooking_adapters.sql.companions.reviews import REVIEW, to_review
-from staffbooking_adapters.sql.engine.composite import Batch
+from staffbooking_adapters.sql.companions.portfolio import PORTFOLIO_ITEM_COLUMNS, to_portfolio_item
+from staffbooking_adapters.sql.companions.reviews import REVIEW_COLUMNS, to_review
+from staffbooking_adapters.sql.engine.composite import BatchStatement
 from staffbooking_adapters.sql.engine.connection import Connection
-from staffbooking_adapters.sql.engine.dialect import given_rows, in_array, rowset, upsert
+from staffbooking_adapters.sql.engine.dialect import array_rows, batch_rows, in_array, upsert
 from staffbooking_adapters.sql.engine.page_size import page_size
-from staffbooking_adapters.sql.engine.row_mapping import fields_of
+from staffbooking_adapters.sql.engine.row_mapping import field_values_getter
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import BigInt
 from staffbooking_adapters.sql.schema.accounts import portfolio_items
@@ -33,152 +33,175 @@ from staffbooking_adapters.sql.schema.bookings import (
     companion_search,
     companions,
     holds_slot,
-    is_shown,
+    is_visible_review,
     locations,
     reviews,
     services,
 )
-from staffbooking_core.domain.companions.availability import Calendar, Interval, are_common
-from staffbooking_core.domain.companions.companion import Companion, fold
+from staffbooking_core.domain.companions.availability import Calendar, Interval, is_cacheable
+from staffbooking_core.domain.companions.companion import Companion, normalize_text
 from staffbooking_core.domain.companions.portfolio import PortfolioItem
 from staffbooking_core.domain.companions.reviews import Review
-from staffbooking_core.domain.companions.search_index import MarkedDays, marks, weekday_mask
+from staffbooking_core.domain.companions.search_index import (
+    MarkedDays,
+    find_marked_days,
+    weekday_mask,
+)
 from staffbooking_core.policy import Policy
 from staffbooking_core.representations.records import companion_detail, companion_summary
 
 V = TypeVar("V")
 
-HOLD = Statement(
+LOCK_COMPANIONS = Statement(
     select(companions.c.id)
     .where(in_array(companions.c.id, "ids"))
     .order_by(companions.c.id)
     .with_for_update(key_share=True)
 )
-ALL_BUSY = Statement(
+LIST_BUSY_SLOTS_OF_COMPANIONS = Statement(
     select(bookings.c.companion_id, bookings.c.starts_at, bookings.c.ends_at)
     .where(in_array(bookings.c.companion_id, "known"), holds_slot)
     .order_by(bookings.c.companion_id)
 )
-PORTFOLIOS = Statement(
-    select(*ITEM)
+LIST_PORTFOLIO_ITEMS = Statement(
+    select(*PORTFOLIO_ITEM_COLUMNS)
     .where(in_array(portfolio_items.c.companion_id, "known"))
     .order_by(portfolio_items.c.companion_id, portfolio_items.c.id.desc())
 )
 
 
 @cache
-def newest_reviews(size: int) -> Statement:
+def newest_reviews_statement(size: int) -> Statement:
     """The newest reviews of each of some people; not windows, which would read all of them."""
-    given = rowset("given", id=("known", BigInt))
-    shown = and_(reviews.c.reviewee_id == given.c.id, is_shown)
-    best = select(*REVIEW).where(shown).order_by(reviews.c.id.desc()).limit(size)
-    beside = best.lateral("best")
-    ids = best.with_only_columns(reviews.c.id).correlate(given).scalar_subquery()
+    companion_ids = array_rows("given", id=("known", BigInt))
+    is_listed = and_(reviews.c.reviewee_id == companion_ids.c.id, is_visible_review)
+    best = select(*REVIEW_COLUMNS).where(is_listed).order_by(reviews.c.id.desc()).limit(size)
+    newest = best.lateral("best")
+    ids = best.with_only_columns(reviews.c.id).correlate(companion_ids).scalar_subquery()
     found = reviews.alias("found")
-    columns = [found.c[column.name] for column in REVIEW]
+    columns = [found.c[column.name] for column in REVIEW_COLUMNS]
     return Statement(
-        postgresql=select(*beside.c)
-        .select_from(given.join(beside, true()))
-        .order_by(beside.c.reviewee_id, beside.c.id.desc()),
+        postgresql=select(*newest.c)
+        .select_from(companion_ids.join(newest, true()))
+        .order_by(newest.c.reviewee_id, newest.c.id.desc()),
         sqlite=select(*columns)
-        .select_from(given.join(found, found.c.id.in_(ids)))
+        .select_from(companion_ids.join(found, found.c.id.in_(ids)))
         .order_by(found.c.reviewee_id, found.c.id.desc()),
     )
 
 
 # What is written --------------------------------------------------------------------------
 
-_COMPANIONS = given_rows("given", **{column.name: column.type for column in companions.c})
-_SAVE = upsert(companions).from_select(
-    list(_COMPANIONS.c.keys()), select(_COMPANIONS).where(true())
+_COMPANION_ROWS = batch_rows("given", **{column.name: column.type for column in companions.c})
+_UPSERT_COMPANIONS = upsert(companions).from_select(
+    list(_COMPANION_ROWS.c.keys()), select(_COMPANION_ROWS).where(true())
 )
-_PLACES = rowset("places", city=("cities", Text()), country=("countries", Text()))
-_SERVICES = rowset("offers", folded=("offers", Text()))
-SAVE = Batch(
-    _SAVE.on_conflict_do_update(
+_LOCATION_ROWS = array_rows("places", city=("cities", Text()), country=("countries", Text()))
+_SERVICE_ROWS = array_rows("offers", folded=("offers", Text()))
+SAVE_COMPANIONS = BatchStatement(
+    _UPSERT_COMPANIONS.on_conflict_do_update(
         index_elements=["id"],
-        set_={column.name: _SAVE.excluded[column.name] for column in companions.c[1:]},
+        set_={column.name: _UPSERT_COMPANIONS.excluded[column.name] for column in companions.c[1:]},
     ),
     upsert(locations)
-    .from_select(["city_folded", "country_folded"], select(_PLACES).where(true()))
+    .from_select(["city_folded", "country_folded"], select(_LOCATION_ROWS).where(true()))
     .on_conflict_do_nothing(index_elements=["city_folded", "country_folded"]),
     upsert(services)
-    .from_select(["name_folded"], select(_SERVICES).where(true()))
+    .from_select(["name_folded"], select(_SERVICE_ROWS).where(true()))
     .on_conflict_do_nothing(index_elements=["name_folded"]),
     delete(companion_search).where(in_array(companion_search.c.companion_id, "known")),
     delete(companion_days).where(in_array(companion_days.c.companion_id, "known")),
 )
 
 
-def _make_found() -> Batch:
-    kinds = {"folded": Text(), "spelling": Text(), "city": Text(), "country": Text()}
+def _search_rows_statement() -> BatchStatement:
+    text_columns = {"folded": Text(), "spelling": Text(), "city": Text(), "country": Text()}
     numbers = ("companion_id", "rank", "hourly_rate", "weekday_mask")
-    given = given_rows("given", **kinds, **dict.fromkeys(numbers, BigInt))
-    place = and_(
-        locations.c.city_folded == given.c.city, locations.c.country_folded == given.c.country
+    search_rows = batch_rows("given", **text_columns, **dict.fromkeys(numbers, BigInt))
+    is_location = and_(
+        locations.c.city_folded == search_rows.c.city,
+        locations.c.country_folded == search_rows.c.country,
     )
-    found = {
+    search_columns = {
         "service_id": func.coalesce(services.c.id, 0),
         "location_id": locations.c.id,
-        **{name: given.c[name] for name in (*numbers, "spelling")},
+        **{name: search_rows.c[name] for name in (*numbers, "spelling")},
     }
-    rows = select(*found.values()).select_from(
-        given.join(locations, place).outerjoin(services, services.c.name_folded == given.c.folded)
+    rows = select(*search_columns.values()).select_from(
+        search_rows.join(locations, is_location).outerjoin(
+            services, services.c.name_folded == search_rows.c.folded
+        )
     )
-    return Batch(
-        insert(companion_search).from_select(list(found), rows), sqlite=_found_one_by_one()
+    return BatchStatement(
+        insert(companion_search).from_select(list(search_columns), rows),
+        sqlite=_insert_single_search_row(),
     )
 
 
-def _found_one_by_one() -> Insert:
+def _insert_single_search_row() -> Insert:
     """The same of a single row, without a join: SQLite would make a table of the row for it."""
-    place = and_(
+    is_location = and_(
         locations.c.city_folded == bindparam("city", type_=Text()),
         locations.c.country_folded == bindparam("country", type_=Text()),
     )
-    offer = services.c.name_folded == bindparam("folded", type_=Text())
-    plain = ("companion_id", "rank", "hourly_rate", "weekday_mask", "spelling")
+    is_service = services.c.name_folded == bindparam("folded", type_=Text())
+    plain_columns = ("companion_id", "rank", "hourly_rate", "weekday_mask", "spelling")
     return insert(companion_search).values(
-        service_id=func.coalesce(select(services.c.id).where(offer).scalar_subquery(), 0),
-        location_id=select(locations.c.id).where(place).scalar_subquery(),
-        **{name: bindparam(name, type_=companion_search.c[name].type) for name in plain},
+        service_id=func.coalesce(select(services.c.id).where(is_service).scalar_subquery(), 0),
+        location_id=select(locations.c.id).where(is_location).scalar_subquery(),
+        **{name: bindparam(name, type_=companion_search.c[name].type) for name in plain_columns},
     )
 
 
-MAKE_FOUND = _make_found()
+ADD_SEARCH_ROWS = _search_rows_statement()
 
-_DAYS = given_rows("given", **{column.name: column.type for column in companion_days.c})
-_MARK = upsert(companion_days).from_select(list(_DAYS.c.keys()), select(_DAYS).where(true()))
-MARK = Batch(
-    _MARK.on_conflict_do_update(
-        index_elements=["companion_id", "day"], set_={"free": _MARK.excluded.free}
+_DAY_MARK_ROWS = batch_rows("given", **{column.name: column.type for column in companion_days.c})
+_UPSERT_DAY_MARKS = upsert(companion_days).from_select(
+    list(_DAY_MARK_ROWS.c.keys()), select(_DAY_MARK_ROWS).where(true())
+)
+MARK_DAYS = BatchStatement(
+    _UPSERT_DAY_MARKS.on_conflict_do_update(
+        index_elements=["companion_id", "day"], set_={"free": _UPSERT_DAY_MARKS.excluded.free}
     )
 )
 
 
 async def save_companions(
-    connection: Connection, policy: Policy, saved: Sequence[Companion]
+    connection: Connection, policy: Policy, companions_to_save: Sequence[Companion]
 ) -> None:
     """Insert or replace companions of different ids."""
     # What is taken is read once the rows are held: who takes more then waits to mark it.
-    held = await connection.all(HOLD, ids=[companion.id for companion in saved])
-    known = [companion_id for (companion_id,) in held]
-    shown = await _read_shown(connection, policy, known)
-    both = [(one, _hours(one.calendar, shown.busy.get(one.id, ()))) for one in saved]
-    await SAVE.run(
-        connection,
-        [_to_row(companion, hours, policy, shown) for companion, hours in both],
-        **_named(saved),
-        known=known,
+    locked_rows = await connection.fetch_all(
+        LOCK_COMPANIONS, ids=[companion.id for companion in companions_to_save]
     )
-    await MAKE_FOUND.run(
-        connection, [row for companion, hours in both for row in _found_rows(companion, hours)]
+    existing_ids = [companion_id for (companion_id,) in locked_rows]
+    details = await _read_companion_details(connection, policy, existing_ids)
+    companions_with_hours = [
+        (one, _stored_calendar(one.calendar, details.busy.get(one.id, ())))
+        for one in companions_to_save
+    ]
+    await SAVE_COMPANIONS.execute(
+        connection,
+        [
+            _companion_row(companion, hours, policy, details)
+            for companion, hours in companions_with_hours
+        ],
+        **_location_and_service_params(companions_to_save),
+        known=existing_ids,
+    )
+    await ADD_SEARCH_ROWS.execute(
+        connection,
+        [
+            row
+            for companion, hours in companions_with_hours
+            for row in _search_rows(companion, hours)
+        ],
     )
     await mark_days(
         connection,
         (
             (companion.id, day, free)
-            for companion, hours in both
+            for companion, hours in companions_with_hours
             for day, free in hours.marks.items()
         ),
     )
@@ -186,14 +209,14 @@ async def save_companions(
 
 async def mark_days(connection: Connection, days: Iterable[tuple[int, date, bool]]) -> None:
     """Say of days of companions whether they have a free hour."""
-    await MARK.run(
+    await MARK_DAYS.execute(
         connection,
         [{"companion_id": number, "day": day, "free": free} for number, day, free in days],
     )
 
 
 @frozen
-class _Shown:
+class _CompanionDetails:
     """What belongs to companions that are known already, by their ids."""
 
     busy: Mapping[int, Sequence[Interval]]
@@ -201,37 +224,51 @@ class _Shown:
     portfolio: Mapping[int, Sequence[PortfolioItem]]
 
 
-_NOTHING = _Shown({}, {}, {})
+_NO_DETAILS = _CompanionDetails({}, {}, {})
 
 
-async def _read_shown(connection: Connection, policy: Policy, known: Sequence[int]) -> _Shown:
-    if not known:
-        return _NOTHING
-    most = policy.detail_reviews
-    busy = await connection.all(ALL_BUSY, known=known)
-    told = await connection.all(newest_reviews(page_size(most)), known=known)
-    items = await connection.all(PORTFOLIOS, known=known)
-    return _Shown(
-        {one: [Interval(*span) for _, *span in rows] for one, rows in _grouped(busy, _first)},
-        {one: some[:most] for one, some in _grouped(map(to_review, told), _reviewee)},
-        dict(_grouped(map(to_item, items), _owner)),
+async def _read_companion_details(
+    connection: Connection, policy: Policy, existing_ids: Sequence[int]
+) -> _CompanionDetails:
+    if not existing_ids:
+        return _NO_DETAILS
+    review_limit = policy.detail_reviews
+    busy = await connection.fetch_all(LIST_BUSY_SLOTS_OF_COMPANIONS, known=existing_ids)
+    review_rows = await connection.fetch_all(
+        newest_reviews_statement(page_size(review_limit)), known=existing_ids
+    )
+    items = await connection.fetch_all(LIST_PORTFOLIO_ITEMS, known=existing_ids)
+    return _CompanionDetails(
+        {
+            one: [Interval(*span) for _, *span in rows]
+            for one, rows in _group_by(busy, _first_column)
+        },
+        {
+            one: some[:review_limit]
+            for one, some in _group_by(map(to_review, review_rows), _reviewee_id)
+        },
+        dict(_group_by(map(to_portfolio_item, items), _companion_id)),
     )
 
 
-_first, _reviewee, _owner = itemgetter(0), attrgetter("reviewee_id"), attrgetter("companion_id")
+_first_column, _reviewee_id, _companion_id = (
+    itemgetter(0),
+    attrgetter("reviewee_id"),
+    attrgetter("companion_id"),
+)
 
 
-def _grouped(rows: Iterable[V], key: Callable[[V], int]) -> Iterator[tuple[int, list[V]]]:
+def _group_by(rows: Iterable[V], key: Callable[[V], int]) -> Iterator[tuple[int, list[V]]]:
     return ((one, list(some)) for one, some in groupby(rows, key=key))
 
 
 # Rows -------------------------------------------------------------------------------------
 
-_fields = fields_of(Companion)
+_companion_field_values = field_values_getter(Companion)
 
 
 @frozen
-class _Hours:
+class _StoredCalendar:
     """What is kept of a calendar."""
 
     text: str
@@ -239,67 +276,84 @@ class _Hours:
     marks: MarkedDays
 
 
-def _hours(calendar: Calendar, busy: Sequence[Interval]) -> _Hours:
-    is_common = not (busy or calendar.busy) and are_common(calendar.weekly, calendar.overrides)
-    return _shared(calendar) if is_common else _worked_out(calendar, busy)
+def _stored_calendar(calendar: Calendar, busy: Sequence[Interval]) -> _StoredCalendar:
+    is_common = not (busy or calendar.busy) and is_cacheable(calendar.weekly, calendar.overrides)
+    return (
+        _cached_stored_calendar(calendar) if is_common else _compute_stored_calendar(calendar, busy)
+    )
 
 
-def _worked_out(calendar: Calendar, busy: Sequence[Interval] = ()) -> _Hours:
-    return _Hours(codec.dump(calendar), weekday_mask(calendar), marks(calendar, busy))
+def _compute_stored_calendar(calendar: Calendar, busy: Sequence[Interval] = ()) -> _StoredCalendar:
+    return _StoredCalendar(
+        codec.dump(calendar), weekday_mask(calendar), find_marked_days(calendar, busy)
+    )
 
 
-_shared = lru_cache(maxsize=4096)(_worked_out)
+_cached_stored_calendar = lru_cache(maxsize=4096)(_compute_stored_calendar)
 
 
-def _to_row(companion: Companion, hours: _Hours, policy: Policy, shown: _Shown) -> dict[str, Any]:
-    money, number = policy.currency, companion.id
-    reviews, items = shown.reviews.get(number, ()), shown.portfolio.get(number, ())
+def _companion_row(
+    companion: Companion,
+    stored_calendar: _StoredCalendar,
+    policy: Policy,
+    details: _CompanionDetails,
+) -> dict[str, Any]:
+    currency, number = policy.currency, companion.id
+    reviews, items = details.reviews.get(number, ()), details.portfolio.get(number, ())
     lists = {
         name: codec.encode(list(getattr(companion, name))).decode()
         for name in ("service_types", "languages", "badges")
     }
     return {
-        **_fields(companion),
+        **_companion_field_values(companion),
         **lists,
-        "calendar": hours.text,
-        "summary": codec.encode(companion_summary(companion, money)),
-        "detail": codec.encode(companion_detail(companion, money, reviews, items)),
+        "calendar": stored_calendar.text,
+        "summary": codec.encode(companion_summary(companion, currency)),
+        "detail": codec.encode(companion_detail(companion, currency, reviews, items)),
     }
 
 
-def _named(saved: Sequence[Companion]) -> dict[str, Sequence[str]]:
+def _location_and_service_params(
+    companions_to_save: Sequence[Companion],
+) -> dict[str, Sequence[str]]:
     """The places and services that they name, each once, in one order for all who write."""
-    places = sorted({_place(companion) for companion in saved})
+    places = sorted({_folded_location(companion) for companion in companions_to_save})
     return {
         "cities": [city for city, _ in places],
         "countries": [country for _, country in places],
-        "offers": sorted({fold(name) for one in saved for name in one.service_types}),
+        "offers": sorted(
+            {normalize_text(name) for one in companions_to_save for name in one.service_types}
+        ),
     }
 
 
-def _found_rows(companion: Companion, hours: _Hours) -> Iterator[dict[str, Any]]:
+def _search_rows(
+    companion: Companion, stored_calendar: _StoredCalendar
+) -> Iterator[dict[str, Any]]:
     """A row for each service of a listed companion, by its first spelling, and one for any."""
     if not companion.is_listed:
         return
-    city, country = _place(companion)
+    city, country = _folded_location(companion)
     common = {
         "companion_id": companion.id,
         "city": city,
         "country": country,
-        "rank": _rank(companion),
+        "rank": _search_rank(companion),
         "hourly_rate": companion.hourly_rate,
-        "weekday_mask": hours.weekday_mask,
+        "weekday_mask": stored_calendar.weekday_mask,
     }
     yield {**common, "folded": None, "spelling": ""}
-    offers = {fold(name): name for name in reversed(companion.service_types)}
-    for folded, name in offers.items():
+    services_by_folded_name = {
+        normalize_text(name): name for name in reversed(companion.service_types)
+    }
+    for folded, name in services_by_folded_name.items():
         yield {**common, "folded": folded, "spelling": name}
 
 
-def _place(companion: Companion) -> tuple[str, str]:
-    return fold(companion.location_city), fold(companion.location_country)
+def _folded_location(companion: Companion) -> tuple[str, str]:
+    return normalize_text(companion.location_city), normalize_text(companion.location_country)
 
 
-def _rank(companion: Companion) -> int:
+def _search_rank(companion: Companion) -> int:
     """Ascending in the order of CONTRACT 3, but for the id."""
     return -(int(companion.rating_avg * 100) << 40) - companion.total_reviews

@@ -8,12 +8,12 @@ from typing import Any, TypeAlias
 from sqlalchemy import CTE, Delete, Insert, Select, Update, exists, func, literal_column, select
 
 from staffbooking_adapters.sql.engine.connection import Connection
-from staffbooking_adapters.sql.engine.statements import Construct, Statement
+from staffbooking_adapters.sql.engine.statements import SqlConstruct, Statement
 
-Part: TypeAlias = Insert | Update | Delete
+WriteStatement: TypeAlias = Insert | Update | Delete
 
 
-class Together:
+class CompositeStatement:
     """INSERTs, UPDATEs and DELETEs that do not look at each other's rows.
 
     PostgreSQL gets them as one statement, SQLite one after the other: so outside of a unit
@@ -22,24 +22,28 @@ class Together:
     differ.
     """
 
-    def __init__(self, *parts: Part, sqlite: Sequence[Part] = ()) -> None:
-        self._at_once = Statement(postgresql=_combined(parts))
-        self._in_turn = [Statement(part) for part in sqlite or parts]
+    def __init__(
+        self, *statements: WriteStatement, sqlite_statements: Sequence[WriteStatement] = ()
+    ) -> None:
+        self._combined_statement = Statement(postgresql=_combine_in_ctes(statements))
+        self._sequential_statements = [Statement(part) for part in sqlite_statements or statements]
 
-    async def run(self, connection: Connection, params: dict[str, Any]) -> int:
+    async def execute(self, connection: Connection, params: dict[str, Any]) -> int:
         """How many rows the first part touched. `params` may have more than is needed."""
         if connection.dialect == "postgresql":
-            given = needed(self._at_once, connection, params)
-            touched: int = await connection.value(self._at_once, **given)
-            return touched
-        first, *others = self._in_turn
-        touched = await connection.run(first, **needed(first, connection, params))
-        for part in others if touched else ():
-            await connection.run(part, **needed(part, connection, params))
-        return touched
+            statement_params = parameters_for(self._combined_statement, connection, params)
+            affected_rows: int = await connection.fetch_value(
+                self._combined_statement, **statement_params
+            )
+            return affected_rows
+        first, *others = self._sequential_statements
+        affected_rows = await connection.execute(first, **parameters_for(first, connection, params))
+        for statement in others if affected_rows else ():
+            await connection.execute(statement, **parameters_for(statement, connection, params))
+        return affected_rows
 
 
-class Batch:
+class BatchStatement:
     """What is done with many rows at a time, from `given_rows`, and what belongs to it.
 
     PostgreSQL gets all rows in one statement, together with the other parts, which must not
@@ -47,45 +51,60 @@ class Batch:
     go, then the other parts. `sqlite` is the statement where it differs.
     """
 
-    def __init__(self, rows: Part, *others: Part, sqlite: Part | None = None) -> None:
-        self._at_once = Statement(postgresql=_combined((rows, *others)) if others else rows)
-        self._each = Statement(sqlite=rows if sqlite is None else sqlite)
-        self._others = [Statement(sqlite=part) for part in others]
+    def __init__(
+        self,
+        row_statement: WriteStatement,
+        *dependent_statements: WriteStatement,
+        sqlite: WriteStatement | None = None,
+    ) -> None:
+        self._combined_statement = Statement(
+            postgresql=_combine_in_ctes((row_statement, *dependent_statements))
+            if dependent_statements
+            else row_statement
+        )
+        self._row_statement = Statement(sqlite=row_statement if sqlite is None else sqlite)
+        self._dependent_statements = [Statement(sqlite=part) for part in dependent_statements]
 
-    async def run(
-        self, connection: Connection, rows: Sequence[Mapping[str, Any]], **others: Any
+    async def execute(
+        self, connection: Connection, rows: Sequence[Mapping[str, Any]], **shared_params: Any
     ) -> None:
         """Nothing where there are no rows. Each has all columns, and none besides."""
         if not rows:
             return
         if connection.dialect == "postgresql":
-            lists = {name: [row[name] for row in rows] for name in rows[0]}
-            await connection.all(self._at_once, **lists, **others)
+            columns = {name: [row[name] for row in rows] for name in rows[0]}
+            await connection.fetch_all(self._combined_statement, **columns, **shared_params)
             return
-        await connection.many(self._each, rows)
-        for part in self._others:
-            await connection.run(part, **needed(part, connection, others))
+        await connection.execute_many(self._row_statement, rows)
+        for statement in self._dependent_statements:
+            await connection.execute(
+                statement, **parameters_for(statement, connection, shared_params)
+            )
 
 
-def _combined(parts: Sequence[Part]) -> Construct:
-    first, *others = parts
-    touched = first.returning(literal_column("1").label("touched")).cte("part_0")
-    rest = [
-        _only_after(touched, part).cte(f"part_{number}")
+def _combine_in_ctes(statements: Sequence[WriteStatement]) -> SqlConstruct:
+    first, *others = statements
+    first_cte = first.returning(literal_column("1").label("touched")).cte("part_0")
+    dependent_ctes = [
+        _insert_only_if_touched(first_cte, part).cte(f"part_{number}")
         for number, part in enumerate(others, start=1)
     ]
-    return select(func.count()).select_from(touched).add_cte(*rest)
+    return select(func.count()).select_from(first_cte).add_cte(*dependent_ctes)
 
 
-def _only_after(touched: CTE, part: Part) -> Part:
-    if not isinstance(part, Insert):
-        return part
-    rows, names = part.select, part._select_names
+def _insert_only_if_touched(first_cte: CTE, statement: WriteStatement) -> WriteStatement:
+    if not isinstance(statement, Insert):
+        return statement
+    rows, names = statement.select, statement._select_names
     assert isinstance(rows, Select)
     assert names is not None
-    return part.from_select(names, rows.where(exists().select_from(touched)))
+    return statement.from_select(names, rows.where(exists().select_from(first_cte)))
 
 
-def needed(statement: Statement, connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
+def parameters_for(
+    statement: Statement, connection: Connection, params: dict[str, Any]
+) -> dict[str, Any]:
     """Those of the parameters that a statement has on this database."""
-    return {name: params[name] for name in statement.on(connection.dialect).parameters}
+    return {
+        name: params[name] for name in statement.compile_for(connection.dialect).parameter_names
+    }

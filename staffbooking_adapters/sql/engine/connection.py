@@ -22,17 +22,17 @@ from typing import Any, ClassVar, TypeVar
 
 from anyio import CancelScope
 
-from staffbooking_adapters.sql.engine.errors import Repeat
-from staffbooking_adapters.sql.engine.statements import Arguments, Compiled, Row, Statement
+from staffbooking_adapters.sql.engine.errors import RetryableTransactionError
+from staffbooking_adapters.sql.engine.statements import Arguments, CompiledStatement, Row, Statement
 from staffbooking_adapters.sql.engine.types import Dialect
-from staffbooking_core.errors import Conflict, Unavailable
+from staffbooking_core.errors import Conflict, StoreUnavailable
 
 T = TypeVar("T")
 
-CHUNK = 500
+STREAM_CHUNK_SIZE = 500
 """Rows of a stream that are in memory at a time."""
 
-TRIES = 5
+MAX_TRANSACTION_ATTEMPTS = 5
 """How often a unit of work is run, at most, when the database asks for it again."""
 
 
@@ -41,58 +41,64 @@ class Connection(ABC):
 
     dialect: ClassVar[Dialect]
 
-    async def all(self, statement: Statement, /, **params: Any) -> list[Row]:
+    async def fetch_all(self, statement: Statement, /, **params: Any) -> list[Row]:
         """Every row that the statement answers, in its order."""
-        compiled = statement.on(self.dialect)
-        return await self._fetch(compiled, compiled.arguments(params))
+        compiled = statement.compile_for(self.dialect)
+        return await self._fetch(compiled, compiled.to_arguments(params))
 
-    async def one(self, statement: Statement, /, **params: Any) -> Row | None:
+    async def fetch_one(self, statement: Statement, /, **params: Any) -> Row | None:
         """The first row, if there is one."""
-        compiled = statement.on(self.dialect)
-        rows = await self._fetch(compiled, compiled.arguments(params))
+        compiled = statement.compile_for(self.dialect)
+        rows = await self._fetch(compiled, compiled.to_arguments(params))
         return rows[0] if rows else None
 
-    async def value(self, statement: Statement, /, **params: Any) -> Any:
+    async def fetch_value(self, statement: Statement, /, **params: Any) -> Any:
         """The first column of the first row, or None without a row."""
-        compiled = statement.on(self.dialect)
-        rows = await self._fetch(compiled, compiled.arguments(params))
+        compiled = statement.compile_for(self.dialect)
+        rows = await self._fetch(compiled, compiled.to_arguments(params))
         return rows[0][0] if rows else None
 
-    async def run(self, statement: Statement, /, **params: Any) -> int:
+    async def execute(self, statement: Statement, /, **params: Any) -> int:
         """How many rows an INSERT, UPDATE or DELETE touched; 0 for anything else."""
-        compiled = statement.on(self.dialect)
+        compiled = statement.compile_for(self.dialect)
         if not compiled.sql:
             return 0
-        return await self._execute(compiled, compiled.arguments(params))
+        return await self._execute(compiled, compiled.to_arguments(params))
 
-    async def many(self, statement: Statement, rows: Sequence[Mapping[str, Any]], /) -> None:
+    async def execute_many(
+        self, statement: Statement, rows: Sequence[Mapping[str, Any]], /
+    ) -> None:
         """Run the statement for each of the rows: for all of them, or for none."""
-        compiled = statement.on(self.dialect)
+        compiled = statement.compile_for(self.dialect)
         if rows:
-            await self._execute_many(compiled, [compiled.arguments(row) for row in rows])
+            await self._execute_many(compiled, [compiled.to_arguments(row) for row in rows])
 
     async def stream(self, statement: Statement, /, **params: Any) -> AsyncGenerator[Row]:
         """The rows as of one moment, a chunk at a time: for what outgrows the memory.
 
         It holds a connection until it is exhausted or closed (`contextlib.aclosing`).
         """
-        compiled = statement.on(self.dialect)
-        async with aclosing(self._chunks(compiled, compiled.arguments(params))) as chunks:
+        compiled = statement.compile_for(self.dialect)
+        async with aclosing(self._chunks(compiled, compiled.to_arguments(params))) as chunks:
             async for rows in chunks:
                 for row in rows:
                     yield row
 
     @abstractmethod
-    async def _fetch(self, compiled: Compiled, arguments: Arguments) -> list[Row]: ...
+    async def _fetch(self, compiled: CompiledStatement, arguments: Arguments) -> list[Row]: ...
 
     @abstractmethod
-    async def _execute(self, compiled: Compiled, arguments: Arguments) -> int: ...
+    async def _execute(self, compiled: CompiledStatement, arguments: Arguments) -> int: ...
 
     @abstractmethod
-    async def _execute_many(self, compiled: Compiled, rows: Sequence[Arguments]) -> None: ...
+    async def _execute_many(
+        self, compiled: CompiledStatement, rows: Sequence[Arguments]
+    ) -> None: ...
 
     @abstractmethod
-    def _chunks(self, compiled: Compiled, arguments: Arguments) -> AsyncGenerator[list[Row]]: ...
+    def _chunks(
+        self, compiled: CompiledStatement, arguments: Arguments
+    ) -> AsyncGenerator[list[Row]]: ...
 
 
 class Database(Connection):
@@ -106,7 +112,7 @@ class Database(Connection):
     """Times the driver was called, for measuring."""
 
     @abstractmethod
-    async def write(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+    async def run_transaction(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         """Run `work` in one transaction and commit it; any error or cancellation undoes it.
 
         The whole of `work` runs again, a few times at most, where it raised `Conflict`, where
@@ -121,32 +127,32 @@ class Database(Connection):
         """Wait for what is running, but not long, and close every connection."""
 
 
-async def repeated(unit: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+async def run_with_retries(operation: Callable[..., Awaitable[T]], *arguments: Any) -> T:
     """Run a unit of work until it gets through, `TRIES` times at most."""
-    for _ in range(TRIES - 1):
+    for _ in range(MAX_TRANSACTION_ATTEMPTS - 1):
         try:
-            return await unit(*arguments)
-        except (Repeat, Conflict):
+            return await operation(*arguments)
+        except (RetryableTransactionError, Conflict):
             continue
-    return await unit(*arguments)
+    return await operation(*arguments)
 
 
-def what_failed(error: BaseException) -> Exception:
+def transaction_failure(error: BaseException) -> Exception:
     """Why a unit of work can go no further. A cancelled statement may have been done or not,
     and its cancellation may have been swallowed (`asyncio.timeout`)."""
-    return error if isinstance(error, Exception) else Unavailable("a statement was cancelled")
+    return error if isinstance(error, Exception) else StoreUnavailable("a statement was cancelled")
 
 
-async def to_the_end(work: Coroutine[Any, Any, None]) -> None:
+async def await_uninterrupted(work: Coroutine[Any, Any, None]) -> None:
     """Await `work` whole, and only then let a cancellation have its way."""
     task = asyncio.ensure_future(work)
-    cancelled = None
+    cancellation = None
     with CancelScope(shield=True):
         while not task.done():
             try:
                 await asyncio.wait([task])
             except asyncio.CancelledError as error:
-                cancelled = error
-    if cancelled:
-        raise cancelled
+                cancellation = error
+    if cancellation:
+        raise cancellation
     task.result()

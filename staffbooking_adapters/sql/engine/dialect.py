@@ -41,7 +41,7 @@ from staffbooking_adapters.sql.engine.types import BigInt, array_of
 upsert = insert
 
 
-def array(name: str, item: TypeEngine[Any]) -> BindParameter[Any]:
+def array_parameter(name: str, item: TypeEngine[Any]) -> BindParameter[Any]:
     """A parameter that is a list of such items, whatever its length: one place, one plan."""
     return bindparam(name, type_=array_of(item))
 
@@ -53,7 +53,7 @@ class in_array(FunctionElement[bool]):  # noqa: N801 - reads as the operator it 
     inherit_cache = True
 
     def __init__(self, column: ColumnElement[Any], parameter: str) -> None:
-        super().__init__(column, array(parameter, column.type))
+        super().__init__(column, array_parameter(parameter, column.type))
 
     def self_group(self, against: Any = None) -> in_array:
         # It is a condition on its own: SQLite would get "… = 1", and lose the index.
@@ -61,13 +61,13 @@ class in_array(FunctionElement[bool]):  # noqa: N801 - reads as the operator it 
 
 
 @compiles(in_array, "postgresql")
-def _any(element: in_array, compiler: SQLCompiler, **kw: Any) -> str:
+def _in_array_on_postgresql(element: in_array, compiler: SQLCompiler, **kw: Any) -> str:
     item, items = (compiler.process(clause, **kw) for clause in element.clauses)
     return f"{item} = ANY ({items})"
 
 
 @compiles(in_array, "sqlite")
-def _in_json(element: in_array, compiler: SQLCompiler, **kw: Any) -> str:
+def _in_array_on_sqlite(element: in_array, compiler: SQLCompiler, **kw: Any) -> str:
     item, items = (compiler.process(clause, **kw) for clause in element.clauses)
     return f"{item} IN (SELECT value FROM json_each({items}))"
 
@@ -83,88 +83,94 @@ class json_integer(FunctionElement[int]):  # noqa: N801 - reads as the operator 
 
 
 @compiles(json_integer, "postgresql")
-def _arrow(element: json_integer, compiler: SQLCompiler, **kw: Any) -> str:
+def _json_integer_on_postgresql(element: json_integer, compiler: SQLCompiler, **kw: Any) -> str:
     item, key = (compiler.process(clause, **kw) for clause in element.clauses)
     return f"CAST(CAST({item} AS json) ->> {key} AS BIGINT)"
 
 
 @compiles(json_integer, "sqlite")
-def _extract(element: json_integer, compiler: SQLCompiler, **kw: Any) -> str:
+def _json_integer_on_sqlite(element: json_integer, compiler: SQLCompiler, **kw: Any) -> str:
     item, key = (compiler.process(clause, **kw) for clause in element.clauses)
     return f"json_extract({item}, '$.' || {key})"
 
 
-class _Unnest(FunctionElement[Any]):
+class _UnnestedArrays(FunctionElement[Any]):
     inherit_cache = False
 
     def __init__(self, columns: Mapping[str, tuple[str, TypeEngine[Any]]]) -> None:
-        self.names = tuple(columns)
-        super().__init__(*(array(parameter, kind) for parameter, kind in columns.values()))
+        self.column_names = tuple(columns)
+        super().__init__(
+            *(array_parameter(parameter, kind) for parameter, kind in columns.values())
+        )
 
 
-@compiles(_Unnest, "postgresql")
-def _unnest(element: _Unnest, compiler: SQLCompiler, **kw: Any) -> str:
+@compiles(_UnnestedArrays, "postgresql")
+def _unnested_arrays_on_postgresql(
+    element: _UnnestedArrays, compiler: SQLCompiler, **kw: Any
+) -> str:
     lists = ", ".join(compiler.process(clause, **kw) for clause in element.clauses)
-    names = ", ".join(map(compiler.preparer.quote, element.names))
+    names = ", ".join(map(compiler.preparer.quote, element.column_names))
     return f"(SELECT * FROM unnest({lists}) AS given ({names}))"
 
 
-@compiles(_Unnest, "sqlite")
-def _unnest_json(element: _Unnest, compiler: SQLCompiler, **kw: Any) -> str:
+@compiles(_UnnestedArrays, "sqlite")
+def _unnested_arrays_on_sqlite(element: _UnnestedArrays, compiler: SQLCompiler, **kw: Any) -> str:
     first, *others = (compiler.process(clause, **kw) for clause in element.clauses)
     values = ["value", *(f"json_extract({each}, '$[' || given.key || ']')" for each in others)]
-    names = map(compiler.preparer.quote, element.names)
+    names = map(compiler.preparer.quote, element.column_names)
     columns = ", ".join(f"{value} AS {name}" for value, name in zip(values, names, strict=True))
     return f"(SELECT {columns} FROM json_each({first}) AS given)"
 
 
-def rowset(name: str, /, **columns: tuple[str, TypeEngine[Any]]) -> TableValuedAlias:
+def array_rows(name: str, /, **columns: tuple[str, TypeEngine[Any]]) -> TableValuedAlias:
     """Rows handed over as parallel lists, to select and insert from.
 
     `rowset("hits", key=("keys", Text()), at=("times", Instant))` has the columns `key` and
     `at`; a call passes `keys` and `times`, of equal length.
     """
-    shape = [column(key, kind) for key, (_, kind) in columns.items()]
-    return _Unnest(columns).table_valued(*shape).alias(name)
+    alias_columns = [column(key, kind) for key, (_, kind) in columns.items()]
+    return _UnnestedArrays(columns).table_valued(*alias_columns).alias(name)
 
 
-class _GivenRows(FunctionElement[Any]):
+class _BatchRows(FunctionElement[Any]):
     inherit_cache = False
 
     def __init__(self, columns: Mapping[str, TypeEngine[Any]]) -> None:
-        self.kinds = dict(columns)
+        self.column_types = dict(columns)
         super().__init__()
 
 
-@compiles(_GivenRows, "postgresql")
-def _unnest_rows(element: _GivenRows, compiler: SQLCompiler, **kw: Any) -> str:
-    given = [bindparam(name, type_=ARRAY(kind)) for name, kind in element.kinds.items()]
-    lists = ", ".join(compiler.process(each, **kw) for each in given)
-    names = ", ".join(map(compiler.preparer.quote, element.kinds))
+@compiles(_BatchRows, "postgresql")
+def _batch_rows_on_postgresql(element: _BatchRows, compiler: SQLCompiler, **kw: Any) -> str:
+    array_params = [
+        bindparam(name, type_=ARRAY(kind)) for name, kind in element.column_types.items()
+    ]
+    lists = ", ".join(compiler.process(each, **kw) for each in array_params)
+    names = ", ".join(map(compiler.preparer.quote, element.column_types))
     return f"(SELECT * FROM unnest({lists}) AS given ({names}))"
 
 
-@compiles(_GivenRows, "sqlite")
-def _single_row(element: _GivenRows, compiler: SQLCompiler, **kw: Any) -> str:
+@compiles(_BatchRows, "sqlite")
+def _batch_rows_on_sqlite(element: _BatchRows, compiler: SQLCompiler, **kw: Any) -> str:
     columns = ", ".join(
         f"{compiler.process(bindparam(name, type_=kind), **kw)} AS {compiler.preparer.quote(name)}"
-        for name, kind in element.kinds.items()
+        for name, kind in element.column_types.items()
     )
     return f"(SELECT {columns})"
 
 
-def given_rows(name: str, /, **columns: TypeEngine[Any]) -> TableValuedAlias:
+def batch_rows(name: str, /, **columns: TypeEngine[Any]) -> TableValuedAlias:
     """Rows of a `Batch`, to select and insert from: all of them on PostgreSQL, as parallel
     lists, and one at a time on SQLite, for which wide lists are slow to take apart. The
     parameters are named as the columns are."""
-    shape = [column(key, kind) for key, kind in columns.items()]
-    return _GivenRows(columns).table_valued(*shape).alias(name)
+    alias_columns = [column(key, kind) for key, kind in columns.items()]
+    return _BatchRows(columns).table_valued(*alias_columns).alias(name)
 
 
-def claim(
+def claim_rows(
     table: Table,
     *,
-    due: ColumnElement[bool],
+    is_due: ColumnElement[bool],
     order_by: Sequence[ColumnElement[Any]],
     limit: int,
     values: Mapping[str, Any],
@@ -176,23 +182,23 @@ def claim(
     more than once by the planner.
     """
     key = table.primary_key.columns
-    picked = select(*key).where(due).order_by(*order_by).limit(limit)
-    taken = picked.with_for_update(skip_locked=True).cte("taken")
-    chosen = update(table).where(tuple_(*key).in_(select(*taken.c)))
-    return chosen.values(**values).returning(*returning)
+    due_keys = select(*key).where(is_due).order_by(*order_by).limit(limit)
+    locked_keys = due_keys.with_for_update(skip_locked=True).cte("taken")
+    claim_update = update(table).where(tuple_(*key).in_(select(*locked_keys.c)))
+    return claim_update.values(**values).returning(*returning)
 
 
-def advisory_lock(number: int) -> Statement:
+def advisory_lock(lock_key: int) -> Statement:
     """Wait for a lock of this number, held until the unit of work ends."""
-    return Statement(postgresql=select(func.pg_advisory_xact_lock(cast(number, BigInt))))
+    return Statement(postgresql=select(func.pg_advisory_xact_lock(cast(lock_key, BigInt))))
 
 
-def total(amount: ColumnElement[Any]) -> ColumnElement[int]:
+def sum_or_zero(amount: ColumnElement[Any]) -> ColumnElement[int]:
     """The sum as an `int`, 0 over no rows: PostgreSQL sums to NUMERIC and to NULL."""
     return cast(func.coalesce(func.sum(amount), 0), BigInt)
 
 
-class like(FunctionElement[bool]):  # noqa: N801 - reads as the operator it is
+class matches_pattern(FunctionElement[bool]):  # noqa: N801 - reads as the operator it is
     """Match a pattern of `containing`; `text` must have been casefolded by Python, as the
     pattern is, for the databases do not agree on letters beyond ASCII."""
 
@@ -203,20 +209,22 @@ class like(FunctionElement[bool]):  # noqa: N801 - reads as the operator it is
         super().__init__(text, bindparam(parameter, type_=Text()))
 
 
-@compiles(like, "postgresql")
-def _like(element: like, compiler: SQLCompiler, **kw: Any) -> str:
+@compiles(matches_pattern, "postgresql")
+def _matches_pattern_on_postgresql(
+    element: matches_pattern, compiler: SQLCompiler, **kw: Any
+) -> str:
     # An ESCAPE would make the pattern anew for each row.
     text, pattern = (compiler.process(clause, **kw) for clause in element.clauses)
     return f"{text} LIKE {pattern}"
 
 
-@compiles(like, "sqlite")
-def _like_with_escapes(element: like, compiler: SQLCompiler, **kw: Any) -> str:
-    return f"{_like(element, compiler, **kw)} ESCAPE '\\'"
+@compiles(matches_pattern, "sqlite")
+def _matches_pattern_on_sqlite(element: matches_pattern, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"{_matches_pattern_on_postgresql(element, compiler, **kw)} ESCAPE '\\'"
 
 
-def containing(words: str) -> str:
+def substring_pattern(substring: str) -> str:
     """The pattern that finds these words anywhere, each character for what it is."""
     for special in "\\%_":
-        words = words.replace(special, f"\\{special}")
-    return f"%{words}%"
+        substring = substring.replace(special, f"\\{special}")
+    return f"%{substring}%"

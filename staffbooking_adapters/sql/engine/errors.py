@@ -14,85 +14,102 @@ from typing import Any
 from sqlalchemy import Column, MetaData, PrimaryKeyConstraint, Table, UniqueConstraint
 
 from staffbooking_adapters.sql.engine.statements import Arguments
-from staffbooking_core.errors import ConstraintViolated, Unavailable, invalid
+from staffbooking_core.errors import ConstraintViolated, StoreUnavailable, invalid_field
 
-FOREIGN_KEY = "foreign_key"
+FOREIGN_KEY_CONSTRAINT = "foreign_key"
 
 
-class Repeat(Unavailable):
+class RetryableTransactionError(StoreUnavailable):
     """The whole unit of work is undone, and may well succeed if it is run again."""
 
 
-_REPEATABLE = {"40001", "40P01"}
+_RETRYABLE_SQLSTATES = {"40001", "40P01"}
 # A table was migrated meanwhile. By its name, as SQLite alone does without the driver.
-_PLAN_OUTDATED = "InvalidCachedStatementError"
-_GONE = ("08", "57P")  # the connection, or the server behind it
+_OUTDATED_PLAN_ERROR_NAME = "InvalidCachedStatementError"
+_CONNECTION_LOST_SQLSTATES = ("08", "57P")  # the connection, or the server behind it
 # Besides those: no room, stopped by a timeout or a lock's, read-only, idle for too long,
 # the system's own faults, damaged files, and a database or a user that isn't there (yet).
-_OUT_OF_REACH = ("53", "57014", "55P03", "25006", "25P03", "58", "28", "3D000", "XX001", "XX002")
+_UNAVAILABLE_SQLSTATES = (
+    "53",
+    "57014",
+    "55P03",
+    "25006",
+    "25P03",
+    "58",
+    "28",
+    "3D000",
+    "XX001",
+    "XX002",
+)
 # Busy, locked, read-only, I/O, corrupt, full, can't open, lock protocol, not a database.
-_SQLITE_OUT_OF_REACH = {5, 6, 8, 10, 11, 13, 14, 15, 26}
+_UNAVAILABLE_SQLITE_CODES = {5, 6, 8, 10, 11, 13, 14, 15, 26}
 
 
-def from_postgres(error: Exception, *, connected: bool, final: bool) -> Exception | None:
+def translate_postgres_error(
+    error: Exception, *, is_connected: bool, is_autocommit: bool
+) -> Exception | None:
     """The core's error for one of asyncpg's, or None where it is a fault of ours.
 
     `connected` tells whether the connection outlived the error, `final` whether what was
     sent takes effect by itself.
     """
-    state: str = getattr(error, "sqlstate", None) or ""
-    if state in _REPEATABLE or type(error).__name__ == _PLAN_OUTDATED:
-        return Repeat(str(error))
-    if state.startswith("23") or state == "P0001":
-        return ConstraintViolated(_refused_by_postgres(error, state))
-    if state.startswith(_GONE) or not connected:
-        return Unavailable(str(error)) if final else Repeat(str(error))
-    if state.startswith(_OUT_OF_REACH) or isinstance(error, OSError):
-        return Unavailable(str(error))
+    sqlstate: str = getattr(error, "sqlstate", None) or ""
+    if sqlstate in _RETRYABLE_SQLSTATES or type(error).__name__ == _OUTDATED_PLAN_ERROR_NAME:
+        return RetryableTransactionError(str(error))
+    if sqlstate.startswith("23") or sqlstate == "P0001":
+        return ConstraintViolated(_postgres_constraint_name(error, sqlstate))
+    if sqlstate.startswith(_CONNECTION_LOST_SQLSTATES) or not is_connected:
+        return (
+            StoreUnavailable(str(error)) if is_autocommit else RetryableTransactionError(str(error))
+        )
+    if sqlstate.startswith(_UNAVAILABLE_SQLSTATES) or isinstance(error, OSError):
+        return StoreUnavailable(str(error))
     return None
 
 
-def _refused_by_postgres(error: Any, state: str) -> str:
-    if state == "23502":
+def _postgres_constraint_name(error: Any, sqlstate: str) -> str:
+    if sqlstate == "23502":
         return f"nn_{error.table_name}_{error.column_name}"
-    if state == "23503":
-        return FOREIGN_KEY
+    if sqlstate == "23503":
+        return FOREIGN_KEY_CONSTRAINT
     return str(error.constraint_name or error.message)
 
 
-def from_sqlite(error: Exception, unique: Mapping[str, str]) -> Exception | None:
+def translate_sqlite_error(
+    error: Exception, names_by_columns: Mapping[str, str]
+) -> Exception | None:
     """The core's error for one of SQLite's, or None where it is a fault of ours."""
     if isinstance(error, sqlite3.IntegrityError):
-        return ConstraintViolated(_refused_by_sqlite(str(error), unique))
+        return ConstraintViolated(_sqlite_constraint_name(str(error), names_by_columns))
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code in _SQLITE_OUT_OF_REACH:
-        return Unavailable(str(error))
+    if code in _UNAVAILABLE_SQLITE_CODES:
+        return StoreUnavailable(str(error))
     return None
 
 
-def _refused_by_sqlite(message: str, unique: Mapping[str, str]) -> str:
-    kind, failed, what = message.partition(" constraint failed")
-    what = what.removeprefix(": ")
-    if not failed:
+def _sqlite_constraint_name(message: str, names_by_columns: Mapping[str, str]) -> str:
+    kind, separator, target = message.partition(" constraint failed")
+    target = target.removeprefix(": ")
+    if not separator:
         return message  # a trigger's own word
     if kind == "FOREIGN KEY":
-        return FOREIGN_KEY
+        return FOREIGN_KEY_CONSTRAINT
     if kind == "NOT NULL":
-        return f"nn_{what.replace('.', '_')}"
+        return f"nn_{target.replace('.', '_')}"
     if kind == "UNIQUE":
-        return unique.get(what) or what.removeprefix("index ").strip("'")
-    return what
+        return names_by_columns.get(target) or target.removeprefix("index ").strip("'")
+    return target
 
 
-def unique_names(metadata: MetaData) -> dict[str, str]:
+def unique_constraint_names(metadata: MetaData) -> dict[str, str]:
     """How SQLite calls each unique key ("table.a, table.b"), and its name."""
     names: dict[str, str] = {}
     for table in metadata.tables.values():
         for name, columns in _unique_keys(table):
-            told = ", ".join(f"{table.name}.{column}" for column in columns)
-            if told in names:
-                raise ValueError(f"SQLite cannot tell {name} from {names[told]}")
-            names[told] = name
+            qualified_columns = ", ".join(f"{table.name}.{column}" for column in columns)
+            if qualified_columns in names:
+                raise ValueError(f"SQLite cannot tell {name} from {names[qualified_columns]}")
+            names[qualified_columns] = name
     return names
 
 
@@ -105,22 +122,24 @@ def _unique_keys(table: Table) -> Iterable[tuple[str, list[str]]]:
             yield str(index.name), [column.name for column in index.columns]
 
 
-def unstorable(names: Sequence[str], given: Iterable[Arguments]) -> Exception | None:
+def unstorable_parameter_error(
+    names: Sequence[str], argument_rows: Iterable[Arguments]
+) -> Exception | None:
     """The core's error that names a parameter which no store can keep, if there is one.
 
     That is an integer beyond 64 bits, or text with a NUL or half a surrogate. The edge
     refuses them all first; this keeps a slip from looking like a crash.
     """
-    for arguments in given:
+    for arguments in argument_rows:
         for name, value in zip(names, arguments, strict=False):
-            if _cannot_be_kept(value):
-                return invalid(name, "cannot be stored")
+            if _is_unstorable(value):
+                return invalid_field(name, "cannot be stored")
     return None
 
 
-def _cannot_be_kept(value: object) -> bool:
+def _is_unstorable(value: object) -> bool:
     if isinstance(value, list):
-        return any(map(_cannot_be_kept, value))
+        return any(map(_is_unstorable, value))
     if isinstance(value, str):
         return "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value)
     return isinstance(value, int) and not -(2**63) <= value < 2**63

@@ -13,13 +13,13 @@ from staffbooking_adapters.sql.engine.statements import Statement
 if TYPE_CHECKING:
     from staffbooking_adapters.sql.engine.postgres import PostgresDatabase
 
-PULSE = 30.0
+HEARTBEAT_INTERVAL_SECONDS = 30.0
 """Seconds of silence after which the listening connection is tried."""
-PATIENCE = 5.0
+HEARTBEAT_TIMEOUT_SECONDS = 5.0
 """Seconds that it may take to answer."""
 
 
-def telling(channel: str) -> Statement:
+def notify_statement(channel: str) -> Statement:
     """Tells all that listen to a channel of a `payload`: text of less than 8,000 bytes."""
     return Statement(select(func.pg_notify(literal(channel), bindparam("payload", type_=String))))
 
@@ -27,18 +27,18 @@ def telling(channel: str) -> Statement:
 async def listen(
     database: PostgresDatabase,
     channel: str,
-    heard: Callable[[str], None],
-    began: Callable[[], None],
+    on_payload: Callable[[str], None],
+    on_listening: Callable[[], None],
 ) -> None:
     """Listen on a connection of its own until it breaks; `began` is called once it hears."""
-    async with database.apart() as connection:
-        broken = asyncio.Event()
-        connection.add_termination_listener(lambda _: broken.set())
-        await connection.add_listener(channel, lambda *given: heard(given[-1]))
-        began()
-        while not broken.is_set():
+    async with database.dedicated_connection() as connection:
+        disconnected = asyncio.Event()
+        connection.add_termination_listener(lambda _: disconnected.set())
+        await connection.add_listener(channel, lambda *given: on_payload(given[-1]))
+        on_listening()
+        while not disconnected.is_set():
             try:
-                async with asyncio.timeout(PULSE):
-                    await broken.wait()
+                async with asyncio.timeout(HEARTBEAT_INTERVAL_SECONDS):
+                    await disconnected.wait()
             except TimeoutError:
-                await connection.execute("SELECT 1", timeout=PATIENCE)
+                await connection.execute("SELECT 1", timeout=HEARTBEAT_TIMEOUT_SECONDS)

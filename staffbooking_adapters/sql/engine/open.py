@@ -9,7 +9,7 @@ from sqlalchemy import MetaData, make_url
 
 from staffbooking_adapters.sql.engine.connection import Connection, Database
 from staffbooking_adapters.sql.engine.statements import Row, Statement
-from staffbooking_adapters.sql.engine.types import Synchronous
+from staffbooking_adapters.sql.engine.types import DurabilityMode
 
 if TYPE_CHECKING:
     from staffbooking_adapters.sql.engine.sqlite import SqliteDatabase
@@ -18,7 +18,7 @@ __all__ = ["Connection", "Database", "Row", "Statement", "open_database", "open_
 
 
 async def open_database(
-    url: str, metadata: MetaData, *, pool_size: int = 10, synchronous: Synchronous = "FULL"
+    url: str, metadata: MetaData, *, pool_size: int = 10, synchronous: DurabilityMode = "FULL"
 ) -> Database:
     """Open `postgresql+asyncpg://…` or `sqlite+aiosqlite:///PATH`, on the running loop.
 
@@ -41,7 +41,7 @@ async def open_database(
 
 
 async def open_sqlite(
-    path: Path, metadata: MetaData, *, synchronous: Synchronous = "FULL"
+    path: Path, metadata: MetaData, *, synchronous: DurabilityMode = "FULL"
 ) -> SqliteDatabase:
     """Open a file of SQLite by its path, like `open_database`."""
     from staffbooking_adapters.sql.engine.sqlite import SqliteDatabase

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-SIZES = (1, 13, 51, 101, 501, 1_001, 5_001)
+PAGE_SIZES = (1, 13, 51, 101, 501, 1_001, 5_001)
 
 
 def page_size(limit: int) -> int:
     """The next size that is no smaller: ask for so many rows, and cut off what is too much."""
-    return next((size for size in SIZES if size >= limit), limit)
+    return next((size for size in PAGE_SIZES if size >= limit), limit)

@@ -11,11 +11,11 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
-from staffbooking_core.errors import Unavailable
+from staffbooking_core.errors import StoreUnavailable
 
 C = TypeVar("C")
 
-PATIENCE = 5.0
+ACQUIRE_TIMEOUT_SECONDS = 5.0
 """Seconds to wait for a connection before the database counts as out of reach."""
 
 
@@ -33,80 +33,80 @@ class Pool(Generic[C]):
         self._connect = connect
         self._disconnect = disconnect
         self._is_alive = is_alive
-        self._free = size
+        self._free_slots = size
         """How many more may be lent; while it is 0 callers wait in line."""
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self._idle: list[C] = []
-        self._open: set[C] = set()
-        self._closed = False
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._idle_connections: list[C] = []
+        self._open_connections: set[C] = set()
+        self._is_closed = False
 
     async def acquire(self) -> C:
         """A connection for the caller alone, to be given to `release`."""
-        await self._take_turn()
-        while self._idle:
-            connection = self._idle.pop()
+        await self._acquire_slot()
+        while self._idle_connections:
+            connection = self._idle_connections.pop()
             if self._is_alive(connection):
                 return connection
-            self._open.discard(connection)
+            self._open_connections.discard(connection)
         try:
             connection = await self._connect()
         except BaseException:
-            self._pass_on()
+            self._release_slot()
             raise
-        self._open.add(connection)
+        self._open_connections.add(connection)
         return connection
 
     def release(self, connection: C) -> None:
         """Take a connection back, clean; a dead one is forgotten."""
         if self._is_alive(connection):
-            self._idle.append(connection)
+            self._idle_connections.append(connection)
         else:
-            self._open.discard(connection)
-        self._pass_on()
+            self._open_connections.discard(connection)
+        self._release_slot()
 
     async def close(self) -> None:
         """Lend no more; close what is idle now or soon, and then the rest."""
-        if self._closed:
+        if self._is_closed:
             return
-        self._closed = True
+        self._is_closed = True
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(ACQUIRE_TIMEOUT_SECONDS):
                 for _ in range(self._size):
-                    await self._take_turn(closing=True)
-        except (TimeoutError, Unavailable):
+                    await self._acquire_slot(is_closing=True)
+        except (TimeoutError, StoreUnavailable):
             pass
-        while self._open:
-            await self._disconnect(self._open.pop())
+        while self._open_connections:
+            await self._disconnect(self._open_connections.pop())
 
-    async def _take_turn(self, *, closing: bool = False) -> None:
-        if self._free:
-            self._free -= 1
+    async def _acquire_slot(self, *, is_closing: bool = False) -> None:
+        if self._free_slots:
+            self._free_slots -= 1
             return
-        if self._closed and not closing:
-            raise Unavailable("the database is closed")
+        if self._is_closed and not is_closing:
+            raise StoreUnavailable("the database is closed")
         loop = asyncio.get_running_loop()
-        turn: asyncio.Future[None] = loop.create_future()
-        self._waiting.append(turn)
+        waiter: asyncio.Future[None] = loop.create_future()
+        self._waiters.append(waiter)
         # A bare timer: asyncio.timeout costs as much as the rest of a small query's way here.
-        timer = loop.call_later(PATIENCE, _give_up, turn)
+        timer = loop.call_later(ACQUIRE_TIMEOUT_SECONDS, _time_out_waiter, waiter)
         try:
-            await turn
+            await waiter
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled() and turn.exception() is None:
-                self._pass_on()  # It was our turn at the very moment of the cancellation.
+            if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
+                self._release_slot()  # It was our turn at the very moment of the cancellation.
             raise
         finally:
             timer.cancel()
 
-    def _pass_on(self) -> None:
-        while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
+    def _release_slot(self) -> None:
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
                 return
-        self._free += 1
+        self._free_slots += 1
 
 
-def _give_up(turn: asyncio.Future[None]) -> None:
-    if not turn.done():
-        turn.set_exception(Unavailable("every connection is busy"))
+def _time_out_waiter(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_exception(StoreUnavailable("every connection is busy"))

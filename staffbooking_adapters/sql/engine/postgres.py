@@ -12,28 +12,31 @@ from asyncpg.exceptions import InterfaceError, PostgresError
 from sqlalchemy import URL, text
 
 from staffbooking_adapters.sql.engine.connection import (
-    CHUNK,
+    STREAM_CHUNK_SIZE,
     Connection,
     Database,
-    repeated,
-    to_the_end,
-    what_failed,
+    await_uninterrupted,
+    run_with_retries,
+    transaction_failure,
 )
-from staffbooking_adapters.sql.engine.errors import from_postgres, unstorable
+from staffbooking_adapters.sql.engine.errors import (
+    translate_postgres_error,
+    unstorable_parameter_error,
+)
 from staffbooking_adapters.sql.engine.pool import Pool
-from staffbooking_adapters.sql.engine.statements import Arguments, Compiled, Row, Statement
-from staffbooking_adapters.sql.engine.types import Synchronous
-from staffbooking_core.errors import Unavailable
+from staffbooking_adapters.sql.engine.statements import Arguments, CompiledStatement, Row, Statement
+from staffbooking_adapters.sql.engine.types import DurabilityMode
+from staffbooking_core.errors import StoreUnavailable
 
 T = TypeVar("T")
-Driver: TypeAlias = Any  # asyncpg tells next to nothing of its types
-Call: TypeAlias = Callable[[Driver, str, Sequence[Arguments]], Awaitable[T]]
+AsyncpgConnection: TypeAlias = Any  # asyncpg tells next to nothing of its types
+AsyncpgCall: TypeAlias = Callable[[AsyncpgConnection, str, Sequence[Arguments]], Awaitable[T]]
 
-BEGIN = Statement(text("BEGIN")).on("postgresql")
-TOUCHING = ("INSERT", "UPDATE", "DELETE")
-COMMIT = Statement(text("COMMIT")).on("postgresql")
+BEGIN = Statement(text("BEGIN")).compile_for("postgresql")
+ROW_COUNT_COMMANDS = ("INSERT", "UPDATE", "DELETE")
+COMMIT = Statement(text("COMMIT")).compile_for("postgresql")
 
-SETTINGS = {
+SERVER_SETTINGS = {
     "application_name": "staffbooking",
     "timezone": "UTC",
     "jit": "off",
@@ -43,14 +46,14 @@ SETTINGS = {
     "lock_timeout": "5s",
     "idle_in_transaction_session_timeout": "15s",
 }
-OPTIONS: dict[str, Any] = {
+CONNECT_OPTIONS: dict[str, Any] = {
     "statement_cache_size": 2048,
     "max_cached_statement_lifetime": 0,  # for ever
     "max_cacheable_statement_size": 0,  # of any length
     "timeout": 5,  # seconds to connect
     "command_timeout": 15,  # for a server that has fallen silent: its own limits come first
 }
-PATIENCE = 1.0
+RELEASE_TIMEOUT_SECONDS = 1.0
 """Seconds until a connection is cut that doesn't answer when its work is over. Its statement may
 go on though it was cancelled, since the server forgets a cancellation that overtakes its
 statement; the server's own limit of time ends it then."""
@@ -61,20 +64,20 @@ class PostgresDatabase(Database):
 
     dialect = "postgresql"
 
-    def __init__(self, url: URL, pool_size: int, synchronous: Synchronous = "FULL") -> None:
+    def __init__(self, url: URL, pool_size: int, synchronous: DurabilityMode = "FULL") -> None:
         self._dsn = url.set(drivername="postgresql").render_as_string(hide_password=False)
-        unsafe = {"synchronous_commit": "off"} if synchronous == "OFF" else {}
-        self._settings = SETTINGS | unsafe
-        self._pool: Pool[Driver] = Pool(pool_size, self._connect, _disconnect, _is_alive)
+        durability_settings = {"synchronous_commit": "off"} if synchronous == "OFF" else {}
+        self._settings = SERVER_SETTINGS | durability_settings
+        self._pool: Pool[AsyncpgConnection] = Pool(pool_size, self._connect, _disconnect, _is_alive)
 
-    async def write(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        return await repeated(self._write_once, work)
+    async def run_transaction(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        return await run_with_retries(self._run_transaction_once, work)
 
     async def close(self) -> None:
         await self._pool.close()
 
     @asynccontextmanager
-    async def apart(self) -> AsyncIterator[Driver]:
+    async def dedicated_connection(self) -> AsyncIterator[AsyncpgConnection]:
         """A connection beside the pool, for who keeps it: to listen."""
         driver = await self._connect()
         try:
@@ -82,33 +85,33 @@ class PostgresDatabase(Database):
         finally:
             await _disconnect(driver)
 
-    async def _connect(self) -> Driver:
+    async def _connect(self) -> AsyncpgConnection:
         try:
             return await asyncpg.connect(  # type: ignore[no-untyped-call]
-                self._dsn, server_settings=self._settings, **OPTIONS
+                self._dsn, server_settings=self._settings, **CONNECT_OPTIONS
             )
         except (OSError, PostgresError, InterfaceError) as error:
-            raise Unavailable(f"cannot connect: {error}") from error
+            raise StoreUnavailable(f"cannot connect: {error}") from error
 
-    async def _write_once(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+    async def _run_transaction_once(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         driver = await self._pool.acquire()
-        unit = _Unit(self, driver)
+        transaction = _PostgresTransaction(self, driver)
         try:
-            result = await unit.carry_out(work)
+            result = await transaction.run_work(work)
         except BaseException:
-            await to_the_end(self._undo(driver))
+            await await_uninterrupted(self._roll_back(driver))
             raise
         self._pool.release(driver)
         return result
 
-    async def ask(
+    async def call_driver(
         self,
-        call: Call[T],
-        driver: Driver,
-        compiled: Compiled,
-        given: Sequence[Arguments],
+        call: AsyncpgCall[T],
+        driver: AsyncpgConnection,
+        compiled: CompiledStatement,
+        argument_rows: Sequence[Arguments],
         *,
-        final: bool,
+        is_autocommit: bool,
     ) -> T:
         """Call the driver, its errors in the core's words.
 
@@ -117,43 +120,53 @@ class PostgresDatabase(Database):
         """
         self.round_trips += 1
         try:
-            return await call(driver, compiled.sql, given)
+            return await call(driver, compiled.sql, argument_rows)
         except Exception as error:
-            failure = from_postgres(error, connected=_is_alive(driver), final=final)
-            failure = failure or unstorable(compiled.names, given)
+            failure = translate_postgres_error(
+                error, is_connected=_is_alive(driver), is_autocommit=is_autocommit
+            )
+            failure = failure or unstorable_parameter_error(compiled.argument_names, argument_rows)
             if failure is None:
                 raise
             raise failure from error
 
-    async def _undo(self, driver: Driver) -> None:
-        await self._give_back(driver, after="ROLLBACK")
+    async def _roll_back(self, driver: AsyncpgConnection) -> None:
+        await self._release_after(driver, final_sql="ROLLBACK")
 
-    async def _give_back(self, driver: Driver, *, after: str) -> None:
+    async def _release_after(self, driver: AsyncpgConnection, *, final_sql: str) -> None:
         """Give the connection back once it has answered, without a transaction, or cut it."""
         try:
             if _is_alive(driver):
-                async with asyncio.timeout(PATIENCE):
-                    await driver.execute(after)
+                async with asyncio.timeout(RELEASE_TIMEOUT_SECONDS):
+                    await driver.execute(final_sql)
         except Exception:
             driver.terminate()
         finally:
             self._pool.release(driver)
 
-    async def _fetch(self, compiled: Compiled, arguments: Arguments) -> list[Row]:
-        return await repeated(self._alone, _fetch, compiled, [arguments])
+    async def _fetch(self, compiled: CompiledStatement, arguments: Arguments) -> list[Row]:
+        return await run_with_retries(
+            self._call_in_autocommit, _driver_fetch, compiled, [arguments]
+        )
 
-    async def _execute(self, compiled: Compiled, arguments: Arguments) -> int:
-        return _touched(await repeated(self._alone, _execute, compiled, [arguments]))
+    async def _execute(self, compiled: CompiledStatement, arguments: Arguments) -> int:
+        return _affected_rows(
+            await run_with_retries(self._call_in_autocommit, _driver_execute, compiled, [arguments])
+        )
 
-    async def _execute_many(self, compiled: Compiled, rows: Sequence[Arguments]) -> None:
-        await repeated(self._alone, _execute_many, compiled, rows)
+    async def _execute_many(self, compiled: CompiledStatement, rows: Sequence[Arguments]) -> None:
+        await run_with_retries(self._call_in_autocommit, _driver_execute_many, compiled, rows)
 
-    async def _alone(self, call: Call[T], compiled: Compiled, given: Sequence[Arguments]) -> T:
+    async def _call_in_autocommit(
+        self, call: AsyncpgCall[T], compiled: CompiledStatement, argument_rows: Sequence[Arguments]
+    ) -> T:
         driver = await self._pool.acquire()
         try:
-            result = await self.ask(call, driver, compiled, given, final=not compiled.reads)
+            result = await self.call_driver(
+                call, driver, compiled, argument_rows, is_autocommit=not compiled.is_read_only
+            )
         except asyncio.CancelledError:
-            await to_the_end(self._give_back(driver, after="SELECT 1"))
+            await await_uninterrupted(self._release_after(driver, final_sql="SELECT 1"))
             raise
         except BaseException:
             self._pool.release(driver)
@@ -161,99 +174,119 @@ class PostgresDatabase(Database):
         self._pool.release(driver)
         return result
 
-    async def _chunks(self, compiled: Compiled, arguments: Arguments) -> AsyncGenerator[list[Row]]:
+    async def _chunks(
+        self, compiled: CompiledStatement, arguments: Arguments
+    ) -> AsyncGenerator[list[Row]]:
         driver = await self._pool.acquire()
-        unit = _Unit(self, driver)
+        transaction = _PostgresTransaction(self, driver)
         try:
-            await unit.begin()
-            async with aclosing(unit._chunks(compiled, arguments)) as chunks:
+            await transaction.begin()
+            async with aclosing(transaction._chunks(compiled, arguments)) as chunks:
                 async for rows in chunks:
                     yield rows
         finally:
-            await to_the_end(self._undo(driver))
+            await await_uninterrupted(self._roll_back(driver))
 
 
-class _Unit(Connection):
+class _PostgresTransaction(Connection):
     """One transaction on a connection of its own."""
 
     dialect = "postgresql"
 
-    def __init__(self, database: PostgresDatabase, driver: Driver) -> None:
+    def __init__(self, database: PostgresDatabase, driver: AsyncpgConnection) -> None:
         self._database = database
         self._driver = driver
         self._failure: Exception | None = None
 
     async def begin(self) -> None:
-        await self._ask(_execute, BEGIN, [()])
+        await self._call_driver(_driver_execute, BEGIN, [()])
 
-    async def carry_out(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+    async def run_work(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         """Begin, work and commit; whoever holds the unit after that can do no more with it."""
         try:
             await self.begin()
             result = await work(self)
-            await self._ask(_execute, COMMIT, [()], final=True)
+            await self._call_driver(_driver_execute, COMMIT, [()], is_autocommit=True)
         finally:
             self._failure = RuntimeError("this unit of work is over")
         return result
 
-    async def _fetch(self, compiled: Compiled, arguments: Arguments) -> list[Row]:
-        return await self._ask(_fetch, compiled, [arguments])
+    async def _fetch(self, compiled: CompiledStatement, arguments: Arguments) -> list[Row]:
+        return await self._call_driver(_driver_fetch, compiled, [arguments])
 
-    async def _execute(self, compiled: Compiled, arguments: Arguments) -> int:
-        return _touched(await self._ask(_execute, compiled, [arguments]))
+    async def _execute(self, compiled: CompiledStatement, arguments: Arguments) -> int:
+        return _affected_rows(await self._call_driver(_driver_execute, compiled, [arguments]))
 
-    async def _execute_many(self, compiled: Compiled, rows: Sequence[Arguments]) -> None:
-        await self._ask(_execute_many, compiled, rows)
+    async def _execute_many(self, compiled: CompiledStatement, rows: Sequence[Arguments]) -> None:
+        await self._call_driver(_driver_execute_many, compiled, rows)
 
-    async def _chunks(self, compiled: Compiled, arguments: Arguments) -> AsyncGenerator[list[Row]]:
-        cursor = await self._ask(_open_cursor, compiled, [arguments])
-        while rows := await self._ask(lambda *_: cursor.fetch(CHUNK), compiled, [arguments]):
+    async def _chunks(
+        self, compiled: CompiledStatement, arguments: Arguments
+    ) -> AsyncGenerator[list[Row]]:
+        cursor = await self._call_driver(_open_cursor, compiled, [arguments])
+        while rows := await self._call_driver(
+            lambda *_: cursor.fetch(STREAM_CHUNK_SIZE), compiled, [arguments]
+        ):
             yield rows
 
-    async def _ask(
-        self, call: Call[T], compiled: Compiled, given: Sequence[Arguments], final: bool = False
+    async def _call_driver(
+        self,
+        call: AsyncpgCall[T],
+        compiled: CompiledStatement,
+        argument_rows: Sequence[Arguments],
+        is_autocommit: bool = False,
     ) -> T:
         # PostgreSQL refuses all that follows a failure: the first is the one to tell.
         if self._failure:
             raise self._failure
         try:
-            return await self._database.ask(call, self._driver, compiled, given, final=final)
+            return await self._database.call_driver(
+                call, self._driver, compiled, argument_rows, is_autocommit=is_autocommit
+            )
         except BaseException as error:
-            self._failure = what_failed(error)
+            self._failure = transaction_failure(error)
             raise
 
 
-def _fetch(driver: Driver, sql: str, given: Sequence[Arguments]) -> Awaitable[list[Row]]:
-    rows: Awaitable[list[Row]] = driver.fetch(sql, *given[0])
+def _driver_fetch(
+    driver: AsyncpgConnection, sql: str, argument_rows: Sequence[Arguments]
+) -> Awaitable[list[Row]]:
+    rows: Awaitable[list[Row]] = driver.fetch(sql, *argument_rows[0])
     return rows
 
 
-def _execute(driver: Driver, sql: str, given: Sequence[Arguments]) -> Awaitable[str]:
-    status: Awaitable[str] = driver.execute(sql, *given[0])
+def _driver_execute(
+    driver: AsyncpgConnection, sql: str, argument_rows: Sequence[Arguments]
+) -> Awaitable[str]:
+    status: Awaitable[str] = driver.execute(sql, *argument_rows[0])
     return status
 
 
-def _execute_many(driver: Driver, sql: str, given: Sequence[Arguments]) -> Awaitable[None]:
-    nothing: Awaitable[None] = driver.executemany(sql, given)
-    return nothing
+def _driver_execute_many(
+    driver: AsyncpgConnection, sql: str, argument_rows: Sequence[Arguments]
+) -> Awaitable[None]:
+    completion: Awaitable[None] = driver.executemany(sql, argument_rows)
+    return completion
 
 
-def _open_cursor(driver: Driver, sql: str, given: Sequence[Arguments]) -> Awaitable[Any]:
-    cursor: Awaitable[Any] = driver.cursor(sql, *given[0])
+def _open_cursor(
+    driver: AsyncpgConnection, sql: str, argument_rows: Sequence[Arguments]
+) -> Awaitable[Any]:
+    cursor: Awaitable[Any] = driver.cursor(sql, *argument_rows[0])
     return cursor
 
 
-def _touched(status: str) -> int:
+def _affected_rows(status: str) -> int:
     """The number at the end of "INSERT 0 3" or "UPDATE 3"."""
-    return int(status.rpartition(" ")[2]) if status.startswith(TOUCHING) else 0
+    return int(status.rpartition(" ")[2]) if status.startswith(ROW_COUNT_COMMANDS) else 0
 
 
-def _is_alive(driver: Driver) -> bool:
+def _is_alive(driver: AsyncpgConnection) -> bool:
     return not driver.is_closed()
 
 
-async def _disconnect(driver: Driver) -> None:
+async def _disconnect(driver: AsyncpgConnection) -> None:
     try:
-        await driver.close(timeout=PATIENCE)
+        await driver.close(timeout=RELEASE_TIMEOUT_SECONDS)
     except Exception:
         driver.terminate()

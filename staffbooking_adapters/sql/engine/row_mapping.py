@@ -15,7 +15,7 @@ from staffbooking_adapters.sql.engine.types import Converter
 T = TypeVar("T")
 
 
-class Reader(Generic[T]):
+class RowMapper(Generic[T]):
     """Makes an entity of a row's first columns, and leaves what follows them.
 
     `read` are converters by the column's name, for values that are not the field's yet;
@@ -28,26 +28,26 @@ class Reader(Generic[T]):
         self,
         entity: Callable[..., T],
         columns: Sequence[ColumnElement[Any]],
-        **read: Converter,
+        **converters: Converter,
     ) -> None:
         self._entity = entity
         self._width = len(columns)
         names = [getattr(column, "name", "") for column in columns]
-        self._places = [(names.index(name), convert) for name, convert in read.items()]
+        self._places = [(names.index(name), convert) for name, convert in converters.items()]
 
     def __call__(self, row: Row) -> T:
         fields = list(row[: self._width])
-        for place, convert in self._places:
-            if fields[place] is not None:
-                fields[place] = convert(fields[place])
+        for index, convert in self._places:
+            if fields[index] is not None:
+                fields[index] = convert(fields[index])
         return self._entity(*fields)
 
-    def optional(self, row: Row | None) -> T | None:
+    def map_optional(self, row: Row | None) -> T | None:
         return None if row is None else self(row)
 
 
-def fields_of(entity: type) -> Callable[[Any], dict[str, Any]]:
+def field_values_getter(entity: type) -> Callable[[Any], dict[str, Any]]:
     """What makes a row of an entity: `attrs.asdict`, and quicker, for who has many of them."""
     names = [field.name for field in fields(entity)]
-    values = attrgetter(*names)
-    return lambda one: dict(zip(names, values(one), strict=True))
+    get_values = attrgetter(*names)
+    return lambda one: dict(zip(names, get_values(one), strict=True))

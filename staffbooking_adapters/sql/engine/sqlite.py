@@ -18,40 +18,44 @@ import aiosqlite
 from sqlalchemy import MetaData, text
 
 from staffbooking_adapters.sql.engine.connection import (
-    CHUNK,
+    STREAM_CHUNK_SIZE,
     Connection,
     Database,
-    repeated,
-    to_the_end,
-    what_failed,
+    await_uninterrupted,
+    run_with_retries,
+    transaction_failure,
 )
-from staffbooking_adapters.sql.engine.errors import from_sqlite, unique_names, unstorable
+from staffbooking_adapters.sql.engine.errors import (
+    translate_sqlite_error,
+    unique_constraint_names,
+    unstorable_parameter_error,
+)
 from staffbooking_adapters.sql.engine.pool import Pool
-from staffbooking_adapters.sql.engine.statements import Arguments, Compiled, Row, Statement
-from staffbooking_adapters.sql.engine.types import Synchronous
-from staffbooking_core.errors import Unavailable
+from staffbooking_adapters.sql.engine.statements import Arguments, CompiledStatement, Row, Statement
+from staffbooking_adapters.sql.engine.types import DurabilityMode
+from staffbooking_core.errors import StoreUnavailable
 
 T = TypeVar("T")
-Driver: TypeAlias = aiosqlite.Connection
-Call: TypeAlias = Callable[[Driver, str, Sequence[Arguments]], Awaitable[T]]
+AiosqliteConnection: TypeAlias = aiosqlite.Connection
+AiosqliteCall: TypeAlias = Callable[[AiosqliteConnection, str, Sequence[Arguments]], Awaitable[T]]
 
-BEGIN = Statement(text("BEGIN IMMEDIATE")).on("sqlite")
-COMMIT = Statement(text("COMMIT")).on("sqlite")
+BEGIN = Statement(text("BEGIN IMMEDIATE")).compile_for("sqlite")
+COMMIT = Statement(text("COMMIT")).compile_for("sqlite")
 
-WAL = "PRAGMA journal_mode = WAL"
-WAL_PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+WAL_PRAGMA = "PRAGMA journal_mode = WAL"
+WAL_RETRY_DELAYS_SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Seconds between tries to switch a file to WAL while another process does the same."""
 
-WRITER_CACHE = "PRAGMA cache_size = -32768"
+CACHE_SIZE_PRAGMA = "PRAGMA cache_size = -32768"
 """KiB, as they are needed: each companion goes to some twenty places of the indexes, and with
 SQLite's own 2 MiB an import would read most of these pages anew each time."""
 
-READERS = 3
-BUSY_SECONDS = 5.0
+MAX_READER_CONNECTIONS = 3
+BUSY_TIMEOUT_SECONDS = 5.0
 """How long to wait for another process to end its writing."""
 
-BUSY_PAUSE = 0.004
-STOP_PAUSE = 0.01
+BUSY_RETRY_INTERVAL_SECONDS = 0.004
+INTERRUPT_RETRY_INTERVAL_SECONDS = 0.01
 """Seconds between the tries of who waits. SQLite's own, which are switched off, go up to 0.1,
 and those who write all the time come in between: a stranger would wait for seconds."""
 
@@ -61,197 +65,231 @@ class SqliteDatabase(Database):
 
     dialect = "sqlite"
 
-    def __init__(self, path: Path, metadata: MetaData, synchronous: Synchronous) -> None:
+    def __init__(self, path: Path, metadata: MetaData, synchronous: DurabilityMode) -> None:
         self._path = path
-        self._unique = unique_names(metadata)
+        self._constraint_names = unique_constraint_names(metadata)
         self._synchronous = synchronous
-        self._readers = Pool(READERS, self._connect_reader, _disconnect, _is_alive)
-        self._writer = Pool(1, self._connect_writer, _disconnect, _is_alive)
+        self._reader_pool = Pool(
+            MAX_READER_CONNECTIONS, self._connect_reader, _disconnect, _is_alive
+        )
+        self._writer_pool = Pool(1, self._connect_writer, _disconnect, _is_alive)
 
-    async def write(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        return await repeated(self._write_once, work)
+    async def run_transaction(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        return await run_with_retries(self._run_transaction_once, work)
 
     async def close(self) -> None:
-        await self._readers.close()
-        await self._writer.close()  # the last to go tidies the write-ahead log away
+        await self._reader_pool.close()
+        await self._writer_pool.close()  # the last to go tidies the write-ahead log away
 
     async def open(self) -> SqliteDatabase:
         """Make the file, if it isn't there, before anybody reads it."""
         try:
             sqlite3.connect(self._path).close()  # a failure here leaves no thread behind
         except sqlite3.Error as error:
-            raise self._not_opened(error) from error
-        self._writer.release(await self._writer.acquire())
+            raise self._open_error(error) from error
+        self._writer_pool.release(await self._writer_pool.acquire())
         return self
 
-    async def ask(
-        self, call: Call[T], driver: Driver, compiled: Compiled, given: Sequence[Arguments]
+    async def call_driver(
+        self,
+        call: AiosqliteCall[T],
+        driver: AiosqliteConnection,
+        compiled: CompiledStatement,
+        argument_rows: Sequence[Arguments],
     ) -> T:
         """Call the driver, its errors in the core's words."""
         self.round_trips += 1
         try:
-            return await _patiently(call, driver, compiled.sql, given)
+            return await _call_with_busy_retries(call, driver, compiled.sql, argument_rows)
         except asyncio.CancelledError:
-            await to_the_end(_stop(driver))  # nobody wants the answer any more
+            await await_uninterrupted(
+                _interrupt_until_idle(driver)
+            )  # nobody wants the answer any more
             raise
         except Exception as error:
-            failure = from_sqlite(error, self._unique) or unstorable(compiled.names, given)
+            failure = translate_sqlite_error(
+                error, self._constraint_names
+            ) or unstorable_parameter_error(compiled.argument_names, argument_rows)
             if failure is None:
                 raise
             raise failure from error
 
-    async def _write_once(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        driver = await self._writer.acquire()
-        unit = _Unit(self, driver)
+    async def _run_transaction_once(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        driver = await self._writer_pool.acquire()
+        transaction = _SqliteTransaction(self, driver)
         try:
-            result = await unit.carry_out(work)
+            result = await transaction.run_work(work)
         except BaseException:
-            await to_the_end(self._undo(driver))
+            await await_uninterrupted(self._roll_back(driver))
             raise
-        self._writer.release(driver)
+        self._writer_pool.release(driver)
         return result
 
-    async def _undo(self, driver: Driver) -> None:
+    async def _roll_back(self, driver: AiosqliteConnection) -> None:
         """Give the writer back without a transaction, or close it."""
         try:
             await driver.rollback()
         except sqlite3.Error:
             await driver.close()
         finally:
-            self._writer.release(driver)
+            self._writer_pool.release(driver)
 
-    async def _fetch(self, compiled: Compiled, arguments: Arguments) -> list[Row]:
-        pool = self._readers if compiled.reads else self._writer
-        return compiled.rows(await self._alone(pool, _fetch, compiled, arguments))
+    async def _fetch(self, compiled: CompiledStatement, arguments: Arguments) -> list[Row]:
+        pool = self._reader_pool if compiled.is_read_only else self._writer_pool
+        return compiled.convert_rows(
+            await self._call_in_autocommit(pool, _driver_fetch, compiled, arguments)
+        )
 
-    async def _execute(self, compiled: Compiled, arguments: Arguments) -> int:
-        return await self._alone(self._writer, _execute, compiled, arguments)
+    async def _execute(self, compiled: CompiledStatement, arguments: Arguments) -> int:
+        return await self._call_in_autocommit(
+            self._writer_pool, _driver_execute, compiled, arguments
+        )
 
-    async def _execute_many(self, compiled: Compiled, rows: Sequence[Arguments]) -> None:
-        await self.write(lambda unit: unit._execute_many(compiled, rows))
+    async def _execute_many(self, compiled: CompiledStatement, rows: Sequence[Arguments]) -> None:
+        await self.run_transaction(lambda unit: unit._execute_many(compiled, rows))
 
-    async def _chunks(self, compiled: Compiled, arguments: Arguments) -> AsyncGenerator[list[Row]]:
-        driver = await self._readers.acquire()
+    async def _chunks(
+        self, compiled: CompiledStatement, arguments: Arguments
+    ) -> AsyncGenerator[list[Row]]:
+        driver = await self._reader_pool.acquire()
         try:
-            async with aclosing(_Unit(self, driver)._chunks(compiled, arguments)) as chunks:
+            async with aclosing(
+                _SqliteTransaction(self, driver)._chunks(compiled, arguments)
+            ) as chunks:
                 async for rows in chunks:
                     yield rows
         finally:
-            self._readers.release(driver)
+            self._reader_pool.release(driver)
 
-    async def _alone(
-        self, pool: Pool[Driver], call: Call[T], compiled: Compiled, arguments: Arguments
+    async def _call_in_autocommit(
+        self,
+        pool: Pool[AiosqliteConnection],
+        call: AiosqliteCall[T],
+        compiled: CompiledStatement,
+        arguments: Arguments,
     ) -> T:
         driver = await pool.acquire()
         try:
-            return await self.ask(call, driver, compiled, [arguments])
+            return await self.call_driver(call, driver, compiled, [arguments])
         finally:
             pool.release(driver)
 
-    async def _connect_reader(self) -> Driver:
+    async def _connect_reader(self) -> AiosqliteConnection:
         return await self._connect("PRAGMA query_only = ON")
 
-    async def _connect_writer(self) -> Driver:
+    async def _connect_writer(self) -> AiosqliteConnection:
         return await self._connect(
-            WAL,
+            WAL_PRAGMA,
             f"PRAGMA synchronous = {self._synchronous}",
             "PRAGMA foreign_keys = ON",
-            WRITER_CACHE,
+            CACHE_SIZE_PRAGMA,
         )
 
-    async def _connect(self, *pragmas: str) -> Driver:
+    async def _connect(self, *pragmas: str) -> AiosqliteConnection:
         driver = aiosqlite.connect(
             self._path, timeout=0, isolation_level=None, cached_statements=1024
         )
         try:
             await driver
             for pragma in pragmas:
-                await _set(driver, pragma)
+                await _set_pragma_with_retries(driver, pragma)
         except BaseException as error:
-            await to_the_end(driver.close())
+            await await_uninterrupted(driver.close())
             if isinstance(error, sqlite3.Error):
-                raise self._not_opened(error) from error
+                raise self._open_error(error) from error
             raise
         return driver
 
-    def _not_opened(self, error: sqlite3.Error) -> Unavailable:
-        return Unavailable(f"cannot open {self._path}: {error}")
+    def _open_error(self, error: sqlite3.Error) -> StoreUnavailable:
+        return StoreUnavailable(f"cannot open {self._path}: {error}")
 
 
-class _Unit(Connection):
+class _SqliteTransaction(Connection):
     """One transaction on the connection that writes."""
 
     dialect = "sqlite"
 
-    def __init__(self, database: SqliteDatabase, driver: Driver) -> None:
+    def __init__(self, database: SqliteDatabase, driver: AiosqliteConnection) -> None:
         self._database = database
         self._driver = driver
         self._failure: Exception | None = None
 
-    async def carry_out(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+    async def run_work(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         """Begin, work and commit; whoever holds the unit after that can do no more with it."""
         try:
-            await self._ask(_fetch, BEGIN, [()])
+            await self._call_driver(_driver_fetch, BEGIN, [()])
             result = await work(self)
-            await self._ask(_fetch, COMMIT, [()])
+            await self._call_driver(_driver_fetch, COMMIT, [()])
         finally:
             self._failure = RuntimeError("this unit of work is over")
         return result
 
-    async def _fetch(self, compiled: Compiled, arguments: Arguments) -> list[Row]:
-        return compiled.rows(await self._ask(_fetch, compiled, [arguments]))
+    async def _fetch(self, compiled: CompiledStatement, arguments: Arguments) -> list[Row]:
+        return compiled.convert_rows(await self._call_driver(_driver_fetch, compiled, [arguments]))
 
-    async def _execute(self, compiled: Compiled, arguments: Arguments) -> int:
-        return await self._ask(_execute, compiled, [arguments])
+    async def _execute(self, compiled: CompiledStatement, arguments: Arguments) -> int:
+        return await self._call_driver(_driver_execute, compiled, [arguments])
 
-    async def _execute_many(self, compiled: Compiled, rows: Sequence[Arguments]) -> None:
-        await self._ask(_execute_many, compiled, rows)
+    async def _execute_many(self, compiled: CompiledStatement, rows: Sequence[Arguments]) -> None:
+        await self._call_driver(_driver_execute_many, compiled, rows)
 
-    async def _chunks(self, compiled: Compiled, arguments: Arguments) -> AsyncGenerator[list[Row]]:
-        cursor = await self._ask(_open_cursor, compiled, [arguments])
+    async def _chunks(
+        self, compiled: CompiledStatement, arguments: Arguments
+    ) -> AsyncGenerator[list[Row]]:
+        cursor = await self._call_driver(_open_cursor, compiled, [arguments])
 
         def fetch(*_: Any) -> Awaitable[Any]:
-            return cursor.fetchmany(CHUNK)
+            return cursor.fetchmany(STREAM_CHUNK_SIZE)
 
         try:
-            while rows := await self._ask(fetch, compiled, []):
-                yield compiled.rows(rows)
+            while rows := await self._call_driver(fetch, compiled, []):
+                yield compiled.convert_rows(rows)
         finally:
-            await to_the_end(cursor.close())
+            await await_uninterrupted(cursor.close())
 
-    async def _ask(self, call: Call[T], compiled: Compiled, given: Sequence[Arguments]) -> T:
+    async def _call_driver(
+        self,
+        call: AiosqliteCall[T],
+        compiled: CompiledStatement,
+        argument_rows: Sequence[Arguments],
+    ) -> T:
         # SQLite would go on after a failure; PostgreSQL would not, so neither does.
         if self._failure:
             raise self._failure
         try:
-            return await self._database.ask(call, self._driver, compiled, given)
+            return await self._database.call_driver(call, self._driver, compiled, argument_rows)
         except BaseException as error:
-            self._failure = what_failed(error)
+            self._failure = transaction_failure(error)
             raise
 
 
-async def _patiently(call: Call[T], driver: Driver, sql: str, given: Sequence[Arguments]) -> T:
+async def _call_with_busy_retries(
+    call: AiosqliteCall[T],
+    driver: AiosqliteConnection,
+    sql: str,
+    argument_rows: Sequence[Arguments],
+) -> T:
     """Try again while another process writes. Only what begins to write meets one: a BEGIN,
     or a statement that is a unit of its own, so nothing was done yet."""
-    clock = asyncio.get_running_loop().time
-    until = clock() + BUSY_SECONDS
+    loop_time = asyncio.get_running_loop().time
+    deadline = loop_time() + BUSY_TIMEOUT_SECONDS
     while True:
         try:
-            return await call(driver, sql, given)
+            return await call(driver, sql, argument_rows)
         except sqlite3.OperationalError as error:
-            if not _is_busy(error) or clock() > until:
+            if not _is_busy(error) or loop_time() > deadline:
                 raise
-        await asyncio.sleep(BUSY_PAUSE)
+        await asyncio.sleep(BUSY_RETRY_INTERVAL_SECONDS)
 
 
-async def _stop(driver: Driver) -> None:
+async def _interrupt_until_idle(driver: AiosqliteConnection) -> None:
     """Interrupt until the connection's thread comes to what is asked last: an interruption
     that comes before the thread has begun with its statement is lost."""
-    last = asyncio.ensure_future(driver.execute_fetchall("SELECT 1"))
-    while not last.done():
+    sentinel = asyncio.ensure_future(driver.execute_fetchall("SELECT 1"))
+    while not sentinel.done():
         await driver.interrupt()
-        await asyncio.wait([last], timeout=STOP_PAUSE)
-    last.exception()  # interrupted itself, perhaps
+        await asyncio.wait([sentinel], timeout=INTERRUPT_RETRY_INTERVAL_SECONDS)
+    sentinel.exception()  # interrupted itself, perhaps
 
 
 def _is_busy(error: sqlite3.OperationalError) -> bool:
@@ -261,39 +299,45 @@ def _is_busy(error: sqlite3.OperationalError) -> bool:
     return code & 0xFF == sqlite3.SQLITE_BUSY and code != sqlite3.SQLITE_BUSY_SNAPSHOT
 
 
-async def _set(driver: Driver, pragma: str) -> None:
+async def _set_pragma_with_retries(driver: AiosqliteConnection, pragma: str) -> None:
     # SQLite itself doesn't wait when two processes switch a new file to WAL at a time.
-    for pause in WAL_PAUSES:
+    for delay in WAL_RETRY_DELAYS_SECONDS:
         try:
             await driver.execute_fetchall(pragma)
             return
         except sqlite3.OperationalError as error:
             if not _is_busy(error):
                 raise
-        await asyncio.sleep(pause)
+        await asyncio.sleep(delay)
     await driver.execute_fetchall(pragma)
 
 
-async def _fetch(driver: Driver, sql: str, given: Sequence[Arguments]) -> list[Row]:
-    rows: Any = await driver.execute_fetchall(sql, given[0])
+async def _driver_fetch(
+    driver: AiosqliteConnection, sql: str, argument_rows: Sequence[Arguments]
+) -> list[Row]:
+    rows: Any = await driver.execute_fetchall(sql, argument_rows[0])
     return rows  # type: ignore[no-any-return]
 
 
-async def _execute(driver: Driver, sql: str, given: Sequence[Arguments]) -> int:
-    return max((await driver.execute(sql, given[0])).rowcount, 0)
+async def _driver_execute(
+    driver: AiosqliteConnection, sql: str, argument_rows: Sequence[Arguments]
+) -> int:
+    return max((await driver.execute(sql, argument_rows[0])).rowcount, 0)
 
 
-def _execute_many(driver: Driver, sql: str, given: Sequence[Arguments]) -> Awaitable[object]:
-    return driver.executemany(sql, given)
+def _driver_execute_many(
+    driver: AiosqliteConnection, sql: str, argument_rows: Sequence[Arguments]
+) -> Awaitable[object]:
+    return driver.executemany(sql, argument_rows)
 
 
 def _open_cursor(
-    driver: Driver, sql: str, given: Sequence[Arguments]
+    driver: AiosqliteConnection, sql: str, argument_rows: Sequence[Arguments]
 ) -> Awaitable[aiosqlite.Cursor]:
-    return driver.execute(sql, given[0])
+    return driver.execute(sql, argument_rows[0])
 
 
-def _is_alive(driver: Driver) -> bool:
+def _is_alive(driver: AiosqliteConnection) -> bool:
     """Whether it is open, and nothing of an earlier unit of work is."""
     try:
         return not driver.in_transaction
@@ -301,5 +345,5 @@ def _is_alive(driver: Driver) -> bool:
         return False
 
 
-async def _disconnect(driver: Driver) -> None:
-    await to_the_end(driver.close())
+async def _disconnect(driver: AiosqliteConnection) -> None:
+    await await_uninterrupted(driver.close())

@@ -27,15 +27,20 @@ from sqlalchemy.sql.selectable import SelectBase
 from sqlalchemy.sql.visitors import iterate
 from sqlalchemy.types import NullType
 
-from staffbooking_adapters.sql.engine.types import Converter, Dialect, reader, writer
+from staffbooking_adapters.sql.engine.types import (
+    Converter,
+    Dialect,
+    parameter_converter,
+    result_converter,
+)
 
 Arguments: TypeAlias = Sequence[Any]
 Row: TypeAlias = tuple[Any, ...]
-Construct: TypeAlias = SelectBase | UpdateBase | TextClause
+SqlConstruct: TypeAlias = SelectBase | UpdateBase | TextClause
 
 
 @frozen
-class Compiled:
+class CompiledStatement:
     """A statement as one driver takes it.
 
     `names` are the parameters in the order of their places (SQLite repeats a name used
@@ -44,28 +49,32 @@ class Compiled:
     """
 
     sql: str
-    names: tuple[str, ...]
-    parameters: frozenset[str]
-    reads: bool
-    bind: Callable[[Mapping[str, Any]], Arguments]
-    readers: tuple[tuple[int, Converter], ...]
+    argument_names: tuple[str, ...]
+    parameter_names: frozenset[str]
+    is_read_only: bool
+    bind_arguments: Callable[[Mapping[str, Any]], Arguments]
+    result_converters: tuple[tuple[int, Converter], ...]
 
-    def arguments(self, params: Mapping[str, Any]) -> Arguments:
+    def to_arguments(self, params: Mapping[str, Any]) -> Arguments:
         """The values in their places; exactly the statement's parameters must be there."""
-        if params.keys() != self.parameters:
-            odd = ", ".join(sorted(params.keys() ^ self.parameters))
-            raise TypeError(f"missing or unknown parameters: {odd}")
-        return self.bind(params)
+        if params.keys() != self.parameter_names:
+            mismatched_names = ", ".join(sorted(params.keys() ^ self.parameter_names))
+            raise TypeError(f"missing or unknown parameters: {mismatched_names}")
+        return self.bind_arguments(params)
 
-    def rows(self, raw: list[Row]) -> list[Row]:
+    def convert_rows(self, driver_rows: list[Row]) -> list[Row]:
         """The driver's rows, with the columns converted that need it."""
-        return [self._row(row) for row in raw] if self.readers else raw
+        return (
+            [self._convert_row(row) for row in driver_rows]
+            if self.result_converters
+            else driver_rows
+        )
 
-    def _row(self, raw: Row) -> Row:
-        row = list(raw)
-        for place, read in self.readers:
-            if row[place] is not None:
-                row[place] = read(row[place])
+    def _convert_row(self, driver_row: Row) -> Row:
+        row = list(driver_row)
+        for index, convert in self.result_converters:
+            if row[index] is not None:
+                row[index] = convert(row[index])
         return tuple(row)
 
 
@@ -80,103 +89,116 @@ class Statement:
 
     def __init__(
         self,
-        both: Construct | None = None,
+        construct: SqlConstruct | None = None,
         *,
-        postgresql: Construct | None = None,
-        sqlite: Construct | None = None,
+        postgresql: SqlConstruct | None = None,
+        sqlite: SqlConstruct | None = None,
     ) -> None:
-        self._constructs: dict[Dialect, Construct | None] = {
-            "postgresql": both if postgresql is None else postgresql,
-            "sqlite": both if sqlite is None else sqlite,
+        self._constructs: dict[Dialect, SqlConstruct | None] = {
+            "postgresql": construct if postgresql is None else postgresql,
+            "sqlite": construct if sqlite is None else sqlite,
         }
-        self._compiled: dict[Dialect, Compiled] = {}
+        self._compiled: dict[Dialect, CompiledStatement] = {}
 
-    def on(self, dialect: Dialect) -> Compiled:
+    def compile_for(self, dialect: Dialect) -> CompiledStatement:
         """The statement for one database, compiled when it is first asked for."""
         compiled = self._compiled.get(dialect)
         if compiled is None:
-            compiled = self._compiled[dialect] = _compile(self._constructs[dialect], dialect)
+            compiled = self._compiled[dialect] = _compile_construct(
+                self._constructs[dialect], dialect
+            )
         return compiled
 
 
-class _ConstantsInText(SQLCompiler):
+class _LiteralConstantsCompiler(SQLCompiler):
     def visit_bindparam(self, bindparam: BindParameter[Any], *args: Any, **kw: Any) -> Any:
         if not bindparam.required:
             kw["literal_binds"] = True
         return super().visit_bindparam(bindparam, *args, **kw)  # type: ignore[no-untyped-call]
 
 
-class _PostgresCompiler(_ConstantsInText, PGCompiler_asyncpg):
+class _PostgresCompiler(_LiteralConstantsCompiler, PGCompiler_asyncpg):
     pass
 
 
-class _SqliteCompiler(_ConstantsInText, SQLiteCompiler):
+class _SqliteCompiler(_LiteralConstantsCompiler, SQLiteCompiler):
     pass
 
 
-class _Postgres(PGDialect_asyncpg):
+class _PostgresDialect(PGDialect_asyncpg):
     statement_compiler = _PostgresCompiler
     supports_statement_cache = True
 
 
-class _Sqlite(SQLiteDialect_pysqlite):
+class _SqliteDialect(SQLiteDialect_pysqlite):
     statement_compiler = _SqliteCompiler
     supports_statement_cache = True
 
 
 @cache
-def _writer_of_sql(dialect: Dialect) -> DialectOfSqlalchemy:
-    known: dict[Dialect, Callable[[], DialectOfSqlalchemy]]
-    known = {"postgresql": _Postgres, "sqlite": _Sqlite}
-    return known[dialect]()
+def _sqlalchemy_dialect(dialect: Dialect) -> DialectOfSqlalchemy:
+    dialect_classes: dict[Dialect, Callable[[], DialectOfSqlalchemy]]
+    dialect_classes = {"postgresql": _PostgresDialect, "sqlite": _SqliteDialect}
+    return dialect_classes[dialect]()
 
 
-def _compile(construct: Construct | None, dialect: Dialect) -> Compiled:
+def _compile_construct(construct: SqlConstruct | None, dialect: Dialect) -> CompiledStatement:
     if construct is None:
-        return Compiled("", (), frozenset(), True, _binder([]), ())
+        return CompiledStatement("", (), frozenset(), True, _argument_binder([]), ())
     if isinstance(construct, Insert):
         construct = construct.inline()  # else a new key would be returned without being asked for
-    written = construct.compile(dialect=_writer_of_sql(dialect))
-    assert isinstance(written, SQLCompiler)
-    names = tuple(written.positiontup or ())
-    return Compiled(
-        sql=written.string,
-        names=names,
-        parameters=frozenset(names),
-        reads=isinstance(construct, SelectBase) and not _changes_something(construct),
-        bind=_binder([(name, _writer(dialect, written.binds[name])) for name in names]),
-        readers=_readers(construct, dialect),
+    compiled = construct.compile(dialect=_sqlalchemy_dialect(dialect))
+    assert isinstance(compiled, SQLCompiler)
+    names = tuple(compiled.positiontup or ())
+    return CompiledStatement(
+        sql=compiled.string,
+        argument_names=names,
+        parameter_names=frozenset(names),
+        is_read_only=isinstance(construct, SelectBase) and not _contains_write(construct),
+        bind_arguments=_argument_binder(
+            [(name, _required_parameter_converter(dialect, compiled.binds[name])) for name in names]
+        ),
+        result_converters=_result_converters(construct, dialect),
     )
 
 
-def _writer(dialect: Dialect, parameter: BindParameter[Any]) -> Converter | None:
+def _required_parameter_converter(
+    dialect: Dialect, parameter: BindParameter[Any]
+) -> Converter | None:
     if isinstance(parameter.type, NullType):
         raise TypeError(f"say the type of {parameter.key}: nothing beside it tells")
-    return writer(dialect, parameter.type)
+    return parameter_converter(dialect, parameter.type)
 
 
-def _changes_something(construct: Construct) -> bool:
+def _contains_write(construct: SqlConstruct) -> bool:
     return any(isinstance(part, UpdateBase) for part in iterate(construct))
 
 
-def _readers(construct: Construct, dialect: Dialect) -> tuple[tuple[int, Converter], ...]:
+def _result_converters(
+    construct: SqlConstruct, dialect: Dialect
+) -> tuple[tuple[int, Converter], ...]:
     if not isinstance(construct, (SelectBase, UpdateBase)):
         return ()
-    found = ((place, reader(dialect, c.type)) for place, c in enumerate(construct.exported_columns))
-    return tuple((place, read) for place, read in found if read)
+    converters = (
+        (index, result_converter(dialect, c.type))
+        for index, c in enumerate(construct.exported_columns)
+    )
+    return tuple((place, convert) for place, convert in converters if convert)
 
 
-def _binder(
-    places: Sequence[tuple[str, Converter | None]],
+def _argument_binder(
+    name_converters: Sequence[tuple[str, Converter | None]],
 ) -> Callable[[Mapping[str, Any]], Arguments]:
     """The quickest way from named values to places."""
-    if any(write for _, write in places):
-        return lambda params: [_written(params[name], write) for name, write in places]
-    names = [name for name, _ in places]
+    if any(write for _, write in name_converters):
+        return lambda params: [
+            _convert_argument(params[name], write) for name, write in name_converters
+        ]
+    names = [name for name, _ in name_converters]
     if len(names) > 1:
         return itemgetter(*names)
     return lambda params: [params[name] for name in names]
 
 
-def _written(value: Any, write: Converter | None) -> Any:
-    return value if write is None or value is None else write(value)
+def _convert_argument(value: Any, convert: Converter | None) -> Any:
+    return value if convert is None or value is None else convert(value)

@@ -19,7 +19,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import TypeEngine
 
 Dialect: TypeAlias = Literal["postgresql", "sqlite"]
-Synchronous: TypeAlias = Literal["FULL", "OFF"]
+DurabilityMode: TypeAlias = Literal["FULL", "OFF"]
 """Whether a commit is on the disk when it returns."""
 Converter: TypeAlias = Callable[[Any], Any]
 
@@ -43,31 +43,31 @@ def array_of(item: TypeEngine[Any]) -> TypeEngine[Any]:
     return ARRAY(item).with_variant(Text(), "sqlite")
 
 
-def writer(dialect: Dialect, kind: TypeEngine[Any]) -> Converter | None:
+def parameter_converter(dialect: Dialect, column_type: TypeEngine[Any]) -> Converter | None:
     """What turns a parameter into the driver's value, or None where it is that already."""
-    if isinstance(kind, DateTime):
-        return _aware if dialect == "postgresql" else _microseconds
+    if isinstance(column_type, DateTime):
+        return _require_aware if dialect == "postgresql" else _microseconds
     if dialect == "postgresql":
         return None
-    if isinstance(kind, Date):
+    if isinstance(column_type, Date):
         return date.isoformat
-    if isinstance(kind, ARRAY):
-        return _json_array(writer(dialect, kind.item_type))
+    if isinstance(column_type, ARRAY):
+        return _json_array_converter(parameter_converter(dialect, column_type.item_type))
     return None
 
 
-def reader(dialect: Dialect, kind: TypeEngine[Any]) -> Converter | None:
+def result_converter(dialect: Dialect, column_type: TypeEngine[Any]) -> Converter | None:
     """What turns the driver's value into a column's, or None where it is that already."""
     if dialect == "postgresql":
         return None
-    if isinstance(kind, DateTime):
+    if isinstance(column_type, DateTime):
         return _instant
-    if isinstance(kind, Date):
+    if isinstance(column_type, Date):
         return date.fromisoformat
-    return bool if isinstance(kind, Boolean) else None
+    return bool if isinstance(column_type, Boolean) else None
 
 
-def _aware(value: datetime) -> datetime:
+def _require_aware(value: datetime) -> datetime:
     # The driver would take a naive time for one of the server's own zone.
     if value.tzinfo is None:
         raise TypeError("an instant needs a zone")
@@ -75,16 +75,16 @@ def _aware(value: datetime) -> datetime:
 
 
 def _microseconds(value: datetime) -> int:
-    return (_aware(value) - _EPOCH) // _MICROSECOND
+    return (_require_aware(value) - _EPOCH) // _MICROSECOND
 
 
 def _instant(value: int) -> datetime:
     return _EPOCH + timedelta(microseconds=value)
 
 
-def _json_array(item: Converter | None) -> Converter:
+def _json_array_converter(convert_item: Converter | None) -> Converter:
     # Text as it is: SQLite would make an escaped half of a surrogate into what can't be read.
-    write = partial(json.dumps, ensure_ascii=False)
-    if item is None:
-        return write
-    return lambda values: write([None if v is None else item(v) for v in values])
+    dump_json = partial(json.dumps, ensure_ascii=False)
+    if convert_item is None:
+        return dump_json
+    return lambda values: dump_json([None if v is None else convert_item(v) for v in values])

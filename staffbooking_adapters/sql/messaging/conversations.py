@@ -23,65 +23,73 @@ from sqlalchemy import (
 )
 
 from staffbooking_adapters import codec
-from staffbooking_adapters.sql.engine.dialect import in_array, rowset
-from staffbooking_adapters.sql.engine.row_mapping import Reader
+from staffbooking_adapters.sql.engine.dialect import array_rows, in_array
+from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.engine.types import BigInt
 from staffbooking_adapters.sql.schema.bookings import bookings, users
 from staffbooking_adapters.sql.schema.messaging import (
-    connections,
+    channel_connections,
+    conversation_members,
     conversations,
-    is_at_living_node,
-    members,
+    is_on_live_node,
     messages,
 )
 from staffbooking_core.domain.accounts.users import full_name
 from staffbooking_core.domain.messaging.conversations import (
-    BOOKED,
-    PAID_ONCE,
+    CONTACT_SHARING_STATUSES,
+    GROUP_MEMBER_STATUSES,
     Conversation,
-    Kind,
-    Member,
+    ConversationKind,
+    ConversationMember,
+    ConversationOverview,
     Message,
-    Overview,
 )
 
 
 @lru_cache(maxsize=4096)
-def _recipients(text: str) -> tuple[int, ...]:
+def _parse_recipients(text: str) -> tuple[int, ...]:
     return tuple(codec.decode(text))
 
 
-MESSAGE = tuple(messages.c[field.name] for field in fields(Message))
-to_message = Reader(Message, MESSAGE, recipients=_recipients)
+MESSAGE_COLUMNS = tuple(messages.c[field.name] for field in fields(Message))
+to_message = RowMapper(Message, MESSAGE_COLUMNS, recipients=_parse_recipients)
 
-_CONVERSATION = tuple(conversations.c)[:-1]
-_READ_CONVERSATION = Reader(Conversation, _CONVERSATION, kind=Kind)
-_MEMBER = (members.c.user_id, users.c.first_name, users.c.last_name)
-_MARKS = (members.c.read_id, members.c.left_id, users.c.disabled_at)
-_WIDTH = len(_CONVERSATION)
-_FOUND = _WIDTH + len(_MEMBER) + len(_MARKS)
+_CONVERSATION_COLUMNS = tuple(conversations.c)[:-1]
+_map_conversation = RowMapper(Conversation, _CONVERSATION_COLUMNS, kind=ConversationKind)
+_MEMBER_NAME_COLUMNS = (conversation_members.c.user_id, users.c.first_name, users.c.last_name)
+_MEMBER_STATE_COLUMNS = (
+    conversation_members.c.read_id,
+    conversation_members.c.left_id,
+    users.c.disabled_at,
+)
+_MEMBER_OFFSET = len(_CONVERSATION_COLUMNS)
+_ONLINE_OFFSET = _MEMBER_OFFSET + len(_MEMBER_NAME_COLUMNS) + len(_MEMBER_STATE_COLUMNS)
 
-_USER = bindparam("user_id", type_=BigInt)
-is_open = conversations.c.opened
+_USER_ID = bindparam("user_id", type_=BigInt)
+is_conversation_open = conversations.c.opened
 
 # One, with its members --------------------------------------------------------------------
 
-_IS_IT = conversations.c.id == bindparam("conversation_id")
-_ARE_THEY = in_array(conversations.c.id, "conversation_ids")
-_WHOLE = (
-    select(*_CONVERSATION, *_MEMBER, *_MARKS)
-    .join_from(conversations, members)
-    .join(users, users.c.id == members.c.user_id)
-    .order_by(conversations.c.id, members.c.user_id)
+_IS_CONVERSATION = conversations.c.id == bindparam("conversation_id")
+_IS_IN_CONVERSATIONS = in_array(conversations.c.id, "conversation_ids")
+_SELECT_WITH_MEMBERS = (
+    select(*_CONVERSATION_COLUMNS, *_MEMBER_NAME_COLUMNS, *_MEMBER_STATE_COLUMNS)
+    .join_from(conversations, conversation_members)
+    .join(users, users.c.id == conversation_members.c.user_id)
+    .order_by(conversations.c.id, conversation_members.c.user_id)
 )
-GET = Statement(_WHOLE.where(_IS_IT, is_open))
-GET_ALL = Statement(_WHOLE.where(_ARE_THEY))
+GET_CONVERSATION = Statement(_SELECT_WITH_MEMBERS.where(_IS_CONVERSATION, is_conversation_open))
+LIST_CONVERSATIONS_BY_ID = Statement(_SELECT_WITH_MEMBERS.where(_IS_IN_CONVERSATIONS))
 
-_LOCK = select(conversations.c.id).with_for_update(key_share=True)
-LOCK = Statement(_LOCK.where(_ARE_THEY, is_open).order_by(conversations.c.id))
-LOCK_GROUP = Statement(
-    _LOCK.where(
+_SELECT_ID_FOR_UPDATE = select(conversations.c.id).with_for_update(key_share=True)
+LOCK_CONVERSATIONS = Statement(
+    _SELECT_ID_FOR_UPDATE.where(_IS_IN_CONVERSATIONS, is_conversation_open).order_by(
+        conversations.c.id
+    )
+)
+LOCK_GROUP_CONVERSATION = Statement(
+    _SELECT_ID_FOR_UPDATE.where(
         conversations.c.customer_id == bindparam("customer"),
         conversations.c.event_ref == bindparam("event_ref"),
     )
@@ -90,44 +98,47 @@ LOCK_GROUP = Statement(
 
 def to_conversations(rows: Sequence[Row]) -> list[Conversation]:
     """From rows of members, those of each conversation together."""
-    return [_to_conversation(list(its)) for _, its in groupby(rows, key=itemgetter(0))]
+    return [
+        _to_conversation(list(conversation_rows))
+        for _, conversation_rows in groupby(rows, key=itemgetter(0))
+    ]
 
 
 def _to_conversation(rows: Sequence[Row]) -> Conversation:
-    return evolve(_READ_CONVERSATION(rows[0]), members=tuple(map(_to_member, rows)))
+    return evolve(_map_conversation(rows[0]), members=tuple(map(_to_member, rows)))
 
 
-def _to_member(row: Row) -> Member:
-    place = row[_WIDTH:_FOUND]
-    user_id, first_name, last_name, read_id, left_id, disabled_at = place
+def _to_member(row: Row) -> ConversationMember:
+    member_columns = row[_MEMBER_OFFSET:_ONLINE_OFFSET]
+    user_id, first_name, last_name, read_id, left_id, disabled_at = member_columns
     name = full_name(first_name, last_name)
-    return Member(user_id, name, read_id, left_id, disabled_at is not None)
+    return ConversationMember(user_id, name, read_id, left_id, disabled_at is not None)
 
 
 # As a member finds them -------------------------------------------------------------------
 
-upto = func.coalesce(members.c.left_id, conversations.c.last_id)
+last_readable_id = func.coalesce(conversation_members.c.left_id, conversations.c.last_id)
 """The last message of a conversation that a member may read."""
 
 
 def is_online(user_id: ColumnElement[int]) -> ColumnElement[bool]:
     """Whether somebody is connected to a node that is alive."""
-    return exists().where(connections.c.user_id == user_id, is_at_living_node)
+    return exists().where(channel_connections.c.user_id == user_id, is_on_live_node)
 
 
-def _found(page: Subquery) -> Statement:
+def _overview_statement(page: Subquery) -> Statement:
     """The members of some conversations; what only the reader wants to know stands in the row
     of theirs."""
-    is_reader = members.c.user_id == _USER
-    last_id = func.coalesce(members.c.left_id, page.c.last_id)
-    last = messages.alias("last")
+    is_reader = conversation_members.c.user_id == _USER_ID
+    last_id = func.coalesce(conversation_members.c.left_id, page.c.last_id)
+    last_message = messages.alias("last")
     unread = (
         select(func.count())
         .where(
             messages.c.conversation_id == page.c.id,
-            messages.c.id > members.c.read_id,
+            messages.c.id > conversation_members.c.read_id,
             messages.c.id <= last_id,
-            messages.c.sender_id != _USER,
+            messages.c.sender_id != _USER_ID,
         )
         .scalar_subquery()
     )
@@ -143,74 +154,94 @@ def _found(page: Subquery) -> Statement:
     )
     return Statement(
         select(
-            *(*page.c, *_MEMBER, *_MARKS, is_online(members.c.user_id)),
+            *(
+                *page.c,
+                *_MEMBER_NAME_COLUMNS,
+                *_MEMBER_STATE_COLUMNS,
+                is_online(conversation_members.c.user_id),
+            ),
             *(case((is_reader, unread)), case((is_reader, code))),
-            *(last.c[column.name] for column in MESSAGE),
+            *(last_message.c[column.name] for column in MESSAGE_COLUMNS),
         )
         .select_from(
-            page.join(members, members.c.conversation_id == page.c.id)
-            .join(users, users.c.id == members.c.user_id)
-            .outerjoin(last, and_(is_reader, last.c.id == last_id))
+            page.join(conversation_members, conversation_members.c.conversation_id == page.c.id)
+            .join(users, users.c.id == conversation_members.c.user_id)
+            .outerjoin(last_message, and_(is_reader, last_message.c.id == last_id))
         )
-        .order_by(page.c.updated_at.desc(), page.c.id.desc(), members.c.user_id)
+        .order_by(page.c.updated_at.desc(), page.c.id.desc(), conversation_members.c.user_id)
     )
 
 
-OVERVIEW = _found(select(*_CONVERSATION).where(_IS_IT, is_open).subquery("page"))
+GET_OVERVIEW = _overview_statement(
+    select(*_CONVERSATION_COLUMNS).where(_IS_CONVERSATION, is_conversation_open).subquery("page")
+)
 
 
 @cache
-def overviews(size: int) -> Statement:
-    mine = members.alias("mine")
+def overviews_page(size: int) -> Statement:
+    own_membership = conversation_members.alias("mine")
     page = (
-        select(*_CONVERSATION)
-        .join_from(mine, conversations)
-        .where(mine.c.user_id == _USER, is_open)
+        select(*_CONVERSATION_COLUMNS)
+        .join_from(own_membership, conversations)
+        .where(own_membership.c.user_id == _USER_ID, is_conversation_open)
         .order_by(conversations.c.updated_at.desc(), conversations.c.id.desc())
         .limit(size)
         .offset(bindparam("offset", type_=BigInt))
     )
-    return _found(page.subquery("page"))
+    return _overview_statement(page.subquery("page"))
 
 
-_LAST = _FOUND + 3
+_LAST_MESSAGE_OFFSET = _ONLINE_OFFSET + 3
 
 
-def to_overviews(rows: Sequence[Row], user_id: int) -> list[Overview]:
+def to_overviews(rows: Sequence[Row], user_id: int) -> list[ConversationOverview]:
     """Of the conversations in which the user has a place."""
-    found = (list(its) for _, its in groupby(rows, key=itemgetter(0)))
-    return [_to_overview(its, row) for its in found for row in its if row[_WIDTH] == user_id]
+    row_groups = (
+        list(conversation_rows) for _, conversation_rows in groupby(rows, key=itemgetter(0))
+    )
+    return [
+        _to_overview(its, row)
+        for its in row_groups
+        for row in its
+        if row[_MEMBER_OFFSET] == user_id
+    ]
 
 
-def _to_overview(rows: Sequence[Row], mine: Row) -> Overview:
+def _to_overview(rows: Sequence[Row], own_row: Row) -> ConversationOverview:
     conversation = _to_conversation(rows)
-    online = frozenset(row[_WIDTH] for row in rows if row[_FOUND])
-    unread, code = mine[_FOUND + 1 : _LAST]
-    return Overview(
+    online = frozenset(row[_MEMBER_OFFSET] for row in rows if row[_ONLINE_OFFSET])
+    unread, code = own_row[_ONLINE_OFFSET + 1 : _LAST_MESSAGE_OFFSET]
+    return ConversationOverview(
         conversation=conversation,
-        last_message=None if mine[_LAST] is None else to_message(mine[_LAST:]),
+        last_message=None
+        if own_row[_LAST_MESSAGE_OFFSET] is None
+        else to_message(own_row[_LAST_MESSAGE_OFFSET:]),
         unread=unread,
         booking_code=code,
-        online=online.intersection(conversation.recipients),
+        online=online.intersection(conversation.recipient_ids),
     )
 
 
 # Who may talk with whom -------------------------------------------------------------------
 
-_PARTIES = (bookings.c.customer_id, bookings.c.companion_id)
+_PARTY_COLUMNS = (bookings.c.customer_id, bookings.c.companion_id)
 
 
-def _shared(customer: str, companion: str) -> Select[tuple[int, int]]:
-    theirs = (
+def _select_shared_booking(customer: str, companion: str) -> Select[tuple[int, int]]:
+    is_between_parties = (
         bookings.c.customer_id == bindparam(customer),
         bookings.c.companion_id == bindparam(companion),
     )
-    one = select(*_PARTIES).where(*theirs).limit(1).subquery()
-    return select(one.c.customer_id, one.c.companion_id)
+    shared_booking = select(*_PARTY_COLUMNS).where(*is_between_parties).limit(1).subquery()
+    return select(shared_booking.c.customer_id, shared_booking.c.companion_id)
 
 
-PAIR = Statement(union_all(_shared("user_id", "other_id"), _shared("other_id", "user_id")))
-DIRECT = Statement(
+FIND_PAIR = Statement(
+    union_all(
+        _select_shared_booking("user_id", "other_id"), _select_shared_booking("other_id", "user_id")
+    )
+)
+FIND_DIRECT_CONVERSATION = Statement(
     select(conversations.c.id).where(
         conversations.c.companion_id == bindparam("companion"),
         conversations.c.customer_id == bindparam("customer"),
@@ -218,66 +249,79 @@ DIRECT = Statement(
 )
 
 
-_AS_CUSTOMER = select(*_PARTIES).where(
-    bookings.c.customer_id == _USER,
+_UNOPENED_AS_CUSTOMER = select(*_PARTY_COLUMNS).where(
+    bookings.c.customer_id == _USER_ID,
     bookings.c.companion_id.not_in(
         select(conversations.c.companion_id).where(
-            conversations.c.customer_id == _USER, conversations.c.companion_id.is_not(None)
+            conversations.c.customer_id == _USER_ID, conversations.c.companion_id.is_not(None)
         )
     ),
 )
-_AS_COMPANION = select(*_PARTIES).where(
-    bookings.c.companion_id == _USER,
+_UNOPENED_AS_COMPANION = select(*_PARTY_COLUMNS).where(
+    bookings.c.companion_id == _USER_ID,
     bookings.c.customer_id.not_in(
-        select(conversations.c.customer_id).where(conversations.c.companion_id == _USER)
+        select(conversations.c.customer_id).where(conversations.c.companion_id == _USER_ID)
     ),
 )
 
 
 @cache
-def unopened(size: int) -> Statement:
-    return Statement(union(_AS_CUSTOMER, _AS_COMPANION).order_by(*_PARTIES).limit(size))
+def unopened_pairs(size: int) -> Statement:
+    return Statement(
+        union(_UNOPENED_AS_CUSTOMER, _UNOPENED_AS_COMPANION).order_by(*_PARTY_COLUMNS).limit(size)
+    )
 
 
-_STAFF = rowset("staff", id=("staff_ids", BigInt))
-CLEARED = Statement(
-    select(_STAFF.c.id)
+_STAFF_ROWS = array_rows("staff", id=("staff_ids", BigInt))
+LIST_PAID_STAFF = Statement(
+    select(_STAFF_ROWS.c.id)
     .where(
         exists().where(
-            bookings.c.companion_id == _STAFF.c.id,
+            bookings.c.companion_id == _STAFF_ROWS.c.id,
             bookings.c.customer_id == bindparam("customer"),
-            bookings.c.status.in_(sorted(PAID_ONCE)),
+            bookings.c.status.in_(sorted(CONTACT_SHARING_STATUSES)),
         )
     )
-    .order_by(_STAFF.c.id)
+    .order_by(_STAFF_ROWS.c.id)
 )
-BOOKED_FOR = Statement(
+LIST_BOOKED_STAFF = Statement(
     select(users.c.id, users.c.first_name, users.c.last_name)
     .join_from(bookings, users, users.c.id == bookings.c.companion_id)
     .where(
         bookings.c.customer_id == bindparam("customer"),
         bookings.c.event_ref == bindparam("event_ref"),
-        bookings.c.status.in_(sorted(BOOKED)),
+        bookings.c.status.in_(sorted(GROUP_MEMBER_STATUSES)),
     )
     .order_by(bookings.c.id)
 )
 
-_MINE, _THEIRS = members.alias("mine"), members.alias("theirs")
-_TOGETHER = (
-    select(_THEIRS.c.user_id)
+_OWN_MEMBERSHIP, _OTHER_MEMBERSHIP = (
+    conversation_members.alias("mine"),
+    conversation_members.alias("theirs"),
+)
+_SELECT_CONVERSATION_PARTNERS = (
+    select(_OTHER_MEMBERSHIP.c.user_id)
     .distinct()
     .select_from(
-        _MINE.join(conversations, conversations.c.id == _MINE.c.conversation_id).join(
-            _THEIRS, _THEIRS.c.conversation_id == _MINE.c.conversation_id
+        _OWN_MEMBERSHIP.join(
+            conversations, conversations.c.id == _OWN_MEMBERSHIP.c.conversation_id
+        ).join(
+            _OTHER_MEMBERSHIP,
+            _OTHER_MEMBERSHIP.c.conversation_id == _OWN_MEMBERSHIP.c.conversation_id,
         )
     )
     .where(
-        _MINE.c.user_id == _USER, _MINE.c.left_id.is_(None), _THEIRS.c.left_id.is_(None), is_open
+        _OWN_MEMBERSHIP.c.user_id == _USER_ID,
+        _OWN_MEMBERSHIP.c.left_id.is_(None),
+        _OTHER_MEMBERSHIP.c.left_id.is_(None),
+        is_conversation_open,
     )
 )
-ACQUAINTANCES = Statement(_TOGETHER.where(in_array(_THEIRS.c.user_id, "among")))
-ONLINE_ACQUAINTANCES = Statement(
-    _TOGETHER.where(_THEIRS.c.user_id != _USER, is_online(_THEIRS.c.user_id)).order_by(
-        _THEIRS.c.user_id
-    )
+LIST_CONVERSATION_PARTNERS = Statement(
+    _SELECT_CONVERSATION_PARTNERS.where(in_array(_OTHER_MEMBERSHIP.c.user_id, "among"))
+)
+LIST_ONLINE_CONVERSATION_PARTNERS = Statement(
+    _SELECT_CONVERSATION_PARTNERS.where(
+        _OTHER_MEMBERSHIP.c.user_id != _USER_ID, is_online(_OTHER_MEMBERSHIP.c.user_id)
+    ).order_by(_OTHER_MEMBERSHIP.c.user_id)
 )

@@ -10,102 +10,120 @@ from attrs import frozen
 from sqlalchemy import bindparam, delete, func, insert, literal, select, true, update
 
 from staffbooking_adapters.sql.engine.connection import Connection
-from staffbooking_adapters.sql.engine.dialect import in_array, rowset, total, upsert
-from staffbooking_adapters.sql.engine.leases import MOST, NOW
+from staffbooking_adapters.sql.engine.dialect import array_rows, in_array, sum_or_zero, upsert
+from staffbooking_adapters.sql.engine.leases import MAX_CLAIM_SIZE, NOW_PARAM
 from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
-from staffbooking_adapters.sql.messaging.conversations import ONLINE_ACQUAINTANCES
+from staffbooking_adapters.sql.messaging.conversations import LIST_ONLINE_CONVERSATION_PARTNERS
 from staffbooking_adapters.sql.schema.bookings import users
 from staffbooking_adapters.sql.schema.messaging import (
-    connections,
-    is_at_living_node,
+    channel_connections,
+    channel_nodes,
+    is_on_live_node,
     last_seen,
-    nodes,
 )
-from staffbooking_core.ports import Presence
+from staffbooking_core.ports import UserPresence
 
-_USER = bindparam("user_id", type_=BigInt)
-_NODE = bindparam("node", type_=nodes.c.id.type)
+_USER_ID = bindparam("user_id", type_=BigInt)
+_NODE_ID = bindparam("node", type_=channel_nodes.c.id.type)
 
-_ASKED = rowset("asked", id=("user_ids", BigInt))
-PRESENCE = Statement(
-    select(_ASKED.c.id, last_seen.c.at, func.max(nodes.c.lease_until))
+_REQUESTED_USERS = array_rows("asked", id=("user_ids", BigInt))
+GET_PRESENCE = Statement(
+    select(_REQUESTED_USERS.c.id, last_seen.c.at, func.max(channel_nodes.c.lease_until))
     .select_from(
-        _ASKED.outerjoin(last_seen, last_seen.c.user_id == _ASKED.c.id)
-        .outerjoin(connections, connections.c.user_id == _ASKED.c.id)
-        .outerjoin(nodes, nodes.c.id == connections.c.node)
+        _REQUESTED_USERS.outerjoin(last_seen, last_seen.c.user_id == _REQUESTED_USERS.c.id)
+        .outerjoin(channel_connections, channel_connections.c.user_id == _REQUESTED_USERS.c.id)
+        .outerjoin(channel_nodes, channel_nodes.c.id == channel_connections.c.node)
     )
-    .group_by(_ASKED.c.id, last_seen.c.at)
+    .group_by(_REQUESTED_USERS.c.id, last_seen.c.at)
 )
 
 # Connections ------------------------------------------------------------------------------
 
-LOCK_USER = Statement(
-    postgresql=select(users.c.id).where(users.c.id == _USER).with_for_update(key_share=True)
+LOCK_CONNECTING_USER = Statement(
+    postgresql=select(users.c.id).where(users.c.id == _USER_ID).with_for_update(key_share=True)
 )
 """One after the other they are counted, by a statement of its own each."""
 
-_COUNT = (
-    select(total(connections.c.n))
-    .where(connections.c.user_id == _USER, is_at_living_node)
+_LIVE_CONNECTION_COUNT = (
+    select(sum_or_zero(channel_connections.c.n))
+    .where(channel_connections.c.user_id == _USER_ID, is_on_live_node)
     .scalar_subquery()
 )
-_MOST = bindparam("most", type_=BigInt)
-CONNECT = Statement(
-    upsert(connections)
-    .from_select(["user_id", "node", "n"], select(_USER, _NODE, literal(1)).where(_MOST > _COUNT))
-    .on_conflict_do_update(index_elements=["user_id", "node"], set_={"n": connections.c.n + 1})
+_MAX_CONNECTIONS = bindparam("most", type_=BigInt)
+ADD_CONNECTION = Statement(
+    upsert(channel_connections)
+    .from_select(
+        ["user_id", "node", "n"],
+        select(_USER_ID, _NODE_ID, literal(1)).where(_MAX_CONNECTIONS > _LIVE_CONNECTION_COUNT),
+    )
+    .on_conflict_do_update(
+        index_elements=["user_id", "node"], set_={"n": channel_connections.c.n + 1}
+    )
 )
-_ITS = (connections.c.user_id == _USER, connections.c.node == _NODE)
-DISCONNECT = Statement(
-    update(connections)
-    .values(n=connections.c.n - 1)
-    .where(*_ITS, connections.c.n > 0)
-    .returning(connections.c.n)
+_IS_USER_CONNECTION_ROW = (
+    channel_connections.c.user_id == _USER_ID,
+    channel_connections.c.node == _NODE_ID,
 )
-DROP = Statement(delete(connections).where(*_ITS))
+DECREMENT_CONNECTION = Statement(
+    update(channel_connections)
+    .values(n=channel_connections.c.n - 1)
+    .where(*_IS_USER_CONNECTION_ROW, channel_connections.c.n > 0)
+    .returning(channel_connections.c.n)
+)
+DELETE_CONNECTION = Statement(delete(channel_connections).where(*_IS_USER_CONNECTION_ROW))
 
-_SEEN = rowset("seen", user_id=("user_ids", BigInt), at=("times", Instant))
-_SEE = upsert(last_seen).from_select(["user_id", "at"], select(*_SEEN.c).where(true()))
-SEE = Statement(
-    _SEE.on_conflict_do_update(
+_LAST_SEEN_ROWS = array_rows("seen", user_id=("user_ids", BigInt), at=("times", Instant))
+_UPSERT_LAST_SEEN = upsert(last_seen).from_select(
+    ["user_id", "at"], select(*_LAST_SEEN_ROWS.c).where(true())
+)
+SAVE_LAST_SEEN = Statement(
+    _UPSERT_LAST_SEEN.on_conflict_do_update(
         index_elements=["user_id"],
-        set_={"at": _SEE.excluded.at},
-        where=last_seen.c.at < _SEE.excluded.at,
+        set_={"at": _UPSERT_LAST_SEEN.excluded.at},
+        where=last_seen.c.at < _UPSERT_LAST_SEEN.excluded.at,
     )
 )
 
 # Nodes ------------------------------------------------------------------------------------
 
-_UNTIL = bindparam("until", type_=Instant)
-RENEW = Statement(update(nodes).values(lease_until=_UNTIL).where(nodes.c.id == _NODE))
-BEGIN = Statement(insert(nodes).values(id=_NODE, lease_until=_UNTIL))
-
-DROP_ALL = Statement(delete(connections).where(connections.c.node == _NODE))
-_COUNTED = rowset("counted", user_id=("user_ids", BigInt), n=("counts", BigInt))
-_COUNT_ANEW = upsert(connections).from_select(
-    ["user_id", "node", "n"],
-    select(_COUNTED.c.user_id, _NODE, _COUNTED.c.n).where(true()),
+_LEASE_UNTIL = bindparam("until", type_=Instant)
+RENEW_NODE_LEASE = Statement(
+    update(channel_nodes).values(lease_until=_LEASE_UNTIL).where(channel_nodes.c.id == _NODE_ID)
 )
-COUNT_ANEW = Statement(
-    _COUNT_ANEW.on_conflict_do_update(
-        index_elements=["user_id", "node"], set_={"n": _COUNT_ANEW.excluded.n}
+ADD_NODE = Statement(insert(channel_nodes).values(id=_NODE_ID, lease_until=_LEASE_UNTIL))
+
+DELETE_NODE_CONNECTIONS = Statement(
+    delete(channel_connections).where(channel_connections.c.node == _NODE_ID)
+)
+_CONNECTION_COUNT_ROWS = array_rows("counted", user_id=("user_ids", BigInt), n=("counts", BigInt))
+_UPSERT_CONNECTION_COUNTS = upsert(channel_connections).from_select(
+    ["user_id", "node", "n"],
+    select(_CONNECTION_COUNT_ROWS.c.user_id, _NODE_ID, _CONNECTION_COUNT_ROWS.c.n).where(true()),
+)
+SAVE_CONNECTION_COUNTS = Statement(
+    _UPSERT_CONNECTION_COUNTS.on_conflict_do_update(
+        index_elements=["user_id", "node"], set_={"n": _UPSERT_CONNECTION_COUNTS.excluded.n}
     )
 )
 
 
 @cache
-def bury(limit: int) -> Statement:
-    dead = select(nodes.c.id).where(nodes.c.lease_until <= NOW).order_by(nodes.c.lease_until)
-    held = dead.limit(limit).with_for_update(skip_locked=True).cte("dead")
-    buried = delete(nodes).where(nodes.c.id.in_(select(held.c.id)))
-    return Statement(buried.returning(nodes.c.id, nodes.c.lease_until))
+def delete_dead_nodes(limit: int) -> Statement:
+    expired = (
+        select(channel_nodes.c.id)
+        .where(channel_nodes.c.lease_until <= NOW_PARAM)
+        .order_by(channel_nodes.c.lease_until)
+    )
+    locked_nodes = expired.limit(limit).with_for_update(skip_locked=True).cte("dead")
+    delete_nodes = delete(channel_nodes).where(channel_nodes.c.id.in_(select(locked_nodes.c.id)))
+    return Statement(delete_nodes.returning(channel_nodes.c.id, channel_nodes.c.lease_until))
 
 
-DROP_DEAD = Statement(
-    delete(connections)
-    .where(in_array(connections.c.node, "nodes"))
-    .returning(connections.c.user_id, connections.c.node)
+DELETE_DEAD_NODE_CONNECTIONS = Statement(
+    delete(channel_connections)
+    .where(in_array(channel_connections.c.node, "nodes"))
+    .returning(channel_connections.c.user_id, channel_connections.c.node)
 )
 
 
@@ -113,62 +131,74 @@ DROP_DEAD = Statement(
 class PresenceReader:
     connection: Connection
 
-    async def presence(self, user_ids: Sequence[int], now: datetime) -> Sequence[Presence]:
-        rows = await self.connection.all(PRESENCE, user_ids=list(set(user_ids)))
+    async def presence(self, user_ids: Sequence[int], now: datetime) -> Sequence[UserPresence]:
+        rows = await self.connection.fetch_all(GET_PRESENCE, user_ids=list(set(user_ids)))
         found = {row[0]: _to_presence(row, now) for row in rows}
         return [found[user_id] for user_id in user_ids]
 
-    async def online_acquaintances(self, user_id: int, now: datetime) -> Sequence[int]:
-        rows = await self.connection.all(ONLINE_ACQUAINTANCES, user_id=user_id, now=now)
+    async def online_conversation_partners(self, user_id: int, now: datetime) -> Sequence[int]:
+        rows = await self.connection.fetch_all(
+            LIST_ONLINE_CONVERSATION_PARTNERS, user_id=user_id, now=now
+        )
         return [other_id for (other_id,) in rows]
 
 
 @frozen
 class PresenceWriter(PresenceReader):
-    async def renew_node(self, node: str, until: datetime) -> bool:
-        is_known = bool(await self.connection.run(RENEW, node=node, until=until))
+    async def renew_node_lease(self, node: str, expires_at: datetime) -> bool:
+        is_known = bool(
+            await self.connection.execute(RENEW_NODE_LEASE, node=node, until=expires_at)
+        )
         if not is_known:
-            await self.connection.run(BEGIN, node=node, until=until)
+            await self.connection.execute(ADD_NODE, node=node, until=expires_at)
         return is_known
 
-    async def connect(self, user_id: int, node: str, now: datetime, most: int) -> bool:
-        await self.connection.run(LOCK_USER, user_id=user_id)
-        given = {"user_id": user_id, "node": node, "now": now, "most": most}
-        return bool(await self.connection.run(CONNECT, **given))
+    async def add_connection(
+        self, user_id: int, node: str, now: datetime, max_connections: int
+    ) -> bool:
+        await self.connection.execute(LOCK_CONNECTING_USER, user_id=user_id)
+        params = {"user_id": user_id, "node": node, "now": now, "most": max_connections}
+        return bool(await self.connection.execute(ADD_CONNECTION, **params))
 
-    async def disconnect(self, user_id: int, node: str, now: datetime) -> None:
-        left = await self.connection.value(DISCONNECT, user_id=user_id, node=node)
-        if left is None:
+    async def remove_connection(self, user_id: int, node: str, now: datetime) -> None:
+        remaining = await self.connection.fetch_value(
+            DECREMENT_CONNECTION, user_id=user_id, node=node
+        )
+        if remaining is None:
             return
-        if left == 0:
-            await self.connection.run(DROP, user_id=user_id, node=node)
-        await self._see({user_id: now})
+        if remaining == 0:
+            await self.connection.execute(DELETE_CONNECTION, user_id=user_id, node=node)
+        await self._save_last_seen({user_id: now})
 
-    async def restore(self, node: str, connections: Mapping[int, int]) -> None:
-        await self.connection.run(DROP_ALL, node=node)
-        given = {"user_ids": list(connections), "counts": list(connections.values())}
-        await self.connection.run(COUNT_ANEW, node=node, **given)
+    async def set_connections(self, node: str, connections: Mapping[int, int]) -> None:
+        await self.connection.execute(DELETE_NODE_CONNECTIONS, node=node)
+        params = {"user_ids": list(connections), "counts": list(connections.values())}
+        await self.connection.execute(SAVE_CONNECTION_COUNTS, node=node, **params)
 
-    async def bury_nodes(self, now: datetime, limit: int) -> Sequence[int]:
-        buried = await self.connection.all(bury(min(limit, MOST)), now=now)
+    async def delete_expired_nodes(self, now: datetime, limit: int) -> Sequence[int]:
+        buried = await self.connection.fetch_all(
+            delete_dead_nodes(min(limit, MAX_CLAIM_SIZE)), now=now
+        )
         if not buried:
             return []
         dead: dict[str, datetime] = dict(buried)
-        rows = await self.connection.all(DROP_DEAD, nodes=list(dead))
+        rows = await self.connection.fetch_all(DELETE_DEAD_NODE_CONNECTIONS, nodes=list(dead))
         ended: dict[int, datetime] = {}
         for user_id, node in rows:
             ended[user_id] = max(dead[node], ended.get(user_id, dead[node]))
-        await self._see(ended)
+        await self._save_last_seen(ended)
         return sorted(ended)
 
-    async def _see(self, seen: Mapping[int, datetime]) -> None:
-        user_ids = sorted(seen)
-        await self.connection.run(SEE, user_ids=user_ids, times=[seen[each] for each in user_ids])
+    async def _save_last_seen(self, seen_at_by_user: Mapping[int, datetime]) -> None:
+        user_ids = sorted(seen_at_by_user)
+        await self.connection.execute(
+            SAVE_LAST_SEEN, user_ids=user_ids, times=[seen_at_by_user[each] for each in user_ids]
+        )
 
 
-def _to_presence(row: Row, now: datetime) -> Presence:
+def _to_presence(row: Row, now: datetime) -> UserPresence:
     """The end of a lease ended its connections, though nobody may have buried the node yet."""
     user_id, seen_at, lease_until = row
     if lease_until is None or lease_until > now:
-        return Presence(user_id, lease_until is not None, seen_at)
-    return Presence(user_id, False, max(lease_until, seen_at or lease_until))
+        return UserPresence(user_id, lease_until is not None, seen_at)
+    return UserPresence(user_id, False, max(lease_until, seen_at or lease_until))

@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 from sqlalchemy import make_url
 
-from staffbooking_adapters.sql.engine.listen import listen, telling
+from staffbooking_adapters.sql.engine.listen import listen, notify_statement
 from staffbooking_adapters.sql.engine.postgres import PostgresDatabase
 
-CHANNEL = "staffbooking_chat"
+CHAT_CHANNEL = "staffbooking_chat"
 
-TELL = telling(CHANNEL)
+NOTIFY_CHAT = notify_statement(CHAT_CHANNEL)
 
 
-class PostgresWire:
+class PostgresPubSubTransport:
     """Takes word to whoever hears it on the same database (`chat.shared.Wire`).
 
     It tells outside of any transaction and on a connection of its own, so that it waits for
@@ -25,11 +25,13 @@ class PostgresWire:
         """`url` is the database's address; nothing is opened before the first use."""
         self._database = PostgresDatabase(make_url(url), pool_size=1, synchronous="OFF")
 
-    async def tell(self, payload: bytes) -> None:
-        await self._database.value(TELL, payload=payload.decode())
+    async def publish(self, payload: bytes) -> None:
+        await self._database.fetch_value(NOTIFY_CHAT, payload=payload.decode())
 
-    async def hear(self, heard: Callable[[str], None], began: Callable[[], None]) -> None:
-        await listen(self._database, CHANNEL, heard, began)
+    async def subscribe(
+        self, on_payload: Callable[[str], None], on_subscribed: Callable[[], None]
+    ) -> None:
+        await listen(self._database, CHAT_CHANNEL, on_payload, on_subscribed)
 
     async def close(self) -> None:
         await self._database.close()

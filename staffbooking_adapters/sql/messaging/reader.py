@@ -16,93 +16,116 @@ from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import BigInt
 from staffbooking_adapters.sql.messaging import conversations as reading
 from staffbooking_adapters.sql.messaging.conversations import (
-    MESSAGE,
-    is_open,
+    MESSAGE_COLUMNS,
+    is_conversation_open,
+    last_readable_id,
     to_conversations,
     to_message,
     to_overviews,
-    upto,
 )
 from staffbooking_adapters.sql.schema.bookings import counters
-from staffbooking_adapters.sql.schema.messaging import conversations, members, messages
-from staffbooking_core.domain.messaging.conversations import Conversation, Message, Overview
-from staffbooking_core.ports import Pair
+from staffbooking_adapters.sql.schema.messaging import conversation_members, conversations, messages
+from staffbooking_core.domain.messaging.conversations import (
+    Conversation,
+    ConversationOverview,
+    Message,
+)
+from staffbooking_core.ports import CustomerCompanionPair
 
-_USER = bindparam("user_id", type_=BigInt)
-_AFTER = bindparam("after", type_=BigInt)
-_ITS = messages.c.conversation_id == bindparam("conversation_id")
-_UPTO = messages.c.id <= bindparam("upto")
+_USER_ID = bindparam("user_id", type_=BigInt)
+_AFTER_ID = bindparam("after", type_=BigInt)
+_IS_IN_CONVERSATION = messages.c.conversation_id == bindparam("conversation_id")
+_IS_UP_TO_LIMIT = messages.c.id <= bindparam("upto")
 
-LAST_ID = Statement(select(func.coalesce(func.max(messages.c.id), 0)))
-MY_LAST_ID = Statement(
-    select(func.coalesce(func.max(upto), 0))
-    .join_from(members, conversations)
-    .where(members.c.user_id == _USER, is_open)
+GET_LAST_MESSAGE_ID = Statement(select(func.coalesce(func.max(messages.c.id), 0)))
+GET_LAST_MESSAGE_ID_OF_USER = Statement(
+    select(func.coalesce(func.max(last_readable_id), 0))
+    .join_from(conversation_members, conversations)
+    .where(conversation_members.c.user_id == _USER_ID, is_conversation_open)
 )
 
 
-MESSAGES_TOLD = "messages_told"
+NOTIFIED_MESSAGES_COUNTER = "messages_told"
 """The counter of how far it was decided who is told of messages by mail."""
-TOLD_UPTO = Statement(select(counters.c.value).where(counters.c.name == MESSAGES_TOLD))
+GET_NOTIFIED_MESSAGE_ID = Statement(
+    select(counters.c.value).where(counters.c.name == NOTIFIED_MESSAGES_COUNTER)
+)
 
 
 @cache
-def newest(size: int) -> Statement:
-    last = select(*MESSAGE).where(_ITS, _UPTO).order_by(messages.c.id.desc())
+def messages_before(size: int) -> Statement:
+    last = (
+        select(*MESSAGE_COLUMNS)
+        .where(_IS_IN_CONVERSATION, _IS_UP_TO_LIMIT)
+        .order_by(messages.c.id.desc())
+    )
     return Statement(last.limit(size))
 
 
 @cache
-def newer(size: int) -> Statement:
-    next_ones = select(*MESSAGE).where(_ITS, messages.c.id > _AFTER, _UPTO)
-    return Statement(next_ones.order_by(messages.c.id).limit(size))
+def messages_after(size: int) -> Statement:
+    next_messages = select(*MESSAGE_COLUMNS).where(
+        _IS_IN_CONVERSATION, messages.c.id > _AFTER_ID, _IS_UP_TO_LIMIT
+    )
+    return Statement(next_messages.order_by(messages.c.id).limit(size))
 
 
 @cache
-def tail(size: int) -> Statement:
-    next_ones = select(*MESSAGE).where(messages.c.id > _AFTER)
-    return Statement(next_ones.order_by(messages.c.id).limit(size))
+def all_messages_after(size: int) -> Statement:
+    next_messages = select(*MESSAGE_COLUMNS).where(messages.c.id > _AFTER_ID)
+    return Statement(next_messages.order_by(messages.c.id).limit(size))
 
 
 @cache
-def inbox(size: int) -> Statement:
+def readable_messages_after(size: int) -> Statement:
     """The next messages of a user, whatever the history: no conversation gives more of them
     than are wanted, nor do more conversations give any than those whose own next message is
     among the first."""
-    after = messages.c.id > _AFTER
-    first = select(func.min(messages.c.id)).where(
-        messages.c.conversation_id == members.c.conversation_id, after
+    after = messages.c.id > _AFTER_ID
+    first_unread_id = select(func.min(messages.c.id)).where(
+        messages.c.conversation_id == conversation_members.c.conversation_id, after
     )
-    nearest = (
-        select(members.c.conversation_id, upto.label("upto"))
-        .join_from(members, conversations)
-        .where(members.c.user_id == _USER, is_open, upto > _AFTER)
-        .order_by(first.scalar_subquery())
+    nearest_conversations = (
+        select(conversation_members.c.conversation_id, last_readable_id.label("upto"))
+        .join_from(conversation_members, conversations)
+        .where(
+            conversation_members.c.user_id == _USER_ID,
+            is_conversation_open,
+            last_readable_id > _AFTER_ID,
+        )
+        .order_by(first_unread_id.scalar_subquery())
         .limit(size)
         .subquery("nearest")
     )
-    its = messages.alias("its")
-    next_ones = (
-        select(its.c.id)
+    conversation_messages = messages.alias("its")
+    next_ids = (
+        select(conversation_messages.c.id)
         .where(
-            its.c.conversation_id == nearest.c.conversation_id,
-            its.c.id > _AFTER,
-            its.c.id <= nearest.c.upto,
+            conversation_messages.c.conversation_id == nearest_conversations.c.conversation_id,
+            conversation_messages.c.id > _AFTER_ID,
+            conversation_messages.c.id <= nearest_conversations.c.upto,
         )
-        .order_by(its.c.id)
+        .order_by(conversation_messages.c.id)
         .limit(size)
-        .correlate(nearest)
+        .correlate(nearest_conversations)
     )
-    beside, one = next_ones.lateral("beside"), messages.alias("one")
+    lateral_ids, single_message = next_ids.lateral("beside"), messages.alias("one")
 
-    def written(number: ColumnElement[int], joined: FromClause) -> Select[Any]:
-        page = select(number).select_from(joined).order_by(number).limit(size).subquery("page")
-        found = select(*MESSAGE).join_from(page, messages, messages.c.id == page.c.id)
+    def select_messages(message_id: ColumnElement[int], joined: FromClause) -> Select[Any]:
+        page = (
+            select(message_id).select_from(joined).order_by(message_id).limit(size).subquery("page")
+        )
+        found = select(*MESSAGE_COLUMNS).join_from(page, messages, messages.c.id == page.c.id)
         return found.order_by(messages.c.id)
 
     return Statement(
-        postgresql=written(beside.c.id, nearest.join(beside, true())),
-        sqlite=written(one.c.id, nearest.join(one, one.c.id.in_(next_ones))),
+        postgresql=select_messages(
+            lateral_ids.c.id, nearest_conversations.join(lateral_ids, true())
+        ),
+        sqlite=select_messages(
+            single_message.c.id,
+            nearest_conversations.join(single_message, single_message.c.id.in_(next_ids)),
+        ),
     )
 
 
@@ -111,77 +134,95 @@ class MessagesReader:
     connection: Connection
 
     async def conversation(self, conversation_id: int) -> Conversation | None:
-        rows = await self.connection.all(reading.GET, conversation_id=conversation_id)
+        rows = await self.connection.fetch_all(
+            reading.GET_CONVERSATION, conversation_id=conversation_id
+        )
         return next(iter(to_conversations(rows)), None)
 
     async def overviews(
         self, user_id: int, page: int, limit: int, now: datetime
-    ) -> Sequence[Overview]:
-        wanted, offset = limit + 1, (page - 1) * limit
-        statement = reading.overviews(page_size(wanted))
-        rows = await self.connection.all(statement, user_id=user_id, offset=offset, now=now)
-        return to_overviews(rows, user_id)[:wanted]
+    ) -> Sequence[ConversationOverview]:
+        row_limit, offset = limit + 1, (page - 1) * limit
+        statement = reading.overviews_page(page_size(row_limit))
+        rows = await self.connection.fetch_all(statement, user_id=user_id, offset=offset, now=now)
+        return to_overviews(rows, user_id)[:row_limit]
 
-    async def overview(self, conversation_id: int, user_id: int, now: datetime) -> Overview | None:
-        asked = {"conversation_id": conversation_id, "user_id": user_id, "now": now}
-        rows = await self.connection.all(reading.OVERVIEW, **asked)
+    async def overview(
+        self, conversation_id: int, user_id: int, now: datetime
+    ) -> ConversationOverview | None:
+        params = {"conversation_id": conversation_id, "user_id": user_id, "now": now}
+        rows = await self.connection.fetch_all(reading.GET_OVERVIEW, **params)
         return next(iter(to_overviews(rows, user_id)), None)
 
-    async def newest(
-        self, conversation_id: int, before: int | None, upto: int, limit: int
+    async def messages_before(
+        self, conversation_id: int, before_id: int | None, max_id: int, limit: int
     ) -> Sequence[Message]:
-        last = upto if before is None else min(upto, before - 1)
-        statement = newest(page_size(limit))
-        rows = await self.connection.all(statement, conversation_id=conversation_id, upto=last)
+        last = max_id if before_id is None else min(max_id, before_id - 1)
+        statement = messages_before(page_size(limit))
+        rows = await self.connection.fetch_all(
+            statement, conversation_id=conversation_id, upto=last
+        )
         return [to_message(row) for row in rows[:limit][::-1]]
 
-    async def newer(
-        self, conversation_id: int, after: int, upto: int, limit: int
+    async def messages_after(
+        self, conversation_id: int, after_id: int, max_id: int, limit: int
     ) -> Sequence[Message]:
-        asked = {"conversation_id": conversation_id, "after": after, "upto": upto}
-        rows = await self.connection.all(newer(page_size(limit)), **asked)
+        params = {"conversation_id": conversation_id, "after": after_id, "upto": max_id}
+        rows = await self.connection.fetch_all(messages_after(page_size(limit)), **params)
         return [to_message(row) for row in rows[:limit]]
 
-    async def pair(self, user_id: int, other_id: int) -> Pair | None:
-        row = await self.connection.one(reading.PAIR, user_id=user_id, other_id=other_id)
-        return None if row is None else Pair(*row)
+    async def find_pair(self, user_id: int, other_id: int) -> CustomerCompanionPair | None:
+        row = await self.connection.fetch_one(reading.FIND_PAIR, user_id=user_id, other_id=other_id)
+        return None if row is None else CustomerCompanionPair(*row)
 
-    async def direct(self, pair: Pair) -> int | None:
-        given = {"customer": pair.customer_id, "companion": pair.companion_id}
-        found: int | None = await self.connection.value(reading.DIRECT, **given)
+    async def direct_conversation_id(self, pair: CustomerCompanionPair) -> int | None:
+        params = {"customer": pair.customer_id, "companion": pair.companion_id}
+        found: int | None = await self.connection.fetch_value(
+            reading.FIND_DIRECT_CONVERSATION, **params
+        )
         return found
 
-    async def unopened(self, user_id: int, limit: int) -> Sequence[Pair]:
-        rows = await self.connection.all(reading.unopened(page_size(limit)), user_id=user_id)
-        return [Pair(*row) for row in rows[:limit]]
+    async def pairs_without_conversation(
+        self, user_id: int, limit: int
+    ) -> Sequence[CustomerCompanionPair]:
+        rows = await self.connection.fetch_all(
+            reading.unopened_pairs(page_size(limit)), user_id=user_id
+        )
+        return [CustomerCompanionPair(*row) for row in rows[:limit]]
 
-    async def cleared(self, conversation: Conversation) -> Sequence[int]:
+    async def paid_staff_ids(self, conversation: Conversation) -> Sequence[int]:
         staff = list(conversation.staff_ids)
-        rows = await self.connection.all(
-            reading.CLEARED, customer=conversation.customer_id, staff_ids=staff
+        rows = await self.connection.fetch_all(
+            reading.LIST_PAID_STAFF, customer=conversation.customer_id, staff_ids=staff
         )
         return [user_id for (user_id,) in rows]
 
-    async def last_id(self, user_id: int | None = None) -> int:
+    async def last_message_id(self, user_id: int | None = None) -> int:
         mine = {} if user_id is None else {"user_id": user_id}
-        last: int = await self.connection.value(MY_LAST_ID if mine else LAST_ID, **mine)
+        last: int = await self.connection.fetch_value(
+            GET_LAST_MESSAGE_ID_OF_USER if mine else GET_LAST_MESSAGE_ID, **mine
+        )
         return last
 
-    async def tail(self, after: int, limit: int) -> Sequence[Message]:
-        rows = await self.connection.all(tail(page_size(limit)), after=after)
+    async def all_messages_after(self, after_id: int, limit: int) -> Sequence[Message]:
+        rows = await self.connection.fetch_all(all_messages_after(page_size(limit)), after=after_id)
         return [to_message(row) for row in rows[:limit]]
 
-    async def told_upto(self) -> int:
-        upto: int = await self.connection.value(TOLD_UPTO)
+    async def last_notified_id(self) -> int:
+        upto: int = await self.connection.fetch_value(GET_NOTIFIED_MESSAGE_ID)
         return upto
 
-    async def inbox(self, user_id: int, after: int, limit: int) -> Sequence[Message]:
-        statement = inbox(page_size(limit))
-        rows = await self.connection.all(statement, user_id=user_id, after=after)
+    async def readable_messages_after(
+        self, user_id: int, after_id: int, limit: int
+    ) -> Sequence[Message]:
+        statement = readable_messages_after(page_size(limit))
+        rows = await self.connection.fetch_all(statement, user_id=user_id, after=after_id)
         return [to_message(row) for row in rows[:limit]]
 
-    async def acquaintances(self, user_id: int, among: Iterable[int]) -> frozenset[int]:
-        asked = frozenset(among)
-        given = {"user_id": user_id, "among": sorted(asked)}
-        rows = await self.connection.all(reading.ACQUAINTANCES, **given)
-        return asked & {user_id, *(other_id for (other_id,) in rows)}
+    async def conversation_partners(
+        self, user_id: int, candidate_ids: Iterable[int]
+    ) -> frozenset[int]:
+        user_ids = frozenset(candidate_ids)
+        params = {"user_id": user_id, "among": sorted(user_ids)}
+        rows = await self.connection.fetch_all(reading.LIST_CONVERSATION_PARTNERS, **params)
+        return user_ids & {user_id, *(other_id for (other_id,) in rows)}

@@ -23,36 +23,36 @@ from sqlalchemy import (
 )
 
 from staffbooking_adapters import codec
-from staffbooking_adapters.sql.engine.composite import needed
-from staffbooking_adapters.sql.engine.dialect import in_array, rowset, upsert
+from staffbooking_adapters.sql.engine.composite import parameters_for
+from staffbooking_adapters.sql.engine.dialect import array_rows, in_array, upsert
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
 from staffbooking_adapters.sql.messaging import conversations as reading
 from staffbooking_adapters.sql.messaging.conversations import (
-    MESSAGE,
+    MESSAGE_COLUMNS,
+    is_conversation_open,
     is_online,
-    is_open,
     to_conversations,
     to_message,
 )
-from staffbooking_adapters.sql.messaging.reader import MESSAGES_TOLD, MessagesReader
+from staffbooking_adapters.sql.messaging.reader import NOTIFIED_MESSAGES_COUNTER, MessagesReader
 from staffbooking_adapters.sql.schema.bookings import counters
-from staffbooking_adapters.sql.schema.messaging import conversations, members, messages
+from staffbooking_adapters.sql.schema.messaging import conversation_members, conversations, messages
 from staffbooking_core.domain.accounts.users import full_name
 from staffbooking_core.domain.messaging.conversations import (
     Conversation,
-    Kind,
-    Member,
+    ConversationKind,
+    ConversationMember,
     Message,
     NewMessage,
 )
-from staffbooking_core.ports import Pair, Unseen
+from staffbooking_core.ports import CustomerCompanionPair, UnreadMessage
 
 # Conversations ----------------------------------------------------------------------------
 
-_IT = bindparam("conversation_id", type_=BigInt)
+_CONVERSATION_ID = bindparam("conversation_id", type_=BigInt)
 
-_BEGUN = {
+_NEW_CONVERSATION_VALUES = {
     "kind": bindparam("kind"),
     "customer_id": bindparam("customer"),
     "companion_id": bindparam("companion"),
@@ -61,242 +61,311 @@ _BEGUN = {
     "last_id": literal(0),
     "opened": bindparam("opened"),
 }
-BEGIN = Statement(
-    upsert(conversations).values(_BEGUN).on_conflict_do_nothing().returning(conversations.c.id)
+ADD_CONVERSATION = Statement(
+    upsert(conversations)
+    .values(_NEW_CONVERSATION_VALUES)
+    .on_conflict_do_nothing()
+    .returning(conversations.c.id)
 )
-OPEN = Statement(
-    update(conversations).values(opened=True).where(conversations.c.id == _IT, ~is_open)
+OPEN_CONVERSATION = Statement(
+    update(conversations)
+    .values(opened=True)
+    .where(conversations.c.id == _CONVERSATION_ID, ~is_conversation_open)
 )
-FORGET = Statement(
-    delete(members).where(members.c.conversation_id == _IT, members.c.left_id.is_not(None))
-)
-
-_SEAT = ("user_id", "read_id", "left_id")
-_SEATED = rowset("seated", **{name: (f"each_{name}", BigInt) for name in _SEAT})
-_SEATS = upsert(members).from_select(
-    ["conversation_id", *_SEAT], select(_IT, *_SEATED.c).where(true())
-)
-SEAT = Statement(
-    _SEATS.on_conflict_do_update(
-        index_elements=["conversation_id", "user_id"],
-        set_={"left_id": _SEATS.excluded.left_id},
-        where=members.c.left_id.is_distinct_from(_SEATS.excluded.left_id),
+DELETE_FORMER_MEMBERS = Statement(
+    delete(conversation_members).where(
+        conversation_members.c.conversation_id == _CONVERSATION_ID,
+        conversation_members.c.left_id.is_not(None),
     )
 )
 
-_MARK = bindparam("message_id", type_=BigInt)
-_MINE = (members.c.conversation_id == _IT, members.c.user_id == bindparam("user_id"))
-MARK = Statement(update(members).values(read_id=_MARK).where(*_MINE, members.c.read_id < _MARK))
-MARKED = Statement(select(members.c.read_id).where(*_MINE))
+_MEMBER_FIELDS = ("user_id", "read_id", "left_id")
+_MEMBER_ROWS = array_rows("seated", **{name: (f"each_{name}", BigInt) for name in _MEMBER_FIELDS})
+_UPSERT_MEMBERS = upsert(conversation_members).from_select(
+    ["conversation_id", *_MEMBER_FIELDS], select(_CONVERSATION_ID, *_MEMBER_ROWS.c).where(true())
+)
+SAVE_MEMBERS = Statement(
+    _UPSERT_MEMBERS.on_conflict_do_update(
+        index_elements=["conversation_id", "user_id"],
+        set_={"left_id": _UPSERT_MEMBERS.excluded.left_id},
+        where=conversation_members.c.left_id.is_distinct_from(_UPSERT_MEMBERS.excluded.left_id),
+    )
+)
+
+_MESSAGE_ID = bindparam("message_id", type_=BigInt)
+_IS_OWN_MEMBERSHIP = (
+    conversation_members.c.conversation_id == _CONVERSATION_ID,
+    conversation_members.c.user_id == bindparam("user_id"),
+)
+MARK_READ = Statement(
+    update(conversation_members)
+    .values(read_id=_MESSAGE_ID)
+    .where(*_IS_OWN_MEMBERSHIP, conversation_members.c.read_id < _MESSAGE_ID)
+)
+GET_READ_MARK = Statement(select(conversation_members.c.read_id).where(*_IS_OWN_MEMBERSHIP))
 
 # Messages ---------------------------------------------------------------------------------
 
-GIVING_IDS = 7_362_006
+MESSAGE_IDS_LOCK_KEY = 7_362_006
 """The advisory lock that lets one at a time give ids to messages."""
 
-LOCK_IDS = Statement(
+LOCK_MESSAGE_IDS = Statement(
     postgresql=select(
-        func.pg_advisory_xact_lock(cast(GIVING_IDS, BigInt)),
+        func.pg_advisory_xact_lock(cast(MESSAGE_IDS_LOCK_KEY, BigInt)),
         func.set_config("idle_in_transaction_session_timeout", "2s", true()),
     )
 )
 """A process that stops dead just now keeps all others waiting: not for long."""
 
-_NAME = ("conversation_id", "sender_id", "client_id")
-_NAMED = rowset("named", **{name: (f"each_{name}", messages.c[name].type) for name in _NAME})
-KNOWN = Statement(
-    select(*_NAMED.c, *MESSAGE).join_from(
-        _NAMED, messages, and_(*(messages.c[name] == _NAMED.c[name] for name in _NAME))
+_CLIENT_ID_FIELDS = ("conversation_id", "sender_id", "client_id")
+_CLIENT_ID_ROWS = array_rows(
+    "named", **{name: (f"each_{name}", messages.c[name].type) for name in _CLIENT_ID_FIELDS}
+)
+FIND_MESSAGES_BY_CLIENT_ID = Statement(
+    select(*_CLIENT_ID_ROWS.c, *MESSAGE_COLUMNS).join_from(
+        _CLIENT_ID_ROWS,
+        messages,
+        and_(*(messages.c[name] == _CLIENT_ID_ROWS.c[name] for name in _CLIENT_ID_FIELDS)),
     )
 )
 
-_NEW = [column.name for column in MESSAGE[:-1]]
-_SAID = rowset(
+_NEW_MESSAGE_FIELDS = [column.name for column in MESSAGE_COLUMNS[:-1]]
+_NEW_MESSAGE_ROWS = array_rows(
     "said",
-    **{name: (f"each_{name}", messages.c[name].type) for name in _NEW},
+    **{name: (f"each_{name}", messages.c[name].type) for name in _NEW_MESSAGE_FIELDS},
     place=("places", BigInt),
 )
-_BEFORE = select(func.coalesce(func.max(messages.c.id), 0)).scalar_subquery()
-_ADD = (
+_LAST_MESSAGE_ID = select(func.coalesce(func.max(messages.c.id), 0)).scalar_subquery()
+_INSERT_MESSAGES = (
     insert(messages)
     .from_select(
-        [*_NEW, "id"],
-        select(*(_SAID.c[name] for name in _NEW), _BEFORE + _SAID.c.place).where(true()),
+        [*_NEW_MESSAGE_FIELDS, "id"],
+        select(
+            *(_NEW_MESSAGE_ROWS.c[name] for name in _NEW_MESSAGE_FIELDS),
+            _LAST_MESSAGE_ID + _NEW_MESSAGE_ROWS.c.place,
+        ).where(true()),
     )
     .returning(messages.c.id)
 )
-_SPOKEN = rowset(
+_CONVERSATION_UPDATE_ROWS = array_rows(
     "spoken",
     conversation_id=("spoken_in", BigInt),
     place=("last_places", BigInt),
     at=("last_times", Instant),
 )
-_MOVE = (
+_UPDATE_CONVERSATIONS = (
     update(conversations)
-    .values(last_id=_BEFORE + _SPOKEN.c.place, updated_at=_SPOKEN.c.at)
-    .where(conversations.c.id == _SPOKEN.c.conversation_id)
+    .values(
+        last_id=_LAST_MESSAGE_ID + _CONVERSATION_UPDATE_ROWS.c.place,
+        updated_at=_CONVERSATION_UPDATE_ROWS.c.at,
+    )
+    .where(conversations.c.id == _CONVERSATION_UPDATE_ROWS.c.conversation_id)
 )
 
 
-def _moved_and_added() -> Select[tuple[int]]:
+def _insert_messages_and_update_conversations() -> Select[tuple[int]]:
     """PostgreSQL's: both parts see the messages as they were before."""
-    added = _ADD.cte("added")
-    return select(added.c.id).add_cte(_MOVE.cte("moved"))
+    added = _INSERT_MESSAGES.cte("added")
+    return select(added.c.id).add_cte(_UPDATE_CONVERSATIONS.cte("moved"))
 
 
-MOVE = Statement(sqlite=_MOVE)
-ADD = Statement(postgresql=_moved_and_added(), sqlite=_ADD)
+UPDATE_LAST_MESSAGES = Statement(sqlite=_UPDATE_CONVERSATIONS)
+ADD_MESSAGES = Statement(
+    postgresql=_insert_messages_and_update_conversations(), sqlite=_INSERT_MESSAGES
+)
 
 
 # Who is told of them by mail --------------------------------------------------------------
 
-_COUNTED = counters.c.name == MESSAGES_TOLD
-LOCK_TOLD = Statement(select(counters.c.value).where(_COUNTED).with_for_update())
-SET_TOLD = Statement(update(counters).values(value=_MARK).where(_COUNTED))
-UNSEEN = Statement(
-    select(messages.c.conversation_id, members.c.user_id, messages.c.id, messages.c.sender_name)
-    .join_from(messages, members, members.c.conversation_id == messages.c.conversation_id)
+_IS_NOTIFIED_MESSAGES_COUNTER = counters.c.name == NOTIFIED_MESSAGES_COUNTER
+LOCK_NOTIFIED_MESSAGE_ID = Statement(
+    select(counters.c.value).where(_IS_NOTIFIED_MESSAGES_COUNTER).with_for_update()
+)
+SAVE_NOTIFIED_MESSAGE_ID = Statement(
+    update(counters).values(value=_MESSAGE_ID).where(_IS_NOTIFIED_MESSAGES_COUNTER)
+)
+LIST_UNREAD_MESSAGES = Statement(
+    select(
+        messages.c.conversation_id,
+        conversation_members.c.user_id,
+        messages.c.id,
+        messages.c.sender_name,
+    )
+    .join_from(
+        messages,
+        conversation_members,
+        conversation_members.c.conversation_id == messages.c.conversation_id,
+    )
     .where(
         in_array(messages.c.id, "message_ids"),
-        members.c.user_id != messages.c.sender_id,
-        members.c.left_id.is_(None),
-        members.c.read_id < messages.c.id,
-        members.c.told_id <= members.c.read_id,
-        ~is_online(members.c.user_id),
+        conversation_members.c.user_id != messages.c.sender_id,
+        conversation_members.c.left_id.is_(None),
+        conversation_members.c.read_id < messages.c.id,
+        conversation_members.c.told_id <= conversation_members.c.read_id,
+        ~is_online(conversation_members.c.user_id),
     )
-    .order_by(messages.c.id, members.c.user_id)
+    .order_by(messages.c.id, conversation_members.c.user_id)
 )
-_TOLD_OF = rowset(
+_NOTIFIED_MEMBER_ROWS = array_rows(
     "told_of",
     **{name: (f"each_{name}", BigInt) for name in ("conversation_id", "user_id", "message_id")},
 )
-NOTE_TOLD = Statement(
-    update(members)
-    .values(told_id=_TOLD_OF.c.message_id)
+SAVE_NOTIFIED_MEMBERS = Statement(
+    update(conversation_members)
+    .values(told_id=_NOTIFIED_MEMBER_ROWS.c.message_id)
     .where(
-        members.c.conversation_id == _TOLD_OF.c.conversation_id,
-        members.c.user_id == _TOLD_OF.c.user_id,
+        conversation_members.c.conversation_id == _NOTIFIED_MEMBER_ROWS.c.conversation_id,
+        conversation_members.c.user_id == _NOTIFIED_MEMBER_ROWS.c.user_id,
     )
 )
 
 
 @frozen
 class MessagesWriter(MessagesReader):
-    async def open_direct(self, pair: Pair, now: datetime) -> int:
-        made = await self._begin(
-            kind=Kind.DIRECT,
+    async def open_direct_conversation(self, pair: CustomerCompanionPair, now: datetime) -> int:
+        conversation_id = await self._add_conversation(
+            kind=ConversationKind.DIRECT,
             customer=pair.customer_id,
             companion=pair.companion_id,
             event_ref=None,
             now=now,
             opened=True,
         )
-        if made is None:
-            made = await self.direct(pair)
-            assert made is not None
+        if conversation_id is None:
+            conversation_id = await self.direct_conversation_id(pair)
+            assert conversation_id is not None
         else:
             parties = sorted((pair.customer_id, pair.companion_id))
-            await self._seat(made, [Member(user_id, "") for user_id in parties])
-        return made
+            await self._save_members(
+                conversation_id, [ConversationMember(user_id, "") for user_id in parties]
+            )
+        return conversation_id
 
-    async def hold(self, conversation_ids: Iterable[int]) -> Mapping[int, Conversation]:
-        wanted = sorted(set(conversation_ids))
-        rows = await self.connection.all(reading.LOCK, conversation_ids=wanted)
-        held = await self._whole([number for (number,) in rows])
+    async def lock_conversations(
+        self, conversation_ids: Iterable[int]
+    ) -> Mapping[int, Conversation]:
+        sorted_ids = sorted(set(conversation_ids))
+        rows = await self.connection.fetch_all(
+            reading.LOCK_CONVERSATIONS, conversation_ids=sorted_ids
+        )
+        held = await self._read_conversations([number for (number,) in rows])
         return {conversation.id: conversation for conversation in held}
 
-    async def hold_group(self, customer_id: int, event_ref: str, now: datetime) -> Conversation:
+    async def lock_group(self, customer_id: int, event_ref: str, now: datetime) -> Conversation:
         event = {"customer": customer_id, "event_ref": event_ref}
-        number = await self.connection.value(reading.LOCK_GROUP, **event)
-        if number is None:
-            made = await self._begin(
-                kind=Kind.GROUP, companion=None, now=now, opened=False, **event
+        group_id = await self.connection.fetch_value(reading.LOCK_GROUP_CONVERSATION, **event)
+        if group_id is None:
+            new_id = await self._add_conversation(
+                kind=ConversationKind.GROUP, companion=None, now=now, opened=False, **event
             )
-            if made is not None:
-                await self._seat(made, [Member(customer_id, "")])
-            number = await self.connection.value(reading.LOCK_GROUP, **event)
-        [group] = await self._whole([number])
+            if new_id is not None:
+                await self._save_members(new_id, [ConversationMember(customer_id, "")])
+            group_id = await self.connection.fetch_value(reading.LOCK_GROUP_CONVERSATION, **event)
+        [group] = await self._read_conversations([group_id])
         return group
 
-    async def booked(self, customer_id: int, event_ref: str) -> Sequence[tuple[int, str]]:
+    async def booked_companions(
+        self, customer_id: int, event_ref: str
+    ) -> Sequence[tuple[int, str]]:
         event = {"customer": customer_id, "event_ref": event_ref}
-        rows = await self.connection.all(reading.BOOKED_FOR, **event)
+        rows = await self.connection.fetch_all(reading.LIST_BOOKED_STAFF, **event)
         return [(user_id, full_name(first, last)) for user_id, first, last in rows]
 
-    async def save_group(self, group: Conversation, *, opens: bool) -> None:
-        await self._seat(group.id, group.members)
-        if opens and await self.connection.run(OPEN, conversation_id=group.id):
-            await self.connection.run(FORGET, conversation_id=group.id)
+    async def save_group(self, group: Conversation, *, is_open: bool) -> None:
+        await self._save_members(group.id, group.members)
+        if is_open and await self.connection.execute(OPEN_CONVERSATION, conversation_id=group.id):
+            await self.connection.execute(DELETE_FORMER_MEMBERS, conversation_id=group.id)
 
-    async def known(
-        self, names: Iterable[tuple[int, int, str]]
+    async def messages_by_client_id(
+        self, client_keys: Iterable[tuple[int, int, str]]
     ) -> Mapping[tuple[int, int, str], Message]:
-        asked = list(names)
-        given = {f"each_{name}": [each[n] for each in asked] for n, name in enumerate(_NAME)}
-        rows = await self.connection.all(KNOWN, **given)
+        name_list = list(client_keys)
+        params = {
+            f"each_{name}": [each[n] for each in name_list]
+            for n, name in enumerate(_CLIENT_ID_FIELDS)
+        }
+        rows = await self.connection.fetch_all(FIND_MESSAGES_BY_CLIENT_ID, **params)
         return {row[:3]: to_message(row[3:]) for row in rows}
 
-    async def add(self, messages: Sequence[NewMessage]) -> Sequence[Message]:
-        await self.connection.run(LOCK_IDS)
-        given = _to_rows(messages)
-        await self.connection.run(MOVE, **needed(MOVE, self.connection, given))
-        rows = await self.connection.all(ADD, **needed(ADD, self.connection, given))
+    async def add_messages(self, messages: Sequence[NewMessage]) -> Sequence[Message]:
+        await self.connection.execute(LOCK_MESSAGE_IDS)
+        params = _message_params(messages)
+        await self.connection.execute(
+            UPDATE_LAST_MESSAGES, **parameters_for(UPDATE_LAST_MESSAGES, self.connection, params)
+        )
+        rows = await self.connection.fetch_all(
+            ADD_MESSAGES, **parameters_for(ADD_MESSAGES, self.connection, params)
+        )
         return [
             Message(id=number, **asdict(message, recurse=False))
             for message, (number,) in zip(messages, sorted(rows), strict=True)
         ]
 
     async def mark_read(self, conversation_id: int, user_id: int, message_id: int) -> int:
-        place = {"conversation_id": conversation_id, "user_id": user_id}
-        if await self.connection.run(MARK, **place, message_id=message_id):
+        member_params = {"conversation_id": conversation_id, "user_id": user_id}
+        if await self.connection.execute(MARK_READ, **member_params, message_id=message_id):
             return message_id
-        marked: int = await self.connection.value(MARKED, **place)
+        marked: int = await self.connection.fetch_value(GET_READ_MARK, **member_params)
         return marked
 
-    async def lock_told(self) -> int:
-        upto: int = await self.connection.value(LOCK_TOLD)
+    async def lock_last_notified_id(self) -> int:
+        upto: int = await self.connection.fetch_value(LOCK_NOTIFIED_MESSAGE_ID)
         return upto
 
-    async def set_told(self, message_id: int) -> None:
-        await self.connection.run(SET_TOLD, message_id=message_id)
+    async def set_last_notified_id(self, message_id: int) -> None:
+        await self.connection.execute(SAVE_NOTIFIED_MESSAGE_ID, message_id=message_id)
 
-    async def unseen(self, message_ids: Sequence[int], now: datetime) -> Sequence[Unseen]:
-        rows = await self.connection.all(UNSEEN, message_ids=list(message_ids), now=now)
-        return [Unseen(*row) for row in rows]
+    async def unread_messages(
+        self, message_ids: Sequence[int], now: datetime
+    ) -> Sequence[UnreadMessage]:
+        rows = await self.connection.fetch_all(
+            LIST_UNREAD_MESSAGES, message_ids=list(message_ids), now=now
+        )
+        return [UnreadMessage(*row) for row in rows]
 
-    async def note_told(self, unseen: Sequence[Unseen]) -> None:
-        last = {(each.conversation_id, each.user_id): each for each in unseen}
+    async def mark_notified(self, unread_messages: Sequence[UnreadMessage]) -> None:
+        last = {(each.conversation_id, each.user_id): each for each in unread_messages}
         names = ("conversation_id", "user_id", "message_id")
-        await self.connection.run(NOTE_TOLD, **_columns(names, list(last.values())))
+        await self.connection.execute(
+            SAVE_NOTIFIED_MEMBERS, **_column_params(names, list(last.values()))
+        )
 
-    async def _begin(self, **fields: Any) -> int | None:
+    async def _add_conversation(self, **fields: Any) -> int | None:
         """The id of a conversation, unless it is there; who makes it now is waited for."""
-        made: int | None = await self.connection.value(BEGIN, **fields)
-        return made
+        conversation_id: int | None = await self.connection.fetch_value(ADD_CONVERSATION, **fields)
+        return conversation_id
 
-    async def _seat(self, conversation_id: int, members: Sequence[Member]) -> None:
-        seats = _columns(_SEAT, members)
-        await self.connection.run(SEAT, conversation_id=conversation_id, **seats)
+    async def _save_members(
+        self, conversation_id: int, members: Sequence[ConversationMember]
+    ) -> None:
+        member_params = _column_params(_MEMBER_FIELDS, members)
+        await self.connection.execute(
+            SAVE_MEMBERS, conversation_id=conversation_id, **member_params
+        )
 
-    async def _whole(self, conversation_ids: Sequence[int]) -> list[Conversation]:
+    async def _read_conversations(self, conversation_ids: Sequence[int]) -> list[Conversation]:
         """As they are now, after the statement that has locked them."""
-        rows = await self.connection.all(reading.GET_ALL, conversation_ids=list(conversation_ids))
+        rows = await self.connection.fetch_all(
+            reading.LIST_CONVERSATIONS_BY_ID, conversation_ids=list(conversation_ids)
+        )
         return to_conversations(rows)
 
 
-def _to_rows(messages: Sequence[NewMessage]) -> dict[str, Any]:
+def _message_params(messages: Sequence[NewMessage]) -> dict[str, Any]:
     """The parameters of _SAID and of _SPOKEN."""
-    last = {each.conversation_id: (place, each) for place, each in enumerate(messages, 1)}
+    last_by_conversation = {
+        each.conversation_id: (place, each) for place, each in enumerate(messages, 1)
+    }
     return {
-        **_columns(_NEW, messages),
+        **_column_params(_NEW_MESSAGE_FIELDS, messages),
         "each_recipients": [codec.encode(each.recipients).decode() for each in messages],
         "places": list(range(1, len(messages) + 1)),
-        "spoken_in": list(last),
-        "last_places": [place for place, _ in last.values()],
-        "last_times": [each.created_at for _, each in last.values()],
+        "spoken_in": list(last_by_conversation),
+        "last_places": [place for place, _ in last_by_conversation.values()],
+        "last_times": [each.created_at for _, each in last_by_conversation.values()],
     }
 
 
-def _columns(names: Sequence[str], values: Sequence[Any]) -> dict[str, list[Any]]:
+def _column_params(names: Sequence[str], values: Sequence[Any]) -> dict[str, list[Any]]:
     """The parameters of a rowset, a list for each name."""
     return {f"each_{name}": [getattr(value, name) for value in values] for name in names}

@@ -10,44 +10,55 @@ from attrs import asdict, fields, frozen
 from sqlalchemy import bindparam, delete, insert, literal_column, select, true, update
 
 from staffbooking_adapters.sql.engine.connection import Connection
-from staffbooking_adapters.sql.engine.dialect import rowset, upsert
-from staffbooking_adapters.sql.engine.leases import MOST, NOW, RELEASED, claiming, is_held, terms
+from staffbooking_adapters.sql.engine.dialect import array_rows, upsert
+from staffbooking_adapters.sql.engine.leases import (
+    MAX_CLAIM_SIZE,
+    NOW_PARAM,
+    RELEASED_LEASE_VALUES,
+    claim_with_lease,
+    is_held_by_caller,
+    lease_parameters,
+)
 from staffbooking_adapters.sql.engine.page_size import page_size
-from staffbooking_adapters.sql.engine.row_mapping import Reader
+from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
 from staffbooking_adapters.sql.schema.accounts import inquiries, mutes
 from staffbooking_adapters.sql.schema.bookings import notices
-from staffbooking_core.domain.accounts.users import fold_email
+from staffbooking_core.domain.accounts.users import normalize_email
 from staffbooking_core.domain.notifications.inquiries import Inquiry, NewInquiry
-from staffbooking_core.domain.notifications.notifications import Notice, NoticeKind
-from staffbooking_core.ports import DueNotice, Lease
+from staffbooking_core.domain.notifications.notifications import Notification, NotificationKind
+from staffbooking_core.ports import DueNotification, Lease
 
-NOTICE = tuple(notices.c[field.name] for field in fields(Notice))
-to_notice = Reader(Notice, NOTICE)
-INQUIRY = tuple(inquiries.c[field.name] for field in fields(Inquiry))
-to_inquiry = Reader(Inquiry, INQUIRY)
+NOTIFICATION_COLUMNS = tuple(notices.c[field.name] for field in fields(Notification))
+to_notification = RowMapper(Notification, NOTIFICATION_COLUMNS)
+INQUIRY_COLUMNS = tuple(inquiries.c[field.name] for field in fields(Inquiry))
+to_inquiry = RowMapper(Inquiry, INQUIRY_COLUMNS)
 
-_TOLD = rowset("told", **{c.name: (f"notice_{c.name}s", c.type) for c in NOTICE})
-_AT = bindparam("at", type_=Instant)
-add_told = insert(notices).from_select(
-    [*(column.name for column in NOTICE), "at", "due_at", "attempts"],
-    select(*_TOLD.c, _AT, _AT, literal_column("0")).where(true()),
+_NOTIFICATION_ROWS = array_rows(
+    "told", **{c.name: (f"notice_{c.name}s", c.type) for c in NOTIFICATION_COLUMNS}
+)
+_AT_PARAM = bindparam("at", type_=Instant)
+INSERT_NOTIFICATIONS = insert(notices).from_select(
+    [*(column.name for column in NOTIFICATION_COLUMNS), "at", "due_at", "attempts"],
+    select(*_NOTIFICATION_ROWS.c, _AT_PARAM, _AT_PARAM, literal_column("0")).where(true()),
 )
 """Notices of the parameters that `told_rows` makes, and of `at`."""
-ADD = Statement(add_told)
+ADD_NOTIFICATIONS = Statement(INSERT_NOTIFICATIONS)
 
-_IT = (notices.c.id == bindparam("notice_id"), is_held(notices))
-FINISH = Statement(delete(notices).where(*_IT))
-DEFER = Statement(
-    update(notices).values(due_at=_AT, attempts=notices.c.attempts + 1, **RELEASED).where(*_IT)
+_IS_LEASED_NOTIFICATION = (notices.c.id == bindparam("notice_id"), is_held_by_caller(notices))
+DELETE_NOTIFICATION = Statement(delete(notices).where(*_IS_LEASED_NOTIFICATION))
+DEFER_NOTIFICATION = Statement(
+    update(notices)
+    .values(due_at=_AT_PARAM, attempts=notices.c.attempts + 1, **RELEASED_LEASE_VALUES)
+    .where(*_IS_LEASED_NOTIFICATION)
 )
 
-_KINDS = frozenset(NoticeKind)
-_USER, _KIND = bindparam("user_id", type_=BigInt), bindparam("kind", type_=mutes.c.kind.type)
-MUTES_OF = Statement(select(mutes.c.kind).where(mutes.c.user_id == _USER))
-MUTE = Statement(upsert(mutes).values(user_id=_USER, kind=_KIND).on_conflict_do_nothing())
-UNMUTE = Statement(delete(mutes).where(mutes.c.user_id == _USER, mutes.c.kind == _KIND))
+_KINDS = frozenset(NotificationKind)
+_USER_ID, _KIND = bindparam("user_id", type_=BigInt), bindparam("kind", type_=mutes.c.kind.type)
+MUTES_OF = Statement(select(mutes.c.kind).where(mutes.c.user_id == _USER_ID))
+ADD_MUTE = Statement(upsert(mutes).values(user_id=_USER_ID, kind=_KIND).on_conflict_do_nothing())
+DELETE_MUTE = Statement(delete(mutes).where(mutes.c.user_id == _USER_ID, mutes.c.kind == _KIND))
 
 ADD_INQUIRY = Statement(
     insert(inquiries)
@@ -57,61 +68,78 @@ ADD_INQUIRY = Statement(
 
 
 @cache
-def claim(limit: int) -> Statement:
+def claim_notifications_statement(limit: int) -> Statement:
     order = (notices.c.due_at, notices.c.id)
-    told = (*order, notices.c.attempts, *NOTICE)
-    return claiming(notices, notices.c.due_at <= NOW, order, limit, told)
+    columns = (*order, notices.c.attempts, *NOTIFICATION_COLUMNS)
+    return claim_with_lease(notices, notices.c.due_at <= NOW_PARAM, order, limit, columns)
 
 
 @cache
 def inquiries_after(size: int) -> Statement:
     after = inquiries.c.id > bindparam("after_id")
-    return Statement(select(*INQUIRY).where(after).order_by(inquiries.c.id).limit(size))
+    return Statement(select(*INQUIRY_COLUMNS).where(after).order_by(inquiries.c.id).limit(size))
 
 
-def told_rows(told: Sequence[Notice]) -> dict[str, list[object]]:
+def notification_params(notifications: Sequence[Notification]) -> dict[str, list[object]]:
     """The parameters of `add_told`, but for the time."""
-    return {f"notice_{c.name}s": [getattr(each, c.name) for each in told] for c in NOTICE}
+    return {
+        f"notice_{c.name}s": [getattr(each, c.name) for each in notifications]
+        for c in NOTIFICATION_COLUMNS
+    }
 
 
 @frozen
-class NoticesReader:
+class NotificationsReader:
     connection: Connection
 
-    async def mutes_of(self, user_id: int) -> frozenset[NoticeKind]:
-        rows = await self.connection.all(MUTES_OF, user_id=user_id)
+    async def muted_kinds_of(self, user_id: int) -> frozenset[NotificationKind]:
+        rows = await self.connection.fetch_all(MUTES_OF, user_id=user_id)
         # Another version may know kinds that this one doesn't.
-        return frozenset(NoticeKind(kind) for (kind,) in rows if kind in _KINDS)
+        return frozenset(NotificationKind(kind) for (kind,) in rows if kind in _KINDS)
 
     async def inquiries(self, after_id: int, limit: int) -> Sequence[Inquiry]:
-        rows = await self.connection.all(inquiries_after(page_size(limit)), after_id=after_id)
+        rows = await self.connection.fetch_all(inquiries_after(page_size(limit)), after_id=after_id)
         return [to_inquiry(row) for row in rows[:limit]]
 
 
 @frozen
-class NoticesWriter(NoticesReader):
-    async def add(self, notices: Sequence[Notice], at: datetime) -> None:
-        await self.connection.run(ADD, at=at, **told_rows(notices))
+class NotificationsWriter(NotificationsReader):
+    async def add_notifications(
+        self, notifications: Sequence[Notification], due_at: datetime
+    ) -> None:
+        await self.connection.execute(
+            ADD_NOTIFICATIONS, at=due_at, **notification_params(notifications)
+        )
 
-    async def claim(self, now: datetime, lease: Lease, limit: int) -> Sequence[DueNotice]:
-        statement = claim(min(limit, MOST))
-        rows = sorted(await self.connection.all(statement, now=now, **terms(lease)))
-        return [DueNotice(row[1], to_notice(row[3:]), row[2]) for row in rows]
+    async def claim_notifications(
+        self, now: datetime, lease: Lease, limit: int
+    ) -> Sequence[DueNotification]:
+        statement = claim_notifications_statement(min(limit, MAX_CLAIM_SIZE))
+        rows = sorted(
+            await self.connection.fetch_all(statement, now=now, **lease_parameters(lease))
+        )
+        return [DueNotification(row[1], to_notification(row[3:]), row[2]) for row in rows]
 
-    async def finish(self, notice_id: int, lease: Lease) -> None:
-        await self.connection.run(FINISH, notice_id=notice_id, held_by=lease.token)
+    async def finish_notification(self, notification_id: int, lease: Lease) -> None:
+        await self.connection.execute(
+            DELETE_NOTIFICATION, notice_id=notification_id, held_by=lease.token
+        )
 
-    async def defer(self, notice_id: int, lease: Lease, until: datetime) -> None:
-        await self.connection.run(DEFER, notice_id=notice_id, held_by=lease.token, at=until)
+    async def defer_notification(self, notification_id: int, lease: Lease, until: datetime) -> None:
+        await self.connection.execute(
+            DEFER_NOTIFICATION, notice_id=notification_id, held_by=lease.token, at=until
+        )
 
-    async def mute(self, user_id: int, kind: NoticeKind) -> None:
-        await self.connection.run(MUTE, user_id=user_id, kind=kind)
+    async def mute(self, user_id: int, kind: NotificationKind) -> None:
+        await self.connection.execute(ADD_MUTE, user_id=user_id, kind=kind)
 
-    async def unmute(self, user_id: int, kind: NoticeKind) -> None:
-        await self.connection.run(UNMUTE, user_id=user_id, kind=kind)
+    async def unmute(self, user_id: int, kind: NotificationKind) -> None:
+        await self.connection.execute(DELETE_MUTE, user_id=user_id, kind=kind)
 
     async def add_inquiry(self, inquiry: NewInquiry) -> Inquiry:
-        given = asdict(inquiry, recurse=False)
-        folded = fold_email(inquiry.email)
-        added = await self.connection.value(ADD_INQUIRY, **given, email_folded=folded)
-        return Inquiry(id=added, **given)
+        fields_by_name = asdict(inquiry, recurse=False)
+        folded = normalize_email(inquiry.email)
+        added = await self.connection.fetch_value(
+            ADD_INQUIRY, **fields_by_name, email_folded=folded
+        )
+        return Inquiry(id=added, **fields_by_name)

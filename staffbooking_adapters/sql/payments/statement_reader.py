@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 
 from staffbooking_adapters.sql.engine.connection import Connection
-from staffbooking_adapters.sql.engine.dialect import total
+from staffbooking_adapters.sql.engine.dialect import sum_or_zero
 from staffbooking_adapters.sql.engine.page_size import page_size
 from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
@@ -37,22 +37,24 @@ from staffbooking_adapters.sql.schema.payments import (
     processor_inbox,
 )
 from staffbooking_core.domain.payments.ledger import Account
-from staffbooking_core.domain.payments.processor import OpStatus
-from staffbooking_core.domain.reconciliation.statement import CashBook
+from staffbooking_core.domain.payments.processor import OperationStatus
+from staffbooking_core.domain.reconciliation.statement import CashPostings
 
-_POSTED, _AMOUNT = ledger_postings.c.booking_id, ledger_legs.c.amount
+_POSTING_BOOKING_ID, _AMOUNT = ledger_postings.c.booking_id, ledger_legs.c.amount
 _IS_CASH = ledger_legs.c.account == Account.PROCESSOR_BALANCE
-BALANCE = Statement(select(total(_AMOUNT)).where(ledger_legs.c.account == bindparam("account")))
+ACCOUNT_BALANCE = Statement(
+    select(sum_or_zero(_AMOUNT)).where(ledger_legs.c.account == bindparam("account"))
+)
 
-_BOOKING, _POSTING, _REF, _IN_FLIGHT = range(4)
+_BOOKING_ROW, _POSTING_ROW, _REFERENCE_ROW, _IN_FLIGHT_ROW = range(4)
 """The sorts of rows, in the order in which they come of each booking."""
 
-_NONE = literal_column("0", BigInt)
-_NEVER = literal_column("NULL", Instant)
+_ZERO = literal_column("0", BigInt)
+_NO_TIME = literal_column("NULL", Instant)
 
 
 @cache
-def rows_of_cash_books(size: int) -> Statement:
+def cash_book_rows(size: int) -> Statement:
     batch = (
         select(bookings.c.id, bookings.c.code)
         .where(bookings.c.id > bindparam("after_id"), bookings.c.intent.is_not(None))
@@ -62,40 +64,44 @@ def rows_of_cash_books(size: int) -> Statement:
     )
     in_batch = select(batch.c.id)
     operations, inbox = payment_operations.c, processor_inbox.c
-    is_its = operations.booking_id.in_(in_batch)
+    is_in_batch = operations.booking_id.in_(in_batch)
     return Statement(
         union_all(
-            _rows(_BOOKING, batch.c.id, name=batch.c.code),
-            _rows(
-                *(_POSTING, _POSTED, ledger_postings.c.id, ledger_postings.c.key),
+            _select_cash_book_rows(_BOOKING_ROW, batch.c.id, name=batch.c.code),
+            _select_cash_book_rows(
+                *(_POSTING_ROW, _POSTING_BOOKING_ID, ledger_postings.c.id, ledger_postings.c.key),
                 *(_AMOUNT, ledger_postings.c.at),
             )
             .join(ledger_legs, ledger_legs.c.posting_key == ledger_postings.c.key)
-            .where(_POSTED.in_(in_batch), _IS_CASH),
-            _rows(_REF, operations.booking_id, operations.id, operations.result_ref).where(
-                is_its, operations.status == OpStatus.DONE, operations.result_ref.is_not(None)
+            .where(_POSTING_BOOKING_ID.in_(in_batch), _IS_CASH),
+            _select_cash_book_rows(
+                _REFERENCE_ROW, operations.booking_id, operations.id, operations.result_ref
+            ).where(
+                is_in_batch,
+                operations.status == OperationStatus.DONE,
+                operations.result_ref.is_not(None),
             ),
-            _rows(_IN_FLIGHT, operations.booking_id).where(
-                is_its, is_unfinished, operations.first_sent_at.is_not(None)
+            _select_cash_book_rows(_IN_FLIGHT_ROW, operations.booking_id).where(
+                is_in_batch, is_unfinished, operations.first_sent_at.is_not(None)
             ),
-            _rows(_IN_FLIGHT, inbox.intent_id).where(
+            _select_cash_book_rows(_IN_FLIGHT_ROW, inbox.intent_id).where(
                 inbox.intent_id.in_(in_batch), inbox.done == false()
             ),
         ).order_by("booking_id", "sort", "number")
     )
 
 
-def _rows(
-    sort: int,
+def _select_cash_book_rows(
+    row_type: int,
     booking_id: ColumnElement[int],
-    number: ColumnElement[int] = _NONE,
+    number: ColumnElement[int] = _ZERO,
     name: ColumnElement[str] | None = None,
-    amount: ColumnElement[int] = _NONE,
-    at: ColumnElement[Any] = _NEVER,
+    amount: ColumnElement[int] = _ZERO,
+    at: ColumnElement[Any] = _NO_TIME,
 ) -> Select[int, int, int, str | None, int, Any]:
     return select(
         booking_id.label("booking_id"),
-        literal_column(str(sort), BigInt).label("sort"),
+        literal_column(str(row_type), BigInt).label("sort"),
         number.label("number"),
         (null() if name is None else name).label("name"),
         amount.label("amount"),
@@ -103,26 +109,28 @@ def _rows(
     )
 
 
-async def cash_books(connection: Connection, after_id: int, limit: int) -> Sequence[CashBook]:
+async def read_cash_books(
+    connection: Connection, after_id: int, limit: int
+) -> Sequence[CashPostings]:
     """A batch of bookings that have an intent, by id."""
-    rows = await connection.all(rows_of_cash_books(page_size(limit)), after_id=after_id)
-    return [_to_book(booking_id, found) for booking_id, found in groupby(rows, itemgetter(0))][
+    rows = await connection.fetch_all(cash_book_rows(page_size(limit)), after_id=after_id)
+    return [_to_cash_book(booking_id, found) for booking_id, found in groupby(rows, itemgetter(0))][
         :limit
     ]
 
 
-def _to_book(booking_id: int, rows: Iterable[Row]) -> CashBook:
+def _to_cash_book(booking_id: int, rows: Iterable[Row]) -> CashPostings:
     code, in_flight, changed_at = "", False, None
     postings: list[tuple[str, int]] = []
     refs: dict[int, str] = {}
-    for _, sort, number, name, amount, at in rows:
-        if sort == _POSTING:
+    for _, row_type, number, name, amount, at in rows:
+        if row_type == _POSTING_ROW:
             postings.append((name, amount))
             changed_at = at if changed_at is None else max(changed_at, at)
-        elif sort == _REF:
+        elif row_type == _REFERENCE_ROW:
             refs[number] = name
-        elif sort == _BOOKING:
+        elif row_type == _BOOKING_ROW:
             code = name
         else:
             in_flight = True
-    return CashBook(booking_id, code, tuple(postings), refs, in_flight, changed_at)
+    return CashPostings(booking_id, code, tuple(postings), refs, in_flight, changed_at)

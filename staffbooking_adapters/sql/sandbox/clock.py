@@ -11,14 +11,14 @@ from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.schema.bookings import sandbox_clock
 
-_OFFSET = select(sandbox_clock.c.offset_us)
-GET_OFFSET = Statement(_OFFSET)
-LOCK_OFFSET = Statement(_OFFSET.with_for_update())
-SET_OFFSET = Statement(update(sandbox_clock).values(offset_us=bindparam("ahead_us")))
+_SELECT_CLOCK_OFFSET = select(sandbox_clock.c.offset_us)
+GET_CLOCK_OFFSET = Statement(_SELECT_CLOCK_OFFSET)
+LOCK_CLOCK_OFFSET = Statement(_SELECT_CLOCK_OFFSET.with_for_update())
+SAVE_CLOCK_OFFSET = Statement(update(sandbox_clock).values(offset_us=bindparam("ahead_us")))
 
 
-async def clock_offset(connection: Connection) -> timedelta:
-    return timedelta(microseconds=await connection.value(GET_OFFSET))
+async def read_clock_offset(connection: Connection) -> timedelta:
+    return timedelta(microseconds=await connection.fetch_value(GET_CLOCK_OFFSET))
 
 
 @frozen
@@ -26,13 +26,15 @@ class SandboxReader:
     connection: Connection
 
     async def clock_offset(self) -> timedelta:
-        return await clock_offset(self.connection)
+        return await read_clock_offset(self.connection)
 
 
 @frozen
 class SandboxWriter(SandboxReader):
     async def lock_clock(self) -> timedelta:
-        return timedelta(microseconds=await self.connection.value(LOCK_OFFSET))
+        return timedelta(microseconds=await self.connection.fetch_value(LOCK_CLOCK_OFFSET))
 
     async def set_clock_offset(self, offset: timedelta) -> None:
-        await self.connection.run(SET_OFFSET, ahead_us=offset // timedelta(microseconds=1))
+        await self.connection.execute(
+            SAVE_CLOCK_OFFSET, ahead_us=offset // timedelta(microseconds=1)
+        )

@@ -29,7 +29,7 @@ from sqlalchemy.sql.elements import ColumnElement
 from staffbooking_adapters.sql.engine.types import BigInt, CivilDate, Instant
 from staffbooking_adapters.sql.schema.metadata import metadata
 from staffbooking_core.domain.bookings.booking import PaymentStatus, PayoutStatus
-from staffbooking_core.domain.bookings.lifecycle import HOLDS_SLOT, Status
+from staffbooking_core.domain.bookings.lifecycle import SLOT_HOLDING_STATUSES, BookingStatus
 
 
 def partial_index(name: str, *columns: ColumnElement[object], where: ColumnElement[bool]) -> Index:
@@ -193,9 +193,12 @@ companion_days = Table(
     Column("free", Boolean, nullable=False),
     PrimaryKeyConstraint("companion_id", "day"),
 )
-is_free = companion_days.c.free.is_(true())
+is_day_marked_free = companion_days.c.free.is_(true())
 partial_index(
-    "ix_companion_days_free", companion_days.c.day, companion_days.c.companion_id, where=is_free
+    "ix_companion_days_free",
+    companion_days.c.day,
+    companion_days.c.companion_id,
+    where=is_day_marked_free,
 )
 
 # Bookings ---------------------------------------------------------------------------------
@@ -274,26 +277,29 @@ counters = Table(
     Column("value", BigInt, nullable=False),
 )
 
-holds_slot = bookings.c.status.in_(sorted(HOLDS_SLOT))
-is_urgent = and_(bookings.c.priority, bookings.c.status == Status.PENDING)
+holds_slot = bookings.c.status.in_(sorted(SLOT_HOLDING_STATUSES))
+is_urgent = and_(bookings.c.priority, bookings.c.status == BookingStatus.PENDING)
 is_open_payout = bookings.c.payout_status.in_(
     [PayoutStatus.FAILED, PayoutStatus.FROZEN, PayoutStatus.SCHEDULED]
 )
-is_indebted = bookings.c.owed_by_staff > 0
+has_staff_debt = bookings.c.owed_by_staff > 0
 is_unsettled = bookings.c.payment_status.in_(
     [PaymentStatus.PROCESSING, PaymentStatus.REFUND_PENDING, PaymentStatus.REQUIRES_PAYMENT]
 )
 
-_newest = (desc(bookings.c.starts_at), desc(bookings.c.id))
-Index("ix_bookings_newest", *_newest)
-Index("ix_bookings_companion", bookings.c.companion_id, *_newest)
-Index("ix_bookings_customer", bookings.c.customer_id, *_newest)
+_NEWEST_FIRST = (desc(bookings.c.starts_at), desc(bookings.c.id))
+Index("ix_bookings_newest", *_NEWEST_FIRST)
+Index("ix_bookings_companion", bookings.c.companion_id, *_NEWEST_FIRST)
+Index("ix_bookings_customer", bookings.c.customer_id, *_NEWEST_FIRST)
 partial_index(
-    "ix_bookings_agency", bookings.c.booked_by, *_newest, where=bookings.c.booked_by.is_not(None)
+    "ix_bookings_agency",
+    bookings.c.booked_by,
+    *_NEWEST_FIRST,
+    where=bookings.c.booked_by.is_not(None),
 )
 partial_index("ix_bookings_urgent", bookings.c.companion_id, where=is_urgent)
 partial_index("ix_bookings_payouts", bookings.c.payout_due_at, bookings.c.id, where=is_open_payout)
-partial_index("ix_bookings_debts", bookings.c.companion_id, bookings.c.id, where=is_indebted)
+partial_index("ix_bookings_debts", bookings.c.companion_id, bookings.c.id, where=has_staff_debt)
 partial_index("ix_bookings_unsettled", bookings.c.id, where=is_unsettled)
 partial_index(
     "ix_bookings_slots",
@@ -371,11 +377,11 @@ reviews = Table(
     Column("hidden", Boolean, nullable=False, server_default=text("false")),
     UniqueConstraint("booking_id", "reviewer_id", name="uq_reviews_reviewer"),
 )
-is_shown = ~reviews.c.hidden
+is_visible_review = ~reviews.c.hidden
 partial_index(
     "ix_reviews_newest",
     *(reviews.c.reviewee_id, reviews.c.id, reviews.c.rating),
-    where=is_shown,
+    where=is_visible_review,
 )
 
 alerts = Table(

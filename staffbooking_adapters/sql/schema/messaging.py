@@ -18,7 +18,7 @@ from sqlalchemy import (
     and_,
 )
 
-from staffbooking_adapters.sql.engine.leases import NOW
+from staffbooking_adapters.sql.engine.leases import NOW_PARAM
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
 from staffbooking_adapters.sql.schema.bookings import bookings, partial_index
 from staffbooking_adapters.sql.schema.metadata import metadata
@@ -42,7 +42,7 @@ conversations = Table(
 """A column for each field of the domain's `Conversation` but its members, in its order; and
 whether it is open, as all are but groups whose event had too few bookings so far."""
 
-members = Table(
+conversation_members = Table(
     "conversation_members",
     metadata,
     Column("conversation_id", BigInt, ForeignKey("conversations.id"), nullable=False),
@@ -81,25 +81,25 @@ messages = Table(
 array of user ids. No references: to check one takes as long as all else that is done while
 nobody may give ids but who adds these."""
 
-is_named = messages.c.client_id.is_not(None)
+has_client_id = messages.c.client_id.is_not(None)
 Index(
     "uq_messages_conversation_id_sender_id_client_id",
     *(messages.c.conversation_id, messages.c.sender_id, messages.c.client_id),
     unique=True,
-    postgresql_where=is_named,
-    sqlite_where=is_named,
+    postgresql_where=has_client_id,
+    sqlite_where=has_client_id,
 )
 
 # Presence ---------------------------------------------------------------------------------
 
-nodes = Table(
+channel_nodes = Table(
     "channel_nodes",
     metadata,
     Column("id", Text, primary_key=True),
     Column("lease_until", Instant, nullable=False),
 )
 
-connections = Table(
+channel_connections = Table(
     "channel_connections",
     metadata,
     Column("user_id", BigInt, nullable=False),
@@ -109,7 +109,9 @@ connections = Table(
     Index("ix_channel_connections_node", "node"),
 )
 
-is_at_living_node = and_(connections.c.node == nodes.c.id, nodes.c.lease_until > NOW)
+is_on_live_node = and_(
+    channel_connections.c.node == channel_nodes.c.id, channel_nodes.c.lease_until > NOW_PARAM
+)
 
 last_seen = Table(
     "last_seen",

@@ -19,7 +19,12 @@ from sqlalchemy import (
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
 from staffbooking_adapters.sql.schema.bookings import partial_index
 from staffbooking_adapters.sql.schema.metadata import metadata
-from staffbooking_core.domain.payments.processor import UNFINISHED, OpKind, OpStatus, Settlement
+from staffbooking_core.domain.payments.processor import (
+    UNFINISHED_OPERATION_STATUSES,
+    OperationKind,
+    OperationStatus,
+    SettlementStatus,
+)
 
 payment_operations = Table(
     "payment_operations",
@@ -45,18 +50,18 @@ payment_operations = Table(
 )
 """A column for each field of the domain's `Operation`, in its order, and the lease."""
 
-is_unfinished = payment_operations.c.status.in_(sorted(UNFINISHED))
+is_unfinished = payment_operations.c.status.in_(sorted(UNFINISHED_OPERATION_STATUSES))
 partial_index(
     "ix_payment_operations_due",
     *(payment_operations.c.next_at, payment_operations.c.id),
     where=is_unfinished,
 )
 is_failed_refund = and_(
-    payment_operations.c.kind == OpKind.REFUND,
-    payment_operations.c.status != OpStatus.VOID,
+    payment_operations.c.kind == OperationKind.REFUND,
+    payment_operations.c.status != OperationStatus.VOID,
     or_(
-        payment_operations.c.status.in_([OpStatus.DEAD, OpStatus.REFUSED]),
-        payment_operations.c.settlement == Settlement.FAILED,
+        payment_operations.c.status.in_([OperationStatus.DEAD, OperationStatus.REFUSED]),
+        payment_operations.c.settlement == SettlementStatus.FAILED,
     ),
 )
 partial_index(

@@ -23,87 +23,91 @@ if TYPE_CHECKING:
     from alembic.config import Config
     from sqlalchemy import Connection
 
-HEAD = "0013"
+HEAD_REVISION = "0013"
 """The newest revision in `migrations/versions`."""
 
-_ONE_AT_A_TIME = threading.Lock()
+_UPGRADE_LOCK = threading.Lock()
 """What Alembic knows of a run is global to the process."""
 
-HAS_VERSION = Statement(
+HAS_VERSION_TABLE = Statement(
     postgresql=text("SELECT to_regclass('alembic_version') IS NOT NULL"),
     sqlite=text("SELECT count(*) FROM sqlite_master WHERE name = 'alembic_version'"),
 )
-VERSION = Statement(text("SELECT version_num FROM alembic_version"))
+GET_VERSION = Statement(text("SELECT version_num FROM alembic_version"))
 
 
-class CannotUpgrade(StaffbookingError):
+class SchemaUpgradeError(StaffbookingError):
     """The migrations don't run on what is there."""
 
     code = "cannot_upgrade"
 
     def __init__(self, reason: object) -> None:
-        super().__init__(f"the schema can't be brought to version {HEAD}: {reason}")
+        super().__init__(f"the schema can't be brought to version {HEAD_REVISION}: {reason}")
 
 
-async def upgrade(url: str) -> None:
+async def run_migrations(url: str) -> None:
     """Run what is missing of the migrations. Several processes may do so at once.
 
     Raises CannotUpgrade; nothing is changed then.
     """
-    await asyncio.to_thread(_upgrade, url)
+    await asyncio.to_thread(_run_migrations_in_thread, url)
 
 
-def _upgrade(url: str) -> None:
+def _run_migrations_in_thread(url: str) -> None:
     from alembic import command
     from alembic.util import CommandError
     from sqlalchemy.exc import DBAPIError
 
-    def run(connection: Connection) -> None:
-        command.upgrade(config(connection), "head")
+    def run_alembic(connection: Connection) -> None:
+        command.upgrade(alembic_config(connection), "head")
 
-    with _ONE_AT_A_TIME:
+    with _UPGRADE_LOCK:
         try:
-            _try_to_open(url)
-            asyncio.run(on_connection(url, run))
+            _check_sqlite_file_opens(url)
+            asyncio.run(run_on_sqlalchemy_connection(url, run_alembic))
         except sqlite3.Error as error:
-            raise CannotUpgrade(error) from error
+            raise SchemaUpgradeError(error) from error
         except CommandError as error:
-            raise CannotUpgrade(error) from error
+            raise SchemaUpgradeError(error) from error
         except DBAPIError as error:
             # The driver's own words, without those that SQLAlchemy puts around them.
-            raise CannotUpgrade(getattr(error.orig, "__cause__", None) or error.orig) from error
+            raise SchemaUpgradeError(
+                getattr(error.orig, "__cause__", None) or error.orig
+            ) from error
 
 
-def _try_to_open(url: str) -> None:
+def _check_sqlite_file_opens(url: str) -> None:
     """Of aiosqlite a thread might outlive the loop, and complain, where a file can't be opened."""
     address = make_url(url)
     if address.get_backend_name() == "sqlite":
         sqlite3.connect(str(address.database)).close()
 
 
-async def check(url: str) -> str | None:
+async def find_schema_mismatch(url: str) -> str | None:
     """What the schema lacks, in one line; None where it is this version's.
 
     Raises Unavailable where the database is out of reach.
     """
-    found = await _version(url)
-    if found is None:
+    found_version = await _find_version(url)
+    if found_version is None:
         return "the database has no schema yet: run `staffbooking db upgrade`"
-    if found > HEAD:
-        return f"the schema is of version {found}, newer than this program's {HEAD}"
-    if found != HEAD:
-        return f"the schema is of version {found}, not {HEAD}: run `staffbooking db upgrade`"
+    if found_version > HEAD_REVISION:
+        return (
+            f"the schema is of version {found_version}, newer than this program's {HEAD_REVISION}"
+        )
+    if found_version != HEAD_REVISION:
+        return f"the schema is of version {found_version}, not {HEAD_REVISION}: run `staffbooking db upgrade`"
     return None
 
 
-async def _version(url: str) -> str | None:
+async def _find_version(url: str) -> str | None:
     if _is_missing_file(url):
         return None
     database = await open_database(url, metadata, pool_size=1)
     try:
-        if not await database.value(HAS_VERSION):
+        if not await database.fetch_value(HAS_VERSION_TABLE):
             return None
-        version: str | None = await database.value(VERSION)
+        version: str | None = await database.fetch_value(GET_VERSION)
         return version
     finally:
         await database.close()
@@ -115,7 +119,7 @@ def _is_missing_file(url: str) -> bool:
     return address.get_backend_name() == "sqlite" and not Path(str(address.database)).is_file()
 
 
-def config(connection: Connection) -> Config:
+def alembic_config(connection: Connection) -> Config:
     """Alembic's settings for a run on a connection."""
     from alembic.config import Config
 
@@ -125,7 +129,7 @@ def config(connection: Connection) -> Config:
     return settings
 
 
-async def on_connection(url: str, work: Any) -> None:
+async def run_on_sqlalchemy_connection(url: str, work: Any) -> None:
     """Call `work` with a connection of SQLAlchemy's own, in one transaction."""
     from sqlalchemy import event
     from sqlalchemy.ext.asyncio import create_async_engine
@@ -133,8 +137,8 @@ async def on_connection(url: str, work: Any) -> None:
 
     engine = create_async_engine(url, poolclass=NullPool)
     if engine.dialect.name == "sqlite":
-        event.listen(engine.sync_engine, "connect", _leave_transactions_alone)
-        event.listen(engine.sync_engine, "begin", _begin_at_once)
+        event.listen(engine.sync_engine, "connect", _disable_implicit_transactions)
+        event.listen(engine.sync_engine, "begin", _begin_immediate)
     try:
         async with engine.begin() as connection:
             await connection.run_sync(work)
@@ -142,10 +146,10 @@ async def on_connection(url: str, work: Any) -> None:
         await engine.dispose()
 
 
-def _leave_transactions_alone(connection: Any, _: Any) -> None:
+def _disable_implicit_transactions(connection: Any, _: Any) -> None:
     connection.isolation_level = None
     connection.execute("PRAGMA busy_timeout = 10000")
 
 
-def _begin_at_once(connection: Connection) -> None:
+def _begin_immediate(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE")

@@ -54,9 +54,14 @@ endpoints = Table(
 """A column for each field of the domain's `Endpoint`, in its order (three for its secrets);
 when it wants its next turn, which is never where nothing is pending; and the claim."""
 
-is_kept = endpoints.c.deleted_at.is_(None)
+is_endpoint_not_deleted = endpoints.c.deleted_at.is_(None)
 
-partial_index("ix_webhook_endpoints_owner", endpoints.c.owner_id, endpoints.c.id, where=is_kept)
+partial_index(
+    "ix_webhook_endpoints_owner",
+    endpoints.c.owner_id,
+    endpoints.c.id,
+    where=is_endpoint_not_deleted,
+)
 partial_index(
     "ix_webhook_endpoints_turns",
     *(endpoints.c.troubled, endpoints.c.due_at, endpoints.c.id),
@@ -97,22 +102,29 @@ deliveries = Table(
 its event stands in no feed. `next_at` of one that is done is when it was due last: from
 then on it is kept for a while. Its number is not given again: owners ask for deliveries by it."""
 
-DONE = frozenset({DeliveryStatus.SUCCEEDED, DeliveryStatus.FAILED, DeliveryStatus.CANCELLED})
-
-is_pending = deliveries.c.status == DeliveryStatus.PENDING
-is_retry = and_(is_pending, deliveries.c.tries > 0)
-is_first_try = and_(is_pending, deliveries.c.tries == 0)
-is_waiting = deliveries.c.status == DeliveryStatus.HELD
-is_done = deliveries.c.status.in_(sorted(DONE))
-
-_IN_LINE = (deliveries.c.endpoint_id, deliveries.c.next_at, deliveries.c.id)
-partial_index("ix_webhook_deliveries_retries", *_IN_LINE, where=is_retry)
-partial_index("ix_webhook_deliveries_first_tries", *_IN_LINE, where=is_first_try)
-partial_index("ix_webhook_deliveries_held", deliveries.c.endpoint_id, where=is_waiting)
-partial_index(
-    "ix_webhook_deliveries_held_since", deliveries.c.held_at, deliveries.c.id, where=is_waiting
+DONE_STATUSES = frozenset(
+    {DeliveryStatus.SUCCEEDED, DeliveryStatus.FAILED, DeliveryStatus.CANCELLED}
 )
-partial_index("ix_webhook_deliveries_done", deliveries.c.next_at, deliveries.c.id, where=is_done)
+
+is_pending_delivery = deliveries.c.status == DeliveryStatus.PENDING
+is_retry = and_(is_pending_delivery, deliveries.c.tries > 0)
+is_first_try = and_(is_pending_delivery, deliveries.c.tries == 0)
+is_held_delivery = deliveries.c.status == DeliveryStatus.HELD
+is_done_delivery = deliveries.c.status.in_(sorted(DONE_STATUSES))
+
+_QUEUE_COLUMNS = (deliveries.c.endpoint_id, deliveries.c.next_at, deliveries.c.id)
+partial_index("ix_webhook_deliveries_retries", *_QUEUE_COLUMNS, where=is_retry)
+partial_index("ix_webhook_deliveries_first_tries", *_QUEUE_COLUMNS, where=is_first_try)
+partial_index("ix_webhook_deliveries_held", deliveries.c.endpoint_id, where=is_held_delivery)
+partial_index(
+    "ix_webhook_deliveries_held_since",
+    deliveries.c.held_at,
+    deliveries.c.id,
+    where=is_held_delivery,
+)
+partial_index(
+    "ix_webhook_deliveries_done", deliveries.c.next_at, deliveries.c.id, where=is_done_delivery
+)
 
 attempts = Table(
     "webhook_attempts",
@@ -144,14 +156,14 @@ event_readers = Table(
 )
 """The feed of each party of an event; admins read all of `events`."""
 
-is_unplaced = events.c.position.is_(None)
-is_placed = events.c.position.is_not(None)
+is_unsequenced_event = events.c.position.is_(None)
+is_positioned_event = events.c.position.is_not(None)
 
-partial_index("ix_events_unplaced", events.c.id, where=is_unplaced)
+partial_index("ix_events_unplaced", events.c.id, where=is_unsequenced_event)
 Index(
     "uq_events_position",
     events.c.position,
     unique=True,
-    postgresql_where=is_placed,
-    sqlite_where=is_placed,
+    postgresql_where=is_positioned_event,
+    sqlite_where=is_positioned_event,
 )

@@ -9,32 +9,38 @@ from sqlalchemy import Text, bindparam, func, insert, select, true, update
 
 from staffbooking_adapters import codec
 from staffbooking_adapters.sql.engine.connection import Connection
-from staffbooking_adapters.sql.engine.dialect import advisory_lock, rowset
-from staffbooking_adapters.sql.engine.leases import MOST
+from staffbooking_adapters.sql.engine.dialect import advisory_lock, array_rows
+from staffbooking_adapters.sql.engine.leases import MAX_CLAIM_SIZE
 from staffbooking_adapters.sql.engine.page_size import page_size
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import BigInt
 from staffbooking_adapters.sql.schema.bookings import events
-from staffbooking_adapters.sql.schema.webhooks import event_readers, is_unplaced
+from staffbooking_adapters.sql.schema.webhooks import event_readers, is_unsequenced_event
 from staffbooking_core.domain.bookings.lifecycle import EventName
-from staffbooking_core.domain.webhooks.deliveries import Told
+from staffbooking_core.domain.webhooks.deliveries import PublishedEvent
 
 # Reading ----------------------------------------------------------------------------------
 
-_EVENT = events.c.id == bindparam("event_id")
-_MINE = event_readers.c.user_id == bindparam("reader")
-_IN_MY_FEED = events.c.position == event_readers.c.position
+_IS_EVENT = events.c.id == bindparam("event_id")
+_IS_READER = event_readers.c.user_id == bindparam("reader")
+_IS_READER_POSITION = events.c.position == event_readers.c.position
 
-POSITION = Statement(select(events.c.position).where(_EVENT))
-MY_POSITION = Statement(
-    select(events.c.position).join_from(events, event_readers, _IN_MY_FEED).where(_EVENT, _MINE)
+GET_EVENT_POSITION = Statement(select(events.c.position).where(_IS_EVENT))
+GET_EVENT_POSITION_FOR_READER = Statement(
+    select(events.c.position)
+    .join_from(events, event_readers, _IS_READER_POSITION)
+    .where(_IS_EVENT, _IS_READER)
 )
 
 
 @cache
-def feed(size: int, mine: bool) -> Statement:
-    if mine:
-        page = select(events.c.body).join_from(event_readers, events, _IN_MY_FEED).where(_MINE)
+def feed_page(size: int, is_for_reader: bool) -> Statement:
+    if is_for_reader:
+        page = (
+            select(events.c.body)
+            .join_from(event_readers, events, _IS_READER_POSITION)
+            .where(_IS_READER)
+        )
         position = event_readers.c.position
     else:
         page, position = select(events.c.body), events.c.position
@@ -42,11 +48,13 @@ def feed(size: int, mine: bool) -> Statement:
     return Statement(page.where(position > after).order_by(position).limit(size))
 
 
-async def position_of(connection: Connection, event_id: str, reader_id: int | None) -> int | None:
+async def find_event_position(
+    connection: Connection, event_id: str, reader_id: int | None
+) -> int | None:
     """Where an event stands in its reader's feed; the reader None sees all events."""
-    mine = {} if reader_id is None else {"reader": reader_id}
-    statement = MY_POSITION if mine else POSITION
-    found: int | None = await connection.value(statement, event_id=event_id, **mine)
+    reader_params = {} if reader_id is None else {"reader": reader_id}
+    statement = GET_EVENT_POSITION_FOR_READER if reader_params else GET_EVENT_POSITION
+    found: int | None = await connection.fetch_value(statement, event_id=event_id, **reader_params)
     return found
 
 
@@ -54,64 +62,94 @@ async def read_feed(
     connection: Connection, reader_id: int | None, after: int, limit: int
 ) -> list[bytes]:
     """The envelopes beyond a position, in their order."""
-    mine = {} if reader_id is None else {"reader": reader_id}
-    rows = await connection.all(feed(page_size(limit), bool(mine)), after=after, **mine)
+    reader_params = {} if reader_id is None else {"reader": reader_id}
+    rows = await connection.fetch_all(
+        feed_page(page_size(limit), bool(reader_params)), after=after, **reader_params
+    )
     return [body for (body,) in rows[:limit]]
 
 
 # Placing ----------------------------------------------------------------------------------
 
-PLACING = 7_362_005
+EVENT_POSITIONS_LOCK_KEY = 7_362_005
 """The advisory lock that lets one at a time give positions."""
 
-LOCK = advisory_lock(PLACING)
-LAST_POSITION = Statement(select(func.coalesce(func.max(events.c.position), 0)))
-FIRST_UNPLACED = Statement(select(events.c.id).where(is_unplaced).order_by(events.c.id).limit(1))
+LOCK_EVENT_POSITIONS = advisory_lock(EVENT_POSITIONS_LOCK_KEY)
+GET_LAST_POSITION = Statement(select(func.coalesce(func.max(events.c.position), 0)))
+GET_FIRST_UNSEQUENCED = Statement(
+    select(events.c.id).where(is_unsequenced_event).order_by(events.c.id).limit(1)
+)
 
-_TOLD = (events.c.id, events.c.booking_id, events.c.sequence, events.c.name, events.c.parties)
+_PUBLISHED_EVENT_COLUMNS = (
+    events.c.id,
+    events.c.booking_id,
+    events.c.sequence,
+    events.c.name,
+    events.c.parties,
+)
 
 
 @cache
-def unplaced(limit: int) -> Statement:
-    first = select(events.c.booking_id).where(is_unplaced).order_by(events.c.id).limit(limit)
+def unsequenced_events(limit: int) -> Statement:
+    first = (
+        select(events.c.booking_id).where(is_unsequenced_event).order_by(events.c.id).limit(limit)
+    )
     chosen = select(first.subquery("first").c.booking_id)
-    every = select(*_TOLD).where(is_unplaced, events.c.booking_id.in_(chosen))
+    every = select(*_PUBLISHED_EVENT_COLUMNS).where(
+        is_unsequenced_event, events.c.booking_id.in_(chosen)
+    )
     return Statement(every.order_by(events.c.id))
 
 
-_PLACED = rowset("placed", id=("event_ids", Text()), position=("positions", BigInt))
-PLACE = Statement(
-    update(events).values(position=_PLACED.c.position).where(events.c.id == _PLACED.c.id)
+_POSITION_ROWS = array_rows("placed", id=("event_ids", Text()), position=("positions", BigInt))
+SAVE_EVENT_POSITIONS = Statement(
+    update(events)
+    .values(position=_POSITION_ROWS.c.position)
+    .where(events.c.id == _POSITION_ROWS.c.id)
 )
-_READ = rowset("read", user_id=("readers", BigInt), position=("positions", BigInt))
-ADD_READERS = Statement(
-    insert(event_readers).from_select(["user_id", "position"], select(*_READ.c).where(true()))
+_READER_ROWS = array_rows("read", user_id=("readers", BigInt), position=("positions", BigInt))
+ADD_EVENT_READERS = Statement(
+    insert(event_readers).from_select(
+        ["user_id", "position"], select(*_READER_ROWS.c).where(true())
+    )
 )
 
 
-async def lock_feed(connection: Connection) -> int:
+async def lock_event_positions(connection: Connection) -> int:
     """The last position that was given; nobody else gives one until the unit of work ends."""
-    await connection.run(LOCK)
-    last: int = await connection.value(LAST_POSITION)
+    await connection.execute(LOCK_EVENT_POSITIONS)
+    last: int = await connection.fetch_value(GET_LAST_POSITION)
     return last
 
 
-async def has_unplaced(connection: Connection) -> bool:
-    return await connection.value(FIRST_UNPLACED) is not None
+async def has_unsequenced_events(connection: Connection) -> bool:
+    return await connection.fetch_value(GET_FIRST_UNSEQUENCED) is not None
 
 
-async def next_unplaced(connection: Connection, limit: int) -> list[Told]:
+async def list_unsequenced_events(connection: Connection, limit: int) -> list[PublishedEvent]:
     """The first ones made, with all others of their bookings."""
-    rows = await connection.all(unplaced(min(limit, MOST)))
+    rows = await connection.fetch_all(unsequenced_events(min(limit, MAX_CLAIM_SIZE)))
     return [
-        Told(event_id, booking_id, sequence, EventName(name), tuple(codec.decode(parties)))
+        PublishedEvent(
+            event_id, booking_id, sequence, EventName(name), tuple(codec.decode(parties))
+        )
         for event_id, booking_id, sequence, name, parties in rows
     ]
 
 
-async def place_events(connection: Connection, placed: Sequence[tuple[Told, int]]) -> None:
-    ids, positions = [event.id for event, _ in placed], [position for _, position in placed]
-    await connection.run(PLACE, event_ids=ids, positions=positions)
-    read = [(party, position) for event, position in placed for party in event.parties]
-    readers, positions = [reader for reader, _ in read], [position for _, position in read]
-    await connection.run(ADD_READERS, readers=readers, positions=positions)
+async def save_event_positions(
+    connection: Connection, positioned_events: Sequence[tuple[PublishedEvent, int]]
+) -> None:
+    ids, positions = (
+        [event.id for event, _ in positioned_events],
+        [position for _, position in positioned_events],
+    )
+    await connection.execute(SAVE_EVENT_POSITIONS, event_ids=ids, positions=positions)
+    reader_positions = [
+        (party, position) for event, position in positioned_events for party in event.parties
+    ]
+    readers, positions = (
+        [reader for reader, _ in reader_positions],
+        [position for _, position in reader_positions],
+    )
+    await connection.execute(ADD_EVENT_READERS, readers=readers, positions=positions)

@@ -33,9 +33,15 @@ from sqlalchemy import (
 )
 
 from staffbooking_adapters import codec
-from staffbooking_adapters.sql.accounts.store import USER, to_user
-from staffbooking_adapters.sql.engine.dialect import claim, in_array, rowset, upsert
-from staffbooking_adapters.sql.engine.leases import MOST, NOW, RELEASED, claiming, terms
+from staffbooking_adapters.sql.accounts.store import USER_COLUMNS, to_user
+from staffbooking_adapters.sql.engine.dialect import array_rows, claim_rows, in_array, upsert
+from staffbooking_adapters.sql.engine.leases import (
+    MAX_CLAIM_SIZE,
+    NOW_PARAM,
+    RELEASED_LEASE_VALUES,
+    claim_with_lease,
+    lease_parameters,
+)
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
 from staffbooking_adapters.sql.schema.bookings import events, users
@@ -44,129 +50,171 @@ from staffbooking_adapters.sql.schema.webhooks import (
     deliveries,
     endpoints,
     is_admin,
+    is_endpoint_not_deleted,
     is_first_try,
-    is_kept,
+    is_held_delivery,
     is_retry,
-    is_waiting,
 )
 from staffbooking_adapters.sql.webhooks import feed
 from staffbooking_adapters.sql.webhooks.reader import (
-    ATTEMPT,
-    DELIVERY,
-    ENDPOINT,
-    SUBSCRIBER,
+    ATTEMPT_COLUMNS,
+    DELIVERY_COLUMNS,
+    ENDPOINT_COLUMNS,
+    SELECT_SUBSCRIBERS,
     WebhooksReader,
-    first_pending,
+    first_pending_due_at,
     to_delivery,
     to_endpoint,
     to_subscriber,
 )
 from staffbooking_core.domain.webhooks.deliveries import (
-    Attempt,
     Delivery,
+    DeliveryAttempt,
     DeliveryStatus,
-    Endpoint,
+    EndpointSecrets,
+    EndpointSubscription,
     NewDelivery,
-    Secrets,
-    Subscriber,
-    Told,
+    PublishedEvent,
+    WebhookEndpoint,
 )
-from staffbooking_core.ports import Claim, Hint, Lease, NewEndpoint, Parcel, Turn
+from staffbooking_core.ports import (
+    DueDelivery,
+    EndpointBatch,
+    EndpointClaim,
+    Hint,
+    Lease,
+    NewWebhookEndpoint,
+)
 
 # Endpoints --------------------------------------------------------------------------------
 
-_FIELDS = {column.name: bindparam(column.name, type_=column.type) for column in ENDPOINT[1:]}
-_IS_IT = endpoints.c.id == bindparam("endpoint_id", type_=BigInt)
-ADD_ENDPOINT = Statement(insert(endpoints).values(_FIELDS).returning(endpoints.c.id))
-LOCK_ENDPOINT = Statement(select(*ENDPOINT).where(_IS_IT).with_for_update(key_share=True))
-SAVE_ENDPOINT = Statement(update(endpoints).values(_FIELDS).where(_IS_IT))
+_ENDPOINT_VALUES = {
+    column.name: bindparam(column.name, type_=column.type) for column in ENDPOINT_COLUMNS[1:]
+}
+_IS_ENDPOINT = endpoints.c.id == bindparam("endpoint_id", type_=BigInt)
+ADD_ENDPOINT = Statement(insert(endpoints).values(_ENDPOINT_VALUES).returning(endpoints.c.id))
+LOCK_ENDPOINT = Statement(
+    select(*ENDPOINT_COLUMNS).where(_IS_ENDPOINT).with_for_update(key_share=True)
+)
+SAVE_ENDPOINT = Statement(update(endpoints).values(_ENDPOINT_VALUES).where(_IS_ENDPOINT))
 
 # Fanning out ------------------------------------------------------------------------------
 
-_ASKED = rowset("asked", id=("user_ids", BigInt))
-_OWNERS = union(select(_ASKED.c.id), select(users.c.id).where(is_admin))
-SUBSCRIBERS = Statement(
-    SUBSCRIBER.where(is_kept, endpoints.c.owner_id.in_(_OWNERS))
+_REQUESTED_USERS = array_rows("asked", id=("user_ids", BigInt))
+_SUBSCRIBED_OWNERS = union(select(_REQUESTED_USERS.c.id), select(users.c.id).where(is_admin))
+LOCK_SUBSCRIBERS = Statement(
+    SELECT_SUBSCRIBERS.where(is_endpoint_not_deleted, endpoints.c.owner_id.in_(_SUBSCRIBED_OWNERS))
     .order_by(endpoints.c.id)
     .with_for_update(of=endpoints, key_share=True)
 )
 
-_NEW = "endpoint_id event_id event created_at status next_at held_at attempts tries counts".split()
-_MADE = rowset("made", **{name: (f"each_{name}", deliveries.c[name].type) for name in _NEW[:-3]})
-_MADE_ROW = {**_MADE.c, "next_at": func.coalesce(_MADE.c.next_at, _MADE.c.created_at)}
-_NO_TRIES = (literal(0), literal(0), literal(True))
+_NEW_DELIVERY_COLUMNS = (
+    "endpoint_id event_id event created_at status next_at held_at attempts tries counts".split()
+)
+_NEW_DELIVERY_ROWS = array_rows(
+    "made",
+    **{name: (f"each_{name}", deliveries.c[name].type) for name in _NEW_DELIVERY_COLUMNS[:-3]},
+)
+_NEW_DELIVERY_VALUES = {
+    **_NEW_DELIVERY_ROWS.c,
+    "next_at": func.coalesce(_NEW_DELIVERY_ROWS.c.next_at, _NEW_DELIVERY_ROWS.c.created_at),
+}
+_INITIAL_COUNTS = (literal(0), literal(0), literal(True))
 ADD_DELIVERIES = Statement(
     upsert(deliveries)
-    .from_select(_NEW, select(*_MADE_ROW.values(), *_NO_TRIES).where(true()))
+    .from_select(
+        _NEW_DELIVERY_COLUMNS,
+        select(*_NEW_DELIVERY_VALUES.values(), *_INITIAL_COUNTS).where(true()),
+    )
     .on_conflict_do_nothing(index_elements=["endpoint_id", "event_id"])
     .returning(deliveries.c.endpoint_id, deliveries.c.status, deliveries.c.next_at)
 )
-_ONE = {column.name: bindparam(column.name, type_=column.type) for column in deliveries.c[1:]}
-ADD_TEST = Statement(insert(deliveries).values(_ONE).returning(deliveries.c.id))
+_DELIVERY_VALUES = {
+    column.name: bindparam(column.name, type_=column.type) for column in deliveries.c[1:]
+}
+ADD_TEST_DELIVERY = Statement(
+    insert(deliveries).values(_DELIVERY_VALUES).returning(deliveries.c.id)
+)
 
 # Turns ------------------------------------------------------------------------------------
 
 
 @cache
-def claim_turns(limit: int) -> Statement:
-    return claiming(
+def claim_batches_statement(limit: int) -> Statement:
+    return claim_with_lease(
         endpoints,
         and_(
             endpoints.c.troubled == bindparam("troubled", type_=Boolean()),
-            endpoints.c.due_at <= NOW,
+            endpoints.c.due_at <= NOW_PARAM,
         ),
         (endpoints.c.due_at, endpoints.c.id),
         limit,
-        returning=(*ENDPOINT, endpoints.c.due_at),
+        returning=(*ENDPOINT_COLUMNS, endpoints.c.due_at),
     )
 
 
-OWNERS = Statement(select(*USER).where(in_array(users.c.id, "owner_ids")))
+LIST_OWNERS = Statement(select(*USER_COLUMNS).where(in_array(users.c.id, "owner_ids")))
 
-_CLAIMED = rowset("claimed", id=("endpoint_ids", BigInt))
+_CLAIMED_ENDPOINTS = array_rows("claimed", id=("endpoint_ids", BigInt))
 
 
-def _first_due(kind: ColumnElement[bool], place: int, batch: int) -> Select[Any]:
-    its = (deliveries.c.endpoint_id == _CLAIMED.c.id, kind, deliveries.c.next_at <= NOW)
-    in_line = (deliveries.c.next_at, deliveries.c.id)
-    first = select(*in_line).where(*its).order_by(*in_line).limit(batch).correlate(_CLAIMED)
-    return select(literal_column(str(place)).label("place"), *first.subquery().c)
+def _select_first_due(kind: ColumnElement[bool], priority: int, limit: int) -> Select[Any]:
+    is_due_delivery = (
+        deliveries.c.endpoint_id == _CLAIMED_ENDPOINTS.c.id,
+        kind,
+        deliveries.c.next_at <= NOW_PARAM,
+    )
+    queue_order = (deliveries.c.next_at, deliveries.c.id)
+    first = (
+        select(*queue_order)
+        .where(*is_due_delivery)
+        .order_by(*queue_order)
+        .limit(limit)
+        .correlate(_CLAIMED_ENDPOINTS)
+    )
+    return select(literal_column(str(priority)).label("place"), *first.subquery().c)
 
 
 @cache
-def due_deliveries(batch: int) -> Statement:
+def due_deliveries_statement(limit: int) -> Statement:
     """Of each endpoint those that are first in line, with their bytes."""
     kinds = enumerate((is_retry, is_first_try))
-    either = union_all(*(_first_due(kind, place, batch) for place, kind in kinds)).subquery("due")
-    in_line = (either.c.place, either.c.next_at, either.c.id)
-    due = select(either.c.id).order_by(*in_line).limit(batch).correlate(_CLAIMED)
-    beside = due.lateral("beside")
+    candidates = union_all(
+        *(_select_first_due(kind, place, limit) for place, kind in kinds)
+    ).subquery("due")
+    queue_order = (candidates.c.place, candidates.c.next_at, candidates.c.id)
+    due = select(candidates.c.id).order_by(*queue_order).limit(limit).correlate(_CLAIMED_ENDPOINTS)
+    lateral_ids = due.lateral("beside")
     body = func.coalesce(deliveries.c.body, events.c.body, type_=events.c.body.type)
 
-    def written(joined: Any) -> Select[Any]:
-        told = joined.outerjoin(events, events.c.id == deliveries.c.event_id)
-        return select(*DELIVERY, body).select_from(told).order_by(*in_order)
+    def select_deliveries(joined: Any) -> Select[Any]:
+        with_events = joined.outerjoin(events, events.c.id == deliveries.c.event_id)
+        return select(*DELIVERY_COLUMNS, body).select_from(with_events).order_by(*in_order)
 
     in_order = (deliveries.c.tries == 0, deliveries.c.next_at, deliveries.c.id)
     return Statement(
-        postgresql=written(
-            _CLAIMED.join(beside, true()).join(deliveries, deliveries.c.id == beside.c.id)
+        postgresql=select_deliveries(
+            _CLAIMED_ENDPOINTS.join(lateral_ids, true()).join(
+                deliveries, deliveries.c.id == lateral_ids.c.id
+            )
         ),
-        sqlite=written(_CLAIMED.join(deliveries, deliveries.c.id.in_(due))),
+        sqlite=select_deliveries(_CLAIMED_ENDPOINTS.join(deliveries, deliveries.c.id.in_(due))),
     )
 
 
-_HELD = select(endpoints.c.id).where(in_array(endpoints.c.lease_token, "tokens"))
-_HELD_IN_ORDER = _HELD.order_by(endpoints.c.id).with_for_update(key_share=True).cte("held")
-RENEW_TURNS = Statement(
+_SELECT_LEASED_ENDPOINTS = select(endpoints.c.id).where(in_array(endpoints.c.lease_token, "tokens"))
+_LOCKED_ENDPOINTS = (
+    _SELECT_LEASED_ENDPOINTS.order_by(endpoints.c.id).with_for_update(key_share=True).cte("held")
+)
+RENEW_ENDPOINT_LEASES = Statement(
     update(endpoints)
     .values(lease_until=bindparam("until", type_=Instant))
-    .where(endpoints.c.id.in_(select(_HELD_IN_ORDER.c.id)))
+    .where(endpoints.c.id.in_(select(_LOCKED_ENDPOINTS.c.id)))
 )
 
-_CLAIMS = rowset("claims", id=("endpoint_ids", BigInt), token=("tokens", Text()))
-LOCK_TURNS = Statement(
-    SUBSCRIBER.add_columns(endpoints.c.lease_token)
+_CLAIMS = array_rows("claims", id=("endpoint_ids", BigInt), token=("tokens", Text()))
+LOCK_LEASED_ENDPOINTS = Statement(
+    SELECT_SUBSCRIBERS.add_columns(endpoints.c.lease_token)
     .join(
         _CLAIMS,
         and_(_CLAIMS.c.id == endpoints.c.id, _CLAIMS.c.token == endpoints.c.lease_token),
@@ -175,86 +223,103 @@ LOCK_TURNS = Statement(
     .with_for_update(of=endpoints, key_share=True)
 )
 
-_TAKE_TURN = (
+_UPDATE_ENDPOINT_DUE_AT = (
     update(endpoints)
-    .values(due_at=first_pending(endpoints.c.id, no_earlier=True))
+    .values(due_at=first_pending_due_at(endpoints.c.id, is_clamped_to_now=True))
     .where(in_array(endpoints.c.id, "endpoint_ids"))
     .returning(endpoints.c.due_at)
 )
-TAKE_TURN = Statement(_TAKE_TURN)
-END_TURNS = Statement(_TAKE_TURN.values(RELEASED))
+RESCHEDULE_ENDPOINTS = Statement(_UPDATE_ENDPOINT_DUE_AT)
+RESCHEDULE_AND_RELEASE_ENDPOINTS = Statement(_UPDATE_ENDPOINT_DUE_AT.values(RELEASED_LEASE_VALUES))
 
-_WOKEN = rowset("woken", id=("endpoint_ids", BigInt), at=("times", Instant))
-WAKE = Statement(
+_SCHEDULE_ROWS = array_rows("woken", id=("endpoint_ids", BigInt), at=("times", Instant))
+SCHEDULE_ENDPOINTS = Statement(
     update(endpoints)
-    .values(due_at=_WOKEN.c.at)
+    .values(due_at=_SCHEDULE_ROWS.c.at)
     .where(
-        endpoints.c.id == _WOKEN.c.id,
-        or_(endpoints.c.due_at.is_(None), endpoints.c.due_at > _WOKEN.c.at),
+        endpoints.c.id == _SCHEDULE_ROWS.c.id,
+        or_(endpoints.c.due_at.is_(None), endpoints.c.due_at > _SCHEDULE_ROWS.c.at),
     )
 )
 
 # Deliveries -------------------------------------------------------------------------------
 
 LOCK_DELIVERIES = Statement(
-    select(*DELIVERY)
+    select(*DELIVERY_COLUMNS)
     .where(in_array(deliveries.c.id, "delivery_ids"))
     .order_by(deliveries.c.id)
     .with_for_update(key_share=True)
 )
 
-_PROGRESS = "id status next_at attempts tries counts held_at".split()
-_DONE = rowset("done", **{name: (f"each_{name}", deliveries.c[name].type) for name in _PROGRESS})
-_SAVED = {name: _DONE.c[name] for name in _PROGRESS[1:]}
+_PROGRESS_FIELDS = "id status next_at attempts tries counts held_at".split()
+_SAVED_DELIVERY_ROWS = array_rows(
+    "done", **{name: (f"each_{name}", deliveries.c[name].type) for name in _PROGRESS_FIELDS}
+)
+_SAVED_DELIVERY_VALUES = {name: _SAVED_DELIVERY_ROWS.c[name] for name in _PROGRESS_FIELDS[1:]}
 SAVE_DELIVERIES = Statement(
     update(deliveries)
-    .values({**_SAVED, "next_at": func.coalesce(_DONE.c.next_at, deliveries.c.next_at)})
-    .where(deliveries.c.id == _DONE.c.id)
+    .values(
+        {
+            **_SAVED_DELIVERY_VALUES,
+            "next_at": func.coalesce(_SAVED_DELIVERY_ROWS.c.next_at, deliveries.c.next_at),
+        }
+    )
+    .where(deliveries.c.id == _SAVED_DELIVERY_ROWS.c.id)
 )
 
-_TRIED = rowset("tried", **{c.name: (f"each_{c.name}", c.type) for c in attempts.c})
+_ATTEMPT_ROWS = array_rows("tried", **{c.name: (f"each_{c.name}", c.type) for c in attempts.c})
 ADD_ATTEMPTS = Statement(
-    insert(attempts).from_select(list(attempts.c.keys()), select(*_TRIED.c).where(true()))
+    insert(attempts).from_select(list(attempts.c.keys()), select(*_ATTEMPT_ROWS.c).where(true()))
 )
 
-_ITS = deliveries.c.endpoint_id == bindparam("endpoint_id")
+_IS_OF_ENDPOINT = deliveries.c.endpoint_id == bindparam("endpoint_id")
 
 
-BITE = 1_000
+DELIVERY_UPDATE_BATCH_SIZE = 1_000
 """So many deliveries are moved by a statement, which has its time limit."""
 
 
-def _some_of(*kinds: ColumnElement[bool]) -> BinaryExpression[bool]:
+def _is_in_first_batch_of(*conditions: ColumnElement[bool]) -> BinaryExpression[bool]:
     """Those of an endpoint, up to a bite of each kind, which has its own index."""
-    some = (select(deliveries.c.id).where(_ITS, kind).limit(BITE).subquery() for kind in kinds)
-    return deliveries.c.id.in_(union_all(*(select(each.c.id) for each in some)))
+    limited_ids = (
+        select(deliveries.c.id)
+        .where(_IS_OF_ENDPOINT, kind)
+        .limit(DELIVERY_UPDATE_BATCH_SIZE)
+        .subquery()
+        for kind in conditions
+    )
+    return deliveries.c.id.in_(union_all(*(select(each.c.id) for each in limited_ids)))
 
 
-_CANCELLED = {"status": DeliveryStatus.CANCELLED, "held_at": None}
-HOLD = Statement(
+_CANCELLED_VALUES = {"status": DeliveryStatus.CANCELLED, "held_at": None}
+HOLD_DELIVERIES = Statement(
     update(deliveries)
-    .values(status=DeliveryStatus.HELD, held_at=NOW)
-    .where(_some_of(is_retry, is_first_try))
+    .values(status=DeliveryStatus.HELD, held_at=NOW_PARAM)
+    .where(_is_in_first_batch_of(is_retry, is_first_try))
 )
-RESUME = Statement(
+RESUME_DELIVERIES = Statement(
     update(deliveries)
     .values(status=DeliveryStatus.PENDING, held_at=None)
-    .where(_some_of(is_waiting))
+    .where(_is_in_first_batch_of(is_held_delivery))
 )
-CANCEL = Statement(
-    update(deliveries).values(_CANCELLED).where(_some_of(is_retry, is_first_try, is_waiting))
+CANCEL_DELIVERIES = Statement(
+    update(deliveries)
+    .values(_CANCELLED_VALUES)
+    .where(_is_in_first_batch_of(is_retry, is_first_try, is_held_delivery))
 )
 
 
 @cache
-def cancel_held(limit: int) -> Statement:
+def cancel_held_deliveries_statement(limit: int) -> Statement:
     return Statement(
-        claim(
+        claim_rows(
             deliveries,
-            due=and_(is_waiting, deliveries.c.held_at <= bindparam("before", type_=Instant)),
+            is_due=and_(
+                is_held_delivery, deliveries.c.held_at <= bindparam("before", type_=Instant)
+            ),
             order_by=(deliveries.c.held_at, deliveries.c.id),
             limit=limit,
-            values=_CANCELLED,
+            values=_CANCELLED_VALUES,
             returning=(deliveries.c.id,),
         )
     )
@@ -265,140 +330,173 @@ class WebhooksWriter(WebhooksReader):
     hints: set[Hint]
     """What the unit of work will be worth a hint for, once it is committed."""
 
-    async def add_endpoint(self, new: NewEndpoint) -> Endpoint:
-        fields = asdict(new, recurse=False)
-        endpoint = Endpoint(id=0, secrets=Secrets(b""), **fields)
-        added = await self.connection.value(ADD_ENDPOINT, **_to_fields(endpoint))
-        return Endpoint(id=added, secrets=Secrets(b""), **fields)
+    async def add_endpoint(self, new_endpoint: NewWebhookEndpoint) -> WebhookEndpoint:
+        fields = asdict(new_endpoint, recurse=False)
+        endpoint = WebhookEndpoint(id=0, secrets=EndpointSecrets(b""), **fields)
+        added = await self.connection.fetch_value(ADD_ENDPOINT, **_endpoint_params(endpoint))
+        return WebhookEndpoint(id=added, secrets=EndpointSecrets(b""), **fields)
 
-    async def lock_endpoint(self, endpoint_id: int) -> Endpoint | None:
-        row = await self.connection.one(LOCK_ENDPOINT, endpoint_id=endpoint_id)
+    async def lock_endpoint(self, endpoint_id: int) -> WebhookEndpoint | None:
+        row = await self.connection.fetch_one(LOCK_ENDPOINT, endpoint_id=endpoint_id)
         return None if row is None else to_endpoint(row)
 
-    async def save_endpoints(self, endpoints: Sequence[Endpoint]) -> None:
-        rows = [{**_to_fields(endpoint), "endpoint_id": endpoint.id} for endpoint in endpoints]
-        await self.connection.many(SAVE_ENDPOINT, rows)
+    async def save_endpoints(self, endpoints: Sequence[WebhookEndpoint]) -> None:
+        rows = [
+            {**_endpoint_params(endpoint), "endpoint_id": endpoint.id} for endpoint in endpoints
+        ]
+        await self.connection.execute_many(SAVE_ENDPOINT, rows)
 
     # Placing ----------------------------------------------------------------------------
 
     async def lock_feed(self) -> int:
-        return await feed.lock_feed(self.connection)
+        return await feed.lock_event_positions(self.connection)
 
-    async def place(self, placed: Sequence[tuple[Told, int]]) -> None:
-        await feed.place_events(self.connection, placed)
+    async def save_feed_positions(
+        self, positioned_events: Sequence[tuple[PublishedEvent, int]]
+    ) -> None:
+        await feed.save_event_positions(self.connection, positioned_events)
 
-    async def subscribers(self, user_ids: Sequence[int]) -> Sequence[Subscriber]:
-        rows = await self.connection.all(SUBSCRIBERS, user_ids=list(user_ids))
+    async def lock_endpoints_of(self, user_ids: Sequence[int]) -> Sequence[EndpointSubscription]:
+        rows = await self.connection.fetch_all(LOCK_SUBSCRIBERS, user_ids=list(user_ids))
         return [to_subscriber(row) for row in rows]
 
-    async def add_deliveries(self, new: Sequence[NewDelivery]) -> None:
-        rows = await self.connection.all(ADD_DELIVERIES, **_columns(_NEW[:-3], new))
+    async def add_deliveries(self, new_deliveries: Sequence[NewDelivery]) -> None:
+        rows = await self.connection.fetch_all(
+            ADD_DELIVERIES, **_column_params(_NEW_DELIVERY_COLUMNS[:-3], new_deliveries)
+        )
         first: dict[int, datetime] = {}
         for endpoint_id, status, next_at in rows:
             if status == DeliveryStatus.PENDING:
                 first[endpoint_id] = min(next_at, first.get(endpoint_id, next_at))
-        await self._wake(first)
+        await self._schedule_endpoints(first)
 
-    async def add_test(self, new: NewDelivery, envelope: dict[str, Any]) -> Parcel:
+    async def add_test_delivery(
+        self, new_delivery: NewDelivery, envelope: dict[str, Any]
+    ) -> DueDelivery:
         body = codec.encode(envelope)
-        given = asdict(new, recurse=False)
-        begun = {**given, "attempts": 0, "tries": 0, "counts": True}
-        kept = {**begun, "next_at": new.next_at or new.created_at, "body": body}
-        added = await self.connection.value(ADD_TEST, **kept)
-        return Parcel(Delivery(id=added, **begun), body)
+        new_fields = asdict(new_delivery, recurse=False)
+        initial_fields = {**new_fields, "attempts": 0, "tries": 0, "counts": True}
+        stored_fields = {
+            **initial_fields,
+            "next_at": new_delivery.next_at or new_delivery.created_at,
+            "body": body,
+        }
+        added = await self.connection.fetch_value(ADD_TEST_DELIVERY, **stored_fields)
+        return DueDelivery(Delivery(id=added, **initial_fields), body)
 
     # Sending ----------------------------------------------------------------------------
 
-    async def claim_turns(
-        self, now: datetime, lease: Lease, limit: int, batch: int, *, troubled: bool
-    ) -> Sequence[Turn]:
-        rows = await self.connection.all(
-            claim_turns(min(limit, MOST)), now=now, troubled=troubled, **terms(lease)
+    async def claim_batches(
+        self, now: datetime, lease: Lease, limit: int, batch_size: int, *, degraded: bool
+    ) -> Sequence[EndpointBatch]:
+        rows = await self.connection.fetch_all(
+            claim_batches_statement(min(limit, MAX_CLAIM_SIZE)),
+            now=now,
+            troubled=degraded,
+            **lease_parameters(lease),
         )
         if not rows:
             return []
         rows.sort(key=lambda row: (row[-1], row[0]))
         claimed = [to_endpoint(row) for row in rows]
-        parcels = await self._due(claimed, batch, now)
+        due_by_endpoint = await self._read_due_deliveries(claimed, batch_size, now)
         owners = {endpoint.owner_id for endpoint in claimed}
-        found = await self.connection.all(OWNERS, owner_ids=sorted(owners))
+        found = await self.connection.fetch_all(LIST_OWNERS, owner_ids=sorted(owners))
         users = {user.id: user for user in map(to_user, found)}
         return [
-            Turn(endpoint, users[endpoint.owner_id], lease, tuple(parcels[endpoint.id]))
+            EndpointBatch(
+                endpoint, users[endpoint.owner_id], lease, tuple(due_by_endpoint[endpoint.id])
+            )
             for endpoint in claimed
         ]
 
-    async def _due(
-        self, claimed: Sequence[Endpoint], batch: int, now: datetime
-    ) -> dict[int, list[Parcel]]:
-        parcels: dict[int, list[Parcel]] = {endpoint.id: [] for endpoint in claimed}
-        rows = await self.connection.all(due_deliveries(batch), endpoint_ids=list(parcels), now=now)
+    async def _read_due_deliveries(
+        self, claimed: Sequence[WebhookEndpoint], batch: int, now: datetime
+    ) -> dict[int, list[DueDelivery]]:
+        due_by_endpoint: dict[int, list[DueDelivery]] = {endpoint.id: [] for endpoint in claimed}
+        rows = await self.connection.fetch_all(
+            due_deliveries_statement(batch), endpoint_ids=list(due_by_endpoint), now=now
+        )
         for row in rows:
             delivery = to_delivery(row)
-            parcels[delivery.endpoint_id].append(Parcel(delivery, row[len(DELIVERY)]))
-        return parcels
+            due_by_endpoint[delivery.endpoint_id].append(
+                DueDelivery(delivery, row[len(DELIVERY_COLUMNS)])
+            )
+        return due_by_endpoint
 
-    async def renew_turns(self, tokens: Sequence[str], until: datetime) -> None:
-        await self.connection.run(RENEW_TURNS, tokens=list(tokens), until=until)
+    async def renew_claims(self, tokens: Sequence[str], until: datetime) -> None:
+        await self.connection.execute(RENEW_ENDPOINT_LEASES, tokens=list(tokens), until=until)
 
-    async def lock_turns(self, claims: Sequence[Claim]) -> Mapping[Claim, Subscriber]:
+    async def lock_claims(
+        self, claims: Sequence[EndpointClaim]
+    ) -> Mapping[EndpointClaim, EndpointSubscription]:
         ids, tokens = [number for number, _ in claims], [token for _, token in claims]
-        rows = await self.connection.all(LOCK_TURNS, endpoint_ids=ids, tokens=tokens)
+        rows = await self.connection.fetch_all(
+            LOCK_LEASED_ENDPOINTS, endpoint_ids=ids, tokens=tokens
+        )
         return {(row[0], row[-1]): to_subscriber(row) for row in rows}
 
-    async def end_turns(self, endpoint_ids: Sequence[int], now: datetime) -> None:
-        await self._take_turns(END_TURNS, endpoint_ids, now)
+    async def release_endpoints(self, endpoint_ids: Sequence[int], now: datetime) -> None:
+        await self._reschedule_endpoints(RESCHEDULE_AND_RELEASE_ENDPOINTS, endpoint_ids, now)
 
     async def lock_deliveries(self, delivery_ids: Sequence[int]) -> Sequence[Delivery]:
-        rows = await self.connection.all(LOCK_DELIVERIES, delivery_ids=list(delivery_ids))
+        rows = await self.connection.fetch_all(LOCK_DELIVERIES, delivery_ids=list(delivery_ids))
         return [to_delivery(row) for row in rows]
 
     async def save_deliveries(self, deliveries: Sequence[Delivery]) -> None:
-        await self.connection.run(SAVE_DELIVERIES, **_columns(_PROGRESS, deliveries))
+        await self.connection.execute(
+            SAVE_DELIVERIES, **_column_params(_PROGRESS_FIELDS, deliveries)
+        )
 
-    async def add_attempts(self, made: Sequence[tuple[int, Attempt]]) -> None:
-        ids, tried = [number for number, _ in made], [attempt for _, attempt in made]
-        columns = _columns([column.name for column in ATTEMPT], tried)
-        await self.connection.run(ADD_ATTEMPTS, each_delivery_id=ids, **columns)
+    async def add_attempts(self, attempts: Sequence[tuple[int, DeliveryAttempt]]) -> None:
+        ids, tried = [number for number, _ in attempts], [attempt for _, attempt in attempts]
+        columns = _column_params([column.name for column in ATTEMPT_COLUMNS], tried)
+        await self.connection.execute(ADD_ATTEMPTS, each_delivery_id=ids, **columns)
 
-    async def wake(self, endpoint_id: int, at: datetime) -> None:
-        await self._wake({endpoint_id: at})
+    async def schedule_endpoint(self, endpoint_id: int, earliest_at: datetime) -> None:
+        await self._schedule_endpoints({endpoint_id: earliest_at})
 
-    async def _wake(self, woken: dict[int, datetime]) -> None:
-        if woken:
-            times = list(woken.values())
-            await self.connection.run(WAKE, endpoint_ids=list(woken), times=times)
+    async def _schedule_endpoints(self, due_at_by_endpoint: dict[int, datetime]) -> None:
+        if due_at_by_endpoint:
+            times = list(due_at_by_endpoint.values())
+            await self.connection.execute(
+                SCHEDULE_ENDPOINTS, endpoint_ids=list(due_at_by_endpoint), times=times
+            )
             self.hints.add(Hint.DELIVERIES)
 
-    async def _take_turns(
+    async def _reschedule_endpoints(
         self, statement: Statement, endpoint_ids: Sequence[int], now: datetime
     ) -> None:
-        rows = await self.connection.all(statement, endpoint_ids=list(endpoint_ids), now=now)
+        rows = await self.connection.fetch_all(statement, endpoint_ids=list(endpoint_ids), now=now)
         if any(due_at is not None and due_at <= now for (due_at,) in rows):
             self.hints.add(Hint.DELIVERIES)
 
     # Holding ----------------------------------------------------------------------------
 
-    async def hold(self, endpoint_id: int, now: datetime) -> int:
-        held = await self.connection.run(HOLD, endpoint_id=endpoint_id, now=now)
-        await self._take_turns(TAKE_TURN, [endpoint_id], now)
+    async def hold_deliveries(self, endpoint_id: int, now: datetime) -> int:
+        held = await self.connection.execute(HOLD_DELIVERIES, endpoint_id=endpoint_id, now=now)
+        await self._reschedule_endpoints(RESCHEDULE_ENDPOINTS, [endpoint_id], now)
         return held
 
-    async def resume(self, endpoint_id: int, now: datetime) -> int:
-        resumed = await self.connection.run(RESUME, endpoint_id=endpoint_id)
-        await self._take_turns(TAKE_TURN, [endpoint_id], now)
+    async def resume_deliveries(self, endpoint_id: int, now: datetime) -> int:
+        resumed = await self.connection.execute(RESUME_DELIVERIES, endpoint_id=endpoint_id)
+        await self._reschedule_endpoints(RESCHEDULE_ENDPOINTS, [endpoint_id], now)
         return resumed
 
-    async def cancel(self, endpoint_id: int, now: datetime) -> int:
-        cancelled = await self.connection.run(CANCEL, endpoint_id=endpoint_id)
-        await self._take_turns(TAKE_TURN, [endpoint_id], now)
+    async def cancel_deliveries(self, endpoint_id: int, now: datetime) -> int:
+        cancelled = await self.connection.execute(CANCEL_DELIVERIES, endpoint_id=endpoint_id)
+        await self._reschedule_endpoints(RESCHEDULE_ENDPOINTS, [endpoint_id], now)
         return cancelled
 
-    async def cancel_held(self, before: datetime, limit: int) -> int:
-        return len(await self.connection.all(cancel_held(min(limit, MOST)), before=before))
+    async def cancel_held_deliveries(self, held_before: datetime, limit: int) -> int:
+        return len(
+            await self.connection.fetch_all(
+                cancel_held_deliveries_statement(min(limit, MAX_CLAIM_SIZE)), before=held_before
+            )
+        )
 
 
-def _to_fields(endpoint: Endpoint) -> dict[str, Any]:
+def _endpoint_params(endpoint: WebhookEndpoint) -> dict[str, Any]:
     """The parameters of _FIELDS."""
     row = asdict(endpoint, recurse=False)
     del row["id"]
@@ -412,6 +510,6 @@ def _to_fields(endpoint: Endpoint) -> dict[str, Any]:
     }
 
 
-def _columns(names: Sequence[str], values: Sequence[Any]) -> dict[str, list[Any]]:
+def _column_params(names: Sequence[str], values: Sequence[Any]) -> dict[str, list[Any]]:
     """The parameters of a rowset, a list for each name."""
     return {f"each_{name}": [getattr(value, name) for value in values] for name in names}

@@ -14,10 +14,10 @@ from enum import StrEnum
 
 from attrs import field, frozen
 
-PREFIX = "ps_"
-ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-RANDOM_LENGTH = 59
-KEY_LENGTH = 68
+API_KEY_PREFIX = "ps_"
+BASE62_ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+API_KEY_RANDOM_LENGTH = 59
+API_KEY_LENGTH = 68
 _CHECKSUM_LENGTH = 6
 
 
@@ -47,30 +47,30 @@ class ApiKey:
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 
-def mint(randomness: str) -> str:
+def build_api_key(randomness: str) -> str:
     """A new key of 59 characters that a secure source drew evenly from `ALPHABET`."""
-    if len(randomness) != RANDOM_LENGTH or not _is_base62(randomness):
-        raise ValueError(f"a key needs {RANDOM_LENGTH} base62 characters")
-    body = PREFIX + randomness
+    if len(randomness) != API_KEY_RANDOM_LENGTH or not _is_base62(randomness):
+        raise ValueError(f"a key needs {API_KEY_RANDOM_LENGTH} base62 characters")
+    body = API_KEY_PREFIX + randomness
     return body + _checksum(body)
 
 
-def is_well_formed(text: str) -> bool:
+def is_well_formed_api_key(text: str) -> bool:
     """Whether a text can be a key: length, prefix, characters, checksum. Safe with any text."""
     return (
-        len(text) == KEY_LENGTH
-        and text.startswith(PREFIX)
-        and _is_base62(text[len(PREFIX) :])
+        len(text) == API_KEY_LENGTH
+        and text.startswith(API_KEY_PREFIX)
+        and _is_base62(text[len(API_KEY_PREFIX) :])
         and text[-_CHECKSUM_LENGTH:] == _checksum(text[:-_CHECKSUM_LENGTH])
     )
 
 
-def digest(key: str) -> bytes:
+def digest_api_key(key: str) -> bytes:
     """What is stored and looked up in place of a well-formed key: its SHA-256, 32 bytes."""
     return hashlib.sha256(key.encode("ascii")).digest()
 
 
-def mask(key: str) -> str:
+def mask_api_key(key: str) -> str:
     """The key as lists show it: `ps_abcd…wxyz`."""
     return f"{key[:7]}…{key[-4:]}"
 
@@ -82,6 +82,6 @@ def _is_base62(text: str) -> bool:
 def _checksum(body: str) -> str:
     rest, digits = zlib.crc32(body.encode("ascii")), ""
     for _ in range(_CHECKSUM_LENGTH):
-        rest, digit = divmod(rest, len(ALPHABET))
-        digits = ALPHABET[digit] + digits
+        rest, digit = divmod(rest, len(BASE62_ALPHABET))
+        digits = BASE62_ALPHABET[digit] + digits
     return digits

@@ -13,7 +13,7 @@ from attrs import field, frozen
 from staffbooking_core.domain.accounts.api_keys import ApiKey, Permission
 from staffbooking_core.errors import Forbidden, Unauthenticated
 
-PASSWORD_LENGTH = (10, 128)
+PASSWORD_LENGTH_RANGE = (10, 128)
 
 
 class Role(StrEnum):
@@ -52,7 +52,7 @@ class User:
     def name(self) -> str:
         return full_name(self.first_name, self.last_name)
 
-    def may_use_api(self, now: datetime) -> bool:
+    def has_api_access(self, now: datetime) -> bool:
         """Whether keys of this person work: an admin's, or an active enterprise subscriber's."""
         return self.role is Role.ADMIN or (
             self.subscription is Subscription.ENTERPRISE
@@ -89,33 +89,35 @@ def full_name(first: str, last: str) -> str:
     return f"{first} {last}" if last else first
 
 
-def fold_email(email: str) -> str:
+def normalize_email(email: str) -> str:
     """The form in which e-mail addresses are compared: without regard to case."""
     return email.casefold()
 
 
-_SIGN = (
+_EMAIL_CHARACTER = (
     r"[^\s@\x00-\x1f\x7f-\x9f<>()\",;:\\"
     r"\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     r"\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]"
 )
 """Of an address: none that could end it in a mail's header, and none that nobody sees."""
-_EMAIL = re.compile(rf"{_SIGN}{{1,64}}@{_SIGN}+\.{_SIGN}+(?<!\.)")
+_EMAIL_PATTERN = re.compile(
+    rf"{_EMAIL_CHARACTER}{{1,64}}@{_EMAIL_CHARACTER}+\.{_EMAIL_CHARACTER}+(?<!\.)"
+)
 
 
 def is_email(text: str) -> bool:
     """Whether a text has the form of an e-mail address; only a mail sent proves more."""
     if len(text) > 254 or ".." in text or "=?" in text:  # The last would begin an encoded word.
         return False
-    return _EMAIL.fullmatch(text) is not None
+    return _EMAIL_PATTERN.fullmatch(text) is not None
 
 
-def session_digest(token: str) -> bytes:
+def hash_session_token(token: str) -> bytes:
     """What is stored of a session's token."""
     return hashlib.sha256(token.encode()).digest()
 
 
-def session_name(digest: bytes) -> str:
+def session_public_id(digest: bytes) -> str:
     """By which people tell their sessions apart: neither the token nor its digest."""
     return hashlib.sha256(b"session" + digest).hexdigest()[:16]
 
@@ -126,7 +128,7 @@ def csrf_token(session_token: str) -> str:
     return hmac.new(session_token.encode(), b"csrf", hashlib.sha256).hexdigest()
 
 
-def judge_key(key: ApiKey, owner: User, permission: Permission | None, now: datetime) -> None:
+def check_api_key(key: ApiKey, owner: User, permission: Permission | None, now: datetime) -> None:
     """Decide whether a key may be used now, for something that needs `permission`.
 
     Raises Unauthenticated or Forbidden (SPECIFICATION 5, CONTRACT 2). An admin passes every
@@ -134,19 +136,19 @@ def judge_key(key: ApiKey, owner: User, permission: Permission | None, now: date
     """
     if not key.is_active(now) or owner.disabled_at is not None:
         raise Unauthenticated("invalid_api_key", "The API key is not valid")
-    if not owner.may_use_api(now):
+    if not owner.has_api_access(now):
         raise Forbidden("subscription_required", "An active enterprise subscription is required")
     granted = owner.role is Role.ADMIN or permission is None or permission in key.permissions
     if not granted:
         raise Forbidden("permission_required", f"The key lacks the {permission} permission")
 
 
-def judge_session(
-    session: Session, user: User, now: datetime, *, idle: timedelta, lifetime: timedelta
+def is_session_valid(
+    session: Session, user: User, now: datetime, *, idle_timeout: timedelta, lifetime: timedelta
 ) -> bool:
     """Whether a session still signs its user in."""
     return (
         user.disabled_at is None
-        and now < session.seen_at + idle
+        and now < session.seen_at + idle_timeout
         and now < session.created_at + lifetime
     )

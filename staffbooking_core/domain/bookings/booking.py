@@ -10,23 +10,23 @@ from enum import StrEnum
 
 from attrs import evolve, frozen
 
-from staffbooking_core.domain.bookings.cancellation import Refund
+from staffbooking_core.domain.bookings.cancellation import CancellationRefund
 from staffbooking_core.domain.bookings.lifecycle import (
-    HOLDS_SLOT,
+    SLOT_HOLDING_STATUSES,
+    BookingStatus,
     EventName,
     Party,
-    Status,
     Trigger,
 )
 from staffbooking_core.domain.payments.ledger import Posting
 from staffbooking_core.domain.payments.processor import (
     Chargeback,
     ChargebackStatus,
-    Command,
-    Order,
+    OperationCommand,
+    OperationOrder,
     Payment,
 )
-from staffbooking_core.domain.shared.money import share, split_fee
+from staffbooking_core.domain.shared.money import apply_rate, split_fee
 from staffbooking_core.policy import Policy
 
 
@@ -51,7 +51,7 @@ class PayoutStatus(StrEnum):
     REVERSED = "reversed"
 
 
-UNPAID = frozenset({PayoutStatus.SCHEDULED, PayoutStatus.FAILED})
+UNPAID_PAYOUT_STATUSES = frozenset({PayoutStatus.SCHEDULED, PayoutStatus.FAILED})
 """A payout is to be made, and nothing stands in its way."""
 
 
@@ -63,7 +63,7 @@ class TimerKind(StrEnum):
 
 
 @frozen
-class Due:
+class DueTimer:
     """What the service has to do with a booking by itself, and when (business time)."""
 
     kind: TimerKind
@@ -75,14 +75,14 @@ class TimelineEntry:
     """One change of status. `was` is None for the first."""
 
     at: datetime
-    was: Status | None
-    to: Status
+    was: BookingStatus | None
+    to: BookingStatus
     trigger: Trigger
     actor: Party
 
 
 @frozen
-class Intent:
+class PaymentIntent:
     """The payment intent of an accepted booking (SPECIFICATION 3): one a booking, written
     in the transaction of the acceptance. Its number is the booking's id."""
 
@@ -107,7 +107,7 @@ class Booking:
 
     id: int
     code: str
-    status: Status
+    status: BookingStatus
     companion_id: int
     companion_name: str
     customer_id: int
@@ -170,7 +170,7 @@ class Booking:
     chargeback_ref: str | None = None
     chargeback_status: ChargebackStatus | None = None
     chargeback_amount: int = 0
-    intent: Intent | None = None
+    intent: PaymentIntent | None = None
 
     @property
     def total_amount(self) -> int:
@@ -188,7 +188,7 @@ class Booking:
 
     @property
     def holds_slot(self) -> bool:
-        return self.status in HOLDS_SLOT
+        return self.status in SLOT_HOLDING_STATUSES
 
     def party_of(self, user_id: int) -> Party | None:
         """Which side of this booking a user is on; None for a stranger."""
@@ -200,7 +200,7 @@ class Booking:
 
 
 @frozen
-class Terms:
+class CompanionRates:
     """What a companion asks, frozen into the booking when it is requested."""
 
     hourly_rate: int
@@ -208,36 +208,38 @@ class Terms:
 
 
 @frozen
-class Price:
+class PriceBreakdown:
     price: int
     insurance_premium: int
     platform_fee: int
     payout_amount: int
 
 
-def quote_price(terms: Terms, hours: int, insured: bool, policy: Policy) -> Price:
+def quote_price(
+    rates: CompanionRates, hours: int, is_insured: bool, policy: Policy
+) -> PriceBreakdown:
     """The price of so many hours (CONTRACT 4): from 8 hours on never above the day rate."""
-    price = terms.hourly_rate * hours
-    if terms.daily_rate is not None and hours >= policy.day_rate_from_hours:
-        price = min(price, terms.daily_rate)
-    premium = share(price, policy.insurance_rate) if insured else 0
-    fee, payout = split_fee(price, policy.platform_fee)
-    return Price(price, premium, fee, payout)
+    price = rates.hourly_rate * hours
+    if rates.daily_rate is not None and hours >= policy.day_rate_from_hours:
+        price = min(price, rates.daily_rate)
+    premium = apply_rate(price, policy.insurance_rate_ppm) if is_insured else 0
+    fee, payout = split_fee(price, policy.platform_fee_ppm)
+    return PriceBreakdown(price, premium, fee, payout)
 
 
 @frozen
-class Occurrence:
+class TransitionInput:
     """Something that happened to a booking, with the facts that it brings.
 
     `now` is business time. Which of the facts a trigger needs is in its effects.
     """
 
     trigger: Trigger
-    by: Party
+    party: Party
     now: datetime
     reason: str | None = None
-    quoted: Refund | None = None
-    amount: int = 0
+    quoted_refund: CancellationRefund | None = None
+    refund_amount: int = 0
     """Of a split: what the client gets."""
     payment: Payment | None = None
     chargeback: Chargeback | None = None
@@ -246,49 +248,53 @@ class Occurrence:
 
 
 @frozen
-class Step:
+class TransitionResult:
     """A move as values: the booking after it, and all that must be saved with it."""
 
     booking: Booking
     event: EventName | None = None
     postings: tuple[Posting, ...] = ()
-    orders: tuple[Order, ...] = ()
+    orders: tuple[OperationOrder, ...] = ()
     alerts: tuple[str, ...] = ()
     grants_credit: bool = False
 
-    def posting(self, *postings: Posting) -> Step:
+    def with_postings(self, *postings: Posting) -> TransitionResult:
         return evolve(self, postings=(*self.postings, *postings))
 
-    def ordering(self, command: Command) -> Step:
+    def with_order(self, command: OperationCommand) -> TransitionResult:
         """The step with one more movement ordered; orders are numbered within a booking."""
         n = self.booking.orders + 1
-        return evolve(self.changing(orders=n), orders=(*self.orders, Order(n, command)))
+        return evolve(
+            self.with_changes(orders=n), orders=(*self.orders, OperationOrder(n, command))
+        )
 
-    def changing(self, **fields: object) -> Step:
+    def with_changes(self, **fields: object) -> TransitionResult:
         return evolve(self, booking=evolve(self.booking, **fields))  # type: ignore[arg-type]
 
 
-def due(booking: Booking, policy: Policy) -> Due | None:
+def next_timer(booking: Booking, policy: Policy) -> DueTimer | None:
     """What comes due next by itself: a function of the booking, so it can't go stale."""
     match booking.status:
-        case Status.PENDING:
-            return Due(TimerKind.EXPIRE, booking.starts_at)
-        case Status.ACCEPTED:
-            return Due(TimerKind.EXPIRE, payment_ends(booking, policy))
-        case Status.PAID:
-            return Due(TimerKind.AUTO_COMPLETE, booking.ends_at + policy.auto_complete_after)
-        case Status.COMPLETED | Status.CANCELLED if (
+        case BookingStatus.PENDING:
+            return DueTimer(TimerKind.EXPIRE, booking.starts_at)
+        case BookingStatus.ACCEPTED:
+            return DueTimer(TimerKind.EXPIRE, payment_deadline(booking, policy))
+        case BookingStatus.PAID:
+            return DueTimer(TimerKind.AUTO_COMPLETE, booking.ends_at + policy.auto_complete_after)
+        case BookingStatus.COMPLETED | BookingStatus.CANCELLED if (
             booking.payout_status is PayoutStatus.SCHEDULED
             and booking.payout_released_at is None
             and booking.payout_due_at is not None
         ):
-            return Due(TimerKind.PAY_OUT, booking.payout_due_at)
-        case Status.COMPLETED | Status.CANCELLED if (
-            booking.payout_status in UNPAID
+            return DueTimer(TimerKind.PAY_OUT, booking.payout_due_at)
+        case BookingStatus.COMPLETED | BookingStatus.CANCELLED if (
+            booking.payout_status in UNPAID_PAYOUT_STATUSES
             and booking.payout_due_at is not None
             and booking.payout_alarmed_at is None
         ):
-            return Due(TimerKind.PAYOUT_ALARM, payout_alarm(booking.payout_due_at, policy))
+            return DueTimer(
+                TimerKind.PAYOUT_ALARM, payout_alarm_time(booking.payout_due_at, policy)
+            )
     return None
 
 
@@ -297,12 +303,12 @@ def payout_deadline(due_at: datetime, policy: Policy) -> datetime:
     return due_at - policy.payout_delay + policy.payout_deadline
 
 
-def payout_alarm(due_at: datetime, policy: Policy) -> datetime:
+def payout_alarm_time(due_at: datetime, policy: Policy) -> datetime:
     """When the operators are told of a payout that was released and is still not made."""
     return max(due_at, payout_deadline(due_at, policy) - policy.payout_alarm)
 
 
-def payment_ends(booking: Booking, policy: Policy) -> datetime:
+def payment_deadline(booking: Booking, policy: Policy) -> datetime:
     """When an accepted booking that nobody has paid lapses."""
     if policy.payment_window is None or booking.accepted_at is None:
         return booking.starts_at

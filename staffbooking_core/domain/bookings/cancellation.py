@@ -7,14 +7,14 @@ from datetime import datetime
 from attrs import frozen
 
 from staffbooking_core.domain.bookings.lifecycle import Party
-from staffbooking_core.domain.shared.money import PPM, share
+from staffbooking_core.domain.shared.money import PARTS_PER_MILLION, apply_rate
 from staffbooking_core.policy import Policy
 
-HALF = PPM // 2
+HALF_PPM = PARTS_PER_MILLION // 2
 
 
 @frozen
-class Refund:
+class CancellationRefund:
     """What a cancellation gives back: percent of the price, the amount, and the rule's name."""
 
     percent: int
@@ -28,38 +28,38 @@ class Refund:
         return self.percent == 100
 
 
-NOTHING_PAID = Refund(0, 0, "not_paid")
+NO_REFUND_UNPAID = CancellationRefund(0, 0, "not_paid")
 
 
-def refund_for(
+def calculate_refund(
     *,
-    by: Party,
+    party: Party,
     price: int,
     premium: int,
     starts_at: datetime,
     now: datetime,
     policy: Policy,
-) -> Refund:
+) -> CancellationRefund:
     """What a cancellation of a paid booking gives back at `now`.
 
     The bounds are inclusive: exactly 48 h before the start is 100 %, exactly 24 h 50 %.
     A premium above zero means that the booking is insured.
     """
-    percent, rule = _tier(by, premium > 0, starts_at, now, policy)
-    amount = {100: price + premium, 50: share(price, HALF), 0: 0}[percent]
-    return Refund(percent, amount, rule)
+    percent, rule = _refund_tier(party, premium > 0, starts_at, now, policy)
+    amount = {100: price + premium, 50: apply_rate(price, HALF_PPM), 0: 0}[percent]
+    return CancellationRefund(percent, amount, rule)
 
 
-def _tier(
-    by: Party, insured: bool, starts_at: datetime, now: datetime, policy: Policy
+def _refund_tier(
+    party: Party, is_insured: bool, starts_at: datetime, now: datetime, policy: Policy
 ) -> tuple[int, str]:
-    if by is Party.STAFF:
+    if party is Party.STAFF:
         return 100, "cancelled_by_staff"
-    if by is not Party.CUSTOMER:
+    if party is not Party.CUSTOMER:
         return 100, "cancelled_by_the_service"
-    left = starts_at - now
-    if left >= policy.full_refund_before:
+    time_until_start = starts_at - now
+    if time_until_start >= policy.full_refund_before:
         return 100, "48_hours_or_more"
-    if left >= policy.half_refund_before:
+    if time_until_start >= policy.half_refund_before:
         return 50, "24_to_48_hours"
-    return (50, "under_24_hours_insured") if insured else (0, "under_24_hours")
+    return (50, "under_24_hours_insured") if is_insured else (0, "under_24_hours")

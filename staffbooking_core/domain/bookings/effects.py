@@ -14,15 +14,15 @@ from attrs import evolve
 from staffbooking_core.domain.bookings import cancellation
 from staffbooking_core.domain.bookings.booking import (
     Booking,
-    Intent,
-    Occurrence,
+    PaymentIntent,
     PaymentStatus,
     PayoutStatus,
-    Step,
-    payment_ends,
+    TransitionInput,
+    TransitionResult,
+    payment_deadline,
     payout_deadline,
 )
-from staffbooking_core.domain.bookings.lifecycle import Effect, Party, Status
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Effect, Party
 from staffbooking_core.domain.payments import ledger
 from staffbooking_core.domain.payments.ledger import Split
 from staffbooking_core.domain.payments.processor import (
@@ -31,7 +31,7 @@ from staffbooking_core.domain.payments.processor import (
     OpenCheckout,
     Payment,
     PayOut,
-    Refund,
+    RefundPayment,
     ReversePayout,
 )
 from staffbooking_core.domain.shared.money import split_fee
@@ -39,106 +39,127 @@ from staffbooking_core.errors import RuleBroken
 from staffbooking_core.policy import Policy
 
 
-def _open_intent(step: Step, what: Occurrence, policy: Policy) -> Step:
-    step = step.changing(payment_status=PaymentStatus.REQUIRES_PAYMENT)
-    return _order_checkout(step, what, policy)
+def _open_intent(
+    result: TransitionResult, inputs: TransitionInput, policy: Policy
+) -> TransitionResult:
+    result = result.with_changes(payment_status=PaymentStatus.REQUIRES_PAYMENT)
+    return _order_checkout(result, inputs, policy)
 
 
-def _renew_checkout(step: Step, what: Occurrence, policy: Policy) -> Step:
+def _renew_checkout(
+    result: TransitionResult, inputs: TransitionInput, policy: Policy
+) -> TransitionResult:
     """The page is kept while it lives long enough; else it is closed and a next one opened,
     in this order, so that never two are open."""
-    intent = _intent(step.booking)
-    lapses = intent.checkout_expires_at
+    intent = _require_intent(result.booking)
+    checkout_expires_at = intent.checkout_expires_at
     # One that was ordered but not opened yet needs the least time that processors ask for.
-    needs = policy.checkout_renew_before
+    minimum_remaining = policy.checkout_renew_before
     if intent.checkout_url is None:
-        needs = policy.checkout_minimum - policy.checkout_renew_before
-    if lapses - what.now > needs:
-        return step
-    step = step.ordering(CloseCheckout(intent.checkout_n))
-    return _order_checkout(step, what, policy, intent.extra_payments)
+        minimum_remaining = policy.checkout_minimum - policy.checkout_renew_before
+    if checkout_expires_at - inputs.now > minimum_remaining:
+        return result
+    result = result.with_order(CloseCheckout(intent.checkout_n))
+    return _order_checkout(result, inputs, policy, intent.extra_payments)
 
 
 def _order_checkout(
-    step: Step, what: Occurrence, policy: Policy, extra_payments: tuple[str, ...] = ()
-) -> Step:
-    command = _checkout(step.booking, what, policy)
-    step = step.ordering(command)
-    ordered = Intent(step.booking.orders, command.expires_at, extra_payments=extra_payments)
-    return step.changing(intent=ordered)
+    result: TransitionResult,
+    inputs: TransitionInput,
+    policy: Policy,
+    extra_payments: tuple[str, ...] = (),
+) -> TransitionResult:
+    command = _build_open_checkout(result.booking, inputs, policy)
+    result = result.with_order(command)
+    ordered = PaymentIntent(
+        result.booking.orders, command.expires_at, extra_payments=extra_payments
+    )
+    return result.with_changes(intent=ordered)
 
 
-def _checkout(booking: Booking, what: Occurrence, policy: Policy) -> OpenCheckout:
-    latest = min(what.now + policy.checkout_lifetime, payment_ends(booking, policy))
+def _build_open_checkout(booking: Booking, inputs: TransitionInput, policy: Policy) -> OpenCheckout:
+    latest = min(inputs.now + policy.checkout_lifetime, payment_deadline(booking, policy))
     page = f"{policy.base_url}/bookings/{booking.id}/return"
     return OpenCheckout(
         amount=booking.total_amount,
         currency=booking.currency,
         booking_code=booking.code,
-        customer_email=what.customer_email,
+        customer_email=inputs.customer_email,
         description=f"{booking.service_type} by {booking.companion_name}, {booking.event_date}",
         success_url=f"{page}?done",
         cancel_url=f"{page}?cancelled",
-        expires_at=max(latest, what.now + policy.checkout_minimum),
+        expires_at=max(latest, inputs.now + policy.checkout_minimum),
     )
 
 
-def _void_intent(step: Step, _: Occurrence, __: Policy) -> Step:
-    step = step.changing(payment_status=PaymentStatus.VOID)
-    return step.ordering(CloseCheckout(_intent(step.booking).checkout_n))
+def _void_intent(result: TransitionResult, _: TransitionInput, __: Policy) -> TransitionResult:
+    result = result.with_changes(payment_status=PaymentStatus.VOID)
+    return result.with_order(CloseCheckout(_require_intent(result.booking).checkout_n))
 
 
-def _hold_escrow(step: Step, what: Occurrence, _: Policy) -> Step:
-    booking, payment = step.booking, _payment(what)
-    step = step.changing(
+def _hold_escrow(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
+    booking, payment = result.booking, _require_payment(inputs)
+    result = result.with_changes(
         escrow=payment.amount,
         payment_status=PaymentStatus.SUCCEEDED,
-        intent=evolve(_intent(booking), payment_ref=payment.ref),
+        intent=evolve(_require_intent(booking), payment_ref=payment.ref),
     )
-    return step.posting(ledger.paid(booking.id, payment.ref, payment.amount, what.now))
+    return result.with_postings(
+        ledger.payment_posting(booking.id, payment.ref, payment.amount, inputs.now)
+    )
 
 
-def _refund_late(step: Step, what: Occurrence, _: Policy) -> Step:
+def _refund_late(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
     """Money that nobody waits for any more goes straight back, whatever the status."""
-    booking, payment, intent = step.booking, _payment(what), _intent(step.booking)
-    if booking.status is Status.CANCELLED and intent.payment_ref is None:
-        step = step.changing(
+    booking, payment, intent = (
+        result.booking,
+        _require_payment(inputs),
+        _require_intent(result.booking),
+    )
+    if booking.status is BookingStatus.CANCELLED and intent.payment_ref is None:
+        result = result.with_changes(
             payment_status=PaymentStatus.REFUND_PENDING, refunded_amount=payment.amount
         )
     extra = (*intent.extra_payments, payment.ref)
-    refund = Refund(payment.ref, payment.amount, payment.currency)
+    refund = RefundPayment(payment.ref, payment.amount, payment.currency)
     return (
-        step.changing(intent=evolve(intent, extra_payments=extra))
-        .posting(
-            ledger.paid(booking.id, payment.ref, payment.amount, what.now),
-            ledger.refund_late(booking.id, payment.ref, payment.amount, what.now),
+        result.with_changes(intent=evolve(intent, extra_payments=extra))
+        .with_postings(
+            ledger.payment_posting(booking.id, payment.ref, payment.amount, inputs.now),
+            ledger.late_refund_posting(booking.id, payment.ref, payment.amount, inputs.now),
         )
-        .ordering(refund)
+        .with_order(refund)
     )
 
 
-def _note_check_in(step: Step, what: Occurrence, _: Policy) -> Step:
-    first = step.booking.checked_in_at
-    return step.changing(checked_in_at=first or what.now)
+def _note_check_in(
+    result: TransitionResult, inputs: TransitionInput, _: Policy
+) -> TransitionResult:
+    first = result.booking.checked_in_at
+    return result.with_changes(checked_in_at=first or inputs.now)
 
 
-def _earn(step: Step, what: Occurrence, policy: Policy) -> Step:
-    return _settle(step, what, policy, refund=0, full=False)
+def _earn(result: TransitionResult, inputs: TransitionInput, policy: Policy) -> TransitionResult:
+    return _settle_escrow(result, inputs, policy, refund=0, is_full=False)
 
 
-def _refund_by_rule(step: Step, what: Occurrence, policy: Policy) -> Step:
-    refund = what.quoted or cancellation_refund(step.booking, what.by, what.now, policy)
-    return _settle(step, what, policy, refund=refund.amount, full=refund.is_full)
+def _refund_by_rule(
+    result: TransitionResult, inputs: TransitionInput, policy: Policy
+) -> TransitionResult:
+    refund = inputs.quoted_refund or cancellation_refund(
+        result.booking, inputs.party, inputs.now, policy
+    )
+    return _settle_escrow(result, inputs, policy, refund=refund.amount, is_full=refund.is_full)
 
 
 def cancellation_refund(
-    booking: Booking, by: Party, now: datetime, policy: Policy
-) -> cancellation.Refund:
+    booking: Booking, party: Party, now: datetime, policy: Policy
+) -> cancellation.CancellationRefund:
     """What cancelling this booking at `now` gives back."""
     if booking.escrow == 0:
-        return cancellation.NOTHING_PAID
-    return cancellation.refund_for(
-        by=by,
+        return cancellation.NO_REFUND_UNPAID
+    return cancellation.calculate_refund(
+        party=party,
         price=booking.price,
         premium=booking.insurance_premium,
         starts_at=booking.starts_at,
@@ -147,42 +168,52 @@ def cancellation_refund(
     )
 
 
-def _refund_full(step: Step, what: Occurrence, policy: Policy) -> Step:
-    return _settle(step, what, policy, refund=step.booking.escrow, full=True)
+def _refund_full(
+    result: TransitionResult, inputs: TransitionInput, policy: Policy
+) -> TransitionResult:
+    return _settle_escrow(result, inputs, policy, refund=result.booking.escrow, is_full=True)
 
 
-def _refund_part(step: Step, what: Occurrence, policy: Policy) -> Step:
+def _refund_part(
+    result: TransitionResult, inputs: TransitionInput, policy: Policy
+) -> TransitionResult:
     """Between the price and the total there is no split: the premium is whole or not at all."""
-    held, premium = step.booking.escrow, step.booking.insurance_premium
-    full = what.amount == held
-    if what.amount <= 0 or (not full and what.amount > held - premium):
+    held, premium = result.booking.escrow, result.booking.insurance_premium
+    full = inputs.refund_amount == held
+    if inputs.refund_amount <= 0 or (not full and inputs.refund_amount > held - premium):
         raise RuleBroken("split_out_of_range", "A split is up to the price held, or all of it")
-    return _settle(step, what, policy, refund=what.amount, full=full)
+    return _settle_escrow(result, inputs, policy, refund=inputs.refund_amount, is_full=full)
 
 
-def _settle(step: Step, what: Occurrence, policy: Policy, *, refund: int, full: bool) -> Step:
+def _settle_escrow(
+    result: TransitionResult, inputs: TransitionInput, policy: Policy, *, refund: int, is_full: bool
+) -> TransitionResult:
     """Share the escrow out: refund, premium, and of the rest the fee and the payout."""
-    booking = step.booking
-    premium = 0 if full else min(booking.insurance_premium, booking.escrow - refund)
-    fee, payout = _split_kept(booking, booking.escrow - refund - premium, policy)
-    return _share_out(step, Split(refund, fee, premium, payout), what, policy)
+    booking = result.booking
+    premium = 0 if is_full else min(booking.insurance_premium, booking.escrow - refund)
+    fee, payout = _split_earned(booking, booking.escrow - refund - premium, policy)
+    return _distribute_escrow(result, Split(refund, fee, premium, payout), inputs, policy)
 
 
-def _split_kept(booking: Booking, kept: int, policy: Policy) -> tuple[int, int]:
-    if booking.status is Status.CANCELLED and not policy.late_cancel_payout:
-        return kept, 0
-    return split_fee(kept, booking.fee_ppm)
+def _split_earned(booking: Booking, earned: int, policy: Policy) -> tuple[int, int]:
+    if booking.status is BookingStatus.CANCELLED and not policy.late_cancel_payout:
+        return earned, 0
+    return split_fee(earned, booking.fee_ppm)
 
 
-def _share_out(step: Step, split: Split, what: Occurrence, policy: Policy) -> Step:
-    booking = step.booking
-    k = booking.settlements + 1
+def _distribute_escrow(
+    result: TransitionResult, split: Split, inputs: TransitionInput, policy: Policy
+) -> TransitionResult:
+    booking = result.booking
+    settlement_number = booking.settlements + 1
     was_sent = booking.paid_out or booking.payout_status is PayoutStatus.REVERSED
     if split.total:
-        step = step.posting(ledger.settled(booking.id, k, split, what.now))
-    step = step.changing(
+        result = result.with_postings(
+            ledger.settlement_posting(booking.id, settlement_number, split, inputs.now)
+        )
+    result = result.with_changes(
         escrow=0,
-        settlements=k,
+        settlements=settlement_number,
         platform_fee=split.fee,
         payout_amount=split.payout,
         refunded_amount=booking.refunded_amount + split.refund,
@@ -192,57 +223,61 @@ def _share_out(step: Step, split: Split, what: Occurrence, policy: Policy) -> St
         payout_alarmed_at=None,
     )
     if split.refund:
-        command = Refund(_payment_ref(booking), split.refund, booking.currency)
-        step = step.changing(payment_status=PaymentStatus.REFUND_PENDING)
-        step = step.ordering(command)
-    return _schedule_payout(step, what, policy)
+        command = RefundPayment(_require_payment_ref(booking), split.refund, booking.currency)
+        result = result.with_changes(payment_status=PaymentStatus.REFUND_PENDING)
+        result = result.with_order(command)
+    return _schedule_payout(result, inputs, policy)
 
 
-def _schedule_payout(step: Step, what: Occurrence, policy: Policy) -> Step:
+def _schedule_payout(
+    result: TransitionResult, inputs: TransitionInput, policy: Policy
+) -> TransitionResult:
     """What the staff member still owes of an earlier payout is netted first."""
-    booking = step.booking
-    net = min(booking.payout_amount, booking.owed_by_staff)
-    if net:
-        owed = booking.owed_by_staff - net
-        step = step.changing(owed_by_staff=owed).posting(
-            ledger.netted(booking.id, booking.settlements, net, what.now)
+    booking = result.booking
+    netted_amount = min(booking.payout_amount, booking.owed_by_staff)
+    if netted_amount:
+        owed = booking.owed_by_staff - netted_amount
+        result = result.with_changes(owed_by_staff=owed).with_postings(
+            ledger.debt_netting_posting(booking.id, booking.settlements, netted_amount, inputs.now)
         )
         # The reversal on its way asks for too much. What is back already is not asked for again.
         if 0 < owed < booking.paid_out and booking.payout_n is not None:
-            step = step.ordering(ReversePayout(booking.payout_n, owed, booking.currency))
+            result = result.with_order(ReversePayout(booking.payout_n, owed, booking.currency))
     if not booking.payout_amount:
-        return step
-    if not step.booking.payout_left:
-        return step.changing(payout_status=PayoutStatus.PAID)
-    began = booking.completed_at or what.now
-    due_at = max(what.now, began + policy.payout_delay)
-    return step.changing(payout_status=PayoutStatus.SCHEDULED, payout_due_at=due_at)
+        return result
+    if not result.booking.payout_left:
+        return result.with_changes(payout_status=PayoutStatus.PAID)
+    began = booking.completed_at or inputs.now
+    due_at = max(inputs.now, began + policy.payout_delay)
+    return result.with_changes(payout_status=PayoutStatus.SCHEDULED, payout_due_at=due_at)
 
 
-def _send_payout(step: Step, what: Occurrence, _: Policy) -> Step:
-    booking = step.booking
-    step = step.changing(payout_released_at=what.now)
+def _send_payout(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
+    booking = result.booking
+    result = result.with_changes(payout_released_at=inputs.now)
     if not booking.payout_left:  # All of it was kept for debts of other bookings.
-        return step.changing(payout_status=PayoutStatus.PAID)
+        return result.with_changes(payout_status=PayoutStatus.PAID)
     command = PayOut(
-        payment_ref=_payment_ref(booking),
+        payment_ref=_require_payment_ref(booking),
         companion_id=booking.companion_id,
         amount=booking.payout_left,
         currency=booking.currency,
     )
-    step = step.ordering(command)
-    return step.changing(payout_n=step.booking.orders, payout_status=PayoutStatus.SCHEDULED)
+    result = result.with_order(command)
+    return result.with_changes(payout_n=result.booking.orders, payout_status=PayoutStatus.SCHEDULED)
 
 
-def _hold_payout(step: Step, what: Occurrence, _: Policy) -> Step:
-    text = f"the payout of booking {step.booking.code} is on hold: {what.reason or 'no reason'}"
-    step = step.changing(payout_status=PayoutStatus.FROZEN)
-    return evolve(step, alerts=(*step.alerts, text))
+def _hold_payout(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
+    text = f"the payout of booking {result.booking.code} is on hold: {inputs.reason or 'no reason'}"
+    result = result.with_changes(payout_status=PayoutStatus.FROZEN)
+    return evolve(result, alerts=(*result.alerts, text))
 
 
-def _resume_payout(step: Step, what: Occurrence, _: Policy) -> Step:
-    due_at = max(what.now, step.booking.payout_due_at or what.now)
-    return step.changing(
+def _resume_payout(
+    result: TransitionResult, inputs: TransitionInput, _: Policy
+) -> TransitionResult:
+    due_at = max(inputs.now, result.booking.payout_due_at or inputs.now)
+    return result.with_changes(
         payout_status=PayoutStatus.SCHEDULED,
         payout_due_at=due_at,
         payout_released_at=None,
@@ -250,113 +285,131 @@ def _resume_payout(step: Step, what: Occurrence, _: Policy) -> Step:
     )
 
 
-def _note_alarm(step: Step, what: Occurrence, policy: Policy) -> Step:
-    booking = step.booking
-    deadline = payout_deadline(booking.payout_due_at or what.now, policy)
+def _note_alarm(
+    result: TransitionResult, inputs: TransitionInput, policy: Policy
+) -> TransitionResult:
+    booking = result.booking
+    deadline = payout_deadline(booking.payout_due_at or inputs.now, policy)
     text = f"the payout of booking {booking.code} is not made yet: it is promised by {deadline}"
-    step = step.changing(payout_alarmed_at=what.now)
-    return evolve(step, alerts=(*step.alerts, text))
+    result = result.with_changes(payout_alarmed_at=inputs.now)
+    return evolve(result, alerts=(*result.alerts, text))
 
 
-def _freeze(step: Step, what: Occurrence, _: Policy) -> Step:
+def _freeze(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
     """Take the sharing out back, so that the escrow holds all that was not refunded."""
-    booking = step.booking
+    booking = result.booking
     if booking.escrow:
-        return step
+        return result
     earned = booking.platform_fee + booking.payout_amount
     premium = booking.total_amount - booking.refunded_amount - earned
     split = Split(0, booking.platform_fee, premium, booking.payout_amount)
     if split.total:
-        step = step.posting(ledger.reopened(booking.id, booking.settlements, split, what.now))
+        result = result.with_postings(
+            ledger.settlement_reversal_posting(booking.id, booking.settlements, split, inputs.now)
+        )
     if booking.payout_status is PayoutStatus.FROZEN:
         text = f"booking {booking.code} is disputed: the hold on its payout ends with the dispute"
-        step = evolve(step, alerts=(*step.alerts, text))
+        result = evolve(result, alerts=(*result.alerts, text))
     status = PayoutStatus.FROZEN if booking.payout_amount else PayoutStatus.NONE
-    return claim_back(step.changing(escrow=split.total, payout_status=status), what.now)
+    return claim_back_payout(
+        result.with_changes(escrow=split.total, payout_status=status), inputs.now
+    )
 
 
-def claim_back(step: Step, now: datetime) -> Step:
+def claim_back_payout(result: TransitionResult, now: datetime) -> TransitionResult:
     """Claim what was paid out and is not theirs to keep: by a reversal at the processor,
     and as a debt of the staff member until that has succeeded."""
-    booking = step.booking
-    theirs = 0 if booking.status is Status.DISPUTED else booking.payout_amount
-    claim = booking.received_by_staff - booking.owed_by_staff - theirs
+    booking = result.booking
+    rightful_amount = 0 if booking.status is BookingStatus.DISPUTED else booking.payout_amount
+    claim = booking.received_by_staff - booking.owed_by_staff - rightful_amount
     if claim <= 0:
-        return step
-    step = step.changing(owed_by_staff=booking.owed_by_staff + claim)
+        return result
+    result = result.with_changes(owed_by_staff=booking.owed_by_staff + claim)
     # What was kept for a debt of another booking can't be reversed: later payouts make it good.
     reversible = min(claim, booking.paid_out - booking.owed_by_staff)
     if reversible > 0 and booking.payout_n is not None:
-        step = step.ordering(ReversePayout(booking.payout_n, reversible, booking.currency))
-    return step.posting(ledger.clawed_back(booking.id, step.booking.version, claim, now))
+        result = result.with_order(ReversePayout(booking.payout_n, reversible, booking.currency))
+    return result.with_postings(
+        ledger.clawback_posting(booking.id, result.booking.version, claim, now)
+    )
 
 
-def _note_chargeback(step: Step, what: Occurrence, _: Policy) -> Step:
-    booking, chargeback = step.booking, what.chargeback
+def _note_chargeback(
+    result: TransitionResult, inputs: TransitionInput, _: Policy
+) -> TransitionResult:
+    booking, chargeback = result.booking, inputs.chargeback
     assert chargeback is not None
-    step = step.changing(
+    result = result.with_changes(
         chargeback_ref=chargeback.ref,
         chargeback_status=chargeback.status,
         chargeback_amount=chargeback.amount,
     )
     match chargeback.status:
         case ChargebackStatus.OPEN:
-            move = ledger.chargeback_withdrawn
+            make_posting = ledger.chargeback_withdrawn_posting
         case ChargebackStatus.WON:
-            move = ledger.chargeback_reinstated
+            make_posting = ledger.chargeback_reinstated_posting
         case ChargebackStatus.LOST:
-            return step
-    return step.posting(move(booking.id, chargeback.ref, chargeback.amount, what.now))
+            return result
+    return result.with_postings(
+        make_posting(booking.id, chargeback.ref, chargeback.amount, inputs.now)
+    )
 
 
-def _lose_chargeback(step: Step, what: Occurrence, policy: Policy) -> Step:
-    booking = step.booking
+def _lose_chargeback(
+    result: TransitionResult, inputs: TransitionInput, policy: Policy
+) -> TransitionResult:
+    booking = result.booking
     taken = min(booking.chargeback_amount, booking.escrow)
     premium = min(booking.insurance_premium, booking.escrow - taken)
-    fee, payout = _split_kept(booking, booking.escrow - taken - premium, policy)
-    step = _share_out(step, Split(0, fee, premium, payout, taken), what, policy)
-    step = step.changing(payment_status=PaymentStatus.CHARGED_BACK)
-    return _lose(step, booking.chargeback_amount - taken, what)
+    fee, payout = _split_earned(booking, booking.escrow - taken - premium, policy)
+    result = _distribute_escrow(result, Split(0, fee, premium, payout, taken), inputs, policy)
+    result = result.with_changes(payment_status=PaymentStatus.CHARGED_BACK)
+    return _post_chargeback_loss(result, booking.chargeback_amount - taken, inputs)
 
 
-def _write_off(step: Step, what: Occurrence, _: Policy) -> Step:
-    step = step.changing(payment_status=PaymentStatus.CHARGED_BACK)
-    return _lose(step, step.booking.chargeback_amount, what)
+def _write_off(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
+    result = result.with_changes(payment_status=PaymentStatus.CHARGED_BACK)
+    return _post_chargeback_loss(result, result.booking.chargeback_amount, inputs)
 
 
-def _lose(step: Step, amount: int, what: Occurrence) -> Step:
+def _post_chargeback_loss(
+    result: TransitionResult, amount: int, inputs: TransitionInput
+) -> TransitionResult:
     if not amount:
-        return step
-    ref = step.booking.chargeback_ref or ""
-    return step.posting(ledger.chargeback_lost(step.booking.id, ref, amount, what.now))
+        return result
+    ref = result.booking.chargeback_ref or ""
+    return result.with_postings(
+        ledger.chargeback_lost_posting(result.booking.id, ref, amount, inputs.now)
+    )
 
 
-def _grant_credit(step: Step, what: Occurrence, _: Policy) -> Step:
-    return evolve(step, grants_credit=what.by is Party.STAFF)
+def _grant_credit(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
+    return evolve(result, grants_credit=inputs.party is Party.STAFF)
 
 
-def _alert(step: Step, what: Occurrence, _: Policy) -> Step:
-    text = f"{what.trigger} of booking {step.booking.code} while {step.booking.status}"
-    return evolve(step, alerts=(*step.alerts, text))
+def _alert(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
+    text = f"{inputs.trigger} of booking {result.booking.code} while {result.booking.status}"
+    return evolve(result, alerts=(*result.alerts, text))
 
 
-def _intent(booking: Booking) -> Intent:
+def _require_intent(booking: Booking) -> PaymentIntent:
     assert booking.intent is not None, "an accepted booking has an intent"
     return booking.intent
 
 
-def _payment(what: Occurrence) -> Payment:
-    assert what.payment is not None, "a payment comes with its facts"
-    return what.payment
+def _require_payment(inputs: TransitionInput) -> Payment:
+    assert inputs.payment is not None, "a payment comes with its facts"
+    return inputs.payment
 
 
-def _payment_ref(booking: Booking) -> str:
-    ref = _intent(booking).payment_ref
+def _require_payment_ref(booking: Booking) -> str:
+    ref = _require_intent(booking).payment_ref
     assert ref is not None, "a booking that holds money was paid"
     return ref
 
 
-EFFECTS: dict[Effect, Callable[[Step, Occurrence, Policy], Step]] = {
+EFFECTS: dict[Effect, Callable[[TransitionResult, TransitionInput, Policy], TransitionResult]] = {
     Effect.OPEN_INTENT: _open_intent,
     Effect.RENEW_CHECKOUT: _renew_checkout,
     Effect.VOID_INTENT: _void_intent,

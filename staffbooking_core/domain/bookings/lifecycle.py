@@ -17,7 +17,7 @@ from enum import StrEnum
 from attrs import frozen
 
 
-class Status(StrEnum):
+class BookingStatus(StrEnum):
     """SPECIFICATION 3."""
 
     PENDING = "pending"
@@ -118,129 +118,145 @@ class EventName(StrEnum):
 
 
 @frozen
-class Move:
-    by: frozenset[Party]
-    to: Status
+class Transition:
+    allowed_parties: frozenset[Party]
+    to_status: BookingStatus
     guards: tuple[Guard, ...] = ()
     effects: tuple[Effect, ...] = ()
     event: EventName | None = None
 
 
-S, T, G, E = Status, Trigger, Guard, Effect
+S, T, G, E = BookingStatus, Trigger, Guard, Effect
 
 
-def _by(*parties: Party) -> frozenset[Party]:
+def _party_set(*parties: Party) -> frozenset[Party]:
     return frozenset(parties)
 
 
-STAFF = _by(Party.STAFF)
-CUSTOMER = _by(Party.CUSTOMER)
-PARTIES = _by(Party.CUSTOMER, Party.STAFF)
-PARTIES_OR_ADMIN = PARTIES | _by(Party.ADMIN)
-ADMIN = _by(Party.ADMIN)
-SYSTEM = _by(Party.SYSTEM)
-PROCESSOR = _by(Party.PROCESSOR)
+STAFF_ONLY = _party_set(Party.STAFF)
+CUSTOMER_ONLY = _party_set(Party.CUSTOMER)
+CUSTOMER_OR_STAFF = _party_set(Party.CUSTOMER, Party.STAFF)
+CUSTOMER_STAFF_OR_ADMIN = CUSTOMER_OR_STAFF | _party_set(Party.ADMIN)
+ADMIN_ONLY = _party_set(Party.ADMIN)
+SYSTEM_ONLY = _party_set(Party.SYSTEM)
+PROCESSOR_ONLY = _party_set(Party.PROCESSOR)
 
-_COMPLETED = EventName.BOOKING_COMPLETED
-_CANCELLED = EventName.BOOKING_CANCELLED
+_COMPLETED_EVENT = EventName.BOOKING_COMPLETED
+_CANCELLED_EVENT = EventName.BOOKING_CANCELLED
 
-REQUESTED = Move(
-    _by(Party.CUSTOMER, Party.API),
+REQUEST_TRANSITION = Transition(
+    _party_set(Party.CUSTOMER, Party.API),
     S.PENDING,
     event=EventName.BOOKING_CREATED,
 )
 """How a booking comes into being: the only move that starts from nothing."""
 
-_LATE_PAYMENT = (E.REFUND_LATE, E.ALERT)
+_LATE_PAYMENT_EFFECTS = (E.REFUND_LATE, E.ALERT)
 
 
-def _payout_moves(at: Status) -> dict[Trigger, Move]:
+def _payout_transitions(status: BookingStatus) -> dict[Trigger, Transition]:
     """What may become of the payout of a booking that has ended, one way or the other."""
     return {
-        T.RELEASE_PAYOUT: Move(SYSTEM, at, (G.PAYOUT_SCHEDULED,), (E.SEND_PAYOUT,)),
-        T.PAYOUT_ALARM: Move(SYSTEM, at, (G.PAYOUT_PENDING,), (E.NOTE_ALARM,)),
-        T.HOLD_PAYOUT: Move(ADMIN, at, (G.PAYOUT_PENDING,), (E.HOLD_PAYOUT,)),
-        T.RESUME_PAYOUT: Move(ADMIN, at, (G.PAYOUT_ON_HOLD,), (E.RESUME_PAYOUT,)),
-        T.RETRY_PAYOUT: Move(ADMIN, at, (G.PAYOUT_FAILED,), (E.SEND_PAYOUT,)),
+        T.RELEASE_PAYOUT: Transition(SYSTEM_ONLY, status, (G.PAYOUT_SCHEDULED,), (E.SEND_PAYOUT,)),
+        T.PAYOUT_ALARM: Transition(SYSTEM_ONLY, status, (G.PAYOUT_PENDING,), (E.NOTE_ALARM,)),
+        T.HOLD_PAYOUT: Transition(ADMIN_ONLY, status, (G.PAYOUT_PENDING,), (E.HOLD_PAYOUT,)),
+        T.RESUME_PAYOUT: Transition(ADMIN_ONLY, status, (G.PAYOUT_ON_HOLD,), (E.RESUME_PAYOUT,)),
+        T.RETRY_PAYOUT: Transition(ADMIN_ONLY, status, (G.PAYOUT_FAILED,), (E.SEND_PAYOUT,)),
     }
 
 
-_CHARGED_BACK = Move(PROCESSOR, S.DISPUTED, (), (E.FREEZE, E.NOTE_CHARGEBACK, E.ALERT))
+_CHARGEBACK_TRANSITION = Transition(
+    PROCESSOR_ONLY, S.DISPUTED, (), (E.FREEZE, E.NOTE_CHARGEBACK, E.ALERT)
+)
 
-TABLE: dict[Status, dict[Trigger, Move]] = {
+TRANSITIONS: dict[BookingStatus, dict[Trigger, Transition]] = {
     S.PENDING: {
-        T.ACCEPT: Move(STAFF, S.ACCEPTED, (G.BEFORE_START,), (E.OPEN_INTENT,)),
-        T.DECLINE: Move(STAFF, S.CANCELLED, event=_CANCELLED),
-        T.LOSE_SLOT: Move(SYSTEM, S.CANCELLED, event=_CANCELLED),
-        T.EXPIRE: Move(SYSTEM, S.CANCELLED, event=_CANCELLED),
-        T.CANCEL: Move(PARTIES_OR_ADMIN, S.CANCELLED, event=_CANCELLED),
+        T.ACCEPT: Transition(STAFF_ONLY, S.ACCEPTED, (G.BEFORE_START,), (E.OPEN_INTENT,)),
+        T.DECLINE: Transition(STAFF_ONLY, S.CANCELLED, event=_CANCELLED_EVENT),
+        T.LOSE_SLOT: Transition(SYSTEM_ONLY, S.CANCELLED, event=_CANCELLED_EVENT),
+        T.EXPIRE: Transition(SYSTEM_ONLY, S.CANCELLED, event=_CANCELLED_EVENT),
+        T.CANCEL: Transition(CUSTOMER_STAFF_OR_ADMIN, S.CANCELLED, event=_CANCELLED_EVENT),
     },
     S.ACCEPTED: {
-        T.CHECKOUT: Move(CUSTOMER, S.ACCEPTED, (G.BEFORE_START,), (E.RENEW_CHECKOUT,)),
-        T.PAYMENT: Move(PROCESSOR, S.PAID, (), (E.HOLD_ESCROW,), event=EventName.PAYMENT_COMPLETED),
-        T.EXPIRE: Move(SYSTEM, S.CANCELLED, (), (E.VOID_INTENT,), event=_CANCELLED),
-        T.CANCEL: Move(
-            PARTIES_OR_ADMIN,
+        T.CHECKOUT: Transition(CUSTOMER_ONLY, S.ACCEPTED, (G.BEFORE_START,), (E.RENEW_CHECKOUT,)),
+        T.PAYMENT: Transition(
+            PROCESSOR_ONLY, S.PAID, (), (E.HOLD_ESCROW,), event=EventName.PAYMENT_COMPLETED
+        ),
+        T.EXPIRE: Transition(
+            SYSTEM_ONLY, S.CANCELLED, (), (E.VOID_INTENT,), event=_CANCELLED_EVENT
+        ),
+        T.CANCEL: Transition(
+            CUSTOMER_STAFF_OR_ADMIN,
             S.CANCELLED,
             (),
             (E.VOID_INTENT, E.GRANT_CREDIT),
-            event=_CANCELLED,
+            event=_CANCELLED_EVENT,
         ),
     },
     S.PAID: {
-        T.CHECK_IN: Move(STAFF, S.PAID, (G.CHECK_IN_OPEN,), (E.NOTE_CHECK_IN,)),
-        T.CANCEL: Move(
-            PARTIES_OR_ADMIN,
+        T.CHECK_IN: Transition(STAFF_ONLY, S.PAID, (G.CHECK_IN_OPEN,), (E.NOTE_CHECK_IN,)),
+        T.CANCEL: Transition(
+            CUSTOMER_STAFF_OR_ADMIN,
             S.CANCELLED,
             (G.CANCELLABLE,),
             (E.REFUND_BY_RULE, E.GRANT_CREDIT),
-            event=_CANCELLED,
+            event=_CANCELLED_EVENT,
         ),
-        T.CONFIRM: Move(CUSTOMER, S.COMPLETED, (G.AFTER_END,), (E.EARN,), event=_COMPLETED),
-        T.AUTO_COMPLETE: Move(SYSTEM, S.COMPLETED, (G.AFTER_END,), (E.EARN,), event=_COMPLETED),
-        T.DISPUTE: Move(PARTIES, S.DISPUTED, (G.AFTER_START,)),
-        T.CHARGEBACK: _CHARGED_BACK,
-        T.PAYMENT: Move(PROCESSOR, S.PAID, (), _LATE_PAYMENT),
+        T.CONFIRM: Transition(
+            CUSTOMER_ONLY, S.COMPLETED, (G.AFTER_END,), (E.EARN,), event=_COMPLETED_EVENT
+        ),
+        T.AUTO_COMPLETE: Transition(
+            SYSTEM_ONLY, S.COMPLETED, (G.AFTER_END,), (E.EARN,), event=_COMPLETED_EVENT
+        ),
+        T.DISPUTE: Transition(CUSTOMER_OR_STAFF, S.DISPUTED, (G.AFTER_START,)),
+        T.CHARGEBACK: _CHARGEBACK_TRANSITION,
+        T.PAYMENT: Transition(PROCESSOR_ONLY, S.PAID, (), _LATE_PAYMENT_EFFECTS),
     },
     S.COMPLETED: {
-        T.DISPUTE: Move(CUSTOMER, S.DISPUTED, (G.PAYOUT_NOT_RELEASED,), (E.FREEZE,)),
-        **_payout_moves(S.COMPLETED),
-        T.CHARGEBACK: _CHARGED_BACK,
-        T.PAYMENT: Move(PROCESSOR, S.COMPLETED, (), _LATE_PAYMENT),
+        T.DISPUTE: Transition(CUSTOMER_ONLY, S.DISPUTED, (G.PAYOUT_NOT_RELEASED,), (E.FREEZE,)),
+        **_payout_transitions(S.COMPLETED),
+        T.CHARGEBACK: _CHARGEBACK_TRANSITION,
+        T.PAYMENT: Transition(PROCESSOR_ONLY, S.COMPLETED, (), _LATE_PAYMENT_EFFECTS),
     },
     S.DISPUTED: {
-        T.RELEASE: Move(ADMIN, S.COMPLETED, (G.NO_CHARGEBACK,), (E.EARN,), event=_COMPLETED),
-        T.REFUND: Move(ADMIN, S.CANCELLED, (G.NO_CHARGEBACK,), (E.REFUND_FULL,), event=_CANCELLED),
-        T.SPLIT: Move(ADMIN, S.COMPLETED, (G.NO_CHARGEBACK,), (E.REFUND_PART,), event=_COMPLETED),
-        T.CHARGEBACK: Move(PROCESSOR, S.DISPUTED, (), (E.NOTE_CHARGEBACK, E.ALERT)),
-        T.CHARGEBACK_WON: Move(
-            PROCESSOR,
+        T.RELEASE: Transition(
+            ADMIN_ONLY, S.COMPLETED, (G.NO_CHARGEBACK,), (E.EARN,), event=_COMPLETED_EVENT
+        ),
+        T.REFUND: Transition(
+            ADMIN_ONLY, S.CANCELLED, (G.NO_CHARGEBACK,), (E.REFUND_FULL,), event=_CANCELLED_EVENT
+        ),
+        T.SPLIT: Transition(
+            ADMIN_ONLY, S.COMPLETED, (G.NO_CHARGEBACK,), (E.REFUND_PART,), event=_COMPLETED_EVENT
+        ),
+        T.CHARGEBACK: Transition(PROCESSOR_ONLY, S.DISPUTED, (), (E.NOTE_CHARGEBACK, E.ALERT)),
+        T.CHARGEBACK_WON: Transition(
+            PROCESSOR_ONLY,
             S.COMPLETED,
             (G.CHARGEBACK_OPEN,),
             (E.NOTE_CHARGEBACK, E.EARN),
-            event=_COMPLETED,
+            event=_COMPLETED_EVENT,
         ),
-        T.CHARGEBACK_LOST: Move(
-            PROCESSOR,
+        T.CHARGEBACK_LOST: Transition(
+            PROCESSOR_ONLY,
             S.CANCELLED,
             (G.CHARGEBACK_OPEN,),
             (E.NOTE_CHARGEBACK, E.LOSE_CHARGEBACK),
-            event=_CANCELLED,
+            event=_CANCELLED_EVENT,
         ),
-        T.PAYMENT: Move(PROCESSOR, S.DISPUTED, (), _LATE_PAYMENT),
+        T.PAYMENT: Transition(PROCESSOR_ONLY, S.DISPUTED, (), _LATE_PAYMENT_EFFECTS),
     },
     S.CANCELLED: {
-        T.PAYMENT: Move(PROCESSOR, S.CANCELLED, (), _LATE_PAYMENT),
-        **_payout_moves(S.CANCELLED),
-        T.CHARGEBACK: Move(PROCESSOR, S.CANCELLED, (), (E.NOTE_CHARGEBACK, E.ALERT)),
-        T.CHARGEBACK_WON: Move(PROCESSOR, S.CANCELLED, (), (E.NOTE_CHARGEBACK,)),
-        T.CHARGEBACK_LOST: Move(
-            PROCESSOR, S.CANCELLED, (), (E.NOTE_CHARGEBACK, E.WRITE_OFF, E.ALERT)
+        T.PAYMENT: Transition(PROCESSOR_ONLY, S.CANCELLED, (), _LATE_PAYMENT_EFFECTS),
+        **_payout_transitions(S.CANCELLED),
+        T.CHARGEBACK: Transition(PROCESSOR_ONLY, S.CANCELLED, (), (E.NOTE_CHARGEBACK, E.ALERT)),
+        T.CHARGEBACK_WON: Transition(PROCESSOR_ONLY, S.CANCELLED, (), (E.NOTE_CHARGEBACK,)),
+        T.CHARGEBACK_LOST: Transition(
+            PROCESSOR_ONLY, S.CANCELLED, (), (E.NOTE_CHARGEBACK, E.WRITE_OFF, E.ALERT)
         ),
     },
 }
 
-NOT_NOW: dict[Trigger, str] = {
+REFUSAL_CODES: dict[Trigger, str] = {
     T.ACCEPT: "booking_not_pending",
     T.DECLINE: "booking_not_pending",
     T.LOSE_SLOT: "booking_not_pending",
@@ -267,25 +283,25 @@ NOT_NOW: dict[Trigger, str] = {
 """The code of the refusal where a status has no row for the trigger."""
 
 
-def who_may(trigger: Trigger) -> frozenset[Party]:
+def find_allowed_parties(trigger: Trigger) -> frozenset[Party]:
     """Everyone who may pull this trigger in some status."""
-    rows = (moves[trigger].by for moves in TABLE.values() if trigger in moves)
+    rows = (moves[trigger].allowed_parties for moves in TRANSITIONS.values() if trigger in moves)
     return frozenset().union(*rows)
 
 
-HOLDS_SLOT = frozenset({S.ACCEPTED, S.PAID, S.DISPUTED})
+SLOT_HOLDING_STATUSES = frozenset({S.ACCEPTED, S.PAID, S.DISPUTED})
 """Statuses in which no other booking of the companion may overlap (CONTRACT 4)."""
 
 
-def _words(names: frozenset[Party] | tuple[StrEnum, ...]) -> str:
+def _join_names(names: frozenset[Party] | tuple[StrEnum, ...]) -> str:
     return ", ".join(sorted(names) if isinstance(names, frozenset) else names) or "-"
 
 
-def page() -> str:
+def render_lifecycle_page() -> str:
     """The page docs/lifecycle.md: the table for reading, and its picture."""
     rows = [
         (status, trigger, move)
-        for status, moves in TABLE.items()
+        for status, moves in TRANSITIONS.items()
         for trigger, move in moves.items()
     ]
     lines = [
@@ -296,17 +312,21 @@ def page() -> str:
         "",
         "```mermaid",
         "stateDiagram-v2",
-        f"    [*] --> {REQUESTED.to}: {Trigger.REQUEST}",
-        *(f"    {was} --> {move.to}: {trigger}" for was, trigger, move in rows if was != move.to),
+        f"    [*] --> {REQUEST_TRANSITION.to_status}: {Trigger.REQUEST}",
+        *(
+            f"    {was} --> {move.to_status}: {trigger}"
+            for was, trigger, move in rows
+            if was != move.to_status
+        ),
         "```",
         "",
         "| From | Trigger | By | Refused with | To | Effects | Event |",
         "|---|---|---|---|---|---|---|",
-        f"| (none) | {Trigger.REQUEST} | {_words(REQUESTED.by)} | - | {REQUESTED.to} | - "
-        f"| {REQUESTED.event} |",
+        f"| (none) | {Trigger.REQUEST} | {_join_names(REQUEST_TRANSITION.allowed_parties)} | - | {REQUEST_TRANSITION.to_status} | - "
+        f"| {REQUEST_TRANSITION.event} |",
         *(
-            f"| {was} | {trigger} | {_words(move.by)} | {_words(move.guards)} | {move.to} "
-            f"| {_words(move.effects)} | {move.event or '-'} |"
+            f"| {was} | {trigger} | {_join_names(move.allowed_parties)} | {_join_names(move.guards)} | {move.to_status} "
+            f"| {_join_names(move.effects)} | {move.event or '-'} |"
             for was, trigger, move in rows
         ),
         "",
@@ -314,6 +334,6 @@ def page() -> str:
         "",
         "| Trigger | Code |",
         "|---|---|",
-        *(f"| {trigger} | `{code}` |" for trigger, code in NOT_NOW.items()),
+        *(f"| {trigger} | `{code}` |" for trigger, code in REFUSAL_CODES.items()),
     ]
     return "\n".join(lines)

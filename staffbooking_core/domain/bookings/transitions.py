@@ -12,101 +12,105 @@ from collections.abc import Callable
 from attrs import evolve
 
 from staffbooking_core.domain.bookings.booking import (
-    UNPAID,
+    UNPAID_PAYOUT_STATUSES,
     Booking,
-    Occurrence,
     PayoutStatus,
-    Step,
     TimelineEntry,
-    payment_ends,
+    TransitionInput,
+    TransitionResult,
+    payment_deadline,
 )
 from staffbooking_core.domain.bookings.effects import EFFECTS
 from staffbooking_core.domain.bookings.lifecycle import (
-    NOT_NOW,
-    TABLE,
+    REFUSAL_CODES,
+    TRANSITIONS,
+    BookingStatus,
     EventName,
     Guard,
-    Move,
     Party,
-    Status,
+    Transition,
     Trigger,
-    who_may,
+    find_allowed_parties,
 )
 from staffbooking_core.domain.payments.processor import ChargebackStatus
 from staffbooking_core.errors import Forbidden, RuleBroken
 from staffbooking_core.policy import Policy
 
 
-def advance(booking: Booking, what: Occurrence, policy: Policy) -> Step:
+def apply_transition(booking: Booking, inputs: TransitionInput, policy: Policy) -> TransitionResult:
     """Move a booking. Raises Forbidden for the wrong side and RuleBroken for a wrong
     status or time, and then nothing has changed."""
-    move = find_move(booking.status, what.trigger, what.by)
-    for guard in move.guards:
-        _GUARDS[guard](booking, what, policy)
-    step = Step(_entered(booking, move, what))
-    for effect in move.effects:
-        step = EFFECTS[effect](step, what, policy)
-    return _told(step, move.event)
+    transition = find_transition(booking.status, inputs.trigger, inputs.party)
+    for guard in transition.guards:
+        _GUARDS[guard](booking, inputs, policy)
+    result = TransitionResult(_enter_status(booking, transition, inputs))
+    for effect in transition.effects:
+        result = EFFECTS[effect](result, inputs, policy)
+    return _with_event(result, transition.event)
 
 
-def check_side(status: Status, trigger: Trigger, by: Party) -> None:
+def check_party(status: BookingStatus, trigger: Trigger, party: Party) -> None:
     """Refuse the wrong side, before any rule about the status: Forbidden."""
-    move = TABLE[status].get(trigger)
-    if by not in (who_may(trigger) if move is None else move.by):
-        raise Forbidden("wrong_party", f"The {by} may not do this to a booking")
+    transition = TRANSITIONS[status].get(trigger)
+    if party not in (
+        find_allowed_parties(trigger) if transition is None else transition.allowed_parties
+    ):
+        raise Forbidden("wrong_party", f"The {party} may not do this to a booking")
 
 
-def find_move(status: Status, trigger: Trigger, by: Party) -> Move:
+def find_transition(status: BookingStatus, trigger: Trigger, party: Party) -> Transition:
     """The row of the table, for one who may ask for it."""
-    check_side(status, trigger, by)
-    move = TABLE[status].get(trigger)
-    if move is None:
-        raise RuleBroken(NOT_NOW[trigger], f"Not possible while the booking is {status}")
-    return move
+    check_party(status, trigger, party)
+    transition = TRANSITIONS[status].get(trigger)
+    if transition is None:
+        raise RuleBroken(REFUSAL_CODES[trigger], f"Not possible while the booking is {status}")
+    return transition
 
 
-_STAMPS: dict[Status, str] = {
-    Status.ACCEPTED: "accepted_at",
-    Status.PAID: "paid_at",
-    Status.COMPLETED: "completed_at",
-    Status.CANCELLED: "cancelled_at",
-    Status.DISPUTED: "disputed_at",
+_TIMESTAMP_FIELDS: dict[BookingStatus, str] = {
+    BookingStatus.ACCEPTED: "accepted_at",
+    BookingStatus.PAID: "paid_at",
+    BookingStatus.COMPLETED: "completed_at",
+    BookingStatus.CANCELLED: "cancelled_at",
+    BookingStatus.DISPUTED: "disputed_at",
 }
 
 
-def _entered(booking: Booking, move: Move, what: Occurrence) -> Booking:
-    if move.to is booking.status:
+def _enter_status(booking: Booking, transition: Transition, inputs: TransitionInput) -> Booking:
+    if transition.to_status is booking.status:
         return evolve(booking, version=booking.version + 1)
-    entry = TimelineEntry(what.now, booking.status, move.to, what.trigger, what.by)
-    fields: dict[str, object] = {_STAMPS[move.to]: what.now}
-    match move.to:
-        case Status.COMPLETED if booking.completed_at is None:
-            fields["completed_by"] = _ended_by(what)
-        case Status.COMPLETED:
+    entry = TimelineEntry(
+        inputs.now, booking.status, transition.to_status, inputs.trigger, inputs.party
+    )
+    fields: dict[str, object] = {_TIMESTAMP_FIELDS[transition.to_status]: inputs.now}
+    match transition.to_status:
+        case BookingStatus.COMPLETED if booking.completed_at is None:
+            fields["completed_by"] = _ending_party(inputs)
+        case BookingStatus.COMPLETED:
             del fields["completed_at"]
-        case Status.CANCELLED:
-            fields["cancelled_by"] = _ended_by(what)
-            fields["cancel_reason"] = _cancel_reason(what)
+        case BookingStatus.CANCELLED:
+            fields["cancelled_by"] = _ending_party(inputs)
+            fields["cancel_reason"] = _cancel_reason(inputs)
             if not booking.escrow:
                 fields |= {"platform_fee": 0, "payout_amount": 0}
-        case Status.DISPUTED:
-            fields |= {"dispute_reason": what.reason, "disputed_by": what.by}
+        case BookingStatus.DISPUTED:
+            fields |= {"dispute_reason": inputs.reason, "disputed_by": inputs.party}
     return evolve(
         booking,
-        status=move.to,
+        status=transition.to_status,
         version=booking.version + 1,
         timeline=(*booking.timeline, entry),
         **fields,  # type: ignore[arg-type]
     )
 
 
-def _ended_by(what: Occurrence) -> Party:
+def _ending_party(inputs: TransitionInput) -> Party:
     """A verdict of the processor is the system's doing in the record (CONTRACT 4)."""
-    return Party.SYSTEM if what.by is Party.PROCESSOR else what.by
+    return Party.SYSTEM if inputs.party is Party.PROCESSOR else inputs.party
 
 
-def _cancel_reason(what: Occurrence) -> str | None:
-    match what.trigger:
+def _cancel_reason(inputs: TransitionInput) -> str | None:
+    match inputs.trigger:
         case Trigger.EXPIRE:
             return "expired"
         case Trigger.LOSE_SLOT:
@@ -114,17 +118,17 @@ def _cancel_reason(what: Occurrence) -> str | None:
         case Trigger.CHARGEBACK_LOST:
             return "charged_back"
         case _:
-            return what.reason
+            return inputs.reason
 
 
-def _told(step: Step, event: EventName | None) -> Step:
+def _with_event(result: TransitionResult, event: EventName | None) -> TransitionResult:
     """`booking.completed` is told once, also where a dispute opens the booking again."""
-    told_before = event is EventName.BOOKING_COMPLETED and any(
-        entry.to is Status.COMPLETED for entry in step.booking.timeline[:-1]
+    already_published = event is EventName.BOOKING_COMPLETED and any(
+        entry.to is BookingStatus.COMPLETED for entry in result.booking.timeline[:-1]
     )
-    if event is None or told_before:
-        return step
-    return evolve(step.changing(events=step.booking.events + 1), event=event)
+    if event is None or already_published:
+        return result
+    return evolve(result.with_changes(events=result.booking.events + 1), event=event)
 
 
 # Guards -------------------------------------------------------------------------------
@@ -134,86 +138,86 @@ def _refuse(guard: Guard, message: str) -> None:
     raise RuleBroken(guard.value, message)
 
 
-def _before_start(booking: Booking, what: Occurrence, policy: Policy) -> None:
-    ends = booking.starts_at
-    if what.trigger is Trigger.CHECKOUT:
-        ends = payment_ends(booking, policy)
-    if what.now >= ends:
+def _check_before_start(booking: Booking, inputs: TransitionInput, policy: Policy) -> None:
+    deadline = booking.starts_at
+    if inputs.trigger is Trigger.CHECKOUT:
+        deadline = payment_deadline(booking, policy)
+    if inputs.now >= deadline:
         _refuse(Guard.BEFORE_START, "The event has begun, or the time to pay has passed")
 
 
-def _cancellable(booking: Booking, what: Occurrence, _: Policy) -> None:
-    if what.by is not Party.ADMIN and what.now >= booking.starts_at:
+def _check_cancellable(booking: Booking, inputs: TransitionInput, _: Policy) -> None:
+    if inputs.party is not Party.ADMIN and inputs.now >= booking.starts_at:
         _refuse(Guard.CANCELLABLE, "The event has begun: a paid booking can't be cancelled now")
 
 
-def _after_start(booking: Booking, what: Occurrence, _: Policy) -> None:
-    if what.now < booking.starts_at:
+def _check_after_start(booking: Booking, inputs: TransitionInput, _: Policy) -> None:
+    if inputs.now < booking.starts_at:
         _refuse(Guard.AFTER_START, "A paid booking can be disputed from its start on")
 
 
-def _after_end(booking: Booking, what: Occurrence, _: Policy) -> None:
-    if what.now < booking.ends_at:
+def _check_after_end(booking: Booking, inputs: TransitionInput, _: Policy) -> None:
+    if inputs.now < booking.ends_at:
         _refuse(Guard.AFTER_END, "The event has not ended yet")
 
 
-def _check_in_open(booking: Booking, what: Occurrence, policy: Policy) -> None:
+def _check_check_in_open(booking: Booking, inputs: TransitionInput, policy: Policy) -> None:
     if booking.checked_in_at is not None:
         return
-    if not booking.starts_at - policy.check_in_lead <= what.now <= booking.ends_at:
+    if not booking.starts_at - policy.check_in_lead <= inputs.now <= booking.ends_at:
         _refuse(Guard.CHECK_IN_OPEN, "Check-in opens 2 hours before the start, closes at the end")
 
 
-def _payout_not_released(booking: Booking, _: Occurrence, __: Policy) -> None:
+def _check_payout_not_released(booking: Booking, _: TransitionInput, __: Policy) -> None:
     to_come = booking.payout_status in (PayoutStatus.SCHEDULED, PayoutStatus.FROZEN)
     if not to_come or booking.payout_released_at is not None:
         _refuse(Guard.PAYOUT_NOT_RELEASED, "The payout was released already")
 
 
-def _no_chargeback(booking: Booking, _: Occurrence, __: Policy) -> None:
+def _check_no_chargeback(booking: Booking, _: TransitionInput, __: Policy) -> None:
     if booking.chargeback_status is ChargebackStatus.OPEN:
         _refuse(Guard.NO_CHARGEBACK, "The card issuer decides this dispute")
 
 
-def _chargeback_open(booking: Booking, _: Occurrence, __: Policy) -> None:
+def _check_chargeback_open(booking: Booking, _: TransitionInput, __: Policy) -> None:
     if booking.chargeback_status is not ChargebackStatus.OPEN:
         _refuse(Guard.CHARGEBACK_OPEN, "No chargeback is open")
 
 
-def _payout_scheduled(booking: Booking, what: Occurrence, _: Policy) -> None:
+def _check_payout_scheduled(booking: Booking, inputs: TransitionInput, _: Policy) -> None:
     scheduled = booking.payout_status is PayoutStatus.SCHEDULED
     released = booking.payout_released_at is not None
-    early = booking.payout_due_at is None or what.now < booking.payout_due_at
+    early = booking.payout_due_at is None or inputs.now < booking.payout_due_at
     if not scheduled or released or early:
         _refuse(Guard.PAYOUT_SCHEDULED, "No payout is due")
 
 
-def _payout_pending(booking: Booking, _: Occurrence, __: Policy) -> None:
-    if booking.payout_status not in UNPAID:
+def _check_payout_pending(booking: Booking, _: TransitionInput, __: Policy) -> None:
+    if booking.payout_status not in UNPAID_PAYOUT_STATUSES:
         _refuse(Guard.PAYOUT_PENDING, "No payout is waiting to be made")
 
 
-def _payout_on_hold(booking: Booking, _: Occurrence, __: Policy) -> None:
+def _check_payout_on_hold(booking: Booking, _: TransitionInput, __: Policy) -> None:
     if booking.payout_status is not PayoutStatus.FROZEN:
         _refuse(Guard.PAYOUT_ON_HOLD, "The payout is not on hold")
 
 
-def _payout_failed(booking: Booking, _: Occurrence, __: Policy) -> None:
+def _check_payout_failed(booking: Booking, _: TransitionInput, __: Policy) -> None:
     if booking.payout_status is not PayoutStatus.FAILED:
         _refuse(Guard.PAYOUT_FAILED, "The payout has not failed")
 
 
-_GUARDS: dict[Guard, Callable[[Booking, Occurrence, Policy], None]] = {
-    Guard.BEFORE_START: _before_start,
-    Guard.CANCELLABLE: _cancellable,
-    Guard.AFTER_START: _after_start,
-    Guard.AFTER_END: _after_end,
-    Guard.CHECK_IN_OPEN: _check_in_open,
-    Guard.PAYOUT_NOT_RELEASED: _payout_not_released,
-    Guard.NO_CHARGEBACK: _no_chargeback,
-    Guard.CHARGEBACK_OPEN: _chargeback_open,
-    Guard.PAYOUT_SCHEDULED: _payout_scheduled,
-    Guard.PAYOUT_PENDING: _payout_pending,
-    Guard.PAYOUT_ON_HOLD: _payout_on_hold,
-    Guard.PAYOUT_FAILED: _payout_failed,
+_GUARDS: dict[Guard, Callable[[Booking, TransitionInput, Policy], None]] = {
+    Guard.BEFORE_START: _check_before_start,
+    Guard.CANCELLABLE: _check_cancellable,
+    Guard.AFTER_START: _check_after_start,
+    Guard.AFTER_END: _check_after_end,
+    Guard.CHECK_IN_OPEN: _check_check_in_open,
+    Guard.PAYOUT_NOT_RELEASED: _check_payout_not_released,
+    Guard.NO_CHARGEBACK: _check_no_chargeback,
+    Guard.CHARGEBACK_OPEN: _check_chargeback_open,
+    Guard.PAYOUT_SCHEDULED: _check_payout_scheduled,
+    Guard.PAYOUT_PENDING: _check_payout_pending,
+    Guard.PAYOUT_ON_HOLD: _check_payout_on_hold,
+    Guard.PAYOUT_FAILED: _check_payout_failed,
 }

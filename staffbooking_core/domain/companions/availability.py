@@ -26,20 +26,20 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from attrs import Attribute, evolve, field, frozen
 
-DAY_MINUTES = 24 * 60
+MINUTES_PER_DAY = 24 * 60
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 
-FIRST_DAY = date(1900, 1, 1)
-LAST_DAY = date(2999, 12, 31)
+MIN_CALENDAR_DATE = date(1900, 1, 1)
+MAX_CALENDAR_DATE = date(2999, 12, 31)
 """The days a calendar knows; outside them nothing is open, and no arithmetic overflows."""
 
-COMMON = 50
+MAX_CACHEABLE_SLOTS = 50
 """So many slots and dates may be the hours of many."""
 
-_HHMM = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
-_NO_PLACE = {"Factory", "localtime"}
+_HHMM_PATTERN = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
+_EXCLUDED_TIMEZONES = {"Factory", "localtime"}
 
 
 class UnknownTimezone(ValueError):
@@ -50,7 +50,7 @@ class UnknownTimezone(ValueError):
         super().__init__("is not the name of a timezone")
 
 
-class SkippedTime(ValueError):
+class NonexistentLocalTime(ValueError):
     """The local time does not exist: a change of the clock skips it (CONTRACT 4)."""
 
     def __init__(self, timezone: str, day: date, minutes: int) -> None:
@@ -65,11 +65,11 @@ class Slot:
     end: int
 
     def __attrs_post_init__(self) -> None:
-        if not 0 <= self.start < self.end <= DAY_MINUTES:
+        if not 0 <= self.start < self.end <= MINUTES_PER_DAY:
             raise ValueError("start must be before end, both within the day")
 
 
-ALL_DAY = Slot(0, DAY_MINUTES)
+ALL_DAY_SLOT = Slot(0, MINUTES_PER_DAY)
 
 
 @frozen
@@ -80,13 +80,13 @@ class WeeklySlot:
     slot: Slot
 
     @weekday.validator
-    def _is_weekday(self, _: Attribute[int], weekday: int) -> None:
+    def _check_weekday(self, _: Attribute[int], weekday: int) -> None:
         if not 0 <= weekday <= 6:
             raise ValueError("weekday must be from 0 (Monday) to 6")
 
 
 @frozen
-class Override:
+class DateOverride:
     """The hours of one date, in place of the weekly ones; no slots: a day off."""
 
     date: date
@@ -107,19 +107,19 @@ class Interval:
             raise ValueError("an interval must start before it ends")
 
 
-def _in_order(spans: Iterable[Interval]) -> tuple[Interval, ...]:
-    return tuple(merged(spans))
+def _to_merged_tuple(spans: Iterable[Interval]) -> tuple[Interval, ...]:
+    return tuple(merge_intervals(spans))
 
 
-class _Day(Protocol):
+class _HasSlots(Protocol):
     @property
     def slots(self) -> Sized: ...
 
 
-def are_common(weekly: Sized, overrides: Iterable[_Day]) -> bool:
+def is_cacheable(weekly: Sized, overrides: Iterable[_HasSlots]) -> bool:
     """Whether many may keep the same hours: those are worth remembering. What is longer is its
     owner's alone, and would only fill memory."""
-    return len(weekly) + sum(1 + len(day.slots) for day in overrides) <= COMMON
+    return len(weekly) + sum(1 + len(day.slots) for day in overrides) <= MAX_CACHEABLE_SLOTS
 
 
 @frozen
@@ -131,36 +131,36 @@ class Calendar:
 
     timezone: str = field()
     weekly: tuple[WeeklySlot, ...] = ()
-    overrides: tuple[Override, ...] = field(default=())
-    busy: tuple[Interval, ...] = field(default=(), converter=_in_order)
+    overrides: tuple[DateOverride, ...] = field(default=())
+    busy: tuple[Interval, ...] = field(default=(), converter=_to_merged_tuple)
     """Times that are taken elsewhere: in order, and no two of them touch."""
     busy_until: date | None = None
     """The day up to which those are known; None where nothing is known of elsewhere."""
 
     @timezone.validator
-    def _is_known(self, _: Attribute[str], timezone: str) -> None:
+    def _check_timezone(self, _: Attribute[str], timezone: str) -> None:
         if not is_timezone(timezone):
             raise UnknownTimezone(timezone)
 
     @overrides.validator
-    def _is_one_a_date(
-        self, _: Attribute[tuple[Override, ...]], overrides: tuple[Override, ...]
+    def _check_unique_dates(
+        self, _: Attribute[tuple[DateOverride, ...]], overrides: tuple[DateOverride, ...]
     ) -> None:
         if len({override.date for override in overrides}) < len(overrides):
             raise ValueError("a date may have one override")
 
-    def hours(self, day: date) -> Iterable[Slot]:
+    def slots_on(self, day: date) -> Iterable[Slot]:
         """The slots that hold on a local day, before any booking."""
         for override in self.overrides:
             if override.date == day:
                 return override.slots
         if not self.weekly:
-            return (ALL_DAY,)
+            return (ALL_DAY_SLOT,)
         return (weekly.slot for weekly in self.weekly if weekly.weekday == day.weekday())
 
 
 @frozen
-class Day:
+class DayAvailability:
     """One local day of an availability: its free slots in order, never touching."""
 
     date: date
@@ -174,11 +174,11 @@ class Day:
 def open_intervals(calendar: Calendar, first: date, last: date) -> list[Interval]:
     """The hours of the local days `first` to `last`, in order; hours that touch are one,
     over midnight too, so that a night's booking fits."""
-    return merged(
+    return merge_intervals(
         span
-        for day in _days(calendar.timezone, first, last)
-        for slot in calendar.hours(day.date)
-        if (span := day.interval(slot))
+        for day in _local_days(calendar.timezone, first, last)
+        for slot in calendar.slots_on(day.date)
+        if (span := day.slot_to_interval(slot))
     )
 
 
@@ -190,12 +190,14 @@ def free_intervals(
     spans = open_intervals(calendar, first, last)
     if not spans:
         return []
-    elsewhere = _meeting(calendar.busy, spans[0].starts_at, spans[-1].ends_at)
-    blocks = merged((*busy, *elsewhere))
-    return [part for span in spans for part in _less(span, blocks)]
+    elsewhere = _overlapping(calendar.busy, spans[0].starts_at, spans[-1].ends_at)
+    blocks = merge_intervals((*busy, *elsewhere))
+    return [part for span in spans for part in _subtract_busy(span, blocks)]
 
 
-def availability(calendar: Calendar, busy: Iterable[Interval], start: date, end: date) -> list[Day]:
+def daily_availability(
+    calendar: Calendar, busy: Iterable[Interval], start: date, end: date
+) -> list[DayAvailability]:
     """Each local day from `start` to `end`, both included, with its free slots (CONTRACT 3).
 
     A slot starts and ends at times that the day's clock really shows and that a booking
@@ -203,21 +205,21 @@ def availability(calendar: Calendar, busy: Iterable[Interval], start: date, end:
     so time left only there is not shown.
     """
     free = free_intervals(calendar, busy, start, end)
-    slots = {day.date: day.shown(free) for day in _days(calendar.timezone, start, end)}
+    slots = {day.date: day.free_slots(free) for day in _local_days(calendar.timezone, start, end)}
     dates = (start + number * DAY for number in range((end - start).days + 1))
-    return [Day(day, slots.get(day, ())) for day in dates]
+    return [DayAvailability(day, slots.get(day, ())) for day in dates]
 
 
 def has_free_hour(calendar: Calendar, busy: Iterable[Interval], day: date) -> bool:
     """Whether 60 unbroken elapsed minutes of the local day can be booked (search, CONTRACT 3)."""
-    slots = availability(calendar, busy, day, day)[0].slots
+    slots = daily_availability(calendar, busy, day, day)[0].slots
     spans = (slot_interval(calendar.timezone, day, slot) for slot in slots)
     return any(span is not None and span.ends_at - span.starts_at >= HOUR for span in spans)
 
 
 def fits(calendar: Calendar, busy: Iterable[Interval], interval: Interval) -> bool:
     """Whether the whole interval is free; touching the edge of a booking is fine."""
-    zone = _zone(calendar.timezone)
+    zone = _load_zone(calendar.timezone)
     first = interval.starts_at.astimezone(zone).date()
     # One day more: where the clock is set back over midnight, an instant belongs to the
     # day after the one that it shows.
@@ -230,31 +232,33 @@ def fits(calendar: Calendar, busy: Iterable[Interval], interval: Interval) -> bo
 
 def slot_interval(timezone: str, day: date, slot: Slot) -> Interval | None:
     """The instants that a slot of a local day covers; None where the clock skips all of it."""
-    return _local_day(timezone, _known(day)).interval(slot)
+    return _local_day(timezone, _check_supported_day(day)).slot_to_interval(slot)
 
 
-def resolve_local(timezone: str, day: date, minutes: int) -> datetime:
+def local_time_to_utc(timezone: str, day: date, minutes: int) -> datetime:
     """The instant (UTC) of a local time; the earlier of two, where it comes twice.
 
     Raises SkippedTime where it never comes, UnknownTimezone, or ValueError for minutes
     outside 0..1439 and days that no calendar knows.
     """
-    if not 0 <= minutes < DAY_MINUTES:
+    if not 0 <= minutes < MINUTES_PER_DAY:
         raise ValueError("a time of day is from 00:00 to 23:59")
-    first, second = _readings(_zone(timezone), _midnight(_known(day)) + minutes * MINUTE)
+    first, second = _possible_instants(
+        _load_zone(timezone), _midnight(_check_supported_day(day)) + minutes * MINUTE
+    )
     if first > second:
-        raise SkippedTime(timezone, day, minutes)
+        raise NonexistentLocalTime(timezone, day, minutes)
     return first
 
 
-def with_date(calendar: Calendar, override: Override, today: date) -> Calendar:
+def with_override(calendar: Calendar, override: DateOverride, today: date) -> Calendar:
     """The calendar with other hours on one date, and without those of dates that are over."""
-    others = without_date(calendar, override.date).overrides
+    others = without_override(calendar, override.date).overrides
     kept = (each for each in others if each.date >= today)
     return evolve(calendar, overrides=(*kept, override))
 
 
-def without_date(calendar: Calendar, day: date) -> Calendar:
+def without_override(calendar: Calendar, day: date) -> Calendar:
     """The calendar whose weekly hours rule that date, as all others that have none of their own."""
     others = tuple(each for each in calendar.overrides if each.date != day)
     return evolve(calendar, overrides=others)
@@ -262,10 +266,10 @@ def without_date(calendar: Calendar, day: date) -> Calendar:
 
 def local_date(timezone: str, instant: datetime) -> date:
     """The date that it is then in a zone."""
-    return instant.astimezone(_zone(timezone)).date()
+    return instant.astimezone(_load_zone(timezone)).date()
 
 
-def years_after(day: date, years: int) -> date:
+def add_years(day: date, years: int) -> date:
     """The same day of a later year, where 29 February is the 28th if there is none."""
     try:
         return day.replace(year=day.year + years)
@@ -276,8 +280,8 @@ def years_after(day: date, years: int) -> date:
 def parse_hhmm(text: str, *, ending: bool = False) -> int:
     """Minutes of the day of `HH:MM` in ASCII digits; `24:00` only as an end. ValueError else."""
     if ending and text == "24:00":
-        return DAY_MINUTES
-    if not (match := _HHMM.fullmatch(text)):
+        return MINUTES_PER_DAY
+    if not (match := _HHMM_PATTERN.fullmatch(text)):
         raise ValueError("is not a time of the form HH:MM")
     return int(match[1]) * 60 + int(match[2])
 
@@ -288,14 +292,14 @@ def format_hhmm(minutes: int) -> str:
 
 
 @cache
-def timezones() -> frozenset[str]:
+def known_timezones() -> frozenset[str]:
     """The IANA names this installation knows, read once."""
-    return frozenset(available_timezones() - _NO_PLACE)
+    return frozenset(available_timezones() - _EXCLUDED_TIMEZONES)
 
 
 def is_timezone(name: str) -> bool:
     """Whether a text names a zone, to the letter. Safe with any text: no path is made of it."""
-    return name in timezones()
+    return name in known_timezones()
 
 
 @frozen
@@ -308,66 +312,70 @@ class _LocalDay:
     ends_at: datetime
 
     @property
-    def is_even(self) -> bool:
+    def has_no_clock_change(self) -> bool:
         """Whether no clock change falls into the day, so that minutes simply add up."""
         return self.ends_at - self.starts_at == DAY
 
-    def at(self, minutes: int) -> datetime:
+    def instant_at(self, minutes: int) -> datetime:
         """The first instant at which the day's clock has reached `minutes`; never falls."""
-        if self.is_even:
+        if self.has_no_clock_change:
             return self.starts_at + minutes * MINUTE
-        return _reached(self.zone, _midnight(self.date) + minutes * MINUTE)
+        return _first_instant_at(self.zone, _midnight(self.date) + minutes * MINUTE)
 
-    def interval(self, slot: Slot) -> Interval | None:
-        starts_at, ends_at = self.at(slot.start), self.at(slot.end)
+    def slot_to_interval(self, slot: Slot) -> Interval | None:
+        starts_at, ends_at = self.instant_at(slot.start), self.instant_at(slot.end)
         return Interval(starts_at, ends_at) if starts_at < ends_at else None
 
-    def shown(self, free: Sequence[Interval]) -> tuple[Slot, ...]:
+    def free_slots(self, free: Sequence[Interval]) -> tuple[Slot, ...]:
         """The day's share of the free intervals, as slots."""
         slots = (
-            self._slot(max(span.starts_at, self.starts_at), min(span.ends_at, self.ends_at))
-            for span in _meeting(free, self.starts_at, self.ends_at)
+            self._interval_to_slot(
+                max(span.starts_at, self.starts_at), min(span.ends_at, self.ends_at)
+            )
+            for span in _overlapping(free, self.starts_at, self.ends_at)
         )
         return tuple(slot for slot in slots if slot)
 
-    def _slot(self, starts_at: datetime, ends_at: datetime) -> Slot | None:
+    def _interval_to_slot(self, starts_at: datetime, ends_at: datetime) -> Slot | None:
         """The widest slot within two instants whose start is a time that exists."""
-        start, end = self._label(starts_at), self._label(ends_at)
-        if not self.is_even:
-            shown = self.at(start).astimezone(self.zone).replace(tzinfo=None)
+        start, end = self._first_minute_at(starts_at), self._first_minute_at(ends_at)
+        if not self.has_no_clock_change:
+            shown = self.instant_at(start).astimezone(self.zone).replace(tzinfo=None)
             start = _ceil_minutes(shown - _midnight(self.date))
-        if self.at(end) > ends_at:
+        if self.instant_at(end) > ends_at:
             end -= 1
         return Slot(start, end) if start < end else None
 
-    def _label(self, instant: datetime) -> int:
+    def _first_minute_at(self, instant: datetime) -> int:
         """The first minute of the day that is reached at an instant or after it."""
-        if self.is_even:
+        if self.has_no_clock_change:
             return _ceil_minutes(instant - self.starts_at)
-        return bisect_left(range(DAY_MINUTES), instant, key=self.at)
+        return bisect_left(range(MINUTES_PER_DAY), instant, key=self.instant_at)
 
 
 @lru_cache(maxsize=4096)
 def _local_day(timezone: str, day: date) -> _LocalDay:
-    zone, midnight = _zone(timezone), _midnight(day)
-    return _LocalDay(zone, day, _reached(zone, midnight), _reached(zone, midnight + DAY))
+    zone, midnight = _load_zone(timezone), _midnight(day)
+    return _LocalDay(
+        zone, day, _first_instant_at(zone, midnight), _first_instant_at(zone, midnight + DAY)
+    )
 
 
-def _days(timezone: str, first: date, last: date) -> Iterator[_LocalDay]:
-    first, last = max(first, FIRST_DAY), min(last, LAST_DAY)
+def _local_days(timezone: str, first: date, last: date) -> Iterator[_LocalDay]:
+    first, last = max(first, MIN_CALENDAR_DATE), min(last, MAX_CALENDAR_DATE)
     for number in range((last - first).days + 1):
         yield _local_day(timezone, first + number * DAY)
 
 
-def _zone(timezone: str) -> ZoneInfo:
+def _load_zone(timezone: str) -> ZoneInfo:
     if not is_timezone(timezone):
         raise UnknownTimezone(timezone)
     return ZoneInfo(timezone)
 
 
-def _known(day: date) -> date:
-    if not FIRST_DAY <= day <= LAST_DAY:
-        raise ValueError(f"days are from {FIRST_DAY} to {LAST_DAY}")
+def _check_supported_day(day: date) -> date:
+    if not MIN_CALENDAR_DATE <= day <= MAX_CALENDAR_DATE:
+        raise ValueError(f"days are from {MIN_CALENDAR_DATE} to {MAX_CALENDAR_DATE}")
     return day
 
 
@@ -379,35 +387,35 @@ def _ceil_minutes(length: timedelta) -> int:
     return -(-length // MINUTE)
 
 
-def _readings(zone: ZoneInfo, wall: datetime) -> tuple[datetime, datetime]:
+def _possible_instants(zone: ZoneInfo, wall: datetime) -> tuple[datetime, datetime]:
     """The wall-clock time read with the offset before, and after, a change close to it:
     equal where there is none, rising where it comes twice, falling where it is skipped."""
     local = wall.replace(tzinfo=zone)
     return local.astimezone(UTC), local.replace(fold=1).astimezone(UTC)
 
 
-def _reached(zone: ZoneInfo, wall: datetime) -> datetime:
+def _first_instant_at(zone: ZoneInfo, wall: datetime) -> datetime:
     """The first instant at which the zone's clock shows `wall` or a later time."""
-    before, after = _readings(zone, wall)
+    before, after = _possible_instants(zone, wall)
     if before <= after:
         return before
 
-    def shown(second: int) -> datetime:
+    def wall_clock_after(second: int) -> datetime:
         instant = after + timedelta(seconds=second)
         return instant.astimezone(zone).replace(tzinfo=None)
 
     # Skipped: the change itself lies somewhere between the two readings.
     seconds = range((before - after) // timedelta(seconds=1))
-    return after + timedelta(seconds=bisect_left(seconds, wall, key=shown))
+    return after + timedelta(seconds=bisect_left(seconds, wall, key=wall_clock_after))
 
 
-_starts_at, _ends_at = attrgetter("starts_at"), attrgetter("ends_at")
+_get_starts_at, _get_ends_at = attrgetter("starts_at"), attrgetter("ends_at")
 
 
-def merged(spans: Iterable[Interval]) -> list[Interval]:
+def merge_intervals(spans: Iterable[Interval]) -> list[Interval]:
     """The same time in order, with no two spans that overlap or touch."""
     merged: list[Interval] = []
-    for span in sorted(spans, key=_starts_at):
+    for span in sorted(spans, key=_get_starts_at):
         if not merged or merged[-1].ends_at < span.starts_at:
             merged.append(span)
         elif merged[-1].ends_at < span.ends_at:
@@ -415,20 +423,20 @@ def merged(spans: Iterable[Interval]) -> list[Interval]:
     return merged
 
 
-def _meeting(
+def _overlapping(
     spans: Sequence[Interval], starts_at: datetime, ends_at: datetime
 ) -> Sequence[Interval]:
     """Those of merged spans that have time in common with the time between two instants."""
-    first = bisect_right(spans, starts_at, key=_ends_at)
-    return spans[first : bisect_left(spans, ends_at, key=_starts_at)]
+    first = bisect_right(spans, starts_at, key=_get_ends_at)
+    return spans[first : bisect_left(spans, ends_at, key=_get_starts_at)]
 
 
-def _less(span: Interval, blocks: Sequence[Interval]) -> Iterator[Interval]:
+def _subtract_busy(span: Interval, busy: Sequence[Interval]) -> Iterator[Interval]:
     """What is left of a span without the merged blocks."""
-    left = span.starts_at
-    for block in _meeting(blocks, span.starts_at, span.ends_at):
-        if left < block.starts_at:
-            yield Interval(left, block.starts_at)
-        left = block.ends_at
-    if left < span.ends_at:
-        yield Interval(left, span.ends_at)
+    free_from = span.starts_at
+    for block in _overlapping(busy, span.starts_at, span.ends_at):
+        if free_from < block.starts_at:
+            yield Interval(free_from, block.starts_at)
+        free_from = block.ends_at
+    if free_from < span.ends_at:
+        yield Interval(free_from, span.ends_at)

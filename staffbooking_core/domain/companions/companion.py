@@ -81,10 +81,15 @@ class Companion:
         return rating_average(self.rating_sum, self.total_reviews)
 
 
-_NEEDED = ("hourly_rate", "location_city", "location_country", "service_types")
+_FIELDS_REQUIRED_FOR_APPROVAL = (
+    "hourly_rate",
+    "location_city",
+    "location_country",
+    "service_types",
+)
 
 
-def draft(user: User) -> Companion:
+def draft_companion(user: User) -> Companion:
     """The profile of a staff member who has said nothing of themself yet."""
     return Companion(
         id=user.id,
@@ -99,9 +104,9 @@ def draft(user: User) -> Companion:
     )
 
 
-def missing(companion: Companion) -> list[str]:
+def missing_fields(companion: Companion) -> list[str]:
     """The fields that an approval still needs."""
-    return [name for name in _NEEDED if not getattr(companion, name)]
+    return [name for name in _FIELDS_REQUIRED_FOR_APPROVAL if not getattr(companion, name)]
 
 
 def rating_average(rating_sum: int, reviews: int) -> Decimal:
@@ -111,15 +116,15 @@ def rating_average(rating_sum: int, reviews: int) -> Decimal:
     return (Decimal(rating_sum) / reviews).quantize(Decimal("0.01"), ROUND_HALF_UP)
 
 
-def fold(text: str) -> str:
+def normalize_text(text: str) -> str:
     """The form in which names and places are compared on every store alike."""
     return unicodedata.normalize("NFC", text).casefold()
 
 
-def offered(service_types: Sequence[str], service: str) -> str | None:
+def find_offered_service(service_types: Sequence[str], service: str) -> str | None:
     """The name of the offered service that the text means, regardless of case."""
-    wanted = fold(service)
-    return next((name for name in service_types if fold(name) == wanted), None)
+    wanted = normalize_text(service)
+    return next((name for name in service_types if normalize_text(name) == wanted), None)
 
 
 @frozen

@@ -8,11 +8,11 @@ from enum import StrEnum
 
 from attrs import frozen
 
-MEDIA = "media/"
+MEDIA_PATH_PREFIX = "media/"
 """The paths below it are those of uploaded images."""
 
 
-def judge_path(path: str) -> None:
+def validate_image_path(path: str) -> None:
     """Raise ValueError for what is no plain relative path: it leads elsewhere, or is one more
     spelling of another path. An empty one stands for no image."""
     plain = path.isprintable() and path.strip() == path and not set(path) & set("\\:?#%")
@@ -20,14 +20,14 @@ def judge_path(path: str) -> None:
         raise ValueError("must be a relative path such as photos/me.jpg")
 
 
-class ItemStatus(StrEnum):
+class PortfolioItemStatus(StrEnum):
     PENDING = "pending"
     APPROVED = "approved"
     REJECTED = "rejected"
 
 
 @frozen
-class NewItem:
+class NewPortfolioItem:
     """A piece of work about to be shown; business time."""
 
     companion_id: int
@@ -36,12 +36,12 @@ class NewItem:
     """A relative path."""
     description: str
     created_at: datetime
-    status: ItemStatus = ItemStatus.PENDING
+    status: PortfolioItemStatus = PortfolioItemStatus.PENDING
     """Only an approved one is seen by others."""
 
 
 @frozen
-class PortfolioItem(NewItem):
+class PortfolioItem(NewPortfolioItem):
     id: int = 0
 
 
@@ -51,7 +51,7 @@ class ImageKind(StrEnum):
     WEBP = "webp"
 
     @property
-    def media(self) -> str:
+    def media_type(self) -> str:
         """Its media type."""
         return f"image/{self}"
 
@@ -60,12 +60,19 @@ class ImageKind(StrEnum):
         """How names of its files end."""
         return "jpg" if self is ImageKind.JPEG else self.value
 
-    def may_be_sent_as(self, media: str) -> bool:
+    def accepts_media_type(self, media_type: str) -> bool:
         """Whether a media type says what this is, by an old name of it perhaps, or says nothing."""
-        return media in ("", "application/octet-stream", self.media) or media in _OLD.get(self, ())
+        return media_type in (
+            "",
+            "application/octet-stream",
+            self.media_type,
+        ) or media_type in _LEGACY_MEDIA_TYPES.get(self, ())
 
 
-_OLD = {ImageKind.JPEG: ("image/jpg", "image/pjpeg"), ImageKind.PNG: ("image/x-png",)}
+_LEGACY_MEDIA_TYPES = {
+    ImageKind.JPEG: ("image/jpg", "image/pjpeg"),
+    ImageKind.PNG: ("image/x-png",),
+}
 
 
 @frozen
@@ -81,10 +88,10 @@ class Image:
     @property
     def path(self) -> str:
         """The relative path under which it is published."""
-        return MEDIA + self.name
+        return MEDIA_PATH_PREFIX + self.name
 
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\.(jpg|png|webp)")
+_IMAGE_NAME_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,64}\.(jpg|png|webp)")
 
 
 def image_name(token: str, kind: ImageKind) -> str:
@@ -92,7 +99,7 @@ def image_name(token: str, kind: ImageKind) -> str:
     return f"{token}.{kind.suffix}"
 
 
-def kind_of(name: str) -> ImageKind | None:
+def image_kind_of(name: str) -> ImageKind | None:
     """The kind of image that has this name; None where no image can have it."""
-    formed = _NAME.fullmatch(name)
+    formed = _IMAGE_NAME_PATTERN.fullmatch(name)
     return None if formed is None else next(k for k in ImageKind if k.suffix == formed[1])

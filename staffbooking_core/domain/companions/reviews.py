@@ -8,15 +8,15 @@ from decimal import Decimal
 from attrs import asdict, evolve, frozen
 
 from staffbooking_core.domain.bookings.booking import Booking
-from staffbooking_core.domain.bookings.lifecycle import Party, Status
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
 from staffbooking_core.domain.companions.companion import Companion, rating_average
 from staffbooking_core.errors import Forbidden, RuleBroken
 
-REVIEWERS = frozenset({Party.CUSTOMER, Party.STAFF})
+REVIEWING_PARTIES = frozenset({Party.CUSTOMER, Party.STAFF})
 
 
 @frozen
-class Opinion:
+class ReviewContent:
     """What a review says: marks from 1 to 5, `rating` the overall one."""
 
     rating: int
@@ -28,7 +28,7 @@ class Opinion:
 
 
 @frozen
-class NewReview(Opinion):
+class NewReview(ReviewContent):
     """What one side of a booking says of the other, about to be kept; business time."""
 
     booking_id: int
@@ -50,13 +50,13 @@ class Review(NewReview):
     hidden: bool = False
     """By an operator: it is neither shown nor counted."""
 
-    def answered(self, response: str, now: datetime) -> Review:
+    def with_response(self, response: str, now: datetime) -> Review:
         """With the response of the staff member reviewed."""
         return evolve(self, response=response, responded_at=now)
 
 
 @frozen
-class Ratings:
+class RatingTotals:
     """All ratings of a person, as exact integers."""
 
     rating_sum: int = 0
@@ -67,9 +67,9 @@ class Ratings:
         return rating_average(self.rating_sum, self.total_reviews)
 
 
-def check_reviewer(by: Party) -> None:
+def check_reviewer(party: Party) -> None:
     """Raises Forbidden for who has to do with a booking, but was not there."""
-    if by not in REVIEWERS:
+    if party not in REVIEWING_PARTIES:
         raise Forbidden("wrong_party", "Only the customer and the companion review a booking")
 
 
@@ -79,34 +79,36 @@ def check_responder(review: Review, user_id: int) -> None:
         raise Forbidden("wrong_party", "Only the staff member who was reviewed may respond")
 
 
-def review_by(by: Party, booking: Booking, opinion: Opinion, now: datetime) -> NewReview:
+def create_review(
+    party: Party, booking: Booking, content: ReviewContent, now: datetime
+) -> NewReview:
     """The review of a side, which is of the other one; a blank comment is none.
 
     Raises Forbidden for no such side and RuleBroken `booking_not_completed`.
     """
-    check_reviewer(by)
-    if booking.status is not Status.COMPLETED:
+    check_reviewer(party)
+    if booking.status is not BookingStatus.COMPLETED:
         raise RuleBroken("booking_not_completed", "Only a completed booking can be reviewed")
     customer = (booking.customer_id, booking.customer_name)
     staff = (booking.companion_id, booking.companion_name)
-    reviewer, reviewee = (customer, staff) if by is Party.CUSTOMER else (staff, customer)
-    comment = opinion.comment
+    reviewer, reviewee = (customer, staff) if party is Party.CUSTOMER else (staff, customer)
+    comment = content.comment
     return NewReview(
-        **{**asdict(opinion), "comment": comment if comment and comment.strip() else None},
+        **{**asdict(content), "comment": comment if comment and comment.strip() else None},
         booking_id=booking.id,
         reviewer_id=reviewer[0],
         reviewer_name=reviewer[1],
-        reviewer_role=by,
+        reviewer_role=party,
         reviewee_id=reviewee[0],
         created_at=now,
     )
 
 
-def reviewed(companion: Companion, review: Review) -> Companion:
+def apply_review_rating(companion: Companion, review: Review) -> Companion:
     """The companion with one more rating, or with one less where the review is hidden now."""
-    one = -1 if review.hidden else 1
+    sign = -1 if review.hidden else 1
     return evolve(
         companion,
-        rating_sum=companion.rating_sum + one * review.rating,
-        total_reviews=companion.total_reviews + one,
+        rating_sum=companion.rating_sum + sign * review.rating,
+        total_reviews=companion.total_reviews + sign,
     )

@@ -8,28 +8,32 @@ from enum import StrEnum
 
 from attrs import evolve, field, frozen
 
-from staffbooking_core.domain.bookings.lifecycle import Status
-from staffbooking_core.errors import Fault, Forbidden, InvalidField, NotFound, Unauthenticated
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from staffbooking_core.errors import FieldError, Forbidden, InvalidField, NotFound, Unauthenticated
 
-MAX_CONTENT = 5000
+MAX_MESSAGE_LENGTH = 5000
 
-BOOKED = frozenset({Status.ACCEPTED, Status.PAID, Status.COMPLETED, Status.DISPUTED})
+GROUP_MEMBER_STATUSES = frozenset(
+    {BookingStatus.ACCEPTED, BookingStatus.PAID, BookingStatus.COMPLETED, BookingStatus.DISPUTED}
+)
 """Who has a booking of an event in one of these is in the event's group."""
 
-PAID_ONCE = frozenset({Status.PAID, Status.COMPLETED, Status.DISPUTED})
+CONTACT_SHARING_STATUSES = frozenset(
+    {BookingStatus.PAID, BookingStatus.COMPLETED, BookingStatus.DISPUTED}
+)
 """From such a booking on its two parties may tell each other how to be reached."""
 
-OPENS_GROUP = 2
+MIN_GROUP_BOOKINGS = 2
 """So many bookings of an event, accepted at the same time, open its group."""
 
 
-class Kind(StrEnum):
+class ConversationKind(StrEnum):
     DIRECT = "direct"
     GROUP = "group"
 
 
 @frozen
-class Member:
+class ConversationMember:
     """Somebody who is in a conversation, or was."""
 
     user_id: int
@@ -42,7 +46,7 @@ class Member:
     """Whether their account was closed or erased."""
 
     @property
-    def takes_part(self) -> bool:
+    def is_participant(self) -> bool:
         return self.left_id is None
 
 
@@ -51,7 +55,7 @@ class Conversation:
     """Two people who share a booking, or a customer and the staff of an event."""
 
     id: int
-    kind: Kind
+    kind: ConversationKind
     customer_id: int
     companion_id: int | None
     """Of a direct one."""
@@ -61,24 +65,24 @@ class Conversation:
     """Business time of the last message, or of its making."""
     last_id: int = 0
     """The last message; 0 before the first."""
-    members: tuple[Member, ...] = ()
+    members: tuple[ConversationMember, ...] = ()
     """In the order of their ids."""
 
     @property
-    def participants(self) -> tuple[Member, ...]:
+    def participants(self) -> tuple[ConversationMember, ...]:
         """Who is in it now."""
-        return tuple(member for member in self.members if member.takes_part)
+        return tuple(member for member in self.members if member.is_participant)
 
     @property
-    def recipients(self) -> tuple[int, ...]:
+    def recipient_ids(self) -> tuple[int, ...]:
         """Who gets what is said in it now."""
-        return tuple(member.user_id for member in self.members if member.takes_part)
+        return tuple(member.user_id for member in self.members if member.is_participant)
 
     @property
     def staff_ids(self) -> tuple[int, ...]:
-        return tuple(user_id for user_id in self.recipients if user_id != self.customer_id)
+        return tuple(user_id for user_id in self.recipient_ids if user_id != self.customer_id)
 
-    def member(self, user_id: int) -> Member | None:
+    def find_member(self, user_id: int) -> ConversationMember | None:
         return next((member for member in self.members if member.user_id == user_id), None)
 
 
@@ -106,7 +110,7 @@ class Message(NewMessage):
 
 
 @frozen
-class Overview:
+class ConversationOverview:
     """A conversation as one of its members finds it."""
 
     conversation: Conversation
@@ -126,11 +130,11 @@ class ContentBlocked(InvalidField):
     code = "content_blocked"
 
     def __init__(self, message: str) -> None:
-        super().__init__([Fault("content", message)])
+        super().__init__([FieldError("content", message)])
 
 
 @frozen
-class Findings:
+class ContentFindings:
     """What a content filter has found in a text."""
 
     has_blocked_term: bool = False
@@ -138,84 +142,92 @@ class Findings:
     """A way to reach somebody, or to pay them, past the platform."""
 
 
-def check_content(found: Findings, *, may_share_contacts: bool) -> None:
+def check_content(findings: ContentFindings, *, may_share_contacts: bool) -> None:
     """Raises ContentBlocked; it doesn't say what was found, for who would dodge it."""
-    if found.has_blocked_term:
+    if findings.has_blocked_term:
         raise ContentBlocked("contains words that are not allowed here")
-    if found.has_contact and not may_share_contacts:
+    if findings.has_contact and not may_share_contacts:
         raise ContentBlocked("contains contact or payment details before the booking is paid")
 
 
-def as_member(conversation: Conversation | None, user_id: int) -> tuple[Conversation, Member]:
+def require_member(
+    conversation: Conversation | None, user_id: int
+) -> tuple[Conversation, ConversationMember]:
     """The conversation with the place of a user in it; NotFound for a stranger too."""
-    member = None if conversation is None else conversation.member(user_id)
+    member = None if conversation is None else conversation.find_member(user_id)
     if conversation is None or member is None:
         raise NotFound("Conversation")
     return conversation, member
 
 
-def check_writer(member: Member) -> None:
+def check_can_write(member: ConversationMember) -> None:
     """Raises Forbidden for who has left, and Unauthenticated for who was disabled or erased
     since they were let in."""
     if member.disabled:
         raise Unauthenticated
-    if not member.takes_part:
+    if not member.is_participant:
         raise Forbidden("conversation_left", "You are not in this conversation any more")
 
 
-def say(
-    conversation: Conversation, member: Member, content: str, client_id: str | None, now: datetime
+def compose_message(
+    conversation: Conversation,
+    member: ConversationMember,
+    content: str,
+    client_id: str | None,
+    now: datetime,
 ) -> NewMessage:
     """What a participant says, for all who are in the conversation now."""
-    check_writer(member)
+    check_can_write(member)
     return NewMessage(
         conversation_id=conversation.id,
         sender_id=member.user_id,
         sender_name=member.name,
         content=content,
         created_at=now,
-        recipients=conversation.recipients,
+        recipients=conversation.recipient_ids,
         client_id=client_id,
     )
 
 
-def last_readable(conversation: Conversation, member: Member) -> int:
+def last_readable_id(conversation: Conversation, member: ConversationMember) -> int:
     """The last message that a member may read; 0 where there is none."""
     return conversation.last_id if member.left_id is None else member.left_id
 
 
-def may_share_contacts(conversation: Conversation, cleared: Iterable[int]) -> bool:
+def can_share_contacts(conversation: Conversation, paid_staff_ids: Iterable[int]) -> bool:
     """Whether ways of contact may be told in a conversation: where each of its staff members
     is `cleared`, that is, was paid for by the customer once. Never where there are none: who
     comes later reads it too."""
     staff_ids = set(conversation.staff_ids)
-    return bool(staff_ids) and staff_ids <= set(cleared)
+    return bool(staff_ids) and staff_ids <= set(paid_staff_ids)
 
 
-def follow(conversation: Conversation, booked: Mapping[int, str]) -> Conversation:
+def sync_group_members(conversation: Conversation, booked_names: Mapping[int, str]) -> Conversation:
     """The group with those in it who are booked now (their names by id), and the customer.
 
     Who left keeps what was said until then; who comes (again) may read all of it.
     """
     by_id = {member.user_id: member for member in conversation.members}
-    for user_id, name in {conversation.customer_id: "", **booked}.items():
-        by_id[user_id] = evolve(by_id.get(user_id) or Member(user_id, name), left_id=None)
+    for user_id, name in {conversation.customer_id: "", **booked_names}.items():
+        by_id[user_id] = evolve(
+            by_id.get(user_id) or ConversationMember(user_id, name), left_id=None
+        )
     for member in conversation.members:
-        gone = member.user_id not in booked and member.user_id != conversation.customer_id
-        if gone and member.takes_part:
+        gone = member.user_id not in booked_names and member.user_id != conversation.customer_id
+        if gone and member.is_participant:
             by_id[member.user_id] = evolve(member, left_id=conversation.last_id)
     return evolve(conversation, members=tuple(by_id[key] for key in sorted(by_id)))
 
 
-def as_found_by(found: Overview, reader_id: int) -> Overview:
+def overview_for_reader(overview: ConversationOverview, reader_id: int) -> ConversationOverview:
     """What a member may know of a conversation: who has left it knows what was said until
     then, and nothing of who is in it now. Raises NotFound for who has no place in it."""
-    conversation, member = as_member(found.conversation, reader_id)
-    if member.takes_part:
-        return found
-    last = found.last_message
+    conversation, member = require_member(overview.conversation, reader_id)
+    if member.is_participant:
+        return overview
+    last = overview.last_message
     return evolve(
-        found,
+        overview,
         conversation=evolve(
             conversation,
             members=(member,),
@@ -225,7 +237,7 @@ def as_found_by(found: Overview, reader_id: int) -> Overview:
     )
 
 
-def title_for(conversation: Conversation, reader_id: int) -> str:
+def conversation_title(conversation: Conversation, reader_id: int) -> str:
     """A group's event, or the other one's name."""
     if conversation.event_ref is not None:
         return conversation.event_ref

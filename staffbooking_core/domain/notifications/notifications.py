@@ -13,14 +13,14 @@ from enum import StrEnum
 from attrs import field, frozen
 
 from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus
-from staffbooking_core.domain.bookings.lifecycle import Party, Status
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
 from staffbooking_core.domain.notifications.inquiries import Inquiry
 from staffbooking_core.domain.shared.money import Currency
-from staffbooking_core.domain.webhooks.deliveries import Endpoint
+from staffbooking_core.domain.webhooks.deliveries import WebhookEndpoint
 from staffbooking_core.errors import StaffbookingError
 
 
-class NoticeKind(StrEnum):
+class NotificationKind(StrEnum):
     REQUEST = "request"
     ACCEPTED = "accepted"
     PAID = "paid"
@@ -35,28 +35,32 @@ class NoticeKind(StrEnum):
     INQUIRY = "inquiry"
 
 
-OPTIONAL = (NoticeKind.ACCEPTED, NoticeKind.PAYOUT, NoticeKind.NEW_MESSAGE)
+OPTIONAL_NOTIFICATION_KINDS = (
+    NotificationKind.ACCEPTED,
+    NotificationKind.PAYOUT,
+    NotificationKind.NEW_MESSAGE,
+)
 """Kinds that people may refuse to be told; the rest they have to know."""
 
-ACTIONS: Mapping[NoticeKind, str] = {
-    NoticeKind.REQUEST: "See the request",
-    NoticeKind.ACCEPTED: "See the booking and pay",
-    NoticeKind.NEW_MESSAGE: "Read and answer",
-    NoticeKind.VERIFY_EMAIL: "Confirm your address",
-    NoticeKind.RESET_PASSWORD: "Set a new password",
+ACTION_LABELS: Mapping[NotificationKind, str] = {
+    NotificationKind.REQUEST: "See the request",
+    NotificationKind.ACCEPTED: "See the booking and pay",
+    NotificationKind.NEW_MESSAGE: "Read and answer",
+    NotificationKind.VERIFY_EMAIL: "Confirm your address",
+    NotificationKind.RESET_PASSWORD: "Set a new password",
 }
 """What one does where the link of a notice leads."""
 
-ACTION = "See more"
+DEFAULT_ACTION_LABEL = "See more"
 
 
 @frozen
-class Notice:
+class Notification:
     """Something to tell a person."""
 
     user_id: int | None
     """None: whom the address belongs to, or the operators."""
-    kind: NoticeKind | str
+    kind: NotificationKind | str
     """Text where it was read from a store: this version may not know the kind."""
     subject: str
     text: str = field(repr=False)
@@ -69,12 +73,12 @@ class Notice:
 
 
 @frozen
-class Letter:
+class Email:
     """A notice as it is told: everything that stands in a mail."""
 
     notice_id: int
     """The same whenever it is told again."""
-    kind: NoticeKind
+    kind: NotificationKind
     user_id: int | None
     to: str = field(repr=False)
     name: str
@@ -89,39 +93,41 @@ class Letter:
     @property
     def action(self) -> str:
         """What one does at the URL."""
-        return ACTIONS.get(self.kind, ACTION)
+        return ACTION_LABELS.get(self.kind, DEFAULT_ACTION_LABEL)
 
 
-class Undeliverable(StaffbookingError):
+class UndeliverableEmail(StaffbookingError):
     """A letter reaches nobody, however often it is sent."""
 
     code = "undeliverable"
 
 
-def new_message(user_id: int, conversation_id: int, senders: Sequence[str]) -> Notice:
+def new_message_notification(
+    user_id: int, conversation_id: int, senders: Sequence[str]
+) -> Notification:
     """That there is something to read in a conversation, and from whom."""
     *others, last = senders
     names = f"{', '.join(others)} and {last}" if others else last
     text = f"{names} wrote to you while you were away. Sign in to read it and to answer."
     page = f"/conversations/{conversation_id}"
-    return Notice(user_id, NoticeKind.NEW_MESSAGE, "You have a new message", text, page)
+    return Notification(user_id, NotificationKind.NEW_MESSAGE, "You have a new message", text, page)
 
 
-def webhook_disabled(endpoint: Endpoint) -> Notice:
+def webhook_disabled_notification(endpoint: WebhookEndpoint) -> Notification:
     """To its owner, that nothing is sent to an endpoint any more."""
     text = (
         f"The webhook endpoint {endpoint.id} was disabled: {endpoint.disabled_reason}. "
         "Its deliveries are kept for 7 days, and sent once it is enabled again."
     )
     subject = "Your webhook endpoint was disabled"
-    return Notice(endpoint.owner_id, NoticeKind.WEBHOOK_DISABLED, subject, text)
+    return Notification(endpoint.owner_id, NotificationKind.WEBHOOK_DISABLED, subject, text)
 
 
-def inquiry_made(inquiry: Inquiry) -> Notice:
+def inquiry_notification(inquiry: Inquiry) -> Notification:
     """To the operators, who answer to whoever asked."""
-    return Notice(
+    return Notification(
         user_id=None,
-        kind=NoticeKind.INQUIRY,
+        kind=NotificationKind.INQUIRY,
         subject=f"Inquiry {inquiry.id}: {inquiry.subject or 'no subject'}",
         text=f"{inquiry.name} ({inquiry.email}) asks:\n\n{inquiry.message}",
         address=inquiry.email,
@@ -131,130 +137,136 @@ def inquiry_made(inquiry: Inquiry) -> Notice:
 # Of an account ------------------------------------------------------------------------------
 
 
-def verification(user_id: int) -> Notice:
+def email_verification_notification(user_id: int) -> Notification:
     """What asks somebody to show that mail to their address reaches them."""
     text = "Please confirm that this is your address. The link can be used once."
-    return Notice(user_id, NoticeKind.VERIFY_EMAIL, "Confirm your address", text)
+    return Notification(user_id, NotificationKind.VERIFY_EMAIL, "Confirm your address", text)
 
 
-def password_forgotten(address: str, onward: str | None) -> Notice:
+def password_reset_notification(address: str, return_path: str | None) -> Notification:
     """To the address that was given, if it is anybody's; `onward` is the page to which whoever
     asked wanted to go."""
-    return Notice(
+    return Notification(
         user_id=None,
-        kind=NoticeKind.RESET_PASSWORD,
+        kind=NotificationKind.RESET_PASSWORD,
         subject="Set a new password",
         text=(
             "Somebody, probably you, wants to set a new password for your account. "
             "The link can be used once, and not for long. If it was not you, do nothing: "
             "your password stays as it is."
         ),
-        link=onward,
+        link=return_path,
         address=address,
     )
 
 
-def password_changed(user_id: int) -> Notice:
+def password_changed_notification(user_id: int) -> Notification:
     """Whoever changed it: its owner, an operator or an import."""
     text = (
         "The password of your account was changed, and whoever was signed in elsewhere "
         "is signed out. If it was not you, set a new password at once."
     )
-    return Notice(user_id, NoticeKind.PASSWORD_CHANGED, "Your password was changed", text, "/")
+    return Notification(
+        user_id, NotificationKind.PASSWORD_CHANGED, "Your password was changed", text, "/"
+    )
 
 
 # Of a booking -------------------------------------------------------------------------------
 
 
-def tidings(before: Booking | None, after: Booking) -> tuple[Notice, ...]:
+def notifications_for(before: Booking | None, after: Booking) -> tuple[Notification, ...]:
     """Who is told what of a step of a booking; `before` is None for a new one."""
     if before is None:
-        return (_requested(after),)
-    told: tuple[Notice, ...] = ()
+        return (_request_notification(after),)
+    notifications: tuple[Notification, ...] = ()
     if after.status is not before.status:
-        told = _entered(before, after)
+        notifications = _status_notifications(before, after)
     if after.payout_status is PayoutStatus.PAID and after.payout_status != before.payout_status:
-        told = (*told, _paid_out(before, after))
-    return told
+        notifications = (*notifications, _payout_notification(before, after))
+    return notifications
 
 
-def _entered(before: Booking, after: Booking) -> tuple[Notice, ...]:
+def _status_notifications(before: Booking, after: Booking) -> tuple[Notification, ...]:
     match after.status:
-        case Status.ACCEPTED:
-            return (_accepted(after),)
-        case Status.PAID if before.paid_at is None:
-            return _paid(after)
-        case Status.CANCELLED:
-            return _cancelled(before, after)
-        case Status.DISPUTED:
-            return _disputed(after)
+        case BookingStatus.ACCEPTED:
+            return (_accepted_notification(after),)
+        case BookingStatus.PAID if before.paid_at is None:
+            return _paid_notifications(after)
+        case BookingStatus.CANCELLED:
+            return _cancelled_notifications(before, after)
+        case BookingStatus.DISPUTED:
+            return _disputed_notifications(after)
     return ()
 
 
-def _requested(booking: Booking) -> Notice:
+def _request_notification(booking: Booking) -> Notification:
     text = (
-        f"{booking.customer_name} would like to book you: {_event(booking)}. "
-        f"You would be paid {_amount(booking, booking.payout_amount)}. "
+        f"{booking.customer_name} would like to book you: {_describe_event(booking)}. "
+        f"You would be paid {_format_amount(booking, booking.payout_amount)}. "
         "Please accept or decline the request before the event begins."
     )
-    return _to_staff(booking, NoticeKind.REQUEST, f"New request {booking.code}", text)
+    return _to_staff(booking, NotificationKind.REQUEST, f"New request {booking.code}", text)
 
 
-def _accepted(booking: Booking) -> Notice:
+def _accepted_notification(booking: Booking) -> Notification:
     text = (
-        f"{booking.companion_name} accepted your booking: {_event(booking)}. "
-        f"Please pay {_amount(booking, booking.total_amount)} to confirm it."
+        f"{booking.companion_name} accepted your booking: {_describe_event(booking)}. "
+        f"Please pay {_format_amount(booking, booking.total_amount)} to confirm it."
     )
-    return _to_customer(booking, NoticeKind.ACCEPTED, f"Booking {booking.code} accepted", text)
+    return _to_customer(
+        booking, NotificationKind.ACCEPTED, f"Booking {booking.code} accepted", text
+    )
 
 
-def _paid(booking: Booking) -> tuple[Notice, ...]:
-    amount = _amount(booking, booking.total_amount)
+def _paid_notifications(booking: Booking) -> tuple[Notification, ...]:
+    amount = _format_amount(booking, booking.total_amount)
     receipt = (
-        f"This is your receipt for booking {booking.code}: {amount} for {_event(booking)} "
+        f"This is your receipt for booking {booking.code}: {amount} for {_describe_event(booking)} "
         f"with {booking.companion_name}. The money is held until the event has taken place."
     )
     if booking.insurance_premium:
-        premium = _amount(booking, booking.insurance_premium)
+        premium = _format_amount(booking, booking.insurance_premium)
         receipt += f" {premium} of it is the cancellation insurance."
     text = (
-        f"{booking.customer_name} has paid, the booking is confirmed: {_event(booking)}. "
-        f"You will be paid {_amount(booking, booking.payout_amount)} after the event."
+        f"{booking.customer_name} has paid, the booking is confirmed: {_describe_event(booking)}. "
+        f"You will be paid {_format_amount(booking, booking.payout_amount)} after the event."
     )
     return (
-        _to_staff(booking, NoticeKind.PAID, f"Booking {booking.code} confirmed", text),
-        _to_customer(booking, NoticeKind.PAID, f"Receipt for booking {booking.code}", receipt),
+        _to_staff(booking, NotificationKind.PAID, f"Booking {booking.code} confirmed", text),
+        _to_customer(
+            booking, NotificationKind.PAID, f"Receipt for booking {booking.code}", receipt
+        ),
     )
 
 
-_SYSTEM_REASONS: Mapping[str | None, str] = {
+_SYSTEM_CANCEL_REASONS: Mapping[str | None, str] = {
     "expired": "it was not confirmed in time",
     "slot_taken": "the companion was booked by somebody else for that time",
     "charged_back": "the bank of the customer took the payment back",
 }
 
 
-def _cancelled(before: Booking, after: Booking) -> tuple[Notice, ...]:
+def _cancelled_notifications(before: Booking, after: Booking) -> tuple[Notification, ...]:
     """Who cancelled knows it. Reasons that people give stay in the booking."""
-    if after.cancelled_by is Party.STAFF and before.status is Status.PENDING:
+    if after.cancelled_by is Party.STAFF and before.status is BookingStatus.PENDING:
         subject = f"Booking {after.code} declined"
-        text = f"{after.companion_name} can't take your booking: {_event(after)}."
-        return (_to_customer(after, NoticeKind.CANCELLED, subject, text),)
+        text = f"{after.companion_name} can't take your booking: {_describe_event(after)}."
+        return (_to_customer(after, NotificationKind.CANCELLED, subject, text),)
     subject = f"Booking {after.code} cancelled"
-    text = f"The booking {after.code} was cancelled{_cause(after)}. It was for {_event(after)}."
+    text = f"The booking {after.code} was cancelled{_cancellation_cause(after)}. It was for {_describe_event(after)}."
     refund, payout = "", ""
     if after.refunded_amount:
-        refund = f" {_amount(after, after.refunded_amount)} is refunded to you."
+        refund = f" {_format_amount(after, after.refunded_amount)} is refunded to you."
     if after.payout_amount:
-        payout = f" You will be paid {_amount(after, after.payout_amount)} for it."
+        payout = f" You will be paid {_format_amount(after, after.payout_amount)} for it."
     both = {
-        Party.CUSTOMER: _to_customer(after, NoticeKind.CANCELLED, subject, text + refund),
-        Party.STAFF: _to_staff(after, NoticeKind.CANCELLED, subject, text + payout),
+        Party.CUSTOMER: _to_customer(after, NotificationKind.CANCELLED, subject, text + refund),
+        Party.STAFF: _to_staff(after, NotificationKind.CANCELLED, subject, text + payout),
     }
     return tuple(notice for party, notice in both.items() if party is not after.cancelled_by)
 
 
-def _cause(booking: Booking) -> str:
+def _cancellation_cause(booking: Booking) -> str:
     match booking.cancelled_by:
         case Party.CUSTOMER:
             return f" by {booking.customer_name}"
@@ -262,45 +274,45 @@ def _cause(booking: Booking) -> str:
             return f" by {booking.companion_name}"
         case Party.ADMIN:
             return " by the operators"
-    reason = _SYSTEM_REASONS.get(booking.cancel_reason)
+    reason = _SYSTEM_CANCEL_REASONS.get(booking.cancel_reason)
     return f": {reason}" if reason else ""
 
 
-def _disputed(booking: Booking) -> tuple[Notice, ...]:
+def _disputed_notifications(booking: Booking) -> tuple[Notification, ...]:
     text = (
-        f"A dispute was opened about booking {booking.code}: {_event(booking)}. "
+        f"A dispute was opened about booking {booking.code}: {_describe_event(booking)}. "
         "The money is held until it is resolved. You don't have to do anything now."
     )
     subject = f"Dispute about booking {booking.code}"
     return (
-        _to_customer(booking, NoticeKind.DISPUTED, subject, text),
-        _to_staff(booking, NoticeKind.DISPUTED, subject, text),
+        _to_customer(booking, NotificationKind.DISPUTED, subject, text),
+        _to_staff(booking, NotificationKind.DISPUTED, subject, text),
     )
 
 
-def _paid_out(before: Booking, after: Booking) -> Notice:
+def _payout_notification(before: Booking, after: Booking) -> Notification:
     sent, code = after.paid_out - before.paid_out, after.code
     if sent > 0:
-        text = f"Your payout for booking {code} was sent: {_amount(after, sent)}."
+        text = f"Your payout for booking {code} was sent: {_format_amount(after, sent)}."
     else:
         text = f"Your payout for booking {code} was kept for what you owed of other bookings."
-    text += f" It was for {_event(after)}."
-    return _to_staff(after, NoticeKind.PAYOUT, f"Payout for booking {code}", text)
+    text += f" It was for {_describe_event(after)}."
+    return _to_staff(after, NotificationKind.PAYOUT, f"Payout for booking {code}", text)
 
 
-def _to_customer(booking: Booking, kind: NoticeKind, subject: str, text: str) -> Notice:
-    return Notice(booking.customer_id, kind, subject, text, _page(booking))
+def _to_customer(booking: Booking, kind: NotificationKind, subject: str, text: str) -> Notification:
+    return Notification(booking.customer_id, kind, subject, text, _booking_path(booking))
 
 
-def _to_staff(booking: Booking, kind: NoticeKind, subject: str, text: str) -> Notice:
-    return Notice(booking.companion_id, kind, subject, text, _page(booking))
+def _to_staff(booking: Booking, kind: NotificationKind, subject: str, text: str) -> Notification:
+    return Notification(booking.companion_id, kind, subject, text, _booking_path(booking))
 
 
-def _page(booking: Booking) -> str:
+def _booking_path(booking: Booking) -> str:
     return f"/bookings/{booking.id}/return"
 
 
-def _event(booking: Booking) -> str:
+def _describe_event(booking: Booking) -> str:
     """What it is for and when, by the clocks of the event's place."""
     day, hours = booking.event_date, booking.duration_hours
     return (
@@ -309,5 +321,5 @@ def _event(booking: Booking) -> str:
     )
 
 
-def _amount(booking: Booking, minor: int) -> str:
+def _format_amount(booking: Booking, minor: int) -> str:
     return f"{Currency(booking.currency).to_decimal(minor)} {booking.currency.upper()}"

@@ -45,11 +45,11 @@ class Account(StrEnum):
     CHARGEBACK_LOSSES = "chargeback_losses"
 
 
-OWED = (Account.ESCROW, Account.REFUND_PAYABLE, Account.STAFF_PAYABLE)
+LIABILITY_ACCOUNTS = (Account.ESCROW, Account.REFUND_PAYABLE, Account.STAFF_PAYABLE)
 """Liabilities of one booking: never negative, and zero once it is finished."""
 
 
-def _balanced(_: Posting, __: object, legs: tuple[Leg, ...]) -> None:
+def _check_balanced(_: Posting, __: object, legs: tuple[Leg, ...]) -> None:
     if sum(leg.amount for leg in legs) or len(legs) < 2 or not all(leg.amount for leg in legs):
         raise ValueError(f"a posting has at least two legs, none zero, that sum to zero: {legs}")
 
@@ -66,7 +66,7 @@ class Posting:
     key: str
     booking_id: int
     at: datetime
-    legs: tuple[Leg, ...] = field(validator=_balanced)
+    legs: tuple[Leg, ...] = field(validator=_check_balanced)
 
 
 @frozen
@@ -85,28 +85,34 @@ class Split:
         return self.refund + self.fee + self.premium + self.payout + self.charged_back
 
 
-def _posting(key: str, booking_id: int, at: datetime, legs: Mapping[Account, int]) -> Posting:
+def _make_posting(key: str, booking_id: int, at: datetime, legs: Mapping[Account, int]) -> Posting:
     return Posting(key, booking_id, at, tuple(Leg(a, n) for a, n in legs.items() if n))
 
 
-def paid(booking_id: int, payment_ref: str, amount: int, at: datetime) -> Posting:
+def payment_posting(booking_id: int, payment_ref: str, amount: int, at: datetime) -> Posting:
     """The client's money arrived and is held."""
     legs = {Account.PROCESSOR_BALANCE: amount, Account.ESCROW: -amount}
-    return _posting(f"pay:{payment_ref}", booking_id, at, legs)
+    return _make_posting(f"pay:{payment_ref}", booking_id, at, legs)
 
 
-def settled(booking_id: int, k: int, split: Split, at: datetime) -> Posting:
+def settlement_posting(
+    booking_id: int, settlement_number: int, split: Split, at: datetime
+) -> Posting:
     """The k-th sharing out of the escrow of a booking."""
-    return _posting(f"settle:{booking_id}:{k}", booking_id, at, _settle_legs(split))
+    return _make_posting(
+        f"settle:{booking_id}:{settlement_number}", booking_id, at, _settlement_legs(split)
+    )
 
 
-def reopened(booking_id: int, k: int, split: Split, at: datetime) -> Posting:
+def settlement_reversal_posting(
+    booking_id: int, settlement_number: int, split: Split, at: datetime
+) -> Posting:
     """The k-th sharing out taken back: the escrow holds everything again."""
-    legs = {account: -amount for account, amount in _settle_legs(split).items()}
-    return _posting(f"reopen:{booking_id}:{k}", booking_id, at, legs)
+    legs = {account: -amount for account, amount in _settlement_legs(split).items()}
+    return _make_posting(f"reopen:{booking_id}:{settlement_number}", booking_id, at, legs)
 
 
-def _settle_legs(split: Split) -> dict[Account, int]:
+def _settlement_legs(split: Split) -> dict[Account, int]:
     return {
         Account.ESCROW: split.total,
         Account.REFUND_PAYABLE: -split.refund,
@@ -117,103 +123,107 @@ def _settle_legs(split: Split) -> dict[Account, int]:
     }
 
 
-def refund_late(booking_id: int, payment_ref: str, amount: int, at: datetime) -> Posting:
+def late_refund_posting(booking_id: int, payment_ref: str, amount: int, at: datetime) -> Posting:
     """A payment that came too late is owed back whole."""
     legs = {Account.ESCROW: amount, Account.REFUND_PAYABLE: -amount}
-    return _posting(f"late:{payment_ref}", booking_id, at, legs)
+    return _make_posting(f"late:{payment_ref}", booking_id, at, legs)
 
 
-def refund_moved(booking_id: int, op_id: int, amount: int, at: datetime) -> Posting:
+def refund_settled_posting(booking_id: int, op_id: int, amount: int, at: datetime) -> Posting:
     """The processor says that a refund settled."""
     legs = {Account.REFUND_PAYABLE: amount, Account.PROCESSOR_BALANCE: -amount}
-    return _posting(f"refund:{op_id}:ok", booking_id, at, legs)
+    return _make_posting(f"refund:{op_id}:ok", booking_id, at, legs)
 
 
-def refund_failed(booking_id: int, op_id: int, amount: int, at: datetime) -> Posting:
+def refund_failed_posting(booking_id: int, op_id: int, amount: int, at: datetime) -> Posting:
     """A refund that had settled came back: it is owed again."""
     legs = {Account.PROCESSOR_BALANCE: amount, Account.REFUND_PAYABLE: -amount}
-    return _posting(f"refund:{op_id}:failed", booking_id, at, legs)
+    return _make_posting(f"refund:{op_id}:failed", booking_id, at, legs)
 
 
-def bank_key(op_id: int) -> str:
+def bank_refund_key(op_id: int) -> str:
     """Of a refund that reached the client by a lost chargeback."""
     return f"refund:{op_id}:bank"
 
 
-def refund_given_by_bank(booking_id: int, op_id: int, amount: int, at: datetime) -> Posting:
+def bank_refund_posting(booking_id: int, op_id: int, amount: int, at: datetime) -> Posting:
     """A lost chargeback gave the client what a refund still owed."""
     legs = {Account.REFUND_PAYABLE: amount, Account.CHARGEBACK_LOSSES: -amount}
-    return _posting(bank_key(op_id), booking_id, at, legs)
+    return _make_posting(bank_refund_key(op_id), booking_id, at, legs)
 
 
-def payout_moved(booking_id: int, op_id: int, amount: int, at: datetime) -> Posting:
+def payout_posting(booking_id: int, op_id: int, amount: int, at: datetime) -> Posting:
     """The processor says that a payout reached the staff member's account."""
     legs = {Account.STAFF_PAYABLE: amount, Account.PROCESSOR_BALANCE: -amount}
-    return _posting(f"payout:{op_id}", booking_id, at, legs)
+    return _make_posting(f"payout:{op_id}", booking_id, at, legs)
 
 
-def clawed_back(booking_id: int, version: int, amount: int, at: datetime) -> Posting:
+def clawback_posting(booking_id: int, version: int, amount: int, at: datetime) -> Posting:
     """A payout already sent is claimed from the staff member, in this step of the booking."""
     legs = {Account.STAFF_RECEIVABLE: amount, Account.STAFF_PAYABLE: -amount}
-    return _posting(f"claim:{booking_id}:{version}", booking_id, at, legs)
+    return _make_posting(f"claim:{booking_id}:{version}", booking_id, at, legs)
 
 
-def netted(booking_id: int, k: int, amount: int, at: datetime) -> Posting:
+def debt_netting_posting(
+    booking_id: int, settlement_number: int, amount: int, at: datetime
+) -> Posting:
     """What the staff member owes and what is owed to them cancel out."""
     legs = {Account.STAFF_PAYABLE: amount, Account.STAFF_RECEIVABLE: -amount}
-    return _posting(f"net:{booking_id}:{k}", booking_id, at, legs)
+    return _make_posting(f"net:{booking_id}:{settlement_number}", booking_id, at, legs)
 
 
-def reversal_moved(booking_id: int, op_id: int, amount: int, claimed: int, at: datetime) -> Posting:
+def payout_reversal_posting(
+    booking_id: int, op_id: int, amount: int, claimed: int, at: datetime
+) -> Posting:
     """The processor took a payout back; what was not claimed any more is owed again."""
     legs = {
         Account.PROCESSOR_BALANCE: amount,
         Account.STAFF_RECEIVABLE: -claimed,
         Account.STAFF_PAYABLE: claimed - amount,
     }
-    return _posting(f"reversal:{op_id}", booking_id, at, legs)
+    return _make_posting(f"reversal:{op_id}", booking_id, at, legs)
 
 
-def kept_for_debt(booking_id: int, version: int, amount: int, at: datetime) -> Posting:
+def debt_withholding_posting(booking_id: int, version: int, amount: int, at: datetime) -> Posting:
     """A part of a payout is kept for what the staff member owes of another booking."""
     legs = {Account.STAFF_PAYABLE: amount, Account.STAFF_NETTING: -amount}
-    return _posting(f"kept:{booking_id}:{version}", booking_id, at, legs)
+    return _make_posting(f"kept:{booking_id}:{version}", booking_id, at, legs)
 
 
-def made_good(booking_id: int, version: int, amount: int, at: datetime) -> Posting:
+def debt_repayment_posting(booking_id: int, version: int, amount: int, at: datetime) -> Posting:
     """What was kept from the payout of another booking settles this one's debt."""
     legs = {Account.STAFF_NETTING: amount, Account.STAFF_RECEIVABLE: -amount}
-    return _posting(f"made_good:{booking_id}:{version}", booking_id, at, legs)
+    return _make_posting(f"made_good:{booking_id}:{version}", booking_id, at, legs)
 
 
-def fee_kept(booking_id: int, ref: str, amount: int, at: datetime) -> Posting:
+def processor_fee_posting(booking_id: int, ref: str, amount: int, at: datetime) -> Posting:
     """What the processor kept for itself."""
     legs = {Account.PROCESSOR_FEES: amount, Account.PROCESSOR_BALANCE: -amount}
-    return _posting(fee_key(ref), booking_id, at, legs)
+    return _make_posting(processor_fee_key(ref), booking_id, at, legs)
 
 
-def fee_key(ref: str) -> str:
+def processor_fee_key(ref: str) -> str:
     return f"fee:{ref}"
 
 
-def done_by_hand(
+def manual_movement_posting(
     booking_id: int, kind: MovementKind, ref: str, amount: int, at: datetime
 ) -> Posting:
     """Somebody moved money at the processor without us: `amount` is what its balance gained.
     It waits in suspense for an operator."""
     legs = {Account.PROCESSOR_BALANCE: amount, Account.SUSPENSE: -amount}
-    return _posting(by_hand(kind, ref), booking_id, at, legs)
+    return _make_posting(manual_movement_key(kind, ref), booking_id, at, legs)
 
 
-def by_hand(kind: MovementKind, ref: str) -> str:
+def manual_movement_key(kind: MovementKind, ref: str) -> str:
     """The key of a movement that was made by hand."""
     return f"manual:{kind}:{ref}"
 
 
-def put_aside(booking_id: int, payment_ref: str, amount: int, at: datetime) -> Posting:
+def suspense_posting(booking_id: int, payment_ref: str, amount: int, at: datetime) -> Posting:
     """Money that matches no booking's total waits in suspense for an operator."""
     legs = {Account.PROCESSOR_BALANCE: amount, Account.SUSPENSE: -amount}
-    return _posting(f"pay:{payment_ref}", booking_id, at, legs)
+    return _make_posting(f"pay:{payment_ref}", booking_id, at, legs)
 
 
 def chargeback_key(ref: str, end: str) -> str:
@@ -221,31 +231,33 @@ def chargeback_key(ref: str, end: str) -> str:
     return f"cb:{ref}:{end}"
 
 
-def chargeback_withdrawn(booking_id: int, ref: str, amount: int, at: datetime) -> Posting:
+def chargeback_withdrawn_posting(booking_id: int, ref: str, amount: int, at: datetime) -> Posting:
     """The processor took a disputed charge back from the platform."""
     legs = {Account.DISPUTE_RECEIVABLE: amount, Account.PROCESSOR_BALANCE: -amount}
-    return _posting(chargeback_key(ref, "out"), booking_id, at, legs)
+    return _make_posting(chargeback_key(ref, "out"), booking_id, at, legs)
 
 
-def chargeback_reinstated(booking_id: int, ref: str, amount: int, at: datetime) -> Posting:
+def chargeback_reinstated_posting(booking_id: int, ref: str, amount: int, at: datetime) -> Posting:
     """The processor gave a disputed charge back to the platform."""
     legs = {Account.PROCESSOR_BALANCE: amount, Account.DISPUTE_RECEIVABLE: -amount}
-    return _posting(chargeback_key(ref, "in"), booking_id, at, legs)
+    return _make_posting(chargeback_key(ref, "in"), booking_id, at, legs)
 
 
-def judged_anew(booking_id: int, ref: str, version: int, gained: int, at: datetime) -> Posting:
+def chargeback_verdict_changed_posting(
+    booking_id: int, ref: str, version: int, balance_change: int, at: datetime
+) -> Posting:
     """A verdict was changed, and the money moved once more: it waits in suspense."""
-    legs = {Account.PROCESSOR_BALANCE: gained, Account.SUSPENSE: -gained}
-    return _posting(chargeback_key(ref, str(version)), booking_id, at, legs)
+    legs = {Account.PROCESSOR_BALANCE: balance_change, Account.SUSPENSE: -balance_change}
+    return _make_posting(chargeback_key(ref, str(version)), booking_id, at, legs)
 
 
-def chargeback_lost(booking_id: int, ref: str, amount: int, at: datetime) -> Posting:
+def chargeback_lost_posting(booking_id: int, ref: str, amount: int, at: datetime) -> Posting:
     """What a lost chargeback took beyond the money held for the booking is our loss."""
     legs = {Account.CHARGEBACK_LOSSES: amount, Account.DISPUTE_RECEIVABLE: -amount}
-    return _posting(chargeback_key(ref, "lost"), booking_id, at, legs)
+    return _make_posting(chargeback_key(ref, "lost"), booking_id, at, legs)
 
 
-def balances(postings: Iterable[Posting]) -> Counter[Account]:
+def account_balances(postings: Iterable[Posting]) -> Counter[Account]:
     """The sum of each account; debits positive."""
     sums: Counter[Account] = Counter()
     for posting in postings:

@@ -14,15 +14,15 @@ from enum import StrEnum
 from attrs import evolve, frozen
 
 from staffbooking_core.domain.payments.processor import (
-    KEY_LIFETIME,
     LOOK_UP_AFTER_ATTEMPTS,
+    OPERATION_KEY_LIFETIME,
     Busy,
-    KeyReused,
-    OpKey,
-    OpKind,
-    PaymentsError,
-    Refused,
-    backoff,
+    OperationKey,
+    OperationKeyReused,
+    OperationKind,
+    ProcessorError,
+    ProcessorRefused,
+    backoff_delay,
 )
 
 
@@ -47,7 +47,7 @@ class PayeeState:
 
 
 @frozen
-class Link:
+class OnboardingLink:
     """A page of the processor for the staff member: for one visit, soon."""
 
     url: str
@@ -83,8 +83,8 @@ class Payee:
     last_error: str | None = None
 
     @property
-    def key(self) -> OpKey:
-        return OpKey(0, self.companion_id, OpKind.OPEN_PAYEE, self.generation)
+    def key(self) -> OperationKey:
+        return OperationKey(0, self.companion_id, OperationKind.OPEN_PAYEE, self.generation)
 
     @property
     def status(self) -> PayeeStatus:
@@ -93,27 +93,29 @@ class Payee:
         return PayeeStatus.REFUSED if self.next_at is None else PayeeStatus.OPENING
 
 
-LOOK_FIRST = timedelta(minutes=10)
-LOOK_SELDOM = timedelta(days=1)
+PAYEE_POLL_MIN_INTERVAL = timedelta(minutes=10)
+PAYEE_POLL_MAX_INTERVAL = timedelta(days=1)
 """An incomplete account is looked at after the one, then ever less often, down to the other:
 the processor's event usually comes long before."""
 
 
-def sending(payee: Payee, now: datetime) -> Payee:
+def start_opening_attempt(payee: Payee, now: datetime) -> Payee:
     """The payee as its opening is about to be sent: under the next key if this one is old, or
     was tried so often that a stored 5xx may be all that it ever gives."""
-    old = payee.first_sent_at is not None and now - payee.first_sent_at >= KEY_LIFETIME
-    worn = payee.attempts > 0 and payee.attempts % LOOK_UP_AFTER_ATTEMPTS == 0
-    if old or worn:
+    is_key_expired = (
+        payee.first_sent_at is not None and now - payee.first_sent_at >= OPERATION_KEY_LIFETIME
+    )
+    has_exhausted_key = payee.attempts > 0 and payee.attempts % LOOK_UP_AFTER_ATTEMPTS == 0
+    if is_key_expired or has_exhausted_key:
         payee = evolve(payee, generation=payee.generation + 1, first_sent_at=None)
     sent_at = payee.first_sent_at or now
     return evolve(payee, attempts=payee.attempts + 1, first_sent_at=sent_at)
 
 
-def seen(payee: Payee, state: PayeeState, now: datetime) -> Payee:
+def apply_payee_state(payee: Payee, state: PayeeState, now: datetime) -> Payee:
     """The payee after the processor told of it."""
     attempts = 0 if payee.ref is None else payee.attempts + 1
-    wait = _until_next_look(attempts)
+    wait = _poll_interval(attempts)
     return evolve(
         payee,
         ref=state.ref,
@@ -125,17 +127,17 @@ def seen(payee: Payee, state: PayeeState, now: datetime) -> Payee:
     )
 
 
-def _until_next_look(looks: int) -> timedelta:
+def _poll_interval(polls: int) -> timedelta:
     """How long to wait after so many looks that found the account incomplete, or failed."""
-    return min(LOOK_FIRST * (1 << min(looks, 16)), LOOK_SELDOM)
+    return min(PAYEE_POLL_MIN_INTERVAL * (1 << min(polls, 16)), PAYEE_POLL_MAX_INTERVAL)
 
 
-def failed(payee: Payee, error: PaymentsError, now: datetime) -> Payee:
+def apply_payee_failure(payee: Payee, error: ProcessorError, now: datetime) -> Payee:
     """The payee after a call that raised: a refusal is final until it is asked for anew."""
-    refused = payee.ref is None and isinstance(error, Refused | KeyReused)
-    attempts, wait = payee.attempts, backoff(max(payee.attempts, 1))
+    refused = payee.ref is None and isinstance(error, ProcessorRefused | OperationKeyReused)
+    attempts, wait = payee.attempts, backoff_delay(max(payee.attempts, 1))
     if payee.ref is not None:  # Openings are counted as they are sent, looks here.
-        attempts, wait = payee.attempts + 1, _until_next_look(payee.attempts)
+        attempts, wait = payee.attempts + 1, _poll_interval(payee.attempts)
     if isinstance(error, Busy) and error.retry_after:
         wait = timedelta(seconds=error.retry_after)
     return evolve(
@@ -146,7 +148,7 @@ def failed(payee: Payee, error: PaymentsError, now: datetime) -> Payee:
     )
 
 
-def asked_again(payee: Payee, command: OpenPayee, now: datetime) -> Payee:
+def reopen_refused_payee(payee: Payee, command: OpenPayee, now: datetime) -> Payee:
     """The payee of a staff member who asks for the page: what was refused is tried anew,
     with what is known of the person by now."""
     if payee.status is not PayeeStatus.REFUSED:

@@ -21,7 +21,7 @@ from staffbooking_core.errors import StaffbookingError
 # What may go wrong ------------------------------------------------------------------
 
 
-class PaymentsError(StaffbookingError):
+class ProcessorError(StaffbookingError):
     """What a call to the processor may raise; every adapter raises only these."""
 
     code = "payments"
@@ -44,7 +44,7 @@ RETRYABLE_REFUSALS = frozenset({RefusalCode.PAYEE_NOT_READY, RefusalCode.INSUFFI
 because the processor replays a stored refusal under the old one."""
 
 
-class Refused(PaymentsError):
+class ProcessorRefused(ProcessorError):
     """Definite: nothing moved. `reason` says why."""
 
     def __init__(self, reason: RefusalCode, message: str = "") -> None:
@@ -52,11 +52,11 @@ class Refused(PaymentsError):
         super().__init__(message or reason.value)
 
     @property
-    def retryable(self) -> bool:
+    def is_retryable(self) -> bool:
         return self.reason in RETRYABLE_REFUSALS
 
 
-class Busy(PaymentsError):
+class Busy(ProcessorError):
     """Definite: not executed, or the first request still runs. Same key, a little later."""
 
     def __init__(self, retry_after: float | None = None) -> None:
@@ -64,26 +64,26 @@ class Busy(PaymentsError):
         super().__init__("the processor is busy")
 
 
-class Unknown(PaymentsError):
+class Unknown(ProcessorError):
     """Perhaps executed: a timeout, a broken connection, an answer of 5xx."""
 
 
-class Misconfigured(PaymentsError):
+class ProcessorMisconfigured(ProcessorError):
     """Credentials or account settings are wrong: an operator has to act."""
 
 
-class KeyReused(PaymentsError):
+class OperationKeyReused(ProcessorError):
     """The key was sent before with other parameters: a bug of ours, never retried."""
 
 
-class BadSignature(PaymentsError):
+class BadEventSignature(ProcessorError):
     """An incoming event is not the processor's, or too old, or from the future."""
 
 
 # Commands ---------------------------------------------------------------------------
 
 
-class OpKind(StrEnum):
+class OperationKind(StrEnum):
     OPEN_CHECKOUT = "open_checkout"
     CLOSE_CHECKOUT = "close_checkout"
     REFUND = "refund"
@@ -111,7 +111,7 @@ class CloseCheckout:
 
 
 @frozen
-class Refund:
+class RefundPayment:
     payment_ref: str
     amount: int
     currency: str
@@ -138,19 +138,19 @@ class ReversePayout:
     currency: str
 
 
-Command = OpenCheckout | CloseCheckout | Refund | PayOut | ReversePayout
+OperationCommand = OpenCheckout | CloseCheckout | RefundPayment | PayOut | ReversePayout
 
-KIND_OF: dict[type[Command], OpKind] = {
-    OpenCheckout: OpKind.OPEN_CHECKOUT,
-    CloseCheckout: OpKind.CLOSE_CHECKOUT,
-    Refund: OpKind.REFUND,
-    PayOut: OpKind.PAY_OUT,
-    ReversePayout: OpKind.REVERSE_PAYOUT,
+OPERATION_KIND_BY_COMMAND: dict[type[OperationCommand], OperationKind] = {
+    OpenCheckout: OperationKind.OPEN_CHECKOUT,
+    CloseCheckout: OperationKind.CLOSE_CHECKOUT,
+    RefundPayment: OperationKind.REFUND,
+    PayOut: OperationKind.PAY_OUT,
+    ReversePayout: OperationKind.REVERSE_PAYOUT,
 }
 
 
 @frozen
-class OpKey:
+class OperationKey:
     """What makes a call safe to repeat: the same key never moves money twice.
 
     Of a payee's opening `op_id` is the companion's id, and there is no intent (0). An adapter
@@ -158,7 +158,7 @@ class OpKey:
 
     intent_id: int
     op_id: int
-    kind: OpKind
+    kind: OperationKind
     generation: int
 
     @property
@@ -246,7 +246,7 @@ class Chargeback:
 
 
 @frozen
-class Fee:
+class ProcessorFee:
     """What the processor kept for itself of a payment, or for a chargeback."""
 
     ref: str
@@ -276,11 +276,11 @@ class Snapshot:
     reversals: tuple[ReversalState, ...] = ()
     chargebacks: tuple[Chargeback, ...] = ()
     """The oldest first."""
-    fees: tuple[Fee, ...] = ()
+    fees: tuple[ProcessorFee, ...] = ()
 
 
 @frozen
-class Nudge:
+class ProcessorEvent:
     """An event of the processor: it says where to look, never what is true. One of the three
     is given: an intent, a payment whose intent has to be asked for, or a payee."""
 
@@ -293,7 +293,7 @@ class Nudge:
 # Operations ---------------------------------------------------------------------------
 
 
-class OpStatus(StrEnum):
+class OperationStatus(StrEnum):
     PENDING = "pending"
     """To be sent (again)."""
     UNKNOWN = "unknown"
@@ -307,10 +307,10 @@ class OpStatus(StrEnum):
     """A bug or a setting stands in the way: an operator has to look."""
 
 
-UNFINISHED = frozenset({OpStatus.PENDING, OpStatus.UNKNOWN})
+UNFINISHED_OPERATION_STATUSES = frozenset({OperationStatus.PENDING, OperationStatus.UNKNOWN})
 
 
-class Settlement(StrEnum):
+class SettlementStatus(StrEnum):
     """What became of a done refund or payout at the processor."""
 
     PENDING = "pending"
@@ -319,15 +319,15 @@ class Settlement(StrEnum):
 
 
 @frozen
-class Order:
+class OperationOrder:
     """A movement that a decision wants: it becomes an operation in the same transaction."""
 
     n: int
-    command: Command
+    command: OperationCommand
 
     @property
-    def kind(self) -> OpKind:
-        return KIND_OF[type(self.command)]
+    def kind(self) -> OperationKind:
+        return OPERATION_KIND_BY_COMMAND[type(self.command)]
 
 
 @frozen
@@ -339,30 +339,30 @@ class Operation:
 
     id: int
     booking_id: int
-    kind: OpKind
+    kind: OperationKind
     n: int
-    command: Command
+    command: OperationCommand
     created_at: datetime
     next_at: datetime
     generation: int = 1
-    status: OpStatus = OpStatus.PENDING
+    status: OperationStatus = OperationStatus.PENDING
     attempts: int = 0
     first_sent_at: datetime | None = None
     last_sent_at: datetime | None = None
     result_ref: str | None = None
-    settlement: Settlement | None = None
+    settlement: SettlementStatus | None = None
     last_error: str | None = None
 
     @property
-    def key(self) -> OpKey:
-        return OpKey(self.booking_id, self.id, self.kind, self.generation)
+    def key(self) -> OperationKey:
+        return OperationKey(self.booking_id, self.id, self.kind, self.generation)
 
     @property
     def is_finished(self) -> bool:
-        return self.status not in UNFINISHED
+        return self.status not in UNFINISHED_OPERATION_STATUSES
 
 
-BACKOFF = tuple(
+RETRY_BACKOFF_DELAYS = tuple(
     timedelta(seconds=seconds) for seconds in (1, 5, 30, 2 * 60, 10 * 60, 30 * 60, 60 * 60)
 )
 """Waits after a try that did not end; the last one repeats."""
@@ -371,44 +371,46 @@ LOOK_UP_AFTER_ATTEMPTS = 3
 """From this many tries without an outcome on, look the operation up before sending again:
 a processor that replays a stored 5xx would answer the same for ever."""
 
-KEY_LIFETIME = timedelta(hours=20)
+OPERATION_KEY_LIFETIME = timedelta(hours=20)
 """A key older than this may be forgotten by the processor: look up, never send blindly."""
 
 
-def backoff(attempts: int) -> timedelta:
+def backoff_delay(attempts: int) -> timedelta:
     """How long to wait after the given number of tries."""
-    return BACKOFF[min(attempts, len(BACKOFF)) - 1]
+    return RETRY_BACKOFF_DELAYS[min(attempts, len(RETRY_BACKOFF_DELAYS)) - 1]
 
 
-def must_look_up(operation: Operation, now: datetime) -> bool:
+def must_look_up_outcome(operation: Operation, now: datetime) -> bool:
     """Whether sending the operation again under its key could move money twice or never."""
-    if operation.first_sent_at is None or operation.status is not OpStatus.UNKNOWN:
+    if operation.first_sent_at is None or operation.status is not OperationStatus.UNKNOWN:
         return False
     return (
         operation.attempts >= LOOK_UP_AFTER_ATTEMPTS
-        or now - operation.first_sent_at >= KEY_LIFETIME
+        or now - operation.first_sent_at >= OPERATION_KEY_LIFETIME
     )
 
 
-def after_failure(operation: Operation, error: PaymentsError, now: datetime) -> Operation:
+def apply_operation_failure(
+    operation: Operation, error: ProcessorError, now: datetime
+) -> Operation:
     """The operation after a try that raised: when to go on, or why not."""
-    wait, first_sent_at = backoff(operation.attempts), operation.first_sent_at
+    wait, first_sent_at = backoff_delay(operation.attempts), operation.first_sent_at
     match error:
-        case Refused() if error.retryable:
-            status, generation = OpStatus.PENDING, operation.generation + 1
+        case ProcessorRefused() if error.is_retryable:
+            status, generation = OperationStatus.PENDING, operation.generation + 1
             first_sent_at = None
-        case Refused():
-            status, generation = OpStatus.REFUSED, operation.generation
+        case ProcessorRefused():
+            status, generation = OperationStatus.REFUSED, operation.generation
         case Busy():
             # Not executed, but an earlier try under this key may have been.
             status, generation = operation.status, operation.generation
             wait = timedelta(seconds=error.retry_after) if error.retry_after else wait
-        case KeyReused():
-            status, generation = OpStatus.DEAD, operation.generation
-        case Misconfigured():
+        case OperationKeyReused():
+            status, generation = OperationStatus.DEAD, operation.generation
+        case ProcessorMisconfigured():
             status, generation = operation.status, operation.generation
         case _:
-            status, generation = OpStatus.UNKNOWN, operation.generation
+            status, generation = OperationStatus.UNKNOWN, operation.generation
     return evolve(
         operation,
         status=status,
@@ -419,18 +421,18 @@ def after_failure(operation: Operation, error: PaymentsError, now: datetime) -> 
     )
 
 
-def find_result(operation: Operation, snapshot: Snapshot) -> str | None:
+def find_result_ref(operation: Operation, snapshot: Snapshot) -> str | None:
     """The reference of what this operation made, if the processor has it."""
-    made: Sequence[Checkout | RefundState | PayoutState | ReversalState]
+    states: Sequence[Checkout | RefundState | PayoutState | ReversalState]
     match operation.kind:
-        case OpKind.OPEN_CHECKOUT:
-            made = snapshot.checkouts
-        case OpKind.REFUND:
-            made = snapshot.refunds
-        case OpKind.PAY_OUT:
-            made = snapshot.payouts
-        case OpKind.REVERSE_PAYOUT:
-            made = snapshot.reversals
+        case OperationKind.OPEN_CHECKOUT:
+            states = snapshot.checkouts
+        case OperationKind.REFUND:
+            states = snapshot.refunds
+        case OperationKind.PAY_OUT:
+            states = snapshot.payouts
+        case OperationKind.REVERSE_PAYOUT:
+            states = snapshot.reversals
         case _:
-            made = ()
-    return next((state.ref for state in made if state.op_id == operation.id), None)
+            states = ()
+    return next((state.ref for state in states if state.op_id == operation.id), None)

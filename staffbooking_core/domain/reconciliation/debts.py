@@ -11,14 +11,14 @@ from datetime import datetime
 
 from attrs import frozen
 
-from staffbooking_core.domain.bookings.booking import Booking, Step
-from staffbooking_core.domain.bookings.lifecycle import Status
+from staffbooking_core.domain.bookings.booking import Booking, TransitionResult
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.payments import ledger
 from staffbooking_core.domain.payments.processor import (
-    UNFINISHED,
+    UNFINISHED_OPERATION_STATUSES,
     Operation,
-    OpKind,
-    OpStatus,
+    OperationKind,
+    OperationStatus,
     ReversePayout,
 )
 
@@ -34,45 +34,53 @@ class Debt:
     def can_be_netted(self) -> bool:
         """Whether the debt is final and no reversal may still bring the money: the booking has
         ended, no reversal is on its way, and one that waits was refused before."""
-        reversals = [one for one in self.operations if one.kind is OpKind.REVERSE_PAYOUT]
-        waiting = [one for one in reversals if one.status in UNFINISHED]
-        ended = self.booking.status in (Status.COMPLETED, Status.CANCELLED)
+        reversals = [one for one in self.operations if one.kind is OperationKind.REVERSE_PAYOUT]
+        waiting = [one for one in reversals if one.status in UNFINISHED_OPERATION_STATUSES]
+        ended = self.booking.status in (BookingStatus.COMPLETED, BookingStatus.CANCELLED)
         return ended and all(
-            one.status is OpStatus.PENDING and one.generation > 1 for one in waiting
+            one.status is OperationStatus.PENDING and one.generation > 1 for one in waiting
         )
 
     @property
     def waits_for_reversal(self) -> bool:
-        kind = OpKind.REVERSE_PAYOUT
+        kind = OperationKind.REVERSE_PAYOUT
         return any(one.kind is kind and not one.is_finished for one in self.operations)
 
 
-def net(payer: Booking, debts: Sequence[Debt], now: datetime) -> list[Step]:
+def net_debts(payer: Booking, debts: Sequence[Debt], now: datetime) -> list[TransitionResult]:
     """Steps that keep of the payer's payout what is owed for other bookings, the first debt
     first: two steps for each debt, the payer's and the debtor's."""
-    steps: list[Step] = []
+    results: list[TransitionResult] = []
     for debt in debts:
         amount = min(payer.payout_left, debt.booking.owed_by_staff)
         if amount > 0 and debt.can_be_netted:
-            kept = _keep(payer, amount, now)
-            payer = kept.booking
-            steps += [kept, _make_good(debt, amount, now)]
-    return steps
+            withheld = _withhold_for_debt(payer, amount, now)
+            payer = withheld.booking
+            results += [withheld, _repay_debt(debt, amount, now)]
+    return results
 
 
-def _keep(payer: Booking, amount: int, now: datetime) -> Step:
-    step = Step(payer).changing(version=payer.version + 1, netted=payer.netted + amount)
-    return step.posting(ledger.kept_for_debt(payer.id, payer.version + 1, amount, now))
+def _withhold_for_debt(payer: Booking, amount: int, now: datetime) -> TransitionResult:
+    result = TransitionResult(payer).with_changes(
+        version=payer.version + 1, netted=payer.netted + amount
+    )
+    return result.with_postings(
+        ledger.debt_withholding_posting(payer.id, payer.version + 1, amount, now)
+    )
 
 
-def _make_good(debt: Debt, amount: int, now: datetime) -> Step:
+def _repay_debt(debt: Debt, amount: int, now: datetime) -> TransitionResult:
     """What is left of the debt is claimed anew: the waiting reversal asks for too much."""
     booking = debt.booking
-    left = booking.owed_by_staff - amount
-    step = Step(booking).changing(
-        version=booking.version + 1, owed_by_staff=left, netted=booking.netted - amount
+    remaining_debt = booking.owed_by_staff - amount
+    result = TransitionResult(booking).with_changes(
+        version=booking.version + 1, owed_by_staff=remaining_debt, netted=booking.netted - amount
     )
-    step = step.posting(ledger.made_good(booking.id, booking.version + 1, amount, now))
-    if left and booking.payout_n is not None and debt.waits_for_reversal:
-        step = step.ordering(ReversePayout(booking.payout_n, left, booking.currency))
-    return step
+    result = result.with_postings(
+        ledger.debt_repayment_posting(booking.id, booking.version + 1, amount, now)
+    )
+    if remaining_debt and booking.payout_n is not None and debt.waits_for_reversal:
+        result = result.with_order(
+            ReversePayout(booking.payout_n, remaining_debt, booking.currency)
+        )
+    return result

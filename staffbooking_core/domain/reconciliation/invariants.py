@@ -9,99 +9,118 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus
-from staffbooking_core.domain.bookings.lifecycle import TABLE, Status, Trigger
-from staffbooking_core.domain.payments.ledger import OWED, Account, Posting, balances
-from staffbooking_core.domain.payments.processor import Operation, OpKind, OpStatus, Refund
-from staffbooking_core.domain.reconciliation.refunds import refunds_owed
+from staffbooking_core.domain.bookings.lifecycle import TRANSITIONS, BookingStatus, Trigger
+from staffbooking_core.domain.payments.ledger import (
+    LIABILITY_ACCOUNTS,
+    Account,
+    Posting,
+    account_balances,
+)
+from staffbooking_core.domain.payments.processor import (
+    Operation,
+    OperationKind,
+    OperationStatus,
+    RefundPayment,
+)
+from staffbooking_core.domain.reconciliation.refunds import outstanding_refunds
 
 
-def faults_of(
+def find_invariant_violations(
     booking: Booking, postings: Sequence[Posting], operations: Sequence[Operation]
 ) -> Iterator[str]:
     """What is wrong with a booking's money; nothing where all is well."""
-    sums = balances(postings)
-    owed = {account: -sums[account] for account in sums}
-    yield from _accounts(booking, owed, sums[Account.STAFF_RECEIVABLE])
-    yield from _statuses(booking, owed)
-    yield from _movements(booking, owed, operations)
-    yield from _timeline(booking)
+    account_sums = account_balances(postings)
+    liabilities = {account: -account_sums[account] for account in account_sums}
+    yield from _check_accounts(booking, liabilities, account_sums[Account.STAFF_RECEIVABLE])
+    yield from _check_escrow_by_status(booking, liabilities)
+    yield from _check_movements(booking, liabilities, operations)
+    yield from _check_timeline(booking)
 
 
-def _differs(what: str, found: int, wanted: int) -> Iterator[str]:
-    if found != wanted:
-        yield f"{what} is {found}, should be {wanted}"
+def _check_equal(label: str, actual: int, expected: int) -> Iterator[str]:
+    if actual != expected:
+        yield f"{label} is {actual}, should be {expected}"
 
 
-def _accounts(booking: Booking, owed: dict[Account, int], receivable: int) -> Iterator[str]:
-    for account in OWED:
-        if owed.get(account, 0) < 0:
-            yield f"{account} is negative: {owed[account]}"
-    yield from _differs("escrow", owed.get(Account.ESCROW, 0), booking.escrow)
-    yield from _differs("staff_receivable", receivable, booking.owed_by_staff)
-    yield from _differs("staff_netting", owed.get(Account.STAFF_NETTING, 0), booking.netted)
+def _check_accounts(
+    booking: Booking, liabilities: dict[Account, int], receivable: int
+) -> Iterator[str]:
+    for account in LIABILITY_ACCOUNTS:
+        if liabilities.get(account, 0) < 0:
+            yield f"{account} is negative: {liabilities[account]}"
+    yield from _check_equal("escrow", liabilities.get(Account.ESCROW, 0), booking.escrow)
+    yield from _check_equal("staff_receivable", receivable, booking.owed_by_staff)
+    yield from _check_equal(
+        "staff_netting", liabilities.get(Account.STAFF_NETTING, 0), booking.netted
+    )
     if booking.escrow > booking.total_amount:
         yield f"escrow {booking.escrow} is above the total {booking.total_amount}"
-    ended = booking.status in (Status.COMPLETED, Status.CANCELLED)
+    ended = booking.status in (BookingStatus.COMPLETED, BookingStatus.CANCELLED)
     if ended:
-        fees = owed.get(Account.PLATFORM_FEES, 0)
-        yield from _differs("platform_fees", fees, booking.platform_fee)
-        yield from _differs(
-            "staff_payable", owed.get(Account.STAFF_PAYABLE, 0), booking.payout_left
+        fees = liabilities.get(Account.PLATFORM_FEES, 0)
+        yield from _check_equal("platform_fees", fees, booking.platform_fee)
+        yield from _check_equal(
+            "staff_payable", liabilities.get(Account.STAFF_PAYABLE, 0), booking.payout_left
         )
 
 
-def _statuses(booking: Booking, owed: dict[Account, int]) -> Iterator[str]:
-    held = owed.get(Account.ESCROW, 0)
+def _check_escrow_by_status(booking: Booking, liabilities: dict[Account, int]) -> Iterator[str]:
+    held = liabilities.get(Account.ESCROW, 0)
     match booking.status:
-        case Status.PENDING | Status.ACCEPTED:
-            yield from _differs(f"escrow while {booking.status}", held, 0)
-        case Status.PAID | Status.DISPUTED:
-            wanted = booking.total_amount - booking.refunded_amount
-            yield from _differs(f"escrow while {booking.status}", held, wanted)
-            payable = owed.get(Account.STAFF_PAYABLE, 0)
-            yield from _differs(f"staff_payable while {booking.status}", payable, 0)
-        case Status.COMPLETED | Status.CANCELLED:
-            yield from _differs(f"escrow while {booking.status}", held, 0)
+        case BookingStatus.PENDING | BookingStatus.ACCEPTED:
+            yield from _check_equal(f"escrow while {booking.status}", held, 0)
+        case BookingStatus.PAID | BookingStatus.DISPUTED:
+            expected_escrow = booking.total_amount - booking.refunded_amount
+            yield from _check_equal(f"escrow while {booking.status}", held, expected_escrow)
+            payable = liabilities.get(Account.STAFF_PAYABLE, 0)
+            yield from _check_equal(f"staff_payable while {booking.status}", payable, 0)
+        case BookingStatus.COMPLETED | BookingStatus.CANCELLED:
+            yield from _check_equal(f"escrow while {booking.status}", held, 0)
 
 
-def _movements(
-    booking: Booking, owed: dict[Account, int], operations: Sequence[Operation]
+def _check_movements(
+    booking: Booking, liabilities: dict[Account, int], operations: Sequence[Operation]
 ) -> Iterator[str]:
     """What is owed in refunds is exactly what refunds are still on their way for."""
     open_refunds = sum(
         operation.command.amount
-        for operation in refunds_owed(operations)
-        if isinstance(operation.command, Refund)
+        for operation in outstanding_refunds(operations)
+        if isinstance(operation.command, RefundPayment)
     )
-    yield from _differs("refund_payable", owed.get(Account.REFUND_PAYABLE, 0), open_refunds)
-    yield from _differs("paid out", booking.paid_out, _moved_to_staff(operations))
+    yield from _check_equal(
+        "refund_payable", liabilities.get(Account.REFUND_PAYABLE, 0), open_refunds
+    )
+    yield from _check_equal("paid out", booking.paid_out, _net_paid_to_staff(operations))
     if booking.payout_status is PayoutStatus.PAID and booking.payout_left:
         yield f"the payout counts as paid, but {booking.payout_left} is left"
     if booking.payout_status is PayoutStatus.NONE and booking.payout_due_at is not None:
         yield "no payout is due, but it has a due time"
 
 
-def _moved_to_staff(operations: Sequence[Operation]) -> int:
-    signs = {OpKind.PAY_OUT: 1, OpKind.REVERSE_PAYOUT: -1}
+def _net_paid_to_staff(operations: Sequence[Operation]) -> int:
+    signs = {OperationKind.PAY_OUT: 1, OperationKind.REVERSE_PAYOUT: -1}
     return sum(
         signs[operation.kind] * getattr(operation.command, "amount", 0)
         for operation in operations
-        if operation.kind in signs and operation.status is OpStatus.DONE
+        if operation.kind in signs and operation.status is OperationStatus.DONE
     )
 
 
-def _timeline(booking: Booking) -> Iterator[str]:
+def _check_timeline(booking: Booking) -> Iterator[str]:
     """The history of statuses is a path through the lifecycle table."""
-    at: Status | None = None
+    status: BookingStatus | None = None
     for entry in booking.timeline:
-        if entry.was is not at:
-            yield f"the timeline jumps from {at} to {entry.was}"
-        elif at is None and (entry.trigger, entry.to) != (Trigger.REQUEST, Status.PENDING):
+        if entry.was is not status:
+            yield f"the timeline jumps from {status} to {entry.was}"
+        elif status is None and (entry.trigger, entry.to) != (
+            Trigger.REQUEST,
+            BookingStatus.PENDING,
+        ):
             yield f"the timeline begins with {entry.trigger}"
-        elif at is not None:
-            move = TABLE[at].get(entry.trigger)
-            if move is None or move.to is not entry.to:
-                yield f"{at} can't become {entry.to} by {entry.trigger}"
-        at = entry.to
-    if at is not booking.status:
-        yield f"the timeline ends with {at}, the booking is {booking.status}"
+        elif status is not None:
+            transition = TRANSITIONS[status].get(entry.trigger)
+            if transition is None or transition.to_status is not entry.to:
+                yield f"{status} can't become {entry.to} by {entry.trigger}"
+        status = entry.to
+    if status is not booking.status:
+        yield f"the timeline ends with {status}, the booking is {booking.status}"

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from staffbooking_core.domain.bookings.booking import Booking, Step
-from staffbooking_core.domain.payments.processor import Operation, OpStatus, Refund, Settlement
+from staffbooking_core.domain.bookings.booking import Booking, TransitionResult
+from staffbooking_core.domain.payments.processor import (
+    Operation,
+    OperationStatus,
+    RefundPayment,
+    SettlementStatus,
+)
 
 
-def refunds_owed(operations: Sequence[Operation]) -> list[Operation]:
+def outstanding_refunds(operations: Sequence[Operation]) -> list[Operation]:
     """The refunds that the client does not have yet: on their way, refused or failed."""
-    refunds = [one for one in operations if isinstance(one.command, Refund)]
-    replaced = {one.command.replaces for one in refunds if isinstance(one.command, Refund)}
+    refunds = [one for one in operations if isinstance(one.command, RefundPayment)]
+    replaced = {one.command.replaces for one in refunds if isinstance(one.command, RefundPayment)}
     return [
         one
         for one in refunds
-        if one.settlement is not Settlement.SETTLED
-        and one.status is not OpStatus.VOID
+        if one.settlement is not SettlementStatus.SETTLED
+        and one.status is not OperationStatus.VOID
         and one.n not in replaced
     ]
 
@@ -25,17 +30,18 @@ def failed_refunds(operations: Sequence[Operation]) -> list[Operation]:
     """Those of them that nobody will try again by themselves."""
     return [
         one
-        for one in refunds_owed(operations)
-        if one.status in (OpStatus.REFUSED, OpStatus.DEAD) or one.settlement is Settlement.FAILED
+        for one in outstanding_refunds(operations)
+        if one.status in (OperationStatus.REFUSED, OperationStatus.DEAD)
+        or one.settlement is SettlementStatus.FAILED
     ]
 
 
-def order_anew(booking: Booking, failed: Sequence[Operation]) -> Step:
+def reorder_refunds(booking: Booking, failed: Sequence[Operation]) -> TransitionResult:
     """Order each of these refunds once more; the new order stands for the old one."""
-    step = Step(booking).changing(version=booking.version + 1)
+    step = TransitionResult(booking).with_changes(version=booking.version + 1)
     for one in failed:
         command = one.command
-        assert isinstance(command, Refund)
-        again = Refund(command.payment_ref, command.amount, command.currency, one.n)
-        step = step.ordering(again)
+        assert isinstance(command, RefundPayment)
+        replacement = RefundPayment(command.payment_ref, command.amount, command.currency, one.n)
+        step = step.with_order(replacement)
     return step

@@ -15,42 +15,46 @@ from typing import Any
 from attrs import evolve
 
 from staffbooking_core.domain.bookings.booking import (
-    UNPAID,
+    UNPAID_PAYOUT_STATUSES,
     Booking,
-    Intent,
-    Occurrence,
+    PaymentIntent,
     PaymentStatus,
     PayoutStatus,
-    Step,
+    TransitionInput,
+    TransitionResult,
 )
-from staffbooking_core.domain.bookings.effects import claim_back
-from staffbooking_core.domain.bookings.lifecycle import Party, Status, Trigger
-from staffbooking_core.domain.bookings.transitions import advance
+from staffbooking_core.domain.bookings.effects import claim_back_payout
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
+from staffbooking_core.domain.bookings.transitions import apply_transition
 from staffbooking_core.domain.payments import ledger
 from staffbooking_core.domain.payments.ledger import MovementKind, Posting
 from staffbooking_core.domain.payments.processor import (
     Checkout,
     CheckoutStatus,
-    Fee,
     IntentRefs,
     Operation,
-    OpKind,
+    OperationKind,
     Payment,
     PayoutState,
-    Refund,
+    ProcessorFee,
+    RefundPayment,
     RefundState,
     RefundStatus,
     ReversalState,
-    Settlement,
+    SettlementStatus,
     Snapshot,
 )
-from staffbooking_core.domain.reconciliation.chargebacks import chargeback_facts
-from staffbooking_core.domain.reconciliation.refunds import refunds_owed
-from staffbooking_core.domain.reconciliation.state import Found, Known, noted
+from staffbooking_core.domain.reconciliation.chargebacks import reconcile_chargeback
+from staffbooking_core.domain.reconciliation.refunds import outstanding_refunds
+from staffbooking_core.domain.reconciliation.state import (
+    ReconciledFact,
+    ReconciliationState,
+    record_fact,
+)
 from staffbooking_core.policy import Policy
 
 
-def refs_of(booking: Booking, operations: Sequence[Operation]) -> IntentRefs:
+def find_intent_refs(booking: Booking, operations: Sequence[Operation]) -> IntentRefs:
     """Where the processor is to look for a booking's intent."""
     intent = booking.intent
     if intent is None:
@@ -59,7 +63,7 @@ def refs_of(booking: Booking, operations: Sequence[Operation]) -> IntentRefs:
     opened = (
         (one.result_ref, one.id)
         for one in operations
-        if one.kind is OpKind.OPEN_CHECKOUT and one.result_ref is not None
+        if one.kind is OperationKind.OPEN_CHECKOUT and one.result_ref is not None
     )
     return IntentRefs(booking.id, tuple(opened), (*paid, *intent.extra_payments))
 
@@ -71,131 +75,162 @@ def reconcile(
     snapshot: Snapshot,
     now: datetime,
     policy: Policy,
-) -> Iterator[Found]:
+) -> Iterator[ReconciledFact]:
     """Every fact of the snapshot that is not yet known, in an order that holds together.
 
     Each step starts from the booking of the step before it.
     """
-    known = Known.made(operations, postings, snapshot, now, policy)
-    readers: tuple[tuple[_Reader, Sequence[Any]], ...] = (
-        (_checkout, snapshot.checkouts),
-        (_payment, snapshot.payments),
-        (_refund, snapshot.refunds),
-        (_payout, snapshot.payouts),
-        (_reversal, snapshot.reversals),
-        (chargeback_facts, snapshot.chargebacks),
-        (_fee, snapshot.fees),
+    reconciliation = ReconciliationState.build(operations, postings, snapshot, now, policy)
+    readers: tuple[tuple[_SnapshotReader, Sequence[Any]], ...] = (
+        (_reconcile_checkout, snapshot.checkouts),
+        (_reconcile_payment, snapshot.payments),
+        (_reconcile_refund, snapshot.refunds),
+        (_reconcile_payout, snapshot.payouts),
+        (_reconcile_reversal, snapshot.reversals),
+        (reconcile_chargeback, snapshot.chargebacks),
+        (_reconcile_fee, snapshot.fees),
     )
     for read, states in readers:
         for state in states:
-            for found in read(booking, state, known):
-                booking = found.step.booking
+            for found in read(booking, state, reconciliation):
+                booking = found.result.booking
                 yield found
 
 
-_Reader = Callable[[Booking, Any, Known], Iterator[Found]]
+_SnapshotReader = Callable[[Booking, Any, ReconciliationState], Iterator[ReconciledFact]]
 
 
-def _checkout(booking: Booking, checkout: Checkout, known: Known) -> Iterator[Found]:
-    operation = known.operation(checkout.op_id, OpKind.OPEN_CHECKOUT)
+def _reconcile_checkout(
+    booking: Booking, checkout: Checkout, reconciliation: ReconciliationState
+) -> Iterator[ReconciledFact]:
+    operation = reconciliation.find_operation(checkout.op_id, OperationKind.OPEN_CHECKOUT)
     intent = booking.intent
     if operation is None or intent is None:
         return
     expired = checkout.status is CheckoutStatus.EXPIRED
-    lapses = min(checkout.expires_at, known.now) if expired else checkout.expires_at
+    expires_at = min(checkout.expires_at, reconciliation.now) if expired else checkout.expires_at
     if operation.result_ref != checkout.ref:
-        step = noted(booking)
+        result = record_fact(booking)
         if intent.checkout_n == operation.n:
             opened = evolve(
                 intent,
                 checkout_ref=checkout.ref,
                 checkout_url=checkout.url,
-                checkout_expires_at=lapses,
+                checkout_expires_at=expires_at,
             )
-            step = step.changing(intent=opened)
-        yield Found(step, known.finish(operation, checkout.ref, Settlement.SETTLED))
-    elif expired and _is_current(booking, intent, checkout, lapses):
-        yield Found(noted(booking, intent=evolve(intent, checkout_expires_at=lapses)))
+            result = result.with_changes(intent=opened)
+        yield ReconciledFact(
+            result,
+            reconciliation.finish_operation(operation, checkout.ref, SettlementStatus.SETTLED),
+        )
+    elif expired and _is_current_checkout(booking, intent, checkout, expires_at):
+        yield ReconciledFact(
+            record_fact(booking, intent=evolve(intent, checkout_expires_at=expires_at))
+        )
 
 
-def _is_current(booking: Booking, intent: Intent, checkout: Checkout, lapses: datetime) -> bool:
+def _is_current_checkout(
+    booking: Booking, intent: PaymentIntent, checkout: Checkout, expires_at: datetime
+) -> bool:
     """Whether the client would still be sent to this page, which is closed already."""
-    awaited = booking.status is Status.ACCEPTED and intent.checkout_ref == checkout.ref
+    awaited = booking.status is BookingStatus.ACCEPTED and intent.checkout_ref == checkout.ref
     known_until = intent.checkout_expires_at
-    return awaited and known_until is not None and known_until > lapses
+    return awaited and known_until is not None and known_until > expires_at
 
 
-def _payment(booking: Booking, payment: Payment, known: Known) -> Iterator[Found]:
+def _reconcile_payment(
+    booking: Booking, payment: Payment, reconciliation: ReconciliationState
+) -> Iterator[ReconciledFact]:
     intent = booking.intent
     if intent is None or payment.ref in (intent.payment_ref, *intent.extra_payments):
         return
     if (payment.amount, payment.currency) != (booking.total_amount, booking.currency):
-        yield Found(_quarantined(booking, intent, payment, known.now))
+        yield ReconciledFact(_quarantine_payment(booking, intent, payment, reconciliation.now))
         return
-    occurrence = Occurrence(Trigger.PAYMENT, Party.PROCESSOR, known.now, payment=payment)
-    yield Found(advance(booking, occurrence, known.policy))
+    transition_input = TransitionInput(
+        Trigger.PAYMENT, Party.PROCESSOR, reconciliation.now, payment=payment
+    )
+    yield ReconciledFact(apply_transition(booking, transition_input, reconciliation.policy))
 
 
-def _quarantined(booking: Booking, intent: Intent, payment: Payment, now: datetime) -> Step:
+def _quarantine_payment(
+    booking: Booking, intent: PaymentIntent, payment: Payment, now: datetime
+) -> TransitionResult:
     """Money of a wrong amount or currency is never "paid": it is put aside for an operator."""
     extra = (*intent.extra_payments, payment.ref)
-    step = noted(booking, intent=evolve(intent, extra_payments=extra))
+    result = record_fact(booking, intent=evolve(intent, extra_payments=extra))
     if payment.currency == booking.currency:
-        step = step.posting(ledger.put_aside(booking.id, payment.ref, payment.amount, now))
+        result = result.with_postings(
+            ledger.suspense_posting(booking.id, payment.ref, payment.amount, now)
+        )
     text = (
         f"payment {payment.ref} of booking {booking.code} is {payment.amount} "
         f"{payment.currency}, not {booking.total_amount} {booking.currency}"
     )
-    return evolve(step, alerts=(text,))
+    return evolve(result, alerts=(text,))
 
 
-_SETTLEMENT = {
-    RefundStatus.PENDING: Settlement.PENDING,
-    RefundStatus.SETTLED: Settlement.SETTLED,
-    RefundStatus.FAILED: Settlement.FAILED,
+_SETTLEMENT_BY_REFUND_STATUS = {
+    RefundStatus.PENDING: SettlementStatus.PENDING,
+    RefundStatus.SETTLED: SettlementStatus.SETTLED,
+    RefundStatus.FAILED: SettlementStatus.FAILED,
 }
 
-_COURSE = (None, Settlement.PENDING, Settlement.SETTLED, Settlement.FAILED)
+_REFUND_PROGRESSION = (
+    None,
+    SettlementStatus.PENDING,
+    SettlementStatus.SETTLED,
+    SettlementStatus.FAILED,
+)
 """A refund only goes on along this line: what lies behind was seen by an older look."""
 
 
-def _refund(booking: Booking, refund: RefundState, known: Known) -> Iterator[Found]:
-    operation = known.operation(refund.op_id, OpKind.REFUND)
-    settlement = _SETTLEMENT[refund.status]
+def _reconcile_refund(
+    booking: Booking, refund: RefundState, reconciliation: ReconciliationState
+) -> Iterator[ReconciledFact]:
+    operation = reconciliation.find_operation(refund.op_id, OperationKind.REFUND)
+    settlement = _SETTLEMENT_BY_REFUND_STATUS[refund.status]
     if operation is None:
-        yield from _refund_by_hand(booking, refund, known)
+        yield from _reconcile_manual_refund(booking, refund, reconciliation)
         return
-    if _COURSE.index(settlement) <= _COURSE.index(operation.settlement):
+    if _REFUND_PROGRESSION.index(settlement) <= _REFUND_PROGRESSION.index(operation.settlement):
         return
-    step, now = noted(booking), known.now
-    if settlement is Settlement.SETTLED:
-        step = step.posting(ledger.refund_moved(booking.id, operation.id, refund.amount, now))
-    elif settlement is Settlement.FAILED:
-        if operation.settlement is Settlement.SETTLED:
-            failed = ledger.refund_failed(booking.id, operation.id, refund.amount, now)
-            step = step.posting(failed)
+    result, now = record_fact(booking), reconciliation.now
+    if settlement is SettlementStatus.SETTLED:
+        result = result.with_postings(
+            ledger.refund_settled_posting(booking.id, operation.id, refund.amount, now)
+        )
+    elif settlement is SettlementStatus.FAILED:
+        if operation.settlement is SettlementStatus.SETTLED:
+            failed = ledger.refund_failed_posting(booking.id, operation.id, refund.amount, now)
+            result = result.with_postings(failed)
         text = f"refund {refund.ref} of booking {booking.code} failed: still owed"
-        step = evolve(step, alerts=(text,))
-    done = known.finish(operation, refund.ref, settlement)
-    yield Found(step.changing(payment_status=_after_refunds(booking, known)), done)
+        result = evolve(result, alerts=(text,))
+    done = reconciliation.finish_operation(operation, refund.ref, settlement)
+    yield ReconciledFact(
+        result.with_changes(payment_status=_payment_status_after_refunds(booking, reconciliation)),
+        done,
+    )
 
 
-_REFUNDING = (
+_REFUNDING_PAYMENT_STATUSES = (
     PaymentStatus.REFUND_PENDING,
     PaymentStatus.PARTIALLY_REFUNDED,
     PaymentStatus.REFUNDED,
 )
 
 
-def _after_refunds(booking: Booking, known: Known) -> PaymentStatus:
+def _payment_status_after_refunds(
+    booking: Booking, reconciliation: ReconciliationState
+) -> PaymentStatus:
     """What the refunds of the booking's own payment make of it; an extra payment's say nothing."""
-    if booking.payment_status not in _REFUNDING or booking.intent is None:
+    if booking.payment_status not in _REFUNDING_PAYMENT_STATUSES or booking.intent is None:
         return booking.payment_status
     own = booking.intent.payment_ref
     unsettled = (
         operation.command
-        for operation in refunds_owed(list(known.operations.values()))
-        if isinstance(operation.command, Refund)
+        for operation in outstanding_refunds(list(reconciliation.operations.values()))
+        if isinstance(operation.command, RefundPayment)
     )
     if any(own in (None, command.payment_ref) for command in unsettled):
         return PaymentStatus.REFUND_PENDING
@@ -203,72 +238,108 @@ def _after_refunds(booking: Booking, known: Known) -> PaymentStatus:
     return PaymentStatus.REFUNDED if full else PaymentStatus.PARTIALLY_REFUNDED
 
 
-def _payout(booking: Booking, payout: PayoutState, known: Known) -> Iterator[Found]:
-    operation, now = known.operation(payout.op_id, OpKind.PAY_OUT), known.now
+def _reconcile_payout(
+    booking: Booking, payout: PayoutState, reconciliation: ReconciliationState
+) -> Iterator[ReconciledFact]:
+    operation, now = (
+        reconciliation.find_operation(payout.op_id, OperationKind.PAY_OUT),
+        reconciliation.now,
+    )
     if operation is None:
-        yield from _by_hand(booking, MovementKind.PAYOUT, payout.ref, -payout.amount, known)
+        yield from _record_manual_movement(
+            booking, MovementKind.PAYOUT, payout.ref, -payout.amount, reconciliation
+        )
         return
-    if operation.settlement is Settlement.SETTLED:
+    if operation.settlement is SettlementStatus.SETTLED:
         return
     # One that was put on hold too late to be stopped is made all the same.
-    was_open = booking.payout_status in (*UNPAID, PayoutStatus.FROZEN)
-    sent = booking.status is not Status.DISPUTED and was_open
-    step = noted(booking, paid_out=booking.paid_out + payout.amount, payout_n=operation.n)
-    step = step.posting(ledger.payout_moved(booking.id, operation.id, payout.amount, now))
+    was_open = booking.payout_status in (*UNPAID_PAYOUT_STATUSES, PayoutStatus.FROZEN)
+    sent = booking.status is not BookingStatus.DISPUTED and was_open
+    result = record_fact(booking, paid_out=booking.paid_out + payout.amount, payout_n=operation.n)
+    result = result.with_postings(
+        ledger.payout_posting(booking.id, operation.id, payout.amount, now)
+    )
     if sent:
-        step = step.changing(payout_status=PayoutStatus.PAID)
+        result = result.with_changes(payout_status=PayoutStatus.PAID)
     # A chargeback may have come between the order and its execution.
-    step = claim_back(step, now)
-    yield Found(step, known.finish(operation, payout.ref, Settlement.SETTLED))
+    result = claim_back_payout(result, now)
+    yield ReconciledFact(
+        result, reconciliation.finish_operation(operation, payout.ref, SettlementStatus.SETTLED)
+    )
 
 
-def _reversal(booking: Booking, reversal: ReversalState, known: Known) -> Iterator[Found]:
-    operation, now = known.operation(reversal.op_id, OpKind.REVERSE_PAYOUT), known.now
+def _reconcile_reversal(
+    booking: Booking, reversal: ReversalState, reconciliation: ReconciliationState
+) -> Iterator[ReconciledFact]:
+    operation, now = (
+        reconciliation.find_operation(reversal.op_id, OperationKind.REVERSE_PAYOUT),
+        reconciliation.now,
+    )
     if operation is None:
-        yield from _by_hand(booking, MovementKind.REVERSAL, reversal.ref, reversal.amount, known)
+        yield from _record_manual_movement(
+            booking, MovementKind.REVERSAL, reversal.ref, reversal.amount, reconciliation
+        )
         return
-    if operation.settlement is Settlement.SETTLED:
+    if operation.settlement is SettlementStatus.SETTLED:
         return
     claimed = min(reversal.amount, booking.owed_by_staff)
-    step = noted(
+    result = record_fact(
         booking,
         paid_out=booking.paid_out - reversal.amount,
         owed_by_staff=booking.owed_by_staff - claimed,
-    ).posting(ledger.reversal_moved(booking.id, operation.id, reversal.amount, claimed, now))
-    ended = booking.status in (Status.COMPLETED, Status.CANCELLED)
-    if ended and step.booking.payout_left > 0:
+    ).with_postings(
+        ledger.payout_reversal_posting(booking.id, operation.id, reversal.amount, claimed, now)
+    )
+    ended = booking.status in (BookingStatus.COMPLETED, BookingStatus.CANCELLED)
+    if ended and result.booking.payout_left > 0:
         # The claim was settled otherwise in the meantime: what came back is owed again.
-        step = step.changing(
+        result = result.with_changes(
             payout_status=PayoutStatus.SCHEDULED,
-            payout_due_at=now + known.policy.payout_delay,
+            payout_due_at=now + reconciliation.policy.payout_delay,
             payout_released_at=None,
             payout_alarmed_at=None,
         )
     elif not ended:
-        step = step.changing(payout_status=PayoutStatus.REVERSED)
-    yield Found(step, known.finish(operation, reversal.ref, Settlement.SETTLED))
+        result = result.with_changes(payout_status=PayoutStatus.REVERSED)
+    yield ReconciledFact(
+        result, reconciliation.finish_operation(operation, reversal.ref, SettlementStatus.SETTLED)
+    )
 
 
-def _by_hand(
-    booking: Booking, kind: MovementKind, ref: str, gained: int, known: Known
-) -> Iterator[Found]:
+def _record_manual_movement(
+    booking: Booking,
+    kind: MovementKind,
+    ref: str,
+    balance_change: int,
+    reconciliation: ReconciliationState,
+) -> Iterator[ReconciledFact]:
     """Money that somebody moved at the processor without us is booked, and told."""
-    if known.is_new(ledger.by_hand(kind, ref)):
-        text = f"{kind} {ref} of booking {booking.code} was made by hand, of {abs(gained)}"
-        posting = ledger.done_by_hand(booking.id, kind, ref, gained, known.now)
-        yield Found(evolve(noted(booking).posting(posting), alerts=(text,)))
+    if reconciliation.claim_keys(ledger.manual_movement_key(kind, ref)):
+        text = f"{kind} {ref} of booking {booking.code} was made by hand, of {abs(balance_change)}"
+        posting = ledger.manual_movement_posting(
+            booking.id, kind, ref, balance_change, reconciliation.now
+        )
+        yield ReconciledFact(evolve(record_fact(booking).with_postings(posting), alerts=(text,)))
 
 
-def _refund_by_hand(booking: Booking, refund: RefundState, known: Known) -> Iterator[Found]:
-    moved = ledger.by_hand(MovementKind.REFUND, refund.ref)
+def _reconcile_manual_refund(
+    booking: Booking, refund: RefundState, reconciliation: ReconciliationState
+) -> Iterator[ReconciledFact]:
+    moved = ledger.manual_movement_key(MovementKind.REFUND, refund.ref)
     if refund.status is RefundStatus.SETTLED:
-        yield from _by_hand(booking, MovementKind.REFUND, refund.ref, -refund.amount, known)
-    elif refund.status is RefundStatus.FAILED and moved in known.posted:
+        yield from _record_manual_movement(
+            booking, MovementKind.REFUND, refund.ref, -refund.amount, reconciliation
+        )
+    elif refund.status is RefundStatus.FAILED and moved in reconciliation.posting_keys:
         failed = MovementKind.REFUND_FAILED
-        yield from _by_hand(booking, failed, refund.ref, refund.amount, known)
+        yield from _record_manual_movement(
+            booking, failed, refund.ref, refund.amount, reconciliation
+        )
 
 
-def _fee(booking: Booking, fee: Fee, known: Known) -> Iterator[Found]:
-    if fee.amount and known.is_new(ledger.fee_key(fee.ref)):
-        kept = ledger.fee_kept(booking.id, fee.ref, fee.amount, known.now)
-        yield Found(noted(booking).posting(kept))
+def _reconcile_fee(
+    booking: Booking, fee: ProcessorFee, reconciliation: ReconciliationState
+) -> Iterator[ReconciledFact]:
+    if fee.amount and reconciliation.claim_keys(ledger.processor_fee_key(fee.ref)):
+        kept = ledger.processor_fee_posting(booking.id, fee.ref, fee.amount, reconciliation.now)
+        yield ReconciledFact(record_fact(booking).with_postings(kept))

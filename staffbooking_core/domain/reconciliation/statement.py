@@ -28,42 +28,42 @@ class Movement:
     at: datetime
 
 
-Cash = Mapping[tuple[MovementKind, str], int]
+CashTotals = Mapping[tuple[MovementKind, str], int]
 """What moved, by kind and reference."""
 
 
 @frozen
-class CashBook:
+class CashPostings:
     """One booking's cash postings as the ledger has them: key of the posting and amount."""
 
     booking_id: int
     code: str
     postings: tuple[tuple[str, int], ...]
-    refs: Mapping[int, str]
+    result_refs: Mapping[int, str]
     """The processor's reference of each operation that is done, by the operation's id."""
-    in_flight: bool
+    has_in_flight: bool
     """Whether something is under way that explains a difference: an operation that was sent,
     an event that was not followed yet."""
     changed_at: datetime | None = None
     """Business time of the newest of these postings."""
 
 
-def theirs(movements: Iterable[Movement]) -> Counter[tuple[MovementKind, str]]:
+def processor_totals(movements: Iterable[Movement]) -> Counter[tuple[MovementKind, str]]:
     found: Counter[tuple[MovementKind, str]] = Counter()
     for movement in movements:
         found[movement.kind, movement.ref] += movement.amount
     return found
 
 
-def ours(book: CashBook) -> Counter[tuple[MovementKind, str]]:
+def ledger_totals(book: CashPostings) -> Counter[tuple[MovementKind, str]]:
     """The booking's cash postings, named as the processor names them."""
     found: Counter[tuple[MovementKind, str]] = Counter()
     for key, amount in book.postings:
-        found[_name(key, book.refs)] += amount
+        found[_movement_of_posting_key(key, book.result_refs)] += amount
     return found
 
 
-def _name(key: str, refs: Mapping[int, str]) -> tuple[MovementKind, str]:
+def _movement_of_posting_key(key: str, refs: Mapping[int, str]) -> tuple[MovementKind, str]:
     """What a posting's key (`ledger`) stands for."""
     head, _, rest = key.partition(":")
     ref, _, end = rest.rpartition(":")
@@ -73,54 +73,57 @@ def _name(key: str, refs: Mapping[int, str]) -> tuple[MovementKind, str]:
         case "fee":
             return MovementKind.FEE, rest
         case "payout":
-            return MovementKind.PAYOUT, _ref(rest, refs)
+            return MovementKind.PAYOUT, _find_result_ref(rest, refs)
         case "reversal":
-            return MovementKind.REVERSAL, _ref(rest, refs)
+            return MovementKind.REVERSAL, _find_result_ref(rest, refs)
         case "refund":
             kind = MovementKind.REFUND if end == "ok" else MovementKind.REFUND_FAILED
-            return kind, _ref(ref, refs)
+            return kind, _find_result_ref(ref, refs)
         case "cb":
             return (MovementKind.CHARGEBACK if end == "out" else MovementKind.REINSTATEMENT), ref
         case "manual":
-            return _manual(rest)
+            return _parse_manual_key(rest)
     return MovementKind.OTHER, key
 
 
-def _ref(op_id: str, refs: Mapping[int, str]) -> str:
+def _find_result_ref(op_id: str, refs: Mapping[int, str]) -> str:
     return refs.get(int(op_id), f"operation {op_id}")
 
 
-def _manual(rest: str) -> tuple[MovementKind, str]:
+def _parse_manual_key(rest: str) -> tuple[MovementKind, str]:
     """Of what was done by hand: `manual:refund:REF`, `manual:refund_failed:REF`, and so on."""
     kind, _, ref = rest.partition(":")
     return MovementKind(kind), ref
 
 
-_UNDOES = {
+_REVERSED_KIND = {
     MovementKind.REFUND_FAILED: MovementKind.REFUND,
     MovementKind.REINSTATEMENT: MovementKind.CHARGEBACK,
 }
 
 
-def _in_the_end(cash: Cash) -> Counter[tuple[MovementKind, str]]:
+def _net_reversals(cash: CashTotals) -> Counter[tuple[MovementKind, str]]:
     """A refund that failed takes itself back, and so does a chargeback that was won: who saw
     only the end, or every step between, has the same."""
     found: Counter[tuple[MovementKind, str]] = Counter()
     for (kind, ref), amount in cash.items():
-        found[_UNDOES.get(kind, kind), ref] += amount
+        found[_REVERSED_KIND.get(kind, kind), ref] += amount
     return found
 
 
-def differences(book: CashBook, movements: Iterable[Movement]) -> Iterator[str]:
+def find_differences(book: CashPostings, movements: Iterable[Movement]) -> Iterator[str]:
     """Every movement that one side has and the other lacks, or has with another amount."""
-    there, here = _in_the_end(theirs(movements)), _in_the_end(ours(book))
-    for name in sorted({*there, *here}):
-        if there[name] == here[name]:
+    at_processor, in_ledger = (
+        _net_reversals(processor_totals(movements)),
+        _net_reversals(ledger_totals(book)),
+    )
+    for name in sorted({*at_processor, *in_ledger}):
+        if at_processor[name] == in_ledger[name]:
             continue
         kind, ref = name
-        if name not in here:
-            yield f"the processor has {kind} {ref} of {there[name]}, the ledger does not"
-        elif name not in there:
-            yield f"the ledger has {kind} {ref} of {here[name]}, the processor does not"
+        if name not in in_ledger:
+            yield f"the processor has {kind} {ref} of {at_processor[name]}, the ledger does not"
+        elif name not in at_processor:
+            yield f"the ledger has {kind} {ref} of {in_ledger[name]}, the processor does not"
         else:
-            yield f"{kind} {ref} is {there[name]} at the processor, {here[name]} in the ledger"
+            yield f"{kind} {ref} is {at_processor[name]} at the processor, {in_ledger[name]} in the ledger"

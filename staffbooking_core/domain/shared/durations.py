@@ -9,12 +9,12 @@ MAX_DURATION = timedelta(days=3660)
 """About ten years: what is longer is a slip, and might overflow a date."""
 
 _UNITS = {"s": timedelta(seconds=1), "m": timedelta(minutes=1), "h": timedelta(hours=1)}
-_DURATION = re.compile(r"([0-9]{1,9})([smh])")
+_DURATION_PATTERN = re.compile(r"([0-9]{1,9})([smh])")
 
 
 def parse_duration(text: str) -> timedelta:
     """A whole number of seconds, minutes or hours, zero included; ValueError for other text."""
-    if not (match := _DURATION.fullmatch(text)):
+    if not (match := _DURATION_PATTERN.fullmatch(text)):
         raise ValueError("is not a duration such as 90s, 30m or 24h")
     duration = int(match[1]) * _UNITS[match[2]]
     if duration > MAX_DURATION:

@@ -10,20 +10,20 @@ from decimal import Context, Decimal, Inexact
 
 from attrs import frozen
 
-PPM = 1_000_000
+PARTS_PER_MILLION = 1_000_000
 """A whole, in parts per million."""
 
-MAX_AMOUNT = 99_999_999_999
+MAX_AMOUNT_MINOR_UNITS = 99_999_999_999
 """The largest amount of minor units that a rate or a total may have."""
 
-ZERO_DECIMAL = frozenset(
+ZERO_DECIMAL_CURRENCIES = frozenset(
     "bif clp djf gnf jpy kmf krw mga pyg rwf vnd vuv xaf xof xpf".split(),
 )
 """Currencies whose smallest unit is the unit itself."""
 
-THREE_DECIMAL = frozenset("bhd jod kwd omr tnd".split())
+THREE_DECIMAL_CURRENCIES = frozenset("bhd jod kwd omr tnd".split())
 
-_EXACT = Context(traps=[Inexact])
+_EXACT_CONTEXT = Context(traps=[Inexact])
 """Neither rounds nor underflows: an amount too fine for it is told of instead."""
 
 
@@ -35,9 +35,9 @@ class Currency:
 
     @property
     def decimals(self) -> int:
-        if self.code in ZERO_DECIMAL:
+        if self.code in ZERO_DECIMAL_CURRENCIES:
             return 0
-        return 3 if self.code in THREE_DECIMAL else 2
+        return 3 if self.code in THREE_DECIMAL_CURRENCIES else 2
 
     def to_decimal(self, minor: int) -> Decimal:
         """The amount as it stands on the wire: `20000` is `Decimal("200.00")`."""
@@ -46,18 +46,18 @@ class Currency:
     def to_minor(self, amount: Decimal | int) -> int:
         """The amount in minor units; ValueError where it is finer than the currency."""
         try:
-            scaled = Decimal(amount).scaleb(self.decimals, _EXACT)
-            return int(scaled.to_integral_exact(context=_EXACT))
+            scaled = Decimal(amount).scaleb(self.decimals, _EXACT_CONTEXT)
+            return int(scaled.to_integral_exact(context=_EXACT_CONTEXT))
         except Inexact:
             raise ValueError(f"has more than {self.decimals} decimals") from None
 
 
-def share(amount: int, ppm: int) -> int:
+def apply_rate(amount: int, ppm: int) -> int:
     """`ppm` parts per million of an amount, rounded half up: the one rounding rule."""
-    return (2 * amount * ppm + PPM) // (2 * PPM)
+    return (2 * amount * ppm + PARTS_PER_MILLION) // (2 * PARTS_PER_MILLION)
 
 
-def split_fee(kept: int, fee_ppm: int) -> tuple[int, int]:
+def split_fee(earned: int, fee_ppm: int) -> tuple[int, int]:
     """Part what the booking earned into (platform fee, payout); the two add up to it."""
-    fee = share(kept, fee_ppm)
-    return fee, kept - fee
+    fee = apply_rate(earned, fee_ppm)
+    return fee, earned - fee

@@ -17,10 +17,10 @@ from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.policy import Policy
 from staffbooking_core.webhook_receiver import hex_signature, standard_signature
 
-EVENTS = tuple(EventName)
+WEBHOOK_EVENTS = tuple(EventName)
 """All that an endpoint can subscribe to, in the order in which they are listed."""
 
-MAX_URL = 2048
+MAX_WEBHOOK_URL_LENGTH = 2048
 
 
 class DeliveryStatus(StrEnum):
@@ -32,7 +32,7 @@ class DeliveryStatus(StrEnum):
     CANCELLED = "cancelled"
 
 
-class Failure(StrEnum):
+class DeliveryFailure(StrEnum):
     """Why an attempt failed, as far as its owner is told: never what the receiver said."""
 
     TIMEOUT = "timeout"
@@ -47,7 +47,7 @@ class Failure(StrEnum):
 
 
 @frozen
-class Secrets:
+class EndpointSecrets:
     """An endpoint's sealed secrets; while one is rotated out there are two."""
 
     current: bytes = field(repr=False)
@@ -55,29 +55,29 @@ class Secrets:
     next_from: datetime | None = None
     """When `next` takes over by itself."""
 
-    def settled(self, now: datetime) -> Secrets:
+    def effective_at(self, now: datetime) -> EndpointSecrets:
         """As they stand at `now`: a rotation that has run out is done."""
         if self.next is None or self.next_from is None or now < self.next_from:
             return self
-        return Secrets(self.next)
+        return EndpointSecrets(self.next)
 
-    def valid(self, now: datetime) -> tuple[bytes, ...]:
+    def signing_secrets(self, now: datetime) -> tuple[bytes, ...]:
         """Those that sign at `now`, the one of the published header first."""
-        kept = self.settled(now)
+        kept = self.effective_at(now)
         return (kept.current,) if kept.next is None else (kept.current, kept.next)
 
-    def rotated(self, sealed: bytes, now: datetime, overlap: timedelta) -> Secrets:
+    def rotate(self, sealed: bytes, now: datetime, overlap: timedelta) -> EndpointSecrets:
         """With a new secret on its way in; one that was on its way before is dropped."""
-        return Secrets(self.settled(now).current, sealed, now + overlap)
+        return EndpointSecrets(self.effective_at(now).current, sealed, now + overlap)
 
-    def activated(self, now: datetime) -> Secrets | None:
+    def activate_next(self, now: datetime) -> EndpointSecrets | None:
         """With the new secret alone; None where none is on its way in."""
-        kept = self.settled(now)
-        return None if kept.next is None else Secrets(kept.next)
+        kept = self.effective_at(now)
+        return None if kept.next is None else EndpointSecrets(kept.next)
 
 
 @frozen
-class Endpoint:
+class WebhookEndpoint:
     """An address that a user has registered."""
 
     id: int
@@ -86,7 +86,7 @@ class Endpoint:
     events: frozenset[EventName]
     description: str | None
     created_at: datetime
-    secrets: Secrets
+    secrets: EndpointSecrets
     active: bool = True
     """False while its owner has paused it, and once it was disabled."""
     consecutive_failures: int = 0
@@ -101,19 +101,19 @@ class Endpoint:
     """Attempts so far, by their outcome: for metrics."""
     failed: int = 0
 
-    def is_served(self, owner: User, now: datetime) -> bool:
+    def is_deliverable(self, owner: User, now: datetime) -> bool:
         """Whether deliveries are sent to it: else they are held (CONTRACT 7)."""
         return (
             self.active
             and self.deleted_at is None
             and owner.disabled_at is None
-            and owner.may_use_api(now)
+            and owner.has_api_access(now)
         )
 
-    def paused(self) -> Endpoint:
+    def pause(self) -> WebhookEndpoint:
         return evolve(self, active=False)
 
-    def enabled(self) -> Endpoint:
+    def enable(self) -> WebhookEndpoint:
         """Active with a clean record, whyever it wasn't."""
         return evolve(
             self, active=True, consecutive_failures=0, disabled_at=None, disabled_reason=None
@@ -121,7 +121,7 @@ class Endpoint:
 
 
 @frozen
-class Attempt:
+class DeliveryAttempt:
     """One try to deliver, as it is logged."""
 
     number: int
@@ -152,18 +152,18 @@ class Delivery:
     """Whether its failure counts for its endpoint: not where it was sent again on demand."""
     held_at: datetime | None = None
 
-    def again(self, now: datetime, *, served: bool) -> Delivery:
+    def redeliver(self, now: datetime, *, is_deliverable: bool) -> Delivery:
         """Ordered once more on demand, from the first try on. One that is still under way is
         left as it is."""
         if self.status in (DeliveryStatus.PENDING, DeliveryStatus.HELD):
             return self
         return evolve(
             self,
-            status=DeliveryStatus.PENDING if served else DeliveryStatus.HELD,
+            status=DeliveryStatus.PENDING if is_deliverable else DeliveryStatus.HELD,
             next_at=now,
             tries=0,
             counts=False,
-            held_at=None if served else now,
+            held_at=None if is_deliverable else now,
         )
 
 
@@ -179,31 +179,35 @@ class NewDelivery:
 
 
 @frozen
-class Outcome:
+class AttemptOutcome:
     """How an attempt ended: with a status of HTTP, or without one."""
 
     at: datetime
     ended_at: datetime
     response_status: int | None = None
-    failure: Failure | None = None
+    failure: DeliveryFailure | None = None
 
     @property
-    def error(self) -> Failure | None:
+    def error(self) -> DeliveryFailure | None:
         """None for a success, which is a 2xx (CONTRACT 7)."""
         if self.failure is not None:
             return self.failure
         status = self.response_status or 0
         if 200 <= status < 300:
             return None
-        return Failure.REDIRECT if 300 <= status < 400 else Failure.HTTP_STATUS
+        return DeliveryFailure.REDIRECT if 300 <= status < 400 else DeliveryFailure.HTTP_STATUS
 
-    def as_attempt(self, number: int) -> Attempt:
+    def to_attempt(self, number: int) -> DeliveryAttempt:
         """As the log keeps it."""
-        took = round((self.ended_at - self.at) / timedelta(milliseconds=1))
-        return Attempt(number, self.at, max(0, took), self.response_status, self.error)
+        duration_ms = round((self.ended_at - self.at) / timedelta(milliseconds=1))
+        return DeliveryAttempt(
+            number, self.at, max(0, duration_ms), self.response_status, self.error
+        )
 
 
-def after_attempt(delivery: Delivery, outcome: Outcome, policy: Policy) -> Delivery:
+def apply_attempt_to_delivery(
+    delivery: Delivery, outcome: AttemptOutcome, policy: Policy
+) -> Delivery:
     """THE schedule: what becomes of a delivery by an attempt. The waits run from the end of
     the failed attempt; after the last of them it has failed."""
     made = evolve(delivery, attempts=delivery.attempts + 1, tries=delivery.tries + 1)
@@ -211,18 +215,18 @@ def after_attempt(delivery: Delivery, outcome: Outcome, policy: Policy) -> Deliv
         return evolve(made, status=DeliveryStatus.SUCCEEDED, next_at=None, held_at=None)
     if delivery.status is DeliveryStatus.CANCELLED:
         return made
-    if delivery.tries >= len(policy.webhook_waits):
+    if delivery.tries >= len(policy.webhook_retry_delays):
         return evolve(made, status=DeliveryStatus.FAILED, next_at=None, held_at=None)
-    return evolve(made, next_at=outcome.ended_at + policy.webhook_waits[delivery.tries])
+    return evolve(made, next_at=outcome.ended_at + policy.webhook_retry_delays[delivery.tries])
 
 
-def after_outcome(
-    endpoint: Endpoint, delivery: Delivery, outcome: Outcome, policy: Policy
-) -> Endpoint:
+def apply_attempt_to_endpoint(
+    endpoint: WebhookEndpoint, delivery: Delivery, outcome: AttemptOutcome, policy: Policy
+) -> WebhookEndpoint:
     """What becomes of an endpoint by an attempt; `delivery` is as the attempt left it. At the
     last failure in a row that is borne it is disabled."""
     if outcome.error is None:
-        slow = outcome.ended_at - outcome.at > policy.webhook_slow
+        slow = outcome.ended_at - outcome.at > policy.webhook_slow_threshold
         succeeded = endpoint.succeeded + 1
         return evolve(endpoint, consecutive_failures=0, troubled=slow, succeeded=succeeded)
     endpoint = evolve(endpoint, troubled=True, failed=endpoint.failed + 1)
@@ -241,7 +245,7 @@ def after_outcome(
 
 
 @frozen
-class Told:
+class PublishedEvent:
     """An event that is committed, as far as its readers are to be found."""
 
     id: str
@@ -252,58 +256,58 @@ class Told:
 
 
 @frozen
-class Subscriber:
+class EndpointSubscription:
     """An endpoint with the user that it belongs to."""
 
-    endpoint: Endpoint
+    endpoint: WebhookEndpoint
     owner: User
 
-    def wants(self, event: Told) -> bool:
+    def matches(self, event: PublishedEvent) -> bool:
         """Parties get an event, and admins (CONTRACT 7)."""
         may = self.owner.role is Role.ADMIN or self.owner.id in event.parties
         return may and self.endpoint.deleted_at is None and event.name in self.endpoint.events
 
 
-def in_feed_order(events: Iterable[Told]) -> list[Told]:
+def sort_for_feed(events: Iterable[PublishedEvent]) -> list[PublishedEvent]:
     """The order in which events get their positions: by their making, as far as clocks of
     several machines agree, and a booking's own strictly by their sequence."""
-    by_making = sorted(events, key=lambda event: event.id)
-    own: dict[int, list[Told]] = {}
-    for event in by_making:
-        own.setdefault(event.booking_id, []).append(event)
-    for told in own.values():
-        told.sort(key=lambda event: event.sequence, reverse=True)
-    return [own[event.booking_id].pop() for event in by_making]
+    by_id = sorted(events, key=lambda event: event.id)
+    by_booking: dict[int, list[PublishedEvent]] = {}
+    for event in by_id:
+        by_booking.setdefault(event.booking_id, []).append(event)
+    for booking_events in by_booking.values():
+        booking_events.sort(key=lambda event: event.sequence, reverse=True)
+    return [by_booking[event.booking_id].pop() for event in by_id]
 
 
-def fan_out(
-    events: Iterable[Told],
-    subscribers: Collection[Subscriber],
+def fan_out_deliveries(
+    events: Iterable[PublishedEvent],
+    subscriptions: Collection[EndpointSubscription],
     created_at: datetime,
     now: datetime,
 ) -> list[NewDelivery]:
     """One delivery for each event and endpoint that gets it, in the events' order."""
     new = []
     for event in events:
-        for subscriber in subscribers:
-            if not subscriber.wants(event):
+        for subscription in subscriptions:
+            if not subscription.matches(event):
                 continue
-            served = subscriber.endpoint.is_served(subscriber.owner, now)
+            is_deliverable = subscription.endpoint.is_deliverable(subscription.owner, now)
             new.append(
                 NewDelivery(
-                    endpoint_id=subscriber.endpoint.id,
+                    endpoint_id=subscription.endpoint.id,
                     event_id=event.id,
                     event=event.name,
                     created_at=created_at,
-                    status=DeliveryStatus.PENDING if served else DeliveryStatus.HELD,
+                    status=DeliveryStatus.PENDING if is_deliverable else DeliveryStatus.HELD,
                     next_at=now,
-                    held_at=None if served else now,
+                    held_at=None if is_deliverable else now,
                 )
             )
     return new
 
 
-def headers(
+def delivery_headers(
     secrets: Sequence[str], event_id: str, event: str, number: int, body: bytes, now: datetime
 ) -> dict[str, str]:
     """The headers of an attempt. The published signature is by the first of the secrets; the

@@ -19,11 +19,11 @@ from ipaddress import (
 from stringprep import in_table_a1
 from typing import Final
 
-from staffbooking_core.domain.webhooks.deliveries import MAX_URL
+from staffbooking_core.domain.webhooks.deliveries import MAX_WEBHOOK_URL_LENGTH
 
-Address = IPv4Address | IPv6Address
+IpAddress = IPv4Address | IPv6Address
 
-UNSAFE_V4: Final = tuple(
+UNSAFE_IPV4_NETWORKS: Final = tuple(
     IPv4Network(network)
     for network in (
         "0.0.0.0/8",  # this network: 0.0.0.0 is the machine itself
@@ -45,10 +45,10 @@ UNSAFE_V4: Final = tuple(
     )
 )
 
-GLOBAL_UNICAST: Final = IPv6Network("2000::/3")
+GLOBAL_UNICAST_NETWORK: Final = IPv6Network("2000::/3")
 """No address of version 6 beyond it is safe, unless it stands for one of version 4."""
 
-UNSAFE_V6: Final = tuple(
+UNSAFE_IPV6_NETWORKS: Final = tuple(
     IPv6Network(network)
     for network in (
         "2001::/23",  # protocol assignments: Teredo, benchmarks, ORCHID
@@ -58,122 +58,128 @@ UNSAFE_V6: Final = tuple(
     )
 )
 
-MAPPED: Final = IPv6Network("::ffff:0:0/96")
-NAT64: Final = IPv6Network("64:ff9b::/96")
+IPV4_MAPPED_NETWORK: Final = IPv6Network("::ffff:0:0/96")
+NAT64_NETWORK: Final = IPv6Network("64:ff9b::/96")
 """The way from a network of version 6 alone to version 4: so it is judged by what it stands
 for. Prefixes of local translators (64:ff9b:1::/48) are unsafe."""
 
-LOOPBACK_V4: Final = IPv4Network("127.0.0.0/8")
-LOOPBACK_V6: Final = IPv6Address("::1")
+LOOPBACK_IPV4_NETWORK: Final = IPv4Network("127.0.0.0/8")
+LOOPBACK_IPV6_ADDRESS: Final = IPv6Address("::1")
 
-_URL: Final = re.compile(
+_URL_PATTERN: Final = re.compile(
     r"(?P<scheme>[a-z]+)://"
     r"(?:\[(?P<v6>[0-9a-f:.]+)\]|(?P<name>[^\[\]:/?#@%]+))"
     r"(?::(?P<port>[0-9]*))?"
     r"(?P<rest>[/?].*)?",
     re.I | re.S | re.A,
 )
-_LABEL: Final = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?", re.A)
-_NUMBER: Final = re.compile(r"0x[0-9a-f]*|[0-9]+", re.A)
+_HOST_LABEL_PATTERN: Final = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?", re.A)
+_HOST_NUMBER_PATTERN: Final = re.compile(r"0x[0-9a-f]*|[0-9]+", re.A)
 
-_AMBIGUOUS: Final = frozenset("ßς\u200c\u200d")
+_AMBIGUOUS_IDNA_CHARACTERS: Final = frozenset("ßς\u200c\u200d")
 """Characters that the rules of names in the standard library (IDNA of 2003) map to others, and
 newer ones don't: the name would be somebody else's. So it may be with all that Unicode took in
 after its version 3.2, which is theirs: ẞ, say."""
 
 
-def is_safe(address: str, *, loopback: bool = False) -> bool:
+def is_safe_address(address: str, *, allow_loopback: bool = False) -> bool:
     """Whether this address, in its usual notation, may be connected to. With `loopback` the
     machine's own 127.0.0.0/8 and ::1 may be too, and nothing else."""
     try:
         parsed = ip_address(address)
     except ValueError:
         return False
-    if loopback and (parsed == LOOPBACK_V6 or _within(parsed, LOOPBACK_V4)):
+    if allow_loopback and (
+        parsed == LOOPBACK_IPV6_ADDRESS or _is_in_network(parsed, LOOPBACK_IPV4_NETWORK)
+    ):
         return True
-    return _is_public(parsed)
+    return _is_public_address(parsed)
 
 
-def stands_for(address: Address) -> Address:
+def embedded_ipv4_address(address: IpAddress) -> IpAddress:
     """The address of version 4 in a mapped one and in one of NAT64; any other is itself."""
-    if isinstance(address, IPv6Address) and (address in MAPPED or address in NAT64):
+    if isinstance(address, IPv6Address) and (
+        address in IPV4_MAPPED_NETWORK or address in NAT64_NETWORK
+    ):
         return IPv4Address(int(address) & 0xFFFF_FFFF)
     return address
 
 
-def judge_url(url: str, *, insecure: bool = False) -> str:
+def validate_webhook_url(url: str, *, allow_insecure: bool = False) -> str:
     """The host to look up for a URL that may be registered: a name in ASCII and lower case, or
     an address in its usual notation. With `insecure`, http and loopback pass too.
 
     Raises ValueError with what is wrong, as the rest of a sentence.
     """
-    if len(url) > MAX_URL:
-        raise ValueError(f"must have at most {MAX_URL} characters")
+    if len(url) > MAX_WEBHOOK_URL_LENGTH:
+        raise ValueError(f"must have at most {MAX_WEBHOOK_URL_LENGTH} characters")
     if not url.isprintable() or " " in url or "\\" in url:
         raise ValueError("must not hold blanks, backslashes or control characters")
     scheme, slashes, rest = url.partition("://")
-    if not slashes or scheme.lower() not in (("https", "http") if insecure else ("https",)):
+    if not slashes or scheme.lower() not in (("https", "http") if allow_insecure else ("https",)):
         raise ValueError("must be an https URL")
     if "#" in rest:
         raise ValueError("must not have a fragment")
     if "@" in re.split("[/?]", rest, maxsplit=1)[0]:
         raise ValueError("must not hold a user name or password")
-    parts = _URL.fullmatch(url)
+    parts = _URL_PATTERN.fullmatch(url)
     if parts is None:
         raise ValueError("must have a host, and a port of 1 to 65535 if any")
     if parts["port"] and not 1 <= int(parts["port"]) <= 65535:
         raise ValueError("must have a port of 1 to 65535 if any")
     if not (parts["rest"] or "").isascii():
         raise ValueError("must have its special characters percent-encoded")
-    host = _v6(parts["v6"]) if parts["v6"] else _host(parts["name"])
-    if not _may_be_public(host, loopback=insecure):
+    host = _parse_ipv6_host(parts["v6"]) if parts["v6"] else _parse_host(parts["name"])
+    if not _may_host_be_public(host, allow_loopback=allow_insecure):
         raise ValueError("must lead to a public address")
     return host
 
 
-def _within(address: Address, network: IPv4Network | IPv6Network) -> bool:
+def _is_in_network(address: IpAddress, network: IPv4Network | IPv6Network) -> bool:
     return address.version == network.version and address in network
 
 
-def _is_public(address: Address) -> bool:
+def _is_public_address(address: IpAddress) -> bool:
     if isinstance(address, IPv6Address) and address.scope_id is not None:
         return False
-    meant = stands_for(address)
-    if isinstance(meant, IPv4Address):
-        return not any(meant in network for network in UNSAFE_V4)
-    return meant in GLOBAL_UNICAST and not any(meant in network for network in UNSAFE_V6)
+    effective_address = embedded_ipv4_address(address)
+    if isinstance(effective_address, IPv4Address):
+        return not any(effective_address in network for network in UNSAFE_IPV4_NETWORKS)
+    return effective_address in GLOBAL_UNICAST_NETWORK and not any(
+        effective_address in network for network in UNSAFE_IPV6_NETWORKS
+    )
 
 
-def _may_be_public(host: str, *, loopback: bool) -> bool:
+def _may_host_be_public(host: str, *, allow_loopback: bool) -> bool:
     """A name may; which address it stands for is seen when it is connected to."""
     if host == "localhost" or host.endswith(".localhost"):
-        return loopback
+        return allow_loopback
     try:
         ip_address(host)
     except ValueError:
         return True
-    return is_safe(host, loopback=loopback)
+    return is_safe_address(host, allow_loopback=allow_loopback)
 
 
-def _v6(text: str) -> str:
+def _parse_ipv6_host(text: str) -> str:
     try:
         return str(IPv6Address(text))
     except AddressValueError:
         raise ValueError("must have a host that is a name or an address") from None
 
 
-def _host(text: str) -> str:
+def _parse_host(text: str) -> str:
     """A name or an address of version 4, in whichever spelling, as it is looked up."""
-    if any(letter in _AMBIGUOUS or in_table_a1(letter) for letter in text):
+    if any(letter in _AMBIGUOUS_IDNA_CHARACTERS or in_table_a1(letter) for letter in text):
         raise ValueError("must have the host's name in ASCII (xn--…)")
     try:
         name = text.encode("idna").decode().lower().removesuffix(".")
     except UnicodeError:
         raise ValueError("must have a host that is a name or an address") from None
     labels = name.split(".")
-    if _NUMBER.fullmatch(labels[-1]):
+    if _HOST_NUMBER_PATTERN.fullmatch(labels[-1]):
         return str(IPv4Address(_inet_aton(labels)))
-    if len(name) > 253 or not all(map(_LABEL.fullmatch, labels)):
+    if len(name) > 253 or not all(map(_HOST_LABEL_PATTERN.fullmatch, labels)):
         raise ValueError("must have a host that is a name or an address")
     return name
 
@@ -182,7 +188,7 @@ def _inet_aton(parts: list[str]) -> int:
     """The address that the C library makes of up to four numbers, each of them decimal, octal
     after 0 or hexadecimal after 0x; the last fills all bytes that are left."""
     try:
-        *first, last = [_number(part) for part in parts]
+        *first, last = [_parse_host_number(part) for part in parts]
     except ValueError:
         raise ValueError("must have a host that is a name or an address") from None
     if len(first) > 3 or any(part > 255 for part in first) or last >= 256 ** (4 - len(first)):
@@ -190,8 +196,8 @@ def _inet_aton(parts: list[str]) -> int:
     return sum(part << 8 * (3 - place) for place, part in enumerate(first)) + last
 
 
-def _number(text: str) -> int:
-    if not _NUMBER.fullmatch(text):
+def _parse_host_number(text: str) -> int:
+    if not _HOST_NUMBER_PATTERN.fullmatch(text):
         raise ValueError(text)
     if text.startswith("0x"):
         return int(text[2:] or "0", 16)

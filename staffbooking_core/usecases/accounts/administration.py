@@ -7,18 +7,18 @@ from datetime import datetime
 
 from attrs import evolve, field, frozen
 
-from staffbooking_core.domain.accounts.users import PASSWORD_LENGTH, Role, Subscription, User
+from staffbooking_core.domain.accounts.users import PASSWORD_LENGTH_RANGE, Role, Subscription, User
 from staffbooking_core.domain.bookings.booking import Booking
-from staffbooking_core.domain.bookings.lifecycle import Status
-from staffbooking_core.domain.companions.companion import Approval, Companion, missing
-from staffbooking_core.domain.companions.portfolio import ItemStatus, PortfolioItem
-from staffbooking_core.domain.notifications.notifications import password_changed
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from staffbooking_core.domain.companions.companion import Approval, Companion, missing_fields
+from staffbooking_core.domain.companions.portfolio import PortfolioItem, PortfolioItemStatus
+from staffbooking_core.domain.notifications.notifications import password_changed_notification
 from staffbooking_core.errors import (
     NotFound,
     RuleBroken,
-    invalid,
+    invalid_field,
 )
-from staffbooking_core.ports import BookingQuery, NewUser, Ports, Writing
+from staffbooking_core.ports import BookingQuery, NewUser, Ports, Transaction
 from staffbooking_core.usecases.accounts.sessions import add_user
 
 # Users ----------------------------------------------------------------------------------
@@ -36,170 +36,172 @@ class CreateUser:
     subscription: Subscription = Subscription.NONE
 
 
-async def create_user(ports: Ports, wanted: CreateUser) -> User:
+async def create_user(ports: Ports, command: CreateUser) -> User:
     """Make an account. Raises InvalidField for a taken e-mail or a bad password."""
-    hashed = None if wanted.password is None else await _hashed(ports, wanted.password)
+    hashed = None if command.password is None else await _hash_password(ports, command.password)
     person = NewUser(
-        email=wanted.email,
-        first_name=wanted.first_name,
-        last_name=wanted.last_name,
-        role=wanted.role,
+        email=command.email,
+        first_name=command.first_name,
+        last_name=command.last_name,
+        role=command.role,
         created_at=await ports.clock.business(),
         password_hash=hashed,
-        subscription=wanted.subscription,
+        subscription=command.subscription,
     )
     return await add_user(ports, person)
 
 
-async def _hashed(ports: Ports, password: str) -> str:
-    shortest, longest = PASSWORD_LENGTH
+async def _hash_password(ports: Ports, password: str) -> str:
+    shortest, longest = PASSWORD_LENGTH_RANGE
     if not shortest <= len(password) <= longest:
-        raise invalid("password", f"must have {shortest} to {longest} characters")
+        raise invalid_field("password", f"must have {shortest} to {longest} characters")
     return await ports.hasher.hash(password)
 
 
-async def user(ports: Ports, email: str) -> User:
+async def get_user(ports: Ports, email: str) -> User:
     """The account of an e-mail address."""
-    async with ports.store.reading() as view:
+    async with ports.store.read_view() as view:
         found = await view.accounts.user_by_email(email)
     if found is None:
         raise NotFound("User")
     return found
 
 
-async def users(ports: Ports, after_id: int = 0, limit: int = 100) -> Sequence[User]:
+async def list_users(ports: Ports, after_id: int = 0, limit: int = 100) -> Sequence[User]:
     """A page of accounts, in the order of ids."""
-    async with ports.store.reading() as view:
+    async with ports.store.read_view() as view:
         return await view.accounts.users(after_id, limit)
 
 
-async def subscribe(
+async def set_subscription(
     ports: Ports, email: str, tier: Subscription, expires_at: datetime | None = None
 ) -> User:
     """Set the subscription of an account, with no end unless one is given."""
 
-    async def change(_: Writing, person: User) -> User:
+    async def change(_: Transaction, person: User) -> User:
         return evolve(person, subscription=tier, subscription_expires_at=expires_at)
 
-    return await _change_user(ports, email, change)
+    return await _update_user(ports, email, change)
 
 
-async def disable(ports: Ports, email: str) -> User:
+async def disable_user(ports: Ports, email: str) -> User:
     """Lock an account: its sessions and keys stop at once, its companion is not listed."""
     now = ports.clock.wall()
 
-    async def change(tx: Writing, person: User) -> User:
+    async def change(tx: Transaction, person: User) -> User:
         await tx.accounts.end_sessions_of(person.id)
         return evolve(person, disabled_at=person.disabled_at or now)
 
-    return await _change_user(ports, email, change)
+    return await _update_user(ports, email, change)
 
 
-async def enable(ports: Ports, email: str) -> User:
+async def enable_user(ports: Ports, email: str) -> User:
     """Open a locked account again."""
 
-    async def change(_: Writing, person: User) -> User:
+    async def change(_: Transaction, person: User) -> User:
         return evolve(person, disabled_at=None)
 
-    return await _change_user(ports, email, change)
+    return await _update_user(ports, email, change)
 
 
 async def set_password(ports: Ports, email: str, password: str) -> User:
     """Set a password; every session of the account ends, and its owner is told."""
-    hashed = await _hashed(ports, password)
+    hashed = await _hash_password(ports, password)
 
-    async def change(tx: Writing, person: User) -> User:
+    async def change(tx: Transaction, person: User) -> User:
         await tx.accounts.end_sessions_of(person.id)
-        await tx.notices.add([password_changed(person.id)], ports.clock.wall())
+        await tx.notifications.add_notifications(
+            [password_changed_notification(person.id)], ports.clock.wall()
+        )
         return evolve(person, password_hash=hashed)
 
-    return await _change_user(ports, email, change)
+    return await _update_user(ports, email, change)
 
 
-async def _change_user(
-    ports: Ports, email: str, change: Callable[[Writing, User], Awaitable[User]]
+async def _update_user(
+    ports: Ports, email: str, update: Callable[[Transaction, User], Awaitable[User]]
 ) -> User:
-    async def unit(tx: Writing) -> User:
+    async def unit(tx: Transaction) -> User:
         found = await tx.accounts.user_by_email(email)
         held = None if found is None else await tx.accounts.lock_user(found.id)
         if held is None or held.erased_at is not None:
             raise NotFound("User")
-        changed = await change(tx, held)
+        changed = await update(tx, held)
         await tx.accounts.save_user(changed)
         return changed
 
-    return await ports.store.write(unit)
+    return await ports.store.run_transaction(unit)
 
 
 # Companions -----------------------------------------------------------------------------
 
 
-async def companions(ports: Ports, after_id: int = 0, limit: int = 100) -> Sequence[Companion]:
+async def list_companions(ports: Ports, after_id: int = 0, limit: int = 100) -> Sequence[Companion]:
     """A page of companions, listed or not, in the order of ids."""
-    async with ports.store.reading() as view:
+    async with ports.store.read_view() as view:
         return await view.companions.companions(after_id, limit)
 
 
-async def approve(ports: Ports, companion_id: int, approval: Approval) -> Companion:
+async def set_approval(ports: Ports, companion_id: int, approval: Approval) -> Companion:
     """Approve or suspend a companion: only approved ones are found and booked. Raises
     RuleBroken `profile_incomplete` for the approval of one whose profile lacks something."""
 
-    async def unit(tx: Writing) -> Companion:
+    async def unit(tx: Transaction) -> Companion:
         companion = await tx.companions.lock_companion(companion_id)
         if companion is None:
             raise NotFound("Companion")
-        if approval is Approval.APPROVED and (lacking := missing(companion)):
+        if approval is Approval.APPROVED and (lacking := missing_fields(companion)):
             fields = ", ".join(lacking)
             raise RuleBroken("profile_incomplete", f"The profile has no {fields} yet")
         changed = evolve(companion, approval=approval)
         await tx.companions.save_companion(changed)
         return changed
 
-    return await ports.store.write(unit)
+    return await ports.store.run_transaction(unit)
 
 
-async def portfolio(
-    ports: Ports, status: ItemStatus | None = None, after_id: int = 0, limit: int = 100
+async def list_portfolio_items(
+    ports: Ports, status: PortfolioItemStatus | None = None, after_id: int = 0, limit: int = 100
 ) -> Sequence[PortfolioItem]:
     """A page of everybody's portfolio items, in the order of ids."""
-    async with ports.store.reading() as view:
-        return await view.staff.portfolio(status, after_id, limit)
+    async with ports.store.read_view() as view:
+        return await view.portfolio.portfolio_items(status, after_id, limit)
 
 
-async def judge_item(ports: Ports, item_id: int, status: ItemStatus) -> PortfolioItem:
+async def moderate_item(ports: Ports, item_id: int, status: PortfolioItemStatus) -> PortfolioItem:
     """Approve or reject a portfolio item: only approved ones are seen by others. Whoever comes
     to the same judgement again changes nothing."""
 
-    async def unit(tx: Writing) -> PortfolioItem:
-        item = await tx.staff.portfolio_item(item_id)
+    async def unit(tx: Transaction) -> PortfolioItem:
+        item = await tx.portfolio.portfolio_item(item_id)
         owner_id = 0 if item is None else item.companion_id
         companion = await tx.companions.lock_companion(owner_id)
         # Looked at again: until its companion was held, its owner might take it out.
-        item = await tx.staff.portfolio_item(item_id)
+        item = await tx.portfolio.portfolio_item(item_id)
         if companion is None or item is None:
             raise NotFound("Portfolio item")
         if item.status is not status:
             item = evolve(item, status=status)
-            await tx.staff.save_item(item)
+            await tx.portfolio.save_portfolio_item(item)
             await tx.companions.save_companion(companion)
         return item
 
-    return await ports.store.write(unit)
+    return await ports.store.run_transaction(unit)
 
 
 # Bookings and payouts -------------------------------------------------------------------
 
 
-async def bookings(
-    ports: Ports, status: Status | None = None, page: int = 1, limit: int = 50
+async def list_bookings(
+    ports: Ports, status: BookingStatus | None = None, page: int = 1, limit: int = 50
 ) -> Sequence[Booking]:
     """A page of all bookings, the newest event first, up to `limit + 1`."""
     query = BookingQuery(user_id=None, status=status, page=page, limit=limit)
-    async with ports.store.reading() as view:
+    async with ports.store.read_view() as view:
         return await view.bookings.bookings(query)
 
 
-async def payouts(ports: Ports, limit: int = 100) -> Sequence[Booking]:
+async def list_payouts(ports: Ports, limit: int = 100) -> Sequence[Booking]:
     """Bookings whose payout is scheduled, failed or frozen, the earliest due first."""
-    async with ports.store.reading() as view:
-        return await view.money.payouts(limit)
+    async with ports.store.read_view() as view:
+        return await view.payments.payouts(limit)

@@ -2,48 +2,54 @@
 
 from __future__ import annotations
 
-from staffbooking_core.domain.accounts.users import fold_email
-from staffbooking_core.domain.shared.rate_limits import LimitExceeded, Rule, Verdict
+from staffbooking_core.domain.accounts.users import normalize_email
+from staffbooking_core.domain.shared.rate_limits import (
+    RateLimit,
+    RateLimitDecision,
+    RateLimitExceeded,
+)
 from staffbooking_core.ports import Ports
 
 
-async def spend(ports: Ports, whose: str, rule: Rule) -> None:
+async def count_hit(ports: Ports, subject: str, rule: RateLimit) -> None:
     """Count one in somebody's window of a rule. Raises LimitExceeded where it is spent."""
-    scope = f"{rule.name}:{whose}"
-    _must_pass(await ports.admission.hit(scope, rule, ports.clock.wall()))
+    scope = f"{rule.name}:{subject}"
+    _raise_if_exceeded(await ports.admission.count_hit(scope, rule, ports.clock.wall()))
 
 
-async def verify(ports: Ports, email: str, password: str, hashed: str | None, address: str) -> bool:
+async def verify_password(
+    ports: Ports, email: str, password: str, hashed: str | None, ip_address: str
+) -> bool:
     """Whether a password is right, which takes the same time whether there is a hash or not.
     Raises LimitExceeded after too many wrong ones for an account, or from an address."""
-    await _refuse_guessing(ports, email, address)
-    right = await ports.hasher.verify(password, hashed)
-    if right:
-        await _refuse_guessing(ports, email, address)  # Wrong ones may have ended meanwhile.
+    await _check_login_limits(ports, email, ip_address)
+    is_right = await ports.hasher.verify(password, hashed)
+    if is_right:
+        await _check_login_limits(ports, email, ip_address)  # Wrong ones may have ended meanwhile.
     else:
-        await _count_failure(ports, email, address)
-    return right
+        await _count_failed_login(ports, email, ip_address)
+    return is_right
 
 
-async def _refuse_guessing(ports: Ports, email: str, address: str) -> None:
+async def _check_login_limits(ports: Ports, email: str, ip_address: str) -> None:
     now = ports.clock.wall()
-    for whose, rule in _windows(ports, email, address):
-        _must_pass(await ports.admission.look(f"{rule.name}:{whose}", rule, now))
+    for subject, rule in _login_windows(ports, email, ip_address):
+        _raise_if_exceeded(await ports.admission.peek(f"{rule.name}:{subject}", rule, now))
 
 
-async def _count_failure(ports: Ports, email: str, address: str) -> None:
-    for whose, rule in _windows(ports, email, address):
-        await spend(ports, whose, rule)
+async def _count_failed_login(ports: Ports, email: str, ip_address: str) -> None:
+    for subject, rule in _login_windows(ports, email, ip_address):
+        await count_hit(ports, subject, rule)
 
 
-def _windows(ports: Ports, email: str, address: str) -> tuple[tuple[str, Rule], ...]:
+def _login_windows(ports: Ports, email: str, ip_address: str) -> tuple[tuple[str, RateLimit], ...]:
     limits = ports.policy.limits
     return (
-        (f"{address}:{fold_email(email)}", limits.login_account),
-        (address, limits.login_address),
+        (f"{ip_address}:{normalize_email(email)}", limits.login_account),
+        (ip_address, limits.login_address),
     )
 
 
-def _must_pass(verdict: Verdict) -> None:
+def _raise_if_exceeded(verdict: RateLimitDecision) -> None:
     if not verdict.allowed:
-        raise LimitExceeded(verdict)
+        raise RateLimitExceeded(verdict)

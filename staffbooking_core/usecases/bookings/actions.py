@@ -12,11 +12,11 @@ from typing import Any
 from attrs import frozen
 
 from staffbooking_core.domain.accounts.users import Actor, Role
-from staffbooking_core.domain.bookings.booking import Booking, Occurrence
-from staffbooking_core.domain.bookings.cancellation import Refund
+from staffbooking_core.domain.bookings.booking import Booking, TransitionInput
+from staffbooking_core.domain.bookings.cancellation import CancellationRefund
 from staffbooking_core.domain.bookings.effects import cancellation_refund
-from staffbooking_core.domain.bookings.lifecycle import Party, Status, Trigger
-from staffbooking_core.domain.bookings.transitions import advance, check_side
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
+from staffbooking_core.domain.bookings.transitions import apply_transition, check_party
 from staffbooking_core.domain.companions import availability
 from staffbooking_core.domain.companions.availability import Interval
 from staffbooking_core.domain.shared.money import Currency
@@ -28,23 +28,23 @@ from staffbooking_core.errors import (
     RuleBroken,
 )
 from staffbooking_core.inputs import CancelBooking, DisputeBooking
-from staffbooking_core.ports import OVERLAP, BookingQuery, Ports, Reading, Writing
-from staffbooking_core.representations.records import Record, instant
-from staffbooking_core.usecases.booking_writes import NEAR, apply
+from staffbooking_core.ports import BOOKING_OVERLAP, BookingQuery, Ports, ReadView, Transaction
+from staffbooking_core.representations.records import Record, format_instant
+from staffbooking_core.usecases.booking_writes import LOCAL_DAY_MARGIN, advance_booking
 from staffbooking_core.usecases.payments import operations
 
-QUOTE = "cancellation-quote"
+QUOTE_SIGNING_PURPOSE = "cancellation-quote"
 """The purpose under which quotes are signed."""
 
 
-def side(actor: Actor, booking: Booking) -> Party | None:
+def party_of(actor: Actor, booking: Booking) -> Party | None:
     """On which side of a booking the actor is; None for a stranger."""
     return Party.ADMIN if actor.is_admin else booking.party_of(actor.user_id)
 
 
-def side_or_404(actor: Actor, booking: Booking | None) -> tuple[Booking, Party]:
+def require_party(actor: Actor, booking: Booking | None) -> tuple[Booking, Party]:
     """The booking with the side that the actor is on; NotFound for a stranger too."""
-    party = None if booking is None else side(actor, booking)
+    party = None if booking is None else party_of(actor, booking)
     if booking is None or party is None:
         raise NotFound("Booking")
     return booking, party
@@ -53,9 +53,9 @@ def side_or_404(actor: Actor, booking: Booking | None) -> tuple[Booking, Party]:
 # Reading --------------------------------------------------------------------------------
 
 
-async def by_code(ports: Ports, code: str) -> Booking:
+async def get_by_code(ports: Ports, code: str) -> Booking:
     """The booking of a public code; how much the caller may see of it, `side` tells."""
-    async with ports.store.reading() as view:
+    async with ports.store.read_view() as view:
         booking = await view.bookings.booking_by_code(code)
     if booking is None:
         raise NotFound("Booking")
@@ -63,7 +63,7 @@ async def by_code(ports: Ports, code: str) -> Booking:
 
 
 @frozen
-class Rebooking:
+class RebookingOffer:
     """A priority rebooking that waits to be used: until when, and who could stand in."""
 
     expires_at: datetime
@@ -71,56 +71,58 @@ class Rebooking:
     """Ready-made summaries."""
 
 
-async def by_id(
+async def get_by_id(
     ports: Ports, actor: Actor, booking_id: int
-) -> tuple[Booking, Party, Rebooking | None]:
+) -> tuple[Booking, Party, RebookingOffer | None]:
     """A booking, the side that the actor is on, and the customer's credit if there is one."""
     now = await ports.clock.business()
-    async with ports.store.reading() as view:
-        booking, party = side_or_404(actor, await view.bookings.booking(booking_id))
+    async with ports.store.read_view() as view:
+        booking, party = require_party(actor, await view.bookings.booking(booking_id))
         rebooking = None
-        if party is Party.CUSTOMER and booking.status is Status.CANCELLED:
-            rebooking = await _rebooking(ports, view, booking, now)
+        if party is Party.CUSTOMER and booking.status is BookingStatus.CANCELLED:
+            rebooking = await _rebooking_offer(ports, view, booking, now)
     return booking, party, rebooking
 
 
-async def _rebooking(
-    ports: Ports, view: Reading, booking: Booking, now: datetime
-) -> Rebooking | None:
-    credit = await view.bookings.credit(booking.id)
+async def _rebooking_offer(
+    ports: Ports, view: ReadView, booking: Booking, now: datetime
+) -> RebookingOffer | None:
+    credit = await view.bookings.rebooking_credit(booking.id)
     if credit is None or credit.used_by is not None or now >= credit.expires_at:
         return None
-    wanted = Interval(booking.starts_at, booking.ends_at)
-    candidates = await view.companions.candidates(
+    booked_interval = Interval(booking.starts_at, booking.ends_at)
+    candidates = await view.companions.rebooking_candidates(
         booking.service_type,
         booking.event_date,
-        booking.starts_at - NEAR,
-        booking.ends_at + NEAR,
+        booking.starts_at - LOCAL_DAY_MARGIN,
+        booking.ends_at + LOCAL_DAY_MARGIN,
         limit=50,
     )
     free = [
         candidate.summary
         for candidate in candidates
-        if candidate.agenda.companion_id != booking.companion_id
+        if candidate.availability.companion_id != booking.companion_id
         and booking.starts_at > now
-        and availability.fits(candidate.agenda.calendar, candidate.agenda.busy, wanted)
+        and availability.fits(
+            candidate.availability.calendar, candidate.availability.busy, booked_interval
+        )
     ]
-    return Rebooking(credit.expires_at, tuple(free[: ports.policy.rebooking_suggestions]))
+    return RebookingOffer(credit.expires_at, tuple(free[: ports.policy.rebooking_suggestions]))
 
 
-_SIDES = {
+_PARTIES_BY_ROLE = {
     None: frozenset({Party.CUSTOMER, Party.STAFF, Party.API}),
     "customer": frozenset({Party.CUSTOMER}),
     "staff": frozenset({Party.STAFF}),
 }
 
 
-async def listing(
+async def list_bookings(
     ports: Ports,
     actor: Actor,
     *,
     role: str | None,
-    status: Status | None,
+    status: BookingStatus | None,
     page: int,
     limit: int,
 ) -> Sequence[Booking]:
@@ -128,23 +130,23 @@ async def listing(
 
     `role` (customer, staff) keeps those in which the actor is on that side.
     """
-    everything = actor.is_admin and actor.key_id is None and role is None
+    sees_all = actor.is_admin and actor.key_id is None and role is None
     query = BookingQuery(
-        user_id=None if everything else actor.user_id,
-        sides=_SIDES[role],
+        user_id=None if sees_all else actor.user_id,
+        sides=_PARTIES_BY_ROLE[role],
         status=status,
         page=page,
         limit=limit,
         priority_first=actor.role is Role.STAFF,
     )
-    async with ports.store.reading() as view:
+    async with ports.store.read_view() as view:
         return await view.bookings.bookings(query)
 
 
 # Acting ---------------------------------------------------------------------------------
 
 
-_STEPS = (
+_USER_TRIGGERS = (
     Trigger.ACCEPT,
     Trigger.DECLINE,
     Trigger.CHECKOUT,
@@ -156,118 +158,126 @@ _STEPS = (
 """What people do with a booking by themselves."""
 
 
-async def steps(ports: Ports, booking: Booking, party: Party) -> tuple[Trigger, ...]:
+async def available_triggers(ports: Ports, booking: Booking, party: Party) -> tuple[Trigger, ...]:
     """What a side could do with a booking now."""
     now = await ports.clock.business()
 
-    def is_open(trigger: Trigger) -> bool:
+    def is_available(trigger: Trigger) -> bool:
         try:
-            advance(booking, Occurrence(trigger, party, now), ports.policy)
+            apply_transition(booking, TransitionInput(trigger, party, now), ports.policy)
         except (Forbidden, RuleBroken):
             return False
         return trigger is not Trigger.CHECK_IN or booking.checked_in_at is None
 
-    return tuple(filter(is_open, _STEPS))
+    return tuple(filter(is_available, _USER_TRIGGERS))
 
 
 async def authorize(ports: Ports, actor: Actor, booking_id: int, trigger: Trigger) -> None:
     """Raise NotFound for a stranger and Forbidden for the wrong side, before anything else
     of a call is looked at (CONTRACT 1)."""
-    async with ports.store.reading() as view:
-        booking, party = side_or_404(actor, await view.bookings.booking(booking_id))
-    check_side(booking.status, trigger, party)
+    async with ports.store.read_view() as view:
+        booking, party = require_party(actor, await view.bookings.booking(booking_id))
+    check_party(booking.status, trigger, party)
 
 
 async def accept(ports: Ports, actor: Actor, booking_id: int) -> Booking:
     """The staff member accepts: the slot is taken, the intent made, rivals are cancelled."""
     now = await ports.clock.business()
 
-    async def unit(tx: Writing) -> Booking:
-        contenders = await tx.bookings.lock_contenders(booking_id)
-        mine = next((booking for booking in contenders if booking.id == booking_id), None)
-        booking, party = side_or_404(actor, mine)
+    async def unit(tx: Transaction) -> Booking:
+        contenders = await tx.bookings.lock_competing_bookings(booking_id)
+        own_booking = next((booking for booking in contenders if booking.id == booking_id), None)
+        booking, party = require_party(actor, own_booking)
         customer = await tx.accounts.user(booking.customer_id)
         email = "" if customer is None else customer.email
-        what = Occurrence(Trigger.ACCEPT, party, now, customer_email=email)
-        advance(booking, what, ports.policy)
-        if await tx.companions.busy(booking.companion_id, booking.starts_at, booking.ends_at):
-            raise _taken()
+        transition_input = TransitionInput(Trigger.ACCEPT, party, now, customer_email=email)
+        apply_transition(booking, transition_input, ports.policy)
+        if await tx.companions.busy_intervals(
+            booking.companion_id, booking.starts_at, booking.ends_at
+        ):
+            raise _slot_taken()
         for rival in contenders:
-            if rival.id != booking_id and rival.status is Status.PENDING:
-                await apply(tx, ports, rival, Occurrence(Trigger.LOSE_SLOT, Party.SYSTEM, now))
-        return await apply(tx, ports, booking, what)
+            if rival.id != booking_id and rival.status is BookingStatus.PENDING:
+                await advance_booking(
+                    tx, ports, rival, TransitionInput(Trigger.LOSE_SLOT, Party.SYSTEM, now)
+                )
+        return await advance_booking(tx, ports, booking, transition_input)
 
     try:
-        return await ports.store.write(unit)
+        return await ports.store.run_transaction(unit)
     except ConstraintViolated as error:
-        if error.constraint != OVERLAP:
+        if error.constraint != BOOKING_OVERLAP:
             raise
-        raise _taken() from None
+        raise _slot_taken() from None
 
 
-def _taken() -> RuleBroken:
+def _slot_taken() -> RuleBroken:
     return RuleBroken("companion_unavailable", "The slot is taken by another booking")
 
 
-async def move(
+async def apply_trigger(
     ports: Ports, actor: Actor, booking_id: int, trigger: Trigger, reason: str | None = None
 ) -> Booking:
     """Decline, check in, confirm: whatever needs no more than who and when."""
     now = await ports.clock.business()
 
-    async def unit(tx: Writing) -> Booking:
-        booking, party = side_or_404(actor, await tx.bookings.lock_booking(booking_id))
-        return await apply(tx, ports, booking, Occurrence(trigger, party, now, reason=reason))
+    async def unit(tx: Transaction) -> Booking:
+        booking, party = require_party(actor, await tx.bookings.lock_booking(booking_id))
+        return await advance_booking(
+            tx, ports, booking, TransitionInput(trigger, party, now, reason=reason)
+        )
 
-    return await ports.store.write(unit)
+    return await ports.store.run_transaction(unit)
 
 
-async def dispute(ports: Ports, actor: Actor, booking_id: int, given: DisputeBooking) -> Booking:
+async def open_dispute(
+    ports: Ports, actor: Actor, booking_id: int, command: DisputeBooking
+) -> Booking:
     """Open a dispute; the money stays where it is until it is resolved."""
-    return await move(ports, actor, booking_id, Trigger.DISPUTE, given.reason)
+    return await apply_trigger(ports, actor, booking_id, Trigger.DISPUTE, command.reason)
 
 
-async def cancel(ports: Ports, actor: Actor, booking_id: int, given: CancelBooking) -> Booking:
+async def cancel(ports: Ports, actor: Actor, booking_id: int, command: CancelBooking) -> Booking:
     """Cancel by the table of refunds, or exactly as an unexpired quote says."""
     now = await ports.clock.business()
-    reason = given.reason or None
+    reason = command.reason or None
 
-    async def unit(tx: Writing) -> Booking:
-        booking, party = side_or_404(actor, await tx.bookings.lock_booking(booking_id))
-        what = Occurrence(Trigger.CANCEL, party, now, reason=reason)
-        advance(booking, what, ports.policy)
-        if given.quote is not None:
-            quoted = _read_quote(ports, given.quote, booking, actor, now)
-            what = Occurrence(Trigger.CANCEL, party, now, reason, quoted)
-        return await apply(tx, ports, booking, what)
+    async def unit(tx: Transaction) -> Booking:
+        booking, party = require_party(actor, await tx.bookings.lock_booking(booking_id))
+        transition_input = TransitionInput(Trigger.CANCEL, party, now, reason=reason)
+        apply_transition(booking, transition_input, ports.policy)
+        if command.quote is not None:
+            quoted = _parse_quote(ports, command.quote, booking, actor, now)
+            transition_input = TransitionInput(Trigger.CANCEL, party, now, reason, quoted)
+        return await advance_booking(tx, ports, booking, transition_input)
 
-    return await ports.store.write(unit)
+    return await ports.store.run_transaction(unit)
 
 
 # Quotes ---------------------------------------------------------------------------------
 
 
-async def quote(ports: Ports, actor: Actor, booking_id: int) -> Record:
+async def quote_cancellation(ports: Ports, actor: Actor, booking_id: int) -> Record:
     """What cancelling now would give back, signed so that it holds for ten minutes."""
     now = await ports.clock.business()
-    async with ports.store.reading() as view:
-        booking, party = side_or_404(actor, await view.bookings.booking(booking_id))
-    advance(booking, Occurrence(Trigger.CANCEL, party, now), ports.policy)
+    async with ports.store.read_view() as view:
+        booking, party = require_party(actor, await view.bookings.booking(booking_id))
+    apply_transition(booking, TransitionInput(Trigger.CANCEL, party, now), ports.policy)
     refund = cancellation_refund(booking, party, now, ports.policy)
     expires_at = now + ports.policy.quote_lifetime
     return {
         "refund_percent": refund.percent,
         "refund_amount": Currency(booking.currency).to_decimal(refund.amount),
         "rule": refund.rule,
-        "quote": _write_quote(ports, refund, booking, actor, expires_at),
-        "expires_at": instant(expires_at),
+        "quote": _sign_quote(ports, refund, booking, actor, expires_at),
+        "expires_at": format_instant(expires_at),
     }
 
 
-def _write_quote(
-    ports: Ports, refund: Refund, booking: Booking, actor: Actor, expires_at: datetime
+def _sign_quote(
+    ports: Ports, refund: CancellationRefund, booking: Booking, actor: Actor, expires_at: datetime
 ) -> str:
-    said = {
+    payload = {
         "booking": booking.id,
         "version": booking.version,
         "user": actor.user_id,
@@ -276,36 +286,42 @@ def _write_quote(
         "rule": refund.rule,
         "until": expires_at.isoformat(),
     }
-    message = json.dumps(said).encode()
-    return f"{_b64(message)}.{_b64(ports.vault.sign(QUOTE, message))}"
+    message = json.dumps(payload).encode()
+    return f"{_b64(message)}.{_b64(ports.vault.sign(QUOTE_SIGNING_PURPOSE, message))}"
 
 
-def _read_quote(ports: Ports, text: str, booking: Booking, actor: Actor, now: datetime) -> Refund:
-    said = _verified(ports, text)
-    mine = (said.get("booking"), said.get("version"), said.get("user")) == (
+def _parse_quote(
+    ports: Ports, text: str, booking: Booking, actor: Actor, now: datetime
+) -> CancellationRefund:
+    payload = _verify_quote(ports, text)
+    is_for_this_cancellation = (
+        payload.get("booking"),
+        payload.get("version"),
+        payload.get("user"),
+    ) == (
         booking.id,
         booking.version,
         actor.user_id,
     )
-    if not mine or now >= datetime.fromisoformat(said["until"]):
-        raise _bad_quote()
-    return Refund(said["percent"], said["amount"], said["rule"])
+    if not is_for_this_cancellation or now >= datetime.fromisoformat(payload["until"]):
+        raise _invalid_quote()
+    return CancellationRefund(payload["percent"], payload["amount"], payload["rule"])
 
 
-def _verified(ports: Ports, text: str) -> dict[str, Any]:
+def _verify_quote(ports: Ports, text: str) -> dict[str, Any]:
     message, _, signature = text.partition(".")
     try:
         raw = base64.urlsafe_b64decode(message.encode("ascii"))
         signed = base64.urlsafe_b64decode(signature.encode("ascii"))
     except (UnicodeEncodeError, binascii.Error):
-        raise _bad_quote() from None
-    if not ports.vault.verify(QUOTE, raw, signed):
-        raise _bad_quote()
-    said: dict[str, Any] = json.loads(raw)
-    return said
+        raise _invalid_quote() from None
+    if not ports.vault.verify(QUOTE_SIGNING_PURPOSE, raw, signed):
+        raise _invalid_quote()
+    payload: dict[str, Any] = json.loads(raw)
+    return payload
 
 
-def _bad_quote() -> RuleBroken:
+def _invalid_quote() -> RuleBroken:
     return RuleBroken("quote_invalid", "The quote has lapsed, or is not for this cancellation")
 
 
@@ -316,7 +332,9 @@ def _b64(raw: bytes) -> str:
 # Paying ---------------------------------------------------------------------------------
 
 
-async def checkout(ports: Ports, actor: Actor, booking_id: int) -> tuple[Booking, str, datetime]:
+async def open_checkout(
+    ports: Ports, actor: Actor, booking_id: int
+) -> tuple[Booking, str, datetime]:
     """The hosted page where the customer pays: its address, and until when it lives.
 
     The page that is open is given again; a lapsed one is closed first. Raises
@@ -324,19 +342,19 @@ async def checkout(ports: Ports, actor: Actor, booking_id: int) -> tuple[Booking
     and is finished later, so asking again is safe.
     """
     now = await ports.clock.business()
-    deadline = ports.clock.wall() + ports.policy.processor_deadline_inline
+    deadline = ports.clock.wall() + ports.policy.processor_inline_timeout
 
-    async def unit(tx: Writing) -> Booking:
-        booking, party = side_or_404(actor, await tx.bookings.lock_booking(booking_id))
+    async def unit(tx: Transaction) -> Booking:
+        booking, party = require_party(actor, await tx.bookings.lock_booking(booking_id))
         customer = await tx.accounts.user(booking.customer_id)
         email = "" if customer is None else customer.email
-        what = Occurrence(Trigger.CHECKOUT, party, now, customer_email=email)
-        if advance(booking, what, ports.policy).orders:
-            return await apply(tx, ports, booking, what)
+        transition_input = TransitionInput(Trigger.CHECKOUT, party, now, customer_email=email)
+        if apply_transition(booking, transition_input, ports.policy).orders:
+            return await advance_booking(tx, ports, booking, transition_input)
         return booking
 
     for _ in range(2):  # An order that has waited for too long is refused: then another one.
-        booking = await ports.store.write(unit)
+        booking = await ports.store.run_transaction(unit)
         if booking.intent is None or booking.intent.checkout_url is None:
             booking = await operations.open_checkout_now(ports, booking_id, deadline)
         intent = booking.intent

@@ -6,21 +6,21 @@ from collections.abc import Sequence
 
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.booking import Booking, Occurrence
-from staffbooking_core.domain.bookings.lifecycle import Party, Status, Trigger
-from staffbooking_core.domain.bookings.transitions import advance
-from staffbooking_core.ports import BookingQuery, Ports, Writing
-from staffbooking_core.usecases.booking_writes import hold_by_code, save
+from staffbooking_core.domain.bookings.booking import Booking, TransitionInput
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
+from staffbooking_core.domain.bookings.transitions import apply_transition
+from staffbooking_core.ports import BookingQuery, Ports, Transaction
+from staffbooking_core.usecases.booking_writes import lock_by_code, save_transition
 
 
-async def listing(ports: Ports, page: int = 1, limit: int = 50) -> Sequence[Booking]:
+async def list_disputes(ports: Ports, page: int = 1, limit: int = 50) -> Sequence[Booking]:
     """Bookings under dispute, up to `limit + 1`."""
-    query = BookingQuery(user_id=None, status=Status.DISPUTED, page=page, limit=limit)
-    async with ports.store.reading() as view:
+    query = BookingQuery(user_id=None, status=BookingStatus.DISPUTED, page=page, limit=limit)
+    async with ports.store.read_view() as view:
         return await view.bookings.bookings(query)
 
 
-async def resolve(
+async def resolve_dispute(
     ports: Ports, code: str, trigger: Trigger, amount: int = 0, note: str | None = None
 ) -> Booking:
     """Resolve a dispute: RELEASE, REFUND, or SPLIT with the client's amount in minor units.
@@ -30,14 +30,16 @@ async def resolve(
     """
     now = await ports.clock.business()
 
-    async def unit(tx: Writing) -> Booking:
-        booking = await hold_by_code(tx, code)
-        what = Occurrence(trigger, Party.ADMIN, now, reason=note, amount=amount)
-        step = advance(booking, what, ports.policy)
+    async def unit(tx: Transaction) -> Booking:
+        booking = await lock_by_code(tx, code)
+        transition_input = TransitionInput(
+            trigger, Party.ADMIN, now, reason=note, refund_amount=amount
+        )
+        result = apply_transition(booking, transition_input, ports.policy)
         if note:  # Why it was decided so stays on record with the alerts.
             text = f"the dispute of booking {code} was ended by {trigger}: {note}"
-            step = evolve(step, alerts=(*step.alerts, text))
-        await save(tx, ports, booking, step, now)
-        return step.booking
+            result = evolve(result, alerts=(*result.alerts, text))
+        await save_transition(tx, ports, booking, result, now)
+        return result.booking
 
-    return await ports.store.write(unit)
+    return await ports.store.run_transaction(unit)

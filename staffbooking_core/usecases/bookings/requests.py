@@ -9,18 +9,18 @@ from attrs import frozen
 from staffbooking_core.domain.accounts.users import Actor, Role, User
 from staffbooking_core.domain.bookings.booking import (
     Booking,
-    Step,
-    Terms,
+    CompanionRates,
     TimelineEntry,
+    TransitionResult,
     quote_price,
 )
-from staffbooking_core.domain.bookings.lifecycle import REQUESTED, Party, Trigger
+from staffbooking_core.domain.bookings.lifecycle import REQUEST_TRANSITION, Party, Trigger
 from staffbooking_core.domain.companions import availability
-from staffbooking_core.domain.companions.availability import Interval, SkippedTime
-from staffbooking_core.domain.companions.companion import offered
+from staffbooking_core.domain.companions.availability import Interval, NonexistentLocalTime
+from staffbooking_core.domain.companions.companion import find_offered_service
 from staffbooking_core.errors import (
     ConstraintViolated,
-    Fault,
+    FieldError,
     Forbidden,
     InvalidField,
     NotFound,
@@ -32,21 +32,24 @@ from staffbooking_core.inputs import RequestBooking, RequestBookingFor
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import (
     PARTY_DISABLED,
-    Bookable,
-    Change,
+    BookableCompanion,
+    BookingRequestContext,
+    BookingWrite,
     Ports,
-    RequestContext,
-    Writing,
+    Transaction,
 )
 from staffbooking_core.usecases import idempotency
-from staffbooking_core.usecases.booking_writes import to_change
-from staffbooking_core.usecases.idempotency import Keep
+from staffbooking_core.usecases.booking_writes import to_booking_write
+from staffbooking_core.usecases.idempotency import IdempotencyRequest
 
-_NO_CUSTOMER = Fault("customer_email", "is not the address of a registered customer")
+_UNKNOWN_CUSTOMER = FieldError("customer_email", "is not the address of a registered customer")
 
 
-async def request(
-    ports: Ports, actor: Actor, wanted: RequestBooking, keep: Keep[Booking] | None = None
+async def request_booking(
+    ports: Ports,
+    actor: Actor,
+    command: RequestBooking,
+    idempotency_request: IdempotencyRequest[Booking] | None = None,
 ) -> Booking:
     """Request a booking: in the API for the customer of an e-mail, else for oneself.
 
@@ -55,191 +58,211 @@ async def request(
     `rebooking_not_available`, Unauthenticated where the actor was disabled or erased meanwhile,
     and AnsweredBefore where the call was made before.
     """
-    email = wanted.customer_email if isinstance(wanted, RequestBookingFor) else None
+    email = command.customer_email if isinstance(command, RequestBookingFor) else None
     if email is None and actor.role is not Role.CUSTOMER:
         raise Forbidden("customers_only", "Only customers book for themselves")
-    await idempotency.check(ports, keep)
+    await idempotency.check_replay(ports, idempotency_request)
     now = await ports.clock.business()
     # A day beyond every calendar is refused below; until then it must not overflow.
-    day = min(max(wanted.event_date, availability.FIRST_DAY), availability.LAST_DAY)
-    async with ports.store.reading() as view:
+    day = min(
+        max(command.event_date, availability.MIN_CALENDAR_DATE), availability.MAX_CALENDAR_DATE
+    )
+    async with ports.store.read_view() as view:
         context = await view.bookings.request_context(
-            wanted.companion_id, email, actor.user_id if email is None else None, day
+            command.companion_id, email, actor.user_id if email is None else None, day
         )
-    if email is None and _is_gone(context.customer):
-        raise _shut_out(actor)
-    booking = _decide(ports, actor, wanted, context, now)
+    if email is None and _is_disabled(context.customer):
+        raise _unauthenticated(actor)
+    booking = _price_booking(ports, actor, command, context, now)
     try:
-        return await _save(ports, booking, wanted.rebooking_of, keep, now)
+        return await _save_booking(ports, booking, command.rebooking_of, idempotency_request, now)
     except ConstraintViolated as error:
         if error.constraint != PARTY_DISABLED:
             raise
-        raise await _why_refused(ports, actor, booking) from None
+        raise await _refusal_error(ports, actor, booking) from None
 
 
-async def _why_refused(ports: Ports, actor: Actor, booking: Booking) -> StaffbookingError:
+async def _refusal_error(ports: Ports, actor: Actor, booking: Booking) -> StaffbookingError:
     """What is told where somebody was disabled or erased while a request was made: the same as
     is told of every later one."""
-    async with ports.store.reading() as view:
+    async with ports.store.read_view() as view:
         caller = await view.accounts.user(actor.user_id)
         customer = await view.accounts.user(booking.customer_id)
-    if _is_gone(caller):
-        return _shut_out(actor)
-    return InvalidField([_NO_CUSTOMER]) if _is_gone(customer) else NotFound("Companion")
+    if _is_disabled(caller):
+        return _unauthenticated(actor)
+    return InvalidField([_UNKNOWN_CUSTOMER]) if _is_disabled(customer) else NotFound("Companion")
 
 
-def _is_gone(user: User | None) -> bool:
+def _is_disabled(user: User | None) -> bool:
     return user is None or user.disabled_at is not None
 
 
-def _shut_out(actor: Actor) -> Unauthenticated:
+def _unauthenticated(actor: Actor) -> Unauthenticated:
     if actor.key_id is not None:
         return Unauthenticated("invalid_api_key", "The API key is not valid")
     return Unauthenticated("unauthenticated", "The session has ended: sign in again")
 
 
 @frozen
-class _Agreed:
+class _AcceptedRequest:
     """A request whose every field can be honoured."""
 
-    companion: Bookable
+    companion: BookableCompanion
     customer: User
     service: str
     interval: Interval
 
 
-def _decide(
-    ports: Ports, actor: Actor, wanted: RequestBooking, context: RequestContext, now: datetime
+def _price_booking(
+    ports: Ports,
+    actor: Actor,
+    command: RequestBooking,
+    context: BookingRequestContext,
+    now: datetime,
 ) -> Booking:
-    agreed = _agree(wanted, context, now, ports.policy)
-    companion = agreed.companion
-    if not availability.fits(companion.calendar, companion.busy, agreed.interval):
+    accepted = _validate_request(command, context, now, ports.policy)
+    companion = accepted.companion
+    if not availability.fits(companion.calendar, companion.busy, accepted.interval):
         raise RuleBroken("companion_unavailable", "The companion is not free at that time")
-    booking = _booking(ports, actor, wanted, agreed, context.booking_id, now)
+    booking = _build_booking(ports, actor, command, accepted, context.booking_id, now)
     _check_amount(ports, booking)
     return booking
 
 
-def _agree(
-    wanted: RequestBooking, context: RequestContext, now: datetime, policy: Policy
-) -> _Agreed:
+def _validate_request(
+    command: RequestBooking, context: BookingRequestContext, now: datetime, policy: Policy
+) -> _AcceptedRequest:
     companion, customer = context.companion, context.customer
     if companion is None:
         raise NotFound("Companion")
-    starts_at, faults = _start(wanted, companion.calendar.timezone, now, policy.book_ahead_years)
-    service = offered(companion.service_types, wanted.service_type)
+    starts_at, faults = _parse_start(
+        command, companion.calendar.timezone, now, policy.book_ahead_years
+    )
+    service = find_offered_service(companion.service_types, command.service_type)
     if service is None:
-        faults.append(Fault("service_type", "is not offered by this companion"))
+        faults.append(FieldError("service_type", "is not offered by this companion"))
     if customer is None or customer.role is not Role.CUSTOMER or customer.disabled_at:
-        faults.append(_NO_CUSTOMER)
+        faults.append(_UNKNOWN_CUSTOMER)
     if faults or starts_at is None or service is None or customer is None:
         raise InvalidField(faults)
-    ends_at = starts_at + timedelta(hours=wanted.duration_hours)
-    return _Agreed(companion, customer, service, Interval(starts_at, ends_at))
+    ends_at = starts_at + timedelta(hours=command.duration_hours)
+    return _AcceptedRequest(companion, customer, service, Interval(starts_at, ends_at))
 
 
-def _start(
-    wanted: RequestBooking, timezone: str, now: datetime, years: int
-) -> tuple[datetime | None, list[Fault]]:
+def _parse_start(
+    command: RequestBooking, timezone: str, now: datetime, years: int
+) -> tuple[datetime | None, list[FieldError]]:
     """The instant of the start, or what is wrong with its day or its time."""
-    day, today = wanted.event_date, availability.local_date(timezone, now)
+    day, today = command.event_date, availability.local_date(timezone, now)
     if day < today:
-        return None, [Fault("event_date", "lies in the past")]
-    if day > (last := availability.years_after(today, years)):
-        return None, [Fault("event_date", f"must not be after {last}")]
+        return None, [FieldError("event_date", "lies in the past")]
+    if day > (last := availability.add_years(today, years)):
+        return None, [FieldError("event_date", f"must not be after {last}")]
     try:
-        minutes = availability.parse_hhmm(wanted.start_time)
-        starts_at = availability.resolve_local(timezone, day, minutes)
-    except SkippedTime:
-        return None, [Fault("start_time", "does not exist: the clock is set forward over it")]
+        minutes = availability.parse_hhmm(command.start_time)
+        starts_at = availability.local_time_to_utc(timezone, day, minutes)
+    except NonexistentLocalTime:
+        return None, [FieldError("start_time", "does not exist: the clock is set forward over it")]
     if starts_at <= now:
-        return None, [Fault("start_time", "lies in the past")]
+        return None, [FieldError("start_time", "lies in the past")]
     return starts_at, []
 
 
-def _booking(
+def _build_booking(
     ports: Ports,
     actor: Actor,
-    wanted: RequestBooking,
-    agreed: _Agreed,
+    command: RequestBooking,
+    accepted: _AcceptedRequest,
     booking_id: int,
     now: datetime,
 ) -> Booking:
-    companion, policy = agreed.companion, ports.policy
-    by_key = actor.key_id is not None
-    terms = Terms(companion.hourly_rate, companion.daily_rate)
-    price = quote_price(terms, wanted.duration_hours, wanted.cancellation_insurance, policy)
-    requested_by = Party.API if by_key else Party.CUSTOMER
+    companion, policy = accepted.companion, ports.policy
+    is_by_api_key = actor.key_id is not None
+    terms = CompanionRates(companion.hourly_rate, companion.daily_rate)
+    price = quote_price(terms, command.duration_hours, command.cancellation_insurance, policy)
+    requested_by = Party.API if is_by_api_key else Party.CUSTOMER
     return Booking(
         id=booking_id,
         code=ports.ids.booking_code(),
-        status=REQUESTED.to,
+        status=REQUEST_TRANSITION.to_status,
         companion_id=companion.id,
         companion_name=companion.name,
-        customer_id=agreed.customer.id,
-        customer_name=agreed.customer.name,
-        booked_by=actor.user_id if by_key else None,
-        service_type=agreed.service,
-        location=wanted.location,
-        event_date=wanted.event_date,
-        start_time=wanted.start_time,
-        duration_hours=wanted.duration_hours,
+        customer_id=accepted.customer.id,
+        customer_name=accepted.customer.name,
+        booked_by=actor.user_id if is_by_api_key else None,
+        service_type=accepted.service,
+        location=command.location,
+        event_date=command.event_date,
+        start_time=command.start_time,
+        duration_hours=command.duration_hours,
         timezone=companion.calendar.timezone,
-        starts_at=agreed.interval.starts_at,
-        ends_at=agreed.interval.ends_at,
+        starts_at=accepted.interval.starts_at,
+        ends_at=accepted.interval.ends_at,
         currency=policy.currency.code,
         price=price.price,
         insurance_premium=price.insurance_premium,
-        fee_ppm=policy.platform_fee,
+        fee_ppm=policy.platform_fee_ppm,
         platform_fee=price.platform_fee,
         payout_amount=price.payout_amount,
         created_at=now,
-        cancellation_insurance=wanted.cancellation_insurance,
-        event_ref=wanted.event_ref,
-        priority=wanted.rebooking_of is not None,
-        timeline=(TimelineEntry(now, None, REQUESTED.to, Trigger.REQUEST, requested_by),),
+        cancellation_insurance=command.cancellation_insurance,
+        event_ref=command.event_ref,
+        priority=command.rebooking_of is not None,
+        timeline=(
+            TimelineEntry(now, None, REQUEST_TRANSITION.to_status, Trigger.REQUEST, requested_by),
+        ),
     )
 
 
 def _check_amount(ports: Ports, booking: Booking) -> None:
-    least = ports.payments.min_amount(booking.currency)
-    if booking.total_amount < least:
-        amount = ports.policy.currency.to_decimal(least)
+    min_amount = ports.payments.min_amount(booking.currency)
+    if booking.total_amount < min_amount:
+        amount = ports.policy.currency.to_decimal(min_amount)
         raise RuleBroken("amount_too_small", f"A payment is at least {amount} {booking.currency}")
 
 
-async def _save(
+async def _save_booking(
     ports: Ports,
     booking: Booking,
     rebooking_of: str | None,
-    keep: Keep[Booking] | None,
+    idempotency_request: IdempotencyRequest[Booking] | None,
     now: datetime,
 ) -> Booking:
-    answer = None if keep is None else idempotency.made(ports, keep, booking)
-    change = to_change(ports, None, Step(booking, event=REQUESTED.event), now, answer)
-    async with idempotency.once(ports, keep):
+    response = (
+        None
+        if idempotency_request is None
+        else idempotency.response_for(ports, idempotency_request, booking)
+    )
+    booking_write = to_booking_write(
+        ports, None, TransitionResult(booking, event=REQUEST_TRANSITION.event), now, response
+    )
+    async with idempotency.replay_on_conflict(ports, idempotency_request):
         if rebooking_of is None:
-            await ports.store.add_booking(change)
+            await ports.store.add_booking(booking_write)
         else:
-            await _add_rebooking(ports, change, rebooking_of, now)
+            await _add_rebooking(ports, booking_write, rebooking_of, now)
     return booking
 
 
-async def _add_rebooking(ports: Ports, change: Change, code: str, now: datetime) -> None:
+async def _add_rebooking(
+    ports: Ports, booking_write: BookingWrite, code: str, now: datetime
+) -> None:
     """A priority request uses up the credit that the staff's cancellation granted."""
 
-    async def unit(tx: Writing) -> None:
-        await tx.bookings.add(change)  # First, so that a twin of this call is told as such.
+    async def unit(tx: Transaction) -> None:
+        await tx.bookings.add_booking(
+            booking_write
+        )  # First, so that a twin of this call is told as such.
         cancelled = await tx.bookings.booking_by_code(code)
-        credit = None if cancelled is None else await tx.bookings.credit(cancelled.id)
-        mine = credit is not None and credit.customer_id == change.booking.customer_id
+        credit = None if cancelled is None else await tx.bookings.rebooking_credit(cancelled.id)
+        mine = credit is not None and credit.customer_id == booking_write.booking.customer_id
         if credit is None or not mine or now >= credit.expires_at:
-            raise _no_rebooking()
-        if not await tx.bookings.use_credit(credit, change.booking.id):
-            raise _no_rebooking()
+            raise _rebooking_not_available()
+        if not await tx.bookings.use_rebooking_credit(credit, booking_write.booking.id):
+            raise _rebooking_not_available()
 
-    await ports.store.write(unit)
+    await ports.store.run_transaction(unit)
 
 
-def _no_rebooking() -> RuleBroken:
+def _rebooking_not_available() -> RuleBroken:
     return RuleBroken("rebooking_not_available", "There is no priority rebooking to use")

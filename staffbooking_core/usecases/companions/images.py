@@ -7,92 +7,96 @@ from contextlib import suppress
 
 from staffbooking_core.domain.accounts.users import Actor
 from staffbooking_core.domain.companions.portfolio import (
-    MEDIA,
+    MEDIA_PATH_PREFIX,
     Image,
     ImageKind,
+    image_kind_of,
     image_name,
-    kind_of,
 )
-from staffbooking_core.errors import NotFound, RuleBroken, Unavailable, invalid
-from staffbooking_core.ports import Ports, Reading, Writing
+from staffbooking_core.errors import NotFound, RuleBroken, StoreUnavailable, invalid_field
+from staffbooking_core.ports import Ports, ReadView, Transaction
 
-LEFT = 200
+ORPHANED_FILE_BATCH_SIZE = 200
 """Names of left files that are read at a time."""
 
 
-async def upload(ports: Ports, actor: Actor, given: bytes, media: str = "") -> Image:
+async def upload_image(ports: Ports, actor: Actor, uploaded: bytes, media_type: str = "") -> Image:
     """Store what is left of an uploaded image: its pixels. `media` is the type that it was sent
     as, if any. Raises InvalidField on `file`, RuleBroken `too_many_images`; then nothing is
     stored."""
-    if len(given) > ports.policy.max_image_bytes:
-        raise invalid("file", f"has more than {ports.policy.max_image_bytes} bytes")
-    picture = await ports.pictures.remake(given)
-    if not picture.kind.may_be_sent_as(media):
-        raise invalid("file", f"is of type {picture.kind.media}, and was sent as another")
+    if len(uploaded) > ports.policy.max_image_bytes:
+        raise invalid_field("file", f"has more than {ports.policy.max_image_bytes} bytes")
+    picture = await ports.image_processor.process(uploaded)
+    if not picture.kind.accepts_media_type(media_type):
+        raise invalid_field(
+            "file", f"is of type {picture.kind.media_type}, and was sent as another"
+        )
     name = image_name(ports.ids.token(), picture.kind)
     image = Image(name, actor.user_id, len(picture.content), await ports.clock.business())
 
-    async def unit(tx: Writing) -> None:
+    async def unit(tx: Transaction) -> None:
         # Held, so that uploads that come at once are counted one after the other.
         user = await tx.accounts.lock_user(actor.user_id)
         if user is None or user.erased_at is not None:
             raise NotFound("User")
-        if len(await tx.staff.images_of(actor.user_id)) >= (most := ports.policy.max_images):
+        if len(await tx.portfolio.images_of(actor.user_id)) >= (most := ports.policy.max_images):
             raise RuleBroken("too_many_images", f"One may keep at most {most} images")
-        await tx.staff.add_image(image)
+        await tx.portfolio.add_image(image)
 
     # The bytes go first: a file that no row names is harmless, a row without its file is not.
     await ports.files.put(name, picture.content)
     try:
-        await ports.store.write(unit)
+        await ports.store.run_transaction(unit)
     except (NotFound, RuleBroken):
         await ports.files.remove(name)
         raise
     return image
 
 
-async def mine(ports: Ports, actor: Actor) -> Sequence[Image]:
+async def list_own_images(ports: Ports, actor: Actor) -> Sequence[Image]:
     """One's own images, the newest first."""
-    async with ports.store.reading() as view:
-        return await view.staff.images_of(actor.user_id)
+    async with ports.store.read_view() as view:
+        return await view.portfolio.images_of(actor.user_id)
 
 
-async def own(view: Reading, actor: Actor, path: str) -> Image | None:
+async def find_own_image(view: ReadView, actor: Actor, path: str) -> Image | None:
     """The image of one's own that is published under a path, if it is one."""
-    if not path.startswith(MEDIA):
+    if not path.startswith(MEDIA_PATH_PREFIX):
         return None
-    image = await view.staff.image(path.removeprefix(MEDIA))
+    image = await view.portfolio.image(path.removeprefix(MEDIA_PATH_PREFIX))
     return image if image is not None and image.owner_id == actor.user_id else None
 
 
-async def remove(ports: Ports, actor: Actor, name: str) -> None:
+async def remove_image(ports: Ports, actor: Actor, name: str) -> None:
     """Remove an image of one's own. Raises NotFound, and RuleBroken `image_in_use` while the
     profile or the portfolio shows it. Where the storage fails, its file is removed later
     (`clear_files`)."""
 
-    async def unit(tx: Writing) -> None:
+    async def unit(tx: Transaction) -> None:
         # Held, as by whoever puts an image into the profile or the portfolio.
         await tx.accounts.lock_user(actor.user_id)
-        image = await own(tx, actor, MEDIA + name)
+        image = await find_own_image(tx, actor, MEDIA_PATH_PREFIX + name)
         if image is None:
             raise NotFound("Image")
-        if not await drop_unshown(tx, image):
+        if not await delete_unused_image(tx, image):
             raise RuleBroken("image_in_use", "The profile or the portfolio shows this image")
 
-    await ports.store.write(unit)
+    await ports.store.run_transaction(unit)
     await remove_files(ports, [name])
 
 
-async def drop_unshown(tx: Writing, image: Image | None) -> Sequence[str]:
+async def delete_unused_image(tx: Transaction, image: Image | None) -> Sequence[str]:
     """Drop an image whose owner is held, if there is one, unless the profile or the portfolio
     show it by now: the names of those whose files are to be removed after the unit of work."""
     if image is None:
         return []
-    shown = {item.image for item in await tx.staff.portfolio_of(image.owner_id)}
+    portfolio_paths = {item.image for item in await tx.portfolio.portfolio_items_of(image.owner_id)}
     companion = await tx.companions.companion(image.owner_id)
-    if image.path in shown or (companion is not None and image.path == companion.profile_photo):
+    if image.path in portfolio_paths or (
+        companion is not None and image.path == companion.profile_photo
+    ):
         return []
-    await tx.staff.drop_images([image.name])
+    await tx.portfolio.delete_images([image.name])
     return [image.name]
 
 
@@ -100,31 +104,31 @@ async def remove_files(ports: Ports, names: Sequence[str]) -> None:
     """Remove the files of images that were dropped. Where the storage or the store is out of
     reach, they stay known as left."""
     for name in names:
-        with suppress(Unavailable):
+        with suppress(StoreUnavailable):
             await ports.files.remove(name)
-            await _forget_file(ports, name)
+            await _delete_orphaned_file(ports, name)
 
 
-async def _forget_file(ports: Ports, name: str) -> None:
-    await ports.store.write(lambda tx: tx.staff.forget_file(name))
+async def _delete_orphaned_file(ports: Ports, name: str) -> None:
+    await ports.store.run_transaction(lambda tx: tx.portfolio.delete_orphaned_file(name))
 
 
-async def clear_files(ports: Ports) -> int:
+async def remove_orphaned_files(ports: Ports) -> int:
     """Remove files of dropped images, as far as that could not be done then; how many there
     were."""
     after, seen = "", 0
     while True:
-        async with ports.store.reading() as view:
-            names = await view.staff.files_left(after, LEFT)
+        async with ports.store.read_view() as view:
+            names = await view.portfolio.orphaned_files(after, ORPHANED_FILE_BATCH_SIZE)
         if not names:
             return seen
         await remove_files(ports, names)
         after, seen = names[-1], seen + len(names)
 
 
-async def content(ports: Ports, name: str) -> tuple[bytes, ImageKind]:
+async def get_image_content(ports: Ports, name: str) -> tuple[bytes, ImageKind]:
     """The bytes of an image, and what they are. Raises NotFound."""
-    kind = kind_of(name)
+    kind = image_kind_of(name)
     found = None if kind is None else await ports.files.get(name)
     if kind is None or found is None:
         raise NotFound("Image")

@@ -14,23 +14,23 @@ from typing import Any, TypeVar
 
 from attrs import evolve, field, fields_dict, frozen
 
-from staffbooking_core.domain.accounts.users import Role, User, fold_email
-from staffbooking_core.domain.companions.availability import Calendar, are_common
+from staffbooking_core.domain.accounts.users import Role, User, normalize_email
+from staffbooking_core.domain.companions.availability import Calendar, is_cacheable
 from staffbooking_core.domain.companions.companion import Approval, Companion
-from staffbooking_core.domain.notifications.notifications import password_changed
+from staffbooking_core.domain.notifications.notifications import password_changed_notification
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.errors import InvalidField, RuleBroken, StaffbookingError
-from staffbooking_core.inputs import DateHours, ImportedCompanion, WeeklyHours, said_fields
-from staffbooking_core.ports import Import, NewUser, Ports, SkippedRow, Writing
-from staffbooking_core.usecases.companions.profiles import rate_faults, to_hours
+from staffbooking_core.inputs import DateHours, ImportedCompanion, WeeklyHours, provided_fields
+from staffbooking_core.ports import ImportProgress, NewUser, Ports, SkippedRow, Transaction
+from staffbooking_core.usecases.companions.profiles import parse_hours, rate_faults
 
-LONGEST_REASON = 1_000
-NOT_STAFF = "email: belongs to an account that is not staff"
-ERASED = "email: belongs to an account that was erased"
+MAX_REASON_LENGTH = 1_000
+NOT_STAFF_REASON = "email: belongs to an account that is not staff"
+ERASED_REASON = "email: belongs to an account that was erased"
 
-_SAYABLE = fields_dict(ImportedCompanion).keys()
-_PROFILE = _SAYABLE & fields_dict(Companion).keys()
-_HOURS = _SAYABLE & fields_dict(Calendar).keys()
+_IMPORT_FIELDS = fields_dict(ImportedCompanion).keys()
+_PROFILE_FIELDS = _IMPORT_FIELDS & fields_dict(Companion).keys()
+_CALENDAR_FIELDS = _IMPORT_FIELDS & fields_dict(Calendar).keys()
 
 P = TypeVar("P", User, NewUser)
 
@@ -49,8 +49,8 @@ async def import_companions(ports: Ports, rows: Sequence[ImportedCompanion]) -> 
 
     A row that can't be honoured is refused with its reason, and the rest goes in.
     """
-    batch, at = await _prepare(ports, dict(enumerate(rows))), ports.clock.wall()
-    return await ports.store.write(lambda tx: _put(tx, batch, at))
+    batch, at = await _prepare_batch(ports, dict(enumerate(rows))), ports.clock.wall()
+    return await ports.store.run_transaction(lambda tx: _import_batch(tx, batch, at))
 
 
 # Files ----------------------------------------------------------------------------------
@@ -67,167 +67,177 @@ class ImportRow:
     problem: str = ""
 
 
-async def begin(ports: Ports, fingerprint: str, *, anew: bool = False) -> Import:
+async def begin_import(ports: Ports, fingerprint: str, *, restart: bool = False) -> ImportProgress:
     """How far a file is in already: behind its line, if there is one, is where to go on. With
     `anew` it begins at the first, whatever became of it before."""
 
-    async def unit(tx: Writing) -> Import:
-        kept = await tx.imports.lock(fingerprint)
-        if kept is not None and not anew:
-            return kept
-        await tx.imports.forget(fingerprint)
-        fresh = Import(fingerprint, 0, 0, 0, 0, ports.clock.wall())
-        await tx.imports.save(fresh)
-        return fresh
+    async def unit(tx: Transaction) -> ImportProgress:
+        stored = await tx.imports.lock_progress(fingerprint)
+        if stored is not None and not restart:
+            return stored
+        await tx.imports.delete_progress(fingerprint)
+        new_progress = ImportProgress(fingerprint, 0, 0, 0, 0, ports.clock.wall())
+        await tx.imports.save_progress(new_progress)
+        return new_progress
 
-    return await ports.store.write(unit)
+    return await ports.store.run_transaction(unit)
 
 
-async def put(ports: Ports, begun: Import, rows: Sequence[ImportRow]) -> Import:
+async def import_rows(
+    ports: Ports, previous: ImportProgress, rows: Sequence[ImportRow]
+) -> ImportProgress:
     """Import the next rows of a file, at least one, in the order of their lines.
 
     Raises RuleBroken where somebody else goes on with the same file.
     """
     at = ports.clock.wall()
     readable = {row.line: row.companion for row in rows if row.companion is not None}
-    batch = await _prepare(ports, readable)
-    unread = {row.line: row.problem for row in rows if row.companion is None}
+    batch = await _prepare_batch(ports, readable)
+    unreadable = {row.line: row.problem for row in rows if row.companion is None}
 
-    async def unit(tx: Writing) -> Import:
-        if await tx.imports.lock(begun.fingerprint) != begun:
+    async def unit(tx: Transaction) -> ImportProgress:
+        if await tx.imports.lock_progress(previous.fingerprint) != previous:
             raise RuleBroken("import_running", "the same file is being imported elsewhere")
-        counts = await _put(tx, batch, at)
-        reasons = {**unread, **dict(counts.refused)}
+        counts = await _import_batch(tx, batch, at)
+        reasons = {**unreadable, **dict(counts.refused)}
         skipped = [
-            SkippedRow(row.line, row.email, reasons[row.line][:LONGEST_REASON])
+            SkippedRow(row.line, row.email, reasons[row.line][:MAX_REASON_LENGTH])
             for row in rows
             if row.line in reasons
         ]
-        progress = Import(
-            begun.fingerprint,
+        progress = ImportProgress(
+            previous.fingerprint,
             rows[-1].line,
-            begun.imported + counts.imported,
-            begun.updated + counts.updated,
-            begun.skipped + len(skipped),
+            previous.imported + counts.imported,
+            previous.updated + counts.updated,
+            previous.skipped + len(skipped),
             at,
         )
-        await tx.imports.save(progress, skipped)
+        await tx.imports.save_progress(progress, skipped)
         return progress
 
-    return await ports.store.write(unit)
+    return await ports.store.run_transaction(unit)
 
 
-async def skipped_rows(
+async def list_skipped_rows(
     ports: Ports, fingerprint: str, after_line: int = 0, limit: int = 500
 ) -> Sequence[SkippedRow]:
     """A page of the rows of a file that stayed out, in the order of lines."""
-    async with ports.store.reading() as view:
+    async with ports.store.read_view() as view:
         return await view.imports.skipped_rows(fingerprint, after_line, limit)
 
 
-async def finish(ports: Ports, fingerprint: str) -> None:
+async def finish_import(ports: Ports, fingerprint: str) -> None:
     """Forget a file that is in and answered for: from now on it would be imported again."""
-    await ports.store.write(lambda tx: tx.imports.forget(fingerprint))
+    await ports.store.run_transaction(lambda tx: tx.imports.delete_progress(fingerprint))
 
 
 # A batch --------------------------------------------------------------------------------
 
 
 @frozen
-class _Candidate:
+class _ImportCandidate:
     """A row that may go in."""
 
     position: int
     email: str
     companion: Companion
     """As it is where the account is still to be made."""
-    said: Set[str]
+    provided_fields: Set[str]
     """The fields that the row says; the others of the companion are defaults."""
     password_hash: str | None = field(repr=False)
 
 
 @frozen
-class _Batch:
-    candidates: Sequence[_Candidate]
+class _ImportBatch:
+    candidates: Sequence[_ImportCandidate]
     refused: Sequence[tuple[int, str]]
 
 
-async def _prepare(ports: Ports, rows: Mapping[int, ImportedCompanion]) -> _Batch:
+async def _prepare_batch(ports: Ports, rows: Mapping[int, ImportedCompanion]) -> _ImportBatch:
     """All that needs no store, so that nobody waits while passwords are hashed."""
     now = await ports.clock.business()
     candidates, refused = [], []
     for position, row in rows.items():
         try:
-            said = said_fields(row)
-            companion = _companion(said, now, ports.policy.currency)
+            provided = provided_fields(row)
+            companion = _build_companion(provided, now, ports.policy.currency)
         except (StaffbookingError, ValueError) as error:
             refused.append((position, str(error)))
             continue
         hashed = None if row.password is None else await ports.hasher.hash(row.password)
-        candidates.append(_Candidate(position, row.email, companion, frozenset(said), hashed))
-    return _Batch(candidates, refused)
+        candidates.append(
+            _ImportCandidate(position, row.email, companion, frozenset(provided), hashed)
+        )
+    return _ImportBatch(candidates, refused)
 
 
-async def _put(tx: Writing, batch: _Batch, at: datetime) -> ImportCounts:
-    held = await tx.imports.lock_people([each.email for each in batch.candidates])
-    known = {fold_email(user.email): (user, companion) for user, companion in held}
+async def _import_batch(tx: Transaction, batch: _ImportBatch, at: datetime) -> ImportCounts:
+    locked_people = await tx.imports.lock_users_by_email([each.email for each in batch.candidates])
+    existing = {normalize_email(user.email): (user, companion) for user, companion in locked_people}
     added: dict[str, tuple[NewUser, Companion]] = {}
     saved: dict[str, tuple[User, Companion]] = {}
-    locked_out: set[int] = set()
+    changed_password_ids: set[int] = set()
     refused = list(batch.refused)
     for row in batch.candidates:
-        email = fold_email(row.email)
+        email = normalize_email(row.email)
         if email in added:
-            added[email] = _again(*added[email], row)
-        elif email not in known:
-            added[email] = _newcomer(row)
-        elif reason := _refusal(known[email][0]):
+            added[email] = _update_new_staff_member(*added[email], row)
+        elif email not in existing:
+            added[email] = _new_staff_member(row)
+        elif reason := _refusal_reason(existing[email][0]):
             refused.append((row.position, reason))
         else:
-            saved[email] = known[email] = _updated(*known[email], row)
+            saved[email] = existing[email] = _update_staff_member(*existing[email], row)
             if row.password_hash is not None:
-                locked_out.add(known[email][0].id)
-    await tx.imports.add_people([*added.values()])
-    await tx.imports.save_people([*saved.values()])
-    if changed := sorted(locked_out):
-        await tx.imports.end_sessions(changed)
-        await tx.notices.add([password_changed(user_id) for user_id in changed], at)
-    went_in = len(batch.candidates) + len(batch.refused) - len(refused)
-    return ImportCounts(len(added), went_in - len(added), tuple(sorted(refused)))
+                changed_password_ids.add(existing[email][0].id)
+    await tx.imports.add_staff_members([*added.values()])
+    await tx.imports.save_staff_members([*saved.values()])
+    if changed := sorted(changed_password_ids):
+        await tx.imports.end_sessions_of_users(changed)
+        await tx.notifications.add_notifications(
+            [password_changed_notification(user_id) for user_id in changed], at
+        )
+    accepted_count = len(batch.candidates) + len(batch.refused) - len(refused)
+    return ImportCounts(len(added), accepted_count - len(added), tuple(sorted(refused)))
 
 
-def _refusal(user: User) -> str:
+def _refusal_reason(user: User) -> str:
     """Why no row may update them, if so."""
     if user.erased_at is not None:
-        return ERASED
-    return "" if user.role is Role.STAFF else NOT_STAFF
+        return ERASED_REASON
+    return "" if user.role is Role.STAFF else NOT_STAFF_REASON
 
 
-def _newcomer(row: _Candidate) -> tuple[NewUser, Companion]:
-    given = row.companion
+def _new_staff_member(row: _ImportCandidate) -> tuple[NewUser, Companion]:
+    companion = row.companion
     new = NewUser(
         row.email,
-        given.first_name,
-        given.last_name,
+        companion.first_name,
+        companion.last_name,
         Role.STAFF,
-        given.member_since,
+        companion.member_since,
         row.password_hash,
     )
-    return new, given
+    return new, companion
 
 
-def _again(new: NewUser, known: Companion, row: _Candidate) -> tuple[NewUser, Companion]:
+def _update_new_staff_member(
+    new: NewUser, existing: Companion, row: _ImportCandidate
+) -> tuple[NewUser, Companion]:
     """A newcomer who comes twice: the later row updates."""
-    return _named(new, row), _replaced(known, row)
+    return _with_account_fields(new, row), _merge_companion(existing, row)
 
 
-def _updated(user: User, known: Companion | None, row: _Candidate) -> tuple[User, Companion]:
-    fresh = row.companion if known is None else _replaced(known, row)
+def _update_staff_member(
+    user: User, existing: Companion | None, row: _ImportCandidate
+) -> tuple[User, Companion]:
+    fresh = row.companion if existing is None else _merge_companion(existing, row)
     fresh = evolve(fresh, id=user.id, active=user.disabled_at is None)
-    return _named(user, row), fresh
+    return _with_account_fields(user, row), fresh
 
 
-def _named(person: P, row: _Candidate) -> P:
+def _with_account_fields(person: P, row: _ImportCandidate) -> P:
     return evolve(
         person,
         first_name=row.companion.first_name,
@@ -236,48 +246,52 @@ def _named(person: P, row: _Candidate) -> P:
     )
 
 
-def _replaced(known: Companion, row: _Candidate) -> Companion:
+def _merge_companion(existing: Companion, row: _ImportCandidate) -> Companion:
     """What a row says, with all else as it was: a row that is not approved takes nobody's approval
     away, and none lifts a suspension."""
     fresh = row.companion
-    said = {name: getattr(fresh, name) for name in _PROFILE & row.said}
-    hours = {name: getattr(fresh.calendar, name) for name in _HOURS & row.said}
-    waits = known.approval is Approval.PENDING
+    profile_values = {name: getattr(fresh, name) for name in _PROFILE_FIELDS & row.provided_fields}
+    calendar_values = {
+        name: getattr(fresh.calendar, name) for name in _CALENDAR_FIELDS & row.provided_fields
+    }
+    is_pending = existing.approval is Approval.PENDING
     return evolve(
-        known,
-        **said,
-        calendar=evolve(known.calendar, **hours),
-        approval=fresh.approval if waits else known.approval,
+        existing,
+        **profile_values,
+        calendar=evolve(existing.calendar, **calendar_values),
+        approval=fresh.approval if is_pending else existing.approval,
     )
 
 
-def _companion(said: Mapping[str, Any], now: datetime, currency: Currency) -> Companion:
-    rates = {name: said[name] for name in ("hourly_rate", "daily_rate") if name in said}
+def _build_companion(provided: Mapping[str, Any], now: datetime, currency: Currency) -> Companion:
+    rates = {name: provided[name] for name in ("hourly_rate", "daily_rate") if name in provided}
     try:
         minor = {name: currency.to_minor(amount) for name, amount in rates.items()}
     except ValueError:
         raise InvalidField(rate_faults(currency, rates)) from None
-    profile = {name: said[name] for name in _PROFILE & said.keys()}
+    profile = {name: provided[name] for name in _PROFILE_FIELDS & provided.keys()}
     return Companion(
         id=0,
         **{**profile, **minor},
-        calendar=_calendar(said["timezone"], said.get("weekly", ()), said.get("overrides", ())),
+        calendar=_build_calendar(
+            provided["timezone"], provided.get("weekly", ()), provided.get("overrides", ())
+        ),
         member_since=now,
-        approval=Approval.APPROVED if said["approved"] else Approval.PENDING,
+        approval=Approval.APPROVED if provided["approved"] else Approval.PENDING,
     )
 
 
-def _calendar(
+def _build_calendar(
     timezone: str, weekly: tuple[WeeklyHours, ...], overrides: tuple[DateHours, ...]
 ) -> Calendar:
-    make = _shared_calendar if are_common(weekly, overrides) else _new_calendar
-    return make(timezone, weekly, overrides)
+    build = _cached_calendar if is_cacheable(weekly, overrides) else _create_calendar
+    return build(timezone, weekly, overrides)
 
 
-def _new_calendar(
+def _create_calendar(
     timezone: str, weekly: tuple[WeeklyHours, ...], overrides: tuple[DateHours, ...]
 ) -> Calendar:
-    return Calendar(timezone, *to_hours(weekly, overrides))
+    return Calendar(timezone, *parse_hours(weekly, overrides))
 
 
-_shared_calendar = lru_cache(maxsize=4096)(_new_calendar)
+_cached_calendar = lru_cache(maxsize=4096)(_create_calendar)

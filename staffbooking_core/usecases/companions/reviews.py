@@ -8,107 +8,115 @@ from datetime import datetime
 from attrs import asdict, evolve
 
 from staffbooking_core.domain.accounts.users import Actor
-from staffbooking_core.domain.bookings.booking import Booking, Step
+from staffbooking_core.domain.bookings.booking import Booking, TransitionResult
 from staffbooking_core.domain.bookings.lifecycle import Party
 from staffbooking_core.domain.companions.reviews import (
-    Opinion,
-    Ratings,
+    RatingTotals,
     Review,
+    ReviewContent,
+    apply_review_rating,
     check_responder,
     check_reviewer,
-    review_by,
-    reviewed,
+    create_review,
 )
 from staffbooking_core.errors import ConstraintViolated, NotFound, RuleBroken
 from staffbooking_core.inputs import RespondToReview, SubmitReview
-from staffbooking_core.ports import ALREADY_REVIEWED, Ports, Writing
+from staffbooking_core.ports import ALREADY_REVIEWED, Ports, Transaction
 from staffbooking_core.representations.events import review_event
-from staffbooking_core.usecases.accounts.accounts import hold_caller
-from staffbooking_core.usecases.booking_writes import to_change
-from staffbooking_core.usecases.bookings.actions import side_or_404
+from staffbooking_core.usecases.accounts.accounts import lock_caller
+from staffbooking_core.usecases.booking_writes import to_booking_write
+from staffbooking_core.usecases.bookings.actions import require_party
 
 
-async def of_user(
+async def list_reviews_of(
     ports: Ports, user_id: int, page: int, limit: int
-) -> tuple[Sequence[Review], Ratings]:
+) -> tuple[Sequence[Review], RatingTotals]:
     """A page of the reviews of a person, the newest first, and what all of them come to."""
-    async with ports.store.reading() as view:
+    async with ports.store.read_view() as view:
         ratings = await view.reviews.ratings_of(user_id)
         if ratings is None:
             raise NotFound("User")
         return await view.reviews.reviews_of(user_id, page, limit), ratings
 
 
-async def own(ports: Ports, actor: Actor, booking_id: int) -> Review | None:
+async def get_own_review(ports: Ports, actor: Actor, booking_id: int) -> Review | None:
     """What the actor has said of the other side of a booking; None for nothing yet."""
-    async with ports.store.reading() as view:
+    async with ports.store.read_view() as view:
         return await view.reviews.review_by(booking_id, actor.user_id)
 
 
 async def authorize(ports: Ports, actor: Actor, booking_id: int) -> None:
     """Raise NotFound for a stranger to a booking and Forbidden for who may not review it."""
-    async with ports.store.reading() as view:
-        _, party = side_or_404(actor, await view.bookings.booking(booking_id))
+    async with ports.store.read_view() as view:
+        _, party = require_party(actor, await view.bookings.booking(booking_id))
     check_reviewer(party)
 
 
-async def submit(ports: Ports, actor: Actor, booking_id: int, given: SubmitReview) -> Review:
+async def submit_review(
+    ports: Ports, actor: Actor, booking_id: int, command: SubmitReview
+) -> Review:
     """Review the other side of a completed booking, once. The companion's rating follows in
     the same transaction, and so does the event that tells of it."""
     now = await ports.clock.business()
 
-    async def unit(tx: Writing) -> Review:
-        await hold_caller(tx, actor.user_id)
-        booking, party = side_or_404(actor, await tx.bookings.lock_booking(booking_id))
-        new = review_by(party, booking, Opinion(**asdict(given)), now)
+    async def unit(tx: Transaction) -> Review:
+        await lock_caller(tx, actor.user_id)
+        booking, party = require_party(actor, await tx.bookings.lock_booking(booking_id))
+        new = create_review(party, booking, ReviewContent(**asdict(command)), now)
         companion = None
         if party is Party.CUSTOMER:
             companion = await tx.companions.lock_companion(new.reviewee_id)
         review = await tx.reviews.add_review(new)
         if companion is not None:
-            await tx.companions.save_companion(reviewed(companion, review))
-        await _tell(tx, ports, booking, review, now)
+            await tx.companions.save_companion(apply_review_rating(companion, review))
+        await _save_review_event(tx, ports, booking, review, now)
         return review
 
     try:
-        return await ports.store.write(unit)
+        return await ports.store.run_transaction(unit)
     except ConstraintViolated as error:
         if error.constraint != ALREADY_REVIEWED:
             raise
         raise RuleBroken("already_reviewed", "You have reviewed this booking before") from None
 
 
-async def _tell(tx: Writing, ports: Ports, booking: Booking, review: Review, now: datetime) -> None:
+async def _save_review_event(
+    tx: Transaction, ports: Ports, booking: Booking, review: Review, now: datetime
+) -> None:
     """Save the event as a step of the booking, among whose other events it has its place."""
-    told = evolve(booking, version=booking.version + 1, events=booking.events + 1)
-    event = review_event(ports.ids.event_id(), review, told, now)
-    await tx.bookings.save(evolve(to_change(ports, booking, Step(told), now), event=event))
+    booking_after = evolve(booking, version=booking.version + 1, events=booking.events + 1)
+    event = review_event(ports.ids.event_id(), review, booking_after, now)
+    await tx.bookings.save_booking(
+        evolve(to_booking_write(ports, booking, TransitionResult(booking_after), now), event=event)
+    )
 
 
 async def authorize_response(ports: Ports, actor: Actor, review_id: int) -> Review:
     """The review of oneself that one may respond to. Raises NotFound for an unknown one, and
     Forbidden for who may not respond to it."""
-    async with ports.store.reading() as view:
+    async with ports.store.read_view() as view:
         return _for_responder(actor, await view.reviews.review(review_id))
 
 
-async def respond(ports: Ports, actor: Actor, review_id: int, given: RespondToReview) -> Review:
+async def respond_to_review(
+    ports: Ports, actor: Actor, review_id: int, command: RespondToReview
+) -> Review:
     """Respond to a review of oneself, once."""
     now = await ports.clock.business()
 
-    async def unit(tx: Writing) -> Review:
-        await hold_caller(tx, actor.user_id)
+    async def unit(tx: Transaction) -> Review:
+        await lock_caller(tx, actor.user_id)
         # Held first: its detail is remade of what others have said meanwhile, too.
         companion = await tx.companions.lock_companion(actor.user_id)
         review = _for_responder(actor, await tx.reviews.review(review_id))
-        answered = review.answered(given.response, now)
+        answered = review.with_response(command.response, now)
         if not await tx.reviews.save_response(answered):
             raise RuleBroken("already_responded", "The review has a response already")
         if companion is not None:
             await tx.companions.save_companion(companion)
         return answered
 
-    return await ports.store.write(unit)
+    return await ports.store.run_transaction(unit)
 
 
 def _for_responder(actor: Actor, review: Review | None) -> Review:
@@ -121,24 +129,24 @@ def _for_responder(actor: Actor, review: Review | None) -> Review:
 # For operators ----------------------------------------------------------------------------
 
 
-async def all_of(ports: Ports, after_id: int = 0, limit: int = 100) -> Sequence[Review]:
+async def list_all_reviews(ports: Ports, after_id: int = 0, limit: int = 100) -> Sequence[Review]:
     """A page of everybody's reviews, hidden ones too, in the order of ids."""
-    async with ports.store.reading() as view:
+    async with ports.store.read_view() as view:
         return await view.reviews.reviews(after_id, limit)
 
 
-async def hide(ports: Ports, review_id: int, hidden: bool) -> Review:
+async def set_review_hidden(ports: Ports, review_id: int, hidden: bool) -> Review:
     """Hide a review, or show it again: while hidden it is neither listed nor counted, but its
     reviewer can't give another. Where it is so already, nothing changes."""
 
-    async def unit(tx: Writing) -> Review:
+    async def unit(tx: Transaction) -> Review:
         known = await tx.reviews.review(review_id)
         if known is None:
             raise NotFound("Review")
         companion = await tx.companions.lock_companion(known.reviewee_id)
         review = evolve(known, hidden=hidden)
         if await tx.reviews.save_hidden(review) and companion is not None:
-            await tx.companions.save_companion(reviewed(companion, review))
+            await tx.companions.save_companion(apply_review_rating(companion, review))
         return review
 
-    return await ports.store.write(unit)
+    return await ports.store.run_transaction(unit)

@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime, time
 
 from staffbooking_core.domain.companions import availability as companions_availability
-from staffbooking_core.domain.companions.availability import DAY, FIRST_DAY, LAST_DAY
+from staffbooking_core.domain.companions.availability import (
+    DAY,
+    MAX_CALENDAR_DATE,
+    MIN_CALENDAR_DATE,
+)
 from staffbooking_core.domain.companions.companion import CompanionQuery
-from staffbooking_core.errors import Fault, InvalidField, NotFound, invalid
+from staffbooking_core.errors import FieldError, InvalidField, NotFound, invalid_field
 from staffbooking_core.ports import Ports
 from staffbooking_core.representations.records import Record, slot_record
 
@@ -17,30 +21,30 @@ async def search(ports: Ports, query: CompanionQuery) -> Sequence[bytes]:
     """Ready-made summaries, up to one more than `query.limit`: its sight means `has_more`."""
     low, high = query.min_price, query.max_price
     if low is not None and high is not None and low > high:
-        raise invalid("min_price", "must not be above max_price")
-    async with ports.store.reading() as view:
+        raise invalid_field("min_price", "must not be above max_price")
+    async with ports.store.read_view() as view:
         return await view.companions.search(query)
 
 
-async def detail(ports: Ports, companion_id: int) -> bytes:
+async def get_detail(ports: Ports, companion_id: int) -> bytes:
     """The ready-made detail; NotFound where the companion is not listed."""
-    async with ports.store.reading() as view:
+    async with ports.store.read_view() as view:
         found = await view.companions.detail(companion_id)
     if found is None:
         raise NotFound("Companion")
     return found
 
 
-async def availability(ports: Ports, companion_id: int, start: date, end: date) -> Record:
+async def get_availability(ports: Ports, companion_id: int, start: date, end: date) -> Record:
     """The free slots of each local day from `start` to `end`, both included (CONTRACT 3)."""
     _check_range(start, end, ports.policy.availability_days)
     first = datetime.combine(start, time(), UTC) - DAY
     last = datetime.combine(end, time(), UTC) + 2 * DAY
-    async with ports.store.reading() as view:
-        agenda = await view.companions.agenda(companion_id, first, last)
+    async with ports.store.read_view() as view:
+        agenda = await view.companions.availability(companion_id, first, last)
     if agenda is None:
         raise NotFound("Companion")
-    days = companions_availability.availability(agenda.calendar, agenda.busy, start, end)
+    days = companions_availability.daily_availability(agenda.calendar, agenda.busy, start, end)
     return {
         "companion_id": companion_id,
         "timezone": agenda.calendar.timezone,
@@ -57,27 +61,29 @@ async def availability(ports: Ports, companion_id: int, start: date, end: date) 
     }
 
 
-def _check_range(start: date, end: date, most: int) -> None:
+def _check_range(start: date, end: date, max_days: int) -> None:
     faults = [
-        Fault(name, f"must lie between {FIRST_DAY} and {LAST_DAY}")
+        FieldError(name, f"must lie between {MIN_CALENDAR_DATE} and {MAX_CALENDAR_DATE}")
         for name, day in (("start_date", start), ("end_date", end))
-        if not FIRST_DAY <= day <= LAST_DAY
+        if not MIN_CALENDAR_DATE <= day <= MAX_CALENDAR_DATE
     ]
     if not faults and end < start:
-        faults = [Fault("end_date", "must not be before start_date")]
-    elif not faults and (end - start).days >= most:
-        faults = [Fault("end_date", f"is too far from start_date: at most {most} days are told")]
+        faults = [FieldError("end_date", "must not be before start_date")]
+    elif not faults and (end - start).days >= max_days:
+        faults = [
+            FieldError("end_date", f"is too far from start_date: at most {max_days} days are told")
+        ]
     if faults:
         raise InvalidField(faults)
 
 
-async def service_types(ports: Ports) -> Sequence[tuple[str, int]]:
+async def count_service_types(ports: Ports) -> Sequence[tuple[str, int]]:
     """Every offered service, with how many companions offer it."""
-    async with ports.store.reading() as view:
-        return await view.companions.service_types()
+    async with ports.store.read_view() as view:
+        return await view.companions.service_type_counts()
 
 
-async def services(ports: Ports) -> Sequence[str]:
+async def list_service_names(ports: Ports) -> Sequence[str]:
     """The names of every offered service, to choose from."""
-    async with ports.store.reading() as view:
-        return await view.companions.services()
+    async with ports.store.read_view() as view:
+        return await view.companions.service_names()

@@ -8,34 +8,44 @@ from datetime import timedelta
 
 from attrs import frozen
 
-from staffbooking_core.domain.accounts.users import judge_session
-from staffbooking_core.domain.messaging.conversations import Message, as_member, check_writer
-from staffbooking_core.domain.shared.rate_limits import LimitExceeded, Verdict
+from staffbooking_core.domain.accounts.users import is_session_valid
+from staffbooking_core.domain.messaging.conversations import (
+    Message,
+    check_can_write,
+    require_member,
+)
+from staffbooking_core.domain.shared.rate_limits import RateLimitDecision, RateLimitExceeded
 from staffbooking_core.errors import NotFound
-from staffbooking_core.inputs import AskPresence, ReadUpTo, Type
-from staffbooking_core.ports import Ports, Writing
+from staffbooking_core.inputs import MarkReadUpTo, QueryPresence, SetTyping
+from staffbooking_core.ports import Ports, Transaction
 from staffbooking_core.representations import channel
-from staffbooking_core.representations.channel import Frame, Tell, Told
+from staffbooking_core.representations.channel import Broadcast, Frame, ServerEvent
 from staffbooking_core.usecases.messaging import messages
 
-AT_A_TIME = 100
+CHANNEL_BATCH_SIZE = 100
 """Nodes that are buried, and messages that are read, at a time."""
 
-COME_AGAIN = timedelta(seconds=5)
+CONNECT_RETRY_DELAY = timedelta(seconds=5)
 """When a user with too many connections may try once more."""
 
 
 async def connect(ports: Ports, user_id: int, node: str) -> None:
     """Count a connection of a user. Raises LimitExceeded where there are too many."""
-    now, most = ports.clock.wall(), ports.policy.max_connections
+    now, max_connections = ports.clock.wall(), ports.policy.max_connections
 
-    async def unit(tx: Writing) -> bool:
-        return await tx.presence.connect(user_id, node, now, most)
+    async def unit(tx: Transaction) -> bool:
+        return await tx.presence.add_connection(user_id, node, now, max_connections)
 
-    if not await ports.store.write(unit):
-        again = now + COME_AGAIN
-        raise LimitExceeded(
-            Verdict(most, 0, int(again.timestamp()), allowed=False, retry_after=COME_AGAIN.seconds)
+    if not await ports.store.run_transaction(unit):
+        retry_at = now + CONNECT_RETRY_DELAY
+        raise RateLimitExceeded(
+            RateLimitDecision(
+                max_connections,
+                0,
+                int(retry_at.timestamp()),
+                allowed=False,
+                retry_after=CONNECT_RETRY_DELAY.seconds,
+            )
         )
 
 
@@ -43,135 +53,143 @@ async def disconnect(ports: Ports, user_id: int, node: str) -> None:
     """The end of a connection that was counted."""
     now = ports.clock.wall()
 
-    async def unit(tx: Writing) -> None:
-        await tx.presence.disconnect(user_id, node, now)
+    async def unit(tx: Transaction) -> None:
+        await tx.presence.remove_connection(user_id, node, now)
 
-    await ports.store.write(unit)
+    await ports.store.run_transaction(unit)
 
 
-async def last_id(ports: Ports, user_id: int | None = None) -> int:
+async def last_message_id(ports: Ports, user_id: int | None = None) -> int:
     """The last message that a user may read, or of all; 0 with none."""
-    async with ports.store.reading() as view:
-        return await view.messages.last_id(user_id)
+    async with ports.store.read_view() as view:
+        return await view.messages.last_message_id(user_id)
 
 
-async def tail(ports: Ports, after: int) -> Sequence[Message]:
+async def messages_after(ports: Ports, after_id: int) -> Sequence[Message]:
     """The next messages of all conversations, in the order of their ids."""
-    async with ports.store.reading() as view:
-        return await view.messages.tail(after, AT_A_TIME)
+    async with ports.store.read_view() as view:
+        return await view.messages.all_messages_after(after_id, CHANNEL_BATCH_SIZE)
 
 
-async def missed(ports: Ports, user_id: int, after: int) -> tuple[Sequence[Message], bool]:
+async def missed_messages(
+    ports: Ports, user_id: int, after_id: int
+) -> tuple[Sequence[Message], bool]:
     """The next messages that a user may read, over all conversations and in the order of their
     ids, and whether there are more."""
-    async with ports.store.reading() as view:
-        found = await view.messages.inbox(user_id, after, AT_A_TIME)
-    return found, len(found) == AT_A_TIME
+    async with ports.store.read_view() as view:
+        found = await view.messages.readable_messages_after(user_id, after_id, CHANNEL_BATCH_SIZE)
+    return found, len(found) == CHANNEL_BATCH_SIZE
 
 
 # What passes ----------------------------------------------------------------------------
 
 
-async def type_(ports: Ports, user_id: int, given: Type) -> None:
+async def broadcast_typing(ports: Ports, user_id: int, event: SetTyping) -> None:
     """Tell the others in a conversation that somebody types, or does no more. Raises NotFound
     for a stranger and Forbidden for who has left."""
-    async with ports.store.reading() as view:
-        found = await view.messages.conversation(given.conversation_id)
-    conversation, member = as_member(found, user_id)
-    check_writer(member)
-    others = tuple(other for other in conversation.recipients if other != user_id)
-    data = channel.typing(conversation.id, user_id, member.name, given.is_typing)
-    ports.chat.tell(Tell(others, Told.TYPING, data))
+    async with ports.store.read_view() as view:
+        found = await view.messages.conversation(event.conversation_id)
+    conversation, member = require_member(found, user_id)
+    check_can_write(member)
+    others = tuple(other for other in conversation.recipient_ids if other != user_id)
+    data = channel.typing_data(conversation.id, user_id, member.name, event.is_typing)
+    ports.pubsub.publish(Broadcast(others, ServerEvent.TYPING, data))
 
 
-async def read(ports: Ports, user_id: int, given: ReadUpTo) -> None:
+async def mark_read(ports: Ports, user_id: int, event: MarkReadUpTo) -> None:
     """Note that a user has read up to a message, and tell all in the conversation."""
-    await messages.mark_read(ports, user_id, given.conversation_id, given.message_id)
+    await messages.mark_read(ports, user_id, event.conversation_id, event.message_id)
 
 
 # Presence -------------------------------------------------------------------------------
 
 
-async def ask(ports: Ports, user_id: int, given: AskPresence) -> Sequence[Frame]:
+async def query_presence(ports: Ports, user_id: int, event: QueryPresence) -> Sequence[Frame]:
     """Who of some people is there: a frame for each with whom a conversation is shared, and
     an error where anybody else was asked for."""
-    async with ports.store.reading() as view:
-        known = await view.messages.acquaintances(user_id, given.user_ids)
-        if known != set(given.user_ids):
-            await messages.open_missing(ports, user_id)
-            known = await view.messages.acquaintances(user_id, given.user_ids)
-        asked = [other for other in given.user_ids if other in known]
-        found = await view.presence.presence(asked, ports.clock.wall())
+    async with ports.store.read_view() as view:
+        partners = await view.messages.conversation_partners(user_id, event.user_ids)
+        if partners != set(event.user_ids):
+            await messages.open_missing_conversations(ports, user_id)
+            partners = await view.messages.conversation_partners(user_id, event.user_ids)
+        visible_ids = [other for other in event.user_ids if other in partners]
+        found = await view.presence.presence(visible_ids, ports.clock.wall())
     frames = [
-        Frame(Told.PRESENCE, channel.presence(each.user_id, each.online, each.last_seen))
+        Frame(
+            ServerEvent.PRESENCE, channel.presence_data(each.user_id, each.online, each.last_seen)
+        )
         for each in found
     ]
-    if len(asked) < len(given.user_ids):
-        frames.append(channel.error(NotFound("User")))
+    if len(visible_ids) < len(event.user_ids):
+        frames.append(channel.error_frame(NotFound("User")))
     return frames
 
 
-async def show(ports: Ports, user_id: int) -> None:
+async def broadcast_presence(ports: Ports, user_id: int) -> None:
     """Tell those who are there, and share a conversation, whether a user is."""
     now = ports.clock.wall()
-    async with ports.store.reading() as view:
-        others = await view.presence.online_acquaintances(user_id, now)
+    async with ports.store.read_view() as view:
+        others = await view.presence.online_conversation_partners(user_id, now)
         if not others:
             return
         [found] = await view.presence.presence([user_id], now)
-    data = channel.presence(user_id, found.online, found.last_seen)
-    ports.chat.tell(Tell(tuple(others), Told.PRESENCE, data))
+    data = channel.presence_data(user_id, found.online, found.last_seen)
+    ports.pubsub.publish(Broadcast(tuple(others), ServerEvent.PRESENCE, data))
 
 
 # The process ----------------------------------------------------------------------------
 
 
 @frozen
-class Beat:
+class HeartbeatResult:
     """What a sign of life brought to light."""
 
-    was_dead: bool
+    was_expired: bool
     """The process was taken for dead, or is new: its users may have been told of as gone."""
-    dead: Sequence[int]
+    disconnected_user_ids: Sequence[int]
     """The users whose process has died."""
 
 
-async def beat(ports: Ports, node: str, connections: Mapping[int, int], *, anew: bool) -> Beat:
+async def heartbeat(
+    ports: Ports, node: str, connections: Mapping[int, int], *, is_recount: bool
+) -> HeartbeatResult:
     """A sign of life of a process, with how many connections each user has there: they are
     counted `anew` on demand, and where it was taken for dead meanwhile."""
     now = ports.clock.wall()
 
-    async def unit(tx: Writing) -> Beat:
-        is_known = await tx.presence.renew_node(node, now + ports.policy.presence_lease)
-        if anew or not is_known:
-            await tx.presence.restore(node, connections)
-        return Beat(not is_known, await tx.presence.bury_nodes(now, AT_A_TIME))
+    async def unit(tx: Transaction) -> HeartbeatResult:
+        is_alive = await tx.presence.renew_node_lease(node, now + ports.policy.presence_lease)
+        if is_recount or not is_alive:
+            await tx.presence.set_connections(node, connections)
+        return HeartbeatResult(
+            not is_alive, await tx.presence.delete_expired_nodes(now, CHANNEL_BATCH_SIZE)
+        )
 
-    return await ports.store.write(unit)
+    return await ports.store.run_transaction(unit)
 
 
-async def leave(ports: Ports, node: str, user_ids: Iterable[int]) -> None:
+async def stop_node(ports: Ports, node: str, user_ids: Iterable[int]) -> None:
     """The end of a process: who was connected there may be so elsewhere at once, and who does
     not come back soon is not there."""
-    until = ports.clock.wall() + ports.policy.presence_grace
+    until = ports.clock.wall() + ports.policy.presence_grace_period
     connections = dict.fromkeys(user_ids, 0)
 
-    async def unit(tx: Writing) -> None:
-        await tx.presence.restore(node, connections)
-        await tx.presence.renew_node(node, until)
+    async def unit(tx: Transaction) -> None:
+        await tx.presence.set_connections(node, connections)
+        await tx.presence.renew_node_lease(node, until)
 
-    await ports.store.write(unit)
+    await ports.store.run_transaction(unit)
 
 
-async def ended(ports: Ports, digests: Sequence[bytes]) -> frozenset[bytes]:
+async def ended_sessions(ports: Ports, digests: Sequence[bytes]) -> frozenset[bytes]:
     """Those of some sessions that sign nobody in any more."""
     now, policy = ports.clock.wall(), ports.policy
-    async with ports.store.reading() as view:
+    async with ports.store.read_view() as view:
         found = await view.accounts.sessions(digests)
     idle, lifetime = policy.session_idle, policy.session_lifetime
     alive = {
         session.digest
         for session, user in found
-        if judge_session(session, user, now, idle=idle, lifetime=lifetime)
+        if is_session_valid(session, user, now, idle_timeout=idle, lifetime=lifetime)
     }
     return frozenset(digests) - alive

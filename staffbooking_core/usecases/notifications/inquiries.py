@@ -5,30 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from staffbooking_core.domain.notifications.inquiries import Inquiry, NewInquiry
-from staffbooking_core.domain.notifications.notifications import inquiry_made
-from staffbooking_core.inputs import Contact
-from staffbooking_core.ports import Ports, Writing
+from staffbooking_core.domain.notifications.notifications import inquiry_notification
+from staffbooking_core.inputs import SubmitInquiry
+from staffbooking_core.ports import Ports, Transaction
 
 
-async def ask(ports: Ports, given: Contact) -> Inquiry:
+async def submit_inquiry(ports: Ports, command: SubmitInquiry) -> Inquiry:
     """Keep a question, and tell the operators of it."""
     new = NewInquiry(
-        name=given.name,
-        email=given.email,
-        subject=given.subject or "",
-        message=given.message,
+        name=command.name,
+        email=command.email,
+        subject=command.subject or "",
+        message=command.message,
         created_at=await ports.clock.business(),
     )
 
-    async def unit(tx: Writing) -> Inquiry:
-        inquiry = await tx.notices.add_inquiry(new)
-        await tx.notices.add([inquiry_made(inquiry)], ports.clock.wall())
+    async def unit(tx: Transaction) -> Inquiry:
+        inquiry = await tx.notifications.add_inquiry(new)
+        await tx.notifications.add_notifications(
+            [inquiry_notification(inquiry)], ports.clock.wall()
+        )
         return inquiry
 
-    return await ports.store.write(unit)
+    return await ports.store.run_transaction(unit)
 
 
-async def inquiries(ports: Ports, after_id: int = 0, limit: int = 100) -> Sequence[Inquiry]:
+async def list_inquiries(ports: Ports, after_id: int = 0, limit: int = 100) -> Sequence[Inquiry]:
     """A page of what was asked, in the order of ids."""
-    async with ports.store.reading() as view:
-        return await view.notices.inquiries(after_id, limit)
+    async with ports.store.read_view() as view:
+        return await view.notifications.inquiries(after_id, limit)

@@ -2,48 +2,52 @@
 
 from __future__ import annotations
 
-from staffbooking_core.domain.bookings.booking import Booking, Occurrence, PayoutStatus
+from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus, TransitionInput
 from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
 from staffbooking_core.errors import NotFound
-from staffbooking_core.ports import Ports, Writing
-from staffbooking_core.usecases.booking_writes import apply, hold_by_code
+from staffbooking_core.ports import Ports, Transaction
+from staffbooking_core.usecases.booking_writes import advance_booking, lock_by_code
 from staffbooking_core.usecases.payments import operations
 
 
-async def hold(ports: Ports, code: str, note: str | None = None) -> Booking:
+async def hold_payout(ports: Ports, code: str, note: str | None = None) -> Booking:
     """Hold a payout back that is not made yet. Raises RuleBroken `payout_not_pending`."""
-    return await _move(ports, code, Trigger.HOLD_PAYOUT, note)
+    return await _apply_trigger(ports, code, Trigger.HOLD_PAYOUT, note)
 
 
-async def release(ports: Ports, code: str) -> Booking:
+async def release_payout(ports: Ports, code: str) -> Booking:
     """Let a payout go that was on hold. Raises RuleBroken `payout_not_on_hold`."""
-    return await _move(ports, code, Trigger.RESUME_PAYOUT)
+    return await _apply_trigger(ports, code, Trigger.RESUME_PAYOUT)
 
 
-async def retry(ports: Ports, code: str) -> Booking:
+async def retry_payout(ports: Ports, code: str) -> Booking:
     """Try a payout again now: a failed one by a new order, one that waits for its next try
     ahead of its time. Raises RuleBroken `payout_not_failed` where neither is the case."""
-    booking = await _booking(ports, code)
-    waits = booking.payout_status is PayoutStatus.SCHEDULED
-    if not (waits and booking.payout_released_at is not None):
-        await _move(ports, code, Trigger.RETRY_PAYOUT)
-    await operations.run_of_booking(ports, booking.id)
-    return await _booking(ports, code)
+    booking = await _get_booking(ports, code)
+    is_scheduled = booking.payout_status is PayoutStatus.SCHEDULED
+    if not (is_scheduled and booking.payout_released_at is not None):
+        await _apply_trigger(ports, code, Trigger.RETRY_PAYOUT)
+    await operations.run_booking_operations(ports, booking.id)
+    return await _get_booking(ports, code)
 
 
-async def _booking(ports: Ports, code: str) -> Booking:
-    async with ports.store.reading() as view:
+async def _get_booking(ports: Ports, code: str) -> Booking:
+    async with ports.store.read_view() as view:
         booking = await view.bookings.booking_by_code(code)
     if booking is None:
         raise NotFound("Booking")
     return booking
 
 
-async def _move(ports: Ports, code: str, trigger: Trigger, note: str | None = None) -> Booking:
+async def _apply_trigger(
+    ports: Ports, code: str, trigger: Trigger, note: str | None = None
+) -> Booking:
     now = await ports.clock.business()
 
-    async def unit(tx: Writing) -> Booking:
-        booking = await hold_by_code(tx, code)
-        return await apply(tx, ports, booking, Occurrence(trigger, Party.ADMIN, now, reason=note))
+    async def unit(tx: Transaction) -> Booking:
+        booking = await lock_by_code(tx, code)
+        return await advance_booking(
+            tx, ports, booking, TransitionInput(trigger, Party.ADMIN, now, reason=note)
+        )
 
-    return await ports.store.write(unit)
+    return await ports.store.run_transaction(unit)

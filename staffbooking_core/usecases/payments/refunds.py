@@ -6,35 +6,37 @@ from collections.abc import Sequence
 
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.payments.processor import Operation
-from staffbooking_core.domain.reconciliation.refunds import failed_refunds, order_anew
+from staffbooking_core.domain.reconciliation.refunds import failed_refunds, reorder_refunds
 from staffbooking_core.errors import RuleBroken
-from staffbooking_core.ports import Ports, Writing
-from staffbooking_core.usecases.booking_writes import hold_by_code, save
+from staffbooking_core.ports import Ports, Transaction
+from staffbooking_core.usecases.booking_writes import lock_by_code, save_transition
 from staffbooking_core.usecases.payments import operations
 
 
-async def failed(ports: Ports, limit: int = 100) -> Sequence[tuple[Booking, Operation]]:
+async def list_failed_refunds(
+    ports: Ports, limit: int = 100
+) -> Sequence[tuple[Booking, Operation]]:
     """Refunds that nobody will try again by themselves, the oldest first."""
-    async with ports.store.reading() as view:
-        return await view.money.failed_refunds(limit)
+    async with ports.store.read_view() as view:
+        return await view.payments.failed_refunds(limit)
 
 
-async def retry(ports: Ports, code: str) -> Booking:
+async def retry_refunds(ports: Ports, code: str) -> Booking:
     """Order each failed refund of a booking anew, and run it now. Raises RuleBroken
     `no_failed_refund` where there is none."""
     now = await ports.clock.business()
 
-    async def unit(tx: Writing) -> int:
-        booking = await hold_by_code(tx, code)
-        owed = failed_refunds(await tx.money.operations_of(booking.id))
+    async def unit(tx: Transaction) -> int:
+        booking = await lock_by_code(tx, code)
+        owed = failed_refunds(await tx.payments.operations_of(booking.id))
         if not owed:
             raise RuleBroken("no_failed_refund", "No refund of this booking has failed")
-        await save(tx, ports, booking, order_anew(booking, owed), now)
+        await save_transition(tx, ports, booking, reorder_refunds(booking, owed), now)
         return booking.id
 
-    booking_id = await ports.store.write(unit)
-    await operations.run_of_booking(ports, booking_id)
-    async with ports.store.reading() as view:
+    booking_id = await ports.store.run_transaction(unit)
+    await operations.run_booking_operations(ports, booking_id)
+    async with ports.store.read_view() as view:
         booking = await view.bookings.booking(booking_id)
     assert booking is not None, "bookings are never deleted"
     return booking

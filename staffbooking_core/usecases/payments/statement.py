@@ -12,8 +12,12 @@ from datetime import UTC, datetime, timedelta
 from attrs import frozen
 
 from staffbooking_core.domain.payments.ledger import MovementKind
-from staffbooking_core.domain.payments.processor import Misconfigured, PaymentsError
-from staffbooking_core.domain.reconciliation.statement import CashBook, Movement, differences
+from staffbooking_core.domain.payments.processor import ProcessorError, ProcessorMisconfigured
+from staffbooking_core.domain.reconciliation.statement import (
+    CashPostings,
+    Movement,
+    find_differences,
+)
 from staffbooking_core.errors import (
     Conflict,
     ConstraintViolated,
@@ -23,12 +27,12 @@ from staffbooking_core.errors import (
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.payments import reconciliation
 
-BATCH = 1000
-LONG_AGO = datetime.min.replace(tzinfo=UTC)
+STATEMENT_BATCH_SIZE = 1000
+EARLIEST_TIME = datetime.min.replace(tzinfo=UTC)
 
 
 @frozen
-class Difference:
+class StatementDifference:
     """Something that one side has and the other lacks; of no booking (None) where the
     processor names one that we do not have."""
 
@@ -37,7 +41,7 @@ class Difference:
 
 
 @frozen
-class Progress:
+class ReconciliationProgress:
     """So far: bookings checked, bookings left out because something is under way, bookings
     to which the processor's facts were applied."""
 
@@ -45,12 +49,16 @@ class Progress:
     in_flight: int = 0
     applied: int = 0
 
-    def after(self, *, applied: bool, in_flight: bool) -> Progress:
+    def after(self, *, applied: bool, in_flight: bool) -> ReconciliationProgress:
         """One booking later."""
-        return Progress(self.checked + 1, self.in_flight + in_flight, self.applied + applied)
+        return ReconciliationProgress(
+            self.checked + 1, self.in_flight + in_flight, self.applied + applied
+        )
 
 
-async def reconcile(ports: Ports, *, apply: bool = False) -> AsyncIterator[Difference | Progress]:
+async def reconcile_statement(
+    ports: Ports, *, apply: bool = False
+) -> AsyncIterator[StatementDifference | ReconciliationProgress]:
     """Every difference; in between, after each batch and at the end, how far it is.
 
     With `apply`, what the processor says of a booking that differs is taken over first, as
@@ -59,64 +67,68 @@ async def reconcile(ports: Ports, *, apply: bool = False) -> AsyncIterator[Diffe
     `processor_misconfigured`.
     """
     # What moved just now may not have been told to us yet; what is pretended always was.
-    grace = ports.policy.told_within if ports.sandbox is None else timedelta(0)
-    settled_by = await ports.clock.business() - grace
-    statement = _Statement(ports.payments.statement())
-    done = Progress()
+    grace_period = ports.policy.processor_sync_deadline if ports.sandbox is None else timedelta(0)
+    settled_by = await ports.clock.business() - grace_period
+    statement = _StatementReader(ports.payments.statement())
+    progress = ReconciliationProgress()
     try:
         for line in await statement.up_to(0):
             if line.kind is not MovementKind.OTHER:
-                yield Difference(None, f"{line.kind} {line.ref} of {line.amount} is of no booking")
-        async for book in _books(ports):
+                yield StatementDifference(
+                    None, f"{line.kind} {line.ref} of {line.amount} is of no booking"
+                )
+        async for book in _cash_books(ports):
             for line in await statement.up_to(book.booking_id - 1):
-                yield _unknown(line)
+                yield _unknown_intent(line)
             lines = await statement.up_to(book.booking_id)
             found, applied = await _compare(ports, book, lines, apply)
-            moving = bool(found) and (book.in_flight or _changed_at(book, lines) > settled_by)
-            for text in () if moving else found:
-                yield Difference(book.code, text)
-            done = done.after(applied=applied, in_flight=moving)
-            if done.checked % BATCH == 0:
-                yield done
+            is_in_flight = bool(found) and (
+                book.has_in_flight or _changed_at(book, lines) > settled_by
+            )
+            for text in () if is_in_flight else found:
+                yield StatementDifference(book.code, text)
+            progress = progress.after(applied=applied, in_flight=is_in_flight)
+            if progress.checked % STATEMENT_BATCH_SIZE == 0:
+                yield progress
         for line in await statement.up_to(None):
-            yield _unknown(line)
-    except Misconfigured as error:
+            yield _unknown_intent(line)
+    except ProcessorMisconfigured as error:
         raise RuleBroken("processor_misconfigured", str(error)) from error
-    except PaymentsError as error:
+    except ProcessorError as error:
         raise ProcessorUnavailable from error
-    yield done
+    yield progress
 
 
 async def _compare(
-    ports: Ports, book: CashBook, lines: Sequence[Movement], apply: bool
+    ports: Ports, book: CashPostings, lines: Sequence[Movement], apply: bool
 ) -> tuple[list[str], bool]:
     """What differs, and whether the processor's facts were applied before."""
-    found = [*differences(book, lines)]
+    found = [*find_differences(book, lines)]
     if not (found and apply):
         return found, False
     try:
-        await reconciliation.look(ports, book.booking_id, ports.policy.processor_deadline)
+        await reconciliation.sync_intent(ports, book.booking_id, ports.policy.processor_timeout)
     except (RuleBroken, ConstraintViolated, Conflict) as error:
         return [*found, f"could not be applied: {error}"], False
-    async with ports.store.reading() as view:
-        [book] = await view.money.cash_books(book.booking_id - 1, 1)
-    return [*differences(book, lines)], True
+    async with ports.store.read_view() as view:
+        [book] = await view.payments.cash_books(book.booking_id - 1, 1)
+    return [*find_differences(book, lines)], True
 
 
-def _changed_at(book: CashBook, lines: Sequence[Movement]) -> datetime:
+def _changed_at(book: CashPostings, lines: Sequence[Movement]) -> datetime:
     """When money of a booking moved last, as either side knows."""
     moments = [line.at for line in lines]
     if book.changed_at is not None:
         moments.append(book.changed_at)
-    return max(moments, default=LONG_AGO)
+    return max(moments, default=EARLIEST_TIME)
 
 
-def _unknown(line: Movement) -> Difference:
+def _unknown_intent(line: Movement) -> StatementDifference:
     text = f"{line.kind} {line.ref} of {line.amount} is of intent {line.intent_id}, unknown here"
-    return Difference(None, text)
+    return StatementDifference(None, text)
 
 
-class _Statement:
+class _StatementReader:
     """The processor's lines, taken as far as they are wanted."""
 
     def __init__(self, lines: AsyncIterator[Movement]) -> None:
@@ -138,11 +150,11 @@ class _Statement:
         return ahead or await anext(self._lines, None)
 
 
-async def _books(ports: Ports) -> AsyncIterator[CashBook]:
+async def _cash_books(ports: Ports) -> AsyncIterator[CashPostings]:
     after_id = 0
     while True:
-        async with ports.store.reading() as view:
-            batch = await view.money.cash_books(after_id, BATCH)
+        async with ports.store.read_view() as view:
+            batch = await view.payments.cash_books(after_id, STATEMENT_BATCH_SIZE)
         if not batch:
             return
         for book in batch:

@@ -12,247 +12,280 @@ from datetime import datetime
 
 from attrs import frozen
 
-from staffbooking_core.domain.notifications.notifications import webhook_disabled
+from staffbooking_core.domain.notifications.notifications import webhook_disabled_notification
 from staffbooking_core.domain.webhooks.deliveries import (
-    Attempt,
+    AttemptOutcome,
     Delivery,
-    Endpoint,
-    Failure,
-    Outcome,
-    after_attempt,
-    after_outcome,
-    fan_out,
-    headers,
-    in_feed_order,
+    DeliveryAttempt,
+    DeliveryFailure,
+    WebhookEndpoint,
+    apply_attempt_to_delivery,
+    apply_attempt_to_endpoint,
+    delivery_headers,
+    fan_out_deliveries,
+    sort_for_feed,
 )
 from staffbooking_core.errors import SealBroken
-from staffbooking_core.ports import Claim, Lease, Parcel, Ports, Turn, Writing
+from staffbooking_core.ports import (
+    DueDelivery,
+    EndpointBatch,
+    EndpointClaim,
+    Lease,
+    Ports,
+    Transaction,
+)
 
-SEALED_FOR = "webhook-secrets"
+WEBHOOK_SECRET_PURPOSE = "webhook-secrets"
 """The vault's purpose."""
 
-PLACED = 200
+PUBLISH_BATCH_SIZE = 200
 """Events that get their positions in one step."""
 
-TURN = 16
+DELIVERY_BATCH_SIZE = 16
 """Deliveries of one turn, at most: then others have theirs."""
 
-PAGE = 100
+ENDPOINT_PAGE_SIZE = 100
 
 
-async def publish(ports: Ports, limit: int = PLACED) -> int:
+async def publish_events(ports: Ports, limit: int = PUBLISH_BATCH_SIZE) -> int:
     """Give committed events their positions, and each endpoint that gets one a delivery of
     it; how many events there were."""
-    async with ports.store.reading() as view:
-        if not await view.webhooks.has_unplaced():
+    async with ports.store.read_view() as view:
+        if not await view.webhooks.has_unsequenced_events():
             return 0
     created_at = await ports.clock.business()
 
-    async def unit(tx: Writing) -> int:
-        last = await tx.webhooks.lock_feed()
-        events = in_feed_order(await tx.webhooks.unplaced(limit))
+    async def unit(tx: Transaction) -> int:
+        last_position = await tx.webhooks.lock_feed()
+        events = sort_for_feed(await tx.webhooks.unsequenced_events(limit))
         if not events:  # Another worker was quicker.
             return 0
-        await tx.webhooks.place([(event, last + n) for n, event in enumerate(events, start=1)])
+        await tx.webhooks.save_feed_positions(
+            [(event, last_position + n) for n, event in enumerate(events, start=1)]
+        )
         parties = {party for event in events for party in event.parties}
-        subscribers = await tx.webhooks.subscribers(sorted(parties))
-        new = fan_out(events, subscribers, created_at, ports.clock.wall())
+        subscribers = await tx.webhooks.lock_endpoints_of(sorted(parties))
+        new = fan_out_deliveries(events, subscribers, created_at, ports.clock.wall())
         await tx.webhooks.add_deliveries(new)
         return len(events)
 
-    return await ports.store.write(unit)
+    return await ports.store.run_transaction(unit)
 
 
 # Turns ------------------------------------------------------------------------------------
 
 
 @frozen
-class Sent:
+class DeliveryResult:
     """What came of one delivery of a turn; `delivery` is as it was claimed."""
 
-    turn: Turn
+    batch: EndpointBatch
     delivery: Delivery
-    outcome: Outcome
+    outcome: AttemptOutcome
 
 
-async def claim(ports: Ports, limit: int, *, troubled: bool) -> Sequence[Turn]:
+async def claim_batches(ports: Ports, limit: int, *, degraded: bool) -> Sequence[EndpointBatch]:
     """Claim up to `limit` endpoints whose turn has come, each with what is due. What may not
     be sent (CONTRACT 7: paused, disabled, without a subscription) is held instead."""
     now = ports.clock.wall()
-    lease = Lease(ports.ids.token(), now + ports.policy.lease)
+    lease = Lease(ports.ids.token(), now + ports.policy.lease_duration)
 
-    async def unit(tx: Writing) -> list[Turn]:
-        turns, over = [], []
-        for turn in await tx.webhooks.claim_turns(now, lease, limit, TURN, troubled=troubled):
-            served = turn.endpoint.is_served(turn.owner, now)
-            if not served:
-                await tx.webhooks.hold(turn.endpoint.id, now)
-            if served and turn.parcels:
-                turns.append(turn)
+    async def unit(tx: Transaction) -> list[EndpointBatch]:
+        batches, idle_endpoint_ids = [], []
+        for batch in await tx.webhooks.claim_batches(
+            now, lease, limit, DELIVERY_BATCH_SIZE, degraded=degraded
+        ):
+            is_served = batch.endpoint.is_deliverable(batch.owner, now)
+            if not is_served:
+                await tx.webhooks.hold_deliveries(batch.endpoint.id, now)
+            if is_served and batch.due_deliveries:
+                batches.append(batch)
             else:
-                over.append(turn.endpoint.id)
-        if over:
-            await tx.webhooks.end_turns(sorted(over), now)
-        return turns
+                idle_endpoint_ids.append(batch.endpoint.id)
+        if idle_endpoint_ids:
+            await tx.webhooks.release_endpoints(sorted(idle_endpoint_ids), now)
+        return batches
 
-    return await ports.store.write(unit)
+    return await ports.store.run_transaction(unit)
 
 
-def unsealed(ports: Ports, endpoint: Endpoint) -> tuple[str, ...]:
+def unseal_secrets(ports: Ports, endpoint: WebhookEndpoint) -> tuple[str, ...]:
     """The secrets that sign now, the published one first. Raises SealBroken."""
-    sealed = endpoint.secrets.valid(ports.clock.wall())
-    return tuple(ports.vault.open(SEALED_FOR, each, endpoint.id).decode() for each in sealed)
+    sealed = endpoint.secrets.signing_secrets(ports.clock.wall())
+    return tuple(
+        ports.vault.open(WEBHOOK_SECRET_PURPOSE, each, endpoint.id).decode() for each in sealed
+    )
 
 
-async def attempt(ports: Ports, url: str, secrets: Sequence[str], parcel: Parcel) -> Outcome:
+async def attempt_delivery(
+    ports: Ports, url: str, secrets: Sequence[str], due: DueDelivery
+) -> AttemptOutcome:
     """Send one delivery, once."""
-    delivery, at = parcel.delivery, ports.clock.wall()
+    delivery, at = due.delivery, ports.clock.wall()
     number = delivery.attempts + 1
-    signed = headers(secrets, delivery.event_id, delivery.event, number, parcel.body, at)
-    seconds = ports.policy.webhook_deadline.total_seconds()
-    answer = await ports.sender.send(url, signed, parcel.body, seconds)
+    signed_headers = delivery_headers(
+        secrets, delivery.event_id, delivery.event, number, due.body, at
+    )
+    seconds = ports.policy.webhook_attempt_timeout.total_seconds()
+    answer = await ports.webhook_sender.send(url, signed_headers, due.body, seconds)
     ended_at = ports.clock.wall()
-    if isinstance(answer, Failure):
-        return Outcome(at, ended_at, failure=answer)
-    return Outcome(at, ended_at, response_status=answer)
+    if isinstance(answer, DeliveryFailure):
+        return AttemptOutcome(at, ended_at, failure=answer)
+    return AttemptOutcome(at, ended_at, response_status=answer)
 
 
-async def settle(ports: Ports, sent: Iterable[Sent], over: Iterable[Turn] = ()) -> frozenset[Claim]:
+async def settle_results(
+    ports: Ports,
+    delivery_results: Iterable[DeliveryResult],
+    finished_batches: Iterable[EndpointBatch] = (),
+) -> frozenset[EndpointClaim]:
     """Save what came of attempts, and end these turns; in one transaction, whatever the
     endpoints, and safe to do twice. The claims by which may still be sent: lost ones are left
     out, and nothing is saved for them."""
-    results = sorted(sent, key=lambda each: each.outcome.ended_at)
-    ended = {turn.claim for turn in over}
-    claims = sorted(ended.union(each.turn.claim for each in results))
+    results = sorted(delivery_results, key=lambda each: each.outcome.ended_at)
+    finished_claims = {turn.claim for turn in finished_batches}
+    claims = sorted(finished_claims.union(each.batch.claim for each in results))
     now = ports.clock.wall()
 
-    async def unit(tx: Writing) -> frozenset[Claim]:
-        held = await tx.webhooks.lock_turns(claims)
-        mine = [each for each in results if each.turn.claim in held]
-        endpoints = await _save(tx, ports, mine, [each.endpoint for each in held.values()], now)
-        if over_now := sorted(endpoint_id for endpoint_id, _ in ended & held.keys()):
-            await tx.webhooks.end_turns(over_now, now)
+    async def unit(tx: Transaction) -> frozenset[EndpointClaim]:
+        held = await tx.webhooks.lock_claims(claims)
+        own_results = [each for each in results if each.batch.claim in held]
+        endpoints = await _save_results(
+            tx, ports, own_results, [each.endpoint for each in held.values()], now
+        )
+        if released_endpoint_ids := sorted(
+            endpoint_id for endpoint_id, _ in finished_claims & held.keys()
+        ):
+            await tx.webhooks.release_endpoints(released_endpoint_ids, now)
         return frozenset(
             (endpoint_id, token)
             for (endpoint_id, token), each in held.items()
-            if endpoints[endpoint_id].is_served(each.owner, now)
+            if endpoints[endpoint_id].is_deliverable(each.owner, now)
         )
 
-    return await ports.store.write(unit)
+    return await ports.store.run_transaction(unit)
 
 
-async def _save(
-    tx: Writing, ports: Ports, sent: Sequence[Sent], held: Iterable[Endpoint], now: datetime
-) -> dict[int, Endpoint]:
+async def _save_results(
+    tx: Transaction,
+    ports: Ports,
+    results: Sequence[DeliveryResult],
+    held: Iterable[WebhookEndpoint],
+    now: datetime,
+) -> dict[int, WebhookEndpoint]:
     """Save outcomes in the order in which they came, for endpoints that are locked; these
     endpoints by id, as they are then."""
     endpoints = {endpoint.id: endpoint for endpoint in held}
-    if not sent:
+    if not results:
         return endpoints
-    wanted = sorted(each.delivery.id for each in sent)
-    deliveries = {each.id: each for each in await tx.webhooks.lock_deliveries(wanted)}
-    made: list[tuple[int, Attempt]] = []
-    disabled: list[Endpoint] = []
-    for each in sent:
+    delivery_ids = sorted(each.delivery.id for each in results)
+    deliveries = {each.id: each for each in await tx.webhooks.lock_deliveries(delivery_ids)}
+    attempts: list[tuple[int, DeliveryAttempt]] = []
+    disabled: list[WebhookEndpoint] = []
+    for each in results:
         before = deliveries.get(each.delivery.id)
         if before is None or before.attempts != each.delivery.attempts:
             continue  # Swept, or saved already by a commit whose answer never came.
-        after = after_attempt(before, each.outcome, ports.policy)
+        after = apply_attempt_to_delivery(before, each.outcome, ports.policy)
         endpoint = endpoints[after.endpoint_id]
-        changed = after_outcome(endpoint, after, each.outcome, ports.policy)
+        changed = apply_attempt_to_endpoint(endpoint, after, each.outcome, ports.policy)
         if endpoint.active and not changed.active:
             disabled.append(changed)
         deliveries[after.id], endpoints[after.endpoint_id] = after, changed
-        made.append((after.id, each.outcome.as_attempt(after.attempts)))
+        attempts.append((after.id, each.outcome.to_attempt(after.attempts)))
     await tx.webhooks.save_deliveries(list(deliveries.values()))
-    await tx.webhooks.add_attempts(made)
+    await tx.webhooks.add_attempts(attempts)
     touched = {delivery.endpoint_id for delivery in deliveries.values()}
     await tx.webhooks.save_endpoints([endpoints[number] for number in sorted(touched)])
     for endpoint in disabled:
-        await tx.webhooks.hold(endpoint.id, now)
-        await tx.notices.add([webhook_disabled(endpoint)], now)
+        await tx.webhooks.hold_deliveries(endpoint.id, now)
+        await tx.notifications.add_notifications([webhook_disabled_notification(endpoint)], now)
     return endpoints
 
 
-async def renew(ports: Ports, turns: Iterable[Turn]) -> None:
+async def renew_claims(ports: Ports, batches: Iterable[EndpointBatch]) -> None:
     """Keep the claims of turns that last."""
-    tokens = sorted({turn.lease.token for turn in turns})
-    until = ports.clock.wall() + ports.policy.lease
+    tokens = sorted({turn.lease.token for turn in batches})
+    until = ports.clock.wall() + ports.policy.lease_duration
 
-    async def unit(tx: Writing) -> None:
-        await tx.webhooks.renew_turns(tokens, until)
+    async def unit(tx: Transaction) -> None:
+        await tx.webhooks.renew_claims(tokens, until)
 
     if tokens:
-        await ports.store.write(unit)
+        await ports.store.run_transaction(unit)
 
 
 # Upkeep -----------------------------------------------------------------------------------
 
 
-async def resume_held(ports: Ports) -> int:
+async def resume_held_deliveries(ports: Ports) -> int:
     """Send what was held at endpoints that are served again, whyever they weren't; how many
     deliveries there were."""
-    now, resumed, last = ports.clock.wall(), 0, 0
+    now, resumed, after_id = ports.clock.wall(), 0, 0
     while True:
-        async with ports.store.reading() as view:
-            waiting = await view.webhooks.holding(last, PAGE)
+        async with ports.store.read_view() as view:
+            waiting = await view.webhooks.endpoints_with_held_deliveries(
+                after_id, ENDPOINT_PAGE_SIZE
+            )
         for each in waiting:
-            if each.endpoint.is_served(each.owner, now):
-                resumed += await _resume(ports, each.endpoint.id, now)
-        if len(waiting) < PAGE:
+            if each.endpoint.is_deliverable(each.owner, now):
+                resumed += await _resume_endpoint(ports, each.endpoint.id, now)
+        if len(waiting) < ENDPOINT_PAGE_SIZE:
             return resumed
-        last = waiting[-1].endpoint.id
+        after_id = waiting[-1].endpoint.id
 
 
-async def _resume(ports: Ports, endpoint_id: int, now: datetime) -> int:
-    async def unit(tx: Writing) -> int:
+async def _resume_endpoint(ports: Ports, endpoint_id: int, now: datetime) -> int:
+    async def unit(tx: Transaction) -> int:
         endpoint = await tx.webhooks.lock_endpoint(endpoint_id)
         owner = None if endpoint is None else await tx.accounts.user(endpoint.owner_id)
-        if endpoint is None or owner is None or not endpoint.is_served(owner, now):
+        if endpoint is None or owner is None or not endpoint.is_deliverable(owner, now):
             return 0
-        return await tx.webhooks.resume(endpoint_id, now)
+        return await tx.webhooks.resume_deliveries(endpoint_id, now)
 
-    return await ports.store.write(unit)
+    return await ports.store.run_transaction(unit)
 
 
-async def give_up_held(ports: Ports) -> int:
+async def cancel_held_deliveries(ports: Ports) -> int:
     """Cancel a batch of what was held for too long; how many deliveries there were."""
-    before = ports.clock.wall() - ports.policy.webhook_held_for
-    return await ports.store.write(lambda tx: tx.webhooks.cancel_held(before, PLACED))
+    held_before = ports.clock.wall() - ports.policy.webhook_held_retention
+    return await ports.store.run_transaction(
+        lambda tx: tx.webhooks.cancel_held_deliveries(held_before, PUBLISH_BATCH_SIZE)
+    )
 
 
-async def deliver_due(ports: Ports) -> int:
+async def deliver_all_due(ports: Ports) -> int:
     """Send what is due, one after the other, until nothing is; how many attempts were made.
     For embedding and tests: the worker sends side by side. Raises SealBroken, once all others
     were sent."""
-    made, broken = 0, None
-    for troubled in (False, True):
-        while await _is_due(ports, troubled):
-            for turn in await claim(ports, 1, troubled=troubled):
+    attempt_count, broken = 0, None
+    for degraded in (False, True):
+        while await _is_due(ports, degraded):
+            for batch in await claim_batches(ports, 1, degraded=degraded):
                 try:
-                    made += await _take(ports, turn)
+                    attempt_count += await _deliver_batch(ports, batch)
                 except SealBroken as error:
                     broken = error  # Its claim runs out.
     if broken is not None:
         raise broken
-    return made
+    return attempt_count
 
 
-async def _is_due(ports: Ports, troubled: bool) -> bool:
+async def _is_due(ports: Ports, degraded: bool) -> bool:
     now = ports.clock.wall()
-    async with ports.store.reading() as view:
-        due = await view.webhooks.next_turn(now, troubled=troubled)
+    async with ports.store.read_view() as view:
+        due = await view.webhooks.next_batch_due_at(now, degraded=degraded)
     return due is not None and due <= now
 
 
-async def _take(ports: Ports, turn: Turn) -> int:
+async def _deliver_batch(ports: Ports, batch: EndpointBatch) -> int:
     """Send the deliveries of a turn; how many attempts were made."""
-    secrets, made = unsealed(ports, turn.endpoint), 0
-    for parcel in turn.parcels:
-        outcome = await attempt(ports, turn.endpoint.url, secrets, parcel)
-        served = await settle(ports, [Sent(turn, parcel.delivery, outcome)])
-        made += 1
-        if turn.claim not in served:
+    secrets, attempt_count = unseal_secrets(ports, batch.endpoint), 0
+    for due in batch.due_deliveries:
+        outcome = await attempt_delivery(ports, batch.endpoint.url, secrets, due)
+        valid_claims = await settle_results(ports, [DeliveryResult(batch, due.delivery, outcome)])
+        attempt_count += 1
+        if batch.claim not in valid_claims:
             break
-    await settle(ports, [], [turn])
-    return made
+    await settle_results(ports, [], [batch])
+    return attempt_count

@@ -12,18 +12,18 @@ from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.accounts.users import Role, Subscription
 from staffbooking_core.errors import ConstraintViolated
 from staffbooking_core.ports import EMAIL_TAKEN
-from tests.contract.stores import read
+from tests.contract.stores import read_store
 from tests.support.builders import (
     DAY,
     HOUR,
     MINUTE,
     NOW,
+    add_api_key,
     add_companion,
-    add_key,
     add_session,
     add_user,
-    make_key_text,
-    make_new_key,
+    make_api_key_text,
+    make_new_api_key,
     make_new_user,
     make_session,
 )
@@ -35,7 +35,7 @@ FINE = NOW + timedelta(microseconds=123_456)
 
 async def save_user(store, user, **fields):
     changed = evolve(user, **fields)
-    await store.write(lambda unit: unit.accounts.save_user(changed))
+    await store.run_transaction(lambda unit: unit.accounts.save_user(changed))
     return changed
 
 
@@ -54,8 +54,8 @@ async def test_a_user_comes_back_as_it_was_added(store):
         subscription=Subscription.ENTERPRISE,
         subscription_expires_at=FINE + DAY,
     )
-    added = await store.write(lambda unit: unit.accounts.add_user(new))
-    found = await read(store, lambda view: view.accounts.user(added.id))
+    added = await store.run_transaction(lambda unit: unit.accounts.add_user(new))
+    found = await read_store(store, lambda view: view.accounts.user(added.id))
     assert found == added
     assert asdict(added, recurse=False).items() >= asdict(new, recurse=False).items()
     assert (added.id > 0, added.disabled_at) == (True, None)
@@ -69,10 +69,10 @@ async def test_users_get_ids_of_their_own(store):
 
 async def test_an_unknown_user_is_none(store):
     """Neither an id nor an e-mail that nobody has finds anybody."""
-    async with store.reading() as view:
+    async with store.read_view() as view:
         assert await view.accounts.user(404) is None
         assert await view.accounts.user_by_email("nobody@example.com") is None
-    assert await store.write(lambda unit: unit.accounts.lock_user(404)) is None
+    assert await store.run_transaction(lambda unit: unit.accounts.lock_user(404)) is None
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ async def test_an_unknown_user_is_none(store):
 async def test_an_email_is_found_in_any_case(store, kept, asked):
     """E-mail addresses compare by their folded form, beyond ASCII too."""
     user = await add_user(store, email=kept)
-    assert await read(store, lambda view: view.accounts.user_by_email(asked)) == user
+    assert await read_store(store, lambda view: view.accounts.user_by_email(asked)) == user
 
 
 @pytest.mark.parametrize("email", ["ada@example.com", "ADA@EXAMPLE.COM"])
@@ -96,13 +96,13 @@ async def test_an_email_is_taken_once(store, email):
     with pytest.raises(ConstraintViolated) as caught:
         await add_user(store, email=email)
     assert caught.value.constraint == EMAIL_TAKEN
-    assert await read(store, lambda view: view.accounts.users(0, 10)) == [first]
+    assert await read_store(store, lambda view: view.accounts.users(0, 10)) == [first]
 
 
 async def test_users_are_listed_by_id(store):
     """A page begins above the id given, and has no more than the limit."""
     users = [await add_user(store) for _ in range(5)]
-    async with store.reading() as view:
+    async with store.read_view() as view:
         assert list(await view.accounts.users(0, 10)) == users
         assert list(await view.accounts.users(users[1].id, 2)) == users[2:4]
         assert list(await view.accounts.users(users[4].id, 2)) == []
@@ -122,7 +122,7 @@ async def test_a_saved_user_is_changed(store):
         password_hash="another",
         disabled_at=FINE,
     )
-    assert await read(store, lambda view: view.accounts.users(0, 10)) == [changed, other]
+    assert await read_store(store, lambda view: view.accounts.users(0, 10)) == [changed, other]
 
 
 async def test_a_new_email_frees_the_old_one(store):
@@ -130,7 +130,7 @@ async def test_a_new_email_frees_the_old_one(store):
     user = await add_user(store, email="old@example.com")
     changed = await save_user(store, user, email="new@example.com")
     successor = await add_user(store, email="old@example.com")
-    async with store.reading() as view:
+    async with store.read_view() as view:
         assert await view.accounts.user_by_email("new@example.com") == changed
         assert await view.accounts.user_by_email("old@example.com") == successor
 
@@ -139,7 +139,7 @@ async def test_an_email_may_change_its_case(store):
     """One's own e-mail in other letters is not taken."""
     user = await add_user(store, email="ada@example.com")
     changed = await save_user(store, user, email="Ada@Example.com")
-    assert await read(store, lambda view: view.accounts.user(user.id)) == changed
+    assert await read_store(store, lambda view: view.accounts.user(user.id)) == changed
 
 
 async def test_an_email_cannot_be_changed_to_a_taken_one(store):
@@ -149,13 +149,15 @@ async def test_an_email_cannot_be_changed_to_a_taken_one(store):
     with pytest.raises(ConstraintViolated) as caught:
         await save_user(store, user, email="ADA@example.com")
     assert caught.value.constraint == EMAIL_TAKEN
-    assert await read(store, lambda view: view.accounts.user_by_email("ben@example.com")) == user
+    assert (
+        await read_store(store, lambda view: view.accounts.user_by_email("ben@example.com")) == user
+    )
 
 
 async def test_a_locked_user_is_the_user(store):
     """What is held is what was read."""
     user = await add_user(store)
-    assert await store.write(lambda unit: unit.accounts.lock_user(user.id)) == user
+    assert await store.run_transaction(lambda unit: unit.accounts.lock_user(user.id)) == user
 
 
 # A staff user's companion -----------------------------------------------------------------
@@ -164,13 +166,13 @@ async def test_a_locked_user_is_the_user(store):
 async def test_disabling_a_staff_user_hides_the_companion(store):
     """A disabled user's companion is not listed, and is again once the user is enabled."""
     companion = await add_companion(store)
-    user = await read(store, lambda view: view.accounts.user(companion.id))
+    user = await read_store(store, lambda view: view.accounts.user(companion.id))
     disabled = await save_user(store, user, disabled_at=NOW)
-    async with store.reading() as view:
+    async with store.read_view() as view:
         assert await view.companions.companion(user.id) == evolve(companion, active=False)
         assert await view.companions.detail(user.id) is None
     await save_user(store, disabled, disabled_at=None)
-    async with store.reading() as view:
+    async with store.read_view() as view:
         assert await view.companions.companion(user.id) == companion
         assert await view.companions.detail(user.id) is not None
 
@@ -178,9 +180,9 @@ async def test_disabling_a_staff_user_hides_the_companion(store):
 async def test_a_staff_user_and_the_companion_have_one_name(store):
     """A new name of the user is the companion's too, in its ready-made detail as well."""
     companion = await add_companion(store, first_name="Mia", last_name="Lindqvist")
-    user = await read(store, lambda view: view.accounts.user(companion.id))
+    user = await read_store(store, lambda view: view.accounts.user(companion.id))
     await save_user(store, user, first_name="Maria", last_name="Berg")
-    async with store.reading() as view:
+    async with store.read_view() as view:
         renamed = await view.companions.companion(user.id)
         shown = msgspec.json.decode(await view.companions.detail(user.id))["companion"]
     assert renamed == evolve(companion, first_name="Maria", last_name="Berg")
@@ -191,7 +193,7 @@ async def test_saving_a_customer_makes_no_companion(store):
     """Who has no companion gets none."""
     user = await add_user(store)
     await save_user(store, user, first_name="Eva")
-    assert await read(store, lambda view: view.companions.companion(user.id)) is None
+    assert await read_store(store, lambda view: view.companions.companion(user.id)) is None
 
 
 # Sessions ---------------------------------------------------------------------------------
@@ -201,21 +203,21 @@ async def test_a_session_is_found_with_its_user(store):
     """By the digest of its token, with times to the microsecond."""
     user = await add_user(store)
     session = await add_session(store, user.id, created_at=FINE, seen_at=FINE + HOUR)
-    found = await read(store, lambda view: view.accounts.session(session.digest))
+    found = await read_store(store, lambda view: view.accounts.session(session.digest))
     assert found == (session, user)
 
 
 async def test_an_unknown_session_is_none(store):
     """A digest that no session has finds nothing."""
     session = make_session()
-    assert await read(store, lambda view: view.accounts.session(session.digest)) is None
+    assert await read_store(store, lambda view: view.accounts.session(session.digest)) is None
 
 
 async def test_a_session_is_read_as_it_is(store):
     """Whether it still signs in is not decided here: an old one is found too."""
     user = await add_user(store)
     session = await add_session(store, user.id, created_at=NOW - 400 * DAY)
-    assert await read(store, lambda view: view.accounts.session(session.digest)) is not None
+    assert await read_store(store, lambda view: view.accounts.session(session.digest)) is not None
 
 
 async def test_touching_a_session_says_when_it_was_seen(store):
@@ -227,8 +229,8 @@ async def test_touching_a_session_says_when_it_was_seen(store):
         await tx.accounts.touch_session(session.digest, FINE)
         await tx.accounts.touch_session(b"unknown" * 4, FINE)
 
-    await store.write(unit)
-    async with store.reading() as view:
+    await store.run_transaction(unit)
+    async with store.read_view() as view:
         touched, _ = await view.accounts.session(session.digest)
         untouched, _ = await view.accounts.session(other.digest)
     assert (touched, untouched) == (evolve(session, seen_at=FINE), other)
@@ -239,8 +241,8 @@ async def test_an_ended_session_is_gone(store):
     user = await add_user(store)
     session, other = await add_session(store, user.id), await add_session(store, user.id)
     for _ in range(2):
-        await store.write(lambda unit: unit.accounts.end_session(session.digest))
-    async with store.reading() as view:
+        await store.run_transaction(lambda unit: unit.accounts.end_session(session.digest))
+    async with store.read_view() as view:
         assert await view.accounts.session(session.digest) is None
         assert await view.accounts.session(other.digest) == (other, user)
 
@@ -250,8 +252,8 @@ async def test_all_sessions_of_a_user_end_together(store):
     user, other = await add_user(store), await add_user(store)
     mine = [await add_session(store, user.id) for _ in range(3)]
     theirs = await add_session(store, other.id)
-    await store.write(lambda unit: unit.accounts.end_sessions_of(user.id))
-    async with store.reading() as view:
+    await store.run_transaction(lambda unit: unit.accounts.end_sessions_of(user.id))
+    async with store.read_view() as view:
         assert [await view.accounts.session(session.digest) for session in mine] == [None] * 3
         assert await view.accounts.session(theirs.digest) == (theirs, other)
 
@@ -260,8 +262,8 @@ async def test_one_session_of_a_user_may_stay(store):
     """While all others end."""
     user = await add_user(store)
     kept, *_ = [await add_session(store, user.id) for _ in range(3)]
-    await store.write(lambda unit: unit.accounts.end_sessions_of(user.id, kept.digest))
-    async with store.reading() as view:
+    await store.run_transaction(lambda unit: unit.accounts.end_sessions_of(user.id, kept.digest))
+    async with store.read_view() as view:
         assert await view.accounts.sessions_of(user.id) == [kept]
 
 
@@ -271,7 +273,7 @@ async def test_sessions_of_a_user_are_listed(store):
     old = await add_session(store, user.id, created_at=NOW - DAY)
     new = await add_session(store, user.id)
     await add_session(store, other.id)
-    async with store.reading() as view:
+    async with store.read_view() as view:
         assert await view.accounts.sessions_of(user.id) == [new, old]
         assert await view.accounts.sessions_of(404) == []
 
@@ -282,56 +284,56 @@ async def test_sessions_of_a_user_are_listed(store):
 async def test_a_key_comes_back_as_it_was_added(store):
     """Every field is kept; a new key is neither used nor revoked."""
     user = await add_user(store)
-    new = make_new_key(
+    new = make_new_api_key(
         user.id,
         name="Büro",
         permissions=frozenset({Permission.READ}),
         created_at=FINE,
         expires_at=FINE + DAY,
     )
-    added = await store.write(lambda unit: unit.accounts.add_key(new))
+    added = await store.run_transaction(lambda unit: unit.accounts.add_api_key(new))
     assert asdict(added, recurse=False).items() >= asdict(new, recurse=False).items()
     assert (added.last_used_at, added.revoked_at) == (None, None)
-    async with store.reading() as view:
-        assert await view.accounts.key(added.id) == added
-        assert list(await view.accounts.keys_of(user.id)) == [added]
+    async with store.read_view() as view:
+        assert await view.accounts.api_key(added.id) == added
+        assert list(await view.accounts.api_keys_of(user.id)) == [added]
 
 
 async def test_keys_are_listed_newest_first(store):
     """All of the owner's, revoked ones too; of one moment the later id first."""
     user, other = await add_user(store), await add_user(store)
-    second = await add_key(store, user.id, created_at=NOW)
-    first = await add_key(store, user.id, created_at=NOW - DAY)
-    third = await add_key(store, user.id, created_at=NOW)
-    await add_key(store, other.id)
-    await store.write(lambda unit: unit.accounts.revoke_key(third.id, NOW))
-    keys = await read(store, lambda view: view.accounts.keys_of(user.id))
+    second = await add_api_key(store, user.id, created_at=NOW)
+    first = await add_api_key(store, user.id, created_at=NOW - DAY)
+    third = await add_api_key(store, user.id, created_at=NOW)
+    await add_api_key(store, other.id)
+    await store.run_transaction(lambda unit: unit.accounts.revoke_api_key(third.id, NOW))
+    keys = await read_store(store, lambda view: view.accounts.api_keys_of(user.id))
     assert [key.id for key in keys] == [third.id, second.id, first.id]
 
 
 async def test_an_unknown_key_is_none(store):
     """Neither an id nor an owner without keys gives one."""
-    async with store.reading() as view:
-        assert await view.accounts.key(404) is None
-        assert list(await view.accounts.keys_of(404)) == []
+    async with store.read_view() as view:
+        assert await view.accounts.api_key(404) is None
+        assert list(await view.accounts.api_keys_of(404)) == []
 
 
 async def test_a_revoked_key_keeps_its_first_time(store):
     """Revoking it again changes nothing, and an unknown id is no error."""
     user = await add_user(store)
-    key, other = await add_key(store, user.id), await add_key(store, user.id)
+    key, other = await add_api_key(store, user.id), await add_api_key(store, user.id)
     for at in (FINE, FINE + MINUTE):
-        await store.write(lambda unit, at=at: unit.accounts.revoke_key(key.id, at))
-    await store.write(lambda unit: unit.accounts.revoke_key(404, NOW))
-    async with store.reading() as view:
-        assert await view.accounts.key(key.id) == evolve(key, revoked_at=FINE)
-        assert await view.accounts.key(other.id) == other
+        await store.run_transaction(lambda unit, at=at: unit.accounts.revoke_api_key(key.id, at))
+    await store.run_transaction(lambda unit: unit.accounts.revoke_api_key(404, NOW))
+    async with store.read_view() as view:
+        assert await view.accounts.api_key(key.id) == evolve(key, revoked_at=FINE)
+        assert await view.accounts.api_key(other.id) == other
 
 
 async def test_a_digest_belongs_to_one_key(store):
     """The same key can't be added twice, for whomever."""
-    user, other, text = await add_user(store), await add_user(store), make_key_text()
-    await add_key(store, user.id, text)
+    user, other, text = await add_user(store), await add_user(store), make_api_key_text()
+    await add_api_key(store, user.id, text)
     with pytest.raises(ConstraintViolated):
-        await add_key(store, other.id, text)
-    assert list(await read(store, lambda view: view.accounts.keys_of(other.id))) == []
+        await add_api_key(store, other.id, text)
+    assert list(await read_store(store, lambda view: view.accounts.api_keys_of(other.id))) == []

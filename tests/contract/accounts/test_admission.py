@@ -10,9 +10,9 @@ from attrs import evolve
 
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.accounts.users import Role, Subscription
-from staffbooking_core.domain.shared.rate_limits import Rule, Verdict
+from staffbooking_core.domain.shared.rate_limits import RateLimit, RateLimitDecision
 from staffbooking_core.errors import Forbidden, Unauthenticated
-from tests.contract.stores import read
+from tests.contract.stores import read_store
 from tests.support.builders import (
     DAY,
     HOUR,
@@ -20,7 +20,7 @@ from tests.support.builders import (
     NOW,
     POLICY,
     SECOND,
-    add_key,
+    add_api_key,
     add_session,
     add_subscriber,
     add_user,
@@ -28,8 +28,8 @@ from tests.support.builders import (
 
 pytestmark = pytest.mark.anyio
 
-GENERAL = Rule("general", 5, HOUR)
-BOOKINGS = Rule("bookings", 2, MINUTE)
+GENERAL = RateLimit("general", 5, HOUR)
+BOOKINGS = RateLimit("bookings", 2, MINUTE)
 READ, BOOK = Permission.READ, Permission.BOOK
 
 
@@ -38,12 +38,12 @@ def seconds(at):
 
 
 async def by_key(store, key, permission=READ, rules=(GENERAL,), now=NOW):
-    return await store.admission.by_key(key.digest, permission, rules, now)
+    return await store.admission.authenticate_api_key(key.digest, permission, rules, now)
 
 
 async def counted(store, key, rule=GENERAL, now=NOW):
     """How many hits a key's window has."""
-    verdict = await store.admission.look(f"{rule.name}:key:{key.id}", rule, now)
+    verdict = await store.admission.peek(f"{rule.name}:key:{key.id}", rule, now)
     return rule.limit - verdict.remaining
 
 
@@ -53,31 +53,31 @@ async def counted(store, key, rule=GENERAL, now=NOW):
 async def test_a_key_is_admitted_with_its_owner(store):
     """The caller is the key and its owner, with the verdict of each rule in turn."""
     owner = await add_subscriber(store)
-    key = await add_key(store, owner.id)
+    key = await add_api_key(store, owner.id)
     caller, verdicts = await by_key(store, key, BOOK, (BOOKINGS, GENERAL))
     assert (evolve(caller.key, last_used_at=None), caller.owner) == (key, owner)
     assert list(verdicts) == [
-        Verdict(2, 1, seconds(NOW + MINUTE), allowed=True, retry_after=0),
-        Verdict(5, 4, seconds(NOW + HOUR), allowed=True, retry_after=0),
+        RateLimitDecision(2, 1, seconds(NOW + MINUTE), allowed=True, retry_after=0),
+        RateLimitDecision(5, 4, seconds(NOW + HOUR), allowed=True, retry_after=0),
     ]
 
 
 async def test_a_keys_use_is_noted(store):
     """When it was used last stands in its record."""
     owner = await add_subscriber(store)
-    key, other = await add_key(store, owner.id), await add_key(store, owner.id)
+    key, other = await add_api_key(store, owner.id), await add_api_key(store, owner.id)
     await by_key(store, key)
     await by_key(store, key, now=NOW + DAY)
-    async with store.reading() as view:
-        assert (await view.accounts.key(key.id)).last_used_at == NOW + DAY
-        assert (await view.accounts.key(other.id)).last_used_at is None
-        used = {each.id: each.last_used_at for each in await view.accounts.keys_of(owner.id)}
+    async with store.read_view() as view:
+        assert (await view.accounts.api_key(key.id)).last_used_at == NOW + DAY
+        assert (await view.accounts.api_key(other.id)).last_used_at is None
+        used = {each.id: each.last_used_at for each in await view.accounts.api_keys_of(owner.id)}
     assert used == {key.id: NOW + DAY, other.id: None}
 
 
 async def test_without_rules_nothing_is_counted(store):
     """A key may be asked for alone."""
-    key = await add_key(store, (await add_subscriber(store)).id)
+    key = await add_api_key(store, (await add_subscriber(store)).id)
     _, verdicts = await by_key(store, key, rules=())
     assert (list(verdicts), await counted(store, key)) == ([], 0)
 
@@ -87,18 +87,20 @@ async def test_a_key_that_does_not_work_is_refused(store, case):
     """As unauthenticated, and nothing is counted."""
     owner = await add_subscriber(store)
     expires_at = NOW if case == "expired" else NOW + SECOND
-    key = await add_key(store, owner.id, expires_at=expires_at)
+    key = await add_api_key(store, owner.id, expires_at=expires_at)
     if case == "revoked":
-        await store.write(lambda unit: unit.accounts.revoke_key(key.id, NOW - DAY))
+        await store.run_transaction(lambda unit: unit.accounts.revoke_api_key(key.id, NOW - DAY))
     elif case == "disabled":
         disabled = evolve(owner, disabled_at=NOW)
-        await store.write(lambda unit: unit.accounts.save_user(disabled))
+        await store.run_transaction(lambda unit: unit.accounts.save_user(disabled))
     shown = evolve(key, digest=b"\x00" * 32) if case == "unknown" else key
     with pytest.raises(Unauthenticated) as caught:
         await by_key(store, shown)
     assert caught.value.code == "invalid_api_key"
     assert await counted(store, key) == 0
-    assert (await read(store, lambda view: view.accounts.key(key.id))).last_used_at is None
+    assert (
+        await read_store(store, lambda view: view.accounts.api_key(key.id))
+    ).last_used_at is None
 
 
 @pytest.mark.parametrize(
@@ -112,7 +114,7 @@ async def test_a_key_that_does_not_work_is_refused(store, case):
 async def test_a_key_needs_a_running_subscription(store, tier, expires_at):
     """Without one the caller is known and forbidden, and nothing is counted."""
     owner = await add_user(store, subscription=tier, subscription_expires_at=expires_at)
-    key = await add_key(store, owner.id)
+    key = await add_api_key(store, owner.id)
     with pytest.raises(Forbidden) as caught:
         await by_key(store, key)
     assert caught.value.code == "subscription_required"
@@ -122,7 +124,7 @@ async def test_a_key_needs_a_running_subscription(store, tier, expires_at):
 async def test_a_key_needs_the_permission(store):
     """Without it the call is forbidden and not counted; where none is needed it passes."""
     owner = await add_subscriber(store)
-    key = await add_key(store, owner.id, permissions=frozenset({READ}))
+    key = await add_api_key(store, owner.id, permissions=frozenset({READ}))
     with pytest.raises(Forbidden) as caught:
         await by_key(store, key, BOOK)
     assert caught.value.code == "permission_required"
@@ -135,16 +137,16 @@ async def test_a_key_needs_the_permission(store):
 async def test_an_admins_key_may_everything(store):
     """Whatever its permissions, and without a subscription."""
     admin = await add_user(store, role=Role.ADMIN)
-    key = await add_key(store, admin.id, permissions=frozenset({READ}))
+    key = await add_api_key(store, admin.id, permissions=frozenset({READ}))
     caller, _ = await by_key(store, key, BOOK)
     assert caller.owner == admin
 
 
 async def test_a_revocation_is_seen_at_once(store):
     """The next look-up after it is refused."""
-    key = await add_key(store, (await add_subscriber(store)).id)
+    key = await add_api_key(store, (await add_subscriber(store)).id)
     await by_key(store, key)
-    await store.write(lambda unit: unit.accounts.revoke_key(key.id, NOW))
+    await store.run_transaction(lambda unit: unit.accounts.revoke_api_key(key.id, NOW))
     with pytest.raises(Unauthenticated):
         await by_key(store, key)
 
@@ -152,16 +154,16 @@ async def test_a_revocation_is_seen_at_once(store):
 async def test_a_lost_subscription_is_seen_at_once(store):
     """So is a disabled owner, and the subscription that comes back."""
     owner = await add_subscriber(store)
-    key = await add_key(store, owner.id)
+    key = await add_api_key(store, owner.id)
     for change, error in (
         ({"subscription": Subscription.NONE}, Forbidden),
         ({"disabled_at": NOW}, Unauthenticated),
     ):
         changed = evolve(owner, **change)
-        await store.write(lambda unit, user=changed: unit.accounts.save_user(user))
+        await store.run_transaction(lambda unit, user=changed: unit.accounts.save_user(user))
         with pytest.raises(error):
             await by_key(store, key)
-    await store.write(lambda unit: unit.accounts.save_user(owner))
+    await store.run_transaction(lambda unit: unit.accounts.save_user(owner))
     assert (await by_key(store, key))[0].owner == owner
 
 
@@ -170,16 +172,18 @@ async def test_a_lost_subscription_is_seen_at_once(store):
 
 async def test_an_exceeded_window_is_a_verdict(store):
     """The call after the last is told when to come back, and is no error."""
-    key = await add_key(store, (await add_subscriber(store)).id)
+    key = await add_api_key(store, (await add_subscriber(store)).id)
     verdicts = [(await by_key(store, key, rules=(BOOKINGS,)))[1][0] for _ in range(4)]
     assert [verdict.allowed for verdict in verdicts] == [True, True, False, False]
-    assert verdicts[-1] == Verdict(2, 0, seconds(NOW + MINUTE), allowed=False, retry_after=60)
+    assert verdicts[-1] == RateLimitDecision(
+        2, 0, seconds(NOW + MINUTE), allowed=False, retry_after=60
+    )
 
 
 async def test_calls_at_once_are_counted_exactly(store):
     """Of 100 at the same moment as many pass as the limit says."""
-    key = await add_key(store, (await add_subscriber(store)).id)
-    rule = Rule("general", 37, HOUR)
+    key = await add_api_key(store, (await add_subscriber(store)).id)
+    rule = RateLimit("general", 37, HOUR)
     answers = await asyncio.gather(*(by_key(store, key, rules=(rule,)) for _ in range(100)))
     verdicts = [verdict for _, (verdict,) in answers]
     assert sum(verdict.allowed for verdict in verdicts) == 37
@@ -189,20 +193,20 @@ async def test_calls_at_once_are_counted_exactly(store):
 async def test_keys_and_rules_have_windows_of_their_own(store):
     """Also of one owner, and where calls come at the same moment."""
     owner = await add_subscriber(store)
-    keys = [await add_key(store, owner.id) for _ in range(3)]
+    keys = [await add_api_key(store, owner.id) for _ in range(3)]
     calls = [by_key(store, key, BOOK, (BOOKINGS, GENERAL)) for key in keys for _ in range(4)]
     await asyncio.gather(*calls, by_key(store, keys[0]))
-    hits = [await store.admission.hit(f"general:key:{key.id}", GENERAL, NOW) for key in keys]
+    hits = [await store.admission.count_hit(f"general:key:{key.id}", GENERAL, NOW) for key in keys]
     assert [verdict.allowed for verdict in hits] == [False, True, True]
 
 
 async def test_refused_calls_among_others_are_not_counted(store):
     """Good and bad keys at the same moment each get their own answer."""
     owner = await add_subscriber(store)
-    good = await add_key(store, owner.id)
-    weak = await add_key(store, owner.id, permissions=frozenset({READ}))
-    revoked = await add_key(store, owner.id)
-    await store.write(lambda unit: unit.accounts.revoke_key(revoked.id, NOW))
+    good = await add_api_key(store, owner.id)
+    weak = await add_api_key(store, owner.id, permissions=frozenset({READ}))
+    revoked = await add_api_key(store, owner.id)
+    await store.run_transaction(lambda unit: unit.accounts.revoke_api_key(revoked.id, NOW))
     calls = [by_key(store, key, BOOK) for _ in range(3) for key in (good, weak, revoked)]
     results = await asyncio.gather(*calls, return_exceptions=True)
     assert [isinstance(each, Forbidden) for each in results] == [False, True, False] * 3
@@ -212,7 +216,7 @@ async def test_refused_calls_among_others_are_not_counted(store):
 
 async def test_a_keys_window_begins_anew(store):
     """At its end the whole limit is there again."""
-    key = await add_key(store, (await add_subscriber(store)).id)
+    key = await add_api_key(store, (await add_subscriber(store)).id)
     for _ in range(3):
         await by_key(store, key, rules=(BOOKINGS,))
     _, (late,) = await by_key(store, key, rules=(BOOKINGS,), now=NOW + MINUTE - SECOND)
@@ -228,7 +232,7 @@ async def test_a_session_signs_its_user_in(store):
     """The caller is the session and the user as they are stored."""
     user = await add_user(store)
     session = await add_session(store, user.id)
-    caller = await store.admission.by_session(session.digest, NOW)
+    caller = await store.admission.authenticate_session(session.digest, NOW)
     assert (caller.session, caller.user) == (session, user)
 
 
@@ -243,11 +247,11 @@ async def test_a_session_that_has_ended_signs_nobody_in(store, case):
     session = await add_session(store, user.id, **times.get(case, {}))
     if case == "disabled":
         disabled = evolve(user, disabled_at=NOW)
-        await store.write(lambda unit: unit.accounts.save_user(disabled))
+        await store.run_transaction(lambda unit: unit.accounts.save_user(disabled))
     elif case == "ended":
-        await store.write(lambda unit: unit.accounts.end_session(session.digest))
+        await store.run_transaction(lambda unit: unit.accounts.end_session(session.digest))
     digest = b"\x00" * 32 if case == "unknown" else session.digest
-    assert await store.admission.by_session(digest, NOW) is None
+    assert await store.admission.authenticate_session(digest, NOW) is None
 
 
 async def test_a_session_lasts_to_its_last_second(store):
@@ -256,7 +260,7 @@ async def test_a_session_lasts_to_its_last_second(store):
     created_at = NOW - POLICY.session_lifetime + SECOND
     seen_at = NOW - POLICY.session_idle + SECOND
     session = await add_session(store, user.id, created_at=created_at, seen_at=seen_at)
-    assert await store.admission.by_session(session.digest, NOW) is not None
+    assert await store.admission.authenticate_session(session.digest, NOW) is not None
 
 
 async def test_sessions_at_once_each_find_their_user(store):
@@ -264,7 +268,7 @@ async def test_sessions_at_once_each_find_their_user(store):
     users = [await add_user(store) for _ in range(5)]
     sessions = [await add_session(store, user.id) for user in users]
     found = await asyncio.gather(
-        *(store.admission.by_session(session.digest, NOW) for session in sessions)
+        *(store.admission.authenticate_session(session.digest, NOW) for session in sessions)
     )
     assert [caller.user for caller in found] == users
 
@@ -275,14 +279,14 @@ async def test_sessions_at_once_each_find_their_user(store):
 async def test_hits_are_counted(store):
     """Each with the figures of its headers, the one after the limit refused."""
     verdicts = [
-        await store.admission.hit("contact:203.0.113.7", BOOKINGS, NOW + n * SECOND)
+        await store.admission.count_hit("contact:203.0.113.7", BOOKINGS, NOW + n * SECOND)
         for n in range(3)
     ]
     reset = seconds(NOW + MINUTE)
     assert verdicts == [
-        Verdict(2, 1, reset, allowed=True, retry_after=0),
-        Verdict(2, 0, reset, allowed=True, retry_after=0),
-        Verdict(2, 0, reset, allowed=False, retry_after=58),
+        RateLimitDecision(2, 1, reset, allowed=True, retry_after=0),
+        RateLimitDecision(2, 0, reset, allowed=True, retry_after=0),
+        RateLimitDecision(2, 0, reset, allowed=False, retry_after=58),
     ]
 
 
@@ -290,9 +294,9 @@ async def test_a_window_runs_from_its_first_hit(store):
     """Refused hits don't move its end; fractions of a second count in full."""
     fraction = timedelta(microseconds=1)
     for n in range(5):
-        await store.admission.hit("a", BOOKINGS, NOW + fraction + n * 10 * SECOND)
-    late = await store.admission.hit("a", BOOKINGS, NOW + MINUTE)
-    fresh = await store.admission.hit("a", BOOKINGS, NOW + MINUTE + fraction)
+        await store.admission.count_hit("a", BOOKINGS, NOW + fraction + n * 10 * SECOND)
+    late = await store.admission.count_hit("a", BOOKINGS, NOW + MINUTE)
+    fresh = await store.admission.count_hit("a", BOOKINGS, NOW + MINUTE + fraction)
     assert (late.allowed, late.retry_after, late.reset) == (False, 1, seconds(NOW + MINUTE) + 1)
     assert (fresh.allowed, fresh.reset) == (True, seconds(NOW + 2 * MINUTE) + 1)
 
@@ -301,29 +305,29 @@ async def test_scopes_are_counted_apart(store):
     """Whatever they are called, to the letter."""
     scopes = ["general:user:1", "general:user:11", "GENERAL:user:1", "general:é", "general:'%"]
     for scope in scopes:
-        await store.admission.hit(scope, BOOKINGS, NOW)
-    left = [(await store.admission.look(scope, BOOKINGS, NOW)).remaining for scope in scopes]
+        await store.admission.count_hit(scope, BOOKINGS, NOW)
+    left = [(await store.admission.peek(scope, BOOKINGS, NOW)).remaining for scope in scopes]
     assert left == [1] * len(scopes)
 
 
 async def test_hits_at_once_are_counted_exactly(store):
     """However many come at the same moment, over several scopes."""
-    rule = Rule("general", 20, HOUR)
-    hits = [store.admission.hit(f"scope:{n % 3}", rule, NOW) for n in range(90)]
+    rule = RateLimit("general", 20, HOUR)
+    hits = [store.admission.count_hit(f"scope:{n % 3}", rule, NOW) for n in range(90)]
     verdicts = await asyncio.gather(*hits)
     assert [sum(each.allowed for each in verdicts[n::3]) for n in range(3)] == [20, 20, 20]
 
 
 async def test_looking_does_not_count(store):
     """However often; the figures are those of the window as it stands."""
-    fresh = await store.admission.look("a", BOOKINGS, NOW)
-    await store.admission.hit("a", BOOKINGS, NOW)
-    looks = [await store.admission.look("a", BOOKINGS, NOW + SECOND) for _ in range(5)]
-    await store.admission.hit("a", BOOKINGS, NOW)
-    spent = await store.admission.look("a", BOOKINGS, NOW + SECOND)
-    ended = await store.admission.look("a", BOOKINGS, NOW + MINUTE)
+    fresh = await store.admission.peek("a", BOOKINGS, NOW)
+    await store.admission.count_hit("a", BOOKINGS, NOW)
+    looks = [await store.admission.peek("a", BOOKINGS, NOW + SECOND) for _ in range(5)]
+    await store.admission.count_hit("a", BOOKINGS, NOW)
+    spent = await store.admission.peek("a", BOOKINGS, NOW + SECOND)
+    ended = await store.admission.peek("a", BOOKINGS, NOW + MINUTE)
     reset = seconds(NOW + MINUTE)
-    assert fresh == Verdict(2, 2, reset, allowed=True, retry_after=0)
-    assert looks == [Verdict(2, 1, reset, allowed=True, retry_after=0)] * 5
-    assert spent == Verdict(2, 0, reset, allowed=False, retry_after=59)
+    assert fresh == RateLimitDecision(2, 2, reset, allowed=True, retry_after=0)
+    assert looks == [RateLimitDecision(2, 1, reset, allowed=True, retry_after=0)] * 5
+    assert spent == RateLimitDecision(2, 0, reset, allowed=False, retry_after=59)
     assert (ended.remaining, ended.reset) == (2, seconds(NOW + 2 * MINUTE))

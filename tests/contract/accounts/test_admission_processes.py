@@ -7,14 +7,14 @@ import asyncio
 import pytest
 
 from staffbooking_core.domain.accounts.api_keys import Permission
-from staffbooking_core.domain.shared.rate_limits import Rule
-from staffbooking_core.errors import Unauthenticated, Unavailable
-from tests.contract.stores import STORES, address, opened, read
-from tests.support.builders import HOUR, MINUTE, NOW, POLICY, add_key, add_subscriber
+from staffbooking_core.domain.shared.rate_limits import RateLimit
+from staffbooking_core.errors import StoreUnavailable, Unauthenticated
+from tests.contract.stores import STORES, open_sql_store, read_store, store_url
+from tests.support.builders import HOUR, MINUTE, NOW, POLICY, add_api_key, add_subscriber
 
 pytestmark = pytest.mark.anyio
 
-RULE = Rule("general", 5, HOUR)
+RULE = RateLimit("general", 5, HOUR)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -28,44 +28,46 @@ async def sql_store(request):
 async def other(sql_store, request):
     """Another process on the same database."""
     name = sql_store.database.dialect
-    async with opened(address(request, name)) as store:
+    async with open_sql_store(store_url(request, name)) as store:
         yield store
 
 
 async def by_key(store, key, now=NOW):
-    return await store.admission.by_key(key.digest, Permission.READ, (RULE,), now)
+    return await store.admission.authenticate_api_key(key.digest, Permission.READ, (RULE,), now)
 
 
 async def test_a_key_has_one_window_over_processes(sql_store, other):
     """What one process counts, the other sees."""
-    key = await add_key(sql_store, (await add_subscriber(sql_store)).id)
+    key = await add_api_key(sql_store, (await add_subscriber(sql_store)).id)
     remaining = [(await by_key(each, key))[1][0].remaining for each in (sql_store, other) * 2]
     assert remaining == [4, 3, 2, 1]
-    assert (await other.admission.look(f"general:key:{key.id}", RULE, NOW)).remaining == 1
+    assert (await other.admission.peek(f"general:key:{key.id}", RULE, NOW)).remaining == 1
 
 
 async def test_a_revocation_holds_for_every_process(sql_store, other):
     """At once, also where the key was just in use."""
-    key = await add_key(sql_store, (await add_subscriber(sql_store)).id)
+    key = await add_api_key(sql_store, (await add_subscriber(sql_store)).id)
     await by_key(other, key)
-    await sql_store.write(lambda unit: unit.accounts.revoke_key(key.id, NOW))
+    await sql_store.run_transaction(lambda unit: unit.accounts.revoke_api_key(key.id, NOW))
     with pytest.raises(Unauthenticated):
         await by_key(other, key)
 
 
 async def test_the_use_of_a_key_outlives_the_process(sql_store, request):
     """What was noted is written at the latest when the store is closed, the newest time."""
-    key = await add_key(sql_store, (await add_subscriber(sql_store)).id)
-    async with opened(address(request, sql_store.database.dialect)) as process:
+    key = await add_api_key(sql_store, (await add_subscriber(sql_store)).id)
+    async with open_sql_store(store_url(request, sql_store.database.dialect)) as process:
         for now in (NOW, NOW + HOUR, NOW + MINUTE):
             await by_key(process, key, now)
-    found = await read(sql_store, lambda view: view.accounts.key(key.id))
+    found = await read_store(sql_store, lambda view: view.accounts.api_key(key.id))
     assert found.last_used_at == NOW + HOUR
 
 
 async def test_a_caller_who_leaves_holds_nobody_up(sql_store):
     """Hits of the same moment go on, and the one that was given up counts."""
-    hits = [asyncio.ensure_future(sql_store.admission.hit("scope", RULE, NOW)) for _ in range(4)]
+    hits = [
+        asyncio.ensure_future(sql_store.admission.count_hit("scope", RULE, NOW)) for _ in range(4)
+    ]
     await asyncio.sleep(0)
     hits[1].cancel()
     await asyncio.wait([hits[1]])
@@ -79,33 +81,33 @@ async def test_a_caller_who_leaves_holds_nobody_up(sql_store):
 async def test_without_the_windows_a_process_counts_alone(sql_store):
     """It lets no more through than the limit, from the windows' loss to their end."""
     await sql_store.admission.counter.close()
-    hits = [sql_store.admission.hit("scope", RULE, NOW) for _ in range(8)]
+    hits = [sql_store.admission.count_hit("scope", RULE, NOW) for _ in range(8)]
     verdicts = await asyncio.gather(*hits)
-    looked = await sql_store.admission.look("scope", RULE, NOW)
-    fresh = await sql_store.admission.hit("scope", RULE, NOW + HOUR)
+    looked = await sql_store.admission.peek("scope", RULE, NOW)
+    fresh = await sql_store.admission.count_hit("scope", RULE, NOW + HOUR)
     assert [verdict.allowed for verdict in verdicts] == [True] * 5 + [False] * 3
     assert (looked.remaining, looked.allowed, fresh.remaining) == (0, False, 4)
 
 
 async def test_without_the_windows_keys_are_counted_alone_or_not_known(sql_store):
     """SQLite has its keys in another file; PostgreSQL has lost both."""
-    key = await add_key(sql_store, (await add_subscriber(sql_store)).id)
+    key = await add_api_key(sql_store, (await add_subscriber(sql_store)).id)
     await sql_store.admission.counter.close()
     if sql_store.database.dialect == "sqlite":
         verdicts = [(await by_key(sql_store, key))[1][0] for _ in range(6)]
         assert [verdict.allowed for verdict in verdicts] == [True] * 5 + [False]
     else:
-        with pytest.raises(Unavailable):
+        with pytest.raises(StoreUnavailable):
             await by_key(sql_store, key)
 
 
 async def test_a_lost_database_is_unavailable(sql_store):
     """Nobody is taken for somebody, and nobody is refused as unknown."""
-    key = await add_key(sql_store, (await add_subscriber(sql_store)).id)
+    key = await add_api_key(sql_store, (await add_subscriber(sql_store)).id)
     await sql_store.admission.counter.close()
     await sql_store.database.close()
-    asked = [by_key(sql_store, key), sql_store.admission.by_session(b"\x00" * 32, NOW)]
+    asked = [by_key(sql_store, key), sql_store.admission.authenticate_session(b"\x00" * 32, NOW)]
     results = await asyncio.gather(*asked, return_exceptions=True)
-    assert [type(result) for result in results] == [Unavailable, Unavailable]
-    with pytest.raises(Unavailable):
-        await sql_store.sweep(NOW, POLICY)
+    assert [type(result) for result in results] == [StoreUnavailable, StoreUnavailable]
+    with pytest.raises(StoreUnavailable):
+        await sql_store.delete_expired(NOW, POLICY)

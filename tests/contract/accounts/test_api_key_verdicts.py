@@ -9,14 +9,14 @@ import pytest
 from attrs import evolve
 
 from staffbooking_core.domain.accounts.api_keys import Permission
-from staffbooking_core.domain.accounts.users import Role, Subscription, judge_key
-from staffbooking_core.domain.shared.rate_limits import Rule
+from staffbooking_core.domain.accounts.users import Role, Subscription, check_api_key
+from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.errors import StaffbookingError
-from tests.support.builders import HOUR, NOW, SECOND, make_new_key, make_new_user
+from tests.support.builders import HOUR, NOW, SECOND, make_new_api_key, make_new_user
 
 pytestmark = pytest.mark.anyio
 
-RULE = Rule("general", 5, HOUR)
+RULE = RateLimit("general", 5, HOUR)
 ENDS = (None, NOW + SECOND, NOW)
 """Of a key or a subscription: never, not yet, just now."""
 GRANTED: tuple[frozenset[Permission], ...] = (
@@ -34,17 +34,17 @@ async def add_keys(tx):
         owner = evolve(await tx.accounts.add_user(new), disabled_at=disabled_at)
         await tx.accounts.save_user(owner)
         for expires_at, revoked_at, granted in product(ENDS, (None, NOW), GRANTED):
-            new_key = make_new_key(owner.id, permissions=granted, expires_at=expires_at)
-            key = await tx.accounts.add_key(new_key)
+            new_key = make_new_api_key(owner.id, permissions=granted, expires_at=expires_at)
+            key = await tx.accounts.add_api_key(new_key)
             if revoked_at is not None:
-                await tx.accounts.revoke_key(key.id, revoked_at)
+                await tx.accounts.revoke_api_key(key.id, revoked_at)
             yield evolve(key, revoked_at=revoked_at), owner
 
 
 def judged(key, owner, permission):
     """The code of the refusal, None where the key may be used."""
     try:
-        judge_key(key, owner, permission, NOW)
+        check_api_key(key, owner, permission, NOW)
     except StaffbookingError as error:
         return error.code
     return None
@@ -60,16 +60,16 @@ async def test_every_judgement_agrees(store):
     async def unit(tx):
         return [each async for each in add_keys(tx)]
 
-    keys = await store.write(unit)
+    keys = await store.run_transaction(unit)
     asked = list(product(keys, ASKED))
-    by_key = store.admission.by_key
+    by_key = store.admission.authenticate_api_key
     calls = [by_key(key.digest, permission, (RULE,), NOW) for (key, _), permission in asked]
     results = await asyncio.gather(*calls, return_exceptions=True)
     expected = [judged(key, owner, permission) for (key, owner), permission in asked]
     assert [code(result) for result in results] == expected
     assert {None, "invalid_api_key", "subscription_required", "permission_required"} == {*expected}
 
-    look = store.admission.look
+    look = store.admission.peek
     looks = [await look(f"general:key:{key.id}", RULE, NOW) for key, _ in keys]
     counts = [RULE.limit - verdict.remaining for verdict in looks]
     permitted = [expected[n : n + len(ASKED)].count(None) for n in range(0, len(asked), 3)]

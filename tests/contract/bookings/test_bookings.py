@@ -9,16 +9,21 @@ import pytest
 from attrs import evolve
 
 from staffbooking_core.domain.bookings.booking import (
-    Intent,
+    PaymentIntent,
     PaymentStatus,
     PayoutStatus,
     TimelineEntry,
 )
-from staffbooking_core.domain.bookings.lifecycle import HOLDS_SLOT, Party, Status, Trigger
+from staffbooking_core.domain.bookings.lifecycle import (
+    SLOT_HOLDING_STATUSES,
+    BookingStatus,
+    Party,
+    Trigger,
+)
 from staffbooking_core.domain.payments.processor import ChargebackStatus
 from staffbooking_core.errors import Conflict, ConstraintViolated
-from staffbooking_core.ports import OVERLAP, BookingQuery
-from tests.contract.stores import read
+from staffbooking_core.ports import BOOKING_OVERLAP, BookingQuery
+from tests.contract.stores import read_store
 from tests.support.builders import (
     DAY,
     HOUR,
@@ -27,8 +32,8 @@ from tests.support.builders import (
     add_booking,
     add_companion,
     add_user,
-    moved,
-    save,
+    next_version,
+    save_booking,
 )
 
 pytestmark = pytest.mark.anyio
@@ -39,7 +44,9 @@ START = NOW + 2 * DAY
 
 def everything(booked_by):
     """Every field that a booking may have, set."""
-    entry = TimelineEntry(FINE, Status.PENDING, Status.ACCEPTED, Trigger.ACCEPT, Party.STAFF)
+    entry = TimelineEntry(
+        FINE, BookingStatus.PENDING, BookingStatus.ACCEPTED, Trigger.ACCEPT, Party.STAFF
+    )
     return {
         "booked_by": booked_by,
         "location": "Straße 1,\n東京 \N{GRINNING FACE}",
@@ -75,17 +82,19 @@ def everything(booked_by):
         "chargeback_ref": "cb_1",
         "chargeback_status": ChargebackStatus.LOST,
         "chargeback_amount": 8,
-        "intent": Intent(1, FINE, "cs_1", "https://pay.example/1", "pay_1", ("pay_2", "pay_3")),
+        "intent": PaymentIntent(
+            1, FINE, "cs_1", "https://pay.example/1", "pay_1", ("pay_2", "pay_3")
+        ),
     }
 
 
 async def find(store, booking):
-    return await read(store, lambda view: view.bookings.booking(booking.id))
+    return await read_store(store, lambda view: view.bookings.booking(booking.id))
 
 
 async def listed(store, user=None, **given):
     query = BookingQuery(None if user is None else user.id, **given)
-    found = await read(store, lambda view: view.bookings.bookings(query))
+    found = await read_store(store, lambda view: view.bookings.bookings(query))
     return [booking.id for booking in found]
 
 
@@ -97,8 +106,12 @@ async def test_a_booking_comes_back_as_it_was_added(store):
     agency = await add_user(store)
     booking = await add_booking(store, **everything(agency.id))
     assert await find(store, booking) == booking
-    assert await read(store, lambda view: view.bookings.booking_by_code(booking.code)) == booking
-    assert await store.write(lambda unit: unit.bookings.lock_booking(booking.id)) == booking
+    assert (
+        await read_store(store, lambda view: view.bookings.booking_by_code(booking.code)) == booking
+    )
+    assert (
+        await store.run_transaction(lambda unit: unit.bookings.lock_booking(booking.id)) == booking
+    )
 
 
 async def test_an_unset_field_stays_unset(store):
@@ -110,10 +123,12 @@ async def test_an_unset_field_stays_unset(store):
 async def test_an_unknown_booking_is_none(store):
     """Codes compare to the letter."""
     booking = await add_booking(store, code="BKABCDEFGHJKMN")
-    async with store.reading() as view:
+    async with store.read_view() as view:
         assert await view.bookings.booking(booking.id + 1) is None
         assert await view.bookings.booking_by_code("BKabcdefghjkmn") is None
-    assert await store.write(lambda unit: unit.bookings.lock_booking(booking.id + 1)) is None
+    assert (
+        await store.run_transaction(lambda unit: unit.bookings.lock_booking(booking.id + 1)) is None
+    )
 
 
 async def test_a_code_is_used_once(store):
@@ -136,9 +151,13 @@ async def test_a_number_is_used_once(store):
 async def test_a_saved_step_is_the_booking(store):
     """Every field may change with the next version."""
     agency, booking = await add_user(store), await add_booking(store)
-    changed = await save(store, moved(booking, status=Status.PAID, **everything(agency.id)))
+    changed = await save_booking(
+        store, next_version(booking, status=BookingStatus.PAID, **everything(agency.id))
+    )
     assert await find(store, booking) == changed
-    cleared = await save(store, moved(changed, intent=None, payout_due_at=None, paid_at=None))
+    cleared = await save_booking(
+        store, next_version(changed, intent=None, payout_due_at=None, paid_at=None)
+    )
     assert await find(store, booking) == cleared
 
 
@@ -147,7 +166,7 @@ async def test_a_step_follows_the_stored_version(store, version):
     """Saving what was decided on another version is a conflict, and changes nothing."""
     booking = await add_booking(store)
     with pytest.raises(Conflict):
-        await save(store, moved(booking, version=version))
+        await save_booking(store, next_version(booking, version=version))
     assert await find(store, booking) == booking
 
 
@@ -155,13 +174,13 @@ async def test_a_step_needs_its_booking(store):
     """Saving a booking that was never added is a conflict."""
     booking = await add_booking(store)
     with pytest.raises(Conflict):
-        await save(store, moved(booking, id=booking.id + 1, code="BKANOTHER00000"))
+        await save_booking(store, next_version(booking, id=booking.id + 1, code="BKANOTHER00000"))
 
 
 # The slot ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("status", sorted(HOLDS_SLOT))
+@pytest.mark.parametrize("status", sorted(SLOT_HOLDING_STATUSES))
 @pytest.mark.parametrize("hours", [-3, 0, 1, 3])
 async def test_a_held_slot_is_held_alone(store, status, hours):
     """Neither a new booking nor a step may hold time that another holds."""
@@ -169,11 +188,11 @@ async def test_a_held_slot_is_held_alone(store, status, hours):
     await add_booking(store, companion, status=status, starts_at=START)
     starts_at = START + hours * HOUR
     with pytest.raises(ConstraintViolated) as added:
-        await add_booking(store, companion, status=Status.ACCEPTED, starts_at=starts_at)
+        await add_booking(store, companion, status=BookingStatus.ACCEPTED, starts_at=starts_at)
     rival = await add_booking(store, companion, starts_at=starts_at)
     with pytest.raises(ConstraintViolated) as saved:
-        await save(store, moved(rival, status=Status.ACCEPTED))
-    assert (added.value.constraint, saved.value.constraint) == (OVERLAP, OVERLAP)
+        await save_booking(store, next_version(rival, status=BookingStatus.ACCEPTED))
+    assert (added.value.constraint, saved.value.constraint) == (BOOKING_OVERLAP, BOOKING_OVERLAP)
     assert await find(store, rival) == rival
 
 
@@ -181,43 +200,45 @@ async def test_a_held_slot_is_held_alone(store, status, hours):
 async def test_slots_may_touch(store, hours):
     """One booking's end is no part of it."""
     companion = await add_companion(store)
-    await add_booking(store, companion, status=Status.PAID, starts_at=START)
-    await add_booking(store, companion, status=Status.ACCEPTED, starts_at=START + hours * HOUR)
+    await add_booking(store, companion, status=BookingStatus.PAID, starts_at=START)
+    await add_booking(
+        store, companion, status=BookingStatus.ACCEPTED, starts_at=START + hours * HOUR
+    )
     assert len(await listed(store)) == 2
 
 
-@pytest.mark.parametrize("status", sorted(set(Status) - HOLDS_SLOT))
+@pytest.mark.parametrize("status", sorted(set(BookingStatus) - SLOT_HOLDING_STATUSES))
 async def test_only_some_statuses_hold_the_slot(store, status):
     """Pending, completed and cancelled bookings are in nobody's way."""
     companion = await add_companion(store)
     await add_booking(store, companion, status=status)
-    await add_booking(store, companion, status=Status.PAID)
+    await add_booking(store, companion, status=BookingStatus.PAID)
     await add_booking(store, companion, status=status)
     assert len(await listed(store)) == 3
 
 
 async def test_a_slot_is_one_companions(store):
     """Different companions may work at the same time."""
-    await add_booking(store, status=Status.PAID)
-    await add_booking(store, status=Status.PAID)
+    await add_booking(store, status=BookingStatus.PAID)
+    await add_booking(store, status=BookingStatus.PAID)
     assert len(await listed(store)) == 2
 
 
 async def test_a_released_slot_may_be_taken(store):
     """Once a booking is cancelled, another may hold its time; it can't come back then."""
     companion = await add_companion(store)
-    booking = await add_booking(store, companion, status=Status.ACCEPTED)
-    cancelled = await save(store, moved(booking, status=Status.CANCELLED))
-    await add_booking(store, companion, status=Status.ACCEPTED)
+    booking = await add_booking(store, companion, status=BookingStatus.ACCEPTED)
+    cancelled = await save_booking(store, next_version(booking, status=BookingStatus.CANCELLED))
+    await add_booking(store, companion, status=BookingStatus.ACCEPTED)
     with pytest.raises(ConstraintViolated) as caught:
-        await save(store, moved(cancelled, status=Status.DISPUTED))
-    assert caught.value.constraint == OVERLAP
+        await save_booking(store, next_version(cancelled, status=BookingStatus.DISPUTED))
+    assert caught.value.constraint == BOOKING_OVERLAP
 
 
 async def test_a_booking_is_not_in_its_own_way(store):
     """Its next step holds the same slot."""
-    booking = await add_booking(store, status=Status.ACCEPTED)
-    paid = await save(store, moved(booking, status=Status.PAID))
+    booking = await add_booking(store, status=BookingStatus.ACCEPTED)
+    paid = await save_booking(store, next_version(booking, status=BookingStatus.PAID))
     assert await find(store, booking) == paid
 
 
@@ -228,23 +249,28 @@ async def test_contenders_want_the_same_time(store):
     mine = await add_booking(store, companion, starts_at=START)
     last = await add_booking(store, companion, starts_at=START - 3 * HOUR)
     await add_booking(store, companion, starts_at=START + 4 * HOUR)
-    await add_booking(store, companion, starts_at=START, status=Status.CANCELLED)
-    await add_booking(store, companion, starts_at=START, status=Status.ACCEPTED)
+    await add_booking(store, companion, starts_at=START, status=BookingStatus.CANCELLED)
+    await add_booking(store, companion, starts_at=START, status=BookingStatus.ACCEPTED)
     await add_booking(store, starts_at=START)
-    found = await store.write(lambda unit: unit.bookings.lock_contenders(mine.id))
+    found = await store.run_transaction(lambda unit: unit.bookings.lock_competing_bookings(mine.id))
     assert list(found) == [first, mine, last]
 
 
 async def test_a_booking_contends_whatever_its_status(store):
     """The booking asked for is among them also when it is not pending any more."""
-    booking = await add_booking(store, status=Status.PAID)
-    found = await store.write(lambda unit: unit.bookings.lock_contenders(booking.id))
+    booking = await add_booking(store, status=BookingStatus.PAID)
+    found = await store.run_transaction(
+        lambda unit: unit.bookings.lock_competing_bookings(booking.id)
+    )
     assert list(found) == [booking]
 
 
 async def test_an_unknown_booking_has_no_contenders(store):
     """Nothing is held for a booking that is not there."""
-    assert list(await store.write(lambda unit: unit.bookings.lock_contenders(404))) == []
+    assert (
+        list(await store.run_transaction(lambda unit: unit.bookings.lock_competing_bookings(404)))
+        == []
+    )
 
 
 # Lists ------------------------------------------------------------------------------------
@@ -261,7 +287,7 @@ async def test_the_newest_event_comes_first(store):
 async def test_a_user_sees_the_bookings_of_each_side(store):
     """As customer, as staff member and as the agency that booked; each once."""
     companion, agency = await add_companion(store), await add_user(store)
-    staff = await read(store, lambda view: view.accounts.user(companion.id))
+    staff = await read_store(store, lambda view: view.accounts.user(companion.id))
     customer = await add_user(store)
     plain = await add_booking(store, companion, customer, starts_at=START)
     booked = await add_booking(store, booked_by=agency.id, starts_at=START + DAY)
@@ -280,12 +306,12 @@ async def test_a_user_sees_the_bookings_of_each_side(store):
 async def test_a_list_may_be_of_one_status(store):
     """Alone or together with a user."""
     customer = await add_user(store)
-    for status in Status:
+    for status in BookingStatus:
         await add_booking(store, None, customer, status=status)
-    paid = await add_booking(store, status=Status.PAID)
-    mine = await listed(store, customer, status=Status.PAID)
+    paid = await add_booking(store, status=BookingStatus.PAID)
+    mine = await listed(store, customer, status=BookingStatus.PAID)
     assert len(mine) == 1
-    assert await listed(store, status=Status.PAID) == [paid.id, *mine]
+    assert await listed(store, status=BookingStatus.PAID) == [paid.id, *mine]
 
 
 @pytest.mark.parametrize("priority_first", [False, True])
@@ -295,7 +321,7 @@ async def test_pending_priority_requests_may_come_first(store, priority_first):
     kinds: list[dict[str, Any]] = [
         {"starts_at": START, "priority": True},
         {"starts_at": START + DAY},
-        {"starts_at": START + 2 * DAY, "priority": True, "status": Status.PAID},
+        {"starts_at": START + 2 * DAY, "priority": True, "status": BookingStatus.PAID},
         {"starts_at": START + 3 * DAY, "priority": True},
         {"starts_at": START + 4 * DAY},
     ]
@@ -326,10 +352,10 @@ async def test_bookings_since_a_time_are_the_soonest(store):
     twins = [await add_booking(store, companion, starts_at=START) for _ in range(2)]
     await add_booking(store, companion, starts_at=START - 4 * HOUR)
     long = await add_booking(
-        store, companion, starts_at=START - DAY + HOUR, duration_hours=24, status=Status.PAID
+        store, companion, starts_at=START - DAY + HOUR, duration_hours=24, status=BookingStatus.PAID
     )
     wanted = [long, *twins, later]
-    async with store.reading() as view:
+    async with store.read_view() as view:
         for limit in (1, 3, 50):
             found = await view.bookings.bookings_since(companion.id, START, limit)
             assert found == wanted[:limit]
@@ -344,20 +370,22 @@ async def test_requests_push_no_booking_out(store):
     ]
     others = [
         await add_booking(store, companion, customer, starts_at=START + n * DAY, status=status)
-        for n, status in enumerate((Status.ACCEPTED, Status.COMPLETED, Status.DISPUTED), 1)
+        for n, status in enumerate(
+            (BookingStatus.ACCEPTED, BookingStatus.COMPLETED, BookingStatus.DISPUTED), 1
+        )
     ]
-    async with store.reading() as view:
+    async with store.read_view() as view:
         for room in range(4):
             found = await view.bookings.bookings_since(companion.id, START, len(others) + room)
             assert found == [*requests[:room], *others]
         assert await view.bookings.bookings_since(companion.id, START, 2) == others[:2]
 
 
-@pytest.mark.parametrize("status", Status)
+@pytest.mark.parametrize("status", BookingStatus)
 async def test_bookings_since_a_time_are_not_cancelled(store, status):
     """Whatever else became of them, they are among them."""
     booking = await add_booking(store, starts_at=START, status=status)
-    found = await read(
+    found = await read_store(
         store, lambda view: view.bookings.bookings_since(booking.companion_id, START, 5)
     )
-    assert found == ([] if status is Status.CANCELLED else [booking])
+    assert found == ([] if status is BookingStatus.CANCELLED else [booking])

@@ -7,55 +7,63 @@ from typing import Any
 from attrs import evolve
 
 from staffbooking_core.domain.bookings.booking import Booking
-from staffbooking_core.domain.bookings.lifecycle import Status
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.companions.availability import Interval
 from staffbooking_core.domain.companions.companion import Companion
-from staffbooking_core.domain.companions.search_index import local_days, marks_on
-from staffbooking_core.ports import Store, Writing
-from tests.support.builders import DAY, make_booking, make_change, moved, next_booking_id
+from staffbooking_core.domain.companions.search_index import find_marks_on, local_days
+from staffbooking_core.ports import Store, Transaction
+from tests.support.builders import (
+    DAY,
+    make_booking,
+    make_booking_write,
+    next_booking_id,
+    next_version,
+)
 
 
-async def hold(store: Store, companion: Companion, customer_id: int, **given: Any) -> Booking:
+async def add_accepted_booking(
+    store: Store, companion: Companion, customer_id: int, **given: Any
+) -> Booking:
     """An accepted booking of a companion, with its days marked."""
     given = {
-        "status": Status.ACCEPTED,
+        "status": BookingStatus.ACCEPTED,
         "companion_id": companion.id,
         "customer_id": customer_id,
         **given,
     }
     booking = make_booking(id=await next_booking_id(store), **given)
 
-    async def unit(tx: Writing) -> None:
-        await tx.bookings.add(make_change(booking))
-        await _mark(tx, booking)
+    async def unit(tx: Transaction) -> None:
+        await tx.bookings.add_booking(make_booking_write(booking))
+        await _mark_days(tx, booking)
 
-    await store.write(unit)
+    await store.run_transaction(unit)
     return booking
 
 
-async def release(store: Store, booking: Booking) -> None:
+async def cancel_booking(store: Store, booking: Booking) -> None:
     """The booking is cancelled, and its days marked anew."""
-    cancelled = moved(booking, status=Status.CANCELLED)
+    cancelled = next_version(booking, status=BookingStatus.CANCELLED)
 
-    async def unit(tx: Writing) -> None:
-        await tx.bookings.save(make_change(cancelled))
-        await _mark(tx, cancelled)
+    async def unit(tx: Transaction) -> None:
+        await tx.bookings.save_booking(make_booking_write(cancelled))
+        await _mark_days(tx, cancelled)
 
-    await store.write(unit)
+    await store.run_transaction(unit)
 
 
 async def change_companion(store: Store, companion: Companion, **fields: Any) -> Companion:
     """The companion with other fields, saved."""
     changed = evolve(companion, **fields)
-    await store.write(lambda unit: unit.companions.save_companion(changed))
+    await store.run_transaction(lambda unit: unit.companions.save_companion(changed))
     return changed
 
 
-async def _mark(tx: Writing, booking: Booking) -> None:
+async def _mark_days(tx: Transaction, booking: Booking) -> None:
     companion = await tx.companions.lock_companion(booking.companion_id)
     assert companion is not None
     calendar, span = companion.calendar, Interval(booking.starts_at, booking.ends_at)
     first, last = span.starts_at - 2 * DAY, span.ends_at + 2 * DAY
-    busy = await tx.companions.busy(companion.id, first, last)
-    marks = marks_on(calendar, busy, local_days(calendar.timezone, span))
-    await tx.companions.mark_days(companion.id, marks)
+    busy = await tx.companions.busy_intervals(companion.id, first, last)
+    marks = find_marks_on(calendar, busy, local_days(calendar.timezone, span))
+    await tx.companions.save_day_marks(companion.id, marks)

@@ -10,11 +10,11 @@ from decimal import ROUND_HALF_UP, Decimal
 from attrs import evolve
 
 from staffbooking_core.domain.accounts.users import Role
-from staffbooking_core.domain.companions.availability import Override, Slot, has_free_hour
+from staffbooking_core.domain.companions.availability import DateOverride, Slot, has_free_hour
 from staffbooking_core.domain.companions.companion import Approval
 from tests.support.builders import make_calendar, make_companion, make_new_user
 
-PLACES = [
+LOCATIONS = [
     ("São Paulo", "Brasil"),
     ("Sa\N{COMBINING TILDE}o Tomé", "São Tomé"),
     ("İstanbul", "Türkiye"),
@@ -33,19 +33,19 @@ PLACES = [
 SERVICES = ["Gala dinner", "GALA DINNER", "gala", "Größe", "GRÖSSE", "Trade, fair"]
 
 
-DAYS = (date(2027, 3, 1), date(2027, 3, 6))
+OVERRIDE_DATES = (date(2027, 3, 1), date(2027, 3, 6))
 """A Monday and a Saturday, on which some have other hours than on all others."""
 
 
-def folded(text):
+def fold_text(text):
     return unicodedata.normalize("NFC", text).casefold()
 
 
-def crowd(seed, count=60):
+def make_companions(seed, count=60):
     """Companions of every sort, the same for the same seed."""
     chance = random.Random(seed)
     for number in range(count):
-        city, country = PLACES[number % len(PLACES)]
+        city, country = LOCATIONS[number % len(LOCATIONS)]
         reviews = chance.choice([0, 0, 1, 2, 3, 8, 200])
         yield make_companion(
             first_name=f"N{number}",
@@ -54,7 +54,7 @@ def crowd(seed, count=60):
             hourly_rate=chance.choice([1, 4_999, 5_000, 5_001, 20_000]),
             service_types=tuple(chance.sample(SERVICES, chance.randint(0, 3))),
             calendar=make_calendar(
-                days=chance.choice([(), range(5), (5, 6), (0,)]), overrides=overrides(chance)
+                days=chance.choice([(), range(5), (5, 6), (0,)]), overrides=make_overrides(chance)
             ),
             total_reviews=reviews,
             rating_sum=sum(chance.randint(1, 5) for _ in range(reviews)),
@@ -63,13 +63,13 @@ def crowd(seed, count=60):
         )
 
 
-def overrides(chance):
-    kinds = {day: chance.choice("same same free busy".split()) for day in DAYS}
+def make_overrides(chance):
+    kinds = {day: chance.choice("same same free busy".split()) for day in OVERRIDE_DATES}
     slots = {"free": (Slot(600, 720),), "busy": ()}
-    return tuple(Override(day, slots[kind]) for day, kind in kinds.items() if kind in slots)
+    return tuple(DateOverride(day, slots[kind]) for day, kind in kinds.items() if kind in slots)
 
 
-async def add_all(store, companions):
+async def add_companions(store, companions):
     """Many companions at once, with their users."""
 
     async def unit(tx):
@@ -81,30 +81,30 @@ async def add_all(store, companions):
             await tx.companions.save_companion(added[-1])
         return added
 
-    return await store.write(unit)
+    return await store.run_transaction(unit)
 
 
-def brute_force(companions, query):
+def brute_force_search(companions, query):
     """What the contract says of a search, in the plainest way: ids in order."""
-    found = [companion for companion in companions if meets(companion, query)]
-    return [companion.id for companion in sorted(found, key=rank)]
+    found = [companion for companion in companions if matches_query(companion, query)]
+    return [companion.id for companion in sorted(found, key=rank_key)]
 
 
-def meets(companion, query):
-    places = [folded(companion.location_city), folded(companion.location_country)]
-    services = [folded(name) for name in companion.service_types]
+def matches_query(companion, query):
+    places = [fold_text(companion.location_city), fold_text(companion.location_country)]
+    services = [fold_text(name) for name in companion.service_types]
     return (
         companion.active
         and companion.approval is Approval.APPROVED
-        and (query.location is None or any(folded(query.location) in name for name in places))
-        and (query.service is None or folded(query.service) in services)
+        and (query.location is None or any(fold_text(query.location) in name for name in places))
+        and (query.service is None or fold_text(query.service) in services)
         and (query.min_price is None or companion.hourly_rate >= query.min_price)
         and (query.max_price is None or companion.hourly_rate <= query.max_price)
         and (query.date is None or has_free_hour(companion.calendar, (), query.date))
     )
 
 
-def rank(companion):
+def rank_key(companion):
     reviews = companion.total_reviews
     average = Decimal(companion.rating_sum) / reviews if reviews else Decimal(0)
     return -average.quantize(Decimal("0.01"), ROUND_HALF_UP), -reviews, companion.id

@@ -10,8 +10,12 @@ from attrs import evolve
 
 from staffbooking_core.domain.companions.availability import Calendar, Interval, has_free_hour
 from staffbooking_core.domain.companions.companion import CompanionQuery
-from tests.contract.companions.booked_days import change_companion, hold, release
-from tests.contract.stores import read
+from tests.contract.companions.booked_days import (
+    add_accepted_booking,
+    cancel_booking,
+    change_companion,
+)
+from tests.contract.stores import read_store
 from tests.support.builders import DAY, HOUR, NOW, add_companion, add_user, make_calendar
 
 pytestmark = pytest.mark.anyio
@@ -30,7 +34,7 @@ async def open_days(store, companion, days=WEEK):
     """Those of the days on which a search finds the companion."""
     found = []
     for day in days:
-        async with store.reading() as view:
+        async with store.read_view() as view:
             if await view.companions.search(CompanionQuery(date=day)):
                 found.append(day)
     return found
@@ -45,8 +49,10 @@ async def test_busy_times_come_back(store):
     """With the day up to which they are known, as a companion's and in its agenda."""
     calendar = make_calendar(busy=(taken(WEEK[1], 9, 2),), busy_until=date(2029, 3, 2))
     companion = await add_companion(store, calendar=calendar)
-    found = await read(store, lambda view: view.companions.companion(companion.id))
-    agenda = await read(store, lambda view: view.companions.agenda(companion.id, NOW, NOW + DAY))
+    found = await read_store(store, lambda view: view.companions.companion(companion.id))
+    agenda = await read_store(
+        store, lambda view: view.companions.availability(companion.id, NOW, NOW + DAY)
+    )
     assert (found.calendar, agenda.calendar) == (calendar, calendar)
 
 
@@ -54,7 +60,7 @@ async def test_a_request_sees_busy_times(store):
     """They are in what a booking request is decided on."""
     calendar = Calendar("UTC", busy=(taken(WEEK[1]),))
     companion, customer = await add_companion(store, calendar=calendar), await add_user(store)
-    context = await read(
+    context = await read_store(
         store,
         lambda view: view.bookings.request_context(companion.id, None, customer.id, WEEK[1]),
     )
@@ -72,7 +78,7 @@ async def test_an_hour_that_is_left_is_found(store):
     """A day is open while a booking and busy times leave an hour of it."""
     calendar = make_calendar(days=range(5))
     companion, customer = await add_companion(store, calendar=calendar), await add_user(store)
-    await hold(store, companion, customer.id, starts_at=taken(WEEK[1], 9).starts_at)
+    await add_accepted_booking(store, companion, customer.id, starts_at=taken(WEEK[1], 9).starts_at)
     one = await take(store, companion, taken(WEEK[1], 13, 3))
     left = await open_days(store, companion)
     await take(store, one, taken(WEEK[1], 13, 4))
@@ -92,9 +98,11 @@ async def test_forgotten_busy_times_hide_nothing(store):
 async def test_a_cancelled_booking_gives_no_busy_day_back(store):
     """Its day is free of bookings then, but still taken elsewhere."""
     companion, customer = await add_companion(store), await add_user(store)
-    booking = await hold(store, companion, customer.id, starts_at=taken(WEEK[1]).starts_at)
+    booking = await add_accepted_booking(
+        store, companion, customer.id, starts_at=taken(WEEK[1]).starts_at
+    )
     await take(store, companion, taken(WEEK[1], hours=24))
-    await release(store, booking)
+    await cancel_booking(store, booking)
     assert await open_days(store, companion) == [WEEK[0], *WEEK[2:]]
 
 
@@ -103,8 +111,10 @@ async def test_stand_ins_are_not_busy_elsewhere(store):
     companion = await take(store, await add_companion(store), taken(WEEK[1]))
     service = companion.service_types[0]
     for day, found in ((WEEK[0], [companion.id]), (WEEK[1], [])):
-        async with store.reading() as view:
-            candidates = await view.companions.candidates(service, day, NOW, NOW + DAY, 10)
+        async with store.read_view() as view:
+            candidates = await view.companions.rebooking_candidates(
+                service, day, NOW, NOW + DAY, 10
+            )
         assert [one.agenda.companion_id for one in candidates] == found
 
 
@@ -115,9 +125,9 @@ async def test_an_import_in_bulk_marks_busy_days(store):
 
     async def unit(tx):
         user = await tx.accounts.user(companion.id)
-        await tx.imports.save_people([(user, evolve(companion, calendar=calendar))])
+        await tx.imports.save_staff_members([(user, evolve(companion, calendar=calendar))])
 
-    await store.write(unit)
+    await store.run_transaction(unit)
     await change_companion(store, free, active=False)
     assert await open_days(store, companion) == [*WEEK[:3], *WEEK[4:]]
 
@@ -142,15 +152,19 @@ async def test_searches_tell_the_truth_of_busy_times(store):
 
 
 async def save_feed(store, companion, digest, at=NOW):
-    await store.write(lambda tx: tx.staff.save_feed(companion.id, digest, at))
+    await store.run_transaction(
+        lambda tx: tx.portfolio.save_calendar_feed(companion.id, digest, at)
+    )
 
 
 async def owner(store, digest):
-    return await read(store, lambda view: view.staff.feed(digest))
+    return await read_store(store, lambda view: view.portfolio.calendar_feed_owner_id(digest))
 
 
 async def since(store, companion):
-    return await read(store, lambda view: view.staff.feed_since(companion.id))
+    return await read_store(
+        store, lambda view: view.portfolio.calendar_feed_created_at(companion.id)
+    )
 
 
 async def test_a_feed_is_found_by_its_digest(store):
@@ -180,6 +194,6 @@ async def test_a_removed_feed_is_gone(store):
     await save_feed(store, one, b"\x01" * 32)
     await save_feed(store, other, b"\x02" * 32)
     for _ in range(2):
-        await store.write(lambda tx: tx.staff.remove_feed(one.id))
+        await store.run_transaction(lambda tx: tx.portfolio.remove_calendar_feed(one.id))
     assert (await owner(store, b"\x01" * 32), await since(store, one)) == (None, None)
     assert await owner(store, b"\x02" * 32) == other.id

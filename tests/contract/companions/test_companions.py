@@ -8,19 +8,23 @@ import msgspec
 import pytest
 
 from staffbooking_adapters import codec
-from staffbooking_core.domain.bookings.lifecycle import HOLDS_SLOT, Status
+from staffbooking_core.domain.bookings.lifecycle import SLOT_HOLDING_STATUSES, BookingStatus
 from staffbooking_core.domain.companions.availability import (
     Calendar,
+    DateOverride,
     Interval,
-    Override,
     Slot,
     WeeklySlot,
 )
 from staffbooking_core.domain.companions.companion import Approval, Badge, Tier
-from staffbooking_core.ports import Agenda
+from staffbooking_core.ports import CompanionAvailability
 from staffbooking_core.representations.records import companion_detail, companion_summary
-from tests.contract.companions.booked_days import change_companion, hold, release
-from tests.contract.stores import read
+from tests.contract.companions.booked_days import (
+    add_accepted_booking,
+    cancel_booking,
+    change_companion,
+)
+from tests.contract.stores import read_store
 from tests.support.builders import (
     DAY,
     HOUR,
@@ -37,7 +41,10 @@ pytestmark = pytest.mark.anyio
 CALENDAR = Calendar(
     "America/New_York",
     (WeeklySlot(0, Slot(540, 1020)), WeeklySlot(6, Slot(0, 1440))),
-    (Override(date(2027, 3, 4), (Slot(600, 660), Slot(700, 1440))), Override(date(2027, 3, 5))),
+    (
+        DateOverride(date(2027, 3, 4), (Slot(600, 660), Slot(700, 1440))),
+        DateOverride(date(2027, 3, 5)),
+    ),
 )
 COMPLETE = {
     "first_name": "Björk",
@@ -62,7 +69,9 @@ COMPLETE = {
 
 
 async def agenda_of(store, companion, first=NOW - DAY, last=NOW + 10 * DAY):
-    return await read(store, lambda view: view.companions.agenda(companion.id, first, last))
+    return await read_store(
+        store, lambda view: view.companions.availability(companion.id, first, last)
+    )
 
 
 # One companion ----------------------------------------------------------------------------
@@ -71,8 +80,10 @@ async def agenda_of(store, companion, first=NOW - DAY, last=NOW + 10 * DAY):
 async def test_a_companion_comes_back_as_it_was_saved(store):
     """Every field is kept, with the whole calendar."""
     companion = await add_companion(store, **COMPLETE)
-    assert await read(store, lambda view: view.companions.companion(companion.id)) == companion
-    locked = await store.write(lambda unit: unit.companions.lock_companion(companion.id))
+    assert (
+        await read_store(store, lambda view: view.companions.companion(companion.id)) == companion
+    )
+    locked = await store.run_transaction(lambda unit: unit.companions.lock_companion(companion.id))
     assert locked == companion
 
 
@@ -80,16 +91,18 @@ async def test_an_unset_field_stays_unset(store):
     """None comes back as None, an empty tuple as an empty tuple."""
     bare = {"daily_rate": None, "service_types": (), "languages": (), "years_experience": None}
     companion = await add_companion(store, **bare)
-    assert await read(store, lambda view: view.companions.companion(companion.id)) == companion
+    assert (
+        await read_store(store, lambda view: view.companions.companion(companion.id)) == companion
+    )
 
 
 async def test_an_unknown_companion_is_none(store):
     """Whichever way it is asked for."""
-    async with store.reading() as view:
+    async with store.read_view() as view:
         assert await view.companions.companion(404) is None
         assert await view.companions.detail(404) is None
-        assert await view.companions.agenda(404, NOW, NOW + DAY) is None
-    assert await store.write(lambda unit: unit.companions.lock_companion(404)) is None
+        assert await view.companions.availability(404, NOW, NOW + DAY) is None
+    assert await store.run_transaction(lambda unit: unit.companions.lock_companion(404)) is None
 
 
 async def test_saving_again_replaces(store):
@@ -97,7 +110,7 @@ async def test_saving_again_replaces(store):
     companion = await add_companion(store, **COMPLETE)
     bare = {"calendar": make_calendar(), "service_types": (), "badges": (), "bio": ""}
     changed = await change_companion(store, companion, **bare)
-    async with store.reading() as view:
+    async with store.read_view() as view:
         assert await view.companions.companion(companion.id) == changed
         detail = await view.companions.detail(companion.id)
     assert detail == codec.encode(companion_detail(changed, POLICY.currency))
@@ -106,7 +119,7 @@ async def test_saving_again_replaces(store):
 async def test_the_detail_is_ready_made(store):
     """The record of the contract, by the one codec, with exact decimals."""
     companion = await add_companion(store, **COMPLETE)
-    detail = await read(store, lambda view: view.companions.detail(companion.id))
+    detail = await read_store(store, lambda view: view.companions.detail(companion.id))
     assert detail == codec.encode(companion_detail(companion, POLICY.currency))
     assert b'"hourly_rate":123.45,"daily_rate":999999999.99,' in detail
     assert b'"rating_avg":4.67,' in detail
@@ -120,9 +133,9 @@ async def test_the_detail_is_ready_made(store):
 async def test_only_a_listed_companion_is_shown(store, hidden):
     """Others have neither detail nor agenda, but are there for who manages them."""
     companion = await add_companion(store, **hidden)
-    async with store.reading() as view:
+    async with store.read_view() as view:
         assert await view.companions.detail(companion.id) is None
-        assert await view.companions.agenda(companion.id, NOW, NOW + DAY) is None
+        assert await view.companions.availability(companion.id, NOW, NOW + DAY) is None
         assert await view.companions.companion(companion.id) == companion
 
 
@@ -132,7 +145,7 @@ async def test_companions_are_listed_by_id(store):
         await add_companion(store, approval=approval)
         for approval in (Approval.APPROVED, Approval.PENDING, Approval.SUSPENDED)
     ]
-    async with store.reading() as view:
+    async with store.read_view() as view:
         assert list(await view.companions.companions(0, 10)) == companions
         assert list(await view.companions.companions(companions[0].id, 1)) == companions[1:2]
 
@@ -144,25 +157,25 @@ async def test_an_agenda_has_the_calendar_and_what_is_taken(store):
     """The busy intervals are those of bookings that hold their slot, in order."""
     companion = await add_companion(store, calendar=CALENDAR)
     customer = await add_user(store)
-    late = await hold(store, companion, customer.id, starts_at=NOW + 5 * DAY)
-    early = await hold(store, companion, customer.id, starts_at=NOW + 2 * DAY)
+    late = await add_accepted_booking(store, companion, customer.id, starts_at=NOW + 5 * DAY)
+    early = await add_accepted_booking(store, companion, customer.id, starts_at=NOW + 2 * DAY)
     busy = tuple(Interval(each.starts_at, each.ends_at) for each in (early, late))
-    assert await agenda_of(store, companion) == Agenda(companion.id, CALENDAR, busy)
+    assert await agenda_of(store, companion) == CompanionAvailability(companion.id, CALENDAR, busy)
 
 
-@pytest.mark.parametrize("status", Status)
+@pytest.mark.parametrize("status", BookingStatus)
 async def test_only_accepted_paid_and_disputed_bookings_take_time(store, status):
     """A pending, completed or cancelled booking leaves its time free."""
     companion = await add_companion(store)
     await add_booking(store, companion, status=status)
     agenda = await agenda_of(store, companion)
-    assert bool(agenda.busy) == (status in HOLDS_SLOT)
+    assert bool(agenda.busy) == (status in SLOT_HOLDING_STATUSES)
 
 
 async def test_an_agenda_is_one_companions(store):
     """Other companions' bookings don't count."""
     companion, other = await add_companion(store), await add_companion(store)
-    await add_booking(store, other, status=Status.PAID)
+    await add_booking(store, other, status=BookingStatus.PAID)
     assert (await agenda_of(store, companion)).busy == ()
 
 
@@ -171,7 +184,9 @@ async def test_an_agenda_ends(store):
     companion, customer = await add_companion(store), await add_user(store)
     starts = [NOW + n * DAY for n in range(1, 6)]
     for starts_at in starts:
-        await hold(store, companion, customer.id, starts_at=starts_at, duration_hours=6)
+        await add_accepted_booking(
+            store, companion, customer.id, starts_at=starts_at, duration_hours=6
+        )
     agenda = await agenda_of(store, companion, starts[1] + HOUR, starts[3] + HOUR)
     assert [span.starts_at for span in agenda.busy] == starts[1:4]
 
@@ -179,12 +194,12 @@ async def test_an_agenda_ends(store):
 async def test_busy_time_is_within_what_is_asked_for(store):
     """A unit of work sees what overlaps, and not what only touches the edge."""
     companion, customer = await add_companion(store), await add_user(store)
-    booking = await hold(store, companion, customer.id)
+    booking = await add_accepted_booking(store, companion, customer.id)
     first, last = booking.starts_at, booking.ends_at
 
     async def unit(tx):
         return [
-            len(await tx.companions.busy(companion.id, start, end))
+            len(await tx.companions.busy_intervals(companion.id, start, end))
             for start, end in [
                 (first - HOUR, first),
                 (last, last + HOUR),
@@ -194,14 +209,14 @@ async def test_busy_time_is_within_what_is_asked_for(store):
             ]
         ]
 
-    assert await store.write(unit) == [0, 0, 1, 1, 1]
+    assert await store.run_transaction(unit) == [0, 0, 1, 1, 1]
 
 
 async def test_a_unit_of_work_sees_what_it_has_taken(store):
     """The busy time follows a booking at once, before anything is committed."""
     companion, customer = await add_companion(store), await add_user(store)
-    booking = await hold(store, companion, customer.id)
-    await release(store, booking)
+    booking = await add_accepted_booking(store, companion, customer.id)
+    await cancel_booking(store, booking)
     assert (await agenda_of(store, companion)).busy == ()
 
 
@@ -218,7 +233,7 @@ async def test_services_are_counted_regardless_of_case(store):
         ("Übersetzen",),
     ):
         await add_companion(store, service_types=names)
-    assert list(await read(store, lambda view: view.companions.service_types())) == [
+    assert list(await read_store(store, lambda view: view.companions.service_type_counts())) == [
         ("Concert", 1),
         ("Gala dinner", 3),
         ("trade fair", 1),
@@ -229,15 +244,19 @@ async def test_services_are_counted_regardless_of_case(store):
 async def test_a_companion_counts_once_for_a_service(store):
     """However often it names the same service in other letters."""
     await add_companion(store, service_types=("Gala", "GALA", "Gala"))
-    assert list(await read(store, lambda view: view.companions.service_types())) == [("Gala", 1)]
+    assert list(await read_store(store, lambda view: view.companions.service_type_counts())) == [
+        ("Gala", 1)
+    ]
 
 
 async def test_services_of_unlisted_companions_do_not_count(store):
     """Neither as offered nor in the number; with nobody listed there are none."""
     hidden = await add_companion(store, approval=Approval.PENDING, service_types=("Gala",))
-    assert list(await read(store, lambda view: view.companions.service_types())) == []
+    assert list(await read_store(store, lambda view: view.companions.service_type_counts())) == []
     await change_companion(store, hidden, approval=Approval.APPROVED, service_types=("Fair",))
-    assert list(await read(store, lambda view: view.companions.service_types())) == [("Fair", 1)]
+    assert list(await read_store(store, lambda view: view.companions.service_type_counts())) == [
+        ("Fair", 1)
+    ]
 
 
 async def test_services_are_named_as_the_best_spell_them(store):
@@ -249,7 +268,7 @@ async def test_services_are_named_as_the_best_spell_them(store):
     await change_companion(store, gone, service_types=("Fair",))
     best = await add_companion(store, service_types=("GALA",))
     await change_companion(store, best, rating_sum=5, total_reviews=1)
-    found = await read(store, lambda view: view.companions.services())
+    found = await read_store(store, lambda view: view.companions.service_names())
     assert list(found) == ["fair", "GALA", "Übersetzen"]
 
 
@@ -263,17 +282,21 @@ async def test_candidates_are_free_on_the_day(store):
     best = await add_companion(store, rating_sum=5, total_reviews=1)
     await add_companion(store, service_types=("Concert",))
     await add_companion(store, approval=Approval.SUSPENDED)
-    await add_companion(store, calendar=Calendar("UTC", (), (Override(day),)))
+    await add_companion(store, calendar=Calendar("UTC", (), (DateOverride(day),)))
     full = await add_companion(store)
-    await hold(store, full, customer.id, starts_at=midnight(day), duration_hours=24)
-    taken = await hold(store, best, customer.id, starts_at=midnight(day), duration_hours=8)
+    await add_accepted_booking(store, full, customer.id, starts_at=midnight(day), duration_hours=24)
+    taken = await add_accepted_booking(
+        store, best, customer.id, starts_at=midnight(day), duration_hours=8
+    )
 
-    async with store.reading() as view:
-        found = await view.companions.candidates("GALA dinner", day, NOW, NOW + 9 * DAY, 10)
+    async with store.read_view() as view:
+        found = await view.companions.rebooking_candidates(
+            "GALA dinner", day, NOW, NOW + 9 * DAY, 10
+        )
     busy = (Interval(taken.starts_at, taken.ends_at),)
     assert [candidate.agenda for candidate in found] == [
-        Agenda(best.id, best.calendar, busy),
-        Agenda(good.id, good.calendar, ()),
+        CompanionAvailability(best.id, best.calendar, busy),
+        CompanionAvailability(good.id, good.calendar, ()),
     ]
     assert [candidate.summary for candidate in found] == [
         codec.encode(companion_summary(companion, POLICY.currency)) for companion in (best, good)
@@ -284,10 +307,12 @@ async def test_candidates_have_a_limit(store):
     """The best so many, with only the busy time that was asked for."""
     customer = await add_user(store)
     companions = [await add_companion(store) for _ in range(4)]
-    await hold(store, companions[0], customer.id, starts_at=NOW + 20 * DAY)
-    async with store.reading() as view:
+    await add_accepted_booking(store, companions[0], customer.id, starts_at=NOW + 20 * DAY)
+    async with store.read_view() as view:
         day = (NOW + 2 * DAY).date()
-        found = await view.companions.candidates("gala dinner", day, NOW, NOW + 9 * DAY, 2)
+        found = await view.companions.rebooking_candidates(
+            "gala dinner", day, NOW, NOW + 9 * DAY, 2
+        )
     assert [candidate.agenda.companion_id for candidate in found] == [
         companion.id for companion in companions[:2]
     ]

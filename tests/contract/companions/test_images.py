@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from staffbooking_core.domain.companions.portfolio import Image
-from tests.contract.stores import read
+from tests.contract.stores import read_store
 from tests.support.builders import HOUR, NOW, add_user
 
 pytestmark = pytest.mark.anyio
@@ -22,15 +22,15 @@ def make_image(owner_id: int, name: str = "a.jpg", **given: Any) -> Image:
 
 async def add(store, *images):
     for image in images:
-        await store.write(lambda unit, image=image: unit.staff.add_image(image))
+        await store.run_transaction(lambda unit, image=image: unit.portfolio.add_image(image))
 
 
 async def find(store, name):
-    return await read(store, lambda view: view.staff.image(name))
+    return await read_store(store, lambda view: view.portfolio.image(name))
 
 
 async def names(store, owner_id):
-    found = await read(store, lambda view: view.staff.images_of(owner_id))
+    found = await read_store(store, lambda view: view.portfolio.images_of(owner_id))
     return [image.name for image in found]
 
 
@@ -40,7 +40,7 @@ async def test_an_image_comes_back_as_it_was_added(store):
     image = make_image(owner.id, "Abc_-9.webp", size=2**40, created_at=FINE)
     await add(store, image)
     assert await find(store, "Abc_-9.webp") == image
-    assert list(await read(store, lambda view: view.staff.images_of(owner.id))) == [image]
+    assert list(await read_store(store, lambda view: view.portfolio.images_of(owner.id))) == [image]
 
 
 async def test_names_are_known_to_the_letter(store):
@@ -66,11 +66,11 @@ async def test_images_are_listed_for_their_owner(store):
 
 
 async def drop(store, *names):
-    await store.write(lambda unit: unit.staff.drop_images(names))
+    await store.run_transaction(lambda unit: unit.portfolio.delete_images(names))
 
 
 async def left(store, after="", limit=10):
-    return list(await read(store, lambda view: view.staff.files_left(after, limit)))
+    return list(await read_store(store, lambda view: view.portfolio.orphaned_files(after, limit)))
 
 
 async def test_a_dropped_image_is_gone(store):
@@ -93,7 +93,7 @@ async def test_files_of_dropped_images_are_left(store):
     assert await left(store, limit=2) == ["a.jpg", "b.jpg"]
     assert await left(store, "b.jpg") == ["c.jpg"]
     for _ in range(2):
-        await store.write(lambda unit: unit.staff.forget_file("b.jpg"))
+        await store.run_transaction(lambda unit: unit.portfolio.delete_orphaned_file("b.jpg"))
     assert await left(store) == ["a.jpg", "c.jpg"]
 
 
@@ -103,12 +103,12 @@ async def test_what_fails_changes_no_images(store):
     await add(store, make_image(owner.id, "a.jpg"))
 
     async def failing(unit):
-        await unit.staff.add_image(make_image(owner.id, "b.jpg"))
-        await unit.staff.drop_images(["a.jpg"])
+        await unit.portfolio.add_image(make_image(owner.id, "b.jpg"))
+        await unit.portfolio.delete_images(["a.jpg"])
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        await store.write(failing)
+        await store.run_transaction(failing)
     assert await names(store, owner.id) == ["a.jpg"]
     assert await left(store) == []
 
@@ -118,7 +118,7 @@ async def test_a_unit_of_work_sees_its_own_images(store):
     owner = await add_user(store)
 
     async def unit_of_work(unit):
-        await unit.staff.add_image(make_image(owner.id, "a.jpg"))
-        return len(await unit.staff.images_of(owner.id)), await unit.staff.image("a.jpg")
+        await unit.portfolio.add_image(make_image(owner.id, "a.jpg"))
+        return len(await unit.portfolio.images_of(owner.id)), await unit.portfolio.image("a.jpg")
 
-    assert await store.write(unit_of_work) == (1, make_image(owner.id, "a.jpg"))
+    assert await store.run_transaction(unit_of_work) == (1, make_image(owner.id, "a.jpg"))

@@ -13,13 +13,18 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from staffbooking_adapters.memory.store import MemoryStore
 from staffbooking_core.domain.accounts.users import Role, Session
-from staffbooking_core.domain.companions.availability import Calendar, Override, Slot, WeeklySlot
+from staffbooking_core.domain.companions.availability import (
+    Calendar,
+    DateOverride,
+    Slot,
+    WeeklySlot,
+)
 from staffbooking_core.domain.companions.companion import Approval, CompanionQuery
-from staffbooking_core.domain.companions.portfolio import ItemStatus
+from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
 from staffbooking_core.errors import ConstraintViolated
-from staffbooking_core.ports import EMAIL_TAKEN, Import, SkippedRow
-from tests.contract.companions.booked_days import hold
-from tests.contract.stores import read
+from staffbooking_core.ports import EMAIL_TAKEN, ImportProgress, SkippedRow
+from tests.contract.companions.booked_days import add_accepted_booking
+from tests.contract.stores import read_store
 from tests.support.builders import (
     DAY,
     HOUR,
@@ -32,13 +37,13 @@ from tests.support.builders import (
     make_companion,
     make_new_user,
 )
-from tests.support.portfolio import add_item
+from tests.support.portfolio import add_portfolio_item
 from tests.support.reviews import add_review
 
 pytestmark = pytest.mark.anyio
 
 FINE = NOW + timedelta(microseconds=123_456)
-PROGRESS = Import("ab" * 32, 2**40, 1, 2, 3, FINE)
+PROGRESS = ImportProgress("ab" * 32, 2**40, 1, 2, 3, FINE)
 SKIPPED = [
     SkippedRow(line, None if line % 2 else "é@x.org", f"reason {line}") for line in (1, 2, 9)
 ]
@@ -48,14 +53,14 @@ SKIPPED = [
 
 
 async def of_file(store, fingerprint=PROGRESS.fingerprint):
-    kept = await store.write(lambda unit: unit.imports.lock(fingerprint))
+    kept = await store.run_transaction(lambda unit: unit.imports.lock_progress(fingerprint))
     return kept, list(
-        await read(store, lambda view: view.imports.skipped_rows(fingerprint, 0, 100))
+        await read_store(store, lambda view: view.imports.skipped_rows(fingerprint, 0, 100))
     )
 
 
 async def save(store, progress, skipped=()):
-    await store.write(lambda unit: unit.imports.save(progress, skipped))
+    await store.run_transaction(lambda unit: unit.imports.save_progress(progress, skipped))
 
 
 async def test_progress_comes_back_as_it_was_saved(store):
@@ -76,7 +81,7 @@ async def test_progress_goes_on(store):
 async def test_skipped_rows_have_pages(store):
     """Each begins above a line, and has a limit."""
     await save(store, PROGRESS, SKIPPED)
-    page = read(store, lambda view: view.imports.skipped_rows(PROGRESS.fingerprint, 1, 1))
+    page = read_store(store, lambda view: view.imports.skipped_rows(PROGRESS.fingerprint, 1, 1))
     assert list(await page) == SKIPPED[1:2]
 
 
@@ -85,7 +90,7 @@ async def test_a_forgotten_file_leaves_nothing(store):
     other = evolve(PROGRESS, fingerprint="cd" * 32)
     for progress in (PROGRESS, other):
         await save(store, progress, SKIPPED)
-    await store.write(lambda unit: unit.imports.forget(PROGRESS.fingerprint))
+    await store.run_transaction(lambda unit: unit.imports.delete_progress(PROGRESS.fingerprint))
     assert await of_file(store) == (None, [])
     assert await of_file(store, other.fingerprint) == (other, SKIPPED)
 
@@ -98,7 +103,10 @@ async def test_a_sweep_forgets_what_was_given_up(store):
     )
     for progress in (old, recent):
         await save(store, progress, SKIPPED)
-    assert [await store.sweep(NOW + 30 * DAY, POLICY) for _ in range(2)] == [1 + len(SKIPPED), 0]
+    assert [await store.delete_expired(NOW + 30 * DAY, POLICY) for _ in range(2)] == [
+        1 + len(SKIPPED),
+        0,
+    ]
     assert await of_file(store, old.fingerprint) == (None, [])
     assert await of_file(store, recent.fingerprint) == (recent, SKIPPED)
 
@@ -114,14 +122,14 @@ def newcomer(email, **given):
 
 
 async def people(store, *emails):
-    return list(await store.write(lambda unit: unit.imports.lock_people(emails)))
+    return list(await store.run_transaction(lambda unit: unit.imports.lock_users_by_email(emails)))
 
 
 async def test_people_are_found_by_email(store):
     """In any case and of any role, each once, in the order of ids, with their companions."""
     customer = await add_user(store, email="Ada@x.org")
     staff = await add_user(store, email="Bo@x.org", role=Role.STAFF)
-    await store.write(lambda unit: unit.imports.add_people([newcomer("cy@x.org")]))
+    await store.run_transaction(lambda unit: unit.imports.add_staff_members([newcomer("cy@x.org")]))
     ada, bo, cy = await people(store, "CY@x.org", "bo@x.org", "BO@x.org", "ada@x.org", "no@x.org")
     assert (ada, bo) == ((customer, None), (staff, None))
     assert (cy[0].email, cy[1]) == ("cy@x.org", make_companion(id=cy[0].id))
@@ -131,7 +139,9 @@ async def test_people_are_found_by_email(store):
 async def test_added_people_have_ids_in_their_order(store):
     """Users and companions the same."""
     names = ["c@x.org", "a@x.org", "b@x.org"]
-    await store.write(lambda unit: unit.imports.add_people([newcomer(each) for each in names]))
+    await store.run_transaction(
+        lambda unit: unit.imports.add_staff_members([newcomer(each) for each in names])
+    )
     found = await people(store, *names)
     assert [user.email for user, _ in found] == names
     assert [companion.id for _, companion in found] == [user.id for user, _ in found]
@@ -142,14 +152,14 @@ async def test_a_taken_email_refuses_all(store):
     await add_user(store, email="Bo@x.org")
     batch = [newcomer("a@x.org"), newcomer("bo@X.org")]
     with pytest.raises(ConstraintViolated, match=EMAIL_TAKEN):
-        await store.write(lambda unit: unit.imports.add_people(batch))
+        await store.run_transaction(lambda unit: unit.imports.add_staff_members(batch))
     assert await people(store, "a@x.org") == []
 
 
 async def test_nobody_is_no_work(store):
     """Neither to add nor to save."""
-    await store.write(lambda unit: unit.imports.add_people([]))
-    await store.write(lambda unit: unit.imports.save_people([]))
+    await store.run_transaction(lambda unit: unit.imports.add_staff_members([]))
+    await store.run_transaction(lambda unit: unit.imports.save_staff_members([]))
 
 
 async def test_saved_users_are_as_given(store):
@@ -165,7 +175,9 @@ async def test_saved_users_are_as_given(store):
         email_verified_at=NOW,
     )
     companion = make_companion(id=ada.id, first_name="Åse", last_name="Ng", active=False)
-    await store.write(lambda unit: unit.imports.save_people([(changed, companion)]))
+    await store.run_transaction(
+        lambda unit: unit.imports.save_staff_members([(changed, companion)])
+    )
     assert await people(store, "ase@x.org", bo.email) == [(changed, companion), (bo, None)]
 
 
@@ -174,10 +186,12 @@ async def test_sessions_of_many_end_at_once(store):
     ada, bo, cy = [await add_user(store) for _ in range(3)]
     for number, user in enumerate((ada, ada, bo, cy)):
         session = Session(bytes([number]) * 32, user.id, NOW, NOW)
-        await store.write(lambda unit, session=session: unit.accounts.add_session(session))
-    await store.write(lambda unit: unit.imports.end_sessions([]))
-    await store.write(lambda unit: unit.imports.end_sessions([ada.id, cy.id]))
-    async with store.reading() as view:
+        await store.run_transaction(
+            lambda unit, session=session: unit.accounts.add_session(session)
+        )
+    await store.run_transaction(lambda unit: unit.imports.end_sessions_of_users([]))
+    await store.run_transaction(lambda unit: unit.imports.end_sessions_of_users([ada.id, cy.id]))
+    async with store.read_view() as view:
         left = [len(await view.accounts.sessions_of(user.id)) for user in (ada, bo, cy)]
     assert left == [0, 1, 0]
 
@@ -190,9 +204,9 @@ HOURS = [
     make_calendar(days=range(5)),
     make_calendar("Europe/Berlin", days=(6,), start=2, end=3),
     make_calendar(
-        days=(0, 6), overrides=(Override(MONDAY), Override(MONDAY + DAY, (Slot(0, 60),)))
+        days=(0, 6), overrides=(DateOverride(MONDAY), DateOverride(MONDAY + DAY, (Slot(0, 60),)))
     ),
-    Calendar("Asia/Tokyo", (WeeklySlot(2, Slot(0, 59)),), (Override(date(2027, 3, 6)),)),
+    Calendar("Asia/Tokyo", (WeeklySlot(2, Slot(0, 59)),), (DateOverride(date(2027, 3, 6)),)),
 ]
 NAMES = ["gala", "Gala", "Übersetzen", "ÜBERSETZEN", "Fair"]
 COMPANIONS = st.fixed_dictionaries(
@@ -241,12 +255,14 @@ async def known_people(store, run):
             active=number != 3,
         )
         everybody.append(companion)
-        await hold(store, companion, customer.id, starts_at=NOW - 12 * HOUR, duration_hours=24)
+        await add_accepted_booking(
+            store, companion, customer.id, starts_at=NOW - 12 * HOUR, duration_hours=24
+        )
     for rating in range(1, 12):
         booking = await add_booking(store, everybody[0], customer)
         await add_review(store, booking, rating=1 + rating % 5)
-    for status in ItemStatus:
-        await add_item(store, everybody[1].id, status=status)
+    for status in PortfolioItemStatus:
+        await add_portfolio_item(store, everybody[1].id, status=status)
     return everybody
 
 
@@ -261,22 +277,22 @@ async def one_by_one(store, saved, added):
             user = await tx.accounts.add_user(new)
             await tx.companions.save_companion(evolve(companion, id=user.id))
 
-    await store.write(unit)
+    await store.run_transaction(unit)
 
 
 async def at_once(store, saved, added):
     async def unit(tx):
-        await tx.imports.save_people(saved)
-        await tx.imports.add_people(added)
+        await tx.imports.save_staff_members(saved)
+        await tx.imports.add_staff_members(added)
 
-    await store.write(unit)
+    await store.run_transaction(unit)
 
 
 async def put(store, put_people, run, changed, new):
     """Let known people change, and new ones come."""
     known = await known_people(store, run)
     saved = []
-    async with store.reading() as view:
+    async with store.read_view() as view:
         for number, fields in changed.items():
             companion = evolve(known[number], **fields)
             user = evolve(
@@ -297,7 +313,7 @@ async def put(store, put_people, run, changed, new):
 async def seen(store, run, ids, emails):
     """All that the store shows of them."""
     new = await people(store, *emails)
-    async with store.reading() as view:
+    async with store.read_view() as view:
         found = [
             [json.loads(one)["id"] for one in await view.companions.search(query)]
             for given in QUERIES
@@ -309,7 +325,7 @@ async def seen(store, run, ids, emails):
             found,
             [await view.companions.companion(number) for number in everybody],
             [await view.companions.detail(number) for number in everybody],
-            await view.companions.service_types(),
+            await view.companions.service_type_counts(),
         )
 
 

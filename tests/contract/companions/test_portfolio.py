@@ -9,31 +9,35 @@ import pytest
 from attrs import asdict, evolve
 
 from staffbooking_core.domain.companions.companion import Approval
-from staffbooking_core.domain.companions.portfolio import ItemStatus, PortfolioItem
-from tests.contract.stores import read
+from staffbooking_core.domain.companions.portfolio import PortfolioItem, PortfolioItemStatus
+from tests.contract.stores import read_store
 from tests.support.builders import NOW, add_companion
-from tests.support.portfolio import add_item, make_new_item
+from tests.support.portfolio import add_portfolio_item, make_new_portfolio_item
 
 pytestmark = pytest.mark.anyio
 
 FINE = NOW + timedelta(microseconds=123_456)
-APPROVED, REJECTED = ItemStatus.APPROVED, ItemStatus.REJECTED
+APPROVED, REJECTED = PortfolioItemStatus.APPROVED, PortfolioItemStatus.REJECTED
 
 
 async def add(store, companion, **given):
-    return await add_item(store, companion.id, **given)
+    return await add_portfolio_item(store, companion.id, **given)
 
 
 async def find(store, item_id):
-    return await read(store, lambda view: view.staff.portfolio_item(item_id))
+    return await read_store(store, lambda view: view.portfolio.portfolio_item(item_id))
 
 
 async def of(store, companion):
-    return list(await read(store, lambda view: view.staff.portfolio_of(companion.id)))
+    return list(
+        await read_store(store, lambda view: view.portfolio.portfolio_items_of(companion.id))
+    )
 
 
 async def page(store, status=None, after=0, limit=10):
-    return list(await read(store, lambda view: view.staff.portfolio(status, after, limit)))
+    return list(
+        await read_store(store, lambda view: view.portfolio.portfolio_items(status, after, limit))
+    )
 
 
 async def save(store, item):
@@ -41,31 +45,31 @@ async def save(store, item):
 
     async def unit(tx):
         companion = await tx.companions.lock_companion(item.companion_id)
-        await tx.staff.save_item(item)
+        await tx.portfolio.save_portfolio_item(item)
         await tx.companions.save_companion(companion)
 
-    await store.write(unit)
+    await store.run_transaction(unit)
 
 
 async def remove(store, item):
     async def unit(tx):
         companion = await tx.companions.lock_companion(item.companion_id)
-        await tx.staff.remove_item(item.id)
+        await tx.portfolio.remove_portfolio_item(item.id)
         await tx.companions.save_companion(companion)
 
-    await store.write(unit)
+    await store.run_transaction(unit)
 
 
 async def detail(store, companion):
     """The titles in the ready-made detail."""
-    found = json.loads(await read(store, lambda view: view.companions.detail(companion.id)))
+    found = json.loads(await read_store(store, lambda view: view.companions.detail(companion.id)))
     return [item["title"] for item in found["companion"]["portfolio"]]
 
 
 async def test_an_item_comes_back_as_it_was_added(store):
     """Every field is kept, times to the microsecond."""
     companion = await add_companion(store)
-    new = make_new_item(
+    new = make_new_portfolio_item(
         companion.id,
         title="Bälle & \N{GRINNING FACE}",
         image="photos/1.webp",
@@ -73,7 +77,7 @@ async def test_an_item_comes_back_as_it_was_added(store):
         created_at=FINE,
         status=REJECTED,
     )
-    added = await add_item(store, **asdict(new, recurse=False))
+    added = await add_portfolio_item(store, **asdict(new, recurse=False))
     assert added == PortfolioItem(id=added.id, **asdict(new, recurse=False))
     assert await find(store, added.id) == added
 
@@ -102,7 +106,9 @@ async def test_a_portfolio_is_a_companions_own_the_newest_first(store):
 async def test_items_are_paged_by_id_and_status(store):
     """From the first above the given one, up to the limit."""
     companion = await add_companion(store)
-    items = [await add(store, companion, status=status) for status in (*ItemStatus, APPROVED)]
+    items = [
+        await add(store, companion, status=status) for status in (*PortfolioItemStatus, APPROVED)
+    ]
     assert await page(store) == items
     assert await page(store, after=items[0].id, limit=2) == items[1:3]
     assert await page(store, APPROVED) == [items[1], items[3]]
@@ -150,7 +156,7 @@ async def test_the_detail_keeps_its_items(store):
     await add(store, companion, title="a", status=APPROVED)
     for approval in (Approval.SUSPENDED, Approval.APPROVED):
         changed = evolve(companion, approval=approval, tagline="Calm")
-        await store.write(lambda tx, saved=changed: tx.companions.save_companion(saved))
+        await store.run_transaction(lambda tx, saved=changed: tx.companions.save_companion(saved))
     assert await detail(store, companion) == ["a"]
 
 
@@ -160,11 +166,11 @@ async def test_a_unit_that_fails_leaves_the_portfolio_alone(store):
     item, other = await add(store, companion), await add(store, companion)
 
     async def unit(tx):
-        await tx.staff.add_item(make_new_item(companion.id))
-        await tx.staff.save_item(evolve(item, status=APPROVED))
-        await tx.staff.remove_item(other.id)
+        await tx.portfolio.add_portfolio_item(make_new_portfolio_item(companion.id))
+        await tx.portfolio.save_portfolio_item(evolve(item, status=APPROVED))
+        await tx.portfolio.remove_portfolio_item(other.id)
         raise LookupError
 
     with pytest.raises(LookupError):
-        await store.write(unit)
+        await store.run_transaction(unit)
     assert await of(store, companion) == [other, item]

@@ -13,15 +13,15 @@ import pytest
 from attrs import asdict, evolve
 
 from staffbooking_adapters.memory.doubles import SeededIds, VirtualClock
-from staffbooking_core.domain.bookings.lifecycle import Party, Status
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
 from staffbooking_core.domain.companions.companion import CompanionQuery, rating_average
-from staffbooking_core.domain.companions.reviews import Ratings, Review
+from staffbooking_core.domain.companions.reviews import RatingTotals, Review
 from staffbooking_core.errors import ConstraintViolated, NotFound, RuleBroken
 from staffbooking_core.inputs import RespondToReview, SubmitReview
 from staffbooking_core.ports import ALREADY_REVIEWED
 from staffbooking_core.representations.records import review_record
 from staffbooking_core.usecases.companions import reviews
-from tests.contract.stores import STORES, address, opened, read
+from tests.contract.stores import STORES, open_sql_store, read_store, store_url
 from tests.support.builders import DAY, HOUR, NOW, add_booking, add_companion, add_user
 from tests.support.memory_deployment import actor_of, memory_ports
 from tests.support.reviews import add_review, make_new_review
@@ -32,36 +32,36 @@ FINE = NOW + timedelta(microseconds=123_456)
 
 
 async def find(store, review_id):
-    return await read(store, lambda view: view.reviews.review(review_id))
+    return await read_store(store, lambda view: view.reviews.review(review_id))
 
 
 async def by(store, booking_id, reviewer_id):
-    return await read(store, lambda view: view.reviews.review_by(booking_id, reviewer_id))
+    return await read_store(store, lambda view: view.reviews.review_by(booking_id, reviewer_id))
 
 
 async def listed(store, user_id, page=1, limit=50):
-    return list(await read(store, lambda view: view.reviews.reviews_of(user_id, page, limit)))
+    return list(await read_store(store, lambda view: view.reviews.reviews_of(user_id, page, limit)))
 
 
 async def ratings(store, user_id):
-    return await read(store, lambda view: view.reviews.ratings_of(user_id))
+    return await read_store(store, lambda view: view.reviews.ratings_of(user_id))
 
 
 async def add(store, new):
     """Past everything that the companion's profile shows."""
-    return await store.write(lambda unit: unit.reviews.add_review(new))
+    return await store.run_transaction(lambda unit: unit.reviews.add_review(new))
 
 
 async def respond(store, review):
-    return await store.write(lambda unit: unit.reviews.save_response(review))
+    return await store.run_transaction(lambda unit: unit.reviews.save_response(review))
 
 
 async def hide(store, review):
-    return await store.write(lambda unit: unit.reviews.save_hidden(review))
+    return await store.run_transaction(lambda unit: unit.reviews.save_hidden(review))
 
 
 async def shown(store, companion_id):
-    detail = await read(store, lambda view: view.companions.detail(companion_id))
+    detail = await read_store(store, lambda view: view.companions.detail(companion_id))
     return json.loads(detail)["companion"]
 
 
@@ -133,11 +133,11 @@ async def test_a_side_reviews_a_booking_once(store):
 async def test_a_response_is_saved_once(store):
     """With its time; nothing else is changed by it, and a second one changes nothing."""
     review = await add_review(store)
-    answered = review.answered("Thank you", FINE)
+    answered = review.with_response("Thank you", FINE)
     assert await respond(store, evolve(answered, rating=1, comment="forged")) is True
     found = await find(store, review.id)
     assert (found.response, found.responded_at) == ("Thank you", FINE)
-    assert await respond(store, review.answered("Or not", FINE + HOUR)) is False
+    assert await respond(store, review.with_response("Or not", FINE + HOUR)) is False
     assert await find(store, review.id) == found
 
 
@@ -163,7 +163,7 @@ async def test_what_is_undone_was_never_there(store):
         raise RuleBroken("any", "any")
 
     with pytest.raises(RuleBroken):
-        await store.write(unit)
+        await store.run_transaction(unit)
     assert await listed(store, booking.companion_id) == []
     await add_review(store, booking)
 
@@ -192,13 +192,13 @@ async def test_hidden_reviews_are_left_out(store):
     rest = [*made[1:8], *made[9:13]][::-1]
     pages = [await listed(store, companion.id, page, 4) for page in (1, 2, 3, 4)]
     assert pages == [rest[:4], rest[4:8], rest[8:], []]
-    assert await ratings(store, companion.id) == Ratings(44, 11)
-    assert await ratings(store, other.reviewee_id) == Ratings(4, 1)
+    assert await ratings(store, companion.id) == RatingTotals(44, 11)
+    assert await ratings(store, other.reviewee_id) == RatingTotals(4, 1)
 
     async def save(tx):
         await tx.companions.save_companion(await tx.companions.lock_companion(companion.id))
 
-    await store.write(save)
+    await store.run_transaction(save)
     detail = await shown(store, companion.id)
     assert detail["reviews"] == [review_record(review) for review in rest[:10]]
 
@@ -207,7 +207,7 @@ async def test_who_has_only_hidden_reviews_has_no_ratings(store):
     """Zero of each, as one who was never reviewed."""
     review = await add_review(store)
     await hide(store, evolve(review, hidden=True))
-    assert await ratings(store, review.reviewee_id) == Ratings()
+    assert await ratings(store, review.reviewee_id) == RatingTotals()
     assert await listed(store, review.reviewee_id) == []
 
 
@@ -219,7 +219,7 @@ async def test_all_reviews_come_in_the_order_of_ids(store):
     await hide(store, made[1])
 
     async def after(review_id, limit):
-        return list(await read(store, lambda view: view.reviews.reviews(review_id, limit)))
+        return list(await read_store(store, lambda view: view.reviews.reviews(review_id, limit)))
 
     assert await after(0, 50) == made
     assert await after(0, 2) == made[:2]
@@ -234,14 +234,14 @@ async def test_ratings_are_of_one_person(store):
         booking = await add_booking(store, companion, customer)
         await add_review(store, booking, rating=rating)
     await add_review(store, booking, Party.STAFF, rating=1)
-    assert await ratings(store, companion.id) == Ratings(11, 3)
-    assert await ratings(store, customer.id) == Ratings(1, 1)
+    assert await ratings(store, companion.id) == RatingTotals(11, 3)
+    assert await ratings(store, customer.id) == RatingTotals(1, 1)
 
 
 async def test_who_was_never_reviewed_has_no_ratings(store):
     """Zero of each; of nobody there is not even that."""
     user = await add_user(store)
-    assert await ratings(store, user.id) == Ratings(0, 0)
+    assert await ratings(store, user.id) == RatingTotals(0, 0)
     assert await ratings(store, user.id + 1) is None
 
 
@@ -253,14 +253,14 @@ async def test_the_detail_shows_the_newest_ten(store):
     detail = await shown(store, companion.id)
     assert detail["reviews"] == [review_record(review) for review in newest]
     assert (detail["total_reviews"], detail["rating_avg"]) == (12, 4)
-    answered = newest[3].answered("Thank you", NOW + DAY)
+    answered = newest[3].with_response("Thank you", NOW + DAY)
     assert await respond(store, answered)
 
     async def rename(tx):
         user = await tx.accounts.lock_user(companion.id)
         await tx.accounts.save_user(evolve(user, first_name="Noa"))
 
-    await store.write(rename)
+    await store.run_transaction(rename)
     detail = await shown(store, companion.id)
     assert detail["first_name"] == "Noa"
     assert detail["reviews"][3] == review_record(answered)
@@ -272,7 +272,7 @@ async def test_a_better_rating_comes_first_at_once(store):
     plain, other = await add_companion(store), await add_companion(store)
     await add_review(store, await add_booking(store, plain), rating=3)
     await add_review(store, await add_booking(store, other), rating=5)
-    first, second = await read(store, lambda view: view.companions.search(CompanionQuery()))
+    first, second = await read_store(store, lambda view: view.companions.search(CompanionQuery()))
     assert (json.loads(first)["id"], json.loads(first)["rating_avg"]) == (other.id, 5)
     assert (json.loads(second)["id"], json.loads(second)["total_reviews"]) == (plain.id, 1)
 
@@ -284,7 +284,7 @@ async def test_a_better_rating_comes_first_at_once(store):
 async def ports(request):
     """The ports of two processes on one database."""
     name, ids = request.param, SeededIds()
-    async with STORES[name](request) as one, opened(address(request, name)) as other:
+    async with STORES[name](request) as one, open_sql_store(store_url(request, name)) as other:
         yield [
             memory_ports(store=store, admission=store.admission, clock=VirtualClock(NOW), ids=ids)
             for store in (one, other)
@@ -306,7 +306,7 @@ async def at_once(calls):
 
 
 async def completed(store, companion, customer):
-    return await add_booking(store, companion, customer, status=Status.COMPLETED)
+    return await add_booking(store, companion, customer, status=BookingStatus.COMPLETED)
 
 
 async def test_a_reviewer_many_times_at_once_is_one_review(ports):
@@ -316,15 +316,19 @@ async def test_a_reviewer_many_times_at_once_is_one_review(ports):
     booking = await completed(store, companion, customer)
     wanted = SubmitReview(rating=4)
     calls = [
-        partial(reviews.submit, ports[n % 2], actor_of(by), booking.id, wanted)
+        partial(reviews.submit_review, ports[n % 2], actor_of(by), booking.id, wanted)
         for n in range(8)
         for by in (companion, customer)
     ]
     results = await at_once(calls)
     assert results.count("already_reviewed") == 14
-    assert await ratings(store, companion.id) == await ratings(store, customer.id) == Ratings(4, 1)
-    found = await read(store, lambda view: view.bookings.booking(booking.id))
-    told = await read(store, lambda view: view.bookings.events_of(booking.id))
+    assert (
+        await ratings(store, companion.id)
+        == await ratings(store, customer.id)
+        == RatingTotals(4, 1)
+    )
+    found = await read_store(store, lambda view: view.bookings.booking(booking.id))
+    told = await read_store(store, lambda view: view.bookings.events_of(booking.id))
     assert (found.version, found.events) == (booking.version + 2, booking.events + 2)
     assert [sequence for sequence, _ in told] == [booking.events + 1, booking.events + 2]
 
@@ -342,16 +346,18 @@ async def test_many_reviews_of_one_companion_all_count(ports):
         customer = customers[n % 4]
         booking = await completed(store, companion, customer)
         wanted = SubmitReview(rating=mark)
-        calls.append(partial(reviews.submit, ports[n % 2], actor_of(customer), booking.id, wanted))
+        calls.append(
+            partial(reviews.submit_review, ports[n % 2], actor_of(customer), booking.id, wanted)
+        )
     thanks, staff = RespondToReview(response="Thank you"), actor_of(companion)
-    calls += [partial(reviews.respond, each, staff, first.id, thanks) for each in ports]
+    calls += [partial(reviews.respond_to_review, each, staff, first.id, thanks) for each in ports]
     results = await at_once(calls)
     assert Counter(result for result in results if isinstance(result, str)) == {
         "already_responded": 1
     }
-    exact = Ratings(sum(marks) + 5, 33)
+    exact = RatingTotals(sum(marks) + 5, 33)
     assert await ratings(store, companion.id) == exact
-    found = await read(store, lambda view: view.companions.companion(companion.id))
+    found = await read_store(store, lambda view: view.companions.companion(companion.id))
     assert (found.rating_sum, found.total_reviews) == (exact.rating_sum, 33)
     detail = await shown(store, companion.id)
     assert detail["rating_avg"] == float(rating_average(exact.rating_sum, 33))
@@ -371,20 +377,24 @@ async def test_hiding_while_reviews_come_keeps_the_rating(ports):
     for n in range(16):
         booking = await completed(store, companion, customer)
         wanted = SubmitReview(rating=dice.randint(1, 5))
-        calls.append(partial(reviews.submit, ports[n % 2], actor_of(customer), booking.id, wanted))
+        calls.append(
+            partial(reviews.submit_review, ports[n % 2], actor_of(customer), booking.id, wanted)
+        )
     for n, review in enumerate(known * 4):
-        calls.append(partial(reviews.hide, ports[n % 2], review.id, n % 16 < 12))
+        calls.append(partial(reviews.set_review_hidden, ports[n % 2], review.id, n % 16 < 12))
     thanks, staff = RespondToReview(response="Thank you"), actor_of(companion)
-    calls += [partial(reviews.respond, ports[0], staff, one.id, thanks) for one in known[:4]]
+    calls += [
+        partial(reviews.respond_to_review, ports[0], staff, one.id, thanks) for one in known[:4]
+    ]
     dice.shuffle(calls)
     await at_once(calls)
-    everything = await read(store, lambda view: view.reviews.reviews(0, 100))
+    everything = await read_store(store, lambda view: view.reviews.reviews(0, 100))
     rows = [review for review in everything if not review.hidden]
     assert len(everything) == 24
     assert len(rows) >= 16
-    exact = Ratings(sum(review.rating for review in rows), len(rows))
+    exact = RatingTotals(sum(review.rating for review in rows), len(rows))
     assert await ratings(store, companion.id) == exact
-    found = await read(store, lambda view: view.companions.companion(companion.id))
+    found = await read_store(store, lambda view: view.companions.companion(companion.id))
     assert (found.rating_sum, found.total_reviews) == (exact.rating_sum, exact.total_reviews)
     detail = await shown(store, companion.id)
     newest = await listed(store, companion.id, limit=10)
@@ -400,8 +410,10 @@ async def test_a_review_hidden_many_times_at_once_is_hidden_once(ports):
         await add_review(store, await add_booking(store, companion), rating=rating)
         for rating in (5, 1)
     ]
-    results = await at_once([partial(reviews.hide, ports[n % 2], two.id, True) for n in range(8)])
+    results = await at_once(
+        [partial(reviews.set_review_hidden, ports[n % 2], two.id, True) for n in range(8)]
+    )
     assert results == [evolve(two, hidden=True)] * 8
-    found = await read(store, lambda view: view.companions.companion(companion.id))
+    found = await read_store(store, lambda view: view.companions.companion(companion.id))
     assert (found.rating_sum, found.total_reviews) == (5, 1)
     assert await listed(store, companion.id) == [one]

@@ -9,17 +9,21 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from staffbooking_core.domain.bookings.lifecycle import Status
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.companions.availability import (
     Calendar,
+    DateOverride,
     Interval,
-    Override,
     Slot,
     WeeklySlot,
     has_free_hour,
 )
 from staffbooking_core.domain.companions.companion import CompanionQuery
-from tests.contract.companions.booked_days import change_companion, hold, release
+from tests.contract.companions.booked_days import (
+    add_accepted_booking,
+    cancel_booking,
+    change_companion,
+)
 from tests.support.builders import DAY, add_companion, add_user, make_calendar
 
 pytestmark = pytest.mark.anyio
@@ -30,7 +34,7 @@ WEEK = [MONDAY + n * DAY for n in range(7)]
 
 async def open_days(store, companion, days=WEEK):
     """Those of the days on which a search finds the companion."""
-    async with store.reading() as view:
+    async with store.read_view() as view:
         return [day for day in days if companion.id in await found_on(view, day)]
 
 
@@ -76,10 +80,10 @@ async def test_an_hour_is_unbroken(store, slots, is_open):
 async def test_an_override_rules_its_date(store):
     """A day off hides, extra hours open, too short ones don't."""
     overrides = (
-        Override(WEEK[0]),
-        Override(WEEK[1], (Slot(0, 30),)),
-        Override(WEEK[5], (Slot(600, 660),)),
-        Override(WEEK[6], (Slot(600, 630),)),
+        DateOverride(WEEK[0]),
+        DateOverride(WEEK[1], (Slot(0, 30),)),
+        DateOverride(WEEK[5], (Slot(600, 660),)),
+        DateOverride(WEEK[6], (Slot(600, 630),)),
     )
     calendar = make_calendar(days=range(5), overrides=overrides)
     companion = await add_companion(store, calendar=calendar)
@@ -91,7 +95,9 @@ async def test_a_booking_may_fill_a_day(store, hours, is_open):
     """A day is open while one hour of it is left."""
     companion = await add_companion(store, calendar=make_calendar(days=range(5)))
     customer = await add_user(store)
-    await hold(store, companion, customer.id, starts_at=at(WEEK[1], 9), duration_hours=hours)
+    await add_accepted_booking(
+        store, companion, customer.id, starts_at=at(WEEK[1], 9), duration_hours=hours
+    )
     assert (WEEK[1] in await open_days(store, companion)) == is_open
 
 
@@ -100,24 +106,28 @@ async def test_bookings_fill_a_day_together(store):
     companion = await add_companion(store, calendar=make_calendar(days=range(5)))
     customer = await add_user(store)
     for hour in (9, 13):
-        await hold(store, companion, customer.id, starts_at=at(WEEK[1], hour), duration_hours=4)
+        await add_accepted_booking(
+            store, companion, customer.id, starts_at=at(WEEK[1], hour), duration_hours=4
+        )
     assert await open_days(store, companion) == [WEEK[0], *WEEK[2:5]]
 
 
 async def test_a_pending_request_hides_nothing(store):
     """Only bookings that hold their slot do."""
     companion, customer = await add_companion(store), await add_user(store)
-    pending = {"status": Status.PENDING, "starts_at": at(WEEK[1]), "duration_hours": 24}
-    await hold(store, companion, customer.id, **pending)
+    pending = {"status": BookingStatus.PENDING, "starts_at": at(WEEK[1]), "duration_hours": 24}
+    await add_accepted_booking(store, companion, customer.id, **pending)
     assert await open_days(store, companion) == WEEK
 
 
 async def test_a_released_slot_is_found_again(store):
     """A cancelled booking gives its day back."""
     companion, customer = await add_companion(store), await add_user(store)
-    booking = await hold(store, companion, customer.id, starts_at=at(WEEK[1]), duration_hours=24)
+    booking = await add_accepted_booking(
+        store, companion, customer.id, starts_at=at(WEEK[1]), duration_hours=24
+    )
     hidden = await open_days(store, companion)
-    await release(store, booking)
+    await cancel_booking(store, booking)
     assert (hidden, await open_days(store, companion)) == ([WEEK[0], *WEEK[2:]], WEEK)
 
 
@@ -125,7 +135,9 @@ async def test_a_booking_fills_local_days(store):
     """A booking of 24 h from noon UTC is one whole day in Auckland, 13 hours ahead."""
     calendar = Calendar("Pacific/Auckland")
     companion, customer = await add_companion(store, calendar=calendar), await add_user(store)
-    await hold(store, companion, customer.id, starts_at=at(WEEK[1], 11), duration_hours=24)
+    await add_accepted_booking(
+        store, companion, customer.id, starts_at=at(WEEK[1], 11), duration_hours=24
+    )
     assert await open_days(store, companion) == [*WEEK[:2], *WEEK[3:]]
 
 
@@ -135,15 +147,19 @@ async def test_a_night_fills_two_days(store):
     companion = await add_companion(store, calendar=Calendar("UTC", slots))
     customer = await add_user(store)
     before = await open_days(store, companion)
-    await hold(store, companion, customer.id, starts_at=at(WEEK[1], 20), duration_hours=8)
+    await add_accepted_booking(
+        store, companion, customer.id, starts_at=at(WEEK[1], 20), duration_hours=8
+    )
     assert (before, await open_days(store, companion)) == (WEEK[1:3], [])
 
 
 async def test_new_hours_keep_bookings_in_mind(store):
     """Saving a companion anew forgets neither what is booked nor what was overridden."""
-    calendar = make_calendar(days=range(5), overrides=(Override(WEEK[3]),))
+    calendar = make_calendar(days=range(5), overrides=(DateOverride(WEEK[3]),))
     companion, customer = await add_companion(store, calendar=calendar), await add_user(store)
-    await hold(store, companion, customer.id, starts_at=at(WEEK[1], 9), duration_hours=8)
+    await add_accepted_booking(
+        store, companion, customer.id, starts_at=at(WEEK[1], 9), duration_hours=8
+    )
     same = await change_companion(store, companion, tagline="Always on time")
     assert await open_days(store, companion) == [WEEK[0], WEEK[2], WEEK[4]]
     longer = make_calendar(days=range(6), start=9, end=18)
@@ -172,10 +188,10 @@ async def test_searches_by_date_tell_the_truth(store):
         calendars[companion.id], busy[companion.id] = calendar, []
         for start, hours in zip(starts, lengths, strict=False):
             booked = {"starts_at": at(MONDAY, 0) + start * DAY / 24, "duration_hours": hours}
-            booking = await hold(store, companion, customer.id, **booked)
+            booking = await add_accepted_booking(store, companion, customer.id, **booked)
             busy[companion.id].append(Interval(booking.starts_at, booking.ends_at))
     days = [MONDAY + n * DAY for n in range(15)]
-    async with store.reading() as view:
+    async with store.read_view() as view:
         found = {day: await found_on(view, day) for day in days}
     assert found == {
         day: [n for n, calendar in calendars.items() if has_free_hour(calendar, busy[n], day)]
@@ -188,5 +204,5 @@ def chance_calendar(chance):
     hours = [(0, 120), (0, 1_440), (540, 600), (540, 1_020), (1_380, 1_440)]
     weekly = [WeeklySlot(day, Slot(*chance.choice(hours))) for day in range(7)]
     closed = chance.sample(WEEK, 2)
-    overrides = (Override(closed[0]), Override(closed[1], (Slot(600, 700),)))
+    overrides = (DateOverride(closed[0]), DateOverride(closed[1], (Slot(600, 700),)))
     return Calendar(timezone, tuple(chance.sample(weekly, chance.choice([0, 4, 7]))), overrides)

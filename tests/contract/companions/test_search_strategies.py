@@ -12,10 +12,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from staffbooking_adapters.sql.companions.reader import parameters
-from staffbooking_adapters.sql.companions.search import Shape, summaries
+from staffbooking_adapters.sql.companions.reader import search_parameters
+from staffbooking_adapters.sql.companions.search import SearchVariant, summaries_page
 from staffbooking_core.domain.companions.companion import CompanionQuery
-from tests.contract.companions.search_dataset import DAYS, add_all, brute_force, crowd
+from tests.contract.companions.search_dataset import (
+    OVERRIDE_DATES,
+    add_companions,
+    brute_force_search,
+    make_companions,
+)
 from tests.contract.stores import STORES
 
 pytestmark = pytest.mark.anyio
@@ -38,20 +43,20 @@ PAGES = ((1, 0, 100), (5, 3, 100), (5, 0, 0), (200, 0, 100))
 async def filled(request):
     """A store, and the companions that are in it."""
     async with STORES[request.param](request) as store:
-        yield store, await add_all(store, crowd(11, 90))
+        yield store, await add_companions(store, make_companions(11, 90))
 
 
 async def searched(database, query, offset, figures):
     """The ids that a page has, by a statement of these figures."""
-    shape = Shape(
-        place=query.location is not None,
-        service=query.service is not None,
-        price=query.min_price is not None or query.max_price is not None,
-        day=query.date is not None,
-        later=offset > 0,
+    shape = SearchVariant(
+        has_location=query.location is not None,
+        has_service=query.service is not None,
+        has_price=query.min_price is not None or query.max_price is not None,
+        has_date=query.date is not None,
+        has_offset=offset > 0,
         **figures,
     )
-    rows = await database.all(summaries(shape), **parameters(query, shape, offset))
+    rows = await database.all(summaries_page(shape), **search_parameters(query, shape, offset))
     return [msgspec.json.decode(summary)["id"] for (summary,) in rows]
 
 
@@ -61,10 +66,10 @@ async def test_every_way_gives_what_brute_force_gives(filled, sample):
     start and behind an offset."""
     store, everybody = filled
     wrong = {}
-    for name, day, (size, offset, places) in product(QUERIES, (None, *DAYS), PAGES):
+    for name, day, (size, offset, places) in product(QUERIES, (None, *OVERRIDE_DATES), PAGES):
         query = CompanionQuery(**QUERIES[name], date=day)
         figures = {"size": size, "sample": sample, "places": places}
         found = await searched(store.database, query, offset, figures)
-        if found != (expected := brute_force(everybody, query)[offset : offset + size]):
+        if found != (expected := brute_force_search(everybody, query)[offset : offset + size]):
             wrong[name, day, size, offset, places] = (found, expected)
     assert wrong == {}

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 from staffbooking_adapters.sql.companions import writer
 from staffbooking_core.domain.companions.availability import (
-    COMMON,
+    MAX_CACHEABLE_SLOTS,
     Calendar,
+    DateOverride,
     Interval,
-    Override,
     Slot,
     WeeklySlot,
 )
@@ -18,18 +18,22 @@ from tests.support.builders import DAY, NOW
 
 def test_long_calendars_are_not_kept() -> None:
     """With bookings, times taken elsewhere, many dates or slots they are worked out each time."""
-    days = tuple(Override(NOW.date() + number * DAY) for number in range(COMMON + 1))
-    slots = tuple(WeeklySlot(1, Slot(number, 1440)) for number in range(COMMON + 1))
+    days = tuple(
+        DateOverride(NOW.date() + number * DAY) for number in range(MAX_CACHEABLE_SLOTS + 1)
+    )
+    slots = tuple(WeeklySlot(1, Slot(number, 1440)) for number in range(MAX_CACHEABLE_SLOTS + 1))
     busy = (Interval(NOW, NOW + timedelta(hours=1)),)
-    writer._shared.cache_clear()
+    writer._cached_stored_calendar.cache_clear()
     for long in (
         Calendar("UTC", overrides=days),
         Calendar("UTC", slots),
-        Calendar("UTC", overrides=(Override(NOW.date(), tuple(each.slot for each in slots[1:])),)),
+        Calendar(
+            "UTC", overrides=(DateOverride(NOW.date(), tuple(each.slot for each in slots[1:])),)
+        ),
         Calendar("UTC", busy=busy),
     ):
-        assert writer._hours(long, ()) == writer._hours(long, ())
+        assert writer._stored_calendar(long, ()) == writer._stored_calendar(long, ())
     short = Calendar("UTC", overrides=days[1:])
-    assert writer._hours(short, busy) == writer._hours(short, busy)
-    assert writer._shared.cache_info().currsize == 0
-    assert writer._hours(short, ()) is writer._hours(short, ())
+    assert writer._stored_calendar(short, busy) == writer._stored_calendar(short, busy)
+    assert writer._cached_stored_calendar.cache_info().currsize == 0
+    assert writer._stored_calendar(short, ()) is writer._stored_calendar(short, ())

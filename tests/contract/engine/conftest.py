@@ -19,7 +19,7 @@ async def create_tables(database: Database) -> None:
     engine = create_mock_engine(f"{database.dialect}://", lambda ddl, *_: written.append(ddl))
     METADATA.create_all(engine, checkfirst=False)
     for ddl in written:
-        await database.run(Statement(text(str(ddl.compile(dialect=engine.dialect)))))
+        await database.execute(Statement(text(str(ddl.compile(dialect=engine.dialect)))))
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +32,8 @@ async def postgres_url(postgres_server: PostgresServer) -> AsyncIterator[str]:
 @pytest.fixture
 async def postgres(postgres_url: str) -> AsyncIterator[Database]:
     database = await open_database(postgres_url, METADATA, pool_size=4)
-    await database.run(Statement(text("DROP SCHEMA IF EXISTS public CASCADE")))
-    await database.run(Statement(text("CREATE SCHEMA public")))
+    await database.execute(Statement(text("DROP SCHEMA IF EXISTS public CASCADE")))
+    await database.execute(Statement(text("CREATE SCHEMA public")))
     await create_tables(database)
     yield database
     await database.close()

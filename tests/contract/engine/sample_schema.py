@@ -50,51 +50,55 @@ PEOPLE = Table(
     UniqueConstraint("name", "born"),
     Index("ux_people_photo", "photo", unique=True, sqlite_where=text("photo IS NOT NULL")),
 )
-NOON = datetime(2026, 7, 1, 12, 30, 15, 123456, tzinfo=UTC)
-FIELDS = ("name", "points", "active", "born", "seen_at", "photo", "city_id")
-ADA: dict[str, Any] = {
+SAMPLE_INSTANT = datetime(2026, 7, 1, 12, 30, 15, 123456, tzinfo=UTC)
+PERSON_FIELDS = ("name", "points", "active", "born", "seen_at", "photo", "city_id")
+SAMPLE_PERSON: dict[str, Any] = {
     "name": "Ada",
     "points": 2**62,
     "active": True,
     "born": date(1815, 12, 10),
-    "seen_at": NOON,
+    "seen_at": SAMPLE_INSTANT,
     "photo": b"\x00\xff",
     "city_id": None,
 }
 
-ADD = Statement(
-    insert(PEOPLE).values(**{name: bindparam(name) for name in FIELDS}).returning(PEOPLE.c.id)
+INSERT_PERSON = Statement(
+    insert(PEOPLE)
+    .values(**{name: bindparam(name) for name in PERSON_FIELDS})
+    .returning(PEOPLE.c.id)
 )
-ADD_NAMED = Statement(insert(PEOPLE).values(name=bindparam("name"), points=bindparam("points")))
-GET = Statement(select(*(PEOPLE.c[name] for name in FIELDS)).where(PEOPLE.c.id == bindparam("id")))
-NAMES = Statement(select(PEOPLE.c.name).order_by(PEOPLE.c.id))
-COUNT = Statement(select(func.count()).select_from(PEOPLE))
-RAISE = Statement(
+INSERT_NAMED = Statement(insert(PEOPLE).values(name=bindparam("name"), points=bindparam("points")))
+SELECT_PERSON = Statement(
+    select(*(PEOPLE.c[name] for name in PERSON_FIELDS)).where(PEOPLE.c.id == bindparam("id"))
+)
+SELECT_NAMES = Statement(select(PEOPLE.c.name).order_by(PEOPLE.c.id))
+COUNT_PEOPLE = Statement(select(func.count()).select_from(PEOPLE))
+ADD_POINTS = Statement(
     update(PEOPLE)
     .values(points=PEOPLE.c.points + bindparam("by", type_=BigInt))
     .where(PEOPLE.c.name == bindparam("who"))
 )
-POINTS = Statement(select(PEOPLE.c.points).where(PEOPLE.c.name == bindparam("who")))
+SELECT_POINTS = Statement(select(PEOPLE.c.points).where(PEOPLE.c.name == bindparam("who")))
 
 
-def named(name: str, points: int = 0) -> dict[str, Any]:
+def named_person(name: str, points: int = 0) -> dict[str, Any]:
     """The parameters of ADD_NAMED."""
     return {"name": name, "points": points}
 
 
-async def names(connection: Connection) -> list[str]:
+async def list_names(connection: Connection) -> list[str]:
     """Everybody, the first to come first."""
-    return [name for (name,) in await connection.all(NAMES)]
+    return [name for (name,) in await connection.fetch_all(SELECT_NAMES)]
 
 
-async def add_two(unit: Connection) -> str:
+async def add_two_people(unit: Connection) -> str:
     """A unit of work of two statements."""
-    await unit.run(ADD_NAMED, **named("Ada"))
-    await unit.run(ADD_NAMED, **named("Bob"))
+    await unit.execute(INSERT_NAMED, **named_person("Ada"))
+    await unit.execute(INSERT_NAMED, **named_person("Bob"))
     return "done"
 
 
-KILL_OTHERS = Statement(
+TERMINATE_OTHER_BACKENDS = Statement(
     text(
         "SELECT count(pg_terminate_backend(pid, 1000)) FROM pg_stat_activity"
         " WHERE datname = current_database() AND pid <> pg_backend_pid()"
@@ -102,10 +106,10 @@ KILL_OTHERS = Statement(
 )
 
 
-async def kill_all(url: str) -> None:
+async def terminate_connections(url: str) -> None:
     """End every connection to this PostgreSQL database, and wait until they are gone."""
     killer = await open_database(url, METADATA)
     try:
-        await killer.run(KILL_OTHERS)
+        await killer.execute(TERMINATE_OTHER_BACKENDS)
     finally:
         await killer.close()

@@ -12,16 +12,16 @@ from sqlalchemy import (
 )
 
 from staffbooking_adapters.sql.engine.open import Connection, Database, Statement, open_sqlite
-from staffbooking_core.errors import Unavailable
+from staffbooking_core.errors import StoreUnavailable
 from tests.contract.engine.conftest import create_tables
 from tests.contract.engine.sample_schema import (
-    ADD_NAMED,
-    COUNT,
+    ADD_POINTS,
+    COUNT_PEOPLE,
+    INSERT_NAMED,
     METADATA,
-    POINTS,
-    RAISE,
-    add_two,
-    named,
+    SELECT_POINTS,
+    add_two_people,
+    named_person,
 )
 
 pytestmark = pytest.mark.anyio
@@ -32,21 +32,21 @@ async def test_two_openings_of_a_file_write_in_turn(tmp_path: Path) -> None:
     path = tmp_path / "shared.db"
     openings = await asyncio.gather(*(open_sqlite(path, METADATA) for _ in range(8)))
     await create_tables(openings[0])
-    await openings[0].run(ADD_NAMED, **named("Ada"))
+    await openings[0].execute(INSERT_NAMED, **named_person("Ada"))
 
     async def raise_by_reading(unit: Connection) -> None:
-        points = await unit.value(POINTS, who="Ada")
+        points = await unit.fetch_value(SELECT_POINTS, who="Ada")
         await asyncio.sleep(0)
-        await unit.run(RAISE, who="Ada", by=1)
-        assert await unit.value(POINTS, who="Ada") == points + 1
+        await unit.execute(ADD_POINTS, who="Ada", by=1)
+        assert await unit.fetch_value(SELECT_POINTS, who="Ada") == points + 1
 
     async def many_times(database: Database) -> None:
         for _ in range(5):
-            await database.write(raise_by_reading)
-            await database.run(RAISE, who="Ada", by=1)
+            await database.run_transaction(raise_by_reading)
+            await database.execute(ADD_POINTS, who="Ada", by=1)
 
     await asyncio.gather(*(many_times(database) for database in openings))
-    assert await openings[1].value(POINTS, who="Ada") == 80
+    assert await openings[1].fetch_value(SELECT_POINTS, who="Ada") == 80
     for opening in openings:
         await opening.close()
 
@@ -55,45 +55,47 @@ async def test_a_busy_file_is_unavailable_in_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A writer elsewhere that never ends is waited for, but not for ever."""
-    monkeypatch.setattr("staffbooking_adapters.sql.engine.sqlite.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("staffbooking_adapters.sql.engine.sqlite.BUSY_TIMEOUT_SECONDS", 0.05)
     first, second = [await open_sqlite(tmp_path / "shared.db", METADATA) for _ in range(2)]
     await create_tables(first)
 
     async def hold(unit: Connection) -> None:
-        with pytest.raises(Unavailable):
-            await second.write(add_two)
+        with pytest.raises(StoreUnavailable):
+            await second.run_transaction(add_two_people)
 
-    await first.write(hold)
-    assert await second.write(add_two) == "done"
+    await first.run_transaction(hold)
+    assert await second.run_transaction(add_two_people) == "done"
     await first.close()
     await second.close()
 
 
 async def test_more_callers_than_connections_take_turns(database: Database) -> None:
     """Callers wait for a connection in the order they came, and all are served."""
-    await database.run(ADD_NAMED, **named("Ada"))
-    await asyncio.gather(*(database.run(RAISE, who="Ada", by=1) for _ in range(40)))
-    assert await database.value(POINTS, who="Ada") == 40
+    await database.execute(INSERT_NAMED, **named_person("Ada"))
+    await asyncio.gather(*(database.execute(ADD_POINTS, who="Ada", by=1) for _ in range(40)))
+    assert await database.fetch_value(SELECT_POINTS, who="Ada") == 40
 
 
 async def test_waiting_for_a_connection_has_an_end(
     postgres: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When every connection stays busy, the next caller is told so."""
-    monkeypatch.setattr("staffbooking_adapters.sql.engine.pool.PATIENCE", 0.05)
+    monkeypatch.setattr("staffbooking_adapters.sql.engine.pool.ACQUIRE_TIMEOUT_SECONDS", 0.05)
     done = asyncio.Event()
-    holders = [asyncio.ensure_future(postgres.write(lambda unit: done.wait())) for _ in range(4)]
+    holders = [
+        asyncio.ensure_future(postgres.run_transaction(lambda unit: done.wait())) for _ in range(4)
+    ]
     await asyncio.sleep(0.05)
-    with pytest.raises(Unavailable):
-        await postgres.value(COUNT)
+    with pytest.raises(StoreUnavailable):
+        await postgres.fetch_value(COUNT_PEOPLE)
     done.set()
     await asyncio.gather(*holders)
-    assert await postgres.value(COUNT) == 0
+    assert await postgres.fetch_value(COUNT_PEOPLE) == 0
 
 
 async def pragmas(unit: Connection) -> list[Any]:
     shown = ("journal_mode", "synchronous", "foreign_keys", "cache_size")
-    return [await unit.value(Statement(text(f"PRAGMA {name}"))) for name in shown]
+    return [await unit.fetch_value(Statement(text(f"PRAGMA {name}"))) for name in shown]
 
 
 @pytest.mark.parametrize("synchronous, level", [("FULL", 2), ("OFF", 0)])
@@ -103,7 +105,7 @@ async def test_sqlite_is_set_to_keep_what_it_acknowledged(
     """The main file is synced at every commit, one for counters is not; both use a WAL. Who writes
     much finds its pages again: 32 MiB of them."""
     database = await open_sqlite(tmp_path / "main.db", METADATA, synchronous=synchronous)
-    assert await database.write(pragmas) == ["wal", level, 1, -32_768]
+    assert await database.run_transaction(pragmas) == ["wal", level, 1, -32_768]
     await database.close()
 
 
@@ -120,4 +122,4 @@ async def test_postgres_is_set_for_short_units_and_kept_plans(postgres: Database
         "transaction_isolation": "read committed",
     }
     for name, value in shown.items():
-        assert await postgres.value(Statement(text(f'SHOW "{name}"'))) == value
+        assert await postgres.fetch_value(Statement(text(f'SHOW "{name}"'))) == value

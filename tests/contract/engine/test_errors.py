@@ -16,20 +16,32 @@ from sqlalchemy import (
     text,
 )
 
-from staffbooking_adapters.sql.engine.errors import unique_names
+from staffbooking_adapters.sql.engine.errors import unique_constraint_names
 from staffbooking_adapters.sql.engine.open import Database, Statement
 from staffbooking_adapters.sql.engine.types import BigInt
 from staffbooking_core.errors import ConstraintViolated
-from tests.contract.engine.sample_schema import ADA, ADD, ADD_NAMED, CITIES, COUNT, PEOPLE, named
+from tests.contract.engine.sample_schema import (
+    CITIES,
+    COUNT_PEOPLE,
+    INSERT_NAMED,
+    INSERT_PERSON,
+    PEOPLE,
+    SAMPLE_PERSON,
+    named_person,
+)
 
 pytestmark = pytest.mark.anyio
 
 REFUSALS: list[tuple[str, dict[str, Any], str]] = [
-    ("a unique constraint", ADA | {"photo": None}, "uq_people_name_born"),
-    ("a unique index", ADA | {"name": "Eve"}, "ux_people_photo"),
-    ("a check", ADA | {"name": "Eve", "photo": None, "points": -1}, "ck_people_points"),
-    ("a missing value", ADA | {"name": None, "photo": None}, "nn_people_name"),
-    ("a broken reference", ADA | {"name": "Eve", "photo": None, "city_id": 9}, "foreign_key"),
+    ("a unique constraint", SAMPLE_PERSON | {"photo": None}, "uq_people_name_born"),
+    ("a unique index", SAMPLE_PERSON | {"name": "Eve"}, "ux_people_photo"),
+    ("a check", SAMPLE_PERSON | {"name": "Eve", "photo": None, "points": -1}, "ck_people_points"),
+    ("a missing value", SAMPLE_PERSON | {"name": None, "photo": None}, "nn_people_name"),
+    (
+        "a broken reference",
+        SAMPLE_PERSON | {"name": "Eve", "photo": None, "city_id": 9},
+        "foreign_key",
+    ),
 ]
 
 
@@ -38,21 +50,21 @@ async def test_a_refusal_has_the_same_name_on_both(
     database: Database, what: str, person: dict[str, Any], constraint: str
 ) -> None:
     """What the database refuses is told by the constraint's name, alone and in a unit."""
-    await database.value(ADD, **ADA)
+    await database.fetch_value(INSERT_PERSON, **SAMPLE_PERSON)
     with pytest.raises(ConstraintViolated) as alone:
-        await database.value(ADD, **person)
+        await database.fetch_value(INSERT_PERSON, **person)
     with pytest.raises(ConstraintViolated) as inside:
-        await database.write(lambda unit: unit.value(ADD, **person))
+        await database.run_transaction(lambda unit: unit.fetch_value(INSERT_PERSON, **person))
     assert alone.value.constraint == inside.value.constraint == constraint
-    assert await database.value(COUNT) == 1
+    assert await database.fetch_value(COUNT_PEOPLE) == 1
 
 
 async def test_a_key_taken_twice_has_its_name(database: Database) -> None:
     """A primary key is a constraint like others."""
     add = Statement(insert(CITIES).values(id=bindparam("id")))
-    await database.run(add, id=1)
+    await database.execute(add, id=1)
     with pytest.raises(ConstraintViolated, match=r"^pk_cities$"):
-        await database.run(add, id=1)
+        await database.execute(add, id=1)
 
 
 TRIGGERS = {
@@ -71,10 +83,10 @@ TRIGGERS = {
 async def test_a_trigger_refuses_by_its_own_word(database: Database) -> None:
     """What a trigger raises is the constraint's name."""
     for ddl in TRIGGERS[database.dialect]:
-        await database.run(Statement(text(ddl)))
-    await database.run(ADD_NAMED, **named("Ada"))
+        await database.execute(Statement(text(ddl)))
+    await database.execute(INSERT_NAMED, **named_person("Ada"))
     with pytest.raises(ConstraintViolated, match=r"^people_sealed$"):
-        await database.run(Statement(delete(PEOPLE)))
+        await database.execute(Statement(delete(PEOPLE)))
 
 
 def test_unique_keys_that_sqlite_cannot_tell_apart_are_refused() -> None:
@@ -88,11 +100,13 @@ def test_unique_keys_that_sqlite_cannot_tell_apart_are_refused() -> None:
         Index("ux_two", "a", unique=True, sqlite_where=text("a > 1")),
     )
     with pytest.raises(ValueError, match="ux_"):
-        unique_names(metadata)
+        unique_constraint_names(metadata)
 
 
 async def test_many_keeps_all_or_nothing(database: Database) -> None:
     """One bad row of a batch undoes the others."""
     with pytest.raises(ConstraintViolated, match="ck_people_points"):
-        await database.many(ADD_NAMED, [named("Ada"), named("Bob", points=-1)])
-    assert await database.value(COUNT) == 0
+        await database.execute_many(
+            INSERT_NAMED, [named_person("Ada"), named_person("Bob", points=-1)]
+        )
+    assert await database.fetch_value(COUNT_PEOPLE) == 0

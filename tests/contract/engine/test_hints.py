@@ -14,11 +14,11 @@ from sqlalchemy import make_url, text
 from staffbooking_adapters.hints import LocalHints
 from staffbooking_adapters.sql.engine.open import Database, Statement, open_database
 from staffbooking_adapters.sql.engine.postgres import PostgresDatabase
-from staffbooking_adapters.sql.hints import PostgresHints, hints_of
-from staffbooking_core.errors import Unavailable
+from staffbooking_adapters.sql.hints import PostgresHints, create_hints
+from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.ports import Hint
 from tests.contract.engine.sample_schema import METADATA
-from tests.support.virtual_loop import VirtualLoop
+from tests.support.virtual_loop import VirtualTimeLoop
 
 pytestmark = pytest.mark.anyio
 
@@ -36,7 +36,7 @@ EVERYBODY = Statement(
 async def process(url: str) -> AsyncIterator[LocalHints]:
     """The hints of a process that runs until the end."""
     database = await open_database(url, METADATA, pool_size=2, synchronous="OFF")
-    hints = hints_of(database)
+    hints = create_hints(database)
     try:
         yield hints
     finally:
@@ -103,14 +103,14 @@ async def test_who_only_gives_hints_does_not_listen(
     before = await listening(waiting)
     giving.give(Hint.EVENTS)
     await heard(waiting, Hint.EVENTS, before)
-    assert await postgres.value(LISTENING) == 1
+    assert await postgres.fetch_value(LISTENING) == 1
 
 
 async def test_a_burst_is_told_in_few_words(postgres_url: str) -> None:
     """What is given while a statement is under way goes into the next one, all of it; after
     the end nothing is told."""
     database = await open_database(postgres_url, METADATA, pool_size=2)
-    hints = hints_of(database)
+    hints = create_hints(database)
     async with process(postgres_url) as other:
         before = await listening(other)
         hints.give(Hint.EVENTS)
@@ -141,7 +141,7 @@ async def test_a_killed_listener_heals(processes: list[LocalHints], postgres: Da
     hears as before."""
     mine, other, _ = processes
     before = await listening(mine)
-    await postgres.all(KILL_LISTENING)
+    await postgres.fetch_all(KILL_LISTENING)
     assert await heard(mine, Hint.EVENTS, before) == before + 1
     other.give(Hint.EVENTS)
     assert await heard(mine, Hint.EVENTS, before + 1) == before + 2
@@ -164,12 +164,12 @@ class MuteAtFirst(PostgresDatabase):
     opened = 0
 
     @asynccontextmanager
-    async def apart(self) -> AsyncIterator[Any]:
+    async def dedicated_connection(self) -> AsyncIterator[Any]:
         self.opened += 1
         if self.opened == 1:
             yield Mute()
             return
-        async with super().apart() as driver:
+        async with super().dedicated_connection() as driver:
             yield driver
 
 
@@ -177,8 +177,8 @@ async def test_a_listener_that_fell_silent_is_replaced(
     postgres_url: str, processes: list[LocalHints], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A connection that is dead though nobody said so is found out by its pulse."""
-    monkeypatch.setattr("staffbooking_adapters.sql.engine.listen.PULSE", 0)
-    monkeypatch.setattr("staffbooking_adapters.listening.PAUSES", (0,))
+    monkeypatch.setattr("staffbooking_adapters.sql.engine.listen.HEARTBEAT_INTERVAL_SECONDS", 0)
+    monkeypatch.setattr("staffbooking_adapters.listening.RETRY_DELAYS_SECONDS", (0,))
     database = MuteAtFirst(make_url(postgres_url), 2)
     hints = PostgresHints(database)
     assert await heard(hints, Hint.EVENTS, 1) == 2
@@ -194,7 +194,7 @@ async def test_nothing_is_left_open(postgres_url: str, postgres: Database) -> No
     async with process(postgres_url) as hints:
         await listening(hints)
     async with asyncio.timeout(PATIENCE):
-        while await postgres.value(EVERYBODY) > 1:
+        while await postgres.fetch_value(EVERYBODY) > 1:
             pass
 
 
@@ -220,10 +220,10 @@ class Away:
         self.tries: list[float] = []
 
     @asynccontextmanager
-    async def apart(self) -> AsyncIterator[Any]:
+    async def dedicated_connection(self) -> AsyncIterator[Any]:
         self.tries.append(round(asyncio.get_running_loop().time(), 3))
         if len(self.tries) != self.there:
-            raise Unavailable("gone")
+            raise StoreUnavailable("gone")
         yield Mute()
 
 
@@ -236,7 +236,7 @@ def test_a_database_that_is_away_is_tried_less_and_less_often() -> None:
         await hints.wait(Hint.EVENTS, 10, 60)
         await hints.close()
 
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(work())
     assert away.tries == [0, 0.1, 1.1, 6.1, 11.1, 41.2, 42.2, 47.2, 52.2, 57.2]
 
@@ -250,6 +250,6 @@ def test_after_the_end_nobody_listens_any_more() -> None:
         await hints.close()
         await hints.wait(Hint.EVENTS, 0, 60)
 
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(work())
     assert away.tries == []

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from staffbooking_core.domain.bookings.lifecycle import Status
-from staffbooking_core.domain.messaging.conversations import OPENS_GROUP, follow
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from staffbooking_core.domain.messaging.conversations import MIN_GROUP_BOOKINGS, sync_group_members
 from staffbooking_core.errors import InvalidField
-from tests.contract.stores import read
+from tests.contract.stores import read_store
 from tests.contract.webhooks.test_webhook_races import WAITING, meeting, postgres
 from tests.support.builders import (
     DAY,
@@ -19,18 +19,18 @@ from tests.support.builders import (
     add_booking,
     add_companion,
     add_user,
-    make_change,
-    moved,
+    make_booking_write,
+    next_version,
 )
 from tests.support.messages import (
-    EVENT,
+    EVENT_REF,
     add_direct,
     add_group,
+    add_messages_by,
     add_pair,
-    found,
-    hold_group,
+    lock_group,
     make_new_message,
-    say,
+    reload_conversation,
 )
 
 pytestmark = pytest.mark.anyio
@@ -40,14 +40,14 @@ __all__ = ["postgres"]
 
 async def tail(store, after=0):
     """The texts of the next messages of all, with their ids."""
-    some = await read(store, lambda view: view.messages.tail(after, 100))
+    some = await read_store(store, lambda view: view.messages.all_messages_after(after, 100))
     return [(message.id, message.content) for message in some]
 
 
 def adding(conversation, content):
     async def unit(tx):
-        await tx.messages.hold([conversation.id])
-        return await tx.messages.add([make_new_message(conversation, content=content)])
+        await tx.messages.lock_conversations([conversation.id])
+        return await tx.messages.add_messages([make_new_message(conversation, content=content)])
 
     return unit
 
@@ -56,10 +56,14 @@ def accepting(booking):
     """A step of a booking that has an event, as it is done with each."""
 
     async def unit(tx):
-        await tx.bookings.save(make_change(moved(booking, status=Status.ACCEPTED)))
-        group = await tx.messages.hold_group(booking.customer_id, EVENT, NOW)
-        booked = await tx.messages.booked(booking.customer_id, EVENT)
-        await tx.messages.save_group(follow(group, dict(booked)), opens=len(booked) >= OPENS_GROUP)
+        await tx.bookings.save_booking(
+            make_booking_write(next_version(booking, status=BookingStatus.ACCEPTED))
+        )
+        group = await tx.messages.lock_group(booking.customer_id, EVENT_REF, NOW)
+        booked = await tx.messages.booked_companions(booking.customer_id, EVENT_REF)
+        await tx.messages.save_group(
+            sync_group_members(group, dict(booked)), opens=len(booked) >= MIN_GROUP_BOOKINGS
+        )
 
     return unit
 
@@ -68,7 +72,7 @@ async def add_requests(store):
     """Two bookings of an event, of one customer."""
     customer = await add_user(store)
     companions = [await add_companion(store) for _ in "ab"]
-    return [await add_booking(store, each, customer, event_ref=EVENT) for each in companions]
+    return [await add_booking(store, each, customer, event_ref=EVENT_REF) for each in companions]
 
 
 # Ids --------------------------------------------------------------------------------------
@@ -85,7 +89,7 @@ async def all_but_committed(store, unit):
         await leave.wait()
 
     async with asyncio.TaskGroup() as group:
-        group.create_task(store.write(open_ended))
+        group.create_task(store.run_transaction(open_ended))
         await entered.wait()
         yield
         leave.set()
@@ -115,10 +119,10 @@ async def test_who_only_reads_waits_for_nobody(postgres):
     """All that was committed is there while more is about to be."""
     one, other = postgres
     first, second = await add_direct(one), await add_direct(one)
-    await say(one, first, "before")
+    await add_messages_by(one, first, "before")
     async with all_but_committed(one, adding(second, "sooner")):
         assert await tail(other) == [(1, "before")]
-        assert await read(other, lambda view: view.messages.last_id()) == 1
+        assert await read_store(other, lambda view: view.messages.last_message_id()) == 1
 
 
 async def test_who_holds_a_conversation_sees_what_was_done_to_it(postgres):
@@ -130,16 +134,16 @@ async def test_who_holds_a_conversation_sees_what_was_done_to_it(postgres):
 
     async def unit(tx):
         [message] = await adding(group, "so long")(tx)
-        held = await tx.messages.hold([group.id])
+        held = await tx.messages.lock_conversations([group.id])
         booked = {staying: "Noa Levi", coming.id: "Mia Lindqvist"}
-        await tx.messages.save_group(follow(held[group.id], booked), opens=False)
+        await tx.messages.save_group(sync_group_members(held[group.id], booked), opens=False)
         return message
 
     async def hold(tx):
-        return (await tx.messages.hold([group.id]))[group.id]
+        return (await tx.messages.lock_conversations([group.id]))[group.id]
 
     message, held = await meeting(postgres, unit, lambda: other.write(hold))
-    assert held == await found(one, group)
+    assert held == await reload_conversation(one, group)
     assert held.last_id == message.id
     assert held.recipients == (group.customer_id, staying, coming.id)
     assert leaving in [member.user_id for member in held.members]
@@ -155,10 +159,10 @@ async def test_two_accepts_see_each_other(postgres, is_made):
     one, other = postgres
     bookings = await add_requests(one)
     if is_made:
-        await hold_group(one, bookings[0].customer_id)
+        await lock_group(one, bookings[0].customer_id)
     accepts = [accepting(booking) for booking in bookings]
     await meeting(postgres, accepts[0], lambda: other.write(accepts[1]))
-    [shown] = await read(
+    [shown] = await read_store(
         one, lambda view: view.messages.overviews(bookings[0].customer_id, 1, 9, NOW)
     )
     members = sorted((bookings[0].customer_id, *(each.companion_id for each in bookings)))
@@ -171,7 +175,7 @@ async def test_a_conversation_is_opened_by_the_first(postgres):
     pair = await add_pair(one)
 
     async def open_it(tx):
-        return await tx.messages.open_direct(pair, NOW)
+        return await tx.messages.open_direct_conversation(pair, NOW)
 
     first, second = await meeting(postgres, open_it, lambda: other.write(open_it))
     assert first == second
@@ -186,11 +190,11 @@ async def test_a_connection_is_counted_after_the_one_before_it(postgres):
     one, other = postgres
     user = await add_user(one)
     for node in "ab":
-        await one.write(lambda unit, node=node: unit.presence.renew_node(node, NOW + DAY))
+        await one.write(lambda unit, node=node: unit.presence.renew_node_lease(node, NOW + DAY))
 
     def connecting(node):
         async def unit(tx):
-            return await tx.presence.connect(user.id, node, NOW, 1)
+            return await tx.presence.add_connection(user.id, node, NOW, 1)
 
         return unit
 
@@ -202,28 +206,28 @@ async def test_the_last_of_two_connections_is_known_to_be(postgres):
     """Two that end at the same moment at one node leave nobody connected."""
     one, other = postgres
     user = await add_user(one)
-    await one.write(lambda unit: unit.presence.renew_node("a", NOW + DAY))
+    await one.write(lambda unit: unit.presence.renew_node_lease("a", NOW + DAY))
     for _ in range(2):
-        await one.write(lambda unit: unit.presence.connect(user.id, "a", NOW, 10))
+        await one.write(lambda unit: unit.presence.add_connection(user.id, "a", NOW, 10))
 
     async def end(tx):
-        await tx.presence.disconnect(user.id, "a", NOW)
+        await tx.presence.remove_connection(user.id, "a", NOW)
 
     await meeting(postgres, end, lambda: other.write(end))
-    [presence] = await read(one, lambda view: view.presence.presence([user.id], NOW))
+    [presence] = await read_store(one, lambda view: view.presence.presence([user.id], NOW))
     assert not presence.online
 
 
 async def test_a_node_that_is_buried_meanwhile_begins_anew(postgres):
     """Its beat comes too late: it is told, and can restore what it has."""
     one, other = postgres
-    await one.write(lambda unit: unit.presence.renew_node("a", NOW))
+    await one.write(lambda unit: unit.presence.renew_node_lease("a", NOW))
 
     async def bury(tx):
-        await tx.presence.bury_nodes(NOW, 10)
+        await tx.presence.delete_expired_nodes(NOW, 10)
 
     async def renew(tx):
-        return await tx.presence.renew_node("a", NOW + DAY)
+        return await tx.presence.renew_node_lease("a", NOW + DAY)
 
     _, is_known = await meeting(postgres, bury, lambda: other.write(renew))
     assert not is_known
@@ -236,5 +240,5 @@ async def test_a_text_with_a_nul_is_refused(postgres):
     """With all else of its unit of work, and it is named."""
     conversation = await add_direct(postgres[0])
     with pytest.raises(InvalidField, match="content"):
-        await say(postgres[0], conversation, "fine", "a\0b")
+        await add_messages_by(postgres[0], conversation, "fine", "a\0b")
     assert await tail(postgres[0]) == []

@@ -8,7 +8,7 @@ import pytest
 
 from staffbooking_adapters.sql.engine import pool as pools
 from staffbooking_adapters.sql.engine.pool import Pool
-from staffbooking_core.errors import Unavailable
+from staffbooking_core.errors import StoreUnavailable
 
 pytestmark = pytest.mark.anyio
 
@@ -83,9 +83,9 @@ async def test_a_caller_that_was_cancelled_in_line_is_passed_over(pool):
 
 async def test_waiting_has_an_end(pool, monkeypatch):
     """The database counts as out of reach, and the connection is still whole."""
-    monkeypatch.setattr(pools, "PATIENCE", 0.01)
+    monkeypatch.setattr(pools, "ACQUIRE_TIMEOUT_SECONDS", 0.01)
     lent = await pool.acquire()
-    with pytest.raises(Unavailable):
+    with pytest.raises(StoreUnavailable):
         await pool.acquire()
     pool.release(lent)
     assert await pool.acquire() is lent
@@ -93,9 +93,9 @@ async def test_waiting_has_an_end(pool, monkeypatch):
 
 async def test_a_closed_pool_lends_nothing_to_those_in_line(pool, monkeypatch):
     """It waits for what is lent, and then closes it."""
-    monkeypatch.setattr(pools, "PATIENCE", 0.01)
+    monkeypatch.setattr(pools, "ACQUIRE_TIMEOUT_SECONDS", 0.01)
     lent = await pool.acquire()
     await pool.close()
     assert not lent.alive
-    with pytest.raises(Unavailable):
+    with pytest.raises(StoreUnavailable):
         await pool.acquire()

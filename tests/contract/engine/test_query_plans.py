@@ -21,8 +21,8 @@ from staffbooking_adapters.sql.companions import (
     reviews,
     writer as companions_writer,
 )
-from staffbooking_adapters.sql.companions.search import Shape, summaries
-from staffbooking_adapters.sql.engine.postgres import SETTINGS
+from staffbooking_adapters.sql.companions.search import SearchVariant, summaries_page
+from staffbooking_adapters.sql.engine.postgres import SERVER_SETTINGS
 from staffbooking_adapters.sql.messaging import (
     conversations,
     presence,
@@ -36,14 +36,14 @@ from staffbooking_adapters.sql.payments import (
     statement_reader,
     writer as payments_writer,
 )
-from staffbooking_adapters.sql.schema.upgrade import upgrade
+from staffbooking_adapters.sql.schema.upgrade import run_migrations
 from staffbooking_adapters.sql.webhooks import (
     feed,
     reader as webhooks_reader,
     writer as webhooks_writer,
 )
 from staffbooking_core.domain.bookings.lifecycle import Party
-from staffbooking_core.domain.payments.processor import OpKind
+from staffbooking_core.domain.payments.processor import OperationKind
 from tests.contract import large_dataset
 from tests.support.postgres import database_name, driver_url
 
@@ -52,130 +52,141 @@ pytestmark = pytest.mark.anyio
 SIDES = frozenset({Party.CUSTOMER, Party.STAFF, Party.API})
 FILTERS = ("place", "service", "price", "day")
 SHAPES = {
-    "+".join(compress(FILTERS, kind)) or "plain": Shape(*kind)
+    "+".join(compress(FILTERS, kind)) or "plain": SearchVariant(*kind)
     for kind in product((False, True), repeat=4)
 }
-SEARCHES = {name: summaries(shape) for name, shape in SHAPES.items()}
-LATER = {f"{name}, later": summaries(evolve(shape, later=True)) for name, shape in SHAPES.items()}
+SEARCHES = {name: summaries_page(shape) for name, shape in SHAPES.items()}
+LATER = {
+    f"{name}, later": summaries_page(evolve(shape, has_offset=True))
+    for name, shape in SHAPES.items()
+}
 OTHERS = {
-    "booking": bookings_reader.GET,
-    "booking by code": bookings_reader.GET_BY_CODE,
+    "booking": bookings_reader.GET_BOOKING,
+    "booking by code": bookings_reader.GET_BOOKING_BY_CODE,
     "contenders": bookings_reader.LOCK_CONTENDERS,
-    "context by e-mail": bookings_reader.CONTEXT_BY_EMAIL,
-    "context by id": bookings_reader.CONTEXT_BY_ID,
-    "own bookings": bookings_reader.listing(bookings_reader.Shape(SIDES, False, True, 13, False)),
-    "own bookings, later": bookings_reader.listing(
-        bookings_reader.Shape(SIDES, True, True, 13, True)
+    "context by e-mail": bookings_reader.REQUEST_CONTEXT_BY_EMAIL,
+    "context by id": bookings_reader.REQUEST_CONTEXT_BY_ID,
+    "own bookings": bookings_reader.bookings_page(
+        bookings_reader.BookingListVariant(SIDES, False, True, 13, False)
     ),
-    "all bookings": bookings_reader.listing(bookings_reader.Shape(None, False, True, 13, False)),
-    "bookings since": bookings_reader.listing_since(500),
-    "agenda": companions_reader.AGENDA,
-    "busy": companions_reader.BUSY,
-    "all busy": companions_writer.ALL_BUSY,
-    "names of services": companions_reader.NAMES,
-    "held companions": companions_writer.HOLD,
-    "newest reviews of some": companions_writer.newest_reviews(13),
-    "portfolios": companions_writer.PORTFOLIOS,
-    "people by e-mail": bulk_import.LOCK_USERS,
-    "people by id": bulk_import.LOCK_COMPANIONS,
-    "candidates": companions_reader.candidates(51),
-    "timers": payments_writer.claim_timers(16),
+    "own bookings, later": bookings_reader.bookings_page(
+        bookings_reader.BookingListVariant(SIDES, True, True, 13, True)
+    ),
+    "all bookings": bookings_reader.bookings_page(
+        bookings_reader.BookingListVariant(None, False, True, 13, False)
+    ),
+    "bookings since": bookings_reader.companion_bookings_since(500),
+    "agenda": companions_reader.GET_COMPANION_AVAILABILITY,
+    "busy": companions_reader.LIST_BUSY_SLOTS,
+    "all busy": companions_writer.LIST_BUSY_SLOTS_OF_COMPANIONS,
+    "names of services": companions_reader.LIST_SERVICE_NAMES,
+    "held companions": companions_writer.LOCK_COMPANIONS,
+    "newest reviews of some": companions_writer.newest_reviews_statement(13),
+    "portfolios": companions_writer.LIST_PORTFOLIO_ITEMS,
+    "people by e-mail": bulk_import.LOCK_USERS_BY_EMAIL,
+    "people by id": bulk_import.LOCK_COMPANIONS_BY_ID,
+    "candidates": companions_reader.rebooking_candidates_page(51),
+    "timers": payments_writer.claim_timers_statement(16),
     "credit": bookings_writer.USE_CREDIT,
-    "review": reviews.GET,
-    "newest reviews": reviews.newest(13),
-    "ratings": reviews.RATINGS,
-    "response": reviews.RESPOND,
-    "hidden review": reviews.HIDE,
+    "review": reviews.GET_REVIEW,
+    "newest reviews": reviews.newest_reviews_of(13),
+    "ratings": reviews.GET_RATINGS,
+    "response": reviews.SAVE_REVIEW_RESPONSE,
+    "hidden review": reviews.SAVE_REVIEW_HIDDEN,
     "reviews of all": reviews.reviews_after(501),
 }
-ALL = frozenset(OpKind)
+ALL = frozenset(OperationKind)
 MONEY = {
-    "operations": payments_writer.claim_operations(1, False, ALL),
-    "payouts to make": payments_writer.claim_operations(1, False, frozenset({OpKind.PAY_OUT})),
-    "other operations": payments_writer.claim_operations(1, False, ALL - {OpKind.PAY_OUT}),
-    "operation of a booking": payments_writer.claim_operations(1, True, ALL),
+    "operations": payments_writer.claim_operations_statement(1, False, ALL),
+    "payouts to make": payments_writer.claim_operations_statement(
+        1, False, frozenset({OperationKind.PAY_OUT})
+    ),
+    "other operations": payments_writer.claim_operations_statement(
+        1, False, ALL - {OperationKind.PAY_OUT}
+    ),
+    "operation of a booking": payments_writer.claim_operations_statement(1, True, ALL),
     "waiting payouts": payments_writer.WAKE_PAYOUTS,
-    "events": payments_writer.claim_nudges(16),
-    "old events": store.DROP_EVENTS,
-    "payees": payees.claim_payees(1, False),
-    "payee of a companion": payees.claim_payees(1, True),
-    "payee by reference": payees.GET_BY_REF,
-    "cash books": statement_reader.rows_of_cash_books(51),
-    "failed refunds": payments_reader.failed_refunds(101),
+    "events": payments_writer.claim_processor_events_statement(16),
+    "old events": store.DELETE_OLD_PROCESSOR_EVENTS,
+    "payees": payees.claim_payees_statement(1, False),
+    "payee of a companion": payees.claim_payees_statement(1, True),
+    "payee by reference": payees.GET_PAYEE_BY_REF,
+    "cash books": statement_reader.cash_book_rows(51),
+    "failed refunds": payments_reader.failed_refunds_statement(101),
     "debts": payments_reader.DEBTS_OF,
-    "unsettled": payments_reader.unsettled(501),
-    "pending": payments_reader.PENDING,
-    "backlog": payments_reader.BACKLOG,
+    "unsettled": payments_reader.unsettled_bookings(501),
+    "pending": payments_reader.COUNT_PENDING,
+    "backlog": payments_reader.GET_BACKLOG,
 }
 WEBHOOKS = {
     "endpoints of a user": webhooks_reader.ENDPOINTS_OF,
-    "endpoints with deliveries held": webhooks_reader.holding(101),
-    "next turn": webhooks_reader.NEXT_TURN,
-    "turns": webhooks_writer.claim_turns(64),
-    "due deliveries": webhooks_writer.due_deliveries(32),
-    "renewed turns": webhooks_writer.RENEW_TURNS,
-    "locked turns": webhooks_writer.LOCK_TURNS,
-    "ended turns": webhooks_writer.END_TURNS,
+    "endpoints with deliveries held": webhooks_reader.endpoints_with_held_deliveries(101),
+    "next turn": webhooks_reader.GET_NEXT_DUE_AT,
+    "turns": webhooks_writer.claim_batches_statement(64),
+    "due deliveries": webhooks_writer.due_deliveries_statement(32),
+    "renewed turns": webhooks_writer.RENEW_ENDPOINT_LEASES,
+    "locked turns": webhooks_writer.LOCK_LEASED_ENDPOINTS,
+    "ended turns": webhooks_writer.RESCHEDULE_AND_RELEASE_ENDPOINTS,
     "locked deliveries": webhooks_writer.LOCK_DELIVERIES,
     "saved deliveries": webhooks_writer.SAVE_DELIVERIES,
-    "log of an endpoint": webhooks_reader.deliveries_of(51),
+    "log of an endpoint": webhooks_reader.deliveries_page(51),
     "log of a delivery": webhooks_reader.ATTEMPTS_OF,
     "newest attempts": webhooks_reader.attempts_since(101),
-    "own feed": feed.feed(101, True),
-    "feed of all": feed.feed(101, False),
-    "place in the own feed": feed.MY_POSITION,
-    "last place": feed.LAST_POSITION,
-    "first unplaced event": feed.FIRST_UNPLACED,
-    "unplaced events": feed.unplaced(200),
-    "placed events": feed.PLACE,
-    "subscribers": webhooks_writer.SUBSCRIBERS,
-    "woken endpoints": webhooks_writer.WAKE,
-    "held deliveries": webhooks_writer.HOLD,
-    "resumed deliveries": webhooks_writer.RESUME,
-    "cancelled deliveries": webhooks_writer.CANCEL,
-    "deliveries held for long": webhooks_writer.cancel_held(100),
-    "old deliveries": store.DROP_DELIVERIES,
-    "notices": notifications_store.claim(16),
-    "told or deferred notice": notifications_store.DEFER,
+    "own feed": feed.feed_page(101, True),
+    "feed of all": feed.feed_page(101, False),
+    "place in the own feed": feed.GET_EVENT_POSITION_FOR_READER,
+    "last place": feed.GET_LAST_POSITION,
+    "first unplaced event": feed.GET_FIRST_UNSEQUENCED,
+    "unplaced events": feed.unsequenced_events(200),
+    "placed events": feed.SAVE_EVENT_POSITIONS,
+    "subscribers": webhooks_writer.LOCK_SUBSCRIBERS,
+    "woken endpoints": webhooks_writer.SCHEDULE_ENDPOINTS,
+    "held deliveries": webhooks_writer.HOLD_DELIVERIES,
+    "resumed deliveries": webhooks_writer.RESUME_DELIVERIES,
+    "cancelled deliveries": webhooks_writer.CANCEL_DELIVERIES,
+    "deliveries held for long": webhooks_writer.cancel_held_deliveries_statement(100),
+    "old deliveries": store.DELETE_OLD_DELIVERIES,
+    "notices": notifications_store.claim_notifications_statement(16),
+    "told or deferred notice": notifications_store.DEFER_NOTIFICATION,
     "muted kinds": notifications_store.MUTES_OF,
     "inquiries": notifications_store.inquiries_after(501),
     "bookings of a person": privacy.LOCK_BOOKINGS_OF,
-    "next bookings of a person": privacy.bookings_after(101),
-    "next reviews by a person": privacy.reviews_after(101),
-    "whom a person reviewed": privacy.REVIEWED_BY,
-    "next messages by a person": privacy.messages_after(101),
-    **{f"forgotten, {n}": statement for n, statement in enumerate(privacy.FORGET)},
-    **{f"forgotten address, {n}": each for n, each in enumerate(privacy.FORGET_ADDRESS)},
+    "next bookings of a person": privacy.bookings_of_person_after(101),
+    "next reviews by a person": privacy.reviews_by_person_after(101),
+    "whom a person reviewed": privacy.LIST_REVIEWEES,
+    "next messages by a person": privacy.messages_by_person_after(101),
+    **{f"forgotten, {n}": statement for n, statement in enumerate(privacy.ERASE_PERSON)},
+    **{f"forgotten address, {n}": each for n, each in enumerate(privacy.ERASE_EMAIL)},
     "sessions of a user": accounts_store.SESSIONS_OF,
 }
 MESSAGES = {
-    "conversation": conversations.GET,
-    "held conversations": conversations.LOCK,
-    "whole conversations": conversations.GET_ALL,
-    "held group": conversations.LOCK_GROUP,
-    "overview": conversations.OVERVIEW,
-    "overviews": conversations.overviews(51),
-    "pair": conversations.PAIR,
-    "conversation of a pair": conversations.DIRECT,
-    "pairs without a conversation": conversations.unopened(501),
-    "who was paid": conversations.CLEARED,
-    "who is booked": conversations.BOOKED_FOR,
-    "acquaintances": conversations.ACQUAINTANCES,
-    "acquaintances who are there": conversations.ONLINE_ACQUAINTANCES,
-    "newest messages": messaging_reader.newest(51),
-    "newer messages": messaging_reader.newer(51),
-    "next messages of all": messaging_reader.tail(101),
-    "next messages of a reader": messaging_reader.inbox(101),
-    "last message": messaging_reader.LAST_ID,
-    "last message of a reader": messaging_reader.MY_LAST_ID,
-    "known messages": messaging_writer.KNOWN,
-    "added messages": messaging_writer.ADD,
-    "read mark": messaging_writer.MARK,
-    "unseen messages": messaging_writer.UNSEEN,
-    "told of messages": messaging_writer.NOTE_TOLD,
-    "who is there": presence.PRESENCE,
-    "counted connection": presence.CONNECT,
-    "connections of dead nodes": presence.DROP_DEAD,
+    "conversation": conversations.GET_CONVERSATION,
+    "held conversations": conversations.LOCK_CONVERSATIONS,
+    "whole conversations": conversations.LIST_CONVERSATIONS_BY_ID,
+    "held group": conversations.LOCK_GROUP_CONVERSATION,
+    "overview": conversations.GET_OVERVIEW,
+    "overviews": conversations.overviews_page(51),
+    "pair": conversations.FIND_PAIR,
+    "conversation of a pair": conversations.FIND_DIRECT_CONVERSATION,
+    "pairs without a conversation": conversations.unopened_pairs(501),
+    "who was paid": conversations.LIST_PAID_STAFF,
+    "who is booked": conversations.LIST_BOOKED_STAFF,
+    "acquaintances": conversations.LIST_CONVERSATION_PARTNERS,
+    "acquaintances who are there": conversations.LIST_ONLINE_CONVERSATION_PARTNERS,
+    "newest messages": messaging_reader.messages_before(51),
+    "newer messages": messaging_reader.messages_after(51),
+    "next messages of all": messaging_reader.all_messages_after(101),
+    "next messages of a reader": messaging_reader.readable_messages_after(101),
+    "last message": messaging_reader.GET_LAST_MESSAGE_ID,
+    "last message of a reader": messaging_reader.GET_LAST_MESSAGE_ID_OF_USER,
+    "known messages": messaging_writer.FIND_MESSAGES_BY_CLIENT_ID,
+    "added messages": messaging_writer.ADD_MESSAGES,
+    "read mark": messaging_writer.MARK_READ,
+    "unseen messages": messaging_writer.LIST_UNREAD_MESSAGES,
+    "told of messages": messaging_writer.SAVE_NOTIFIED_MEMBERS,
+    "who is there": presence.GET_PRESENCE,
+    "counted connection": presence.ADD_CONNECTION,
+    "connections of dead nodes": presence.DELETE_DEAD_NODE_CONNECTIONS,
 }
 STATEMENTS = {**SEARCHES, **LATER, **OTHERS, **MONEY, **WEBHOOKS, **MESSAGES}
 BIG = (
@@ -196,10 +207,10 @@ IN_ORDER = (
 async def postgres(postgres_server):
     """A connection to a filled database, set as the store sets its own."""
     url = await postgres_server.create_database()
-    await upgrade(url)
-    connection = await asyncpg.connect(driver_url(url), server_settings=SETTINGS)
+    await run_migrations(url)
+    connection = await asyncpg.connect(driver_url(url), server_settings=SERVER_SETTINGS)
     await connection.execute("SET session_replication_role = replica")  # references are right
-    for statement in large_dataset.statements("postgresql"):
+    for statement in large_dataset.insert_statements("postgresql"):
         await connection.execute(statement)
     await connection.execute("VACUUM ANALYZE")
     yield connection
@@ -211,10 +222,10 @@ async def postgres(postgres_server):
 async def sqlite(tmp_path_factory):
     """A filled file, never analysed: as most are."""
     path = tmp_path_factory.mktemp("crowd") / "store.db"
-    await upgrade(f"sqlite+aiosqlite:///{path}")
+    await run_migrations(f"sqlite+aiosqlite:///{path}")
     connection = sqlite3.connect(path)
     with connection:
-        for statement in large_dataset.statements("sqlite"):
+        for statement in large_dataset.insert_statements("sqlite"):
             connection.execute(statement)
     yield connection
     connection.close()
@@ -222,9 +233,9 @@ async def sqlite(tmp_path_factory):
 
 async def of_postgresql(connection, name):
     """The lines of a statement's plan."""
-    compiled = STATEMENTS[name].on("postgresql")
+    compiled = STATEMENTS[name].compile_for("postgresql")
     await connection.execute(f"PREPARE asked AS {compiled.sql}")
-    nothing = ", ".join(["NULL"] * len(compiled.names))
+    nothing = ", ".join(["NULL"] * len(compiled.argument_names))
     call = f"asked({nothing})" if nothing else "asked"
     plan = [line for (line,) in await connection.fetch(f"EXPLAIN EXECUTE {call}")]
     await connection.execute("DEALLOCATE asked")
@@ -233,8 +244,8 @@ async def of_postgresql(connection, name):
 
 def of_sqlite(connection, name):
     """The lines of a statement's plan."""
-    compiled = STATEMENTS[name].on("sqlite")
-    nothing = [None] * len(compiled.names)
+    compiled = STATEMENTS[name].compile_for("sqlite")
+    nothing = [None] * len(compiled.argument_names)
     return [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {compiled.sql}", nothing)]
 
 
@@ -269,7 +280,7 @@ async def test_a_feed_goes_along_the_index(postgres, sqlite):
 
 async def test_an_address_is_forgotten_by_an_index(sqlite):
     """However many rows of however many imports were skipped."""
-    for number in range(len(privacy.FORGET_ADDRESS)):
+    for number in range(len(privacy.ERASE_EMAIL)):
         [line] = of_sqlite(sqlite, f"forgotten address, {number}")
         assert re.search(r"INDEX ix_\w+_email \(email_folded=\?\)", line)
 

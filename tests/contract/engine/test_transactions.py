@@ -17,18 +17,18 @@ from sqlalchemy import (
     text,
 )
 
-from staffbooking_adapters.sql.engine.connection import TRIES
+from staffbooking_adapters.sql.engine.connection import MAX_TRANSACTION_ATTEMPTS
 from staffbooking_adapters.sql.engine.open import Connection, Database, Statement
 from staffbooking_adapters.sql.engine.types import BigInt
-from staffbooking_core.errors import Conflict, ConstraintViolated, Unavailable
+from staffbooking_core.errors import Conflict, ConstraintViolated, StoreUnavailable
 from tests.contract.engine.sample_schema import (
-    ADD_NAMED,
-    COUNT,
-    POINTS,
-    RAISE,
-    add_two,
-    named,
-    names,
+    ADD_POINTS,
+    COUNT_PEOPLE,
+    INSERT_NAMED,
+    SELECT_POINTS,
+    add_two_people,
+    list_names,
+    named_person,
 )
 
 pytestmark = pytest.mark.anyio
@@ -39,47 +39,47 @@ WAITS_OF_A_UNIT = 4  # BEGIN, two statements, COMMIT
 async def test_a_unit_of_work_is_kept(database: Database) -> None:
     """What `work` returns is returned, and what it wrote is there."""
     before = database.round_trips
-    assert await database.write(add_two) == "done"
+    assert await database.run_transaction(add_two_people) == "done"
     assert database.round_trips == before + 4
-    assert await names(database) == ["Ada", "Bob"]
+    assert await list_names(database) == ["Ada", "Bob"]
 
 
 async def test_a_unit_sees_its_own_writes_and_others_do_not(database: Database) -> None:
     """Before the end, only the unit itself reads what it wrote."""
 
     async def work(unit: Connection) -> tuple[int, int]:
-        await add_two(unit)
-        return await unit.value(COUNT), await database.value(COUNT)
+        await add_two_people(unit)
+        return await unit.fetch_value(COUNT_PEOPLE), await database.fetch_value(COUNT_PEOPLE)
 
-    assert await database.write(work) == (2, 0)
+    assert await database.run_transaction(work) == (2, 0)
 
 
 async def test_an_error_undoes_the_unit(database: Database) -> None:
     """An error of the work itself leaves nothing behind, and the next unit works."""
 
     async def work(unit: Connection) -> None:
-        await add_two(unit)
+        await add_two_people(unit)
         raise LookupError("changed my mind")
 
     with pytest.raises(LookupError):
-        await database.write(work)
-    assert await names(database) == []
-    await database.write(add_two)
+        await database.run_transaction(work)
+    assert await list_names(database) == []
+    await database.run_transaction(add_two_people)
 
 
 async def test_a_swallowed_failure_cannot_be_committed(database: Database) -> None:
     """Work that goes on after a refusal is undone, and hears the refusal again."""
 
     async def work(unit: Connection) -> None:
-        await add_two(unit)
+        await add_two_people(unit)
         with suppress(ConstraintViolated):
-            await unit.run(ADD_NAMED, **named("Eve", points=-1))
+            await unit.execute(INSERT_NAMED, **named_person("Eve", points=-1))
         with suppress(ConstraintViolated):
-            await unit.run(ADD_NAMED, **named("Eve"))
+            await unit.execute(INSERT_NAMED, **named_person("Eve"))
 
     with pytest.raises(ConstraintViolated, match="ck_people_points"):
-        await database.write(work)
-    assert await names(database) == []
+        await database.run_transaction(work)
+    assert await list_names(database) == []
 
 
 class Interruption:
@@ -128,9 +128,11 @@ async def test_a_unit_cancelled_at_any_wait_is_whole_or_gone(database: Database,
     finds a clean connection; only a unit that nobody cancels returns."""
     kept = 0
     for place in itertools.count():
-        task = asyncio.ensure_future(interrupted(database.write(add_two), place, how))
+        task = asyncio.ensure_future(
+            interrupted(database.run_transaction(add_two_people), place, how)
+        )
         await asyncio.wait([task])
-        total = await database.write(lambda unit: unit.value(COUNT))
+        total = await database.run_transaction(lambda unit: unit.fetch_value(COUNT_PEOPLE))
         if not task.cancelled():
             break
         assert total in (kept, kept + 2)
@@ -143,14 +145,14 @@ async def test_a_swallowed_cancellation_cannot_be_committed(database: Database) 
     """A statement cut short by a limit of time may have been done or not, so the unit is not."""
 
     async def work(unit: Connection) -> None:
-        await unit.run(ADD_NAMED, **named("Ada"))
+        await unit.execute(INSERT_NAMED, **named_person("Ada"))
         with suppress(TimeoutError):
             async with asyncio.timeout(0.01):
-                await unit.all(SLOW)
+                await unit.fetch_all(SLOW)
 
-    with pytest.raises(Unavailable):
-        await database.write(work)
-    assert await names(database) == []
+    with pytest.raises(StoreUnavailable):
+        await database.run_transaction(work)
+    assert await list_names(database) == []
 
 
 async def test_a_unit_is_of_no_use_after_its_end(database: Database) -> None:
@@ -160,9 +162,9 @@ async def test_a_unit_is_of_no_use_after_its_end(database: Database) -> None:
     async def work(unit: Connection) -> None:
         kept.append(unit)
 
-    await database.write(work)
+    await database.run_transaction(work)
     with pytest.raises(RuntimeError, match="over"):
-        await kept[0].run(ADD_NAMED, **named("Eve"))
+        await kept[0].execute(INSERT_NAMED, **named_person("Eve"))
 
 
 async def test_a_cancelled_unit_leaves_no_transaction(postgres: Database) -> None:
@@ -170,11 +172,11 @@ async def test_a_cancelled_unit_leaves_no_transaction(postgres: Database) -> Non
     started = asyncio.Event()
 
     async def work(unit: Connection) -> None:
-        await add_two(unit)
+        await add_two_people(unit)
         started.set()
-        await unit.all(SLOW)
+        await unit.fetch_all(SLOW)
 
-    task = asyncio.ensure_future(postgres.write(work))
+    task = asyncio.ensure_future(postgres.run_transaction(work))
     await started.wait()
     await until_slow_runs(postgres)
     task.cancel()
@@ -186,8 +188,8 @@ async def test_a_cancelled_unit_leaves_no_transaction(postgres: Database) -> Non
             " AND datname = current_database() AND pid <> pg_backend_pid()"
         )
     )
-    assert {state for (state,) in await postgres.all(states)} <= {"idle"}
-    assert await names(postgres) == []
+    assert {state for (state,) in await postgres.fetch_all(states)} <= {"idle"}
+    assert await list_names(postgres) == []
 
 
 SLOW = Statement(
@@ -211,20 +213,22 @@ async def until_slow_runs(database: Database, times: int = 1) -> None:
         ).columns(count=BigInt)
     )
     async with asyncio.timeout(10):
-        while await database.value(running) < times:
+        while await database.fetch_value(running) < times:
             pass
 
 
 async def test_a_cancelled_read_stops_working(database: Database) -> None:
     """Reads that nobody waits for any more, more than there are connections, block nobody."""
     for _ in range(6):
-        task = asyncio.ensure_future(database.all(SLOW))
+        task = asyncio.ensure_future(database.fetch_all(SLOW))
         await until_slow_runs(database)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
     async with asyncio.timeout(5):
-        assert await asyncio.gather(*(database.value(COUNT) for _ in range(8))) == [0] * 8
+        assert (
+            await asyncio.gather(*(database.fetch_value(COUNT_PEOPLE) for _ in range(8))) == [0] * 8
+        )
 
 
 async def test_a_cancellation_waits_for_its_statement(
@@ -237,16 +241,20 @@ async def test_a_cancellation_waits_for_its_statement(
         assert begins.wait(10)
         return at_once(self, sql, parameters)
 
-    await asyncio.gather(*(sqlite.value(COUNT) for _ in range(8)))  # all connections are open
+    await asyncio.gather(
+        *(sqlite.fetch_value(COUNT_PEOPLE) for _ in range(8))
+    )  # all connections are open
     monkeypatch.setattr(aiosqlite.Connection, "_execute_fetchall", later)
-    task = asyncio.ensure_future(sqlite.all(SLOW))
+    task = asyncio.ensure_future(sqlite.fetch_all(SLOW))
     await asyncio.sleep(0)
     task.cancel()
     asyncio.get_running_loop().call_soon(begins.set)  # after the task was told
     with pytest.raises(asyncio.CancelledError):
         await task
     async with asyncio.timeout(5):
-        assert await asyncio.gather(*(sqlite.value(COUNT) for _ in range(8))) == [0] * 8
+        assert (
+            await asyncio.gather(*(sqlite.fetch_value(COUNT_PEOPLE) for _ in range(8))) == [0] * 8
+        )
 
 
 async def test_a_lost_cancellation_holds_nobody_up(
@@ -258,24 +266,26 @@ async def test_a_lost_cancellation_holds_nobody_up(
         pass
 
     monkeypatch.setattr("asyncpg.connect_utils._cancel", lost)
-    for number, ask in enumerate((postgres.all, slowly(postgres)), start=1):
+    for number, ask in enumerate((postgres.fetch_all, slowly(postgres)), start=1):
         task = asyncio.ensure_future(ask(SLOW))
         await until_slow_runs(postgres, number)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
     async with asyncio.timeout(5):
-        assert await asyncio.gather(*(postgres.value(COUNT) for _ in range(4))) == [0] * 4
+        assert (
+            await asyncio.gather(*(postgres.fetch_value(COUNT_PEOPLE) for _ in range(4))) == [0] * 4
+        )
 
 
 def slowly(database: Database) -> Callable[[Statement], Coroutine[Any, Any, Any]]:
     """Ask in a unit of work."""
-    return lambda statement: database.write(lambda unit: unit.all(statement))
+    return lambda statement: database.run_transaction(lambda unit: unit.fetch_all(statement))
 
 
 async def test_a_deadlock_is_repeated(postgres: Database) -> None:
     """Of two units that wait for each other, one is run again, and both are kept."""
-    await postgres.many(ADD_NAMED, [named("Ada"), named("Bob")])
+    await postgres.execute_many(INSERT_NAMED, [named_person("Ada"), named_person("Bob")])
     both, kept = asyncio.Barrier(2), asyncio.Event()
     runs = 0
 
@@ -284,21 +294,21 @@ async def test_a_deadlock_is_repeated(postgres: Database) -> None:
         runs += 1
         if runs > 2:  # or it may take its row again before the other wakes: one more deadlock
             await kept.wait()
-        await unit.run(RAISE, who=source, by=1)
+        await unit.execute(ADD_POINTS, who=source, by=1)
         if runs <= 2:
             await both.wait()
-        await unit.run(RAISE, who=target, by=1)
+        await unit.execute(ADD_POINTS, who=target, by=1)
 
     async def transferred(source: str, target: str) -> None:
-        await postgres.write(lambda unit: transfer(unit, source, target))
+        await postgres.run_transaction(lambda unit: transfer(unit, source, target))
         kept.set()
 
     await asyncio.gather(transferred("Ada", "Bob"), transferred("Bob", "Ada"))
     assert runs == 3
-    assert [await postgres.value(POINTS, who=who) for who in ("Ada", "Bob")] == [2, 2]
+    assert [await postgres.fetch_value(SELECT_POINTS, who=who) for who in ("Ada", "Bob")] == [2, 2]
 
 
-@pytest.mark.parametrize("conflicts", [1, TRIES])
+@pytest.mark.parametrize("conflicts", [1, MAX_TRANSACTION_ATTEMPTS])
 async def test_a_conflict_is_decided_anew(database: Database, conflicts: int) -> None:
     """Work that finds its rows changed runs again from the start, but not for ever."""
     runs = 0
@@ -306,18 +316,18 @@ async def test_a_conflict_is_decided_anew(database: Database, conflicts: int) ->
     async def work(unit: Connection) -> None:
         nonlocal runs
         runs += 1
-        await add_two(unit)
+        await add_two_people(unit)
         if runs <= conflicts:
             raise Conflict("booking")
 
-    if conflicts < TRIES:
-        await database.write(work)
-        assert await names(database) == ["Ada", "Bob"]
+    if conflicts < MAX_TRANSACTION_ATTEMPTS:
+        await database.run_transaction(work)
+        assert await list_names(database) == ["Ada", "Bob"]
     else:
         with pytest.raises(Conflict):
-            await database.write(work)
-        assert await names(database) == []
-    assert runs == min(conflicts + 1, TRIES)
+            await database.run_transaction(work)
+        assert await list_names(database) == []
+    assert runs == min(conflicts + 1, MAX_TRANSACTION_ATTEMPTS)
 
 
 RAISE_40001 = Statement(text("DO $$ BEGIN RAISE EXCEPTION 'again' USING ERRCODE = '40001'; END $$"))
@@ -330,8 +340,8 @@ async def test_a_unit_is_repeated_a_few_times_only(postgres: Database) -> None:
     async def work(unit: Connection) -> None:
         nonlocal runs
         runs += 1
-        await unit.run(RAISE_40001)
+        await unit.execute(RAISE_40001)
 
-    with pytest.raises(Unavailable):
-        await postgres.write(work)
-    assert runs == TRIES
+    with pytest.raises(StoreUnavailable):
+        await postgres.run_transaction(work)
+    assert runs == MAX_TRANSACTION_ATTEMPTS

@@ -7,17 +7,17 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.lifecycle import Status
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.messaging.conversations import (
-    PAID_ONCE,
+    CONTACT_SHARING_STATUSES,
     Conversation,
-    Kind,
-    Member,
-    Overview,
+    ConversationKind,
+    ConversationMember,
+    ConversationOverview,
 )
 from staffbooking_core.errors import RuleBroken
-from staffbooking_core.ports import Pair
-from tests.contract.stores import read
+from staffbooking_core.ports import CustomerCompanionPair
+from tests.contract.stores import read_store
 from tests.support.builders import (
     DAY,
     HOUR,
@@ -28,7 +28,15 @@ from tests.support.builders import (
     add_companion,
     add_user,
 )
-from tests.support.messages import add_direct, add_group, add_pair, found, marks, rename, say
+from tests.support.messages import (
+    add_direct,
+    add_group,
+    add_messages_by,
+    add_pair,
+    read_marks,
+    reload_conversation,
+    rename_user,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -36,27 +44,37 @@ FINE = NOW + timedelta(microseconds=123_456)
 
 
 async def pair_of(store, user_id, other_id):
-    return await read(store, lambda view: view.messages.pair(user_id, other_id))
+    return await read_store(store, lambda view: view.messages.find_pair(user_id, other_id))
 
 
 async def direct(store, pair):
-    return await read(store, lambda view: view.messages.direct(pair))
+    return await read_store(store, lambda view: view.messages.direct_conversation_id(pair))
 
 
 async def unopened(store, user_id, limit=10):
-    return list(await read(store, lambda view: view.messages.unopened(user_id, limit)))
+    return list(
+        await read_store(
+            store, lambda view: view.messages.pairs_without_conversation(user_id, limit)
+        )
+    )
 
 
 async def open_direct(store, pair, now=NOW):
-    return await store.write(lambda unit: unit.messages.open_direct(pair, now))
+    return await store.run_transaction(
+        lambda unit: unit.messages.open_direct_conversation(pair, now)
+    )
 
 
 async def overview(store, conversation, user_id, now=NOW):
-    return await read(store, lambda view: view.messages.overview(conversation.id, user_id, now))
+    return await read_store(
+        store, lambda view: view.messages.overview(conversation.id, user_id, now)
+    )
 
 
 async def overviews(store, user_id, page=1, limit=10):
-    return list(await read(store, lambda view: view.messages.overviews(user_id, page, limit, NOW)))
+    return list(
+        await read_store(store, lambda view: view.messages.overviews(user_id, page, limit, NOW))
+    )
 
 
 async def listed(store, user_id, page=1, limit=10):
@@ -65,23 +83,23 @@ async def listed(store, user_id, page=1, limit=10):
 
 
 async def mark_read(store, conversation, user_id, message):
-    return await store.write(
+    return await store.run_transaction(
         lambda unit: unit.messages.mark_read(conversation.id, user_id, message.id)
     )
 
 
 async def cleared(store, conversation):
-    return set(await read(store, lambda view: view.messages.cleared(conversation)))
+    return set(await read_store(store, lambda view: view.messages.paid_staff_ids(conversation)))
 
 
 # Two people who share a booking -----------------------------------------------------------
 
 
-@pytest.mark.parametrize("status", Status)
+@pytest.mark.parametrize("status", BookingStatus)
 async def test_a_booking_makes_a_pair(store, status):
     """In whichever order the two are given, and whatever the booking's status is."""
     booking = await add_booking(store, status=status)
-    pair = Pair(booking.customer_id, booking.companion_id)
+    pair = CustomerCompanionPair(booking.customer_id, booking.companion_id)
     assert await pair_of(store, pair.customer_id, pair.companion_id) == pair
     assert await pair_of(store, pair.companion_id, pair.customer_id) == pair
 
@@ -123,9 +141,9 @@ async def test_a_conversation_is_opened_once(store):
     """Later openings answer the first one's id, and change nothing."""
     pair = await add_pair(store)
     number = await open_direct(store, pair, FINE)
-    opened = await read(store, lambda view: view.messages.conversation(number))
+    opened = await read_store(store, lambda view: view.messages.conversation(number))
     assert await open_direct(store, pair, NOW + DAY) == number
-    assert await read(store, lambda view: view.messages.conversation(number)) == opened
+    assert await read_store(store, lambda view: view.messages.conversation(number)) == opened
     assert await listed(store, pair.customer_id) == [number]
     assert await open_direct(store, await add_pair(store, customer=pair.customer_id)) != number
 
@@ -134,16 +152,19 @@ async def test_a_new_conversation_is_empty(store):
     """The two are in it, in the order of their ids, and have read nothing."""
     customer, companion = await add_user(store), await add_companion(store)
     number = await open_direct(store, await add_pair(store, companion, customer), FINE)
-    assert await read(store, lambda view: view.messages.conversation(number)) == Conversation(
+    assert await read_store(store, lambda view: view.messages.conversation(number)) == Conversation(
         id=number,
-        kind=Kind.DIRECT,
+        kind=ConversationKind.DIRECT,
         customer_id=customer.id,
         companion_id=companion.id,
         event_ref=None,
         updated_at=FINE,
-        members=(Member(customer.id, "Ada Okoro"), Member(companion.id, "Mia Lindqvist")),
+        members=(
+            ConversationMember(customer.id, "Ada Okoro"),
+            ConversationMember(companion.id, "Mia Lindqvist"),
+        ),
     )
-    assert await read(store, lambda view: view.messages.conversation(number + 1)) is None
+    assert await read_store(store, lambda view: view.messages.conversation(number + 1)) is None
     companion, customer = await add_companion(store), await add_user(store)
     members = (await add_direct(store, await add_pair(store, companion, customer))).members
     assert [member.user_id for member in members] == [companion.id, customer.id]
@@ -157,9 +178,9 @@ async def test_a_member_is_known_to_be_disabled(store):
     async def unit(tx):
         user = await tx.accounts.lock_user(customer)
         await tx.accounts.save_user(evolve(user, disabled_at=NOW))
-        return await tx.messages.hold([conversation.id])
+        return await tx.messages.lock_conversations([conversation.id])
 
-    held = (await store.write(unit))[conversation.id]
+    held = (await store.run_transaction(unit))[conversation.id]
     assert [each.user_id for each in held.members if each.disabled] == [customer]
 
 
@@ -167,23 +188,25 @@ async def test_members_have_the_names_of_now(store):
     """However they were called when the conversation was opened."""
     conversation = await add_direct(store)
     (companion,) = conversation.staff_ids
-    await rename(store, companion, "Noa")
-    members = (await found(store, conversation)).members
+    await rename_user(store, companion, "Noa")
+    members = (await reload_conversation(store, conversation)).members
     assert [member.name for member in members if member.name != "Ada Okoro"] == ["Noa Lindqvist"]
     shown = await overview(store, conversation, conversation.customer_id)
     assert shown.conversation.members == members
-    held = await store.write(lambda unit: unit.messages.hold([conversation.id]))
+    held = await store.run_transaction(
+        lambda unit: unit.messages.lock_conversations([conversation.id])
+    )
     assert held[conversation.id].members == members
 
 
 async def test_what_is_held_is_what_is_there(store):
     """By id, however often it is named; unknown ones are left out."""
     one, other = await add_direct(store), await add_direct(store)
-    held = await store.write(
-        lambda unit: unit.messages.hold([other.id, other.id + 1, one.id, other.id])
+    held = await store.run_transaction(
+        lambda unit: unit.messages.lock_conversations([other.id, other.id + 1, one.id, other.id])
     )
     assert dict(held) == {one.id: one, other.id: other}
-    assert await store.write(lambda unit: unit.messages.hold([])) == {}
+    assert await store.run_transaction(lambda unit: unit.messages.lock_conversations([])) == {}
 
 
 async def test_what_is_undone_was_never_opened(store):
@@ -191,11 +214,11 @@ async def test_what_is_undone_was_never_opened(store):
     pair = await add_pair(store)
 
     async def unit(tx):
-        await tx.messages.open_direct(pair, NOW)
+        await tx.messages.open_direct_conversation(pair, NOW)
         raise RuleBroken("any", "any")
 
     with pytest.raises(RuleBroken):
-        await store.write(unit)
+        await store.run_transaction(unit)
     assert await direct(store, pair) is None
     assert await listed(store, pair.customer_id) == []
     number = await open_direct(store, pair)
@@ -208,8 +231,10 @@ async def test_what_is_undone_was_never_opened(store):
 async def test_a_new_conversation_has_an_overview(store):
     """Nothing was said, nobody is there."""
     booking = await add_booking(store)
-    conversation = await add_direct(store, Pair(booking.customer_id, booking.companion_id))
-    expected = Overview(conversation, None, 0, booking.code, frozenset())
+    conversation = await add_direct(
+        store, CustomerCompanionPair(booking.customer_id, booking.companion_id)
+    )
+    expected = ConversationOverview(conversation, None, 0, booking.code, frozenset())
     for user_id in (booking.customer_id, booking.companion_id):
         assert await overview(store, conversation, user_id) == expected
         assert await overviews(store, user_id) == [expected]
@@ -233,7 +258,7 @@ async def test_the_conversation_updated_last_comes_first(store):
     one, two, three, four = sorted(newest_first)
     assert newest_first == [two, four, three, one]
     [oldest] = [each for each in await overviews(store, customer) if each.conversation.id == one]
-    await say(store, oldest.conversation, "Hello", created_at=NOW + HOUR)
+    await add_messages_by(store, oldest.conversation, "Hello", created_at=NOW + HOUR)
     assert await listed(store, customer) == [one, two, four, three]
 
 
@@ -250,9 +275,11 @@ async def test_conversations_come_by_pages(store):
 async def test_the_last_message_is_shown(store):
     """To both, as it is kept, in the list as for itself."""
     conversation = await add_direct(store)
-    *_, last = await say(store, conversation, "one", "two")
-    await say(store, await add_direct(store, customer=conversation.customer_id), "elsewhere")
-    for user_id in conversation.recipients:
+    *_, last = await add_messages_by(store, conversation, "one", "two")
+    await add_messages_by(
+        store, await add_direct(store, customer=conversation.customer_id), "elsewhere"
+    )
+    for user_id in conversation.recipient_ids:
         shown = await overview(store, conversation, user_id)
         assert shown.last_message == last
         assert shown in await overviews(store, user_id)
@@ -264,7 +291,9 @@ async def test_the_messages_of_others_are_unread(store):
     customer, companion = conversation.customer_id, conversation.companion_id
     said = []
     for n in range(6):
-        said += await say(store, conversation, f"No. {n}", by=companion if n % 3 else customer)
+        said += await add_messages_by(
+            store, conversation, f"No. {n}", by=companion if n % 3 else customer
+        )
 
     async def unread(user_id):
         return (await overview(store, conversation, user_id)).unread
@@ -281,8 +310,8 @@ async def test_unread_messages_are_of_one_conversation(store):
     """What is said elsewhere counts there."""
     one = await add_direct(store)
     other = await add_direct(store, customer=one.customer_id)
-    await say(store, one, "one", by=one.companion_id)
-    await say(store, other, "one", "two", by=other.companion_id)
+    await add_messages_by(store, one, "one", by=one.companion_id)
+    await add_messages_by(store, other, "one", "two", by=other.companion_id)
     shown = await overviews(store, one.customer_id)
     assert {each.conversation.id: each.unread for each in shown} == {one.id: 1, other.id: 2}
 
@@ -295,12 +324,12 @@ async def test_the_booking_is_the_newest_of_the_pair(store):
         store,
         pair.companion_id,
         pair.customer_id,
-        status=Status.CANCELLED,
+        status=BookingStatus.CANCELLED,
         starts_at=NOW + DAY,
     )
     await add_booking(store, pair.companion_id)
     await add_booking(store, customer=pair.customer_id)
-    for user_id in conversation.recipients:
+    for user_id in conversation.recipient_ids:
         assert (await overview(store, conversation, user_id)).booking_code == newest.code
 
 
@@ -310,14 +339,14 @@ async def test_who_is_connected_is_online(store):
     customer, companion = conversation.customer_id, conversation.companion_id
 
     async def unit(tx):
-        await tx.presence.renew_node("a", NOW + MINUTE)
-        await tx.presence.renew_node("b", NOW + 2 * MINUTE)
-        await tx.presence.connect(customer, "a", NOW, 10)
-        await tx.presence.connect(companion, "b", NOW, 10)
-        await tx.presence.connect(stranger.id, "b", NOW, 10)
+        await tx.presence.renew_node_lease("a", NOW + MINUTE)
+        await tx.presence.renew_node_lease("b", NOW + 2 * MINUTE)
+        await tx.presence.add_connection(customer, "a", NOW, 10)
+        await tx.presence.add_connection(companion, "b", NOW, 10)
+        await tx.presence.add_connection(stranger.id, "b", NOW, 10)
 
     stranger = await add_user(store)
-    await store.write(unit)
+    await store.run_transaction(unit)
     shown = [
         (await overview(store, conversation, customer, now)).online
         for now in (NOW, NOW + MINUTE, NOW + 2 * MINUTE)
@@ -334,27 +363,27 @@ async def test_a_mark_is_the_members_own(store):
     """It shows where the member is shown, and nobody else's moves."""
     conversation = await add_direct(store)
     customer, companion = conversation.customer_id, conversation.companion_id
-    first, second = await say(store, conversation, "one", "two")
+    first, second = await add_messages_by(store, conversation, "one", "two")
     assert await mark_read(store, conversation, companion, first) == first.id
-    assert await marks(store, conversation) == {customer: 0, companion: first.id}
+    assert await read_marks(store, conversation) == {customer: 0, companion: first.id}
     assert await mark_read(store, conversation, companion, second) == second.id
 
 
 async def test_a_mark_never_goes_back(store):
     """The one that stands is answered."""
     conversation = await add_direct(store)
-    first, second = await say(store, conversation, "one", "two")
+    first, second = await add_messages_by(store, conversation, "one", "two")
     reader = conversation.staff_ids[0]
     for message in (second, first, second):
         assert await mark_read(store, conversation, reader, message) == second.id
-    assert (await marks(store, conversation))[reader] == second.id
+    assert (await read_marks(store, conversation))[reader] == second.id
     assert (await overview(store, conversation, reader)).unread == 0
 
 
 # Whose bookings were paid -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("status", Status)
+@pytest.mark.parametrize("status", BookingStatus)
 async def test_a_companion_is_cleared_by_a_booking_that_was_paid(store, status):
     """Whatever the pair's other bookings are."""
     pair = await add_pair(store)
@@ -363,7 +392,7 @@ async def test_a_companion_is_cleared_by_a_booking_that_was_paid(store, status):
     await add_booking(store, pair.companion_id, pair.customer_id, **given)
     await add_booking(store, pair.companion_id, pair.customer_id, starts_at=NOW + 4 * DAY)
     assert await cleared(store, conversation) == (
-        {pair.companion_id} if status in PAID_ONCE else set()
+        {pair.companion_id} if status in CONTACT_SHARING_STATUSES else set()
     )
 
 
@@ -371,8 +400,8 @@ async def test_others_bookings_clear_nobody(store):
     """Neither another customer's with the companion, nor the customer's with another."""
     pair = await add_pair(store)
     conversation = await add_direct(store, pair)
-    await add_booking(store, pair.companion_id, status=Status.PAID)
-    await add_booking(store, customer=pair.customer_id, status=Status.PAID)
+    await add_booking(store, pair.companion_id, status=BookingStatus.PAID)
+    await add_booking(store, customer=pair.customer_id, status=BookingStatus.PAID)
     assert await cleared(store, conversation) == set()
 
 
@@ -381,7 +410,7 @@ async def test_each_of_the_staff_is_cleared_alone(store):
     one, two, three = [await add_companion(store) for _ in range(3)]
     group = await add_group(store, one, two, three)
     customer, later = group.customer_id, NOW + 9 * DAY
-    await add_booking(store, two, customer, status=Status.COMPLETED, starts_at=later)
-    await add_booking(store, three, customer, status=Status.PAID, starts_at=later)
-    await add_booking(store, one, status=Status.PAID, starts_at=later)
+    await add_booking(store, two, customer, status=BookingStatus.COMPLETED, starts_at=later)
+    await add_booking(store, three, customer, status=BookingStatus.PAID, starts_at=later)
+    await add_booking(store, one, status=BookingStatus.PAID, starts_at=later)
     assert await cleared(store, group) == {two.id, three.id}

@@ -8,10 +8,15 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.lifecycle import Status
-from staffbooking_core.domain.messaging.conversations import BOOKED, Conversation, Kind, Member
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from staffbooking_core.domain.messaging.conversations import (
+    GROUP_MEMBER_STATUSES,
+    Conversation,
+    ConversationKind,
+    ConversationMember,
+)
 from staffbooking_core.errors import RuleBroken
-from tests.contract.stores import read
+from tests.contract.stores import read_store
 from tests.support.builders import (
     DAY,
     MINUTE,
@@ -19,18 +24,18 @@ from tests.support.builders import (
     add_booking,
     add_companion,
     add_user,
-    make_change,
-    moved,
+    make_booking_write,
+    next_version,
 )
 from tests.support.messages import (
-    EVENT,
+    EVENT_REF,
     add_direct,
     add_group,
-    found,
-    hold_group,
-    rename,
-    say,
-    seat,
+    add_messages_by,
+    lock_group,
+    reload_conversation,
+    rename_user,
+    save_group_members,
 )
 
 pytestmark = pytest.mark.anyio
@@ -39,52 +44,62 @@ FINE = NOW + timedelta(microseconds=123_456)
 
 
 async def find(store, group):
-    return await read(store, lambda view: view.messages.conversation(group.id))
+    return await read_store(store, lambda view: view.messages.conversation(group.id))
 
 
 async def held(store, *groups):
     numbers = [group.id for group in groups]
-    return dict(await store.write(lambda unit: unit.messages.hold(numbers)))
+    return dict(await store.run_transaction(lambda unit: unit.messages.lock_conversations(numbers)))
 
 
-async def booked(store, customer_id, event_ref=EVENT):
-    found = await store.write(lambda unit: unit.messages.booked(customer_id, event_ref))
+async def booked(store, customer_id, event_ref=EVENT_REF):
+    found = await store.run_transaction(
+        lambda unit: unit.messages.booked_companions(customer_id, event_ref)
+    )
     return sorted(found)
 
 
 async def overview(store, group, user_id, now=NOW):
-    return await read(store, lambda view: view.messages.overview(group.id, user_id, now))
+    return await read_store(store, lambda view: view.messages.overview(group.id, user_id, now))
 
 
 async def listed(store, user_id):
     """The ids of a user's conversations."""
-    found = await read(store, lambda view: view.messages.overviews(user_id, 1, 10, NOW))
+    found = await read_store(store, lambda view: view.messages.overviews(user_id, 1, 10, NOW))
     return [each.conversation.id for each in found]
 
 
 async def inbox(store, user_id, after=0):
-    return list(await read(store, lambda view: view.messages.inbox(user_id, after, 10)))
+    return list(
+        await read_store(
+            store, lambda view: view.messages.readable_messages_after(user_id, after, 10)
+        )
+    )
 
 
 async def last_id(store, user_id):
-    return await read(store, lambda view: view.messages.last_id(user_id))
+    return await read_store(store, lambda view: view.messages.last_message_id(user_id))
 
 
 async def acquaintances(store, user_id, among):
-    return await read(store, lambda view: view.messages.acquaintances(user_id, among))
+    return await read_store(store, lambda view: view.messages.conversation_partners(user_id, among))
 
 
 async def online_acquaintances(store, user_id):
-    return list(await read(store, lambda view: view.presence.online_acquaintances(user_id, NOW)))
+    return list(
+        await read_store(
+            store, lambda view: view.presence.online_conversation_partners(user_id, NOW)
+        )
+    )
 
 
 async def connect(store, *user_ids):
     async def unit(tx):
-        await tx.presence.renew_node("a", NOW + MINUTE)
+        await tx.presence.renew_node_lease("a", NOW + MINUTE)
         for user_id in user_ids:
-            assert await tx.presence.connect(user_id, "a", NOW, 10)
+            assert await tx.presence.add_connection(user_id, "a", NOW, 10)
 
-    await store.write(unit)
+    await store.run_transaction(unit)
 
 
 # Made, and opened -------------------------------------------------------------------------
@@ -93,27 +108,27 @@ async def connect(store, *user_ids):
 async def test_a_group_is_made_with_its_customer(store):
     """Who alone is in it, until others are saved."""
     customer = await add_user(store)
-    group = await hold_group(store, customer.id, now=FINE)
+    group = await lock_group(store, customer.id, now=FINE)
     assert group == Conversation(
         id=group.id,
-        kind=Kind.GROUP,
+        kind=ConversationKind.GROUP,
         customer_id=customer.id,
         companion_id=None,
-        event_ref=EVENT,
+        event_ref=EVENT_REF,
         updated_at=FINE,
-        members=(Member(customer.id, "Ada Okoro"),),
+        members=(ConversationMember(customer.id, "Ada Okoro"),),
     )
 
 
 async def test_a_group_is_made_once(store):
     """For a customer and an event; to the last character of its name."""
     customer, other = await add_user(store), await add_user(store)
-    group = await hold_group(store, customer.id, now=FINE)
-    assert await hold_group(store, customer.id, now=NOW + DAY) == group
+    group = await lock_group(store, customer.id, now=FINE)
+    assert await lock_group(store, customer.id, now=NOW + DAY) == group
     others = [
-        await hold_group(store, customer.id, EVENT.lower()),
-        await hold_group(store, customer.id, f"{EVENT} "),
-        await hold_group(store, other.id),
+        await lock_group(store, customer.id, EVENT_REF.lower()),
+        await lock_group(store, customer.id, f"{EVENT_REF} "),
+        await lock_group(store, other.id),
     ]
     assert len({group.id, *(each.id for each in others)}) == 4
 
@@ -121,19 +136,19 @@ async def test_a_group_is_made_once(store):
 async def test_a_group_opens_for_good(store):
     """It is there from then on, whoever is in it."""
     customer, one, two = await add_user(store), await add_companion(store), await add_user(store)
-    group = await seat(store, customer.id, [one.id])
+    group = await save_group_members(store, customer.id, [one.id])
     assert await find(store, group) is None
-    opened = await seat(store, customer.id, [one.id, two.id], opens=True)
+    opened = await save_group_members(store, customer.id, [one.id, two.id], opens=True)
     assert await find(store, opened) == opened
-    left = await seat(store, customer.id, [], opens=False)
+    left = await save_group_members(store, customer.id, [], opens=False)
     assert await find(store, left) == left
-    assert await hold_group(store, customer.id) == left
+    assert await lock_group(store, customer.id) == left
 
 
 async def test_a_group_that_is_not_open_is_nowhere(store):
     """Not for those who are to be in it, by no way of asking."""
     customer, staff = await add_user(store), await add_companion(store)
-    group = await seat(store, customer.id, [staff.id])
+    group = await save_group_members(store, customer.id, [staff.id])
     await connect(store, customer.id, staff.id)
     members = {customer.id, staff.id}
     assert await find(store, group) is None
@@ -145,7 +160,7 @@ async def test_a_group_that_is_not_open_is_nowhere(store):
         assert await online_acquaintances(store, user_id) == []
         assert await inbox(store, user_id) == []
         assert await last_id(store, user_id) == 0
-    opened = await seat(store, customer.id, [staff.id], opens=True)
+    opened = await save_group_members(store, customer.id, [staff.id], opens=True)
     assert await held(store, group) == {group.id: opened}
     for user_id in members:
         assert (await overview(store, group, user_id)).conversation == opened
@@ -157,20 +172,22 @@ async def test_a_group_that_is_not_open_is_nowhere(store):
 async def test_what_is_undone_made_no_group(store):
     """A unit of work that fails leaves neither the group nor who was to be in it."""
     staff, group = await add_companion(store), await add_group(store)
-    before, stranger = await found(store, group), await add_user(store)
+    before, stranger = await reload_conversation(store, group), await add_user(store)
 
     async def unit(tx):
-        made = await tx.messages.hold_group(stranger.id, EVENT, NOW)
+        made = await tx.messages.lock_group(stranger.id, EVENT_REF, NOW)
         await tx.messages.save_group(made, opens=True)
-        joined = evolve(group, members=(*group.members, Member(staff.id, "Mia Lindqvist")))
+        joined = evolve(
+            group, members=(*group.members, ConversationMember(staff.id, "Mia Lindqvist"))
+        )
         await tx.messages.save_group(joined, opens=True)
         assert len(await tx.messages.overviews(staff.id, 1, 10, NOW)) == 1
         raise RuleBroken("any", "any")
 
     with pytest.raises(RuleBroken):
-        await store.write(unit)
+        await store.run_transaction(unit)
     assert await listed(store, stranger.id) == await listed(store, staff.id) == []
-    assert await found(store, group) == before
+    assert await reload_conversation(store, group) == before
 
 
 # Who is in it -----------------------------------------------------------------------------
@@ -180,13 +197,13 @@ async def test_members_come_in_the_order_of_their_ids(store):
     """Whenever they came, with the names that they have now."""
     one, two = await add_companion(store), await add_companion(store, first_name="Noa")
     customer = await add_user(store)
-    await seat(store, customer.id, [two.id])
-    group = await seat(store, customer.id, [two.id, one.id], opens=True)
-    await rename(store, one.id, "Lea")
-    assert (await found(store, group)).members == (
-        Member(one.id, "Lea Lindqvist"),
-        Member(two.id, "Noa Lindqvist"),
-        Member(customer.id, "Ada Okoro"),
+    await save_group_members(store, customer.id, [two.id])
+    group = await save_group_members(store, customer.id, [two.id, one.id], opens=True)
+    await rename_user(store, one.id, "Lea")
+    assert (await reload_conversation(store, group)).members == (
+        ConversationMember(one.id, "Lea Lindqvist"),
+        ConversationMember(two.id, "Noa Lindqvist"),
+        ConversationMember(customer.id, "Ada Okoro"),
     )
 
 
@@ -200,21 +217,21 @@ async def test_who_leaves_a_group_stays_known_to_it(store):
     """With the last message that they may read, and their mark; who comes again is as before."""
     group = await add_group(store)
     stays, leaves = group.staff_ids
-    [said] = await say(store, group, "one")
+    [said] = await add_messages_by(store, group, "one")
 
     async def mark(tx):
         return await tx.messages.mark_read(group.id, leaves, said.id)
 
-    assert await store.write(mark) == said.id
-    await seat(store, group.customer_id, [stays])
-    left = await found(store, group)
-    away = Member(leaves, "Noa Lindqvist", read_id=said.id, left_id=said.id)
-    assert left.member(leaves) == away
-    assert left.recipients == tuple(sorted((group.customer_id, stays)))
-    await say(store, left, "two")
-    await seat(store, group.customer_id, [stays, leaves])
-    back = await found(store, group)
-    assert back.member(leaves) == evolve(away, left_id=None)
+    assert await store.run_transaction(mark) == said.id
+    await save_group_members(store, group.customer_id, [stays])
+    left = await reload_conversation(store, group)
+    away = ConversationMember(leaves, "Noa Lindqvist", read_id=said.id, left_id=said.id)
+    assert left.find_member(leaves) == away
+    assert left.recipient_ids == tuple(sorted((group.customer_id, stays)))
+    await add_messages_by(store, left, "two")
+    await save_group_members(store, group.customer_id, [stays, leaves])
+    back = await reload_conversation(store, group)
+    assert back.find_member(leaves) == evolve(away, left_id=None)
     assert len(await inbox(store, leaves)) == 2
 
 
@@ -222,11 +239,11 @@ async def test_who_left_reads_what_was_said_until_then(store):
     """And nothing that was said since."""
     group = await add_group(store)
     stays, leaves = group.staff_ids
-    said = await say(store, group, "one", "two")
+    said = await add_messages_by(store, group, "one", "two")
     other = await add_direct(store, companion=leaves)
-    left = await seat(store, group.customer_id, [stays])
-    [elsewhere] = await say(store, other, "elsewhere")
-    since = await say(store, left, "three", "four")
+    left = await save_group_members(store, group.customer_id, [stays])
+    [elsewhere] = await add_messages_by(store, other, "elsewhere")
+    since = await add_messages_by(store, left, "three", "four")
 
     shown = await overview(store, group, leaves)
     assert (shown.last_message, shown.unread) == (said[-1], 2)
@@ -242,8 +259,8 @@ async def test_who_left_has_last_what_was_said_until_then(store):
     """Where they are in no other conversation."""
     group = await add_group(store)
     stays, leaves = group.staff_ids
-    [said] = await say(store, group, "one")
-    await say(store, await seat(store, group.customer_id, [stays]), "two")
+    [said] = await add_messages_by(store, group, "one")
+    await add_messages_by(store, await save_group_members(store, group.customer_id, [stays]), "two")
     assert await last_id(store, leaves) == said.id
 
 
@@ -251,7 +268,7 @@ async def test_who_left_before_the_first_message_reads_none(store):
     """The conversation is theirs all the same."""
     group = await add_group(store)
     stays, leaves = group.staff_ids
-    await say(store, await seat(store, group.customer_id, [stays]), "one")
+    await add_messages_by(store, await save_group_members(store, group.customer_id, [stays]), "one")
     shown = await overview(store, group, leaves)
     assert (shown.last_message, shown.unread) == (None, 0)
     assert await inbox(store, leaves) == []
@@ -263,14 +280,14 @@ async def test_who_left_before_the_group_opened_was_never_in_it(store):
     """They find nothing of it, unless they come again."""
     customer = (await add_user(store)).id
     gone, stays, comes = [(await add_companion(store)).id for _ in range(3)]
-    await seat(store, customer, [gone])
-    await seat(store, customer, [stays])
-    group = await seat(store, customer, [stays, comes], opens=True)
+    await save_group_members(store, customer, [gone])
+    await save_group_members(store, customer, [stays])
+    group = await save_group_members(store, customer, [stays, comes], opens=True)
     assert await listed(store, gone) == []
     assert await overview(store, group, gone) is None
-    held = await hold_group(store, customer)
+    held = await lock_group(store, customer)
     assert [member.user_id for member in held.members] == [customer, stays, comes]
-    await seat(store, customer, [gone, stays], opens=True)
+    await save_group_members(store, customer, [gone, stays], opens=True)
     assert await listed(store, gone) == [group.id]
 
 
@@ -279,11 +296,11 @@ async def test_acquaintances_are_in_a_conversation_now(store):
     group = await add_group(store)
     one, two = group.staff_ids
     direct, stranger = await add_direct(store, customer=group.customer_id), await add_user(store)
-    everybody = [*group.recipients, *direct.recipients, stranger.id, 404]
-    assert await acquaintances(store, one, everybody) == set(group.recipients)
+    everybody = [*group.recipient_ids, *direct.recipient_ids, stranger.id, 404]
+    assert await acquaintances(store, one, everybody) == set(group.recipient_ids)
     assert await acquaintances(store, one, [two, stranger.id]) == {two}
     assert await acquaintances(store, group.customer_id, everybody) == {
-        *group.recipients,
+        *group.recipient_ids,
         direct.companion_id,
     }
     assert await acquaintances(store, stranger.id, everybody) == {stranger.id}
@@ -294,8 +311,8 @@ async def test_who_left_is_no_acquaintance(store):
     """Neither way, unless they share another conversation."""
     group = await add_group(store)
     stays, leaves = group.staff_ids
-    members = set(group.recipients)
-    await seat(store, group.customer_id, [stays])
+    members = set(group.recipient_ids)
+    await save_group_members(store, group.customer_id, [stays])
     assert await acquaintances(store, stays, members) == members - {leaves}
     assert await acquaintances(store, leaves, members) == {leaves}
     customer = group.customer_id
@@ -308,9 +325,9 @@ async def test_online_is_who_is_in_the_group_now(store):
     """Not who left it, though they are connected."""
     group = await add_group(store)
     stays, leaves = group.staff_ids
-    await seat(store, group.customer_id, [stays])
+    await save_group_members(store, group.customer_id, [stays])
     await connect(store, stays, leaves)
-    for user_id in group.recipients:
+    for user_id in group.recipient_ids:
         assert (await overview(store, group, user_id)).online == {stays}
 
 
@@ -318,12 +335,14 @@ async def test_messages_of_a_group_are_known_to_whom_they_were_said(store):
     """Each keeps who was in the group then."""
     group = await add_group(store)
     stays, _ = group.staff_ids
-    before = await say(store, group, "one")
-    after = await say(store, await seat(store, group.customer_id, [stays]), "two")
-    tail = await read(store, lambda view: view.messages.tail(0, 10))
+    before = await add_messages_by(store, group, "one")
+    after = await add_messages_by(
+        store, await save_group_members(store, group.customer_id, [stays]), "two"
+    )
+    tail = await read_store(store, lambda view: view.messages.all_messages_after(0, 10))
     assert list(tail) == before + after
     assert [message.recipients for message in tail] == [
-        group.recipients,
+        group.recipient_ids,
         tuple(sorted((group.customer_id, stays))),
     ]
 
@@ -331,11 +350,11 @@ async def test_messages_of_a_group_are_known_to_whom_they_were_said(store):
 # Who is booked ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("status", Status)
+@pytest.mark.parametrize("status", BookingStatus)
 async def test_who_is_booked_depends_on_the_status(store, status):
     """With the companion's id and name, once for each booking."""
-    booking = await add_booking(store, event_ref=EVENT, status=status)
-    expected = [(booking.companion_id, "Mia Lindqvist")] if status in BOOKED else []
+    booking = await add_booking(store, event_ref=EVENT_REF, status=status)
+    expected = [(booking.companion_id, "Mia Lindqvist")] if status in GROUP_MEMBER_STATUSES else []
     assert await booked(store, booking.customer_id) == expected
 
 
@@ -344,13 +363,13 @@ async def test_each_booking_of_an_event_counts(store):
     other customers don't."""
     customer, staff = await add_user(store), await add_companion(store)
     other = await add_companion(store, first_name="Noa")
-    given: dict[str, Any] = {"status": Status.ACCEPTED, "event_ref": EVENT}
+    given: dict[str, Any] = {"status": BookingStatus.ACCEPTED, "event_ref": EVENT_REF}
     for n, companion in enumerate((staff, staff, other)):
         await add_booking(store, companion, customer, starts_at=NOW + (n + 2) * DAY, **given)
-    await add_booking(store, customer=customer, **{**given, "event_ref": EVENT.lower()})
+    await add_booking(store, customer=customer, **{**given, "event_ref": EVENT_REF.lower()})
     await add_booking(store, customer=customer, **{**given, "event_ref": None})
     await add_booking(store, **given)
-    await rename(store, other.id, "Lea")
+    await rename_user(store, other.id, "Lea")
     assert await booked(store, customer.id) == [
         (staff.id, "Mia Lindqvist"),
         (staff.id, "Mia Lindqvist"),
@@ -362,14 +381,18 @@ async def test_each_booking_of_an_event_counts(store):
 async def test_who_is_booked_is_seen_in_its_unit_of_work(store):
     """What was saved before it was asked counts, what was cancelled does not."""
     customer = await add_user(store)
-    given: dict[str, Any] = {"customer": customer, "event_ref": EVENT}
+    given: dict[str, Any] = {"customer": customer, "event_ref": EVENT_REF}
     one = await add_booking(store, **given)
-    two = await add_booking(store, status=Status.ACCEPTED, **given)
+    two = await add_booking(store, status=BookingStatus.ACCEPTED, **given)
 
     async def unit(tx):
-        await tx.messages.hold_group(customer.id, EVENT, NOW)
-        await tx.bookings.save(make_change(moved(one, status=Status.ACCEPTED)))
-        await tx.bookings.save(make_change(moved(two, status=Status.CANCELLED)))
-        return await tx.messages.booked(customer.id, EVENT)
+        await tx.messages.lock_group(customer.id, EVENT_REF, NOW)
+        await tx.bookings.save_booking(
+            make_booking_write(next_version(one, status=BookingStatus.ACCEPTED))
+        )
+        await tx.bookings.save_booking(
+            make_booking_write(next_version(two, status=BookingStatus.CANCELLED))
+        )
+        return await tx.messages.booked_companions(customer.id, EVENT_REF)
 
-    assert list(await store.write(unit)) == [(one.companion_id, "Mia Lindqvist")]
+    assert list(await store.run_transaction(unit)) == [(one.companion_id, "Mia Lindqvist")]

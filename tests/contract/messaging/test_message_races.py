@@ -10,30 +10,30 @@ from functools import partial
 
 import pytest
 
-from staffbooking_core.domain.bookings.lifecycle import Status
-from staffbooking_core.domain.messaging.conversations import OPENS_GROUP, follow
-from staffbooking_core.domain.privacy import NAME
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from staffbooking_core.domain.messaging.conversations import MIN_GROUP_BOOKINGS, sync_group_members
+from staffbooking_core.domain.privacy import ERASED_NAME
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.messaging import messages
-from tests.contract.stores import read
+from tests.contract.stores import read_store
 from tests.contract.test_races import CALLERS, ROUNDS, at_once, by_turns, ports, processes
 from tests.support.builders import (
     DAY,
     NOW,
     add_booking,
     add_user,
-    make_change,
-    moved,
+    make_booking_write,
+    next_version,
 )
 from tests.support.messages import (
-    EVENT,
+    EVENT_REF,
     add_direct,
     add_messages,
+    add_messages_by,
     add_pair,
-    hold_group,
+    lock_group,
     make_new_message,
-    marks,
-    say,
+    read_marks,
 )
 
 pytestmark = pytest.mark.anyio
@@ -44,11 +44,13 @@ MOST = 10
 
 
 async def open_direct(store, pair):
-    return await store.write(lambda unit: unit.messages.open_direct(pair, NOW))
+    return await store.run_transaction(
+        lambda unit: unit.messages.open_direct_conversation(pair, NOW)
+    )
 
 
 async def overviews(store, user_id):
-    return list(await read(store, lambda view: view.messages.overviews(user_id, 1, 10, NOW)))
+    return list(await read_store(store, lambda view: view.messages.overviews(user_id, 1, 10, NOW)))
 
 
 async def test_a_conversation_is_opened_once_by_many(processes):
@@ -65,7 +67,7 @@ async def test_a_group_is_made_once_by_many(processes):
     """All who hold it at the same moment hold the same one, one after the other."""
     for _ in range(ROUNDS):
         customer = await add_user(processes[0])
-        calls = [partial(hold_group, each, customer.id) for each in by_turns(processes)]
+        calls = [partial(lock_group, each, customer.id) for each in by_turns(processes)]
         groups = await at_once(calls)
         assert [group.id for group in groups] == [groups[0].id] * CALLERS
 
@@ -74,16 +76,18 @@ async def move(store, booking, status):
     """A step of a booking that has an event, with what it changes of the group."""
 
     async def unit(tx):
-        await tx.bookings.save(make_change(moved(booking, status=status)))
-        group = await tx.messages.hold_group(booking.customer_id, EVENT, NOW)
-        booked = await tx.messages.booked(booking.customer_id, EVENT)
-        await tx.messages.save_group(follow(group, dict(booked)), opens=len(booked) >= OPENS_GROUP)
+        await tx.bookings.save_booking(make_booking_write(next_version(booking, status=status)))
+        group = await tx.messages.lock_group(booking.customer_id, EVENT_REF, NOW)
+        booked = await tx.messages.booked_companions(booking.customer_id, EVENT_REF)
+        await tx.messages.save_group(
+            sync_group_members(group, dict(booked)), opens=len(booked) >= MIN_GROUP_BOOKINGS
+        )
 
-    await store.write(unit)
+    await store.run_transaction(unit)
 
 
 async def request(store, customer, **given):
-    return await add_booking(store, customer=customer, event_ref=EVENT, **given)
+    return await add_booking(store, customer=customer, event_ref=EVENT_REF, **given)
 
 
 async def group_of(store, customer):
@@ -96,10 +100,10 @@ async def test_two_accepts_at_the_same_time_open_the_group(processes):
     store = processes[0]
     for _ in range(ROUNDS):
         customer = await add_user(store)
-        await hold_group(store, customer.id)
+        await lock_group(store, customer.id)
         bookings = [await request(store, customer) for _ in processes]
         calls = [
-            partial(move, each, booking, Status.ACCEPTED)
+            partial(move, each, booking, BookingStatus.ACCEPTED)
             for each, booking in zip(processes, bookings, strict=True)
         ]
         assert await at_once(calls) == [None, None]
@@ -113,11 +117,11 @@ async def test_who_comes_brings_nobody_back(processes):
     for _ in range(ROUNDS):
         customer = await add_user(store)
         leaves, comes, stays = [await request(store, customer) for _ in range(3)]
-        await move(store, stays, Status.ACCEPTED)
-        await move(store, leaves, Status.ACCEPTED)
+        await move(store, stays, BookingStatus.ACCEPTED)
+        await move(store, leaves, BookingStatus.ACCEPTED)
         calls = [
-            partial(move, processes[0], moved(leaves), Status.CANCELLED),
-            partial(move, processes[1], comes, Status.ACCEPTED),
+            partial(move, processes[0], next_version(leaves), BookingStatus.CANCELLED),
+            partial(move, processes[1], comes, BookingStatus.ACCEPTED),
         ]
         assert await at_once(calls) == [None, None]
         staff = (comes.companion_id, stays.companion_id)
@@ -125,7 +129,7 @@ async def test_who_comes_brings_nobody_back(processes):
 
 
 async def mark_read(store, message, reader):
-    return await store.write(
+    return await store.run_transaction(
         lambda unit: unit.messages.mark_read(message.conversation_id, reader, message.id)
     )
 
@@ -135,14 +139,14 @@ async def test_the_highest_mark_stands(processes):
     conversation = await add_direct(processes[0])
     (reader,) = conversation.staff_ids
     for _ in range(ROUNDS):
-        said = await say(processes[0], conversation, *"abcdefgh")
+        said = await add_messages_by(processes[0], conversation, *"abcdefgh")
         calls = [
             partial(mark_read, each, message, reader)
             for each, message in zip(by_turns(processes, 8), said, strict=True)
         ]
         standing = await at_once(calls)
         assert all(mark >= message.id for mark, message in zip(standing, said, strict=True))
-        assert (await marks(processes[1], conversation))[reader] == said[-1].id
+        assert (await read_marks(processes[1], conversation))[reader] == said[-1].id
 
 
 async def send(store, new):
@@ -150,11 +154,11 @@ async def send(store, new):
     name = (new.conversation_id, new.sender_id, new.client_id)
 
     async def unit(tx):
-        await tx.messages.hold([new.conversation_id])
-        known = await tx.messages.known([name])
-        return known.get(name) or (await tx.messages.add([new]))[0]
+        await tx.messages.lock_conversations([new.conversation_id])
+        known = await tx.messages.messages_by_client_id([name])
+        return known.get(name) or (await tx.messages.add_messages([new]))[0]
 
-    return await store.write(unit)
+    return await store.run_transaction(unit)
 
 
 async def test_a_message_sent_by_many_is_kept_once(processes):
@@ -172,23 +176,23 @@ async def test_who_is_forgotten_leaves_no_words(ports, writer):
     """Said while they are erased: it is forgotten with them, or it is not stored."""
     store = ports[0].store
     for _ in range(ROUNDS):
-        conversation = await add_direct(store, status=Status.CANCELLED)
+        conversation = await add_direct(store, status=BookingStatus.CANCELLED)
         [staff] = conversation.staff_ids
         sender = conversation.customer_id if writer == "customer" else staff
-        letter = messages.Letter(sender, conversation.id, "See you at nine")
-        calls = [partial(messages.send, each, letter) for each in by_turns(ports)]
-        await at_once([partial(privacy.erase, ports[0], sender), *calls])
+        letter = messages.MessageDraft(sender, conversation.id, "See you at nine")
+        calls = [partial(messages.send_message, each, letter) for each in by_turns(ports)]
+        await at_once([partial(privacy.erase_person, ports[0], sender), *calls])
         reading = partial(newest, conversation.id)
-        assert {message.content for message in await read(store, reading)} <= {NAME}
+        assert {message.content for message in await read_store(store, reading)} <= {ERASED_NAME}
 
 
 async def newest(conversation_id, view):
-    return await view.messages.newest(conversation_id, None, 2**62, 100)
+    return await view.messages.messages_before(conversation_id, None, 2**62, 100)
 
 
 async def tail(store, after=0, limit=20):
     """The ids of the next messages."""
-    found = await read(store, lambda view: view.messages.tail(after, limit))
+    found = await read_store(store, lambda view: view.messages.all_messages_after(after, limit))
     return [message.id for message in found]
 
 
@@ -221,14 +225,18 @@ async def test_a_reader_misses_nothing(processes):
 
 
 async def connect(store, user_id, node):
-    return await store.write(lambda unit: unit.presence.connect(user_id, node, NOW, MOST))
+    return await store.run_transaction(
+        lambda unit: unit.presence.add_connection(user_id, node, NOW, MOST)
+    )
 
 
 async def test_connections_at_the_same_time_are_counted(processes):
     """Of twice as many as a user may have exactly so many are taken, over both processes."""
     store = processes[0]
     for node in ("a", "b"):
-        await store.write(lambda unit, node=node: unit.presence.renew_node(node, NOW + DAY))
+        await store.run_transaction(
+            lambda unit, node=node: unit.presence.renew_node_lease(node, NOW + DAY)
+        )
     for _ in range(ROUNDS):
         user = await add_user(store)
         calls = [

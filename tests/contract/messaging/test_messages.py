@@ -8,16 +8,16 @@ from datetime import timedelta
 import pytest
 from attrs import asdict, evolve
 
-from staffbooking_core.domain.messaging.conversations import MAX_CONTENT, Message
+from staffbooking_core.domain.messaging.conversations import MAX_MESSAGE_LENGTH, Message
 from staffbooking_core.errors import ConstraintViolated, RuleBroken
-from tests.contract.stores import read
+from tests.contract.stores import read_store
 from tests.support.builders import NOW, SECOND, add_user
 from tests.support.messages import (
     add_direct,
     add_messages,
-    found,
+    add_messages_by,
     make_new_message,
-    say,
+    reload_conversation,
 )
 
 pytestmark = pytest.mark.anyio
@@ -28,30 +28,42 @@ ALL = 1_000_000
 
 async def newest(store, conversation, before=None, upto=ALL, limit=10):
     return list(
-        await read(store, lambda view: view.messages.newest(conversation.id, before, upto, limit))
+        await read_store(
+            store, lambda view: view.messages.messages_before(conversation.id, before, upto, limit)
+        )
     )
 
 
 async def newer(store, conversation, after=0, upto=ALL, limit=10):
     return list(
-        await read(store, lambda view: view.messages.newer(conversation.id, after, upto, limit))
+        await read_store(
+            store, lambda view: view.messages.messages_after(conversation.id, after, upto, limit)
+        )
     )
 
 
 async def tail(store, after=0, limit=10):
-    return list(await read(store, lambda view: view.messages.tail(after, limit)))
+    return list(
+        await read_store(store, lambda view: view.messages.all_messages_after(after, limit))
+    )
 
 
 async def inbox(store, user_id, after=0, limit=10):
-    return list(await read(store, lambda view: view.messages.inbox(user_id, after, limit)))
+    return list(
+        await read_store(
+            store, lambda view: view.messages.readable_messages_after(user_id, after, limit)
+        )
+    )
 
 
 async def last_id(store, *user_id):
-    return await read(store, lambda view: view.messages.last_id(*user_id))
+    return await read_store(store, lambda view: view.messages.last_message_id(*user_id))
 
 
 async def known(store, *names):
-    return dict(await store.write(lambda unit: unit.messages.known(names)))
+    return dict(
+        await store.run_transaction(lambda unit: unit.messages.messages_by_client_id(names))
+    )
 
 
 def ids(messages):
@@ -89,7 +101,7 @@ async def test_a_message_comes_back_as_it_was_added(store):
 async def test_a_message_needs_no_name_of_its_senders(store):
     """Any number of them may be without one."""
     conversation = await add_direct(store)
-    said = await say(store, conversation, "Hello", "Hello")
+    said = await add_messages_by(store, conversation, "Hello", "Hello")
     assert [message.client_id for message in said] == [None, None]
     assert await newest(store, conversation) == said
 
@@ -106,10 +118,10 @@ async def test_a_message_needs_no_name_of_its_senders(store):
 )
 async def test_a_text_is_kept_to_the_character(store, text):
     """The longest, composed or not, is what it was."""
-    content = (text * MAX_CONTENT)[:MAX_CONTENT]
-    texts = [content, unicodedata.normalize("NFD", content)[:MAX_CONTENT]]
+    content = (text * MAX_MESSAGE_LENGTH)[:MAX_MESSAGE_LENGTH]
+    texts = [content, unicodedata.normalize("NFD", content)[:MAX_MESSAGE_LENGTH]]
     conversation = await add_direct(store)
-    said = await say(store, conversation, *texts)
+    said = await add_messages_by(store, conversation, *texts)
     assert [message.content for message in said] == texts
     assert await newest(store, conversation) == said
 
@@ -117,7 +129,7 @@ async def test_a_text_is_kept_to_the_character(store, text):
 async def test_messages_are_numbered_in_their_order(store):
     """Over all conversations, also within one unit of work."""
     one, other = await add_direct(store), await add_direct(store)
-    first = await say(store, other, "first")
+    first = await add_messages_by(store, other, "first")
     new = [
         make_new_message(conversation, content=f"No. {n}")
         for n, conversation in enumerate((one, other, one, one, other))
@@ -134,10 +146,14 @@ async def test_a_conversation_is_updated_by_its_messages(store):
     new = [make_new_message(one, created_at=NOW + n * SECOND) for n in range(3)]
     new.insert(1, make_new_message(other, created_at=FINE))
     added = await add_messages(store, *new)
-    assert await found(store, one) == evolve(one, last_id=added[3].id, updated_at=NOW + 2 * SECOND)
-    assert await found(store, other) == evolve(other, last_id=added[1].id, updated_at=FINE)
-    await say(store, one, "more")
-    assert (await found(store, other)).last_id == added[1].id
+    assert await reload_conversation(store, one) == evolve(
+        one, last_id=added[3].id, updated_at=NOW + 2 * SECOND
+    )
+    assert await reload_conversation(store, other) == evolve(
+        other, last_id=added[1].id, updated_at=FINE
+    )
+    await add_messages_by(store, one, "more")
+    assert (await reload_conversation(store, other)).last_id == added[1].id
 
 
 async def test_no_messages_are_none(store):
@@ -145,30 +161,30 @@ async def test_no_messages_are_none(store):
     conversation = await add_direct(store)
     assert await add_messages(store) == []
     assert await tail(store) == []
-    assert await found(store, conversation) == conversation
+    assert await reload_conversation(store, conversation) == conversation
 
 
 async def test_what_is_undone_was_never_said(store):
     """A unit of work that fails leaves neither message nor mark, and no gap that is waited for."""
     conversation = await add_direct(store)
     reader = conversation.companion_id
-    before = await say(store, conversation, "before")
+    before = await add_messages_by(store, conversation, "before")
 
     async def unit(tx):
-        await tx.messages.hold([conversation.id])
-        [added] = await tx.messages.add([make_new_message(conversation, client_id="1")])
+        await tx.messages.lock_conversations([conversation.id])
+        [added] = await tx.messages.add_messages([make_new_message(conversation, client_id="1")])
         await tx.messages.mark_read(conversation.id, reader, added.id)
-        assert list(await tx.messages.tail(0, 10)) == [*before, added]
+        assert list(await tx.messages.all_messages_after(0, 10)) == [*before, added]
         raise RuleBroken("any", "any")
 
-    held = await found(store, conversation)
+    held = await reload_conversation(store, conversation)
     with pytest.raises(RuleBroken):
-        await store.write(unit)
+        await store.run_transaction(unit)
     assert await tail(store) == await inbox(store, reader) == before
     assert await known(store, (conversation.id, conversation.customer_id, "1")) == {}
-    assert await found(store, conversation) == held
+    assert await reload_conversation(store, conversation) == held
     assert await last_id(store) == before[0].id
-    after = await say(store, conversation, "after", client_id="1")
+    after = await add_messages_by(store, conversation, "after", client_id="1")
     assert await tail(store) == before + after
 
 
@@ -204,7 +220,7 @@ async def test_a_name_differs_in_case(store):
     conversation = await add_direct(store)
     texts = ["a", "A", "a ", "\N{LATIN SMALL LETTER A WITH ACUTE}", "a\N{COMBINING ACUTE ACCENT}"]
     for text in texts:
-        await say(store, conversation, text, client_id=text)
+        await add_messages_by(store, conversation, text, client_id=text)
     names = [(conversation.id, conversation.customer_id, text) for text in texts]
     found = await known(store, *names)
     assert [found[each].content for each in names] == texts
@@ -214,7 +230,7 @@ async def test_a_name_is_used_once(store):
     """By a sender in a conversation: a second message of that name is refused, with all else
     of its unit of work."""
     conversation, other = await add_direct(store), await add_direct(store)
-    said = await say(store, conversation, "one", client_id="1")
+    said = await add_messages_by(store, conversation, "one", client_id="1")
     again = make_new_message(conversation, client_id="1")
     with pytest.raises(ConstraintViolated):
         await add_messages(store, make_new_message(other), again)
@@ -240,8 +256,8 @@ async def talk(store):
     conversation, other = await add_direct(store), await add_direct(store)
     said = []
     for n in range(9):
-        said += await say(store, conversation, f"No. {n}")
-        await say(store, other, "elsewhere")
+        said += await add_messages_by(store, conversation, f"No. {n}")
+        await add_messages_by(store, other, "elsewhere")
     return conversation, said
 
 
@@ -315,8 +331,10 @@ async def test_an_inbox_is_of_all_conversations_of_somebody(store):
     said = []
     for n in range(4):
         for conversation in reversed(conversations):
-            said += await say(store, conversation, f"No. {n}", by=conversation.companion_id)
-        await say(store, stranger, "elsewhere")
+            said += await add_messages_by(
+                store, conversation, f"No. {n}", by=conversation.companion_id
+            )
+        await add_messages_by(store, stranger, "elsewhere")
     assert await inbox(store, customer, limit=100) == said
     pages, after = [], 0
     while page := await inbox(store, customer, after, limit=5):
@@ -338,7 +356,7 @@ async def test_the_last_message_is_of_all_or_of_somebody(store):
     stranger = await add_direct(store)
     everybody = ((), (customer,), (one.companion_id,), (stranger.customer_id,), (404,))
     assert [await last_id(store, *each) for each in everybody] == [0, 0, 0, 0, 0]
-    [first] = ids(await say(store, one, "one"))
-    [second] = ids(await say(store, two, "two"))
-    [last] = ids(await say(store, stranger, "three"))
+    [first] = ids(await add_messages_by(store, one, "one"))
+    [second] = ids(await add_messages_by(store, two, "two"))
+    [last] = ids(await add_messages_by(store, stranger, "three"))
     assert [await last_id(store, *each) for each in everybody] == [last, second, first, last, 0]

@@ -6,19 +6,19 @@ import asyncio
 
 import pytest
 
-from staffbooking_core.ports import Unseen
+from staffbooking_core.ports import UnreadMessage
 from tests.support.builders import HOUR, NOW
-from tests.support.messages import add_direct, add_group, say, seat
+from tests.support.messages import add_direct, add_group, add_messages_by, save_group_members
 
 pytestmark = pytest.mark.anyio
 
 
 async def unseen(store, *messages):
     """What is unseen of some messages, or of all."""
-    async with store.reading() as view:
-        asked = messages or await view.messages.tail(0, 100)
+    async with store.read_view() as view:
+        asked = messages or await view.messages.all_messages_after(0, 100)
     numbers = [message.id for message in asked]
-    return list(await store.write(lambda tx: tx.messages.unseen(numbers, NOW)))
+    return list(await store.run_transaction(lambda tx: tx.messages.unread_messages(numbers, NOW)))
 
 
 async def whom(store, *messages):
@@ -29,30 +29,30 @@ async def whom(store, *messages):
 async def note(store):
     """Tell everybody of everything."""
     found = await unseen(store)
-    await store.write(lambda tx: tx.messages.note_told(found))
+    await store.run_transaction(lambda tx: tx.messages.mark_notified(found))
 
 
 async def read(store, talk, user_id, message):
-    await store.write(lambda tx: tx.messages.mark_read(talk.id, user_id, message.id))
+    await store.run_transaction(lambda tx: tx.messages.mark_read(talk.id, user_id, message.id))
 
 
 async def test_an_unread_message_is_unseen_by_all_but_its_sender(store):
     """With who wrote it, as they were called then; in the order of messages, then of people."""
     direct, group = await add_direct(store), await add_group(store)
-    [one] = await say(store, direct, "hello")
-    [two] = await say(store, group, "hello", by=group.staff_ids[0])
-    others = sorted({*group.recipients} - {group.staff_ids[0]})
+    [one] = await add_messages_by(store, direct, "hello")
+    [two] = await add_messages_by(store, group, "hello", by=group.staff_ids[0])
+    others = sorted({*group.recipient_ids} - {group.staff_ids[0]})
     [companion_id] = direct.staff_ids
     assert await unseen(store) == [
-        Unseen(direct.id, companion_id, one.id, one.sender_name),
-        *(Unseen(group.id, user_id, two.id, two.sender_name) for user_id in others),
+        UnreadMessage(direct.id, companion_id, one.id, one.sender_name),
+        *(UnreadMessage(group.id, user_id, two.id, two.sender_name) for user_id in others),
     ]
 
 
 async def test_messages_are_looked_at_by_their_ids(store):
     """Those that are asked for, and no others."""
     talk = await add_direct(store)
-    one, _, three = await say(store, talk, *"abc")
+    one, _, three = await add_messages_by(store, talk, *"abc")
     told = [(one.id, talk.companion_id), (three.id, talk.companion_id)]
     assert await whom(store, three, one) == told
 
@@ -60,7 +60,7 @@ async def test_messages_are_looked_at_by_their_ids(store):
 async def test_who_has_read_is_told_nothing(store):
     """Of what they have read, that is."""
     talk = await add_direct(store)
-    one, two = await say(store, talk, *"ab")
+    one, two = await add_messages_by(store, talk, *"ab")
     await read(store, talk, talk.companion_id, one)
     assert await whom(store) == [(two.id, talk.companion_id)]
 
@@ -68,47 +68,47 @@ async def test_who_has_read_is_told_nothing(store):
 async def test_who_was_told_is_told_again_after_reading(store):
     """Not before, whatever else is said; each conversation for itself."""
     talk, other = await add_direct(store), await add_direct(store)
-    await say(store, talk, "hello")
+    await add_messages_by(store, talk, "hello")
     await note(store)
-    [two] = await say(store, talk, "hello")
-    [three] = await say(store, other, "hello")
+    [two] = await add_messages_by(store, talk, "hello")
+    [three] = await add_messages_by(store, other, "hello")
     assert await whom(store) == [(three.id, other.companion_id)]
     await read(store, talk, talk.companion_id, two)
-    [four] = await say(store, talk, "hello")
+    [four] = await add_messages_by(store, talk, "hello")
     assert await whom(store, four) == [(four.id, talk.companion_id)]
 
 
 async def test_what_was_told_outlasts_a_change_of_the_group(store):
     """Who stays in it is not told twice."""
     group = await add_group(store)
-    await say(store, group, "hello")
+    await add_messages_by(store, group, "hello")
     await note(store)
-    await seat(store, group.customer_id, group.staff_ids)
-    await say(store, group, "hello")
+    await save_group_members(store, group.customer_id, group.staff_ids)
+    await add_messages_by(store, group, "hello")
     assert await whom(store) == []
 
 
 async def test_who_has_left_is_told_nothing(store):
     """What was said before is theirs to read, but nobody waits for them."""
     group = await add_group(store)
-    [one] = await say(store, group, "hello")
+    [one] = await add_messages_by(store, group, "hello")
     stays, _ = group.staff_ids
-    await seat(store, group.customer_id, [stays])
+    await save_group_members(store, group.customer_id, [stays])
     assert await whom(store) == [(one.id, stays)]
 
 
 async def test_who_is_connected_is_told_nothing(store):
     """As long as the process lives that they are connected to."""
     talk = await add_direct(store)
-    [one] = await say(store, talk, "hello")
+    [one] = await add_messages_by(store, talk, "hello")
 
     async def connect(tx):
-        await tx.presence.renew_node("a", NOW + HOUR)
-        await tx.presence.connect(talk.companion_id, "a", NOW, 10)
+        await tx.presence.renew_node_lease("a", NOW + HOUR)
+        await tx.presence.add_connection(talk.companion_id, "a", NOW, 10)
 
-    await store.write(connect)
+    await store.run_transaction(connect)
     assert await whom(store) == []
-    await store.write(lambda tx: tx.presence.renew_node("a", NOW))
+    await store.run_transaction(lambda tx: tx.presence.renew_node_lease("a", NOW))
     assert await whom(store) == [(one.id, talk.companion_id)]
 
 
@@ -116,25 +116,25 @@ async def test_how_far_it_went_is_kept(store):
     """With its unit of work, or not at all."""
 
     async def fail(tx):
-        await tx.messages.set_told(9)
+        await tx.messages.set_last_notified_id(9)
         raise LookupError
 
-    async with store.reading() as view:
-        assert await view.messages.told_upto() == 0
-        await store.write(lambda tx: tx.messages.set_told(7))
+    async with store.read_view() as view:
+        assert await view.messages.last_notified_id() == 0
+        await store.run_transaction(lambda tx: tx.messages.set_last_notified_id(7))
         with pytest.raises(LookupError):
-            await store.write(fail)
-        assert await view.messages.told_upto() == 7
+            await store.run_transaction(fail)
+        assert await view.messages.last_notified_id() == 7
 
 
 async def test_one_at_a_time_goes_on(store):
     """Who comes meanwhile waits, and sees how far the first one went."""
 
     async def step(tx):
-        upto = await tx.messages.lock_told()
+        upto = await tx.messages.lock_last_notified_id()
         await asyncio.sleep(0)
-        await tx.messages.set_told(upto + 1)
+        await tx.messages.set_last_notified_id(upto + 1)
 
-    await asyncio.gather(*(store.write(step) for _ in range(8)))
-    async with store.reading() as view:
-        assert await view.messages.told_upto() == 8
+    await asyncio.gather(*(store.run_transaction(step) for _ in range(8)))
+    async with store.read_view() as view:
+        assert await view.messages.last_notified_id() == 8

@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 
 from staffbooking_core.errors import RuleBroken
-from staffbooking_core.ports import Presence
-from tests.contract.stores import read
+from staffbooking_core.ports import UserPresence
+from tests.contract.stores import read_store
 from tests.support.builders import HOUR, MINUTE, NOW, SECOND, add_user
-from tests.support.messages import add_direct, add_group, seat
+from tests.support.messages import add_direct, add_group, save_group_members
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +22,7 @@ MOST = 10
 
 
 async def presence(store, *user_ids, now=NOW):
-    return list(await read(store, lambda view: view.presence.presence(user_ids, now)))
+    return list(await read_store(store, lambda view: view.presence.presence(user_ids, now)))
 
 
 async def online(store, *user_ids, now=NOW):
@@ -38,30 +38,40 @@ async def last_seen(store, user_id, now=NOW):
 
 
 async def acquaintances(store, user_id, now=NOW):
-    return list(await read(store, lambda view: view.presence.online_acquaintances(user_id, now)))
+    return list(
+        await read_store(
+            store, lambda view: view.presence.online_conversation_partners(user_id, now)
+        )
+    )
 
 
 async def renew(store, *nodes, until=ENDS):
     return [
-        await store.write(lambda unit, node=node: unit.presence.renew_node(node, until))
+        await store.run_transaction(
+            lambda unit, node=node: unit.presence.renew_node_lease(node, until)
+        )
         for node in nodes
     ]
 
 
 async def connect(store, user_id, node="a", now=NOW, most=MOST):
-    return await store.write(lambda unit: unit.presence.connect(user_id, node, now, most))
+    return await store.run_transaction(
+        lambda unit: unit.presence.add_connection(user_id, node, now, most)
+    )
 
 
 async def disconnect(store, user_id, node="a", now=NOW):
-    await store.write(lambda unit: unit.presence.disconnect(user_id, node, now))
+    await store.run_transaction(lambda unit: unit.presence.remove_connection(user_id, node, now))
 
 
 async def restore(store, connections, node="a"):
-    await store.write(lambda unit: unit.presence.restore(node, connections))
+    await store.run_transaction(lambda unit: unit.presence.set_connections(node, connections))
 
 
 async def bury(store, now=ENDS, limit=10):
-    return list(await store.write(lambda unit: unit.presence.bury_nodes(now, limit)))
+    return list(
+        await store.run_transaction(lambda unit: unit.presence.delete_expired_nodes(now, limit))
+    )
 
 
 async def free(store, user_id, now=NOW):
@@ -82,7 +92,7 @@ async def users(store):
 async def test_nobody_is_online_at_first(store, users):
     """Nor was anybody ever seen, known or unknown."""
     asked = [users[2], 404, users[0]]
-    assert await presence(store, *asked) == [Presence(each, False, None) for each in asked]
+    assert await presence(store, *asked) == [UserPresence(each, False, None) for each in asked]
     assert await presence(store) == []
 
 
@@ -142,7 +152,7 @@ async def test_who_is_not_connected_any_more_is_offline(store, users):
     for node, now in (("a", NOW), ("b", NOW + SECOND), ("a", FINE + MINUTE)):
         assert await online(store, user) == [user]
         await disconnect(store, user, node, now)
-    assert await presence(store, user) == [Presence(user, False, FINE + MINUTE)]
+    assert await presence(store, user) == [UserPresence(user, False, FINE + MINUTE)]
 
 
 async def test_what_was_not_counted_does_not_end(store, users):
@@ -164,9 +174,9 @@ async def test_what_is_undone_counts_for_nothing(store, users):
     await connect(store, two)
 
     async def unit(tx):
-        assert not await tx.presence.renew_node("c", ENDS)
-        assert await tx.presence.connect(one, "c", NOW, MOST)
-        await tx.presence.disconnect(two, "a", NOW)
+        assert not await tx.presence.renew_node_lease("c", ENDS)
+        assert await tx.presence.add_connection(one, "c", NOW, MOST)
+        await tx.presence.remove_connection(two, "a", NOW)
         assert [each.online for each in await tx.presence.presence(users, NOW)] == [
             True,
             False,
@@ -175,7 +185,7 @@ async def test_what_is_undone_counts_for_nothing(store, users):
         raise RuleBroken("any", "any")
 
     with pytest.raises(RuleBroken):
-        await store.write(unit)
+        await store.run_transaction(unit)
     assert await online(store, *users) == [two]
     assert await renew(store, "c") == [False]
 
@@ -276,9 +286,9 @@ async def test_who_was_at_a_dead_node_is_seen_no_more(store, users):
     await disconnect(store, two, "a", FINE + SECOND)
     found = await presence(store, *users, now=ENDS)
     assert found == [
-        Presence(one, False, FINE),
-        Presence(two, False, FINE + SECOND),
-        Presence(three, False, FINE),
+        UserPresence(one, False, FINE),
+        UserPresence(two, False, FINE + SECOND),
+        UserPresence(three, False, FINE),
     ]
     await bury(store)
     assert await presence(store, *users, now=ENDS) == found
@@ -366,9 +376,9 @@ async def test_who_left_is_no_online_acquaintance(store, users):
     """Neither way."""
     group = await add_group(store)
     stays, leaves = group.staff_ids
-    for user_id in group.recipients:
+    for user_id in group.recipient_ids:
         await connect(store, user_id)
-    await seat(store, group.customer_id, [stays])
+    await save_group_members(store, group.customer_id, [stays])
     assert await acquaintances(store, leaves) == []
     assert await acquaintances(store, stays) == [group.customer_id]
     assert await acquaintances(store, group.customer_id) == [stays]

@@ -7,44 +7,50 @@ import asyncio
 import pytest
 
 from staffbooking_core.domain.notifications.inquiries import Inquiry, NewInquiry
-from staffbooking_core.domain.notifications.notifications import NoticeKind, tidings
-from staffbooking_core.ports import DueNotice
+from staffbooking_core.domain.notifications.notifications import NotificationKind, notifications_for
+from staffbooking_core.ports import DueNotification
 from tests.support.builders import (
     NOW,
     POLICY,
     SECOND,
     add_booking,
     add_user,
-    make_change,
+    make_booking_write,
     make_lease,
-    moved,
+    next_version,
 )
-from tests.support.notifications import add_notice, make_notice
+from tests.support.notifications import add_notification, make_notification
 
 pytestmark = pytest.mark.anyio
 
-LEASE = POLICY.lease
+LEASE = POLICY.lease_duration
 
 
 async def add(store, *subjects):
     """Notices of these subjects, each a second after the one before."""
     return [
-        await add_notice(store, make_notice(subject=subject), NOW + n * SECOND)
+        await add_notification(store, make_notification(subject=subject), NOW + n * SECOND)
         for n, subject in enumerate(subjects)
     ]
 
 
 async def claim(store, now=NOW + 60 * SECOND, lease=None, limit=10):
     lease = lease or make_lease(now)
-    return list(await store.write(lambda tx: tx.notices.claim(now, lease, limit)))
+    return list(
+        await store.run_transaction(
+            lambda tx: tx.notifications.claim_notifications(now, lease, limit)
+        )
+    )
 
 
 async def finish(store, notice_id, lease):
-    await store.write(lambda tx: tx.notices.finish(notice_id, lease))
+    await store.run_transaction(lambda tx: tx.notifications.finish_notification(notice_id, lease))
 
 
 async def defer(store, notice_id, lease, until):
-    await store.write(lambda tx: tx.notices.defer(notice_id, lease, until))
+    await store.run_transaction(
+        lambda tx: tx.notifications.defer_notification(notice_id, lease, until)
+    )
 
 
 async def subjects_of(store, now=NOW + 60 * SECOND, limit=10):
@@ -54,10 +60,10 @@ async def subjects_of(store, now=NOW + 60 * SECOND, limit=10):
 async def test_a_notice_is_claimed_as_it_was_added(store):
     """Under an id of its own; not again while the claim runs."""
     notices = [
-        make_notice(),
-        make_notice(None, kind=NoticeKind.INQUIRY, link="/", address="ada@example.com"),
+        make_notification(),
+        make_notification(None, kind=NotificationKind.INQUIRY, link="/", address="ada@example.com"),
     ]
-    await store.write(lambda tx: tx.notices.add(notices, NOW))
+    await store.run_transaction(lambda tx: tx.notifications.add_notifications(notices, NOW))
     claimed = await claim(store, NOW)
     assert [due.notice for due in claimed] == notices
     assert [due.attempts for due in claimed] == [0, 0]
@@ -74,7 +80,7 @@ async def test_a_notice_is_not_claimed_before_its_time(store):
 
 async def test_what_is_due_longest_is_claimed_first(store):
     """As many as asked for."""
-    await add_notice(store, make_notice(subject="three"), NOW + 30 * SECOND)
+    await add_notification(store, make_notification(subject="three"), NOW + 30 * SECOND)
     await add(store, "one", "two")
     assert [await subjects_of(store, limit=2), await subjects_of(store)] == [
         ["one", "two"],
@@ -107,7 +113,7 @@ async def test_a_deferred_notice_waits(store):
     [due] = await claim(store, NOW + SECOND, lease)
     await defer(store, due.id, lease, until)
     assert await claim(store, until - SECOND) == []
-    assert await claim(store, until) == [DueNotice(due.id, notice, 1)]
+    assert await claim(store, until) == [DueNotification(due.id, notice, 1)]
 
 
 async def test_a_lost_claim_changes_nothing(store):
@@ -138,11 +144,11 @@ async def test_a_notice_is_claimed_with_its_unit_of_work(store):
     await add(store, "one")
 
     async def unit(tx):
-        assert len(await tx.notices.claim(NOW, make_lease(), 10)) == 1
+        assert len(await tx.notifications.claim_notifications(NOW, make_lease(), 10)) == 1
         raise LookupError
 
     with pytest.raises(LookupError):
-        await store.write(unit)
+        await store.run_transaction(unit)
     assert await subjects_of(store) == ["one"]
 
 
@@ -156,24 +162,26 @@ async def test_notices_are_shared_by_workers(store):
 
 async def test_tidings_are_saved_with_their_step(store):
     """Both of a new booking and of one that is there, to be told at once; in their order."""
-    told = [make_notice(subject="one", link="/a"), make_notice(2, subject="two")]
+    told = [make_notification(subject="one", link="/a"), make_notification(2, subject="two")]
     booking = await add_booking(store, change={"notices": told[:1]})
-    change = make_change(moved(booking), notices=tuple(told))
-    await store.write(lambda tx: tx.bookings.save(change))
+    change = make_booking_write(next_version(booking), notices=tuple(told))
+    await store.run_transaction(lambda tx: tx.bookings.save_booking(change))
     assert [due.notice for due in await claim(store, NOW)] == [*told[:1], *told]
 
 
 async def test_a_step_that_fails_tells_nothing(store):
     """Nor does one that collides with another."""
     booking = await add_booking(store)
-    change = make_change(booking, notices=tidings(None, booking))
+    change = make_booking_write(booking, notices=notifications_for(None, booking))
 
     async def unit(tx):
-        await tx.bookings.save(make_change(moved(booking), notices=change.notices))
+        await tx.bookings.save_booking(
+            make_booking_write(next_version(booking), notices=change.notifications)
+        )
         raise LookupError
 
     with pytest.raises(LookupError):
-        await store.write(unit)
+        await store.run_transaction(unit)
     assert await claim(store) == []
 
 
@@ -182,20 +190,27 @@ async def test_what_is_muted_is_muted(store):
     ada, sam = await add_user(store), await add_user(store)
 
     async def mute(tx):
-        for kind in (NoticeKind.PAYOUT, NoticeKind.NEW_MESSAGE, NoticeKind.PAYOUT):
-            await tx.notices.mute(ada.id, kind)
+        for kind in (
+            NotificationKind.PAYOUT,
+            NotificationKind.NEW_MESSAGE,
+            NotificationKind.PAYOUT,
+        ):
+            await tx.notifications.mute(ada.id, kind)
 
     async def unmute(tx):
         for _ in "ab":
-            await tx.notices.unmute(ada.id, NoticeKind.PAYOUT)
+            await tx.notifications.unmute(ada.id, NotificationKind.PAYOUT)
 
-    await store.write(mute)
-    async with store.reading() as view:
-        assert await view.notices.mutes_of(ada.id) == {NoticeKind.PAYOUT, NoticeKind.NEW_MESSAGE}
-        assert await view.notices.mutes_of(sam.id) == frozenset()
-    await store.write(unmute)
-    async with store.reading() as view:
-        assert await view.notices.mutes_of(ada.id) == {NoticeKind.NEW_MESSAGE}
+    await store.run_transaction(mute)
+    async with store.read_view() as view:
+        assert await view.notifications.muted_kinds_of(ada.id) == {
+            NotificationKind.PAYOUT,
+            NotificationKind.NEW_MESSAGE,
+        }
+        assert await view.notifications.muted_kinds_of(sam.id) == frozenset()
+    await store.run_transaction(unmute)
+    async with store.read_view() as view:
+        assert await view.notifications.muted_kinds_of(ada.id) == {NotificationKind.NEW_MESSAGE}
 
 
 async def test_what_another_version_muted_is_passed_over(store):
@@ -203,12 +218,12 @@ async def test_what_another_version_muted_is_passed_over(store):
     ada = await add_user(store)
 
     async def mute(tx):
-        for kind in (NoticeKind.PAYOUT, "carrier_pigeon"):
-            await tx.notices.mute(ada.id, kind)
+        for kind in (NotificationKind.PAYOUT, "carrier_pigeon"):
+            await tx.notifications.mute(ada.id, kind)
 
-    await store.write(mute)
-    async with store.reading() as view:
-        assert NoticeKind.PAYOUT in await view.notices.mutes_of(ada.id)
+    await store.run_transaction(mute)
+    async with store.read_view() as view:
+        assert NotificationKind.PAYOUT in await view.notifications.muted_kinds_of(ada.id)
 
 
 async def test_inquiries_are_kept(store):
@@ -217,8 +232,10 @@ async def test_inquiries_are_kept(store):
     kept = []
     for text in texts:
         new = NewInquiry("Ada", "ada@example.com", "", text, NOW)
-        kept.append(await store.write(lambda tx, new=new: tx.notices.add_inquiry(new)))
+        kept.append(
+            await store.run_transaction(lambda tx, new=new: tx.notifications.add_inquiry(new))
+        )
     assert all(isinstance(each, Inquiry) for each in kept)
-    async with store.reading() as view:
-        assert await view.notices.inquiries(0, 2) == kept[:2]
-        assert await view.notices.inquiries(kept[0].id, 10) == kept[1:]
+    async with store.read_view() as view:
+        assert await view.notifications.inquiries(0, 2) == kept[:2]
+        assert await view.notifications.inquiries(kept[0].id, 10) == kept[1:]

@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.booking import Due, TimerKind
-from staffbooking_core.domain.payments.processor import OpKind, OpStatus
+from staffbooking_core.domain.bookings.booking import DueTimer, TimerKind
+from staffbooking_core.domain.payments.processor import OperationKind, OperationStatus
 from staffbooking_core.errors import Conflict
 from staffbooking_core.ports import Lease, Timer
 from tests.support.builders import (
@@ -25,26 +25,28 @@ from tests.support.builders import (
     make_lease,
     make_payout_order,
     make_refund_order,
-    moved,
-    save,
+    next_version,
+    save_booking,
 )
 
 pytestmark = pytest.mark.anyio
 
-LEASE = POLICY.lease
+LEASE = POLICY.lease_duration
 TWO = (make_refund_order(1), make_payout_order(2))
 
 
 async def operation_ids(store, booking):
-    async with store.reading() as view:
-        return [operation.id for operation in await view.money.operations_of(booking.id)]
+    async with store.read_view() as view:
+        return [operation.id for operation in await view.payments.operations_of(booking.id)]
 
 
-async def claim(store, now=NOW, lease=None, limit=10, booking_id=None, kinds=frozenset(OpKind)):
+async def claim(
+    store, now=NOW, lease=None, limit=10, booking_id=None, kinds=frozenset(OperationKind)
+):
     """What is claimed, and by which lease."""
     lease = lease or make_lease(now)
-    found = await store.write(
-        lambda unit: unit.money.claim_operations(now, lease, limit, booking_id, kinds)
+    found = await store.run_transaction(
+        lambda unit: unit.payments.claim_operations(now, lease, limit, booking_id, kinds)
     )
     return list(found), lease
 
@@ -54,11 +56,13 @@ async def claimed_ids(store, now=NOW, **given):
 
 
 async def save_operation(store, operation, lease=None):
-    await store.write(lambda unit: unit.money.save_operation(operation, lease))
+    await store.run_transaction(lambda unit: unit.payments.save_operation(operation, lease))
 
 
 async def lock(store, operation, lease):
-    return await store.write(lambda unit: unit.money.lock_operation(operation.id, lease))
+    return await store.run_transaction(
+        lambda unit: unit.payments.lock_operation(operation.id, lease)
+    )
 
 
 # Operations -------------------------------------------------------------------------------
@@ -68,8 +72,8 @@ async def test_a_due_operation_is_claimed_once(store):
     """It is given as it is, and not again while the claim runs."""
     booking = await add_booking(store, change={"orders": TWO[:1]})
     (operation,), _ = await claim(store)
-    async with store.reading() as view:
-        assert list(await view.money.operations_of(booking.id)) == [operation]
+    async with store.read_view() as view:
+        assert list(await view.payments.operations_of(booking.id)) == [operation]
     assert await claimed_ids(store) == []
 
 
@@ -93,13 +97,16 @@ async def test_an_operation_is_due_at_its_very_time(store):
     assert len(await claimed_ids(store, NOW)) == 1
 
 
-@pytest.mark.parametrize("status", [OpStatus.DONE, OpStatus.REFUSED, OpStatus.VOID, OpStatus.DEAD])
+@pytest.mark.parametrize(
+    "status",
+    [OperationStatus.DONE, OperationStatus.REFUSED, OperationStatus.VOID, OperationStatus.DEAD],
+)
 async def test_a_bookings_operations_run_in_order(store, status):
     """Only the first unfinished one is ever given; the next once that is finished."""
     booking = await add_booking(store, change={"orders": TWO})
     ids = await operation_ids(store, booking)
     (first,), _ = await claim(store)
-    await save_operation(store, evolve(first, status=OpStatus.UNKNOWN))
+    await save_operation(store, evolve(first, status=OperationStatus.UNKNOWN))
     (again,), _ = await claim(store)
     await save_operation(store, evolve(again, status=status))
     assert [first.id, again.id, *await claimed_ids(store)] == [ids[0], ids[0], ids[1]]
@@ -118,7 +125,7 @@ async def test_one_operation_of_a_booking_runs_at_a_time(store):
     """While a finished one is still held, the next is not given."""
     booking = await add_booking(store, change={"orders": TWO})
     (first,), lease = await claim(store)
-    done = evolve(first, status=OpStatus.DONE)
+    done = evolve(first, status=OperationStatus.DONE)
     await save_operation(store, done, lease)
     assert await claimed_ids(store) == []
     await save_operation(store, done)
@@ -151,20 +158,20 @@ async def test_a_claim_may_be_of_some_kinds(store):
         await add_booking(store, change={"orders": (make_payout_order(1),), "at": at})
     booking = await add_booking(store, change={"orders": TWO[:1]})
     ids = await operation_ids(store, booking)
-    assert await claimed_ids(store, kinds=frozenset({OpKind.OPEN_CHECKOUT})) == []
-    others = frozenset(OpKind) - {OpKind.PAY_OUT}
+    assert await claimed_ids(store, kinds=frozenset({OperationKind.OPEN_CHECKOUT})) == []
+    others = frozenset(OperationKind) - {OperationKind.PAY_OUT}
     assert await claimed_ids(store, limit=1, kinds=others) == ids
-    assert len(await claimed_ids(store, kinds=frozenset({OpKind.PAY_OUT}))) == 3
+    assert len(await claimed_ids(store, kinds=frozenset({OperationKind.PAY_OUT}))) == 3
 
 
 async def test_another_kind_still_comes_first(store):
     """An operation that waits behind one of a kind that is not wanted is not given."""
     booking = await add_booking(store, change={"orders": TWO})
-    payouts = frozenset({OpKind.PAY_OUT})
+    payouts = frozenset({OperationKind.PAY_OUT})
     assert await claimed_ids(store, kinds=payouts) == []
     assert await claimed_ids(store, booking_id=booking.id, kinds=payouts) == []
     (first,), _ = await claim(store)
-    await save_operation(store, evolve(first, status=OpStatus.DONE))
+    await save_operation(store, evolve(first, status=OperationStatus.DONE))
     assert await claimed_ids(store, kinds=payouts) == (await operation_ids(store, booking))[1:]
 
 
@@ -179,19 +186,24 @@ async def test_payouts_that_wait_may_be_woken(store):
     await add_booking(store, companion, customer, change={"orders": TWO[:1], "at": later})
     await add_booking(store, change={"orders": payout, "at": later})
     woken = [
-        await store.write(lambda unit: unit.money.wake_payouts(companion.id, NOW)) for _ in "ab"
+        await store.run_transaction(lambda unit: unit.payments.wake_payouts(companion.id, NOW))
+        for _ in "ab"
     ]
     assert woken == [2, 0]
     assert await claimed_ids(store) == [(await operation_ids(store, each))[0] for each in mine]
 
 
-@pytest.mark.parametrize("status", [OpStatus.UNKNOWN, OpStatus.DONE, OpStatus.REFUSED])
+@pytest.mark.parametrize(
+    "status", [OperationStatus.UNKNOWN, OperationStatus.DONE, OperationStatus.REFUSED]
+)
 async def test_only_what_is_to_be_sent_is_woken(store, status):
     """A payout whose outcome is unknown waits for its time, a finished one for nothing."""
     booking = await add_booking(store, change={"orders": (make_payout_order(1),)})
     (operation,), _ = await claim(store)
     await save_operation(store, evolve(operation, status=status, next_at=NOW + HOUR))
-    woken = await store.write(lambda unit: unit.money.wake_payouts(booking.companion_id, NOW))
+    woken = await store.run_transaction(
+        lambda unit: unit.payments.wake_payouts(booking.companion_id, NOW)
+    )
     assert woken == 0
 
 
@@ -213,7 +225,7 @@ async def test_the_holder_may_lock_its_operation(store):
     await add_booking(store, change={"orders": TWO[:1]})
     (operation,), lease = await claim(store)
     assert await lock(store, operation, lease) == operation
-    unknown = evolve(operation, status=OpStatus.UNKNOWN, attempts=1)
+    unknown = evolve(operation, status=OperationStatus.UNKNOWN, attempts=1)
     await save_operation(store, unknown, lease)
     assert await lock(store, operation, lease) == unknown
 
@@ -243,8 +255,8 @@ async def test_an_unclaimed_operation_cannot_be_locked(store):
     booking = await add_booking(store, change={"orders": TWO[:1]})
     for number in [*await operation_ids(store, booking), 404]:
         with pytest.raises(Conflict):
-            await store.write(
-                lambda unit, number=number: unit.money.lock_operation(number, make_lease())
+            await store.run_transaction(
+                lambda unit, number=number: unit.payments.lock_operation(number, make_lease())
             )
 
 
@@ -254,7 +266,7 @@ async def test_a_lost_lease_cannot_save(store):
     (operation,), lost = await claim(store)
     (_,), lease = await claim(store, NOW + LEASE)
     with pytest.raises(Conflict):
-        await save_operation(store, evolve(operation, status=OpStatus.DONE), lost)
+        await save_operation(store, evolve(operation, status=OperationStatus.DONE), lost)
     assert await lock(store, operation, lease) == operation
 
 
@@ -271,20 +283,22 @@ async def test_a_lease_may_be_renewed(store):
 
 
 def due_in(length, kind=TimerKind.EXPIRE):
-    return {"due": Due(kind, NOW + length)}
+    return {"due": DueTimer(kind, NOW + length)}
 
 
 async def claim_timers(store, business=NOW, now=NOW, lease=None, limit=10):
     lease = lease or make_lease(now)
     return list(
-        await store.write(lambda unit: unit.money.claim_timers(business, now, lease, limit))
+        await store.run_transaction(
+            lambda unit: unit.payments.claim_timers(business, now, lease, limit)
+        )
     )
 
 
 async def test_a_due_timer_is_claimed_once(store):
     """With its kind and due time, as the first try; not again while the claim runs."""
     at = NOW - timedelta(microseconds=1)
-    due = Due(TimerKind.AUTO_COMPLETE, at)
+    due = DueTimer(TimerKind.AUTO_COMPLETE, at)
     booking = await add_booking(store, change={"due": due})
     assert await claim_timers(store) == [Timer(booking.id, TimerKind.AUTO_COMPLETE, at, 1)]
     assert await claim_timers(store) == []
@@ -320,7 +334,7 @@ async def test_a_booking_without_a_due_time_has_no_timer(store):
     """Neither from the start nor after a step that ends it."""
     booking = await add_booking(store, change=due_in(-HOUR))
     await add_booking(store, change={"due": None})
-    await save(store, moved(booking), due=None)
+    await save_booking(store, next_version(booking), due=None)
     assert await claim_timers(store) == []
 
 
@@ -328,14 +342,14 @@ async def test_a_step_sets_the_next_timer(store):
     """And ends the claim on the one before: the new one is given at once, as a first try."""
     booking = await add_booking(store, change=due_in(-HOUR))
     await claim_timers(store)
-    await save(store, moved(booking), due=Due(TimerKind.PAY_OUT, NOW))
+    await save_booking(store, next_version(booking), due=DueTimer(TimerKind.PAY_OUT, NOW))
     assert await claim_timers(store) == [Timer(booking.id, TimerKind.PAY_OUT, NOW, 1)]
 
 
 async def test_a_step_may_put_its_timer_off(store):
     """A later due time counts, and only it."""
     booking = await add_booking(store, change=due_in(-HOUR))
-    await save(store, moved(booking), **due_in(HOUR))
+    await save_booking(store, next_version(booking), **due_in(HOUR))
     assert await claim_timers(store) == []
     assert len(await claim_timers(store, NOW + HOUR)) == 1
 
@@ -344,12 +358,12 @@ async def test_a_step_ends_the_claim_on_its_timer(store):
     """Also where the due time stays the same."""
     booking = await add_booking(store, change=due_in(-HOUR))
     await claim_timers(store)
-    await save(store, moved(booking), **due_in(-HOUR))
+    await save_booking(store, next_version(booking), **due_in(-HOUR))
     assert len(await claim_timers(store)) == 1
 
 
 async def defer(store, booking, lease, until):
-    await store.write(lambda unit: unit.money.defer_timer(booking.id, lease, until))
+    await store.run_transaction(lambda unit: unit.payments.defer_timer(booking.id, lease, until))
 
 
 async def test_a_timer_may_be_put_off(store):
@@ -371,7 +385,7 @@ async def test_a_lost_timer_cannot_be_put_off(store):
     await defer(store, booking, lost, NOW + DAY)
     (timer,) = await claim_timers(store, NOW, NOW + 2 * LEASE)
     assert timer.attempts == 3
-    await save(store, moved(booking), **due_in(-HOUR))
+    await save_booking(store, next_version(booking), **due_in(-HOUR))
     await defer(store, booking, lease, NOW + DAY)
     assert len(await claim_timers(store)) == 1
 

@@ -6,32 +6,46 @@ import asyncio
 
 import pytest
 
-from tests.support.builders import HOUR, MINUTE, NOW, POLICY, SECOND, make_lease, make_nudge
+from tests.support.builders import (
+    HOUR,
+    MINUTE,
+    NOW,
+    POLICY,
+    SECOND,
+    make_lease,
+    make_processor_event,
+)
 
 pytestmark = pytest.mark.anyio
 
-LEASE = POLICY.lease
+LEASE = POLICY.lease_duration
 
 
 async def add(store, nudge, provider="fake", now=NOW):
-    return await store.write(lambda unit: unit.money.add_nudge(provider, nudge, now))
+    return await store.run_transaction(
+        lambda unit: unit.payments.add_processor_event(provider, nudge, now)
+    )
 
 
 async def claim(store, now=NOW, lease=None, limit=10):
     lease = lease or make_lease(now)
-    return list(await store.write(lambda unit: unit.money.claim_nudges(now, lease, limit)))
+    return list(
+        await store.run_transaction(
+            lambda unit: unit.payments.claim_processor_events(now, lease, limit)
+        )
+    )
 
 
 async def finish(store, nudge, lease, retry_at=None, provider="fake"):
-    await store.write(
-        lambda unit: unit.money.finish_nudge(provider, nudge.event_id, lease, retry_at)
+    await store.run_transaction(
+        lambda unit: unit.payments.finish_processor_event(provider, nudge.event_id, lease, retry_at)
     )
 
 
 async def test_an_event_comes_in_once(store):
     """A second one of the same id is known, whatever it points to."""
-    nudge = make_nudge(intent_id=7)
-    again = make_nudge(event_id=nudge.event_id, intent_id=8)
+    nudge = make_processor_event(intent_id=7)
+    again = make_processor_event(event_id=nudge.event_id, intent_id=8)
     assert [await add(store, nudge), await add(store, again)] == [True, False]
     assert await claim(store) == [("fake", nudge)]
 
@@ -41,14 +55,14 @@ async def test_an_event_comes_in_once(store):
 )
 async def test_an_event_says_where_to_look(store, where):
     """At an intent, a payment or a payee, just as it came in."""
-    nudge = make_nudge(**{"intent_id": None, **where})
+    nudge = make_processor_event(**{"intent_id": None, **where})
     await add(store, nudge)
     assert await claim(store) == [("fake", nudge)]
 
 
 async def test_an_event_stays_known(store):
     """Also when it is done: a late duplicate brings no work."""
-    nudge, lease = make_nudge(), make_lease()
+    nudge, lease = make_processor_event(), make_lease()
     await add(store, nudge)
     await claim(store, lease=lease)
     await finish(store, nudge, lease)
@@ -58,14 +72,14 @@ async def test_an_event_stays_known(store):
 
 async def test_each_provider_has_ids_of_its_own(store):
     """Two processors may name their events alike."""
-    nudge = make_nudge(intent_id=None, payee_ref="acct_3")
+    nudge = make_processor_event(intent_id=None, payee_ref="acct_3")
     assert [await add(store, nudge, name) for name in ("fake", "stripe")] == [True, True]
     assert sorted(await claim(store)) == [("fake", nudge), ("stripe", nudge)]
 
 
 async def test_the_oldest_event_is_claimed_first(store):
     """By the time of its coming, up to the limit."""
-    nudges = [make_nudge() for _ in range(4)]
+    nudges = [make_processor_event() for _ in range(4)]
     for nudge, minutes in zip(nudges, (3, 1, 2, 0), strict=True):
         await add(store, nudge, now=NOW + minutes * MINUTE)
     now = NOW + HOUR
@@ -76,7 +90,7 @@ async def test_the_oldest_event_is_claimed_first(store):
 
 async def test_a_claimed_event_comes_back(store):
     """When the lease has run out, and not before."""
-    nudge = make_nudge()
+    nudge = make_processor_event()
     await add(store, nudge)
     await claim(store)
     assert await claim(store, NOW + LEASE - SECOND) == []
@@ -85,7 +99,7 @@ async def test_a_claimed_event_comes_back(store):
 
 async def test_an_event_may_be_looked_at_again(store):
     """Not before the time that was named, which may lie within the old lease."""
-    nudge, lease = make_nudge(), make_lease()
+    nudge, lease = make_processor_event(), make_lease()
     await add(store, nudge)
     await claim(store, lease=lease)
     await finish(store, nudge, lease, retry_at=NOW + 5 * SECOND)
@@ -95,7 +109,7 @@ async def test_an_event_may_be_looked_at_again(store):
 
 async def test_a_lost_event_cannot_be_finished(store):
     """Another's claim stands: the event comes back if that one fails."""
-    nudge, lost = make_nudge(), make_lease()
+    nudge, lost = make_processor_event(), make_lease()
     await add(store, nudge)
     await claim(store, lease=lost)
     await claim(store, NOW + LEASE)
@@ -105,12 +119,12 @@ async def test_a_lost_event_cannot_be_finished(store):
 
 async def test_finishing_an_unknown_event_is_no_error(store):
     """There is nothing to finish."""
-    await finish(store, make_nudge(), make_lease())
+    await finish(store, make_processor_event(), make_lease())
     assert await claim(store) == []
 
 
 async def test_many_deliveries_at_once_are_one(store):
     """Of the same event coming in several times at the same moment one is new."""
-    nudge = make_nudge()
+    nudge = make_processor_event()
     added = await asyncio.gather(*(add(store, nudge) for _ in range(10)))
     assert sorted(added) == [False] * 9 + [True]

@@ -7,21 +7,21 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.booking import Due, PayoutStatus, TimerKind
-from staffbooking_core.domain.bookings.lifecycle import Status
+from staffbooking_core.domain.bookings.booking import DueTimer, PayoutStatus, TimerKind
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.payments.ledger import Account, Leg
 from staffbooking_core.domain.payments.processor import (
     CloseCheckout,
     Operation,
-    OpKind,
-    OpStatus,
-    Order,
+    OperationKind,
+    OperationOrder,
+    OperationStatus,
     ReversePayout,
-    Settlement,
+    SettlementStatus,
 )
 from staffbooking_core.errors import ConstraintViolated
-from staffbooking_core.ports import Audited
-from tests.contract.stores import read
+from staffbooking_core.ports import AuditedBooking
+from tests.contract.stores import read_store
 from tests.support.builders import (
     DAY,
     HOUR,
@@ -33,32 +33,32 @@ from tests.support.builders import (
     add_user,
     make_checkout_command,
     make_lease,
-    make_nudge,
     make_payout_order,
     make_posting,
+    make_processor_event,
     make_refund_order,
-    moved,
-    save,
+    next_version,
+    save_booking,
 )
 
 pytestmark = pytest.mark.anyio
 
 FINE = NOW + timedelta(microseconds=123_456)
 ORDERS = (
-    Order(1, make_checkout_command(description="Gala \N{GRINNING FACE}", expires_at=FINE)),
-    Order(2, CloseCheckout(1)),
+    OperationOrder(1, make_checkout_command(description="Gala \N{GRINNING FACE}", expires_at=FINE)),
+    OperationOrder(2, CloseCheckout(1)),
     make_refund_order(3),
     make_payout_order(4),
-    Order(5, ReversePayout(4, 34_000, "usd")),
+    OperationOrder(5, ReversePayout(4, 34_000, "usd")),
 )
 
 
 async def operations_of(store, booking):
-    return list(await read(store, lambda view: view.money.operations_of(booking.id)))
+    return list(await read_store(store, lambda view: view.payments.operations_of(booking.id)))
 
 
 async def postings_of(store, booking):
-    return list(await read(store, lambda view: view.money.postings_of(booking.id)))
+    return list(await read_store(store, lambda view: view.payments.postings_of(booking.id)))
 
 
 # Operations -------------------------------------------------------------------------------
@@ -81,20 +81,20 @@ async def test_an_order_becomes_an_operation(store):
         for operation, order in zip(operations, ORDERS, strict=True)
     ]
     assert [operation.kind for operation in operations] == [
-        OpKind.OPEN_CHECKOUT,
-        OpKind.CLOSE_CHECKOUT,
-        OpKind.REFUND,
-        OpKind.PAY_OUT,
-        OpKind.REVERSE_PAYOUT,
+        OperationKind.OPEN_CHECKOUT,
+        OperationKind.CLOSE_CHECKOUT,
+        OperationKind.REFUND,
+        OperationKind.PAY_OUT,
+        OperationKind.REVERSE_PAYOUT,
     ]
 
 
 async def test_operations_are_told_by_number(store):
     """Each booking's own, in the order of their numbers; their ids differ over all."""
     first, second = await add_booking(store), await add_booking(store)
-    await save(store, moved(first), orders=ORDERS[2:3])
-    await save(store, moved(second), orders=ORDERS[:1])
-    await save(store, moved(first, version=3), orders=ORDERS[:2])
+    await save_booking(store, next_version(first), orders=ORDERS[2:3])
+    await save_booking(store, next_version(second), orders=ORDERS[:1])
+    await save_booking(store, next_version(first, version=3), orders=ORDERS[:2])
     operations = await operations_of(store, first)
     assert [operation.n for operation in operations] == [1, 2, 3]
     ids = {operation.id for operation in [*operations, *await operations_of(store, second)]}
@@ -105,9 +105,9 @@ async def test_an_order_has_its_number_once(store):
     """The same number of the same booking is refused, with the step that wanted it."""
     booking = await add_booking(store, change={"orders": ORDERS[:1]})
     with pytest.raises(ConstraintViolated) as caught:
-        await save(store, moved(booking), orders=(make_refund_order(1),))
+        await save_booking(store, next_version(booking), orders=(make_refund_order(1),))
     assert caught.value.constraint == "uq_operations_order"
-    assert await read(store, lambda view: view.bookings.booking(booking.id)) == booking
+    assert await read_store(store, lambda view: view.bookings.booking(booking.id)) == booking
     assert len(await operations_of(store, booking)) == 1
 
 
@@ -119,16 +119,16 @@ async def test_an_operations_progress_is_kept(store):
         operation,
         command=evolve(operation.command, payee_ref="acct_1"),
         generation=2,
-        status=OpStatus.DONE,
+        status=OperationStatus.DONE,
         attempts=3,
         next_at=FINE,
         first_sent_at=FINE + SECOND,
         last_sent_at=FINE + MINUTE,
         result_ref="cs_1",
-        settlement=Settlement.PENDING,
+        settlement=SettlementStatus.PENDING,
         last_error="card refused \N{GRINNING FACE}",
     )
-    await store.write(lambda unit: unit.money.save_operation(changed))
+    await store.run_transaction(lambda unit: unit.payments.save_operation(changed))
     assert await operations_of(store, booking) == [*others, changed, last]
 
 
@@ -144,7 +144,7 @@ async def test_a_posting_comes_back_as_it_was_made(store):
     )
     booking = await add_booking(store)
     posting = make_posting(booking.id, key="settle:1:1", at=FINE, legs=legs)
-    await save(store, moved(booking), postings=(posting,))
+    await save_booking(store, next_version(booking), postings=(posting,))
     assert await postings_of(store, booking) == [posting]
 
 
@@ -155,9 +155,9 @@ async def test_postings_are_told_in_the_order_of_their_making(store):
         make_posting(booking.id, key=key, at=NOW + minutes * MINUTE)
         for key, minutes in (("pay:z", 5), ("pay:a", 1), ("pay:m", 3))
     ]
-    await save(store, moved(booking), postings=tuple(made[:2]))
-    await save(store, moved(other), postings=(make_posting(other.id),))
-    await save(store, moved(booking, version=3), postings=tuple(made[2:]))
+    await save_booking(store, next_version(booking), postings=tuple(made[:2]))
+    await save_booking(store, next_version(other), postings=(make_posting(other.id),))
+    await save_booking(store, next_version(booking, version=3), postings=tuple(made[2:]))
     assert await postings_of(store, booking) == made
 
 
@@ -165,34 +165,39 @@ async def test_a_posting_is_made_once(store):
     """A key that was used, for whatever booking, is refused with its whole step."""
     booking, other = await add_booking(store), await add_booking(store)
     posting = make_posting(booking.id)
-    await save(store, moved(booking), postings=(posting,))
+    await save_booking(store, next_version(booking), postings=(posting,))
     again = make_posting(other.id, key=posting.key)
     with pytest.raises(ConstraintViolated) as caught:
-        await save(store, moved(other), postings=(make_posting(other.id), again))
+        await save_booking(store, next_version(other), postings=(make_posting(other.id), again))
     assert caught.value.constraint == "uq_ledger_postings_key"
     assert await postings_of(store, other) == []
-    assert await read(store, lambda view: view.bookings.booking(other.id)) == other
+    assert await read_store(store, lambda view: view.bookings.booking(other.id)) == other
 
 
 async def test_the_books_balance(store):
     """All legs of all postings sum to zero, with postings and without."""
-    before = await read(store, lambda view: view.money.imbalance())
+    before = await read_store(store, lambda view: view.payments.ledger_imbalance())
     for amount in (1, 40_000, 99_999_999_999):
         booking = await add_booking(store)
-        await save(store, moved(booking), postings=(make_posting(booking.id, amount),))
-    assert (before, await read(store, lambda view: view.money.imbalance())) == (0, 0)
+        await save_booking(
+            store, next_version(booking), postings=(make_posting(booking.id, amount),)
+        )
+    assert (before, await read_store(store, lambda view: view.payments.ledger_imbalance())) == (
+        0,
+        0,
+    )
 
 
 async def test_an_audit_sees_everything_of_a_booking(store):
     """Its postings and operations, as they are told one by one."""
     booking = await add_booking(store, change={"orders": ORDERS})
     postings = tuple(make_posting(booking.id, key=f"pay:{n}") for n in "zay")
-    booking = await save(store, moved(booking), postings=postings)
+    booking = await save_booking(store, next_version(booking), postings=postings)
     bare = await add_booking(store)
     operations = tuple(await operations_of(store, booking))
-    assert list(await read(store, lambda view: view.money.audit(0, 10))) == [
-        Audited(booking, postings, operations),
-        Audited(bare, (), ()),
+    assert list(await read_store(store, lambda view: view.payments.audited_bookings(0, 10))) == [
+        AuditedBooking(booking, postings, operations),
+        AuditedBooking(bare, (), ()),
     ]
 
 
@@ -200,8 +205,8 @@ async def test_an_audit_goes_through_all_bookings(store):
     """In batches by id, from the first above the one given."""
     bookings = [await add_booking(store, change={"orders": ORDERS[:2]}) for _ in range(5)]
     seen, after = [], 0
-    async with store.reading() as view:
-        while batch := await view.money.audit(after, 2):
+    async with store.read_view() as view:
+        while batch := await view.payments.audited_bookings(after, 2):
             assert len(batch) <= 2
             seen += [audited.booking for audited in batch]
             after = seen[-1].id
@@ -216,7 +221,11 @@ async def test_open_payouts_are_told_by_due_time(store):
     companion, customer = await add_companion(store), await add_user(store)
 
     async def add(status, due_at):
-        fields = {"status": Status.COMPLETED, "payout_status": status, "payout_due_at": due_at}
+        fields = {
+            "status": BookingStatus.COMPLETED,
+            "payout_status": status,
+            "payout_due_at": due_at,
+        }
         return await add_booking(store, companion, customer, **fields)
 
     undated = await add(PayoutStatus.FROZEN, None)
@@ -225,9 +234,9 @@ async def test_open_payouts_are_told_by_due_time(store):
     twin = await add(PayoutStatus.FROZEN, NOW + DAY)
     for status in (PayoutStatus.NONE, PayoutStatus.PAID, PayoutStatus.REVERSED):
         await add(status, NOW)
-    async with store.reading() as view:
-        assert list(await view.money.payouts(10)) == [soon, twin, late, undated]
-        assert list(await view.money.payouts(2)) == [soon, twin]
+    async with store.read_view() as view:
+        assert list(await view.payments.payouts(10)) == [soon, twin, late, undated]
+        assert list(await view.payments.payouts(2)) == [soon, twin]
 
 
 # Alerts -----------------------------------------------------------------------------------
@@ -236,40 +245,41 @@ async def test_open_payouts_are_told_by_due_time(store):
 async def test_the_newest_alerts_come_first(store):
     """When, of which booking, what; of one moment the later one first."""
     first, second = await add_booking(store), await add_booking(store)
-    await save(store, moved(first), alerts=("one", "two \N{GRINNING FACE}"), at=FINE)
-    await save(store, moved(second), alerts=("three",), at=FINE + HOUR)
-    async with store.reading() as view:
-        assert list(await view.money.alerts(10)) == [
+    await save_booking(store, next_version(first), alerts=("one", "two \N{GRINNING FACE}"), at=FINE)
+    await save_booking(store, next_version(second), alerts=("three",), at=FINE + HOUR)
+    async with store.read_view() as view:
+        assert list(await view.payments.alerts(10)) == [
             (FINE + HOUR, second.id, "three"),
             (FINE, first.id, "two \N{GRINNING FACE}"),
             (FINE, first.id, "one"),
         ]
-        assert len(await view.money.alerts(2)) == 2
+        assert len(await view.payments.alerts(2)) == 2
 
 
 async def test_an_alert_is_taken_once(store):
     """The oldest first, each once, and it is still told among the newest."""
     booking = await add_booking(store)
-    await save(store, moved(booking), alerts=("one", "two", "three"))
+    await save_booking(store, next_version(booking), alerts=("one", "two", "three"))
     taken = [
-        list(await store.write(lambda unit, n=n: unit.money.take_alerts(n))) for n in (2, 10, 10)
+        list(await store.run_transaction(lambda unit, n=n: unit.payments.take_alerts(n)))
+        for n in (2, 10, 10)
     ]
     assert taken == [[(booking.id, "one"), (booking.id, "two")], [(booking.id, "three")], []]
-    assert len(await read(store, lambda view: view.money.alerts(10))) == 3
+    assert len(await read_store(store, lambda view: view.payments.alerts(10))) == 3
 
 
 async def test_an_alert_is_taken_with_its_unit_of_work(store):
     """A unit of work that fails gives back what it has taken."""
     booking = await add_booking(store)
-    await save(store, moved(booking), alerts=("one",))
+    await save_booking(store, next_version(booking), alerts=("one",))
 
     async def unit(tx):
-        await tx.money.take_alerts(10)
+        await tx.payments.take_alerts(10)
         raise LookupError
 
     with pytest.raises(LookupError):
-        await store.write(unit)
-    taken = await store.write(lambda unit: unit.money.take_alerts(10))
+        await store.run_transaction(unit)
+    taken = await store.run_transaction(lambda unit: unit.payments.take_alerts(10))
     assert list(taken) == [(booking.id, "one")]
 
 
@@ -277,7 +287,7 @@ async def test_an_alert_is_taken_with_its_unit_of_work(store):
 
 
 async def pending(store, now=NOW):
-    return await read(store, lambda view: view.money.pending(now))
+    return await read_store(store, lambda view: view.payments.count_pending_work(now))
 
 
 async def test_nothing_is_due_at_first(store):
@@ -290,38 +300,38 @@ async def test_due_operations_are_counted(store):
     booking = await add_booking(store, change={"orders": ORDERS[:3], "due": None})
     operations = await operations_of(store, booking)
     waits = evolve(operations[1], next_at=NOW + HOUR)
-    done = evolve(operations[2], status=OpStatus.VOID)
+    done = evolve(operations[2], status=OperationStatus.VOID)
     for operation in (waits, done):
-        await store.write(lambda unit, each=operation: unit.money.save_operation(each))
+        await store.run_transaction(lambda unit, each=operation: unit.payments.save_operation(each))
     assert [await pending(store, NOW + wait) for wait in (-SECOND, 0 * DAY, HOUR)] == [0, 1, 2]
 
 
 async def test_due_timers_are_counted_by_business_time(store):
     """A timer is due when the service's own clock says so; put off, it is not."""
-    booking = await add_booking(store, change={"due": Due(TimerKind.EXPIRE, NOW + DAY)})
+    booking = await add_booking(store, change={"due": DueTimer(TimerKind.EXPIRE, NOW + DAY)})
     before = await pending(store)
-    await store.write(lambda unit: unit.sandbox.set_clock_offset(DAY))
+    await store.run_transaction(lambda unit: unit.sandbox.set_clock_offset(DAY))
     due, lease = await pending(store), make_lease()
 
     async def put_off(tx):
-        await tx.money.claim_timers(NOW + DAY, NOW, lease, 1)
-        await tx.money.defer_timer(booking.id, lease, NOW + HOUR)
+        await tx.payments.claim_timers(NOW + DAY, NOW, lease, 1)
+        await tx.payments.defer_timer(booking.id, lease, NOW + HOUR)
 
-    await store.write(put_off)
+    await store.run_transaction(put_off)
     assert (before, due, await pending(store), await pending(store, NOW + HOUR)) == (0, 1, 0, 1)
 
 
 async def test_nudges_are_counted_until_they_are_done(store):
     """Each that waits in the inbox and is not put off."""
-    nudge, lease = make_nudge(), make_lease()
-    await store.write(lambda unit: unit.money.add_nudge("fake", nudge, NOW))
+    nudge, lease = make_processor_event(), make_lease()
+    await store.run_transaction(lambda unit: unit.payments.add_processor_event("fake", nudge, NOW))
     counts = [await pending(store)]
 
     async def finish(tx, retry_at):
-        await tx.money.claim_nudges(NOW + HOUR, lease, 1)
-        await tx.money.finish_nudge("fake", nudge.event_id, lease, retry_at)
+        await tx.payments.claim_processor_events(NOW + HOUR, lease, 1)
+        await tx.payments.finish_processor_event("fake", nudge.event_id, lease, retry_at)
 
     for retry_at in (NOW + HOUR, None):
-        await store.write(lambda unit, at=retry_at: finish(unit, at))
+        await store.run_transaction(lambda unit, at=retry_at: finish(unit, at))
         counts += [await pending(store), await pending(store, NOW + HOUR)]
     assert counts == [1, 0, 1, 0, 0]

@@ -10,7 +10,7 @@ from attrs import evolve
 
 from staffbooking_core.errors import Conflict, ConstraintViolated
 from staffbooking_core.ports import Lease
-from tests.contract.stores import read
+from tests.contract.stores import read_store
 from tests.support.builders import (
     DAY,
     HOUR,
@@ -26,22 +26,24 @@ from tests.support.builders import (
 
 pytestmark = pytest.mark.anyio
 
-LEASE = POLICY.lease
+LEASE = POLICY.lease_duration
 FINE = NOW + timedelta(microseconds=123_456)
 
 
 async def find(store, payee):
-    return await read(store, lambda view: view.payees.payee(payee.provider, payee.companion_id))
+    return await read_store(
+        store, lambda view: view.payees.payee(payee.provider, payee.companion_id)
+    )
 
 
 async def find_by_ref(store, ref, provider="fake"):
-    return await read(store, lambda view: view.payees.payee_by_ref(provider, ref))
+    return await read_store(store, lambda view: view.payees.payee_by_ref(provider, ref))
 
 
 async def claim(store, now=NOW, lease=None, limit=10, companion_id=None, provider="fake"):
     """What is claimed, and by which lease."""
     lease = lease or make_lease(now)
-    found = await store.write(
+    found = await store.run_transaction(
         lambda unit: unit.payees.claim_payees(provider, now, lease, limit, companion_id)
     )
     return list(found), lease
@@ -52,13 +54,13 @@ async def claimed(store, now=NOW, **given):
 
 
 async def lock(store, payee, lease):
-    return await store.write(
+    return await store.run_transaction(
         lambda unit: unit.payees.lock_payee(payee.provider, payee.companion_id, lease)
     )
 
 
 async def save(store, payee, lease=None):
-    await store.write(lambda unit: unit.payees.save_payee(payee, lease))
+    await store.run_transaction(lambda unit: unit.payees.save_payee(payee, lease))
 
 
 # One payee --------------------------------------------------------------------------------
@@ -247,6 +249,6 @@ async def test_due_payees_are_counted(store):
     await add_payee(store, provider="stripe", next_at=NOW + HOUR)
     await add_payee(store, next_at=None)
     await claim(store)
-    async with store.reading() as view:
+    async with store.read_view() as view:
         waits = (-SECOND, 0 * DAY, HOUR)
-        assert [await view.money.pending(NOW + wait) for wait in waits] == [0, 1, 2]
+        assert [await view.payments.count_pending_work(NOW + wait) for wait in waits] == [0, 1, 2]

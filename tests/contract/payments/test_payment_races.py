@@ -12,9 +12,9 @@ import pytest
 
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.memory.doubles import VirtualClock
-from staffbooking_adapters.sql.sandbox.fake_documents import SqlFakeBook
+from staffbooking_adapters.sql.sandbox.fake_documents import SqlFakeDocumentStore
 from staffbooking_core.domain.bookings.booking import PaymentStatus
-from staffbooking_core.domain.bookings.lifecycle import Status
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.usecases.payments import reconciliation
 from tests.contract.test_races import (
     ROUNDS,
@@ -39,7 +39,7 @@ async def ports(processes):
     made = []
     for store in processes:
         clock = VirtualClock(NOW, store=store)
-        book = SqlFakeBook(store.database)
+        book = SqlFakeDocumentStore(store.database)
         processor = FakeProcessor(book, clock, base_url=POLICY.base_url, secret=b"events")
         made.append(
             memory_ports(
@@ -76,11 +76,11 @@ async def test_a_booking_is_paid_once(ports):
         calls = []
         for n, each in enumerate(by_turns(ports)):
             pay = partial(each.sandbox.play, ref, "succeed")
-            look = partial(reconciliation.look, each, booking.id, HOUR)
+            look = partial(reconciliation.sync_intent, each, booking.id, HOUR)
             calls.append(look if n % 2 else pay)
         await at_once(calls)
         paid = await settled(scenes, booking)
-        assert (paid.status, paid.escrow) == (Status.PAID, paid.total_amount)
+        assert (paid.status, paid.escrow) == (BookingStatus.PAID, paid.total_amount)
         assert paid.intent.extra_payments == ()
         assert await scenes[0].events(booking) == [1, 2]
 
@@ -91,12 +91,12 @@ async def test_a_cancellation_and_a_payment_meet(ports):
         scenes, booking, ref = await accepted(ports)
         calls = []
         for n, each in enumerate(by_turns(scenes)):
-            pay = partial(each.ports.sandbox.play, ref, "succeed")
+            pay = partial(each.ports.sandbox.simulate_checkout, ref, "succeed")
             deliver = partial(reconciliation.deliver_sandbox_events, each.ports)
             calls.append((partial(each.cancel, booking), pay, deliver)[n % 3])
         await at_once(calls)
         found = await settled(scenes, booking)
-        assert found.status is Status.CANCELLED
+        assert found.status is BookingStatus.CANCELLED
         assert (found.escrow, found.paid_out) == (0, 0)
         assert found.payment_status in (PaymentStatus.VOID, PaymentStatus.REFUNDED)
         refunded = found.total_amount if found.payment_status is PaymentStatus.REFUNDED else 0
@@ -125,4 +125,4 @@ async def test_a_refund_is_made_once(ports):
         await at_once([partial(each.drain) for each in by_turns(scenes)])
         found = await settled(scenes, booking)
         assert found.payment_status is PaymentStatus.REFUNDED
-        assert await statuses(scenes[0], [booking]) == {Status.CANCELLED: 1}
+        assert await statuses(scenes[0], [booking]) == {BookingStatus.CANCELLED: 1}

@@ -8,17 +8,22 @@ import pytest
 from attrs import evolve
 
 from staffbooking_core.domain.bookings.booking import (
-    Due,
-    Intent,
+    DueTimer,
+    PaymentIntent,
     PaymentStatus,
     PayoutStatus,
     TimerKind,
 )
 from staffbooking_core.domain.payments.ledger import Account, Leg
-from staffbooking_core.domain.payments.processor import OpStatus, Order, Refund, Settlement
-from staffbooking_core.domain.reconciliation.statement import CashBook
+from staffbooking_core.domain.payments.processor import (
+    OperationOrder,
+    OperationStatus,
+    RefundPayment,
+    SettlementStatus,
+)
+from staffbooking_core.domain.reconciliation.statement import CashPostings
 from staffbooking_core.ports import Backlog
-from tests.contract.stores import read
+from tests.contract.stores import read_store
 from tests.support.builders import (
     DAY,
     HOUR,
@@ -31,18 +36,18 @@ from tests.support.builders import (
     add_user,
     make_checkout_command,
     make_lease,
-    make_nudge,
     make_payout_order,
     make_posting,
+    make_processor_event,
     make_refund_order,
-    moved,
-    save,
+    next_version,
+    save_booking,
 )
 
 pytestmark = pytest.mark.anyio
 
 FINE = NOW + timedelta(microseconds=123_456)
-INTENT = Intent(1, FINE)
+INTENT = PaymentIntent(1, FINE)
 SETTLE = (Leg(Account.ESCROW, 40_000), Leg(Account.STAFF_PAYABLE, -40_000))
 
 
@@ -53,13 +58,13 @@ async def add_accepted(store, *orders, **given):
 
 
 async def operations_of(store, booking):
-    return list(await read(store, lambda view: view.money.operations_of(booking.id)))
+    return list(await read_store(store, lambda view: view.payments.operations_of(booking.id)))
 
 
 async def change(store, operation, **fields):
     """The operation as it is from now on."""
     changed = evolve(operation, **fields)
-    await store.write(lambda unit: unit.money.save_operation(changed))
+    await store.run_transaction(lambda unit: unit.payments.save_operation(changed))
     return changed
 
 
@@ -67,27 +72,37 @@ async def finish_nudge(store, nudge):
     lease = make_lease()
 
     async def unit(tx):
-        await tx.money.claim_nudges(NOW, lease, 10)
-        await tx.money.finish_nudge("fake", nudge.event_id, lease, None)
+        await tx.payments.claim_processor_events(NOW, lease, 10)
+        await tx.payments.finish_processor_event("fake", nudge.event_id, lease, None)
 
-    await store.write(unit)
+    await store.run_transaction(unit)
 
 
 # Cash -------------------------------------------------------------------------------------
 
 
 async def cash_books(store, after_id=0, limit=100):
-    return list(await read(store, lambda view: view.money.cash_books(after_id, limit)))
+    return list(await read_store(store, lambda view: view.payments.cash_books(after_id, limit)))
 
 
 async def test_an_account_has_a_balance(store):
     """The sum of its legs alone; nothing at first."""
-    sums = [await read(store, lambda view: view.money.balance(Account.PROCESSOR_BALANCE))]
+    sums = [
+        await read_store(
+            store, lambda view: view.payments.account_balance(Account.PROCESSOR_BALANCE)
+        )
+    ]
     for amount in (99_999_999_999, -40_000):
         booking, _ = await add_accepted(store)
         settled = make_posting(booking.id, key=f"settle:{booking.id}", legs=SETTLE)
-        await save(store, moved(booking), postings=(make_posting(booking.id, amount), settled))
-        sums.append(await read(store, lambda view: view.money.balance(Account.PROCESSOR_BALANCE)))
+        await save_booking(
+            store, next_version(booking), postings=(make_posting(booking.id, amount), settled)
+        )
+        sums.append(
+            await read_store(
+                store, lambda view: view.payments.account_balance(Account.PROCESSOR_BALANCE)
+            )
+        )
     assert sums == [0, 99_999_999_999, 99_999_959_999]
 
 
@@ -96,10 +111,10 @@ async def test_a_cash_book_has_the_cash_postings(store):
     booking, _ = await add_accepted(store)
     cash = [make_posting(booking.id, amount, key=f"pay:{amount}") for amount in (3, -1, 2)]
     settled = make_posting(booking.id, key="settle:1:1", legs=SETTLE)
-    await save(store, moved(booking), postings=(*cash[:2], settled, cash[2]))
+    await save_booking(store, next_version(booking), postings=(*cash[:2], settled, cash[2]))
     posted = (("pay:3", 3), ("pay:-1", -1), ("pay:2", 2))
     assert await cash_books(store) == [
-        CashBook(booking.id, booking.code, posted, {}, False, changed_at=cash[0].at)
+        CashPostings(booking.id, booking.code, posted, {}, False, changed_at=cash[0].at)
     ]
 
 
@@ -110,7 +125,9 @@ async def test_cash_books_are_of_all_accepted_bookings(store):
         booking, _ = await add_accepted(store)
         await add_booking(store)
         if n % 2:
-            await save(store, moved(booking), postings=(make_posting(booking.id, n),))
+            await save_booking(
+                store, next_version(booking), postings=(make_posting(booking.id, n),)
+            )
         numbers.append((booking.id, n % 2 * n))
     seen, after = [], 0
     while batch := await cash_books(store, after, 2):
@@ -122,11 +139,20 @@ async def test_cash_books_are_of_all_accepted_bookings(store):
 
 async def test_a_cash_book_names_what_was_done(store):
     """The processor's references of operations that are done, by the operations' ids."""
-    orders = (Order(1, make_checkout_command()), *(make_refund_order(n) for n in range(2, 6)))
+    orders = (
+        OperationOrder(1, make_checkout_command()),
+        *(make_refund_order(n) for n in range(2, 6)),
+    )
     _, operations = await add_accepted(store, *orders)
     for operation, status, ref in zip(
         operations,
-        (OpStatus.DONE, OpStatus.DONE, OpStatus.DONE, OpStatus.REFUSED, OpStatus.PENDING),
+        (
+            OperationStatus.DONE,
+            OperationStatus.DONE,
+            OperationStatus.DONE,
+            OperationStatus.REFUSED,
+            OperationStatus.PENDING,
+        ),
         ("cs_1", "re_2", None, "re_4", "re_5"),
         strict=True,
     ):
@@ -135,7 +161,7 @@ async def test_a_cash_book_names_what_was_done(store):
     assert book.refs == {operations[0].id: "cs_1", operations[1].id: "re_2"}
 
 
-@pytest.mark.parametrize("status", OpStatus)
+@pytest.mark.parametrize("status", OperationStatus)
 async def test_a_sent_operation_is_in_flight(store, status):
     """From its first sending until it is finished."""
     _, (operation,) = await add_accepted(store, make_refund_order())
@@ -149,8 +175,8 @@ async def test_an_event_is_in_flight_until_it_is_followed(store):
     """For the booking that it names, and for no other."""
     booking, _ = await add_accepted(store)
     await add_accepted(store)
-    nudge = make_nudge(intent_id=booking.id)
-    await store.write(lambda unit: unit.money.add_nudge("fake", nudge, NOW))
+    nudge = make_processor_event(intent_id=booking.id)
+    await store.run_transaction(lambda unit: unit.payments.add_processor_event("fake", nudge, NOW))
     under_way = [book.in_flight for book in await cash_books(store)]
     await finish_nudge(store, nudge)
     assert under_way == [True, False]
@@ -161,13 +187,13 @@ async def test_an_event_is_in_flight_until_it_is_followed(store):
 
 
 async def failed_refunds(store, limit=10):
-    return list(await read(store, lambda view: view.money.failed_refunds(limit)))
+    return list(await read_store(store, lambda view: view.payments.failed_refunds(limit)))
 
 
 FAILURES = (
-    {"status": OpStatus.REFUSED},
-    {"status": OpStatus.DEAD},
-    {"status": OpStatus.DONE, "settlement": Settlement.FAILED},
+    {"status": OperationStatus.REFUSED},
+    {"status": OperationStatus.DEAD},
+    {"status": OperationStatus.DONE, "settlement": SettlementStatus.FAILED},
 )
 
 
@@ -184,13 +210,13 @@ async def test_failed_refunds_are_told(store):
 @pytest.mark.parametrize(
     "fields",
     [
-        {"status": OpStatus.PENDING},
-        {"status": OpStatus.UNKNOWN},
-        {"status": OpStatus.VOID},
-        {"status": OpStatus.VOID, "settlement": Settlement.FAILED},
-        {"status": OpStatus.DONE},
-        {"status": OpStatus.DONE, "settlement": Settlement.PENDING},
-        {"status": OpStatus.DONE, "settlement": Settlement.SETTLED},
+        {"status": OperationStatus.PENDING},
+        {"status": OperationStatus.UNKNOWN},
+        {"status": OperationStatus.VOID},
+        {"status": OperationStatus.VOID, "settlement": SettlementStatus.FAILED},
+        {"status": OperationStatus.DONE},
+        {"status": OperationStatus.DONE, "settlement": SettlementStatus.PENDING},
+        {"status": OperationStatus.DONE, "settlement": SettlementStatus.SETTLED},
     ],
 )
 async def test_other_refunds_are_not_told(store, fields):
@@ -203,19 +229,19 @@ async def test_other_refunds_are_not_told(store, fields):
 async def test_failed_payouts_are_no_failed_refunds(store):
     """They are told elsewhere."""
     _, (operation,) = await add_accepted(store, make_payout_order())
-    await change(store, operation, status=OpStatus.REFUSED)
+    await change(store, operation, status=OperationStatus.REFUSED)
     assert await failed_refunds(store) == []
 
 
 async def test_a_refund_that_was_replaced_is_not_told(store):
     """By an order of its own booking; where that one fails too, it is told instead."""
-    again = Order(2, Refund("pay_1", 20_000, "usd", replaces=1))
+    again = OperationOrder(2, RefundPayment("pay_1", 20_000, "usd", replaces=1))
     first, operations = await add_accepted(store, make_refund_order(1), again)
     other, (failed,) = await add_accepted(store, make_refund_order(1))
-    await change(store, operations[0], status=OpStatus.REFUSED)
-    told = (other, await change(store, failed, status=OpStatus.REFUSED))
+    await change(store, operations[0], status=OperationStatus.REFUSED)
+    told = (other, await change(store, failed, status=OperationStatus.REFUSED))
     assert await failed_refunds(store) == [told]
-    replacing = await change(store, operations[1], status=OpStatus.DEAD)
+    replacing = await change(store, operations[1], status=OperationStatus.DEAD)
     assert await failed_refunds(store) == [(first, replacing), told]
 
 
@@ -225,7 +251,7 @@ async def test_debts_are_told_by_companion(store):
     owed = (1, 0, 99_999_999_999)
     debts = [await add_booking(store, companion, customer, owed_by_staff=amount) for amount in owed]
     await add_booking(store, customer=customer, owed_by_staff=1)
-    found = await read(store, lambda view: view.money.debts_of(companion.id))
+    found = await read_store(store, lambda view: view.payments.indebted_booking_ids(companion.id))
     assert list(found) == [debts[0].id, debts[2].id]
 
 
@@ -241,12 +267,14 @@ async def test_what_an_event_tells_of_is_not_told_besides(store):
     companion, customer = await add_companion(store), await add_user(store)
     waits = PaymentStatus.REQUIRES_PAYMENT
     booking = await add_booking(store, companion, customer, payment_status=waits)
-    nudge, lease = make_nudge(intent_id=booking.id), make_lease()
-    await store.write(lambda unit: unit.money.add_nudge("fake", nudge, NOW))
-    assert list(await read(store, lambda view: view.money.unsettled(0, 10))) == []
-    await store.write(lambda unit: unit.money.claim_nudges(NOW, lease, 1))
-    await store.write(lambda unit: unit.money.finish_nudge("fake", nudge.event_id, lease, None))
-    (told,) = await read(store, lambda view: view.money.unsettled(0, 10))
+    nudge, lease = make_processor_event(intent_id=booking.id), make_lease()
+    await store.run_transaction(lambda unit: unit.payments.add_processor_event("fake", nudge, NOW))
+    assert list(await read_store(store, lambda view: view.payments.unsettled_bookings(0, 10))) == []
+    await store.run_transaction(lambda unit: unit.payments.claim_processor_events(NOW, lease, 1))
+    await store.run_transaction(
+        lambda unit: unit.payments.finish_processor_event("fake", nudge.event_id, lease, None)
+    )
+    (told,) = await read_store(store, lambda view: view.payments.unsettled_bookings(0, 10))
     assert told.id == booking.id
 
 
@@ -259,8 +287,8 @@ async def test_unsettled_payments_are_told_in_batches(store):
         for _ in "ab"
     ]
     seen, after = [], 0
-    async with store.reading() as view:
-        while batch := await view.money.unsettled(after, 2):
+    async with store.read_view() as view:
+        while batch := await view.payments.unsettled_bookings(after, 2):
             assert len(batch) <= 2
             seen += batch
             after = seen[-1].id
@@ -274,13 +302,15 @@ async def test_a_cursor_stays_where_it_was_put(store):
     """Each provider's own, with the time of the last move."""
 
     async def put(provider, cursor, at):
-        await store.write(lambda unit: unit.money.save_cursor(provider, cursor, at))
+        await store.run_transaction(
+            lambda unit: unit.payments.save_event_cursor(provider, cursor, at)
+        )
 
     await put("stripe", "evt_1", NOW)
     await put("fake", "", NOW)
     await put("stripe", "evt_2 \N{GRINNING FACE}", FINE)
-    async with store.reading() as view:
-        found = [await view.money.cursor(name) for name in ("stripe", "fake", "other")]
+    async with store.read_view() as view:
+        found = [await view.payments.event_cursor(name) for name in ("stripe", "fake", "other")]
     assert found == [("evt_2 \N{GRINNING FACE}", FINE), ("", NOW), None]
 
 
@@ -288,13 +318,13 @@ async def test_a_cursor_stays_where_it_was_put(store):
 
 
 async def backlog(store, now=NOW):
-    found = await read(store, lambda view: view.money.backlog(now))
+    found = await read_store(store, lambda view: view.payments.backlog(now))
     return sorted(found, key=lambda part: part.kind)
 
 
 async def test_there_is_no_backlog_at_first(store):
     """Kinds of which nothing is due are left out."""
-    await add_booking(store, change={"due": Due(TimerKind.EXPIRE, NOW + DAY)})
+    await add_booking(store, change={"due": DueTimer(TimerKind.EXPIRE, NOW + DAY)})
     await add_payee(store, next_at=NOW + DAY)
     assert await backlog(store) == []
 
@@ -309,23 +339,23 @@ async def test_due_operations_are_counted_by_kind(store):
         at = NOW - seconds * SECOND
         await add_booking(store, change={"orders": tuple(orders), "at": at, "due": None})
     booking, (operation,) = await add_accepted(store, make_refund_order())
-    await change(store, operation, status=OpStatus.DONE)
-    await save(store, moved(booking), due=None)
+    await change(store, operation, status=OperationStatus.DONE)
+    await save_booking(store, next_version(booking), due=None)
     assert await backlog(store) == [Backlog("pay_out", 1, 90.0), Backlog("refund", 2, 90.0)]
 
 
 async def test_due_timers_are_counted(store):
     """By business time, unless they are put off."""
     for hours in (1, 2):
-        await add_booking(store, change={"due": Due(TimerKind.EXPIRE, NOW + hours * HOUR)})
-    await store.write(lambda unit: unit.sandbox.set_clock_offset(3 * HOUR))
+        await add_booking(store, change={"due": DueTimer(TimerKind.EXPIRE, NOW + hours * HOUR)})
+    await store.run_transaction(lambda unit: unit.sandbox.set_clock_offset(3 * HOUR))
     assert await backlog(store) == [Backlog("timer", 2, 7200.0)]
 
 
 async def test_due_events_and_payees_are_counted(store):
     """Those that wait, by the wall clock."""
-    nudge = make_nudge()
-    await store.write(lambda unit: unit.money.add_nudge("fake", nudge, NOW))
+    nudge = make_processor_event()
+    await store.run_transaction(lambda unit: unit.payments.add_processor_event("fake", nudge, NOW))
     await add_payee(store, next_at=NOW + MINUTE)
     later = NOW + 2 * MINUTE
     assert await backlog(store, later) == [Backlog("event", 1, 120.0), Backlog("payee", 1, 60.0)]
@@ -348,7 +378,7 @@ async def test_due_events_and_payees_are_counted(store):
 async def test_payouts_to_be_made_are_counted(store, status, due_in, released_in, seconds):
     """Since they were due or, if that was before, released; in business time."""
     business = NOW + DAY
-    await store.write(lambda unit: unit.sandbox.set_clock_offset(DAY))
+    await store.run_transaction(lambda unit: unit.sandbox.set_clock_offset(DAY))
     await add_booking(
         store,
         payout_status=status,

@@ -7,21 +7,21 @@ from datetime import timedelta
 
 import pytest
 
-from staffbooking_core.domain.shared.rate_limits import Rule
-from tests.contract.stores import read
+from staffbooking_core.domain.shared.rate_limits import RateLimit
+from tests.contract.stores import read_store
 from tests.support.builders import (
     DAY,
     MINUTE,
     NOW,
     POLICY,
     SECOND,
+    add_api_key,
     add_booking,
-    add_key,
     add_session,
     add_user,
-    make_answer,
     make_lease,
-    make_nudge,
+    make_processor_event,
+    make_stored_response,
 )
 
 pytestmark = pytest.mark.anyio
@@ -29,15 +29,15 @@ pytestmark = pytest.mark.anyio
 
 async def test_the_clock_is_not_ahead_at_first(store):
     """Business time is the wall's until somebody moves it."""
-    assert await read(store, lambda view: view.sandbox.clock_offset()) == timedelta()
-    assert await store.write(lambda unit: unit.sandbox.lock_clock()) == timedelta()
+    assert await read_store(store, lambda view: view.sandbox.clock_offset()) == timedelta()
+    assert await store.run_transaction(lambda unit: unit.sandbox.lock_clock()) == timedelta()
 
 
 async def test_the_clock_stays_where_it_was_set(store):
     """To the microsecond, however far."""
     offset = timedelta(days=3_650, microseconds=7)
-    await store.write(lambda unit: unit.sandbox.set_clock_offset(offset))
-    assert await read(store, lambda view: view.sandbox.clock_offset()) == offset
+    await store.run_transaction(lambda unit: unit.sandbox.set_clock_offset(offset))
+    assert await read_store(store, lambda view: view.sandbox.clock_offset()) == offset
 
 
 async def test_no_move_of_the_clock_is_lost(store):
@@ -48,8 +48,8 @@ async def test_no_move_of_the_clock_is_lost(store):
         await asyncio.sleep(0)
         await tx.sandbox.set_clock_offset(offset + MINUTE)
 
-    await asyncio.gather(*(store.write(unit) for _ in range(15)))
-    assert await read(store, lambda view: view.sandbox.clock_offset()) == 15 * MINUTE
+    await asyncio.gather(*(store.run_transaction(unit) for _ in range(15)))
+    assert await read_store(store, lambda view: view.sandbox.clock_offset()) == 15 * MINUTE
 
 
 # Sweeping ---------------------------------------------------------------------------------
@@ -68,54 +68,61 @@ async def test_a_sweep_takes_what_has_expired(store):
             (NOW - lifetime + SECOND, NOW),
         )
     ]
-    answers = [make_answer(expires_at=NOW), make_answer(expires_at=NOW + SECOND)]
+    answers = [make_stored_response(expires_at=NOW), make_stored_response(expires_at=NOW + SECOND)]
     for answer in answers:
-        await store.write(lambda unit, answer=answer: unit.bookings.keep_answer(answer))
-    rule = Rule("general", 5, MINUTE)
+        await store.run_transaction(lambda unit, answer=answer: unit.bookings.save_response(answer))
+    rule = RateLimit("general", 5, MINUTE)
     for scope, started_at in (("old", NOW - MINUTE), ("new", NOW - MINUTE + SECOND)):
-        await store.admission.hit(scope, rule, started_at)
+        await store.admission.count_hit(scope, rule, started_at)
 
-    assert [await store.sweep(NOW, POLICY) for _ in range(2)] == [4, 0]
+    assert [await store.delete_expired(NOW, POLICY) for _ in range(2)] == [4, 0]
 
-    async with store.reading() as view:
+    async with store.read_view() as view:
         left = [await view.accounts.session(session.digest) is None for session in sessions]
-        kept = [await view.bookings.answer(each.scope, each.key, NOW) for each in answers]
+        kept = [await view.bookings.stored_response(each.scope, each.key, NOW) for each in answers]
     assert (left, kept) == ([True, False, True, False], [None, answers[1]])
-    assert (await store.admission.look("new", rule, NOW)).remaining == 4
+    assert (await store.admission.peek("new", rule, NOW)).remaining == 4
 
 
 async def test_a_sweep_forgets_old_events(store):
     """Those of the processor that are done, after a week: then an event counts as new."""
-    old, recent, waiting = (make_nudge() for _ in range(3))
+    old, recent, waiting = (make_processor_event() for _ in range(3))
 
     async def finish(tx, nudge, at):
         lease = make_lease(at)
-        await tx.money.add_nudge("fake", nudge, at)
-        await tx.money.claim_nudges(at, lease, 1)
-        await tx.money.finish_nudge("fake", nudge.event_id, lease, None)
+        await tx.payments.add_processor_event("fake", nudge, at)
+        await tx.payments.claim_processor_events(at, lease, 1)
+        await tx.payments.finish_processor_event("fake", nudge.event_id, lease, None)
 
-    await store.write(lambda unit: finish(unit, old, NOW))
-    await store.write(lambda unit: finish(unit, recent, NOW + SECOND))
-    await store.write(lambda unit: unit.money.add_nudge("fake", waiting, NOW))
+    await store.run_transaction(lambda unit: finish(unit, old, NOW))
+    await store.run_transaction(lambda unit: finish(unit, recent, NOW + SECOND))
+    await store.run_transaction(
+        lambda unit: unit.payments.add_processor_event("fake", waiting, NOW)
+    )
 
-    assert [await store.sweep(NOW + 7 * DAY, POLICY) for _ in range(2)] == [1, 0]
+    assert [await store.delete_expired(NOW + 7 * DAY, POLICY) for _ in range(2)] == [1, 0]
 
     async def add(tx):
-        return [await tx.money.add_nudge("fake", each, NOW) for each in (old, recent, waiting)]
+        return [
+            await tx.payments.add_processor_event("fake", each, NOW)
+            for each in (old, recent, waiting)
+        ]
 
-    assert await store.write(add) == [True, False, False]
+    assert await store.run_transaction(add) == [True, False, False]
 
 
 async def test_a_sweep_leaves_all_else(store):
     """Bookings, work and keys stay, however old they are."""
     booking = await add_booking(store)
     user = await add_user(store)
-    await add_key(store, user.id, expires_at=NOW)
-    nudge, lease = make_nudge(), make_lease()
-    await store.write(lambda unit: unit.money.add_nudge("fake", nudge, NOW))
-    assert await store.sweep(NOW + 4_000 * DAY, POLICY) == 0
-    async with store.reading() as view:
+    await add_api_key(store, user.id, expires_at=NOW)
+    nudge, lease = make_processor_event(), make_lease()
+    await store.run_transaction(lambda unit: unit.payments.add_processor_event("fake", nudge, NOW))
+    assert await store.delete_expired(NOW + 4_000 * DAY, POLICY) == 0
+    async with store.read_view() as view:
         assert await view.bookings.booking(booking.id) == booking
-        assert await view.accounts.keys_of(user.id)
-        assert await view.money.pending(NOW + 4_000 * DAY) == 2
-    assert await store.write(lambda unit: unit.money.claim_nudges(NOW, lease, 1))
+        assert await view.accounts.api_keys_of(user.id)
+        assert await view.payments.count_pending_work(NOW + 4_000 * DAY) == 2
+    assert await store.run_transaction(
+        lambda unit: unit.payments.claim_processor_events(NOW, lease, 1)
+    )

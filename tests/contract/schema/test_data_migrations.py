@@ -7,10 +7,14 @@ from alembic import command
 from sqlalchemy import Connection
 
 from staffbooking_adapters import codec
-from staffbooking_adapters.sql.schema.upgrade import config, on_connection, upgrade
+from staffbooking_adapters.sql.schema.upgrade import (
+    alembic_config,
+    run_migrations,
+    run_on_sqlalchemy_connection,
+)
 from staffbooking_core.representations.records import companion_detail, companion_summary
 from tests.contract.schema.test_schema import add_row, empty_url, stored
-from tests.contract.stores import opened, read
+from tests.contract.stores import open_sql_store, read_store
 from tests.support.builders import NOW, POLICY, make_companion, make_user
 
 __all__ = ["empty_url"]
@@ -23,7 +27,7 @@ async def test_an_upgrade_to_left_files_keeps_what_is_to_be_done(empty_url):
     are found whatever their case."""
 
     def fill(connection: Connection) -> None:
-        command.upgrade(config(connection), "0010")
+        command.upgrade(alembic_config(connection), "0010")
         for number, erased_at in ((1, stored(connection, NOW)), (2, None)):
             add_row(
                 connection, "users", id=number, email_folded=f"user{number}", erased_at=erased_at
@@ -33,19 +37,21 @@ async def test_an_upgrade_to_left_files_keeps_what_is_to_be_done(empty_url):
         for line, email in enumerate(("Ada@Example.com", "straße@X.org", None), 1):
             add_row(connection, "skipped_rows", fingerprint="x", line=line, email=email)
 
-    await on_connection(empty_url, fill)
-    await upgrade(empty_url)
-    async with opened(empty_url) as store:
-        assert list(await read(store, lambda view: view.staff.files_left("", 9))) == ["1.jpg"]
-        assert list(await read(store, lambda view: view.staff.images_of(1))) == []
-        assert len(await read(store, lambda view: view.staff.images_of(2))) == 1
+    await run_on_sqlalchemy_connection(empty_url, fill)
+    await run_migrations(empty_url)
+    async with open_sql_store(empty_url) as store:
+        assert list(await read_store(store, lambda view: view.portfolio.orphaned_files("", 9))) == [
+            "1.jpg"
+        ]
+        assert list(await read_store(store, lambda view: view.portfolio.images_of(1))) == []
+        assert len(await read_store(store, lambda view: view.portfolio.images_of(2))) == 1
 
         async def forget(unit):
             for number, email in enumerate(("ada@example.com", "STRASSE@x.org"), 1):
-                await unit.people.forget(make_user(id=number), email)
+                await unit.personal_data.erase(make_user(id=number), email)
 
-        await store.write(forget)
-        rows = await read(store, lambda view: view.imports.skipped_rows("x", 0, 9))
+        await store.run_transaction(forget)
+        rows = await read_store(store, lambda view: view.imports.skipped_rows("x", 0, 9))
         assert [row.email for row in rows] == [None, None, None]
 
 
@@ -63,7 +69,7 @@ async def test_an_upgrade_to_first_names_takes_the_others_out(empty_url):
     found: list[tuple[bytes, bytes]] = []
 
     def fill(connection: Connection) -> None:
-        command.upgrade(config(connection), "0012")
+        command.upgrade(alembic_config(connection), "0012")
         for one, (summary, detail) in zip(people, made, strict=True):
             add_row(connection, "users", id=one.id, email_folded=f"user{one.id}")
             ready = {
@@ -76,9 +82,9 @@ async def test_an_upgrade_to_first_names_takes_the_others_out(empty_url):
         rows = connection.exec_driver_sql("SELECT summary, detail FROM companions ORDER BY id")
         found.extend((bytes(summary), bytes(detail)) for summary, detail in rows)
 
-    await on_connection(empty_url, fill)
-    await upgrade(empty_url)
-    await on_connection(empty_url, look)
+    await run_on_sqlalchemy_connection(empty_url, fill)
+    await run_migrations(empty_url)
+    await run_on_sqlalchemy_connection(empty_url, look)
     assert found == [(codec.encode(summary), codec.encode(detail)) for summary, detail in made]
 
 

@@ -13,25 +13,25 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, MetaData, Table, select, text
 
-from staffbooking_adapters.sql.accounts.rate_limits import windows_metadata
+from staffbooking_adapters.sql.accounts.rate_limits import rate_windows_metadata
 from staffbooking_adapters.sql.engine.open import Statement, open_database
-from staffbooking_adapters.sql.engine.types import Instant, writer
+from staffbooking_adapters.sql.engine.types import Instant, parameter_converter
 from staffbooking_adapters.sql.schema import payments, sandbox
 from staffbooking_adapters.sql.schema.bookings import bookings
 from staffbooking_adapters.sql.schema.metadata import metadata
 from staffbooking_adapters.sql.schema.upgrade import (
-    HEAD,
-    CannotUpgrade,
-    check,
-    config,
-    on_connection,
-    upgrade,
+    HEAD_REVISION,
+    SchemaUpgradeError,
+    alembic_config,
+    find_schema_mismatch,
+    run_migrations,
+    run_on_sqlalchemy_connection,
 )
-from staffbooking_core.domain.bookings.lifecycle import HOLDS_SLOT, Status
-from staffbooking_core.domain.payments.processor import Nudge
-from staffbooking_core.errors import ConstraintViolated, Unavailable
-from staffbooking_core.ports import OVERLAP
-from tests.contract.stores import STORES, opened, read
+from staffbooking_core.domain.bookings.lifecycle import SLOT_HOLDING_STATUSES, BookingStatus
+from staffbooking_core.domain.payments.processor import ProcessorEvent
+from staffbooking_core.errors import ConstraintViolated, StoreUnavailable
+from staffbooking_core.ports import BOOKING_OVERLAP
+from tests.contract.stores import STORES, open_sql_store, read_store
 from tests.support.builders import (
     DAY,
     HOUR,
@@ -41,11 +41,11 @@ from tests.support.builders import (
     add_companion,
     make_lease,
     make_posting,
-    moved,
-    save,
+    next_version,
+    save_booking,
 )
 from tests.support.postgres import PostgresServer, database_name
-from tests.support.webhooks import place
+from tests.support.webhooks import place_events
 
 pytestmark = pytest.mark.anyio
 
@@ -85,14 +85,16 @@ def is_described(item, name, kind, is_reflected, _):
 
 async def test_migrations_make_the_tables_that_statements_expect(empty_url):
     """Tables, columns, keys and indexes are those of the descriptions, no more, no less."""
-    await upgrade(empty_url)
+    await run_migrations(empty_url)
 
     def differences(connection: Connection):
         options = {"include_object": is_described, "compare_server_default": True}
         return compare_metadata(MigrationContext.configure(connection, opts=options), metadata)
 
     found = []
-    await on_connection(empty_url, lambda connection: found.extend(differences(connection)))
+    await run_on_sqlalchemy_connection(
+        empty_url, lambda connection: found.extend(differences(connection))
+    )
     assert found == []
 
 
@@ -116,69 +118,74 @@ async def test_migrations_make_the_indexes_word_for_word(empty_url):
         metadata.create_all(connection)
         indexes(connection)
 
-    await upgrade(empty_url)
-    await on_connection(empty_url, indexes)
-    await on_connection(empty_url, make_anew)
+    await run_migrations(empty_url)
+    await run_on_sqlalchemy_connection(empty_url, indexes)
+    await run_on_sqlalchemy_connection(empty_url, make_anew)
     assert made[0] == made[1]
     assert len(made[0]) > 15
 
 
 async def test_check_says_what_is_missing(empty_url):
     """One line for a database without a schema, nothing for one that is up to date."""
-    before = await check(empty_url)
-    await upgrade(empty_url)
+    before = await find_schema_mismatch(empty_url)
+    await run_migrations(empty_url)
     assert before == "the database has no schema yet: run `staffbooking db upgrade`"
-    assert await check(empty_url) is None
+    assert await find_schema_mismatch(empty_url) is None
 
 
 async def test_a_store_without_a_schema_is_not_ready(empty_url):
     """It can be opened, and says that it can't work yet; once upgraded it can."""
-    async with opened(empty_url) as store:
-        with pytest.raises(Unavailable):
-            await read(store, lambda view: view.money.pending(NOW))
-        await upgrade(empty_url)
-        assert await read(store, lambda view: view.money.pending(NOW)) == 0
+    async with open_sql_store(empty_url) as store:
+        with pytest.raises(StoreUnavailable):
+            await read_store(store, lambda view: view.payments.count_pending_work(NOW))
+        await run_migrations(empty_url)
+        assert await read_store(store, lambda view: view.payments.count_pending_work(NOW)) == 0
 
 
 async def test_check_tells_an_older_schema(empty_url):
     """It names the version that is there and the one that is needed."""
-    await upgrade(empty_url)
+    await run_migrations(empty_url)
     database = await open_database(empty_url, metadata)
-    await database.run(Statement(text("UPDATE alembic_version SET version_num = '0001'")))
+    await database.execute(Statement(text("UPDATE alembic_version SET version_num = '0001'")))
     await database.close()
-    found = await check(empty_url)
-    assert found == f"the schema is of version 0001, not {HEAD}: run `staffbooking db upgrade`"
+    found = await find_schema_mismatch(empty_url)
+    assert (
+        found
+        == f"the schema is of version 0001, not {HEAD_REVISION}: run `staffbooking db upgrade`"
+    )
 
 
 async def test_a_newer_schema_is_left_alone(empty_url):
     """No run of the migrations brings it back to this version: that is said in one line."""
-    await upgrade(empty_url)
+    await run_migrations(empty_url)
     database = await open_database(empty_url, metadata)
-    await database.run(Statement(text("UPDATE alembic_version SET version_num = '9999'")))
+    await database.execute(Statement(text("UPDATE alembic_version SET version_num = '9999'")))
     await database.close()
-    told = f"the schema is of version 9999, newer than this program's {HEAD}"
-    assert await check(empty_url) == told
-    with pytest.raises(CannotUpgrade, match="9999"):
-        await upgrade(empty_url)
-    assert await check(empty_url) == told
+    told = f"the schema is of version 9999, newer than this program's {HEAD_REVISION}"
+    assert await find_schema_mismatch(empty_url) == told
+    with pytest.raises(SchemaUpgradeError, match="9999"):
+        await run_migrations(empty_url)
+    assert await find_schema_mismatch(empty_url) == told
 
 
 async def test_what_stands_in_the_way_is_told(empty_url):
     """A table of somebody else's, in the words of the database alone; nothing is changed."""
-    await on_connection(empty_url, lambda made: made.exec_driver_sql("CREATE TABLE users (a INT)"))
-    with pytest.raises(CannotUpgrade) as caught:
-        await upgrade(empty_url)
-    reason = caught.value.message.partition(f"version {HEAD}: ")[2]
+    await run_on_sqlalchemy_connection(
+        empty_url, lambda made: made.exec_driver_sql("CREATE TABLE users (a INT)")
+    )
+    with pytest.raises(SchemaUpgradeError) as caught:
+        await run_migrations(empty_url)
+    reason = caught.value.message.partition(f"version {HEAD_REVISION}: ")[2]
     assert reason in ("table users already exists", 'relation "users" already exists')
-    assert "no schema yet" in str(await check(empty_url))
+    assert "no schema yet" in str(await find_schema_mismatch(empty_url))
 
 
 async def test_what_is_no_database_is_not_upgraded(tmp_path):
     """A file of another kind, or a path that leads nowhere."""
     (tmp_path / "letter.txt").write_text("Dear all," * 1_000)
     for path in (tmp_path / "letter.txt", tmp_path / "none" / "test.db", tmp_path):
-        with pytest.raises(CannotUpgrade, match=r"file is not|unable to open"):
-            await upgrade(f"sqlite+aiosqlite:///{path}")
+        with pytest.raises(SchemaUpgradeError, match=r"file is not|unable to open"):
+            await run_migrations(f"sqlite+aiosqlite:///{path}")
 
 
 ANYTHING = {int: 1, str: "x", bytes: b"x", bool: False, datetime: NOW, date: TODAY}
@@ -193,7 +200,7 @@ def add_row(connection, table_name, **given):
 
 def stored(connection, moment):
     """A moment as a column has it."""
-    write = writer(connection.dialect.name, Instant)
+    write = parameter_converter(connection.dialect.name, Instant)
     assert write is not None
     return write(moment)
 
@@ -203,36 +210,40 @@ async def test_an_upgrade_to_payees_keeps_what_is_there(empty_url):
     to any more, are done, and those of bookings still wait."""
 
     def fill(connection: Connection) -> None:
-        command.upgrade(config(connection), "0003")
+        command.upgrade(alembic_config(connection), "0003")
         for name in ("users", "companions", "bookings"):
             add_row(connection, name)
         add_row(connection, "processor_inbox", id=1, event_id="evt_1", companion_id=1)
         add_row(connection, "processor_inbox", id=2, event_id="evt_2", intent_id=1)
 
-    await on_connection(empty_url, fill)
-    await upgrade(empty_url)
-    async with opened(empty_url) as store:
+    await run_on_sqlalchemy_connection(empty_url, fill)
+    await run_migrations(empty_url)
+    async with open_sql_store(empty_url) as store:
         new = select(bookings.c.id, bookings.c.netted, bookings.c.payout_alarmed_at)
-        assert await store.database.all(Statement(new)) == [(1, 0, None)]
+        assert await store.database.fetch_all(Statement(new)) == [(1, 0, None)]
         lease = make_lease()
-        claimed = await store.write(lambda unit: unit.money.claim_nudges(NOW, lease, 10))
-        assert list(claimed) == [("x", Nudge("evt_2", intent_id=1))]
+        claimed = await store.run_transaction(
+            lambda unit: unit.payments.claim_processor_events(NOW, lease, 10)
+        )
+        assert list(claimed) == [("x", ProcessorEvent("evt_2", intent_id=1))]
 
 
 async def test_an_upgrade_to_webhooks_keeps_what_was_told(empty_url):
     """Events from before get their positions like those that follow."""
 
     def fill(connection: Connection) -> None:
-        command.upgrade(config(connection), "0004")
+        command.upgrade(alembic_config(connection), "0004")
         for name in ("users", "companions", "bookings"):
             add_row(connection, name)
         add_row(connection, "events", id="evt_1", name="booking.created", parties="[1]")
 
-    await on_connection(empty_url, fill)
-    await upgrade(empty_url)
-    async with opened(empty_url) as store:
-        assert [event.id for event in await place(store)] == ["evt_1"]
-        assert await read(store, lambda view: view.webhooks.feed(1, 0, 10)) == [b"x"]
+    await run_on_sqlalchemy_connection(empty_url, fill)
+    await run_migrations(empty_url)
+    async with open_sql_store(empty_url) as store:
+        assert [event.id for event in await place_events(store)] == ["evt_1"]
+        assert await read_store(store, lambda view: view.webhooks.feed_events_after(1, 0, 10)) == [
+            b"x"
+        ]
 
 
 BOOKINGS = (
@@ -253,7 +264,7 @@ async def test_an_upgrade_to_messages_opens_groups(empty_url):
     as of when the last one was accepted."""
 
     def fill(connection: Connection) -> None:
-        command.upgrade(config(connection), "0006")
+        command.upgrade(alembic_config(connection), "0006")
         for number in range(1, 6):
             add_row(connection, "users", id=number, email_folded=f"user{number}")
             add_row(connection, "companions", id=number)
@@ -272,16 +283,16 @@ async def test_an_upgrade_to_messages_opens_groups(empty_url):
                 ends_at=stored(connection, NOW + number * DAY + HOUR),
             )
 
-    await on_connection(empty_url, fill)
-    await upgrade(empty_url)
-    async with opened(empty_url) as store:
-        async with store.reading() as view:
+    await run_on_sqlalchemy_connection(empty_url, fill)
+    await run_migrations(empty_url)
+    async with open_sql_store(empty_url) as store:
+        async with store.read_view() as view:
             found = [await view.messages.overviews(number, 1, 9, NOW) for number in range(1, 6)]
         [shown] = found[0]
-        group = await store.write(lambda unit: unit.messages.hold_group(1, "Gala", NOW))
+        group = await store.run_transaction(lambda unit: unit.messages.lock_group(1, "Gala", NOW))
     assert list(map(len, found)) == [1, 0, 1, 1, 0]
     assert shown.conversation == group
-    assert group.recipients == (1, 3, 4)
+    assert group.recipient_ids == (1, 3, 4)
     assert group.updated_at == NOW + HOUR
 
 
@@ -300,7 +311,7 @@ async def test_an_upgrade_to_numbers_given_once_keeps_what_is_there(tmp_path):
     url, kept, added = f"sqlite+aiosqlite:///{tmp_path / 'old.db'}", [], {}
 
     def fill(connection: Connection) -> None:
-        command.upgrade(config(connection), "0009")
+        command.upgrade(alembic_config(connection), "0009")
         for (table, name), number in product(NUMBERED.items(), (7, 9)):
             add_row(connection, table, **{"id": number, name: f"the {number}th"})
         add_row(connection, "webhook_attempts", delivery_id=7)
@@ -316,9 +327,9 @@ async def test_an_upgrade_to_numbers_given_once_keeps_what_is_there(tmp_path):
         hanging = connection.exec_driver_sql("SELECT count(*) FROM webhook_attempts")
         assert hanging.scalar_one() == 1
 
-    await on_connection(url, fill)
-    await upgrade(url)
-    await on_connection(url, look)
+    await run_on_sqlalchemy_connection(url, fill)
+    await run_migrations(url)
+    await run_on_sqlalchemy_connection(url, look)
     assert kept == [[(7, "the 7th"), (9, "the 9th")]] * len(NUMBERED)
     assert added == dict.fromkeys(NUMBERED, 10)
 
@@ -328,32 +339,32 @@ async def test_the_version_is_that_of_the_newest_migration(tmp_path):
     heads = []
 
     def look(connection: Connection) -> None:
-        heads.append(ScriptDirectory.from_config(config(connection)).get_current_head())
+        heads.append(ScriptDirectory.from_config(alembic_config(connection)).get_current_head())
 
-    await on_connection(f"sqlite+aiosqlite:///{tmp_path / 'any.db'}", look)
-    assert heads == [HEAD]
+    await run_on_sqlalchemy_connection(f"sqlite+aiosqlite:///{tmp_path / 'any.db'}", look)
+    assert heads == [HEAD_REVISION]
 
 
 async def test_postgresql_has_the_windows_of_requests(postgres_server):
     """As they are described; SQLite keeps them in a file of their own."""
     url = await postgres_server.create_database()
-    await upgrade(url)
+    await run_migrations(url)
     found = []
 
     def differences(connection: Connection) -> None:
         names = {"include_name": lambda name, kind, _: kind != "table" or name == "rate_windows"}
         context = MigrationContext.configure(connection, opts=names)
-        found.extend(compare_metadata(context, windows_metadata))
+        found.extend(compare_metadata(context, rate_windows_metadata))
 
-    await on_connection(url, differences)
+    await run_on_sqlalchemy_connection(url, differences)
     assert found == []
 
 
 async def test_several_upgrades_at_once_are_one(empty_url):
     """Those that come late find nothing to do."""
-    await asyncio.gather(*(upgrade(empty_url) for _ in range(3)))
-    await upgrade(empty_url)
-    assert await check(empty_url) is None
+    await asyncio.gather(*(run_migrations(empty_url) for _ in range(3)))
+    await run_migrations(empty_url)
+    assert await find_schema_mismatch(empty_url) is None
 
 
 # Guards -----------------------------------------------------------------------------------
@@ -376,11 +387,11 @@ async def refusal(store, *statements):
     return caught.value.constraint
 
 
-@pytest.mark.parametrize("status", sorted(HOLDS_SLOT))
+@pytest.mark.parametrize("status", sorted(SLOT_HOLDING_STATUSES))
 async def test_no_statement_can_hold_a_slot_twice(sql_store, status):
     """Neither by a status nor by times that are changed past every check."""
     companion = await add_companion(sql_store)
-    await add_booking(sql_store, companion, status=Status.PAID, starts_at=NOW + DAY)
+    await add_booking(sql_store, companion, status=BookingStatus.PAID, starts_at=NOW + DAY)
     rival = await add_booking(sql_store, companion, starts_at=NOW + DAY + HOUR)
     other = await add_booking(sql_store, companion, status=status, starts_at=NOW + 9 * DAY)
     later = f"(SELECT {{}} FROM bookings WHERE id = {rival.id})"
@@ -388,7 +399,7 @@ async def test_no_statement_can_hold_a_slot_twice(sql_store, status):
     move = f"starts_at = {starts}, ends_at = {ends}"
     for change, number in ((f"status = '{status}'", rival.id), (move, other.id)):
         statement = f"UPDATE bookings SET {change} WHERE id = {number}"
-        assert await refusal(sql_store, statement) == OVERLAP
+        assert await refusal(sql_store, statement) == BOOKING_OVERLAP
 
 
 LEG = "INSERT INTO ledger_legs (posting_key, n, account, amount) VALUES ('{}', {}, 'escrow', {})"
@@ -411,8 +422,8 @@ async def test_a_balanced_posting_passes(sql_store):
     """Written by hand like those that are refused."""
     await add_booking(sql_store)
     await execute(sql_store, LEG.format("k", 0, 5), LEG.format("k", 1, -5), POSTING.format("k"))
-    async with sql_store.reading() as view:
-        assert await view.money.imbalance() == 0
+    async with sql_store.read_view() as view:
+        assert await view.payments.ledger_imbalance() == 0
 
 
 async def test_legs_need_their_posting(sql_store):
@@ -428,7 +439,7 @@ async def test_legs_need_their_posting(sql_store):
 async def test_the_ledger_is_only_added_to(sql_store, change, table, column):
     """What stands in it stays as it is."""
     booking = await add_booking(sql_store)
-    await save(sql_store, moved(booking), postings=(make_posting(booking.id),))
+    await save_booking(sql_store, next_version(booking), postings=(make_posting(booking.id),))
     refused = await refusal(sql_store, change.format(table, column, column))
     assert refused == "ledger_append_only"
 
@@ -437,10 +448,13 @@ async def test_a_posting_takes_no_legs_later(sql_store):
     """One that would throw it out of balance is refused."""
     booking = await add_booking(sql_store)
     posting = make_posting(booking.id)
-    await save(sql_store, moved(booking), postings=(posting,))
+    await save_booking(sql_store, next_version(booking), postings=(posting,))
     await refusal(sql_store, LEG.format(posting.key, 7, 1))
-    async with sql_store.reading() as view:
-        assert (await view.money.imbalance(), len(await view.money.postings_of(booking.id))) == (
+    async with sql_store.read_view() as view:
+        assert (
+            await view.payments.ledger_imbalance(),
+            len(await view.payments.postings_of(booking.id)),
+        ) == (
             0,
             1,
         )

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from staffbooking_core.ports import Hint
-from tests.contract.webhooks.delivery_helpers import HELD, hold, on, resume, save, succeeded
+from tests.contract.webhooks.delivery_helpers import (
+    STATUS_HELD,
+    hold_endpoint,
+    resume_endpoint,
+    save_deliveries,
+    succeeded,
+    with_locked_endpoint,
+)
 from tests.support.builders import (
     HOUR,
     MINUTE,
@@ -14,12 +21,18 @@ from tests.support.builders import (
     add_companion,
     add_user,
     make_booking,
-    make_change,
+    make_booking_write,
     make_event,
-    moved,
     next_booking_id,
+    next_version,
 )
-from tests.support.webhooks import add_delivery, add_endpoint, claim_turns, place, tell
+from tests.support.webhooks import (
+    add_delivery,
+    add_endpoint,
+    add_event,
+    claim_endpoint_batches,
+    place_events,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -45,28 +58,30 @@ async def test_an_event_is_worth_a_hint(store, heard):
         customer_id=(await add_user(store)).id,
     )
     assert heard() == set()
-    await store.add_booking(make_change(booking, event=make_event(booking)))
+    await store.add_booking(make_booking_write(booking, event=make_event(booking)))
     assert heard() == {Hint.EVENTS}
-    await tell(store, booking)
+    await add_event(store, booking)
     assert heard() == {Hint.EVENTS}
 
 
 async def test_an_event_is_heard_of_after_its_commit(store, heard):
     """Not while its unit of work runs: there would be nothing to see."""
-    step = moved(await add_booking(store), events=2)
+    step = next_version(await add_booking(store), events=2)
 
     async def unit(tx):
-        await tx.bookings.save(make_change(step, event=make_event(step)))
+        await tx.bookings.save_booking(make_booking_write(step, event=make_event(step)))
         return heard()
 
-    assert await store.write(unit) == set()
+    assert await store.run_transaction(unit) == set()
     assert heard() == {Hint.EVENTS}
 
 
 async def test_a_step_without_an_event_is_worth_nothing(store, heard):
     """Nor is anything else that the outside is not told of."""
     booking = await add_booking(store)
-    await store.write(lambda unit: unit.bookings.save(make_change(moved(booking))))
+    await store.run_transaction(
+        lambda unit: unit.bookings.save_booking(make_booking_write(next_version(booking)))
+    )
     await add_endpoint(store)
     assert heard() == set()
 
@@ -74,34 +89,34 @@ async def test_a_step_without_an_event_is_worth_nothing(store, heard):
 async def test_what_is_rolled_back_is_worth_nothing(store, heard):
     """Neither an event nor a turn, and the next commit doesn't make up for it."""
     endpoint = await add_endpoint(store)
-    step = moved(await add_booking(store), events=2)
+    step = next_version(await add_booking(store), events=2)
 
     async def unit(tx):
-        await tx.bookings.save(make_change(step, event=make_event(step)))
+        await tx.bookings.save_booking(make_booking_write(step, event=make_event(step)))
         await tx.webhooks.lock_endpoint(endpoint.id)
-        await tx.webhooks.wake(endpoint.id, NOW)
+        await tx.webhooks.schedule_endpoint(endpoint.id, NOW)
         raise LookupError
 
     with pytest.raises(LookupError):
-        await store.write(unit)
+        await store.run_transaction(unit)
     await add_user(store)
     assert heard() == set()
 
 
 async def test_a_delivery_is_worth_a_hint(store, heard):
     """Where it is pending: for one that is held nobody has to wake."""
-    endpoint, events = await add_endpoint(store), [await tell(store) for _ in range(2)]
+    endpoint, events = await add_endpoint(store), [await add_event(store) for _ in range(2)]
     heard()
     await add_delivery(store, endpoint, events[0])
     assert heard() == {Hint.DELIVERIES}
-    await add_delivery(store, endpoint, events[1], status=HELD)
+    await add_delivery(store, endpoint, events[1], status=STATUS_HELD)
     assert heard() == set()
 
 
 async def test_waking_an_endpoint_is_worth_a_hint(store, heard):
     """As it is done for a delivery that is sent again."""
     endpoint = await add_endpoint(store)
-    await on(store, endpoint, lambda webhooks: webhooks.wake(endpoint.id, NOW))
+    await with_locked_endpoint(store, endpoint, lambda webhooks: webhooks.wake(endpoint.id, NOW))
     assert heard() == {Hint.DELIVERIES}
 
 
@@ -111,9 +126,9 @@ async def test_resuming_is_worth_a_hint(store, heard, wait, expected):
     endpoint = await add_endpoint(store)
     await add_delivery(store, endpoint, next_at=NOW + wait)
     heard()
-    await hold(store, endpoint)
+    await hold_endpoint(store, endpoint)
     assert heard() == set()
-    await resume(store, endpoint)
+    await resume_endpoint(store, endpoint)
     assert heard() == expected
 
 
@@ -123,23 +138,23 @@ async def test_the_end_of_a_turn_is_worth_a_hint(store, heard, sent, expected):
     endpoint = await add_endpoint(store)
     for _ in range(2):
         await add_delivery(store, endpoint)
-    (turn,) = await claim_turns(store)
+    (turn,) = await claim_endpoint_batches(store)
     heard()
-    for parcel in turn.parcels[:sent]:
-        await save(store, succeeded(parcel.delivery))
+    for parcel in turn.due_deliveries[:sent]:
+        await save_deliveries(store, succeeded(parcel.delivery))
 
     async def unit(tx):
-        await tx.webhooks.lock_turns([turn.claim])
-        await tx.webhooks.end_turns([endpoint.id], NOW)
+        await tx.webhooks.lock_claims([turn.claim])
+        await tx.webhooks.release_endpoints([endpoint.id], NOW)
 
-    await store.write(unit)
+    await store.run_transaction(unit)
     assert heard() == expected
 
 
 async def test_placing_alone_is_worth_nothing(store, heard):
     """Nor is a claim: what is due is what was due before."""
-    await tell(store)
+    await add_event(store)
     heard()
-    await place(store)
-    await claim_turns(store)
+    await place_events(store)
+    await claim_endpoint_batches(store)
     assert heard() == set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from staffbooking_core.ports import Hint
-from tests.contract.stores import address, opened, postgresql
+from tests.contract.stores import open_postgresql_store, open_sql_store, store_url
 from tests.support.builders import add_booking, make_booking, make_event
 
 pytestmark = pytest.mark.anyio
@@ -17,8 +17,8 @@ async def test_a_commit_of_one_process_wakes_another(request):
     """On PostgreSQL: an event that one store has committed, the other hears of at once."""
     event = make_event(make_booking())
     async with (
-        postgresql(request) as store,
-        opened(address(request, "postgresql")) as other,
+        open_postgresql_store(request) as store,
+        open_sql_store(store_url(request, "postgresql")) as other,
     ):
         await other.hints.wait(Hint.EVENTS, 0, PATIENCE)
         before = other.hints.count(Hint.EVENTS)

@@ -15,9 +15,9 @@ from staffbooking_adapters.memory.doubles import (
 )
 from staffbooking_adapters.memory.store import MemoryStore
 from staffbooking_adapters.system import Argon2Hasher, SystemIds
-from staffbooking_core.domain.accounts.api_keys import is_well_formed, mint
+from staffbooking_core.domain.accounts.api_keys import build_api_key, is_well_formed_api_key
 from tests.support.builders import DAY, HOUR, NOW, POLICY, SECOND
-from tests.support.notifications import make_letter
+from tests.support.notifications import make_email
 
 pytestmark = pytest.mark.anyio
 
@@ -33,7 +33,7 @@ async def test_names_have_their_forms(ids):
     assert re.fullmatch(f"BK{CROCKFORD}{{12}}", ids.booking_code())
     assert re.fullmatch(f"evt_{CROCKFORD}{{26}}", ids.event_id())
     assert re.fullmatch("[A-Za-z0-9_-]{43}", ids.token())
-    assert is_well_formed(mint(ids.key_body()))
+    assert is_well_formed_api_key(build_api_key(ids.key_body()))
     prefix, secret = ids.webhook_secret().split("_")
     assert (prefix, len(base64.b64decode(secret, validate=True))) == ("whsec", 32)
 
@@ -98,7 +98,7 @@ async def test_a_virtual_clock_follows_the_sandbox():
     """With a store, a move of the sandbox's clock there is a move of business time."""
     store = MemoryStore(POLICY)
     clock = VirtualClock(NOW, store=store)
-    await store.write(lambda unit: unit.sandbox.set_clock_offset(DAY))
+    await store.run_transaction(lambda unit: unit.sandbox.set_clock_offset(DAY))
     assert (clock.wall(), await clock.business()) == (NOW, NOW + DAY)
     await clock.set_business(NOW + DAY + SECOND)
     assert await clock.business() == NOW + DAY + SECOND
@@ -107,15 +107,15 @@ async def test_a_virtual_clock_follows_the_sandbox():
 async def test_alerts_are_recorded_in_order():
     """With the booking that each is of."""
     notifier = RecordingNotifier()
-    await notifier.alert(1, "one")
-    await notifier.alert(2, "two")
+    await notifier.alert_operators(1, "one")
+    await notifier.alert_operators(2, "two")
     assert notifier.alerts == [(1, "one"), (2, "two")]
 
 
 async def test_letters_are_recorded_in_order():
     """Whole, with the user whom each is for."""
     notifier = RecordingNotifier()
-    told = [make_letter(user_id=user_id) for user_id in (1, 2)]
+    told = [make_email(user_id=user_id) for user_id in (1, 2)]
     for letter in told:
-        await notifier.tell(letter)
-    assert notifier.letters == told
+        await notifier.send_email(letter)
+    assert notifier.emails == told

@@ -8,10 +8,10 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.lifecycle import Status
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.errors import Conflict, ConstraintViolated
-from staffbooking_core.ports import OVERLAP, PARTY_DISABLED
-from tests.contract.stores import read
+from staffbooking_core.ports import BOOKING_OVERLAP, PARTY_DISABLED
+from tests.contract.stores import read_store
 from tests.support.builders import (
     DAY,
     HOUR,
@@ -20,20 +20,20 @@ from tests.support.builders import (
     add_booking,
     add_companion,
     add_user,
-    make_answer,
     make_booking,
-    make_change,
+    make_booking_write,
     make_companion,
-    make_credit,
     make_event,
-    make_new_key,
+    make_new_api_key,
     make_new_user,
-    make_nudge,
     make_posting,
+    make_processor_event,
+    make_rebooking_credit,
     make_refund_order,
     make_session,
-    moved,
+    make_stored_response,
     next_booking_id,
+    next_version,
 )
 
 pytestmark = pytest.mark.anyio
@@ -47,39 +47,39 @@ async def add_everything(tx, booking):
     """A row of each kind, in one unit of work; the booking is there before."""
     user = await tx.accounts.add_user(make_new_user(email="new@example.com"))
     await tx.accounts.add_session(make_session(user.id, "secret"))
-    await tx.accounts.add_key(make_new_key(user.id))
+    await tx.accounts.add_api_key(make_new_api_key(user.id))
     await tx.companions.save_companion(make_companion(id=user.id))
-    change = make_change(
-        moved(booking, status=Status.CANCELLED),
+    change = make_booking_write(
+        next_version(booking, status=BookingStatus.CANCELLED),
         event=make_event(booking),
         postings=(make_posting(booking.id),),
         orders=(make_refund_order(),),
         alerts=("look",),
-        credit=make_credit(booking),
-        answer=make_answer(key="call"),
+        credit=make_rebooking_credit(booking),
+        answer=make_stored_response(key="call"),
     )
-    await tx.bookings.save(change)
-    await tx.money.add_nudge("fake", make_nudge(event_id="pevt"), NOW)
+    await tx.bookings.save_booking(change)
+    await tx.payments.add_processor_event("fake", make_processor_event(event_id="pevt"), NOW)
     await tx.sandbox.set_clock_offset(HOUR)
 
 
 async def contents(store, booking):
     """How many rows of each kind there are, and what else may have changed."""
-    async with store.reading() as view:
+    async with store.read_view() as view:
         users = await view.accounts.users(0, 100)
         return {
             "users": len(users),
             "sessions": await view.accounts.session(make_session(1, "secret").digest) is not None,
-            "keys": sum([len(await view.accounts.keys_of(user.id)) for user in users]),
+            "keys": sum([len(await view.accounts.api_keys_of(user.id)) for user in users]),
             "companions": len(await view.companions.companions(0, 100)),
             "booking": await view.bookings.booking(booking.id),
             "events": len(await view.bookings.events_of(booking.id)),
-            "postings": len(await view.money.postings_of(booking.id)),
-            "operations": len(await view.money.operations_of(booking.id)),
-            "alerts": len(await view.money.alerts(100)),
-            "credit": await view.bookings.credit(booking.id),
-            "answer": await view.bookings.answer("key:1", "call", NOW),
-            "due": await view.money.pending(NOW + 100 * DAY),
+            "postings": len(await view.payments.postings_of(booking.id)),
+            "operations": len(await view.payments.operations_of(booking.id)),
+            "alerts": len(await view.payments.alerts(100)),
+            "credit": await view.bookings.rebooking_credit(booking.id),
+            "answer": await view.bookings.stored_response("key:1", "call", NOW),
+            "due": await view.payments.count_pending_work(NOW + 100 * DAY),
             "offset": await view.sandbox.clock_offset(),
         }
 
@@ -96,7 +96,7 @@ async def test_a_unit_of_work_gives_its_result(store):
         await add_everything(tx, booking)
         return "done"
 
-    assert await store.write(unit) == "done"
+    assert await store.run_transaction(unit) == "done"
     after = await contents(store, booking)
     assert [name for name in after if after[name] == before[name]] == []
 
@@ -111,7 +111,7 @@ async def test_a_failed_unit_of_work_leaves_nothing(store):
         raise Stop
 
     with pytest.raises(Stop):
-        await store.write(unit)
+        await store.run_transaction(unit)
     assert await contents(store, booking) == before
 
 
@@ -125,7 +125,7 @@ async def test_a_refused_change_undoes_its_unit_of_work(store):
         await tx.accounts.add_user(make_new_user(email="NEW@example.com"))
 
     with pytest.raises(ConstraintViolated):
-        await store.write(unit)
+        await store.run_transaction(unit)
     assert await contents(store, booking) == before
 
 
@@ -139,13 +139,13 @@ async def test_a_cancelled_unit_of_work_leaves_nothing(store):
         half_way.set()
         await asyncio.Event().wait()
 
-    task = asyncio.create_task(store.write(unit))
+    task = asyncio.create_task(store.run_transaction(unit))
     await half_way.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert await contents(store, booking) == before
-    await store.write(lambda tx: add_everything(tx, booking))
+    await store.run_transaction(lambda tx: add_everything(tx, booking))
     assert (await contents(store, booking))["users"] == before["users"] + 1
 
 
@@ -163,16 +163,16 @@ async def test_a_unit_of_work_that_waits_may_be_cancelled(store):
         await tx.sandbox.lock_clock()
         await tx.sandbox.set_clock_offset(DAY)
 
-    first = asyncio.create_task(store.write(slow))
+    first = asyncio.create_task(store.run_transaction(slow))
     await entered.wait()
-    second = asyncio.create_task(store.write(other))
+    second = asyncio.create_task(store.run_transaction(other))
     await asyncio.sleep(0)
     second.cancel()
     with pytest.raises(asyncio.CancelledError):
         await second
     leave.set()
     await first
-    assert await read(store, lambda view: view.sandbox.clock_offset()) == HOUR
+    assert await read_store(store, lambda view: view.sandbox.clock_offset()) == HOUR
 
 
 async def test_a_new_booking_comes_with_all_its_rows(store):
@@ -181,13 +181,13 @@ async def test_a_new_booking_comes_with_all_its_rows(store):
     ids = {"id": await next_booking_id(store), "companion_id": companion.id}
     booking = make_booking(**ids, customer_id=customer.id)
     await store.add_booking(
-        make_change(
+        make_booking_write(
             booking,
             event=make_event(booking),
             postings=(make_posting(booking.id),),
             orders=(make_refund_order(),),
             alerts=("look",),
-            answer=make_answer(key="call"),
+            answer=make_stored_response(key="call"),
         )
     )
     added = await contents(store, booking)
@@ -197,24 +197,30 @@ async def test_a_new_booking_comes_with_all_its_rows(store):
     assert added["answer"] is not None
 
 
-@pytest.mark.parametrize("constraint", ["uq_ledger_postings_key", "uq_answers_key", OVERLAP])
+@pytest.mark.parametrize(
+    "constraint", ["uq_ledger_postings_key", "uq_answers_key", BOOKING_OVERLAP]
+)
 async def test_a_refused_booking_leaves_nothing(store, constraint):
     """Whichever of its parts is refused, none of the others stays."""
     companion, customer = await add_companion(store), await add_user(store)
-    posting, answer = make_posting(1, key="pay:1"), make_answer(key="taken")
+    posting, answer = make_posting(1, key="pay:1"), make_stored_response(key="taken")
     first = await add_booking(store, companion, customer, starts_at=NOW + 9 * DAY)
-    paid = moved(first, status=Status.PAID)
+    paid = next_version(first, status=BookingStatus.PAID)
     posted = evolve(posting, booking_id=first.id)
-    change = make_change(paid, postings=(posted,), answer=answer)
-    await store.write(lambda unit: unit.bookings.save(change))
+    change = make_booking_write(paid, postings=(posted,), answer=answer)
+    await store.run_transaction(lambda unit: unit.bookings.save_booking(change))
 
     ids = {"id": await next_booking_id(store), "companion_id": companion.id}
-    taken = {"starts_at": first.starts_at, "status": Status.PAID} if constraint == OVERLAP else {}
+    taken = (
+        {"starts_at": first.starts_at, "status": BookingStatus.PAID}
+        if constraint == BOOKING_OVERLAP
+        else {}
+    )
     booking = make_booking(**ids, customer_id=customer.id, **taken)
     before = await contents(store, booking)
     with pytest.raises(ConstraintViolated) as caught:
         await store.add_booking(
-            make_change(
+            make_booking_write(
                 booking,
                 event=make_event(booking),
                 orders=(make_refund_order(),),
@@ -222,7 +228,9 @@ async def test_a_refused_booking_leaves_nothing(store, constraint):
                 postings=(evolve(posting, booking_id=booking.id),)
                 if constraint == "uq_ledger_postings_key"
                 else (),
-                answer=answer if constraint == "uq_answers_key" else make_answer(key="call"),
+                answer=answer
+                if constraint == "uq_answers_key"
+                else make_stored_response(key="call"),
             )
         )
     assert caught.value.constraint == constraint
@@ -242,9 +250,9 @@ async def test_a_conflict_repeats_the_unit_of_work(store):
         if len(tries) < 3:
             raise Conflict
 
-    await store.write(unit)
+    await store.run_transaction(unit)
     assert tries == [timedelta()] * 3
-    assert await read(store, lambda view: view.sandbox.clock_offset()) == HOUR
+    assert await read_store(store, lambda view: view.sandbox.clock_offset()) == HOUR
 
 
 async def test_a_lasting_conflict_is_the_callers(store):
@@ -256,11 +264,13 @@ async def test_a_lasting_conflict_is_the_callers(store):
         raise Conflict
 
     with pytest.raises(Conflict):
-        await store.write(unit)
+        await store.run_transaction(unit)
     assert len(tries) == 5
 
 
-@pytest.mark.parametrize("error", [Stop(), ConstraintViolated(OVERLAP)], ids=["any", "constraint"])
+@pytest.mark.parametrize(
+    "error", [Stop(), ConstraintViolated(BOOKING_OVERLAP)], ids=["any", "constraint"]
+)
 async def test_other_errors_are_not_repeated(store, error):
     """Trying again would change nothing about them."""
     tries = []
@@ -270,7 +280,7 @@ async def test_other_errors_are_not_repeated(store, error):
         raise error
 
     with pytest.raises(type(error)):
-        await store.write(unit)
+        await store.run_transaction(unit)
     assert len(tries) == 1
 
 
@@ -280,10 +290,10 @@ async def test_a_stale_step_is_decided_anew(store):
 
     async def unit(tx):
         before = await tx.bookings.lock_booking(booking.id)
-        await tx.bookings.save(make_change(moved(before)))
+        await tx.bookings.save_booking(make_booking_write(next_version(before)))
 
-    await asyncio.gather(*(store.write(unit) for _ in range(8)))
-    assert (await read(store, lambda view: view.bookings.booking(booking.id))).version == 9
+    await asyncio.gather(*(store.run_transaction(unit) for _ in range(8)))
+    assert (await read_store(store, lambda view: view.bookings.booking(booking.id))).version == 9
 
 
 # Side by side -----------------------------------------------------------------------------
@@ -300,12 +310,12 @@ async def test_readers_see_what_is_committed(store):
         await leave.wait()
         return user, seen
 
-    task = asyncio.create_task(store.write(unit))
+    task = asyncio.create_task(store.run_transaction(unit))
     await entered.wait()
-    early = await read(store, lambda view: view.accounts.user_by_email("new@example.com"))
+    early = await read_store(store, lambda view: view.accounts.user_by_email("new@example.com"))
     leave.set()
     user, seen = await task
-    late = await read(store, lambda view: view.accounts.user_by_email("new@example.com"))
+    late = await read_store(store, lambda view: view.accounts.user_by_email("new@example.com"))
     assert (early, seen, late) == (None, user, user)
 
 
@@ -315,12 +325,12 @@ async def test_a_locked_row_is_held_for_the_unit_of_work(store):
 
     async def unit(tx):
         await tx.accounts.lock_user(user.id)
-        if len(await tx.accounts.keys_of(user.id)) < POLICY.max_active_keys:
+        if len(await tx.accounts.api_keys_of(user.id)) < POLICY.max_active_keys:
             await asyncio.sleep(0)
-            await tx.accounts.add_key(make_new_key(user.id))
+            await tx.accounts.add_api_key(make_new_api_key(user.id))
 
-    await asyncio.gather(*(store.write(unit) for _ in range(12)))
-    keys = await read(store, lambda view: view.accounts.keys_of(user.id))
+    await asyncio.gather(*(store.run_transaction(unit) for _ in range(12)))
+    keys = await read_store(store, lambda view: view.accounts.api_keys_of(user.id))
     assert len(keys) == POLICY.max_active_keys
 
 
@@ -336,16 +346,16 @@ async def test_who_is_disabled_is_not_booked_for(store, party):
     async def disable(tx):
         user = await tx.accounts.lock_user(people[party])
         await tx.accounts.save_user(evolve(user, disabled_at=NOW))
-        adding.append(asyncio.create_task(store.add_booking(make_change(booking))))
+        adding.append(asyncio.create_task(store.add_booking(make_booking_write(booking))))
         for _ in range(200):  # Time enough for whoever does not wait.
             await tx.accounts.user(user.id)
             await asyncio.sleep(0)
 
-    await store.write(disable)
+    await store.run_transaction(disable)
     with pytest.raises(ConstraintViolated) as caught:
         await adding[0]
     assert caught.value.constraint == PARTY_DISABLED
-    assert await read(store, lambda view: view.bookings.booking(booking.id)) is None
+    assert await read_store(store, lambda view: view.bookings.booking(booking.id)) is None
 
 
 async def test_of_rivals_at_once_one_gets_the_slot(store):
@@ -354,18 +364,22 @@ async def test_of_rivals_at_once_one_gets_the_slot(store):
 
     async def take(hours):
         starts_at = NOW + DAY + hours * HOUR
-        given = {"status": Status.ACCEPTED, "starts_at": starts_at, "duration_hours": 12}
+        given = {"status": BookingStatus.ACCEPTED, "starts_at": starts_at, "duration_hours": 12}
         return await add_booking(store, companion, customer, **given)
 
     results = await asyncio.gather(*(take(n) for n in range(10)), return_exceptions=True)
     refused = [each for each in results if isinstance(each, ConstraintViolated)]
-    assert {error.constraint for error in refused} == {OVERLAP}
+    assert {error.constraint for error in refused} == {BOOKING_OVERLAP}
     assert (len(refused), len(results)) == (9, 10)
 
 
 async def test_of_equal_calls_at_once_one_is_kept(store):
     """Bookings with the same idempotency key come through once."""
-    companion, customer, answer = await add_companion(store), await add_user(store), make_answer()
+    companion, customer, answer = (
+        await add_companion(store),
+        await add_user(store),
+        make_stored_response(),
+    )
     calls = [add_booking(store, companion, customer, change={"answer": answer}) for _ in range(8)]
     results = await asyncio.gather(*calls, return_exceptions=True)
     assert sum(isinstance(each, ConstraintViolated) for each in results) == 7
@@ -374,11 +388,15 @@ async def test_of_equal_calls_at_once_one_is_kept(store):
 async def test_a_credit_is_used_once_by_many(store):
     """Of several that use it up at the same moment one succeeds."""
     bookings = [await add_booking(store) for _ in range(6)]
-    credit = make_credit(bookings[0])
-    change = make_change(moved(bookings[0], status=Status.CANCELLED), credit=credit)
-    await store.write(lambda unit: unit.bookings.save(change))
+    credit = make_rebooking_credit(bookings[0])
+    change = make_booking_write(
+        next_version(bookings[0], status=BookingStatus.CANCELLED), credit=credit
+    )
+    await store.run_transaction(lambda unit: unit.bookings.save_booking(change))
     uses = [
-        store.write(lambda unit, n=booking.id: unit.bookings.use_credit(credit, n))
+        store.run_transaction(
+            lambda unit, n=booking.id: unit.bookings.use_rebooking_credit(credit, n)
+        )
         for booking in bookings[1:]
     ]
     assert sorted(await asyncio.gather(*uses)) == [False] * 4 + [True]

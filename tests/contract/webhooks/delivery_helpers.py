@@ -5,69 +5,77 @@ from __future__ import annotations
 from attrs import evolve
 
 from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus
-from tests.contract.stores import read
+from tests.contract.stores import read_store
 from tests.support.builders import NOW
 
-HELD, PENDING = DeliveryStatus.HELD, DeliveryStatus.PENDING
+STATUS_HELD, STATUS_PENDING = DeliveryStatus.HELD, DeliveryStatus.PENDING
 
 
 def succeeded(delivery):
     return evolve(delivery, status=DeliveryStatus.SUCCEEDED, next_at=None)
 
 
-async def find(store, delivery):
-    return await read(store, lambda view: view.webhooks.delivery(delivery.id))
+async def find_delivery(store, delivery):
+    return await read_store(store, lambda view: view.webhooks.delivery(delivery.id))
 
 
-async def found(store, *deliveries):
-    async with store.reading() as view:
+async def find_deliveries(store, *deliveries):
+    async with store.read_view() as view:
         return [await view.webhooks.delivery(each.id) for each in deliveries]
 
 
-async def add(store, *new):
+async def add_deliveries(store, *new):
     async def unit(tx):
         for number in sorted({each.endpoint_id for each in new}):
             await tx.webhooks.lock_endpoint(number)
         await tx.webhooks.add_deliveries(new)
 
-    await store.write(unit)
+    await store.run_transaction(unit)
 
 
-async def save(store, *deliveries):
-    await store.write(lambda unit: unit.webhooks.save_deliveries(deliveries))
+async def save_deliveries(store, *deliveries):
+    await store.run_transaction(lambda unit: unit.webhooks.save_deliveries(deliveries))
 
 
-async def log(store, delivery, *attempts):
+async def add_attempts(store, delivery, *attempts):
     made = [(delivery.id, each) for each in attempts]
-    await store.write(lambda unit: unit.webhooks.add_attempts(made))
+    await store.run_transaction(lambda unit: unit.webhooks.add_attempts(made))
 
 
-async def page(store, endpoint, number=1, limit=10):
-    rows = await read(store, lambda view: view.webhooks.deliveries(endpoint.id, number, limit))
+async def delivery_page(store, endpoint, number=1, limit=10):
+    rows = await read_store(
+        store, lambda view: view.webhooks.deliveries(endpoint.id, number, limit)
+    )
     return [(delivery, list(attempts)) for delivery, attempts in rows]
 
 
-async def of(store, endpoint):
-    return [delivery for delivery, _ in await page(store, endpoint, limit=1_000)]
+async def deliveries_of(store, endpoint):
+    return [delivery for delivery, _ in await delivery_page(store, endpoint, limit=1_000)]
 
 
-async def on(store, endpoint, work):
+async def with_locked_endpoint(store, endpoint, work):
     """What `work` on a locked endpoint comes to."""
 
     async def unit(tx):
         await tx.webhooks.lock_endpoint(endpoint.id)
         return await work(tx.webhooks)
 
-    return await store.write(unit)
+    return await store.run_transaction(unit)
 
 
-async def hold(store, endpoint, now=NOW):
-    return await on(store, endpoint, lambda webhooks: webhooks.hold(endpoint.id, now))
+async def hold_endpoint(store, endpoint, now=NOW):
+    return await with_locked_endpoint(
+        store, endpoint, lambda webhooks: webhooks.hold(endpoint.id, now)
+    )
 
 
-async def resume(store, endpoint, now=NOW):
-    return await on(store, endpoint, lambda webhooks: webhooks.resume(endpoint.id, now))
+async def resume_endpoint(store, endpoint, now=NOW):
+    return await with_locked_endpoint(
+        store, endpoint, lambda webhooks: webhooks.resume(endpoint.id, now)
+    )
 
 
-async def next_turn(store, now=NOW):
-    return await read(store, lambda view: view.webhooks.next_turn(now, troubled=False))
+async def next_batch_time(store, now=NOW):
+    return await read_store(
+        store, lambda view: view.webhooks.next_batch_due_at(now, degraded=False)
+    )

@@ -7,16 +7,21 @@ from datetime import timedelta
 import pytest
 
 from staffbooking_adapters.sql import store
-from staffbooking_adapters.sql.webhooks.writer import BITE
-from staffbooking_core.ports import WebhookFigures
-from tests.contract.stores import STORES, read
-from tests.contract.webhooks.delivery_helpers import add, hold, on, resume
+from staffbooking_adapters.sql.webhooks.writer import DELIVERY_UPDATE_BATCH_SIZE
+from staffbooking_core.ports import WebhookStats
+from tests.contract.stores import STORES, read_store
+from tests.contract.webhooks.delivery_helpers import (
+    add_deliveries,
+    hold_endpoint,
+    resume_endpoint,
+    with_locked_endpoint,
+)
 from tests.support.builders import NOW, POLICY
 from tests.support.webhooks import add_endpoint, make_new_delivery
 
 pytestmark = pytest.mark.anyio
 
-MANY = BITE + 1
+MANY = DELIVERY_UPDATE_BATCH_SIZE + 1
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -27,41 +32,58 @@ async def sql_store(request):
 
 async def waiting(store):
     """How many deliveries are pending, and how many held."""
-    figures: WebhookFigures = await read(store, lambda view: view.webhooks.figures(NOW))
+    figures: WebhookStats = await read_store(store, lambda view: view.webhooks.stats(NOW))
     return figures.pending, figures.held
 
 
 async def test_more_than_a_bite_is_held_in_turns(sql_store):
     """The rest stays pending, with a turn that is due: whoever claims it goes on."""
     endpoint = await add_endpoint(sql_store)
-    await add(sql_store, *(make_new_delivery(endpoint.id) for _ in range(MANY)))
-    assert (await hold(sql_store, endpoint), await waiting(sql_store)) == (BITE, (1, BITE))
-    assert await read(sql_store, lambda view: view.webhooks.next_turn(NOW, troubled=False)) == NOW
-    assert (await hold(sql_store, endpoint), await waiting(sql_store)) == (1, (0, MANY))
-    assert await read(sql_store, lambda view: view.webhooks.next_turn(NOW, troubled=False)) is None
+    await add_deliveries(sql_store, *(make_new_delivery(endpoint.id) for _ in range(MANY)))
+    assert (await hold_endpoint(sql_store, endpoint), await waiting(sql_store)) == (
+        DELIVERY_UPDATE_BATCH_SIZE,
+        (1, DELIVERY_UPDATE_BATCH_SIZE),
+    )
+    assert (
+        await read_store(
+            sql_store, lambda view: view.webhooks.next_batch_due_at(NOW, degraded=False)
+        )
+        == NOW
+    )
+    assert (await hold_endpoint(sql_store, endpoint), await waiting(sql_store)) == (1, (0, MANY))
+    assert (
+        await read_store(
+            sql_store, lambda view: view.webhooks.next_batch_due_at(NOW, degraded=False)
+        )
+        is None
+    )
 
 
 async def test_more_than_a_bite_is_resumed_in_turns(sql_store):
     """The endpoint is among those that hold something until nothing is left."""
     endpoint = await add_endpoint(sql_store)
-    await add(sql_store, *(make_new_delivery(endpoint.id) for _ in range(MANY)))
-    while await hold(sql_store, endpoint):
+    await add_deliveries(sql_store, *(make_new_delivery(endpoint.id) for _ in range(MANY)))
+    while await hold_endpoint(sql_store, endpoint):
         pass
     left = []
-    while await read(sql_store, lambda view: view.webhooks.holding(0, 10)):
-        left.append(await resume(sql_store, endpoint))
-    assert (left, await waiting(sql_store)) == ([BITE, 1], (MANY, 0))
+    while await read_store(
+        sql_store, lambda view: view.webhooks.endpoints_with_held_deliveries(0, 10)
+    ):
+        left.append(await resume_endpoint(sql_store, endpoint))
+    assert (left, await waiting(sql_store)) == ([DELIVERY_UPDATE_BATCH_SIZE, 1], (MANY, 0))
 
 
 async def test_more_than_a_bite_is_swept(sql_store):
     """Cancelled in turns, and dropped when their time has come."""
     endpoint = await add_endpoint(sql_store)
-    await add(sql_store, *(make_new_delivery(endpoint.id) for _ in range(MANY)))
+    await add_deliveries(sql_store, *(make_new_delivery(endpoint.id) for _ in range(MANY)))
     cancelled = [
-        await on(sql_store, endpoint, lambda webhooks: webhooks.cancel(endpoint.id, NOW))
+        await with_locked_endpoint(
+            sql_store, endpoint, lambda webhooks: webhooks.cancel(endpoint.id, NOW)
+        )
         for _ in range(2)
     ]
-    assert (cancelled, await waiting(sql_store)) == ([BITE, 1], (0, 0))
-    swept_at = NOW + POLICY.webhook_kept_for + timedelta(seconds=1)
-    assert MANY > store.BITE
-    assert await sql_store.sweep(swept_at, POLICY) == MANY
+    assert (cancelled, await waiting(sql_store)) == ([DELIVERY_UPDATE_BATCH_SIZE, 1], (0, 0))
+    swept_at = NOW + POLICY.webhook_delivery_retention + timedelta(seconds=1)
+    assert MANY > store.DELIVERY_DELETE_BATCH_SIZE
+    assert await sql_store.delete_expired(swept_at, POLICY) == MANY

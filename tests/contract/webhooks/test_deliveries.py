@@ -7,30 +7,30 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.webhooks.deliveries import Attempt, Delivery, DeliveryStatus
-from tests.contract.stores import read
+from staffbooking_core.domain.webhooks.deliveries import Delivery, DeliveryAttempt, DeliveryStatus
+from tests.contract.stores import read_store
 from tests.contract.webhooks.delivery_helpers import (
-    HELD,
-    add,
-    find,
-    found,
-    log,
-    next_turn,
-    of,
-    on,
-    page,
-    save,
+    STATUS_HELD,
+    add_attempts,
+    add_deliveries,
+    deliveries_of,
+    delivery_page,
+    find_deliveries,
+    find_delivery,
+    next_batch_time,
+    save_deliveries,
+    with_locked_endpoint,
 )
 from tests.support.builders import DAY, HOUR, MINUTE, NOW, POLICY, SECOND, add_booking
 from tests.support.webhooks import (
-    DONE,
+    FINAL_STATUSES,
     add_delivery,
     add_endpoint,
-    claim_turns,
+    add_event,
+    claim_endpoint_batches,
     make_attempt,
     make_new_delivery,
-    place,
-    tell,
+    place_events,
 )
 
 pytestmark = pytest.mark.anyio
@@ -42,13 +42,13 @@ FINE = NOW + timedelta(microseconds=123_456)
 
 async def test_a_delivery_comes_back_as_it_was_ordered(store):
     """Not tried yet, with its times to the microsecond; a held one since when it is."""
-    endpoint, events = await add_endpoint(store), [await tell(store) for _ in range(2)]
+    endpoint, events = await add_endpoint(store), [await add_event(store) for _ in range(2)]
     new = [
         make_new_delivery(endpoint.id, events[0], created_at=FINE, next_at=FINE + SECOND),
-        make_new_delivery(endpoint.id, events[1], status=HELD, held_at=FINE),
+        make_new_delivery(endpoint.id, events[1], status=STATUS_HELD, held_at=FINE),
     ]
-    await add(store, *new)
-    second, first = await of(store, endpoint)
+    await add_deliveries(store, *new)
+    second, first = await deliveries_of(store, endpoint)
     assert first.id < second.id
     for delivery, each in ((first, new[0]), (second, new[1])):
         assert delivery == Delivery(
@@ -61,25 +61,25 @@ async def test_a_delivery_comes_back_as_it_was_ordered(store):
             next_at=each.next_at,
             held_at=each.held_at,
         )
-        assert await find(store, delivery) == delivery
+        assert await find_delivery(store, delivery) == delivery
 
 
 async def test_an_event_is_delivered_once_to_an_endpoint(store):
     """Ordered again, a delivery stays as it is: its progress, and that it is done."""
     endpoint, other = await add_endpoint(store), await add_endpoint(store)
-    event = await tell(store)
+    event = await add_event(store)
     delivery = await add_delivery(store, endpoint, event)
     done = evolve(delivery, status=DeliveryStatus.SUCCEEDED, next_at=None, attempts=1, tries=1)
-    await save(store, done)
+    await save_deliveries(store, done)
     new = [make_new_delivery(each.id, event) for each in (endpoint, other, other)]
-    await add(store, *new)
-    assert await of(store, endpoint) == [done]
-    assert [each.event_id for each in await of(store, other)] == [event.id]
+    await add_deliveries(store, *new)
+    assert await deliveries_of(store, endpoint) == [done]
+    assert [each.event_id for each in await deliveries_of(store, other)] == [event.id]
 
 
 async def test_nothing_may_be_ordered(store):
     """No deliveries are no error."""
-    await add(store)
+    await add_deliveries(store)
 
 
 async def test_a_delivery_comes_back_as_it_was_saved(store):
@@ -88,32 +88,34 @@ async def test_a_delivery_comes_back_as_it_was_saved(store):
     deliveries = [await add_delivery(store, endpoint) for _ in range(3)]
     changed = [
         evolve(deliveries[0], next_at=FINE, attempts=7, tries=3, counts=False),
-        evolve(deliveries[1], status=HELD, next_at=FINE, held_at=FINE + SECOND),
+        evolve(deliveries[1], status=STATUS_HELD, next_at=FINE, held_at=FINE + SECOND),
     ]
-    await save(store, *changed)
-    assert await found(store, *deliveries) == [*changed, deliveries[2]]
+    await save_deliveries(store, *changed)
+    assert await find_deliveries(store, *deliveries) == [*changed, deliveries[2]]
 
 
-@pytest.mark.parametrize("status", DONE)
+@pytest.mark.parametrize("status", FINAL_STATUSES)
 async def test_a_done_delivery_is_due_no_more(store, status):
     """However it ended, it has no next time, until it is ordered again."""
     delivery = await add_delivery(store, await add_endpoint(store))
     done = evolve(delivery, status=status, next_at=None, attempts=1, tries=1)
-    await save(store, done)
-    assert await find(store, delivery) == done
-    again = done.again(NOW + DAY, served=False)
-    await save(store, again)
-    assert await find(store, delivery) == again
+    await save_deliveries(store, done)
+    assert await find_delivery(store, delivery) == done
+    again = done.redeliver(NOW + DAY, is_deliverable=False)
+    await save_deliveries(store, again)
+    assert await find_delivery(store, delivery) == again
 
 
 async def test_an_unknown_delivery_is_none(store):
     """It has no attempts, and is not locked."""
     await add_delivery(store, endpoint := await add_endpoint(store))
-    async with store.reading() as view:
+    async with store.read_view() as view:
         assert await view.webhooks.delivery(404) is None
         assert list(await view.webhooks.attempts_of(404)) == []
         assert list(await view.webhooks.deliveries(endpoint.id + 1, 1, 10)) == []
-    assert list(await store.write(lambda unit: unit.webhooks.lock_deliveries([404]))) == []
+    assert (
+        list(await store.run_transaction(lambda unit: unit.webhooks.lock_deliveries([404]))) == []
+    )
 
 
 async def test_deliveries_are_locked_by_their_ids(store):
@@ -121,7 +123,7 @@ async def test_deliveries_are_locked_by_their_ids(store):
     endpoints = [await add_endpoint(store) for _ in range(2)]
     deliveries = [await add_delivery(store, endpoints[n % 2]) for n in range(4)]
     ids = [deliveries[n].id for n in (3, 0, 2)]
-    locked = await store.write(lambda unit: unit.webhooks.lock_deliveries(ids))
+    locked = await store.run_transaction(lambda unit: unit.webhooks.lock_deliveries(ids))
     assert list(locked) == [deliveries[n] for n in (0, 2, 3)]
 
 
@@ -132,29 +134,29 @@ async def test_an_attempt_comes_back_as_it_was_logged(store):
     """With what is known of it, by itself and with its delivery, the oldest first."""
     delivery = await add_delivery(store, endpoint := await add_endpoint(store))
     made = [
-        Attempt(1, FINE, 10_000, None, "timeout"),
-        Attempt(2, FINE + MINUTE, 0, 503, "http_status"),
-        Attempt(3, FINE + HOUR, 81, 204, None),
+        DeliveryAttempt(1, FINE, 10_000, None, "timeout"),
+        DeliveryAttempt(2, FINE + MINUTE, 0, 503, "http_status"),
+        DeliveryAttempt(3, FINE + HOUR, 81, 204, None),
     ]
-    await log(store, delivery, *made[:2])
-    await log(store, delivery, *made[2:])
-    attempts = await read(store, lambda view: view.webhooks.attempts_of(delivery.id))
+    await add_attempts(store, delivery, *made[:2])
+    await add_attempts(store, delivery, *made[2:])
+    attempts = await read_store(store, lambda view: view.webhooks.attempts_of(delivery.id))
     assert list(attempts) == made
-    assert await page(store, endpoint) == [(delivery, made)]
+    assert await delivery_page(store, endpoint) == [(delivery, made)]
 
 
 async def test_deliveries_are_listed_in_pages(store):
     """The newest first, one more than asked for where more follow, each with its own
     attempts."""
     endpoint, booking = await add_endpoint(store), await add_booking(store)
-    expected: list[tuple[Delivery, list[Attempt]]] = []
+    expected: list[tuple[Delivery, list[DeliveryAttempt]]] = []
     for n in range(5):
-        delivery = await add_delivery(store, endpoint, await tell(store, booking))
+        delivery = await add_delivery(store, endpoint, await add_event(store, booking))
         made = [make_attempt(number) for number in range(1, n + 1)]
-        await log(store, delivery, *made)
+        await add_attempts(store, delivery, *made)
         expected.insert(0, (delivery, made))
     await add_delivery(store, await add_endpoint(store))
-    pages = [await page(store, endpoint, number, 2) for number in (1, 2, 3, 4)]
+    pages = [await delivery_page(store, endpoint, number, 2) for number in (1, 2, 3, 4)]
     assert pages == [expected[0:3], expected[2:5], expected[4:], []]
 
 
@@ -164,12 +166,12 @@ async def test_attempts_are_listed_since_a_time(store):
     deliveries = [await add_delivery(store, await add_endpoint(store)) for _ in range(2)]
     for delivery, minutes in ((0, 0), (1, 1), (1, 3), (0, 2)):
         attempt = make_attempt(1 + minutes, at=NOW + minutes * MINUTE)
-        await log(store, deliveries[delivery], attempt)
+        await add_attempts(store, deliveries[delivery], attempt)
     deliveries[1] = evolve(deliveries[1], attempts=2)
-    await save(store, deliveries[1])
+    await save_deliveries(store, deliveries[1])
 
     async def since(at, limit=10):
-        rows = await read(store, lambda view: view.webhooks.attempts_since(at, limit))
+        rows = await read_store(store, lambda view: view.webhooks.attempts_since(at, limit))
         return [(delivery, attempt.number) for delivery, attempt in rows]
 
     expected = [(deliveries[1], 2), (deliveries[0], 3), (deliveries[1], 4)]
@@ -186,7 +188,7 @@ ENVELOPE = {"id": "evt_test", "event": "webhook.test", "data": {"name": "Mía"}}
 async def add_test(store, endpoint, **given):
     event = {"event_id": "evt_test", "event": "webhook.test", "status": DeliveryStatus.CANCELLED}
     new = make_new_delivery(endpoint.id, **{**event, **given})
-    return await store.write(lambda unit: unit.webhooks.add_test(new, ENVELOPE))
+    return await store.run_transaction(lambda unit: unit.webhooks.add_test_delivery(new, ENVELOPE))
 
 
 async def test_a_test_has_bytes_of_its_own(store):
@@ -194,12 +196,12 @@ async def test_a_test_has_bytes_of_its_own(store):
     endpoint = await add_endpoint(store)
     parcel = await add_test(store, endpoint)
     assert parcel.body == '{"id":"evt_test","event":"webhook.test","data":{"name":"Mía"}}'.encode()
-    assert await of(store, endpoint) == [parcel.delivery]
+    assert await deliveries_of(store, endpoint) == [parcel.delivery]
     assert (parcel.delivery.status, parcel.delivery.next_at) == (DeliveryStatus.CANCELLED, None)
-    assert await next_turn(store) is None
-    async with store.reading() as view:
-        assert not await view.webhooks.has_unplaced()
-        assert await view.webhooks.position("evt_test", None) is None
+    assert await next_batch_time(store) is None
+    async with store.read_view() as view:
+        assert not await view.webhooks.has_unsequenced_events()
+        assert await view.webhooks.feed_position("evt_test", None) is None
 
 
 async def test_a_test_may_be_sent_again(store):
@@ -207,10 +209,10 @@ async def test_a_test_may_be_sent_again(store):
     endpoint = await add_endpoint(store)
     parcel = await add_test(store, endpoint)
     again = parcel.delivery.again(NOW, served=True)
-    await save(store, again)
-    await on(store, endpoint, lambda webhooks: webhooks.wake(endpoint.id, NOW))
-    (turn,) = await claim_turns(store)
-    assert turn.parcels == (evolve(parcel, delivery=again),)
+    await save_deliveries(store, again)
+    await with_locked_endpoint(store, endpoint, lambda webhooks: webhooks.wake(endpoint.id, NOW))
+    (turn,) = await claim_endpoint_batches(store)
+    assert turn.due_deliveries == (evolve(parcel, delivery=again),)
 
 
 # Sweeping ---------------------------------------------------------------------------------
@@ -218,54 +220,54 @@ async def test_a_test_may_be_sent_again(store):
 
 async def test_a_sweep_drops_old_deliveries(store):
     """Those that are done, however, and were due that long ago; with their attempts."""
-    endpoint, kept_for = await add_endpoint(store), POLICY.webhook_kept_for
+    endpoint, kept_for = await add_endpoint(store), POLICY.webhook_delivery_retention
     old: list[Delivery] = []
     recent: list[Delivery] = []
     for kind, at in ((old, NOW), (recent, NOW + SECOND)):
-        for status in DONE:
+        for status in FINAL_STATUSES:
             delivery = await add_delivery(store, endpoint, next_at=at)
-            await log(store, delivery, make_attempt())
+            await add_attempts(store, delivery, make_attempt())
             done = evolve(delivery, status=status, next_at=None, attempts=1)
-            await save(store, done)
+            await save_deliveries(store, done)
             kind.append(done)
-    assert [await store.sweep(NOW + kept_for, POLICY) for _ in range(2)] == [3, 0]
-    assert await found(store, *old, *recent) == [None] * 3 + recent
-    attempts = await read(store, lambda view: view.webhooks.attempts_since(NOW - DAY, 10))
+    assert [await store.delete_expired(NOW + kept_for, POLICY) for _ in range(2)] == [3, 0]
+    assert await find_deliveries(store, *old, *recent) == [None] * 3 + recent
+    attempts = await read_store(store, lambda view: view.webhooks.attempts_since(NOW - DAY, 10))
     assert [delivery for delivery, _ in attempts] == recent
-    assert await of(store, endpoint) == recent[::-1]
+    assert await deliveries_of(store, endpoint) == recent[::-1]
 
 
 async def test_what_was_dropped_is_forgotten(store):
     """Ordered again, its event is a delivery like any other."""
-    endpoint, event = await add_endpoint(store), await tell(store)
+    endpoint, event = await add_endpoint(store), await add_event(store)
     await add_delivery(store, endpoint, event, status=DeliveryStatus.FAILED)
-    assert await store.sweep(NOW + POLICY.webhook_kept_for, POLICY) == 1
-    await add(store, make_new_delivery(endpoint.id, event))
-    (delivery,) = await of(store, endpoint)
+    assert await store.delete_expired(NOW + POLICY.webhook_delivery_retention, POLICY) == 1
+    await add_deliveries(store, make_new_delivery(endpoint.id, event))
+    (delivery,) = await deliveries_of(store, endpoint)
     assert (delivery.event_id, delivery.status) == (event.id, DeliveryStatus.PENDING)
 
 
 async def test_a_sweep_leaves_what_waits(store):
     """Pending or held, however old; and events, whose feed goes back to the first."""
     endpoint = await add_endpoint(store)
-    event = await tell(store)
+    event = await add_event(store)
     deliveries = [
         await add_delivery(store, endpoint, event),
-        await add_delivery(store, endpoint, status=HELD),
+        await add_delivery(store, endpoint, status=STATUS_HELD),
     ]
-    await place(store)
-    assert await store.sweep(NOW + 4_000 * DAY, POLICY) == 0
-    assert await found(store, *deliveries) == deliveries
-    assert await read(store, lambda view: view.webhooks.position(event.id, None)) == 1
+    await place_events(store)
+    assert await store.delete_expired(NOW + 4_000 * DAY, POLICY) == 0
+    assert await find_deliveries(store, *deliveries) == deliveries
+    assert await read_store(store, lambda view: view.webhooks.feed_position(event.id, None)) == 1
 
 
 async def test_a_delivery_that_was_ordered_again_counts_anew(store):
     """Its time to be kept runs from when it was due last."""
     delivery = await add_delivery(store, await add_endpoint(store))
     done = evolve(delivery, status=DeliveryStatus.FAILED, next_at=None, attempts=4, tries=4)
-    await save(store, done)
-    await save(store, done.again(NOW + DAY, served=True))
-    await save(store, done)
-    kept_for = POLICY.webhook_kept_for
-    assert await store.sweep(NOW + kept_for, POLICY) == 0
-    assert await store.sweep(NOW + DAY + kept_for, POLICY) == 1
+    await save_deliveries(store, done)
+    await save_deliveries(store, done.redeliver(NOW + DAY, is_deliverable=True))
+    await save_deliveries(store, done)
+    kept_for = POLICY.webhook_delivery_retention
+    assert await store.delete_expired(NOW + kept_for, POLICY) == 0
+    assert await store.delete_expired(NOW + DAY + kept_for, POLICY) == 1

@@ -9,10 +9,15 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus, Subscriber
-from staffbooking_core.ports import Lease, Parcel, Turn
-from tests.contract.stores import read
-from tests.contract.webhooks.delivery_helpers import HELD, on, save, succeeded
+from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus, EndpointSubscription
+from staffbooking_core.ports import DueDelivery, EndpointBatch, Lease
+from tests.contract.stores import read_store
+from tests.contract.webhooks.delivery_helpers import (
+    STATUS_HELD,
+    save_deliveries,
+    succeeded,
+    with_locked_endpoint,
+)
 from tests.support.builders import (
     DAY,
     HOUR,
@@ -24,24 +29,26 @@ from tests.support.builders import (
     add_subscriber,
     make_lease,
 )
-from tests.support.webhooks import add_delivery, add_endpoint, claim_turns, tell
+from tests.support.webhooks import add_delivery, add_endpoint, add_event, claim_endpoint_batches
 
 pytestmark = pytest.mark.anyio
 
-LEASE = POLICY.lease
+LEASE = POLICY.lease_duration
 
 
 async def claimed(store, now=NOW, **given):
     """The ids of the endpoints that are claimed."""
-    return [turn.endpoint.id for turn in await claim_turns(store, now, **given)]
+    return [turn.endpoint.id for turn in await claim_endpoint_batches(store, now, **given)]
 
 
 async def next_turn(store, now=NOW, troubled=False):
-    return await read(store, lambda view: view.webhooks.next_turn(now, troubled=troubled))
+    return await read_store(
+        store, lambda view: view.webhooks.next_batch_due_at(now, degraded=troubled)
+    )
 
 
 async def lock(store, *claims):
-    return await store.write(lambda unit: unit.webhooks.lock_turns(claims))
+    return await store.run_transaction(lambda unit: unit.webhooks.lock_claims(claims))
 
 
 async def locked(store, *turns):
@@ -55,19 +62,19 @@ async def end(store, *turns, now=NOW):
     claims = [turn.claim for turn in turns]
 
     async def unit(tx):
-        held = await tx.webhooks.lock_turns(claims)
-        await tx.webhooks.end_turns([number for number, _ in held], now)
+        held = await tx.webhooks.lock_claims(claims)
+        await tx.webhooks.release_endpoints([number for number, _ in held], now)
 
-    await store.write(unit)
+    await store.run_transaction(unit)
 
 
 async def renew(store, until, *turns):
     tokens = [turn.lease.token for turn in turns]
-    await store.write(lambda unit: unit.webhooks.renew_turns(tokens, until))
+    await store.run_transaction(lambda unit: unit.webhooks.renew_claims(tokens, until))
 
 
 async def wake(store, endpoint, at):
-    await on(store, endpoint, lambda webhooks: webhooks.wake(endpoint.id, at))
+    await with_locked_endpoint(store, endpoint, lambda webhooks: webhooks.wake(endpoint.id, at))
 
 
 async def add_waiting(store, *minutes, **given):
@@ -90,7 +97,7 @@ async def test_nobody_has_a_turn_at_first(store):
     """An endpoint for which there is nothing is neither waited for nor claimed."""
     await add_endpoint(store)
     assert await next_turn(store) is None
-    assert await claim_turns(store, NOW + DAY) == []
+    assert await claim_endpoint_batches(store, NOW + DAY) == []
 
 
 async def test_a_turn_comes_with_a_delivery(store):
@@ -149,13 +156,13 @@ async def test_an_endpoint_may_be_woken(store):
 async def test_a_turn_has_all_that_sending_takes(store):
     """The endpoint, its owner, the claim, and each delivery with the bytes of its event."""
     owner = await add_subscriber(store)
-    endpoint, event = await add_endpoint(store, owner), await tell(store)
+    endpoint, event = await add_endpoint(store, owner), await add_event(store)
     delivery = await add_delivery(store, endpoint, event)
-    body = dict(await read(store, lambda view: view.bookings.events_of(event.booking_id)))
+    body = dict(await read_store(store, lambda view: view.bookings.events_of(event.booking_id)))
     lease = make_lease()
-    parcel = Parcel(delivery, body[event.sequence])
-    expected = Turn(endpoint, owner, lease, (parcel,))
-    assert await claim_turns(store, lease=lease) == [expected]
+    parcel = DueDelivery(delivery, body[event.sequence])
+    expected = EndpointBatch(endpoint, owner, lease, (parcel,))
+    assert await claim_endpoint_batches(store, lease=lease) == [expected]
 
 
 async def test_a_claim_bars_others_until_it_runs_out(store):
@@ -172,7 +179,7 @@ async def test_the_longest_overdue_are_claimed_first(store):
     """By their turns, then by id, up to a limit, each with the same lease."""
     endpoints = await add_waiting(store, -1, -3, -2, -2, 9)
     lease = make_lease()
-    turns = await claim_turns(store, lease=lease, limit=2)
+    turns = await claim_endpoint_batches(store, lease=lease, limit=2)
     assert [turn.endpoint for turn in turns] == [endpoints[1], endpoints[2]]
     assert {turn.lease for turn in turns} == {lease}
     assert await claimed(store) == ids(endpoints[3], endpoints[0])
@@ -186,9 +193,9 @@ async def test_endpoints_take_turns(store):
     order = []
     for seconds in range(4):
         now = NOW + seconds * SECOND
-        (turn,) = await claim_turns(store, now, limit=1, batch=1)
+        (turn,) = await claim_endpoint_batches(store, now, limit=1, batch=1)
         order.append(turn.endpoint.id)
-        await save(store, *(succeeded(each.delivery) for each in turn.parcels))
+        await save_deliveries(store, *(succeeded(each.delivery) for each in turn.due_deliveries))
         await end(store, turn, now=now)
     assert order == ids(*endpoints, endpoints[0])
 
@@ -212,20 +219,20 @@ async def test_retries_come_before_first_tries(store):
         await add_delivery(
             store,
             endpoint,
-            await tell(store, booking),
+            await add_event(store, booking),
             next_at=NOW + minutes * MINUTE,
             tries=tries,
             attempts=tries,
-            status=HELD if minutes == -9 else DeliveryStatus.PENDING,
+            status=STATUS_HELD if minutes == -9 else DeliveryStatus.PENDING,
         )
         for minutes, tries in kinds
     ]
-    (turn,) = await claim_turns(store, batch=4)
+    (turn,) = await claim_endpoint_batches(store, batch=4)
     expected = [deliveries[n] for n in (3, 2, 1, 4)]
-    assert [parcel.delivery for parcel in turn.parcels] == expected
+    assert [parcel.delivery for parcel in turn.due_deliveries] == expected
     await end(store, turn)
-    (turn,) = await claim_turns(store, batch=10)
-    assert [parcel.delivery for parcel in turn.parcels] == [*expected, deliveries[0]]
+    (turn,) = await claim_endpoint_batches(store, batch=10)
+    assert [parcel.delivery for parcel in turn.due_deliveries] == [*expected, deliveries[0]]
 
 
 async def test_a_turn_may_have_nothing_to_send(store):
@@ -233,8 +240,8 @@ async def test_a_turn_may_have_nothing_to_send(store):
     endpoint = await add_endpoint(store)
     await wake(store, endpoint, NOW)
     await add_delivery(store, endpoint, next_at=NOW + MINUTE)
-    (turn,) = await claim_turns(store)
-    assert (turn.endpoint, turn.parcels) == (endpoint, ())
+    (turn,) = await claim_endpoint_batches(store)
+    assert (turn.endpoint, turn.due_deliveries) == (endpoint, ())
     await end(store, turn)
     assert await next_turn(store) == NOW + MINUTE
 
@@ -244,10 +251,10 @@ async def test_deliveries_go_to_their_own_endpoint(store):
     endpoints = [await add_endpoint(store) for _ in range(3)]
     for n in range(9):
         await add_delivery(store, endpoints[n % 3])
-    turns = await claim_turns(store, batch=2)
-    assert [len(turn.parcels) for turn in turns] == [2, 2, 2]
+    turns = await claim_endpoint_batches(store, batch=2)
+    assert [len(turn.due_deliveries) for turn in turns] == [2, 2, 2]
     for turn in turns:
-        assert {each.delivery.endpoint_id for each in turn.parcels} == {turn.endpoint.id}
+        assert {each.delivery.endpoint_id for each in turn.due_deliveries} == {turn.endpoint.id}
 
 
 async def test_many_workers_share_the_endpoints(store):
@@ -269,10 +276,10 @@ async def test_the_holder_may_lock_its_turns(store):
     endpoints = [await add_endpoint(store, owner) for owner in owners]
     for minutes, endpoint in enumerate(endpoints):
         await add_delivery(store, endpoint, next_at=NOW - minutes * MINUTE)
-    turns = await claim_turns(store)
+    turns = await claim_endpoint_batches(store)
     assert [turn.endpoint.id for turn in turns] == ids(*endpoints[::-1])
     held = await lock(store, *(turn.claim for turn in turns))
-    subscribers = [Subscriber(*each) for each in zip(endpoints, owners, strict=True)]
+    subscribers = [EndpointSubscription(*each) for each in zip(endpoints, owners, strict=True)]
     assert list(held.values()) == subscribers
     assert await locked(store, turns[1]) == ids(endpoints[1])
 
@@ -280,8 +287,8 @@ async def test_the_holder_may_lock_its_turns(store):
 async def test_a_lost_turn_is_not_locked(store):
     """Once another has claimed it, it is that one's alone; others of the call stay held."""
     endpoints = await add_waiting(store, -1, 0)
-    turns = await claim_turns(store)
-    (again,) = await claim_turns(store, NOW + LEASE, limit=1)
+    turns = await claim_endpoint_batches(store)
+    (again,) = await claim_endpoint_batches(store, NOW + LEASE, limit=1)
     assert await locked(store, *turns) == ids(endpoints[1])
     assert await locked(store, again) == ids(endpoints[0])
 
@@ -290,7 +297,7 @@ async def test_nobody_holds_what_was_not_claimed(store):
     """Neither an endpoint that waits, nor one that was given back, nor one that is not there;
     and a token is good for no other endpoint."""
     endpoints = await add_waiting(store, -1, 1)
-    (turn,) = await claim_turns(store)
+    (turn,) = await claim_endpoint_batches(store)
     token = turn.lease.token
     assert await lock(store, (endpoints[1].id, token), (404, token), (turn.endpoint.id, "x")) == {}
     await end(store, turn)
@@ -301,9 +308,9 @@ async def test_nobody_holds_what_was_not_claimed(store):
 async def test_a_deleted_endpoint_may_be_settled(store):
     """Who has claimed it may still save what came of its attempts."""
     (endpoint,) = await add_waiting(store, 0)
-    (turn,) = await claim_turns(store)
+    (turn,) = await claim_endpoint_batches(store)
     deleted = evolve(endpoint, active=False, deleted_at=NOW)
-    await store.write(lambda unit: unit.webhooks.save_endpoints([deleted]))
+    await store.run_transaction(lambda unit: unit.webhooks.save_endpoints([deleted]))
     held = await lock(store, turn.claim)
     assert held[turn.claim].endpoint == deleted
 
@@ -311,8 +318,8 @@ async def test_a_deleted_endpoint_may_be_settled(store):
 async def test_a_claim_may_be_renewed(store):
     """All that was claimed with it, and nobody else's."""
     endpoints = await add_waiting(store, -2, -1, 0)
-    mine = await claim_turns(store, limit=2)
-    (other,) = await claim_turns(store)
+    mine = await claim_endpoint_batches(store, limit=2)
+    (other,) = await claim_endpoint_batches(store)
     await renew(store, NOW + HOUR, mine[0])
     assert await claimed(store, NOW + LEASE) == ids(endpoints[2])
     assert await claimed(store, NOW + HOUR - SECOND) == ids(endpoints[2])
@@ -323,9 +330,9 @@ async def test_a_claim_may_be_renewed(store):
 async def test_a_lost_claim_is_not_renewed(store):
     """Nor is one that was given back."""
     endpoints = await add_waiting(store, -1, 0)
-    turns = await claim_turns(store)
+    turns = await claim_endpoint_batches(store)
     await end(store, turns[1])
-    (again,) = await claim_turns(store, NOW + LEASE, limit=1)
+    (again,) = await claim_endpoint_batches(store, NOW + LEASE, limit=1)
     await renew(store, NOW + DAY, *turns)
     assert again.endpoint == endpoints[0]
     assert await claimed(store, NOW + 2 * LEASE) == ids(*endpoints)
@@ -335,8 +342,8 @@ async def test_a_token_that_nobody_holds_is_no_error(store):
     """There is nothing to renew, with one or with none."""
     await add_waiting(store, 0)
     lease = Lease("nobody's", NOW)
-    await store.write(lambda unit: unit.webhooks.renew_turns([lease.token], NOW + DAY))
-    await store.write(lambda unit: unit.webhooks.renew_turns([], NOW + DAY))
+    await store.run_transaction(lambda unit: unit.webhooks.renew_claims([lease.token], NOW + DAY))
+    await store.run_transaction(lambda unit: unit.webhooks.renew_claims([], NOW + DAY))
     assert len(await claimed(store)) == 1
 
 
@@ -350,12 +357,12 @@ async def test_the_next_turn_comes_with_what_is_pending(store, minutes, expected
     """With the first of it, or now where that is overdue; none where nothing is left. What is
     held or done has no part in it."""
     endpoint = await add_endpoint(store)
-    await add_delivery(store, endpoint, status=HELD, next_at=NOW - HOUR)
+    await add_delivery(store, endpoint, status=STATUS_HELD, next_at=NOW - HOUR)
     sent = await add_delivery(store, endpoint, next_at=NOW - MINUTE)
-    (turn,) = await claim_turns(store)
+    (turn,) = await claim_endpoint_batches(store)
     for each in minutes:
         await add_delivery(store, endpoint, next_at=NOW + each * MINUTE)
-    await save(store, succeeded(sent))
+    await save_deliveries(store, succeeded(sent))
     await end(store, turn)
     at = None if expected is None else NOW + expected * MINUTE
     assert await next_turn(store) == at
@@ -364,7 +371,7 @@ async def test_the_next_turn_comes_with_what_is_pending(store, minutes, expected
 async def test_a_turn_that_ended_may_be_claimed(store):
     """At once, by another, where there is more to send."""
     (endpoint,) = await add_waiting(store, 0)
-    (turn,) = await claim_turns(store)
+    (turn,) = await claim_endpoint_batches(store)
     await end(store, turn)
     assert await claimed(store) == ids(endpoint)
 
@@ -372,7 +379,7 @@ async def test_a_turn_that_ended_may_be_claimed(store):
 async def test_some_turns_end_before_others(store):
     """Those that were claimed with them go on."""
     endpoints = await add_waiting(store, -2, -1, 0)
-    turns = await claim_turns(store)
+    turns = await claim_endpoint_batches(store)
     await end(store, turns[0], turns[2])
     assert await locked(store, *turns) == ids(endpoints[1])
     assert await claimed(store) == ids(endpoints[0], endpoints[2])
@@ -382,10 +389,10 @@ async def test_a_retry_waits_for_its_time(store):
     """After a failure the endpoint's turn comes with the next try."""
     endpoint = await add_endpoint(store)
     delivery = await add_delivery(store, endpoint)
-    (turn,) = await claim_turns(store)
+    (turn,) = await claim_endpoint_batches(store)
     retry = evolve(delivery, attempts=1, tries=1, next_at=NOW + 4 * SECOND)
-    await save(store, retry)
+    await save_deliveries(store, retry)
     await end(store, turn)
     assert await claimed(store, NOW + 3 * SECOND) == []
-    (again,) = await claim_turns(store, NOW + 4 * SECOND)
-    assert [parcel.delivery for parcel in again.parcels] == [retry]
+    (again,) = await claim_endpoint_batches(store, NOW + 4 * SECOND)
+    assert [parcel.delivery for parcel in again.due_deliveries] == [retry]

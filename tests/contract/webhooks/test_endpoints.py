@@ -11,12 +11,12 @@ from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.webhooks.deliveries import (
     DeliveryStatus,
-    Endpoint,
-    Secrets,
-    Subscriber,
+    EndpointSecrets,
+    EndpointSubscription,
+    WebhookEndpoint,
 )
-from staffbooking_core.ports import WebhookFigures
-from tests.contract.stores import read
+from staffbooking_core.ports import WebhookStats
+from tests.contract.stores import read_store
 from tests.support.builders import (
     DAY,
     HOUR,
@@ -28,10 +28,10 @@ from tests.support.builders import (
 from tests.support.webhooks import (
     add_delivery,
     add_endpoint,
-    claim_turns,
+    add_event,
+    claim_endpoint_batches,
     make_new_endpoint,
-    place,
-    tell,
+    place_events,
 )
 
 pytestmark = pytest.mark.anyio
@@ -40,15 +40,15 @@ FINE = NOW + timedelta(microseconds=123_456)
 
 
 async def find(store, endpoint_id):
-    return await read(store, lambda view: view.webhooks.endpoint(endpoint_id))
+    return await read_store(store, lambda view: view.webhooks.endpoint(endpoint_id))
 
 
 async def save(store, *endpoints):
-    await store.write(lambda unit: unit.webhooks.save_endpoints(endpoints))
+    await store.run_transaction(lambda unit: unit.webhooks.save_endpoints(endpoints))
 
 
 async def delete(store, endpoint):
-    deleted = evolve(endpoint, active=False, deleted_at=NOW, secrets=Secrets(b""))
+    deleted = evolve(endpoint, active=False, deleted_at=NOW, secrets=EndpointSecrets(b""))
     await save(store, deleted)
     return deleted
 
@@ -67,16 +67,16 @@ async def test_an_endpoint_is_added_without_a_secret(store):
         created_at=FINE,
     )
     first, second = [
-        await store.write(lambda unit: unit.webhooks.add_endpoint(new)) for _ in range(2)
+        await store.run_transaction(lambda unit: unit.webhooks.add_endpoint(new)) for _ in range(2)
     ]
-    assert first == Endpoint(
+    assert first == WebhookEndpoint(
         id=first.id,
         owner_id=user.id,
         url=new.url,
         events=new.events,
         description=new.description,
         created_at=FINE,
-        secrets=Secrets(b""),
+        secrets=EndpointSecrets(b""),
     )
     assert second == evolve(first, id=second.id)
     assert first.id < second.id
@@ -90,7 +90,7 @@ async def test_an_endpoint_comes_back_as_it_was_saved(store):
         endpoint,
         events=frozenset({EventName.BOOKING_CANCELLED}),
         description="Till, \N{GRINNING FACE}",
-        secrets=Secrets(bytes(range(256)), b"\x00next\xff", FINE + DAY),
+        secrets=EndpointSecrets(bytes(range(256)), b"\x00next\xff", FINE + DAY),
         active=False,
         consecutive_failures=10,
         disabled_at=FINE,
@@ -109,14 +109,14 @@ async def test_an_unset_field_is_unset_again(store):
     endpoint = await add_endpoint(
         store,
         description="Till",
-        secrets=Secrets(b"old", b"new", NOW),
+        secrets=EndpointSecrets(b"old", b"new", NOW),
         disabled_at=NOW,
         disabled_reason="10 deliveries in a row failed",
     )
     cleared = evolve(
         endpoint,
         description=None,
-        secrets=Secrets(b"new"),
+        secrets=EndpointSecrets(b"new"),
         disabled_at=None,
         disabled_reason=None,
     )
@@ -137,14 +137,17 @@ async def test_an_unknown_endpoint_is_none(store):
     """Looked up or locked."""
     await add_endpoint(store)
     assert await find(store, 404) is None
-    assert await store.write(lambda unit: unit.webhooks.lock_endpoint(404)) is None
+    assert await store.run_transaction(lambda unit: unit.webhooks.lock_endpoint(404)) is None
 
 
 async def test_a_deleted_endpoint_is_still_found(store):
     """By its id, to be looked at or locked, and nowhere else."""
     deleted = await delete(store, endpoint := await add_endpoint(store))
     assert await find(store, endpoint.id) == deleted
-    assert await store.write(lambda unit: unit.webhooks.lock_endpoint(endpoint.id)) == deleted
+    assert (
+        await store.run_transaction(lambda unit: unit.webhooks.lock_endpoint(endpoint.id))
+        == deleted
+    )
 
 
 async def test_a_persons_endpoints_are_listed(store):
@@ -153,7 +156,7 @@ async def test_a_persons_endpoints_are_listed(store):
     endpoints = [await add_endpoint(store, user, active=n != 1) for n in range(4)]
     await add_endpoint(store)
     await delete(store, endpoints[2])
-    listed = await read(store, lambda view: view.webhooks.endpoints_of(user.id))
+    listed = await read_store(store, lambda view: view.webhooks.endpoints_of(user.id))
     assert list(listed) == [endpoints[0], endpoints[1], endpoints[3]]
 
 
@@ -162,10 +165,10 @@ async def test_all_endpoints_are_listed_in_batches(store):
     users = [await add_subscriber(store) for _ in range(2)]
     endpoints = [await add_endpoint(store, users[n % 2]) for n in range(5)]
     await delete(store, endpoints[1])
-    async with store.reading() as view:
+    async with store.read_view() as view:
         starts = (0, endpoints[2].id, endpoints[4].id)
         batches = [list(await view.webhooks.endpoints(after, 2)) for after in starts]
-    expected = [Subscriber(endpoints[n], users[n % 2]) for n in (0, 2, 3, 4)]
+    expected = [EndpointSubscription(endpoints[n], users[n % 2]) for n in (0, 2, 3, 4)]
     assert batches == [expected[:2], expected[2:], []]
 
 
@@ -173,11 +176,11 @@ async def test_saving_leaves_a_claim_and_a_turn_alone(store):
     """Its holder keeps it, and what is due stays due."""
     endpoint = await add_endpoint(store)
     await add_delivery(store, endpoint)
-    (turn,) = await claim_turns(store)
+    (turn,) = await claim_endpoint_batches(store)
     await save(store, evolve(endpoint, description="Till"))
-    held = await store.write(lambda unit: unit.webhooks.lock_turns([turn.claim]))
+    held = await store.run_transaction(lambda unit: unit.webhooks.lock_claims([turn.claim]))
     assert [each.endpoint.description for each in held.values()] == ["Till"]
-    (again,) = await claim_turns(store, NOW + HOUR)
+    (again,) = await claim_endpoint_batches(store, NOW + HOUR)
     assert again.endpoint == evolve(endpoint, description="Till")
 
 
@@ -192,9 +195,9 @@ async def test_events_go_to_parties_and_admins(store):
 
     async def subscribers(*found):
         ids = [user.id for user in found]
-        return list(await store.write(lambda unit: unit.webhooks.subscribers(ids)))
+        return list(await store.run_transaction(lambda unit: unit.webhooks.lock_endpoints_of(ids)))
 
-    everybody = [Subscriber(*each) for each in zip(endpoints, owners, strict=True)]
+    everybody = [EndpointSubscription(*each) for each in zip(endpoints, owners, strict=True)]
     assert await subscribers(users[0], users[1]) == [everybody[n] for n in (0, 1, 2, 4)]
     assert await subscribers(users[0], admin) == [everybody[n] for n in (1, 2, 4)]
     assert await subscribers() == [everybody[1]]
@@ -204,12 +207,12 @@ async def test_events_go_to_parties_and_admins(store):
 
 
 async def figures(store, now=NOW):
-    return await read(store, lambda view: view.webhooks.figures(now))
+    return await read_store(store, lambda view: view.webhooks.stats(now))
 
 
 async def test_there_is_nothing_to_count_at_first(store):
     """All figures are 0."""
-    assert await figures(store) == WebhookFigures(0, 0, 0, 0, 0, 0.0)
+    assert await figures(store) == WebhookStats(0, 0, 0, 0, 0, 0.0)
 
 
 async def test_attempts_are_counted_over_endpoints(store):
@@ -226,8 +229,8 @@ async def test_waiting_deliveries_and_events_are_counted(store):
     endpoint = await add_endpoint(store)
     for status in (*2 * [DeliveryStatus.PENDING], *3 * [DeliveryStatus.HELD], *DeliveryStatus):
         await add_delivery(store, endpoint, status=status)
-    await place(store)
-    await tell(store)
+    await place_events(store)
+    await add_event(store)
     found = await figures(store)
     assert (found.pending, found.held, found.unplaced) == (3, 4, 1)
 

@@ -7,20 +7,26 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus, Subscriber
-from tests.contract.stores import read
+from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus, EndpointSubscription
+from tests.contract.stores import read_store
 from tests.contract.webhooks.delivery_helpers import (
-    HELD,
-    PENDING,
-    find,
-    found,
-    hold,
-    next_turn,
-    on,
-    resume,
+    STATUS_HELD,
+    STATUS_PENDING,
+    find_deliveries,
+    find_delivery,
+    hold_endpoint,
+    next_batch_time,
+    resume_endpoint,
+    with_locked_endpoint,
 )
 from tests.support.builders import DAY, HOUR, MINUTE, NOW, SECOND, add_booking, add_subscriber
-from tests.support.webhooks import DONE, add_delivery, add_endpoint, claim_turns, tell
+from tests.support.webhooks import (
+    FINAL_STATUSES,
+    add_delivery,
+    add_endpoint,
+    add_event,
+    claim_endpoint_batches,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -34,10 +40,10 @@ async def add_kinds(store, endpoint):
         status: await add_delivery(
             store,
             endpoint,
-            await tell(store, booking),
+            await add_event(store, booking),
             status=status,
-            next_at=None if status in DONE else NOW + n * MINUTE,
-            held_at=NOW - DAY if status is HELD else None,
+            next_at=None if status in FINAL_STATUSES else NOW + n * MINUTE,
+            held_at=NOW - DAY if status is STATUS_HELD else None,
             attempts=n,
             tries=n,
         )
@@ -50,10 +56,16 @@ async def test_what_is_pending_is_held(store):
     and nothing of another."""
     endpoint, other = await add_endpoint(store), await add_endpoint(store)
     kinds, elsewhere = await add_kinds(store, endpoint), await add_delivery(store, other)
-    assert [await hold(store, endpoint, FINE), await hold(store, endpoint)] == [1, 0]
-    expected = {**kinds, PENDING: evolve(kinds[PENDING], status=HELD, held_at=FINE)}
-    assert await found(store, *kinds.values()) == list(expected.values())
-    assert await find(store, elsewhere) == elsewhere
+    assert [await hold_endpoint(store, endpoint, FINE), await hold_endpoint(store, endpoint)] == [
+        1,
+        0,
+    ]
+    expected = {
+        **kinds,
+        STATUS_PENDING: evolve(kinds[STATUS_PENDING], status=STATUS_HELD, held_at=FINE),
+    }
+    assert await find_deliveries(store, *kinds.values()) == list(expected.values())
+    assert await find_delivery(store, elsewhere) == elsewhere
 
 
 async def test_who_is_held_has_no_turn(store):
@@ -61,46 +73,52 @@ async def test_who_is_held_has_no_turn(store):
     endpoint, other = await add_endpoint(store), await add_endpoint(store)
     await add_delivery(store, endpoint)
     await add_delivery(store, other, next_at=NOW + MINUTE)
-    await hold(store, endpoint)
-    assert await next_turn(store) == NOW + MINUTE
+    await hold_endpoint(store, endpoint)
+    assert await next_batch_time(store) == NOW + MINUTE
 
 
 async def test_a_claim_outlasts_the_holding(store):
     """So its holder may save what is in flight; when it is done there is no turn to come."""
     endpoint = await add_endpoint(store)
     await add_delivery(store, endpoint)
-    (turn,) = await claim_turns(store)
-    await hold(store, endpoint)
+    (turn,) = await claim_endpoint_batches(store)
+    await hold_endpoint(store, endpoint)
 
     async def settle(tx):
-        held = await tx.webhooks.lock_turns([turn.claim])
-        await tx.webhooks.end_turns([endpoint.id], NOW)
+        held = await tx.webhooks.lock_claims([turn.claim])
+        await tx.webhooks.release_endpoints([endpoint.id], NOW)
         return [each.endpoint.id for each in held.values()]
 
-    assert await store.write(settle) == [endpoint.id]
-    assert await next_turn(store, NOW + DAY) is None
+    assert await store.run_transaction(settle) == [endpoint.id]
+    assert await next_batch_time(store, NOW + DAY) is None
 
 
 async def test_what_was_held_is_pending_again(store):
     """Each due when it would have been, and with the tries that it had."""
     endpoint, other = await add_endpoint(store), await add_endpoint(store)
     kinds = await add_kinds(store, endpoint)
-    elsewhere = await add_delivery(store, other, status=HELD)
-    assert [await resume(store, endpoint), await resume(store, endpoint)] == [1, 0]
-    expected = {**kinds, HELD: evolve(kinds[HELD], status=PENDING, held_at=None)}
-    assert await found(store, *kinds.values()) == list(expected.values())
-    assert await find(store, elsewhere) == elsewhere
+    elsewhere = await add_delivery(store, other, status=STATUS_HELD)
+    assert [await resume_endpoint(store, endpoint), await resume_endpoint(store, endpoint)] == [
+        1,
+        0,
+    ]
+    expected = {
+        **kinds,
+        STATUS_HELD: evolve(kinds[STATUS_HELD], status=STATUS_PENDING, held_at=None),
+    }
+    assert await find_deliveries(store, *kinds.values()) == list(expected.values())
+    assert await find_delivery(store, elsewhere) == elsewhere
 
 
 async def test_holding_and_resuming_changes_nothing(store):
     """Neither an early retry nor a lost one comes of a pause."""
     endpoint = await add_endpoint(store)
     delivery = await add_delivery(store, endpoint, next_at=NOW + MINUTE, attempts=2, tries=2)
-    await hold(store, endpoint)
-    await resume(store, endpoint)
-    assert await find(store, delivery) == delivery
-    assert await claim_turns(store, NOW + MINUTE - SECOND) == []
-    assert len(await claim_turns(store, NOW + MINUTE)) == 1
+    await hold_endpoint(store, endpoint)
+    await resume_endpoint(store, endpoint)
+    assert await find_delivery(store, delivery) == delivery
+    assert await claim_endpoint_batches(store, NOW + MINUTE - SECOND) == []
+    assert len(await claim_endpoint_batches(store, NOW + MINUTE)) == 1
 
 
 @pytest.mark.parametrize(("minutes", "expected"), [((5, 3), 3), ((-5, 3), 0)])
@@ -108,18 +126,18 @@ async def test_a_turn_comes_with_the_first_that_is_resumed(store, minutes, expec
     """When it is due, or now where it is overdue already."""
     endpoint = await add_endpoint(store)
     for each in minutes:
-        await add_delivery(store, endpoint, status=HELD, next_at=NOW + each * MINUTE)
-    await resume(store, endpoint)
-    assert await next_turn(store, NOW + DAY) == NOW + expected * MINUTE
+        await add_delivery(store, endpoint, status=STATUS_HELD, next_at=NOW + each * MINUTE)
+    await resume_endpoint(store, endpoint)
+    assert await next_batch_time(store, NOW + DAY) == NOW + expected * MINUTE
 
 
 async def test_a_resumed_endpoint_keeps_its_earlier_turn(store):
     """What was pending all the time is not put off by what was held."""
     endpoint = await add_endpoint(store)
     await add_delivery(store, endpoint, next_at=NOW + MINUTE)
-    await add_delivery(store, endpoint, status=HELD, next_at=NOW + HOUR)
-    await resume(store, endpoint)
-    assert await next_turn(store) == NOW + MINUTE
+    await add_delivery(store, endpoint, status=STATUS_HELD, next_at=NOW + HOUR)
+    await resume_endpoint(store, endpoint)
+    assert await next_batch_time(store) == NOW + MINUTE
 
 
 def gone(delivery):
@@ -132,14 +150,19 @@ async def test_all_that_waits_is_cancelled(store):
     endpoint, other = await add_endpoint(store), await add_endpoint(store)
     kinds, elsewhere = await add_kinds(store, endpoint), await add_delivery(store, other)
     cancel = [
-        await on(store, endpoint, lambda webhooks: webhooks.cancel(endpoint.id, NOW))
+        await with_locked_endpoint(
+            store, endpoint, lambda webhooks: webhooks.cancel(endpoint.id, NOW)
+        )
         for _ in range(2)
     ]
     assert cancel == [2, 0]
-    expected = [gone(each) if status in (PENDING, HELD) else each for status, each in kinds.items()]
-    assert await found(store, *kinds.values()) == expected
-    assert await find(store, elsewhere) == elsewhere
-    (turn,) = await claim_turns(store, NOW + DAY)
+    expected = [
+        gone(each) if status in (STATUS_PENDING, STATUS_HELD) else each
+        for status, each in kinds.items()
+    ]
+    assert await find_deliveries(store, *kinds.values()) == expected
+    assert await find_delivery(store, elsewhere) == elsewhere
+    (turn,) = await claim_endpoint_batches(store, NOW + DAY)
     assert turn.endpoint == other
 
 
@@ -147,22 +170,24 @@ async def test_what_is_held_for_long_is_cancelled(store):
     """The longest held first, up to a limit, whatever endpoint it is of."""
     endpoints = [await add_endpoint(store) for _ in range(2)]
     deliveries = [
-        await add_delivery(store, endpoints[n % 2], status=HELD, held_at=NOW - hours * HOUR)
+        await add_delivery(store, endpoints[n % 2], status=STATUS_HELD, held_at=NOW - hours * HOUR)
         for n, hours in enumerate((2, 4, 3, 1))
     ]
     pending = await add_delivery(store, endpoints[0], next_at=NOW - DAY)
 
     async def cancel(limit):
         before = NOW - 2 * HOUR
-        return await store.write(lambda unit: unit.webhooks.cancel_held(before, limit))
+        return await store.run_transaction(
+            lambda unit: unit.webhooks.cancel_held_deliveries(before, limit)
+        )
 
     async def statuses():
-        return [each.status is HELD for each in await found(store, *deliveries)]
+        return [each.status is STATUS_HELD for each in await find_deliveries(store, *deliveries)]
 
     assert [await cancel(2), await statuses()] == [2, [True, False, False, True]]
     assert [await cancel(2), await statuses()] == [1, [False, False, False, True]]
-    assert await find(store, deliveries[0]) == gone(deliveries[0])
-    assert await find(store, pending) == pending
+    assert await find_delivery(store, deliveries[0]) == gone(deliveries[0])
+    assert await find_delivery(store, pending) == pending
 
 
 async def test_endpoints_that_could_go_on_are_found(store):
@@ -172,15 +197,19 @@ async def test_endpoints_that_could_go_on_are_found(store):
     paused = await add_endpoint(store, user, active=False)
     deleted = await add_endpoint(store, user, deleted_at=NOW)
     for endpoint in (*endpoints, paused, deleted, endpoints[0]):
-        await add_delivery(store, endpoint, status=HELD)
+        await add_delivery(store, endpoint, status=STATUS_HELD)
     busy = await add_endpoint(store, user)
     await add_delivery(store, busy)
-    await resume(store, endpoints[1])
+    await resume_endpoint(store, endpoints[1])
 
     async def holding(after_id, limit):
-        return list(await read(store, lambda view: view.webhooks.holding(after_id, limit)))
+        return list(
+            await read_store(
+                store, lambda view: view.webhooks.endpoints_with_held_deliveries(after_id, limit)
+            )
+        )
 
-    expected = [Subscriber(endpoints[n], user) for n in (0, 2)]
+    expected = [EndpointSubscription(endpoints[n], user) for n in (0, 2)]
     assert await holding(0, 10) == expected
     assert await holding(0, 1) == expected[:1]
     assert await holding(endpoints[0].id, 10) == expected[1:]

@@ -22,25 +22,31 @@ from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.inputs import ChangeWebhook, CreateWebhook
 from staffbooking_core.usecases.webhooks import deliveries, endpoints as webhooks_endpoints
-from tests.contract.stores import STORES, address, opened, read
+from tests.contract.stores import STORES, open_sql_store, read_store, store_url
 from tests.contract.test_races import ROUNDS, at_once, by_turns, processes, won
-from tests.contract.webhooks.delivery_helpers import HELD, PENDING, next_turn, of, succeeded
+from tests.contract.webhooks.delivery_helpers import (
+    STATUS_HELD,
+    STATUS_PENDING,
+    deliveries_of,
+    next_batch_time,
+    succeeded,
+)
 from tests.support.builders import NOW, POLICY, add_booking, add_subscriber, add_user
 from tests.support.memory_deployment import memory_ports
 from tests.support.webhooks import (
     add_delivery,
     add_endpoint,
-    claim_turns,
+    add_event,
+    claim_endpoint_batches,
     make_new_delivery,
-    place,
-    tell,
+    place_events,
 )
 
 pytestmark = pytest.mark.anyio
 
 __all__ = ["processes"]
 
-LEASE = POLICY.lease
+LEASE = POLICY.lease_duration
 
 
 @pytest.fixture
@@ -53,7 +59,7 @@ async def ports(processes):
             admission=store.admission,
             clock=VirtualClock(NOW, store=store),
             ids=SeededIds(number),
-            sender=sender,
+            webhook_sender=sender,
         )
         for number, store in enumerate(processes)
     ]
@@ -63,7 +69,7 @@ async def ports(processes):
 async def postgres(request):
     """Two stores on one PostgreSQL database."""
     name = "postgresql"
-    async with STORES[name](request) as one, opened(address(request, name)) as other:
+    async with STORES[name](request) as one, open_sql_store(store_url(request, name)) as other:
         yield one, other
 
 
@@ -101,7 +107,7 @@ async def meeting(stores, unit, call):
 
 async def feed(store):
     """The ids of the events, in the order of their positions."""
-    bodies = await read(store, lambda view: view.webhooks.feed(None, 0, 10_000))
+    bodies = await read_store(store, lambda view: view.webhooks.feed_events_after(None, 0, 10_000))
     return [codec.decode(body)["id"] for body in bodies]
 
 
@@ -125,16 +131,16 @@ def received(ports, endpoint):
 async def test_no_event_slips_in_behind_a_reader(postgres):
     """While positions are given and not committed yet, a later event waits for its own."""
     one, other = postgres
-    first = await tell(one)
+    first = await add_event(one)
 
     async def place_first(tx):
         last = await tx.webhooks.lock_feed()
-        (told,) = await tx.webhooks.unplaced(10)
-        await tx.webhooks.place([(told, last + 1)])
+        (told,) = await tx.webhooks.unsequenced_events(10)
+        await tx.webhooks.save_feed_positions([(told, last + 1)])
 
     async def place_second():
-        event = await tell(other)
-        assert [each.id for each in await place(other)] == [event.id]
+        event = await add_event(other)
+        assert [each.id for each in await place_events(other)] == [event.id]
         return event
 
     _, second = await meeting(postgres, place_first, place_second)
@@ -147,14 +153,14 @@ async def test_events_are_published_once(ports):
     endpoint, expected = await add_served(ports), []
     bookings = [await add_booking(store) for _ in range(3)]
     for _ in range(ROUNDS):
-        expected += [(await tell(store, booking)).id for booking in bookings for _ in "ab"]
-        await at_once([partial(deliveries.publish, each, 2) for each in by_turns(ports, 8)])
-        while await deliveries.publish(ports[0]):
+        expected += [(await add_event(store, booking)).id for booking in bookings for _ in "ab"]
+        await at_once([partial(deliveries.publish_events, each, 2) for each in by_turns(ports, 8)])
+        while await deliveries.publish_events(ports[0]):
             pass
-        assert await store.write(lambda unit: unit.webhooks.lock_feed()) == len(expected)
+        assert await store.run_transaction(lambda unit: unit.webhooks.lock_feed()) == len(expected)
         found = await feed(store)
         assert sorted(found) == sorted(expected)
-        assert [each.event_id for each in await of(store, endpoint)][::-1] == found
+        assert [each.event_id for each in await deliveries_of(store, endpoint)][::-1] == found
 
 
 async def follow(ports, user, over):
@@ -162,7 +168,7 @@ async def follow(ports, user, over):
     found, after = [], None
     while True:
         is_last = over.is_set()
-        bodies, _ = await webhooks_endpoints.feed(ports, user, after, 3)
+        bodies, _ = await webhooks_endpoints.read_feed(ports, user, after, 3)
         found += [codec.decode(body)["id"] for body in bodies]
         after = found[-1] if found else None
         if is_last and not bodies:
@@ -177,15 +183,15 @@ async def test_a_reader_misses_no_event(ports):
 
     async def write(one, booking):
         for _ in range(ROUNDS):
-            await tell(one.store, booking)
-            await deliveries.publish(one, 2)
+            await add_event(one.store, booking)
+            await deliveries.publish_events(one, 2)
 
     over = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         readers = [group.create_task(follow(ports[1], user, over)) for user in (customer, admin)]
         writers = zip(by_turns(ports, 4), bookings, strict=True)
         await asyncio.gather(*(write(*each) for each in writers))
-        while await deliveries.publish(ports[0]):
+        while await deliveries.publish_events(ports[0]):
             pass
         over.set()
     expected = await feed(store)
@@ -198,7 +204,7 @@ async def test_a_reader_misses_no_event(ports):
 
 def fanning_out(endpoint, event):
     async def unit(tx):
-        await tx.webhooks.subscribers([endpoint.owner_id])
+        await tx.webhooks.lock_endpoints_of([endpoint.owner_id])
         await tx.webhooks.add_deliveries([make_new_delivery(endpoint.id, event)])
 
     return unit
@@ -208,10 +214,10 @@ def settling(turn):
     """The end of a turn whose deliveries all arrived."""
 
     async def unit(tx):
-        held = await tx.webhooks.lock_turns([turn.claim])
+        held = await tx.webhooks.lock_claims([turn.claim])
         if held:
             await tx.webhooks.save_deliveries([succeeded(each.delivery) for each in turn.parcels])
-            await tx.webhooks.end_turns([turn.endpoint.id], NOW)
+            await tx.webhooks.release_endpoints([turn.endpoint.id], NOW)
         return bool(held)
 
     return unit
@@ -223,13 +229,13 @@ async def test_the_end_of_a_turn_sees_what_came_in(postgres):
     one, other = postgres
     endpoint = await add_endpoint(one)
     await add_delivery(one, endpoint)
-    (turn,) = await claim_turns(one)
-    event = await tell(one)
+    (turn,) = await claim_endpoint_batches(one)
+    event = await add_event(one)
     _, settled = await meeting(
         postgres, fanning_out(endpoint, event), lambda: other.write(settling(turn))
     )
     assert settled
-    assert await next_turn(one) == NOW
+    assert await next_batch_time(one) == NOW
 
 
 async def test_what_comes_in_sees_the_end_of_a_turn(postgres):
@@ -237,26 +243,26 @@ async def test_what_comes_in_sees_the_end_of_a_turn(postgres):
     one, other = postgres
     endpoint = await add_endpoint(one)
     await add_delivery(one, endpoint)
-    (turn,) = await claim_turns(one)
-    event = await tell(one)
+    (turn,) = await claim_endpoint_batches(one)
+    event = await add_event(one)
     await meeting(postgres, settling(turn), lambda: other.write(fanning_out(endpoint, event)))
-    assert await next_turn(one) == NOW
+    assert await next_batch_time(one) == NOW
 
 
 @pytest.mark.parametrize("change", ["hold", "resume"])
 async def test_holding_sees_what_came_in(postgres, change):
     """What is added and not committed yet is held, or counts for the turn that comes next."""
     one, other = postgres
-    endpoint, event = await add_endpoint(one), await tell(one)
+    endpoint, event = await add_endpoint(one), await add_event(one)
 
     async def unit(tx):
         await tx.webhooks.lock_endpoint(endpoint.id)
         return await getattr(tx.webhooks, change)(endpoint.id, NOW)
 
     await meeting(postgres, fanning_out(endpoint, event), lambda: other.write(unit))
-    (delivery,) = await of(one, endpoint)
-    expected = (HELD, None) if change == "hold" else (PENDING, NOW)
-    assert (delivery.status, await next_turn(one)) == expected
+    (delivery,) = await deliveries_of(one, endpoint)
+    expected = (STATUS_HELD, None) if change == "hold" else (STATUS_PENDING, NOW)
+    assert (delivery.status, await next_batch_time(one)) == expected
 
 
 async def test_everything_is_sent_once(ports):
@@ -267,14 +273,14 @@ async def test_everything_is_sent_once(ports):
     bookings = [await add_booking(store) for _ in range(2)]
     for _ in range(ROUNDS):
         tellers = zip(by_turns(ports, 4), by_turns(bookings, 4), strict=True)
-        calls: list[Any] = [partial(tell, each.store, booking) for each, booking in tellers]
-        calls += [partial(deliveries.publish, each) for each in by_turns(ports, 4)]
-        calls += [partial(deliveries.deliver_due, each) for each in by_turns(ports, 4)]
+        calls: list[Any] = [partial(add_event, each.store, booking) for each, booking in tellers]
+        calls += [partial(deliveries.publish_events, each) for each in by_turns(ports, 4)]
+        calls += [partial(deliveries.deliver_all_due, each) for each in by_turns(ports, 4)]
         await at_once(calls)
-    while await deliveries.publish(ports[0]):
+    while await deliveries.publish_events(ports[0]):
         pass
-    await deliveries.deliver_due(ports[1])
-    figures = await read(store, lambda view: view.webhooks.figures(NOW))
+    await deliveries.deliver_all_due(ports[1])
+    figures = await read_store(store, lambda view: view.webhooks.stats(NOW))
     assert (figures.pending, figures.unplaced) == (0, 0)
     expected = sorted(await feed(store))
     assert len(expected) == 4 * ROUNDS
@@ -290,8 +296,10 @@ async def test_each_endpoint_is_claimed_once(processes):
     for n in range(ROUNDS):
         now = NOW + n * LEASE
         stores = enumerate(by_turns(processes))
-        calls = [partial(claim_turns, store, now, limit=1 + n % 3) for n, store in stores]
-        batches = [*await at_once(calls), await claim_turns(processes[0], now)]
+        calls = [
+            partial(claim_endpoint_batches, store, now, limit=1 + n % 3) for n, store in stores
+        ]
+        batches = [*await at_once(calls), await claim_endpoint_batches(processes[0], now)]
         claimed = [turn.endpoint.id for batch in batches for turn in batch]
         assert sorted(claimed) == [endpoint.id for endpoint in endpoints]
 
@@ -303,10 +311,12 @@ async def test_a_lost_turn_is_settled_by_nobody(processes):
     endpoint = await add_endpoint(one)
     booking = await add_booking(one)
     for n in range(ROUNDS):
-        await add_delivery(one, endpoint, await tell(one, booking))
+        await add_delivery(one, endpoint, await add_event(one, booking))
         at = NOW + 2 * n * LEASE
-        (turn,) = await claim_turns(one, at)
-        claims = [partial(claim_turns, store, at + LEASE) for store in by_turns(processes, 3)]
+        (turn,) = await claim_endpoint_batches(one, at)
+        claims = [
+            partial(claim_endpoint_batches, store, at + LEASE) for store in by_turns(processes, 3)
+        ]
         settle = partial(other.write, settling(turn))
         settled, *batches = await at_once([settle, *claims])
         sent = [turn for batch in batches for turn in batch if turn.parcels]
@@ -320,15 +330,17 @@ async def test_nothing_is_sent_to_who_has_paused(ports):
     is active again it is pending, with a turn to come."""
     store = ports[0].store
     endpoint = await add_served(ports)
-    owner = await read(store, lambda view: view.accounts.user(endpoint.owner_id))
+    owner = await read_store(store, lambda view: view.accounts.user(endpoint.owner_id))
     booking = await add_booking(store)
-    for active, status in ((False, HELD), (True, PENDING)) * ROUNDS:
-        await tell(store, booking)
+    for active, status in ((False, STATUS_HELD), (True, STATUS_PENDING)) * ROUNDS:
+        await add_event(store, booking)
         wanted = ChangeWebhook(active=active)
-        change = partial(webhooks_endpoints.change, ports[1], owner, endpoint.id, wanted)
-        await at_once([change, *(partial(deliveries.publish, each) for each in by_turns(ports, 3))])
-        assert {each.status for each in await of(store, endpoint)} == {status}
-        assert await next_turn(store) == (NOW if active else None)
+        change = partial(webhooks_endpoints.update_endpoint, ports[1], owner, endpoint.id, wanted)
+        await at_once(
+            [change, *(partial(deliveries.publish_events, each) for each in by_turns(ports, 3))]
+        )
+        assert {each.status for each in await deliveries_of(store, endpoint)} == {status}
+        assert await next_batch_time(store) == (NOW if active else None)
 
 
 async def test_an_eleventh_endpoint_is_refused(ports):
@@ -337,7 +349,8 @@ async def test_an_eleventh_endpoint_is_refused(ports):
         user = await add_subscriber(ports[0].store)
         wanted = CreateWebhook(url="https://crm.example.com/hooks")
         calls = [
-            partial(webhooks_endpoints.register, each, user, wanted) for each in by_turns(ports)
+            partial(webhooks_endpoints.register_endpoint, each, user, wanted)
+            for each in by_turns(ports)
         ]
         assert len(won(await at_once(calls))) == POLICY.max_webhooks
-        assert len(await webhooks_endpoints.listing(ports[1], user)) == POLICY.max_webhooks
+        assert len(await webhooks_endpoints.list_endpoints(ports[1], user)) == POLICY.max_webhooks

@@ -12,17 +12,17 @@ from hypothesis import given, strategies as st
 
 from staffbooking_core.domain.accounts import api_keys
 from staffbooking_core.domain.accounts.api_keys import (
-    ALPHABET,
+    BASE62_ALPHABET,
     ApiKey,
     Permission,
-    is_well_formed,
-    mint,
+    build_api_key,
+    is_well_formed_api_key,
 )
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
-KEY = mint("a" * 55 + "wxyz")
+KEY = build_api_key("a" * 55 + "wxyz")
 
-bodies = st.text(ALPHABET, min_size=59, max_size=59)
+bodies = st.text(BASE62_ALPHABET, min_size=59, max_size=59)
 surrogates_too = st.characters(codec=None, exclude_categories=())
 
 
@@ -31,8 +31,8 @@ def record(**changes):
         id=1,
         owner_id=2,
         name="front desk",
-        digest=api_keys.digest(KEY),
-        masked_key=api_keys.mask(KEY),
+        digest=api_keys.digest_api_key(KEY),
+        masked_key=api_keys.mask_api_key(KEY),
         permissions=frozenset({Permission.READ}),
         created_at=NOW,
     )
@@ -41,17 +41,17 @@ def record(**changes):
 
 def test_a_key_has_the_published_form():
     """Prefix, 59 random characters, then the CRC-32 of both, zero-padded in base62."""
-    assert mint("0" * 59) == "ps_" + "0" * 59 + "0tVbIl"
-    assert mint("a" * 53 + "022049") == "ps_" + "a" * 53 + "022049" + "0000pA"
+    assert build_api_key("0" * 59) == "ps_" + "0" * 59 + "0tVbIl"
+    assert build_api_key("a" * 53 + "022049") == "ps_" + "a" * 53 + "022049" + "0000pA"
 
 
 @given(bodies)
 def test_the_checksum_is_the_crc_of_what_stands_before(body):
     """Read back as base62, the last six digits are zlib's CRC-32 of the first 62."""
-    key = mint(body)
+    key = build_api_key(body)
     value = 0
     for digit in key[62:]:
-        value = value * 62 + ALPHABET.index(digit)
+        value = value * 62 + BASE62_ALPHABET.index(digit)
     assert (len(key), key[:62], value) == (68, "ps_" + body, zlib.crc32(key[:62].encode()))
 
 
@@ -59,28 +59,28 @@ def test_the_checksum_is_the_crc_of_what_stands_before(body):
 def test_only_base62_of_the_right_length_makes_a_key(body):
     """Randomness of another length or alphabet is refused."""
     with pytest.raises(ValueError, match="59 base62 characters"):
-        mint(body)
+        build_api_key(body)
 
 
 @given(bodies)
 def test_a_minted_key_is_well_formed(body):
     """Every key that is minted passes the check."""
-    assert is_well_formed(mint(body))
+    assert is_well_formed_api_key(build_api_key(body))
 
 
-@given(bodies, st.integers(0, 67), st.sampled_from(ALPHABET))
+@given(bodies, st.integers(0, 67), st.sampled_from(BASE62_ALPHABET))
 def test_one_changed_character_is_noticed(body, place, character):
     """A key with one other character anywhere is not well formed."""
-    key = mint(body)
+    key = build_api_key(body)
     garbled = key[:place] + character + key[place + 1 :]
-    assert is_well_formed(garbled) == (garbled == key)
+    assert is_well_formed_api_key(garbled) == (garbled == key)
 
 
 @given(st.one_of(st.text(surrogates_too), st.text(surrogates_too, min_size=65, max_size=65)))
 def test_any_text_may_be_asked_about(text):
     """The check answers False for any other text, lone surrogates included."""
-    assert not is_well_formed(text)
-    assert not is_well_formed("ps_" + text)
+    assert not is_well_formed_api_key(text)
+    assert not is_well_formed_api_key("ps_" + text)
 
 
 @pytest.mark.parametrize(
@@ -88,17 +88,17 @@ def test_any_text_may_be_asked_about(text):
 )
 def test_near_misses_are_not_keys(text):
     """Length, prefix and alphabet hold to the letter."""
-    assert not is_well_formed(text)
+    assert not is_well_formed_api_key(text)
 
 
 def test_the_digest_is_sha_256():
     """What is stored is the SHA-256 of the whole key."""
-    assert api_keys.digest(KEY) == hashlib.sha256(KEY.encode()).digest()
+    assert api_keys.digest_api_key(KEY) == hashlib.sha256(KEY.encode()).digest()
 
 
 def test_the_mask_shows_four_characters_at_each_end():
     """The mask tells keys apart and gives none away."""
-    assert api_keys.mask("ps_abcd" + "0" * 57 + "wxyz") == "ps_abcd…wxyz"
+    assert api_keys.mask_api_key("ps_abcd" + "0" * 57 + "wxyz") == "ps_abcd…wxyz"
 
 
 def test_a_key_without_end_stays_active():

@@ -13,15 +13,15 @@ from staffbooking_core.domain.accounts.users import (
     Actor,
     Role,
     Subscription,
+    check_api_key,
     csrf_token,
-    fold_email,
+    hash_session_token,
     is_email,
-    judge_key,
-    judge_session,
-    session_digest,
+    is_session_valid,
+    normalize_email,
 )
 from staffbooking_core.errors import Forbidden, Unauthenticated
-from tests.support.builders import DAY, HOUR, NOW, SECOND, make_new_key, make_session, make_user
+from tests.support.builders import DAY, HOUR, NOW, SECOND, make_new_api_key, make_session, make_user
 
 MICRO = timedelta(microseconds=1)
 UNSEEN = "\u200b\u200c\u200d\u200e\u200f\u2060\ufeff\xad\ufe0f\u202e\u3164\U000e0041"
@@ -29,7 +29,7 @@ ENTERPRISE = {"subscription": Subscription.ENTERPRISE}
 
 
 def key(**given):
-    new = make_new_key()
+    new = make_new_api_key()
     fields = {name: getattr(new, name) for name in ("owner_id", "name", "digest", "masked_key")}
     defaults = {"id": 1, "permissions": frozenset({Permission.READ}), "created_at": NOW}
     return ApiKey(**{**fields, **defaults, **given})
@@ -38,7 +38,7 @@ def key(**given):
 def refusal(api_key, owner, permission=Permission.READ):
     """The code that a key is refused with, or None."""
     try:
-        judge_key(api_key, owner, permission, NOW)
+        check_api_key(api_key, owner, permission, NOW)
     except (Unauthenticated, Forbidden) as error:
         return error.code
     return None
@@ -108,7 +108,9 @@ def test_an_admin_passes_tier_and_permission():
 
 def is_signed_in(idle=0 * HOUR, age=0 * HOUR, **user):
     session = make_session(seen_at=NOW - idle, created_at=NOW - age)
-    return judge_session(session, make_user(**user), NOW, idle=12 * HOUR, lifetime=7 * DAY)
+    return is_session_valid(
+        session, make_user(**user), NOW, idle_timeout=12 * HOUR, lifetime=7 * DAY
+    )
 
 
 @pytest.mark.parametrize(
@@ -132,7 +134,7 @@ def test_a_disabled_user_is_not_signed_in():
 
 def test_emails_compare_without_case():
     """Capital letters, umlauts too, make no other address."""
-    assert fold_email("ADA@Exämple.COM") == fold_email("ada@exÄmple.com")
+    assert normalize_email("ADA@Exämple.COM") == normalize_email("ada@exÄmple.com")
 
 
 @pytest.mark.parametrize(
@@ -193,8 +195,8 @@ def test_any_text_is_judged(text):
 
 def test_only_the_digest_of_a_token_is_kept():
     """32 bytes, another for another token."""
-    assert len(session_digest("a")) == 32
-    assert session_digest("a") != session_digest("b")
+    assert len(hash_session_token("a")) == 32
+    assert hash_session_token("a") != hash_session_token("b")
 
 
 def test_a_csrf_token_belongs_to_its_session():

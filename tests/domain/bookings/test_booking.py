@@ -7,27 +7,34 @@ from attrs import evolve
 from hypothesis import given, strategies as st
 
 from staffbooking_core.domain.bookings.booking import (
-    Due,
+    CompanionRates,
+    DueTimer,
     PayoutStatus,
-    Price,
-    Terms,
+    PriceBreakdown,
     TimerKind,
-    due,
+    next_timer,
     payout_deadline,
     quote_price,
 )
-from staffbooking_core.domain.bookings.lifecycle import Party, Status, Trigger
-from staffbooking_core.domain.shared.money import PPM
-from tests.support.booking_journey import Journey, accepted, cancelled, completed, disputed, paid
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
+from staffbooking_core.domain.shared.money import PARTS_PER_MILLION
+from tests.support.booking_journey import (
+    BookingJourney,
+    accepted_journey,
+    cancelled_journey,
+    completed_journey,
+    disputed_journey,
+    paid_journey,
+)
 from tests.support.builders import DAY, HOUR, NOW, POLICY, make_booking
 
 RATES = st.integers(1, 10_000_000)
 HOURS = st.integers(1, 24)
-FEES = st.integers(0, PPM)
+FEES = st.integers(0, PARTS_PER_MILLION)
 
 
 def price(hours, hourly=10_000, daily=70_000, insured=False, policy=POLICY):
-    return quote_price(Terms(hourly, daily), hours, insured, policy)
+    return quote_price(CompanionRates(hourly, daily), hours, insured, policy)
 
 
 def test_the_price_is_the_rate_times_the_hours():
@@ -53,7 +60,7 @@ def test_without_a_day_rate_hours_add_up():
 
 def test_insurance_is_a_premium_on_the_price():
     """5 % of the capped price, on top of it; the fee is of the price alone."""
-    assert price(8, insured=True) == Price(70_000, 3_500, 10_500, 59_500)
+    assert price(8, insured=True) == PriceBreakdown(70_000, 3_500, 10_500, 59_500)
 
 
 def test_without_insurance_there_is_no_premium():
@@ -69,7 +76,7 @@ def test_the_premium_is_rounded_half_up():
 @given(RATES, st.none() | RATES, HOURS, st.booleans(), FEES, FEES)
 def test_fee_and_payout_are_the_price(hourly, daily, hours, insured, fee_ppm, premium_ppm):
     """For all rates and hours the two parts add up, and the cap holds from eight hours on."""
-    policy = evolve(POLICY, platform_fee=fee_ppm, insurance_rate=premium_ppm)
+    policy = evolve(POLICY, platform_fee_ppm=fee_ppm, insurance_rate_ppm=premium_ppm)
     quoted = price(hours, hourly, daily, insured, policy)
     assert quoted.platform_fee + quoted.payout_amount == quoted.price
     assert min(attr for attr in (quoted.platform_fee, quoted.payout_amount)) >= 0
@@ -111,7 +118,7 @@ def test_no_one_is_not_who_booked():
 def test_a_request_expires_at_the_start():
     """A pending booking lapses when its event begins."""
     booking = make_booking()
-    assert due(booking, POLICY) == Due(TimerKind.EXPIRE, booking.starts_at)
+    assert next_timer(booking, POLICY) == DueTimer(TimerKind.EXPIRE, booking.starts_at)
 
 
 @pytest.mark.parametrize(
@@ -121,20 +128,28 @@ def test_a_request_expires_at_the_start():
 def test_an_accepted_booking_lapses_unpaid(window, expires):
     """At its start, or when the time to pay is over, whichever comes first."""
     policy = evolve(POLICY, payment_window=window)
-    assert due(accepted(policy).booking, policy) == Due(TimerKind.EXPIRE, NOW + expires)
+    assert next_timer(accepted_journey(policy).booking, policy) == DueTimer(
+        TimerKind.EXPIRE, NOW + expires
+    )
 
 
 def test_a_paid_booking_completes_by_itself():
     """72 hours after the end."""
-    booking = paid().booking
-    assert due(booking, POLICY) == Due(TimerKind.AUTO_COMPLETE, booking.ends_at + 72 * HOUR)
+    booking = paid_journey().booking
+    assert next_timer(booking, POLICY) == DueTimer(
+        TimerKind.AUTO_COMPLETE, booking.ends_at + 72 * HOUR
+    )
 
 
-@pytest.mark.parametrize("journey, after", [(completed, 4 * HOUR), (cancelled, -HOUR)])
+@pytest.mark.parametrize(
+    "journey, after", [(completed_journey, 4 * HOUR), (cancelled_journey, -HOUR)]
+)
 def test_what_was_earned_is_paid_out_after_the_delay(journey, after):
     """24 hours after completion, or after a cancellation that left something earned."""
     booking = journey().booking
-    assert due(booking, POLICY) == Due(TimerKind.PAY_OUT, booking.starts_at + after + DAY)
+    assert next_timer(booking, POLICY) == DueTimer(
+        TimerKind.PAY_OUT, booking.starts_at + after + DAY
+    )
 
 
 @pytest.mark.parametrize("delay, after", [(24, 42), (47, 47), (41, 42), (43, 43), (0, 42)])
@@ -142,7 +157,7 @@ def test_the_operators_are_told_before_a_released_payout_is_late(delay, after):
     """Six hours before the 48 hours are over, but never before it is due."""
     policy = evolve(POLICY, payout_delay=delay * HOUR)
     journey = released(policy)
-    assert due(journey.booking, policy) == alarm(journey.ends_at + after * HOUR)
+    assert next_timer(journey.booking, policy) == alarm(journey.ends_at + after * HOUR)
 
 
 @pytest.mark.parametrize("status", [PayoutStatus.SCHEDULED, PayoutStatus.FAILED])
@@ -150,38 +165,38 @@ def test_a_payout_that_is_not_made_is_about_to_be_late(status):
     """On its way or refused: either way the money is not there."""
     journey = released()
     booking = evolve(journey.booking, payout_status=status)
-    assert due(booking, POLICY) == alarm(journey.ends_at + 42 * HOUR)
+    assert next_timer(booking, POLICY) == alarm(journey.ends_at + 42 * HOUR)
 
 
 @pytest.mark.parametrize("status", [PayoutStatus.PAID, PayoutStatus.FROZEN, PayoutStatus.REVERSED])
 def test_a_payout_that_is_made_or_held_is_not_late(status):
     """Then there is nobody to be told, and nothing is due again."""
-    assert due(evolve(released().booking, payout_status=status), POLICY) is None
+    assert next_timer(evolve(released().booking, payout_status=status), POLICY) is None
 
 
 def test_a_released_payout_is_told_of_once():
     """After that it is the runner's and the operators'."""
     journey = released()
     journey.pull(Trigger.PAYOUT_ALARM, Party.SYSTEM, journey.ends_at + 42 * HOUR)
-    assert due(journey.booking, POLICY) is None
+    assert next_timer(journey.booking, POLICY) is None
 
 
 def released(policy=POLICY):
     """Completed, and the payout is ordered."""
-    journey = completed(policy)
+    journey = completed_journey(policy)
     journey.pull(Trigger.RELEASE_PAYOUT, Party.SYSTEM, journey.booking.payout_due_at)
     return journey
 
 
 def alarm(at):
-    return Due(TimerKind.PAYOUT_ALARM, at)
+    return DueTimer(TimerKind.PAYOUT_ALARM, at)
 
 
 @pytest.mark.parametrize("delay", [0, 24, 47])
 def test_a_payout_is_promised_within_48_hours(delay):
     """Of the completion, however long the delay is."""
     policy = evolve(POLICY, payout_delay=delay * HOUR)
-    journey = completed(policy)
+    journey = completed_journey(policy)
     due_at = journey.booking.payout_due_at
     assert due_at is not None
     promised = payout_deadline(due_at, policy)
@@ -190,12 +205,12 @@ def test_a_payout_is_promised_within_48_hours(delay):
 
 def test_a_dispute_stops_the_clock():
     """Nothing comes due by itself while a dispute is open."""
-    assert due(disputed().booking, POLICY) is None
+    assert next_timer(disputed_journey().booking, POLICY) is None
 
 
 def test_a_cancelled_request_has_nothing_due():
     """Where nothing was earned nothing is paid out."""
-    journey = Journey()
+    journey = BookingJourney()
     journey.pull(Trigger.DECLINE, Party.STAFF)
-    assert journey.booking.status is Status.CANCELLED
-    assert due(journey.booking, POLICY) is None
+    assert journey.booking.status is BookingStatus.CANCELLED
+    assert next_timer(journey.booking, POLICY) is None

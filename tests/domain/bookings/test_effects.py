@@ -8,27 +8,27 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.booking import Intent, PaymentStatus, PayoutStatus
-from staffbooking_core.domain.bookings.lifecycle import Party, Status, Trigger
+from staffbooking_core.domain.bookings.booking import PaymentIntent, PaymentStatus, PayoutStatus
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.payments.ledger import Account
 from staffbooking_core.domain.payments.processor import (
     ChargebackStatus,
     CloseCheckout,
     OpenCheckout,
-    OpKind,
+    OperationKind,
     PayOut,
-    Refund,
+    RefundPayment,
     ReversePayout,
 )
 from staffbooking_core.errors import RuleBroken
 from tests.support.booking_journey import (
-    Journey,
-    accepted,
-    cancelled,
-    completed,
-    disputed,
-    paid,
-    paid_out,
+    BookingJourney,
+    accepted_journey,
+    cancelled_journey,
+    completed_journey,
+    disputed_journey,
+    paid_journey,
+    paid_out_journey,
 )
 from tests.support.builders import DAY, HOUR, MINUTE, NOW, POLICY
 
@@ -58,12 +58,12 @@ def judge(journey, after, status, **given):
 
 def test_an_acceptance_orders_the_checkout():
     """The intent is made in the same step, and names the order that opens its page."""
-    journey = Journey()
+    journey = BookingJourney()
     step = journey.pull(T.ACCEPT, P.STAFF, NOW, customer_email="ada@example.com")
     (command,) = commands(step)
     assert isinstance(command, OpenCheckout)
     assert (command.amount, command.customer_email) == (TOTAL, "ada@example.com")
-    assert step.booking.intent == Intent(step.orders[0].n, command.expires_at)
+    assert step.booking.intent == PaymentIntent(step.orders[0].n, command.expires_at)
     assert step.booking.payment_status is PaymentStatus.REQUIRES_PAYMENT
 
 
@@ -73,7 +73,7 @@ def test_an_acceptance_orders_the_checkout():
 )
 def test_a_checkout_lives_until_the_start_within_bounds(before_start, lives):
     """23 hours at most, 35 minutes at least, and in between until the event starts."""
-    journey = Journey()
+    journey = BookingJourney()
     now = journey.starts_at - before_start
     (command,) = commands(journey.pull(T.ACCEPT, P.STAFF, now))
     assert command.expires_at == now + lives
@@ -81,7 +81,7 @@ def test_a_checkout_lives_until_the_start_within_bounds(before_start, lives):
 
 def test_a_checkout_lives_no_longer_than_its_booking_waits():
     """A deployment may let accepted bookings lapse sooner than at the start."""
-    journey = Journey(policy=evolve(POLICY, payment_window=2 * HOUR))
+    journey = BookingJourney(policy=evolve(POLICY, payment_window=2 * HOUR))
     (command,) = commands(journey.pull(T.ACCEPT, P.STAFF, NOW))
     assert command.expires_at == NOW + 2 * HOUR
 
@@ -98,7 +98,7 @@ def opened(journey, expires_at):
 def test_a_checkout_that_was_never_opened_is_ordered_anew_in_time(left, orders):
     """A processor opens no page that lives for less than half an hour: a stale order is
     replaced before it could be refused."""
-    journey = Journey()
+    journey = BookingJourney()
     journey.pull(T.ACCEPT, P.STAFF, NOW)
     lapses = journey.intent.checkout_expires_at
     assert len(journey.pull(T.CHECKOUT, P.CUSTOMER, lapses - left).orders) == orders
@@ -109,13 +109,13 @@ def test_a_checkout_that_was_never_opened_is_ordered_anew_in_time(left, orders):
 )
 def test_a_checkout_is_renewed_shortly_before_it_lapses(left, orders):
     """With more than five minutes left the page is kept."""
-    journey = opened(accepted(), NOW + left)
+    journey = opened(accepted_journey(), NOW + left)
     assert len(journey.pull(T.CHECKOUT, P.CUSTOMER, NOW).orders) == orders
 
 
 def test_a_renewal_closes_the_page_before_it_opens_the_next():
     """So never two are open."""
-    journey = opened(accepted(), NOW)
+    journey = opened(accepted_journey(), NOW)
     step = journey.pull(T.CHECKOUT, P.CUSTOMER, NOW)
     close, fresh = commands(step)
     assert close == CloseCheckout(1)
@@ -126,7 +126,7 @@ def test_a_renewal_closes_the_page_before_it_opens_the_next():
 
 def test_a_page_on_its_way_is_not_ordered_twice():
     """While the first page is being opened, asking again orders nothing."""
-    journey = Journey()
+    journey = BookingJourney()
     journey.pull(T.ACCEPT, P.STAFF, NOW)
     assert journey.pull(T.CHECKOUT, P.CUSTOMER, NOW).orders == ()
 
@@ -134,7 +134,7 @@ def test_a_page_on_its_way_is_not_ordered_twice():
 @pytest.mark.parametrize("trigger, by", [(T.CANCEL, P.CUSTOMER), (T.EXPIRE, P.SYSTEM)])
 def test_an_unpaid_end_closes_the_checkout(trigger, by):
     """The intent is void, and its page is closed."""
-    step = accepted().pull(trigger, by)
+    step = accepted_journey().pull(trigger, by)
     assert commands(step) == [CloseCheckout(1)]
     assert step.booking.payment_status is PaymentStatus.VOID
 
@@ -149,7 +149,7 @@ def shares(journey):
 
 def test_a_payment_is_held():
     """All of it is in escrow, and no fee is taken yet."""
-    journey = paid(**INSURED)
+    journey = paid_journey(**INSURED)
     assert journey.booking.escrow == TOTAL + PREMIUM
     assert journey.balance(Account.ESCROW) == -(TOTAL + PREMIUM)
     assert journey.balance(Account.PLATFORM_FEES) == 0
@@ -157,7 +157,7 @@ def test_a_payment_is_held():
 
 def test_a_completion_takes_the_fee():
     """15 % of the price to the platform, the premium too, the rest to the staff member."""
-    journey = completed(**INSURED)
+    journey = completed_journey(**INSURED)
     assert journey.balance(Account.PLATFORM_FEES) == -FEE
     assert journey.balance(Account.INSURANCE_PREMIUMS) == -PREMIUM
     assert journey.balance(Account.STAFF_PAYABLE) == -PAYOUT
@@ -176,41 +176,43 @@ def test_a_completion_takes_the_fee():
 )
 def test_an_insured_cancellation_shares_by_the_table(by, hours, refund, fee, payout):
     """Refund, fee and payout of each tier; the premium is kept unless all goes back."""
-    journey = paid(**INSURED)
+    journey = paid_journey(**INSURED)
     journey.pull(T.CANCEL, by, journey.starts_at - hours * HOUR)
     assert shares(journey) == (refund, fee, payout)
 
 
 def test_a_late_cancellation_without_insurance_is_earned():
     """Nothing goes back, and the staff member is paid as for a completed booking."""
-    journey = cancelled()
+    journey = cancelled_journey()
     assert shares(journey) == (0, FEE, PAYOUT)
     assert journey.booking.payout_status is PayoutStatus.SCHEDULED
 
 
 def test_a_deployment_may_keep_what_a_late_cancellation_leaves():
     """With the setting off the platform keeps it, and nothing is paid out."""
-    journey = cancelled(evolve(POLICY, late_cancel_payout=False))
+    journey = cancelled_journey(evolve(POLICY, late_cancel_payout=False))
     assert shares(journey) == (0, TOTAL, 0)
     assert journey.booking.payout_status is PayoutStatus.NONE
 
 
 def test_that_setting_does_not_touch_completions():
     """A completed booking pays out whatever the setting is."""
-    assert completed(evolve(POLICY, late_cancel_payout=False)).booking.payout_amount == PAYOUT
+    assert (
+        completed_journey(evolve(POLICY, late_cancel_payout=False)).booking.payout_amount == PAYOUT
+    )
 
 
 def test_a_refund_is_ordered_of_the_bookings_payment():
     """The order names the payment and the amount; it is pending until the processor says so."""
-    journey = paid()
+    journey = paid_journey()
     step = journey.pull(T.CANCEL, P.STAFF)
-    assert commands(step) == [Refund("pay_1", TOTAL, "usd")]
+    assert commands(step) == [RefundPayment("pay_1", TOTAL, "usd")]
     assert step.booking.payment_status is PaymentStatus.REFUND_PENDING
 
 
 def test_nothing_is_ordered_where_nothing_goes_back():
     """A refund of 0 is no call."""
-    journey = paid()
+    journey = paid_journey()
     step = journey.pull(T.CANCEL, P.CUSTOMER, journey.starts_at - HOUR)
     assert step.orders == ()
     assert step.booking.payment_status is PaymentStatus.SUCCEEDED
@@ -232,10 +234,10 @@ def test_nothing_is_ordered_where_nothing_goes_back():
 @pytest.mark.parametrize("after_completion", [False, True])
 def test_a_resolution_shares_by_its_kind(trigger, amount, expected, after_completion):
     """Alike for a dispute before and after completion."""
-    journey = completed(**INSURED) if after_completion else disputed(**INSURED)
+    journey = completed_journey(**INSURED) if after_completion else disputed_journey(**INSURED)
     if after_completion:
         journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at)
-    journey.pull(trigger, P.ADMIN, journey.ends_at + HOUR, amount=amount)
+    journey.pull(trigger, P.ADMIN, journey.ends_at + HOUR, refund_amount=amount)
     assert shares(journey) == expected
     assert journey.faults == []
 
@@ -244,25 +246,25 @@ def test_a_resolution_shares_by_its_kind(trigger, amount, expected, after_comple
 def test_a_split_is_of_the_price_or_of_all(amount):
     """The premium is whole or not at all: between price and total there is no split."""
     with pytest.raises(RuleBroken) as caught:
-        disputed(**INSURED).pull(T.SPLIT, P.ADMIN, NOW + 9 * DAY, amount=amount)
+        disputed_journey(**INSURED).pull(T.SPLIT, P.ADMIN, NOW + 9 * DAY, refund_amount=amount)
     assert caught.value.code == "split_out_of_range"
 
 
 def test_a_second_dispute_can_give_the_rest_back():
     """After a split, a dispute and a refund return all that was paid, and no more."""
-    journey = disputed(**INSURED)
-    journey.pull(T.SPLIT, P.ADMIN, journey.ends_at, amount=10_000)
+    journey = disputed_journey(**INSURED)
+    journey.pull(T.SPLIT, P.ADMIN, journey.ends_at, refund_amount=10_000)
     journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at + HOUR)
     assert journey.booking.escrow == 32_000
     step = journey.pull(T.REFUND, P.ADMIN, journey.ends_at + 2 * HOUR)
-    assert commands(step) == [Refund("pay_1", 32_000, "usd")]
+    assert commands(step) == [RefundPayment("pay_1", 32_000, "usd")]
     assert journey.booking.refunded_amount == 42_000
     assert journey.faults == []
 
 
 def test_a_dispute_freezes_the_payout():
     """All is back in escrow, and the payout waits."""
-    journey = completed(**INSURED)
+    journey = completed_journey(**INSURED)
     journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at)
     assert journey.booking.payout_status is PayoutStatus.FROZEN
     assert journey.booking.escrow == TOTAL + PREMIUM
@@ -271,7 +273,7 @@ def test_a_dispute_freezes_the_payout():
 
 def test_a_released_dispute_pays_at_once_where_the_delay_is_over():
     """The delay runs from the first completion; after it the payout is due at once."""
-    journey = completed()
+    journey = completed_journey()
     journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at)
     journey.pull(T.RELEASE, P.ADMIN, journey.ends_at + 5 * DAY)
     assert journey.booking.payout_due_at == journey.ends_at + 5 * DAY
@@ -279,7 +281,7 @@ def test_a_released_dispute_pays_at_once_where_the_delay_is_over():
 
 def test_a_soon_released_dispute_keeps_the_due_time():
     """Within the delay the due time stays that of the completion."""
-    journey = completed()
+    journey = completed_journey()
     journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at)
     journey.pull(T.RELEASE, P.ADMIN, journey.ends_at + HOUR)
     assert journey.booking.payout_due_at == journey.ends_at + DAY
@@ -290,7 +292,7 @@ def test_a_soon_released_dispute_keeps_the_due_time():
 
 def test_a_release_orders_the_payout():
     """The order names the payment it comes from, and what is left to pay."""
-    journey = completed()
+    journey = completed_journey()
     step = journey.pull(T.RELEASE_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
     assert commands(step) == [PayOut("pay_1", 2, PAYOUT, "usd")]
     assert step.booking.payout_n == step.orders[0].n
@@ -298,7 +300,7 @@ def test_a_release_orders_the_payout():
 
 def test_a_chargeback_takes_the_cash():
     """The withdrawn money is a claim, the escrow stays whole, somebody is told."""
-    journey = paid()
+    journey = paid_journey()
     step = charge_back(journey, DAY)
     assert journey.balance(Account.DISPUTE_RECEIVABLE) == TOTAL
     assert journey.balance(Account.PROCESSOR_BALANCE) == 0
@@ -308,8 +310,8 @@ def test_a_chargeback_takes_the_cash():
 
 def test_a_chargeback_after_the_payout_claims_it_back():
     """By a reversal at the processor, and as a debt until that has succeeded."""
-    journey, _ = paid_out()
-    payout = next(op for op in journey.operations.values() if op.kind is OpKind.PAY_OUT)
+    journey, _ = paid_out_journey()
+    payout = next(op for op in journey.operations.values() if op.kind is OperationKind.PAY_OUT)
     step = charge_back(journey, 2 * DAY)
     assert commands(step) == [ReversePayout(payout.n, PAYOUT, "usd")]
     assert journey.booking.owed_by_staff == journey.balance(Account.STAFF_RECEIVABLE) == PAYOUT
@@ -318,7 +320,7 @@ def test_a_chargeback_after_the_payout_claims_it_back():
 
 def test_a_chargeback_won_after_the_payout_settles_the_debt():
     """What is owed to the staff member and by them cancels out: nothing is sent twice."""
-    journey, _ = paid_out()
+    journey, _ = paid_out_journey()
     charge_back(journey, 2 * DAY)
     step = judge(journey, 3 * DAY, ChargebackStatus.WON)
     assert step.orders == ()
@@ -329,7 +331,7 @@ def test_a_chargeback_won_after_the_payout_settles_the_debt():
 
 def test_a_chargeback_lost_after_the_payout_leaves_a_debt():
     """The staff member owes what they were paid, until the reversal succeeds."""
-    journey, _ = paid_out()
+    journey, _ = paid_out_journey()
     charge_back(journey, 2 * DAY)
     judge(journey, 3 * DAY, ChargebackStatus.LOST)
     assert shares(journey) == (0, 0, 0)
@@ -344,8 +346,8 @@ def test_a_chargeback_lost_after_the_payout_leaves_a_debt():
 )
 def test_a_lost_chargeback_leaves_the_rest_earned(amount, fee, payout, loss):
     """Less than the total: fee and payout on the rest. More: the platform's loss."""
-    journey = paid(**INSURED)
-    charge_back(journey, DAY, amount=amount)
+    journey = paid_journey(**INSURED)
+    charge_back(journey, DAY, refund_amount=amount)
     step = judge(journey, 2 * DAY, ChargebackStatus.LOST, amount=amount)
     assert shares(journey) == (0, fee, payout)
     assert journey.balance(Account.CHARGEBACK_LOSSES) == loss
@@ -355,16 +357,16 @@ def test_a_lost_chargeback_leaves_the_rest_earned(amount, fee, payout, loss):
 
 def test_a_chargeback_of_a_cancelled_booking_changes_no_status():
     """It is noted with its money, and somebody is told."""
-    journey = cancelled()
+    journey = cancelled_journey()
     step = charge_back(journey, DAY)
-    assert (step.booking.status, len(step.alerts)) == (Status.CANCELLED, 1)
+    assert (step.booking.status, len(step.alerts)) == (BookingStatus.CANCELLED, 1)
     assert journey.balance(Account.DISPUTE_RECEIVABLE) == TOTAL
     assert journey.faults == []
 
 
 def test_a_lost_chargeback_of_a_cancelled_booking_is_written_off():
     """What was earned stays earned: the platform bears the loss."""
-    journey = cancelled()
+    journey = cancelled_journey()
     charge_back(journey, DAY)
     judge(journey, 2 * DAY, ChargebackStatus.LOST)
     assert journey.balance(Account.CHARGEBACK_LOSSES) == TOTAL
@@ -374,10 +376,10 @@ def test_a_lost_chargeback_of_a_cancelled_booking_is_written_off():
 
 def test_a_chargeback_after_all_was_given_back_finds_nothing_to_freeze():
     """A split of everything leaves nothing: the chargeback is noted, and the loss is ours."""
-    journey = disputed(**INSURED)
-    journey.pull(T.SPLIT, P.ADMIN, journey.ends_at, amount=TOTAL + PREMIUM)
+    journey = disputed_journey(**INSURED)
+    journey.pull(T.SPLIT, P.ADMIN, journey.ends_at, refund_amount=TOTAL + PREMIUM)
     step = charge_back(journey, DAY)
-    assert (step.booking.status, step.booking.escrow) == (Status.DISPUTED, 0)
+    assert (step.booking.status, step.booking.escrow) == (BookingStatus.DISPUTED, 0)
     judge(journey, 2 * DAY, ChargebackStatus.LOST)
     assert journey.balance(Account.CHARGEBACK_LOSSES) == TOTAL + PREMIUM
     assert journey.faults == []
@@ -386,13 +388,15 @@ def test_a_chargeback_after_all_was_given_back_finds_nothing_to_freeze():
 # Late money -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", [paid, completed, disputed, cancelled])
+@pytest.mark.parametrize(
+    "make", [paid_journey, completed_journey, disputed_journey, cancelled_journey]
+)
 def test_a_second_payment_goes_straight_back(make):
     """It is booked, owed back whole and refunded, and changes nothing else."""
     journey = make()
     before = journey.booking
     step = journey.pull(T.PAYMENT, P.PROCESSOR, payment=journey.payment("pay_2"))
-    assert commands(step) == [Refund("pay_2", TOTAL, "usd")]
+    assert commands(step) == [RefundPayment("pay_2", TOTAL, "usd")]
     assert (step.booking.status, step.booking.escrow) == (before.status, before.escrow)
     assert step.booking.refunded_amount == before.refunded_amount
     assert step.event is None
@@ -401,10 +405,10 @@ def test_a_second_payment_goes_straight_back(make):
 
 def test_a_payment_of_a_cancelled_booking_is_refunded():
     """The booking stays cancelled, and says that all was given back."""
-    journey = accepted()
+    journey = accepted_journey()
     journey.pull(T.CANCEL, P.CUSTOMER)
     step = journey.pull(T.PAYMENT, P.PROCESSOR, payment=journey.payment())
-    assert (step.booking.status, step.event) == (Status.CANCELLED, None)
+    assert (step.booking.status, step.event) == (BookingStatus.CANCELLED, None)
     assert step.booking.refunded_amount == TOTAL
     assert step.booking.payment_status is PaymentStatus.REFUND_PENDING
     assert len(step.alerts) == 1

@@ -8,23 +8,23 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.booking import Occurrence, PayoutStatus
+from staffbooking_core.domain.bookings.booking import PayoutStatus, TransitionInput
 from staffbooking_core.domain.bookings.lifecycle import (
-    HOLDS_SLOT,
-    TABLE,
+    SLOT_HOLDING_STATUSES,
+    TRANSITIONS,
+    BookingStatus,
     EventName,
     Party,
-    Status,
     Trigger,
-    page,
+    render_lifecycle_page,
 )
-from staffbooking_core.domain.bookings.transitions import advance
+from staffbooking_core.domain.bookings.transitions import apply_transition
 from staffbooking_core.domain.payments.processor import ChargebackStatus
 from staffbooking_core.errors import Forbidden, RuleBroken
-from tests.support.booking_journey import JOURNEY_TO
+from tests.support.booking_journey import JOURNEY_BY_STATUS
 from tests.support.builders import DAY, HOUR, POLICY
 
-S, T, P = Status, Trigger, Party
+S, T, P = BookingStatus, Trigger, Party
 BOTH = {P.CUSTOMER, P.STAFF}
 ENDED, GONE, MET = (
     EventName.BOOKING_COMPLETED,
@@ -107,13 +107,13 @@ REFUSALS = {
 }
 VERDICTS = {T.CHARGEBACK_WON: ChargebackStatus.WON, T.CHARGEBACK_LOST: ChargebackStatus.LOST}
 WAITING = {T.RESUME_PAYOUT: PayoutStatus.FROZEN, T.RETRY_PAYOUT: PayoutStatus.FAILED}
-PRODUCT = list(product(Status, Trigger, Party))
+PRODUCT = list(product(BookingStatus, Trigger, Party))
 
 
 def situation(status, trigger, by):
     """A journey to the status where nothing but status and side can be in the way, and the
     occurrence with every fact that the trigger may need."""
-    journey = JOURNEY_TO[status]()
+    journey = JOURNEY_BY_STATUS[status]()
     if trigger in VERDICTS and status in (S.DISPUTED, S.CANCELLED):
         charged = journey.chargeback()
         journey.pull(T.CHARGEBACK, P.PROCESSOR, journey.starts_at, chargeback=charged)
@@ -126,11 +126,11 @@ def situation(status, trigger, by):
         now = journey.booking.payout_due_at or journey.ends_at + 3 * DAY
     facts: dict[str, Any] = {
         "reason": "because",
-        "amount": 1_000,
+        "refund_amount": 1_000,
         "payment": journey.payment("pay_2" if journey.booking.paid_at else "pay_1"),
         "chargeback": journey.chargeback(VERDICTS.get(trigger, ChargebackStatus.OPEN)),
     }
-    return journey, Occurrence(trigger, by, now, **facts)
+    return journey, TransitionInput(trigger, by, now, **facts)
 
 
 def sides(trigger):
@@ -163,7 +163,7 @@ def test_a_row_of_the_table_moves_the_booking(status, trigger, by):
     journey, what = situation(status, trigger, by)
     before, (_, to, event) = journey.booking, CONTRACT[status, trigger]
     told = ENDED in journey.events and event is ENDED
-    step = advance(before, what, POLICY)
+    step = apply_transition(before, what, POLICY)
     assert step.booking.status is to
     assert step.booking.version == before.version + 1
     assert step.event == (None if told else event)
@@ -174,7 +174,7 @@ def test_a_row_of_the_table_moves_the_booking(status, trigger, by):
 def test_a_change_of_status_is_an_entry_of_the_timeline(status, trigger, by):
     """A new status is written down with its time, trigger and actor; no change, no entry."""
     journey, what = situation(status, trigger, by)
-    after = advance(journey.booking, what, POLICY).booking
+    after = apply_transition(journey.booking, what, POLICY).booking
     new = after.timeline[len(journey.booking.timeline) :]
     if after.status is status:
         assert new == ()
@@ -189,7 +189,7 @@ def test_every_move_leaves_the_money_right(status, trigger, by):
     """After any single move the ledger agrees with the booking."""
     journey, what = situation(status, trigger, by)
     assert journey.faults == []
-    journey.keep(advance(journey.booking, what, POLICY))
+    journey.keep(apply_transition(journey.booking, what, POLICY))
     assert journey.faults == []
 
 
@@ -199,24 +199,24 @@ def test_anything_else_is_refused_with_one_typed_error():
         journey, what = situation(status, trigger, by)
         error, code = expected_refusal(status, trigger, by)
         with pytest.raises(error) as caught:
-            advance(journey.booking, what, POLICY)
+            apply_transition(journey.booking, what, POLICY)
         assert caught.value.code == code, (status, trigger, by)
 
 
 def test_the_table_has_no_row_that_the_contract_lacks():
     """The code's table and the contract's have the same pairs."""
-    pairs = {(status, trigger) for status, moves in TABLE.items() for trigger in moves}
+    pairs = {(status, trigger) for status, moves in TRANSITIONS.items() for trigger in moves}
     assert pairs == set(CONTRACT)
 
 
 def test_slots_are_held_while_accepted_paid_and_disputed():
     """CONTRACT 3: a day's slots are less accepted, paid and disputed bookings."""
-    assert {S.ACCEPTED, S.PAID, S.DISPUTED} == HOLDS_SLOT
+    assert {S.ACCEPTED, S.PAID, S.DISPUTED} == SLOT_HOLDING_STATUSES
 
 
 def test_the_page_shows_every_row_and_every_refusal():
     """The page for reading is made from the table: nothing of it is left out."""
-    lines = page().splitlines()
+    lines = render_lifecycle_page().splitlines()
     rows = [line for line in lines if line.startswith("| ") and line.count("|") == 8]
     assert len(rows) == len(CONTRACT) + 2
     for trigger, code in REFUSALS.items():
@@ -225,7 +225,7 @@ def test_the_page_shows_every_row_and_every_refusal():
 
 def test_the_page_draws_every_change_of_status():
     """The picture has an arrow for each row that leads to another status."""
-    arrows = {line.strip() for line in page().splitlines() if "-->" in line}
+    arrows = {line.strip() for line in render_lifecycle_page().splitlines() if "-->" in line}
     drawn = {
         f"{was} --> {to}: {trigger}" for (was, trigger), (_, to, _) in CONTRACT.items() if was != to
     }

@@ -7,23 +7,23 @@ from itertools import product
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.booking import PayoutStatus, due
-from staffbooking_core.domain.bookings.lifecycle import Party, Status, Trigger
+from staffbooking_core.domain.bookings.booking import PayoutStatus, next_timer
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.payments.ledger import Account
-from staffbooking_core.domain.payments.processor import ChargebackStatus, OpKind, PayOut
+from staffbooking_core.domain.payments.processor import ChargebackStatus, OperationKind, PayOut
 from staffbooking_core.errors import Forbidden, RuleBroken
 from tests.support.booking_journey import (
-    cancelled,
-    completed,
+    apply_snapshot,
+    cancelled_journey,
+    completed_journey,
     last_operation,
-    look,
-    paid_out,
-    with_book,
+    paid_out_journey,
+    with_processor_book,
 )
 from tests.support.builders import DAY, HOUR, POLICY
 
 T, P, S = Trigger, Party, PayoutStatus
-ENDED = {Status.COMPLETED: completed, Status.CANCELLED: cancelled}
+ENDED = {BookingStatus.COMPLETED: completed_journey, BookingStatus.CANCELLED: cancelled_journey}
 PAYOUT = 34_000
 ALLOWED = {
     T.HOLD_PAYOUT: {S.SCHEDULED, S.FAILED},
@@ -49,14 +49,14 @@ def ended(status, payout_status):
 
 def released():
     """Completed, and the payout is ordered."""
-    journey = completed()
+    journey = completed_journey()
     journey.pull(T.RELEASE_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
     return journey
 
 
 def orders_of(journey):
     """The numbers of the payouts that were ordered."""
-    return [one.n for one in journey.operations.values() if one.kind is OpKind.PAY_OUT]
+    return [one.n for one in journey.operations.values() if one.kind is OperationKind.PAY_OUT]
 
 
 # Who may, and when ----------------------------------------------------------------------
@@ -82,7 +82,7 @@ def test_a_payout_is_moved_only_from_where_it_can_be(at, trigger, payout_status)
 def test_only_operators_touch_a_payout(trigger, by):
     """Neither side of the booking may, nor its own timers."""
     with pytest.raises(Forbidden):
-        completed().pull(trigger, by)
+        completed_journey().pull(trigger, by)
 
 
 # Hold and resume ------------------------------------------------------------------------
@@ -94,13 +94,13 @@ def test_a_held_payout_is_not_due(at):
     journey = ended(at, S.SCHEDULED)
     journey.pull(T.HOLD_PAYOUT, P.ADMIN)
     assert journey.booking.payout_status is S.FROZEN
-    assert due(journey.booking, POLICY) is None
+    assert next_timer(journey.booking, POLICY) is None
     assert journey.faults == []
 
 
 def test_a_held_payout_is_not_released():
     """Not even by a timer that was set before."""
-    journey = ended(Status.COMPLETED, S.SCHEDULED)
+    journey = ended(BookingStatus.COMPLETED, S.SCHEDULED)
     journey.pull(T.HOLD_PAYOUT, P.ADMIN)
     with pytest.raises(RuleBroken) as caught:
         journey.pull(T.RELEASE_PAYOUT, P.SYSTEM, journey.ends_at + 9 * DAY)
@@ -110,7 +110,7 @@ def test_a_held_payout_is_not_released():
 @pytest.mark.parametrize("after, due_after", [(HOUR, DAY), (5 * DAY, 5 * DAY)])
 def test_a_payout_that_is_let_go_is_due_as_before_or_at_once(after, due_after):
     """Within the delay at its old time, after it as soon as it is let go."""
-    journey = completed()
+    journey = completed_journey()
     journey.pull(T.HOLD_PAYOUT, P.ADMIN, journey.ends_at)
     journey.pull(T.RESUME_PAYOUT, P.ADMIN, journey.ends_at + after)
     assert journey.booking.payout_status is S.SCHEDULED
@@ -120,10 +120,10 @@ def test_a_payout_that_is_let_go_is_due_as_before_or_at_once(after, due_after):
 
 def test_a_held_payout_can_be_disputed():
     """The customer still may: it has not been released."""
-    journey = completed()
+    journey = completed_journey()
     journey.pull(T.HOLD_PAYOUT, P.ADMIN, journey.ends_at)
     journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at + 9 * DAY, reason="nobody came")
-    assert journey.booking.status is Status.DISPUTED
+    assert journey.booking.status is BookingStatus.DISPUTED
     assert journey.booking.escrow == journey.booking.total_amount
     assert journey.faults == []
 
@@ -150,23 +150,23 @@ def test_holding_a_released_payout_and_letting_it_go_orders_another():
 
 def test_a_payout_that_was_held_too_late_is_made_all_the_same():
     """It was on its way already: then there is nothing left to hold."""
-    journey, book = with_book(released())
+    journey, book = with_processor_book(released())
     book.execute_all()
     journey.pull(T.HOLD_PAYOUT, P.ADMIN, journey.ends_at + DAY)
-    look(journey, book)
+    apply_snapshot(journey, book)
     assert (journey.booking.payout_status, journey.booking.payout_left) == (S.PAID, 0)
     assert journey.faults == []
 
 
 def test_a_payout_that_was_held_and_let_go_is_not_made_twice():
     """The first order went out after all: letting it go finds nothing left to pay."""
-    journey, book = with_book(released())
+    journey, book = with_processor_book(released())
     journey.pull(T.HOLD_PAYOUT, P.ADMIN, journey.ends_at + DAY)
     journey.pull(T.RESUME_PAYOUT, P.ADMIN, journey.ends_at + 2 * DAY)
     book.execute_all()
-    look(journey, book, 2 * DAY)
+    apply_snapshot(journey, book, 2 * DAY)
     assert (journey.booking.payout_status, journey.booking.payout_left) == (S.PAID, 0)
-    assert due(journey.booking, POLICY) is None
+    assert next_timer(journey.booking, POLICY) is None
     assert journey.faults == []
 
 
@@ -188,12 +188,12 @@ def test_a_failed_payout_is_ordered_anew(at):
 
 def test_of_a_failed_payout_and_its_retry_one_arrives():
     """Should the first have gone out after all, the second finds nothing to do."""
-    journey, book = with_book(released())
+    journey, book = with_processor_book(released())
     journey.booking = evolve(journey.booking, payout_status=S.FAILED)
     journey.pull(T.RETRY_PAYOUT, P.ADMIN, journey.ends_at + 2 * DAY)
-    first = next(one for one in journey.operations.values() if one.kind is OpKind.PAY_OUT)
+    first = next(one for one in journey.operations.values() if one.kind is OperationKind.PAY_OUT)
     book.execute(first)
-    look(journey, book, 3 * DAY)
+    apply_snapshot(journey, book, 3 * DAY)
     assert (journey.booking.payout_status, journey.booking.payout_left) == (S.PAID, 0)
     assert journey.booking.payout_n == first.n
     assert journey.faults == []
@@ -232,19 +232,19 @@ def test_what_is_scheduled_anew_has_an_alarm_of_its_own(trigger):
             journey.pull(pulled, P.PROCESSOR, now, chargeback=charged)
     assert journey.booking.payout_alarmed_at is None
     journey.pull(T.RELEASE_PAYOUT, P.SYSTEM, now)
-    coming = due(journey.booking, POLICY)
+    coming = next_timer(journey.booking, POLICY)
     assert coming is not None
     assert coming.at > now
 
 
 def test_what_came_back_and_is_owed_again_has_an_alarm_of_its_own():
     """A payout that was late, arrived, was claimed for a part and came back whole."""
-    journey, book = paid_out()
+    journey, book = paid_out_journey()
     journey.booking = evolve(journey.booking, payout_alarmed_at=journey.ends_at + 42 * HOUR)
     lose_a_quarter(journey)
     journey.booking = evolve(journey.booking, payout_alarmed_at=journey.ends_at + 42 * HOUR)
     book.execute_all()
-    look(journey, book, 4 * DAY)
+    apply_snapshot(journey, book, 4 * DAY)
     assert journey.booking.payout_status is S.SCHEDULED
     assert journey.booking.payout_alarmed_at is None
     assert journey.faults == []
@@ -266,14 +266,14 @@ def lose_a_quarter(journey):
 def test_a_lost_chargeback_of_a_paid_out_booking_leaves_its_payout_reversed():
     """Whether the money is back already, or still owed."""
     for seen in (False, True):
-        journey, book = paid_out()
+        journey, book = paid_out_journey()
         book.charge_back()
-        look(journey, book, 2 * DAY)
+        apply_snapshot(journey, book, 2 * DAY)
         if seen:
             book.execute_all()
         book.charge_back(status=ChargebackStatus.LOST)
-        look(journey, book, 3 * DAY)
-        assert journey.booking.status is Status.CANCELLED
+        apply_snapshot(journey, book, 3 * DAY)
+        assert journey.booking.status is BookingStatus.CANCELLED
         assert journey.booking.payout_status is S.REVERSED
         assert journey.balance(Account.STAFF_PAYABLE) == 0
         assert journey.faults == []
@@ -281,8 +281,8 @@ def test_a_lost_chargeback_of_a_paid_out_booking_leaves_its_payout_reversed():
 
 def test_a_lost_chargeback_before_any_payout_leaves_none():
     """Nothing was sent, so nothing is reversed."""
-    journey, book = with_book(completed())
+    journey, book = with_processor_book(completed_journey())
     book.charge_back(status=ChargebackStatus.LOST)
-    look(journey, book, HOUR)
+    apply_snapshot(journey, book, HOUR)
     assert journey.booking.payout_status is S.NONE
     assert journey.faults == []

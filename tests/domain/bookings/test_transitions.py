@@ -7,12 +7,19 @@ from datetime import UTC, date, timedelta
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.lifecycle import EventName, Party, Status, Trigger
-from staffbooking_core.domain.bookings.transitions import check_side, find_move
-from staffbooking_core.domain.companions.availability import resolve_local
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, EventName, Party, Trigger
+from staffbooking_core.domain.bookings.transitions import check_party, find_transition
+from staffbooking_core.domain.companions.availability import local_time_to_utc
 from staffbooking_core.domain.payments.processor import ChargebackStatus
 from staffbooking_core.errors import Forbidden, RuleBroken
-from tests.support.booking_journey import Journey, accepted, completed, disputed, paid, paid_out
+from tests.support.booking_journey import (
+    BookingJourney,
+    accepted_journey,
+    completed_journey,
+    disputed_journey,
+    paid_journey,
+    paid_out_journey,
+)
 from tests.support.builders import DAY, HOUR, MINUTE, POLICY, SECOND
 
 T, P = Trigger, Party
@@ -33,24 +40,24 @@ def outcome(journey, trigger, by, after, **facts):
 @pytest.mark.parametrize(
     "make, trigger, by, after, found",
     [
-        (Journey, T.ACCEPT, P.STAFF, -MICRO, Status.ACCEPTED),
-        (Journey, T.ACCEPT, P.STAFF, NO_TIME, "event_started"),
-        (accepted, T.CHECKOUT, P.CUSTOMER, -MICRO, Status.ACCEPTED),
-        (accepted, T.CHECKOUT, P.CUSTOMER, NO_TIME, "event_started"),
-        (paid, T.CANCEL, P.CUSTOMER, -MICRO, Status.CANCELLED),
-        (paid, T.CANCEL, P.CUSTOMER, NO_TIME, "booking_not_cancellable"),
-        (paid, T.CANCEL, P.STAFF, -MICRO, Status.CANCELLED),
-        (paid, T.CANCEL, P.STAFF, NO_TIME, "booking_not_cancellable"),
-        (paid, T.CANCEL, P.ADMIN, 50 * DAY, Status.CANCELLED),
-        (paid, T.DISPUTE, P.STAFF, -MICRO, "event_not_started"),
-        (paid, T.DISPUTE, P.STAFF, NO_TIME, Status.DISPUTED),
-        (paid, T.DISPUTE, P.CUSTOMER, -SECOND, "event_not_started"),
-        (paid, T.CONFIRM, P.CUSTOMER, END - MICRO, "event_not_ended"),
-        (paid, T.CONFIRM, P.CUSTOMER, END, Status.COMPLETED),
-        (paid, T.CHECK_IN, P.STAFF, -2 * HOUR - MICRO, "check_in_not_open"),
-        (paid, T.CHECK_IN, P.STAFF, -2 * HOUR, Status.PAID),
-        (paid, T.CHECK_IN, P.STAFF, END, Status.PAID),
-        (paid, T.CHECK_IN, P.STAFF, END + MICRO, "check_in_not_open"),
+        (BookingJourney, T.ACCEPT, P.STAFF, -MICRO, BookingStatus.ACCEPTED),
+        (BookingJourney, T.ACCEPT, P.STAFF, NO_TIME, "event_started"),
+        (accepted_journey, T.CHECKOUT, P.CUSTOMER, -MICRO, BookingStatus.ACCEPTED),
+        (accepted_journey, T.CHECKOUT, P.CUSTOMER, NO_TIME, "event_started"),
+        (paid_journey, T.CANCEL, P.CUSTOMER, -MICRO, BookingStatus.CANCELLED),
+        (paid_journey, T.CANCEL, P.CUSTOMER, NO_TIME, "booking_not_cancellable"),
+        (paid_journey, T.CANCEL, P.STAFF, -MICRO, BookingStatus.CANCELLED),
+        (paid_journey, T.CANCEL, P.STAFF, NO_TIME, "booking_not_cancellable"),
+        (paid_journey, T.CANCEL, P.ADMIN, 50 * DAY, BookingStatus.CANCELLED),
+        (paid_journey, T.DISPUTE, P.STAFF, -MICRO, "event_not_started"),
+        (paid_journey, T.DISPUTE, P.STAFF, NO_TIME, BookingStatus.DISPUTED),
+        (paid_journey, T.DISPUTE, P.CUSTOMER, -SECOND, "event_not_started"),
+        (paid_journey, T.CONFIRM, P.CUSTOMER, END - MICRO, "event_not_ended"),
+        (paid_journey, T.CONFIRM, P.CUSTOMER, END, BookingStatus.COMPLETED),
+        (paid_journey, T.CHECK_IN, P.STAFF, -2 * HOUR - MICRO, "check_in_not_open"),
+        (paid_journey, T.CHECK_IN, P.STAFF, -2 * HOUR, BookingStatus.PAID),
+        (paid_journey, T.CHECK_IN, P.STAFF, END, BookingStatus.PAID),
+        (paid_journey, T.CHECK_IN, P.STAFF, END + MICRO, "check_in_not_open"),
     ],
 )
 def test_a_guard_turns_at_the_exact_moment(make, trigger, by, after, found):
@@ -60,14 +67,16 @@ def test_a_guard_turns_at_the_exact_moment(make, trigger, by, after, found):
 
 def test_an_unpaid_booking_is_cancelled_at_any_time():
     """Without money there is no bound: the timer may just not have run."""
-    assert outcome(accepted(), T.CANCEL, P.CUSTOMER, HOUR) is Status.CANCELLED
+    assert outcome(accepted_journey(), T.CANCEL, P.CUSTOMER, HOUR) is BookingStatus.CANCELLED
 
 
-@pytest.mark.parametrize("late, found", [(-MICRO, Status.ACCEPTED), (NO_TIME, "event_started")])
+@pytest.mark.parametrize(
+    "late, found", [(-MICRO, BookingStatus.ACCEPTED), (NO_TIME, "event_started")]
+)
 def test_a_checkout_ends_with_the_time_to_pay(late, found):
     """Where there is a window to pay, the page opens only within it."""
     policy = evolve(POLICY, payment_window=HOUR)
-    journey = accepted(policy)
+    journey = accepted_journey(policy)
     to_the_bound = journey.booking.created_at + HOUR + late - journey.starts_at
     assert outcome(journey, T.CHECKOUT, P.CUSTOMER, to_the_bound) == found
 
@@ -75,17 +84,17 @@ def test_a_checkout_ends_with_the_time_to_pay(late, found):
 @pytest.mark.parametrize("day, hours", [(date(2027, 3, 28), 5), (date(2027, 10, 31), 3)])
 def test_guards_count_elapsed_time_on_days_of_a_clock_change(day, hours):
     """A night of four hours over the change ends an hour later, or earlier, by the clock."""
-    starts_at = resolve_local("Europe/Berlin", day, 60)
-    journey = paid(starts_at=starts_at)
-    ends_by_the_clock = resolve_local("Europe/Berlin", day, 60 + hours * 60)
+    starts_at = local_time_to_utc("Europe/Berlin", day, 60)
+    journey = paid_journey(starts_at=starts_at)
+    ends_by_the_clock = local_time_to_utc("Europe/Berlin", day, 60 + hours * 60)
     assert ends_by_the_clock == journey.ends_at == starts_at + END
     assert outcome(journey, T.CONFIRM, P.CUSTOMER, END - SECOND) == "event_not_ended"
-    assert outcome(journey, T.CONFIRM, P.CUSTOMER, END) is Status.COMPLETED
+    assert outcome(journey, T.CONFIRM, P.CUSTOMER, END) is BookingStatus.COMPLETED
 
 
 def test_checking_in_twice_keeps_the_first_time():
     """The second check-in answers the first, even after the end."""
-    journey = paid()
+    journey = paid_journey()
     journey.pull(T.CHECK_IN, P.STAFF, journey.starts_at)
     journey.pull(T.CHECK_IN, P.STAFF, journey.ends_at + DAY)
     assert journey.booking.checked_in_at == journey.starts_at
@@ -96,31 +105,31 @@ def test_checking_in_twice_keeps_the_first_time():
 )
 def test_a_payout_is_never_early(after, found):
     """It is released at its due time, not a moment before."""
-    assert outcome(completed(), T.RELEASE_PAYOUT, P.SYSTEM, END + after) == found
+    assert outcome(completed_journey(), T.RELEASE_PAYOUT, P.SYSTEM, END + after) == found
 
 
 def test_a_payout_is_released_once():
     """A second release is refused."""
-    journey = completed()
+    journey = completed_journey()
     journey.pull(T.RELEASE_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
     assert outcome(journey, T.RELEASE_PAYOUT, P.SYSTEM, END + 2 * DAY) == "payout_not_scheduled"
 
 
 def test_a_completed_booking_is_disputed_while_the_payout_is_held():
     """Until the release the customer may dispute."""
-    assert outcome(completed(), T.DISPUTE, P.CUSTOMER, END + DAY) is Status.DISPUTED
+    assert outcome(completed_journey(), T.DISPUTE, P.CUSTOMER, END + DAY) is BookingStatus.DISPUTED
 
 
 def test_a_released_payout_can_not_be_disputed():
     """From the release on it is too late, before the money has even arrived."""
-    journey = completed()
+    journey = completed_journey()
     journey.pull(T.RELEASE_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
     assert outcome(journey, T.DISPUTE, P.CUSTOMER, END + DAY) == "payout_released"
 
 
 def test_a_payout_that_outlived_a_chargeback_can_not_be_disputed():
     """Paid out, charged back and won: the staff member has the money, so it is too late."""
-    journey, _ = paid_out()
+    journey, _ = paid_out_journey()
     journey.pull(
         T.CHARGEBACK, P.PROCESSOR, journey.ends_at + 2 * DAY, chargeback=journey.chargeback()
     )
@@ -133,36 +142,36 @@ def test_a_payout_that_outlived_a_chargeback_can_not_be_disputed():
 @pytest.mark.parametrize("trigger", [T.RELEASE, T.REFUND, T.SPLIT])
 def test_an_admin_can_not_resolve_a_chargeback(trigger):
     """The processor alone decides it."""
-    journey = paid()
+    journey = paid_journey()
     journey.pull(T.CHARGEBACK, P.PROCESSOR, journey.starts_at, chargeback=journey.chargeback())
-    assert outcome(journey, trigger, P.ADMIN, DAY, amount=1) == "chargeback_open"
+    assert outcome(journey, trigger, P.ADMIN, DAY, refund_amount=1) == "chargeback_open"
 
 
 @pytest.mark.parametrize("trigger", [T.CHARGEBACK_WON, T.CHARGEBACK_LOST])
 def test_a_dispute_of_the_parties_has_no_verdict(trigger):
     """Without a chargeback the processor has nothing to decide."""
-    facts = {"chargeback": disputed().chargeback(ChargebackStatus.WON)}
-    assert outcome(disputed(), trigger, P.PROCESSOR, DAY, **facts) == "no_chargeback_open"
+    facts = {"chargeback": disputed_journey().chargeback(ChargebackStatus.WON)}
+    assert outcome(disputed_journey(), trigger, P.PROCESSOR, DAY, **facts) == "no_chargeback_open"
 
 
 def test_the_wrong_side_is_refused_before_the_time():
     """A customer who accepts after the start hears of the side, not of the time."""
-    journey = Journey()
+    journey = BookingJourney()
     with pytest.raises(Forbidden):
         journey.pull(T.ACCEPT, P.CUSTOMER, journey.ends_at)
 
 
 def test_a_staff_member_may_not_dispute_a_completed_booking():
     """Paid ones they may: the side is looked up in the row of the status."""
-    check_side(Status.PAID, T.DISPUTE, P.STAFF)
+    check_party(BookingStatus.PAID, T.DISPUTE, P.STAFF)
     with pytest.raises(Forbidden):
-        check_side(Status.COMPLETED, T.DISPUTE, P.STAFF)
+        check_party(BookingStatus.COMPLETED, T.DISPUTE, P.STAFF)
 
 
 def test_a_request_is_no_trigger_of_a_booking_that_exists():
     """Nobody may request a booking anew."""
     with pytest.raises(Forbidden):
-        find_move(Status.PENDING, T.REQUEST, P.CUSTOMER)
+        find_transition(BookingStatus.PENDING, T.REQUEST, P.CUSTOMER)
 
 
 # What is written down -------------------------------------------------------------------
@@ -170,7 +179,7 @@ def test_a_request_is_no_trigger_of_a_booking_that_exists():
 
 def test_each_status_stamps_its_time():
     """The time of a move is the time of its status."""
-    journey = completed()
+    journey = completed_journey()
     booking = journey.booking
     assert (booking.accepted_at, booking.paid_at) == (booking.created_at, booking.created_at)
     assert (booking.completed_at, booking.completed_by) == (journey.ends_at, P.CUSTOMER)
@@ -187,7 +196,7 @@ def test_each_status_stamps_its_time():
 )
 def test_a_cancellation_says_who_and_why(trigger, by, reason):
     """Timers and rivals have reasons of their own; people give theirs."""
-    journey = Journey()
+    journey = BookingJourney()
     journey.pull(trigger, by, reason="rain" if trigger is T.CANCEL else None)
     booking = journey.booking
     assert (booking.cancelled_by, booking.cancel_reason) == (by, reason)
@@ -196,7 +205,7 @@ def test_a_cancellation_says_who_and_why(trigger, by, reason):
 
 def test_what_never_was_paid_earned_nothing():
     """Fee and payout of a booking that ends unpaid become 0."""
-    journey = accepted()
+    journey = accepted_journey()
     assert journey.booking.payout_amount > 0
     journey.pull(T.EXPIRE, P.SYSTEM)
     assert (journey.booking.platform_fee, journey.booking.payout_amount) == (0, 0)
@@ -204,13 +213,13 @@ def test_what_never_was_paid_earned_nothing():
 
 def test_a_dispute_says_who_and_why():
     """The reason and the side that opened it are kept."""
-    booking = disputed().booking
+    booking = disputed_journey().booking
     assert (booking.disputed_by, booking.dispute_reason) == (P.CUSTOMER, "nobody came")
 
 
 def test_a_verdict_is_the_systems_doing():
     """The record knows no processor: a lost chargeback is cancelled by the system."""
-    journey = paid()
+    journey = paid_journey()
     journey.pull(T.CHARGEBACK, P.PROCESSOR, journey.starts_at, chargeback=journey.chargeback())
     lost = journey.chargeback(ChargebackStatus.LOST)
     journey.pull(T.CHARGEBACK_LOST, P.PROCESSOR, journey.ends_at, chargeback=lost)
@@ -220,7 +229,7 @@ def test_a_verdict_is_the_systems_doing():
 
 def test_a_second_completion_keeps_the_first_ones_time():
     """A dispute that is resolved for the staff member does not move the completion."""
-    journey = completed()
+    journey = completed_journey()
     journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at + HOUR)
     journey.pull(T.RELEASE, P.ADMIN, journey.ends_at + 5 * DAY)
     booking = journey.booking
@@ -229,7 +238,7 @@ def test_a_second_completion_keeps_the_first_ones_time():
 
 def test_a_completion_is_told_once():
     """booking.completed is told when it first completes, not after a dispute again."""
-    journey = completed()
+    journey = completed_journey()
     journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at + HOUR)
     journey.pull(T.RELEASE, P.ADMIN, journey.ends_at + DAY)
     assert journey.events.count(EventName.BOOKING_COMPLETED) == 1
@@ -237,7 +246,7 @@ def test_a_completion_is_told_once():
 
 def test_a_dispute_of_a_paid_booking_ends_with_its_first_completion_told():
     """Where the dispute came first, the resolution tells of the completion."""
-    journey = disputed()
+    journey = disputed_journey()
     journey.pull(T.RELEASE, P.ADMIN, journey.ends_at + DAY)
     assert journey.events[-1] is EventName.BOOKING_COMPLETED
     assert journey.booking.completed_by is P.ADMIN
@@ -245,18 +254,18 @@ def test_a_dispute_of_a_paid_booking_ends_with_its_first_completion_told():
 
 def test_events_are_numbered_without_a_gap():
     """The booking's count of events grows by one with each that is told."""
-    journey = completed()
+    journey = completed_journey()
     assert journey.booking.events == 1 + len(journey.events)
 
 
 @pytest.mark.parametrize(
     "make, by, credits",
     [
-        (Journey, P.STAFF, 0),
-        (accepted, P.STAFF, 1),
-        (paid, P.STAFF, 1),
-        (paid, P.CUSTOMER, 0),
-        (paid, P.ADMIN, 0),
+        (BookingJourney, P.STAFF, 0),
+        (accepted_journey, P.STAFF, 1),
+        (paid_journey, P.STAFF, 1),
+        (paid_journey, P.CUSTOMER, 0),
+        (paid_journey, P.ADMIN, 0),
     ],
 )
 def test_staff_who_cancel_what_they_accepted_leave_a_credit(make, by, credits):
@@ -268,6 +277,6 @@ def test_staff_who_cancel_what_they_accepted_leave_a_credit(make, by, credits):
 
 def test_a_zone_is_no_matter_of_the_guards():
     """Instants are compared, whatever zone the booking is shown in."""
-    journey = paid(timezone="Pacific/Auckland")
+    journey = paid_journey(timezone="Pacific/Auckland")
     assert journey.starts_at.tzinfo is UTC
     assert outcome(journey, T.CHECK_IN, P.STAFF, -2 * HOUR - MINUTE) == "check_in_not_open"

@@ -8,22 +8,22 @@ import pytest
 
 from staffbooking_core.domain.companions.availability import (
     Calendar,
-    Day,
+    DateOverride,
+    DayAvailability,
     Interval,
-    Override,
-    SkippedTime,
+    NonexistentLocalTime,
     Slot,
     WeeklySlot,
-    availability,
+    add_years,
+    daily_availability,
     fits,
     format_hhmm,
     free_intervals,
     has_free_hour,
+    local_time_to_utc,
     open_intervals,
     parse_hhmm,
-    resolve_local,
     slot_interval,
-    years_after,
 )
 
 MONDAY = date(2026, 6, 1)
@@ -49,7 +49,7 @@ def span(start, end):
 
 
 def booking(zone, day, start, hours):
-    starts_at = resolve_local(zone, day, parse_hhmm(start))
+    starts_at = local_time_to_utc(zone, day, parse_hhmm(start))
     return Interval(starts_at, starts_at + timedelta(hours=hours))
 
 
@@ -64,7 +64,7 @@ def every_day(zone, *texts):
 
 def shown(calendar, day, *busy):
     """The day's free slots as texts."""
-    slots = availability(calendar, busy, day, day)[0].slots
+    slots = daily_availability(calendar, busy, day, day)[0].slots
     return [f"{format_hhmm(slot.start)}-{format_hhmm(slot.end)}" for slot in slots]
 
 
@@ -79,16 +79,16 @@ def test_no_weekly_hours_mean_free_all_day():
 def test_weekly_hours_hold_on_their_weekday_alone():
     """With some hours set, a weekday without any is closed."""
     calendar = weekly("Europe/Berlin", (0, "09:00-12:00"), (0, "13:00-17:00"))
-    assert availability(calendar, (), MONDAY, TUESDAY) == [
-        Day(MONDAY, (slot("09:00-12:00"), slot("13:00-17:00"))),
-        Day(TUESDAY, ()),
+    assert daily_availability(calendar, (), MONDAY, TUESDAY) == [
+        DayAvailability(MONDAY, (slot("09:00-12:00"), slot("13:00-17:00"))),
+        DayAvailability(TUESDAY, ()),
     ]
 
 
 def test_a_day_is_available_when_it_has_a_slot():
     """`available` says whether anything is left."""
-    assert Day(MONDAY, (slot("09:00-09:01"),)).available
-    assert not Day(MONDAY, ()).available
+    assert DayAvailability(MONDAY, (slot("09:00-09:01"),)).available
+    assert not DayAvailability(MONDAY, ()).available
 
 
 def test_slots_that_overlap_or_touch_count_once():
@@ -102,7 +102,7 @@ def test_an_override_replaces_its_date():
     calendar = Calendar(
         "UTC",
         (WeeklySlot(0, slot("09:00-17:00")),),
-        (Override(MONDAY, (slot("20:00-24:00"),)),),
+        (DateOverride(MONDAY, (slot("20:00-24:00"),)),),
     )
     assert shown(calendar, MONDAY) == ["20:00-24:00"]
     assert shown(calendar, MONDAY + timedelta(days=7)) == ["09:00-17:00"]
@@ -110,7 +110,7 @@ def test_an_override_replaces_its_date():
 
 def test_an_override_without_slots_is_a_day_off():
     """It closes a date even where no weekly hours are set."""
-    calendar = Calendar("UTC", overrides=(Override(MONDAY),))
+    calendar = Calendar("UTC", overrides=(DateOverride(MONDAY),))
     assert shown(calendar, MONDAY) == []
     assert shown(calendar, TUESDAY) == ["00:00-24:00"]
 
@@ -229,32 +229,32 @@ def test_a_free_hour_lies_within_its_day():
 
 def test_hours_are_local_in_summer_and_winter():
     """09:00 in Berlin is 07:00 UTC in June and 08:00 UTC in January."""
-    assert resolve_local("Europe/Berlin", MONDAY, 540) == at("2026-06-01 07:00")
-    assert resolve_local("Europe/Berlin", date(2026, 1, 5), 540) == at("2026-01-05 08:00")
+    assert local_time_to_utc("Europe/Berlin", MONDAY, 540) == at("2026-06-01 07:00")
+    assert local_time_to_utc("Europe/Berlin", date(2026, 1, 5), 540) == at("2026-01-05 08:00")
 
 
 def test_a_skipped_time_can_not_be_resolved():
     """Berlin's clock goes from 02:00 to 03:00 in spring: the first minute after is 03:00."""
-    with pytest.raises(SkippedTime, match="2026-03-29 02:00 is skipped"):
-        resolve_local("Europe/Berlin", SPRING, 120)
-    with pytest.raises(SkippedTime):
-        resolve_local("Europe/Berlin", SPRING, 179)
-    assert resolve_local("Europe/Berlin", SPRING, 119) == at("2026-03-29 00:59")
-    assert resolve_local("Europe/Berlin", SPRING, 180) == at("2026-03-29 01:00")
+    with pytest.raises(NonexistentLocalTime, match="2026-03-29 02:00 is skipped"):
+        local_time_to_utc("Europe/Berlin", SPRING, 120)
+    with pytest.raises(NonexistentLocalTime):
+        local_time_to_utc("Europe/Berlin", SPRING, 179)
+    assert local_time_to_utc("Europe/Berlin", SPRING, 119) == at("2026-03-29 00:59")
+    assert local_time_to_utc("Europe/Berlin", SPRING, 180) == at("2026-03-29 01:00")
 
 
 def test_a_repeated_time_is_the_earlier():
     """Berlin's clock shows 02:30 twice in autumn; 03:00 only once."""
-    assert resolve_local("Europe/Berlin", AUTUMN, 150) == at("2026-10-25 00:30")
-    assert resolve_local("Europe/Berlin", AUTUMN, 180) == at("2026-10-25 02:00")
+    assert local_time_to_utc("Europe/Berlin", AUTUMN, 150) == at("2026-10-25 00:30")
+    assert local_time_to_utc("Europe/Berlin", AUTUMN, 180) == at("2026-10-25 02:00")
 
 
 def test_half_an_hour_may_be_skipped():
     """Lord Howe's clock moves by 30 minutes."""
     day = date(2026, 10, 4)
-    with pytest.raises(SkippedTime):
-        resolve_local("Australia/Lord_Howe", day, 129)
-    assert resolve_local("Australia/Lord_Howe", day, 150) == at("2026-10-03 15:30")
+    with pytest.raises(NonexistentLocalTime):
+        local_time_to_utc("Australia/Lord_Howe", day, 129)
+    assert local_time_to_utc("Australia/Lord_Howe", day, 150) == at("2026-10-03 15:30")
 
 
 @pytest.mark.parametrize(
@@ -285,13 +285,13 @@ def test_a_day_covers_all_its_hours(zone, day, start, hours):
 def test_a_day_that_a_zone_leaves_out_has_no_time():
     """Apia went from 29 to 31 December 2011: the 30th has no slots, its neighbours join."""
     calendar = Calendar("Pacific/Apia")
-    days = availability(calendar, (), date(2011, 12, 29), date(2011, 12, 31))
+    days = daily_availability(calendar, (), date(2011, 12, 29), date(2011, 12, 31))
     assert [len(day.slots) for day in days] == [1, 0, 1]
     assert slot_interval("Pacific/Apia", date(2011, 12, 30), slot("09:00-17:00")) is None
     assert not has_free_hour(calendar, (), date(2011, 12, 30))
     assert fits(calendar, (), span("2011-12-30 05:00", "2011-12-30 15:00"))
-    with pytest.raises(SkippedTime):
-        resolve_local("Pacific/Apia", date(2011, 12, 30), 720)
+    with pytest.raises(NonexistentLocalTime):
+        local_time_to_utc("Pacific/Apia", date(2011, 12, 30), 720)
 
 
 def test_a_day_that_starts_with_a_gap_shows_its_first_real_time():
@@ -365,17 +365,19 @@ def test_a_free_hour_is_measured_in_elapsed_minutes():
 @pytest.mark.parametrize("day", [date.min, date(1899, 12, 31), date(3000, 1, 1), date.max])
 def test_days_that_no_calendar_knows_are_closed(day):
     """At the ends of the calendar nothing is open and nothing overflows."""
-    assert availability(Calendar("Pacific/Kiritimati"), (), day, day) == [Day(day, ())]
+    assert daily_availability(Calendar("Pacific/Kiritimati"), (), day, day) == [
+        DayAvailability(day, ())
+    ]
     assert not has_free_hour(Calendar("Etc/GMT+12"), (), day)
     with pytest.raises(ValueError, match="days are from 1900-01-01"):
-        resolve_local("UTC", day, 0)
+        local_time_to_utc("UTC", day, 0)
 
 
 @pytest.mark.parametrize("minutes", [-1, 1440])
 def test_a_time_of_day_has_bounds(minutes):
     """A booking starts between 00:00 and 23:59."""
     with pytest.raises(ValueError, match="a time of day is from"):
-        resolve_local("UTC", MONDAY, minutes)
+        local_time_to_utc("UTC", MONDAY, minutes)
 
 
 @pytest.mark.parametrize(("start", "end"), [(60, 60), (61, 60), (-1, 60), (0, 1441)])
@@ -395,7 +397,9 @@ def test_a_week_has_seven_days(weekday):
 def test_a_date_has_one_override():
     """Two overrides of a date would contradict each other."""
     with pytest.raises(ValueError, match="one override"):
-        Calendar("UTC", overrides=(Override(MONDAY), Override(MONDAY, (slot("09:00-10:00"),))))
+        Calendar(
+            "UTC", overrides=(DateOverride(MONDAY), DateOverride(MONDAY, (slot("09:00-10:00"),)))
+        )
 
 
 def test_an_interval_is_in_utc():
@@ -444,4 +448,4 @@ def test_other_texts_are_no_times(text):
 )
 def test_the_same_day_of_a_later_year(day, later):
     """Leap days have none in most years: the day before it is."""
-    assert years_after(day, 3) == later
+    assert add_years(day, 3) == later

@@ -13,22 +13,22 @@ from hypothesis import given, settings, strategies as st
 
 from staffbooking_core.domain.companions.availability import (
     Calendar,
+    DateOverride,
     Interval,
-    Override,
-    SkippedTime,
+    NonexistentLocalTime,
     Slot,
     UnknownTimezone,
     WeeklySlot,
-    availability,
+    daily_availability,
     fits,
     format_hhmm,
     has_free_hour,
     is_timezone,
+    known_timezones,
+    local_time_to_utc,
     open_intervals,
     parse_hhmm,
-    resolve_local,
     slot_interval,
-    timezones,
 )
 
 FIRST, LAST = date(2024, 1, 1), date(2030, 12, 31)
@@ -54,7 +54,7 @@ def changes(zone):
 @st.composite
 def zoned_days(draw):
     """A zone and a day: any day, or one close to a change of that zone's clock."""
-    zone = draw(st.sampled_from(sorted(timezones())))
+    zone = draw(st.sampled_from(sorted(known_timezones())))
     near = st.sampled_from(changes(zone))
     shifted = st.builds(lambda day, shift: day + shift * DAY, near, st.integers(-1, 1))
     return zone, draw(st.one_of(shifted, st.dates(FIRST, LAST)))
@@ -85,8 +85,8 @@ def interval(zone, day, slot=WHOLE) -> Interval:
 def book(zone, day, start, hours):
     """A booking as a client names it; None where its start is skipped."""
     try:
-        starts_at = resolve_local(zone, day, start)
-    except SkippedTime:
+        starts_at = local_time_to_utc(zone, day, start)
+    except NonexistentLocalTime:
         return None
     return Interval(starts_at, starts_at + hours * HOUR)
 
@@ -97,7 +97,7 @@ def scenes(draw):
     near = st.integers(-1, 1).map(lambda shift: day + shift * DAY)
     many = st.lists(slots(), max_size=3).map(tuple)
     weekly = draw(st.lists(st.builds(WeeklySlot, st.integers(0, 6), slots()), max_size=12))
-    overrides = draw(st.lists(st.builds(Override, near, many), max_size=2, unique_by=date_of))
+    overrides = draw(st.lists(st.builds(DateOverride, near, many), max_size=2, unique_by=date_of))
     named = st.builds(book, st.just(zone), near, minutes, st.integers(1, 24))
     busy = draw(st.lists(named, max_size=4))
     elsewhere = [span for span in draw(st.lists(named, max_size=4)) if span]
@@ -117,7 +117,7 @@ def date_of(override):
 def shown(scene, before=0, after=0):
     """The instants of what is shown of the scene's day and of so many days around it."""
     zone = scene.calendar.timezone
-    days = availability(
+    days = daily_availability(
         scene.calendar, scene.busy, scene.day - before * DAY, scene.day + after * DAY
     )
     return [interval(zone, day.date, slot) for day in days for slot in day.slots]
@@ -153,7 +153,7 @@ def test_days_without_hours_set_are_one_free_interval(zoned, more):
 def test_a_day_may_be_cut_anywhere(zoned, cut):
     """Two slots that meet, also within a skipped or repeated hour, are the whole day."""
     zone, day = zoned
-    halves = Calendar(zone, overrides=(Override(day, (Slot(0, cut), Slot(cut, 1440))),))
+    halves = Calendar(zone, overrides=(DateOverride(day, (Slot(0, cut), Slot(cut, 1440))),))
     assert open_intervals(halves, day, day) == [interval(zone, day)]
 
 
@@ -173,8 +173,8 @@ def test_a_local_time_comes_back_from_its_instant(zoned, minute):
     zone, day = zoned
     wall = datetime(day.year, day.month, day.day) + minute * MINUTE
     try:
-        back = resolve_local(zone, day, minute).astimezone(ZoneInfo(zone))
-    except SkippedTime:
+        back = local_time_to_utc(zone, day, minute).astimezone(ZoneInfo(zone))
+    except NonexistentLocalTime:
         return
     assert (back.replace(tzinfo=None), back.fold) == (wall, 0)
 
@@ -201,10 +201,10 @@ def offsets_around(tz, day):
 def test_what_is_shown_can_be_booked(scene):
     """Each shown slot is free from end to end, and starts at a time that a booking can name."""
     zone = scene.calendar.timezone
-    for slot in availability(scene.calendar, scene.busy, scene.day, scene.day)[0].slots:
+    for slot in daily_availability(scene.calendar, scene.busy, scene.day, scene.day)[0].slots:
         span = interval(zone, scene.day, slot)
         assert fits(scene.calendar, scene.busy, span)
-        assert resolve_local(zone, scene.day, slot.start) == span.starts_at
+        assert local_time_to_utc(zone, scene.day, slot.start) == span.starts_at
 
 
 @given(scenes())
@@ -230,7 +230,7 @@ def test_it_does_not_matter_where_time_is_taken(scene):
     as_bookings = (*scene.busy, *scene.calendar.busy)
     days = scene.day - DAY, scene.day + DAY
     without = evolve(scene.calendar, busy=())
-    assert availability(scene.calendar, scene.busy, *days) == availability(
+    assert daily_availability(scene.calendar, scene.busy, *days) == daily_availability(
         without, as_bookings, *days
     )
 
@@ -242,14 +242,14 @@ def test_bookings_named_elsewhere_show_nothing_too_much(scene, start, length, se
     starts_at = interval(zone, scene.day).starts_at + start * MINUTE
     taken = Interval(starts_at, starts_at + length * MINUTE + timedelta(seconds=seconds))
     busy = (*scene.busy, taken)
-    for slot in availability(scene.calendar, busy, scene.day, scene.day)[0].slots:
+    for slot in daily_availability(scene.calendar, busy, scene.day, scene.day)[0].slots:
         assert fits(scene.calendar, busy, interval(zone, scene.day, slot))
 
 
 @given(scenes())
 def test_slots_are_in_order_and_apart(scene):
     """The slots of a day rise, with some time between any two."""
-    found = availability(scene.calendar, scene.busy, scene.day, scene.day)[0].slots
+    found = daily_availability(scene.calendar, scene.busy, scene.day, scene.day)[0].slots
     assert all(one.end < other.start for one, other in pairwise(found))
 
 
@@ -279,9 +279,9 @@ def test_only_iana_names_are_zones(name):
     with pytest.raises(UnknownTimezone):
         Calendar(name)
     with pytest.raises(UnknownTimezone):
-        resolve_local(name, FIRST, 0)
+        local_time_to_utc(name, FIRST, 0)
 
 
 def test_the_zones_are_those_of_iana():
     """Some that everybody knows are there."""
-    assert {"UTC", "Europe/Berlin", "Asia/Kathmandu", "America/New_York"} <= timezones()
+    assert {"UTC", "Europe/Berlin", "Asia/Kathmandu", "America/New_York"} <= known_timezones()

@@ -10,10 +10,10 @@ from hypothesis import given, strategies as st
 from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.companions.companion import (
     Approval,
-    draft,
-    fold,
-    missing,
-    offered,
+    draft_companion,
+    find_offered_service,
+    missing_fields,
+    normalize_text,
     rating_average,
 )
 from tests.support.builders import NOW, make_companion, make_user
@@ -31,10 +31,15 @@ def test_only_approved_and_active_ones_are_listed(approval, active):
 def test_a_draft_is_who_it_is_of_and_nothing_else(disabled_at):
     """Id, names and since when from the user; not listed, whatever an operator says."""
     user = make_user(id=7, role=Role.STAFF, disabled_at=disabled_at)
-    made = draft(user)
+    made = draft_companion(user)
     assert (made.id, made.name, made.member_since) == (7, user.name, user.created_at)
     assert (made.approval, made.active) == (Approval.PENDING, disabled_at is None)
-    assert missing(made) == ["hourly_rate", "location_city", "location_country", "service_types"]
+    assert missing_fields(made) == [
+        "hourly_rate",
+        "location_city",
+        "location_country",
+        "service_types",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -48,7 +53,7 @@ def test_a_draft_is_who_it_is_of_and_nothing_else(disabled_at):
 )
 def test_an_approval_needs_a_rate_a_place_and_services(given, lacking):
     """Nothing else."""
-    assert missing(make_companion(**given)) == lacking
+    assert missing_fields(make_companion(**given)) == lacking
 
 
 @pytest.mark.parametrize(
@@ -82,21 +87,21 @@ def test_a_companion_shows_its_rating():
 )
 def test_names_compare_without_case_and_form(one, other):
     """Capitals, ß and composed letters make no difference."""
-    assert fold(one) == fold(other)
+    assert normalize_text(one) == normalize_text(other)
 
 
 @given(st.text(max_size=30))
 def test_folding_is_done_once(text):
     """A folded text that is folded again by case stays the same."""
-    assert fold(text).casefold() == fold(text)
+    assert normalize_text(text).casefold() == normalize_text(text)
 
 
 def test_a_service_is_named_as_it_is_offered():
     """Whatever case it was asked for in."""
-    assert offered(("Gala dinner", "Trade fair"), "TRADE FAIR") == "Trade fair"
+    assert find_offered_service(("Gala dinner", "Trade fair"), "TRADE FAIR") == "Trade fair"
 
 
 @pytest.mark.parametrize("service", ["Trade", "Trade fairs", "", " Trade fair"])
 def test_a_service_is_matched_whole(service):
     """Parts and blanks do not match."""
-    assert offered(("Trade fair",), service) is None
+    assert find_offered_service(("Trade fair",), service) is None

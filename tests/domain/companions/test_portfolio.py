@@ -7,14 +7,14 @@ from urllib.parse import urljoin, urlsplit
 import pytest
 from hypothesis import example, given, strategies as st
 
-from staffbooking_core.domain.companions.portfolio import judge_path
+from staffbooking_core.domain.companions.portfolio import validate_image_path
 
 PAGE = "https://booking.example/companions/7"
 
 
 def is_fine(path: str) -> bool:
     try:
-        judge_path(path)
+        validate_image_path(path)
     except ValueError:
         return False
     return True
@@ -26,7 +26,7 @@ def is_fine(path: str) -> bool:
 )
 def test_a_plain_relative_path_is_taken(path: str) -> None:
     """A file's name, folders before it, letters of any script; or no image at all."""
-    judge_path(path)
+    validate_image_path(path)
 
 
 @pytest.mark.parametrize(

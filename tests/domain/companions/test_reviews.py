@@ -10,58 +10,58 @@ import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
 
-from staffbooking_core.domain.bookings.lifecycle import Party, Status
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
 from staffbooking_core.domain.companions.reviews import (
-    Ratings,
+    RatingTotals,
+    apply_review_rating,
     check_responder,
     check_reviewer,
-    review_by,
-    reviewed,
+    create_review,
 )
 from staffbooking_core.errors import Forbidden, RuleBroken
 from tests.support.builders import HOUR, NOW, make_booking, make_companion
-from tests.support.reviews import make_new_review, make_opinion, make_review
+from tests.support.reviews import make_new_review, make_review, make_review_content
 
 SIDES = [Party.CUSTOMER, Party.STAFF]
-COMPLETED = make_booking(status=Status.COMPLETED, booked_by=9)
+COMPLETED = make_booking(status=BookingStatus.COMPLETED, booked_by=9)
 
 
 @pytest.mark.parametrize("by", SIDES)
 def test_a_side_reviews_the_other(by):
     """The customer the companion, the companion the customer, under the booking's names."""
-    opinion = make_opinion(rating=5, comment="Great", punctuality=1, appearance=3)
+    opinion = make_review_content(rating=5, comment="Great", punctuality=1, appearance=3)
     said = {"rating": 5, "comment": "Great", "punctuality": 1, "appearance": 3}
-    assert review_by(by, COMPLETED, opinion, NOW) == make_new_review(COMPLETED, by, **said)
+    assert create_review(by, COMPLETED, opinion, NOW) == make_new_review(COMPLETED, by, **said)
 
 
 @pytest.mark.parametrize("comment", [None, "", "  \n"])
 def test_a_blank_comment_is_none(comment):
     """Nothing was said, whichever way."""
-    review = review_by(Party.STAFF, COMPLETED, make_opinion(comment=comment), NOW)
+    review = create_review(Party.STAFF, COMPLETED, make_review_content(comment=comment), NOW)
     assert review.comment is None
 
 
 def test_a_comment_is_kept_as_it_came():
     """With its blanks and lines."""
-    review = review_by(Party.STAFF, COMPLETED, make_opinion(comment=" So\nso "), NOW)
+    review = create_review(Party.STAFF, COMPLETED, make_review_content(comment=" So\nso "), NOW)
     assert review.comment == " So\nso "
 
 
-@pytest.mark.parametrize("status", sorted(set(Status) - {Status.COMPLETED}))
+@pytest.mark.parametrize("status", sorted(set(BookingStatus) - {BookingStatus.COMPLETED}))
 @pytest.mark.parametrize("by", SIDES)
 def test_only_a_completed_booking_is_reviewed(status, by):
     """In any other status it is too early, or not to be judged."""
     with pytest.raises(RuleBroken) as caught:
-        review_by(by, evolve(COMPLETED, status=status), make_opinion(), NOW)
+        create_review(by, evolve(COMPLETED, status=status), make_review_content(), NOW)
     assert caught.value.code == "booking_not_completed"
 
 
 @pytest.mark.parametrize("by", sorted(set(Party) - set(SIDES)))
-@pytest.mark.parametrize("status", [Status.PENDING, Status.COMPLETED])
+@pytest.mark.parametrize("status", [BookingStatus.PENDING, BookingStatus.COMPLETED])
 def test_only_who_was_there_reviews(by, status):
     """Whoever booked for others and admins don't, before anything of the status."""
     with pytest.raises(Forbidden) as caught:
-        review_by(by, evolve(COMPLETED, status=status), make_opinion(), NOW)
+        create_review(by, evolve(COMPLETED, status=status), make_review_content(), NOW)
     assert caught.value.code == "wrong_party"
     with pytest.raises(Forbidden):
         check_reviewer(by)
@@ -81,7 +81,7 @@ def test_the_staff_member_reviewed_may_respond():
 def test_a_response_changes_nothing_else():
     """It is there with its time."""
     review = make_review(comment="Late")
-    answered = review.answered("The train was", NOW + HOUR)
+    answered = review.with_response("The train was", NOW + HOUR)
     assert (answered.response, answered.responded_at) == ("The train was", NOW + HOUR)
     assert evolve(answered, response=None, responded_at=None) == review
 
@@ -94,9 +94,9 @@ def test_aggregates_are_exact(marks):
     """However many marks come one by one, a companion's sum and count are theirs, and so the
     mean, rounded once."""
     reviews = [make_review(rating=mark) for mark in marks]
-    companion = reduce(reviewed, reviews, make_companion())
+    companion = reduce(apply_review_rating, reviews, make_companion())
     assert (companion.rating_sum, companion.total_reviews) == (sum(marks), len(marks))
-    ratings = Ratings(sum(marks), len(marks))
+    ratings = RatingTotals(sum(marks), len(marks))
     assert companion.rating_avg == ratings.rating_avg
     if marks:
         exact = Fraction(sum(marks), len(marks))
@@ -109,9 +109,9 @@ def test_the_mean_is_rounded_half_up(rating_sum, reviews):
     """To two decimals, of the exact quotient."""
     exact = Fraction(rating_sum, reviews)
     cents = (exact * 100 + Fraction(1, 2)).__floor__()
-    assert Ratings(rating_sum, reviews).rating_avg == Decimal(cents).scaleb(-2)
+    assert RatingTotals(rating_sum, reviews).rating_avg == Decimal(cents).scaleb(-2)
 
 
 def test_without_reviews_the_mean_is_zero():
     """CONTRACT 3."""
-    assert Ratings().rating_avg == 0
+    assert RatingTotals().rating_avg == 0

@@ -9,16 +9,16 @@ from hypothesis import given, settings, strategies as st
 
 from staffbooking_core.domain.companions.availability import (
     Calendar,
+    DateOverride,
     Interval,
-    Override,
     Slot,
     WeeklySlot,
     has_free_hour,
 )
 from staffbooking_core.domain.companions.search_index import (
+    find_marked_days,
+    find_marks_on,
     local_days,
-    marks,
-    marks_on,
     weekday_mask,
 )
 
@@ -52,23 +52,25 @@ def test_slots_that_touch_are_one_hour():
 
 def test_a_day_off_is_marked():
     """An override that differs from the weekday is a mark, one that agrees is none."""
-    calendar = Calendar("UTC", (), (Override(MONDAY), Override(MONDAY + DAY, (Slot(0, 600),))))
-    assert marks(calendar, ()) == {MONDAY: False}
+    calendar = Calendar(
+        "UTC", (), (DateOverride(MONDAY), DateOverride(MONDAY + DAY, (Slot(0, 600),)))
+    )
+    assert find_marked_days(calendar, ()) == {MONDAY: False}
 
 
 def test_a_full_day_is_marked():
     """Where bookings leave no hour the day is marked as full."""
     start = datetime(2027, 3, 1, tzinfo=UTC)
     busy = [Interval(start, start + 23 * HOUR + timedelta(minutes=1))]
-    assert marks(Calendar("UTC"), busy) == {MONDAY: False}
-    assert marks(Calendar("UTC"), [Interval(start, start + 23 * HOUR)]) == {}
+    assert find_marked_days(Calendar("UTC"), busy) == {MONDAY: False}
+    assert find_marked_days(Calendar("UTC"), [Interval(start, start + 23 * HOUR)]) == {}
 
 
 def test_days_taken_elsewhere_are_marked():
     """Each full day of a holiday is a mark; the weekdays' bits do not know of it."""
     start = datetime(2027, 3, 1, 12, tzinfo=UTC)
     calendar = Calendar("UTC", busy=(Interval(start, start + 3 * DAY),))
-    assert marks(calendar, ()) == {MONDAY + DAY: False, MONDAY + 2 * DAY: False}
+    assert find_marked_days(calendar, ()) == {MONDAY + DAY: False, MONDAY + 2 * DAY: False}
     assert weekday_mask(calendar) == 0b1111111
 
 
@@ -81,7 +83,7 @@ def test_the_mask_knows_nothing_of_single_weeks():
 def test_a_night_that_the_clock_skips_is_marked():
     """02:00 to 03:00 does not exist on the day of the change."""
     calendar = weekly((120, 180), zone="Europe/Berlin")
-    found = marks(calendar, ())
+    found = find_marked_days(calendar, ())
     assert found[SPRING] is False
     assert SPRING + DAY not in found
 
@@ -93,7 +95,7 @@ def test_only_hours_of_the_days_own_weekday_are_skipped(days, nights):
     long = [WeeklySlot(day, Slot(540, 1020)) for day in range(7)]
     short = [WeeklySlot(day, Slot(120, 180)) for day in days]
     slots = [slot for slot in long if slot.weekday not in days] + short
-    found = marks(Calendar("Europe/Berlin", tuple(slots)), ())
+    found = find_marked_days(Calendar("Europe/Berlin", tuple(slots)), ())
     assert (found.get(SPRING) is False) == nights
     assert bool(found) == nights
 
@@ -101,14 +103,14 @@ def test_only_hours_of_the_days_own_weekday_are_skipped(days, nights):
 def test_a_date_that_was_set_outlasts_the_clocks_change():
     """Extra hours on the day of the change are what holds on it."""
     night = weekly((120, 180), zone="Europe/Berlin")
-    extra = Calendar("Europe/Berlin", night.weekly, (Override(SPRING, (Slot(600, 700),)),))
-    assert SPRING not in marks(extra, ())
-    assert {**marks(extra, ()), SPRING: False} == marks(night, ())
+    extra = Calendar("Europe/Berlin", night.weekly, (DateOverride(SPRING, (Slot(600, 700),)),))
+    assert SPRING not in find_marked_days(extra, ())
+    assert {**find_marked_days(extra, ()), SPRING: False} == find_marked_days(night, ())
 
 
 def test_long_hours_need_no_marks_of_the_clock():
     """Slots of three hours and more keep an hour whatever the clock does."""
-    assert marks(weekly((60, 240), zone="Europe/Berlin"), ()) == {}
+    assert find_marked_days(weekly((60, 240), zone="Europe/Berlin"), ()) == {}
 
 
 @pytest.mark.parametrize(
@@ -133,7 +135,7 @@ def test_an_end_at_midnight_touches_no_next_day():
 
 def test_marks_anew_take_old_ones_away():
     """A day that is as its weekday again has no mark: None."""
-    assert marks_on(Calendar("UTC"), (), [MONDAY]) == {MONDAY: None}
+    assert find_marks_on(Calendar("UTC"), (), [MONDAY]) == {MONDAY: None}
 
 
 MINUTES = st.integers(0, 1440)
@@ -159,7 +161,7 @@ CALENDARS = st.builds(
     st.sampled_from(ZONES),
     st.lists(st.builds(WeeklySlot, st.integers(0, 6), SLOTS), max_size=5).map(tuple),
     st.lists(
-        st.builds(Override, DAYS, st.lists(SLOTS, max_size=2).map(tuple)),
+        st.builds(DateOverride, DAYS, st.lists(SLOTS, max_size=2).map(tuple)),
         max_size=3,
         unique_by=lambda override: override.date,
     ).map(tuple),
@@ -173,7 +175,7 @@ SPANS = spans(24)
 def test_mask_and_marks_say_what_the_calendar_says(calendar, busy):
     """On each day around a change of the clock, whatever the hours, bookings and times taken
     elsewhere are."""
-    mask, marked = weekday_mask(calendar), marks(calendar, busy)
+    mask, marked = weekday_mask(calendar), find_marked_days(calendar, busy)
     for number in range(-3, 12):
         day = SPRING + number * DAY
         said = marked.get(day, bool(mask >> day.weekday() & 1))
@@ -185,5 +187,5 @@ def test_mask_and_marks_say_what_the_calendar_says(calendar, busy):
 def test_marks_of_single_days_agree_with_all_marks(calendar, busy):
     """What is set day by day as bookings come and go is what would be set at once."""
     days = {day for span in busy for day in local_days(calendar.timezone, span)}
-    every = marks(calendar, busy)
-    assert marks_on(calendar, busy, days) == {day: every.get(day) for day in days}
+    every = find_marked_days(calendar, busy)
+    assert find_marks_on(calendar, busy, days) == {day: every.get(day) for day in days}

@@ -6,24 +6,24 @@ import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
 
-from staffbooking_core.domain.bookings.lifecycle import Status
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.messaging.conversations import (
-    BOOKED,
-    PAID_ONCE,
+    GROUP_MEMBER_STATUSES,
+    CONTACT_SHARING_STATUSES,
     ContentBlocked,
     Conversation,
-    Findings,
-    Member,
+    ContentFindings,
+    ConversationMember,
     Message,
     NewMessage,
-    as_member,
+    require_member,
     check_content,
-    check_writer,
-    follow,
-    last_readable,
-    may_share_contacts,
-    say,
-    title_for,
+    check_can_write,
+    sync_group_members,
+    last_readable_id,
+    can_share_contacts,
+    compose_message,
+    conversation_title,
 )
 from staffbooking_core.errors import Forbidden, InvalidField, NotFound, Unauthenticated
 from tests.support.builders import HOUR, NOW
@@ -32,13 +32,18 @@ from tests.support.messages import make_conversation, make_group, make_message, 
 ADA, MIA, NOA = 1, 2, 3
 DIRECT, GROUP = make_conversation(last_id=7), make_group(last_id=7)
 LEFT = make_group(
-    last_id=7, members=(Member(1, "Ada"), Member(2, "Mia", left_id=4), Member(3, "Noa"))
+    last_id=7,
+    members=(
+        ConversationMember(1, "Ada"),
+        ConversationMember(2, "Mia", left_id=4),
+        ConversationMember(3, "Noa"),
+    ),
 )
 """The group after Mia has left it."""
 
 
-def member_of(conversation: Conversation, user_id: int) -> Member:
-    member = conversation.member(user_id)
+def member_of(conversation: Conversation, user_id: int) -> ConversationMember:
+    member = conversation.find_member(user_id)
     assert member is not None
     return member
 
@@ -48,10 +53,10 @@ def member_of(conversation: Conversation, user_id: int) -> Member:
 
 def test_who_takes_part_gets_what_is_said():
     """Whoever left is known still, but no participant."""
-    assert GROUP.recipients == (ADA, MIA, NOA)
-    assert LEFT.recipients == (ADA, NOA)
+    assert GROUP.recipient_ids == (ADA, MIA, NOA)
+    assert LEFT.recipient_ids == (ADA, NOA)
     assert [member.user_id for member in LEFT.participants] == [ADA, NOA]
-    assert member_of(LEFT, MIA) == Member(2, "Mia", left_id=4)
+    assert member_of(LEFT, MIA) == ConversationMember(2, "Mia", left_id=4)
 
 
 def test_the_staff_are_all_participants_but_the_customer():
@@ -61,14 +66,14 @@ def test_the_staff_are_all_participants_but_the_customer():
 
 def test_a_member_is_found_in_a_conversation():
     """With the place that they have there."""
-    assert as_member(LEFT, MIA) == (LEFT, member_of(LEFT, MIA))
+    assert require_member(LEFT, MIA) == (LEFT, member_of(LEFT, MIA))
 
 
 @pytest.mark.parametrize("conversation", [None, DIRECT], ids=["nowhere", "of others"])
 def test_a_stranger_finds_no_conversation(conversation):
     """One of others looks as if there were none."""
     with pytest.raises(NotFound, match="Conversation not found"):
-        as_member(conversation, NOA)
+        require_member(conversation, NOA)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +87,7 @@ def test_a_stranger_finds_no_conversation(conversation):
 )
 def test_a_conversation_has_a_title(conversation, reader_id, title):
     """A group's is its event, a direct one's the other's name."""
-    assert title_for(conversation, reader_id) == title
+    assert conversation_title(conversation, reader_id) == title
 
 
 # Reading and writing ----------------------------------------------------------------------
@@ -90,7 +95,7 @@ def test_a_conversation_has_a_title(conversation, reader_id, title):
 
 def test_what_is_said_is_for_all_who_are_there():
     """In the sender's name, the sender among the recipients, those who left not."""
-    said = say(LEFT, member_of(LEFT, NOA), "Hello", "a", NOW)
+    said = compose_message(LEFT, member_of(LEFT, NOA), "Hello", "a", NOW)
     assert said == NewMessage(
         conversation_id=LEFT.id,
         sender_id=NOA,
@@ -105,30 +110,30 @@ def test_what_is_said_is_for_all_who_are_there():
 def test_who_has_left_may_not_write():
     """It is said why."""
     with pytest.raises(Forbidden) as caught:
-        say(LEFT, member_of(LEFT, MIA), "Hello", None, NOW)
+        compose_message(LEFT, member_of(LEFT, MIA), "Hello", None, NOW)
     assert caught.value.code == "conversation_left"
 
 
 def test_who_was_disabled_may_not_write():
     """What they are told is what is told of every later call."""
     with pytest.raises(Unauthenticated):
-        say(LEFT, evolve(member_of(LEFT, NOA), disabled=True), "Hello", None, NOW)
+        compose_message(LEFT, evolve(member_of(LEFT, NOA), disabled=True), "Hello", None, NOW)
 
 
 def test_who_takes_part_may_write():
     """Nothing is raised."""
-    check_writer(member_of(LEFT, NOA))
+    check_can_write(member_of(LEFT, NOA))
 
 
 @pytest.mark.parametrize("reader_id, last", [(ADA, 7), (MIA, 4)], ids=["there", "left"])
 def test_who_has_left_reads_what_was_said_until_then(reader_id, last):
     """Others read all."""
-    assert last_readable(LEFT, member_of(LEFT, reader_id)) == last
+    assert last_readable_id(LEFT, member_of(LEFT, reader_id)) == last
 
 
 def test_nothing_is_read_by_who_left_before_the_first_message():
     """0 is no message."""
-    assert last_readable(LEFT, Member(4, "Kim", left_id=0)) == 0
+    assert last_readable_id(LEFT, ConversationMember(4, "Kim", left_id=0)) == 0
 
 
 def test_a_text_is_not_shown_by_accident():
@@ -145,7 +150,7 @@ def test_a_message_is_what_was_said_with_an_id():
 
 # What must not be said --------------------------------------------------------------------
 
-TERM, CONTACT = Findings(has_blocked_term=True), Findings(has_contact=True)
+TERM, CONTACT = ContentFindings(has_blocked_term=True), ContentFindings(has_contact=True)
 
 
 @pytest.mark.parametrize("may", [True, False])
@@ -162,7 +167,7 @@ def test_contacts_do_not_pass_before_they_may_be_shared():
 
 
 @pytest.mark.parametrize(
-    "found, may", [(CONTACT, True), (Findings(), False)], ids=["shared", "harmless"]
+    "found, may", [(CONTACT, True), (ContentFindings(), False)], ids=["shared", "harmless"]
 )
 def test_all_else_passes(found, may):
     """Nothing is raised."""
@@ -174,12 +179,16 @@ def test_what_is_blocked_is_a_fault_of_the_content():
     with pytest.raises(InvalidField) as caught:
         check_content(TERM, may_share_contacts=False)
     assert caught.value.code == "content_blocked"
-    assert [fault.field for fault in caught.value.faults] == ["content"]
+    assert [fault.field for fault in caught.value.field_errors] == ["content"]
 
 
 def test_paid_once_is_paid_for_good():
     """Also when it ended, or is quarrelled about; a cancelled one is not (CONTRACT 6)."""
-    assert {Status.PAID, Status.DISPUTED, Status.COMPLETED} == PAID_ONCE
+    assert {
+        BookingStatus.PAID,
+        BookingStatus.DISPUTED,
+        BookingStatus.COMPLETED,
+    } == CONTACT_SHARING_STATUSES
 
 
 @pytest.mark.parametrize(
@@ -192,7 +201,7 @@ def test_paid_once_is_paid_for_good():
         (GROUP, [MIA, NOA], True),
         (LEFT, [NOA], True),
         (LEFT, [MIA], False),
-        (make_group(members=(Member(1, "Ada"),)), [], False),
+        (make_group(members=(ConversationMember(1, "Ada"),)), [], False),
     ],
     ids=[
         *("unpaid", "paid", "another one is paid", "one of two is paid", "both are paid"),
@@ -201,7 +210,7 @@ def test_paid_once_is_paid_for_good():
 )
 def test_contacts_are_shared_where_all_staff_were_paid(conversation, cleared, may):
     """Somebody must be there: who comes later reads it too."""
-    assert may_share_contacts(conversation, cleared) is may
+    assert can_share_contacts(conversation, cleared) is may
 
 
 # Groups -----------------------------------------------------------------------------------
@@ -209,41 +218,51 @@ def test_contacts_are_shared_where_all_staff_were_paid(conversation, cleared, ma
 
 def test_who_is_booked_is_in_the_group_of_an_event():
     """From the acceptance on, until it is cancelled (CONTRACT 6)."""
-    assert {Status.ACCEPTED, Status.PAID, Status.COMPLETED, Status.DISPUTED} == BOOKED
+    assert {
+        BookingStatus.ACCEPTED,
+        BookingStatus.PAID,
+        BookingStatus.COMPLETED,
+        BookingStatus.DISPUTED,
+    } == GROUP_MEMBER_STATUSES
 
 
 def test_a_group_takes_in_who_is_booked():
     """With a name, nothing read, in the order of ids."""
-    followed = follow(GROUP, {MIA: "Mia", NOA: "Noa", 9: "Kim", 4: "Lea"})
-    assert followed.recipients == (ADA, MIA, NOA, 4, 9)
-    assert member_of(followed, 9) == Member(9, "Kim")
+    followed = sync_group_members(GROUP, {MIA: "Mia", NOA: "Noa", 9: "Kim", 4: "Lea"})
+    assert followed.recipient_ids == (ADA, MIA, NOA, 4, 9)
+    assert member_of(followed, 9) == ConversationMember(9, "Kim")
 
 
 def test_who_is_booked_no_more_leaves_the_group():
     """They keep what was said until then."""
-    assert member_of(follow(GROUP, {NOA: "Noa"}), MIA).left_id == 7
+    assert member_of(sync_group_members(GROUP, {NOA: "Noa"}), MIA).left_id == 7
 
 
 def test_who_left_keeps_the_moment_of_leaving():
     """What was said since is not theirs, however often the group changes."""
     later = evolve(LEFT, last_id=99)
-    assert member_of(follow(later, {}), MIA).left_id == 4
+    assert member_of(sync_group_members(later, {}), MIA).left_id == 4
 
 
 def test_who_comes_again_reads_all():
     """Their own mark stands where it stood."""
-    group = evolve(GROUP, members=(Member(1, "Ada"), Member(2, "Mia", read_id=3, left_id=4)))
-    assert member_of(follow(group, {MIA: "Mia"}), MIA) == Member(2, "Mia", read_id=3)
+    group = evolve(
+        GROUP,
+        members=(ConversationMember(1, "Ada"), ConversationMember(2, "Mia", read_id=3, left_id=4)),
+    )
+    assert member_of(sync_group_members(group, {MIA: "Mia"}), MIA) == ConversationMember(
+        2, "Mia", read_id=3
+    )
 
 
 def test_the_customer_stays_in_a_group():
     """Also where nobody is booked."""
-    assert follow(GROUP, {}).recipients == (ADA,)
+    assert sync_group_members(GROUP, {}).recipient_ids == (ADA,)
 
 
 def test_the_customer_is_in_a_group_from_the_start():
     """A group that is just made has nobody."""
-    assert follow(make_group(members=()), {MIA: "Mia"}).recipients == (ADA, MIA)
+    assert sync_group_members(make_group(members=()), {MIA: "Mia"}).recipient_ids == (ADA, MIA)
 
 
 BOOKINGS = st.dictionaries(st.integers(2, 6), st.just("name"), max_size=5)
@@ -256,17 +275,17 @@ def test_a_group_is_who_is_booked(history):
     group = make_group(members=())
     last_seen: dict[int, int] = {}
     for booked, said in history:
-        group = follow(group, booked)
-        assert group.recipients == (ADA, *sorted(booked))
+        group = sync_group_members(group, booked)
+        assert group.recipient_ids == (ADA, *sorted(booked))
         assert list(group.members) == sorted(group.members, key=lambda member: member.user_id)
         group = evolve(group, last_id=group.last_id + said, updated_at=group.updated_at + HOUR)
-        last_seen |= dict.fromkeys(group.recipients, group.last_id)
-    read = {member.user_id: last_readable(group, member) for member in group.members}
+        last_seen |= dict.fromkeys(group.recipient_ids, group.last_id)
+    read = {member.user_id: last_readable_id(group, member) for member in group.members}
     assert read == last_seen
 
 
 @given(BOOKINGS, BOOKINGS)
 def test_following_twice_changes_nothing(before, booked):
     """What is told again was known."""
-    once = follow(follow(GROUP, before), booked)
-    assert follow(once, booked) == once
+    once = sync_group_members(sync_group_members(GROUP, before), booked)
+    assert sync_group_members(once, booked) == once

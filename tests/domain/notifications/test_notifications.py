@@ -6,16 +6,16 @@ import pytest
 from attrs import evolve
 
 from staffbooking_core.domain.bookings.booking import PayoutStatus
-from staffbooking_core.domain.bookings.lifecycle import Party, Status
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
 from staffbooking_core.domain.notifications.notifications import (
-    ACTIONS,
-    OPTIONAL,
-    Notice,
-    NoticeKind,
-    tidings,
+    ACTION_LABELS,
+    OPTIONAL_NOTIFICATION_KINDS,
+    Notification,
+    NotificationKind,
+    notifications_for,
 )
-from tests.support.builders import NOW, make_booking, moved
-from tests.support.notifications import make_letter
+from tests.support.builders import NOW, make_booking, next_version
+from tests.support.notifications import make_email
 
 CUSTOMER, STAFF = 1, 2
 WHEN = "Gala dinner on Wednesday, 3 March 2027 at 12:00 (UTC), 4 hours"
@@ -23,12 +23,12 @@ WHEN = "Gala dinner on Wednesday, 3 March 2027 at 12:00 (UTC), 4 hours"
 
 def told(after, **before):
     """What is told of a step; `before` are the fields that it changes."""
-    return tidings(evolve(after, **before), after)
+    return notifications_for(evolve(after, **before), after)
 
 
-def cancelled(by, was=Status.ACCEPTED, **given):
+def cancelled(by, was=BookingStatus.ACCEPTED, **given):
     """What is told of a cancellation."""
-    booking = make_booking(status=Status.CANCELLED, cancelled_by=by, **given)
+    booking = make_booking(status=BookingStatus.CANCELLED, cancelled_by=by, **given)
     return told(booking, status=was)
 
 
@@ -39,10 +39,10 @@ def whom(notices):
 def test_a_request_is_told_to_the_staff_member():
     """With what is wanted, when by the event's own clocks, and what it pays."""
     booking = make_booking(code="BK0", timezone="Europe/Lisbon", start_time="18:00")
-    [notice] = tidings(None, booking)
-    assert notice == Notice(
+    [notice] = notifications_for(None, booking)
+    assert notice == Notification(
         STAFF,
-        NoticeKind.REQUEST,
+        NotificationKind.REQUEST,
         "New request BK0",
         "Ada Okoro would like to book you: Gala dinner on Wednesday, 3 March 2027 at 18:00 "
         "(Europe/Lisbon), 4 hours. You would be paid 340.00 USD. "
@@ -53,9 +53,9 @@ def test_a_request_is_told_to_the_staff_member():
 
 def test_an_acceptance_is_told_to_the_customer():
     """With what is to be paid, the premium too."""
-    booking = make_booking(status=Status.ACCEPTED, cancellation_insurance=True)
-    [notice] = told(booking, status=Status.PENDING)
-    assert (notice.user_id, notice.kind) == (CUSTOMER, NoticeKind.ACCEPTED)
+    booking = make_booking(status=BookingStatus.ACCEPTED, cancellation_insurance=True)
+    [notice] = told(booking, status=BookingStatus.PENDING)
+    assert (notice.user_id, notice.kind) == (CUSTOMER, NotificationKind.ACCEPTED)
     assert notice.text == (
         f"Mia Lindqvist accepted your booking: {WHEN}. Please pay 420.00 USD to confirm it."
     )
@@ -63,9 +63,11 @@ def test_an_acceptance_is_told_to_the_customer():
 
 def test_a_payment_is_told_to_both():
     """The staff member sees the payout, the customer a receipt of all that was paid."""
-    booking = make_booking(code="BK0", status=Status.PAID, paid_at=NOW, cancellation_insurance=True)
-    staff, customer = told(booking, status=Status.ACCEPTED, paid_at=None)
-    assert (staff.user_id, staff.kind) == (STAFF, NoticeKind.PAID)
+    booking = make_booking(
+        code="BK0", status=BookingStatus.PAID, paid_at=NOW, cancellation_insurance=True
+    )
+    staff, customer = told(booking, status=BookingStatus.ACCEPTED, paid_at=None)
+    assert (staff.user_id, staff.kind) == (STAFF, NotificationKind.PAID)
     assert "You will be paid 340.00 USD after the event" in staff.text
     assert (customer.user_id, customer.subject) == (CUSTOMER, "Receipt for booking BK0")
     assert "420.00 USD for" in customer.text
@@ -74,8 +76,8 @@ def test_a_payment_is_told_to_both():
 
 def test_what_was_paid_before_is_not_told_again():
     """A dispute that ends where it began tells of no payment."""
-    booking = make_booking(status=Status.PAID, paid_at=NOW)
-    assert told(booking, status=Status.DISPUTED) == ()
+    booking = make_booking(status=BookingStatus.PAID, paid_at=NOW)
+    assert told(booking, status=BookingStatus.DISPUTED) == ()
 
 
 @pytest.mark.parametrize(
@@ -126,14 +128,14 @@ def test_where_nothing_was_paid_nothing_is_said_of_money():
 
 def test_a_declined_request_is_told_to_the_customer():
     """As what it is."""
-    [notice] = cancelled(Party.STAFF, was=Status.PENDING, code="BK0")
+    [notice] = cancelled(Party.STAFF, was=BookingStatus.PENDING, code="BK0")
     assert (notice.user_id, notice.subject) == (CUSTOMER, "Booking BK0 declined")
 
 
 def test_a_dispute_is_told_to_both():
     """Without what was said of it."""
-    booking = make_booking(status=Status.DISPUTED, dispute_reason="mail me: ada@example.com")
-    notices = told(booking, status=Status.PAID)
+    booking = make_booking(status=BookingStatus.DISPUTED, dispute_reason="mail me: ada@example.com")
+    notices = told(booking, status=BookingStatus.PAID)
     assert whom(notices) == [CUSTOMER, STAFF]
     assert not any("@" in notice.text for notice in notices)
 
@@ -142,7 +144,7 @@ def test_a_payout_is_told_to_the_staff_member():
     """What was sent now, whatever was kept before."""
     booking = make_booking(payout_status=PayoutStatus.PAID, paid_out=30_000, netted=4_000)
     [notice] = told(booking, payout_status=PayoutStatus.SCHEDULED, paid_out=0)
-    assert (notice.user_id, notice.kind) == (STAFF, NoticeKind.PAYOUT)
+    assert (notice.user_id, notice.kind) == (STAFF, NotificationKind.PAYOUT)
     assert "was sent: 300.00 USD." in notice.text
 
 
@@ -153,45 +155,51 @@ def test_a_payout_that_was_kept_for_debts_is_told():
     assert "was kept for what you owed of other bookings" in notice.text
 
 
-@pytest.mark.parametrize("status", [Status.COMPLETED, Status.PENDING])
+@pytest.mark.parametrize("status", [BookingStatus.COMPLETED, BookingStatus.PENDING])
 def test_what_nobody_waits_for_is_not_told(status):
     """A completion is known to both; a check-in changes nothing."""
     booking = make_booking(status=status)
-    assert told(booking, status=Status.PAID) == ()
-    assert tidings(booking, moved(booking, checked_in_at=NOW)) == ()
+    assert told(booking, status=BookingStatus.PAID) == ()
+    assert notifications_for(booking, next_version(booking, checked_in_at=NOW)) == ()
 
 
-@pytest.mark.parametrize("status", Status)
+@pytest.mark.parametrize("status", BookingStatus)
 def test_what_changes_nothing_is_not_told(status):
     """A step that leaves the status as it was tells of none, whatever it is."""
     booking = make_booking(status=status, payout_status=PayoutStatus.PAID)
-    assert tidings(booking, moved(booking)) == ()
+    assert notifications_for(booking, next_version(booking)) == ()
 
 
 def test_a_single_hour_is_one():
     """Amounts follow the currency, hours the number."""
     booking = make_booking(duration_hours=1, currency="jpy")
-    [notice] = tidings(None, booking)
+    [notice] = notifications_for(None, booking)
     assert "1 hour." in notice.text
     assert "8500 JPY" in notice.text
 
 
 def test_what_has_to_be_known_can_t_be_refused():
     """Only what costs nobody anything is optional."""
-    assert set(OPTIONAL) == {NoticeKind.ACCEPTED, NoticeKind.PAYOUT, NoticeKind.NEW_MESSAGE}
+    assert set(OPTIONAL_NOTIFICATION_KINDS) == {
+        NotificationKind.ACCEPTED,
+        NotificationKind.PAYOUT,
+        NotificationKind.NEW_MESSAGE,
+    }
 
 
 def test_a_letter_says_what_to_do():
     """Some kinds in words of their own, the others in common ones."""
-    assert make_letter(kind=NoticeKind.VERIFY_EMAIL).action == "Confirm your address"
-    assert make_letter(kind=NoticeKind.PAYOUT).action == "See more"
-    assert NoticeKind.PAYOUT not in ACTIONS
+    assert make_email(kind=NotificationKind.VERIFY_EMAIL).action == "Confirm your address"
+    assert make_email(kind=NotificationKind.PAYOUT).action == "See more"
+    assert NotificationKind.PAYOUT not in ACTION_LABELS
 
 
 def test_nothing_private_stands_in_a_representation():
     """Neither of a letter nor of a notice: they end up in logs."""
-    letter = make_letter(
+    letter = make_email(
         text="hush", url="https://x/hush", to="hush@example.com", unsubscribe_url="hush"
     )
-    notice = Notice(1, NoticeKind.PAYOUT, "A payout", "hush", address="hush@example.com")
+    notice = Notification(
+        1, NotificationKind.PAYOUT, "A payout", "hush", address="hush@example.com"
+    )
     assert "hush" not in repr(letter) + repr(notice)

@@ -14,7 +14,7 @@ from staffbooking_core.domain.payments.ledger import (
     MovementKind,
     Posting,
     Split,
-    balances,
+    account_balances,
 )
 from tests.support.builders import NOW, make_posting
 
@@ -22,25 +22,25 @@ A = Account
 AMOUNT = st.integers(0, 10**12)
 SPLIT = Split(refund=10, fee=20, premium=30, payout=40, charged_back=50)
 MADE = [
-    ledger.paid(1, "p", 5, NOW),
-    ledger.settled(1, 1, SPLIT, NOW),
-    ledger.reopened(1, 1, SPLIT, NOW),
-    ledger.refund_late(1, "p", 5, NOW),
-    ledger.refund_moved(1, 7, 5, NOW),
-    ledger.refund_failed(1, 7, 5, NOW),
-    ledger.refund_given_by_bank(1, 7, 5, NOW),
-    ledger.payout_moved(1, 7, 5, NOW),
-    ledger.clawed_back(1, 1, 5, NOW),
-    ledger.netted(1, 1, 5, NOW),
-    ledger.reversal_moved(1, 7, 5, 3, NOW),
-    ledger.kept_for_debt(1, 1, 5, NOW),
-    ledger.made_good(1, 1, 5, NOW),
-    ledger.fee_kept(1, "f", 5, NOW),
-    ledger.done_by_hand(1, MovementKind.REFUND, "r", -5, NOW),
-    ledger.chargeback_withdrawn(1, "c", 5, NOW),
-    ledger.chargeback_reinstated(1, "c", 5, NOW),
-    ledger.chargeback_lost(1, "c", 5, NOW),
-    ledger.judged_anew(1, "c", 7, 5, NOW),
+    ledger.payment_posting(1, "p", 5, NOW),
+    ledger.settlement_posting(1, 1, SPLIT, NOW),
+    ledger.settlement_reversal_posting(1, 1, SPLIT, NOW),
+    ledger.late_refund_posting(1, "p", 5, NOW),
+    ledger.refund_settled_posting(1, 7, 5, NOW),
+    ledger.refund_failed_posting(1, 7, 5, NOW),
+    ledger.bank_refund_posting(1, 7, 5, NOW),
+    ledger.payout_posting(1, 7, 5, NOW),
+    ledger.clawback_posting(1, 1, 5, NOW),
+    ledger.debt_netting_posting(1, 1, 5, NOW),
+    ledger.payout_reversal_posting(1, 7, 5, 3, NOW),
+    ledger.debt_withholding_posting(1, 1, 5, NOW),
+    ledger.debt_repayment_posting(1, 1, 5, NOW),
+    ledger.processor_fee_posting(1, "f", 5, NOW),
+    ledger.manual_movement_posting(1, MovementKind.REFUND, "r", -5, NOW),
+    ledger.chargeback_withdrawn_posting(1, "c", 5, NOW),
+    ledger.chargeback_reinstated_posting(1, "c", 5, NOW),
+    ledger.chargeback_lost_posting(1, "c", 5, NOW),
+    ledger.chargeback_verdict_changed_posting(1, "c", 7, 5, NOW),
 ]
 
 
@@ -67,7 +67,7 @@ def test_every_kind_has_a_key_of_its_own():
 
 def test_what_is_put_aside_is_a_payment_too():
     """A payment is posted once, as held or as put aside."""
-    assert ledger.put_aside(1, "p", 5, NOW).key == ledger.paid(1, "p", 5, NOW).key
+    assert ledger.suspense_posting(1, "p", 5, NOW).key == ledger.payment_posting(1, "p", 5, NOW).key
 
 
 def test_every_function_of_postings_is_tried_here():
@@ -84,7 +84,7 @@ def test_every_function_of_postings_is_tried_here():
 
 def test_a_settlement_empties_the_escrow():
     """The escrow gives what refund, fee, premium, payout and the processor get."""
-    sums = balances([ledger.settled(1, 1, SPLIT, NOW)])
+    sums = account_balances([ledger.settlement_posting(1, 1, SPLIT, NOW)])
     assert sums == {
         A.ESCROW: 150,
         A.REFUND_PAYABLE: -10,
@@ -98,20 +98,23 @@ def test_a_settlement_empties_the_escrow():
 @given(st.builds(Split, AMOUNT, AMOUNT, AMOUNT, AMOUNT, AMOUNT).filter(lambda split: split.total))
 def test_a_reopening_is_the_settlement_backwards(split):
     """The two together leave nothing."""
-    both = [ledger.settled(1, 1, split, NOW), ledger.reopened(1, 1, split, NOW)]
-    assert not any(balances(both).values())
+    both = [
+        ledger.settlement_posting(1, 1, split, NOW),
+        ledger.settlement_reversal_posting(1, 1, split, NOW),
+    ]
+    assert not any(account_balances(both).values())
 
 
 def test_zero_parts_have_no_leg():
     """A split with only a payout has two legs."""
-    assert len(ledger.settled(1, 1, Split(0, 0, 0, 9), NOW).legs) == 2
+    assert len(ledger.settlement_posting(1, 1, Split(0, 0, 0, 9), NOW).legs) == 2
 
 
 @given(st.integers(1, 10**12), st.data())
 def test_a_reversal_ends_a_claim_or_is_owed_again(amount, data):
     """What was claimed is a debt less; the rest is owed to the staff member anew."""
     claimed = data.draw(st.integers(0, amount))
-    sums = balances([ledger.reversal_moved(1, 7, amount, claimed, NOW)])
+    sums = account_balances([ledger.payout_reversal_posting(1, 7, amount, claimed, NOW)])
     assert sums[A.PROCESSOR_BALANCE] == amount
     assert sums[A.STAFF_RECEIVABLE] == -claimed
     assert sums[A.STAFF_PAYABLE] == claimed - amount
@@ -119,7 +122,9 @@ def test_a_reversal_ends_a_claim_or_is_owed_again(amount, data):
 
 def test_what_one_booking_keeps_makes_another_one_good():
     """The payable of the one and the debt of the other are less; nothing is between them."""
-    sums = balances([ledger.kept_for_debt(1, 3, 5, NOW), ledger.made_good(2, 7, 5, NOW)])
+    sums = account_balances(
+        [ledger.debt_withholding_posting(1, 3, 5, NOW), ledger.debt_repayment_posting(2, 7, 5, NOW)]
+    )
     assert (sums[A.STAFF_PAYABLE], sums[A.STAFF_RECEIVABLE], sums[A.STAFF_NETTING]) == (5, -5, 0)
 
 
@@ -127,7 +132,11 @@ def test_a_booking_may_keep_and_make_good_in_turn():
     """As its versions go on; what it does in the same version has another name."""
     keys = {
         made(1, version, 5, NOW).key
-        for made in (ledger.kept_for_debt, ledger.made_good, ledger.clawed_back)
+        for made in (
+            ledger.debt_withholding_posting,
+            ledger.debt_repayment_posting,
+            ledger.clawback_posting,
+        )
         for version in (1, 2)
     }
     assert len(keys) == 6
@@ -136,17 +145,19 @@ def test_a_booking_may_keep_and_make_good_in_turn():
 @pytest.mark.parametrize("gained", [-5, 5])
 def test_what_was_done_by_hand_waits_in_suspense(gained):
     """Whether the balance at the processor lost by it, or gained."""
-    sums = balances([ledger.done_by_hand(1, MovementKind.REVERSAL, "r", gained, NOW)])
+    sums = account_balances(
+        [ledger.manual_movement_posting(1, MovementKind.REVERSAL, "r", gained, NOW)]
+    )
     assert (sums[A.PROCESSOR_BALANCE], sums[A.SUSPENSE]) == (gained, -gained)
 
 
 def test_by_hand_each_kind_has_a_key_of_its_own():
     """A refund that fails later is another movement than the refund."""
     kinds = list(MovementKind)
-    assert len({ledger.by_hand(kind, "r") for kind in kinds}) == len(kinds)
+    assert len({ledger.manual_movement_key(kind, "r") for kind in kinds}) == len(kinds)
 
 
 def test_balances_add_up_over_postings():
     """Debits are positive; accounts never touched are zero."""
-    sums = balances([make_posting(amount=3), make_posting(amount=4)])
+    sums = account_balances([make_posting(amount=3), make_posting(amount=4)])
     assert (sums[A.PROCESSOR_BALANCE], sums[A.ESCROW], sums[A.SUSPENSE]) == (7, -7, 0)

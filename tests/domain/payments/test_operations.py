@@ -8,30 +8,30 @@ import pytest
 from attrs import evolve
 
 from staffbooking_core.domain.payments.processor import (
-    BACKOFF,
-    KIND_OF,
+    OPERATION_KIND_BY_COMMAND,
+    RETRY_BACKOFF_DELAYS,
     Busy,
     Checkout,
     CheckoutStatus,
     CloseCheckout,
-    KeyReused,
-    Misconfigured,
-    OpKind,
-    OpStatus,
-    Order,
+    OperationKeyReused,
+    OperationKind,
+    OperationOrder,
+    OperationStatus,
     PayoutState,
+    ProcessorMisconfigured,
+    ProcessorRefused,
     RefundState,
     RefundStatus,
     RefusalCode,
-    Refused,
     ReversalState,
     ReversePayout,
     Snapshot,
     Unknown,
-    after_failure,
-    backoff,
-    find_result,
-    must_look_up,
+    apply_operation_failure,
+    backoff_delay,
+    find_result_ref,
+    must_look_up_outcome,
 )
 from tests.support.builders import (
     HOUR,
@@ -47,14 +47,21 @@ RETRYABLE = {RefusalCode.PAYEE_NOT_READY, RefusalCode.INSUFFICIENT_FUNDS}
 
 def sent(**given):
     """An operation that was sent a moment ago for the first time."""
-    fields = {"status": OpStatus.UNKNOWN, "attempts": 1, "first_sent_at": NOW, "last_sent_at": NOW}
+    fields = {
+        "status": OperationStatus.UNKNOWN,
+        "attempts": 1,
+        "first_sent_at": NOW,
+        "last_sent_at": NOW,
+    }
     return make_operation(**{**fields, **given})
 
 
 def test_every_command_has_a_kind():
     """An order knows its kind by its command; onboarding has no operation."""
-    assert set(KIND_OF.values()) == set(OpKind) - {OpKind.OPEN_PAYEE}
-    assert make_refund_order().kind is OpKind.REFUND
+    assert set(OPERATION_KIND_BY_COMMAND.values()) == set(OperationKind) - {
+        OperationKind.OPEN_PAYEE
+    }
+    assert make_refund_order().kind is OperationKind.REFUND
 
 
 def test_a_key_differs_by_operation_and_generation():
@@ -68,12 +75,12 @@ def test_a_key_differs_by_operation_and_generation():
 @pytest.mark.parametrize(
     "status, finished",
     [
-        (OpStatus.PENDING, False),
-        (OpStatus.UNKNOWN, False),
-        (OpStatus.DONE, True),
-        (OpStatus.REFUSED, True),
-        (OpStatus.VOID, True),
-        (OpStatus.DEAD, True),
+        (OperationStatus.PENDING, False),
+        (OperationStatus.UNKNOWN, False),
+        (OperationStatus.DONE, True),
+        (OperationStatus.REFUSED, True),
+        (OperationStatus.VOID, True),
+        (OperationStatus.DEAD, True),
     ],
 )
 def test_what_is_still_to_be_seen_through(status, finished):
@@ -83,45 +90,45 @@ def test_what_is_still_to_be_seen_through(status, finished):
 
 def test_waits_grow_to_an_hour():
     """1 s, 5 s, 30 s, 2 min, 10 min, 30 min, then every hour."""
-    waits = [backoff(attempts).total_seconds() for attempts in range(1, 10)]
+    waits = [backoff_delay(attempts).total_seconds() for attempts in range(1, 10)]
     assert waits == [1, 5, 30, 120, 600, 1800, 3600, 3600, 3600]
-    assert len(BACKOFF) == 7
+    assert len(RETRY_BACKOFF_DELAYS) == 7
 
 
 @pytest.mark.parametrize("code", list(RefusalCode))
 def test_a_refusal_is_final_unless_its_cause_may_go(code):
     """Two kinds are tried again under a new key; the others wait for an operator."""
-    after = after_failure(sent(), Refused(code), NOW)
+    after = apply_operation_failure(sent(), ProcessorRefused(code), NOW)
     if code in RETRYABLE:
-        assert (after.status, after.generation) == (OpStatus.PENDING, 2)
+        assert (after.status, after.generation) == (OperationStatus.PENDING, 2)
     else:
-        assert (after.status, after.generation) == (OpStatus.REFUSED, 1)
+        assert (after.status, after.generation) == (OperationStatus.REFUSED, 1)
     assert after.last_error == code.value
 
 
 def test_a_new_key_is_young_again():
     """So that its age is counted from when it is first sent, not from the refused one's."""
-    after = after_failure(sent(), Refused(RefusalCode.PAYEE_NOT_READY), NOW)
+    after = apply_operation_failure(sent(), ProcessorRefused(RefusalCode.PAYEE_NOT_READY), NOW)
     assert after.first_sent_at is None
-    assert not must_look_up(evolve(after, status=OpStatus.UNKNOWN), NOW + 99 * HOUR)
+    assert not must_look_up_outcome(evolve(after, status=OperationStatus.UNKNOWN), NOW + 99 * HOUR)
 
 
 def test_a_key_that_stays_keeps_its_age():
     """Whatever may have happened under it."""
-    assert after_failure(sent(), Unknown("timeout"), NOW + HOUR).first_sent_at == NOW
+    assert apply_operation_failure(sent(), Unknown("timeout"), NOW + HOUR).first_sent_at == NOW
 
 
-@pytest.mark.parametrize("error", [Unknown("timeout"), Busy(), Misconfigured("401")])
+@pytest.mark.parametrize("error", [Unknown("timeout"), Busy(), ProcessorMisconfigured("401")])
 def test_what_may_have_happened_stays_unknown(error):
     """The same key is sent again later; nothing else about it changes."""
-    after = after_failure(sent(attempts=2), error, NOW)
-    assert (after.status, after.generation) == (OpStatus.UNKNOWN, 1)
+    after = apply_operation_failure(sent(attempts=2), error, NOW)
+    assert (after.status, after.generation) == (OperationStatus.UNKNOWN, 1)
     assert after.next_at == NOW + 5 * SECOND
 
 
 def test_a_busy_processor_says_when():
     """Its own wait counts."""
-    assert after_failure(sent(), Busy(7.5), NOW).next_at == NOW + timedelta(seconds=7.5)
+    assert apply_operation_failure(sent(), Busy(7.5), NOW).next_at == NOW + timedelta(seconds=7.5)
 
 
 def test_a_key_names_kind_operation_and_generation():
@@ -132,12 +139,15 @@ def test_a_key_names_kind_operation_and_generation():
 
 def test_a_reused_key_is_a_bug():
     """The operation is dead, and never sent again."""
-    assert after_failure(sent(), KeyReused("other amount"), NOW).status is OpStatus.DEAD
+    assert (
+        apply_operation_failure(sent(), OperationKeyReused("other amount"), NOW).status
+        is OperationStatus.DEAD
+    )
 
 
 def test_an_error_without_words_is_named_by_its_class():
     """The last error always says something."""
-    assert after_failure(sent(), Unknown(), NOW).last_error == "Unknown"
+    assert apply_operation_failure(sent(), Unknown(), NOW).last_error == "Unknown"
 
 
 @pytest.mark.parametrize(
@@ -151,17 +161,19 @@ def test_an_error_without_words_is_named_by_its_class():
 )
 def test_many_tries_or_a_long_time_call_for_a_look(attempts, age, look):
     """From the third try on, or when the key is 20 hours old."""
-    assert must_look_up(sent(attempts=attempts), NOW + age) is look
+    assert must_look_up_outcome(sent(attempts=attempts), NOW + age) is look
 
 
 def test_what_never_was_sent_needs_no_look():
     """However old it is."""
-    assert not must_look_up(make_operation(), NOW + 99 * HOUR)
+    assert not must_look_up_outcome(make_operation(), NOW + 99 * HOUR)
 
 
 def test_what_was_refused_needs_no_look():
     """A refusal is definite: nothing moved, however many tries there were."""
-    assert not must_look_up(sent(status=OpStatus.PENDING, attempts=9), NOW + 99 * HOUR)
+    assert not must_look_up_outcome(
+        sent(status=OperationStatus.PENDING, attempts=9), NOW + 99 * HOUR
+    )
 
 
 EVERYTHING = Snapshot(
@@ -182,11 +194,11 @@ EVERYTHING = Snapshot(
         (None, "co"),
         (make_refund_order(), "re"),
         (make_payout_order(), "tr"),
-        (Order(1, ReversePayout(1, 5, "usd")), "rv"),
-        (Order(1, CloseCheckout(1)), None),
+        (OperationOrder(1, ReversePayout(1, 5, "usd")), "rv"),
+        (OperationOrder(1, CloseCheckout(1)), None),
     ],
 )
 def test_a_result_is_found_by_kind_and_operation(order, ref):
     """What the processor made is known by the number it was sent with."""
-    assert find_result(make_operation(order), EVERYTHING) == ref
-    assert find_result(make_operation(order, id=2), EVERYTHING) is None
+    assert find_result_ref(make_operation(order), EVERYTHING) == ref
+    assert find_result_ref(make_operation(order, id=2), EVERYTHING) is None

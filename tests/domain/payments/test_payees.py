@@ -8,34 +8,34 @@ import pytest
 from attrs import evolve
 
 from staffbooking_core.domain.payments.payees import (
-    LOOK_FIRST,
-    LOOK_SELDOM,
+    PAYEE_POLL_MAX_INTERVAL,
+    PAYEE_POLL_MIN_INTERVAL,
     PayeeState,
     PayeeStatus,
-    asked_again,
-    failed,
-    seen,
-    sending,
+    apply_payee_failure,
+    apply_payee_state,
+    reopen_refused_payee,
+    start_opening_attempt,
 )
 from staffbooking_core.domain.payments.processor import (
-    KEY_LIFETIME,
+    OPERATION_KEY_LIFETIME,
     Busy,
-    KeyReused,
-    Misconfigured,
-    OpKind,
+    OperationKeyReused,
+    OperationKind,
+    ProcessorMisconfigured,
+    ProcessorRefused,
     RefusalCode,
-    Refused,
     Unknown,
 )
 from tests.support.builders import DAY, HOUR, MINUTE, NOW, SECOND, make_payee
 
 READY = PayeeState("acct_1", ready=True)
 INCOMPLETE = PayeeState("acct_1", ready=False, needs=("iban", "identity"))
-FINAL = [Refused(RefusalCode.INVALID), KeyReused("other name")]
+FINAL = [ProcessorRefused(RefusalCode.INVALID), OperationKeyReused("other name")]
 
 
 def opened(state=INCOMPLETE):
-    return seen(sending(make_payee(), NOW), state, NOW)
+    return apply_payee_state(start_opening_attempt(make_payee(), NOW), state, NOW)
 
 
 def wait_of(payee):
@@ -45,7 +45,7 @@ def wait_of(payee):
 
 
 def refused():
-    return failed(sending(make_payee(), NOW), FINAL[0], NOW)
+    return apply_payee_failure(start_opening_attempt(make_payee(), NOW), FINAL[0], NOW)
 
 
 # How it stands --------------------------------------------------------------------------
@@ -55,7 +55,7 @@ def refused():
     "payee, status",
     [
         (make_payee(), PayeeStatus.OPENING),
-        (sending(make_payee(), NOW), PayeeStatus.OPENING),
+        (start_opening_attempt(make_payee(), NOW), PayeeStatus.OPENING),
         (refused(), PayeeStatus.REFUSED),
         (opened(), PayeeStatus.INCOMPLETE),
         (opened(READY), PayeeStatus.READY),
@@ -69,7 +69,7 @@ def test_a_payee_stands_as_far_as_it_has_come(payee, status):
 def test_its_key_is_of_the_companion_and_of_no_intent():
     """So that a second opening of the same companion is the same call."""
     key = make_payee(generation=3).key
-    assert (key.intent_id, key.op_id, key.kind) == (0, 2, OpKind.OPEN_PAYEE)
+    assert (key.intent_id, key.op_id, key.kind) == (0, 2, OperationKind.OPEN_PAYEE)
     assert key.text == "open_payee_2_g3"
 
 
@@ -78,14 +78,16 @@ def test_its_key_is_of_the_companion_and_of_no_intent():
 
 def test_an_opening_is_sent_under_its_key_until_that_is_old():
     """Tries are counted, and the age is that of the first."""
-    payee = sending(sending(make_payee(), NOW), NOW + KEY_LIFETIME - SECOND)
+    payee = start_opening_attempt(
+        start_opening_attempt(make_payee(), NOW), NOW + OPERATION_KEY_LIFETIME - SECOND
+    )
     assert (payee.generation, payee.attempts, payee.first_sent_at) == (1, 2, NOW)
 
 
 def test_an_old_key_is_followed_by_the_next():
     """The processor may have forgotten it; an account that nobody knows of stays empty."""
-    later = NOW + KEY_LIFETIME
-    payee = sending(sending(make_payee(), NOW), later)
+    later = NOW + OPERATION_KEY_LIFETIME
+    payee = start_opening_attempt(start_opening_attempt(make_payee(), NOW), later)
     assert (payee.generation, payee.attempts, payee.first_sent_at) == (2, 2, later)
 
 
@@ -93,7 +95,7 @@ def test_a_key_that_leads_nowhere_is_followed_by_the_next():
     """After three tries: a processor that replays a stored 5xx would answer so for ever."""
     payee, generations = make_payee(), []
     for _ in range(7):
-        payee = sending(payee, NOW)
+        payee = start_opening_attempt(payee, NOW)
         generations.append(payee.generation)
     assert generations == [1, 1, 1, 2, 2, 2, 3]
 
@@ -118,9 +120,9 @@ def test_an_incomplete_one_is_looked_at_ever_less_often():
     payee, waits = opened(), []
     for _ in range(12):
         waits.append(wait_of(payee))
-        payee = seen(payee, INCOMPLETE, NOW)
+        payee = apply_payee_state(payee, INCOMPLETE, NOW)
     assert waits[:4] == [10 * MINUTE, 20 * MINUTE, 40 * MINUTE, 80 * MINUTE]
-    assert (waits[0], waits[-1]) == (LOOK_FIRST, LOOK_SELDOM)
+    assert (waits[0], waits[-1]) == (PAYEE_POLL_MIN_INTERVAL, PAYEE_POLL_MAX_INTERVAL)
     assert waits == sorted(waits)
 
 
@@ -128,13 +130,13 @@ def test_tries_to_open_do_not_lengthen_the_first_look():
     """However often the opening got lost."""
     payee = make_payee()
     for _ in range(5):
-        payee = sending(payee, NOW)
-    assert seen(payee, INCOMPLETE, NOW).next_at == NOW + LOOK_FIRST
+        payee = start_opening_attempt(payee, NOW)
+    assert apply_payee_state(payee, INCOMPLETE, NOW).next_at == NOW + PAYEE_POLL_MIN_INTERVAL
 
 
 def test_a_payee_may_become_unready_again():
     """The processor asks for more: it is looked at again."""
-    payee = seen(opened(READY), INCOMPLETE, NOW + DAY)
+    payee = apply_payee_state(opened(READY), INCOMPLETE, NOW + DAY)
     assert (payee.ready, payee.status) == (False, PayeeStatus.INCOMPLETE)
     assert payee.next_at is not None
 
@@ -145,7 +147,7 @@ def test_a_payee_may_become_unready_again():
 @pytest.mark.parametrize("error", FINAL)
 def test_a_refused_opening_waits_for_its_owner(error):
     """Trying again by itself would lead nowhere."""
-    payee = failed(sending(make_payee(), NOW), error, NOW)
+    payee = apply_payee_failure(start_opening_attempt(make_payee(), NOW), error, NOW)
     assert (payee.status, payee.next_at) == (PayeeStatus.REFUSED, None)
     assert payee.last_error == str(error)
 
@@ -153,7 +155,7 @@ def test_a_refused_opening_waits_for_its_owner(error):
 @pytest.mark.parametrize("error", FINAL)
 def test_a_refused_look_is_tried_again(error):
     """The account is there: only the look at it has failed."""
-    payee = failed(opened(), error, NOW)
+    payee = apply_payee_failure(opened(), error, NOW)
     assert payee.status is PayeeStatus.INCOMPLETE
     assert wait_of(payee) > timedelta()
 
@@ -162,7 +164,7 @@ def test_a_lost_answer_is_asked_for_again_ever_later():
     """A second, five, thirty: as operations are."""
     payee, waits = make_payee(), []
     for _ in range(3):
-        payee = failed(sending(payee, NOW), Unknown("timeout"), NOW)
+        payee = apply_payee_failure(start_opening_attempt(payee, NOW), Unknown("timeout"), NOW)
         waits.append(wait_of(payee))
     assert waits == [SECOND, 5 * SECOND, 30 * SECOND]
 
@@ -171,28 +173,34 @@ def test_a_look_that_fails_is_repeated_ever_later():
     """Ten minutes, twenty, forty: an account that is gone shall not be asked for all day."""
     payee, waits = make_payee(ref="acct_1"), []
     for _ in range(3):
-        payee = failed(payee, Unknown(), NOW)
+        payee = apply_payee_failure(payee, Unknown(), NOW)
         waits.append(wait_of(payee))
-    assert waits == [LOOK_FIRST, 2 * LOOK_FIRST, 4 * LOOK_FIRST]
+    assert waits == [
+        PAYEE_POLL_MIN_INTERVAL,
+        2 * PAYEE_POLL_MIN_INTERVAL,
+        4 * PAYEE_POLL_MIN_INTERVAL,
+    ]
     assert payee.last_error == "Unknown"
 
 
 def test_a_wrong_setting_is_no_refusal():
     """Once an operator has mended the key, the account is opened as it was asked for."""
-    payee = failed(sending(make_payee(), NOW), Misconfigured("401"), NOW)
+    payee = apply_payee_failure(
+        start_opening_attempt(make_payee(), NOW), ProcessorMisconfigured("401"), NOW
+    )
     assert (payee.status, payee.next_at) == (PayeeStatus.OPENING, NOW + SECOND)
 
 
 def test_a_busy_processor_says_when_it_can_be_asked():
     """Its own wait counts."""
-    payee = failed(sending(make_payee(), NOW), Busy(7.5), NOW)
+    payee = apply_payee_failure(start_opening_attempt(make_payee(), NOW), Busy(7.5), NOW)
     assert payee.next_at == NOW + timedelta(seconds=7.5)
 
 
 def test_what_was_seen_forgets_what_failed():
     """The last error is that of the last call."""
-    payee = failed(opened(), Unknown("timeout"), NOW)
-    assert seen(payee, READY, NOW).last_error is None
+    payee = apply_payee_failure(opened(), Unknown("timeout"), NOW)
+    assert apply_payee_state(payee, READY, NOW).last_error is None
 
 
 # Asked for again ------------------------------------------------------------------------
@@ -201,7 +209,7 @@ def test_what_was_seen_forgets_what_failed():
 def test_who_was_refused_may_ask_again():
     """Under a new key, at once, and with what is known of the person by now."""
     better = evolve(make_payee().command, country="DE")
-    payee = asked_again(refused(), better, NOW + HOUR)
+    payee = reopen_refused_payee(refused(), better, NOW + HOUR)
     assert payee.status is PayeeStatus.OPENING
     assert (payee.generation, payee.attempts, payee.first_sent_at) == (2, 0, None)
     assert (payee.command, payee.next_at) == (better, NOW + HOUR)
@@ -211,4 +219,6 @@ def test_who_was_refused_may_ask_again():
 @pytest.mark.parametrize("payee", [make_payee(), opened(), opened(READY)])
 def test_asking_again_changes_nothing_else(payee):
     """What is being opened, or open, stays as it was asked for first."""
-    assert asked_again(payee, evolve(make_payee().command, country="DE"), NOW + HOUR) == payee
+    assert (
+        reopen_refused_payee(payee, evolve(make_payee().command, country="DE"), NOW + HOUR) == payee
+    )

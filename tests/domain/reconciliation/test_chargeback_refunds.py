@@ -7,21 +7,31 @@ from attrs import evolve
 
 from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
 from staffbooking_core.domain.payments.ledger import Account
-from staffbooking_core.domain.payments.processor import ChargebackStatus, OpKind, OpStatus
-from staffbooking_core.domain.reconciliation.refunds import refunds_owed
-from tests.support.booking_journey import Book, Journey, look, paid, with_book
+from staffbooking_core.domain.payments.processor import (
+    ChargebackStatus,
+    OperationKind,
+    OperationStatus,
+)
+from staffbooking_core.domain.reconciliation.refunds import outstanding_refunds
+from tests.support.booking_journey import (
+    BookingJourney,
+    ProcessorBook,
+    apply_snapshot,
+    paid_journey,
+    with_processor_book,
+)
 from tests.support.builders import DAY, HOUR
 
 TOTAL = 40_000
 LOST = ChargebackStatus.LOST
 
 
-def refused() -> tuple[Journey, Book]:
+def refused() -> tuple[BookingJourney, ProcessorBook]:
     """Cancelled in time, but the bank was quicker: the refund of everything is refused."""
-    journey, book = with_book(paid())
+    journey, book = with_processor_book(paid_journey())
     journey.pull(Trigger.CANCEL, Party.CUSTOMER, journey.starts_at - 60 * HOUR)
-    (refund,) = (one for one in journey.operations.values() if one.kind is OpKind.REFUND)
-    journey.operations[refund.id] = evolve(refund, status=OpStatus.REFUSED)
+    (refund,) = (one for one in journey.operations.values() if one.kind is OperationKind.REFUND)
+    journey.operations[refund.id] = evolve(refund, status=OperationStatus.REFUSED)
     return journey, book
 
 
@@ -29,10 +39,10 @@ def test_the_client_is_owed_nothing_more():
     """The refund is void, and the verdict cost nothing beyond it."""
     journey, book = refused()
     book.charge_back()
-    look(journey, book)
+    apply_snapshot(journey, book)
     book.charge_back(status=LOST)
-    look(journey, book, 2 * DAY)
-    assert refunds_owed(list(journey.operations.values())) == []
+    apply_snapshot(journey, book, 2 * DAY)
+    assert outstanding_refunds(list(journey.operations.values())) == []
     assert journey.balance(Account.REFUND_PAYABLE) == 0
     assert journey.balance(Account.CHARGEBACK_LOSSES) == 0
     assert journey.balance(Account.PROCESSOR_BALANCE) == book.cash
@@ -43,32 +53,32 @@ def test_it_is_known_once():
     """A second look has nothing new."""
     journey, book = refused()
     book.charge_back()
-    look(journey, book)
+    apply_snapshot(journey, book)
     book.charge_back(status=LOST)
-    look(journey, book, 2 * DAY)
-    assert look(journey, book, 3 * DAY) == []
+    apply_snapshot(journey, book, 2 * DAY)
+    assert apply_snapshot(journey, book, 3 * DAY) == []
 
 
 def test_what_the_bank_took_beyond_the_refund_is_our_loss():
     """It may take more than was paid."""
     journey, book = refused()
     book.charge_back(amount=TOTAL + 15)
-    look(journey, book, 2 * DAY)
+    apply_snapshot(journey, book, 2 * DAY)
     book.charge_back(status=LOST)
-    look(journey, book, 3 * DAY)
+    apply_snapshot(journey, book, 3 * DAY)
     assert journey.balance(Account.CHARGEBACK_LOSSES) == 15
 
 
 @pytest.mark.parametrize("amount", [1, TOTAL - 1])
 def test_a_smaller_chargeback_leaves_the_refund_owed(amount):
     """Half of a refund is none: an operator has to see to it."""
-    journey, book = with_book(paid())
+    journey, book = with_processor_book(paid_journey())
     journey.pull(Trigger.CANCEL, Party.CUSTOMER, journey.starts_at - 60 * HOUR)
-    (refund,) = (one for one in journey.operations.values() if one.kind is OpKind.REFUND)
-    journey.operations[refund.id] = evolve(refund, status=OpStatus.REFUSED)
+    (refund,) = (one for one in journey.operations.values() if one.kind is OperationKind.REFUND)
+    journey.operations[refund.id] = evolve(refund, status=OperationStatus.REFUSED)
     book.charge_back(amount=amount)
     book.charge_back(status=LOST)
-    look(journey, book)
+    apply_snapshot(journey, book)
     assert journey.balance(Account.REFUND_PAYABLE) == -TOTAL
     assert journey.balance(Account.CHARGEBACK_LOSSES) == amount
     assert journey.faults == []
@@ -76,28 +86,28 @@ def test_a_smaller_chargeback_leaves_the_refund_owed(amount):
 
 def test_the_refund_of_another_payment_stays_owed():
     """The bank gave back what it was asked for, not what came twice."""
-    journey, book = with_book(paid())
+    journey, book = with_processor_book(paid_journey())
     book.pay("pay_2")
-    look(journey, book)
-    (extra,) = (one for one in journey.operations.values() if one.kind is OpKind.REFUND)
-    journey.operations[extra.id] = evolve(extra, status=OpStatus.REFUSED)
+    apply_snapshot(journey, book)
+    (extra,) = (one for one in journey.operations.values() if one.kind is OperationKind.REFUND)
+    journey.operations[extra.id] = evolve(extra, status=OperationStatus.REFUSED)
     book.charge_back(amount=3 * TOTAL)
     book.charge_back(status=LOST)
-    look(journey, book, 2 * DAY)
-    assert refunds_owed(list(journey.operations.values())) == [journey.operations[extra.id]]
+    apply_snapshot(journey, book, 2 * DAY)
+    assert outstanding_refunds(list(journey.operations.values())) == [journey.operations[extra.id]]
     assert journey.faults == []
 
 
 def test_a_payment_that_came_twice_is_given_back_by_its_own_chargeback():
     """Then its refused refund is void, and nothing was lost."""
-    journey, book = with_book(paid())
+    journey, book = with_processor_book(paid_journey())
     book.pay("pay_2")
-    look(journey, book)
-    (extra,) = (one for one in journey.operations.values() if one.kind is OpKind.REFUND)
-    journey.operations[extra.id] = evolve(extra, status=OpStatus.REFUSED)
+    apply_snapshot(journey, book)
+    (extra,) = (one for one in journey.operations.values() if one.kind is OperationKind.REFUND)
+    journey.operations[extra.id] = evolve(extra, status=OperationStatus.REFUSED)
     book.charge_back("cb_2", payment_ref="pay_2", status=LOST)
-    look(journey, book, 2 * DAY)
-    assert refunds_owed(list(journey.operations.values())) == []
+    apply_snapshot(journey, book, 2 * DAY)
+    assert outstanding_refunds(list(journey.operations.values())) == []
     assert journey.balance(Account.CHARGEBACK_LOSSES) == 0
     assert journey.faults == []
 
@@ -105,36 +115,36 @@ def test_a_payment_that_came_twice_is_given_back_by_its_own_chargeback():
 @pytest.mark.parametrize("payment_ref", ["pay_1", "pay_2"])
 def test_a_refund_that_is_refused_after_the_verdict_is_found_too(payment_ref):
     """It was still on its way when the verdict came: the next look sees that it is not owed."""
-    journey, book = with_book(paid())
+    journey, book = with_processor_book(paid_journey())
     if payment_ref == "pay_2":
         book.pay("pay_2")
-        look(journey, book)
+        apply_snapshot(journey, book)
     else:
         journey.pull(Trigger.CANCEL, Party.CUSTOMER, journey.starts_at - 60 * HOUR)
     book.charge_back("cb_9", payment_ref=payment_ref, status=LOST)
-    look(journey, book)
+    apply_snapshot(journey, book)
     assert journey.balance(Account.CHARGEBACK_LOSSES) == TOTAL
-    (refund,) = (one for one in journey.operations.values() if one.kind is OpKind.REFUND)
-    journey.operations[refund.id] = evolve(refund, status=OpStatus.REFUSED)
-    look(journey, book, 2 * DAY)
-    assert refunds_owed(list(journey.operations.values())) == []
+    (refund,) = (one for one in journey.operations.values() if one.kind is OperationKind.REFUND)
+    journey.operations[refund.id] = evolve(refund, status=OperationStatus.REFUSED)
+    apply_snapshot(journey, book, 2 * DAY)
+    assert outstanding_refunds(list(journey.operations.values())) == []
     assert journey.balance(Account.CHARGEBACK_LOSSES) == 0
-    assert look(journey, book, 3 * DAY) == []
+    assert apply_snapshot(journey, book, 3 * DAY) == []
     assert journey.faults == []
 
 
 def test_what_was_lost_of_one_payment_gives_no_other_back():
     """The bank took a little of the extra payment and all of the booking's own: the refused
     refund of the extra one is still owed, whichever verdict is read first."""
-    journey, book = with_book(paid())
+    journey, book = with_processor_book(paid_journey())
     book.pay("pay_2")
-    look(journey, book)
-    (extra,) = (one for one in journey.operations.values() if one.kind is OpKind.REFUND)
-    journey.operations[extra.id] = evolve(extra, status=OpStatus.REFUSED)
+    apply_snapshot(journey, book)
+    (extra,) = (one for one in journey.operations.values() if one.kind is OperationKind.REFUND)
+    journey.operations[extra.id] = evolve(extra, status=OperationStatus.REFUSED)
     book.charge_back("cb_2", amount=1, payment_ref="pay_2", status=LOST)
     book.charge_back(amount=2 * TOTAL)
     book.charge_back(status=LOST)
-    look(journey, book, 2 * DAY)
-    assert look(journey, book, 3 * DAY) == []
-    assert refunds_owed(list(journey.operations.values())) == [journey.operations[extra.id]]
+    apply_snapshot(journey, book, 2 * DAY)
+    assert apply_snapshot(journey, book, 3 * DAY) == []
+    assert outstanding_refunds(list(journey.operations.values())) == [journey.operations[extra.id]]
     assert journey.faults == []

@@ -11,22 +11,22 @@ from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
 from staffbooking_core.domain.payments.ledger import Account
 from staffbooking_core.domain.payments.processor import (
     ChargebackStatus,
-    OpStatus,
+    OperationStatus,
     PayOut,
     RefusalCode,
     ReversePayout,
 )
-from staffbooking_core.domain.reconciliation.debts import net
+from staffbooking_core.domain.reconciliation.debts import net_debts
 from tests.support.booking_journey import (
-    completed,
+    apply_snapshot,
+    completed_journey,
     debt_of,
+    journey_with_debt,
     last_operation,
-    look,
-    owing,
-    paid_out,
-    refuse,
+    paid_out_journey,
+    refuse_operation,
     settle_debts,
-    with_book,
+    with_processor_book,
 )
 from tests.support.builders import DAY, NOW
 
@@ -37,12 +37,12 @@ PAYOUT = 34_000
 
 def payer(amount=PAYOUT, **given):
     """Completed, with a payout of this amount to come."""
-    return completed(**{"id": 2, **earning(amount), **given})
+    return completed_journey(**{"id": 2, **earning(amount), **given})
 
 
 def debtor(amount=PAYOUT, **given):
     """Owes this amount; the reversal was refused once, and waits."""
-    return owing(**{**earning(amount), **given})[0]
+    return journey_with_debt(**{**earning(amount), **given})[0]
 
 
 def earning(amount):
@@ -109,8 +109,8 @@ def test_a_payout_that_was_kept_whole_is_paid():
 
 def test_nobody_pays_who_has_nothing_left():
     """A payout that was made is not kept from."""
-    paid, _ = paid_out(id=2)
-    assert net(paid.booking, [debt_of(debtor())], NOW) == []
+    paid, _ = paid_out_journey(id=2)
+    assert net_debts(paid.booking, [debt_of(debtor())], NOW) == []
 
 
 # When -----------------------------------------------------------------------------------
@@ -118,12 +118,12 @@ def test_nobody_pays_who_has_nothing_left():
 
 def charged_back(verdict=LOST, **given):
     """Paid out and charged back; the reversal was ordered and never tried."""
-    journey, book = paid_out(**given)
+    journey, book = paid_out_journey(**given)
     book.charge_back()
-    look(journey, book, 2 * DAY)
+    apply_snapshot(journey, book, 2 * DAY)
     if verdict is not ChargebackStatus.OPEN:
         book.charge_back(status=verdict)
-        look(journey, book, 3 * DAY)
+        apply_snapshot(journey, book, 3 * DAY)
     return journey
 
 
@@ -135,7 +135,7 @@ def test_a_debt_is_not_kept_before_its_reversal_was_tried():
 def test_a_debt_is_not_kept_before_it_is_final():
     """While the card issuer decides nobody knows whether it stays one."""
     owes = charged_back(ChargebackStatus.OPEN)
-    refuse(owes, last_operation(owes))
+    refuse_operation(owes, last_operation(owes))
     assert owes.booking.owed_by_staff == PAYOUT
     assert settle_debts(payer(), owes) == []
 
@@ -143,7 +143,7 @@ def test_a_debt_is_not_kept_before_it_is_final():
 def test_a_debt_is_not_kept_while_its_reversal_is_on_its_way():
     """Refused before, and sent again: nobody knows its outcome."""
     owes = debtor()
-    sent = evolve(last_operation(owes), status=OpStatus.UNKNOWN)
+    sent = evolve(last_operation(owes), status=OperationStatus.UNKNOWN)
     owes.operations[sent.id] = sent
     assert settle_debts(payer(), owes) == []
 
@@ -152,7 +152,7 @@ def test_a_debt_is_not_kept_while_its_reversal_is_on_its_way():
 def test_a_debt_is_kept_once_its_reversal_was_refused(reason):
     """Whether it will be tried again or not."""
     to_pay, owes = payer(), charged_back()
-    refuse(owes, last_operation(owes), reason)
+    refuse_operation(owes, last_operation(owes), reason)
     settle_debts(to_pay, owes)
     assert owes.booking.owed_by_staff == 0
     assert_sound(to_pay, owes)
@@ -189,7 +189,7 @@ def test_a_debt_kept_whole_orders_no_reversal():
 def test_a_reversal_that_was_refused_for_good_is_not_ordered_anew():
     """Later payouts make the rest good."""
     to_pay, owes = payer(10_000), charged_back()
-    refuse(owes, last_operation(owes), RefusalCode.INVALID)
+    refuse_operation(owes, last_operation(owes), RefusalCode.INVALID)
     before = len(owes.operations)
     settle_debts(to_pay, owes)
     assert len(owes.operations) == before
@@ -199,11 +199,11 @@ def test_a_reversal_that_was_refused_for_good_is_not_ordered_anew():
 def test_a_reversal_that_went_out_after_all_is_owed_again():
     """It was sent in the very moment in which the debt was kept: the staff member paid twice,
     and gets the one back."""
-    journey, book = owing()
+    journey, book = journey_with_debt()
     waiting, to_pay = last_operation(journey), payer()
     settle_debts(to_pay, journey)
     book.execute(waiting)
-    look(journey, book, 4 * DAY)
+    apply_snapshot(journey, book, 4 * DAY)
     assert journey.booking.payout_status is PayoutStatus.SCHEDULED
     assert journey.booking.payout_left == PAYOUT
     assert_sound(to_pay, journey)
@@ -217,9 +217,9 @@ def kept_from(amount, sent):
     to_pay, owes = payer(amount + sent), debtor(amount)
     settle_debts(to_pay, owes)
     to_pay.pull(T.RELEASE_PAYOUT, P.SYSTEM, to_pay.ends_at + DAY)
-    _, book = with_book(to_pay)
+    _, book = with_processor_book(to_pay)
     book.execute_all()
-    look(to_pay, book)
+    apply_snapshot(to_pay, book)
     return to_pay, owes, book
 
 
@@ -228,11 +228,11 @@ def test_a_claim_beyond_what_was_sent_is_owed_whole_and_reversed_in_part():
     to_pay, owes, book = kept_from(10_000, 24_000)
     sent_n = to_pay.booking.payout_n
     book.charge_back()
-    look(to_pay, book, 2 * DAY)
+    apply_snapshot(to_pay, book, 2 * DAY)
     assert last_operation(to_pay).command == ReversePayout(sent_n, 24_000, "usd")
     assert to_pay.booking.owed_by_staff == 34_000
     book.execute_all()
-    look(to_pay, book, 3 * DAY)
+    apply_snapshot(to_pay, book, 3 * DAY)
     assert (to_pay.booking.paid_out, to_pay.booking.owed_by_staff) == (0, 10_000)
     assert_sound(to_pay, owes)
 
@@ -253,12 +253,12 @@ def test_a_part_that_stays_earned_is_set_against_what_can_not_be_reversed(amount
     """What was sent is back already: nothing is left at the processor to be asked for."""
     to_pay, owes, book = kept_from(10_000, 24_000)
     book.charge_back(amount=amount)
-    look(to_pay, book, 2 * DAY)
+    apply_snapshot(to_pay, book, 2 * DAY)
     book.execute_all()
-    look(to_pay, book, 3 * DAY)
+    apply_snapshot(to_pay, book, 3 * DAY)
     book.charge_back(status=LOST)
     before = len(to_pay.operations)
-    look(to_pay, book, 4 * DAY)
+    apply_snapshot(to_pay, book, 4 * DAY)
     assert to_pay.booking.owed_by_staff == owed
     assert len(to_pay.operations) == before
     assert_sound(to_pay, owes)
@@ -268,9 +268,9 @@ def test_a_debt_of_who_has_paid_for_another_can_be_kept_in_turn():
     """The rest of the claim comes from a third booking."""
     to_pay, owes, book = kept_from(10_000, 24_000)
     book.charge_back(status=LOST)
-    look(to_pay, book, 2 * DAY)
+    apply_snapshot(to_pay, book, 2 * DAY)
     book.execute_all()
-    look(to_pay, book, 3 * DAY)
+    apply_snapshot(to_pay, book, 3 * DAY)
     third = payer(50_000, id=3)
     settle_debts(third, to_pay)
     assert (to_pay.booking.owed_by_staff, to_pay.booking.netted) == (0, 0)

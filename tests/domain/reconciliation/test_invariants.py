@@ -6,11 +6,17 @@ import pytest
 from attrs import evolve
 
 from staffbooking_core.domain.bookings.booking import PayoutStatus
-from staffbooking_core.domain.bookings.lifecycle import Party, Status, Trigger
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.payments.ledger import Account, Leg, Posting
-from staffbooking_core.domain.payments.processor import OpKind, Settlement
-from staffbooking_core.domain.reconciliation.invariants import faults_of
-from tests.support.booking_journey import JOURNEY_TO, completed, disputed, paid, paid_out
+from staffbooking_core.domain.payments.processor import OperationKind, SettlementStatus
+from staffbooking_core.domain.reconciliation.invariants import find_invariant_violations
+from tests.support.booking_journey import (
+    JOURNEY_BY_STATUS,
+    completed_journey,
+    disputed_journey,
+    paid_journey,
+    paid_out_journey,
+)
 from tests.support.builders import DAY, NOW
 
 A = Account
@@ -33,103 +39,109 @@ def found(journey, text):
     return any(text in fault for fault in journey.faults)
 
 
-@pytest.mark.parametrize("status", list(Status))
+@pytest.mark.parametrize("status", list(BookingStatus))
 def test_a_sound_booking_has_no_faults(status):
     """In each status."""
-    assert JOURNEY_TO[status]().faults == []
+    assert JOURNEY_BY_STATUS[status]().faults == []
 
 
 @pytest.mark.parametrize("account", [A.ESCROW, A.REFUND_PAYABLE, A.STAFF_PAYABLE])
 def test_a_liability_below_zero_is_found(account):
     """Nobody can owe the platform through a liability."""
-    assert found(add(paid(), account, A.PLATFORM_FEES, 10**6), f"{account} is negative")
+    assert found(add(paid_journey(), account, A.PLATFORM_FEES, 10**6), f"{account} is negative")
 
 
 def test_money_that_left_the_escrow_is_found():
     """The ledger's escrow and the booking's are compared."""
-    assert found(add(paid(), A.ESCROW, A.PLATFORM_FEES), "escrow is 39993, should be 40000")
+    assert found(add(paid_journey(), A.ESCROW, A.PLATFORM_FEES), "escrow is 39993, should be 40000")
 
 
 def test_an_escrow_column_that_changed_is_found():
     """The other way round too."""
-    assert found(change(paid(), escrow=39_999), "escrow is 40000, should be 39999")
+    assert found(change(paid_journey(), escrow=39_999), "escrow is 40000, should be 39999")
 
 
 def test_more_than_the_total_held_is_found():
     """The escrow is never above what was asked."""
-    journey = change(add(paid(), A.PROCESSOR_BALANCE, A.ESCROW), escrow=40_007)
+    journey = change(add(paid_journey(), A.PROCESSOR_BALANCE, A.ESCROW), escrow=40_007)
     assert found(journey, "above the total")
 
 
 def test_a_forgotten_debt_is_found():
     """What the staff member owes is in the ledger and in the column."""
-    assert found(add(completed(), A.STAFF_RECEIVABLE, A.ESCROW), "staff_receivable is 7")
+    assert found(add(completed_journey(), A.STAFF_RECEIVABLE, A.ESCROW), "staff_receivable is 7")
 
 
 def test_a_wrong_fee_is_found():
     """The fee of an ended booking is what was posted."""
-    assert found(change(completed(), platform_fee=1), "platform_fees is 6000, should be 1")
+    assert found(change(completed_journey(), platform_fee=1), "platform_fees is 6000, should be 1")
 
 
 def test_a_wrong_payout_is_found():
     """What is left to pay is what is owed to the staff member."""
-    assert found(change(completed(), payout_amount=1), "staff_payable is 34000, should be 1")
+    assert found(
+        change(completed_journey(), payout_amount=1), "staff_payable is 34000, should be 1"
+    )
 
 
 def test_escrow_outside_its_statuses_is_found():
     """A pending booking holds no money."""
-    journey = change(add(JOURNEY_TO[Status.PENDING](), A.SUSPENSE, A.ESCROW), escrow=7)
+    journey = change(
+        add(JOURNEY_BY_STATUS[BookingStatus.PENDING](), A.SUSPENSE, A.ESCROW), escrow=7
+    )
     assert found(journey, "escrow while pending")
 
 
 def test_a_payable_of_a_disputed_booking_is_found():
     """While it is disputed everything is in escrow."""
-    assert found(add(disputed(), A.PLATFORM_FEES, A.STAFF_PAYABLE), "staff_payable while disputed")
+    assert found(
+        add(disputed_journey(), A.PLATFORM_FEES, A.STAFF_PAYABLE), "staff_payable while disputed"
+    )
 
 
 def test_a_refund_that_nobody_makes_is_found():
     """What is owed in refunds has an operation that gives it back."""
-    assert found(add(completed(), A.PLATFORM_FEES, A.REFUND_PAYABLE), "refund_payable is 7")
+    assert found(add(completed_journey(), A.PLATFORM_FEES, A.REFUND_PAYABLE), "refund_payable is 7")
 
 
 def test_a_refund_that_is_settled_but_still_owed_is_found():
     """The ledger has to follow the operation."""
-    journey = paid()
+    journey = paid_journey()
     journey.pull(Trigger.CANCEL, Party.STAFF)
     for number, operation in journey.operations.items():
-        journey.operations[number] = evolve(operation, settlement=Settlement.SETTLED)
+        journey.operations[number] = evolve(operation, settlement=SettlementStatus.SETTLED)
     assert found(journey, "refund_payable is 40000, should be 0")
 
 
 def test_a_payout_without_its_operation_is_found():
     """What was paid out is what operations did."""
-    assert found(change(completed(), paid_out=1), "paid out is 1, should be 0")
+    assert found(change(completed_journey(), paid_out=1), "paid out is 1, should be 0")
 
 
 def test_a_payout_done_twice_is_found():
     """An operation done without the booking knowing of it."""
-    journey, _ = paid_out()
-    done = next(op for op in journey.operations.values() if op.kind is OpKind.PAY_OUT)
+    journey, _ = paid_out_journey()
+    done = next(op for op in journey.operations.values() if op.kind is OperationKind.PAY_OUT)
     journey.operations[999] = evolve(done, id=999)
     assert found(journey, "paid out is 34000, should be 68000")
 
 
 def test_a_payout_called_paid_too_early_is_found():
     """Paid means that nothing is left."""
-    journey = change(completed(), payout_status=PayoutStatus.PAID)
+    journey = change(completed_journey(), payout_status=PayoutStatus.PAID)
     assert found(journey, "counts as paid, but 34000 is left")
 
 
 def test_a_due_time_without_a_payout_is_found():
     """Where no payout is due there is no due time."""
-    journey = change(completed(), payout_status=PayoutStatus.NONE)
+    journey = change(completed_journey(), payout_status=PayoutStatus.NONE)
     assert found(journey, "no payout is due")
 
 
 @pytest.mark.parametrize("cut", [0, 1, -1])
 def test_a_hole_in_the_timeline_is_found(cut):
     """Each entry starts where the one before it ended, from the request to the status."""
-    journey = completed()
+    journey = completed_journey()
     timeline = list(journey.booking.timeline)
     del timeline[cut]
     assert found(change(journey, timeline=tuple(timeline)), "timeline")
@@ -137,7 +149,7 @@ def test_a_hole_in_the_timeline_is_found(cut):
 
 def test_a_timeline_that_begins_otherwise_is_found():
     """It begins with the request."""
-    journey = paid()
+    journey = paid_journey()
     first, *rest = journey.booking.timeline
     wrong = (evolve(first, trigger=Trigger.ACCEPT), *rest)
     assert found(change(journey, timeline=wrong), "begins with accept")
@@ -145,7 +157,7 @@ def test_a_timeline_that_begins_otherwise_is_found():
 
 def test_a_move_outside_the_table_is_found():
     """Each entry is a row of the lifecycle."""
-    journey = paid()
+    journey = paid_journey()
     *rest, last = journey.booking.timeline
     wrong = (*rest, evolve(last, trigger=Trigger.CONFIRM))
     assert found(change(journey, timeline=wrong), "can't become paid by confirm")
@@ -153,14 +165,16 @@ def test_a_move_outside_the_table_is_found():
 
 def test_an_empty_timeline_is_found():
     """A booking came from somewhere."""
-    assert found(change(paid(), timeline=()), "the timeline ends with None")
+    assert found(change(paid_journey(), timeline=()), "the timeline ends with None")
 
 
 def test_only_what_is_wrong_is_told():
     """One slip is one fault."""
-    journey, _ = paid_out()
+    journey, _ = paid_out_journey()
     wrong = evolve(journey.booking, payout_due_at=NOW + DAY, payout_status=PayoutStatus.NONE)
     faults = list(
-        faults_of(wrong, tuple(journey.postings.values()), tuple(journey.operations.values()))
+        find_invariant_violations(
+            wrong, tuple(journey.postings.values()), tuple(journey.operations.values())
+        )
     )
     assert faults == ["no payout is due, but it has a due time"]

@@ -6,19 +6,29 @@ import pytest
 from attrs import evolve
 
 from staffbooking_core.domain.bookings.booking import PaymentStatus
-from staffbooking_core.domain.bookings.lifecycle import Party, Status, Trigger
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.payments.ledger import Account
 from staffbooking_core.domain.payments.processor import (
     ChargebackStatus,
-    OpStatus,
-    Order,
-    Refund,
+    OperationOrder,
+    OperationStatus,
+    RefundPayment,
     RefundStatus,
     RefusalCode,
-    Settlement,
+    SettlementStatus,
 )
-from staffbooking_core.domain.reconciliation.refunds import failed_refunds, order_anew, refunds_owed
-from tests.support.booking_journey import last_operation, look, paid, refuse, with_book
+from staffbooking_core.domain.reconciliation.refunds import (
+    failed_refunds,
+    outstanding_refunds,
+    reorder_refunds,
+)
+from tests.support.booking_journey import (
+    apply_snapshot,
+    last_operation,
+    paid_journey,
+    refuse_operation,
+    with_processor_book,
+)
 from tests.support.builders import DAY, HOUR, make_operation, make_payout_order, make_refund_order
 
 T, P = Trigger, Party
@@ -41,37 +51,39 @@ def failed(journey):
 @pytest.mark.parametrize(
     "status, settlement, is_owed, has_failed",
     [
-        (OpStatus.PENDING, None, True, False),
-        (OpStatus.UNKNOWN, None, True, False),
-        (OpStatus.DONE, Settlement.PENDING, True, False),
-        (OpStatus.DONE, Settlement.SETTLED, False, False),
-        (OpStatus.DONE, Settlement.FAILED, True, True),
-        (OpStatus.REFUSED, None, True, True),
-        (OpStatus.DEAD, None, True, True),
-        (OpStatus.VOID, None, False, False),
+        (OperationStatus.PENDING, None, True, False),
+        (OperationStatus.UNKNOWN, None, True, False),
+        (OperationStatus.DONE, SettlementStatus.PENDING, True, False),
+        (OperationStatus.DONE, SettlementStatus.SETTLED, False, False),
+        (OperationStatus.DONE, SettlementStatus.FAILED, True, True),
+        (OperationStatus.REFUSED, None, True, True),
+        (OperationStatus.DEAD, None, True, True),
+        (OperationStatus.VOID, None, False, False),
     ],
 )
 def test_what_is_owed_is_on_its_way_or_has_failed(status, settlement, is_owed, has_failed):
     """Only what settled, or never was wanted, is not owed; only what waits for nobody failed."""
     one = refund(status=status, settlement=settlement)
-    assert refunds_owed([one]) == [one] * is_owed
+    assert outstanding_refunds([one]) == [one] * is_owed
     assert failed_refunds([one]) == [one] * has_failed
 
 
 def test_a_payout_is_no_refund():
     """However it stands."""
-    payout = make_operation(make_payout_order(), status=OpStatus.REFUSED)
-    assert refunds_owed([payout]) == []
+    payout = make_operation(make_payout_order(), status=OperationStatus.REFUSED)
+    assert outstanding_refunds([payout]) == []
 
 
 def test_an_order_that_was_replaced_does_not_count():
     """The new one stands for it, whatever became of either."""
-    old = refund(n=1, status=OpStatus.REFUSED)
-    again = make_operation(Order(2, Refund("pay_1", 20_000, "usd", replaces=1)), id=2)
-    assert refunds_owed([old, again]) == [again]
+    old = refund(n=1, status=OperationStatus.REFUSED)
+    again = make_operation(
+        OperationOrder(2, RefundPayment("pay_1", 20_000, "usd", replaces=1)), id=2
+    )
+    assert outstanding_refunds([old, again]) == [again]
     assert failed_refunds([old, again]) == []
-    settled = evolve(again, status=OpStatus.DONE, settlement=Settlement.SETTLED)
-    assert refunds_owed([old, settled]) == []
+    settled = evolve(again, status=OperationStatus.DONE, settlement=SettlementStatus.SETTLED)
+    assert outstanding_refunds([old, settled]) == []
 
 
 # Ordering anew --------------------------------------------------------------------------
@@ -79,9 +91,9 @@ def test_an_order_that_was_replaced_does_not_count():
 
 def cancelled(reason=RefusalCode.INVALID):
     """Cancelled by the staff member; the refund of everything was refused for good."""
-    journey, book = with_book(paid())
+    journey, book = with_processor_book(paid_journey())
     journey.pull(T.CANCEL, P.STAFF)
-    refuse(journey, last_operation(journey), reason)
+    refuse_operation(journey, last_operation(journey), reason)
     return journey, book
 
 
@@ -89,10 +101,10 @@ def test_a_failed_refund_is_ordered_anew_as_it_was():
     """Of the same payment and amount, in the name of the one before."""
     journey, _ = cancelled()
     old = last_operation(journey)
-    step = journey.keep(order_anew(journey.booking, failed(journey)))
+    step = journey.keep(reorder_refunds(journey.booking, failed(journey)))
     (order,) = step.orders
-    assert order.command == Refund("pay_1", TOTAL, "usd", replaces=old.n)
-    assert (step.postings, step.booking.status) == ((), Status.CANCELLED)
+    assert order.command == RefundPayment("pay_1", TOTAL, "usd", replaces=old.n)
+    assert (step.postings, step.booking.status) == ((), BookingStatus.CANCELLED)
     assert failed(journey) == []
     assert journey.faults == []
 
@@ -101,9 +113,9 @@ def test_several_failed_refunds_are_ordered_each():
     """The booking's own, and that of a second payment."""
     journey, book = cancelled()
     book.pay("pay_2")
-    look(journey, book)
-    refuse(journey, last_operation(journey), RefusalCode.INVALID)
-    step = journey.keep(order_anew(journey.booking, failed(journey)))
+    apply_snapshot(journey, book)
+    refuse_operation(journey, last_operation(journey), RefusalCode.INVALID)
+    step = journey.keep(reorder_refunds(journey.booking, failed(journey)))
     assert [order.command.payment_ref for order in step.orders] == ["pay_1", "pay_2"]
     assert failed(journey) == []
     assert journey.faults == []
@@ -112,9 +124,9 @@ def test_several_failed_refunds_are_ordered_each():
 def test_a_refund_ordered_anew_settles_the_booking():
     """What is owed is paid, and the record says refunded."""
     journey, book = cancelled()
-    journey.keep(order_anew(journey.booking, failed(journey)))
+    journey.keep(reorder_refunds(journey.booking, failed(journey)))
     book.execute(last_operation(journey))
-    look(journey, book)
+    apply_snapshot(journey, book)
     assert journey.booking.payment_status is PaymentStatus.REFUNDED
     assert journey.balance(Account.REFUND_PAYABLE) == 0
     assert journey.faults == []
@@ -122,17 +134,17 @@ def test_a_refund_ordered_anew_settles_the_booking():
 
 def test_a_refund_that_settled_and_failed_is_ordered_anew():
     """The money came back to us, so it is owed again; the second refund settles it."""
-    journey, book = with_book(paid())
+    journey, book = with_processor_book(paid_journey())
     journey.pull(T.CANCEL, P.STAFF)
     number = last_operation(journey).id
     book.execute_all()
-    look(journey, book)
+    apply_snapshot(journey, book)
     book.settle(number, RefundStatus.FAILED)
-    look(journey, book)
+    apply_snapshot(journey, book)
     assert [one.id for one in failed(journey)] == [number]
-    journey.keep(order_anew(journey.booking, failed(journey)))
+    journey.keep(reorder_refunds(journey.booking, failed(journey)))
     book.execute_all()
-    look(journey, book)
+    apply_snapshot(journey, book)
     assert journey.booking.payment_status is PaymentStatus.REFUNDED
     assert (book.cash, journey.balance(Account.REFUND_PAYABLE)) == (0, 0)
     assert journey.faults == []
@@ -141,10 +153,10 @@ def test_a_refund_that_settled_and_failed_is_ordered_anew():
 def test_a_replaced_refund_that_fails_again_is_owed_once():
     """The last order stands for all before it."""
     journey, _ = cancelled()
-    journey.keep(order_anew(journey.booking, failed(journey)))
-    refuse(journey, last_operation(journey), RefusalCode.INVALID)
-    journey.keep(order_anew(journey.booking, failed(journey)))
-    assert len(refunds_owed(list(journey.operations.values()))) == 1
+    journey.keep(reorder_refunds(journey.booking, failed(journey)))
+    refuse_operation(journey, last_operation(journey), RefusalCode.INVALID)
+    journey.keep(reorder_refunds(journey.booking, failed(journey)))
+    assert len(outstanding_refunds(list(journey.operations.values()))) == 1
     assert journey.faults == []
 
 
@@ -155,7 +167,7 @@ def refused_as_disputed():
     """Cancelled, but the client went to the bank as well: the refund is refused."""
     journey, book = cancelled(RefusalCode.DISPUTED)
     book.charge_back()
-    look(journey, book)
+    apply_snapshot(journey, book)
     return journey, book
 
 
@@ -164,10 +176,10 @@ def test_a_refund_refused_as_disputed_is_ordered_anew_when_we_win():
     journey, book = refused_as_disputed()
     old = last_operation(journey)
     book.charge_back(status=WON)
-    look(journey, book, 2 * DAY)
-    assert last_operation(journey).command == Refund("pay_1", TOTAL, "usd", replaces=old.n)
+    apply_snapshot(journey, book, 2 * DAY)
+    assert last_operation(journey).command == RefundPayment("pay_1", TOTAL, "usd", replaces=old.n)
     book.execute_all()
-    look(journey, book, 3 * DAY)
+    apply_snapshot(journey, book, 3 * DAY)
     assert journey.booking.payment_status is PaymentStatus.REFUNDED
     assert journey.faults == []
 
@@ -178,7 +190,7 @@ def test_it_is_not_ordered_anew_while_we_may_lose_or_have_lost(status):
     journey, book = refused_as_disputed()
     book.charge_back(status=status)
     before = len(journey.operations)
-    look(journey, book, 2 * DAY)
+    apply_snapshot(journey, book, 2 * DAY)
     assert len(journey.operations) == before
     assert journey.faults == []
 
@@ -187,8 +199,8 @@ def test_a_second_look_at_the_verdict_orders_nothing_more():
     """Like every fact it is applied once."""
     journey, book = refused_as_disputed()
     book.charge_back(status=WON)
-    look(journey, book, 2 * DAY)
-    assert look(journey, book, 3 * DAY) == []
+    apply_snapshot(journey, book, 2 * DAY)
+    assert apply_snapshot(journey, book, 3 * DAY) == []
 
 
 def test_two_chargebacks_won_at_once_order_one_refund():
@@ -196,23 +208,23 @@ def test_two_chargebacks_won_at_once_order_one_refund():
     journey, book = cancelled(RefusalCode.DISPUTED)
     book.charge_back("cb_1", amount=10_000)
     book.charge_back("cb_2", amount=5_000)
-    look(journey, book)
+    apply_snapshot(journey, book)
     before = len(journey.operations)
     book.charge_back("cb_1", status=WON)
     book.charge_back("cb_2", status=WON)
-    look(journey, book, 2 * DAY)
+    apply_snapshot(journey, book, 2 * DAY)
     assert len(journey.operations) == before + 1
     assert journey.faults == []
 
 
 def test_a_verdict_on_one_payment_says_nothing_of_another():
     """The refund of a second payment was refused for a reason of its own."""
-    journey, book = with_book(paid())
+    journey, book = with_processor_book(paid_journey())
     book.pay("pay_2")
-    look(journey, book, -DAY)
-    refuse(journey, last_operation(journey), RefusalCode.INVALID)
+    apply_snapshot(journey, book, -DAY)
+    refuse_operation(journey, last_operation(journey), RefusalCode.INVALID)
     book.charge_back(status=WON)
-    look(journey, book, HOUR)
+    apply_snapshot(journey, book, HOUR)
     assert [one.n for one in failed(journey)] == [last_operation(journey).n]
     assert journey.faults == []
 
@@ -222,5 +234,5 @@ def test_a_refund_that_waits_for_its_next_try_is_not_ordered_twice():
     journey, book = cancelled(RefusalCode.INSUFFICIENT_FUNDS)
     before = len(journey.operations)
     book.charge_back(status=WON)
-    look(journey, book, 2 * DAY)
+    apply_snapshot(journey, book, 2 * DAY)
     assert len(journey.operations) == before

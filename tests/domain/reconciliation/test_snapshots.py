@@ -6,24 +6,24 @@ import pytest
 from attrs import evolve
 
 from staffbooking_core.domain.bookings.booking import PaymentStatus
-from staffbooking_core.domain.bookings.lifecycle import EventName, Party, Status, Trigger
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, EventName, Party, Trigger
 from staffbooking_core.domain.payments.ledger import Account
 from staffbooking_core.domain.payments.processor import (
     ChargebackStatus,
     CheckoutStatus,
-    OpStatus,
+    OperationStatus,
     RefundStatus,
-    Settlement,
+    SettlementStatus,
     Snapshot,
 )
 from tests.support.booking_journey import (
-    Journey,
-    accepted,
+    BookingJourney,
+    accepted_journey,
+    apply_snapshot,
+    journey_with_unseen_reversal,
     last_operation,
-    look,
-    paid,
-    reversing,
-    with_book,
+    paid_journey,
+    with_processor_book,
 )
 from tests.support.builders import DAY, HOUR, NOW
 
@@ -37,27 +37,27 @@ TOTAL, PAYOUT = 40_000, 34_000
 
 def test_an_opened_checkout_is_known():
     """The intent gets its address and end, and the operation is done."""
-    journey, book = with_book(accepted())
+    journey, book = with_processor_book(accepted_journey())
     book.execute_all()
-    look(journey, book)
+    apply_snapshot(journey, book)
     assert journey.intent.checkout_url == "/pay"
-    assert last_operation(journey).status is OpStatus.DONE
+    assert last_operation(journey).status is OperationStatus.DONE
 
 
 def test_a_superseded_checkout_is_not_the_current_one():
     """The page of an older order finishes its operation and changes nothing else."""
-    journey, book = with_book(accepted())
+    journey, book = with_processor_book(accepted_journey())
     book.execute_all()
     intent = evolve(journey.intent, checkout_n=9)
     journey.booking = evolve(journey.booking, intent=intent)
-    look(journey, book)
+    apply_snapshot(journey, book)
     assert journey.intent.checkout_url is None
-    assert last_operation(journey).status is OpStatus.DONE
+    assert last_operation(journey).status is OperationStatus.DONE
 
 
 def test_a_checkout_that_expired_early_counts_as_lapsed():
     """The next visit of the client then orders another page."""
-    journey, book = with_book(accepted())
+    journey, book = with_processor_book(accepted_journey())
     book.execute_all()
     now = journey.booking.created_at
     journey.see(book.snapshot, now)
@@ -71,19 +71,22 @@ def test_a_checkout_that_expired_early_counts_as_lapsed():
 
 def test_a_payment_makes_it_paid():
     """With its event, once."""
-    journey, book = with_book(accepted())
+    journey, book = with_processor_book(accepted_journey())
     book.pay()
-    look(journey, book)
-    assert (journey.booking.status, journey.events) == (Status.PAID, [EventName.PAYMENT_COMPLETED])
+    apply_snapshot(journey, book)
+    assert (journey.booking.status, journey.events) == (
+        BookingStatus.PAID,
+        [EventName.PAYMENT_COMPLETED],
+    )
 
 
 @pytest.mark.parametrize("wrong", [{"amount": 39_999}, {"amount": 40_001}, {"currency": "eur"}])
 def test_a_wrong_payment_is_never_paid(wrong):
     """Another amount or currency is put aside, and somebody is told."""
-    journey, book = with_book(accepted())
+    journey, book = with_processor_book(accepted_journey())
     book.pay(**wrong)
-    look(journey, book)
-    assert journey.booking.status == Status.ACCEPTED
+    apply_snapshot(journey, book)
+    assert journey.booking.status == BookingStatus.ACCEPTED
     assert len(journey.alerts) == 1
     assert journey.balance(Account.SUSPENSE) == -(0 if "currency" in wrong else wrong["amount"])
     assert journey.faults == []
@@ -91,19 +94,19 @@ def test_a_wrong_payment_is_never_paid(wrong):
 
 def test_the_right_payment_after_a_wrong_one_counts():
     """What was put aside stands in nobody's way."""
-    journey, book = with_book(accepted())
+    journey, book = with_processor_book(accepted_journey())
     book.pay("pay_0", amount=1)
     book.pay("pay_1")
-    look(journey, book)
-    assert journey.booking.status == Status.PAID
+    apply_snapshot(journey, book)
+    assert journey.booking.status == BookingStatus.PAID
     assert journey.faults == []
 
 
 def test_a_payment_without_an_intent_is_none_of_ours():
     """A booking that was never accepted has nothing to be paid."""
-    journey, book = with_book(Journey())
+    journey, book = with_processor_book(BookingJourney())
     book.pay()
-    assert look(journey, book) == []
+    assert apply_snapshot(journey, book) == []
 
 
 # Refunds --------------------------------------------------------------------------------
@@ -111,7 +114,7 @@ def test_a_payment_without_an_intent_is_none_of_ours():
 
 def refunding():
     """Cancelled by the staff member; the refund is settled at the processor."""
-    journey, book = with_book(paid())
+    journey, book = with_processor_book(paid_journey())
     journey.pull(T.CANCEL, P.STAFF)
     book.execute(last_operation(journey))
     return journey, book, last_operation(journey).id
@@ -120,7 +123,7 @@ def refunding():
 def test_a_settled_refund_moves_the_cash():
     """Nothing is owed any more, and the record says refunded."""
     journey, book, _ = refunding()
-    look(journey, book)
+    apply_snapshot(journey, book)
     assert journey.booking.payment_status == PaymentStatus.REFUNDED
     assert (
         journey.balance(Account.REFUND_PAYABLE) == journey.balance(Account.PROCESSOR_BALANCE) == 0
@@ -130,10 +133,10 @@ def test_a_settled_refund_moves_the_cash():
 
 def test_a_part_given_back_is_partially_refunded():
     """After a refund of half the record says so."""
-    journey, book = with_book(paid())
+    journey, book = with_processor_book(paid_journey())
     journey.pull(T.CANCEL, P.CUSTOMER, journey.starts_at - 30 * HOUR)
     book.execute(last_operation(journey))
-    look(journey, book)
+    apply_snapshot(journey, book)
     assert journey.booking.payment_status == PaymentStatus.PARTIALLY_REFUNDED
 
 
@@ -141,8 +144,8 @@ def test_a_pending_refund_is_not_yet_given_back():
     """The operation is done, the money still owed."""
     journey, book, number = refunding()
     book.settle(number, RefundStatus.PENDING)
-    look(journey, book)
-    assert journey.operations[number].status is OpStatus.DONE
+    apply_snapshot(journey, book)
+    assert journey.operations[number].status is OperationStatus.DONE
     assert journey.balance(Account.REFUND_PAYABLE) == -TOTAL
     assert journey.booking.payment_status == PaymentStatus.REFUND_PENDING
 
@@ -152,9 +155,9 @@ def test_a_failed_refund_is_owed_again(settled_before):
     """Whether it had settled or not: the cash is back, somebody is told."""
     journey, book, number = refunding()
     if settled_before:
-        look(journey, book)
+        apply_snapshot(journey, book)
     book.settle(number, RefundStatus.FAILED)
-    look(journey, book)
+    apply_snapshot(journey, book)
     assert journey.balance(Account.REFUND_PAYABLE) == -TOTAL
     assert journey.balance(Account.PROCESSOR_BALANCE) == TOTAL
     assert journey.booking.payment_status == PaymentStatus.REFUND_PENDING
@@ -174,9 +177,9 @@ def test_an_older_snapshot_of_a_refund_is_no_news(known, stale):
     """What was seen before something newer, and comes after it, changes nothing."""
     journey, book, number = refunding()
     book.settle(number, known)
-    look(journey, book)
+    apply_snapshot(journey, book)
     book.settle(number, stale)
-    assert look(journey, book) == []
+    assert apply_snapshot(journey, book) == []
 
 
 def test_an_extra_refund_says_nothing_of_the_bookings_payment():
@@ -184,25 +187,25 @@ def test_an_extra_refund_says_nothing_of_the_bookings_payment():
     journey, book, number = refunding()
     book.settle(number, RefundStatus.PENDING)
     book.pay("pay_2")
-    look(journey, book)
+    apply_snapshot(journey, book)
     book.execute_all()
-    look(journey, book)
+    apply_snapshot(journey, book)
     assert journey.booking.payment_status == PaymentStatus.REFUND_PENDING
     book.settle(number, RefundStatus.SETTLED)
-    look(journey, book)
+    apply_snapshot(journey, book)
     assert journey.booking.payment_status == PaymentStatus.REFUNDED
     assert journey.faults == []
 
 
 def test_an_extra_refund_that_fails_leaves_the_booking_paid():
     """The alert tells of it; the booking's own payment is as good as before."""
-    journey, book = with_book(paid())
+    journey, book = with_processor_book(paid_journey())
     book.pay("pay_2")
-    look(journey, book)
+    apply_snapshot(journey, book)
     number = last_operation(journey).id
     book.execute_all()
     book.settle(number, RefundStatus.FAILED)
-    look(journey, book)
+    apply_snapshot(journey, book)
     assert journey.booking.payment_status == PaymentStatus.SUCCEEDED
     assert len(journey.alerts) == 2
     assert journey.faults == []
@@ -213,9 +216,9 @@ def test_an_extra_refund_that_fails_leaves_the_booking_paid():
 
 def everything():
     """Paid twice, completed, paid out, charged back, reversed: of each kind a fact."""
-    journey, book = reversing()
+    journey, book = journey_with_unseen_reversal()
     book.pay("pay_2")
-    look(journey, book, 3 * DAY)
+    apply_snapshot(journey, book, 3 * DAY)
     book.execute_all()
     return journey, book
 
@@ -223,8 +226,8 @@ def everything():
 def test_a_snapshot_seen_twice_has_nothing_new():
     """Applying the same facts again gives no step."""
     journey, book = everything()
-    assert look(journey, book, 3 * DAY) != []
-    assert look(journey, book, 3 * DAY) == []
+    assert apply_snapshot(journey, book, 3 * DAY) != []
+    assert apply_snapshot(journey, book, 3 * DAY) == []
     assert journey.faults == []
 
 
@@ -242,6 +245,9 @@ def test_facts_may_come_in_any_order():
 def test_a_finished_operation_keeps_its_reference():
     """What the processor made of it is known by name."""
     journey, book, number = refunding()
-    look(journey, book)
+    apply_snapshot(journey, book)
     operation = journey.operations[number]
-    assert (operation.result_ref, operation.settlement) == (f"re_{number}", Settlement.SETTLED)
+    assert (operation.result_ref, operation.settlement) == (
+        f"re_{number}",
+        SettlementStatus.SETTLED,
+    )

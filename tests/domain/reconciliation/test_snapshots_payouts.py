@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 
 from staffbooking_core.domain.bookings.booking import PayoutStatus
-from staffbooking_core.domain.bookings.lifecycle import Party, Status, Trigger
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.payments.ledger import Account
 from staffbooking_core.domain.payments.processor import ChargebackStatus, ReversePayout
 from tests.support.booking_journey import (
-    cancelled,
-    completed,
-    disputed,
+    apply_snapshot,
+    cancelled_journey,
+    completed_journey,
+    disputed_journey,
+    journey_with_unseen_reversal,
     last_operation,
-    look,
-    paid,
-    paid_out,
-    reversing,
-    with_book,
+    paid_journey,
+    paid_out_journey,
+    with_processor_book,
 )
 from tests.support.builders import DAY, POLICY
 
@@ -31,14 +31,14 @@ TOTAL, PAYOUT = 40_000, 34_000
 
 def released():
     """Completed, and the payout is ordered."""
-    journey, book = with_book(completed())
+    journey, book = with_processor_book(completed_journey())
     journey.pull(T.RELEASE_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
     return journey, book
 
 
 def test_a_payout_that_arrived_is_paid():
     """Nothing is owed to the staff member any more."""
-    journey, _ = paid_out()
+    journey, _ = paid_out_journey()
     assert journey.booking.payout_status == PayoutStatus.PAID
     assert (journey.booking.paid_out, journey.booking.payout_left) == (PAYOUT, 0)
     assert journey.balance(Account.STAFF_PAYABLE) == 0
@@ -52,7 +52,7 @@ def test_a_payout_that_crossed_a_chargeback_is_claimed_back():
     payout = last_operation(journey)
     charged = journey.chargeback()
     journey.pull(T.CHARGEBACK, P.PROCESSOR, journey.ends_at + DAY, chargeback=charged)
-    look(journey, book)
+    apply_snapshot(journey, book)
     assert last_operation(journey).command == ReversePayout(payout.n, PAYOUT, "usd")
     assert journey.booking.payout_status == PayoutStatus.FROZEN
     assert journey.faults == []
@@ -68,12 +68,12 @@ def test_more_than_is_left_comes_back():
         journey.pull(trigger, P.PROCESSOR, journey.ends_at + DAY, chargeback=charged)
     assert journey.booking.payout_amount == 25_500
     book.charge_back(amount=10_000, status=LOST)
-    look(journey, book, 2 * DAY)
+    apply_snapshot(journey, book, 2 * DAY)
     assert last_operation(journey).command == ReversePayout(payout.n, PAYOUT - 25_500, "usd")
     assert journey.booking.payout_status == PayoutStatus.PAID
     assert journey.faults == []
     book.execute_all()
-    look(journey, book, 3 * DAY)
+    apply_snapshot(journey, book, 3 * DAY)
     assert (journey.booking.paid_out, journey.booking.owed_by_staff) == (25_500, 0)
     assert journey.faults == []
 
@@ -89,15 +89,15 @@ def test_a_late_found_payout_is_the_one_to_be_reversed():
     assert journey.booking.payout_n != payout.n
     book.execute(payout)
     book.charge_back(status=WON)
-    look(journey, book, 2 * DAY)
+    apply_snapshot(journey, book, 2 * DAY)
     assert journey.booking.payout_n == payout.n
     assert journey.faults == []
 
 
 def test_a_reversal_ends_the_debt():
     """The cash is back, nothing is owed, and the payout counts as reversed."""
-    journey, book = reversing()
-    look(journey, book, 3 * DAY)
+    journey, book = journey_with_unseen_reversal()
+    apply_snapshot(journey, book, 3 * DAY)
     assert (journey.booking.paid_out, journey.booking.owed_by_staff) == (0, 0)
     assert journey.booking.payout_status == PayoutStatus.REVERSED
     assert journey.balance(Account.STAFF_RECEIVABLE) == 0
@@ -106,10 +106,10 @@ def test_a_reversal_ends_the_debt():
 
 def test_a_won_chargeback_pays_out_again_after_a_reversal():
     """What was taken back is due again."""
-    journey, book = reversing()
-    look(journey, book, 3 * DAY)
+    journey, book = journey_with_unseen_reversal()
+    apply_snapshot(journey, book, 3 * DAY)
     book.charge_back(status=WON)
-    look(journey, book, 4 * DAY)
+    apply_snapshot(journey, book, 4 * DAY)
     assert journey.booking.payout_status == PayoutStatus.SCHEDULED
     assert journey.booking.payout_left == PAYOUT
     assert journey.faults == []
@@ -117,12 +117,12 @@ def test_a_won_chargeback_pays_out_again_after_a_reversal():
 
 def test_a_reversal_after_the_verdict_is_owed_again():
     """Won first, with the debt netted; the reversal comes late: it is paid out once more."""
-    journey, book = reversing()
+    journey, book = journey_with_unseen_reversal()
     won = journey.chargeback(WON)
     step = journey.pull(T.CHARGEBACK_WON, P.PROCESSOR, journey.ends_at + 3 * DAY, chargeback=won)
     assert step.booking.payout_status == PayoutStatus.PAID
     book.charge_back(status=WON)
-    look(journey, book, 4 * DAY)
+    apply_snapshot(journey, book, 4 * DAY)
     assert journey.booking.payout_status == PayoutStatus.SCHEDULED
     assert journey.booking.payout_due_at == journey.ends_at + 4 * DAY + POLICY.payout_delay
     assert journey.faults == []
@@ -131,79 +131,84 @@ def test_a_reversal_after_the_verdict_is_owed_again():
 # Chargebacks ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("verdict, status", [(WON, Status.COMPLETED), (LOST, Status.CANCELLED)])
+@pytest.mark.parametrize(
+    "verdict, status", [(WON, BookingStatus.COMPLETED), (LOST, BookingStatus.CANCELLED)]
+)
 def test_a_verdict_seen_first_is_preceded_by_its_opening(verdict, status):
     """The money moved twice, so both moves are made."""
-    journey, book = with_book(paid())
+    journey, book = with_processor_book(paid_journey())
     book.charge_back(status=verdict)
-    assert len(look(journey, book)) == 2
-    assert [entry.to for entry in journey.booking.timeline[-2:]] == [Status.DISPUTED, status]
+    assert len(apply_snapshot(journey, book)) == 2
+    assert [entry.to for entry in journey.booking.timeline[-2:]] == [BookingStatus.DISPUTED, status]
     assert journey.faults == []
 
 
 def test_a_chargeback_of_a_disputed_booking_waits_for_the_verdict():
     """The booking stays disputed, now by a chargeback."""
-    journey, book = with_book(disputed())
+    journey, book = with_processor_book(disputed_journey())
     book.charge_back()
-    look(journey, book)
-    assert journey.booking.status == Status.DISPUTED
+    apply_snapshot(journey, book)
+    assert journey.booking.status == BookingStatus.DISPUTED
     assert journey.booking.chargeback_status is ChargebackStatus.OPEN
 
 
 def test_an_older_snapshot_of_a_chargeback_is_no_news():
     """Open after won changes nothing."""
-    journey, book = with_book(paid())
+    journey, book = with_processor_book(paid_journey())
     book.charge_back(status=WON)
-    look(journey, book)
+    apply_snapshot(journey, book)
     book.charge_back(status=ChargebackStatus.OPEN)
-    assert look(journey, book) == []
+    assert apply_snapshot(journey, book) == []
 
 
 def test_a_second_chargeback_is_another_one():
     """After one was won another may come; the first stays decided."""
-    journey, book = with_book(paid())
+    journey, book = with_processor_book(paid_journey())
     book.charge_back("cb_1", status=WON)
-    look(journey, book)
+    apply_snapshot(journey, book)
     book.charge_back("cb_2")
-    look(journey, book, 2 * DAY)
-    assert (journey.booking.status, journey.booking.chargeback_ref) == (Status.DISPUTED, "cb_2")
-    assert look(journey, book, 2 * DAY) == []
+    apply_snapshot(journey, book, 2 * DAY)
+    assert (journey.booking.status, journey.booking.chargeback_ref) == (
+        BookingStatus.DISPUTED,
+        "cb_2",
+    )
+    assert apply_snapshot(journey, book, 2 * DAY) == []
     book.charge_back("cb_2", status=LOST)
-    look(journey, book, 3 * DAY)
-    assert journey.booking.status == Status.CANCELLED
-    assert look(journey, book, 4 * DAY) == []
+    apply_snapshot(journey, book, 3 * DAY)
+    assert journey.booking.status == BookingStatus.CANCELLED
+    assert apply_snapshot(journey, book, 4 * DAY) == []
     assert journey.faults == []
 
 
 def test_two_chargebacks_at_once_come_one_after_the_other():
     """The second waits until the first is decided."""
-    journey, book = with_book(paid())
+    journey, book = with_processor_book(paid_journey())
     book.charge_back("cb_1", amount=10_000)
     book.charge_back("cb_2", amount=5_000)
-    look(journey, book)
+    apply_snapshot(journey, book)
     assert journey.booking.chargeback_ref == "cb_1"
     book.charge_back("cb_1", status=WON)
-    look(journey, book)
+    apply_snapshot(journey, book)
     assert journey.booking.chargeback_ref == "cb_2"
-    assert look(journey, book) == []
+    assert apply_snapshot(journey, book) == []
     assert journey.faults == []
 
 
 def test_a_snapshot_that_lacks_the_chargeback_is_older():
     """It was taken before the second chargeback came: the first is not opened again."""
-    journey, book = with_book(paid())
+    journey, book = with_processor_book(paid_journey())
     book.charge_back("cb_1", status=WON)
     older = book.snapshot
     book.charge_back("cb_2")
-    look(journey, book)
+    apply_snapshot(journey, book)
     assert journey.see(older, journey.ends_at + DAY) == []
 
 
 def test_a_chargeback_of_a_cancelled_booking_is_only_booked():
     """Verdict and all: the status stays, the ledger knows."""
-    journey, book = with_book(cancelled())
+    journey, book = with_processor_book(cancelled_journey())
     book.charge_back(status=LOST)
-    look(journey, book)
-    assert journey.booking.status == Status.CANCELLED
+    apply_snapshot(journey, book)
+    assert journey.booking.status == BookingStatus.CANCELLED
     assert journey.balance(Account.CHARGEBACK_LOSSES) == TOTAL
     assert journey.faults == []

@@ -7,36 +7,36 @@ from itertools import permutations
 import pytest
 
 from staffbooking_core.domain.bookings.booking import PayoutStatus
-from staffbooking_core.domain.bookings.lifecycle import Party, Status, Trigger
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.payments.ledger import Account
 from staffbooking_core.domain.payments.processor import (
     ChargebackStatus,
-    Fee,
     IntentRefs,
-    OpKind,
+    OperationKind,
     PayoutState,
+    ProcessorFee,
     RefundState,
     RefundStatus,
     ReversalState,
     Snapshot,
 )
-from staffbooking_core.domain.reconciliation.snapshots import refs_of
+from staffbooking_core.domain.reconciliation.snapshots import find_intent_refs
 from tests.support.booking_journey import (
-    JOURNEY_TO,
-    Journey,
-    accepted,
+    JOURNEY_BY_STATUS,
+    BookingJourney,
+    accepted_journey,
+    apply_snapshot,
     last_operation,
-    look,
-    paid,
-    paid_out,
-    with_book,
+    paid_journey,
+    paid_out_journey,
+    with_processor_book,
 )
 from tests.support.builders import DAY, NOW
 
 T, P, A = Trigger, Party, Account
 WON, LOST, OPEN = ChargebackStatus.WON, ChargebackStatus.LOST, ChargebackStatus.OPEN
 TOTAL = 40_000
-FEES = (Fee("fee_1", 30), Fee("fee_2", 1), Fee("fee_3", -7))
+FEES = (ProcessorFee("fee_1", 30), ProcessorFee("fee_2", 1), ProcessorFee("fee_3", -7))
 
 
 # Where to look --------------------------------------------------------------------------
@@ -44,35 +44,37 @@ FEES = (Fee("fee_1", 30), Fee("fee_2", 1), Fee("fee_3", -7))
 
 def test_a_request_has_nowhere_to_look():
     """Before the acceptance there is no intent but its number."""
-    assert refs_of(Journey().booking, []) == IntentRefs(1)
+    assert find_intent_refs(BookingJourney().booking, []) == IntentRefs(1)
 
 
 def test_pages_are_looked_for_once_they_are_open():
     """Each by the reference that it was given, with the operation that opened it."""
-    journey, book = with_book(accepted())
+    journey, book = with_processor_book(accepted_journey())
     operations = list(journey.operations.values())
-    assert refs_of(journey.booking, operations) == IntentRefs(1)
+    assert find_intent_refs(journey.booking, operations) == IntentRefs(1)
     book.execute_all()
-    look(journey, book)
+    apply_snapshot(journey, book)
     (page,) = journey.operations.values()
-    assert refs_of(journey.booking, [page]) == IntentRefs(1, ((f"co_{page.id}", page.id),))
+    assert find_intent_refs(journey.booking, [page]) == IntentRefs(1, ((f"co_{page.id}", page.id),))
 
 
 def test_every_payment_is_looked_at():
     """The booking's own before those that came late, twice or wrong."""
-    journey, book = with_book(paid())
+    journey, book = with_processor_book(paid_journey())
     book.pay("pay_2")
     book.pay("pay_3", amount=1)
-    look(journey, book)
+    apply_snapshot(journey, book)
     operations = list(journey.operations.values())
-    assert refs_of(journey.booking, operations).payments == ("pay_1", "pay_2", "pay_3")
+    assert find_intent_refs(journey.booking, operations).payments == ("pay_1", "pay_2", "pay_3")
 
 
 def test_what_is_no_page_is_not_looked_for():
     """A payout is found by its intent."""
-    journey, _ = paid_out()
-    operations = [op for op in journey.operations.values() if op.kind is not OpKind.OPEN_CHECKOUT]
-    assert refs_of(journey.booking, operations).checkouts == ()
+    journey, _ = paid_out_journey()
+    operations = [
+        op for op in journey.operations.values() if op.kind is not OperationKind.OPEN_CHECKOUT
+    ]
+    assert find_intent_refs(journey.booking, operations).checkouts == ()
 
 
 # Fees -----------------------------------------------------------------------------------
@@ -81,11 +83,11 @@ def test_what_is_no_page_is_not_looked_for():
 @pytest.mark.parametrize("order", list(permutations(FEES)))
 def test_fees_are_posted_once_in_whatever_order_they_come(order):
     """Each by its reference, one look after the other."""
-    journey, book = with_book(paid())
+    journey, book = with_processor_book(paid_journey())
     for fee in order:
         book.fees.append(fee)
-        look(journey, book)
-    assert look(journey, book) == []
+        apply_snapshot(journey, book)
+    assert apply_snapshot(journey, book) == []
     assert journey.balance(A.PROCESSOR_FEES) == 24
     assert journey.balance(A.PROCESSOR_BALANCE) == TOTAL - 24
     assert journey.faults == []
@@ -93,27 +95,29 @@ def test_fees_are_posted_once_in_whatever_order_they_come(order):
 
 def test_a_fee_of_nothing_is_no_fee():
     """There is nothing to be posted."""
-    journey, book = with_book(paid())
-    book.fees.append(Fee("fee_0", 0))
-    assert look(journey, book) == []
+    journey, book = with_processor_book(paid_journey())
+    book.fees.append(ProcessorFee("fee_0", 0))
+    assert apply_snapshot(journey, book) == []
 
 
 def test_a_fee_that_is_given_back_is_less_of_a_cost():
     """Some processors return it with a refund."""
-    journey, book = with_book(paid())
-    book.fees += [Fee("fee_1", 30), Fee("fee_1_back", -30)]
-    look(journey, book)
+    journey, book = with_processor_book(paid_journey())
+    book.fees += [ProcessorFee("fee_1", 30), ProcessorFee("fee_1_back", -30)]
+    apply_snapshot(journey, book)
     assert journey.balance(A.PROCESSOR_FEES) == 0
     assert journey.faults == []
 
 
-@pytest.mark.parametrize("status", [each for each in Status if each is not Status.PENDING])
+@pytest.mark.parametrize(
+    "status", [each for each in BookingStatus if each is not BookingStatus.PENDING]
+)
 def test_a_fee_changes_no_status(status):
     """In each status it is posted, and nobody is alarmed."""
-    journey = JOURNEY_TO[status]()
-    fees = Snapshot(1, fees=(Fee("fee_1", 30),))
+    journey = JOURNEY_BY_STATUS[status]()
+    fees = Snapshot(1, fees=(ProcessorFee("fee_1", 30),))
     (found,) = journey.see(fees, journey.ends_at)
-    assert (journey.booking.status, found.step.alerts) == (status, ())
+    assert (journey.booking.status, found.result.alerts) == (status, ())
     assert journey.faults == []
 
 
@@ -130,12 +134,12 @@ BY_HAND = [
 @pytest.mark.parametrize("snapshot, ref, gained", BY_HAND)
 def test_what_was_done_by_hand_is_put_into_suspense_and_told(snapshot, ref, gained):
     """Once: it has no operation of ours, but the cash has moved."""
-    journey = paid()
+    journey = paid_journey()
     (found,) = journey.see(snapshot, NOW)
     assert journey.see(snapshot, NOW) == []
     assert journey.balance(A.SUSPENSE) == -gained
     assert journey.balance(A.PROCESSOR_BALANCE) == TOTAL + gained
-    (text,) = found.step.alerts
+    (text,) = found.result.alerts
     assert ref in text
     assert journey.booking.code in text
     assert journey.faults == []
@@ -144,7 +148,7 @@ def test_what_was_done_by_hand_is_put_into_suspense_and_told(snapshot, ref, gain
 @pytest.mark.parametrize("op_id", [None, 999, 101])
 def test_what_another_operation_claims_is_by_hand(op_id):
     """A number of no operation, or of one of another kind (101 opens the page), is none."""
-    journey = paid()
+    journey = paid_journey()
     made = RefundState("re_9", SETTLED, 100, op_id)
     journey.see(Snapshot(1, refunds=(made,)), NOW)
     assert journey.balance(A.SUSPENSE) == 100
@@ -153,21 +157,21 @@ def test_what_another_operation_claims_is_by_hand(op_id):
 @pytest.mark.parametrize("status", [RefundStatus.PENDING, RefundStatus.FAILED])
 def test_a_refund_by_hand_that_has_not_settled_is_no_fact_yet(status):
     """No money has moved."""
-    journey, book = with_book(paid())
+    journey, book = with_processor_book(paid_journey())
     book.settle(book.refund_by_hand(), status)
     book.came_back.clear()
-    assert look(journey, book) == []
+    assert apply_snapshot(journey, book) == []
 
 
 def test_a_refund_by_hand_that_fails_afterwards_comes_back():
     """Out of suspense again, once, and told."""
-    journey, book = with_book(paid())
+    journey, book = with_processor_book(paid_journey())
     number = book.refund_by_hand()
-    look(journey, book)
+    apply_snapshot(journey, book)
     book.settle(number, RefundStatus.FAILED)
-    (found,) = look(journey, book)
-    assert look(journey, book) == []
-    assert len(found.step.alerts) == 1
+    (found,) = apply_snapshot(journey, book)
+    assert apply_snapshot(journey, book) == []
+    assert len(found.result.alerts) == 1
     assert journey.balance(A.SUSPENSE) == 0
     assert journey.balance(A.PROCESSOR_BALANCE) == TOTAL
     assert journey.faults == []
@@ -175,10 +179,10 @@ def test_a_refund_by_hand_that_fails_afterwards_comes_back():
 
 def test_a_refund_by_hand_says_nothing_of_the_bookings_own():
     """What is owed to the client is still owed."""
-    journey, book = with_book(paid())
+    journey, book = with_processor_book(paid_journey())
     journey.pull(T.CANCEL, P.STAFF)
     book.refund_by_hand(TOTAL)
-    look(journey, book)
+    apply_snapshot(journey, book)
     assert journey.balance(A.REFUND_PAYABLE) == -TOTAL
     assert journey.booking.payment_status == "refund_pending"
     assert journey.faults == []
@@ -186,11 +190,11 @@ def test_a_refund_by_hand_says_nothing_of_the_bookings_own():
 
 def test_a_reversal_by_hand_says_nothing_of_a_claim():
     """What the staff member owes is owed until our own reversal, or an operator, settles it."""
-    journey, book = paid_out()
+    journey, book = paid_out_journey()
     book.charge_back()
-    look(journey, book, 2 * DAY)
+    apply_snapshot(journey, book, 2 * DAY)
     book.reverse_by_hand()
-    look(journey, book, 3 * DAY)
+    apply_snapshot(journey, book, 3 * DAY)
     assert journey.booking.owed_by_staff == journey.balance(A.STAFF_RECEIVABLE) == 34_000
     assert journey.balance(A.SUSPENSE) == -100
     assert journey.faults == []
@@ -201,25 +205,25 @@ def test_a_reversal_by_hand_says_nothing_of_a_claim():
 
 def late():
     """Cancelled before it was paid; the payment came afterwards."""
-    journey, book = with_book(accepted())
+    journey, book = with_processor_book(accepted_journey())
     journey.pull(T.CANCEL, P.CUSTOMER)
     book.pay()
-    look(journey, book)
+    apply_snapshot(journey, book)
     return journey, book, "pay_1"
 
 
 def twice():
-    journey, book = with_book(paid())
+    journey, book = with_processor_book(paid_journey())
     book.pay("pay_2")
-    look(journey, book, -DAY)
+    apply_snapshot(journey, book, -DAY)
     return journey, book, "pay_2"
 
 
 def wrong():
     """Another amount came first, and was put aside."""
-    journey, book = with_book(accepted())
+    journey, book = with_processor_book(accepted_journey())
     book.pay("pay_9", amount=7)
-    look(journey, book, -DAY)
+    apply_snapshot(journey, book, -DAY)
     return journey, book, "pay_9"
 
 
@@ -231,7 +235,7 @@ def test_a_chargeback_of_another_payment_moves_no_status(make, verdict):
     before, alerts = journey.booking, len(journey.alerts)
     amount = next(made.amount for made in book.payments if made.ref == ref)
     book.charge_back(payment_ref=ref, amount=amount, status=verdict)
-    look(journey, book)
+    apply_snapshot(journey, book)
     after = journey.booking
     assert (after.status, after.escrow) == (before.status, before.escrow)
     assert (after.chargeback_ref, after.payment_status) == (None, before.payment_status)
@@ -248,10 +252,10 @@ def test_its_opening_and_its_verdict_are_each_known_once(verdict):
     journey, book, ref = twice()
     book.charge_back(payment_ref=ref)
     older = book.snapshot
-    assert len(look(journey, book)) == 1
+    assert len(apply_snapshot(journey, book)) == 1
     book.charge_back(status=verdict)
-    assert len(look(journey, book)) == 1
-    assert look(journey, book) == []
+    assert len(apply_snapshot(journey, book)) == 1
+    assert apply_snapshot(journey, book) == []
     assert journey.see(older, NOW) == []
 
 
@@ -260,13 +264,16 @@ def test_chargebacks_of_both_payments_are_two():
     journey, book, ref = twice()
     book.charge_back("cb_2", payment_ref=ref)
     book.charge_back("cb_1")
-    look(journey, book)
-    assert (journey.booking.status, journey.booking.chargeback_ref) == (Status.DISPUTED, "cb_1")
+    apply_snapshot(journey, book)
+    assert (journey.booking.status, journey.booking.chargeback_ref) == (
+        BookingStatus.DISPUTED,
+        "cb_1",
+    )
     assert journey.balance(A.DISPUTE_RECEIVABLE) == 2 * TOTAL
     book.charge_back("cb_2", status=LOST)
     book.charge_back("cb_1", status=WON)
-    look(journey, book)
-    assert journey.booking.status is Status.COMPLETED
+    apply_snapshot(journey, book)
+    assert journey.booking.status is BookingStatus.COMPLETED
     assert (journey.balance(A.DISPUTE_RECEIVABLE), journey.balance(A.CHARGEBACK_LOSSES)) == (
         0,
         TOTAL,
@@ -276,33 +283,33 @@ def test_chargebacks_of_both_payments_are_two():
 
 def test_a_chargeback_that_moves_no_money_is_none():
     """An inquiry: the money stays, and so does the status."""
-    journey, book = with_book(paid())
+    journey, book = with_processor_book(paid_journey())
     book.charge_back(amount=0)
-    assert look(journey, book) == []
+    assert apply_snapshot(journey, book) == []
 
 
 @pytest.mark.parametrize("first", [WON, LOST])
 @pytest.mark.parametrize("second", [WON, LOST])
 def test_a_second_chargeback_of_the_own_payment_is_booked_like_the_first(first, second):
     """Whatever the verdicts are, each moves its money once."""
-    journey, book = paid_out()
+    journey, book = paid_out_journey()
     for number, verdict in ((1, first), (2, second)):
         book.charge_back(f"cb_{number}", amount=TOTAL)
-        look(journey, book, 2 * number * DAY)
+        apply_snapshot(journey, book, 2 * number * DAY)
         book.execute_all()
         book.charge_back(f"cb_{number}", status=verdict)
-        look(journey, book, (2 * number + 1) * DAY)
+        apply_snapshot(journey, book, (2 * number + 1) * DAY)
         assert journey.faults == []
     assert journey.booking.chargeback_ref == "cb_2"
     assert journey.balance(A.DISPUTE_RECEIVABLE) == 0
     assert journey.balance(A.PROCESSOR_BALANCE) == book.cash
-    assert look(journey, book, 9 * DAY) == []
+    assert apply_snapshot(journey, book, 9 * DAY) == []
 
 
 def test_a_finished_operation_is_not_taken_for_one_by_hand():
     """What our own orders made stays theirs."""
-    journey, book = paid_out()
-    assert look(journey, book) == []
+    journey, book = paid_out_journey()
+    assert apply_snapshot(journey, book) == []
     assert last_operation(journey).result_ref == book.payouts[last_operation(journey).id].ref
 
 
@@ -312,28 +319,28 @@ def test_a_finished_operation_is_not_taken_for_one_by_hand():
 @pytest.mark.parametrize(("first", "second", "gained"), [(WON, LOST, -TOTAL), (LOST, WON, TOTAL)])
 def test_a_changed_verdict_is_booked_and_told(first, second, gained):
     """An appeal moved the money once more: it waits in suspense for an operator."""
-    journey, book = with_book(paid())
+    journey, book = with_processor_book(paid_journey())
     book.charge_back(status=first)
-    look(journey, book)
+    apply_snapshot(journey, book)
     told, held = len(journey.alerts), journey.balance(A.PROCESSOR_BALANCE)
     book.charge_back(status=OPEN)
-    assert look(journey, book) == []
+    assert apply_snapshot(journey, book) == []
     book.charge_back(status=second)
-    look(journey, book)
+    apply_snapshot(journey, book)
     assert journey.balance(A.PROCESSOR_BALANCE) == held + gained == book.cash
     assert journey.balance(A.SUSPENSE) == -gained
     assert len(journey.alerts) == told + 1
-    assert look(journey, book) == []
+    assert apply_snapshot(journey, book) == []
     assert journey.faults == []
 
 
 def test_a_payout_waits_where_a_won_chargeback_is_lost_after_all():
     """The money is gone, so an operator has to let it go."""
-    journey, book = with_book(paid())
+    journey, book = with_processor_book(paid_journey())
     book.charge_back(status=WON)
-    look(journey, book)
+    apply_snapshot(journey, book)
     was = journey.booking.payout_status
     book.charge_back(status=LOST)
-    look(journey, book)
+    apply_snapshot(journey, book)
     now = journey.booking.payout_status
     assert (was, now) == (PayoutStatus.SCHEDULED, PayoutStatus.FROZEN)

@@ -7,23 +7,28 @@ from collections.abc import Callable
 import pytest
 
 from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
-from staffbooking_core.domain.payments.ledger import MovementKind, by_hand, chargeback_key, fee_key
-from staffbooking_core.domain.payments.processor import ChargebackStatus, Fee, RefundStatus
+from staffbooking_core.domain.payments.ledger import (
+    MovementKind,
+    chargeback_key,
+    manual_movement_key,
+    processor_fee_key,
+)
+from staffbooking_core.domain.payments.processor import ChargebackStatus, ProcessorFee, RefundStatus
 from staffbooking_core.domain.reconciliation.statement import (
-    CashBook,
+    CashPostings,
     Movement,
-    differences,
-    ours,
-    theirs,
+    find_differences,
+    ledger_totals,
+    processor_totals,
 )
 from tests.support.booking_journey import (
-    Book,
-    Journey,
+    BookingJourney,
+    ProcessorBook,
+    apply_snapshot,
     last_operation,
-    look,
-    paid,
-    paid_out,
-    with_book,
+    paid_journey,
+    paid_out_journey,
+    with_processor_book,
 )
 from tests.support.builders import DAY, NOW
 
@@ -35,10 +40,10 @@ KEYS = {
     (K.PAYOUT, "tr_1"): "payout:8",
     (K.REVERSAL, "rv_1"): "reversal:9",
     (K.CHARGEBACK, "cb_1"): chargeback_key("cb_1", "out"),
-    (K.FEE, "fee_1"): fee_key("fee_1"),
-    (K.REFUND, "re_9"): by_hand(K.REFUND, "re_9"),
-    (K.PAYOUT, "tr_9"): by_hand(K.PAYOUT, "tr_9"),
-    (K.REVERSAL, "rv_9"): by_hand(K.REVERSAL, "rv_9"),
+    (K.FEE, "fee_1"): processor_fee_key("fee_1"),
+    (K.REFUND, "re_9"): manual_movement_key(K.REFUND, "re_9"),
+    (K.PAYOUT, "tr_9"): manual_movement_key(K.PAYOUT, "tr_9"),
+    (K.REVERSAL, "rv_9"): manual_movement_key(K.REVERSAL, "rv_9"),
 }
 """How each movement is named by the processor, and by the key of our posting."""
 
@@ -48,11 +53,11 @@ def moved(kind, ref, amount=5):
 
 
 def cash_book(*postings, refs=REFS):
-    return CashBook(1, "BK1", postings, refs, in_flight=False)
+    return CashPostings(1, "BK1", postings, refs, has_in_flight=False)
 
 
 def compare(postings, movements):
-    return list(differences(cash_book(*postings), movements))
+    return list(find_differences(cash_book(*postings), movements))
 
 
 # Both ways ------------------------------------------------------------------------------
@@ -121,7 +126,7 @@ def test_a_refund_that_came_and_went_between_two_looks_is_no_difference():
     assert compare([], lines) == []
 
 
-@pytest.mark.parametrize("key", ["refund:7:failed", by_hand(K.REFUND_FAILED, "re_1")])
+@pytest.mark.parametrize("key", ["refund:7:failed", manual_movement_key(K.REFUND_FAILED, "re_1")])
 def test_a_failure_that_only_one_side_knows_is_named(key):
     """The ledger has the money back, the processor has not."""
     (text,) = compare([("refund:7:ok", -5), (key, 5)], [moved(K.REFUND, "re_1", -5)])
@@ -166,13 +171,13 @@ def test_references_may_have_colons():
     """Whatever a processor names its objects."""
     names = [(K.CHARGEBACK, "a:b"), (K.PAYMENT, "a:b"), (K.FEE, "a:b"), (K.REFUND, "a:b")]
     keys = ["cb:a:b:out", "pay:a:b", "fee:a:b", "manual:refund:a:b"]
-    assert ours(cash_book(*((key, 5) for key in keys))) == dict.fromkeys(names, 5)
+    assert ledger_totals(cash_book(*((key, 5) for key in keys))) == dict.fromkeys(names, 5)
 
 
 def test_statement_lines_are_named_by_kind_and_reference():
     """Two kinds may share a reference."""
     lines = [moved(K.CHARGEBACK, "cb_1", -5), moved(K.REINSTATEMENT, "cb_1", 4)]
-    assert theirs(lines) == {(K.CHARGEBACK, "cb_1"): -5, (K.REINSTATEMENT, "cb_1"): 4}
+    assert processor_totals(lines) == {(K.CHARGEBACK, "cb_1"): -5, (K.REINSTATEMENT, "cb_1"): 4}
 
 
 # What the domain posts ------------------------------------------------------------------
@@ -185,7 +190,7 @@ def refunded(journey, book):
 
 def came_back(journey, book):
     refunded(journey, book)
-    look(journey, book)
+    apply_snapshot(journey, book)
     book.settle(last_operation(journey).id, RefundStatus.FAILED)
 
 
@@ -200,7 +205,7 @@ def charged_back(verdict):
 
 
 def with_a_fee(_, book):
-    book.fees += [Fee("fee_1", 30), Fee("fee_2", -7)]
+    book.fees += [ProcessorFee("fee_1", 30), ProcessorFee("fee_2", -7)]
 
 
 def quarantined(_, book):
@@ -211,7 +216,7 @@ def paid_twice(_, book):
     book.pay("pay_2")
 
 
-WAYS: list[Callable[[Journey, Book], object]] = [
+WAYS: list[Callable[[BookingJourney, ProcessorBook], object]] = [
     refunded,
     came_back,
     by_hands,
@@ -225,21 +230,21 @@ WAYS: list[Callable[[Journey, Book], object]] = [
 @pytest.mark.parametrize("go", WAYS)
 def test_what_was_seen_is_no_difference_and_what_was_not_is_one(go):
     """Whatever happens at the processor differs until it is looked at, and then no more."""
-    journey, book = with_book(paid())
+    journey, book = with_processor_book(paid_journey())
     go(journey, book)
-    assert list(differences(journey.cash_book, book.statement)) != []
-    look(journey, book)
-    assert list(differences(journey.cash_book, book.statement)) == []
+    assert list(find_differences(journey.cash_book, book.statement)) != []
+    apply_snapshot(journey, book)
+    assert list(find_differences(journey.cash_book, book.statement)) == []
 
 
 def test_a_payout_and_its_reversal_are_no_difference():
     """Of a booking that was paid out and charged back."""
-    journey, book = paid_out()
-    assert list(differences(journey.cash_book, book.statement)) == []
+    journey, book = paid_out_journey()
+    assert list(find_differences(journey.cash_book, book.statement)) == []
     book.charge_back()
-    look(journey, book, 2 * DAY)
+    apply_snapshot(journey, book, 2 * DAY)
     book.execute_all()
-    (text,) = differences(journey.cash_book, book.statement)
+    (text,) = find_differences(journey.cash_book, book.statement)
     assert text.startswith("the processor has reversal rv_")
-    look(journey, book, 3 * DAY)
-    assert list(differences(journey.cash_book, book.statement)) == []
+    apply_snapshot(journey, book, 3 * DAY)
+    assert list(find_differences(journey.cash_book, book.statement)) == []

@@ -9,24 +9,28 @@ from attrs import evolve
 from hypothesis import given, strategies as st
 
 from staffbooking_core.domain.messaging.conversations import ContentBlocked
-from staffbooking_core.domain.shared.rate_limits import LimitExceeded, Rule, Verdict
-from staffbooking_core.errors import Fault, InvalidField, NotFound
+from staffbooking_core.domain.shared.rate_limits import (
+    RateLimit,
+    RateLimitDecision,
+    RateLimitExceeded,
+)
+from staffbooking_core.errors import FieldError, InvalidField, NotFound
 from staffbooking_core.representations import channel
 from staffbooking_core.representations.channel import (
-    Asked,
-    BadFrame,
-    Close,
+    ClientEvent,
+    CloseCode,
+    ConnectionPhase,
+    ConnectionState,
     Frame,
-    Line,
-    Phase,
-    Step,
-    Told,
-    UnknownEvent,
+    MalformedFrame,
+    ReceiveResult,
+    ServerEvent,
+    UnknownClientEvent,
 )
 from tests.support.builders import NOW, SECOND
 from tests.support.messages import make_message
 
-RULE = Rule("channel", 3, timedelta(seconds=60))
+RULE = RateLimit("channel", 3, timedelta(seconds=60))
 OVERRUN = 2
 
 # Frames -----------------------------------------------------------------------------------
@@ -34,7 +38,9 @@ OVERRUN = 2
 
 def test_a_connection_is_greeted_with_the_last_message():
     """And with whom it belongs to."""
-    assert channel.ready(5, 9) == Frame(Told.READY, {"user_id": 5, "last_message_id": 9})
+    assert channel.ready_frame(5, 9) == Frame(
+        ServerEvent.READY, {"user_id": 5, "last_message_id": 9}
+    )
 
 
 def test_a_message_is_told_as_everywhere():
@@ -48,17 +54,17 @@ def test_a_message_is_told_as_everywhere():
         "created_at": "2027-03-01T12:00:00Z",
     }
     message = make_message(id=8, client_id="mine")
-    assert channel.new_message(message) == Frame(Told.NEW_MESSAGE, record)
-    assert channel.ack(message, "r") == Frame(Told.ACK, {"message": record}, "r")
+    assert channel.new_message_frame(message) == Frame(ServerEvent.NEW_MESSAGE, record)
+    assert channel.ack_frame(message, "r") == Frame(ServerEvent.ACK, {"message": record}, "r")
 
 
 @pytest.mark.parametrize(
     "problem, data",
     [
         (NotFound("Message"), {"error": "Message not found", "code": "not_found"}),
-        (BadFrame("no frame"), {"error": "no frame", "code": "bad_frame"}),
+        (MalformedFrame("no frame"), {"error": "no frame", "code": "bad_frame"}),
         (
-            InvalidField([Fault("a.0", "is wrong"), Fault("b", "is missing")]),
+            InvalidField([FieldError("a.0", "is wrong"), FieldError("b", "is missing")]),
             {
                 "error": "a.0: is wrong; b: is missing",
                 "code": "invalid_field",
@@ -77,7 +83,9 @@ def test_a_message_is_told_as_everywhere():
             },
         ),
         (
-            LimitExceeded(Verdict(100, 0, 1_800_000_000, allowed=False, retry_after=17)),
+            RateLimitExceeded(
+                RateLimitDecision(100, 0, 1_800_000_000, allowed=False, retry_after=17)
+            ),
             {"error": "Rate limit exceeded", "code": "rate_limited", "retry_after": 17},
         ),
     ],
@@ -85,27 +93,27 @@ def test_a_message_is_told_as_everywhere():
 )
 def test_an_error_tells_what_was_wrong(problem, data):
     """In words and by a code: every fault with its field, and how long to wait."""
-    assert channel.error(problem, [1]) == Frame(Told.ERROR, data, [1])
+    assert channel.error_frame(problem, [1]) == Frame(ServerEvent.ERROR, data, [1])
 
 
 def test_an_unknown_event_is_told_the_known_ones():
     """All that a client may send."""
-    error = UnknownEvent()
+    error = UnknownClientEvent()
     assert error.code == "unknown_event"
     assert error.message.endswith("send_message, typing, read, presence, resume")
-    assert list(Asked) == ["send_message", "typing", "read", "presence", "resume"]
+    assert list(ClientEvent) == ["send_message", "typing", "read", "presence", "resume"]
 
 
 def test_presence_is_told_with_the_last_time():
     """Or with none, of who never was there."""
     told = {"user_id": 5, "online": False, "last_seen": "2027-03-01T12:00:00Z"}
-    assert channel.presence(5, False, NOW) == told
-    assert channel.presence(5, True, None) == {"user_id": 5, "online": True, "last_seen": None}
+    assert channel.presence_data(5, False, NOW) == told
+    assert channel.presence_data(5, True, None) == {"user_id": 5, "online": True, "last_seen": None}
 
 
 def test_who_types_is_told_by_name():
     """With the conversation."""
-    assert channel.typing(3, 5, "Mia", True) == {
+    assert channel.typing_data(3, 5, "Mia", True) == {
         "conversation_id": 3,
         "user_id": 5,
         "sender_name": "Mia",
@@ -116,12 +124,12 @@ def test_who_types_is_told_by_name():
 def test_a_mark_is_told_with_its_reader():
     """With the conversation and the message."""
     told = {"conversation_id": 3, "message_id": 8, "user_id": 5}
-    assert channel.read(3, 8, 5) == told
+    assert channel.read_data(3, 8, 5) == told
 
 
 def test_closing_codes_are_those_of_the_contract():
     """CONTRACT 6, RFC 6455 7.4.1 and the registry that it made."""
-    assert {close.name: close.value for close in Close} == {
+    assert {close.name: close.value for close in CloseCode} == {
         "FORBIDDEN": 1008,
         "TOO_BIG": 1009,
         "RESTART": 1012,
@@ -132,15 +140,17 @@ def test_closing_codes_are_those_of_the_contract():
 # What a connection may send ---------------------------------------------------------------
 
 
-def make_line() -> Line:
-    return Line(user_id=5, name="Mia")
+def make_line() -> ConnectionState:
+    return ConnectionState(user_id=5, name="Mia")
 
 
-def receive(line: Line, at=NOW, request: object = "request", ref: object = None) -> Step:
+def receive(
+    line: ConnectionState, at=NOW, request: object = "request", ref: object = None
+) -> ReceiveResult:
     return line.receive(request, ref, at, RULE, OVERRUN)
 
 
-def outcome(step: Step) -> str:
+def outcome(step: ReceiveResult) -> str:
     """What became of a frame, in a word."""
     if step.close is not None:
         return "closed"
@@ -149,13 +159,13 @@ def outcome(step: Step) -> str:
 
 def test_a_frame_is_carried_out():
     """Nothing is answered yet."""
-    assert receive(make_line()) == Step("request")
+    assert receive(make_line()) == ReceiveResult("request")
 
 
 def test_what_is_wrong_with_a_frame_is_told():
     """With its `ref`; nothing is carried out."""
-    step = receive(make_line(), request=BadFrame("no frame"), ref="r")
-    assert step == Step(replies=(channel.error(BadFrame("no frame"), "r"),))
+    step = receive(make_line(), request=MalformedFrame("no frame"), ref="r")
+    assert step == ReceiveResult(replies=(channel.error_frame(MalformedFrame("no frame"), "r"),))
 
 
 def test_a_refused_frame_is_told_how_long_to_wait():
@@ -165,14 +175,14 @@ def test_a_refused_frame_is_told_how_long_to_wait():
         receive(line, NOW + seconds * SECOND)
     step = receive(line, NOW + 25 * SECOND, ref="r")
     assert step.request is None
-    assert [(frame.event, frame.ref) for frame in step.replies] == [(Told.ERROR, "r")]
+    assert [(frame.event, frame.ref) for frame in step.replies] == [(ServerEvent.ERROR, "r")]
     assert step.replies[0].data["retry_after"] == 35
 
 
 def test_malformed_frames_count_too():
     """Nobody gets more of them than of others."""
     line = make_line()
-    told = [outcome(receive(line, request=BadFrame("no frame"))) for _ in range(5)]
+    told = [outcome(receive(line, request=MalformedFrame("no frame"))) for _ in range(5)]
     assert told == ["bad_frame"] * 3 + ["rate_limited"] * 2
 
 
@@ -181,7 +191,7 @@ def test_the_frame_after_the_overrun_closes():
     line = make_line()
     for _ in range(OVERRUN * RULE.limit):
         assert receive(line).close is None
-    assert receive(line) == Step(close=Close.FORBIDDEN)
+    assert receive(line) == ReceiveResult(close=CloseCode.FORBIDDEN)
 
 
 @given(st.lists(st.integers(0, 40), max_size=40))
@@ -201,89 +211,89 @@ def test_each_window_admits_its_limit(gaps):
 # What a connection was told ---------------------------------------------------------------
 
 
-def live(cursor: int = 5) -> Line:
+def live(cursor: int = 5) -> ConnectionState:
     """A line that was told everything up to a message."""
-    return evolve(make_line(), cursor=cursor, phase=Phase.LIVE)
+    return evolve(make_line(), cursor=cursor, phase=ConnectionPhase.LIVE)
 
 
 def test_a_new_connection_is_quiet():
     """Whether it wants older messages is not known."""
     line = make_line()
-    assert (line.phase, line.cursor, line.waiting) == (Phase.QUIET, 0, 0)
+    assert (line.phase, line.cursor, line.newest_known_id) == (ConnectionPhase.QUIET, 0, 0)
 
 
 def test_a_quiet_connection_is_told_of_nothing_yet():
     """What comes waits for it."""
     line = make_line()
-    line.greet(5)
-    assert not line.takes(6)
-    assert (line.cursor, line.waiting) == (5, 6)
+    line.mark_ready(5)
+    assert not line.should_deliver(6)
+    assert (line.cursor, line.newest_known_id) == (5, 6)
 
 
 def test_the_greeting_tells_of_all_before_it():
     """Nothing waits then; what passes is told from now on."""
-    assert not make_line().is_greeted
+    assert not make_line().is_ready
     line = make_line()
-    line.greet(5)
-    assert line.is_greeted
-    assert line.waiting == line.cursor == 5
+    line.mark_ready(5)
+    assert line.is_ready
+    assert line.newest_known_id == line.cursor == 5
 
 
 def test_what_came_before_the_greeting_does_not_wait():
     """It is told in the greeting as the last one."""
     line = make_line()
-    line.takes(5)
-    line.greet(5)
-    assert line.waiting == line.cursor == 5
+    line.should_deliver(5)
+    line.mark_ready(5)
+    assert line.newest_known_id == line.cursor == 5
 
 
 def test_a_live_connection_is_told_once():
     """What is given to it again was told."""
     line = live()
-    assert [line.takes(number) for number in (6, 6, 5, 9)] == [True, False, False, True]
+    assert [line.should_deliver(number) for number in (6, 6, 5, 9)] == [True, False, False, True]
     assert line.cursor == 9
 
 
 def test_asking_for_older_messages_moves_back():
     """New ones wait until it was told those."""
     line = live()
-    line.rewind(2)
-    assert (line.phase, line.cursor, line.waiting) == (Phase.CATCHING_UP, 2, 5)
-    assert not line.takes(6)
-    assert line.waiting == 6
+    line.resume_after(2)
+    assert (line.phase, line.cursor, line.newest_known_id) == (ConnectionPhase.CATCHING_UP, 2, 5)
+    assert not line.should_deliver(6)
+    assert line.newest_known_id == 6
 
 
 def test_asking_from_the_future_asks_for_nothing():
     """What comes next is told as ever."""
     line = live()
-    line.rewind(2**63 - 1)
+    line.resume_after(2**63 - 1)
     assert line.cursor == 5
-    assert line.caught_up(line.waiting)
-    assert line.takes(6)
+    assert line.mark_caught_up(line.newest_known_id)
+    assert line.should_deliver(6)
 
 
 def test_asking_while_something_waits_keeps_it_waiting():
     """Also where it asks from beyond what it was told."""
     line = make_line()
-    line.greet(5)
-    line.takes(7)
-    line.rewind(6)
-    assert (line.cursor, line.waiting) == (6, 7)
+    line.mark_ready(5)
+    line.should_deliver(7)
+    line.resume_after(6)
+    assert (line.cursor, line.newest_known_id) == (6, 7)
 
 
 def test_a_connection_is_live_once_nothing_waits():
     """Until then it goes on catching up."""
     line = live()
-    line.rewind(2)
-    line.takes(8)
-    assert not line.caught_up(5)
-    assert (line.phase, line.cursor) == (Phase.CATCHING_UP, 5)
-    assert line.caught_up(8)
-    assert line.phase is Phase.LIVE
+    line.resume_after(2)
+    line.should_deliver(8)
+    assert not line.mark_caught_up(5)
+    assert (line.phase, line.cursor) == (ConnectionPhase.CATCHING_UP, 5)
+    assert line.mark_caught_up(8)
+    assert line.phase is ConnectionPhase.LIVE
 
 
 def test_catching_up_never_moves_back():
     """What it was told in the meantime counts."""
     line = live()
-    assert line.caught_up(3)
+    assert line.mark_caught_up(3)
     assert line.cursor == 5

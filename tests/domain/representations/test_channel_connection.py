@@ -18,7 +18,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from staffbooking_core.representations.channel import Line, Phase
+from staffbooking_core.representations.channel import ConnectionPhase, ConnectionState
 
 PAGE = 2
 """Messages that are read from the store at a time."""
@@ -29,7 +29,7 @@ class Telling(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.line = Line(user_id=5, name="Mia")
+        self.line = ConnectionState(user_id=5, name="Mia")
         self.stored: list[bool] = []
         """Of each message, whether it is for the user. Ids count from 1."""
         self.given = 0
@@ -57,7 +57,7 @@ class Telling(RuleBasedStateMachine):
     @rule()
     def give(self) -> None:
         self.given += 1
-        if self.stored[self.given - 1] and self.line.takes(self.given):
+        if self.stored[self.given - 1] and self.line.should_deliver(self.given):
             self.told.append(self.given)
 
     @precondition(lambda self: self.ready is None)
@@ -69,7 +69,7 @@ class Telling(RuleBasedStateMachine):
     @rule()
     def greet(self) -> None:
         assert self.ready is not None
-        self.line.greet(self.ready)
+        self.line.mark_ready(self.ready)
         self.asked = self.ready
 
     @precondition(lambda self: self.asked is not None)
@@ -79,11 +79,11 @@ class Telling(RuleBasedStateMachine):
         assert self.ready is not None
         known = max([self.ready, *self.told])
         after = data.draw(st.integers(0, known))
-        self.line.rewind(after)
+        self.line.resume_after(after)
         self.asked, self.told = after, []
         self.catch_up_soon()
 
-    @precondition(lambda self: self.asked is not None and self.line.phase is Phase.QUIET)
+    @precondition(lambda self: self.asked is not None and self.line.phase is ConnectionPhase.QUIET)
     @rule()
     def end_of_quiet(self) -> None:
         self.catch_up_soon()
@@ -99,19 +99,19 @@ class Telling(RuleBasedStateMachine):
 
     def catch_up_soon(self) -> None:
         line = self.line
-        if line.waiting <= line.cursor:
-            line.caught_up(line.cursor)
+        if line.newest_known_id <= line.cursor:
+            line.mark_caught_up(line.cursor)
         elif self.catching_up is None:
-            line.phase = Phase.CATCHING_UP
+            line.phase = ConnectionPhase.CATCHING_UP
             self.catching_up = self.catch_up()
 
     def catch_up(self) -> Iterator[None]:
-        while self.line.phase is not Phase.LIVE:
+        while self.line.phase is not ConnectionPhase.LIVE:
             yield from self.tell_page()
 
     def tell_page(self) -> Iterator[None]:
         line = self.line
-        start, upto = line.cursor, line.waiting
+        start, upto = line.cursor, line.newest_known_id
         yield
         found = self.newer(start)[:PAGE]
         yield
@@ -122,13 +122,13 @@ class Telling(RuleBasedStateMachine):
             start = line.cursor = number
             self.told.append(number)
         if len(found) < PAGE and line.cursor == start:
-            line.caught_up(upto)
+            line.mark_caught_up(upto)
 
     # What holds ---------------------------------------------------------------------------
 
     @invariant()
     def nothing_is_left_out_or_told_twice(self) -> None:
-        if self.asked is None or self.line.phase is Phase.QUIET:
+        if self.asked is None or self.line.phase is ConnectionPhase.QUIET:
             assert not self.told
         else:
             assert self.told == self.newer(self.asked)[: len(self.told)]
@@ -139,7 +139,7 @@ class Telling(RuleBasedStateMachine):
             self.look()
         if self.asked is None:
             self.greet()
-        if self.line.phase is Phase.QUIET:
+        if self.line.phase is ConnectionPhase.QUIET:
             self.end_of_quiet()
         while self.given < len(self.stored) or self.catching_up is not None:
             if self.catching_up is not None:
@@ -148,7 +148,7 @@ class Telling(RuleBasedStateMachine):
                 self.give()
         assert self.asked is not None
         assert self.told == self.newer(self.asked)
-        assert self.line.phase is Phase.LIVE
+        assert self.line.phase is ConnectionPhase.LIVE
 
 
 def test_no_message_is_left_out_or_told_twice():

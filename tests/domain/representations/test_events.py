@@ -8,7 +8,7 @@ from attrs import evolve
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.representations.events import booking_event, review_event
 from staffbooking_core.representations.records import booking_record, payment_record, review_record
-from tests.support.booking_journey import paid
+from tests.support.booking_journey import paid_journey
 from tests.support.builders import NOW, make_booking
 from tests.support.reviews import make_review
 
@@ -49,7 +49,7 @@ def test_a_bookings_event_carries_its_record():
 
 def test_a_payments_event_carries_the_payment_too():
     """Both records."""
-    booking = paid().booking
+    booking = paid_journey().booking
     data = booking_event("evt_1", MET, booking, NOW).data
     assert data == {"booking": booking_record(booking, None), "payment": payment_record(booking)}
 

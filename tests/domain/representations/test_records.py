@@ -13,20 +13,32 @@ from staffbooking_core.domain.companions.companion import Badge
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus
 from staffbooking_core.representations.records import (
-    booking_glimpse,
+    api_key_record,
     booking_record,
+    booking_status_record,
     companion_detail,
     companion_summary,
     delivery_record,
-    instant,
-    key_record,
+    format_instant,
     payment_record,
     review_record,
     user_record,
     webhook_record,
 )
-from tests.support.booking_journey import accepted, cancelled, completed, paid
-from tests.support.builders import DAY, NOW, make_booking, make_companion, make_new_key, make_user
+from tests.support.booking_journey import (
+    accepted_journey,
+    cancelled_journey,
+    completed_journey,
+    paid_journey,
+)
+from tests.support.builders import (
+    DAY,
+    NOW,
+    make_booking,
+    make_companion,
+    make_new_api_key,
+    make_user,
+)
 from tests.support.reviews import make_review
 from tests.support.webhooks import make_attempt, make_delivery, make_endpoint
 
@@ -55,7 +67,7 @@ INSIDE = {"platform_fee", "payout_amount", "payout_status"}
 )
 def test_an_instant_is_utc_with_z(at, text):
     """To the second or finer (CONTRACT, conventions)."""
-    assert instant(at) == text
+    assert format_instant(at) == text
 
 
 def test_a_user_never_shows_the_password():
@@ -69,9 +81,9 @@ def test_a_user_never_shows_the_password():
 
 def test_a_key_record_never_shows_the_key():
     """Masked, with its permissions in the published order, and no digest."""
-    new = make_new_key()
+    new = make_new_api_key()
     key = ApiKey(1, 2, new.name, new.digest, new.masked_key, frozenset(Permission), NOW)
-    record = key_record(key)
+    record = api_key_record(key)
     assert set(record) == {
         "id", "name", "masked_key", "permissions", "created_at", "last_used_at", "expires_at",
         "revoked_at",
@@ -131,10 +143,10 @@ def test_a_record_names_amounts_in_the_currency():
 
 def test_fee_and_payout_are_as_they_will_be_until_the_end():
     """And as they became after."""
-    before = booking_record(accepted().booking, Party.STAFF)
-    after = booking_record(completed().booking, Party.STAFF)
+    before = booking_record(accepted_journey().booking, Party.STAFF)
+    after = booking_record(completed_journey().booking, Party.STAFF)
     assert before["platform_fee"] == after["platform_fee"] == Decimal("60.00")
-    full = paid()
+    full = paid_journey()
     full.pull(Trigger.CANCEL, Party.STAFF)
     record = booking_record(full.booking, Party.STAFF)
     assert record["platform_fee"] == record["payout_amount"] == 0
@@ -142,7 +154,7 @@ def test_fee_and_payout_are_as_they_will_be_until_the_end():
 
 def test_a_refund_shows_with_the_decision():
     """Not with its settlement."""
-    journey = paid()
+    journey = paid_journey()
     journey.pull(Trigger.CANCEL, Party.STAFF)
     record = booking_record(journey.booking, Party.CUSTOMER)
     assert (record["refunded_amount"], record["payment_status"]) == (Decimal(400), "refund_pending")
@@ -150,7 +162,7 @@ def test_a_refund_shows_with_the_decision():
 
 def test_the_timeline_is_oldest_first():
     """The first has no status before it."""
-    entries = booking_record(cancelled().booking, Party.CUSTOMER)["timeline"]
+    entries = booking_record(cancelled_journey().booking, Party.CUSTOMER)["timeline"]
     assert [entry["trigger"] for entry in entries] == [
         "request",
         "accept",
@@ -159,7 +171,7 @@ def test_the_timeline_is_oldest_first():
     ]
     assert entries[0]["from"] is None
     assert entries[-1] == {
-        "at": instant(NOW + 2 * DAY - timedelta(hours=1)),
+        "at": format_instant(NOW + 2 * DAY - timedelta(hours=1)),
         "from": "paid",
         "to": "cancelled",
         "trigger": "cancel",
@@ -170,7 +182,7 @@ def test_the_timeline_is_oldest_first():
 def test_a_stranger_with_a_key_sees_a_glimpse():
     """Code, status and date only."""
     booking = make_booking(code="BK1")
-    assert booking_glimpse(booking) == {
+    assert booking_status_record(booking) == {
         "booking_code": "BK1",
         "status": "pending",
         "event_date": "2027-03-03",
@@ -179,13 +191,13 @@ def test_a_stranger_with_a_key_sees_a_glimpse():
 
 def test_a_payment_is_of_the_total():
     """With the premium, at the time it was paid."""
-    booking = paid(cancellation_insurance=True).booking
+    booking = paid_journey(cancellation_insurance=True).booking
     assert payment_record(booking) == {
         "id": booking.id,
         "booking_code": booking.code,
         "amount": Decimal("420.00"),
         "currency": "usd",
-        "paid_at": instant(booking.paid_at),
+        "paid_at": format_instant(booking.paid_at),
     }
 
 
@@ -210,7 +222,7 @@ def test_a_review_has_the_contracts_fields():
         "created_at": "2027-03-01T12:00:00Z",
     }
     assert review_record(review) == record
-    answered = review_record(review.answered("Thanks", NOW + DAY))
+    answered = review_record(review.with_response("Thanks", NOW + DAY))
     assert answered == {**record, "response": "Thanks", "responded_at": "2027-03-02T12:00:00Z"}
 
 

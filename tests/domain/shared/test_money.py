@@ -7,10 +7,16 @@ from decimal import ROUND_HALF_UP, Decimal
 import pytest
 from hypothesis import given, strategies as st
 
-from staffbooking_core.domain.shared.money import MAX_AMOUNT, PPM, Currency, share, split_fee
+from staffbooking_core.domain.shared.money import (
+    MAX_AMOUNT_MINOR_UNITS,
+    PARTS_PER_MILLION,
+    Currency,
+    apply_rate,
+    split_fee,
+)
 
-AMOUNTS = st.integers(0, MAX_AMOUNT)
-RATES = st.integers(0, PPM)
+AMOUNTS = st.integers(0, MAX_AMOUNT_MINOR_UNITS)
+RATES = st.integers(0, PARTS_PER_MILLION)
 
 
 @pytest.mark.parametrize("code, decimals", [("usd", 2), ("eur", 2), ("jpy", 0), ("kwd", 3)])
@@ -52,14 +58,14 @@ def test_no_amount_is_rounded_on_its_way(text):
 @pytest.mark.parametrize("amount, ppm, part", [(1, 500_000, 1), (3, 500_000, 2), (5, 100_000, 1)])
 def test_a_half_is_rounded_up(amount, ppm, part):
     """Exactly half a minor unit becomes a whole one."""
-    assert share(amount, ppm) == part
+    assert apply_rate(amount, ppm) == part
 
 
 @given(AMOUNTS, RATES)
 def test_a_share_is_rounded_half_up(amount, ppm):
     """The share is what exact arithmetic gives, rounded half up."""
-    exact = Decimal(amount) * ppm / PPM
-    assert share(amount, ppm) == exact.quantize(Decimal(1), ROUND_HALF_UP)
+    exact = Decimal(amount) * ppm / PARTS_PER_MILLION
+    assert apply_rate(amount, ppm) == exact.quantize(Decimal(1), ROUND_HALF_UP)
 
 
 @given(AMOUNTS, RATES)

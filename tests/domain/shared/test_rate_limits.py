@@ -8,46 +8,48 @@ import pytest
 from hypothesis import given, strategies as st
 
 from staffbooking_core.domain.shared.rate_limits import (
-    Limits,
-    Rule,
-    Verdict,
-    Window,
-    hit,
-    look,
-    parse_limits,
-    verdict,
+    RateLimit,
+    RateLimitDecision,
+    RateLimits,
+    RateLimitWindow,
+    decide,
+    parse_rate_limits,
+    peek,
+    record_hits,
 )
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 UNIX = 1_777_636_800
 SECOND = timedelta(seconds=1)
-RULE = Rule("bookings", 3, timedelta(minutes=1))
+RULE = RateLimit("bookings", 3, timedelta(minutes=1))
 
 
 def hits(*times):
     """The verdicts of hits so many seconds after NOW."""
     window, verdicts = None, []
     for seconds in times:
-        window, answer = hit(window, NOW + seconds * SECOND, RULE)
+        window, answer = record_hits(window, NOW + seconds * SECOND, RULE)
         verdicts.append(answer)
     return verdicts
 
 
 def test_the_first_hit_opens_a_window():
     """The window ends its full length after its first hit."""
-    window, answer = hit(None, NOW, RULE)
-    assert window == Window(1, NOW + timedelta(minutes=1))
-    assert answer == Verdict(limit=3, remaining=2, reset=UNIX + 60, allowed=True, retry_after=0)
+    window, answer = record_hits(None, NOW, RULE)
+    assert window == RateLimitWindow(1, NOW + timedelta(minutes=1))
+    assert answer == RateLimitDecision(
+        limit=3, remaining=2, reset=UNIX + 60, allowed=True, retry_after=0
+    )
 
 
 def test_the_last_allowed_hit_leaves_nothing():
     """The limit itself is allowed, with 0 remaining."""
-    assert hits(0, 1, 2)[-1] == Verdict(3, 0, UNIX + 60, allowed=True, retry_after=0)
+    assert hits(0, 1, 2)[-1] == RateLimitDecision(3, 0, UNIX + 60, allowed=True, retry_after=0)
 
 
 def test_the_hit_after_the_limit_is_refused():
     """One more is refused until the window ends, in whole seconds."""
-    assert hits(0, 1, 2, 3)[-1] == Verdict(3, 0, UNIX + 60, allowed=False, retry_after=57)
+    assert hits(0, 1, 2, 3)[-1] == RateLimitDecision(3, 0, UNIX + 60, allowed=False, retry_after=57)
 
 
 def test_refused_hits_do_not_move_the_end():
@@ -68,31 +70,31 @@ def test_windows_are_not_aligned_to_the_clock():
 
 def test_several_hits_count_together():
     """A batch is counted at once, and its verdict is the last one's."""
-    window, answer = hit(Window(1, NOW + SECOND), NOW, RULE, n=3)
+    window, answer = record_hits(RateLimitWindow(1, NOW + SECOND), NOW, RULE, hits=3)
     assert (window.count, answer.allowed, answer.retry_after) == (4, False, 1)
 
 
 def test_fractions_are_rounded_up():
     """Neither `reset` nor `retry_after` names a second at which the window still runs."""
     resets_at = NOW + timedelta(seconds=2, microseconds=1)
-    answer = verdict(RULE, 4, resets_at, NOW)
+    answer = decide(RULE, 4, resets_at, NOW)
     assert (answer.reset, answer.retry_after) == (UNIX + 3, 3)
 
 
 def test_a_refused_hit_waits_at_least_a_second():
     """Even where the store's window has just ended, `retry_after` is not 0."""
-    assert verdict(RULE, 4, NOW, NOW).retry_after == 1
+    assert decide(RULE, 4, NOW, NOW).retry_after == 1
 
 
 @given(st.integers(1, 20), st.integers(1, 50), st.lists(st.integers(0, 30), max_size=60))
 def test_no_window_lets_more_through_than_its_limit(limit, seconds, gaps):
     """In every window exactly the first `limit` hits pass."""
-    rule = Rule("any", limit, seconds * SECOND)
-    window, now, passed = Window(0, NOW), NOW, 0
+    rule = RateLimit("any", limit, seconds * SECOND)
+    window, now, passed = RateLimitWindow(0, NOW), NOW, 0
     for gap in gaps:
         now += gap * SECOND
         passed = passed if now < window.resets_at else 0
-        window, answer = hit(window, now, rule)
+        window, answer = record_hits(window, now, rule)
         passed += answer.allowed
         assert answer.allowed == (window.count <= limit)
         assert passed == min(window.count, limit)
@@ -101,48 +103,54 @@ def test_no_window_lets_more_through_than_its_limit(limit, seconds, gaps):
 
 def test_looking_tells_what_is_left():
     """A look at a running window counts nothing and says that one more would pass."""
-    window, _ = hit(None, NOW, RULE)
-    assert look(window, NOW, RULE) == Verdict(3, 2, UNIX + 60, allowed=True, retry_after=0)
+    window, _ = record_hits(None, NOW, RULE)
+    assert peek(window, NOW, RULE) == RateLimitDecision(
+        3, 2, UNIX + 60, allowed=True, retry_after=0
+    )
 
 
 def test_looking_at_a_spent_window_says_when_to_come_back():
     """With nothing left the look is a refusal, before the refused hit is counted."""
-    window, _ = hit(None, NOW, RULE, n=3)
-    assert look(window, NOW, RULE) == Verdict(3, 0, UNIX + 60, allowed=False, retry_after=60)
+    window, _ = record_hits(None, NOW, RULE, hits=3)
+    assert peek(window, NOW, RULE) == RateLimitDecision(
+        3, 0, UNIX + 60, allowed=False, retry_after=60
+    )
 
 
-@pytest.mark.parametrize("window", [None, Window(9, NOW)])
+@pytest.mark.parametrize("window", [None, RateLimitWindow(9, NOW)])
 def test_looking_where_no_window_runs_shows_a_fresh_one(window):
     """No window, or one that has ended, leaves the whole limit."""
-    assert look(window, NOW, RULE) == Verdict(3, 3, UNIX + 60, allowed=True, retry_after=0)
+    assert peek(window, NOW, RULE) == RateLimitDecision(
+        3, 3, UNIX + 60, allowed=True, retry_after=0
+    )
 
 
 @pytest.mark.parametrize("limit", [0, -1, 1_000_000_001])
 def test_a_rule_has_a_sane_limit(limit):
     """A limit of nothing, or of more than a store counts, is no rule."""
     with pytest.raises(ValueError, match="a limit is from 1"):
-        Rule("any", limit, SECOND)
+        RateLimit("any", limit, SECOND)
 
 
 @pytest.mark.parametrize("window", [timedelta(0), -SECOND, timedelta(seconds=1.5)])
 def test_a_rule_has_a_window_of_whole_seconds(window):
     """A window is at least a second and has no fraction of one."""
     with pytest.raises(ValueError, match="a window is at least 1s"):
-        Rule("any", 1, window)
+        RateLimit("any", 1, window)
 
 
 def test_the_defaults_are_the_published_limits():
     """The text of the contract and an empty one both give the defaults."""
     text = "general=1000/1h,webhooks=30/15m,bookings=10/1h,contact=5/1h,channel=100/60s"
-    assert parse_limits(text) == parse_limits("") == Limits()
+    assert parse_rate_limits(text) == parse_rate_limits("") == RateLimits()
 
 
 def test_a_text_changes_only_what_it_names():
     """The other rules, the login throttles among them, stay as they are."""
-    limits = parse_limits(" channel=7/5s , general=50000/90m ")
-    assert limits == Limits(
-        channel=Rule("channel", 7, timedelta(seconds=5)),
-        general=Rule("general", 50_000, timedelta(minutes=90)),
+    limits = parse_rate_limits(" channel=7/5s , general=50000/90m ")
+    assert limits == RateLimits(
+        channel=RateLimit("channel", 7, timedelta(seconds=5)),
+        general=RateLimit("general", 50_000, timedelta(minutes=90)),
     )
 
 
@@ -170,5 +178,5 @@ def test_a_text_changes_only_what_it_names():
 def test_a_bad_part_is_named(part):
     """Unknown or repeated names and bad figures are refused in one line that quotes the part."""
     with pytest.raises(ValueError, match=r"^'[^\n]*$") as caught:
-        parse_limits(f"webhooks=3/1h,{part}")
+        parse_rate_limits(f"webhooks=3/1h,{part}")
     assert repr(part) in str(caught.value)

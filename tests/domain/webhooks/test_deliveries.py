@@ -8,14 +8,14 @@ import pytest
 from attrs import evolve
 
 from staffbooking_core.domain.webhooks.deliveries import (
-    Attempt,
+    AttemptOutcome,
+    DeliveryAttempt,
+    DeliveryFailure,
     DeliveryStatus,
-    Endpoint,
-    Failure,
-    Outcome,
-    Secrets,
-    after_attempt,
-    after_outcome,
+    EndpointSecrets,
+    WebhookEndpoint,
+    apply_attempt_to_delivery,
+    apply_attempt_to_endpoint,
 )
 from tests.support.builders import HOUR, NOW, POLICY, SECOND
 from tests.support.webhooks import make_delivery, make_endpoint
@@ -28,12 +28,12 @@ ENDPOINT = make_endpoint()
 DELIVERY = make_delivery()
 
 
-def failed(ended_at=NOW, took=10 * SECOND, failure=Failure.TIMEOUT) -> Outcome:
-    return Outcome(ended_at - took, ended_at, failure=failure)
+def failed(ended_at=NOW, took=10 * SECOND, failure=DeliveryFailure.TIMEOUT) -> AttemptOutcome:
+    return AttemptOutcome(ended_at - took, ended_at, failure=failure)
 
 
-def answered(status: int, ended_at=NOW) -> Outcome:
-    return Outcome(ended_at - SECOND, ended_at, response_status=status)
+def answered(status: int, ended_at=NOW) -> AttemptOutcome:
+    return AttemptOutcome(ended_at - SECOND, ended_at, response_status=status)
 
 
 # Outcomes ---------------------------------------------------------------------------------
@@ -42,17 +42,17 @@ def answered(status: int, ended_at=NOW) -> Outcome:
 @pytest.mark.parametrize(
     "status, error",
     [
-        (199, Failure.HTTP_STATUS),
+        (199, DeliveryFailure.HTTP_STATUS),
         (200, None),
         (204, None),
         (299, None),
-        (300, Failure.REDIRECT),
-        (304, Failure.REDIRECT),
-        (399, Failure.REDIRECT),
-        (400, Failure.HTTP_STATUS),
-        (410, Failure.HTTP_STATUS),
-        (429, Failure.HTTP_STATUS),
-        (503, Failure.HTTP_STATUS),
+        (300, DeliveryFailure.REDIRECT),
+        (304, DeliveryFailure.REDIRECT),
+        (399, DeliveryFailure.REDIRECT),
+        (400, DeliveryFailure.HTTP_STATUS),
+        (410, DeliveryFailure.HTTP_STATUS),
+        (429, DeliveryFailure.HTTP_STATUS),
+        (503, DeliveryFailure.HTTP_STATUS),
     ],
 )
 def test_a_success_is_2xx_alone(status, error):
@@ -63,16 +63,16 @@ def test_a_success_is_2xx_alone(status, error):
 @pytest.mark.parametrize(
     "outcome, logged",
     [
-        (answered(200), Attempt(3, NOW - SECOND, 1000, 200, None)),
-        (answered(301), Attempt(3, NOW - SECOND, 1000, 301, "redirect")),
-        (failed(), Attempt(3, NOW - 10 * SECOND, 10_000, None, "timeout")),
-        (failed(took=-SECOND), Attempt(3, NOW + SECOND, 0, None, "timeout")),
+        (answered(200), DeliveryAttempt(3, NOW - SECOND, 1000, 200, None)),
+        (answered(301), DeliveryAttempt(3, NOW - SECOND, 1000, 301, "redirect")),
+        (failed(), DeliveryAttempt(3, NOW - 10 * SECOND, 10_000, None, "timeout")),
+        (failed(took=-SECOND), DeliveryAttempt(3, NOW + SECOND, 0, None, "timeout")),
     ],
     ids=["success", "redirect", "timeout", "a clock that was set back"],
 )
 def test_an_attempt_is_logged(outcome, logged):
     """With the time it took in milliseconds, which is never negative."""
-    assert outcome.as_attempt(3) == logged
+    assert outcome.to_attempt(3) == logged
 
 
 # The schedule -----------------------------------------------------------------------------
@@ -80,7 +80,7 @@ def test_an_attempt_is_logged(outcome, logged):
 
 def test_a_success_ends_a_delivery():
     """Nothing is to do any more."""
-    assert after_attempt(DELIVERY, answered(200), POLICY) == evolve(
+    assert apply_attempt_to_delivery(DELIVERY, answered(200), POLICY) == evolve(
         DELIVERY, status=SUCCEEDED, next_at=None, attempts=1, tries=1
     )
 
@@ -90,13 +90,13 @@ def test_there_are_four_tries_1_4_and_16_seconds_apart():
     delivery, at, waits = DELIVERY, NOW, []
     for _ in range(3):
         outcome = failed(at + 7 * SECOND, took=7 * SECOND)
-        delivery = after_attempt(delivery, outcome, POLICY)
+        delivery = apply_attempt_to_delivery(delivery, outcome, POLICY)
         assert delivery.status is PENDING
         assert delivery.next_at is not None
         waits.append((delivery.next_at - outcome.ended_at).total_seconds())
         at = delivery.next_at
     assert waits == [1, 4, 16]
-    delivery = after_attempt(delivery, failed(at), POLICY)
+    delivery = apply_attempt_to_delivery(delivery, failed(at), POLICY)
     assert delivery == evolve(DELIVERY, status=FAILED, next_at=None, attempts=4, tries=4)
 
 
@@ -104,21 +104,21 @@ def test_there_are_four_tries_1_4_and_16_seconds_apart():
 def test_any_try_may_succeed(tries):
     """The last one too."""
     delivery = evolve(DELIVERY, tries=tries, attempts=tries)
-    assert after_attempt(delivery, answered(200), POLICY).status is SUCCEEDED
+    assert apply_attempt_to_delivery(delivery, answered(200), POLICY).status is SUCCEEDED
 
 
 @pytest.mark.parametrize("status", UNDER_WAY)
 def test_what_arrived_has_succeeded(status):
     """Even if it was held or cancelled while it was in flight."""
     delivery = evolve(DELIVERY, status=status, held_at=NOW if status is HELD else None)
-    after = after_attempt(delivery, answered(200), POLICY)
+    after = apply_attempt_to_delivery(delivery, answered(200), POLICY)
     assert (after.status, after.next_at, after.held_at) == (SUCCEEDED, None, None)
 
 
 def test_what_was_held_in_flight_stays_held():
     """It keeps when it is due, for the time when it may be sent again."""
     delivery = evolve(DELIVERY, status=HELD, held_at=NOW - SECOND, tries=1, attempts=1)
-    assert after_attempt(delivery, failed(), POLICY) == evolve(
+    assert apply_attempt_to_delivery(delivery, failed(), POLICY) == evolve(
         delivery, next_at=NOW + 4 * SECOND, tries=2, attempts=2
     )
 
@@ -126,7 +126,7 @@ def test_what_was_held_in_flight_stays_held():
 def test_what_was_held_in_its_last_try_has_failed():
     """There is nothing left to keep it for."""
     delivery = evolve(DELIVERY, status=HELD, held_at=NOW, tries=3, attempts=3)
-    after = after_attempt(delivery, failed(), POLICY)
+    after = apply_attempt_to_delivery(delivery, failed(), POLICY)
     assert (after.status, after.next_at, after.held_at) == (FAILED, None, None)
 
 
@@ -134,7 +134,7 @@ def test_what_was_held_in_its_last_try_has_failed():
 def test_what_was_cancelled_in_flight_stays_cancelled(tries):
     """The attempt is counted, and no other is made."""
     delivery = evolve(DELIVERY, status=CANCELLED, next_at=None, tries=tries, attempts=tries)
-    assert after_attempt(delivery, failed(), POLICY) == evolve(
+    assert apply_attempt_to_delivery(delivery, failed(), POLICY) == evolve(
         delivery, tries=tries + 1, attempts=tries + 1
     )
 
@@ -143,15 +143,17 @@ def test_what_was_cancelled_in_flight_stays_cancelled(tries):
 def test_one_that_is_done_is_sent_again_from_the_first_try(status):
     """Its attempts go on counting, its failure doesn't count for the endpoint."""
     delivery = evolve(DELIVERY, status=status, next_at=None, tries=4, attempts=4)
-    again = delivery.again(NOW + HOUR, served=True)
+    again = delivery.redeliver(NOW + HOUR, is_deliverable=True)
     assert again == evolve(delivery, status=PENDING, next_at=NOW + HOUR, tries=0, counts=False)
-    after = after_attempt(again, failed(), POLICY)
+    after = apply_attempt_to_delivery(again, failed(), POLICY)
     assert (after.attempts, after.tries, after.next_at) == (5, 1, NOW + SECOND)
 
 
 def test_one_sent_again_is_held_where_its_endpoint_is_not_served():
     """It waits like any other."""
-    again = evolve(DELIVERY, status=FAILED, next_at=None, tries=4).again(NOW, served=False)
+    again = evolve(DELIVERY, status=FAILED, next_at=None, tries=4).redeliver(
+        NOW, is_deliverable=False
+    )
     assert (again.status, again.next_at, again.held_at) == (HELD, NOW, NOW)
 
 
@@ -160,15 +162,15 @@ def test_one_sent_again_is_held_where_its_endpoint_is_not_served():
 def test_one_under_way_is_not_started_over(status, served):
     """It goes on as it was, and goes on counting."""
     delivery = evolve(DELIVERY, status=status, tries=2)
-    assert delivery.again(NOW + HOUR, served=served) is delivery
+    assert delivery.redeliver(NOW + HOUR, is_deliverable=served) is delivery
 
 
 # Disabling --------------------------------------------------------------------------------
 
 
-def exhausted(endpoint: Endpoint, ended_at=NOW, **given: Any) -> Endpoint:
+def exhausted(endpoint: WebhookEndpoint, ended_at=NOW, **given: Any) -> WebhookEndpoint:
     """An endpoint after the last try of one more delivery failed."""
-    return after_outcome(
+    return apply_attempt_to_endpoint(
         endpoint, evolve(DELIVERY, status=FAILED, **given), failed(ended_at), POLICY
     )
 
@@ -194,7 +196,7 @@ def test_the_tenth_failed_delivery_in_a_row_disables():
 def test_an_attempt_that_is_tried_again_counts_for_nothing(status):
     """Nor does one that was held or cancelled meanwhile; but the endpoint is in trouble."""
     endpoint = evolve(ENDPOINT, consecutive_failures=9)
-    after = after_outcome(endpoint, evolve(DELIVERY, status=status), failed(), POLICY)
+    after = apply_attempt_to_endpoint(endpoint, evolve(DELIVERY, status=status), failed(), POLICY)
     assert after == evolve(endpoint, troubled=True, failed=1)
 
 
@@ -210,7 +212,7 @@ def test_any_success_sets_the_count_to_zero(counts, failures):
     """Also of one that was sent again on demand."""
     endpoint = evolve(ENDPOINT, consecutive_failures=failures, troubled=True, failed=5)
     done = evolve(DELIVERY, status=SUCCEEDED, counts=counts)
-    assert after_outcome(endpoint, done, answered(200), POLICY) == evolve(
+    assert apply_attempt_to_endpoint(endpoint, done, answered(200), POLICY) == evolve(
         ENDPOINT, failed=5, succeeded=1
     )
 
@@ -233,7 +235,9 @@ def test_failures_of_an_endpoint_that_is_off_do_not_count(endpoint):
 def test_a_late_success_does_not_enable():
     """A disabled endpoint waits for its owner."""
     off = evolve(ENDPOINT, active=False, consecutive_failures=10, disabled_at=NOW)
-    after = after_outcome(off, evolve(DELIVERY, status=SUCCEEDED), answered(200), POLICY)
+    after = apply_attempt_to_endpoint(
+        off, evolve(DELIVERY, status=SUCCEEDED), answered(200), POLICY
+    )
     assert (after.active, after.disabled_at) == (False, NOW)
 
 
@@ -242,15 +246,15 @@ def test_enabling_clears_the_record():
     off = evolve(
         ENDPOINT, active=False, consecutive_failures=10, disabled_at=NOW, disabled_reason="why"
     )
-    assert off.enabled() == ENDPOINT
-    assert evolve(ENDPOINT, consecutive_failures=3).paused() == evolve(
+    assert off.enable() == ENDPOINT
+    assert evolve(ENDPOINT, consecutive_failures=3).pause() == evolve(
         ENDPOINT, active=False, consecutive_failures=3
     )
 
 
 # Secrets ----------------------------------------------------------------------------------
 
-ROTATED = Secrets(b"old").rotated(b"new", NOW, 24 * HOUR)
+ROTATED = EndpointSecrets(b"old").rotate(b"new", NOW, 24 * HOUR)
 
 
 @pytest.mark.parametrize(
@@ -264,37 +268,37 @@ ROTATED = Secrets(b"old").rotated(b"new", NOW, 24 * HOUR)
 )
 def test_for_a_day_both_secrets_sign(after, valid):
     """The old one first; then the new one alone, by itself."""
-    assert ROTATED.valid(NOW + after) == valid
+    assert ROTATED.signing_secrets(NOW + after) == valid
 
 
 def test_a_secret_that_is_not_rotated_signs_alone():
     """At any time."""
-    assert Secrets(b"old").valid(NOW) == (b"old",)
-    assert Secrets(b"old").settled(NOW) == Secrets(b"old")
+    assert EndpointSecrets(b"old").signing_secrets(NOW) == (b"old",)
+    assert EndpointSecrets(b"old").effective_at(NOW) == EndpointSecrets(b"old")
 
 
 @pytest.mark.parametrize("after", [0 * HOUR, 24 * HOUR - MOMENT])
 def test_the_new_secret_may_take_over_at_once(after):
     """Until it does so by itself."""
-    assert ROTATED.activated(NOW + after) == Secrets(b"new")
+    assert ROTATED.activate_next(NOW + after) == EndpointSecrets(b"new")
 
 
-@pytest.mark.parametrize("secrets", [Secrets(b"old"), ROTATED], ids=["never", "over"])
+@pytest.mark.parametrize("secrets", [EndpointSecrets(b"old"), ROTATED], ids=["never", "over"])
 def test_there_may_be_nothing_to_activate(secrets):
     """Where nothing is rotated, or not any more."""
-    assert secrets.activated(NOW + 24 * HOUR) is None
+    assert secrets.activate_next(NOW + 24 * HOUR) is None
 
 
 def test_rotating_again_drops_the_one_on_its_way():
     """The published signature stays with the secret that it was by."""
-    again = ROTATED.rotated(b"newer", NOW + HOUR, 24 * HOUR)
-    assert again == Secrets(b"old", b"newer", NOW + 25 * HOUR)
+    again = ROTATED.rotate(b"newer", NOW + HOUR, 24 * HOUR)
+    assert again == EndpointSecrets(b"old", b"newer", NOW + 25 * HOUR)
 
 
 def test_rotating_again_later_builds_on_the_new_one():
     """The first rotation was over."""
-    again = ROTATED.rotated(b"newer", NOW + 24 * HOUR, 24 * HOUR)
-    assert again == Secrets(b"new", b"newer", NOW + 48 * HOUR)
+    again = ROTATED.rotate(b"newer", NOW + 24 * HOUR, 24 * HOUR)
+    assert again == EndpointSecrets(b"new", b"newer", NOW + 48 * HOUR)
 
 
 def test_nothing_sealed_is_shown():

@@ -10,13 +10,13 @@ from hypothesis import given, strategies as st
 from staffbooking_core.domain.accounts.users import Role, Subscription
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.webhooks.deliveries import (
-    EVENTS,
+    WEBHOOK_EVENTS,
     DeliveryStatus,
-    Subscriber,
-    Told,
-    fan_out,
-    headers,
-    in_feed_order,
+    EndpointSubscription,
+    PublishedEvent,
+    delivery_headers,
+    fan_out_deliveries,
+    sort_for_feed,
 )
 from staffbooking_core.webhook_receiver import hex_signature, standard_signature
 from tests.support.builders import DAY, NOW, SECOND, make_user
@@ -26,7 +26,7 @@ PENDING, HELD = DeliveryStatus.PENDING, DeliveryStatus.HELD
 MOMENT = SECOND / 1_000_000
 
 
-def make_told(**given: Any) -> Told:
+def make_told(**given: Any) -> PublishedEvent:
     defaults: dict[str, Any] = {
         "id": "evt_1",
         "booking_id": 1,
@@ -34,12 +34,12 @@ def make_told(**given: Any) -> Told:
         "name": EventName.BOOKING_CREATED,
         "parties": (1, 2, 9),
     }
-    return Told(**defaults | given)
+    return PublishedEvent(**defaults | given)
 
 
 def make_subscriber(owner_id: int = 1, owner: dict[str, Any] | None = None, **given: Any):
     user = make_user(id=owner_id, **{"subscription": Subscription.ENTERPRISE, **(owner or {})})
-    return Subscriber(make_endpoint(owner_id, **given), user)
+    return EndpointSubscription(make_endpoint(owner_id, **given), user)
 
 
 ADMIN = {"role": Role.ADMIN, "subscription": Subscription.NONE}
@@ -54,7 +54,7 @@ ADMIN = {"role": Role.ADMIN, "subscription": Subscription.NONE}
         (make_subscriber(3), False),
         (make_subscriber(3, ADMIN), True),
         (make_subscriber(1, events=frozenset({EventName.BOOKING_CREATED})), True),
-        (make_subscriber(1, events=frozenset(EVENTS) - {EventName.BOOKING_CREATED}), False),
+        (make_subscriber(1, events=frozenset(WEBHOOK_EVENTS) - {EventName.BOOKING_CREATED}), False),
         (make_subscriber(3, ADMIN, events=frozenset({EventName.REVIEW_CREATED})), False),
         (make_subscriber(1, deleted_at=NOW), False),
         (make_subscriber(3, ADMIN, deleted_at=NOW), False),
@@ -74,8 +74,8 @@ ADMIN = {"role": Role.ADMIN, "subscription": Subscription.NONE}
 )
 def test_parties_and_admins_get_what_they_subscribed_to(subscriber, gets):
     """CONTRACT 7."""
-    assert subscriber.wants(make_told()) is gets
-    assert len(fan_out([make_told()], [subscriber], NOW, NOW)) == gets
+    assert subscriber.matches(make_told()) is gets
+    assert len(fan_out_deliveries([make_told()], [subscriber], NOW, NOW)) == gets
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_parties_and_admins_get_what_they_subscribed_to(subscriber, gets):
 )
 def test_what_may_not_be_sent_is_held(subscriber, status):
     """While the endpoint is off, or its owner has no use of the interface."""
-    (new,) = fan_out([make_told()], [subscriber], NOW - DAY, NOW)
+    (new,) = fan_out_deliveries([make_told()], [subscriber], NOW - DAY, NOW)
     assert (new.status, new.held_at) == (status, NOW if status is HELD else None)
     assert (new.next_at, new.created_at) == (NOW, NOW - DAY)
 
@@ -103,7 +103,7 @@ def test_each_endpoint_gets_each_event_once():
     """In the order of the events, also where its owner is party and admin."""
     events = [make_told(id="b"), make_told(id="a", name=EventName.PAYMENT_COMPLETED)]
     subscribers = [make_subscriber(1, ADMIN, id=8), make_subscriber(2, id=7)]
-    new = fan_out(events, subscribers, NOW, NOW)
+    new = fan_out_deliveries(events, subscribers, NOW, NOW)
     assert [(each.event_id, each.event, each.endpoint_id) for each in new] == [
         ("b", "booking.created", 8),
         ("b", "booking.created", 7),
@@ -116,7 +116,7 @@ def test_each_endpoint_gets_each_event_once():
 
 
 @st.composite
-def tellings(draw: st.DrawFn) -> list[Told]:
+def tellings(draw: st.DrawFn) -> list[PublishedEvent]:
     """Events of a few bookings in any order, with ids that needn't rise with them."""
     bookings = draw(st.lists(st.integers(1, 4), max_size=12))
     ids = draw(st.permutations([f"evt_{n:02}" for n in range(len(bookings))]))
@@ -130,7 +130,7 @@ def tellings(draw: st.DrawFn) -> list[Told]:
 @given(tellings())
 def test_a_booking_is_told_in_its_own_order(events):
     """Whatever the clocks that named its events said; and nothing is lost or told twice."""
-    ordered = in_feed_order(events)
+    ordered = sort_for_feed(events)
     assert sorted(ordered, key=lambda each: each.id) == sorted(events, key=lambda each: each.id)
     for booking in (1, 2, 3, 4):
         own = [each.sequence for each in ordered if each.booking_id == booking]
@@ -141,7 +141,7 @@ def test_a_booking_is_told_in_its_own_order(events):
 def test_bookings_are_told_by_the_making_of_their_events(events):
     """Whose turn it is goes by the ids."""
     by_making = sorted(events, key=lambda each: each.id)
-    assert [each.booking_id for each in in_feed_order(events)] == [
+    assert [each.booking_id for each in sort_for_feed(events)] == [
         each.booking_id for each in by_making
     ]
 
@@ -154,7 +154,7 @@ def test_the_published_signature_is_by_the_first_secret():
     body = '{"name":"Zoë"}'.encode()
     old, new = "whsec_" + "A" * 43 + "=", "whsec_" + "B" * 43 + "="
     at, stamp = NOW + SECOND * 1.9, int(NOW.timestamp()) + 1
-    assert headers((old, new), "evt_1", "booking.created", 3, body, at) == {
+    assert delivery_headers((old, new), "evt_1", "booking.created", 3, body, at) == {
         "Content-Type": "application/json",
         "X-Webhook-Signature": hex_signature(old, body),
         "X-Webhook-Event": "booking.created",

@@ -19,9 +19,9 @@ from hypothesis import example, given, strategies as st
 from staffbooking_core import webhook_receiver
 from staffbooking_core.domain.webhooks import deliveries
 from staffbooking_core.webhook_receiver import (
-    Reason,
-    Receiver,
-    Refused,
+    RefusalReason,
+    WebhookReceiver,
+    WebhookRefused,
     hex_signature,
     standard_signature,
 )
@@ -54,7 +54,7 @@ BODY = json.dumps(envelope(), ensure_ascii=False).encode()
 def signed(body: bytes = BODY, *secrets: str, at: float = AT) -> dict[str, str]:
     """The headers that the service sends with a body."""
     now = datetime.fromtimestamp(at, UTC)
-    return deliveries.headers(secrets or [OLD], "evt_1", "booking.created", 1, body, now)
+    return deliveries.delivery_headers(secrets or [OLD], "evt_1", "booking.created", 1, body, now)
 
 
 def without(headers: dict[str, str], *names: str) -> dict[str, str]:
@@ -67,11 +67,13 @@ PUBLISHED_ALONE = without(signed(), *STANDARD)
 STANDARD_ALONE = without(signed(), *OURS)
 
 
-def refusal(headers: Mapping[Any, Any], body: bytes = BODY, now: float = AT) -> Reason | None:
+def refusal(
+    headers: Mapping[Any, Any], body: bytes = BODY, now: float = AT
+) -> RefusalReason | None:
     """Why a request is refused; None where it isn't."""
     try:
-        Receiver([OLD]).receive(headers, body, now)
-    except Refused as refused:
+        WebhookReceiver([OLD]).receive(headers, body, now)
+    except WebhookRefused as refused:
         return refused.reason
     return None
 
@@ -99,7 +101,7 @@ def test_the_kit_takes_the_golden_vectors(vector):
         "webhook-id": vector["id"],
         "webhook-timestamp": str(vector["timestamp"]),
     }
-    receiver = Receiver(vector["secrets"])
+    receiver = WebhookReceiver(vector["secrets"])
     received = receiver.receive(headers, vector["body"].encode(), vector["timestamp"])
     assert received.envelope["id"] == vector["id"]
 
@@ -129,13 +131,13 @@ def test_the_public_library_verifies_what_is_sent(secret):
 )
 def test_either_signature_suffices(headers):
     """One of the two may be left out on the way."""
-    assert Receiver([OLD]).receive(headers, BODY, AT).envelope == envelope()
+    assert WebhookReceiver([OLD]).receive(headers, BODY, AT).envelope == envelope()
 
 
 def test_a_request_without_a_signature_is_refused():
     """Whatever else it brings."""
     headers = without(signed(), "X-Webhook-Signature", "webhook-signature")
-    assert refusal(headers) is Reason.UNSIGNED
+    assert refusal(headers) is RefusalReason.UNSIGNED
 
 
 @pytest.mark.parametrize("headers", [signed(), PUBLISHED_ALONE, STANDARD_ALONE])
@@ -144,7 +146,7 @@ def test_one_changed_byte_of_the_body_is_noticed(headers, place, other):
     """By each of the signatures alone."""
     changed = bytearray(BODY)
     changed[place % len(BODY)] ^= other
-    assert refusal(headers, bytes(changed)) is Reason.WRONG_SIGNATURE
+    assert refusal(headers, bytes(changed)) is RefusalReason.WRONG_SIGNATURE
 
 
 @pytest.mark.parametrize(
@@ -181,14 +183,14 @@ def test_names_of_headers_are_read_in_any_case():
 @pytest.mark.parametrize("name", OURS + STANDARD)
 def test_a_header_that_is_there_twice_is_refused(name):
     """It is not guessed which one counts."""
-    assert refusal(signed() | {name.upper(): signed()[name]}) is Reason.BAD_HEADER
+    assert refusal(signed() | {name.upper(): signed()[name]}) is RefusalReason.BAD_HEADER
 
 
 @pytest.mark.parametrize("name", OURS + STANDARD)
 @pytest.mark.parametrize("value", [["abc"], (), 1, 1.5, {}], ids=repr)
 def test_a_header_that_is_no_text_is_refused(name, value):
     """Such as the lists of some frameworks: it is not guessed what they mean."""
-    assert refusal(signed() | {name: value}) is Reason.BAD_HEADER
+    assert refusal(signed() | {name: value}) is RefusalReason.BAD_HEADER
 
 
 @pytest.mark.parametrize("name", OURS + STANDARD)
@@ -201,14 +203,14 @@ def test_headers_may_be_bytes():
     """As ASGI has them; what isn't ASCII is refused, like anything that wasn't sent."""
     raw = {name.lower().encode(): value.encode() for name, value in signed().items()}
     assert refusal(raw) is None
-    assert refusal(raw | {b"x-webhook-signature": b"\xff"}) is Reason.WRONG_SIGNATURE
-    assert refusal(raw | {b"X-Webhook-Signature": b"a"}) is Reason.BAD_HEADER
+    assert refusal(raw | {b"x-webhook-signature": b"\xff"}) is RefusalReason.WRONG_SIGNATURE
+    assert refusal(raw | {b"X-Webhook-Signature": b"a"}) is RefusalReason.BAD_HEADER
 
 
 @pytest.mark.parametrize("missing", ["webhook-id", "webhook-timestamp"])
 def test_the_standard_signature_needs_what_it_covers(missing):
     """It is refused without the id or the time."""
-    assert refusal(without(signed(), missing)) is Reason.BAD_HEADER
+    assert refusal(without(signed(), missing)) is RefusalReason.BAD_HEADER
 
 
 @pytest.mark.parametrize(
@@ -216,7 +218,7 @@ def test_the_standard_signature_needs_what_it_covers(missing):
 )
 def test_a_time_has_one_spelling(spelled):
     """The same number in other characters was not signed."""
-    assert refusal(signed() | {"webhook-timestamp": spelled}) is Reason.BAD_HEADER
+    assert refusal(signed() | {"webhook-timestamp": spelled}) is RefusalReason.BAD_HEADER
 
 
 def test_signatures_of_other_versions_are_passed_over():
@@ -230,7 +232,7 @@ def test_the_comparison_takes_the_same_time_for_all(monkeypatch):
     monkeypatch.setattr(
         "staffbooking_core.webhook_receiver.hmac.compare_digest", lambda a, b: False
     )
-    assert refusal(PUBLISHED_ALONE) is refusal(STANDARD_ALONE) is Reason.WRONG_SIGNATURE
+    assert refusal(PUBLISHED_ALONE) is refusal(STANDARD_ALONE) is RefusalReason.WRONG_SIGNATURE
 
 
 # Time -------------------------------------------------------------------------------------
@@ -240,10 +242,10 @@ def test_the_comparison_takes_the_same_time_for_all(monkeypatch):
     "off, reason",
     [
         (300, None),
-        (300.001, Reason.OUT_OF_TIME),
+        (300.001, RefusalReason.OUT_OF_TIME),
         (-300, None),
-        (-300.001, Reason.OUT_OF_TIME),
-        (float("nan"), Reason.OUT_OF_TIME),
+        (-300.001, RefusalReason.OUT_OF_TIME),
+        (float("nan"), RefusalReason.OUT_OF_TIME),
     ],
 )
 def test_the_window_is_five_minutes_both_ways(off, reason):
@@ -253,17 +255,17 @@ def test_the_window_is_five_minutes_both_ways(off, reason):
 
 def test_the_window_can_be_another():
     """The tolerance is given in seconds."""
-    receiver = Receiver([OLD], tolerance=1)
+    receiver = WebhookReceiver([OLD], tolerance_seconds=1)
     receiver.verify(signed(), BODY, AT + 1)
-    with pytest.raises(Refused, match="out_of_time"):
+    with pytest.raises(WebhookRefused, match="out_of_time"):
         receiver.verify(signed(), BODY, AT + 2)
 
 
 def test_the_published_signature_alone_has_no_time():
     """An old request passes, and is known by its id."""
-    receiver = Receiver([OLD])
-    receiver.done(receiver.receive(PUBLISHED_ALONE, BODY, AT))
-    assert receiver.receive(PUBLISHED_ALONE, BODY, AT + 10**6).is_repeat
+    receiver = WebhookReceiver([OLD])
+    receiver.mark_processed(receiver.receive(PUBLISHED_ALONE, BODY, AT))
+    assert receiver.receive(PUBLISHED_ALONE, BODY, AT + 10**6).is_duplicate
 
 
 # Secrets ----------------------------------------------------------------------------------
@@ -272,13 +274,13 @@ def test_the_published_signature_alone_has_no_time():
 @pytest.mark.parametrize("known", [[OLD], [NEW], [OLD, NEW], [NEW, OLD]])
 def test_a_rotation_shuts_nobody_out(known):
     """While both secrets sign, a receiver may have the old one, the new one or both."""
-    assert Receiver(known).verify(signed(BODY, OLD, NEW), BODY, AT) == envelope()
+    assert WebhookReceiver(known).verify(signed(BODY, OLD, NEW), BODY, AT) == envelope()
 
 
 @pytest.mark.parametrize("left_out", [(), OURS, STANDARD])
 def test_another_secret_is_refused(left_out):
     """Once a rotation is over, the old secret is worth nothing."""
-    assert refusal(without(signed(BODY, NEW), *left_out)) is Reason.WRONG_SIGNATURE
+    assert refusal(without(signed(BODY, NEW), *left_out)) is RefusalReason.WRONG_SIGNATURE
 
 
 @pytest.mark.parametrize("used", [OLD, NEW])
@@ -286,21 +288,21 @@ def test_another_secret_is_refused(left_out):
 def test_a_receiver_may_be_ready_before_and_after(used, left_out):
     """One that has both secrets takes what either signs alone."""
     headers = without(signed(BODY, used), *left_out)
-    assert Receiver([OLD, NEW]).verify(headers, BODY, AT) == envelope()
+    assert WebhookReceiver([OLD, NEW]).verify(headers, BODY, AT) == envelope()
 
 
 def test_a_stranger_is_refused_amid_a_rotation():
     """Several signatures, none of which holds."""
     stranger = "whsec_" + "A" * 43 + "="
-    with pytest.raises(Refused, match="wrong_signature"):
-        Receiver([stranger]).verify(signed(BODY, OLD, NEW), BODY, AT)
+    with pytest.raises(WebhookRefused, match="wrong_signature"):
+        WebhookReceiver([stranger]).verify(signed(BODY, OLD, NEW), BODY, AT)
 
 
 def test_each_signature_that_is_there_must_hold():
     """A good one does not make up for a bad one."""
     bad = signed(BODY, NEW)
     for name in ("X-Webhook-Signature", "webhook-signature"):
-        assert refusal(signed() | {name: bad[name]}) is Reason.WRONG_SIGNATURE
+        assert refusal(signed() | {name: bad[name]}) is RefusalReason.WRONG_SIGNATURE
 
 
 @pytest.mark.parametrize(
@@ -310,7 +312,7 @@ def test_each_signature_that_is_there_must_hold():
 def test_what_is_no_secret_is_noticed_at_once(secrets):
     """Not only when the first event is refused; and it is not told in the message."""
     with pytest.raises(ValueError, match=r"^a list of secrets is needed, each whsec_ and base64$"):
-        Receiver(secrets)
+        WebhookReceiver(secrets)
 
 
 # Bodies -----------------------------------------------------------------------------------
@@ -335,7 +337,7 @@ def test_what_is_no_secret_is_noticed_at_once(secrets):
 )
 def test_a_signed_body_that_is_no_event_is_refused(body):
     """It may be the right secret in wrong hands."""
-    assert refusal(signed(body), body) is Reason.BAD_BODY
+    assert refusal(signed(body), body) is RefusalReason.BAD_BODY
 
 
 @pytest.mark.parametrize(
@@ -353,25 +355,25 @@ def test_a_signed_body_that_is_no_event_is_refused(body):
 def test_a_booking_of_another_form_is_none(data):
     """Such an event is about no booking, so never stale; it is taken like any other."""
     body = json.dumps(envelope() | {"data": data}).encode()
-    receiver = Receiver([OLD])
+    receiver = WebhookReceiver([OLD])
     for _ in range(2):
         received = receiver.receive(signed(body), body, AT)
-        receiver.done(received)
+        receiver.mark_processed(received)
     assert webhook_receiver.booking_code(received.envelope) is None
-    assert (received.is_repeat, received.is_stale) == (True, False)
+    assert (received.is_duplicate, received.is_stale) == (True, False)
 
 
 @pytest.mark.parametrize("left_out", [OURS, STANDARD])
 def test_headers_name_the_event_of_the_body(left_out):
     """An id that was signed along with another body's is refused."""
     other = json.dumps(envelope("evt_2")).encode()
-    assert refusal(without(signed(other), *left_out), other) is Reason.CONTRADICTION
+    assert refusal(without(signed(other), *left_out), other) is RefusalReason.CONTRADICTION
 
 
 def test_money_is_exact():
     """Numbers with a fraction come as they are written."""
     body = BODY.replace(b'"Pra\xc3\xa7a 1"', b"0.10")
-    got = Receiver([OLD]).verify(signed(body), body, AT)
+    got = WebhookReceiver([OLD]).verify(signed(body), body, AT)
     assert repr(got["data"]["booking"]["location"]) == repr(Decimal("0.10"))
 
 
@@ -380,16 +382,16 @@ def test_money_is_exact():
 
 def test_a_repeat_is_known_by_its_id():
     """Also where it comes by another way."""
-    receiver = Receiver([OLD])
-    receiver.done(receiver.receive(signed(), BODY, AT))
-    assert receiver.take(envelope()).is_repeat
+    receiver = WebhookReceiver([OLD])
+    receiver.mark_processed(receiver.receive(signed(), BODY, AT))
+    assert receiver.receive_unsigned(envelope()).is_duplicate
 
 
 def test_only_what_is_done_is_remembered():
     """An event that could not be dealt with is no repeat when it is sent again."""
-    receiver = Receiver([OLD])
-    assert not receiver.receive(signed(), BODY, AT).is_repeat
-    assert not receiver.receive(signed(), BODY, AT).is_repeat
+    receiver = WebhookReceiver([OLD])
+    assert not receiver.receive(signed(), BODY, AT).is_duplicate
+    assert not receiver.receive(signed(), BODY, AT).is_duplicate
 
 
 # The file ---------------------------------------------------------------------------------
@@ -400,11 +402,12 @@ def test_the_file_can_be_copied(tmp_path):
     shutil.copy(webhook_receiver.__file__, tmp_path / "webhooks_kit.py")
     program = (
         "import json, sys; sys.path.insert(0, sys.argv[1])\n"
-        "from webhooks_kit import Receiver, Refused\n"
+        "from webhooks_kit import WebhookReceiver, WebhookRefused\n"
         "secret, headers, body = json.load(sys.stdin)\n"
         "for text in (body, body + ' '):\n"
-        "    try: print(Receiver([secret]).receive(headers, text.encode(), 1803902400).is_repeat)\n"
-        "    except Refused as refused: print(refused.reason)\n"
+        "    try: print(WebhookReceiver([secret]).receive("
+        "headers, text.encode(), 1803902400).is_duplicate)\n"
+        "    except WebhookRefused as refused: print(refused.reason)\n"
     )
     ran = subprocess.run(
         [sys.executable, "-I", "-S", "-O", "-c", program, tmp_path],

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, strategies as st
 
 from staffbooking_core import webhook_receiver
-from staffbooking_core.webhook_receiver import Receiver, in_order
+from staffbooking_core.webhook_receiver import WebhookReceiver, sort_by_sequence
 
 SECRET = "whsec_" + "A" * 43 + "="
 CODE = "BK7Q2M4X9C1DTR"
@@ -20,11 +20,11 @@ def envelope(event_id: str = "evt_1", sequence: int = 1, code: str = CODE) -> di
 
 def takes(*events: dict[str, Any], limit: int = 10_000) -> list[tuple[bool, bool]]:
     """Whether each is a repeat, and stale, where all before were dealt with."""
-    receiver, told = Receiver([SECRET], limit=limit), []
+    receiver, told = WebhookReceiver([SECRET], max_remembered=limit), []
     for event in events:
-        received = receiver.take(event)
-        receiver.done(received)
-        told.append((received.is_repeat, received.is_stale))
+        received = receiver.receive_unsigned(event)
+        receiver.mark_processed(received)
+        told.append((received.is_duplicate, received.is_stale))
     return told
 
 
@@ -53,9 +53,9 @@ def test_a_test_is_never_stale():
 
 def test_what_is_not_done_makes_nothing_stale():
     """Until a later event is dealt with, the older record is the one to have."""
-    receiver = Receiver([SECRET])
-    receiver.take(envelope("b", 5))
-    assert not receiver.take(envelope("a", 4)).is_stale
+    receiver = WebhookReceiver([SECRET])
+    receiver.receive_unsigned(envelope("b", 5))
+    assert not receiver.receive_unsigned(envelope("a", 4)).is_stale
 
 
 @given(st.lists(st.integers(0, 8)), st.integers(1, 5))
@@ -88,7 +88,7 @@ def test_a_batch_is_put_in_order(events):
     for each in batch:
         if not webhook_receiver.booking_code(each):
             each["data"] = {}
-    ordered = in_order(iter(batch))
+    ordered = sort_by_sequence(iter(batch))
     codes = [webhook_receiver.booking_code(each) for each in batch]
     assert [webhook_receiver.booking_code(each) for each in ordered] == codes
     for code in set(codes):

@@ -7,13 +7,13 @@ from typing import Any
 
 from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.usecases.notifications import notifications
-from tests.http.deployment import BASE, PASSWORD, World
+from tests.http.deployment import BASE_URL, TEST_PASSWORD, HttpDeployment
 from tests.support.builders import add_user
-from tests.support.ics import calendar, hour
-from tests.support.pictures import make_image
+from tests.support.ics import make_ics_calendar, make_ics_hour
+from tests.support.pictures import make_image_bytes
 
 
-async def walk_staff(world: World) -> None:
+async def exercise_staff_endpoints(world: HttpDeployment) -> None:
     """Profile, hours and portfolio, of a newcomer and of a customer."""
     hours = [{"weekday": 0, "start": "09:00", "end": "24:00"}]
     days = [{"date": "2027-03-03", "slots": [{"start": "09:00", "end": "12:00"}]}]
@@ -29,7 +29,7 @@ async def walk_staff(world: World) -> None:
     }
     newcomer = await add_user(world.store, role=Role.STAFF)
     for who in (newcomer.id, world.customer.id):
-        browser = await world.browser(who)
+        browser = await world.signed_in_client(who)
         for path, bodies in wanted.items():
             method = "POST" if path == "/staff/portfolio" else "PUT"
             for _ in range(2):
@@ -41,18 +41,18 @@ async def walk_staff(world: World) -> None:
                 await browser.delete(f"/staff/portfolio/{one['id']}")
 
 
-async def walk_calendars(world: World) -> None:
+async def exercise_calendar_endpoints(world: HttpDeployment) -> None:
     """A feed and busy times, of a companion and of a customer."""
     for who in (world.companion.id, world.customer.id):
-        browser = await world.browser(who)
+        browser = await world.signed_in_client(who)
         made = (await browser.post("/staff/calendar-feed")).json()
-        path = made.get("url", f"{BASE}/calendars/nothing.ics").removeprefix(BASE)
+        path = made.get("url", f"{BASE_URL}/calendars/nothing.ics").removeprefix(BASE_URL)
         for _ in range(2):
             await browser.get("/staff/calendar-feed")
             tag = (await world.client().get(path)).headers.get("etag", "")
             await world.client().get(path, headers={"if-none-match": tag})
             await browser.delete("/staff/calendar-feed")
-        for content in (calendar(hour()), b"hello", b"x" * 2_000_000):
+        for content in (make_ics_calendar(make_ics_hour()), b"hello", b"x" * 2_000_000):
             for media in ("text/calendar", "text/plain"):
                 headers = {"content-type": media}
                 await browser.post("/staff/busy-times", content=content, headers=headers)
@@ -60,11 +60,11 @@ async def walk_calendars(world: World) -> None:
         await browser.delete("/staff/busy-times")
 
 
-async def walk_images(world: World) -> None:
+async def exercise_image_endpoints(world: HttpDeployment) -> None:
     """Images, good and bad, of a companion and of a customer; and their public addresses."""
     for who in (world.companion.id, world.customer.id):
-        browser, path = await world.browser(who), "/staff/images"
-        for name, content in (("file", make_image()), ("file", b"none"), ("other", b"none")):
+        browser, path = await world.signed_in_client(who), "/staff/images"
+        for name, content in (("file", make_image_bytes()), ("file", b"none"), ("other", b"none")):
             await browser.post(path, files={name: ("a.png", content, "image/png")})
         await browser.post(path, content=b"none")
         await browser.post(path, content=b"x" * 11_000_000)
@@ -78,13 +78,13 @@ async def walk_images(world: World) -> None:
                 await browser.delete(f"{path}/{image['name']}")
 
 
-async def walk_account(world: World) -> None:
+async def exercise_account_endpoints(world: HttpDeployment) -> None:
     """What somebody does with their account, and what nobody may; and a question."""
-    client, owner = world.client(), await world.browser(world.customer.id)
+    client, owner = world.client(), await world.signed_in_client(world.customer.id)
     await owner.get("/account/notifications")
     for choice in ({"payout": False}, {"payout": 1}):
         await owner.put("/account/notifications", json={"notifications": choice})
-    for current in ("wrong", PASSWORD):
+    for current in ("wrong", TEST_PASSWORD):
         given = {"current_password": current, "new_password": "battery staple"}
         await owner.post("/auth/password", json=given)
     await owner.get("/auth/sessions")
@@ -96,14 +96,14 @@ async def walk_account(world: World) -> None:
     forged = {"token": "forged", "password": "battery staple"}
     await client.post("/auth/reset-password", json=forged)
     await client.post("/auth/verify-email", json=forged)
-    await notifications.tell_notices(world.ports)
-    tokens = [(letter.url or "").rpartition("/")[2] for letter in world.notifier.letters]
+    await notifications.send_notifications(world.ports)
+    tokens = [(letter.url or "").rpartition("/")[2] for letter in world.notifier.emails]
     for token in tokens:
         await client.post("/auth/reset-password", json={**forged, "token": token})
         await client.post("/auth/verify-email", json={"token": token})
-    await (await world.browser(world.companion.id)).get("/account/export")
+    await (await world.signed_in_client(world.companion.id)).get("/account/export")
     for who, password in ((world.customer, "wrong"), (world.customer, "battery staple")):
-        browser = await world.browser(who.id)
+        browser = await world.signed_in_client(who.id)
         await browser.get("/account/export")
         await browser.post("/account/erase", json={"password": password})
     await client.post("/contact", json={"name": "Sam", "email": "sam@example.com"})

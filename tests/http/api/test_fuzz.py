@@ -8,19 +8,19 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from staffbooking_http.api.request_body import MOST_BYTES
+from staffbooking_http.api.request_body import MAX_BODY_BYTES
 from tests.fuzz.hostile_inputs import (
-    NOT_JSON,
-    ODD,
-    ODD_QUERY,
-    WRONG,
-    WRONG_QUERY,
-    WRONG_SEGMENT,
-    some,
+    ALWAYS_INVALID_VALUES,
+    INVALID_JSON_BODIES,
+    INVALID_PATH_SEGMENTS,
+    INVALID_QUERY_VALUES,
+    ODD_QUERY_VALUES,
+    ODD_VALUES,
+    sample_values,
 )
-from tests.fuzz.openapi_document import Operation, parameters, places, put
-from tests.fuzz.twin_deployments import Twins, open_twins
-from tests.http.deployment import fields, refused
+from tests.fuzz.openapi_document import ApiOperation, json_paths, path_parameters, replace_at
+from tests.fuzz.twin_deployments import TwinDeployments, open_twin_deployments
+from tests.http.deployment import error_body, error_fields
 
 pytestmark = pytest.mark.anyio
 
@@ -30,69 +30,74 @@ OF_EACH = 3
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-async def twins(request: pytest.FixtureRequest) -> AsyncIterator[Twins]:
+async def twins(request: pytest.FixtureRequest) -> AsyncIterator[TwinDeployments]:
     """A deployment in memory, and one on a database."""
-    async with open_twins(request, "memory", request.param) as made:
+    async with open_twin_deployments(request, "memory", request.param) as made:
         yield made
 
 
-def takers(twins: Twins) -> list[Operation]:
+def takers(twins: TwinDeployments) -> list[ApiOperation]:
     """The operations that take JSON, with at least one field."""
     return [operation for operation in twins.document.operations if operation.body]
 
 
-async def test_what_no_field_takes_is_told_of_that_field(twins: Twins) -> None:
+async def test_what_no_field_takes_is_told_of_that_field(twins: TwinDeployments) -> None:
     """Wherever in a body it stands, and nothing else is told."""
     for operation in takers(twins):
-        for place in places(operation.body):
-            for wrong in WRONG:
-                body = json.dumps(put(operation.body, place, wrong))
-                answer = await twins.ask(operation, content=body, headers=JSON)
-                refused(answer, 422, "invalid_field")
-                assert fields(answer) == {".".join(map(str, place))}, operation
-    assert twins.asked > 150
+        for place in json_paths(operation.body):
+            for wrong in ALWAYS_INVALID_VALUES:
+                body = json.dumps(replace_at(operation.body, place, wrong))
+                answer = await twins.request(operation, content=body, headers=JSON)
+                error_body(answer, 422, "invalid_field")
+                assert error_fields(answer) == {".".join(map(str, place))}, operation
+    assert twins.request_count > 150
 
 
-async def test_an_odd_value_has_one_answer(twins: Twins) -> None:
+async def test_an_odd_value_has_one_answer(twins: TwinDeployments) -> None:
     """Whether it is taken or not, by every field alike."""
     for operation in takers(twins):
-        for place in places(operation.body):
-            for odd in some(ODD, OF_EACH, operation.path, place):
-                body = json.dumps(put(operation.body, place, odd))
-                await twins.ask(operation, content=body, headers=JSON)
-    assert twins.asked > 300
+        for place in json_paths(operation.body):
+            for odd in sample_values(ODD_VALUES, OF_EACH, operation.path, place):
+                body = json.dumps(replace_at(operation.body, place, odd))
+                await twins.request(operation, content=body, headers=JSON)
+    assert twins.request_count > 300
 
 
-async def test_what_is_no_json_is_refused(twins: Twins) -> None:
+async def test_what_is_no_json_is_refused(twins: TwinDeployments) -> None:
     """By every operation that takes JSON; so is what is too long, and what is something else."""
     for operation in takers(twins):
-        for raw in some(NOT_JSON, OF_EACH, operation.path):
-            answer = await twins.ask(operation, content=raw, headers=JSON)
-            refused(answer, 400, "malformed_json")
-        answer = await twins.ask(operation, content=b"{}", headers={"content-type": "text/plain"})
-        refused(answer, 415, "unsupported_media_type")
-        answer = await twins.ask(operation, content=b" " * (MOST_BYTES + 1), headers=JSON)
-        refused(answer, 413, "body_too_large")
+        for raw in sample_values(INVALID_JSON_BODIES, OF_EACH, operation.path):
+            answer = await twins.request(operation, content=raw, headers=JSON)
+            error_body(answer, 400, "malformed_json")
+        answer = await twins.request(
+            operation, content=b"{}", headers={"content-type": "text/plain"}
+        )
+        error_body(answer, 415, "unsupported_media_type")
+        answer = await twins.request(operation, content=b" " * (MAX_BODY_BYTES + 1), headers=JSON)
+        error_body(answer, 413, "body_too_large")
 
 
-async def test_a_query_is_as_strict_as_a_body(twins: Twins) -> None:
+async def test_a_query_is_as_strict_as_a_body(twins: TwinDeployments) -> None:
     """What no parameter takes, and one that is given twice, are told of it."""
     for operation in twins.document.operations:
         for name in (one["name"] for one in operation.queries):
-            for wrong in (*WRONG_QUERY, f"1&{name}=1"):
+            for wrong in (*INVALID_QUERY_VALUES, f"1&{name}=1"):
                 needed = [one["name"] for one in operation.queries if one["required"]]
                 others = "".join(f"&{one}=2027-03-03" for one in needed if one != name)
-                answer = await twins.ask(operation, query=f"{name}={wrong}{others}")
-                refused(answer, 422, "invalid_field")
-                assert name in fields(answer), operation
-            for odd in some(ODD_QUERY, OF_EACH, operation.path, name):
-                await twins.ask(operation, query=f"{name}={odd}")
+                answer = await twins.request(operation, query=f"{name}={wrong}{others}")
+                error_body(answer, 422, "invalid_field")
+                assert name in error_fields(answer), operation
+            for odd in sample_values(ODD_QUERY_VALUES, OF_EACH, operation.path, name):
+                await twins.request(operation, query=f"{name}={odd}")
 
 
-async def test_nothing_is_at_an_odd_path(twins: Twins) -> None:
+async def test_nothing_is_at_an_odd_path(twins: TwinDeployments) -> None:
     """Whatever stands for a number, a code or a name that none has is 404."""
     for operation in twins.document.operations:
-        for name in parameters(operation.path):
-            for odd in ("%00", *some(WRONG_SEGMENT, OF_EACH, operation.path, name)):
-                answer = await twins.ask(operation, twins.path(operation, **{name: odd}))
-                refused(answer, 404, "not_found")
+        for name in path_parameters(operation.path):
+            for odd in (
+                "%00",
+                *sample_values(INVALID_PATH_SEGMENTS, OF_EACH, operation.path, name),
+            ):
+                answer = await twins.request(operation, twins.path(operation, **{name: odd}))
+                error_body(answer, 404, "not_found")

@@ -18,10 +18,10 @@ from hypothesis.errors import Unsatisfiable
 from hypothesis.strategies import SearchStrategy
 from schemathesis import Case, GenerationMode
 
-from tests.fuzz.hostile_inputs import ODD, WRONG
-from tests.fuzz.openapi_document import Operation, places, put
-from tests.fuzz.twin_deployments import Twins, open_twins
-from tests.http.deployment import BASE
+from tests.fuzz.hostile_inputs import ALWAYS_INVALID_VALUES, ODD_VALUES
+from tests.fuzz.openapi_document import ApiOperation, json_paths, replace_at
+from tests.fuzz.twin_deployments import TwinDeployments, open_twin_deployments
+from tests.http.deployment import BASE_URL
 
 pytestmark = [pytest.mark.anyio, pytest.mark.soak]
 
@@ -36,41 +36,41 @@ where two answers are never the same."""
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-async def twins(request: pytest.FixtureRequest) -> AsyncIterator[Twins]:
+async def twins(request: pytest.FixtureRequest) -> AsyncIterator[TwinDeployments]:
     """A deployment in memory, and one on a database."""
-    async with open_twins(request, "memory", request.param) as made:
+    async with open_twin_deployments(request, "memory", request.param) as made:
         yield made
 
 
-def safe(twins: Twins) -> list[Operation]:
+def safe(twins: TwinDeployments) -> list[ApiOperation]:
     """The operations that may be called again and again."""
     return [one for one in twins.document.operations if not one.path.startswith(LEFT_OUT)]
 
 
-async def test_any_odd_values_have_one_answer(twins: Twins) -> None:
+async def test_any_odd_values_have_one_answer(twins: TwinDeployments) -> None:
     """Up to three in a body, wherever they stand."""
     random, takers = Random(SEED), [one for one in safe(twins) if one.body]
     for _ in range(ROUNDS):
         operation = random.choice(takers)
-        body, known = operation.body, list(places(operation.body))
+        body, known = operation.body, list(json_paths(operation.body))
         # The deepest first: what stands above it may then be something else altogether.
         for place in sorted(random.sample(known, min(3, len(known))), key=len, reverse=True):
-            body = put(body, place, random.choice((*ODD, *WRONG)))
-        await twins.ask(operation, content=json.dumps(body), headers=JSON)
+            body = replace_at(body, place, random.choice((*ODD_VALUES, *ALWAYS_INVALID_VALUES)))
+        await twins.request(operation, content=json.dumps(body), headers=JSON)
 
 
-async def test_whatever_the_document_generates_has_one_answer(twins: Twins) -> None:
+async def test_whatever_the_document_generates_has_one_answer(twins: TwinDeployments) -> None:
     """What its schemas take, and what they refuse."""
     for operation in safe(twins):
         for case in generated(twins, operation):
-            sent = requests.Request(**case.as_transport_kwargs(base_url=BASE)).prepare()
+            sent = requests.Request(**case.as_transport_kwargs(base_url=BASE_URL)).prepare()
             path, _, query = str(sent.path_url).partition("?")
             headers = {} if sent.body is None else {"content-type": case.media_type or ""}
             content = sent.body or b""
-            await twins.ask(operation, path, query, content=content, headers=headers)
+            await twins.request(operation, path, query, content=content, headers=headers)
 
 
-def generated(twins: Twins, operation: Operation) -> Iterator[Case]:
+def generated(twins: TwinDeployments, operation: ApiOperation) -> Iterator[Case]:
     """Cases of an operation, the same ones each time."""
     schema = schemathesis.openapi.from_dict(twins.document.content)
     described = schema[operation.path][operation.method]

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from staffbooking_core.ports import BookingQuery
-from tests.http.deployment import World, ok, refused
+from tests.http.deployment import HttpDeployment, error_body, json_body
 from tests.support.builders import DAY
 
 pytestmark = pytest.mark.anyio
@@ -20,18 +20,18 @@ def keyed(key: str = "call-1") -> dict[str, str]:
     return {"idempotency-key": key, "content-type": "application/json"}
 
 
-def raw(world: World, **given: object) -> bytes:
+def raw(world: HttpDeployment, **given: object) -> bytes:
     return json.dumps(world.request_body(**given)).encode()
 
 
-async def made(world: World) -> int:
-    async with world.store.reading() as view:
+async def made(world: HttpDeployment) -> int:
+    async with world.store.read_view() as view:
         return len(await view.bookings.bookings(BookingQuery(user_id=None, limit=50)))
 
 
-async def test_a_repeated_call_is_answered_alike(each_world: World) -> None:
+async def test_a_repeated_call_is_answered_alike(each_world: HttpDeployment) -> None:
     """The same bytes, marked as a replay, and one booking."""
-    program, body = each_world.by_key(), raw(each_world)
+    program, body = each_world.client_with_key(), raw(each_world)
     first = await program.post(BOOKINGS, content=body, headers=keyed())
     again = await program.post(BOOKINGS, content=body, headers=keyed())
     assert (again.status_code, again.content) == (201, first.content)
@@ -40,31 +40,31 @@ async def test_a_repeated_call_is_answered_alike(each_world: World) -> None:
     assert await made(each_world) == 1
 
 
-async def test_another_body_is_a_mismatch(each_world: World) -> None:
+async def test_another_body_is_a_mismatch(each_world: HttpDeployment) -> None:
     """The key stands for one request; a malformed one is another too."""
-    program = each_world.by_key()
-    ok(await program.post(BOOKINGS, content=raw(each_world), headers=keyed()), 201)
+    program = each_world.client_with_key()
+    json_body(await program.post(BOOKINGS, content=raw(each_world), headers=keyed()), 201)
     for body in (raw(each_world, duration_hours=5), raw(each_world, duration_hours=99), b"{"):
         answer = await program.post(BOOKINGS, content=body, headers=keyed())
-        refused(answer, 400, "idempotency_mismatch")
+        error_body(answer, 400, "idempotency_mismatch")
     assert await made(each_world) == 1
 
 
-async def test_twins_make_one_booking(each_world: World) -> None:
+async def test_twins_make_one_booking(each_world: HttpDeployment) -> None:
     """Calls at the same moment get the same answer."""
-    program, body = each_world.by_key(), raw(each_world)
+    program, body = each_world.client_with_key(), raw(each_world)
     twins = [program.post(BOOKINGS, content=body, headers=keyed()) for _ in range(5)]
     answers = await asyncio.gather(*twins)
     assert {(one.status_code, one.content) for one in answers} == {(201, answers[0].content)}
     assert await made(each_world) == 1
 
 
-async def test_a_refusal_is_kept(each_world: World) -> None:
+async def test_a_refusal_is_kept(each_world: HttpDeployment) -> None:
     """What failed for good fails again, though it would succeed by now."""
-    program = each_world.by_key()
+    program = each_world.client_with_key()
     body = raw(each_world, customer_email="late@example.com")
     first = await program.post(BOOKINGS, content=body, headers=keyed())
-    refused(first, 422, "invalid_field")
+    error_body(first, 422, "invalid_field")
     sign_up = {
         "email": "late@example.com",
         "password": "hunter2hunter2",
@@ -72,63 +72,65 @@ async def test_a_refusal_is_kept(each_world: World) -> None:
         "last_name": "Comer",
         "role": "customer",
     }
-    ok(await each_world.client().post("/auth/register", json=sign_up), 201)
+    json_body(await each_world.client().post("/auth/register", json=sign_up), 201)
     again = await program.post(BOOKINGS, content=body, headers=keyed())
     assert (again.status_code, again.content) == (422, first.content)
-    ok(await program.post(BOOKINGS, content=body, headers=keyed("call-2")), 201)
+    json_body(await program.post(BOOKINGS, content=body, headers=keyed("call-2")), 201)
 
 
-async def test_a_spent_limit_is_not_kept(world: World) -> None:
+async def test_a_spent_limit_is_not_kept(world: HttpDeployment) -> None:
     """429 says to come again, and then the call is made."""
-    program, body = world.by_key(), raw(world)
+    program, body = world.client_with_key(), raw(world)
     for _ in range(10):
         await program.post(BOOKINGS, json={})
-    refused(await program.post(BOOKINGS, content=body, headers=keyed()), 429, "rate_limited")
+    error_body(await program.post(BOOKINGS, content=body, headers=keyed()), 429, "rate_limited")
     world.clock.advance(DAY / 2)
-    ok(await program.post(BOOKINGS, content=body, headers=keyed()), 201)
+    json_body(await program.post(BOOKINGS, content=body, headers=keyed()), 201)
 
 
-async def test_replays_count_as_calls(world: World) -> None:
+async def test_replays_count_as_calls(world: HttpDeployment) -> None:
     """A replay spends both windows like any other call."""
-    program, body = world.by_key(), raw(world)
+    program, body = world.client_with_key(), raw(world)
     calls = [await program.post(BOOKINGS, content=body, headers=keyed()) for _ in range(3)]
     assert [one.headers["x-ratelimit-remaining"] for one in calls] == ["9", "8", "7"]
 
 
-async def test_an_answer_is_kept_for_a_day(world: World) -> None:
+async def test_an_answer_is_kept_for_a_day(world: HttpDeployment) -> None:
     """After 24 hours the key is free again."""
-    program, body = world.by_key(), raw(world)
-    ok(await program.post(BOOKINGS, content=body, headers=keyed()), 201)
+    program, body = world.client_with_key(), raw(world)
+    json_body(await program.post(BOOKINGS, content=body, headers=keyed()), 201)
     world.clock.advance(DAY)
-    ok(await program.post(BOOKINGS, content=body, headers=keyed()), 201)
+    json_body(await program.post(BOOKINGS, content=body, headers=keyed()), 201)
     assert await made(world) == 2
 
 
-async def test_callers_do_not_share_keys(world: World) -> None:
+async def test_callers_do_not_share_keys(world: HttpDeployment) -> None:
     """The scope is the caller: another key and a session have their own."""
-    other = world.by_key(await world.new_key(world.subscriber))
-    for program in (world.by_key(), other):
-        ok(await program.post(BOOKINGS, content=raw(world), headers=keyed()), 201)
-    customer = await world.browser(world.customer.id)
+    other = world.client_with_key(await world.add_api_key(world.subscriber))
+    for program in (world.client_with_key(), other):
+        json_body(await program.post(BOOKINGS, content=raw(world), headers=keyed()), 201)
+    customer = await world.signed_in_client(world.customer.id)
     body = world.request_body()
     del body["customer_email"]
     text = json.dumps(body)
     first = await customer.post("/bookings", content=text, headers=keyed())
     again = await customer.post("/bookings", content=text, headers=keyed())
-    assert ok(first, 201)["booking"]["booked_by"] is None
+    assert json_body(first, 201)["booking"]["booked_by"] is None
     assert again.content == first.content
     assert await made(world) == 3
 
 
 @pytest.mark.parametrize("key", [b"", b"x" * 256, "é".encode(), b"a\tb", b"\x7f"])
-async def test_a_malformed_key_is_400(world: World, key: bytes) -> None:
+async def test_a_malformed_key_is_400(world: HttpDeployment, key: bytes) -> None:
     """1 to 255 printable ASCII characters."""
     headers = [(b"idempotency-key", key), (b"content-type", b"application/json")]
-    answer = await world.by_key().post(BOOKINGS, content=raw(world), headers=headers)
-    refused(answer, 400, "idempotency_key_invalid")
+    answer = await world.client_with_key().post(BOOKINGS, content=raw(world), headers=headers)
+    error_body(answer, 400, "idempotency_key_invalid")
 
 
 @pytest.mark.parametrize("key", ["x" * 255, "a b~!", "1"])
-async def test_a_well_formed_key_passes(world: World, key: str) -> None:
+async def test_a_well_formed_key_passes(world: HttpDeployment, key: str) -> None:
     """The bounds themselves are inside."""
-    ok(await world.by_key().post(BOOKINGS, content=raw(world), headers=keyed(key)), 201)
+    json_body(
+        await world.client_with_key().post(BOOKINGS, content=raw(world), headers=keyed(key)), 201
+    )

@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from staffbooking_http.api import request_body
-from staffbooking_http.api.request_body import MOST_BYTES
-from tests.http.deployment import World, fields, ok, refused
+from staffbooking_http.api.request_body import MAX_BODY_BYTES
+from tests.http.deployment import HttpDeployment, error_body, error_fields, json_body
 
 pytestmark = pytest.mark.anyio
 
@@ -42,64 +42,67 @@ MALFORMED = {
 }
 
 
-async def test_malformed_json_is_400(each_world: World) -> None:
+async def test_malformed_json_is_400(each_world: HttpDeployment) -> None:
     """What is no JSON object to the letter is 400, never 500."""
     each_world.raise_limits()
-    program = each_world.by_key()
+    program = each_world.client_with_key()
     for raw in MALFORMED.values():
-        refused(await program.post(BOOKINGS, content=raw, headers=JSON), 400, "malformed_json")
+        error_body(await program.post(BOOKINGS, content=raw, headers=JSON), 400, "malformed_json")
 
 
-async def test_sixty_four_levels_pass(world: World) -> None:
+async def test_sixty_four_levels_pass(world: HttpDeployment) -> None:
     """The bound itself is inside: such a body only lacks its fields."""
-    answer = await world.by_key().post(BOOKINGS, content=nested(64), headers=JSON)
-    refused(answer, 400, "missing_field")
+    answer = await world.client_with_key().post(BOOKINGS, content=nested(64), headers=JSON)
+    error_body(answer, 400, "missing_field")
 
 
 @pytest.mark.parametrize(
     "media",
     ["text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin-1", None],
 )
-async def test_another_content_type_is_415(world: World, media: str | None) -> None:
+async def test_another_content_type_is_415(world: HttpDeployment, media: str | None) -> None:
     """A form, a text and a body of no declared type are not parsed."""
     raw = json.dumps(world.request_body()).encode()
     headers = {} if media is None else {"content-type": media}
-    answer = await world.by_key().post(BOOKINGS, content=raw, headers=headers)
-    refused(answer, 415, "unsupported_media_type")
+    answer = await world.client_with_key().post(BOOKINGS, content=raw, headers=headers)
+    error_body(answer, 415, "unsupported_media_type")
 
 
 @pytest.mark.parametrize(
     "media",
     ["application/json", "Application/JSON; charset=UTF-8", 'application/json;charset="utf-8"'],
 )
-async def test_json_in_utf8_passes(world: World, media: str) -> None:
+async def test_json_in_utf8_passes(world: HttpDeployment, media: str) -> None:
     """Parameters and case don't matter."""
     raw = json.dumps(world.request_body()).encode()
-    ok(await world.by_key().post(BOOKINGS, content=raw, headers={"content-type": media}), 201)
+    json_body(
+        await world.client_with_key().post(BOOKINGS, content=raw, headers={"content-type": media}),
+        201,
+    )
 
 
-async def test_a_body_over_the_cap_is_413(world: World) -> None:
+async def test_a_body_over_the_cap_is_413(world: HttpDeployment) -> None:
     """64 KiB pass, one byte more does not, declared or not."""
-    program = world.by_key()
-    fits = b" " * (MOST_BYTES - 2) + b"{}"
-    refused(await program.post(BOOKINGS, content=fits, headers=JSON), 400, "missing_field")
+    program = world.client_with_key()
+    fits = b" " * (MAX_BODY_BYTES - 2) + b"{}"
+    error_body(await program.post(BOOKINGS, content=fits, headers=JSON), 400, "missing_field")
     answer = await program.post(BOOKINGS, content=fits + b" ", headers=JSON)
-    refused(answer, 413, "body_too_large")
+    error_body(answer, 413, "body_too_large")
 
     async def undeclared() -> AsyncIterator[bytes]:
-        for _ in range(MOST_BYTES // 1024 + 1):
+        for _ in range(MAX_BODY_BYTES // 1024 + 1):
             yield b" " * 1024
 
     answer = await program.post(BOOKINGS, content=undeclared(), headers=JSON)
-    refused(answer, 413, "body_too_large")
+    error_body(answer, 413, "body_too_large")
     assert answer.headers["connection"] == "close"
 
 
 async def test_a_body_that_never_ends_is_given_up(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client that stops sending gets an answer in the end."""
-    monkeypatch.setattr(request_body, "DEADLINE", 0.01)
+    monkeypatch.setattr(request_body, "BODY_TIMEOUT_SECONDS", 0.01)
     sent = []
 
     async def receive() -> dict[str, object]:
@@ -114,7 +117,7 @@ async def test_a_body_that_never_ends_is_given_up(
         "method": "POST",
         "path": BOOKINGS,
         "query_string": b"",
-        "headers": [(b"authorization", f"Bearer {world.key}".encode())],
+        "headers": [(b"authorization", f"Bearer {world.api_key}".encode())],
         "client": ("203.0.113.9", 1),
     }
     await world.app(scope, receive, send)
@@ -151,34 +154,36 @@ WRONG: dict[str, list[object]] = {
 }
 
 
-async def test_a_wrong_value_is_422(each_world: World) -> None:
+async def test_a_wrong_value_is_422(each_world: HttpDeployment) -> None:
     """Types and formats are strict, to the letter; the field is named."""
     each_world.raise_limits()
-    program = each_world.by_key()
+    program = each_world.client_with_key()
     for field, values in WRONG.items():
         for value in values:
             raw = json.dumps(each_world.request_body(**{field: value}))
             raw = raw.replace("Infinity", "1e400")
             answer = await program.post(BOOKINGS, content=raw.encode(), headers=JSON)
-            refused(answer, 422, "invalid_field")
-            assert fields(answer) == {field}, value
+            error_body(answer, 422, "invalid_field")
+            assert error_fields(answer) == {field}, value
 
 
-async def test_a_day_out_of_reach_is_422(each_world: World) -> None:
+async def test_a_day_out_of_reach_is_422(each_world: HttpDeployment) -> None:
     """No arithmetic overflows on a day that is too far."""
     for day in ("9999-12-31", "0001-01-01", "2999-12-31", "1900-01-01", "2031-01-01"):
         body = each_world.request_body(event_date=day, duration_hours=24)
-        answer = await each_world.by_key().post(BOOKINGS, json=body)
-        refused(answer, 422, "invalid_field")
-        assert fields(answer) == {"event_date"}
+        answer = await each_world.client_with_key().post(BOOKINGS, json=body)
+        error_body(answer, 422, "invalid_field")
+        assert error_fields(answer) == {"event_date"}
 
 
-async def test_unknown_fields_bind_to_nothing(each_world: World) -> None:
+async def test_unknown_fields_bind_to_nothing(each_world: HttpDeployment) -> None:
     """Price, status and ids of the body are not looked at."""
     body = each_world.request_body(
         total_amount=1, hourly_rate=1, status="paid", customer_id=1, id=7, price=0, version=9
     )
-    booking = ok(await each_world.by_key().post(BOOKINGS, json=body), 201)["booking"]
+    booking = json_body(await each_world.client_with_key().post(BOOKINGS, json=body), 201)[
+        "booking"
+    ]
     assert (booking["total_amount"], booking["status"], booking["version"]) == (400.0, "pending", 1)
 
 
@@ -200,35 +205,35 @@ IDS = [
 ]
 
 
-async def test_a_malformed_id_is_404(each_world: World) -> None:
+async def test_a_malformed_id_is_404(each_world: HttpDeployment) -> None:
     """Path ids are plain numbers up to 2^63 - 1."""
-    program = each_world.by_key()
-    customer = await each_world.browser(each_world.customer.id)
+    program = each_world.client_with_key()
+    customer = await each_world.signed_in_client(each_world.customer.id)
     days = "start_date=2027-03-01&end_date=2027-03-01"
     for number in IDS:
         for tail in ("", f"/availability?{days}"):
-            refused(await program.get(f"/api/v1/companions/{number}{tail}"), 404, "not_found")
-        refused(await customer.get(f"/bookings/{number}"), 404, "not_found")
-        refused(await customer.post(f"/bookings/{number}/accept"), 404, "not_found")
-        refused(await customer.delete(f"/api/keys/{number}"), 404, "not_found")
+            error_body(await program.get(f"/api/v1/companions/{number}{tail}"), 404, "not_found")
+        error_body(await customer.get(f"/bookings/{number}"), 404, "not_found")
+        error_body(await customer.post(f"/bookings/{number}/accept"), 404, "not_found")
+        error_body(await customer.delete(f"/api/keys/{number}"), 404, "not_found")
 
 
-async def test_the_largest_id_is_only_unknown(each_world: World) -> None:
+async def test_the_largest_id_is_only_unknown(each_world: HttpDeployment) -> None:
     """2^63 - 1 is looked up, and not there."""
-    program = each_world.by_key()
-    refused(await program.get(f"/api/v1/companions/{2**63 - 1}"), 404, "not_found")
+    program = each_world.client_with_key()
+    error_body(await program.get(f"/api/v1/companions/{2**63 - 1}"), 404, "not_found")
     answer = await program.post(BOOKINGS, json=each_world.request_body(companion_id=2**63 - 1))
-    refused(answer, 404, "not_found")
+    error_body(answer, 404, "not_found")
 
 
 CODES = ["BK", "x" * 14, "BK00000000000%00", "BK0000000000%C3%A9", "%FF" * 14, "bk0000000000001"]
 
 
-async def test_a_malformed_code_is_404(each_world: World) -> None:
+async def test_a_malformed_code_is_404(each_world: HttpDeployment) -> None:
     """A code that can't be one is not there."""
     for code in CODES:
-        answer = await each_world.by_key().get(f"/api/v1/bookings/{code}")
-        refused(answer, 404, "not_found")
+        answer = await each_world.client_with_key().get(f"/api/v1/bookings/{code}")
+        error_body(answer, 404, "not_found")
 
 
 QUERIES = {
@@ -251,37 +256,37 @@ QUERIES = {
 }
 
 
-async def test_a_wrong_parameter_is_422(each_world: World) -> None:
+async def test_a_wrong_parameter_is_422(each_world: HttpDeployment) -> None:
     """Query parameters are as strict as bodies."""
-    program = each_world.by_key()
+    program = each_world.client_with_key()
     for field, values in QUERIES.items():
         for value in values:
             answer = await program.get(f"{SEARCH}?{field}={value}")
-            refused(answer, 422, "invalid_field")
-            assert fields(answer) == {field}, value
+            error_body(answer, 422, "invalid_field")
+            assert error_fields(answer) == {field}, value
 
 
-async def test_a_parameter_given_twice_is_422(world: World) -> None:
+async def test_a_parameter_given_twice_is_422(world: HttpDeployment) -> None:
     """Neither the first nor the last wins; every fault is told at once."""
-    answer = await world.by_key().get(f"{SEARCH}?page=1&page=1&limit=0&location=%ff")
-    refused(answer, 422, "invalid_field")
-    assert fields(answer) == {"page", "limit", "location"}
+    answer = await world.client_with_key().get(f"{SEARCH}?page=1&page=1&limit=0&location=%ff")
+    error_body(answer, 422, "invalid_field")
+    assert error_fields(answer) == {"page", "limit", "location"}
 
 
-async def test_a_strange_parameter_given_twice_is_422(world: World) -> None:
+async def test_a_strange_parameter_given_twice_is_422(world: HttpDeployment) -> None:
     """Once it is passed over; twice it is told of by its name, as far as that goes."""
-    program, long = world.by_key(), "a" * 300
-    ok(await program.get(f"{SEARCH}?colour=red&&"))
+    program, long = world.client_with_key(), "a" * 300
+    json_body(await program.get(f"{SEARCH}?colour=red&&"))
     answer = await program.get(f"{SEARCH}?colour=red&{long}=1&colour=blue&{long}=2")
-    refused(answer, 422, "invalid_field")
-    assert fields(answer) == {"colour", long[:100]}
+    error_body(answer, 422, "invalid_field")
+    assert error_fields(answer) == {"colour", long[:100]}
 
 
-async def test_prices_out_of_order_are_422(world: World) -> None:
+async def test_prices_out_of_order_are_422(world: HttpDeployment) -> None:
     """min_price above max_price is told of min_price."""
-    answer = await world.by_key().get(f"{SEARCH}?min_price=20&max_price=10")
-    refused(answer, 422, "invalid_field")
-    assert fields(answer) == {"min_price"}
+    answer = await world.client_with_key().get(f"{SEARCH}?min_price=20&max_price=10")
+    error_body(answer, 422, "invalid_field")
+    assert error_fields(answer) == {"min_price"}
 
 
 FOUND = {
@@ -302,11 +307,12 @@ FOUND = {
 }
 
 
-async def test_a_search_means_what_it_says(each_world: World) -> None:
+async def test_a_search_means_what_it_says(each_world: HttpDeployment) -> None:
     """Wildcards match themselves, prices compare exactly, unknown keys are ignored."""
-    program = each_world.by_key()
+    program = each_world.client_with_key()
     found = {
-        query: len(ok(await program.get(f"{SEARCH}?{query}"))["companions"]) for query in FOUND
+        query: len(json_body(await program.get(f"{SEARCH}?{query}"))["companions"])
+        for query in FOUND
     }
     assert found == FOUND
 
@@ -322,18 +328,18 @@ SPANS = {
 }
 
 
-async def test_availability_is_bounded(each_world: World) -> None:
+async def test_availability_is_bounded(each_world: HttpDeployment) -> None:
     """Both days are required, in order, known to the calendar, at most 92 of them."""
-    program, path = each_world.by_key(), f"{SEARCH}/{each_world.companion.id}/availability"
+    program, path = each_world.client_with_key(), f"{SEARCH}/{each_world.companion.id}/availability"
     for query, expected in SPANS.items():
         answer = await program.get(f"{path}?{query}")
-        assert (answer.status_code, fields(answer)) == expected
+        assert (answer.status_code, error_fields(answer)) == expected
 
 
-async def test_ninety_two_days_pass(world: World) -> None:
+async def test_ninety_two_days_pass(world: HttpDeployment) -> None:
     """The longest span has its 92 days."""
     path = f"{SEARCH}/{world.companion.id}/availability?start_date=2027-03-01&end_date=2027-05-31"
-    assert len(ok(await world.by_key().get(path))["availability"]) == 92
+    assert len(json_body(await world.client_with_key().get(path))["availability"]) == 92
 
 
 SIGN_UPS: list[tuple[dict[str, object], set[str]]] = [
@@ -348,15 +354,15 @@ SIGN_UPS: list[tuple[dict[str, object], set[str]]] = [
 ]
 
 
-async def test_signing_up_is_strict(each_world: World) -> None:
+async def test_signing_up_is_strict(each_world: HttpDeployment) -> None:
     """Nobody registers as an admin, with a short password or a name of nothing."""
     for body, named in SIGN_UPS:
         answer = await each_world.client().post("/auth/register", json=body)
-        refused(answer, 422, "invalid_field")
-        assert fields(answer) == named
+        error_body(answer, 422, "invalid_field")
+        assert error_fields(answer) == named
 
 
-async def test_names_of_every_script_pass(each_world: World) -> None:
+async def test_names_of_every_script_pass(each_world: HttpDeployment) -> None:
     """What is text, and not too long, is kept as it came."""
     name = "Åsa 山田 🎈"
     body = {
@@ -366,5 +372,5 @@ async def test_names_of_every_script_pass(each_world: World) -> None:
         "last_name": "x" * 100,
         "role": "staff",
     }
-    user = ok(await each_world.client().post("/auth/register", json=body), 201)["user"]
+    user = json_body(await each_world.client().post("/auth/register", json=body), 201)["user"]
     assert user["first_name"] == name

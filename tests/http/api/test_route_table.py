@@ -12,27 +12,31 @@ import pytest
 from attrs import evolve
 
 from staffbooking_core.domain.accounts.api_keys import Permission
-from staffbooking_core.ports import Pair
+from staffbooking_core.ports import CustomerCompanionPair
 from staffbooking_http.api.access import (
-    ByAddress,
-    SignedOut,
-    Unguarded,
-    WithEither,
-    WithKey,
-    WithSession,
+    ApiKeyAccess,
+    ApiKeyOrSessionAccess,
+    PublicAccess,
+    SecretPathAccess,
+    SessionAccess,
+    SignedOutAccess,
 )
 from staffbooking_http.api.endpoint import Endpoint
-from staffbooking_http.routes import FAMILIES, SANDBOX
-from tests.http.deployment import World
-from tests.support.builders import add_booking, add_key, make_key_text
+from staffbooking_http.routes import ENDPOINTS_BY_TAG, SANDBOX_ENDPOINTS_BY_TAG
+from tests.http.deployment import HttpDeployment
+from tests.support.builders import add_api_key, add_booking, make_api_key_text
 from tests.support.messages import add_direct
-from tests.support.portfolio import add_item
+from tests.support.portfolio import add_portfolio_item
 from tests.support.reviews import add_review
 from tests.support.webhooks import add_delivery, add_endpoint
 
 pytestmark = pytest.mark.anyio
 
-ROWS: list[Endpoint] = [row for family in (*FAMILIES.values(), *SANDBOX.values()) for row in family]
+ROWS: list[Endpoint] = [
+    row
+    for family in (*ENDPOINTS_BY_TAG.values(), *SANDBOX_ENDPOINTS_BY_TAG.values())
+    for row in family
+]
 NAMES = [f"{row.method} {row.path}" for row in ROWS]
 SECURITY = {
     "x-content-type-options": "nosniff",
@@ -168,33 +172,35 @@ MATRIX: dict[str, dict[str, int]] = {
 """What each principal meets: 200 stands for being let through to the rules of the state."""
 
 
-async def client_of(world: World, who: str) -> httpx.AsyncClient:
+async def client_of(world: HttpDeployment, who: str) -> httpx.AsyncClient:
     """A client of a principal."""
     match who:
         case "nobody":
             return world.client()
         case "bad key":
-            return world.by_key(make_key_text())
+            return world.client_with_key(make_api_key_text())
         case "bad session":
             return world.client(cookie="connect.sid=guess")
         case "reading key":
-            return world.by_key(await world.new_key(world.subscriber, Permission.READ))
+            return world.client_with_key(await world.add_api_key(world.subscriber, Permission.READ))
         case "booking key":
-            return world.by_key(await world.new_key(world.subscriber, Permission.BOOK))
+            return world.client_with_key(await world.add_api_key(world.subscriber, Permission.BOOK))
         case "admin's key":
-            return world.by_key(await world.new_key(world.admin, Permission.READ))
-    return await world.browser(getattr(world, who).id)
+            return world.client_with_key(await world.add_api_key(world.admin, Permission.READ))
+    return await world.signed_in_client(getattr(world, who).id)
 
 
-async def call(world: World, row: Endpoint, client: httpx.AsyncClient) -> httpx.Response:
+async def call(world: HttpDeployment, row: Endpoint, client: httpx.AsyncClient) -> httpx.Response:
     """A call of a row, on things of the customer's and the companion's, and on a webhook
     endpoint of the subscriber's."""
     booking = await add_booking(world.store, world.companion, world.customer)
-    key = await add_key(world.store, world.customer.id)
+    key = await add_api_key(world.store, world.customer.id)
     review = await add_review(world.store, booking)
-    item = await add_item(world.store, world.companion.id)
+    item = await add_portfolio_item(world.store, world.companion.id)
     hook = await add_endpoint(world.store, world.subscriber, vault=world.ports.vault)
-    talk = await add_direct(world.store, Pair(booking.customer_id, booking.companion_id))
+    talk = await add_direct(
+        world.store, CustomerCompanionPair(booking.customer_id, booking.companion_id)
+    )
     number = {
         "/api/keys/{id}": key.id,
         "/api/v1/companions": world.companion.id,
@@ -221,7 +227,7 @@ def test_the_matrix_names_every_row() -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
-async def test_every_row_lets_in_whom_it_may(world: World, row: Endpoint) -> None:
+async def test_every_row_lets_in_whom_it_may(world: HttpDeployment, row: Endpoint) -> None:
     """Each principal at each row, on a booking and a key of the customer's."""
     world.raise_limits()
     met = {}
@@ -232,12 +238,12 @@ async def test_every_row_lets_in_whom_it_may(world: World, row: Endpoint) -> Non
 
 
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
-async def test_every_answer_has_its_headers(world: World, row: Endpoint) -> None:
+async def test_every_answer_has_its_headers(world: HttpDeployment, row: Endpoint) -> None:
     """Security headers on all answers, figures of a window where there is one."""
     world.raise_limits()
     path = row.path.replace("{code}", "BK")
     path = path.replace("{id}", "1").replace("{delivery_id}", "1")
-    program, browser = world.by_key(), await world.browser(world.customer.id)
+    program, browser = world.client_with_key(), await world.signed_in_client(world.customer.id)
     for client in (world.client(), program, browser):
         for method in (row.method, "OPTIONS", "TRACE"):
             answer = await client.request(method, path)
@@ -245,7 +251,7 @@ async def test_every_answer_has_its_headers(world: World, row: Endpoint) -> None
             assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
             assert answer.headers["x-request-id"]
             assert "server" not in answer.headers
-            assert ("x-ratelimit-reset" in answer.headers) is row.access.limited
+            assert ("x-ratelimit-reset" in answer.headers) is row.access.is_rate_limited
             if answer.status_code >= 400:
                 assert {"error", "code"} <= answer.json().keys()
 
@@ -264,30 +270,30 @@ def test_each_path_has_its_way_in() -> None:
     both may read; a feed has its address alone, and only operations are open to all."""
     for row in ROWS:
         if row.path.startswith("/api/v1/"):
-            assert isinstance(row.access, WithKey), row.path
+            assert isinstance(row.access, ApiKeyAccess), row.path
         elif row.path.startswith("/calendars/"):
-            assert isinstance(row.access, ByAddress), row.path
+            assert isinstance(row.access, SecretPathAccess), row.path
         elif row.path in SIGNED_OUT:
-            assert isinstance(row.access, SignedOut), row.path
+            assert isinstance(row.access, SignedOutAccess), row.path
         elif row.path.startswith(("/reviews/user/", "/api/webhooks", "/api/events")):
-            assert isinstance(row.access, WithEither), row.path
+            assert isinstance(row.access, ApiKeyOrSessionAccess), row.path
         elif row.path.startswith(BY_SESSION_ALONE):
-            assert isinstance(row.access, WithSession), row.path
+            assert isinstance(row.access, SessionAccess), row.path
         else:
-            assert isinstance(row.access, Unguarded), row.path
+            assert isinstance(row.access, PublicAccess), row.path
 
 
 @pytest.mark.parametrize("path", ["/", "/docs", "/nope", "/sandbox/checkout/nope"])
-async def test_pages_and_strays_have_their_headers(world: World, path: str) -> None:
+async def test_pages_and_strays_have_their_headers(world: HttpDeployment, path: str) -> None:
     """Pages, and paths of nothing, bear the same security headers."""
     answer = await world.client().get(path)
     assert SECURITY.items() <= answer.headers.items()
     assert "default-src 'none'" in answer.headers["content-security-policy"]
 
 
-async def test_without_a_sandbox_its_paths_are_unknown(world: World) -> None:
+async def test_without_a_sandbox_its_paths_are_unknown(world: HttpDeployment) -> None:
     """Where the sandbox is off, nothing of it is there but the page to pay on."""
     world.restart(policy=evolve(world.ports.policy, sandbox=False))
-    for row in SANDBOX["Sandbox"]:
+    for row in SANDBOX_ENDPOINTS_BY_TAG["Sandbox"]:
         assert (await world.client().request(row.method, row.path)).status_code == 404
     assert "/sandbox" not in (await world.client().get("/openapi.json")).text

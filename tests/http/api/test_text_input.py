@@ -9,9 +9,9 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from staffbooking_core.domain.bookings.lifecycle import Status
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from tests.http.api.test_errors import JSON
-from tests.http.deployment import World, fields, ok, refused
+from tests.http.deployment import HttpDeployment, error_body, error_fields, json_body
 from tests.support.builders import add_booking
 from tests.support.reviews import add_review
 
@@ -28,12 +28,12 @@ async def refused_at(client: httpx.AsyncClient, path: str, field: str, body: Any
     answer = await client.post(
         path, content=json.dumps({**body, field: f"So{bad}so"}), headers=JSON
     )
-    refused(answer, 422, "invalid_field")
-    assert fields(answer) == {field}
+    error_body(answer, 422, "invalid_field")
+    assert error_fields(answer) == {field}
     assert f"U+{ord(bad[0]):04X}" in answer.json()["errors"][0]["message"]
 
 
-async def test_nobody_registers_with_such_a_name(each_world: World) -> None:
+async def test_nobody_registers_with_such_a_name(each_world: HttpDeployment) -> None:
     """The account is not made; with a name of any language it is."""
     client = each_world.client()
     given = {"email": "noa@example.com", "password": "long enough", "first_name": FINE}
@@ -41,67 +41,76 @@ async def test_nobody_registers_with_such_a_name(each_world: World) -> None:
     for field in ("first_name", "last_name"):
         for bad in (*CONTROLS, *BIDI, *BREAKS):
             await refused_at(client, "/auth/register", field, given, bad)
-    async with each_world.store.reading() as view:
+    async with each_world.store.read_view() as view:
         assert await view.accounts.user_by_email("noa@example.com") is None
-    assert ok(await client.post("/auth/register", json=given), 201)["user"]["first_name"] == FINE
+    assert (
+        json_body(await client.post("/auth/register", json=given), 201)["user"]["first_name"]
+        == FINE
+    )
 
 
-async def test_no_review_holds_such_a_text(each_world: World) -> None:
+async def test_no_review_holds_such_a_text(each_world: HttpDeployment) -> None:
     """Neither comment nor response is kept; paragraphs are."""
     people = each_world.companion, each_world.customer
-    booking = await add_booking(each_world.store, *people, status=Status.COMPLETED)
-    customer = await each_world.browser(each_world.customer.id)
-    staff = await each_world.browser(each_world.companion.id)
+    booking = await add_booking(each_world.store, *people, status=BookingStatus.COMPLETED)
+    customer = await each_world.signed_in_client(each_world.customer.id)
+    staff = await each_world.signed_in_client(each_world.companion.id)
     about, listed = f"/reviews/booking/{booking.id}", f"/reviews/user/{each_world.companion.id}"
     for bad in (*CONTROLS, *BIDI):
         await refused_at(customer, about, "comment", {"rating": 5}, bad)
-    assert ok(await staff.get(listed))["total_reviews"] == 0
+    assert json_body(await staff.get(listed))["total_reviews"] == 0
     text = "".join(("Great", *BREAKS, FINE))
-    review = ok(await customer.post(about, json={"rating": 5, "comment": text}), 201)["review"]
+    review = json_body(await customer.post(about, json={"rating": 5, "comment": text}), 201)[
+        "review"
+    ]
     assert review["comment"] == text
 
     respond = f"/reviews/{review['id']}/respond"
     for bad in (*CONTROLS, *BIDI):
         await refused_at(staff, respond, "response", {}, bad)
-    assert ok(await staff.get(listed))["reviews"] == [review]
-    assert ok(await staff.post(respond, json={"response": text}))["review"]["response"] == text
+    assert json_body(await staff.get(listed))["reviews"] == [review]
+    assert (
+        json_body(await staff.post(respond, json={"response": text}))["review"]["response"] == text
+    )
 
 
-async def test_no_request_holds_such_a_text(each_world: World) -> None:
+async def test_no_request_holds_such_a_text(each_world: HttpDeployment) -> None:
     """A place may be of several lines, but can't steer a terminal; no booking is made."""
-    customer = await each_world.browser(each_world.customer.id)
+    customer = await each_world.signed_in_client(each_world.customer.id)
     for bad in (CONTROLS[2], BIDI[4]):
         wrong = dict.fromkeys(("location", "event_ref", "service_type"), f"So{bad}so")
         answer = await customer.post("/bookings", json={**each_world.request_body(), **wrong})
-        refused(answer, 422, "invalid_field")
-        assert fields(answer) == set(wrong)
-    assert ok(await customer.get("/bookings"))["bookings"] == []
+        error_body(answer, 422, "invalid_field")
+        assert error_fields(answer) == set(wrong)
+    assert json_body(await customer.get("/bookings"))["bookings"] == []
 
 
-async def test_no_reason_holds_such_a_text(world: World) -> None:
+async def test_no_reason_holds_such_a_text(world: HttpDeployment) -> None:
     """Of a cancellation, that then does not happen; one of several lines is a reason."""
     booking = await add_booking(world.store, world.companion, world.customer)
-    customer = await world.browser(world.customer.id)
+    customer = await world.signed_in_client(world.customer.id)
     path = f"/bookings/{booking.id}"
     for bad in (CONTROLS[1], BIDI[0]):
         await refused_at(customer, f"{path}/cancel", "reason", {}, bad)
-    assert ok(await customer.get(path))["booking"]["status"] == "pending"
-    ok(await customer.post(f"{path}/cancel", json={"reason": "It rains.\nSorry!"}))
+    assert json_body(await customer.get(path))["booking"]["status"] == "pending"
+    json_body(await customer.post(f"{path}/cancel", json={"reason": "It rains.\nSorry!"}))
 
 
-async def test_nothing_is_searched_by_such_a_text(world: World) -> None:
+async def test_nothing_is_searched_by_such_a_text(world: HttpDeployment) -> None:
     """Every fault of the query is told."""
     for bad in (CONTROLS[2], BIDI[6], *BREAKS):
         sought = quote(f"Lis{bad}bon")
-        answer = await world.by_key().get(f"/api/v1/companions?location={sought}&service={sought}")
-        refused(answer, 422, "invalid_field")
-        assert fields(answer) == {"location", "service"}
+        answer = await world.client_with_key().get(
+            f"/api/v1/companions?location={sought}&service={sought}"
+        )
+        error_body(answer, 422, "invalid_field")
+        assert error_fields(answer) == {"location", "service"}
 
 
-async def test_what_went_in_before_is_still_shown(world: World) -> None:
+async def test_what_went_in_before_is_still_shown(world: HttpDeployment) -> None:
     """The rule is for what comes in: what the store has is given as it is."""
     people = world.companion, world.customer
-    booking = await add_booking(world.store, *people, status=Status.COMPLETED)
+    booking = await add_booking(world.store, *people, status=BookingStatus.COMPLETED)
     await add_review(world.store, booking, comment="old \u202etext")
-    found = ok(await world.by_key().get(f"/reviews/user/{world.companion.id}"))
+    found = json_body(await world.client_with_key().get(f"/reviews/user/{world.companion.id}"))
     assert found["reviews"][0]["comment"] == "old \u202etext"

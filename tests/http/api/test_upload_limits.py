@@ -12,11 +12,11 @@ import httpx
 import pytest
 
 from staffbooking_core.errors import InvalidField
-from staffbooking_core.ports import Picture
+from staffbooking_core.ports import ProcessedImage
 from staffbooking_http.api import upload_limits
 from tests.http.companions.test_image_errors import END, HEAD, MULTIPART, Live, are_free, staff
 from tests.http.companions.test_images import PATH, form
-from tests.http.deployment import World, refused
+from tests.http.deployment import HttpDeployment, error_body
 from tests.support.builders import add_companion
 
 __all__ = ["staff"]
@@ -31,7 +31,7 @@ class Slow:
         self.entered = 0
         self.free = anyio.Event()
 
-    async def remake(self, _: bytes) -> Picture:
+    async def process(self, _: bytes) -> ProcessedImage:
         self.entered += 1
         await self.free.wait()
         raise InvalidField([])
@@ -42,46 +42,46 @@ class Slow:
 
 
 async def test_few_files_are_kept_in_memory_at_a_time(
-    world: World, staff: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+    world: HttpDeployment, staff: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who comes when the turns are taken waits, and in the end comes again; then it goes on."""
-    monkeypatch.setattr(upload_limits, "PATIENCE", 0.05)
+    monkeypatch.setattr(upload_limits, "SLOT_TIMEOUT_SECONDS", 0.05)
     slow = Slow()
-    world.restart(pictures=slow)
-    world.app._site.turns[PATH] = upload_limits.Turns(1)
+    world.restart(image_processor=slow)
+    world.app._site.upload_limiters[PATH] = upload_limits.UploadLimiter(1)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(lambda: staff.post(PATH, **form(b"x")))
         await slow.wait_for(1)
         answer = await staff.post(PATH, **form(b"x"))
-        refused(answer, 429, "rate_limited")
+        error_body(answer, 429, "rate_limited")
         assert answer.headers["retry-after"] == "2"
         assert slow.entered == 1
         slow.free.set()
-    refused(await staff.post(PATH, **form(b"x")), 422, "invalid_field")
+    error_body(await staff.post(PATH, **form(b"x")), 422, "invalid_field")
 
 
 async def test_one_user_does_not_hold_all_turns(
-    world: World, staff: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+    world: HttpDeployment, staff: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beyond their own few they wait, before the body, and in the end come again; others don't."""
-    monkeypatch.setattr(upload_limits, "PATIENCE", 0.05)
-    other = await world.browser((await add_companion(world.store)).id)
+    monkeypatch.setattr(upload_limits, "SLOT_TIMEOUT_SECONDS", 0.05)
+    other = await world.signed_in_client((await add_companion(world.store)).id)
     slow = Slow()
-    world.restart(pictures=slow)
+    world.restart(image_processor=slow)
     other._transport = Live(world)
     async with anyio.create_task_group() as tasks:
-        for _ in range(upload_limits.MOST_OF_ONE):
+        for _ in range(upload_limits.MAX_UPLOADS_PER_USER):
             tasks.start_soon(lambda: staff.post(PATH, **form(b"x")))
-        await slow.wait_for(upload_limits.MOST_OF_ONE)
-        refused(await staff.post(PATH, content=unread()), 429, "rate_limited")
+        await slow.wait_for(upload_limits.MAX_UPLOADS_PER_USER)
+        error_body(await staff.post(PATH, content=unread()), 429, "rate_limited")
         tasks.start_soon(lambda: other.post(PATH, **form(b"x")))
-        await slow.wait_for(upload_limits.MOST_OF_ONE + 1)
+        await slow.wait_for(upload_limits.MAX_UPLOADS_PER_USER + 1)
         slow.free.set()
     assert are_free(world)
 
 
 async def test_files_of_one_user_come_one_after_the_other(
-    world: World, staff: httpx.AsyncClient
+    world: HttpDeployment, staff: httpx.AsyncClient
 ) -> None:
     """Who sends more at once than are let in gets an answer to each."""
     answers = []
@@ -90,33 +90,37 @@ async def test_files_of_one_user_come_one_after_the_other(
         answers.append((await staff.post(PATH, **form(b"x"))).status_code)
 
     async with anyio.create_task_group() as tasks:
-        for _ in range(3 * upload_limits.MOST_OF_ONE):
+        for _ in range(3 * upload_limits.MAX_UPLOADS_PER_USER):
             tasks.start_soon(send)
-    assert answers == [422] * 3 * upload_limits.MOST_OF_ONE
+    assert answers == [422] * 3 * upload_limits.MAX_UPLOADS_PER_USER
     assert are_free(world)
 
 
 async def test_slow_senders_take_nobody_elses_turn(
-    world: World, staff: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+    world: HttpDeployment, staff: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As many as there are turns: who has sent a file is served beside them."""
-    monkeypatch.setattr(upload_limits, "PATIENCE", 0.05)
-    few = upload_limits.MOST
-    others = [await world.browser((await add_companion(world.store)).id) for _ in range(few)]
+    monkeypatch.setattr(upload_limits, "SLOT_TIMEOUT_SECONDS", 0.05)
+    few = upload_limits.MAX_CONCURRENT_UPLOADS
+    others = [
+        await world.signed_in_client((await add_companion(world.store)).id) for _ in range(few)
+    ]
     trickle = Trickle(few)
     async with anyio.create_task_group() as tasks:
         for other in others:
             tasks.start_soon(partial(other.post, PATH, **trickle.body()))
         await trickle.begun.wait()
-        refused(await staff.post(PATH, **form(b"x")), 422, "invalid_field")
+        error_body(await staff.post(PATH, **form(b"x")), 422, "invalid_field")
         trickle.ended.set()
     assert are_free(world)
 
 
-async def test_who_sends_for_the_longest_makes_room(world: World, staff: httpx.AsyncClient) -> None:
+async def test_who_sends_for_the_longest_makes_room(
+    world: HttpDeployment, staff: httpx.AsyncClient
+) -> None:
     """Where all bodies together are too much to be kept."""
-    world.app._site.turns[PATH] = upload_limits.Turns(most_bytes=5_000)
-    other = await world.browser((await add_companion(world.store)).id)
+    world.app._site.upload_limiters[PATH] = upload_limits.UploadLimiter(max_buffered_bytes=5_000)
+    other = await world.signed_in_client((await add_companion(world.store)).id)
     trickle, answers = Trickle(1), []
 
     async def send() -> None:
@@ -125,9 +129,9 @@ async def test_who_sends_for_the_longest_makes_room(world: World, staff: httpx.A
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(send)
         await trickle.begun.wait()
-        refused(await staff.post(PATH, **form(bytes(2_000))), 422, "invalid_field")
+        error_body(await staff.post(PATH, **form(bytes(2_000))), 422, "invalid_field")
         trickle.ended.set()
-    refused(answers[0], 429, "rate_limited")
+    error_body(answers[0], 429, "rate_limited")
     assert are_free(world)
 
 

@@ -8,54 +8,55 @@ import pytest
 
 from staffbooking_core.domain.payments.processor import Unknown
 from staffbooking_core.usecases.bookings import timers
-from staffbooking_core.usecases.payments.inbox import VISIT
+from staffbooking_core.usecases.payments.inbox import VISIT_SYNC_INTERVAL
 from staffbooking_http.api import query_string
-from tests.http.deployment import World, ok
+from tests.http.deployment import HttpDeployment, json_body
 
 pytestmark = pytest.mark.anyio
 
 
-async def accepted(world: World, **given: object):
+async def accepted(world: HttpDeployment, **given: object):
     """A booking that the companion has accepted: its path, and the parties' browsers."""
-    customer = await world.browser(world.customer.id)
-    staff = await world.browser(world.companion.id)
-    booking = ok(
-        await world.by_key().post("/api/v1/bookings", json=world.request_body(**given)), 201
+    customer = await world.signed_in_client(world.customer.id)
+    staff = await world.signed_in_client(world.companion.id)
+    booking = json_body(
+        await world.client_with_key().post("/api/v1/bookings", json=world.request_body(**given)),
+        201,
     )
     path = f"/bookings/{booking['booking']['id']}"
-    ok(await staff.post(f"{path}/accept"))
+    json_body(await staff.post(f"{path}/accept"))
     return path, customer, staff
 
 
-async def paid(world: World, **given: object):
+async def paid(world: HttpDeployment, **given: object):
     """The same, paid on the hosted page."""
     path, customer, staff = await accepted(world, **given)
-    page = ok(await customer.post(f"{path}/checkout"))["checkout_url"]
-    assert ok(await customer.post(page, json={"outcome": "succeed"}))["state"] == "paid"
+    page = json_body(await customer.post(f"{path}/checkout"))["checkout_url"]
+    assert json_body(await customer.post(page, json={"outcome": "succeed"}))["state"] == "paid"
     return path, customer, staff
 
 
-async def set_clock(world: World, to: str) -> None:
-    ok(await world.client().post("/sandbox/clock", json={"set_to": to}))
+async def set_clock(world: HttpDeployment, to: str) -> None:
+    json_body(await world.client().post("/sandbox/clock", json={"set_to": to}))
 
 
-async def test_a_booking_goes_from_search_to_payout(world: World) -> None:
+async def test_a_booking_goes_from_search_to_payout(world: HttpDeployment) -> None:
     """Search, request, accept, pay on the page, check in, confirm; the payout follows."""
-    program = world.by_key()
-    found = ok(await program.get("/api/v1/companions?location=lisbon&date=2027-03-03"))
+    program = world.client_with_key()
+    found = json_body(await program.get("/api/v1/companions?location=lisbon&date=2027-03-03"))
     assert found["companions"][0]["id"] == world.companion.id
     path, customer, staff = await paid(world)
-    booking = ok(await customer.get(path))["booking"]
+    booking = json_body(await customer.get(path))["booking"]
     assert (booking["status"], booking["payment_status"]) == ("paid", "succeeded")
     await set_clock(world, "2027-03-03T17:00:00Z")
-    assert ok(await staff.post(f"{path}/check-in"))["booking"]["checked_in_at"]
+    assert json_body(await staff.post(f"{path}/check-in"))["booking"]["checked_in_at"]
     await set_clock(world, "2027-03-03T22:00:00Z")
-    assert ok(await customer.post(f"{path}/confirm"))["booking"]["status"] == "completed"
+    assert json_body(await customer.post(f"{path}/confirm"))["booking"]["status"] == "completed"
     await set_clock(world, "2027-03-04T22:00:00Z")
-    await timers.drain(world.ports)
-    assert ok(await staff.get(path))["booking"]["payout_status"] == "paid"
+    await timers.run_all_due_work(world.ports)
+    assert json_body(await staff.get(path))["booking"]["payout_status"] == "paid"
     code = booking["booking_code"]
-    record = ok(await program.get(f"/api/v1/bookings/{code}"))["booking"]
+    record = json_body(await program.get(f"/api/v1/bookings/{code}"))["booking"]
     assert [entry["to"] for entry in record["timeline"]] == [
         "pending",
         "accepted",
@@ -64,74 +65,87 @@ async def test_a_booking_goes_from_search_to_payout(world: World) -> None:
     ]
 
 
-async def test_a_late_cancellation_refunds_half(world: World) -> None:
+async def test_a_late_cancellation_refunds_half(world: HttpDeployment) -> None:
     """Cancelled by its quote 30 hours ahead, half of the price goes back."""
     path, customer, _ = await paid(world)
     await set_clock(world, "2027-03-02T12:00:00Z")
-    quote = ok(await customer.get(f"{path}/cancellation-quote"))
+    quote = json_body(await customer.get(f"{path}/cancellation-quote"))
     assert (quote["refund_percent"], quote["refund_amount"]) == (50, 200.0)
-    booking = ok(await customer.post(f"{path}/cancel", json={"quote": quote["quote"]}))["booking"]
+    booking = json_body(await customer.post(f"{path}/cancel", json={"quote": quote["quote"]}))[
+        "booking"
+    ]
     assert (booking["status"], booking["refunded_amount"]) == ("cancelled", 200.0)
 
 
-async def test_cancelling_needs_no_body(world: World) -> None:
+async def test_cancelling_needs_no_body(world: HttpDeployment) -> None:
     """A cancellation without a body has no reason and no quote."""
     path, customer, _ = await accepted(world)
-    booking = ok(await customer.post(f"{path}/cancel"))["booking"]
+    booking = json_body(await customer.post(f"{path}/cancel"))["booking"]
     assert (booking["status"], booking["cancel_reason"]) == ("cancelled", None)
 
 
-async def test_a_staff_cancellation_offers_a_rebooking(world: World) -> None:
+async def test_a_staff_cancellation_offers_a_rebooking(world: HttpDeployment) -> None:
     """The customer sees until when a priority rebooking waits, and the request uses it up."""
     path, customer, staff = await accepted(world)
-    code = ok(await staff.post(f"{path}/cancel", json={"reason": "ill"}))["booking"]["booking_code"]
-    offer = ok(await customer.get(path))["rebooking"]
+    code = json_body(await staff.post(f"{path}/cancel", json={"reason": "ill"}))["booking"][
+        "booking_code"
+    ]
+    offer = json_body(await customer.get(path))["rebooking"]
     assert offer["expires_at"] == "2027-03-31T12:00:00Z"
     body = world.request_body(rebooking_of=code)
     del body["customer_email"]
-    assert ok(await customer.post("/bookings", json=body), 201)["booking"]["priority"] is True
+    assert (
+        json_body(await customer.post("/bookings", json=body), 201)["booking"]["priority"] is True
+    )
     assert (await customer.post("/bookings", json=body)).json()["code"] == "rebooking_not_available"
 
 
-async def test_disputing_freezes_the_money(world: World) -> None:
+async def test_disputing_freezes_the_money(world: HttpDeployment) -> None:
     """From the start on a party may dispute, with a reason."""
     path, customer, _ = await paid(world)
     await set_clock(world, "2027-03-03T18:00:00Z")
-    booking = ok(await customer.post(f"{path}/dispute", json={"reason": "nobody came"}))["booking"]
+    booking = json_body(await customer.post(f"{path}/dispute", json={"reason": "nobody came"}))[
+        "booking"
+    ]
     assert booking["status"] == "disputed"
 
 
-async def test_declining_cancels(world: World) -> None:
+async def test_declining_cancels(world: HttpDeployment) -> None:
     """The staff member may decline what is pending."""
-    made = ok(await world.by_key().post("/api/v1/bookings", json=world.request_body()), 201)
-    staff = await world.browser(world.companion.id)
-    answer = ok(await staff.post(f"/bookings/{made['booking']['id']}/decline"))
+    made = json_body(
+        await world.client_with_key().post("/api/v1/bookings", json=world.request_body()), 201
+    )
+    staff = await world.signed_in_client(world.companion.id)
+    answer = json_body(await staff.post(f"/bookings/{made['booking']['id']}/decline"))
     assert answer["booking"]["cancelled_by"] == "staff"
 
 
-async def test_only_staff_and_admins_see_the_fee(world: World) -> None:
+async def test_only_staff_and_admins_see_the_fee(world: HttpDeployment) -> None:
     """The platform's fee and the payout are absent for the customer."""
     path, customer, staff = await accepted(world)
-    admin = await world.browser(world.admin.id)
+    admin = await world.signed_in_client(world.admin.id)
     seen = [
-        "platform_fee" in ok(await one.get(path))["booking"] for one in (customer, staff, admin)
+        "platform_fee" in json_body(await one.get(path))["booking"]
+        for one in (customer, staff, admin)
     ]
     assert seen == [False, True, True]
 
 
-async def test_a_stranger_with_a_key_sees_a_glimpse(world: World) -> None:
+async def test_a_stranger_with_a_key_sees_a_glimpse(world: HttpDeployment) -> None:
     """Any other key with read gets code, status and date only."""
-    made = ok(await world.by_key().post("/api/v1/bookings", json=world.request_body()), 201)
+    made = json_body(
+        await world.client_with_key().post("/api/v1/bookings", json=world.request_body()), 201
+    )
     code = made["booking"]["booking_code"]
-    outsider = world.by_key(await world.new_key(world.outsider))
-    glimpse = ok(await outsider.get(f"/api/v1/bookings/{code}"))["booking"]
+    outsider = world.client_with_key(await world.add_api_key(world.outsider))
+    glimpse = json_body(await outsider.get(f"/api/v1/bookings/{code}"))["booking"]
     assert set(glimpse) == {"booking_code", "status", "event_date"}
 
 
-async def test_the_page_works_by_form(world: World) -> None:
+async def test_the_page_works_by_form(world: HttpDeployment) -> None:
     """A declined card is told on the page, a good one pays: with forms alone."""
     path, customer, _ = await accepted(world)
-    url = ok(await customer.post(f"{path}/checkout"))["checkout_url"]
+    url = json_body(await customer.post(f"{path}/checkout"))["checkout_url"]
     visitor = world.client()
     page = await visitor.get(url)
     assert page.status_code == 200
@@ -144,14 +158,14 @@ async def test_the_page_works_by_form(world: World) -> None:
         url.removeprefix("http://127.0.0.1:8000"),
     )
     assert "held in escrow" in (await visitor.get(url)).text
-    assert ok(await customer.get(path))["booking"]["status"] == "paid"
+    assert json_body(await customer.get(path))["booking"]["status"] == "paid"
 
 
-async def test_the_page_is_as_fresh_as_its_form(world: World, monkeypatch) -> None:
+async def test_the_page_is_as_fresh_as_its_form(world: HttpDeployment, monkeypatch) -> None:
     """A form sent again finds what the first one did; its card is kept nowhere, as queries are."""
     path, customer, _ = await accepted(world)
-    url = ok(await customer.post(f"{path}/checkout"))["checkout_url"]
-    monkeypatch.delattr(query_string, "_remembered")
+    url = json_body(await customer.post(f"{path}/checkout"))["checkout_url"]
+    monkeypatch.delattr(query_string, "_parse_cached")
     visitor, form = world.client(), {"outcome": "pay", "card": "4000 0025 0000 3155"}
     for state in ("challenge", "challenge"):
         await visitor.post(url, data=form)
@@ -163,50 +177,50 @@ async def test_the_page_is_as_fresh_as_its_form(world: World, monkeypatch) -> No
     assert '<span class="badge">paid</span>' in (await visitor.get(url)).text
 
 
-async def test_a_page_can_expire(world: World) -> None:
+async def test_a_page_can_expire(world: HttpDeployment) -> None:
     """A page that was let expire can't be paid; a new one can be asked for."""
     path, customer, _ = await accepted(world)
-    url = ok(await customer.post(f"{path}/checkout"))["checkout_url"]
-    assert ok(await customer.post(url, json={"outcome": "expire"}))["state"] == "expired"
+    url = json_body(await customer.post(f"{path}/checkout"))["checkout_url"]
+    assert json_body(await customer.post(url, json={"outcome": "expire"}))["state"] == "expired"
     assert "expired" in (await customer.get(url)).text
 
 
-async def test_the_csrf_token_stands_in_the_page(world: World) -> None:
+async def test_the_csrf_token_stands_in_the_page(world: HttpDeployment) -> None:
     """Pages bear the session's token in their meta tag, and none where nobody is signed in."""
-    customer = await world.browser(world.customer.id)
-    token = ok(await customer.get("/auth/session"))["csrf_token"]
+    customer = await world.signed_in_client(world.customer.id)
+    token = json_body(await customer.get("/auth/session"))["csrf_token"]
     found = re.search(r'<meta name="csrf-token" content="([^"]*)">', (await customer.get("/")).text)
     assert found
     assert found[1] == token
     assert 'name="csrf-token" content=""' in (await world.client().get("/")).text
 
 
-async def test_the_customer_comes_back_to_a_page(world: World) -> None:
+async def test_the_customer_comes_back_to_a_page(world: HttpDeployment) -> None:
     """The address that the checkout returns to shows a party its booking, strangers nothing."""
     path, customer, _ = await paid(world)
-    code = ok(await customer.get(path))["booking"]["booking_code"]
+    code = json_body(await customer.get(path))["booking"]["booking_code"]
     assert code in (await customer.get(f"{path}/return")).text
     assert code not in (await world.client().get(f"{path}/return")).text
-    stranger = await world.browser(world.stranger.id)
+    stranger = await world.signed_in_client(world.stranger.id)
     assert (await stranger.get(f"{path}/return")).status_code == 404
 
 
-async def test_the_way_back_says_paid_once_it_is(world: World) -> None:
+async def test_the_way_back_says_paid_once_it_is(world: HttpDeployment) -> None:
     """The page that the checkout returns to asks the processor by itself, where it is the
     customer's: nobody else's visit does, and while the processor is away the page waits."""
     path, customer, staff = await accepted(world)
-    url = ok(await customer.post(f"{path}/checkout"))["checkout_url"]
+    url = json_body(await customer.post(f"{path}/checkout"))["checkout_url"]
     assert WAITING in (await customer.get(f"{path}/return?done")).text
-    await world.processor.play(url.rpartition("/")[2], "succeed")
+    await world.processor.simulate_checkout(url.rpartition("/")[2], "succeed")
     assert "for the customer to pay" in (await staff.get(f"{path}/return")).text
     assert WAITING in (await customer.get(f"{path}/return?done")).text  # Asked a moment ago.
-    world.clock.advance(VISIT)
+    world.clock.advance(VISIT_SYNC_INTERVAL)
     world.restart(payments=Away())
-    there = await world.browser(world.customer.id)
+    there = await world.signed_in_client(world.customer.id)
     assert WAITING in (await there.get(f"{path}/return?done")).text
-    world.clock.advance(VISIT)
+    world.clock.advance(VISIT_SYNC_INTERVAL)
     assert "held in escrow" in (await customer.get(f"{path}/return")).text
-    assert ok(await customer.get(path))["booking"]["status"] == "paid"
+    assert json_body(await customer.get(path))["booking"]["status"] == "paid"
 
 
 WAITING = "We wait for the payment processor"
@@ -221,10 +235,10 @@ class Away:
         raise Unknown("away")
 
 
-async def test_a_change_of_mind_can_be_changed(world: World) -> None:
+async def test_a_change_of_mind_can_be_changed(world: HttpDeployment) -> None:
     """Who left the checkout is told that it is not paid, until when it can be, and where."""
     path, customer, staff = await accepted(world)
-    url = ok(await customer.post(f"{path}/checkout"))["checkout_url"]
+    url = json_body(await customer.post(f"{path}/checkout"))["checkout_url"]
     left = (await customer.get(f"{path}/return?cancelled")).text
     assert "It is not paid yet. You can pay until 2027-03-02 11:00 UTC." in left
     assert f'href="{url}"' in left
@@ -235,13 +249,13 @@ async def test_a_change_of_mind_can_be_changed(world: World) -> None:
     assert url not in lapsed
 
 
-async def test_whoever_left_and_paid_is_told_the_status(world: World) -> None:
+async def test_whoever_left_and_paid_is_told_the_status(world: HttpDeployment) -> None:
     """The word in the address never outweighs the booking's status."""
     path, customer, _ = await paid(world)
     page = (await customer.get(f"{path}/return?cancelled")).text
     assert "held in escrow" in page
     assert "not paid" not in page
-    ok(await customer.post(f"{path}/cancel"))
+    json_body(await customer.post(f"{path}/cancel"))
     page = (await customer.get(f"{path}/return")).text
     assert "This booking is cancelled" in page
     assert "held in escrow" not in page

@@ -10,47 +10,49 @@ import pytest
 from attrs import evolve
 from vobject.base import readOne
 
-from staffbooking_core.domain.shared.rate_limits import Rule
+from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.usecases.accounts import administration
 from staffbooking_http.api import upload_limits
-from tests.http.deployment import BASE, World, fields, ok, refused
+from tests.http.deployment import BASE_URL, HttpDeployment, error_body, error_fields, json_body
 from tests.support.builders import HOUR, NOW, POLICY
-from tests.support.ics import GOOGLE, calendar, hour
+from tests.support.ics import GOOGLE_CALENDAR, make_ics_calendar, make_ics_hour
 
 pytestmark = pytest.mark.anyio
 
 FEED, BUSY = "/staff/calendar-feed", "/staff/busy-times"
 ICS = {"content-type": "text/calendar; charset=utf-8"}
 NOBODY = {"feed": None}
-DAY_OFF = calendar("DTSTART;VALUE=DATE:20270303")
+DAY_OFF = make_ics_calendar("DTSTART;VALUE=DATE:20270303")
 
 
-async def staff(world: World) -> httpx.AsyncClient:
-    return await world.browser(world.companion.id)
+async def staff(world: HttpDeployment) -> httpx.AsyncClient:
+    return await world.signed_in_client(world.companion.id)
 
 
 async def make(client: httpx.AsyncClient) -> str:
     """The path of a new feed."""
-    answer = ok(await client.post(FEED), 201)
+    answer = json_body(await client.post(FEED), 201)
     assert answer["success"] is True
-    path: str = answer["url"].removeprefix(BASE)
+    path: str = answer["url"].removeprefix(BASE_URL)
     return path
 
 
 async def take(client: httpx.AsyncClient, content: bytes) -> Any:
-    return ok(await client.post(BUSY, content=content, headers=ICS))
+    return json_body(await client.post(BUSY, content=content, headers=ICS))
 
 
 # The feed -------------------------------------------------------------------------------
 
 
-async def test_a_booking_is_read_back_by_parsers(each_world: World) -> None:
+async def test_a_booking_is_read_back_by_parsers(each_world: HttpDeployment) -> None:
     """Booked by key, accepted in a browser, and seen in a calendar program."""
-    async with await staff(each_world) as browser, each_world.by_key() as program:
+    async with await staff(each_world) as browser, each_world.client_with_key() as program:
         path = await make(browser)
-        asked = ok(await program.post("/api/v1/bookings", json=each_world.request_body()), 201)
+        asked = json_body(
+            await program.post("/api/v1/bookings", json=each_world.request_body()), 201
+        )
         booking = asked["booking"]
-        ok(await browser.post(f"/bookings/{booking['id']}/accept"))
+        json_body(await browser.post(f"/bookings/{booking['id']}/accept"))
         async with each_world.client() as calendars:
             answer = await calendars.get(path)
     event: Any = icalendar.Calendar.from_ical(answer.content).walk("VEVENT")[0]
@@ -62,31 +64,31 @@ async def test_a_booking_is_read_back_by_parsers(each_world: World) -> None:
     assert "ada@example.com" not in answer.text
 
 
-async def test_a_feed_is_made_told_of_and_revoked(each_world: World) -> None:
+async def test_a_feed_is_made_told_of_and_revoked(each_world: HttpDeployment) -> None:
     """Its address stands in the answer that makes it, and nowhere else."""
     async with await staff(each_world) as browser:
-        assert ok(await browser.get(FEED)) == NOBODY
-        made = ok(await browser.post(FEED), 201)
+        assert json_body(await browser.get(FEED)) == NOBODY
+        made = json_body(await browser.post(FEED), 201)
         assert made["feed"] == {"created_at": "2027-03-01T12:00:00Z"}
-        assert made["url"].startswith(f"{BASE}/calendars/")
+        assert made["url"].startswith(f"{BASE_URL}/calendars/")
         assert made["url"].endswith(".ics")
-        assert ok(await browser.get(FEED)) == {"feed": made["feed"]}
-        path = made["url"].removeprefix(BASE)
+        assert json_body(await browser.get(FEED)) == {"feed": made["feed"]}
+        path = made["url"].removeprefix(BASE_URL)
         assert (await browser.get(path)).status_code == 200
-        assert ok(await browser.delete(FEED)) == {"success": True}
-        assert ok(await browser.get(FEED)) == NOBODY
-        refused(await browser.get(path), 404, "not_found")
+        assert json_body(await browser.delete(FEED)) == {"success": True}
+        assert json_body(await browser.get(FEED)) == NOBODY
+        error_body(await browser.get(path), 404, "not_found")
 
 
-async def test_a_new_feed_ends_the_old(each_world: World) -> None:
+async def test_a_new_feed_ends_the_old(each_world: HttpDeployment) -> None:
     """Whoever knew the address before sees nothing any more."""
     async with await staff(each_world) as browser:
         old, new = await make(browser), await make(browser)
-        refused(await browser.get(old), 404, "not_found")
+        error_body(await browser.get(old), 404, "not_found")
         assert (await browser.get(new)).status_code == 200
 
 
-async def test_a_feed_is_a_calendar_for_programs(world: World) -> None:
+async def test_a_feed_is_a_calendar_for_programs(world: HttpDeployment) -> None:
     """By its media type; kept for five minutes, by whoever fetched it alone."""
     async with await staff(world) as browser, world.client() as program:
         path = await make(browser)
@@ -99,7 +101,7 @@ async def test_a_feed_is_a_calendar_for_programs(world: World) -> None:
     assert head.headers["content-length"] == str(len(answer.content))
 
 
-async def test_what_is_known_is_not_sent_again(world: World) -> None:
+async def test_what_is_known_is_not_sent_again(world: HttpDeployment) -> None:
     """304 while nothing has changed, and the whole once something has."""
     async with await staff(world) as browser, world.client() as program:
         path = await make(browser)
@@ -108,49 +110,49 @@ async def test_what_is_known_is_not_sent_again(world: World) -> None:
             known = await program.get(path, headers={"if-none-match": said})
             assert (known.status_code, known.content, known.headers["etag"]) == (304, b"", tag)
             assert known.headers["cache-control"] == "private, max-age=300"
-        async with world.by_key() as agency:
-            ok(await agency.post("/api/v1/bookings", json=world.request_body()), 201)
+        async with world.client_with_key() as agency:
+            json_body(await agency.post("/api/v1/bookings", json=world.request_body()), 201)
         changed = await program.get(path, headers={"if-none-match": tag})
     assert changed.status_code == 200
     assert changed.headers["etag"] != tag
 
 
-async def test_addresses_that_open_nothing(world: World) -> None:
+async def test_addresses_that_open_nothing(world: HttpDeployment) -> None:
     """Unknown ones, and those that are almost right; all look the same."""
     async with await staff(world) as browser, world.client() as program:
         path = await make(browser)
         secret = path.removeprefix("/calendars/").removesuffix(".ics")
         wrong = [secret, f"{secret}.ICS", f"{secret}.ics.ics", f"{secret[:-1]}.ics", ".ics"]
         for name in [*wrong, f"{secret}.txt", "unknown.ics", "%00.ics", "%ff.ics"]:
-            refused(await program.get(f"/calendars/{name}"), 404, "not_found")
+            error_body(await program.get(f"/calendars/{name}"), 404, "not_found")
 
 
-async def test_who_is_disabled_has_no_feed(each_world: World) -> None:
+async def test_who_is_disabled_has_no_feed(each_world: HttpDeployment) -> None:
     """It looks as if it never was."""
     async with await staff(each_world) as browser, each_world.client() as program:
         path = await make(browser)
-        async with each_world.store.reading() as view:
+        async with each_world.store.read_view() as view:
             user = await view.accounts.user(each_world.companion.id)
         assert user is not None
-        await administration.disable(each_world.ports, user.email)
-        refused(await program.get(path), 404, "not_found")
+        await administration.disable_user(each_world.ports, user.email)
+        error_body(await program.get(path), 404, "not_found")
 
 
-async def test_guessing_is_counted_by_address(world: World) -> None:
+async def test_guessing_is_counted_by_address(world: HttpDeployment) -> None:
     """Found or not, a look spends the general window of where it comes from."""
-    world.raise_limits(general=Rule("general", 3, HOUR))
+    world.raise_limits(general=RateLimit("general", 3, HOUR))
     async with world.client() as guesser, world.client("203.0.113.10") as other:
         left = [
             (await guesser.get(f"/calendars/{number}.ics")).headers["x-ratelimit-remaining"]
             for number in range(3)
         ]
         assert left == ["2", "1", "0"]
-        refused(await guesser.get("/calendars/4.ics"), 429, "rate_limited")
-        refused(await other.get("/calendars/4.ics"), 404, "not_found")
+        error_body(await guesser.get("/calendars/4.ics"), 429, "rate_limited")
+        error_body(await other.get("/calendars/4.ics"), 404, "not_found")
 
 
 async def test_the_secret_is_in_no_log_and_no_metric(
-    world: World, caplog: pytest.LogCaptureFixture
+    world: HttpDeployment, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Neither when it is made, nor when it is used, nor when something breaks."""
     async with await staff(world) as browser, world.client() as program:
@@ -159,7 +161,7 @@ async def test_the_secret_is_in_no_log_and_no_metric(
         assert (await program.get(path)).status_code == 200
         world.restart(calendars=None)
         async with world.client() as again:
-            refused(await again.get(path), 500, "internal")
+            error_body(await again.get(path), 500, "internal")
             metrics = (await again.get("/metrics")).text
     assert "/calendars/{secret}.ics" in metrics
     assert "failed" in caplog.text
@@ -169,34 +171,37 @@ async def test_the_secret_is_in_no_log_and_no_metric(
 # Busy times -----------------------------------------------------------------------------
 
 
-async def test_busy_times_are_taken_listed_and_cleared(each_world: World) -> None:
+async def test_busy_times_are_taken_listed_and_cleared(each_world: HttpDeployment) -> None:
     """In the place of those before."""
     async with await staff(each_world) as browser:
-        assert ok(await browser.get(BUSY)) == {"busy_times": [], "until": None}
-        taken = await take(browser, GOOGLE)
+        assert json_body(await browser.get(BUSY)) == {"busy_times": [], "until": None}
+        taken = await take(browser, GOOGLE_CALENDAR)
         assert taken == {"success": True, "busy_times": 6, "until": "2029-03-02"}
-        await take(browser, calendar(hour("20270310T090000Z"), hour("20270311T090000Z")))
-        assert ok(await browser.get(BUSY)) == {
+        await take(
+            browser,
+            make_ics_calendar(make_ics_hour("20270310T090000Z"), make_ics_hour("20270311T090000Z")),
+        )
+        assert json_body(await browser.get(BUSY)) == {
             "busy_times": [
                 {"starts_at": "2027-03-10T09:00:00Z", "ends_at": "2027-03-10T10:00:00Z"},
                 {"starts_at": "2027-03-11T09:00:00Z", "ends_at": "2027-03-11T10:00:00Z"},
             ],
             "until": "2029-03-02",
         }
-        assert ok(await browser.delete(BUSY)) == {"success": True}
-        assert ok(await browser.get(BUSY)) == {"busy_times": [], "until": None}
+        assert json_body(await browser.delete(BUSY)) == {"success": True}
+        assert json_body(await browser.get(BUSY)) == {"busy_times": [], "until": None}
 
 
-async def test_a_busy_day_is_not_found_and_not_booked(each_world: World) -> None:
+async def test_a_busy_day_is_not_found_and_not_booked(each_world: HttpDeployment) -> None:
     """By search, availability and booking alike; the day after is as before."""
-    async with await staff(each_world) as browser, each_world.by_key() as program:
+    async with await staff(each_world) as browser, each_world.client_with_key() as program:
         await take(browser, DAY_OFF)
         for day, found in (("2027-03-03", 0), ("2027-03-04", 1)):
-            listed = ok(await program.get("/api/v1/companions", params={"date": day}))
+            listed = json_body(await program.get("/api/v1/companions", params={"date": day}))
             assert len(listed["companions"]) == found
             path = f"/api/v1/companions/{each_world.companion.id}/availability"
             span = {"start_date": day, "end_date": day}
-            shown = ok(await program.get(path, params=span))["availability"]
+            shown = json_body(await program.get(path, params=span))["availability"]
             assert shown[0]["available"] is bool(found)
             body = each_world.request_body(event_date=day)
             answer = await program.post("/api/v1/bookings", json=body)
@@ -206,50 +211,58 @@ async def test_a_busy_day_is_not_found_and_not_booked(each_world: World) -> None
 @pytest.mark.parametrize(
     "media", [None, "text/plain", "application/json", "text/calendar; charset=latin-1"]
 )
-async def test_other_media_types_are_refused(world: World, media: str | None) -> None:
+async def test_other_media_types_are_refused(world: HttpDeployment, media: str | None) -> None:
     """A page of somebody else's can't send a calendar either."""
     async with await staff(world) as browser:
         headers = {} if media is None else {"content-type": media}
         answer = await browser.post(BUSY, content=DAY_OFF, headers=headers)
-    refused(answer, 415, "unsupported_media_type")
+    error_body(answer, 415, "unsupported_media_type")
 
 
-async def test_a_calendar_has_at_most_so_many_bytes(world: World) -> None:
+async def test_a_calendar_has_at_most_so_many_bytes(world: HttpDeployment) -> None:
     """By the policy of the deployment, before anything else is looked at."""
     world.restart(policy=evolve(POLICY, max_calendar_bytes=len(DAY_OFF)))
     async with await staff(world) as browser:
         await take(browser, DAY_OFF)
         answer = await browser.post(BUSY, content=DAY_OFF + b"\n")
-    refused(answer, 413, "body_too_large")
+    error_body(answer, 413, "body_too_large")
 
 
 async def test_calendar_files_wait_for_their_turn(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Few are worked on at a time: who waits for too long comes again."""
-    monkeypatch.setattr(upload_limits, "PATIENCE", 0.05)
-    world.app._site.turns[BUSY] = upload_limits.Turns(1)
+    monkeypatch.setattr(upload_limits, "SLOT_TIMEOUT_SECONDS", 0.05)
+    world.app._site.upload_limiters[BUSY] = upload_limits.UploadLimiter(1)
     async with await staff(world) as browser:
-        async with world.app._site.turns[BUSY].taken(NOW):
+        async with world.app._site.upload_limiters[BUSY].hold_work_slot(NOW):
             answer = await browser.post(BUSY, content=DAY_OFF, headers=ICS)
-        refused(answer, 429, "rate_limited")
+        error_body(answer, 429, "rate_limited")
         assert int(answer.headers["retry-after"]) > 0
         await take(browser, DAY_OFF)
 
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"hello", b"\xff", b"\x00", calendar(hour("20270303T090000Z", "RRULE:FREQ=SECONDLY"))],
+    [
+        b"",
+        b"hello",
+        b"\xff",
+        b"\x00",
+        make_ics_calendar(make_ics_hour("20270303T090000Z", "RRULE:FREQ=SECONDLY")),
+    ],
 )
-async def test_a_file_that_is_refused_changes_nothing(world: World, content: bytes) -> None:
+async def test_a_file_that_is_refused_changes_nothing(
+    world: HttpDeployment, content: bytes
+) -> None:
     """422 on `file`, and what was taken before still holds."""
     async with await staff(world) as browser:
         await take(browser, DAY_OFF)
-        before = ok(await browser.get(BUSY))
+        before = json_body(await browser.get(BUSY))
         answer = await browser.post(BUSY, content=content, headers=ICS)
-        refused(answer, 422, "invalid_field")
-        assert fields(answer) == {"file"}
-        assert ok(await browser.get(BUSY)) == before
+        error_body(answer, 422, "invalid_field")
+        assert error_fields(answer) == {"file"}
+        assert json_body(await browser.get(BUSY)) == before
 
 
 # Who may ----------------------------------------------------------------------------------
@@ -257,28 +270,30 @@ async def test_a_file_that_is_refused_changes_nothing(world: World, content: byt
 
 @pytest.mark.parametrize("path", [FEED, BUSY])
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
-async def test_calendars_are_for_staff_in_a_browser(world: World, method: str, path: str) -> None:
+async def test_calendars_are_for_staff_in_a_browser(
+    world: HttpDeployment, method: str, path: str
+) -> None:
     """Neither for customers, nor for keys, nor signed out, nor without the token."""
     given: dict[str, Any] = {"content": DAY_OFF, "headers": ICS} if method == "POST" else {}
-    async with await world.browser(world.customer.id) as customer:
-        refused(await customer.request(method, path, **given), 403, "staff_only")
-    async with world.by_key() as program:
-        refused(await program.request(method, path, **given), 401, "session_required")
+    async with await world.signed_in_client(world.customer.id) as customer:
+        error_body(await customer.request(method, path, **given), 403, "staff_only")
+    async with world.client_with_key() as program:
+        error_body(await program.request(method, path, **given), 401, "session_required")
     async with world.client() as nobody:
-        refused(await nobody.request(method, path, **given), 401, "unauthenticated")
+        error_body(await nobody.request(method, path, **given), 401, "unauthenticated")
     async with await staff(world) as forged:
         forged.headers["x-csrf-token"] = "x"
         answer = await forged.request(method, path, **given)
         if method == "GET":
-            ok(answer)
+            json_body(answer)
         else:
-            refused(answer, 403, "csrf_failed")
+            error_body(answer, 403, "csrf_failed")
 
 
-async def test_the_documents_say_what_is_taken(world: World) -> None:
+async def test_the_documents_say_what_is_taken(world: HttpDeployment) -> None:
     """text/calendar, with its bound and its refusals; the feed is public."""
     async with world.client() as client:
-        paths = ok(await client.get("/openapi.json"))["paths"]
+        paths = json_body(await client.get("/openapi.json"))["paths"]
     post = paths[BUSY]["post"]
     assert list(post["requestBody"]["content"]) == ["text/calendar"]
     assert {"413", "415", "422"} <= set(post["responses"])

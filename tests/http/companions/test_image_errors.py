@@ -13,16 +13,16 @@ import pytest
 from attrs import evolve
 from hypothesis import given, settings, strategies as st
 
-from staffbooking_core.domain.shared.rate_limits import Rule
-from staffbooking_core.errors import InvalidInput, Unavailable
+from staffbooking_core.domain.shared.rate_limits import RateLimit
+from staffbooking_core.errors import InvalidInput, StoreUnavailable
 from staffbooking_http.api import upload_limits, uploads
 from staffbooking_http.api.endpoint import Call
-from staffbooking_http.api.errors import Refused
+from staffbooking_http.api.errors import HttpError
 from tests.http.api.test_errors import JSON
 from tests.http.companions.test_images import PATH, form, kept, upload
-from tests.http.deployment import World, fields, ok, refused
+from tests.http.deployment import HttpDeployment, error_body, error_fields, json_body
 from tests.support.builders import HOUR, POLICY
-from tests.support.pictures import jpeg_of_scans, make_image, png_of
+from tests.support.pictures import make_image_bytes, make_jpeg_with_scans, make_png_header_of_size
 
 pytestmark = pytest.mark.anyio
 
@@ -35,7 +35,7 @@ END = b"\r\n--line--\r\n"
 class Live(httpx.AsyncBaseTransport):
     """Leads to the application as the world has it now."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: HttpDeployment) -> None:
         self.world = world
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -43,14 +43,14 @@ class Live(httpx.AsyncBaseTransport):
 
 
 @pytest.fixture
-async def staff(world: World) -> AsyncIterator[httpx.AsyncClient]:
+async def staff(world: HttpDeployment) -> AsyncIterator[httpx.AsyncClient]:
     """A browser of the companion. Whatever a test does with it: nothing is stored."""
-    client = await world.browser(world.companion.id)
+    client = await world.signed_in_client(world.companion.id)
     client._transport = Live(world)
     yield client
     assert not kept(world)
     world.raise_limits()
-    assert ok(await client.get(PATH)) == {"images": []}
+    assert json_body(await client.get(PATH)) == {"images": []}
 
 
 def body(*parts: bytes) -> dict[str, Any]:
@@ -63,10 +63,10 @@ async def in_pieces(content: bytes, size: int = 1000) -> AsyncIterator[bytes]:
         yield content[place : place + size]
 
 
-def are_free(world: World) -> bool:
+def are_free(world: HttpDeployment) -> bool:
     """Whether nobody holds a turn."""
-    taken = world.app._site.turns[PATH]
-    return not taken._bodies and taken._free._value == upload_limits.MOST
+    taken = world.app._site.upload_limiters[PATH]
+    return not taken._bodies and taken._work_slots._value == upload_limits.MAX_CONCURRENT_UPLOADS
 
 
 # Who ------------------------------------------------------------------------------------
@@ -75,64 +75,68 @@ def are_free(world: World) -> bool:
 @pytest.mark.parametrize(
     ("method", "path"), [("POST", PATH), ("GET", PATH), ("DELETE", f"{PATH}/a.jpg")]
 )
-async def test_images_are_for_staff_with_a_session(world: World, method: str, path: str) -> None:
+async def test_images_are_for_staff_with_a_session(
+    world: HttpDeployment, method: str, path: str
+) -> None:
     """Nobody and a key are 401, customers and admins 403."""
-    refused(await world.client().request(method, path), 401, "unauthenticated")
-    refused(await world.by_key().request(method, path), 401, "session_required")
+    error_body(await world.client().request(method, path), 401, "unauthenticated")
+    error_body(await world.client_with_key().request(method, path), 401, "session_required")
     for user in (world.customer, world.admin):
-        client = await world.browser(user.id)
-        refused(await client.request(method, path), 403, "staff_only")
+        client = await world.signed_in_client(user.id)
+        error_body(await client.request(method, path), 403, "staff_only")
 
 
 async def test_a_page_of_somebody_else_uploads_nothing(
-    world: World, staff: httpx.AsyncClient
+    world: HttpDeployment, staff: httpx.AsyncClient
 ) -> None:
     """A form can be sent from anywhere, the token can't."""
     token = staff.headers.pop("x-csrf-token")
-    refused(await staff.post(PATH, **form(make_image())), 403, "csrf_failed")
-    refused(await staff.delete(f"{PATH}/a.jpg"), 403, "csrf_failed")
+    error_body(await staff.post(PATH, **form(make_image_bytes())), 403, "csrf_failed")
+    error_body(await staff.delete(f"{PATH}/a.jpg"), 403, "csrf_failed")
     staff.headers["x-csrf-token"] = token
 
 
-async def test_uploads_count_for_the_general_window(world: World, staff: httpx.AsyncClient) -> None:
+async def test_uploads_count_for_the_general_window(
+    world: HttpDeployment, staff: httpx.AsyncClient
+) -> None:
     """Refused ones too, and a spent window goes before the body."""
-    world.raise_limits(general=Rule("general", 2, HOUR))
+    world.raise_limits(general=RateLimit("general", 2, HOUR))
     for left in (1, 0):
         answer = await staff.post(PATH, **form(b"no image"))
-        refused(answer, 422, "invalid_field")
+        error_body(answer, 422, "invalid_field")
         assert answer.headers["x-ratelimit-remaining"] == str(left)
     huge = b"x" * (POLICY.max_image_bytes * 2)
-    refused(await staff.post(PATH, content=huge), 429, "rate_limited")
+    error_body(await staff.post(PATH, content=huge), 429, "rate_limited")
 
 
 # In which order -------------------------------------------------------------------------
 
 
-async def test_the_order_of_the_checks(world: World) -> None:
+async def test_the_order_of_the_checks(world: HttpDeployment) -> None:
     """401, 403, 413, 415, 400 of the form, 400 of what is missing, 422, the rule."""
     world.restart(policy=evolve(POLICY, max_images=1))
-    huge: Any = {"content": b"x" * (POLICY.max_image_bytes + uploads.MOST_AROUND + 1)}
-    customer = await world.browser(world.customer.id)
-    staff = await world.browser(world.companion.id)
+    huge: Any = {"content": b"x" * (POLICY.max_image_bytes + uploads.MAX_FORM_OVERHEAD_BYTES + 1)}
+    customer = await world.signed_in_client(world.customer.id)
+    staff = await world.signed_in_client(world.companion.id)
     await upload(staff)
-    refused(await world.client().post(PATH, **huge), 401, "unauthenticated")
-    refused(await customer.post(PATH, **huge), 403, "staff_only")
-    refused(await staff.post(PATH, **huge), 413, "body_too_large")
-    refused(await staff.post(PATH, content=b"--x", headers=JSON), 415, "unsupported_media_type")
-    refused(await staff.post(PATH, **body(b"--x")), 400, "malformed_form")
-    refused(await staff.post(PATH, **body(b"--line--\r\n")), 400, "missing_field")
-    refused(await staff.post(PATH, **form(b"no image")), 422, "invalid_field")
-    refused(await staff.post(PATH, **form(make_image())), 400, "too_many_images")
+    error_body(await world.client().post(PATH, **huge), 401, "unauthenticated")
+    error_body(await customer.post(PATH, **huge), 403, "staff_only")
+    error_body(await staff.post(PATH, **huge), 413, "body_too_large")
+    error_body(await staff.post(PATH, content=b"--x", headers=JSON), 415, "unsupported_media_type")
+    error_body(await staff.post(PATH, **body(b"--x")), 400, "malformed_form")
+    error_body(await staff.post(PATH, **body(b"--line--\r\n")), 400, "missing_field")
+    error_body(await staff.post(PATH, **form(b"no image")), 422, "invalid_field")
+    error_body(await staff.post(PATH, **form(make_image_bytes())), 400, "too_many_images")
     assert len(kept(world)) == 1
 
 
 # What -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("excess", [0, 1, uploads.MOST_AROUND])
+@pytest.mark.parametrize("excess", [0, 1, uploads.MAX_FORM_OVERHEAD_BYTES])
 @pytest.mark.parametrize("declared", [True, False])
 async def test_a_file_is_bounded_to_the_byte(
-    world: World, staff: httpx.AsyncClient, excess: int, declared: bool
+    world: HttpDeployment, staff: httpx.AsyncClient, excess: int, declared: bool
 ) -> None:
     """413 for more, also where the client does not say how much will come."""
     world.restart(policy=TINY)
@@ -140,31 +144,36 @@ async def test_a_file_is_bounded_to_the_byte(
     content: Any = whole if declared else in_pieces(whole)
     answer = await staff.post(PATH, content=content, headers=MULTIPART)
     if excess:
-        refused(answer, 413, "body_too_large")
+        error_body(answer, 413, "body_too_large")
         assert answer.headers["connection"] == "close"
     else:
-        refused(answer, 422, "invalid_field")
+        error_body(answer, 422, "invalid_field")
 
 
 async def test_texts_beside_a_file_have_a_bound_of_their_own(staff: httpx.AsyncClient) -> None:
     """They can't take the place that a file may have."""
-    most = uploads.MOST_AROUND
+    most = uploads.MAX_FORM_OVERHEAD_BYTES
     texts = {"x": "x" * (most // 2), "y": "y" * (most // 2)}
-    refused(await staff.post(PATH, data=texts, **form(b"none")), 422, "invalid_field")
+    error_body(await staff.post(PATH, data=texts, **form(b"none")), 422, "invalid_field")
     answer = await staff.post(PATH, data={**texts, "z": "z"}, **form(b"none"))
-    refused(answer, 413, "body_too_large")
+    error_body(answer, 413, "body_too_large")
     assert answer.json()["error"] == f"What stands beside a file has at most {most} bytes here"
 
 
-async def test_what_is_around_a_file_is_bounded(world: World, staff: httpx.AsyncClient) -> None:
+async def test_what_is_around_a_file_is_bounded(
+    world: HttpDeployment, staff: httpx.AsyncClient
+) -> None:
     """Fields that nobody asked for, and what comes before and after the form."""
     world.restart(policy=TINY)
-    whole, much = HEAD + make_image() + END, b"x" * uploads.MOST_AROUND + b"x" * 2_000
+    whole, much = (
+        HEAD + make_image_bytes() + END,
+        b"x" * uploads.MAX_FORM_OVERHEAD_BYTES + b"x" * 2_000,
+    )
     other = b'--line\r\nContent-Disposition: form-data; name="x"\r\n\r\n' + much + b"\r\n"
     for content in (other + whole, whole + much, much + b"\r\n" + whole):
-        refused(await staff.post(PATH, **body(content)), 413, "body_too_large")
+        error_body(await staff.post(PATH, **body(content)), 413, "body_too_large")
         answer = await staff.post(PATH, content=in_pieces(content), headers=MULTIPART)
-        refused(answer, 413, "body_too_large")
+        error_body(answer, 413, "body_too_large")
 
 
 @pytest.mark.parametrize(
@@ -183,15 +192,15 @@ async def test_what_is_around_a_file_is_bounded(world: World, staff: httpx.Async
 async def test_what_is_no_form_is_415(staff: httpx.AsyncClient, media: str | None) -> None:
     """By what it is declared to be."""
     headers = {} if media is None else {"content-type": media}
-    answer = await staff.post(PATH, content=HEAD + make_image() + END, headers=headers)
-    refused(answer, 415, "unsupported_media_type")
+    answer = await staff.post(PATH, content=HEAD + make_image_bytes() + END, headers=headers)
+    error_body(answer, 415, "unsupported_media_type")
 
 
 async def test_two_types_are_no_type(staff: httpx.AsyncClient) -> None:
     """Which of two counts is nobody's guess."""
     headers = [*MULTIPART.items()] * 2
-    answer = await staff.post(PATH, content=HEAD + make_image() + END, headers=headers)
-    refused(answer, 415, "unsupported_media_type")
+    answer = await staff.post(PATH, content=HEAD + make_image_bytes() + END, headers=headers)
+    error_body(answer, 415, "unsupported_media_type")
 
 
 @pytest.mark.parametrize(
@@ -202,12 +211,12 @@ async def test_two_types_are_no_type(staff: httpx.AsyncClient) -> None:
         b"--line",
         b"--other\r\n",
         HEAD,
-        HEAD + make_image(),
-        HEAD + make_image() + b"\r\n--line",
-        HEAD + make_image() + b"\r\n--line-x",
-        HEAD.replace(b"\r\n", b"\n") + make_image() + END,
+        HEAD + make_image_bytes(),
+        HEAD + make_image_bytes() + b"\r\n--line",
+        HEAD + make_image_bytes() + b"\r\n--line-x",
+        HEAD.replace(b"\r\n", b"\n") + make_image_bytes() + END,
         b"--line\r\nno header\r\n\r\n" + END,
-        b"--line\r\n\r\n" + make_image() + END,
+        b"--line\r\n\r\n" + make_image_bytes() + END,
         b'--line\r\nContent-Disposition: attachment; name="file"\r\n\r\n' + END,
         b'--line\r\nContent-Disposition: form-data; name="\xff"\r\n\r\n' + END,
         b'--line\r\nContent-Disposition: form-data; name="file"\r\n' + b"X: y\r\n" * 99 + END,
@@ -218,15 +227,15 @@ async def test_two_types_are_no_type(staff: httpx.AsyncClient) -> None:
 )
 async def test_a_broken_form_is_400(staff: httpx.AsyncClient, content: bytes) -> None:
     """Cut off, never begun, with headers that are none or too many, with parts without end."""
-    refused(await staff.post(PATH, **body(content)), 400, "malformed_form")
+    error_body(await staff.post(PATH, **body(content)), 400, "malformed_form")
 
 
 @pytest.mark.parametrize("boundary", ["", "; boundary=", '; boundary=""', "; boundary=l\xefne"])
 async def test_a_form_without_a_boundary_is_400(staff: httpx.AsyncClient, boundary: str) -> None:
     """Nothing parts its fields, or nothing that may."""
     headers = [(b"content-type", f"multipart/form-data{boundary}".encode("latin-1"))]
-    answer = await staff.post(PATH, content=HEAD + make_image() + END, headers=headers)
-    refused(answer, 400, "malformed_form")
+    answer = await staff.post(PATH, content=HEAD + make_image_bytes() + END, headers=headers)
+    error_body(answer, 400, "malformed_form")
 
 
 @pytest.mark.parametrize(("length", "status"), [(70, 422), (71, 400)])
@@ -242,20 +251,20 @@ async def test_a_boundary_has_70_characters(
 
 async def test_a_form_without_the_file_is_400(staff: httpx.AsyncClient) -> None:
     """Other fields, a file of another name, or a form in which none was chosen."""
-    image = ("a.png", make_image(), "image/png")
+    image = ("a.png", make_image_bytes(), "image/png")
     for parts in ({"data": {"x": "y"}, "files": {"image": image}}, {"files": {"File": image}}):
         answer = await staff.post(PATH, **parts)
-        refused(answer, 400, "missing_field")
-        assert fields(answer) == {"file"}
+        error_body(answer, 400, "missing_field")
+        assert error_fields(answer) == {"file"}
     unchosen = HEAD.replace(b"a.png", b"") + END
-    refused(await staff.post(PATH, **body(unchosen)), 400, "missing_field")
+    error_body(await staff.post(PATH, **body(unchosen)), 400, "missing_field")
 
 
 async def test_two_files_are_422(staff: httpx.AsyncClient) -> None:
     """Which of them is meant is nobody's guess."""
-    image = ("file", ("a.png", make_image(), "image/png"))
+    image = ("file", ("a.png", make_image_bytes(), "image/png"))
     answer = await staff.post(PATH, files=[image, image])
-    assert "more than once" in refused(answer, 422, "invalid_field")["errors"][0]["message"]
+    assert "more than once" in error_body(answer, 422, "invalid_field")["errors"][0]["message"]
 
 
 @pytest.mark.parametrize(
@@ -266,9 +275,9 @@ async def test_two_files_are_422(staff: httpx.AsyncClient) -> None:
         b'<svg xmlns="http://www.w3.org/2000/svg"/>',
         b"%PDF-1.7",
         b"<html>",
-        make_image()[:-40],
-        png_of(30_000, 30_000, bytes(30_001)),
-        jpeg_of_scans(99),
+        make_image_bytes()[:-40],
+        make_png_header_of_size(30_000, 30_000, bytes(30_001)),
+        make_jpeg_with_scans(99),
         b"x" * 100_000,
     ],
     ids=["none", "gif", "svg", "pdf", "html", "cut", "bomb", "scans", "long"],
@@ -276,52 +285,52 @@ async def test_two_files_are_422(staff: httpx.AsyncClient) -> None:
 async def test_what_is_no_good_image_is_422(staff: httpx.AsyncClient, content: bytes) -> None:
     """Whatever its name and type say."""
     answer = await staff.post(PATH, **form(content, "photo.jpg", "image/jpeg"))
-    refused(answer, 422, "invalid_field")
-    assert fields(answer) == {"file"}
+    error_body(answer, 422, "invalid_field")
+    assert error_fields(answer) == {"file"}
 
 
 # When -----------------------------------------------------------------------------------
 
 
 async def test_a_form_that_never_ends_is_given_up(
-    world: World, staff: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+    world: HttpDeployment, staff: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client that stops sending gets an answer in the end."""
-    monkeypatch.setattr(uploads, "DEADLINE", 0.05)
+    monkeypatch.setattr(uploads, "UPLOAD_TIMEOUT_SECONDS", 0.05)
 
     async def stuck() -> AsyncIterator[bytes]:
         yield HEAD
         await anyio.sleep_forever()
 
     answer = await staff.post(PATH, content=stuck(), headers=MULTIPART)
-    refused(answer, 400, "body_timeout")
+    error_body(answer, 400, "body_timeout")
     assert are_free(world)
 
 
 @pytest.mark.parametrize("part", ["files", "store"])
 async def test_a_storage_out_of_reach_is_503(
-    world: World, staff: httpx.AsyncClient, part: str, monkeypatch: pytest.MonkeyPatch
+    world: HttpDeployment, staff: httpx.AsyncClient, part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A full disk is no fault of who uploads; where nobody knows of the name, the file stays."""
 
     async def gone(*_: object) -> None:
-        raise Unavailable("gone")
+        raise StoreUnavailable("gone")
 
-    name = {"files": "put", "store": "write"}[part]
+    name = {"files": "put", "store": "run_transaction"}[part]
     with monkeypatch.context() as broken:
         broken.setattr(type(getattr(world.ports, part)), name, gone)
-        refused(await staff.post(PATH, **form(make_image())), 503, "unavailable")
+        error_body(await staff.post(PATH, **form(make_image_bytes())), 503, "unavailable")
     assert len(kept(world)) == (part == "store")
     kept(world).clear()
 
 
 async def test_a_client_that_hangs_up_leaves_nothing(
-    world: World, staff: httpx.AsyncClient
+    world: HttpDeployment, staff: httpx.AsyncClient
 ) -> None:
     """It gets no answer, and its turn is free again."""
     messages = iter(
         [
-            {"type": "http.request", "body": HEAD + make_image(), "more_body": True},
+            {"type": "http.request", "body": HEAD + make_image_bytes(), "more_body": True},
             {"type": "http.disconnect"},
         ]
     )
@@ -392,5 +401,5 @@ async def test_no_form_is_too_much(parts: list[bytes], size: int) -> None:
     call = Call.__new__(Call)
     call.scope = {"headers": [(b"content-type", MULTIPART["content-type"].encode())]}
     call.receive = receive
-    with suppress(InvalidInput, Refused):
-        assert isinstance(await uploads.read(call, 1_000), uploads.Upload)
+    with suppress(InvalidInput, HttpError):
+        assert isinstance(await uploads.read_upload(call, 1_000), uploads.Upload)

@@ -9,11 +9,18 @@ import pytest
 from attrs import evolve
 
 from staffbooking_adapters.memory.files import MemoryFiles
-from staffbooking_core.domain.companions.portfolio import kind_of
-from staffbooking_core.domain.shared.rate_limits import Rule
-from tests.http.deployment import World, ok, refused
+from staffbooking_core.domain.companions.portfolio import image_kind_of
+from staffbooking_core.domain.shared.rate_limits import RateLimit
+from tests.http.deployment import HttpDeployment, error_body, json_body
 from tests.support.builders import HOUR, MINUTE, POLICY, add_companion
-from tests.support.pictures import CORNERS, SECRET, alike, corners, exif, make_image
+from tests.support.pictures import (
+    CORNER_COLOURS,
+    METADATA_SECRET,
+    are_similar_colours,
+    corner_colours,
+    make_exif,
+    make_image_bytes,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -28,111 +35,113 @@ def form(
 
 async def upload(client: httpx.AsyncClient, kind: str = "png", **options: Any) -> str:
     """Upload a good image: its path."""
-    answer = await client.post(PATH, **form(make_image(kind, **options)))
-    path: str = ok(answer, 201)["image"]
+    answer = await client.post(PATH, **form(make_image_bytes(kind, **options)))
+    path: str = json_body(answer, 201)["image"]
     return path
 
 
-def kept(world: World) -> dict[str, bytes]:
+def kept(world: HttpDeployment) -> dict[str, bytes]:
     assert isinstance(world.ports.files, MemoryFiles)
-    return world.ports.files.kept
+    return world.ports.files.contents
 
 
 # Uploading ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["jpeg", "png", "webp"])
-async def test_an_image_is_uploaded_and_shown(each_world: World, kind: str) -> None:
+async def test_an_image_is_uploaded_and_shown(each_world: HttpDeployment, kind: str) -> None:
     """From the form to the public address, upright and without a word of where it was made."""
-    staff = await each_world.browser(each_world.companion.id)
-    given = make_image(kind, exif=exif(3))
-    made = ok(await staff.post(PATH, **form(given)), 201)
+    staff = await each_world.signed_in_client(each_world.companion.id)
+    given = make_image_bytes(kind, exif=make_exif(3))
+    made = json_body(await staff.post(PATH, **form(given)), 201)
     assert made.keys() == {"success", "image"}
     assert made["success"] is True
     folder, _, name = made["image"].partition("/")
     assert folder == "media"
-    assert kind_of(name) == kind
+    assert image_kind_of(name) == kind
 
     shown = await each_world.client().get(f"/{made['image']}")
 
     assert shown.status_code == 200
     assert shown.headers["content-type"] == f"image/{kind}"
-    assert alike(corners(shown.content), CORNERS[::-1])
-    assert SECRET in given
-    assert SECRET not in shown.content
+    assert are_similar_colours(corner_colours(shown.content), CORNER_COLOURS[::-1])
+    assert METADATA_SECRET in given
+    assert METADATA_SECRET not in shown.content
 
 
-async def test_an_image_goes_into_the_profile_and_the_portfolio(each_world: World) -> None:
+async def test_an_image_goes_into_the_profile_and_the_portfolio(each_world: HttpDeployment) -> None:
     """The path that an upload answers is what the two take."""
-    staff = await each_world.browser(each_world.companion.id)
+    staff = await each_world.signed_in_client(each_world.companion.id)
     photo, work = await upload(staff), await upload(staff)
-    ok(await staff.put("/staff/profile", json={"profile_photo": photo}))
+    json_body(await staff.put("/staff/profile", json={"profile_photo": photo}))
     item = {"title": "The spring ball", "image": work}
-    ok(await staff.post("/staff/portfolio", json=item), 201)
+    json_body(await staff.post("/staff/portfolio", json=item), 201)
     for path in (photo, work):
         name = path.rpartition("/")[2]
-        refused(await staff.delete(f"{PATH}/{name}"), 400, "image_in_use")
+        error_body(await staff.delete(f"{PATH}/{name}"), 400, "image_in_use")
         assert (await each_world.client().get(f"/{path}")).status_code == 200
-    found = ok(await each_world.by_key().get(f"/api/v1/companions/{each_world.companion.id}"))
+    found = json_body(
+        await each_world.client_with_key().get(f"/api/v1/companions/{each_world.companion.id}")
+    )
     assert found["companion"]["profile_photo"] == photo
 
 
-async def test_a_name_is_not_believed(world: World) -> None:
+async def test_a_name_is_not_believed(world: HttpDeployment) -> None:
     """The content decides what an image is."""
-    staff = await world.browser(world.companion.id)
-    answer = await staff.post(PATH, **form(make_image("png"), "../../x.exe"))
-    assert ok(answer, 201)["image"].endswith(".png")
+    staff = await world.signed_in_client(world.companion.id)
+    answer = await staff.post(PATH, **form(make_image_bytes("png"), "../../x.exe"))
+    assert json_body(answer, 201)["image"].endswith(".png")
 
 
 @pytest.mark.parametrize(
     "kind, media", [("png", "Image/PNG"), ("jpeg", "image/jpg"), ("webp", "image/webp; q=1")]
 )
-async def test_a_type_may_say_what_it_is(world: World, kind: str, media: str) -> None:
+async def test_a_type_may_say_what_it_is(world: HttpDeployment, kind: str, media: str) -> None:
     """In any case, by an old name of it, with parameters."""
-    staff = await world.browser(world.companion.id)
-    assert ok(await staff.post(PATH, **form(make_image(kind), "x", media)), 201)
+    staff = await world.signed_in_client(world.companion.id)
+    assert json_body(await staff.post(PATH, **form(make_image_bytes(kind), "x", media)), 201)
 
 
 @pytest.mark.parametrize("media", ["image/jpeg", "image/gif", "text/html", "x"])
-async def test_an_image_does_not_lie_about_its_type(world: World, media: str) -> None:
+async def test_an_image_does_not_lie_about_its_type(world: HttpDeployment, media: str) -> None:
     """Who sends it takes it for something else: it is refused, and not kept."""
-    staff = await world.browser(world.companion.id)
-    answer = await staff.post(PATH, **form(make_image("png"), "x.png", media))
-    told = refused(answer, 422, "invalid_field")["errors"]
+    staff = await world.signed_in_client(world.companion.id)
+    answer = await staff.post(PATH, **form(make_image_bytes("png"), "x.png", media))
+    told = error_body(answer, 422, "invalid_field")["errors"]
     message = "is of type image/png, and was sent as another"
     assert told == [{"field": "file", "message": message}]
     assert not kept(world)
 
 
-async def test_a_part_without_a_file_name_is_a_file(world: World) -> None:
+async def test_a_part_without_a_file_name_is_a_file(world: HttpDeployment) -> None:
     """Programs leave the name out."""
-    staff = await world.browser(world.companion.id)
+    staff = await world.signed_in_client(world.companion.id)
     body = (
         b'--line\r\ncontent-disposition: form-data; name="file"\r\n\r\n'
-        + make_image("webp")
+        + make_image_bytes("webp")
         + b"\r\n--line--\r\n"
     )
     headers = {"content-type": "multipart/form-data; boundary=line"}
-    assert ok(await staff.post(PATH, content=body, headers=headers), 201)
+    assert json_body(await staff.post(PATH, content=body, headers=headers), 201)
 
 
-async def test_other_fields_are_ignored(world: World) -> None:
+async def test_other_fields_are_ignored(world: HttpDeployment) -> None:
     """As unknown fields are everywhere."""
-    staff = await world.browser(world.companion.id)
+    staff = await world.signed_in_client(world.companion.id)
     files = [
         ("other", ("a.png", b"no image", "image/png")),
-        ("file", ("b.png", make_image(), "image/png")),
+        ("file", ("b.png", make_image_bytes(), "image/png")),
         ("files", ("c.png", b"no image", "image/png")),
     ]
     answer = await staff.post(PATH, data={"title": "x", "csrf": "y"}, files=files)
-    assert ok(answer, 201)
+    assert json_body(answer, 201)
     assert len(kept(world)) == 1
 
 
-async def test_a_body_in_small_pieces_is_the_same(world: World) -> None:
+async def test_a_body_in_small_pieces_is_the_same(world: HttpDeployment) -> None:
     """However the network cuts it."""
-    staff = await world.browser(world.companion.id)
-    whole = httpx.Request("POST", "http://x", **form(make_image("jpeg")))
+    staff = await world.signed_in_client(world.companion.id)
+    whole = httpx.Request("POST", "http://x", **form(make_image_bytes("jpeg")))
 
     body = whole.read()
 
@@ -141,21 +150,21 @@ async def test_a_body_in_small_pieces_is_the_same(world: World) -> None:
             yield body[place : place + 7]
 
     headers = {"content-type": whole.headers["content-type"]}
-    assert ok(await staff.post(PATH, content=pieces(), headers=headers), 201)
+    assert json_body(await staff.post(PATH, content=pieces(), headers=headers), 201)
 
 
 # Listing and deleting -------------------------------------------------------------------
 
 
-async def test_images_are_listed(each_world: World) -> None:
+async def test_images_are_listed(each_world: HttpDeployment) -> None:
     """One's own, the newest first, with their sizes."""
-    staff = await each_world.browser(each_world.companion.id)
-    assert ok(await staff.get(PATH)) == {"images": []}
+    staff = await each_world.signed_in_client(each_world.companion.id)
+    assert json_body(await staff.get(PATH)) == {"images": []}
     paths = []
     for kind in ("jpeg", "webp"):
         paths.append(await upload(staff, kind))
         each_world.clock.advance(10 * MINUTE)
-    found = ok(await staff.get(PATH))["images"]
+    found = json_body(await staff.get(PATH))["images"]
     assert [image["image"] for image in found] == paths[::-1]
     for image in found:
         assert image["image"] == f"media/{image['name']}"
@@ -166,36 +175,36 @@ async def test_images_are_listed(each_world: World) -> None:
     ]
 
 
-async def test_an_image_is_deleted(each_world: World) -> None:
+async def test_an_image_is_deleted(each_world: HttpDeployment) -> None:
     """It is listed and shown no more; a second time there is none."""
-    staff = await each_world.browser(each_world.companion.id)
+    staff = await each_world.signed_in_client(each_world.companion.id)
     path, other = await upload(staff), await upload(staff)
     name = path.rpartition("/")[2]
-    assert ok(await staff.delete(f"{PATH}/{name}")) == {"success": True}
-    refused(await each_world.client().get(f"/{path}"), 404, "not_found")
-    refused(await staff.delete(f"{PATH}/{name}"), 404, "not_found")
-    assert [image["image"] for image in ok(await staff.get(PATH))["images"]] == [other]
+    assert json_body(await staff.delete(f"{PATH}/{name}")) == {"success": True}
+    error_body(await each_world.client().get(f"/{path}"), 404, "not_found")
+    error_body(await staff.delete(f"{PATH}/{name}"), 404, "not_found")
+    assert [image["image"] for image in json_body(await staff.get(PATH))["images"]] == [other]
 
 
-async def test_an_image_of_somebody_else_is_not_there(each_world: World) -> None:
+async def test_an_image_of_somebody_else_is_not_there(each_world: HttpDeployment) -> None:
     """Foreign and unknown look the same, and the image stays."""
-    mine = await each_world.browser(each_world.companion.id)
-    other = await each_world.browser((await add_companion(each_world.store)).id)
+    mine = await each_world.signed_in_client(each_world.companion.id)
+    other = await each_world.signed_in_client((await add_companion(each_world.store)).id)
     name = (await upload(mine)).rpartition("/")[2]
     theirs, none = await other.delete(f"{PATH}/{name}"), await other.delete(f"{PATH}/none.jpg")
     assert (theirs.status_code, theirs.json()) == (404, none.json())
-    assert ok(await other.get(PATH)) == {"images": []}
+    assert json_body(await other.get(PATH)) == {"images": []}
     assert name in kept(each_world)
 
 
-async def test_one_too_many_is_refused(each_world: World) -> None:
+async def test_one_too_many_is_refused(each_world: HttpDeployment) -> None:
     """400, and nothing of it is stored; after one is deleted there is room again."""
     each_world.restart(policy=evolve(POLICY, max_images=2))
-    staff = await each_world.browser(each_world.companion.id)
+    staff = await each_world.signed_in_client(each_world.companion.id)
     paths = [await upload(staff) for _ in range(2)]
-    refused(await staff.post(PATH, **form(make_image())), 400, "too_many_images")
+    error_body(await staff.post(PATH, **form(make_image_bytes())), 400, "too_many_images")
     assert len(kept(each_world)) == 2
-    ok(await staff.delete(f"{PATH}/{paths[0].rpartition('/')[2]}"))
+    json_body(await staff.delete(f"{PATH}/{paths[0].rpartition('/')[2]}"))
     await upload(staff)
 
 
@@ -204,9 +213,9 @@ async def test_one_too_many_is_refused(each_world: World) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 @pytest.mark.parametrize("kind", ["jpeg", "png", "webp"])
-async def test_an_image_is_shown_with_care(world: World, kind: str, method: str) -> None:
+async def test_an_image_is_shown_with_care(world: HttpDeployment, kind: str, method: str) -> None:
     """It may be kept for ever, and is an image to whatever opens it; it counts for no limit."""
-    path = await upload(await world.browser(world.companion.id), kind)
+    path = await upload(await world.signed_in_client(world.companion.id), kind)
     answer = await world.client().request(method, f"/{path}")
     told = answer.headers
     name = path.rpartition("/")[2]
@@ -224,9 +233,9 @@ async def test_an_image_is_shown_with_care(world: World, kind: str, method: str)
 
 
 @pytest.mark.parametrize("known", ['"{}"', 'W/"{}"', '"other" , "{}"', "*"])
-async def test_an_image_that_one_has_is_not_sent_again(world: World, known: str) -> None:
+async def test_an_image_that_one_has_is_not_sent_again(world: HttpDeployment, known: str) -> None:
     """304, which says no more than that it may be kept."""
-    path = await upload(await world.browser(world.companion.id))
+    path = await upload(await world.signed_in_client(world.companion.id))
     tag = known.format(path.rpartition("/")[2])
     answer = await world.client().get(f"/{path}", headers={"if-none-match": tag})
     assert (answer.status_code, answer.content) == (304, b"")
@@ -237,9 +246,9 @@ async def test_an_image_that_one_has_is_not_sent_again(world: World, known: str)
 
 
 @pytest.mark.parametrize("known", ['"other"', "nonsense", ""])
-async def test_another_image_that_one_has_is_no_reason(world: World, known: str) -> None:
+async def test_another_image_that_one_has_is_no_reason(world: HttpDeployment, known: str) -> None:
     """Only the same name is the same image."""
-    path = await upload(await world.browser(world.companion.id))
+    path = await upload(await world.signed_in_client(world.companion.id))
     answer = await world.client().get(f"/{path}", headers={"if-none-match": known})
     assert answer.status_code == 200
 
@@ -262,27 +271,27 @@ async def test_another_image_that_one_has_is_no_reason(world: World, known: str)
         f"/media/{'a' * 300}.jpg",
     ],
 )
-async def test_an_unknown_image_is_404(world: World, path: str) -> None:
+async def test_an_unknown_image_is_404(world: HttpDeployment, path: str) -> None:
     """Odd names too, and a 304 is for what is there."""
     for headers in ({}, {"if-none-match": "*"}):
         answer = await world.client().get(path, headers=headers)
-        refused(answer, 404, "not_found")
+        error_body(answer, 404, "not_found")
         assert answer.headers["cache-control"] == "no-store"
 
 
-async def test_images_are_for_reading(world: World) -> None:
+async def test_images_are_for_reading(world: HttpDeployment) -> None:
     """No other method, and no limit that could be spent."""
     answer = await world.client().put("/media/none.jpg", content=b"x")
-    refused(answer, 405, "method_not_allowed")
+    error_body(answer, 405, "method_not_allowed")
     assert answer.headers["allow"] == "GET, HEAD, OPTIONS"
-    world.raise_limits(general=Rule("general", 1, HOUR))
+    world.raise_limits(general=RateLimit("general", 1, HOUR))
     for _ in range(3):
-        refused(await world.client().get("/media/none.jpg"), 404, "not_found")
+        error_body(await world.client().get("/media/none.jpg"), 404, "not_found")
 
 
-async def test_strict_transport_is_kept(world: World) -> None:
+async def test_strict_transport_is_kept(world: HttpDeployment) -> None:
     """What an image says of itself does not displace what the site says."""
-    path = await upload(await world.browser(world.companion.id))
+    path = await upload(await world.signed_in_client(world.companion.id))
     world.restart(policy=evolve(POLICY, base_url="https://book.example.org"))
     answer = await world.client().get(f"/{path}")
     assert answer.headers["strict-transport-security"] == "max-age=31536000"

@@ -11,12 +11,12 @@ import pytest
 from attrs import evolve
 
 from staffbooking_core.domain.companions.companion import Approval
-from staffbooking_core.domain.companions.portfolio import ItemStatus
+from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
 from staffbooking_core.errors import NotFound, RuleBroken
 from staffbooking_core.usecases.accounts import administration
-from tests.http.deployment import BASE, World, fields, ok, refused
+from tests.http.deployment import BASE_URL, HttpDeployment, error_body, error_fields, json_body
 from tests.support.builders import add_companion
-from tests.support.portfolio import add_image, add_item
+from tests.support.portfolio import add_portfolio_item, add_uploaded_image
 
 pytestmark = pytest.mark.anyio
 
@@ -24,69 +24,69 @@ PATH = "/staff/portfolio"
 ITEM = {"title": "The spring ball", "image": "photos/ball.jpg", "description": "Two bars."}
 
 
-async def member(world: World) -> httpx.AsyncClient:
+async def member(world: HttpDeployment) -> httpx.AsyncClient:
     """The companion's browser."""
-    return await world.browser(world.companion.id)
+    return await world.signed_in_client(world.companion.id)
 
 
 async def listed(client: httpx.AsyncClient) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = ok(await client.get(PATH))["items"]
+    found: list[dict[str, Any]] = json_body(await client.get(PATH))["items"]
     return found
 
 
-async def shown(world: World) -> list[dict[str, Any]]:
+async def shown(world: HttpDeployment) -> list[dict[str, Any]]:
     """What others see of the companion's portfolio."""
-    answer = await world.by_key().get(f"/api/v1/companions/{world.companion.id}")
-    found: list[dict[str, Any]] = ok(answer)["companion"]["portfolio"]
+    answer = await world.client_with_key().get(f"/api/v1/companions/{world.companion.id}")
+    found: list[dict[str, Any]] = json_body(answer)["companion"]["portfolio"]
     return found
 
 
-async def judge(world: World, item: dict[str, Any], status: ItemStatus) -> None:
-    await administration.judge_item(world.ports, item["id"], status)
+async def judge(world: HttpDeployment, item: dict[str, Any], status: PortfolioItemStatus) -> None:
+    await administration.moderate_item(world.ports, item["id"], status)
 
 
 # Items ----------------------------------------------------------------------------------
 
 
-async def test_an_item_is_added_approved_shown_and_removed(each_world: World) -> None:
+async def test_an_item_is_added_approved_shown_and_removed(each_world: HttpDeployment) -> None:
     """Others see it from the approval on, and neither its status nor a rejected one."""
     client = await member(each_world)
-    answer = ok(await client.post(PATH, json=ITEM), 201)
+    answer = json_body(await client.post(PATH, json=ITEM), 201)
     item = answer["item"]
     created = {"id": item["id"], "created_at": "2027-03-01T12:00:00Z"}
     assert answer == {"success": True, "item": {**ITEM, **created, "status": "pending"}}
-    second = ok(await client.post(PATH, json={**ITEM, "title": "A fair"}), 201)["item"]
+    second = json_body(await client.post(PATH, json={**ITEM, "title": "A fair"}), 201)["item"]
     assert await listed(client) == [second, item]
     assert await shown(each_world) == []
 
-    await judge(each_world, item, ItemStatus.APPROVED)
-    await judge(each_world, second, ItemStatus.REJECTED)
+    await judge(each_world, item, PortfolioItemStatus.APPROVED)
+    await judge(each_world, second, PortfolioItemStatus.REJECTED)
     assert await listed(client) == [
         {**second, "status": "rejected"},
         {**item, "status": "approved"},
     ]
     assert await shown(each_world) == [{**ITEM, **created}]
 
-    assert ok(await client.delete(f"{PATH}/{item['id']}")) == {"success": True}
+    assert json_body(await client.delete(f"{PATH}/{item['id']}")) == {"success": True}
     assert await shown(each_world) == []
-    refused(await client.delete(f"{PATH}/{item['id']}"), 404, "not_found")
+    error_body(await client.delete(f"{PATH}/{item['id']}"), 404, "not_found")
     assert [one["id"] for one in await listed(client)] == [second["id"]]
 
 
-async def test_a_description_may_be_left_out(world: World) -> None:
+async def test_a_description_may_be_left_out(world: HttpDeployment) -> None:
     """It is empty then, whether it is absent, null or empty."""
     client = await member(world)
     least = {"title": "The spring ball", "image": "photos/ball.jpg"}
     for said in ({}, {"description": None}, {"description": ""}):
-        item = ok(await client.post(PATH, json={**least, **said}), 201)["item"]
+        item = json_body(await client.post(PATH, json={**least, **said}), 201)["item"]
         assert item["description"] == ""
 
 
-async def test_what_lacks_is_named(world: World) -> None:
+async def test_what_lacks_is_named(world: HttpDeployment) -> None:
     """400 for a title or an image that is not there."""
     answer = await (await member(world)).post(PATH, json={"image": None})
-    refused(answer, 400, "missing_field")
-    assert fields(answer) == {"title", "image"}
+    error_body(answer, 400, "missing_field")
+    assert error_fields(answer) == {"title", "image"}
 
 
 @pytest.mark.parametrize(
@@ -105,33 +105,33 @@ async def test_what_lacks_is_named(world: World) -> None:
     ],
     ids=lambda given: str(given)[:40],
 )
-async def test_a_wrong_value_names_its_field(world: World, given: dict[str, Any]) -> None:
+async def test_a_wrong_value_names_its_field(world: HttpDeployment, given: dict[str, Any]) -> None:
     """422, and nothing is stored."""
     client = await member(world)
     answer = await client.post(PATH, json={**ITEM, **given})
-    refused(answer, 422, "invalid_field")
-    assert fields(answer) == set(given)
+    error_body(answer, 422, "invalid_field")
+    assert error_fields(answer) == set(given)
     assert await listed(client) == []
 
 
-async def test_an_image_is_ones_own(each_world: World) -> None:
+async def test_an_image_is_ones_own(each_world: HttpDeployment) -> None:
     """Somebody else's upload is 422, one's own is fine."""
     client = await member(each_world)
-    await add_image(each_world.store, each_world.companion.id, "mine.jpg")
-    await add_image(each_world.store, each_world.customer.id, "theirs.jpg")
+    await add_uploaded_image(each_world.store, each_world.companion.id, "mine.jpg")
+    await add_uploaded_image(each_world.store, each_world.customer.id, "theirs.jpg")
     answer = await client.post(PATH, json={**ITEM, "image": "media/theirs.jpg"})
-    refused(answer, 422, "invalid_field")
-    assert fields(answer) == {"image"}
+    error_body(answer, 422, "invalid_field")
+    assert error_fields(answer) == {"image"}
     mine = {**ITEM, "image": "media/mine.jpg"}
-    assert ok(await client.post(PATH, json=mine), 201)["item"]["image"] == "media/mine.jpg"
+    assert json_body(await client.post(PATH, json=mine), 201)["item"]["image"] == "media/mine.jpg"
 
 
-async def test_a_portfolio_has_at_most_fifty_items(each_world: World) -> None:
+async def test_a_portfolio_has_at_most_fifty_items(each_world: HttpDeployment) -> None:
     """The 51st is 400, also where two of them come at once."""
     client, most = await member(each_world), each_world.ports.policy.max_portfolio_items
     assert most == 50
     for _ in range(most - 1):
-        await add_item(each_world.store, each_world.companion.id)
+        await add_portfolio_item(each_world.store, each_world.companion.id)
     met: list[str] = []
 
     async def add() -> None:
@@ -144,27 +144,27 @@ async def test_a_portfolio_has_at_most_fifty_items(each_world: World) -> None:
     assert sorted(met) == ["201"] + ["too_many_portfolio_items"] * 2
 
 
-async def test_anothers_item_is_not_there(each_world: World) -> None:
+async def test_anothers_item_is_not_there(each_world: HttpDeployment) -> None:
     """404 as for one that never was, and it stays."""
     other = await add_companion(each_world.store)
-    item = await add_item(each_world.store, other.id)
+    item = await add_portfolio_item(each_world.store, other.id)
     client = await member(each_world)
     for number in (item.id, 999, "x", 2**63):
-        refused(await client.delete(f"{PATH}/{number}"), 404, "not_found")
-    assert len(await listed(await each_world.browser(other.id))) == 1
+        error_body(await client.delete(f"{PATH}/{number}"), 404, "not_found")
+    assert len(await listed(await each_world.signed_in_client(other.id))) == 1
 
 
-async def test_what_is_removed_is_not_approved(each_world: World) -> None:
+async def test_what_is_removed_is_not_approved(each_world: HttpDeployment) -> None:
     """An operator who comes at the same time finds it gone, or it goes with its approval."""
     client = await member(each_world)
-    items = [ok(await client.post(PATH, json=ITEM), 201)["item"] for _ in range(6)]
+    items = [json_body(await client.post(PATH, json=ITEM), 201)["item"] for _ in range(6)]
 
     async def approve(item: dict[str, Any]) -> None:
         with suppress(NotFound):
-            await judge(each_world, item, ItemStatus.APPROVED)
+            await judge(each_world, item, PortfolioItemStatus.APPROVED)
 
     async def remove(item: dict[str, Any]) -> None:
-        ok(await client.delete(f"{PATH}/{item['id']}"))
+        json_body(await client.delete(f"{PATH}/{item['id']}"))
 
     async with anyio.create_task_group() as tasks:
         for item in items:
@@ -176,55 +176,60 @@ async def test_what_is_removed_is_not_approved(each_world: World) -> None:
 # The whole way ---------------------------------------------------------------------------
 
 
-async def sign_up(world: World) -> tuple[httpx.AsyncClient, int]:
+async def sign_up(world: HttpDeployment) -> tuple[httpx.AsyncClient, int]:
     """Register a staff member and sign in, by HTTP alone."""
     client = world.client()
     account = {"email": "maja@example.com", "password": "a long enough one"}
     names = {"first_name": "Maja", "last_name": "Lind", "role": "staff"}
-    user = ok(await client.post("/auth/register", json={**account, **names}), 201)["user"]
-    client.headers["x-csrf-token"] = ok(await client.post("/auth/login", json=account))[
+    user = json_body(await client.post("/auth/register", json={**account, **names}), 201)["user"]
+    client.headers["x-csrf-token"] = json_body(await client.post("/auth/login", json=account))[
         "csrf_token"
     ]
     return client, user["id"]
 
 
-async def test_a_newcomer_is_approved_found_and_booked(each_world: World) -> None:
+async def test_a_newcomer_is_approved_found_and_booked(each_world: HttpDeployment) -> None:
     """Registered, described and scheduled by HTTP, approved by an operator; what her hours show
     can be booked, and nothing else."""
-    each_world.restart(policy=evolve(each_world.ports.policy, base_url=BASE))
+    each_world.restart(policy=evolve(each_world.ports.policy, base_url=BASE_URL))
     maja, number = await sign_up(each_world)
     hours = [{"weekday": day, "start": "18:00", "end": "24:00"} for day in (2, 3)]
-    ok(await maja.put("/staff/availability", json={"timezone": "Europe/Zurich", "weekly": hours}))
-    item = ok(await maja.post(PATH, json=ITEM), 201)["item"]
+    json_body(
+        await maja.put("/staff/availability", json={"timezone": "Europe/Zurich", "weekly": hours})
+    )
+    item = json_body(await maja.post(PATH, json=ITEM), 201)["item"]
     with pytest.raises(RuleBroken, match="hourly_rate, location_city, location_country, service"):
-        await administration.approve(each_world.ports, number, Approval.APPROVED)
+        await administration.set_approval(each_world.ports, number, Approval.APPROVED)
     profile = {
         "hourly_rate": 40.5,
         "location_city": "Zürich",
         "location_country": "Switzerland",
         "service_types": ["Bartender"],
     }
-    ok(await maja.put("/staff/profile", json=profile))
-    program, query = each_world.by_key(), "location=z%C3%BCr&service=bartender&date=2027-03-03"
+    json_body(await maja.put("/staff/profile", json=profile))
+    program, query = (
+        each_world.client_with_key(),
+        "location=z%C3%BCr&service=bartender&date=2027-03-03",
+    )
     search = f"/api/v1/companions?{query}"
-    assert ok(await program.get(search))["companions"] == []
+    assert json_body(await program.get(search))["companions"] == []
 
-    await administration.approve(each_world.ports, number, Approval.APPROVED)
-    await judge(each_world, item, ItemStatus.APPROVED)
-    (found,) = ok(await program.get(search))["companions"]
+    await administration.set_approval(each_world.ports, number, Approval.APPROVED)
+    await judge(each_world, item, PortfolioItemStatus.APPROVED)
+    (found,) = json_body(await program.get(search))["companions"]
     assert (found["id"], found["hourly_rate"], found["first_name"]) == (number, 40.5, "Maja")
     page = f"/api/v1/companions/{number}"
-    detail = ok(await program.get(page))["companion"]
+    detail = json_body(await program.get(page))["companion"]
     assert [one["title"] for one in detail["portfolio"]] == ["The spring ball"]
     span = "start_date=2027-03-03&end_date=2027-03-03"
-    (day,) = ok(await program.get(f"{page}/availability?{span}"))["availability"]
+    (day,) = json_body(await program.get(f"{page}/availability?{span}"))["availability"]
     assert day["slots"] == [{"start": "18:00", "end": "24:00"}]
 
     wanted = {"companion_id": number, "service_type": "Bartender", "event_date": "2027-03-03"}
     early = each_world.request_body(**wanted, start_time="17:00")
-    refused(await program.post("/api/v1/bookings", json=early), 400, "companion_unavailable")
+    error_body(await program.post("/api/v1/bookings", json=early), 400, "companion_unavailable")
     body = each_world.request_body(**wanted, start_time="18:00", duration_hours=6)
-    booking = ok(await program.post("/api/v1/bookings", json=body), 201)["booking"]
-    accepted = ok(await maja.post(f"/bookings/{booking['id']}/accept"))["booking"]
+    booking = json_body(await program.post("/api/v1/bookings", json=body), 201)["booking"]
+    accepted = json_body(await maja.post(f"/bookings/{booking['id']}/accept"))["booking"]
     assert (accepted["status"], accepted["price"]) == ("accepted", 243.0)
-    assert ok(await program.get(search))["companions"] == []
+    assert json_body(await program.get(search))["companions"] == []

@@ -11,10 +11,10 @@ import pytest
 from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.usecases.accounts import administration
-from tests.http.deployment import PASSWORD, World, fields, ok, refused
+from tests.http.deployment import TEST_PASSWORD, HttpDeployment, error_body, error_fields, json_body
 from tests.http.docs.test_openapi import document_of
 from tests.support.builders import add_user
-from tests.support.portfolio import add_image
+from tests.support.portfolio import add_uploaded_image
 
 pytestmark = pytest.mark.anyio
 
@@ -35,17 +35,17 @@ COMPLETE: dict[str, Any] = {
 OFFICE = [{"weekday": day, "start": "09:00", "end": "17:00"} for day in range(5)]
 
 
-async def newcomer(world: World) -> tuple[httpx.AsyncClient, int]:
+async def newcomer(world: HttpDeployment) -> tuple[httpx.AsyncClient, int]:
     """The browser of a staff member who has just registered, and their id."""
     user = await add_user(
         world.store, role=Role.STAFF, first_name="Maja", last_name="Lind", email="maja@example.com"
     )
-    return await world.browser(user.id), user.id
+    return await world.signed_in_client(user.id), user.id
 
 
 async def change(client: httpx.AsyncClient, **given: Any) -> dict[str, Any]:
     """Change one's profile: the profile then."""
-    answer = ok(await client.put(PROFILE, json=given))
+    answer = json_body(await client.put(PROFILE, json=given))
     assert answer["success"] is True
     changed: dict[str, Any] = answer["profile"]
     return changed
@@ -54,10 +54,10 @@ async def change(client: httpx.AsyncClient, **given: Any) -> dict[str, Any]:
 # Profile --------------------------------------------------------------------------------
 
 
-async def test_a_newcomers_profile_is_a_draft(each_world: World) -> None:
+async def test_a_newcomers_profile_is_a_draft(each_world: HttpDeployment) -> None:
     """It says what it lacks, and shows no rate that was never said."""
     client, number = await newcomer(each_world)
-    assert ok(await client.get(PROFILE)) == {
+    assert json_body(await client.get(PROFILE)) == {
         "profile": {
             "id": number,
             "first_name": "Maja",
@@ -86,25 +86,25 @@ async def test_a_newcomers_profile_is_a_draft(each_world: World) -> None:
     }
 
 
-async def test_a_profile_is_filled_approved_and_kept(each_world: World) -> None:
+async def test_a_profile_is_filled_approved_and_kept(each_world: HttpDeployment) -> None:
     """The first PUT waits for an approval, later ones keep it; what is left out stays."""
     client, number = await newcomer(each_world)
     filled = await change(client, **COMPLETE)
     assert filled == {**filled, **COMPLETE, "status": "pending", "missing": []}
-    assert ok(await client.get(PROFILE)) == {"profile": filled}
+    assert json_body(await client.get(PROFILE)) == {"profile": filled}
     shown = f"/api/v1/companions/{number}"
-    refused(await each_world.by_key().get(shown), 404, "not_found")
+    error_body(await each_world.client_with_key().get(shown), 404, "not_found")
 
-    await administration.approve(each_world.ports, number, Approval.APPROVED)
+    await administration.set_approval(each_world.ports, number, Approval.APPROVED)
     changed = await change(client, first_name="Maia", hourly_rate=55.25)
     assert changed == {**filled, "first_name": "Maia", "hourly_rate": 55.25, "status": "approved"}
-    detail = ok(await each_world.by_key().get(shown))["companion"]
+    detail = json_body(await each_world.client_with_key().get(shown))["companion"]
     assert (detail["first_name"], detail["hourly_rate"]) == ("Maia", 55.25)
     assert detail["service_types"] == "Bartender,Host"
-    assert ok(await client.get("/auth/session"))["user"]["first_name"] == "Maia"
+    assert json_body(await client.get("/auth/session"))["user"]["first_name"] == "Maia"
 
 
-async def test_null_empties_what_may_be_empty(world: World) -> None:
+async def test_null_empties_what_may_be_empty(world: HttpDeployment) -> None:
     """A daily rate and years of experience; elsewhere null is as if it were left out."""
     client, _ = await newcomer(world)
     filled = await change(client, **COMPLETE)
@@ -114,7 +114,7 @@ async def test_null_empties_what_may_be_empty(world: World) -> None:
     assert await change(client) == emptied
 
 
-async def test_texts_are_emptied_by_empty_texts(world: World) -> None:
+async def test_texts_are_emptied_by_empty_texts(world: HttpDeployment) -> None:
     """A tagline, a bio, a photo; and languages by an empty list."""
     client, _ = await newcomer(world)
     filled = await change(client, **COMPLETE)
@@ -122,7 +122,7 @@ async def test_texts_are_emptied_by_empty_texts(world: World) -> None:
     assert await change(client, **empty) == {**filled, **empty}
 
 
-async def test_nobody_approves_themself(world: World) -> None:
+async def test_nobody_approves_themself(world: HttpDeployment) -> None:
     """What only others decide is ignored, as unknown fields are."""
     client, number = await newcomer(world)
     given = {
@@ -141,9 +141,9 @@ async def test_nobody_approves_themself(world: World) -> None:
         "payout_account": "acct_theirs",
         "calendar": {},
     }
-    before = ok(await client.get(PROFILE))["profile"]
+    before = json_body(await client.get(PROFILE))["profile"]
     assert await change(client, **given) == before
-    async with world.store.reading() as view:
+    async with world.store.read_view() as view:
         made = await view.companions.companion(number)
     assert made is not None
     assert made.payout_account is None
@@ -166,13 +166,13 @@ WRONG: dict[str, Any] = {
 }
 
 
-async def test_every_fault_is_told_at_once(world: World) -> None:
+async def test_every_fault_is_told_at_once(world: HttpDeployment) -> None:
     """422 with each field that is out of its bounds; nothing is stored."""
     client, number = await newcomer(world)
     answer = await client.put(PROFILE, json=WRONG)
-    refused(answer, 422, "invalid_field")
-    assert fields(answer) == set(WRONG)
-    async with world.store.reading() as view:
+    error_body(answer, 422, "invalid_field")
+    assert error_fields(answer) == set(WRONG)
+    async with world.store.read_view() as view:
         assert await view.companions.companion(number) is None
 
 
@@ -194,38 +194,38 @@ async def test_every_fault_is_told_at_once(world: World) -> None:
     ],
     ids=str,
 )
-async def test_a_wrong_value_names_its_field(world: World, given: dict[str, Any]) -> None:
+async def test_a_wrong_value_names_its_field(world: HttpDeployment, given: dict[str, Any]) -> None:
     """422 on the field, or on its element."""
     client, _ = await newcomer(world)
     answer = await client.put(PROFILE, json=given)
-    refused(answer, 422, "invalid_field")
-    assert {name.partition(".")[0] for name in fields(answer)} == set(given)
+    error_body(answer, 422, "invalid_field")
+    assert {name.partition(".")[0] for name in error_fields(answer)} == set(given)
 
 
-async def test_a_photo_is_ones_own(each_world: World) -> None:
+async def test_a_photo_is_ones_own(each_world: HttpDeployment) -> None:
     """Of uploads only one's own, 422 on the field."""
     client, number = await newcomer(each_world)
-    await add_image(each_world.store, number, "mine.jpg")
-    await add_image(each_world.store, each_world.companion.id, "theirs.jpg")
+    await add_uploaded_image(each_world.store, number, "mine.jpg")
+    await add_uploaded_image(each_world.store, each_world.companion.id, "theirs.jpg")
     assert (await change(client, profile_photo="media/mine.jpg"))["missing"]
     for path in ("media/theirs.jpg", "media/unknown.jpg", "media/mine.jpg/x"):
         answer = await client.put(PROFILE, json={"profile_photo": path, "hourly_rate": 1.005})
-        refused(answer, 422, "invalid_field")
-        assert fields(answer) == {"profile_photo", "hourly_rate"}
-    assert ok(await client.get(PROFILE))["profile"]["profile_photo"] == "media/mine.jpg"
+        error_body(answer, 422, "invalid_field")
+        assert error_fields(answer) == {"profile_photo", "hourly_rate"}
+    assert json_body(await client.get(PROFILE))["profile"]["profile_photo"] == "media/mine.jpg"
 
 
-async def test_first_changes_at_once_make_one_companion(each_world: World) -> None:
+async def test_first_changes_at_once_make_one_companion(each_world: HttpDeployment) -> None:
     """Each is kept: none of them takes another's field back."""
     client, _ = await newcomer(each_world)
     async with anyio.create_task_group() as tasks:
         for name in ("tagline", "bio", "location_city", "location_country"):
             tasks.start_soon(_change_one, client, name)
         tasks.start_soon(_set_hours, client)
-    profile = ok(await client.get(PROFILE))["profile"]
+    profile = json_body(await client.get(PROFILE))["profile"]
     assert profile["missing"] == ["hourly_rate", "service_types"]
     assert (profile["tagline"], profile["bio"]) == ("tagline", "bio")
-    assert ok(await client.get(HOURS))["availability"]["weekly"] == OFFICE
+    assert json_body(await client.get(HOURS))["availability"]["weekly"] == OFFICE
 
 
 async def _change_one(client: httpx.AsyncClient, name: str) -> None:
@@ -233,10 +233,10 @@ async def _change_one(client: httpx.AsyncClient, name: str) -> None:
 
 
 async def _set_hours(client: httpx.AsyncClient) -> None:
-    ok(await client.put(HOURS, json={"timezone": "UTC", "weekly": OFFICE}))
+    json_body(await client.put(HOURS, json={"timezone": "UTC", "weekly": OFFICE}))
 
 
-async def test_the_document_says_where_null_empties(world: World) -> None:
+async def test_the_document_says_where_null_empties(world: HttpDeployment) -> None:
     """Of those two fields null is a value; nothing of a change is required or has a default."""
     document = await document_of(world)
     body = document["paths"][PROFILE]["put"]["requestBody"]["content"]["application/json"]
@@ -255,11 +255,11 @@ async def test_the_document_says_where_null_empties(world: World) -> None:
 # Hours ----------------------------------------------------------------------------------
 
 
-async def test_hours_are_set_and_read_before_the_profile(each_world: World) -> None:
+async def test_hours_are_set_and_read_before_the_profile(each_world: HttpDeployment) -> None:
     """As they were given; PUT replaces those that it gives."""
     client, _ = await newcomer(each_world)
     nothing = {"timezone": "UTC", "weekly": [], "overrides": []}
-    assert ok(await client.get(HOURS)) == {"availability": nothing}
+    assert json_body(await client.get(HOURS)) == {"availability": nothing}
     given = {
         "timezone": "Europe/Zurich",
         "weekly": [{"weekday": 6, "start": "20:00", "end": "24:00"}, *OFFICE],
@@ -268,29 +268,29 @@ async def test_hours_are_set_and_read_before_the_profile(each_world: World) -> N
             {"date": "2027-03-03", "slots": []},
         ],
     }
-    answer = ok(await client.put(HOURS, json=given))
+    answer = json_body(await client.put(HOURS, json=given))
     assert answer == {"success": True, "availability": given}
-    assert ok(await client.get(HOURS)) == {"availability": given}
-    assert ok(await client.get(PROFILE))["profile"]["timezone"] == "Europe/Zurich"
-    answer = ok(await client.put(HOURS, json={"timezone": "UTC", "weekly": []}))
+    assert json_body(await client.get(HOURS)) == {"availability": given}
+    assert json_body(await client.get(PROFILE))["profile"]["timezone"] == "Europe/Zurich"
+    answer = json_body(await client.put(HOURS, json={"timezone": "UTC", "weekly": []}))
     assert answer == {"success": True, "availability": {**nothing, "overrides": given["overrides"]}}
 
 
-async def test_what_is_set_is_shown_and_searched(each_world: World) -> None:
+async def test_what_is_set_is_shown_and_searched(each_world: HttpDeployment) -> None:
     """A listed companion's hours change at once for those who look."""
-    staff = await each_world.browser(each_world.companion.id)
-    program, number = each_world.by_key(), each_world.companion.id
+    staff = await each_world.signed_in_client(each_world.companion.id)
+    program, number = each_world.client_with_key(), each_world.companion.id
     overrides = [{"date": "2027-03-03", "slots": []}]
     given = {"timezone": "UTC", "weekly": OFFICE, "overrides": overrides}
-    ok(await staff.put(HOURS, json=given))
+    json_body(await staff.put(HOURS, json=given))
     span = "start_date=2027-03-03&end_date=2027-03-04"
-    shown = ok(await program.get(f"/api/v1/companions/{number}/availability?{span}"))
+    shown = json_body(await program.get(f"/api/v1/companions/{number}/availability?{span}"))
     assert [day["slots"] for day in shown["availability"]] == [
         [],
         [{"start": "09:00", "end": "17:00"}],
     ]
     for day, found in (("2027-03-03", []), ("2027-03-04", [number]), ("2027-03-06", [])):
-        page = ok(await program.get(f"/api/v1/companions?date={day}"))
+        page = json_body(await program.get(f"/api/v1/companions?date={day}"))
         assert [one["id"] for one in page["companions"]] == found
 
 
@@ -317,18 +317,20 @@ async def test_what_is_set_is_shown_and_searched(each_world: World) -> None:
     ],
     ids=lambda given: str(sorted(given)) if isinstance(given, set) else str(given),
 )
-async def test_wrong_hours_are_named(world: World, given: dict[str, Any], named: set[str]) -> None:
+async def test_wrong_hours_are_named(
+    world: HttpDeployment, given: dict[str, Any], named: set[str]
+) -> None:
     """422 on the dotted path of each; nothing is stored."""
-    staff = await world.browser(world.companion.id)
+    staff = await world.signed_in_client(world.companion.id)
     answer = await staff.put(HOURS, json={"timezone": "UTC", **given})
-    refused(answer, 422, "invalid_field")
-    assert {name.rpartition(".")[2] for name in fields(answer)} == named
-    assert ok(await staff.get(HOURS))["availability"]["weekly"] == []
+    error_body(answer, 422, "invalid_field")
+    assert {name.rpartition(".")[2] for name in error_fields(answer)} == named
+    assert json_body(await staff.get(HOURS))["availability"]["weekly"] == []
 
 
-async def test_paths_of_faults_are_dotted(world: World) -> None:
+async def test_paths_of_faults_are_dotted(world: HttpDeployment) -> None:
     """Each says where it stands, as in `weekly.0.start`."""
-    staff = await world.browser(world.companion.id)
+    staff = await world.signed_in_client(world.companion.id)
     late = {"start": "12:00", "end": "11:00"}
     given = {
         "timezone": "UTC",
@@ -336,46 +338,46 @@ async def test_paths_of_faults_are_dotted(world: World) -> None:
         "overrides": [{"date": "2027-03-03", "slots": [late]}],
     }
     wrong = await staff.put(HOURS, json=given)
-    assert fields(wrong) == {"weekly.0.start", "overrides.0.slots.0.start"}
+    assert error_fields(wrong) == {"weekly.0.start", "overrides.0.slots.0.start"}
     lacking = await staff.put(HOURS, json={"weekly": [{"start": "09:00", "end": "17:00"}]})
-    refused(lacking, 400, "missing_field")
-    assert fields(lacking) == {"timezone", "weekly.0.weekday"}
+    error_body(lacking, 400, "missing_field")
+    assert error_fields(lacking) == {"timezone", "weekly.0.weekday"}
 
 
-async def test_a_calendar_as_large_as_can_be_is_taken(world: World) -> None:
+async def test_a_calendar_as_large_as_can_be_is_taken(world: HttpDeployment) -> None:
     """Up to the size of a body, beyond which it is 413."""
-    staff = await world.browser(world.companion.id)
+    staff = await world.signed_in_client(world.companion.id)
     days = [{"date": f"{2027 + n // 336}-{n % 336 // 28 + 1:02}-{n % 28 + 1:02}", "slots": []}
             for n in range(1000)]  # fmt: skip
     hours = {"timezone": "UTC", "overrides": days}
-    assert len(ok(await staff.put(HOURS, json=hours))["availability"]["overrides"]) == 1000
+    assert len(json_body(await staff.put(HOURS, json=hours))["availability"]["overrides"]) == 1000
     padded = {**hours, "padding": "x" * 65_536}
-    refused(await staff.put(HOURS, json=padded), 413, "body_too_large")
+    error_body(await staff.put(HOURS, json=padded), 413, "body_too_large")
 
 
 # Who may ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", [PROFILE, HOURS, "/staff/portfolio"])
-async def test_staff_alone_has_these(world: World, path: str) -> None:
+async def test_staff_alone_has_these(world: HttpDeployment, path: str) -> None:
     """403 for customers and admins, before anything of the body; a key is 401."""
     method = "POST" if path.endswith("portfolio") else "PUT"
     for user in (world.customer, world.admin):
-        browser = await world.browser(user.id)
-        refused(await browser.get(path), 403, "staff_only")
-        refused(await browser.request(method, path, content=b"{"), 403, "staff_only")
-    refused(await world.by_key().get(path), 401, "session_required")
-    staff = await world.browser(world.companion.id)
+        browser = await world.signed_in_client(user.id)
+        error_body(await browser.get(path), 403, "staff_only")
+        error_body(await browser.request(method, path, content=b"{"), 403, "staff_only")
+    error_body(await world.client_with_key().get(path), 401, "session_required")
+    staff = await world.signed_in_client(world.companion.id)
     del staff.headers["x-csrf-token"]
-    refused(await staff.request(method, path, json={}), 403, "csrf_failed")
+    error_body(await staff.request(method, path, json={}), 403, "csrf_failed")
 
 
-async def test_a_disabled_member_is_signed_out(world: World) -> None:
+async def test_a_disabled_member_is_signed_out(world: HttpDeployment) -> None:
     """Their profile is theirs again once they are enabled, and says so."""
     client, number = await newcomer(world)
-    await administration.set_password(world.ports, "maja@example.com", PASSWORD)
-    await administration.disable(world.ports, "maja@example.com")
-    refused(await client.get(PROFILE), 401, "unauthenticated")
-    await administration.enable(world.ports, "maja@example.com")
-    browser = await world.browser(number)
-    assert ok(await browser.get(PROFILE))["profile"]["active"] is True
+    await administration.set_password(world.ports, "maja@example.com", TEST_PASSWORD)
+    await administration.disable_user(world.ports, "maja@example.com")
+    error_body(await client.get(PROFILE), 401, "unauthenticated")
+    await administration.enable_user(world.ports, "maja@example.com")
+    browser = await world.signed_in_client(number)
+    assert json_body(await browser.get(PROFILE))["profile"]["active"] is True

@@ -11,15 +11,15 @@ import pytest
 
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.bookings.booking import Booking
-from staffbooking_core.domain.bookings.lifecycle import Party, Status
-from staffbooking_core.domain.shared.rate_limits import Rule
-from staffbooking_core.errors import Unavailable
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
+from staffbooking_core.domain.shared.rate_limits import RateLimit
+from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.representations.records import review_record
 from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.companions import reviews
 from tests.http.api.test_errors import JSON, Failing
 from tests.http.bookings.test_booking_flow import paid, set_clock
-from tests.http.deployment import World, fields, ok, refused
+from tests.http.deployment import HttpDeployment, error_body, error_fields, json_body
 from tests.http.docs.test_openapi import document_of, jsonschema_rs_value, validator
 from tests.support.builders import HOUR, add_booking, add_companion
 from tests.support.reviews import add_review
@@ -30,14 +30,16 @@ LEAST = {"rating": 4}
 UNSAID = ("comment", "punctuality", "professionalism", "communication", "appearance")
 
 
-async def completed(world: World, **given: Any) -> Booking:
+async def completed(world: HttpDeployment, **given: Any) -> Booking:
     """A booking of the customer and the companion that can be reviewed."""
-    given = {"status": Status.COMPLETED, **given}
+    given = {"status": BookingStatus.COMPLETED, **given}
     return await add_booking(world.store, world.companion, world.customer, **given)
 
 
-async def sides(world: World) -> tuple[httpx.AsyncClient, httpx.AsyncClient]:
-    return await world.browser(world.customer.id), await world.browser(world.companion.id)
+async def sides(world: HttpDeployment) -> tuple[httpx.AsyncClient, httpx.AsyncClient]:
+    return await world.signed_in_client(world.customer.id), await world.signed_in_client(
+        world.companion.id
+    )
 
 
 def about(booking: Booking) -> str:
@@ -47,14 +49,14 @@ def about(booking: Booking) -> str:
 # The main flow --------------------------------------------------------------------------
 
 
-async def test_a_booking_is_reviewed_from_both_sides(each_world: World) -> None:
+async def test_a_booking_is_reviewed_from_both_sides(each_world: HttpDeployment) -> None:
     """From the completed booking to the profile, the list, the response and the event."""
     path, customer, staff = await paid(each_world)
     await set_clock(each_world, "2027-03-03T22:00:00Z")
-    code = ok(await customer.post(f"{path}/confirm"))["booking"]["booking_code"]
+    code = json_body(await customer.post(f"{path}/confirm"))["booking"]["booking_code"]
     number = int(path.rpartition("/")[2])
     said = {"rating": 5, "comment": "Great", "punctuality": 4, "appearance": 5}
-    made = ok(await customer.post(f"/reviews/booking/{number}", json=said), 201)
+    made = json_body(await customer.post(f"/reviews/booking/{number}", json=said), 201)
     review = made["review"]
     assert made["success"] is True
     assert review == {
@@ -70,33 +72,35 @@ async def test_a_booking_is_reviewed_from_both_sides(each_world: World) -> None:
         "responded_at": None,
         "created_at": "2027-03-03T22:00:00Z",
     }
-    other = ok(await staff.post(f"/reviews/booking/{number}", json=LEAST), 201)["review"]
+    other = json_body(await staff.post(f"/reviews/booking/{number}", json=LEAST), 201)["review"]
     assert (other["reviewer_role"], other["reviewee_id"]) == ("staff", each_world.customer.id)
 
     thanks = {"response": "Thank you"}
-    answer = ok(await staff.post(f"/reviews/{review['id']}/respond", json=thanks))
+    answer = json_body(await staff.post(f"/reviews/{review['id']}/respond", json=thanks))
     answered = {**review, **thanks, "responded_at": "2027-03-03T22:00:00Z"}
     assert answer == {"success": True, "review": answered}
 
-    listed = ok(await customer.get(f"/reviews/user/{each_world.companion.id}"))
+    listed = json_body(await customer.get(f"/reviews/user/{each_world.companion.id}"))
     totals = {"rating_avg": 5, "total_reviews": 1}
     assert listed == {"reviews": [answered], **totals, "page": 1, "limit": 12}
-    profile = await each_world.by_key().get(f"/api/v1/companions/{each_world.companion.id}")
-    shown = ok(profile)["companion"]
+    profile = await each_world.client_with_key().get(
+        f"/api/v1/companions/{each_world.companion.id}"
+    )
+    shown = json_body(profile)["companion"]
     assert (shown["reviews"], shown["rating_avg"], shown["total_reviews"]) == ([answered], 5, 1)
 
-    async with each_world.store.reading() as view:
+    async with each_world.store.read_view() as view:
         told = [json.loads(body) for _, body in await view.bookings.events_of(number)]
     assert [one["event"] for one in told[-2:]] == ["review.created"] * 2
     assert told[-2]["data"] == {"review": review, "booking_code": code}
     assert [one["sequence"] for one in told] == list(range(1, len(told) + 1))
 
 
-async def test_the_event_has_the_documented_shape(world: World) -> None:
+async def test_the_event_has_the_documented_shape(world: HttpDeployment) -> None:
     """What is told to receivers is as the document says."""
     booking, (customer, _) = await completed(world), await sides(world)
-    ok(await customer.post(about(booking), json={**LEAST, "comment": "Fine"}), 201)
-    async with world.store.reading() as view:
+    json_body(await customer.post(about(booking), json={**LEAST, "comment": "Fine"}), 201)
+    async with world.store.read_view() as view:
         ((_, body),) = await view.bookings.events_of(booking.id)
     document = await document_of(world)
     item = document["webhooks"]["review.created"]["post"]
@@ -107,7 +111,7 @@ async def test_the_event_has_the_documented_shape(world: World) -> None:
 # Submitting -----------------------------------------------------------------------------
 
 
-async def test_a_second_review_is_one_too_many(each_world: World) -> None:
+async def test_a_second_review_is_one_too_many(each_world: HttpDeployment) -> None:
     """400, also where the two come at once."""
     booking, (customer, staff) = await completed(each_world), await sides(each_world)
     met: list[str] = []
@@ -122,29 +126,31 @@ async def test_a_second_review_is_one_too_many(each_world: World) -> None:
     assert sorted(met) == ["201"] * 2 + ["already_reviewed"] * 4
 
 
-@pytest.mark.parametrize("status", sorted(set(Status) - {Status.COMPLETED}))
-async def test_only_completed_bookings_are_reviewed(world: World, status: Status) -> None:
+@pytest.mark.parametrize("status", sorted(set(BookingStatus) - {BookingStatus.COMPLETED}))
+async def test_only_completed_bookings_are_reviewed(
+    world: HttpDeployment, status: BookingStatus
+) -> None:
     """400 in every other status, for either side."""
     booking = await completed(world, status=status)
     for side in await sides(world):
-        refused(await side.post(about(booking), json=LEAST), 400, "booking_not_completed")
+        error_body(await side.post(about(booking), json=LEAST), 400, "booking_not_completed")
 
 
-async def test_who_booked_for_others_does_not_review(world: World) -> None:
+async def test_who_booked_for_others_does_not_review(world: HttpDeployment) -> None:
     """403 for whoever has to do with it but was not there, admins too; before the body."""
     booking = await completed(world, booked_by=world.subscriber.id)
     for user in (world.subscriber, world.admin):
-        browser = await world.browser(user.id)
-        refused(await browser.post(about(booking), json=LEAST), 403, "wrong_party")
-        refused(await browser.post(about(booking), json={}), 403, "wrong_party")
-        refused(await browser.post(about(booking), content=b"{"), 403, "wrong_party")
+        browser = await world.signed_in_client(user.id)
+        error_body(await browser.post(about(booking), json=LEAST), 403, "wrong_party")
+        error_body(await browser.post(about(booking), json={}), 403, "wrong_party")
+        error_body(await browser.post(about(booking), content=b"{"), 403, "wrong_party")
 
 
 @pytest.mark.parametrize("body", [b'{"rating":4}', b"{}", b"["])
-async def test_a_booking_of_others_is_404(world: World, body: bytes) -> None:
+async def test_a_booking_of_others_is_404(world: HttpDeployment, body: bytes) -> None:
     """As an unknown one and one that can't be are, whatever else is wrong."""
     booking = await completed(world)
-    stranger = await world.browser(world.stranger.id)
+    stranger = await world.signed_in_client(world.stranger.id)
     customer, _ = await sides(world)
     for browser, path in (
         (stranger, about(booking)),
@@ -152,31 +158,31 @@ async def test_a_booking_of_others_is_404(world: World, body: bytes) -> None:
         (customer, "/reviews/booking/0"),
         (customer, f"/reviews/booking/{2**63}"),
     ):
-        refused(await browser.post(path, content=body, headers=JSON), 404, "not_found")
+        error_body(await browser.post(path, content=body, headers=JSON), 404, "not_found")
 
 
-async def test_reviewing_takes_a_session(world: World) -> None:
+async def test_reviewing_takes_a_session(world: HttpDeployment) -> None:
     """401 for a key and for nobody, 403 without the CSRF token."""
     booking = await completed(world)
     paths = (about(booking), "/reviews/1/respond")
     for path in paths:
-        refused(await world.client().post(path, json=LEAST), 401, "unauthenticated")
-        refused(await world.by_key().post(path, json=LEAST), 401, "session_required")
+        error_body(await world.client().post(path, json=LEAST), 401, "unauthenticated")
+        error_body(await world.client_with_key().post(path, json=LEAST), 401, "session_required")
     for browser, path in zip(await sides(world), paths, strict=True):
         del browser.headers["x-csrf-token"]
-        refused(await browser.post(path, json=LEAST), 403, "csrf_failed")
+        error_body(await browser.post(path, json=LEAST), 403, "csrf_failed")
 
 
-async def test_a_rating_is_required(world: World) -> None:
+async def test_a_rating_is_required(world: HttpDeployment) -> None:
     """It alone is; without it the rest is not judged."""
     booking, (customer, _) = await completed(world), await sides(world)
     for body in ({}, {"rating": None}, {"comment": "Great", "punctuality": 9}):
         answer = await customer.post(about(booking), json=body)
-        refused(answer, 400, "missing_field")
-        assert fields(answer) == {"rating"}
+        error_body(answer, 400, "missing_field")
+        assert error_fields(answer) == {"rating"}
 
 
-async def test_every_wrong_field_is_told(world: World) -> None:
+async def test_every_wrong_field_is_told(world: HttpDeployment) -> None:
     """Marks are integers from 1 to 5, a comment is a text of at most 2,000 characters."""
     booking, (customer, _) = await completed(world), await sides(world)
     wrong = {
@@ -188,103 +194,109 @@ async def test_every_wrong_field_is_told(world: World) -> None:
     }
     body = json.dumps(wrong)[:-1] + ',"appearance":4.0}'
     answer = await customer.post(about(booking), content=body, headers=JSON)
-    refused(answer, 422, "invalid_field")
-    assert fields(answer) == {*wrong, "appearance"}
+    error_body(answer, 422, "invalid_field")
+    assert error_fields(answer) == {*wrong, "appearance"}
     for comment in ("a\0b", "\ud800", 7):
         raw = json.dumps({**LEAST, "comment": comment})
         answer = await customer.post(about(booking), content=raw, headers=JSON)
-        refused(answer, 422, "invalid_field")
-        assert fields(answer) == {"comment"}
+        error_body(answer, 422, "invalid_field")
+        assert error_fields(answer) == {"comment"}
 
 
-async def test_the_form_goes_before_the_rules(world: World) -> None:
+async def test_the_form_goes_before_the_rules(world: HttpDeployment) -> None:
     """What is wrong with the body is told before what is wrong with the booking."""
-    booking, (customer, _) = await completed(world, status=Status.PAID), await sides(world)
-    refused(await customer.post(about(booking), json={"rating": 9}), 422, "invalid_field")
-    refused(await customer.post(about(booking), json={}), 400, "missing_field")
-    refused(await customer.post(about(booking), content=b"{}"), 415, "unsupported_media_type")
+    booking, (customer, _) = await completed(world, status=BookingStatus.PAID), await sides(world)
+    error_body(await customer.post(about(booking), json={"rating": 9}), 422, "invalid_field")
+    error_body(await customer.post(about(booking), json={}), 400, "missing_field")
+    error_body(await customer.post(about(booking), content=b"{}"), 415, "unsupported_media_type")
     large = await customer.post(about(booking), content=b"x" * 70_000, headers=JSON)
-    refused(large, 413, "body_too_large")
+    error_body(large, 413, "body_too_large")
 
 
 @pytest.mark.parametrize(
     "comment, kept", [("", None), (" \n", None), ("\N{GRINNING FACE}" * 2000, "same")]
 )
-async def test_a_comment_may_be_empty_or_long(world: World, comment: str, kept: str | None) -> None:
+async def test_a_comment_may_be_empty_or_long(
+    world: HttpDeployment, comment: str, kept: str | None
+) -> None:
     """A blank one is none; characters are counted, not bytes; unknown fields are ignored."""
     booking, (customer, _) = await completed(world), await sides(world)
     body = {**LEAST, "comment": comment, "id": 7, "reviewee_id": 7, "response": "mine"}
-    review = ok(await customer.post(about(booking), json=body), 201)["review"]
+    review = json_body(await customer.post(about(booking), json=body), 201)["review"]
     assert review["comment"] == (comment if kept else None)
     assert (review["reviewee_id"], review["response"]) == (world.companion.id, None)
 
 
-async def test_every_mark_is_kept_as_its_own(world: World) -> None:
+async def test_every_mark_is_kept_as_its_own(world: HttpDeployment) -> None:
     """The four beside the rating, of either side, in the list and in the profile."""
     booking = await completed(world)
     one = dict(zip(("rating", *UNSAID[1:]), (3, 1, 2, 4, 5), strict=True))
     other = dict(zip(("rating", *UNSAID[1:]), (5, 4, 3, 2, 1), strict=True))
     for side, marks in zip(await sides(world), (one, other), strict=True):
-        review = ok(await side.post(about(booking), json=marks), 201)["review"]
+        review = json_body(await side.post(about(booking), json=marks), 201)["review"]
         assert {name: review[name] for name in marks} == marks
-    client = world.by_key()
+    client = world.client_with_key()
     for user, marks in ((world.companion, one), (world.customer, other)):
-        [review] = ok(await client.get(f"/reviews/user/{user.id}"))["reviews"]
+        [review] = json_body(await client.get(f"/reviews/user/{user.id}"))["reviews"]
         assert {name: review[name] for name in marks} == marks
-    profile = ok(await client.get(f"/api/v1/companions/{world.companion.id}"))["companion"]
+    profile = json_body(await client.get(f"/api/v1/companions/{world.companion.id}"))["companion"]
     assert {name: profile["reviews"][0][name] for name in one} == one
 
 
 # Reading --------------------------------------------------------------------------------
 
 
-async def test_reviews_are_read_by_key_or_by_session(world: World) -> None:
+async def test_reviews_are_read_by_key_or_by_session(world: HttpDeployment) -> None:
     """Each counted in its own window; a key needs read and a subscription."""
     path = f"/reviews/user/{world.companion.id}"
-    ok(await world.by_key().get(path))
-    stranger = await world.browser(world.stranger.id)
-    ok(await stranger.get(path))
-    refused(await world.client().get(path), 401, "unauthenticated")
-    refused(await world.by_key("ps_x").get(path), 401, "invalid_api_key")
-    booker = world.by_key(await world.new_key(world.subscriber, Permission.BOOK))
-    refused(await booker.get(path), 403, "permission_required")
-    lapsed = world.by_key(await world.new_key(world.customer))
-    refused(await lapsed.get(path), 403, "subscription_required")
+    json_body(await world.client_with_key().get(path))
+    stranger = await world.signed_in_client(world.stranger.id)
+    json_body(await stranger.get(path))
+    error_body(await world.client().get(path), 401, "unauthenticated")
+    error_body(await world.client_with_key("ps_x").get(path), 401, "invalid_api_key")
+    booker = world.client_with_key(await world.add_api_key(world.subscriber, Permission.BOOK))
+    error_body(await booker.get(path), 403, "permission_required")
+    lapsed = world.client_with_key(await world.add_api_key(world.customer))
+    error_body(await lapsed.get(path), 403, "subscription_required")
 
 
-async def test_a_key_beside_a_session_decides(world: World) -> None:
+async def test_a_key_beside_a_session_decides(world: HttpDeployment) -> None:
     """The session is not looked at, whether it would do or not."""
     path = f"/reviews/user/{world.companion.id}"
-    stranger = await world.browser(world.stranger.id)
+    stranger = await world.signed_in_client(world.stranger.id)
     stranger.headers["authorization"] = "Bearer ps_x"
-    refused(await stranger.get(path), 401, "invalid_api_key")
-    program = world.by_key()
+    error_body(await stranger.get(path), 401, "invalid_api_key")
+    program = world.client_with_key()
     program.headers["cookie"] = "connect.sid=garbage"
-    ok(await program.get(path))
+    json_body(await program.get(path))
 
 
-async def test_reading_is_counted_by_key_and_by_user(world: World) -> None:
+async def test_reading_is_counted_by_key_and_by_user(world: HttpDeployment) -> None:
     """In the general window of whoever asks, and shown on the answer."""
-    world.raise_limits(general=Rule("general", 2, HOUR))
+    world.raise_limits(general=RateLimit("general", 2, HOUR))
     path = f"/reviews/user/{world.companion.id}"
-    program, browser = world.by_key(), await world.browser(world.subscriber.id)
+    program, browser = world.client_with_key(), await world.signed_in_client(world.subscriber.id)
     for client in (program, browser):
         left = [(await client.get(path)).headers["x-ratelimit-remaining"] for _ in "ab"]
         assert left == ["1", "0"]
-        assert refused(await client.get(path), 429, "rate_limited")["retry_after"] == 3600
+        assert error_body(await client.get(path), 429, "rate_limited")["retry_after"] == 3600
 
 
-async def test_reviews_come_by_pages(world: World) -> None:
+async def test_reviews_come_by_pages(world: HttpDeployment) -> None:
     """The newest first, twelve unless another limit is given."""
     made = [review_record(await add_review(world.store, await completed(world))) for _ in range(14)]
-    path, client, newest = f"/reviews/user/{world.companion.id}", world.by_key(), made[::-1]
+    path, client, newest = (
+        f"/reviews/user/{world.companion.id}",
+        world.client_with_key(),
+        made[::-1],
+    )
     for query, wanted, page, limit in (
         ("", newest[:12], 1, 12),
         ("?page=2", newest[12:], 2, 12),
         ("?limit=5&page=3", newest[10:], 3, 5),
         ("?limit=50&page=100000", [], 100_000, 50),
     ):
-        found = ok(await client.get(path + query))
+        found = json_body(await client.get(path + query))
         assert found == {
             "reviews": wanted,
             "rating_avg": 4,
@@ -297,37 +309,37 @@ async def test_reviews_come_by_pages(world: World) -> None:
 @pytest.mark.parametrize(
     "query", ["page=0", "page=100001", "limit=0", "limit=51", "limit=x", "limit=1&limit=2"]
 )
-async def test_a_page_has_its_bounds(world: World, query: str) -> None:
+async def test_a_page_has_its_bounds(world: HttpDeployment, query: str) -> None:
     """422, and 404 first where there is no such user."""
-    client = world.by_key()
+    client = world.client_with_key()
     answer = await client.get(f"/reviews/user/{world.companion.id}?{query}")
-    refused(answer, 422, "invalid_field")
-    assert fields(answer) == {query.partition("=")[0]}
-    refused(await client.get(f"/reviews/user/999?{query}"), 404, "not_found")
+    error_body(answer, 422, "invalid_field")
+    assert error_fields(answer) == {query.partition("=")[0]}
+    error_body(await client.get(f"/reviews/user/999?{query}"), 404, "not_found")
 
 
 @pytest.mark.parametrize("number", ["999", "0", "01", "x", "-1", str(2**63)])
-async def test_an_unknown_user_is_404(world: World, number: str) -> None:
+async def test_an_unknown_user_is_404(world: HttpDeployment, number: str) -> None:
     """One that is there has reviews, be they none."""
-    client = world.by_key()
-    refused(await client.get(f"/reviews/user/{number}"), 404, "not_found")
-    found = ok(await client.get(f"/reviews/user/{world.admin.id}"))
+    client = world.client_with_key()
+    error_body(await client.get(f"/reviews/user/{number}"), 404, "not_found")
+    found = json_body(await client.get(f"/reviews/user/{world.admin.id}"))
     assert (found["reviews"], found["rating_avg"], found["total_reviews"]) == ([], 0, 0)
 
 
-async def test_reviews_of_hidden_people_are_listed(world: World) -> None:
+async def test_reviews_of_hidden_people_are_listed(world: HttpDeployment) -> None:
     """Those of who is disabled, and of who was never approved."""
     await add_review(world.store, await completed(world), Party.STAFF, rating=2)
-    await administration.disable(world.ports, world.customer.email)
-    client = world.by_key()
-    found = ok(await client.get(f"/reviews/user/{world.customer.id}"))
+    await administration.disable_user(world.ports, world.customer.email)
+    client = world.client_with_key()
+    found = json_body(await client.get(f"/reviews/user/{world.customer.id}"))
     assert (found["rating_avg"], found["total_reviews"]) == (2, 1)
 
 
 # Responding -----------------------------------------------------------------------------
 
 
-async def test_a_response_is_given_once(each_world: World) -> None:
+async def test_a_response_is_given_once(each_world: HttpDeployment) -> None:
     """The second is 400, also where they come at once."""
     review = await add_review(each_world.store, await completed(each_world))
     _, staff = await sides(each_world)
@@ -341,60 +353,65 @@ async def test_a_response_is_given_once(each_world: World) -> None:
         for text in "abc":
             tasks.start_soon(respond, text)
     (given,) = set(met) - {"already_responded"}
-    (found,) = ok(await staff.get(f"/reviews/user/{each_world.companion.id}"))["reviews"]
+    (found,) = json_body(await staff.get(f"/reviews/user/{each_world.companion.id}"))["reviews"]
     assert (len(met), found["response"]) == (3, given)
 
 
-async def test_only_the_staff_member_reviewed_responds(world: World) -> None:
+async def test_only_the_staff_member_reviewed_responds(world: HttpDeployment) -> None:
     """Others are 403, before anything of the body; customers and admins for any review."""
     review = await add_review(world.store, await completed(world))
-    other = await world.browser((await add_companion(world.store)).id)
+    other = await world.signed_in_client((await add_companion(world.store)).id)
     path = f"/reviews/{review.id}/respond"
     for body in ({"response": "Hello"}, {}):
-        refused(await other.post(path, json=body), 403, "wrong_party")
+        error_body(await other.post(path, json=body), 403, "wrong_party")
         for user in (world.customer, world.admin):
-            browser = await world.browser(user.id)
-            refused(await browser.post(path, json=body), 403, "staff_only")
-            refused(await browser.post("/reviews/999/respond", json=body), 403, "staff_only")
+            browser = await world.signed_in_client(user.id)
+            error_body(await browser.post(path, json=body), 403, "staff_only")
+            error_body(await browser.post("/reviews/999/respond", json=body), 403, "staff_only")
     _, staff = await sides(world)
-    ok(await staff.post(path, json={"response": "Hello"}))
+    json_body(await staff.post(path, json={"response": "Hello"}))
 
 
 @pytest.mark.parametrize("body", [{"response": "Hello"}, {}])
 @pytest.mark.parametrize("number", ["999", "0", str(2**63)])
-async def test_an_unknown_review_is_404(world: World, number: str, body: dict[str, str]) -> None:
+async def test_an_unknown_review_is_404(
+    world: HttpDeployment, number: str, body: dict[str, str]
+) -> None:
     """Whatever is wrong with the body."""
     _, staff = await sides(world)
-    refused(await staff.post(f"/reviews/{number}/respond", json=body), 404, "not_found")
+    error_body(await staff.post(f"/reviews/{number}/respond", json=body), 404, "not_found")
 
 
-async def test_a_response_has_its_bounds(world: World) -> None:
+async def test_a_response_has_its_bounds(world: HttpDeployment) -> None:
     """From 1 to 2,000 characters, not blank; required."""
     review = await add_review(world.store, await completed(world))
     _, staff = await sides(world)
     path = f"/reviews/{review.id}/respond"
-    refused(await staff.post(path, json={}), 400, "missing_field")
+    error_body(await staff.post(path, json={}), 400, "missing_field")
     for response in ("", " \n", "x" * 2001, 7, ["x"]):
         answer = await staff.post(path, json={"response": response})
-        refused(answer, 422, "invalid_field")
-        assert fields(answer) == {"response"}
+        error_body(answer, 422, "invalid_field")
+        assert error_fields(answer) == {"response"}
     body = {"response": "é" * 2000}
-    assert ok(await staff.post(path, json=body))["review"]["response"] == body["response"]
+    assert json_body(await staff.post(path, json=body))["review"]["response"] == body["response"]
 
 
-async def test_a_hidden_review_is_gone_until_it_is_shown(each_world: World) -> None:
+async def test_a_hidden_review_is_gone_until_it_is_shown(each_world: HttpDeployment) -> None:
     """From the list, the profile and searches at once; a response is 404, another review of
     the booking one too many. Nobody is told that it is hidden."""
     booking, (customer, staff) = await completed(each_world), await sides(each_world)
     await add_review(each_world.store, await completed(each_world), rating=5)
-    made = ok(await customer.post(about(booking), json={"rating": 1}), 201)["review"]
-    listed, client = f"/reviews/user/{each_world.companion.id}", each_world.by_key()
+    made = json_body(await customer.post(about(booking), json={"rating": 1}), 201)["review"]
+    listed, client = f"/reviews/user/{each_world.companion.id}", each_world.client_with_key()
     profile = f"/api/v1/companions/{each_world.companion.id}"
 
     async def check(*marks: int) -> None:
         """What is shown, the newest first, and its mean; the same everywhere."""
-        found, detail = ok(await client.get(listed)), ok(await client.get(profile))["companion"]
-        summary = ok(await client.get("/api/v1/companions"))["companions"][0]
+        found, detail = (
+            json_body(await client.get(listed)),
+            json_body(await client.get(profile))["companion"],
+        )
+        summary = json_body(await client.get("/api/v1/companions"))["companions"][0]
         for one in (found, detail, summary):
             total = (sum(marks) / len(marks), len(marks))
             assert (one["rating_avg"], one["total_reviews"]) == total
@@ -402,19 +419,19 @@ async def test_a_hidden_review_is_gone_until_it_is_shown(each_world: World) -> N
             assert tuple(review["rating"] for review in one["reviews"]) == marks
 
     await check(1, 5)
-    await reviews.hide(each_world.ports, made["id"], True)
+    await reviews.set_review_hidden(each_world.ports, made["id"], True)
     await check(5)
     answer = await staff.post(f"/reviews/{made['id']}/respond", json={"response": "Hello"})
-    refused(answer, 404, "not_found")
-    refused(await customer.post(about(booking), json={"rating": 1}), 400, "already_reviewed")
-    await reviews.hide(each_world.ports, made["id"], False)
+    error_body(answer, 404, "not_found")
+    error_body(await customer.post(about(booking), json={"rating": 1}), 400, "already_reviewed")
+    await reviews.set_review_hidden(each_world.ports, made["id"], False)
     await check(1, 5)
-    assert ok(await client.get(listed))["reviews"][0] == made
+    assert json_body(await client.get(listed))["reviews"][0] == made
 
 
-async def test_a_store_that_is_away_is_503(world: World) -> None:
+async def test_a_store_that_is_away_is_503(world: HttpDeployment) -> None:
     """As everywhere."""
     customer, _ = await sides(world)
-    world.restart(store=Failing(Unavailable("gone")))
+    world.restart(store=Failing(StoreUnavailable("gone")))
     there = world.client(**dict(customer.headers))
-    refused(await there.get("/reviews/user/1"), 503, "unavailable")
+    error_body(await there.get("/reviews/user/1"), 503, "unavailable")

@@ -14,23 +14,38 @@ import pytest
 import schemathesis
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.lifecycle import NOT_NOW, Party, Status, Trigger, who_may
+from staffbooking_core.domain.bookings.lifecycle import (
+    REFUSAL_CODES,
+    BookingStatus,
+    Party,
+    Trigger,
+    find_allowed_parties,
+)
 from staffbooking_core.usecases.webhooks import deliveries
 from staffbooking_http.docs import asyncapi, openapi
-from staffbooking_http.routes import FAMILIES, SANDBOX
-from tests.http.api.endpoint_walks import walk_account, walk_calendars, walk_images, walk_staff
+from staffbooking_http.routes import ENDPOINTS_BY_TAG, SANDBOX_ENDPOINTS_BY_TAG
+from tests.http.api.endpoint_walks import (
+    exercise_account_endpoints,
+    exercise_calendar_endpoints,
+    exercise_image_endpoints,
+    exercise_staff_endpoints,
+)
 from tests.http.bookings.test_booking_flow import accepted
-from tests.http.deployment import PASSWORD, World, ok
+from tests.http.deployment import TEST_PASSWORD, HttpDeployment, json_body
 from tests.support.builders import DAY, HOUR, POLICY, add_booking, add_companion
 
 pytestmark = pytest.mark.anyio
 
 HOSTED_PAGES = {("POST", "/sandbox/checkout/{id}"), ("POST", "/sandbox/payees/{id}")}
-ROWS = [row for family in (*FAMILIES.values(), *SANDBOX.values()) for row in family]
+ROWS = [
+    row
+    for family in (*ENDPOINTS_BY_TAG.values(), *SANDBOX_ENDPOINTS_BY_TAG.values())
+    for row in family
+]
 
 
-async def document_of(world: World) -> dict[str, Any]:
-    document: dict[str, Any] = ok(await world.client().get("/openapi.json"))
+async def document_of(world: HttpDeployment) -> dict[str, Any]:
+    document: dict[str, Any] = json_body(await world.client().get("/openapi.json"))
     return document
 
 
@@ -52,7 +67,7 @@ def schemas_in(node: Any) -> Iterator[dict[str, Any]]:
             yield from schemas_in(value)
 
 
-async def test_every_endpoint_is_documented(world: World) -> None:
+async def test_every_endpoint_is_documented(world: HttpDeployment) -> None:
     """Each row of the table is an operation, and each operation a row."""
     found = {(method, path) for method, path, _ in operations(await document_of(world))}
     assert found == {(row.method, row.path) for row in ROWS} | HOSTED_PAGES
@@ -60,10 +75,10 @@ async def test_every_endpoint_is_documented(world: World) -> None:
 
 def test_figures_are_those_of_the_deployment() -> None:
     """As its policy has them, counts and times alike."""
-    policy = evolve(POLICY, max_portfolio_items=7, feed_back=9 * DAY, reset_lifetime=HOUR / 2)
+    policy = evolve(POLICY, max_portfolio_items=7, feed_history=9 * DAY, reset_lifetime=HOUR / 2)
     told = {
         (method, path): operation.get("description", "")
-        for method, path, operation in operations(openapi.document(FAMILIES, policy))
+        for method, path, operation in operations(openapi.build_document(ENDPOINTS_BY_TAG, policy))
     }
     assert told["POST", "/staff/portfolio"].endswith("at most 7 items.")
     assert "from 9 days back on" in told["GET", "/calendars/{secret}.ics"]
@@ -71,7 +86,7 @@ def test_figures_are_those_of_the_deployment() -> None:
     assert "once, for 7 days." in told["POST", "/auth/verify-email"]
 
 
-async def test_the_document_is_openapi_3_1(world: World) -> None:
+async def test_the_document_is_openapi_3_1(world: HttpDeployment) -> None:
     """A reader of OpenAPI takes it, with all operations."""
     schema = schemathesis.openapi.from_dict(await document_of(world))
     assert schema.specification.version == "3.1.0"
@@ -86,11 +101,11 @@ def test_the_version_is_known_without_a_distribution(monkeypatch: pytest.MonkeyP
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata.Distribution, "from_name", missing)
-    documents = (openapi.document(FAMILIES, POLICY), asyncapi.document(POLICY))
+    documents = (openapi.build_document(ENDPOINTS_BY_TAG, POLICY), asyncapi.build_document(POLICY))
     assert [document["info"]["version"] for document in documents] == [installed] * 2
 
 
-async def test_every_code_is_told(world: World) -> None:
+async def test_every_code_is_told(world: HttpDeployment) -> None:
     """Whatever the lifecycle, the guards and the rules refuse by is listed."""
     told = (await document_of(world))["x-codes"].keys()
     sources = [
@@ -100,7 +115,9 @@ async def test_every_code_is_told(world: World) -> None:
     ]
     raised = re.compile(r"(?:RuleBroken|Forbidden|Unauthenticated|Refused)\((?:\d+, )?\"(\w+)\"")
     found = {code for path in sources for code in raised.findall(path.read_text("utf-8"))}
-    by_people = {NOT_NOW[trigger] for trigger in Trigger if who_may(trigger) & PEOPLE}
+    by_people = {
+        REFUSAL_CODES[trigger] for trigger in Trigger if find_allowed_parties(trigger) & PEOPLE
+    }
     assert found | by_people <= told | BY_OPERATORS
 
 
@@ -116,7 +133,7 @@ BY_OPERATORS = {
 """Codes of what the command line alone can ask for."""
 
 
-async def test_every_schema_is_a_schema(world: World) -> None:
+async def test_every_schema_is_a_schema(world: HttpDeployment) -> None:
     """Each schema of the document is valid JSON Schema 2020-12."""
     document = await document_of(world)
     for schema in (*schemas_in(document), *document["components"]["schemas"].values()):
@@ -126,7 +143,7 @@ async def test_every_schema_is_a_schema(world: World) -> None:
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-async def test_references_and_names_are_sound(world: World) -> None:
+async def test_references_and_names_are_sound(world: HttpDeployment) -> None:
     """Every reference leads somewhere, and no two operations share a name."""
     answer = await world.client().get("/openapi.json")
     document = answer.json()
@@ -136,7 +153,7 @@ async def test_references_and_names_are_sound(world: World) -> None:
     assert len(set(names)) == len(names)
 
 
-async def test_limits_and_credentials_are_told(world: World) -> None:
+async def test_limits_and_credentials_are_told(world: HttpDeployment) -> None:
     """Guarded operations name their credentials, 401, 403 and 429; changes by session the
     CSRF header; their answers the figures of a window."""
     document = await document_of(world)
@@ -149,7 +166,7 @@ async def test_limits_and_credentials_are_told(world: World) -> None:
                 assert "X-RateLimit-Reset" in reply["headers"]
 
 
-async def test_the_bounds_of_inputs_are_told(world: World) -> None:
+async def test_the_bounds_of_inputs_are_told(world: HttpDeployment) -> None:
     """Bounds, formats and required fields stand in the document as they are enforced."""
     document = await document_of(world)
     body = document["paths"]["/api/v1/bookings"]["post"]["requestBody"]
@@ -173,7 +190,7 @@ async def test_the_bounds_of_inputs_are_told(world: World) -> None:
     assert limit["schema"] == {"type": "integer", "minimum": 1, "maximum": 50, "default": 12}
 
 
-async def test_the_webhooks_are_told(world: World) -> None:
+async def test_the_webhooks_are_told(world: HttpDeployment) -> None:
     """The five events and the test, each with the shape of its body."""
     document = await document_of(world)
     assert set(document["webhooks"]) == {
@@ -186,13 +203,13 @@ async def test_the_webhooks_are_told(world: World) -> None:
     }
 
 
-async def test_stored_events_have_the_documented_shape(world: World) -> None:
+async def test_stored_events_have_the_documented_shape(world: HttpDeployment) -> None:
     """What is told to receivers is as the document says."""
     document = await document_of(world)
     path, customer, _ = await accepted(world)
-    ok(await customer.post(f"{path}/cancel"))
+    json_body(await customer.post(f"{path}/cancel"))
     number = int(path.rpartition("/")[2])
-    async with world.store.reading() as view:
+    async with world.store.read_view() as view:
         told = [body for _, body in await view.bookings.events_of(number)]
     for body in told:
         name = re.search(rb'"event":"([a-z.]+)"', body)
@@ -242,7 +259,9 @@ class Checking(httpx.AsyncBaseTransport):
             assert jsonschema_rs_value(body)["code"] in self.document["x-codes"]
 
 
-def hold_to_document(world: World, document: dict[str, Any], monkeypatch: Any) -> list[Checking]:
+def hold_to_document(
+    world: HttpDeployment, document: dict[str, Any], monkeypatch: Any
+) -> list[Checking]:
     """Let every client that is made from now on check its answers; what they check with."""
     plain, seen = world.client, []
 
@@ -256,7 +275,7 @@ def hold_to_document(world: World, document: dict[str, Any], monkeypatch: Any) -
     return seen
 
 
-async def test_answers_are_as_the_document_says(world: World, monkeypatch: Any) -> None:
+async def test_answers_are_as_the_document_says(world: HttpDeployment, monkeypatch: Any) -> None:
     """The main flow, and its usual errors, hold to the documented statuses and shapes."""
     world.raise_limits()
     seen = hold_to_document(world, await document_of(world), monkeypatch)
@@ -265,8 +284,8 @@ async def test_answers_are_as_the_document_says(world: World, monkeypatch: Any) 
     assert paths >= {row.path for row in ROWS} - {"/metrics", "/openapi.json", "/asyncapi.json"}
 
 
-async def _walk(world: World) -> None:
-    program, number = world.by_key(), world.companion.id
+async def _walk(world: HttpDeployment) -> None:
+    program, number = world.client_with_key(), world.companion.id
     search = "/api/v1/companions"
     for query in ("", "?limit=0", "?location=lisbon&page=2"):
         await program.get(search + query)
@@ -281,19 +300,23 @@ async def _walk(world: World) -> None:
     await program.post("/api/v1/bookings", content=b"x" * 70_000)
     await program.post("/api/v1/bookings", content=b"{}")
     await program.get("/api/v1/bookings")
-    code = ok(await customer.get(path))["booking"]["booking_code"]
-    for client in (program, world.by_key(await world.new_key(world.outsider)), world.client()):
+    code = json_body(await customer.get(path))["booking"]["booking_code"]
+    for client in (
+        program,
+        world.client_with_key(await world.add_api_key(world.outsider)),
+        world.client(),
+    ):
         await client.get(f"/api/v1/bookings/{code}")
-    for client in (customer, staff, await world.browser(world.stranger.id)):
+    for client in (customer, staff, await world.signed_in_client(world.stranger.id)):
         await _operations(client, path)
     await _people(world)
     await _reviews(world)
     await _messages(world)
     await _webhooks(world)
-    await walk_staff(world)
-    await walk_account(world)
-    await walk_calendars(world)
-    await walk_images(world)
+    await exercise_staff_endpoints(world)
+    await exercise_account_endpoints(world)
+    await exercise_calendar_endpoints(world)
+    await exercise_image_endpoints(world)
     await _payouts(world)
     await _bench(world, code)
 
@@ -307,48 +330,48 @@ async def _operations(client: httpx.AsyncClient, path: str) -> None:
         await client.post(f"{path}/{word}", json={"quote": "forged", "reason": "none"})
 
 
-async def _people(world: World) -> None:
+async def _people(world: HttpDeployment) -> None:
     client = world.client()
     await client.post("/auth/register", json={})
-    sign_in = {"email": world.customer.email, "password": PASSWORD}
-    for password in (PASSWORD, "wrong"):
+    sign_in = {"email": world.customer.email, "password": TEST_PASSWORD}
+    for password in (TEST_PASSWORD, "wrong"):
         await client.post("/auth/login", json={**sign_in, "password": password})
     await client.get("/auth/session")
-    owner = await world.browser(world.subscriber.id)
+    owner = await world.signed_in_client(world.subscriber.id)
     made = await owner.post("/api/keys", json={"name": "x", "permissions": ["read"]})
     await owner.get("/api/keys")
     for _ in range(2):
-        await owner.delete(f"/api/keys/{ok(made, 201)['api_key']['id']}")
+        await owner.delete(f"/api/keys/{json_body(made, 201)['api_key']['id']}")
     await owner.delete("/api/keys/999")
     for _ in range(2):
         await owner.post("/auth/logout")
 
 
-async def _reviews(world: World) -> None:
+async def _reviews(world: HttpDeployment) -> None:
     people = (world.customer, world.companion)
-    booking = await add_booking(world.store, *people[::-1], status=Status.COMPLETED)
-    customer, staff = [await world.browser(one.id) for one in people]
+    booking = await add_booking(world.store, *people[::-1], status=BookingStatus.COMPLETED)
+    customer, staff = [await world.signed_in_client(one.id) for one in people]
     path, number = f"/reviews/booking/{booking.id}", 0
     for body in ({}, {"rating": 6}, {"rating": 5, "comment": "Great"}, {"rating": 5}):
         made = await customer.post(path, json=body)
         number = made.json().get("review", {}).get("id", number)
-    await (await world.browser(world.admin.id)).post(path, json={"rating": 1})
+    await (await world.signed_in_client(world.admin.id)).post(path, json={"rating": 1})
     await customer.post("/reviews/booking/999", json={"rating": 1})
     for client in (customer, staff):
         for said in ({}, {"response": ""}, {"response": "Thank you"}, {"response": "Again"}):
             await client.post(f"/reviews/{number}/respond", json=said)
     await staff.post("/reviews/999/respond", json={"response": "Thank you"})
-    for client in (customer, world.by_key(), world.client()):
+    for client in (customer, world.client_with_key(), world.client()):
         for user in (world.companion.id, 999):
             await client.get(f"/reviews/user/{user}?limit=1")
             await client.get(f"/reviews/user/{user}?limit=0")
-    await world.by_key().get(f"/api/v1/companions/{world.companion.id}")
+    await world.client_with_key().get(f"/api/v1/companions/{world.companion.id}")
 
 
-async def _messages(world: World) -> None:
+async def _messages(world: HttpDeployment) -> None:
     await world.client().get("/ws")
     people = (world.customer, world.companion, world.stranger)
-    for client in [await world.browser(one.id) for one in people]:
+    for client in [await world.signed_in_client(one.id) for one in people]:
         for to in (world.companion.id, world.customer.id, 999):
             for body in ({}, {"content": ""}, {"content": "Hello"}):
                 await client.post(f"/messages/send/{to}", json=body)
@@ -362,13 +385,13 @@ async def _messages(world: World) -> None:
                 await client.post(path, json=body)
 
 
-async def _webhooks(world: World) -> None:
-    path, program = "/api/webhooks", world.by_key()
+async def _webhooks(world: HttpDeployment) -> None:
+    path, program = "/api/webhooks", world.client_with_key()
     for body in ({}, {"url": "http://10.0.0.1"}, {"url": "https://x.example", "events": ["x"]}):
         await program.post(path, json=body)
-    made = ok(await program.post(path, json={"url": "https://x.example/in"}), 201)["webhook"]
-    sent = ok(await program.post(f"{path}/{made['id']}/test"))["delivery"]
-    for client in (program, await world.browser(world.admin.id), world.client()):
+    made = json_body(await program.post(path, json={"url": "https://x.example/in"}), 201)["webhook"]
+    sent = json_body(await program.post(f"{path}/{made['id']}/test"))["delivery"]
+    for client in (program, await world.signed_in_client(world.admin.id), world.client()):
         await client.get(path)
         one = f"{path}/{made['id']}"
         for change in ({"active": False}, {"active": "no"}):
@@ -379,21 +402,23 @@ async def _webhooks(world: World) -> None:
         await client.post(f"{one}/deliveries/999/redeliver")
         for query in ("", "?limit=0"):
             await client.get(f"{one}/deliveries{query}")
-    await deliveries.publish(world.ports)
+    await deliveries.publish_events(world.ports)
     for query in ("", "?limit=1", "?limit=0", "?after=evt_unknown"):
-        await (await world.browser(world.admin.id)).get(f"/api/events{query}")
+        await (await world.signed_in_client(world.admin.id)).get(f"/api/events{query}")
     for _ in range(2):
         await program.delete(f"{path}/{made['id']}")
 
 
-async def _payouts(world: World) -> None:
+async def _payouts(world: HttpDeployment) -> None:
     companion = await add_companion(world.store, payout_account=None)
     for who in (companion.id, world.customer.id):
-        browser = await world.browser(who)
+        browser = await world.signed_in_client(who)
         await browser.get("/staff/payout-account")
         for body in ({}, {"country": "USA"}, {"country": "PT"}):
             await browser.post("/staff/payout-account", json=body)
-    url = ok(await (await world.browser(companion.id)).post("/staff/payout-account"))
+    url = json_body(
+        await (await world.signed_in_client(companion.id)).post("/staff/payout-account")
+    )
     for reference in (url["onboarding_url"].rpartition("/")[2], "nope"):
         await world.client().post(f"/sandbox/payees/{reference}", json={})
     for provider in ("fake", "other"):
@@ -401,7 +426,7 @@ async def _payouts(world: World) -> None:
     await world.client().post("/processor/fake/webhook", content=b"x" * 300_000)
 
 
-async def _bench(world: World, code: str) -> None:
+async def _bench(world: HttpDeployment, code: str) -> None:
     client = world.client()
     for body in ({}, {"advance_seconds": 60}, {"advance_seconds": -60}):
         await client.post("/sandbox/clock", json=body)
@@ -413,7 +438,7 @@ async def _bench(world: World, code: str) -> None:
     await client.get("/readyz")
 
 
-async def test_the_docs_page_tells_every_endpoint(world: World) -> None:
+async def test_the_docs_page_tells_every_endpoint(world: HttpDeployment) -> None:
     """The page names all paths and needs nothing from elsewhere."""
     page = (await world.client().get("/docs")).text
     for row in ROWS:
@@ -423,7 +448,7 @@ async def test_the_docs_page_tells_every_endpoint(world: World) -> None:
     assert POLICY.currency.code in page
 
 
-async def test_the_docs_page_reads_well(world: World) -> None:
+async def test_the_docs_page_reads_well(world: HttpDeployment) -> None:
     """Code in descriptions is set as code, and nothing is escaped twice."""
     page = (await world.client().get("/docs")).text
     assert "<code>missing_field</code>" in page

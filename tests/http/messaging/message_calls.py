@@ -6,42 +6,46 @@ from typing import Any
 
 import httpx
 
-from tests.http.deployment import World, ok
+from tests.http.deployment import HttpDeployment, json_body
 
-Record = dict[str, Any]
+JsonRecord = dict[str, Any]
 
 
-async def sides(world: World) -> tuple[httpx.AsyncClient, httpx.AsyncClient]:
+async def sign_in_parties(world: HttpDeployment) -> tuple[httpx.AsyncClient, httpx.AsyncClient]:
     """Browsers of the customer and of the companion."""
-    return await world.browser(world.customer.id), await world.browser(world.companion.id)
+    return await world.signed_in_client(world.customer.id), await world.signed_in_client(
+        world.companion.id
+    )
 
 
-async def say(client: httpx.AsyncClient, to: int, content: str = "Hello") -> Record:
+async def send_message(client: httpx.AsyncClient, to: int, content: str = "Hello") -> JsonRecord:
     """Say something to a user: the message."""
     answer = await client.post(f"/messages/send/{to}", json={"content": content})
-    made: Record = ok(answer, 201)["message"]
+    made: JsonRecord = json_body(answer, 201)["message"]
     return made
 
 
-async def say_in(client: httpx.AsyncClient, number: int, content: str = "Hello") -> Record:
+async def send_to_conversation(
+    client: httpx.AsyncClient, number: int, content: str = "Hello"
+) -> JsonRecord:
     """Say something in a conversation: the message."""
     answer = await client.post(f"/messages/conversation/{number}", json={"content": content})
-    made: Record = ok(answer, 201)["message"]
+    made: JsonRecord = json_body(answer, 201)["message"]
     return made
 
 
-async def listed(client: httpx.AsyncClient, query: str = "") -> list[Record]:
+async def list_conversations(client: httpx.AsyncClient, query: str = "") -> list[JsonRecord]:
     """Somebody's conversations."""
-    found: list[Record] = ok(await client.get(f"/messages{query}"))["conversations"]
+    found: list[JsonRecord] = json_body(await client.get(f"/messages{query}"))["conversations"]
     return found
 
 
-async def history(client: httpx.AsyncClient, number: int, query: str = "") -> Record:
+async def get_conversation(client: httpx.AsyncClient, number: int, query: str = "") -> JsonRecord:
     """A conversation with its messages."""
-    found: Record = ok(await client.get(f"/messages/conversation/{number}{query}"))
+    found: JsonRecord = json_body(await client.get(f"/messages/conversation/{number}{query}"))
     return found
 
 
-async def contents(client: httpx.AsyncClient, number: int) -> list[str]:
+async def message_texts(client: httpx.AsyncClient, number: int) -> list[str]:
     """What somebody reads in a conversation."""
-    return [message["content"] for message in (await history(client, number))["messages"]]
+    return [message["content"] for message in (await get_conversation(client, number))["messages"]]

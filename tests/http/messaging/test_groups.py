@@ -11,11 +11,17 @@ import pytest
 from staffbooking_core.domain.companions.companion import Companion
 from staffbooking_core.usecases.bookings import timers
 from tests.http.bookings.test_booking_flow import set_clock
-from tests.http.deployment import World, fields, ok, refused
+from tests.http.deployment import HttpDeployment, error_body, error_fields, json_body
 from tests.http.docs.test_openapi import document_of, hold_to_document
-from tests.http.messaging.message_calls import Record, contents, history, listed, say_in
+from tests.http.messaging.message_calls import (
+    JsonRecord,
+    get_conversation,
+    list_conversations,
+    message_texts,
+    send_to_conversation,
+)
 from tests.support.builders import add_companion, add_user
-from tests.support.message_doubles import CONTACT, CURSE, Sieve
+from tests.support.message_doubles import BLOCKED_TERM, CONTACT_TEXT, SimpleContentFilter
 
 pytestmark = pytest.mark.anyio
 
@@ -26,20 +32,20 @@ HELLO = {"content": "Hello"}
 class Party:
     """The customer plans an event with three companions; what is said passes a filter."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: HttpDeployment) -> None:
         self.world = world
         self.staff: list[Companion] = []
         self.browsers: dict[int, httpx.AsyncClient] = {}
 
     async def settle(self) -> Party:
         world = self.world
-        world.restart(content_filter=Sieve())
+        world.restart(content_filter=SimpleContentFilter())
         world.raise_limits()
         self.staff = [world.companion]
         for name in ("Noa", "Sol"):
             self.staff.append(await add_companion(world.store, first_name=name))
         for user_id in (world.customer.id, *(one.id for one in self.staff)):
-            self.browsers[user_id] = await world.browser(user_id)
+            self.browsers[user_id] = await world.signed_in_client(user_id)
         return self
 
     @property
@@ -54,22 +60,22 @@ class Party:
         """The path of a request for a companion's part in an event."""
         wanted = {"companion_id": self.staff[place].id, "event_ref": event_ref, **given}
         body = self.world.request_body(**wanted)
-        booking = ok(await self.customer.post("/bookings", json=body), 201)["booking"]
+        booking = json_body(await self.customer.post("/bookings", json=body), 201)["booking"]
         assert booking["event_ref"] == event_ref
         return f"/bookings/{booking['id']}"
 
     async def accept(self, place: int, event_ref: str | None = EVENT, **given: Any) -> str:
         """The path of such a booking, accepted."""
         path = await self.request(place, event_ref, **given)
-        ok(await self.of(place).post(f"{path}/accept"))
+        json_body(await self.of(place).post(f"{path}/accept"))
         return path
 
     async def cancel(self, path: str) -> None:
-        ok(await self.customer.post(f"{path}/cancel"))
+        json_body(await self.customer.post(f"{path}/cancel"))
 
     async def pay(self, path: str) -> None:
-        page = ok(await self.customer.post(f"{path}/checkout"))["checkout_url"]
-        ok(await self.customer.post(page, json={"outcome": "succeed"}))
+        page = json_body(await self.customer.post(f"{path}/checkout"))["checkout_url"]
+        json_body(await self.customer.post(page, json={"outcome": "succeed"}))
 
     async def group(self, *places: int) -> int:
         """The number of the group of these companions, who are booked for it."""
@@ -84,18 +90,18 @@ class Party:
         return sorted([self.world.customer.id, *(self.staff[place].id for place in places)])
 
 
-async def groups(client: httpx.AsyncClient) -> list[Record]:
+async def groups(client: httpx.AsyncClient) -> list[JsonRecord]:
     """Somebody's groups."""
-    return [one for one in await listed(client) if one["type"] == "group"]
+    return [one for one in await list_conversations(client) if one["type"] == "group"]
 
 
 async def participants(client: httpx.AsyncClient, number: int) -> list[int]:
-    found = (await history(client, number))["conversation"]
+    found = (await get_conversation(client, number))["conversation"]
     return [one["user_id"] for one in found["participants"]]
 
 
 @pytest.fixture
-async def party(world: World, monkeypatch: pytest.MonkeyPatch) -> Party:
+async def party(world: HttpDeployment, monkeypatch: pytest.MonkeyPatch) -> Party:
     """In memory; every answer is held to the document."""
     hold_to_document(world, await document_of(world), monkeypatch)
     return await Party(world).settle()
@@ -104,7 +110,7 @@ async def party(world: World, monkeypatch: pytest.MonkeyPatch) -> Party:
 # How it begins --------------------------------------------------------------------------
 
 
-async def test_the_second_accept_opens_the_group(each_world: World) -> None:
+async def test_the_second_accept_opens_the_group(each_world: HttpDeployment) -> None:
     """Not the first, nor any request; then it is there for all who are booked, and all talk."""
     party = await Party(each_world).settle()
     for place in range(3):
@@ -131,16 +137,16 @@ async def test_the_second_accept_opens_the_group(each_world: World) -> None:
         assert await groups(party.of(place)) == [group]
     assert await groups(party.of(2)) == []
 
-    said = await say_in(party.of(0), group["id"], "Who has the keys?")
+    said = await send_to_conversation(party.of(0), group["id"], "Who has the keys?")
     assert (said["sender_id"], said["sender_name"]) == (party.staff[0].id, "Mia Lindqvist")
     [unread] = await groups(party.of(1))
     assert (unread["last_message"], unread["unread_count"]) == (said, 1)
     for client in (party.customer, party.of(0), party.of(1)):
-        assert await contents(client, group["id"]) == ["Who has the keys?"]
+        assert await message_texts(client, group["id"]) == ["Who has the keys?"]
     assert [one["unread_count"] for one in await groups(party.of(1))] == [0]
 
 
-async def test_accepts_at_the_same_time_open_it_too(each_world: World) -> None:
+async def test_accepts_at_the_same_time_open_it_too(each_world: HttpDeployment) -> None:
     """Each sees the other, whichever comes first, and nobody is left out."""
     party = await Party(each_world).settle()
     for number in range(5):
@@ -152,7 +158,7 @@ async def test_accepts_at_the_same_time_open_it_too(each_world: World) -> None:
         ]
 
         async def accept(place: int, path: str) -> None:
-            ok(await party.of(place).post(f"{path}/accept"))
+            json_body(await party.of(place).post(f"{path}/accept"))
 
         async with anyio.create_task_group() as tasks:
             for place, path in enumerate(paths):
@@ -165,13 +171,13 @@ async def test_accepts_at_the_same_time_open_it_too(each_world: World) -> None:
 async def test_an_event_is_one_customers(party: Party) -> None:
     """Bookings of others with the same reference, and of none, are no part of it."""
     other = await add_user(party.world.store)
-    browser = await party.world.browser(other.id)
+    browser = await party.world.signed_in_client(other.id)
     await party.accept(0)
     for place, event_ref, client in ((1, EVENT, browser), (2, None, party.customer)):
         wanted = {"companion_id": party.staff[place].id, "event_ref": event_ref}
         body = party.world.request_body(**wanted)
-        number = ok(await client.post("/bookings", json=body), 201)["booking"]["id"]
-        ok(await party.of(place).post(f"/bookings/{number}/accept"))
+        number = json_body(await client.post("/bookings", json=body), 201)["booking"]["id"]
+        json_body(await party.of(place).post(f"/bookings/{number}/accept"))
     await party.accept(1, EVENT.lower(), start_time="08:00")
     for client in (party.customer, browser, *(party.of(place) for place in range(3))):
         assert await groups(client) == []
@@ -183,14 +189,14 @@ async def test_each_event_has_its_group(party: Party) -> None:
         for place in (0, 1):
             await party.accept(place, event, start_time=start)
     assert sorted(one["title"] for one in await groups(party.customer)) == ["One", "Two"]
-    assert len(await listed(party.customer)) == 4
-    assert len(await listed(party.of(0))) == 3
+    assert len(await list_conversations(party.customer)) == 4
+    assert len(await list_conversations(party.of(0))) == 3
 
 
 async def test_a_declined_request_is_no_part_of_it(party: Party) -> None:
     """Nor is a cancelled one: those count that are booked at the same time."""
     declined = await party.request(1)
-    ok(await party.of(1).post(f"{declined}/decline"))
+    json_body(await party.of(1).post(f"{declined}/decline"))
     first = await party.accept(0)
     await party.cancel(first)
     await party.accept(2)
@@ -204,13 +210,13 @@ async def test_a_booking_through_the_api_counts(party: Party) -> None:
     """Whoever books, the event is the customer's; who booked for them is not in the group."""
     await party.accept(0)
     body = party.world.request_body(companion_id=party.staff[1].id, event_ref=EVENT)
-    made = ok(await party.world.by_key().post("/api/v1/bookings", json=body), 201)
-    ok(await party.of(1).post(f"/bookings/{made['booking']['id']}/accept"))
+    made = json_body(await party.world.client_with_key().post("/api/v1/bookings", json=body), 201)
+    json_body(await party.of(1).post(f"/bookings/{made['booking']['id']}/accept"))
     [group] = await groups(party.customer)
     assert [one["user_id"] for one in group["participants"]] == party.members(0, 1)
-    agent = await party.world.browser(party.world.subscriber.id)
-    assert await listed(agent) == []
-    refused(await agent.get(f"/messages/conversation/{group['id']}"), 404, "not_found")
+    agent = await party.world.signed_in_client(party.world.subscriber.id)
+    assert await list_conversations(agent) == []
+    error_body(await agent.get(f"/messages/conversation/{group['id']}"), 404, "not_found")
 
 
 # Who comes and who goes ------------------------------------------------------------------
@@ -219,13 +225,13 @@ async def test_a_booking_through_the_api_counts(party: Party) -> None:
 async def test_who_accepts_later_joins(party: Party) -> None:
     """And reads all that was said before."""
     number = await party.group(0, 1)
-    await say_in(party.customer, number, "Before")
-    refused(await party.of(2).get(f"/messages/conversation/{number}"), 404, "not_found")
+    await send_to_conversation(party.customer, number, "Before")
+    error_body(await party.of(2).get(f"/messages/conversation/{number}"), 404, "not_found")
     await party.accept(2)
     assert await participants(party.of(2), number) == party.members(0, 1, 2)
-    await say_in(party.of(2), number, "After")
-    assert await contents(party.of(2), number) == ["Before", "After"]
-    assert await contents(party.of(0), number) == ["Before", "After"]
+    await send_to_conversation(party.of(2), number, "After")
+    assert await message_texts(party.of(2), number) == ["Before", "After"]
+    assert await message_texts(party.of(0), number) == ["Before", "After"]
 
 
 async def test_who_is_cancelled_reads_until_then(party: Party) -> None:
@@ -234,33 +240,33 @@ async def test_who_is_cancelled_reads_until_then(party: Party) -> None:
     path = await party.accept(1)
     [group] = await groups(party.customer)
     number = group["id"]
-    before = await say_in(party.of(0), number, "Before")
+    before = await send_to_conversation(party.of(0), number, "Before")
     await party.cancel(path)
-    after = await say_in(party.customer, number, "After")
+    after = await send_to_conversation(party.customer, number, "After")
 
     assert await participants(party.customer, number) == party.members(0)
     [left] = await groups(party.of(1))
     assert (left["last_message"], left["unread_count"]) == (before, 1)
     assert left["title"] == EVENT
     there = f"/messages/conversation/{number}"
-    found = await history(party.of(1), number)
+    found = await get_conversation(party.of(1), number)
     assert found["messages"] == [before]
     assert found["conversation"]["unread_count"] == 0
     assert found["conversation"]["participants"] == []
     assert found["conversation"]["updated_at"] == before["created_at"]
     for query in (f"?after={before['id']}", f"?before={after['id']}&after={before['id']}"):
-        assert (await history(party.of(1), number, query))["messages"] == []
-    for body in (HELLO, {}, {"content": ""}, {"content": CURSE}):
-        refused(await party.of(1).post(there, json=body), 403, "conversation_left")
-    refused(await party.of(1).post(there, content=b"{"), 403, "conversation_left")
-    assert await contents(party.customer, number) == ["Before", "After"]
+        assert (await get_conversation(party.of(1), number, query))["messages"] == []
+    for body in (HELLO, {}, {"content": ""}, {"content": BLOCKED_TERM}):
+        error_body(await party.of(1).post(there, json=body), 403, "conversation_left")
+    error_body(await party.of(1).post(there, content=b"{"), 403, "conversation_left")
+    assert await message_texts(party.customer, number) == ["Before", "After"]
 
 
 async def test_who_left_still_talks_to_the_customer(party: Party) -> None:
     """In their direct conversation, which needs no more than a booking."""
     number = await party.group(0, 1)
-    [booking] = [one for one in await listed(party.of(1)) if one["type"] == "direct"]
-    ok(await party.of(1).post(f"/messages/send/{party.world.customer.id}", json=HELLO), 201)
+    [booking] = [one for one in await list_conversations(party.of(1)) if one["type"] == "direct"]
+    json_body(await party.of(1).post(f"/messages/send/{party.world.customer.id}", json=HELLO), 201)
     assert booking["id"] != number
 
 
@@ -271,12 +277,12 @@ async def test_who_comes_back_is_in_it_again(party: Party) -> None:
     [group] = await groups(party.customer)
     number = group["id"]
     for said, change in (("One", party.cancel(path)), ("Two", party.accept(1)), ("Three", None)):
-        await say_in(party.customer, number, said)
+        await send_to_conversation(party.customer, number, said)
         if change is not None:
             await change
     assert await participants(party.of(1), number) == party.members(0, 1)
-    assert await contents(party.of(1), number) == ["One", "Two", "Three"]
-    await say_in(party.of(1), number, "Four")
+    assert await message_texts(party.of(1), number) == ["One", "Two", "Three"]
+    await send_to_conversation(party.of(1), number, "Four")
     assert [one["id"] for one in await groups(party.of(1))] == [number]
 
 
@@ -286,13 +292,13 @@ async def test_one_of_two_bookings_is_enough_to_stay(party: Party) -> None:
     second = await party.accept(1, start_time="08:00")
     [first] = [
         f"/bookings/{one['id']}"
-        for one in ok(await party.of(1).get("/bookings"))["bookings"]
+        for one in json_body(await party.of(1).get("/bookings"))["bookings"]
         if f"/bookings/{one['id']}" != second
     ]
     await party.cancel(first)
-    await say_in(party.of(1), number)
+    await send_to_conversation(party.of(1), number)
     await party.cancel(second)
-    refused(
+    error_body(
         await party.of(1).post(f"/messages/conversation/{number}", json=HELLO),
         403,
         "conversation_left",
@@ -304,18 +310,18 @@ async def test_the_group_stays_when_all_have_left(party: Party) -> None:
     next joins, and reads all."""
     paths = [await party.accept(place) for place in (0, 1)]
     [group] = await groups(party.customer)
-    await say_in(party.customer, group["id"], "Hello")
+    await send_to_conversation(party.customer, group["id"], "Hello")
     for path in paths:
         await party.cancel(path)
     assert await participants(party.customer, group["id"]) == party.members()
-    await say_in(party.customer, group["id"], "Anybody?")
+    await send_to_conversation(party.customer, group["id"], "Anybody?")
     there = f"/messages/conversation/{group['id']}"
-    alone = await party.customer.post(there, json={"content": CONTACT})
-    refused(alone, 422, "content_blocked")
+    alone = await party.customer.post(there, json={"content": CONTACT_TEXT})
+    error_body(alone, 422, "content_blocked")
     await party.accept(2)
     assert await participants(party.of(2), group["id"]) == party.members(2)
-    assert await contents(party.of(2), group["id"]) == ["Hello", "Anybody?"]
-    assert await contents(party.of(0), group["id"]) == ["Hello"]
+    assert await message_texts(party.of(2), group["id"]) == ["Hello", "Anybody?"]
+    assert await message_texts(party.of(0), group["id"]) == ["Hello"]
 
 
 async def test_expiry_takes_one_out(party: Party) -> None:
@@ -329,14 +335,14 @@ async def test_expiry_takes_one_out(party: Party) -> None:
     [group] = await groups(party.customer)
     assert len(group["participants"]) == 4
     await set_clock(party.world, "2027-03-03T22:00:00Z")
-    await timers.drain(party.world.ports)
-    ok(await party.customer.post(f"{kept}/confirm"))
-    ok(await party.customer.post(f"{disputed}/dispute", json={"reason": "nobody came"}))
+    await timers.run_all_due_work(party.world.ports)
+    json_body(await party.customer.post(f"{kept}/confirm"))
+    json_body(await party.customer.post(f"{disputed}/dispute", json={"reason": "nobody came"}))
     assert await participants(party.customer, group["id"]) == party.members(0, 1)
     there = f"/messages/conversation/{group['id']}"
-    refused(await party.of(2).post(there, json=HELLO), 403, "conversation_left")
+    error_body(await party.of(2).post(there, json=HELLO), 403, "conversation_left")
     for place in (0, 1):
-        await say_in(party.of(place), group["id"])
+        await send_to_conversation(party.of(place), group["id"])
 
 
 # What may be said ------------------------------------------------------------------------
@@ -349,12 +355,12 @@ async def test_contacts_pass_once_everybody_is_paid(party: Party) -> None:
     [group] = await groups(party.customer)
     there = f"/messages/conversation/{group['id']}"
 
-    async def told(content: str = CONTACT) -> set[str]:
+    async def told(content: str = CONTACT_TEXT) -> set[str]:
         codes = set()
         for client in (party.customer, party.of(0), party.of(1)):
             answer = await client.post(there, json={"content": content})
             codes.add(answer.json().get("code", "said"))
-            assert answer.status_code == 201 or fields(answer) == {"content"}
+            assert answer.status_code == 201 or error_fields(answer) == {"content"}
         return codes
 
     assert await told() == {"content_blocked"}
@@ -362,7 +368,7 @@ async def test_contacts_pass_once_everybody_is_paid(party: Party) -> None:
     assert await told() == {"content_blocked"}
     await party.pay(paths[1])
     assert await told() == {"said"}
-    assert await told(CURSE) == {"content_blocked"}
+    assert await told(BLOCKED_TERM) == {"content_blocked"}
     third = await party.accept(2)
     assert await told() == {"content_blocked"}
     await party.cancel(third)
@@ -374,18 +380,18 @@ async def test_a_stranger_finds_no_group(party: Party) -> None:
     not begun is there for nobody."""
     await party.request(2)
     await party.accept(0)
-    first = [one["id"] for one in await listed(party.customer)]
+    first = [one["id"] for one in await list_conversations(party.customer)]
     for number in range(1, max(first) + 3):
         if number not in first:
             there = f"/messages/conversation/{number}"
-            refused(await party.customer.get(there), 404, "not_found")
-            refused(await party.customer.post(there, json=HELLO), 404, "not_found")
+            error_body(await party.customer.get(there), 404, "not_found")
+            error_body(await party.customer.post(there, json=HELLO), 404, "not_found")
     number = await party.group(1)
     there = f"/messages/conversation/{number}"
-    admin = await party.world.browser(party.world.admin.id)
-    for client in (party.of(2), admin, await party.world.browser(party.world.stranger.id)):
-        refused(await client.get(there), 404, "not_found")
-        refused(await client.post(there, json=HELLO), 404, "not_found")
+    admin = await party.world.signed_in_client(party.world.admin.id)
+    for client in (party.of(2), admin, await party.world.signed_in_client(party.world.stranger.id)):
+        error_body(await client.get(there), 404, "not_found")
+        error_body(await client.post(there, json=HELLO), 404, "not_found")
 
 
 @pytest.mark.parametrize("event_ref", ["Gala", "\N{PARTY POPPER} Fête <b>", "x" * 64])

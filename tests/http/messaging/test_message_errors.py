@@ -10,15 +10,20 @@ import httpx
 import pytest
 
 from staffbooking_adapters.content.filter import DefaultContentFilter
-from staffbooking_core.domain.bookings.lifecycle import Status
-from staffbooking_core.domain.shared.rate_limits import Rule
-from staffbooking_core.errors import Unavailable
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from staffbooking_core.domain.shared.rate_limits import RateLimit
+from staffbooking_core.errors import StoreUnavailable
 from tests.http.api.test_errors import JSON, Failing
-from tests.http.deployment import World, fields, ok, refused
+from tests.http.deployment import HttpDeployment, error_body, error_fields, json_body
 from tests.http.docs.test_openapi import document_of, hold_to_document
-from tests.http.messaging.message_calls import contents, listed, say, sides
+from tests.http.messaging.message_calls import (
+    list_conversations,
+    message_texts,
+    send_message,
+    sign_in_parties,
+)
 from tests.support.builders import HOUR, add_booking, add_companion, add_user
-from tests.support.message_doubles import CONTACT, CURSE, Sieve
+from tests.support.message_doubles import BLOCKED_TERM, CONTACT_TEXT, SimpleContentFilter
 
 pytestmark = pytest.mark.anyio
 
@@ -32,27 +37,27 @@ BROKEN: tuple[dict[str, Any], ...] = (
     {"content": b"hello", "headers": {"content-type": "text/plain"}},
     {"json": {}},
     {"json": {"content": ""}},
-    {"json": {"content": CURSE}},
+    {"json": {"content": BLOCKED_TERM}},
     {"json": HELLO},
 )
 """Requests with something wrong in them, and one without."""
 
 
 @pytest.fixture
-async def talk(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+async def talk(world: HttpDeployment, monkeypatch: pytest.MonkeyPatch) -> HttpDeployment:
     """The companion is booked by the customer through the subscriber, they have a conversation,
     and what is said passes a filter; every answer is held to the document."""
-    world.restart(content_filter=Sieve())
+    world.restart(content_filter=SimpleContentFilter())
     hold_to_document(world, await document_of(world), monkeypatch)
     booked_by = world.subscriber.id
     await add_booking(world.store, world.companion, world.customer, booked_by=booked_by)
     return world
 
 
-async def place(world: World, path: str) -> str:
+async def place(world: HttpDeployment, path: str) -> str:
     """A path that the customer may send to."""
-    customer, _ = await sides(world)
-    [found] = await listed(customer)
+    customer, _ = await sign_in_parties(world)
+    [found] = await list_conversations(customer)
     return path.format(user=world.companion.id, conversation=found["id"])
 
 
@@ -68,61 +73,66 @@ async def place(world: World, path: str) -> str:
         ("POST", "/messages/send/1"),
     ],
 )
-async def test_messages_take_a_session(talk: World, method: str, path: str) -> None:
+async def test_messages_take_a_session(talk: HttpDeployment, method: str, path: str) -> None:
     """401 for a key, also beside a session, and for nobody; 403 for a change without the CSRF
     token, before anything else."""
-    refused(await talk.client().request(method, path), 401, "unauthenticated")
-    refused(await talk.by_key().request(method, path), 401, "session_required")
-    stranger = await talk.browser(talk.stranger.id)
+    error_body(await talk.client().request(method, path), 401, "unauthenticated")
+    error_body(await talk.client_with_key().request(method, path), 401, "session_required")
+    stranger = await talk.signed_in_client(talk.stranger.id)
     token = stranger.headers.pop("x-csrf-token")
     if method == "POST":
-        refused(await stranger.post(path, content=b"{"), 403, "csrf_failed")
+        error_body(await stranger.post(path, content=b"{"), 403, "csrf_failed")
     else:
         assert (await stranger.get(path)).status_code in (200, 404)
-    stranger.headers.update({"x-csrf-token": token, "authorization": f"Bearer {talk.key}"})
-    refused(await stranger.request(method, path), 401, "session_required")
+    stranger.headers.update({"x-csrf-token": token, "authorization": f"Bearer {talk.api_key}"})
+    error_body(await stranger.request(method, path), 401, "session_required")
 
 
-async def test_messages_are_counted_by_user(talk: World) -> None:
+async def test_messages_are_counted_by_user(talk: HttpDeployment) -> None:
     """In the general window, whichever path and session; the refused ones too."""
     path = TO_USER.format(user=talk.companion.id)
-    talk.raise_limits(general=Rule("general", 3, HOUR))
-    one, two = await talk.browser(talk.customer.id), await talk.browser(talk.customer.id)
+    talk.raise_limits(general=RateLimit("general", 3, HOUR))
+    one, two = (
+        await talk.signed_in_client(talk.customer.id),
+        await talk.signed_in_client(talk.customer.id),
+    )
     left = [
         (await one.get("/messages")).headers["x-ratelimit-remaining"],
         (await two.post(path, json={})).headers["x-ratelimit-remaining"],
         (await one.post("/messages/send/999", json=HELLO)).headers["x-ratelimit-remaining"],
     ]
     assert left == ["2", "1", "0"]
-    assert refused(await two.post(path, json=HELLO), 429, "rate_limited")["retry_after"] == 3600
+    assert error_body(await two.post(path, json=HELLO), 429, "rate_limited")["retry_after"] == 3600
 
 
-async def test_conversations_of_others_are_404(talk: World) -> None:
+async def test_conversations_of_others_are_404(talk: HttpDeployment) -> None:
     """For a stranger, an admin and who booked for others, as unknown ones are for all; to read
     and to write, whatever else is wrong."""
     known = await place(talk, TO_CONVERSATION)
-    customer, _ = await sides(talk)
-    strange = [await talk.browser(one.id) for one in (talk.stranger, talk.admin, talk.subscriber)]
+    customer, _ = await sign_in_parties(talk)
+    strange = [
+        await talk.signed_in_client(one.id) for one in (talk.stranger, talk.admin, talk.subscriber)
+    ]
     numbers = ("999", "0", "01", "-1", "x", "1.0", "%20", "\u0661", str(2**63 - 1), str(2**63))
     paths = [TO_CONVERSATION.format(conversation=number) for number in numbers]
     for client, path in [(one, known) for one in strange] + [(customer, path) for path in paths]:
         for asked in BROKEN:
-            refused(await client.post(path, **asked), 404, "not_found")
+            error_body(await client.post(path, **asked), 404, "not_found")
         for query in ("", "?limit=0", "?before=x&after=x"):
-            refused(await client.get(path + query), 404, "not_found")
+            error_body(await client.get(path + query), 404, "not_found")
     assert (await customer.get(known)).json()["messages"] == []
 
 
-async def test_an_unknown_user_is_404(talk: World) -> None:
+async def test_an_unknown_user_is_404(talk: HttpDeployment) -> None:
     """Whatever else is wrong."""
-    customer, _ = await sides(talk)
+    customer, _ = await sign_in_parties(talk)
     for number in ("999", "0", "01", "-1", "x", str(2**63 - 1), str(2**63)):
         for asked in BROKEN:
             answer = await customer.post(TO_USER.format(user=number), **asked)
-            refused(answer, 404, "not_found")
+            error_body(answer, 404, "not_found")
 
 
-async def test_without_a_shared_booking_nothing_is_said(talk: World) -> None:
+async def test_without_a_shared_booking_nothing_is_said(talk: HttpDeployment) -> None:
     """403 before anything of the body: among customers, among staff, for who booked for others,
     for an admin, and for who was booked by somebody else."""
     staff = await add_companion(talk.store)
@@ -137,43 +147,45 @@ async def test_without_a_shared_booking_nothing_is_said(talk: World) -> None:
         (talk.admin, talk.customer),
         (talk.companion, talk.admin),
     ):
-        browser = await talk.browser(one.id)
+        browser = await talk.signed_in_client(one.id)
         for asked in BROKEN:
             answer = await browser.post(TO_USER.format(user=other.id), **asked)
-            refused(answer, 403, "no_shared_booking")
-        assert all(each["last_message"] is None for each in await listed(browser))
+            error_body(answer, 403, "no_shared_booking")
+        assert all(each["last_message"] is None for each in await list_conversations(browser))
 
 
 # What may be said ------------------------------------------------------------------------
 
 
-async def test_nobody_writes_to_oneself(talk: World) -> None:
+async def test_nobody_writes_to_oneself(talk: HttpDeployment) -> None:
     """400, once there is nothing else to say of the request."""
-    customer, _ = await sides(talk)
+    customer, _ = await sign_in_parties(talk)
     path = TO_USER.format(user=talk.customer.id)
-    refused(await customer.post(path, json=HELLO), 400, "message_to_oneself")
-    refused(await customer.post(path, json={"content": CURSE}), 400, "message_to_oneself")
-    refused(await customer.post(path, json={}), 400, "missing_field")
-    refused(await customer.post(path, json={"content": ""}), 422, "invalid_field")
-    refused(await customer.post(path, content=b"{}"), 415, "unsupported_media_type")
-    refused(await customer.post(path, content=LARGE, headers=JSON), 413, "body_too_large")
+    error_body(await customer.post(path, json=HELLO), 400, "message_to_oneself")
+    error_body(await customer.post(path, json={"content": BLOCKED_TERM}), 400, "message_to_oneself")
+    error_body(await customer.post(path, json={}), 400, "missing_field")
+    error_body(await customer.post(path, json={"content": ""}), 422, "invalid_field")
+    error_body(await customer.post(path, content=b"{}"), 415, "unsupported_media_type")
+    error_body(await customer.post(path, content=LARGE, headers=JSON), 413, "body_too_large")
 
 
 @SENDING
-async def test_the_checks_have_their_order(talk: World, path: str) -> None:
+async def test_the_checks_have_their_order(talk: HttpDeployment, path: str) -> None:
     """413, 415, 400 of what is no JSON, 400 of what is missing, 422."""
-    customer, _ = await sides(talk)
+    customer, _ = await sign_in_parties(talk)
     path = await place(talk, path)
     plain = {"content-type": "text/plain"}
-    refused(await customer.post(path, content=LARGE, headers=plain), 413, "body_too_large")
-    refused(await customer.post(path, content=b"{", headers=plain), 415, "unsupported_media_type")
+    error_body(await customer.post(path, content=LARGE, headers=plain), 413, "body_too_large")
+    error_body(
+        await customer.post(path, content=b"{", headers=plain), 415, "unsupported_media_type"
+    )
     for raw in (b"{", b"[]", b"", b'{"content":NaN}', b'{"content":"a","content":"b"}', b"\xff"):
         answer = await customer.post(path, content=raw, headers=JSON)
-        refused(answer, 400, "malformed_json")
+        error_body(answer, 400, "malformed_json")
     for body in ({}, {"content": None}, {"message": "Hello"}):
         answer = await customer.post(path, json=body)
-        refused(answer, 400, "missing_field")
-        assert fields(answer) == {"content"}
+        error_body(answer, 400, "missing_field")
+        assert error_fields(answer) == {"content"}
 
 
 WRONG: tuple[Any, ...] = (
@@ -200,23 +212,23 @@ WRONG: tuple[Any, ...] = (
 
 
 @SENDING
-async def test_content_has_its_bounds(talk: World, path: str) -> None:
+async def test_content_has_its_bounds(talk: HttpDeployment, path: str) -> None:
     """From 1 to 5,000 code points, not blank, no control characters but tabs and line breaks, no
     bidi overrides, no lone surrogate, and a text."""
-    customer, _ = await sides(talk)
+    customer, _ = await sign_in_parties(talk)
     path = await place(talk, path)
     for content in WRONG:
         raw = json.dumps({"content": content})
         answer = await customer.post(path, content=raw, headers=JSON)
-        refused(answer, 422, "invalid_field")
-        assert fields(answer) == {"content"}
-    [found] = await listed(customer)
+        error_body(answer, 422, "invalid_field")
+        assert error_fields(answer) == {"content"}
+    [found] = await list_conversations(customer)
     assert found["last_message"] is None
 
 
-async def test_a_page_of_conversations_has_its_bounds(talk: World) -> None:
+async def test_a_page_of_conversations_has_its_bounds(talk: HttpDeployment) -> None:
     """Every fault is told at once."""
-    customer, _ = await sides(talk)
+    customer, _ = await sign_in_parties(talk)
     for query, wrong in (
         ("page=0", {"page"}),
         ("page=100001", {"page"}),
@@ -226,14 +238,14 @@ async def test_a_page_of_conversations_has_its_bounds(talk: World) -> None:
         ("limit=5&limit=5", {"limit"}),
     ):
         answer = await customer.get(f"/messages?{query}")
-        refused(answer, 422, "invalid_field")
-        assert fields(answer) == wrong, query
+        error_body(answer, 422, "invalid_field")
+        assert error_fields(answer) == wrong, query
 
 
-async def test_a_page_of_history_has_its_bounds(talk: World) -> None:
+async def test_a_page_of_history_has_its_bounds(talk: HttpDeployment) -> None:
     """Every fault is told at once, and nothing is marked as read."""
-    customer, staff = await sides(talk)
-    number = (await say(staff, talk.customer.id))["conversation_id"]
+    customer, staff = await sign_in_parties(talk)
+    number = (await send_message(staff, talk.customer.id))["conversation_id"]
     for query, wrong in (
         ("limit=0", {"limit"}),
         ("limit=101", {"limit"}),
@@ -253,9 +265,9 @@ async def test_a_page_of_history_has_its_bounds(talk: World) -> None:
         ("%61fter=1&after=1&limit=1&limit=0", {"after", "limit"}),
     ):
         answer = await customer.get(f"/messages/conversation/{number}?{query}")
-        refused(answer, 422, "invalid_field")
-        assert fields(answer) == wrong, query
-    assert [found["unread_count"] for found in await listed(customer)] == [1]
+        error_body(answer, 422, "invalid_field")
+        assert error_fields(answer) == wrong, query
+    assert [found["unread_count"] for found in await list_conversations(customer)] == [1]
 
 
 # The content filter ----------------------------------------------------------------------
@@ -263,73 +275,77 @@ async def test_a_page_of_history_has_its_bounds(talk: World) -> None:
 
 async def blocked(client: httpx.AsyncClient, path: str, content: str) -> None:
     answer = await client.post(path, json={"content": content})
-    refused(answer, 422, "content_blocked")
-    assert fields(answer) == {"content"}
+    error_body(answer, 422, "content_blocked")
+    assert error_fields(answer) == {"content"}
     assert content not in answer.text
 
 
 @SENDING
-async def test_blocked_words_are_never_said(talk: World, path: str) -> None:
+async def test_blocked_words_are_never_said(talk: HttpDeployment, path: str) -> None:
     """Before and after it is paid; the answer doesn't repeat them, and nothing is kept."""
-    customer, staff = await sides(talk)
+    customer, staff = await sign_in_parties(talk)
     path = await place(talk, path)
-    await blocked(customer, path, f"Oh {CURSE}")
-    await add_booking(talk.store, talk.companion, talk.customer, status=Status.PAID)
-    await blocked(customer, path, f"Oh {CURSE}")
-    [found] = await listed(staff)
+    await blocked(customer, path, f"Oh {BLOCKED_TERM}")
+    await add_booking(talk.store, talk.companion, talk.customer, status=BookingStatus.PAID)
+    await blocked(customer, path, f"Oh {BLOCKED_TERM}")
+    [found] = await list_conversations(staff)
     assert (found["last_message"], found["unread_count"]) == (None, 0)
 
 
-@pytest.mark.parametrize("status", Status)
-async def test_contacts_pass_once_a_booking_is_paid(talk: World, status: Status) -> None:
+@pytest.mark.parametrize("status", BookingStatus)
+async def test_contacts_pass_once_a_booking_is_paid(
+    talk: HttpDeployment, status: BookingStatus
+) -> None:
     """Any booking of the pair that is paid, disputed or completed; from either side."""
     await add_booking(talk.store, talk.companion, talk.customer, status=status)
-    await add_booking(talk.store, talk.companion, talk.customer, status=Status.CANCELLED)
-    customer, staff = await sides(talk)
-    passes = status in (Status.PAID, Status.DISPUTED, Status.COMPLETED)
+    await add_booking(talk.store, talk.companion, talk.customer, status=BookingStatus.CANCELLED)
+    customer, staff = await sign_in_parties(talk)
+    passes = status in (BookingStatus.PAID, BookingStatus.DISPUTED, BookingStatus.COMPLETED)
     for path in (await place(talk, TO_USER), await place(talk, TO_CONVERSATION)):
         if passes:
-            ok(await customer.post(path, json={"content": CONTACT}), 201)
+            json_body(await customer.post(path, json={"content": CONTACT_TEXT}), 201)
         else:
-            await blocked(customer, path, CONTACT)
+            await blocked(customer, path, CONTACT_TEXT)
     back = TO_USER.format(user=talk.customer.id)
     if passes:
-        ok(await staff.post(back, json={"content": CONTACT}), 201)
+        json_body(await staff.post(back, json={"content": CONTACT_TEXT}), 201)
     else:
-        await blocked(staff, back, CONTACT)
-    [found] = await listed(customer)
-    assert await contents(customer, found["id"]) == [CONTACT] * 3 * passes
+        await blocked(staff, back, CONTACT_TEXT)
+    [found] = await list_conversations(customer)
+    assert await message_texts(customer, found["id"]) == [CONTACT_TEXT] * 3 * passes
 
 
-async def test_contacts_pass_by_pair(talk: World) -> None:
+async def test_contacts_pass_by_pair(talk: HttpDeployment) -> None:
     """What one of them was paid for opens nothing to anybody else."""
     other, another = await add_companion(talk.store), await add_user(talk.store)
-    await add_booking(talk.store, other, talk.customer, status=Status.PAID)
-    await add_booking(talk.store, talk.companion, another, status=Status.PAID)
-    customer, staff = await sides(talk)
-    await say(customer, other.id, CONTACT)
-    await say(staff, another.id, CONTACT)
-    await blocked(customer, TO_USER.format(user=talk.companion.id), CONTACT)
-    await blocked(staff, TO_USER.format(user=talk.customer.id), CONTACT)
+    await add_booking(talk.store, other, talk.customer, status=BookingStatus.PAID)
+    await add_booking(talk.store, talk.companion, another, status=BookingStatus.PAID)
+    customer, staff = await sign_in_parties(talk)
+    await send_message(customer, other.id, CONTACT_TEXT)
+    await send_message(staff, another.id, CONTACT_TEXT)
+    await blocked(customer, TO_USER.format(user=talk.companion.id), CONTACT_TEXT)
+    await blocked(staff, TO_USER.format(user=talk.customer.id), CONTACT_TEXT)
 
 
-async def test_the_filter_that_ships_is_asked(talk: World) -> None:
+async def test_the_filter_that_ships_is_asked(talk: HttpDeployment) -> None:
     """It blocks a telephone number before the booking is paid, a deployment's own words always,
     and nothing of what one has to agree upon."""
     talk.restart(content_filter=DefaultContentFilter(["Hôtel Lux"]))
-    customer, _ = await sides(talk)
+    customer, _ = await sign_in_parties(talk)
     path = TO_USER.format(user=talk.companion.id)
     for content in ("Call me: +351 912 345 678", "Come to the HOTEL  LUX"):
         await blocked(customer, path, content)
-    ok(await customer.post(path, json={"content": "Could we begin at 18:30 on 3 March?"}), 201)
+    json_body(
+        await customer.post(path, json={"content": "Could we begin at 18:30 on 3 March?"}), 201
+    )
 
 
 # Whatever else ---------------------------------------------------------------------------
 
 
-async def test_other_methods_are_405(talk: World) -> None:
+async def test_other_methods_are_405(talk: HttpDeployment) -> None:
     """Messages are not changed and not taken back."""
-    customer, _ = await sides(talk)
+    customer, _ = await sign_in_parties(talk)
     for path, allow in (
         ("/messages", "GET, HEAD, OPTIONS"),
         ("/messages/conversation/1", "GET, POST, HEAD, OPTIONS"),
@@ -337,22 +353,22 @@ async def test_other_methods_are_405(talk: World) -> None:
     ):
         for method in ("PUT", "PATCH", "DELETE"):
             answer = await customer.request(method, path)
-            refused(answer, 405, "method_not_allowed")
+            error_body(answer, 405, "method_not_allowed")
             assert answer.headers["allow"] == allow
 
 
-async def test_there_is_nothing_beside_the_paths(talk: World) -> None:
+async def test_there_is_nothing_beside_the_paths(talk: HttpDeployment) -> None:
     """A slash more or a segment less is another path."""
-    customer, _ = await sides(talk)
+    customer, _ = await sign_in_parties(talk)
     for tail in ("", "send", "send/", "conversation", "1", "conversation/1/", "send/1/2"):
         for method in ("GET", "POST"):
-            refused(await customer.request(method, f"/messages/{tail}"), 404, "not_found")
+            error_body(await customer.request(method, f"/messages/{tail}"), 404, "not_found")
 
 
-async def test_a_store_that_is_away_is_503(talk: World) -> None:
+async def test_a_store_that_is_away_is_503(talk: HttpDeployment) -> None:
     """As everywhere."""
-    customer, _ = await sides(talk)
-    talk.restart(store=Failing(Unavailable("gone")))
+    customer, _ = await sign_in_parties(talk)
+    talk.restart(store=Failing(StoreUnavailable("gone")))
     there = talk.client(**dict(customer.headers))
-    refused(await there.get("/messages"), 503, "unavailable")
-    refused(await there.post("/messages/send/1", json=HELLO), 503, "unavailable")
+    error_body(await there.get("/messages"), 503, "unavailable")
+    error_body(await there.post("/messages/send/1", json=HELLO), 503, "unavailable")

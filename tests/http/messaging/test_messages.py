@@ -6,49 +6,59 @@ import httpx
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.lifecycle import Status
-from staffbooking_core.inputs import ReadUpTo
-from staffbooking_core.representations.channel import Tell, Told
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from staffbooking_core.inputs import MarkReadUpTo
+from staffbooking_core.representations.channel import Broadcast, ServerEvent
 from staffbooking_core.usecases.messaging import channel
 from tests.http.bookings.test_booking_flow import set_clock
-from tests.http.deployment import World, ok
+from tests.http.deployment import HttpDeployment, json_body
 from tests.http.docs.test_openapi import document_of, hold_to_document
-from tests.http.messaging.message_calls import Record, contents, history, listed, say, say_in, sides
+from tests.http.messaging.message_calls import (
+    JsonRecord,
+    get_conversation,
+    list_conversations,
+    message_texts,
+    send_message,
+    send_to_conversation,
+    sign_in_parties,
+)
 from tests.support.builders import SECOND, add_booking, add_companion
-from tests.support.message_doubles import Heard
+from tests.support.message_doubles import RecordingSubscriber
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def talk(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+async def talk(world: HttpDeployment, monkeypatch: pytest.MonkeyPatch) -> HttpDeployment:
     """The companion is booked by the customer, and every answer is held to the document."""
     hold_to_document(world, await document_of(world), monkeypatch)
     await add_booking(world.store, world.companion, world.customer)
     return world
 
 
-async def met(world: World, count: int) -> list[Record]:
+async def met(world: HttpDeployment, count: int) -> list[JsonRecord]:
     """So many messages of the customer to the companion; between them, others elsewhere."""
-    customer, _ = await sides(world)
+    customer, _ = await sign_in_parties(world)
     other = await add_companion(world.store)
     await add_booking(world.store, other, world.customer)
     said = []
     for number in range(count):
-        said.append(await say(customer, world.companion.id, f"No. {number}"))
-        await say(customer, other.id, "Elsewhere")
+        said.append(await send_message(customer, world.companion.id, f"No. {number}"))
+        await send_message(customer, other.id, "Elsewhere")
     return said
 
 
 # The main flow --------------------------------------------------------------------------
 
 
-async def test_a_request_opens_a_conversation(each_world: World) -> None:
+async def test_a_request_opens_a_conversation(each_world: HttpDeployment) -> None:
     """It is there for both before anything is said; then they talk, and read."""
-    customer, staff = await sides(each_world)
+    customer, staff = await sign_in_parties(each_world)
     body = each_world.request_body()
-    booking = ok(await each_world.by_key().post("/api/v1/bookings", json=body), 201)["booking"]
-    [empty] = await listed(customer)
+    booking = json_body(
+        await each_world.client_with_key().post("/api/v1/bookings", json=body), 201
+    )["booking"]
+    [empty] = await list_conversations(customer)
     people = {each_world.companion.id: "Mia Lindqvist", each_world.customer.id: "Ada Okoro"}
     assert empty == {
         "id": empty["id"],
@@ -68,8 +78,8 @@ async def test_a_request_opens_a_conversation(each_world: World) -> None:
     sent = await customer.post(
         f"/messages/send/{each_world.companion.id}", json={"content": "Is the door at the back?"}
     )
-    message = ok(sent, 201)["message"]
-    assert ok(sent, 201) == {"success": True, "message": message}
+    message = json_body(sent, 201)["message"]
+    assert json_body(sent, 201) == {"success": True, "message": message}
     assert message == {
         "id": message["id"],
         "conversation_id": empty["id"],
@@ -79,78 +89,82 @@ async def test_a_request_opens_a_conversation(each_world: World) -> None:
         "created_at": "2027-03-01T12:00:01Z",
     }
     said = {"last_message": message, "updated_at": message["created_at"]}
-    assert await listed(customer) == [{**empty, **said}]
+    assert await list_conversations(customer) == [{**empty, **said}]
     mine = {**empty, **said, "title": "Ada Okoro"}
-    assert await listed(staff) == [{**mine, "unread_count": 1}]
+    assert await list_conversations(staff) == [{**mine, "unread_count": 1}]
     shown = {"conversation": mine, "messages": [message], "has_more": False}
-    assert await history(staff, empty["id"]) == shown
+    assert await get_conversation(staff, empty["id"]) == shown
 
-    answer = await say_in(staff, empty["id"], "It is.")
+    answer = await send_to_conversation(staff, empty["id"], "It is.")
     assert answer["id"] > message["id"]
-    assert (await history(customer, empty["id"]))["messages"] == [message, answer]
+    assert (await get_conversation(customer, empty["id"]))["messages"] == [message, answer]
 
 
 # Conversations --------------------------------------------------------------------------
 
 
-async def test_who_shares_no_booking_has_no_conversation(talk: World) -> None:
+async def test_who_shares_no_booking_has_no_conversation(talk: HttpDeployment) -> None:
     """A list of none is a list; an admin has none either."""
     for user in (talk.stranger, talk.admin):
-        answer = await (await talk.browser(user.id)).get("/messages")
-        assert ok(answer) == {"conversations": [], "has_more": False}
+        answer = await (await talk.signed_in_client(user.id)).get("/messages")
+        assert json_body(answer) == {"conversations": [], "has_more": False}
 
 
-@pytest.mark.parametrize("status", Status)
-async def test_any_status_of_the_booking_will_do(talk: World, status: Status) -> None:
+@pytest.mark.parametrize("status", BookingStatus)
+async def test_any_status_of_the_booking_will_do(
+    talk: HttpDeployment, status: BookingStatus
+) -> None:
     """They may write to each other whatever became of the booking."""
     other = await add_companion(talk.store)
     await add_booking(talk.store, other, talk.customer, status=status)
-    customer = await talk.browser(talk.customer.id)
-    await say(customer, other.id)
-    await say(await talk.browser(other.id), talk.customer.id)
-    assert len(await listed(customer)) == 2
+    customer = await talk.signed_in_client(talk.customer.id)
+    await send_message(customer, other.id)
+    await send_message(await talk.signed_in_client(other.id), talk.customer.id)
+    assert len(await list_conversations(customer)) == 2
 
 
-async def test_a_pair_has_one_conversation(talk: World) -> None:
+async def test_a_pair_has_one_conversation(talk: HttpDeployment) -> None:
     """However many bookings they share; its code is that of the newest."""
-    customer, staff = await sides(talk)
-    first = (await listed(customer))[0]
+    customer, staff = await sign_in_parties(talk)
+    first = (await list_conversations(customer))[0]
     newest = await add_booking(talk.store, talk.companion, talk.customer)
-    assert await listed(customer) == [{**first, "booking_code": newest.code}]
-    assert (await history(staff, first["id"]))["conversation"]["booking_code"] == newest.code
+    assert await list_conversations(customer) == [{**first, "booking_code": newest.code}]
+    assert (await get_conversation(staff, first["id"]))["conversation"][
+        "booking_code"
+    ] == newest.code
 
 
-async def test_both_ways_of_sending_meet_in_one_conversation(talk: World) -> None:
+async def test_both_ways_of_sending_meet_in_one_conversation(talk: HttpDeployment) -> None:
     """To the user, from either side, and to the conversation; nobody has listed it before."""
-    customer, staff = await sides(talk)
-    one = await say(staff, talk.customer.id, "one")
-    two = await say(customer, talk.companion.id, "two")
-    three = await say_in(customer, one["conversation_id"], "three")
+    customer, staff = await sign_in_parties(talk)
+    one = await send_message(staff, talk.customer.id, "one")
+    two = await send_message(customer, talk.companion.id, "two")
+    three = await send_to_conversation(customer, one["conversation_id"], "three")
     assert {one["conversation_id"], two["conversation_id"]} == {three["conversation_id"]}
-    assert await contents(staff, one["conversation_id"]) == ["one", "two", "three"]
+    assert await message_texts(staff, one["conversation_id"]) == ["one", "two", "three"]
 
 
-async def test_the_title_is_the_other_ones_name_of_now(talk: World) -> None:
+async def test_the_title_is_the_other_ones_name_of_now(talk: HttpDeployment) -> None:
     """As all names of participants are; what was said keeps the name of then."""
-    customer, staff = await sides(talk)
-    said = await say(customer, talk.companion.id)
+    customer, staff = await sign_in_parties(talk)
+    said = await send_message(customer, talk.companion.id)
     renamed = evolve(talk.customer, first_name="Adaeze")
-    await talk.store.write(lambda unit: unit.accounts.save_user(renamed))
-    [found] = await listed(staff)
+    await talk.store.run_transaction(lambda unit: unit.accounts.save_user(renamed))
+    [found] = await list_conversations(staff)
     assert found["title"] == "Adaeze Okoro"
     assert "Adaeze Okoro" in [one["name"] for one in found["participants"]]
     assert found["last_message"] == said
 
 
-async def test_who_is_connected_is_online(talk: World) -> None:
+async def test_who_is_connected_is_online(talk: HttpDeployment) -> None:
     """In the list and in the history, as long as a connection lasts."""
-    customer, staff = await sides(talk)
-    await channel.beat(talk.ports, "node", {}, anew=True)
+    customer, staff = await sign_in_parties(talk)
+    await channel.heartbeat(talk.ports, "node", {}, is_recount=True)
     await channel.connect(talk.ports, talk.customer.id, "node")
 
     async def online() -> list[int]:
-        [found] = await listed(staff)
-        shown = (await history(customer, found["id"]))["conversation"]
+        [found] = await list_conversations(staff)
+        shown = (await get_conversation(customer, found["id"]))["conversation"]
         assert shown["participants"] == found["participants"]
         return [one["user_id"] for one in found["participants"] if one["online"]]
 
@@ -159,28 +173,28 @@ async def test_who_is_connected_is_online(talk: World) -> None:
     assert await online() == []
 
 
-async def test_the_conversation_updated_last_is_first(talk: World) -> None:
+async def test_the_conversation_updated_last_is_first(talk: HttpDeployment) -> None:
     """Each new message moves its conversation to the top; time is the business's."""
     others = [await add_companion(talk.store) for _ in range(2)]
     for other in others:
         await add_booking(talk.store, other, talk.customer)
-    customer = await talk.browser(talk.customer.id)
+    customer = await talk.signed_in_client(talk.customer.id)
     order = [others[0].id, talk.companion.id, others[1].id]
     for number, to in enumerate(order):
         await set_clock(talk, f"2027-03-01T13:00:0{number}Z")
-        await say(customer, to)
-    found = await listed(customer)
+        await send_message(customer, to)
+    found = await list_conversations(customer)
     assert [one["updated_at"] for one in found] == [f"2027-03-01T13:00:0{n}Z" for n in (2, 1, 0)]
     members = [{one["user_id"] for one in each["participants"]} for each in found]
     assert members == [{talk.customer.id, other} for other in order[::-1]]
 
 
-async def test_conversations_come_by_pages(talk: World) -> None:
+async def test_conversations_come_by_pages(talk: HttpDeployment) -> None:
     """A hundred unless another limit is given; has_more says whether the next page has any."""
     for _ in range(100):
         await add_booking(talk.store, await add_companion(talk.store), talk.customer)
-    customer = await talk.browser(talk.customer.id)
-    whole = await listed(customer) + await listed(customer, "?page=2")
+    customer = await talk.signed_in_client(talk.customer.id)
+    whole = await list_conversations(customer) + await list_conversations(customer, "?page=2")
     assert len({one["id"] for one in whole}) == 101
     for query, start, count, has_more in (
         ("", 0, 100, True),
@@ -192,7 +206,7 @@ async def test_conversations_come_by_pages(talk: World) -> None:
         ("?limit=1&page=101", 100, 1, False),
         ("?limit=100&page=100000", 0, 0, False),
     ):
-        found = ok(await customer.get(f"/messages{query}"))
+        found = json_body(await customer.get(f"/messages{query}"))
         wanted = {"conversations": whole[start : start + count], "has_more": has_more}
         assert found == wanted, query
 
@@ -228,24 +242,24 @@ PAGES = [
 """A query in which messages stand for their ids, which are shown, and whether there are more."""
 
 
-async def test_history_is_paged_both_ways(talk: World) -> None:
+async def test_history_is_paged_both_ways(talk: HttpDeployment) -> None:
     """Oldest first whichever way; ids between that are of other conversations don't matter."""
     said = await met(talk, 5)
-    _, staff = await sides(talk)
+    _, staff = await sign_in_parties(talk)
     for query, places, has_more in PAGES:
         asked = query.format(*(message["id"] for message in said))
-        found = await history(staff, said[0]["conversation_id"], asked)
+        found = await get_conversation(staff, said[0]["conversation_id"], asked)
         wanted = [said[int(place)] for place in places]
         assert (found["messages"], found["has_more"]) == (wanted, has_more), query
 
 
-async def test_a_page_of_history_has_fifty(talk: World) -> None:
+async def test_a_page_of_history_has_fifty(talk: HttpDeployment) -> None:
     """Unless another limit is given, of at most a hundred: the last ones."""
     said = await met(talk, 102)
-    _, staff = await sides(talk)
+    _, staff = await sign_in_parties(talk)
     number = said[0]["conversation_id"]
     for query, count in (("", 50), ("?limit=100", 100)):
-        found = await history(staff, number, query)
+        found = await get_conversation(staff, number, query)
         assert (found["messages"], found["has_more"]) == (said[-count:], True)
 
 
@@ -260,21 +274,21 @@ TEXTS = [
 ]
 
 
-async def test_what_is_said_comes_back_to_the_letter(talk: World) -> None:
+async def test_what_is_said_comes_back_to_the_letter(talk: HttpDeployment) -> None:
     """From 1 to 5,000 code points of anything that is text, either way."""
-    customer, staff = await sides(talk)
+    customer, staff = await sign_in_parties(talk)
     number = 0
     for text in TEXTS:
-        said = await say(customer, talk.companion.id, text)
+        said = await send_message(customer, talk.companion.id, text)
         number = said["conversation_id"]
-        again = await say_in(customer, number, text)
+        again = await send_to_conversation(customer, number, text)
         assert (said["content"], again["content"]) == (text, text)
-    assert await contents(staff, number) == [text for text in TEXTS for _ in "ab"]
+    assert await message_texts(staff, number) == [text for text in TEXTS for _ in "ab"]
 
 
-async def test_unknown_fields_are_ignored(talk: World) -> None:
+async def test_unknown_fields_are_ignored(talk: HttpDeployment) -> None:
     """Nothing of a body but its content is bound to anything."""
-    customer, _ = await sides(talk)
+    customer, _ = await sign_in_parties(talk)
     body = {
         "content": "Hello",
         "sender_id": talk.companion.id,
@@ -284,7 +298,9 @@ async def test_unknown_fields_are_ignored(talk: World) -> None:
         "created_at": "2020-01-01T00:00:00Z",
         "client_message_id": 7,
     }
-    said = ok(await customer.post(f"/messages/send/{talk.companion.id}", json=body), 201)["message"]
+    said = json_body(await customer.post(f"/messages/send/{talk.companion.id}", json=body), 201)[
+        "message"
+    ]
     assert (said["sender_id"], said["sender_name"]) == (talk.customer.id, "Ada Okoro")
     assert (said["id"], said["created_at"][:4]) == (1, "2027")
 
@@ -294,15 +310,15 @@ async def test_unknown_fields_are_ignored(talk: World) -> None:
 
 async def unread(client: httpx.AsyncClient) -> int:
     """How much somebody has not read in their only conversation."""
-    [found] = await listed(client)
+    [found] = await list_conversations(client)
     count: int = found["unread_count"]
     return count
 
 
-async def test_reading_marks_what_was_shown(talk: World) -> None:
+async def test_reading_marks_what_was_shown(talk: HttpDeployment) -> None:
     """Up to the last message shown, and never back; the answer counts what is left."""
     said = await met(talk, 5)
-    _, staff = await sides(talk)
+    _, staff = await sign_in_parties(talk)
     number = said[0]["conversation_id"]
     for query, left in (
         ("?after=0&limit=2", 3),
@@ -313,62 +329,62 @@ async def test_reading_marks_what_was_shown(talk: World) -> None:
         ("?limit=1", 0),
         ("", 0),
     ):
-        found = await history(staff, number, query)
+        found = await get_conversation(staff, number, query)
         assert found["conversation"]["unread_count"] == left, query
         assert await unread(staff) == left, query
 
 
-async def test_one_has_read_what_one_says(talk: World) -> None:
+async def test_one_has_read_what_one_says(talk: HttpDeployment) -> None:
     """Messages of one's own are never unread; those of the other remain so until they are
     shown, whatever one says meanwhile and whoever else reads."""
-    customer, staff = await sides(talk)
-    number = (await say(customer, talk.companion.id))["conversation_id"]
-    await say_in(staff, number, "Later")
+    customer, staff = await sign_in_parties(talk)
+    number = (await send_message(customer, talk.companion.id))["conversation_id"]
+    await send_to_conversation(staff, number, "Later")
     assert (await unread(customer), await unread(staff)) == (1, 1)
-    await history(customer, number)
+    await get_conversation(customer, number)
     assert (await unread(customer), await unread(staff)) == (0, 1)
 
 
-async def test_others_are_told_what_was_read(talk: World) -> None:
+async def test_others_are_told_what_was_read(talk: HttpDeployment) -> None:
     """Once, in the channel; reading again tells nothing more, nor does reading one's own."""
-    customer, staff = await sides(talk)
-    said = await say(customer, talk.companion.id)
-    heard = Heard()
-    async with talk.ports.chat.listen(heard):
+    customer, staff = await sign_in_parties(talk)
+    said = await send_message(customer, talk.companion.id)
+    heard = RecordingSubscriber()
+    async with talk.ports.pubsub.subscribe(heard):
         for client in (customer, staff, staff):
-            await history(client, said["conversation_id"])
+            await get_conversation(client, said["conversation_id"])
     everybody = tuple(sorted((talk.customer.id, talk.companion.id)))
     data = {"conversation_id": said["conversation_id"], "message_id": said["id"]}
     read = {**data, "user_id": talk.companion.id}
-    assert heard.tells == [Tell(everybody, Told.READ, read)]
+    assert heard.broadcasts == [Broadcast(everybody, ServerEvent.READ, read)]
 
 
-async def test_the_channel_is_told_of_what_is_sent(talk: World) -> None:
+async def test_the_channel_is_told_of_what_is_sent(talk: HttpDeployment) -> None:
     """Whichever way it was sent, whoever is connected gets it."""
-    customer, _ = await sides(talk)
-    heard = Heard()
-    async with talk.ports.chat.listen(heard):
-        number = (await say(customer, talk.companion.id))["conversation_id"]
-        await say_in(customer, number)
-    assert heard.times == 2
-    found, _ = await channel.missed(talk.ports, talk.companion.id, 0)
+    customer, _ = await sign_in_parties(talk)
+    heard = RecordingSubscriber()
+    async with talk.ports.pubsub.subscribe(heard):
+        number = (await send_message(customer, talk.companion.id))["conversation_id"]
+        await send_to_conversation(customer, number)
+    assert heard.stored_count == 2
+    found, _ = await channel.missed_messages(talk.ports, talk.companion.id, 0)
     assert [message.content for message in found] == ["Hello", "Hello"]
 
 
-async def test_what_is_read_over_the_channel_counts_here(talk: World) -> None:
+async def test_what_is_read_over_the_channel_counts_here(talk: HttpDeployment) -> None:
     """There is one mark a user and conversation."""
     said = await met(talk, 3)
-    _, staff = await sides(talk)
+    _, staff = await sign_in_parties(talk)
     number = said[0]["conversation_id"]
-    upto = ReadUpTo(conversation_id=number, message_id=said[1]["id"])
-    await channel.read(talk.ports, talk.companion.id, upto)
+    upto = MarkReadUpTo(conversation_id=number, message_id=said[1]["id"])
+    await channel.mark_read(talk.ports, talk.companion.id, upto)
     assert await unread(staff) == 1
 
 
-async def test_head_is_get_without_a_body(talk: World) -> None:
+async def test_head_is_get_without_a_body(talk: HttpDeployment) -> None:
     """On both paths that are read."""
-    customer, _ = await sides(talk)
-    number = (await say(customer, talk.companion.id))["conversation_id"]
+    customer, _ = await sign_in_parties(talk)
+    number = (await send_message(customer, talk.companion.id))["conversation_id"]
     for path in ("/messages", f"/messages/conversation/{number}"):
         answer = await customer.head(path)
         assert (answer.status_code, answer.content) == (200, b"")

@@ -9,20 +9,20 @@ import httpx
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.notifications.notifications import NoticeKind
-from staffbooking_core.domain.shared.rate_limits import Rule
+from staffbooking_core.domain.notifications.notifications import NotificationKind
+from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.usecases.notifications import notifications
-from tests.http.deployment import BASE, PASSWORD, World, ok
+from tests.http.deployment import BASE_URL, TEST_PASSWORD, HttpDeployment, json_body
 from tests.support.builders import HOUR
 
 pytestmark = pytest.mark.anyio
 
 SIGN_IN = "/account/sign-in"
 REGISTER = "/account/register"
-ADA = {"email": "ada@example.com", "password": PASSWORD}
+ADA = {"email": "ada@example.com", "password": TEST_PASSWORD}
 ZOE = {
     "email": "zoe@example.com",
-    "password": PASSWORD,
+    "password": TEST_PASSWORD,
     "first_name": "Zoë",
     "last_name": "Field",
     "role": "staff",
@@ -47,7 +47,7 @@ def link(answer: httpx.Response, path: str) -> str:
     return html.unescape(found[1])
 
 
-async def test_people_sign_in_by_a_form(each_world: World) -> None:
+async def test_people_sign_in_by_a_form(each_world: HttpDeployment) -> None:
     """With the cookie that programs get; then they are where they wanted to go."""
     client = each_world.client()
     answer = await client.post(f"{SIGN_IN}?next=/bookings/7/return", data=ADA)
@@ -70,7 +70,7 @@ async def test_people_sign_in_by_a_form(each_world: World) -> None:
         "/a\nb",
     ],
 )
-async def test_nobody_is_led_elsewhere(world: World, wanted: str) -> None:
+async def test_nobody_is_led_elsewhere(world: HttpDeployment, wanted: str) -> None:
     """Only paths of this service are gone on to; anything else leads home."""
     client = world.client()
     if "%" in wanted:
@@ -80,14 +80,14 @@ async def test_nobody_is_led_elsewhere(world: World, wanted: str) -> None:
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
 
 
-async def test_who_is_signed_in_goes_on(world: World) -> None:
+async def test_who_is_signed_in_goes_on(world: HttpDeployment) -> None:
     """The page asks nobody twice."""
-    client = await world.browser(world.customer.id)
+    client = await world.signed_in_client(world.customer.id)
     answer = await client.get(f"{SIGN_IN}?next=/staff/payouts")
     assert (answer.status_code, answer.headers["location"]) == (303, "/staff/payouts")
 
 
-async def test_a_wrong_password_is_told_in_the_form(world: World) -> None:
+async def test_a_wrong_password_is_told_in_the_form(world: HttpDeployment) -> None:
     """Which stays, with the address; in the same words for an unknown one."""
     said = set()
     for email in ("ada@example.com", "nobody@example.com"):
@@ -99,7 +99,7 @@ async def test_a_wrong_password_is_told_in_the_form(world: World) -> None:
     assert len(said) == 1
 
 
-async def test_guessing_is_throttled_by_both_ways_in(world: World) -> None:
+async def test_guessing_is_throttled_by_both_ways_in(world: HttpDeployment) -> None:
     """Ten wrong ones, some by the form and some by programs; then the form says for how long."""
     client, wrong = world.client(), {**ADA, "password": "wrong"}
     for _ in range(5):
@@ -112,23 +112,28 @@ async def test_guessing_is_throttled_by_both_ways_in(world: World) -> None:
 
 @pytest.mark.parametrize("path", [SIGN_IN, "/account/forgot-password"])
 @pytest.mark.parametrize("origin", ["https://evil.example", "null"])
-async def test_a_form_of_a_foreign_page_is_403(world: World, path: str, origin: str) -> None:
+async def test_a_form_of_a_foreign_page_is_403(
+    world: HttpDeployment, path: str, origin: str
+) -> None:
     """Nobody is signed in by it, and no mail goes out; our own page's form passes."""
     client = world.client()
     foreign = await client.post(path, data=ADA, headers={"origin": origin})
     assert foreign.status_code == 403
     assert not await signed_in(client)
-    assert (await client.post(path, data=ADA, headers={"origin": BASE})).status_code in (200, 303)
+    assert (await client.post(path, data=ADA, headers={"origin": BASE_URL})).status_code in (
+        200,
+        303,
+    )
 
 
 @pytest.mark.parametrize("path", [SIGN_IN, REGISTER, "/account/forgot-password"])
-async def test_browsers_say_where_these_forms_come_from(world: World, path: str) -> None:
+async def test_browsers_say_where_these_forms_come_from(world: HttpDeployment, path: str) -> None:
     """Under `no-referrer` they would say `Origin: null`, as a foreign page's do."""
     page = (await world.client().get(path)).text
     assert '<meta name="referrer" content="same-origin">' in page
 
 
-async def test_people_sign_out_by_a_button(each_world: World) -> None:
+async def test_people_sign_out_by_a_button(each_world: HttpDeployment) -> None:
     """Only by the form of a page of theirs; and again does no harm."""
     client = each_world.client()
     await client.post(SIGN_IN, data=ADA)
@@ -142,13 +147,13 @@ async def test_people_sign_out_by_a_button(each_world: World) -> None:
     assert (await client.post("/account/sign-out", data=given)).status_code == 303
 
 
-async def test_nobody_is_signed_out_by_a_link(world: World) -> None:
+async def test_nobody_is_signed_out_by_a_link(world: HttpDeployment) -> None:
     """The path takes forms alone."""
     answer = await world.client().get("/account/sign-out")
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST, OPTIONS")
 
 
-async def test_a_forgotten_password_is_asked_for_by_a_form(world: World) -> None:
+async def test_a_forgotten_password_is_asked_for_by_a_form(world: HttpDeployment) -> None:
     """The page is the same for an unknown address; the mail goes to the known one."""
     client, pages = world.client(), set()
     for email in ("ada@example.com", "nobody@example.com"):
@@ -156,12 +161,12 @@ async def test_a_forgotten_password_is_asked_for_by_a_form(world: World) -> None
         assert answer.status_code == 200
         pages.add(answer.text)
     assert len(pages) == 1
-    await notifications.tell_notices(world.ports)
-    [letter] = world.notifier.letters
-    assert (letter.kind, letter.to) == (NoticeKind.RESET_PASSWORD, "ada@example.com")
+    await notifications.send_notifications(world.ports)
+    [letter] = world.notifier.emails
+    assert (letter.kind, letter.to) == (NotificationKind.RESET_PASSWORD, "ada@example.com")
 
 
-async def test_a_forgotten_password_is_a_detour(each_world: World) -> None:
+async def test_a_forgotten_password_is_a_detour(each_world: HttpDeployment) -> None:
     """Who wanted to go somewhere is there once a new password was set: the way is kept by each
     page's link, form and mail."""
     client, way = each_world.client(), "/conversations?page=2&x=1"
@@ -169,9 +174,9 @@ async def test_a_forgotten_password_is_a_detour(each_world: World) -> None:
     page = await client.get(link(page, "/account/forgot-password"))
     assert way == httpx.URL(link(page, SIGN_IN)).params["next"]
     await client.post(str(page.url), data={"email": "ada@example.com"})
-    await notifications.tell_notices(each_world.ports)
-    [letter] = each_world.notifier.letters
-    mailed = (letter.url or "").removeprefix(BASE)
+    await notifications.send_notifications(each_world.ports)
+    [letter] = each_world.notifier.emails
+    mailed = (letter.url or "").removeprefix(BASE_URL)
     done = await client.post(mailed, data={"password": "battery staple"})
     given = {**ADA, "password": "battery staple"}
     answer = await client.post(link(done, SIGN_IN), data=given)
@@ -181,18 +186,18 @@ async def test_a_forgotten_password_is_a_detour(each_world: World) -> None:
 
 
 @pytest.mark.parametrize("way", ["//evil.example", "/\\evil.example", "https://evil.example/", "x"])
-async def test_no_detour_leads_elsewhere(world: World, way: str) -> None:
+async def test_no_detour_leads_elsewhere(world: HttpDeployment, way: str) -> None:
     """Neither a link of a page nor the mail has what is no path of this service."""
     client, path = world.client(), "/account/forgot-password"
     for start in (SIGN_IN, path, "/account/reset-password/x"):
         assert "evil" not in (await client.get(start, params={"next": way})).text
     await client.post(path, params={"next": way}, data={"email": "ada@example.com"})
-    await notifications.tell_notices(world.ports)
-    [letter] = world.notifier.letters
+    await notifications.send_notifications(world.ports)
+    [letter] = world.notifier.emails
     assert "?" not in (letter.url or "?")
 
 
-async def test_what_is_wrong_with_an_address_is_told_in_the_form(world: World) -> None:
+async def test_what_is_wrong_with_an_address_is_told_in_the_form(world: HttpDeployment) -> None:
     """No address is 422, too many mails are 429: the form stays."""
     client, path = world.client(), "/account/forgot-password"
     assert (await client.post(path, data={"email": "ada"})).status_code == 422
@@ -203,7 +208,7 @@ async def test_what_is_wrong_with_an_address_is_told_in_the_form(world: World) -
     assert 'name="email"' in answer.text
 
 
-async def test_the_link_for_the_address_is_sent_again(world: World) -> None:
+async def test_the_link_for_the_address_is_sent_again(world: HttpDeployment) -> None:
     """To who signs in first; once confirmed, there is nothing to send."""
     path, client = "/account/verify-email", world.client()
     asked = await client.get(path)
@@ -213,16 +218,16 @@ async def test_the_link_for_the_address_is_sent_again(world: World) -> None:
     token = csrf(await client.get(path))
     assert (await client.post(path, data={"csrf": "x"})).status_code == 403
     assert "on its way" in (await client.post(path, data={"csrf": token})).text
-    await notifications.tell_notices(world.ports)
-    [letter] = world.notifier.letters
-    await client.post((letter.url or "").removeprefix(BASE))
+    await notifications.send_notifications(world.ports)
+    [letter] = world.notifier.emails
+    await client.post((letter.url or "").removeprefix(BASE_URL))
     assert "is confirmed" in (await client.get(path)).text
     assert (await client.post(path, data={"csrf": token})).status_code == 400
 
 
-async def test_the_link_is_not_sent_too_often(world: World) -> None:
+async def test_the_link_is_not_sent_too_often(world: HttpDeployment) -> None:
     """The fourth in an hour is 429, as by the interface."""
-    path, client = "/account/verify-email", await world.browser(world.customer.id)
+    path, client = "/account/verify-email", await world.signed_in_client(world.customer.id)
     given = {"csrf": csrf(await client.get(path))}
     for _ in range(3):
         assert (await client.post(path, data=given)).status_code == 200
@@ -230,10 +235,14 @@ async def test_the_link_is_not_sent_too_often(world: World) -> None:
 
 
 @pytest.mark.parametrize("path", PAGES)
-async def test_what_people_fill_in_is_labelled_and_kept_by_nobody(world: World, path: str) -> None:
+async def test_what_people_fill_in_is_labelled_and_kept_by_nobody(
+    world: HttpDeployment, path: str
+) -> None:
     """Every field that is seen has its label; what one types into tells what fills it; no page is
     stored."""
-    client = await world.browser(world.customer.id) if path == "/account/verify-email" else None
+    client = (
+        await world.signed_in_client(world.customer.id) if path == "/account/verify-email" else None
+    )
     answer = await (client or world.client()).get(path)
     assert answer.headers["cache-control"] == "no-store"
     assert '<html lang="en">' in answer.text
@@ -242,7 +251,7 @@ async def test_what_people_fill_in_is_labelled_and_kept_by_nobody(world: World, 
     assert all("autocomplete=" in each or 'type="radio"' in each for each in seen)
 
 
-async def test_a_page_keeps_the_session_alive(world: World) -> None:
+async def test_a_page_keeps_the_session_alive(world: HttpDeployment) -> None:
     """Who only uses pages is not signed out for being idle."""
     client = world.client()
     await client.post(SIGN_IN, data=ADA)
@@ -250,13 +259,13 @@ async def test_a_page_keeps_the_session_alive(world: World) -> None:
     for _ in range(3):
         world.clock.advance(idle * 0.6)
         await client.get("/")
-    assert ok(await client.get("/auth/session"))["user"]["email"] == "ada@example.com"
+    assert json_body(await client.get("/auth/session"))["user"]["email"] == "ada@example.com"
 
 
 # Registering ----------------------------------------------------------------------------
 
 
-async def test_people_register_by_a_form(each_world: World) -> None:
+async def test_people_register_by_a_form(each_world: HttpDeployment) -> None:
     """Found from the page to sign in, and led back to it, and then to where they wanted to go;
     a mail asks them to confirm the address."""
     client, way = each_world.client(), "/conversations?page=2&x=1"
@@ -269,12 +278,12 @@ async def test_people_register_by_a_form(each_world: World) -> None:
     assert "Your account is there" in (await client.get(made.headers["location"])).text
     onward = await client.post(made.headers["location"], data=ZOE)
     assert (onward.status_code, onward.headers["location"]) == (303, way)
-    user = ok(await client.get("/auth/session"))["user"]
+    user = json_body(await client.get("/auth/session"))["user"]
     said = ("email", "first_name", "last_name", "role")
     assert [user[name] for name in said] == [ZOE[name] for name in said]
-    await notifications.tell_notices(each_world.ports)
-    [letter] = each_world.notifier.letters
-    assert (letter.kind, letter.to) == (NoticeKind.VERIFY_EMAIL, "zoe@example.com")
+    await notifications.send_notifications(each_world.ports)
+    [letter] = each_world.notifier.emails
+    assert (letter.kind, letter.to) == (NotificationKind.VERIFY_EMAIL, "zoe@example.com")
 
 
 @pytest.mark.parametrize(
@@ -289,7 +298,7 @@ async def test_people_register_by_a_form(each_world: World) -> None:
     ],
 )
 async def test_what_is_wrong_is_told_in_the_form(
-    world: World, wrong: dict[str, str | None], status: int, told: str
+    world: HttpDeployment, wrong: dict[str, str | None], status: int, told: str
 ) -> None:
     """With the status of the interface. All that was filled in stays, but for the password."""
     given = {name: value for name, value in {**ZOE, **wrong}.items() if value is not None}
@@ -303,7 +312,7 @@ async def test_what_is_wrong_is_told_in_the_form(
     assert given["password"] not in answer.text
 
 
-async def test_what_newcomers_fill_in_is_text(world: World) -> None:
+async def test_what_newcomers_fill_in_is_text(world: HttpDeployment) -> None:
     """Never markup, where the form is shown again."""
     given = {**ZOE, "first_name": '"><b>Zoë', "email": '"><i>'}
     answer = await world.client().post(REGISTER, data=given)
@@ -311,41 +320,41 @@ async def test_what_newcomers_fill_in_is_text(world: World) -> None:
     assert not re.search("<b>|<i>", answer.text)
 
 
-async def test_nobody_registers_by_a_foreign_page(world: World) -> None:
+async def test_nobody_registers_by_a_foreign_page(world: HttpDeployment) -> None:
     """403, and there is no account; our own page's form passes."""
     client = world.client()
-    for origin, status in (("https://evil.example", 403), ("null", 403), (BASE, 303)):
+    for origin, status in (("https://evil.example", 403), ("null", 403), (BASE_URL, 303)):
         answer = await client.post(REGISTER, data=ZOE, headers={"origin": origin})
         assert answer.status_code == status
 
 
-async def test_registering_counts_as_by_programs(world: World) -> None:
+async def test_registering_counts_as_by_programs(world: HttpDeployment) -> None:
     """In the windows of the address. A spent one is told in the form, and loses nothing."""
     limits = evolve(
         world.ports.policy.limits,
-        general=Rule("general", 2, HOUR),
-        register_address=Rule("register_address", 1, HOUR),
+        general=RateLimit("general", 2, HOUR),
+        register_address=RateLimit("register_address", 1, HOUR),
     )
     world.restart(policy=evolve(world.ports.policy, limits=limits))
     client = world.client()
-    ok(await client.post("/auth/register", json={**ZOE, "email": "first@example.com"}), 201)
+    json_body(await client.post("/auth/register", json={**ZOE, "email": "first@example.com"}), 201)
     await client.post(REGISTER, data={**ZOE, "email": "second@example.com"})
     refused = await client.post(REGISTER, data=ZOE)
     assert (refused.status_code, "Try again in 60 minutes." in refused.text) == (429, True)
     assert 'value="zoe@example.com"' in refused.text
-    await notifications.tell_notices(world.ports)
-    assert [letter.to for letter in world.notifier.letters] == ["first@example.com"]
+    await notifications.send_notifications(world.ports)
+    assert [letter.to for letter in world.notifier.emails] == ["first@example.com"]
 
 
-async def test_who_is_signed_in_need_not_register(world: World) -> None:
+async def test_who_is_signed_in_need_not_register(world: HttpDeployment) -> None:
     """They go on to where they wanted to go."""
-    client = await world.browser(world.customer.id)
+    client = await world.signed_in_client(world.customer.id)
     answer = await client.get(REGISTER, params={"next": "/conversations"})
     assert (answer.status_code, answer.headers["location"]) == (303, "/conversations")
 
 
 @pytest.mark.parametrize("way", ["//evil.example", "/\\evil.example", "https://evil.example/"])
-async def test_registering_leads_nowhere_else(world: World, way: str) -> None:
+async def test_registering_leads_nowhere_else(world: HttpDeployment, way: str) -> None:
     """Only to paths of this service."""
     client = world.client()
     assert "evil" not in (await client.get(REGISTER, params={"next": way})).text

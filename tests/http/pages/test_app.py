@@ -14,13 +14,13 @@ import pytest
 from staffbooking_adapters.settings import load_settings
 from staffbooking_adapters.wiring import upgrade_schema
 from staffbooking_http.main import create_app
-from tests.http.deployment import World, ok
+from tests.http.deployment import HttpDeployment, json_body
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("path", ["/", "/docs", "/bookings/1/return"])
-async def test_pages_load_nothing(world: World, path: str) -> None:
+async def test_pages_load_nothing(world: HttpDeployment, path: str) -> None:
     """The policy lets in the page's own style, by its hash, and nothing else."""
     answer = await world.client().get(path)
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
@@ -34,9 +34,9 @@ async def test_pages_load_nothing(world: World, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/docs", "/account", "/account/verify-email"])
-async def test_pages_bear_the_csrf_token(world: World, path: str) -> None:
+async def test_pages_bear_the_csrf_token(world: HttpDeployment, path: str) -> None:
     """That of the session, for who is signed in."""
-    client = await world.browser(world.customer.id)
+    client = await world.signed_in_client(world.customer.id)
     page = ok_page(await client.get(path))
     assert f'<meta name="csrf-token" content="{client.headers["x-csrf-token"]}">' in page
 
@@ -70,6 +70,6 @@ async def test_other_servers_can_run_it(tmp_path: Path, monkeypatch: pytest.Monk
         await begin.wait()
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-            assert ok(await client.get("/readyz")) == {"status": "ok"}
+            assert json_body(await client.get("/readyz")) == {"status": "ok"}
         end.set()
     assert said == ["lifespan.startup.complete", "lifespan.shutdown.complete"]

@@ -12,14 +12,14 @@ import anyio
 import httpx
 import pytest
 
-from staffbooking_core.domain.companions.availability import Override
-from staffbooking_core.domain.shared.rate_limits import Rule
+from staffbooking_core.domain.companions.availability import DateOverride
+from staffbooking_core.domain.shared.rate_limits import RateLimit
 from tests.http.companions.test_calendars import BUSY, DAY_OFF, FEED
-from tests.http.deployment import World, ok, refused
+from tests.http.deployment import HttpDeployment, error_body, json_body
 from tests.http.pages.test_account import SIGN_IN, link
 from tests.http.pages.test_bookings import PEOPLE
 from tests.support.builders import DAY, HOUR, add_companion, make_calendar
-from tests.support.ics import GOOGLE
+from tests.support.ics import GOOGLE_CALENDAR
 
 pytestmark = pytest.mark.anyio
 
@@ -49,14 +49,14 @@ SET = {
 }
 
 
-async def member(world: World) -> httpx.AsyncClient:
-    return await world.browser(world.companion.id)
+async def member(world: HttpDeployment) -> httpx.AsyncClient:
+    return await world.signed_in_client(world.companion.id)
 
 
-async def set_up(world: World, **given: Any) -> httpx.AsyncClient:
+async def set_up(world: HttpDeployment, **given: Any) -> httpx.AsyncClient:
     """A browser of a staff member whose hours are set by the interface."""
     staff = await member(world)
-    ok(await staff.put("/staff/availability", json={**SET, **given}))
+    json_body(await staff.put("/staff/availability", json={**SET, **given}))
     return staff
 
 
@@ -73,7 +73,7 @@ async def send(client: httpx.AsyncClient, path: str, **given: Any) -> httpx.Resp
 
 async def kept(client: httpx.AsyncClient) -> Any:
     """The hours as the interface tells them."""
-    return ok(await client.get("/staff/availability"))["availability"]
+    return json_body(await client.get("/staff/availability"))["availability"]
 
 
 async def days(client: httpx.AsyncClient) -> dict[str, list[str]]:
@@ -85,7 +85,7 @@ async def days(client: httpx.AsyncClient) -> dict[str, list[str]]:
 
 
 async def busy(client: httpx.AsyncClient) -> Any:
-    return ok(await client.get(BUSY))
+    return json_body(await client.get(BUSY))
 
 
 def filled(text: str) -> dict[str, str]:
@@ -110,7 +110,7 @@ async def done(client: httpx.AsyncClient, answer: httpx.Response) -> str:
 # Hours of all weeks ---------------------------------------------------------------------
 
 
-async def test_staff_see_their_hours(each_world: World) -> None:
+async def test_staff_see_their_hours(each_world: HttpDeployment) -> None:
     """Led there from each page; each day's are one text, as they can be written."""
     staff = await set_up(each_world)
     shown = (await staff.get(link(await staff.get("/"), HOURS))).text
@@ -125,7 +125,7 @@ async def test_staff_see_their_hours(each_world: World) -> None:
     assert "as you are now" not in shown
 
 
-async def test_who_has_set_none_is_told_what_that_means(world: World) -> None:
+async def test_who_has_set_none_is_told_what_that_means(world: HttpDeployment) -> None:
     """Free all day, every day, in their zone."""
     shown = (await (await member(world)).get(HOURS)).text
     assert "free all day, every day</strong>, as you are now." in shown
@@ -133,7 +133,7 @@ async def test_who_has_set_none_is_told_what_that_means(world: World) -> None:
     assert "No date has hours of its own." in shown
 
 
-async def test_hours_are_saved_as_they_are_written(each_world: World) -> None:
+async def test_hours_are_saved_as_they_are_written(each_world: HttpDeployment) -> None:
     """And are what the interface then tells; those of single dates stay."""
     staff = await set_up(each_world)
     given = {"timezone": "Asia/Tokyo", "tuesday": "09:00-12:00, 13:00-24:00", "sunday": ""}
@@ -148,7 +148,7 @@ async def test_hours_are_saved_as_they_are_written(each_world: World) -> None:
     }
 
 
-async def test_what_is_shown_can_be_saved_again(world: World) -> None:
+async def test_what_is_shown_can_be_saved_again(world: HttpDeployment) -> None:
     """It changes nothing but the order of the days."""
     staff = await set_up(world)
     before = await kept(staff)
@@ -168,7 +168,7 @@ async def test_what_is_shown_can_be_saved_again(world: World) -> None:
         "09:00\u221212:00,\u00a013:00\u00a0\u2010\u00a018:00",
     ],
 )
-async def test_hours_are_read_as_people_write_them(world: World, text: str) -> None:
+async def test_hours_are_read_as_people_write_them(world: HttpDeployment, text: str) -> None:
     """With blanks, dashes of all lengths, semicolons, and hours of one digit."""
     staff = await member(world)
     assert (await send(staff, HOURS, timezone="UTC", friday=text)).status_code == 303
@@ -197,7 +197,7 @@ FORM = "must be a time of the form HH:MM"
     ],
 )
 async def test_what_is_wrong_with_hours_is_told_by_the_day(
-    world: World, text: str, told: str
+    world: HttpDeployment, text: str, told: str
 ) -> None:
     """With all that was filled in, as it was, and nothing is saved."""
     staff = await set_up(world)
@@ -218,7 +218,7 @@ async def test_what_is_wrong_with_hours_is_told_by_the_day(
     ],
 )
 async def test_a_zone_is_named_to_the_letter(
-    world: World, timezone: str, status: int, told: str
+    world: HttpDeployment, timezone: str, status: int, told: str
 ) -> None:
     """Otherwise it is told, and nothing is saved."""
     staff = await set_up(world)
@@ -231,7 +231,7 @@ async def test_a_zone_is_named_to_the_letter(
 # Single dates ---------------------------------------------------------------------------
 
 
-async def test_dates_that_come_are_listed(each_world: World) -> None:
+async def test_dates_that_come_are_listed(each_world: HttpDeployment) -> None:
     """From today on where the staff member is, in their order; each with a button."""
     more = [{"date": f"2027-03-0{number}", "slots": []} for number in (1, 2)]
     each_world.clock.advance(DAY)
@@ -246,7 +246,7 @@ async def test_dates_that_come_are_listed(each_world: World) -> None:
     assert "<strong>Wednesday</strong>" in shown
 
 
-async def test_a_date_of_today_is_that_of_the_zone(world: World) -> None:
+async def test_a_date_of_today_is_that_of_the_zone(world: HttpDeployment) -> None:
     """Where it is tomorrow already, today is over."""
     staff = await set_up(world, timezone="Pacific/Kiritimati", overrides=[])
     answer = await send(staff, DATES, date="2027-03-01")
@@ -256,7 +256,7 @@ async def test_a_date_of_today_is_that_of_the_zone(world: World) -> None:
     assert await days(staff) == {"2027-03-02": []}
 
 
-async def test_a_date_is_added_replaced_and_taken_off(each_world: World) -> None:
+async def test_a_date_is_added_replaced_and_taken_off(each_world: HttpDeployment) -> None:
     """The others stay as they are, and so do the weekly hours."""
     staff = await set_up(each_world)
     sent = await send(staff, DATES, date="2027-03-04", hours="9:00 - 10:00, 11:00-12:00")
@@ -271,7 +271,7 @@ async def test_a_date_is_added_replaced_and_taken_off(each_world: World) -> None
     assert (await kept(staff))["weekly"] == SET["weekly"]
 
 
-async def test_two_dates_at_once_are_both_kept(each_world: World) -> None:
+async def test_two_dates_at_once_are_both_kept(each_world: HttpDeployment) -> None:
     """As of two tabs, each of which shows none of them."""
     staff = await set_up(each_world, overrides=[])
     token = {"csrf": staff.headers["x-csrf-token"]}
@@ -294,7 +294,7 @@ async def test_two_dates_at_once_are_both_kept(each_world: World) -> None:
     ],
 )
 async def test_what_is_wrong_with_a_date_is_told(
-    world: World, given: dict[str, str], status: int, told: str
+    world: HttpDeployment, given: dict[str, str], status: int, told: str
 ) -> None:
     """With what was filled in, beside all that is saved."""
     staff = await set_up(world)
@@ -306,11 +306,11 @@ async def test_what_is_wrong_with_a_date_is_told(
     assert await kept(staff) == SET
 
 
-async def test_passed_dates_are_not_kept(world: World) -> None:
+async def test_passed_dates_are_not_kept(world: HttpDeployment) -> None:
     """They go once another date is set."""
-    past = Override(date(2027, 3, 1) - timedelta(1))
+    past = DateOverride(date(2027, 3, 1) - timedelta(1))
     other = await add_companion(world.store, calendar=make_calendar(overrides=(past,)))
-    staff = await world.browser(other.id)
+    staff = await world.signed_in_client(other.id)
     assert list(await days(staff)) == ["2027-02-28"]
     await send(staff, DATES, date="2027-03-08")
     assert list(await days(staff)) == ["2027-03-08"]
@@ -320,7 +320,7 @@ async def test_passed_dates_are_not_kept(world: World) -> None:
 
 
 @pytest.mark.parametrize("path", [HOURS, CALENDARS])
-async def test_fields_have_labels(world: World, path: str) -> None:
+async def test_fields_have_labels(world: HttpDeployment, path: str) -> None:
     """Every one that is seen; buttons that say the same tell of which date."""
     staff = await set_up(world)
     await send(staff, MAKE)
@@ -333,12 +333,12 @@ async def test_fields_have_labels(world: World, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", [HOURS, CALENDARS])
-async def test_they_are_for_staff(world: World, path: str) -> None:
+async def test_they_are_for_staff(world: HttpDeployment, path: str) -> None:
     """Customers are told so, and their forms do nothing."""
-    customer = await world.browser(world.customer.id)
+    customer = await world.signed_in_client(world.customer.id)
     assert (await customer.get(path, headers=PEOPLE)).status_code == 403
     for form, given in FORMS.items():
-        refused(await send(customer, form, **given), 403, "staff_only")
+        error_body(await send(customer, form, **given), 403, "staff_only")
     assert f'href="{HOURS}"' not in (await customer.get("/")).text
 
 
@@ -351,7 +351,7 @@ async def test_they_are_for_staff(world: World, path: str) -> None:
     ],
 )
 async def test_who_is_signed_out_is_led_back_by_the_sign_in(
-    world: World, method: str, path: str, back: str
+    world: HttpDeployment, method: str, path: str, back: str
 ) -> None:
     """To the page, also from its forms, and also with a file that is not read."""
     file = {"files": {"file": bytes(100_000)}} if path == TAKE else {}
@@ -362,26 +362,26 @@ async def test_who_is_signed_out_is_led_back_by_the_sign_in(
 
 
 @pytest.mark.parametrize("path", FORMS)
-async def test_a_form_of_somebody_else_does_nothing(world: World, path: str) -> None:
+async def test_a_form_of_somebody_else_does_nothing(world: HttpDeployment, path: str) -> None:
     """Without the session's token it is 403, and all is as it was."""
     staff = await set_up(world)
     await send(staff, MAKE)
     await send(staff, TAKE, file=DAY_OFF)
-    before = [await kept(staff), ok(await staff.get(FEED)), await busy(staff)]
+    before = [await kept(staff), json_body(await staff.get(FEED)), await busy(staff)]
     world.clock.advance(HOUR)
-    more = {"file": GOOGLE} if path == TAKE else {}
+    more = {"file": GOOGLE_CALENDAR} if path == TAKE else {}
     for forged in ("x", ""):
         answer = await send(staff, path, csrf=forged, **FORMS[path], **more)
-        refused(answer, 403, "csrf_failed")
-    assert [await kept(staff), ok(await staff.get(FEED)), await busy(staff)] == before
+        error_body(answer, 403, "csrf_failed")
+    assert [await kept(staff), json_body(await staff.get(FEED)), await busy(staff)] == before
 
 
-async def test_forms_count_as_calls_do(world: World) -> None:
+async def test_forms_count_as_calls_do(world: HttpDeployment) -> None:
     """In the general window of the user; what was written stays."""
-    world.raise_limits(general=Rule("general", 1, HOUR))
+    world.raise_limits(general=RateLimit("general", 1, HOUR))
     staff = await set_up(world)
     for path, given in FORMS.items():
-        more = {"file": GOOGLE} if path == TAKE else {}
+        more = {"file": GOOGLE_CALENDAR} if path == TAKE else {}
         answer = await send(staff, path, **given, **more)
         assert answer.status_code == 429
         if path == HOURS:

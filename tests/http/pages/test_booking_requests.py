@@ -12,10 +12,10 @@ import pytest
 from attrs import evolve
 
 from staffbooking_core.domain.companions.companion import Approval
-from staffbooking_core.domain.shared.rate_limits import Rule
+from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.usecases.accounts import administration
 from tests.http.bookings.test_booking_flow import accepted
-from tests.http.deployment import World, ok
+from tests.http.deployment import HttpDeployment, json_body
 from tests.http.pages.test_bookings import PEOPLE
 from tests.support.builders import HOUR, add_companion, add_user, make_calendar
 
@@ -31,7 +31,7 @@ FILLED = {
 }
 
 
-def page(world: World) -> str:
+def page(world: HttpDeployment) -> str:
     return f"/companions/{world.companion.id}/request"
 
 
@@ -47,21 +47,21 @@ def filled_in(answer: httpx.Response) -> dict[str, str]:
     return {**hidden(answer), **dict(lines)}
 
 
-async def browser(world: World, user_id: int | None = None) -> httpx.AsyncClient:
+async def browser(world: HttpDeployment, user_id: int | None = None) -> httpx.AsyncClient:
     """A customer's, without the header that programs send."""
-    client = await world.browser(user_id or world.customer.id)
+    client = await world.signed_in_client(user_id or world.customer.id)
     client.headers.pop("x-csrf-token")
     return client
 
 
-async def shown(world: World) -> tuple[httpx.AsyncClient, dict[str, str]]:
+async def shown(world: HttpDeployment) -> tuple[httpx.AsyncClient, dict[str, str]]:
     """A customer's browser, and their form filled in, before it is sent."""
     client = await browser(world)
     return client, {**hidden(await client.get(page(world))), **FILLED}
 
 
 async def bookings(client: httpx.AsyncClient) -> list[dict[str, Any]]:
-    listed: list[dict[str, Any]] = ok(await client.get("/bookings"))["bookings"]
+    listed: list[dict[str, Any]] = json_body(await client.get("/bookings"))["bookings"]
     return listed
 
 
@@ -70,7 +70,7 @@ def problem(answer: httpx.Response) -> str:
     return html.unescape(said)
 
 
-async def test_a_customer_requests_a_booking(each_world: World) -> None:
+async def test_a_customer_requests_a_booking(each_world: HttpDeployment) -> None:
     """By a form that says the price and what insurance costs; then they are at the booking."""
     client = await browser(each_world)
     form = await client.get(f"{page(each_world)}?date=2027-03-03")
@@ -105,7 +105,7 @@ async def test_a_customer_requests_a_booking(each_world: World) -> None:
     assert "waits for the answer" in (await client.get(sent.headers["location"])).text
 
 
-async def test_what_is_not_ticked_is_not_bought(world: World) -> None:
+async def test_what_is_not_ticked_is_not_bought(world: HttpDeployment) -> None:
     """Browsers leave out a box that is empty."""
     client, form = await shown(world)
     assert (await client.post(page(world), data=form)).status_code == 303
@@ -113,7 +113,7 @@ async def test_what_is_not_ticked_is_not_bought(world: World) -> None:
     assert (booking["cancellation_insurance"], booking["event_ref"]) == (False, None)
 
 
-async def test_a_button_pressed_twice_requests_once(each_world: World) -> None:
+async def test_a_button_pressed_twice_requests_once(each_world: HttpDeployment) -> None:
     """Both times one is led to the same booking, also where both come at once."""
     client, form = await shown(each_world)
     sent = [client.post(page(each_world), data=form) for _ in range(3)]
@@ -123,7 +123,7 @@ async def test_a_button_pressed_twice_requests_once(each_world: World) -> None:
     assert led == {(303, f"/bookings/{booking['id']}/return")}
 
 
-async def test_the_next_form_makes_the_next_booking(world: World) -> None:
+async def test_the_next_form_makes_the_next_booking(world: HttpDeployment) -> None:
     """Also with the same words: each form that is drawn has a name of its own."""
     for _ in range(2):
         client, form = await shown(world)
@@ -131,7 +131,7 @@ async def test_the_next_form_makes_the_next_booking(world: World) -> None:
     assert len(await bookings(client)) == 2
 
 
-async def test_who_goes_back_and_changes_the_form_is_told(world: World) -> None:
+async def test_who_goes_back_and_changes_the_form_is_told(world: HttpDeployment) -> None:
     """That it was sent before; sent again from there, it makes another booking."""
     client, form = await shown(world)
     await client.post(page(world), data=form)
@@ -144,7 +144,7 @@ async def test_who_goes_back_and_changes_the_form_is_told(world: World) -> None:
     assert len(await bookings(client)) == 2
 
 
-async def test_what_is_wrong_is_told_in_the_form(world: World) -> None:
+async def test_what_is_wrong_is_told_in_the_form(world: HttpDeployment) -> None:
     """Which keeps all that was filled in."""
     client, form = await shown(world)
     text = '<b>"Rua"</b>\n1'
@@ -173,7 +173,7 @@ async def test_what_is_wrong_is_told_in_the_form(world: World) -> None:
     assert await bookings(client) == []
 
 
-async def test_a_refusal_does_not_last(each_world: World) -> None:
+async def test_a_refusal_does_not_last(each_world: HttpDeployment) -> None:
     """What was taken is told, with a way to the free hours; once it is free the form passes."""
     path, owner, _ = await accepted(each_world)
     client, form = await shown(each_world)
@@ -182,16 +182,16 @@ async def test_a_refusal_does_not_last(each_world: World) -> None:
     assert problem(refused) == "The companion is not free at that time."
     profile = f"/companions/{each_world.companion.id}"
     assert f'href="{profile}?date=2027-03-03#free"' in refused.text
-    ok(await owner.post(f"{path}/cancel"))
+    json_body(await owner.post(f"{path}/cancel"))
     again = await client.post(page(each_world), data={**form, **hidden(refused)})
     assert again.status_code == 303
 
 
-async def test_requests_are_counted_as_those_of_programs(world: World) -> None:
+async def test_requests_are_counted_as_those_of_programs(world: HttpDeployment) -> None:
     """In one window with them, which a spent one says; what was filled in is still there."""
-    limits = evolve(world.ports.policy.limits, bookings=Rule("bookings", 2, HOUR))
+    limits = evolve(world.ports.policy.limits, bookings=RateLimit("bookings", 2, HOUR))
     world.restart(policy=evolve(world.ports.policy, limits=limits))
-    program = await world.browser(world.customer.id)
+    program = await world.signed_in_client(world.customer.id)
     await program.post("/bookings", json={})
     client, form = await shown(world)
     assert (await client.post(page(world), data=form)).status_code == 303
@@ -205,16 +205,16 @@ async def test_requests_are_counted_as_those_of_programs(world: World) -> None:
     assert "x-ratelimit-limit" not in spent.headers
 
 
-async def test_requests_spend_the_general_window_too(world: World) -> None:
+async def test_requests_spend_the_general_window_too(world: HttpDeployment) -> None:
     """Each of them, as any form that is sent."""
-    limits = evolve(world.ports.policy.limits, general=Rule("general", 1, HOUR))
+    limits = evolve(world.ports.policy.limits, general=RateLimit("general", 1, HOUR))
     world.restart(policy=evolve(world.ports.policy, limits=limits))
     client, form = await shown(world)
     assert (await client.post(page(world), data=form)).status_code == 303
     assert (await client.post(page(world), data=form)).status_code == 429
 
 
-async def test_it_is_for_customers_alone(world: World) -> None:
+async def test_it_is_for_customers_alone(world: HttpDeployment) -> None:
     """Others are 403 before there is a form; a form without the token is 403."""
     for who in (world.companion, world.admin):
         other = await browser(world, who.id)
@@ -231,23 +231,23 @@ async def test_it_is_for_customers_alone(world: World) -> None:
     assert await bookings(client) == []
 
 
-async def test_who_is_signed_out_by_now_signs_in_again(world: World) -> None:
+async def test_who_is_signed_out_by_now_signs_in_again(world: HttpDeployment) -> None:
     """And is led back to the form."""
     sent = await world.client().post(page(world), data=FILLED)
     assert sent.status_code == 303
     assert httpx.URL(sent.headers["location"]).params["next"] == page(world)
 
 
-async def test_who_is_gone_meanwhile_can_not_be_requested(world: World) -> None:
+async def test_who_is_gone_meanwhile_can_not_be_requested(world: HttpDeployment) -> None:
     """404, as on their page."""
     client, form = await shown(world)
-    await administration.approve(world.ports, world.companion.id, Approval.SUSPENDED)
+    await administration.set_approval(world.ports, world.companion.id, Approval.SUSPENDED)
     for given in (form, {**form, "duration_hours": "x"}):
         answer = await client.post(page(world), data=given, headers=PEOPLE)
         assert (answer.status_code, problem(answer)) == (404, "Companion not found.")
 
 
-async def test_a_single_service_is_chosen_already(world: World) -> None:
+async def test_a_single_service_is_chosen_already(world: HttpDeployment) -> None:
     """Among several one has to choose."""
     mia = await add_companion(world.store, service_types=("Juggling",))
     client = await browser(world)
@@ -259,14 +259,14 @@ async def test_a_single_service_is_chosen_already(world: World) -> None:
 # Instead of somebody who cancelled ------------------------------------------------------
 
 
-async def let_down(world: World) -> tuple[httpx.AsyncClient, str, str]:
+async def let_down(world: HttpDeployment) -> tuple[httpx.AsyncClient, str, str]:
     """A customer's browser, the page of their booking that was cancelled, and its code."""
     path, _, staff = await accepted(world)
-    booked = ok(await staff.post(f"{path}/cancel"))["booking"]
+    booked = json_body(await staff.post(f"{path}/cancel"))["booking"]
     return await browser(world), f"{path}/return", booked["booking_code"]
 
 
-async def test_who_was_let_down_requests_somebody_else_first(each_world: World) -> None:
+async def test_who_was_let_down_requests_somebody_else_first(each_world: HttpDeployment) -> None:
     """The booking's page leads to who is free at that time, and their form is filled with what
     it was; what is sent from there uses the priority up."""
     other = await add_companion(each_world.store, first_name="Grace")
@@ -287,12 +287,12 @@ async def test_who_was_let_down_requests_somebody_else_first(each_world: World) 
     assert "rebooking_of" not in (await client.get(path)).text
 
 
-async def test_another_request_is_of_the_same_moment(world: World) -> None:
+async def test_another_request_is_of_the_same_moment(world: HttpDeployment) -> None:
     """In the local time of whom it is sent to, as which the form is read."""
     calendar = make_calendar("Pacific/Kiritimati")
     other = await add_companion(world.store, first_name="Teuea", calendar=calendar)
     client, path, code = await let_down(world)
-    was = ok(await client.get(path.removesuffix("/return")))["booking"]["starts_at"]
+    was = json_body(await client.get(path.removesuffix("/return")))["booking"]["starts_at"]
     where = f"/companions/{other.id}/request"
     form = filled_in(await client.get(f"{where}?rebooking_of={code}"))
     assert (form["event_date"], form["start_time"]) == ("2027-03-04", "08:00")
@@ -302,7 +302,7 @@ async def test_another_request_is_of_the_same_moment(world: World) -> None:
     assert starts == was
 
 
-async def test_priority_comes_along_on_the_way(world: World) -> None:
+async def test_priority_comes_along_on_the_way(world: HttpDeployment) -> None:
     """Where nobody is free too: over the search, profiles and their days, to another form."""
     client, path, code = await let_down(world)
     offered = (await client.get(path)).text
@@ -320,7 +320,7 @@ async def test_priority_comes_along_on_the_way(world: World) -> None:
     assert 'value="2027-03-09"' in form.text
 
 
-async def test_priority_that_is_used_up_is_not_promised(world: World) -> None:
+async def test_priority_that_is_used_up_is_not_promised(world: HttpDeployment) -> None:
     """Neither on a form that is opened then, nor on one that was open before; that says so,
     and can be sent as a usual request."""
     client, _, code = await let_down(world)
@@ -335,10 +335,10 @@ async def test_priority_that_is_used_up_is_not_promised(world: World) -> None:
     assert (await client.post(page(world), data={**hidden(told), **FILLED})).status_code == 303
 
 
-async def test_a_strangers_booking_fills_no_form(world: World) -> None:
+async def test_a_strangers_booking_fills_no_form(world: HttpDeployment) -> None:
     """What others booked is not told by its code."""
     path, customer, _ = await accepted(world)
-    code = ok(await customer.get(path))["booking"]["booking_code"]
+    code = json_body(await customer.get(path))["booking"]["booking_code"]
     stranger = await browser(world, (await add_user(world.store)).id)
     answer = await stranger.get(f"{page(world)}?rebooking_of={code}")
     assert answer.status_code == 404

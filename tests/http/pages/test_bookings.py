@@ -9,19 +9,21 @@ import httpx
 import pytest
 
 from tests.http.bookings.test_booking_flow import accepted, paid, set_clock
-from tests.http.deployment import World, ok
+from tests.http.deployment import HttpDeployment, json_body
 
 pytestmark = pytest.mark.anyio
 
 PEOPLE = {"accept": "text/html,application/xhtml+xml"}
 
 
-async def requested(world: World) -> tuple[str, httpx.AsyncClient, httpx.AsyncClient]:
+async def requested(world: HttpDeployment) -> tuple[str, httpx.AsyncClient, httpx.AsyncClient]:
     """A booking that waits for an answer: its path, and the parties' browsers."""
     body = world.request_body()
-    made = ok(await world.by_key().post("/api/v1/bookings", json=body), 201)["booking"]
-    customer = await world.browser(world.customer.id)
-    return f"/bookings/{made['id']}", customer, await world.browser(world.companion.id)
+    made = json_body(await world.client_with_key().post("/api/v1/bookings", json=body), 201)[
+        "booking"
+    ]
+    customer = await world.signed_in_client(world.customer.id)
+    return f"/bookings/{made['id']}", customer, await world.signed_in_client(world.companion.id)
 
 
 async def press(client: httpx.AsyncClient, page: str, step: str, **more: str) -> httpx.Response:
@@ -40,13 +42,13 @@ def buttons(text: str) -> set[str]:
 
 
 async def status(client: httpx.AsyncClient, path: str) -> str:
-    found: dict[str, Any] = ok(await client.get(path))["booking"]
+    found: dict[str, Any] = json_body(await client.get(path))["booking"]
     return str(found["status"])
 
 
 @pytest.mark.parametrize(("step", "becomes"), [("accept", "accepted"), ("decline", "cancelled")])
 async def test_staff_answer_a_request_on_its_page(
-    each_world: World, step: str, becomes: str
+    each_world: HttpDeployment, step: str, becomes: str
 ) -> None:
     """By one button or the other; then they are back on the page, without buttons for it."""
     path, _, staff = await requested(each_world)
@@ -57,20 +59,22 @@ async def test_staff_answer_a_request_on_its_page(
     assert not {"accept", "decline"} & buttons((await staff.get(f"{path}/return")).text)
 
 
-async def test_a_customer_finds_no_buttons_of_the_staff(world: World) -> None:
+async def test_a_customer_finds_no_buttons_of_the_staff(world: HttpDeployment) -> None:
     """They wait; and what they forge is refused, by the rules of the interface."""
     path, customer, _ = await requested(world)
     page = (await customer.get(f"{path}/return")).text
     assert "waits for the answer" in page
     assert buttons(page) == set()
-    token = ok(await customer.get("/auth/session"))["csrf_token"]
+    token = json_body(await customer.get("/auth/session"))["csrf_token"]
     forged = await customer.post(f"{path}/return", data={"csrf": token, "step": "accept"})
     assert forged.status_code == 403
     assert await status(customer, path) == "pending"
 
 
 @pytest.mark.parametrize("csrf", [None, "", "x", "\N{SNOWMAN}"])
-async def test_a_form_of_somebody_else_does_nothing(world: World, csrf: str | None) -> None:
+async def test_a_form_of_somebody_else_does_nothing(
+    world: HttpDeployment, csrf: str | None
+) -> None:
     """Without the session's token in the form it is 403, and nothing has changed."""
     path, _, staff = await requested(world)
     given = {"step": "accept"} if csrf is None else {"step": "accept", "csrf": csrf}
@@ -79,17 +83,17 @@ async def test_a_form_of_somebody_else_does_nothing(world: World, csrf: str | No
     assert await status(staff, path) == "pending"
 
 
-async def test_who_never_paid_is_led_to_the_checkout(world: World) -> None:
+async def test_who_never_paid_is_led_to_the_checkout(world: HttpDeployment) -> None:
     """They are not told that anybody waits for their payment: nothing was paid."""
     path, customer, _ = await accepted(world)
-    url = ok(await customer.post(f"{path}/checkout"))["checkout_url"]
+    url = json_body(await customer.post(f"{path}/checkout"))["checkout_url"]
     page = (await customer.get(f"{path}/return")).text
     assert "It is not paid yet" in page
     assert f'href="{url}"' in page
     assert "We wait" not in page
 
 
-async def test_a_checkout_is_opened_on_the_page(world: World) -> None:
+async def test_a_checkout_is_opened_on_the_page(world: HttpDeployment) -> None:
     """Where none is open; then the page leads to it."""
     path, customer, _ = await accepted(world)
     assert "/sandbox/checkout/" not in (await customer.get(f"{path}/return")).text
@@ -99,30 +103,30 @@ async def test_a_checkout_is_opened_on_the_page(world: World) -> None:
     assert "checkout" not in buttons(page)
 
 
-async def test_who_has_paid_comes_back_with_a_word(world: World) -> None:
+async def test_who_has_paid_comes_back_with_a_word(world: HttpDeployment) -> None:
     """Only by that the page knows that there is something to wait for."""
     path, customer, _ = await accepted(world)
-    url = ok(await customer.post(f"{path}/checkout"))["checkout_url"]
+    url = json_body(await customer.post(f"{path}/checkout"))["checkout_url"]
     assert f'{path}/return?cancelled"' in (await customer.get(url)).text
     await customer.post(url, json={"outcome": "succeed"})
     assert f'{path}/return?done"' in (await customer.get(url)).text
 
 
-async def test_a_cancellation_says_first_what_goes_back(world: World) -> None:
+async def test_a_cancellation_says_first_what_goes_back(world: HttpDeployment) -> None:
     """The figure that the page shows is what is refunded, by the quote in its form."""
     path, customer, _ = await paid(world)
     await set_clock(world, "2027-03-02T12:00:00Z")
     assert "cancel" not in buttons((await customer.get(f"{path}/return")).text)
     assert "You get 200.00 USD back (50%)" in (await customer.get(f"{path}/return?cancel")).text
     assert (await press(customer, f"{path}/return?cancel", "cancel")).status_code == 303
-    booking = ok(await customer.get(path))["booking"]
+    booking = json_body(await customer.get(path))["booking"]
     assert (booking["status"], booking["refunded_amount"]) == ("cancelled", 200.0)
 
 
-async def test_a_lapsed_quote_is_told_on_the_page(world: World) -> None:
+async def test_a_lapsed_quote_is_told_on_the_page(world: HttpDeployment) -> None:
     """Nothing is cancelled by it."""
     path, customer, _ = await paid(world)
-    token = ok(await customer.get("/auth/session"))["csrf_token"]
+    token = json_body(await customer.get("/auth/session"))["csrf_token"]
     given = {"csrf": token, "step": "cancel", "quote": "x.y"}
     answer = await customer.post(f"{path}/return", data=given)
     assert answer.status_code == 400
@@ -130,7 +134,7 @@ async def test_a_lapsed_quote_is_told_on_the_page(world: World) -> None:
     assert await status(customer, path) == "paid"
 
 
-async def test_an_event_is_checked_in_and_confirmed_on_the_page(world: World) -> None:
+async def test_an_event_is_checked_in_and_confirmed_on_the_page(world: HttpDeployment) -> None:
     """Each when its time has come, and not before."""
     path, customer, staff = await paid(world)
     assert buttons((await staff.get(f"{path}/return")).text) == set()
@@ -142,7 +146,7 @@ async def test_an_event_is_checked_in_and_confirmed_on_the_page(world: World) ->
     assert await status(customer, path) == "completed"
 
 
-async def test_a_dispute_needs_its_reason(world: World) -> None:
+async def test_a_dispute_needs_its_reason(world: HttpDeployment) -> None:
     """An empty one is told on the page; with one it is opened."""
     path, customer, _ = await paid(world)
     await set_clock(world, "2027-03-03T22:00:00Z")
@@ -155,7 +159,7 @@ async def test_a_dispute_needs_its_reason(world: World) -> None:
     assert await status(customer, path) == "disputed"
 
 
-async def test_who_is_signed_out_is_led_back_by_the_sign_in(world: World) -> None:
+async def test_who_is_signed_out_is_led_back_by_the_sign_in(world: HttpDeployment) -> None:
     """The page, and a form sent after the session has ended, lead to the sign-in and back."""
     path, _, _ = await requested(world)
     client = world.client()
@@ -165,17 +169,17 @@ async def test_who_is_signed_out_is_led_back_by_the_sign_in(world: World) -> Non
     assert httpx.URL(sent.headers["location"]).params["next"] == f"{path}/return"
 
 
-async def test_people_read_a_problem_on_a_page(world: World) -> None:
+async def test_people_read_a_problem_on_a_page(world: HttpDeployment) -> None:
     """Programs get it as JSON, with the same status."""
     path, _, _ = await requested(world)
-    stranger = await world.browser(world.stranger.id)
+    stranger = await world.signed_in_client(world.stranger.id)
     shown = await stranger.get(f"{path}/return", headers=PEOPLE)
     assert (shown.status_code, shown.headers["content-type"]) == (404, "text/html; charset=utf-8")
     assert "not found" in shown.text
     assert (await stranger.get(f"{path}/return")).json()["code"] == "not_found"
 
 
-async def test_a_form_counts_as_a_call_does(world: World) -> None:
+async def test_a_form_counts_as_a_call_does(world: HttpDeployment) -> None:
     """What is done on a page and by programs spends one window of the user."""
     path, _, staff = await requested(world)
     before = int((await staff.get(path)).headers["x-ratelimit-remaining"])

@@ -8,7 +8,7 @@ import pytest
 
 from staffbooking_http.api import upload_limits
 from tests.http.companions.test_calendars import BUSY, DAY_OFF, FEED
-from tests.http.deployment import BASE, World, ok, refused
+from tests.http.deployment import BASE_URL, HttpDeployment, error_body, json_body
 from tests.http.pages.test_account import link
 from tests.http.pages.test_availability import (
     CALENDARS,
@@ -25,46 +25,46 @@ from tests.http.pages.test_availability import (
     set_up,
 )
 from tests.support.builders import NOW, POLICY
-from tests.support.ics import GOOGLE, calendar, hour
+from tests.support.ics import GOOGLE_CALENDAR, make_ics_calendar, make_ics_hour
 
 pytestmark = pytest.mark.anyio
 
 # The feed -------------------------------------------------------------------------------
 
 
-async def test_a_feed_is_made_shown_once_and_revoked(each_world: World) -> None:
+async def test_a_feed_is_made_shown_once_and_revoked(each_world: HttpDeployment) -> None:
     """Its address works until then, and stands on no other page."""
     staff = await member(each_world)
     shown = await staff.get(link(await staff.get(HOURS), CALENDARS))
     assert f'action="{REVOKE}"' not in shown.text
     made = await send(staff, MAKE)
     assert (made.status_code, made.headers["cache-control"]) == (200, "no-store")
-    found = re.search(f'value="({BASE}/calendars/[^"]+)" readonly', made.text)
+    found = re.search(f'value="({BASE_URL}/calendars/[^"]+)" readonly', made.text)
     assert found
-    path = found[1].removeprefix(BASE)
+    path = found[1].removeprefix(BASE_URL)
     nobody = each_world.client()
     assert (await nobody.get(path)).content.startswith(b"BEGIN:VCALENDAR")
     shown = await staff.get(CALENDARS)
     assert "You have one since 2027-03-01 12:00 UTC." in shown.text
     assert "/calendars/" not in shown.text.replace("/staff/calendars/", "")
     assert "The feed is revoked" in await done(staff, await send(staff, REVOKE))
-    refused(await nobody.get(path), 404, "not_found")
-    assert ok(await staff.get(FEED)) == {"feed": None}
+    error_body(await nobody.get(path), 404, "not_found")
+    assert json_body(await staff.get(FEED)) == {"feed": None}
 
 
-async def test_a_new_feed_takes_the_place_of_the_old(world: World) -> None:
+async def test_a_new_feed_takes_the_place_of_the_old(world: HttpDeployment) -> None:
     """By the same button; the address before shows nothing any more."""
     staff, nobody = await member(world), world.client()
     made = [(await send(staff, MAKE)).text for _ in range(2)]
-    old, new = (re.findall(f'value="{BASE}(/calendars/[^"]+)"', each)[0] for each in made)
-    refused(await nobody.get(old), 404, "not_found")
+    old, new = (re.findall(f'value="{BASE_URL}(/calendars/[^"]+)"', each)[0] for each in made)
+    error_body(await nobody.get(old), 404, "not_found")
     assert (await nobody.get(new)).status_code == 200
 
 
 # Busy times -----------------------------------------------------------------------------
 
 
-async def test_busy_times_are_taken_from_a_file(each_world: World) -> None:
+async def test_busy_times_are_taken_from_a_file(each_world: HttpDeployment) -> None:
     """They are counted, hold as if they came by the interface, and are forgotten by a button."""
     staff = await member(each_world)
     shown = await done(staff, await send(staff, TAKE, file=DAY_OFF))
@@ -72,7 +72,7 @@ async def test_busy_times_are_taken_from_a_file(each_world: World) -> None:
     assert "1 busy time, looked for until 2029-03-02." in shown
     path = f"/api/v1/companions/{each_world.companion.id}/availability"
     span = {"start_date": "2027-03-03", "end_date": "2027-03-04"}
-    found = ok(await each_world.by_key().get(path, params=span))["availability"]
+    found = json_body(await each_world.client_with_key().get(path, params=span))["availability"]
     assert [day["available"] for day in found] == [False, True]
     shown = await done(staff, await send(staff, FORGET))
     assert "Your busy times are forgotten." in shown
@@ -80,12 +80,12 @@ async def test_busy_times_are_taken_from_a_file(each_world: World) -> None:
     assert await busy(staff) == {"busy_times": [], "until": None}
 
 
-async def test_the_next_busy_times_are_listed(world: World) -> None:
+async def test_the_next_busy_times_are_listed(world: HttpDeployment) -> None:
     """Ten at most, from the one of right now on, in the staff member's own time."""
-    events = [hour(f"202703{number:02}T113000Z") for number in range(1, 13)]
-    past = hour("20270301T090000Z")
+    events = [make_ics_hour(f"202703{number:02}T113000Z") for number in range(1, 13)]
+    past = make_ics_hour("20270301T090000Z")
     staff = await set_up(world)
-    shown = await done(staff, await send(staff, TAKE, file=calendar(past, *events)))
+    shown = await done(staff, await send(staff, TAKE, file=make_ics_calendar(past, *events)))
     assert "12 busy times" in shown
     assert "local time of Europe/Zurich" in shown
     listed = re.findall(r'<strong>([^<]*)</strong><br><span class="small soft">([^<]*)<', shown)
@@ -93,14 +93,14 @@ async def test_the_next_busy_times_are_listed(world: World) -> None:
     assert len(listed) == 10
 
 
-async def test_a_busy_time_of_days_tells_when_it_ends(world: World) -> None:
+async def test_a_busy_time_of_days_tells_when_it_ends(world: HttpDeployment) -> None:
     """With its last date."""
     staff = await member(world)
     shown = await done(staff, await send(staff, TAKE, file=DAY_OFF))
     assert "00:00 to 00:00 on 2027-03-04<" in shown
 
 
-BOMB = calendar(hour("20270303T090000Z", "RRULE:FREQ=SECONDLY"))
+BOMB = make_ics_calendar(make_ics_hour("20270303T090000Z", "RRULE:FREQ=SECONDLY"))
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ BOMB = calendar(hour("20270303T090000Z", "RRULE:FREQ=SECONDLY"))
     ],
 )
 async def test_a_file_that_is_refused_is_told_on_the_page(
-    world: World, content: bytes | None, status: int, told: str
+    world: HttpDeployment, content: bytes | None, status: int, told: str
 ) -> None:
     """And what was taken before still holds."""
     staff = await member(world)
@@ -128,13 +128,13 @@ async def test_a_file_that_is_refused_is_told_on_the_page(
     assert await busy(staff) == before
 
 
-async def test_what_is_too_large_ends_the_connection(world: World) -> None:
+async def test_what_is_too_large_ends_the_connection(world: HttpDeployment) -> None:
     """The rest of it would be taken for another request."""
     answer = await send(await member(world), TAKE, file=bytes(2 * POLICY.max_calendar_bytes))
     assert (answer.status_code, answer.headers["connection"]) == (413, "close")
 
 
-async def test_a_part_without_a_name_proves_nothing(world: World) -> None:
+async def test_a_part_without_a_name_proves_nothing(world: HttpDeployment) -> None:
     """Whatever it holds."""
     staff = await member(world)
     boundary = {"content-type": "multipart/form-data; boundary=line"}
@@ -144,10 +144,10 @@ async def test_a_part_without_a_name_proves_nothing(world: World) -> None:
     for parts in (token, token + named):
         form = f"{parts}{file}\r\n--line--\r\n".encode()
         answer = await staff.post(TAKE, content=form, headers=boundary)
-        refused(answer, 403, "csrf_failed")
+        error_body(answer, 403, "csrf_failed")
 
 
-async def test_a_form_without_a_file_is_told(world: World) -> None:
+async def test_a_form_without_a_file_is_told(world: HttpDeployment) -> None:
     """As browsers send it: a file of no name."""
     staff = await member(world)
     boundary = {"content-type": "multipart/form-data; boundary=line"}
@@ -157,19 +157,19 @@ async def test_a_form_without_a_file_is_told(world: World) -> None:
 
 
 async def test_files_of_pages_and_programs_take_the_same_turns(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who waits for too long is told so on the page, and comes again."""
-    monkeypatch.setattr(upload_limits, "PATIENCE", 0.05)
-    world.app._site.turns[BUSY] = upload_limits.Turns(1)
+    monkeypatch.setattr(upload_limits, "SLOT_TIMEOUT_SECONDS", 0.05)
+    world.app._site.upload_limiters[BUSY] = upload_limits.UploadLimiter(1)
     staff = await member(world)
-    async with world.app._site.turns[BUSY].taken(NOW):
-        answer = await send(staff, TAKE, file=GOOGLE)
+    async with world.app._site.upload_limiters[BUSY].hold_work_slot(NOW):
+        answer = await send(staff, TAKE, file=GOOGLE_CALENDAR)
     assert (answer.status_code, alert(answer)[:24]) == (429, "That was too often. Try ")
-    assert (await send(staff, TAKE, file=GOOGLE)).status_code == 303
+    assert (await send(staff, TAKE, file=GOOGLE_CALENDAR)).status_code == 303
 
 
-async def test_a_page_tells_what_happened_there_alone(world: World) -> None:
+async def test_a_page_tells_what_happened_there_alone(world: HttpDeployment) -> None:
     """The words of the other one mean nothing to it."""
     staff = await member(world)
     for path, word in ((HOURS, "forgotten"), (CALENDARS, "cleared")):

@@ -6,53 +6,60 @@ import re
 
 import pytest
 
-from staffbooking_core.domain.notifications.notifications import OPTIONAL, NoticeKind
-from staffbooking_core.ports import Letter
+from staffbooking_core.domain.notifications.notifications import (
+    OPTIONAL_NOTIFICATION_KINDS,
+    NotificationKind,
+)
+from staffbooking_core.ports import Email
 from staffbooking_core.usecases.accounts import accounts
 from staffbooking_core.usecases.notifications import notifications
 from staffbooking_http.api import query_string
-from staffbooking_http.pages.email_links import WORDS
-from tests.http.deployment import BASE, World, ok
-from tests.support.notifications import add_notice, make_notice
+from staffbooking_http.pages.email_links import NOTICE_DESCRIPTIONS
+from tests.http.deployment import BASE_URL, HttpDeployment, json_body
+from tests.support.notifications import add_notification, make_notification
 
 pytestmark = pytest.mark.anyio
 
 NEW = "battery staple"
 FORM = {"content-type": "application/x-www-form-urlencoded"}
-KINDS = (NoticeKind.PAYOUT, NoticeKind.VERIFY_EMAIL, NoticeKind.RESET_PASSWORD)
+KINDS = (NotificationKind.PAYOUT, NotificationKind.VERIFY_EMAIL, NotificationKind.RESET_PASSWORD)
 
 
-async def letter(world: World, kind: NoticeKind) -> Letter:
+async def letter(world: HttpDeployment, kind: NotificationKind) -> Email:
     """What Ada is told."""
-    await add_notice(world.store, make_notice(world.customer.id, kind=kind), world.clock.now)
-    await notifications.tell_notices(world.ports)
-    return world.notifier.letters[-1]
+    await add_notification(
+        world.store, make_notification(world.customer.id, kind=kind), world.clock.now
+    )
+    await notifications.send_notifications(world.ports)
+    return world.notifier.emails[-1]
 
 
-async def path(world: World, kind: NoticeKind) -> str:
+async def path(world: HttpDeployment, kind: NotificationKind) -> str:
     """Where the letter leads for what it is sent for."""
     told = await letter(world, kind)
-    return (told.unsubscribe_url or told.url or "").removeprefix(BASE)
+    return (told.unsubscribe_url or told.url or "").removeprefix(BASE_URL)
 
 
-async def is_verified(world: World) -> bool:
-    async with world.store.reading() as view:
+async def is_verified(world: HttpDeployment) -> bool:
+    async with world.store.read_view() as view:
         user = await view.accounts.user(world.customer.id)
     return user is not None and user.email_verified_at is not None
 
 
-async def can_sign_in(world: World, password: str = NEW) -> bool:
+async def can_sign_in(world: HttpDeployment, password: str = NEW) -> bool:
     given = {"email": "ada@example.com", "password": password}
     return (await world.client().post("/auth/login", json=given)).status_code == 200
 
 
-async def is_told(world: World) -> bool:
-    return (await notifications.choices(world.ports, world.customer.id))[NoticeKind.PAYOUT]
+async def is_told(world: HttpDeployment) -> bool:
+    return (await notifications.get_preferences(world.ports, world.customer.id))[
+        NotificationKind.PAYOUT
+    ]
 
 
-async def test_one_click_ends_mails(each_world: World) -> None:
+async def test_one_click_ends_mails(each_world: HttpDeployment) -> None:
     """As mail programs do it (RFC 8058): no session, no CSRF token, no matter how often."""
-    where = await path(each_world, NoticeKind.PAYOUT)
+    where = await path(each_world, NotificationKind.PAYOUT)
     assert where.startswith("/notifications/unsubscribe/")
     for _ in "ab":
         posted = await each_world.client().post(
@@ -63,9 +70,9 @@ async def test_one_click_ends_mails(each_world: World) -> None:
     assert (await each_world.client().post(where)).status_code == 200
 
 
-async def test_a_page_asks_first(world: World) -> None:
+async def test_a_page_asks_first(world: HttpDeployment) -> None:
     """It has one button and says what ends; programs that load links end nothing."""
-    where = await path(world, NoticeKind.PAYOUT)
+    where = await path(world, NotificationKind.PAYOUT)
     for _ in "ab":
         page = await world.client().get(where)
         assert "when you are paid out" in page.text
@@ -77,13 +84,13 @@ async def test_a_page_asks_first(world: World) -> None:
 
 def test_all_that_may_be_refused_has_its_words() -> None:
     """A link in a mail of any optional kind leads to a page that says what ends."""
-    assert set(WORDS) == set(OPTIONAL)
+    assert set(NOTICE_DESCRIPTIONS) == set(OPTIONAL_NOTIFICATION_KINDS)
 
 
-async def test_a_forged_link_is_404(world: World) -> None:
+async def test_a_forged_link_is_404(world: HttpDeployment) -> None:
     """Also one of another kind of letter; what is wrong stands on the page."""
-    where = await path(world, NoticeKind.PAYOUT)
-    other = (await path(world, NoticeKind.VERIFY_EMAIL)).rpartition("/")[2]
+    where = await path(world, NotificationKind.PAYOUT)
+    other = (await path(world, NotificationKind.VERIFY_EMAIL)).rpartition("/")[2]
     for token in ("x", other, where.rpartition("/")[2].replace("payout", "accepted")):
         forged = f"/notifications/unsubscribe/{token}"
         for answer in (await world.client().get(forged), await world.client().post(forged)):
@@ -92,9 +99,9 @@ async def test_a_forged_link_is_404(world: World) -> None:
     assert await is_told(world)
 
 
-async def test_an_address_is_confirmed_by_a_button(each_world: World) -> None:
+async def test_an_address_is_confirmed_by_a_button(each_world: HttpDeployment) -> None:
     """Not by loading the page; once."""
-    where, client = await path(each_world, NoticeKind.VERIFY_EMAIL), each_world.client()
+    where, client = await path(each_world, NotificationKind.VERIFY_EMAIL), each_world.client()
     assert "Confirm my address" in (await client.get(where)).text
     assert not await is_verified(each_world)
     assert "is confirmed" in (await client.post(where)).text
@@ -105,9 +112,9 @@ async def test_an_address_is_confirmed_by_a_button(each_world: World) -> None:
         assert 'href="/account/verify-email"' in again.text
 
 
-async def test_a_password_is_set_by_a_form(each_world: World) -> None:
+async def test_a_password_is_set_by_a_form(each_world: HttpDeployment) -> None:
     """Once; what is wrong with it is said in the form, which stays."""
-    where, client = await path(each_world, NoticeKind.RESET_PASSWORD), each_world.client()
+    where, client = await path(each_world, NotificationKind.RESET_PASSWORD), each_world.client()
     assert 'type="password"' in (await client.get(where)).text
     for given in ({"password": "short"}, {}):
         short = await client.post(where, data=given)
@@ -125,25 +132,25 @@ async def test_a_password_is_set_by_a_form(each_world: World) -> None:
         assert 'href="/account/forgot-password"' in again.text
 
 
-async def test_no_password_of_a_form_is_remembered(world: World) -> None:
+async def test_no_password_of_a_form_is_remembered(world: HttpDeployment) -> None:
     """As queries are, for as long as the process lives."""
-    where = await path(world, NoticeKind.RESET_PASSWORD)
+    where = await path(world, NotificationKind.RESET_PASSWORD)
     await world.client().get(where)
-    before = query_string._remembered.cache_info().misses
+    before = query_string._parse_cached.cache_info().misses
     assert "Your password is set" in (await world.client().post(where, data={"password": NEW})).text
-    assert query_string._remembered.cache_info().misses == before
+    assert query_string._parse_cached.cache_info().misses == before
 
 
-async def test_who_is_signed_in_can_sign_out_there(world: World) -> None:
+async def test_who_is_signed_in_can_sign_out_there(world: HttpDeployment) -> None:
     """These pages have the head of all others."""
-    browser = await world.browser(world.customer.id)
+    browser = await world.signed_in_client(world.customer.id)
     for kind in KINDS:
         page = (await browser.get(await path(world, kind))).text
         assert 'action="/account/sign-out"' in page
         assert f'name="csrf" value="{browser.headers["x-csrf-token"]}"' in page
 
 
-async def test_a_wrong_link_sets_nothing(world: World) -> None:
+async def test_a_wrong_link_sets_nothing(world: HttpDeployment) -> None:
     """It is said so on the page."""
     for where in ("/account/reset-password/x", "/account/verify-email/x"):
         client = world.client()
@@ -153,7 +160,9 @@ async def test_a_wrong_link_sets_nothing(world: World) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_the_pages_load_nothing_and_tell_nobody(world: World, kind: NoticeKind) -> None:
+async def test_the_pages_load_nothing_and_tell_nobody(
+    world: HttpDeployment, kind: NotificationKind
+) -> None:
     """Neither who sees the page nor where it leads learns the token by it."""
     where = await path(world, kind)
     answer = await world.client().get(where)
@@ -164,12 +173,12 @@ async def test_the_pages_load_nothing_and_tell_nobody(world: World, kind: Notice
     assert where.rpartition("/")[2] not in answer.text
 
 
-async def test_a_link_works_without_a_sandbox(world: World) -> None:
+async def test_a_link_works_without_a_sandbox(world: HttpDeployment) -> None:
     """Mails lead to the service itself, however it is paid."""
-    where = await path(world, NoticeKind.VERIFY_EMAIL)
+    where = await path(world, NotificationKind.VERIFY_EMAIL)
     world.restart(sandbox=None)
     assert (await world.client().post(where)).status_code == 200
     assert await is_verified(world)
     with pytest.raises(Exception, match="wrong, was used already"):
         await accounts.verify_email(world.ports, where.rpartition("/")[2])
-    assert ok(await world.client().get("/healthz"))
+    assert json_body(await world.client().get("/healthz"))

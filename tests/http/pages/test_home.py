@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from staffbooking_core.domain.bookings.lifecycle import Status
-from tests.http.deployment import World
-from tests.http.messaging.message_calls import say, sides
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from tests.http.deployment import HttpDeployment
+from tests.http.messaging.message_calls import send_message, sign_in_parties
 from tests.http.pages.test_bookings import PEOPLE
 from tests.support.builders import DAY, NOW, SECOND, add_booking, add_companion
 
@@ -21,15 +21,15 @@ def rows(text: str) -> list[str]:
     return re.findall(r'href="/bookings/(\d+)/return"', text)
 
 
-async def test_people_find_their_bookings(each_world: World) -> None:
+async def test_people_find_their_bookings(each_world: HttpDeployment) -> None:
     """Each side its own, the newest event first, with who, when, and how it stands."""
     other = await add_companion(each_world.store, first_name="Noa")
     later: dict[str, Any] = {"starts_at": NOW + 3 * DAY, "companion_name": "Noa Lindqvist"}
     old = await add_booking(each_world.store, each_world.companion, each_world.customer)
     new = await add_booking(
-        each_world.store, other, each_world.customer, status=Status.COMPLETED, **later
+        each_world.store, other, each_world.customer, status=BookingStatus.COMPLETED, **later
     )
-    customer, staff = await sides(each_world)
+    customer, staff = await sign_in_parties(each_world)
     shown = (await customer.get("/")).text
     assert rows(shown) == [str(new.id), str(old.id)]
     assert "Noa Lindqvist" in shown
@@ -39,11 +39,11 @@ async def test_people_find_their_bookings(each_world: World) -> None:
     assert (rows(shown), "for Ada Okoro" in shown) == ([str(old.id)], True)
 
 
-async def test_bookings_come_in_pages(world: World) -> None:
+async def test_bookings_come_in_pages(world: HttpDeployment) -> None:
     """Twenty on each, with links both ways; no such page is 422."""
     for _ in range(21):
         await add_booking(world.store, world.companion, world.customer)
-    customer = await world.browser(world.customer.id)
+    customer = await world.signed_in_client(world.customer.id)
     first, second = [(await customer.get(path)).text for path in ("/", "/?page=2")]
     assert [len(rows(each)) for each in (first, second)] == [20, 1]
     assert 'href="?page=2"' in first
@@ -52,16 +52,16 @@ async def test_bookings_come_in_pages(world: World) -> None:
     assert (await customer.get("/?page=0", headers=PEOPLE)).status_code == 422
 
 
-async def test_newest_messages_stand_beside(each_world: World) -> None:
+async def test_newest_messages_stand_beside(each_world: HttpDeployment) -> None:
     """Of five conversations; how much is new in each, and a link to all."""
     for _ in range(6):
         other = await add_companion(each_world.store)
         await add_booking(each_world.store, other, each_world.customer)
-    customer = await each_world.browser(each_world.customer.id)
+    customer = await each_world.signed_in_client(each_world.customer.id)
     await customer.get("/")
     each_world.clock.advance(SECOND)
-    writer = await each_world.browser(other.id)
-    await say(writer, each_world.customer.id, "Are you there?")
+    writer = await each_world.signed_in_client(other.id)
+    await send_message(writer, each_world.customer.id, "Are you there?")
     shown = (await customer.get("/")).text
     assert len(re.findall(r'href="/conversations/\d+#last"', shown)) == 5
     assert "Are you there?" in shown
@@ -69,22 +69,22 @@ async def test_newest_messages_stand_beside(each_world: World) -> None:
     assert 'href="/conversations"' in shown
 
 
-async def test_an_admin_finds_all_bookings(world: World) -> None:
+async def test_an_admin_finds_all_bookings(world: HttpDeployment) -> None:
     """With the names of both sides."""
     booking = await add_booking(world.store, world.companion, world.customer)
-    shown = (await (await world.browser(world.admin.id)).get("/")).text
+    shown = (await (await world.signed_in_client(world.admin.id)).get("/")).text
     assert rows(shown) == [str(booking.id)]
     assert "Mia Lindqvist for Ada Okoro" in shown
 
 
-async def test_who_has_none_is_told_so(world: World) -> None:
+async def test_who_has_none_is_told_so(world: HttpDeployment) -> None:
     """No list is drawn, nor messages that are not there."""
-    shown = (await (await world.browser(world.stranger.id)).get("/")).text
+    shown = (await (await world.signed_in_client(world.stranger.id)).get("/")).text
     assert "There are none." in shown
     assert "<h2>Messages" not in shown
 
 
-async def test_who_is_signed_out_can_sign_in(world: World) -> None:
+async def test_who_is_signed_out_can_sign_in(world: HttpDeployment) -> None:
     """Or register, and is shown nothing of anybody."""
     await add_booking(world.store, world.companion, world.customer)
     shown = (await world.client().get("/?page=x")).text
@@ -106,16 +106,16 @@ HEAD = [
 
 
 @pytest.mark.parametrize("path", [*HEAD, "/account/password", "/account/verify-email"])
-async def test_all_pages_lead_to_each_other(world: World, path: str) -> None:
+async def test_all_pages_lead_to_each_other(world: HttpDeployment, path: str) -> None:
     """One head on each: bookings, messages, payouts and reviews for staff, the account by its
     name, and the way out."""
     booking = await add_booking(world.store, world.companion, world.customer)
-    staff = await world.browser(world.companion.id)
+    staff = await world.signed_in_client(world.companion.id)
     for each in (path, f"/bookings/{booking.id}/return"):
         shown = (await staff.get(each)).text
         head = shown[shown.index("<header>") : shown.index("</header>")]
         assert re.findall(r'<a href="([^"]+)"', head) == HEAD
         assert "Mia Lindqvist" in head
         assert 'action="/account/sign-out"' in head
-    customer = await world.browser(world.customer.id)
+    customer = await world.signed_in_client(world.customer.id)
     assert "/staff/payouts" not in (await customer.get("/")).text

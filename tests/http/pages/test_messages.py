@@ -10,15 +10,21 @@ import pytest
 from attrs import evolve
 
 from staffbooking_adapters.content.filter import DefaultContentFilter
-from staffbooking_core.domain.notifications.notifications import NoticeKind
-from staffbooking_core.domain.shared.rate_limits import Rule
+from staffbooking_core.domain.notifications.notifications import NotificationKind
+from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.usecases.bookings import timers
 from staffbooking_core.usecases.messaging import channel
-from tests.http.deployment import BASE, World
-from tests.http.messaging.message_calls import Record, contents, listed, say, sides
+from tests.http.deployment import BASE_URL, HttpDeployment
+from tests.http.messaging.message_calls import (
+    JsonRecord,
+    list_conversations,
+    message_texts,
+    send_message,
+    sign_in_parties,
+)
 from tests.http.pages.test_bookings import PEOPLE
 from tests.support.builders import HOUR, add_booking, add_companion, add_user
-from tests.support.messages import add_group, seat
+from tests.support.messages import add_group, save_group_members
 
 pytestmark = pytest.mark.anyio
 
@@ -26,18 +32,20 @@ LIST = "/conversations"
 ONLINE = ' <span class="badge good">online'
 
 
-async def met(world: World, *words: str) -> tuple[Record, httpx.AsyncClient, httpx.AsyncClient]:
+async def met(
+    world: HttpDeployment, *words: str
+) -> tuple[JsonRecord, httpx.AsyncClient, httpx.AsyncClient]:
     """The conversation of the customer and the companion, with what the companion said, and
     their browsers."""
     await add_booking(world.store, world.companion, world.customer)
-    customer, staff = await sides(world)
+    customer, staff = await sign_in_parties(world)
     for each in words:
-        await say(staff, world.customer.id, each)
-    [conversation] = await listed(customer)
+        await send_message(staff, world.customer.id, each)
+    [conversation] = await list_conversations(customer)
     return conversation, customer, staff
 
 
-def page(conversation: Record) -> str:
+def page(conversation: JsonRecord) -> str:
     return f"{LIST}/{conversation['id']}"
 
 
@@ -60,7 +68,7 @@ def texts(answer: httpx.Response) -> list[str]:
 # Reading --------------------------------------------------------------------------------
 
 
-async def test_people_see_who_wrote_to_them(each_world: World) -> None:
+async def test_people_see_who_wrote_to_them(each_world: HttpDeployment) -> None:
     """The newest first, with the last words and how much is new; and are led to each."""
     conversation, customer, _ = await met(each_world, "Hello", "Are you there?")
     other = await add_companion(each_world.store, first_name="Noa")
@@ -72,7 +80,7 @@ async def test_people_see_who_wrote_to_them(each_world: World) -> None:
     assert f'href="{page(conversation)}#last"' in shown
 
 
-async def test_a_conversation_is_read_on_its_page(each_world: World) -> None:
+async def test_a_conversation_is_read_on_its_page(each_world: HttpDeployment) -> None:
     """Oldest first; what is shown there is not new any more."""
     conversation, customer, _ = await met(each_world, "Hello", "Are you there?")
     shown = await customer.get(page(conversation))
@@ -81,14 +89,14 @@ async def test_a_conversation_is_read_on_its_page(each_world: World) -> None:
     assert " new<" not in (await customer.get(LIST)).text
 
 
-async def test_to_look_for_new_messages_loads_the_page_again(world: World) -> None:
+async def test_to_look_for_new_messages_loads_the_page_again(world: HttpDeployment) -> None:
     """A link to a place on the page that one is on would load nothing."""
     conversation, customer, _ = await met(world)
     shown = (await customer.get(page(conversation))).text
     assert f'<a href="{page(conversation)}">Look for new messages</a>' in shown
 
 
-async def test_what_people_write_is_text(world: World) -> None:
+async def test_what_people_write_is_text(world: HttpDeployment) -> None:
     """Never markup; lines stay lines, and what is written from right to left is set so."""
     words = '<b>Hello</b> & "you"\n\n  </p><script>'
     conversation, customer, _ = await met(world, words)
@@ -101,7 +109,7 @@ async def test_what_people_write_is_text(world: World) -> None:
     ]
 
 
-async def test_old_messages_are_a_link_away(world: World) -> None:
+async def test_old_messages_are_a_link_away(world: HttpDeployment) -> None:
     """Fifty on a page; from old ones a link leads back to the form."""
     conversation, customer, _ = await met(world, *(f"No. {number}" for number in range(52)))
     shown = await customer.get(page(conversation))
@@ -114,12 +122,12 @@ async def test_old_messages_are_a_link_away(world: World) -> None:
     assert "?before=" not in before.text
 
 
-async def test_conversations_come_in_pages(world: World) -> None:
+async def test_conversations_come_in_pages(world: HttpDeployment) -> None:
     """Twenty on each, with links both ways; a page of none says so."""
     for _ in range(21):
         other = await add_companion(world.store)
         await add_booking(world.store, other, world.customer)
-    customer = await world.browser(world.customer.id)
+    customer = await world.signed_in_client(world.customer.id)
     first, second = [await customer.get(f"{LIST}{query}") for query in ("", "?page=2")]
     assert [len(re.findall("<strong>", each.text)) for each in (first, second)] == [20, 1]
     assert ('href="?page=2"' in first.text, 'href="?page=0"' in first.text) == (True, False)
@@ -127,13 +135,15 @@ async def test_conversations_come_in_pages(world: World) -> None:
     assert "There are no more" in (await customer.get(f"{LIST}?page=3")).text
     for wrong in ("0", "x", "-1"):
         assert (await customer.get(f"{LIST}?page={wrong}")).status_code == 422
-    assert "There are none" in (await (await world.browser(world.stranger.id)).get(LIST)).text
+    assert (
+        "There are none" in (await (await world.signed_in_client(world.stranger.id)).get(LIST)).text
+    )
 
 
-async def test_strangers_find_nothing(world: World) -> None:
+async def test_strangers_find_nothing(world: HttpDeployment) -> None:
     """404 on a page of their own, whether there is such a conversation or not."""
     conversation, _, _ = await met(world, "Hello")
-    stranger = await world.browser(world.stranger.id)
+    stranger = await world.signed_in_client(world.stranger.id)
     token = stranger.headers["x-csrf-token"]
     for path in (page(conversation), f"{LIST}/999", f"{LIST}/x", f"{LIST}/0"):
         shown = await stranger.get(path, headers=PEOPLE)
@@ -144,7 +154,7 @@ async def test_strangers_find_nothing(world: World) -> None:
             assert sent.status_code == 404
 
 
-async def test_who_is_signed_out_is_led_back_by_the_sign_in(world: World) -> None:
+async def test_who_is_signed_out_is_led_back_by_the_sign_in(world: HttpDeployment) -> None:
     """From each of these pages."""
     conversation, _, _ = await met(world)
     client = world.client()
@@ -160,16 +170,16 @@ async def test_who_is_signed_out_is_led_back_by_the_sign_in(world: World) -> Non
 # Answering ------------------------------------------------------------------------------
 
 
-async def test_people_answer_by_a_form(each_world: World) -> None:
+async def test_people_answer_by_a_form(each_world: HttpDeployment) -> None:
     """Then they are back on the page, at the last message; the other side has it."""
     conversation, customer, staff = await met(each_world, "Hello")
     sent = await write(customer, page(conversation), "Yes,\r\nI am.")
     assert (sent.status_code, sent.headers["location"]) == (303, f"{page(conversation)}#last")
-    assert await contents(staff, conversation["id"]) == ["Hello", "Yes,\nI am."]
+    assert await message_texts(staff, conversation["id"]) == ["Hello", "Yes,\nI am."]
     assert texts(await staff.get(page(conversation))) == ["Hello", "Yes,\nI am."]
 
 
-async def test_a_button_pressed_twice_sends_once(each_world: World) -> None:
+async def test_a_button_pressed_twice_sends_once(each_world: HttpDeployment) -> None:
     """Other words from the same page are sent, and the same words from the next page too."""
     conversation, customer, staff = await met(each_world, "Hello")
     path = page(conversation)
@@ -178,21 +188,21 @@ async def test_a_button_pressed_twice_sends_once(each_world: World) -> None:
     for words in ("Yes", "Yes", "No"):
         assert (await write(customer, path, words, after=after)).status_code == 303
     assert (await write(customer, path, "Yes")).status_code == 303
-    assert await contents(staff, conversation["id"]) == ["Hello", "Yes", "No", "Yes"]
+    assert await message_texts(staff, conversation["id"]) == ["Hello", "Yes", "No", "Yes"]
 
 
-async def test_five_thousand_characters_are_five_thousand(world: World) -> None:
+async def test_five_thousand_characters_are_five_thousand(world: HttpDeployment) -> None:
     """However browsers send line breaks."""
     conversation, customer, _ = await met(world)
     text = "x\r\n" * 2500
     assert (await write(customer, page(conversation), text)).status_code == 303
-    assert await contents(customer, conversation["id"]) == ["x\n" * 2500]
+    assert await message_texts(customer, conversation["id"]) == ["x\n" * 2500]
     more = await write(customer, page(conversation), text + "x")
     assert more.status_code == 422
     assert "Your message must have 1 to 5000 characters." in more.text
 
 
-async def test_what_is_blocked_stays_in_the_form(world: World) -> None:
+async def test_what_is_blocked_stays_in_the_form(world: HttpDeployment) -> None:
     """With the reason; nothing of it is sent."""
     world.restart(content_filter=DefaultContentFilter(["Hôtel Lux"]))
     conversation, customer, staff = await met(world)
@@ -203,25 +213,27 @@ async def test_what_is_blocked_stays_in_the_form(world: World) -> None:
     kept = re.search(r"<textarea [^>]*>\n(.*?)</textarea>", refused.text, re.DOTALL)
     assert kept
     assert html.unescape(kept[1]) == words
-    assert await contents(staff, conversation["id"]) == []
+    assert await message_texts(staff, conversation["id"]) == []
 
 
 @pytest.mark.parametrize(("text", "status"), [("", 400), (" \r\n", 422), ("\x07x", 422)])
-async def test_what_is_no_message_is_told_on_the_page(world: World, text: str, status: int) -> None:
+async def test_what_is_no_message_is_told_on_the_page(
+    world: HttpDeployment, text: str, status: int
+) -> None:
     """The form stays."""
     conversation, customer, staff = await met(world)
     refused = await write(customer, page(conversation), text)
     assert refused.status_code == status
     assert "<textarea" in refused.text
-    assert await contents(staff, conversation["id"]) == []
+    assert await message_texts(staff, conversation["id"]) == []
 
 
-async def test_a_spent_window_loses_no_words(world: World) -> None:
+async def test_a_spent_window_loses_no_words(world: HttpDeployment) -> None:
     """The form says when to try again, and still has them."""
     conversation, customer, _ = await met(world)
-    limits = evolve(world.ports.policy.limits, general=Rule("general", 2, HOUR))
+    limits = evolve(world.ports.policy.limits, general=RateLimit("general", 2, HOUR))
     world.restart(policy=evolve(world.ports.policy, limits=limits))
-    customer = await world.browser(world.customer.id)
+    customer = await world.signed_in_client(world.customer.id)
     assert (await write(customer, page(conversation), "One")).status_code == 303
     refused = await write(customer, page(conversation), "Two")
     assert (refused.status_code, "retry-after" in refused.headers) == (429, True)
@@ -229,23 +241,23 @@ async def test_a_spent_window_loses_no_words(world: World) -> None:
     assert ">\nTwo</textarea>" in refused.text
 
 
-async def test_a_form_of_somebody_else_sends_nothing(world: World) -> None:
+async def test_a_form_of_somebody_else_sends_nothing(world: HttpDeployment) -> None:
     """Without the session's token it is 403."""
     conversation, customer, staff = await met(world)
     refused = await write(customer, page(conversation), "Hello", csrf="x")
     assert (refused.status_code, refused.json()["code"]) == (403, "csrf_failed")
-    assert await contents(staff, conversation["id"]) == []
+    assert await message_texts(staff, conversation["id"]) == []
 
 
 # Who is there ---------------------------------------------------------------------------
 
 
-async def test_who_left_an_event_reads_and_says_nothing(world: World) -> None:
+async def test_who_left_an_event_reads_and_says_nothing(world: HttpDeployment) -> None:
     """There is no form for them; one that they kept is refused on the page."""
     group = await add_group(world.store, customer_id=world.customer.id)
     stays, left = group.staff_ids
-    await seat(world.store, world.customer.id, [stays])
-    browser = await world.browser(left)
+    await save_group_members(world.store, world.customer.id, [stays])
+    browser = await world.signed_in_client(left)
     path = f"{LIST}/{group.id}"
     shown = (await browser.get(path)).text
     assert "You are not in this conversation any more" in shown
@@ -255,40 +267,40 @@ async def test_who_left_an_event_reads_and_says_nothing(world: World) -> None:
     assert (sent.status_code, "You are not in this" in sent.text) == (403, True)
 
 
-async def test_people_see_who_is_there(world: World) -> None:
+async def test_people_see_who_is_there(world: HttpDeployment) -> None:
     """Who is connected, of one other or of an event's many; all of these by name."""
     conversation, customer, _ = await met(world)
     group = await add_group(world.store, world.companion, await add_companion(world.store))
-    await channel.beat(world.ports, "node", {}, anew=True)
+    await channel.heartbeat(world.ports, "node", {}, is_recount=True)
     shown = await customer.get(page(conversation))
     assert "online" not in shown.text
     await channel.connect(world.ports, world.companion.id, "node")
     shown = await customer.get(page(conversation))
     assert shown.text.count("online") == 1
-    booker = await world.browser(group.customer_id)
+    booker = await world.signed_in_client(group.customer_id)
     shown = await booker.get(f"{LIST}/{group.id}")
     assert re.findall("Mia Lindqvist( <span class=[^>]*>online)?", shown.text) == [ONLINE, ""]
     assert f"<h1>{group.event_ref}</h1>" in shown.text
 
 
-async def test_a_booking_leads_to_its_conversation(each_world: World) -> None:
+async def test_a_booking_leads_to_its_conversation(each_world: HttpDeployment) -> None:
     """Each side to the other, also before anything was said; nobody else."""
     booking = await add_booking(each_world.store, each_world.companion, each_world.customer)
-    customer, staff = await sides(each_world)
+    customer, staff = await sign_in_parties(each_world)
     led = set()
     for browser, other in ((customer, booking.companion_id), (staff, booking.customer_id)):
         path = f"{LIST}/with/{other}"
         assert f'href="{path}"' in (await browser.get(f"/bookings/{booking.id}/return")).text
         led.add((await browser.get(path)).headers["location"])
-    [conversation] = await listed(customer)
+    [conversation] = await list_conversations(customer)
     assert led == {f"{page(conversation)}#last"}
-    admin = await each_world.browser(each_world.admin.id)
+    admin = await each_world.signed_in_client(each_world.admin.id)
     assert f"{LIST}/with" not in (await admin.get(f"/bookings/{booking.id}/return")).text
 
 
-async def test_nobody_writes_to_strangers(world: World) -> None:
+async def test_nobody_writes_to_strangers(world: HttpDeployment) -> None:
     """Who shares no booking is told so, nobody is not found, and oneself is led to the list."""
-    stranger = await world.browser(world.stranger.id)
+    stranger = await world.signed_in_client(world.stranger.id)
     refused = await stranger.get(f"{LIST}/with/{world.companion.id}", headers=PEOPLE)
     assert (refused.status_code, "You share no booking" in refused.text) == (403, True)
     assert (await stranger.get(f"{LIST}/with/999")).status_code == 404
@@ -296,18 +308,20 @@ async def test_nobody_writes_to_strangers(world: World) -> None:
     assert own.headers["location"] == LIST
 
 
-async def test_a_mail_leads_to_what_was_written(each_world: World) -> None:
+async def test_a_mail_leads_to_what_was_written(each_world: HttpDeployment) -> None:
     """Who was away signs in by it, and reads."""
     conversation, _, _ = await met(each_world, "Hello")
-    each_world.clock.advance(each_world.ports.policy.away_after)
-    await timers.drain(each_world.ports)
-    [letter] = [each for each in each_world.notifier.letters if each.kind is NoticeKind.NEW_MESSAGE]
-    assert letter.url == f"{BASE}{page(conversation)}"
-    customer = await each_world.browser(each_world.customer.id)
+    each_world.clock.advance(each_world.ports.policy.unread_notification_delay)
+    await timers.run_all_due_work(each_world.ports)
+    [letter] = [
+        each for each in each_world.notifier.emails if each.kind is NotificationKind.NEW_MESSAGE
+    ]
+    assert letter.url == f"{BASE_URL}{page(conversation)}"
+    customer = await each_world.signed_in_client(each_world.customer.id)
     assert texts(await customer.get(letter.url)) == ["Hello"]
 
 
-async def test_the_interface_keeps_its_paths(world: World) -> None:
+async def test_the_interface_keeps_its_paths(world: HttpDeployment) -> None:
     """A browser too gets JSON where it was published."""
     conversation, customer, _ = await met(world, "Hello")
     for path in ("/messages", f"/messages/conversation/{conversation['id']}"):
@@ -315,13 +329,13 @@ async def test_the_interface_keeps_its_paths(world: World) -> None:
         assert answer.headers["content-type"] == "application/json"
 
 
-async def test_a_name_is_text_everywhere(world: World) -> None:
+async def test_a_name_is_text_everywhere(world: HttpDeployment) -> None:
     """What somebody calls themselves is no markup on any of these pages."""
     marked = await add_user(world.store, first_name="<i>Ada</i>")
     booking = await add_booking(
         world.store, world.companion, marked, customer_name="<i>Ada</i> Okoro"
     )
-    staff = await world.browser(world.companion.id)
+    staff = await world.signed_in_client(world.companion.id)
     led = (await staff.get(f"{LIST}/with/{marked.id}")).headers["location"]
     for path in (LIST, led.partition("#")[0], "/", f"/bookings/{booking.id}/return"):
         shown = (await staff.get(path)).text

@@ -10,35 +10,35 @@ import httpx
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.companions.portfolio import ItemStatus
+from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
 from staffbooking_core.usecases.accounts import administration
 from tests.http.companions.test_images import kept
-from tests.http.deployment import World
+from tests.http.deployment import HttpDeployment
 from tests.http.pages.test_account import csrf
 from tests.http.pages.test_booking_requests import hidden
 from tests.http.pages.test_pictures import gone, show, uploads, works
 from tests.http.pages.test_profile import ME, WORK, filled, member, problem, send
 from tests.support.builders import POLICY, add_companion
-from tests.support.pictures import make_image
-from tests.support.portfolio import add_item
+from tests.support.pictures import make_image_bytes
+from tests.support.portfolio import add_portfolio_item
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_work_is_shown_approved_and_taken_out(each_world: World) -> None:
+async def test_work_is_shown_approved_and_taken_out(each_world: HttpDeployment) -> None:
     """With its picture, and how it stands; once it is out, nothing of it is left."""
     client = await member(each_world)
-    sent = await show(client, WORK, make_image(), title="A <ball>", description="Two\r\nbars")
+    sent = await show(client, WORK, make_image_bytes(), title="A <ball>", description="Two\r\nbars")
     assert (sent.status_code, sent.headers["location"]) == (303, f"{WORK}?added")
     assert "Your work is added." in (await client.get(sent.headers["location"])).text
     [item] = await works(client)
     assert (item["title"], item["description"]) == ("A <ball>", "Two\nbars")
     for status, said in (
-        (ItemStatus.PENDING, "once an operator has approved it"),
-        (ItemStatus.APPROVED, "is on your public page"),
-        (ItemStatus.REJECTED, "has rejected it"),
+        (PortfolioItemStatus.PENDING, "once an operator has approved it"),
+        (PortfolioItemStatus.APPROVED, "is on your public page"),
+        (PortfolioItemStatus.REJECTED, "has rejected it"),
     ):
-        await administration.judge_item(each_world.ports, item["id"], status)
+        await administration.moderate_item(each_world.ports, item["id"], status)
         page = (await client.get(WORK)).text
         for there in (said, "A &lt;ball&gt;", "Two\nbars", f'src="/{item["image"]}"'):
             assert there in page
@@ -48,19 +48,19 @@ async def test_work_is_shown_approved_and_taken_out(each_world: World) -> None:
     assert (await works(client), await uploads(client), kept(each_world)) == ([], [], {})
 
 
-async def test_a_page_tells_what_happened_there_alone(world: World) -> None:
+async def test_a_page_tells_what_happened_there_alone(world: HttpDeployment) -> None:
     """Whatever its address ends in."""
     client = await member(world)
     for address in (f"{ME}?added", f"{WORK}?saved", f"{WORK}?photo"):
         assert 'role="status"' not in (await client.get(address)).text
 
 
-async def test_a_picture_that_something_else_shows_stays(world: World) -> None:
+async def test_a_picture_that_something_else_shows_stays(world: HttpDeployment) -> None:
     """Only the item goes."""
     client = await member(world)
-    await show(client, WORK, make_image(), title="Ball")
+    await show(client, WORK, make_image_bytes(), title="Ball")
     [item] = await works(client)
-    await add_item(world.store, world.companion.id, image=item["image"])
+    await add_portfolio_item(world.store, world.companion.id, image=item["image"])
     assert (await send(client, f"{WORK}/{item['id']}")).status_code == 303
     assert await uploads(client) == [item["image"]]
 
@@ -75,12 +75,12 @@ async def test_a_picture_that_something_else_shows_stays(world: World) -> None:
     ],
 )
 async def test_texts_that_are_refused_stay_in_the_form(
-    world: World, given: dict[str, str], status: int, told: str
+    world: HttpDeployment, given: dict[str, str], status: int, told: str
 ) -> None:
     """And the picture is not kept."""
     client = await member(world)
     given = {"description": '"<b>\nA', **given}
-    refused = await show(client, WORK, make_image(), **given)
+    refused = await show(client, WORK, make_image_bytes(), **given)
     assert refused.status_code == status
     assert problem(refused).startswith(told)
     assert filled(refused) == {"title": "", **given}
@@ -89,7 +89,7 @@ async def test_texts_that_are_refused_stay_in_the_form(
 
 @pytest.mark.parametrize(("size", "status"), [(0, 422), (2_001, 413), (5_000_000, 413)])
 async def test_texts_beside_a_refused_picture_stay_in_the_form(
-    world: World, size: int, status: int
+    world: HttpDeployment, size: int, status: int
 ) -> None:
     """Also where the whole is too large to be read."""
     world.restart(policy=evolve(POLICY, max_image_bytes=2_000))
@@ -100,7 +100,7 @@ async def test_texts_beside_a_refused_picture_stay_in_the_form(
     assert "\nTwo bars</textarea>" in refused.text
 
 
-async def test_texts_of_somebody_else_do_not_come_into_the_form(world: World) -> None:
+async def test_texts_of_somebody_else_do_not_come_into_the_form(world: HttpDeployment) -> None:
     """A page of theirs could send them with a picture that is too large."""
     world.restart(policy=evolve(POLICY, max_image_bytes=2_000))
     client = await member(world)
@@ -108,44 +108,44 @@ async def test_texts_of_somebody_else_do_not_come_into_the_form(world: World) ->
     assert (refused.status_code, "The ball" in refused.text) == (403, False)
 
 
-async def test_one_too_many_is_refused(each_world: World) -> None:
+async def test_one_too_many_is_refused(each_world: HttpDeployment) -> None:
     """With its texts in the form where there is one again; its picture is not kept."""
     each_world.restart(policy=evolve(POLICY, max_portfolio_items=1))
     client = await member(each_world)
-    await show(client, WORK, make_image(), title="Ball")
+    await show(client, WORK, make_image_bytes(), title="Ball")
     page = (await client.get(WORK)).text
     assert ("at most 1 items" in page, 'name="title"' in page) == (True, False)
-    refused = await show(client, WORK, make_image(), title="Fair")
+    refused = await show(client, WORK, make_image_bytes(), title="Fair")
     assert (refused.status_code, problem(refused)) == (400, "A portfolio has at most 1 items.")
     assert (len(await works(client)), len(await uploads(client))) == (1, 1)
     assert len(kept(each_world)) == 1
 
 
 async def test_a_picture_that_can_not_be_removed_hides_no_refusal(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is told why the work is not added, not what came of the picture."""
     world.restart(policy=evolve(POLICY, max_portfolio_items=0))
     client = await member(world)
-    monkeypatch.setattr("staffbooking_core.usecases.companions.images.remove", gone)
-    refused = await show(client, WORK, make_image(), title="Ball")
+    monkeypatch.setattr("staffbooking_core.usecases.companions.images.remove_image", gone)
+    refused = await show(client, WORK, make_image_bytes(), title="Ball")
     assert (refused.status_code, problem(refused)) == (400, "A portfolio has at most 0 items.")
 
 
-async def test_work_of_somebody_else_is_not_there(world: World) -> None:
+async def test_work_of_somebody_else_is_not_there(world: HttpDeployment) -> None:
     """404 as for what never was, and it stays."""
     other = await add_companion(world.store)
-    item = await add_item(world.store, other.id, title="Theirs")
+    item = await add_portfolio_item(world.store, other.id, title="Theirs")
     client = await member(world)
     assert "Theirs" not in (await client.get(WORK)).text
     for number in (item.id, 999, 0, "x", 2**63):
         assert (await send(client, f"{WORK}/{number}")).status_code == 404
-    assert len(await works(await world.browser(other.id))) == 1
+    assert len(await works(await world.signed_in_client(other.id))) == 1
 
 
-async def test_a_picture_elsewhere_is_not_loaded(world: World) -> None:
+async def test_a_picture_elsewhere_is_not_loaded(world: HttpDeployment) -> None:
     """Nothing is there that we could show."""
-    await add_item(world.store, world.companion.id, image="photos/ball.jpg")
+    await add_portfolio_item(world.store, world.companion.id, image="photos/ball.jpg")
     page = (await (await member(world)).get(WORK)).text
     assert ("The spring ball" in page, "<img" in page) == (True, False)
 
@@ -157,7 +157,7 @@ async def drawn(client: httpx.AsyncClient) -> Callable[..., Awaitable[httpx.Resp
     """The form for another piece of work as it is drawn once, to be sent as often as one likes."""
     form = hidden(await client.get(WORK))
 
-    async def send(content: bytes = make_image(), title: str = "Ball") -> httpx.Response:
+    async def send(content: bytes = make_image_bytes(), title: str = "Ball") -> httpx.Response:
         return await client.post(
             WORK, data={**form, "title": title}, files={"file": ("a.png", content, "image/png")}
         )
@@ -165,7 +165,7 @@ async def drawn(client: httpx.AsyncClient) -> Callable[..., Awaitable[httpx.Resp
     return send
 
 
-async def test_a_button_pressed_twice_adds_once(each_world: World) -> None:
+async def test_a_button_pressed_twice_adds_once(each_world: HttpDeployment) -> None:
     """Both times it is told as added, also where both come at once; one picture is kept."""
     client = await member(each_world)
     send = await drawn(client)
@@ -176,14 +176,14 @@ async def test_a_button_pressed_twice_adds_once(each_world: World) -> None:
     assert (await uploads(client), len(kept(each_world))) == ([item["image"]], 1)
 
 
-async def test_what_was_added_is_so_where_there_is_no_more_room(world: World) -> None:
+async def test_what_was_added_is_so_where_there_is_no_more_room(world: HttpDeployment) -> None:
     """For more items or images: the form that made the last is told the same again."""
     world.restart(policy=evolve(POLICY, max_images=1, max_portfolio_items=1))
     send = await drawn(await member(world))
     assert [(await send()).status_code for _ in range(2)] == [303, 303]
 
 
-async def test_the_next_form_adds_the_next(world: World) -> None:
+async def test_the_next_form_adds_the_next(world: HttpDeployment) -> None:
     """Also with the same words and picture."""
     client = await member(world)
     for _ in range(2):
@@ -192,10 +192,10 @@ async def test_the_next_form_adds_the_next(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    "other", [{"title": "Fair"}, {"content": make_image(width=9)}], ids=["text", "picture"]
+    "other", [{"title": "Fair"}, {"content": make_image_bytes(width=9)}], ids=["text", "picture"]
 )
 async def test_who_goes_back_and_changes_the_form_is_told(
-    world: World, other: dict[str, Any]
+    world: HttpDeployment, other: dict[str, Any]
 ) -> None:
     """That it was sent before; sent again from there, it adds another."""
     client = await member(world)
@@ -206,22 +206,22 @@ async def test_who_goes_back_and_changes_the_form_is_told(
     assert problem(again).startswith("This form added something before, filled in otherwise")
     assert (len(await works(client)), len(kept(world))) == (1, 1)
     form = {**hidden(again), **filled(again)}
-    sent = await client.post(WORK, data=form, files={"file": ("a.png", make_image())})
+    sent = await client.post(WORK, data=form, files={"file": ("a.png", make_image_bytes())})
     assert (sent.status_code, len(await works(client))) == (303, 2)
 
 
 @pytest.mark.parametrize("given", [{"key": "mine"}, {}])
 async def test_a_form_that_was_refused_passes_once_it_is_mended(
-    world: World, given: dict[str, str]
+    world: HttpDeployment, given: dict[str, str]
 ) -> None:
     """Under the name that it had, or under one that it has from then on."""
     client = await member(world)
     form = {"csrf": csrf(await client.get(ME)), **given}
-    refused = await client.post(WORK, data=form, files={"file": ("a.png", make_image())})
+    refused = await client.post(WORK, data=form, files={"file": ("a.png", make_image_bytes())})
     assert refused.status_code == 400
     form = hidden(refused)
     assert form["key"] == given.get("key", form["key"]) != ""
     mended = await client.post(
-        WORK, data={**form, "title": "Ball"}, files={"file": ("a.png", make_image())}
+        WORK, data={**form, "title": "Ball"}, files={"file": ("a.png", make_image_bytes())}
     )
     assert (mended.status_code, len(await works(client))) == (303, 1)

@@ -12,9 +12,9 @@ from attrs import evolve
 
 from staffbooking_core.domain.accounts.users import Role, User
 from staffbooking_core.domain.companions.companion import Approval
-from staffbooking_core.domain.shared.rate_limits import Rule
+from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.usecases.accounts import administration
-from tests.http.deployment import World, ok
+from tests.http.deployment import HttpDeployment, json_body
 from tests.http.pages.test_account import csrf
 from tests.support.builders import HOUR, add_user
 
@@ -47,14 +47,14 @@ STORED: dict[str, Any] = {
 OPTIONAL = ("tagline", "bio", "daily_rate", "languages", "years_experience")
 
 
-async def member(world: World, user: User | None = None) -> httpx.AsyncClient:
+async def member(world: HttpDeployment, user: User | None = None) -> httpx.AsyncClient:
     """A browser of the companion or another staff member, as it is without programs' headers."""
-    client = await world.browser(world.companion.id if user is None else user.id)
+    client = await world.signed_in_client(world.companion.id if user is None else user.id)
     del client.headers["x-csrf-token"]
     return client
 
 
-async def newcomer(world: World) -> User:
+async def newcomer(world: HttpDeployment) -> User:
     """A staff member who has just registered."""
     return await add_user(world.store, role=Role.STAFF, first_name="Maja", last_name="Lind")
 
@@ -65,7 +65,7 @@ async def send(client: httpx.AsyncClient, path: str, **given: str) -> httpx.Resp
 
 
 async def stored(client: httpx.AsyncClient) -> dict[str, Any]:
-    found: dict[str, Any] = ok(await client.get("/staff/profile"))["profile"]
+    found: dict[str, Any] = json_body(await client.get("/staff/profile"))["profile"]
     return found
 
 
@@ -87,7 +87,7 @@ def problem(answer: httpx.Response) -> str:
 # Profile --------------------------------------------------------------------------------
 
 
-async def test_a_profile_is_shown_as_it_is_stored(each_world: World) -> None:
+async def test_a_profile_is_shown_as_it_is_stored(each_world: HttpDeployment) -> None:
     """In a form, found from any page of theirs."""
     client = await member(each_world)
     assert f'href="{ME}"' in (await client.get("/")).text
@@ -107,7 +107,7 @@ async def test_a_profile_is_shown_as_it_is_stored(each_world: World) -> None:
     }
 
 
-async def test_a_profile_is_saved_by_the_form(each_world: World) -> None:
+async def test_a_profile_is_saved_by_the_form(each_world: HttpDeployment) -> None:
     """All of it; the page says so, and shows it."""
     client = await member(each_world)
     sent = await send(client, ME, **FILLED)
@@ -124,17 +124,17 @@ async def test_a_profile_is_saved_by_the_form(each_world: World) -> None:
     }
 
 
-async def test_a_form_that_is_sent_as_it_came_changes_nothing(world: World) -> None:
+async def test_a_form_that_is_sent_as_it_came_changes_nothing(world: HttpDeployment) -> None:
     """Also where a language has a comma in its name, and the photo is elsewhere."""
-    client = await world.browser(world.companion.id)
+    client = await world.signed_in_client(world.companion.id)
     odd = {"languages": ["Portuguese, Brazilian"], "profile_photo": "photos/a.jpg", "bio": "\n a\n"}
-    ok(await client.put("/staff/profile", json=odd))
+    json_body(await client.put("/staff/profile", json=odd))
     before = await stored(client)
     assert (await send(client, ME, **filled(await client.get(ME)))).status_code == 303
     assert await stored(client) == before
 
 
-async def test_what_is_emptied_is_empty(each_world: World) -> None:
+async def test_what_is_emptied_is_empty(each_world: HttpDeployment) -> None:
     """As browsers send it: a field of nothing."""
     client = await member(each_world)
     await send(client, ME, **FILLED)
@@ -156,7 +156,9 @@ async def test_what_is_emptied_is_empty(each_world: World) -> None:
         ("timezone", "Time zone is required."),
     ],
 )
-async def test_what_an_approval_needs_is_not_emptied(world: World, field: str, told: str) -> None:
+async def test_what_an_approval_needs_is_not_emptied(
+    world: HttpDeployment, field: str, told: str
+) -> None:
     """The form says so, and nothing of it is saved."""
     client = await member(world)
     before = await stored(client)
@@ -185,7 +187,7 @@ async def test_what_an_approval_needs_is_not_emptied(world: World, field: str, t
     ],
 )
 async def test_what_is_wrong_is_told_in_the_form(
-    world: World, field: str, text: str, told: str
+    world: HttpDeployment, field: str, text: str, told: str
 ) -> None:
     """Which keeps all that was filled in; nothing of it is saved."""
     client = await member(world)
@@ -198,7 +200,7 @@ async def test_what_is_wrong_is_told_in_the_form(
     assert await stored(client) == before
 
 
-async def test_texts_are_no_markup(world: World) -> None:
+async def test_texts_are_no_markup(world: HttpDeployment) -> None:
     """What somebody says of themselves is shown as it was written."""
     client = await member(world)
     said = '</textarea>"><b>'
@@ -208,9 +210,9 @@ async def test_texts_are_no_markup(world: World) -> None:
     assert said not in page.text
 
 
-async def test_a_spent_window_loses_no_words(world: World) -> None:
+async def test_a_spent_window_loses_no_words(world: HttpDeployment) -> None:
     """The form says when to try again, and still has them."""
-    limits = evolve(world.ports.policy.limits, general=Rule("general", 1, HOUR))
+    limits = evolve(world.ports.policy.limits, general=RateLimit("general", 1, HOUR))
     world.restart(policy=evolve(world.ports.policy, limits=limits))
     client = await member(world)
     assert (await send(client, ME, **FILLED)).status_code == 303
@@ -219,7 +221,7 @@ async def test_a_spent_window_loses_no_words(world: World) -> None:
     assert "Try again in 60 minutes." in refused.text
 
 
-async def test_a_page_says_how_a_profile_stands(each_world: World) -> None:
+async def test_a_page_says_how_a_profile_stands(each_world: HttpDeployment) -> None:
     """What it lacks, that it waits, where customers see it, or that it is suspended."""
     maja = await newcomer(each_world)
     client = await member(each_world, maja)
@@ -229,31 +231,31 @@ async def test_a_page_says_how_a_profile_stands(each_world: World) -> None:
     public = f"/companions/{maja.id}"
     page = (await client.get(ME)).text
     assert ("waits for an operator" in page, public in page) == (True, False)
-    await administration.approve(each_world.ports, maja.id, Approval.APPROVED)
+    await administration.set_approval(each_world.ports, maja.id, Approval.APPROVED)
     page = (await client.get(ME)).text
     assert ("Customers find you." in page, f'href="{public}"' in page) == (True, True)
     assert (await client.get(public)).status_code == 200
-    await administration.approve(each_world.ports, maja.id, Approval.SUSPENDED)
+    await administration.set_approval(each_world.ports, maja.id, Approval.SUSPENDED)
     page = (await client.get(ME)).text
     assert ("has suspended it" in page, public in page) == (True, False)
 
 
-async def test_services_of_others_are_named(world: World) -> None:
+async def test_services_of_others_are_named(world: HttpDeployment) -> None:
     """So that they are called the same; no list is drawn of nothing."""
     client = await member(world, await newcomer(world))
     assert "Gala dinner, Trade fair" in (await client.get(ME)).text
-    await administration.approve(world.ports, world.companion.id, Approval.SUSPENDED)
+    await administration.set_approval(world.ports, world.companion.id, Approval.SUSPENDED)
     assert "What others offer" not in (await client.get(ME)).text
 
 
-async def test_rates_are_those_of_the_currency(world: World) -> None:
+async def test_rates_are_those_of_the_currency(world: HttpDeployment) -> None:
     """Which is named, and has its decimals."""
     client = await member(world)
     assert re.search(r'Hourly rate, USD\s+<input [^>]*step="0.01"', (await client.get(ME)).text)
 
 
 @pytest.mark.parametrize("path", [ME, WORK])
-async def test_every_field_has_a_label(world: World, path: str) -> None:
+async def test_every_field_has_a_label(world: HttpDeployment, path: str) -> None:
     """It stands around the field."""
     text = (await (await member(world)).get(path)).text
     main = text[text.index("<main") :]
@@ -262,7 +264,7 @@ async def test_every_field_has_a_label(world: World, path: str) -> None:
     assert len(re.findall("<h1", text)) == 1
 
 
-async def test_a_bio_that_comes_after_the_session_is_handed_back(world: World) -> None:
+async def test_a_bio_that_comes_after_the_session_is_handed_back(world: HttpDeployment) -> None:
     """To copy, with a way back to the form."""
     sent = await world.client().post(ME, data={**FILLED, "csrf": "x"})
     assert (sent.status_code, "behind bars.</textarea>" in sent.text) == (401, True)

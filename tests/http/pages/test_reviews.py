@@ -11,11 +11,11 @@ import pytest
 from attrs import evolve
 
 from staffbooking_core.domain.bookings.booking import Booking
-from staffbooking_core.domain.bookings.lifecycle import Status
-from staffbooking_core.domain.shared.rate_limits import Rule
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.usecases.companions import reviews
 from tests.http.companions.test_reviews import completed, sides
-from tests.http.deployment import World, ok
+from tests.http.deployment import HttpDeployment, json_body
 from tests.http.pages.test_bookings import PEOPLE
 from tests.support.builders import HOUR, add_booking, add_companion
 from tests.support.reviews import add_review
@@ -37,13 +37,15 @@ async def fill(client: httpx.AsyncClient, booking: Booking, **given: str) -> htt
     return answer
 
 
-async def given_to(world: World, user_id: int) -> list[dict[str, Any]]:
-    browser = await world.browser(world.stranger.id)
-    found: list[dict[str, Any]] = ok(await browser.get(f"/reviews/user/{user_id}"))["reviews"]
+async def given_to(world: HttpDeployment, user_id: int) -> list[dict[str, Any]]:
+    browser = await world.signed_in_client(world.stranger.id)
+    found: list[dict[str, Any]] = json_body(await browser.get(f"/reviews/user/{user_id}"))[
+        "reviews"
+    ]
     return found
 
 
-async def test_both_sides_review_by_a_form(each_world: World) -> None:
+async def test_both_sides_review_by_a_form(each_world: HttpDeployment) -> None:
     """From the booking's page and back to it, where it says then what they gave."""
     booking = await completed(each_world)
     others = (booking.companion_id, booking.customer_id)
@@ -65,7 +67,7 @@ async def test_both_sides_review_by_a_form(each_world: World) -> None:
         assert said == (4, "Calm,\nand kind", 5, None)
 
 
-async def test_what_is_left_empty_is_not_said(world: World) -> None:
+async def test_what_is_left_empty_is_not_said(world: HttpDeployment) -> None:
     """As browsers send it: a field of nothing."""
     booking = await completed(world)
     customer, _ = await sides(world)
@@ -75,7 +77,7 @@ async def test_what_is_left_empty_is_not_said(world: World) -> None:
     assert (review["comment"], review["punctuality"]) == (None, None)
 
 
-async def test_what_is_wrong_is_told_in_the_form(world: World) -> None:
+async def test_what_is_wrong_is_told_in_the_form(world: HttpDeployment) -> None:
     """Which keeps all that was filled in."""
     booking = await completed(world)
     customer, _ = await sides(world)
@@ -92,7 +94,7 @@ async def test_what_is_wrong_is_told_in_the_form(world: World) -> None:
     assert await given_to(world, booking.companion_id) == []
 
 
-async def test_a_review_is_given_once(world: World) -> None:
+async def test_a_review_is_given_once(world: HttpDeployment) -> None:
     """Who comes again is led to the booking; a second one is refused on the page."""
     booking = await completed(world)
     customer, _ = await sides(world)
@@ -103,9 +105,11 @@ async def test_a_review_is_given_once(world: World) -> None:
     assert (second.status_code, "You have reviewed this" in second.text) == (400, True)
 
 
-async def test_a_booking_is_completed_first(world: World) -> None:
+async def test_a_booking_is_completed_first(world: HttpDeployment) -> None:
     """Before that there is no form, no link to it, and a forged one is refused."""
-    booking = await add_booking(world.store, world.companion, world.customer, status=Status.PAID)
+    booking = await add_booking(
+        world.store, world.companion, world.customer, status=BookingStatus.PAID
+    )
     customer, _ = await sides(world)
     assert page(booking) not in (await customer.get(f"/bookings/{booking.id}/return")).text
     assert "<textarea" not in (await customer.get(page(booking))).text
@@ -113,11 +117,11 @@ async def test_a_booking_is_completed_first(world: World) -> None:
     assert (sent.status_code, "Only a completed booking" in sent.text) == (400, True)
 
 
-async def test_it_is_for_the_two_sides_alone(world: World) -> None:
+async def test_it_is_for_the_two_sides_alone(world: HttpDeployment) -> None:
     """Strangers are 404, admins 403, the signed out sign in; a form without the token is 403."""
     booking = await completed(world)
     for who, status in ((world.stranger, 404), (world.admin, 403)):
-        browser = await world.browser(who.id)
+        browser = await world.signed_in_client(who.id)
         assert (await browser.get(page(booking), headers=PEOPLE)).status_code == status
         assert (await fill(browser, booking, rating="5")).status_code == status
         assert (await fill(browser, booking)).status_code == status
@@ -132,10 +136,10 @@ async def test_it_is_for_the_two_sides_alone(world: World) -> None:
     assert await given_to(world, booking.companion_id) == []
 
 
-async def test_a_spent_window_loses_no_words(world: World) -> None:
+async def test_a_spent_window_loses_no_words(world: HttpDeployment) -> None:
     """The form says when to try again, and still has them."""
     booking = await completed(world)
-    limits = evolve(world.ports.policy.limits, general=Rule("general", 1, HOUR))
+    limits = evolve(world.ports.policy.limits, general=RateLimit("general", 1, HOUR))
     world.restart(policy=evolve(world.ports.policy, limits=limits))
     customer, _ = await sides(world)
     await fill(customer, booking, rating="9")
@@ -159,7 +163,7 @@ def forms(answer: httpx.Response) -> list[str]:
     return re.findall(r'action="(/staff/reviews/[^"]*)"', answer.text)
 
 
-async def test_staff_read_what_is_said_of_them_and_respond(each_world: World) -> None:
+async def test_staff_read_what_is_said_of_them_and_respond(each_world: HttpDeployment) -> None:
     """Found from any page of theirs; back on the list it has no form any more."""
     comment = "Calm,\nand <b>kind"
     review = await add_review(
@@ -180,7 +184,7 @@ async def test_staff_read_what_is_said_of_them_and_respond(each_world: World) ->
     assert known["response"] == "Thank\n<i>you"
 
 
-async def test_reviews_come_in_pages(world: World) -> None:
+async def test_reviews_come_in_pages(world: HttpDeployment) -> None:
     """Twenty on each, the newest first; a response leads back to the page that it was given on."""
     made = [await add_review(world.store, await completed(world)) for _ in range(21)]
     _, staff = await sides(world)
@@ -195,7 +199,7 @@ async def test_reviews_come_in_pages(world: World) -> None:
     assert (await staff.get(f"{LIST}?page=0")).status_code == 422
 
 
-async def test_who_was_never_reviewed_is_told_so(world: World) -> None:
+async def test_who_was_never_reviewed_is_told_so(world: HttpDeployment) -> None:
     """No average is drawn of nothing."""
     _, staff = await sides(world)
     shown = (await staff.get(LIST)).text
@@ -211,7 +215,7 @@ async def test_who_was_never_reviewed_is_told_so(world: World) -> None:
     ],
 )
 async def test_what_is_no_response_stays_in_the_form(
-    world: World, text: str, status: int, told: str
+    world: HttpDeployment, text: str, status: int, told: str
 ) -> None:
     """Beside the review, with the reason; nothing of it is kept."""
     review = await add_review(world.store, await completed(world), comment="Kind")
@@ -227,7 +231,7 @@ async def test_what_is_no_response_stays_in_the_form(
     assert (await given_to(world, world.companion.id))[0]["response"] is None
 
 
-async def test_a_second_response_is_handed_back(world: World) -> None:
+async def test_a_second_response_is_handed_back(world: HttpDeployment) -> None:
     """The first stands, and there is no form for another."""
     review = await add_review(world.store, await completed(world))
     _, staff = await sides(world)
@@ -240,10 +244,10 @@ async def test_a_second_response_is_handed_back(world: World) -> None:
     assert (await given_to(world, world.companion.id))[0]["response"] == "Thank you"
 
 
-async def test_a_spent_window_loses_no_response(world: World) -> None:
+async def test_a_spent_window_loses_no_response(world: HttpDeployment) -> None:
     """The form says when to try again, and still has it."""
     review = await add_review(world.store, await completed(world))
-    limits = evolve(world.ports.policy.limits, general=Rule("general", 1, HOUR))
+    limits = evolve(world.ports.policy.limits, general=RateLimit("general", 1, HOUR))
     world.restart(policy=evolve(world.ports.policy, limits=limits))
     _, staff = await sides(world)
     await respond(staff, f"{LIST}/{review.id}", " ")
@@ -251,13 +255,13 @@ async def test_a_spent_window_loses_no_response(world: World) -> None:
     assert (refused.status_code, ">\nThank you</textarea>" in refused.text) == (429, True)
 
 
-async def test_responses_are_for_the_staff_member_reviewed_alone(world: World) -> None:
+async def test_responses_are_for_the_staff_member_reviewed_alone(world: HttpDeployment) -> None:
     """Others are 403 on a page of theirs, whatever they send; a form without the token too."""
     review = await add_review(world.store, await completed(world), comment="Kind")
     path = f"{LIST}/{review.id}"
     other = await add_companion(world.store)
     for who in (world.customer, world.admin, other):
-        browser = await world.browser(who.id)
+        browser = await world.signed_in_client(who.id)
         shown = await browser.get(path, headers=PEOPLE)
         assert (shown.status_code, "Kind" in shown.text) == (403, False)
         for text in ("Thank you", ""):
@@ -270,10 +274,10 @@ async def test_responses_are_for_the_staff_member_reviewed_alone(world: World) -
     assert LIST not in (await customer.get("/")).text
 
 
-async def test_a_review_that_is_not_there_is_404(world: World) -> None:
+async def test_a_review_that_is_not_there_is_404(world: HttpDeployment) -> None:
     """Also a hidden one, which is not listed; whatever is sent."""
     review = await add_review(world.store, await completed(world))
-    await reviews.hide(world.ports, review.id, True)
+    await reviews.set_review_hidden(world.ports, review.id, True)
     _, staff = await sides(world)
     assert forms(await staff.get(LIST)) == []
     for number in (str(review.id), "999", "0", "x", str(2**63)):
@@ -283,7 +287,7 @@ async def test_a_review_that_is_not_there_is_404(world: World) -> None:
             assert (await respond(staff, path, text)).status_code == 404
 
 
-async def test_who_is_signed_out_signs_in_first(world: World) -> None:
+async def test_who_is_signed_out_signs_in_first(world: HttpDeployment) -> None:
     """And is led back."""
     for path in (LIST, f"{LIST}/1"):
         answer = await world.client().get(path)
@@ -303,7 +307,7 @@ WORDS = [
 
 @pytest.mark.parametrize(("path", "field"), WORDS)
 async def test_words_that_come_after_the_session_are_handed_back(
-    world: World, path: str, field: str
+    world: HttpDeployment, path: str, field: str
 ) -> None:
     """To copy, as text, with a way back to the form; a browser of the same page may say so."""
     for headers in ({}, {"sec-fetch-site": "same-origin"}):
@@ -317,7 +321,9 @@ async def test_words_that_come_after_the_session_are_handed_back(
 
 
 @pytest.mark.parametrize(("path", "field"), WORDS)
-async def test_words_of_a_foreign_page_are_not_shown(world: World, path: str, field: str) -> None:
+async def test_words_of_a_foreign_page_are_not_shown(
+    world: HttpDeployment, path: str, field: str
+) -> None:
     """Nobody puts words into a visitor's mouth: they are led to sign in."""
     for site in ("cross-site", "same-site", "none"):
         headers = {"sec-fetch-site": site}
@@ -327,7 +333,7 @@ async def test_words_of_a_foreign_page_are_not_shown(world: World, path: str, fi
 
 
 @pytest.mark.parametrize(("path", "_"), WORDS)
-async def test_who_wrote_nothing_signs_in(world: World, path: str, _: str) -> None:
+async def test_who_wrote_nothing_signs_in(world: HttpDeployment, path: str, _: str) -> None:
     """There is nothing to hand back."""
     sent = await world.client().post(path, data={"csrf": "x", "rating": "5", "step": "accept"})
     assert sent.status_code == 303

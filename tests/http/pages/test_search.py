@@ -10,15 +10,15 @@ import httpx
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.companions.availability import Override
+from staffbooking_core.domain.companions.availability import DateOverride
 from staffbooking_core.domain.companions.companion import Approval, Badge, Tier
-from staffbooking_core.domain.companions.portfolio import ItemStatus
-from staffbooking_core.domain.shared.rate_limits import Rule
+from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
+from staffbooking_core.domain.shared.rate_limits import RateLimit
 from tests.http.companions.test_reviews import about, completed, sides
-from tests.http.deployment import World, ok
+from tests.http.deployment import HttpDeployment, json_body
 from tests.http.pages.test_bookings import PEOPLE
 from tests.support.builders import DAY, HOUR, NOW, add_companion, make_calendar
-from tests.support.portfolio import add_item
+from tests.support.portfolio import add_portfolio_item
 
 pytestmark = pytest.mark.anyio
 
@@ -26,7 +26,7 @@ FIND = "/find"
 TODAY = date(2027, 3, 1)
 
 
-def page(world: World) -> str:
+def page(world: HttpDeployment) -> str:
     return f"/companions/{world.companion.id}"
 
 
@@ -42,17 +42,17 @@ def hours(text: str) -> list[str]:
     return [each.strip() for each in shown]
 
 
-async def customer_of(world: World) -> httpx.AsyncClient:
-    return await world.browser(world.customer.id)
+async def customer_of(world: HttpDeployment) -> httpx.AsyncClient:
+    return await world.signed_in_client(world.customer.id)
 
 
 # Finding --------------------------------------------------------------------------------
 
 
-async def test_staff_are_found_by_what_is_filled_in(each_world: World) -> None:
+async def test_staff_are_found_by_what_is_filled_in(each_world: HttpDeployment) -> None:
     """All filters together, as the interface has them; each result leads to the profile."""
     store = each_world.store
-    calendar = make_calendar(overrides=(Override(TODAY + timedelta(2)),))
+    calendar = make_calendar(overrides=(DateOverride(TODAY + timedelta(2)),))
     dear = await add_companion(store, hourly_rate=10_001)
     await add_companion(store, location_city="Oslo", location_country="Norway")
     await add_companion(store, service_types=("Juggling",))
@@ -68,7 +68,7 @@ async def test_staff_are_found_by_what_is_filled_in(each_world: World) -> None:
     assert dear.id in found(await customer.get(FIND))
 
 
-async def test_a_result_says_what_one_chooses_by(world: World) -> None:
+async def test_a_result_says_what_one_chooses_by(world: HttpDeployment) -> None:
     """Name, place, price with its currency, tagline, rating, tier, badges and the photo."""
     await add_companion(
         world.store,
@@ -94,7 +94,7 @@ async def test_a_result_says_what_one_chooses_by(world: World) -> None:
         assert said in shown
 
 
-async def test_what_is_left_empty_is_no_filter(world: World) -> None:
+async def test_what_is_left_empty_is_no_filter(world: HttpDeployment) -> None:
     """Browsers send every field of a form."""
     names = ("location", "service", "date", "min_price", "max_price")
     customer = await customer_of(world)
@@ -113,7 +113,7 @@ async def test_what_is_left_empty_is_no_filter(world: World) -> None:
     ],
 )
 async def test_filters_that_make_no_sense_stay_in_the_form(
-    world: World, filters: dict[str, str], said: str
+    world: HttpDeployment, filters: dict[str, str], said: str
 ) -> None:
     """With the reason on top, and no results."""
     answer = await (await customer_of(world)).get(FIND, params={**filters, "service": "Mime"})
@@ -125,7 +125,7 @@ async def test_filters_that_make_no_sense_stay_in_the_form(
     assert "Mia" not in answer.text
 
 
-async def test_results_come_in_pages_of_the_same_search(each_world: World) -> None:
+async def test_results_come_in_pages_of_the_same_search(each_world: HttpDeployment) -> None:
     """The links keep what was filled in, and how many a page shows."""
     for _ in range(2):
         await add_companion(each_world.store, location_country="Côte d'Ivoire & more")
@@ -140,21 +140,21 @@ async def test_results_come_in_pages_of_the_same_search(each_world: World) -> No
     assert found(await customer.get(FIND + html.unescape(back))) == found(first)
 
 
-async def test_an_empty_page_says_why(world: World) -> None:
+async def test_an_empty_page_says_why(world: HttpDeployment) -> None:
     """Nobody is found, or nobody more."""
     customer = await customer_of(world)
     assert "Nobody is found" in (await customer.get(f"{FIND}?location=Nowhere")).text
     assert "There are no more" in (await customer.get(f"{FIND}?page=2")).text
 
 
-async def test_services_are_offered_to_choose_from(world: World) -> None:
+async def test_services_are_offered_to_choose_from(world: HttpDeployment) -> None:
     """Those that somebody offers; the chosen one stays chosen, in whatever case it came."""
     shown = (await (await customer_of(world)).get(f"{FIND}?service=gala+DINNER")).text
     options = re.findall(r"<option([^>]*)>([^<]*)</option>", shown)
     assert options == [(' value=""', "any"), (" selected", "Gala dinner"), ("", "Trade fair")]
 
 
-async def test_who_is_signed_out_is_led_back_to_the_search(world: World) -> None:
+async def test_who_is_signed_out_is_led_back_to_the_search(world: HttpDeployment) -> None:
     """With what was asked for, unless that is too long; and from the start page."""
     client = world.client()
     assert f'href="{FIND}"' in (await client.get("/")).text
@@ -170,18 +170,18 @@ async def test_who_is_signed_out_is_led_back_to_the_search(world: World) -> None
         assert httpx.URL(answer.headers["location"]).params["next"] == back
 
 
-async def test_all_who_look_for_staff_have_a_way_there(world: World) -> None:
+async def test_all_who_look_for_staff_have_a_way_there(world: HttpDeployment) -> None:
     """Customers and admins in the head of each page; staff members find nothing of it there."""
     for who, led in ((world.customer, True), (world.admin, True), (world.companion, False)):
-        browser = await world.browser(who.id)
+        browser = await world.signed_in_client(who.id)
         head = (await browser.get("/conversations")).text.partition("</header>")[0]
         assert (f'href="{FIND}"' in head) is led
         assert found(await browser.get(FIND)) == [world.companion.id]
 
 
-async def test_looking_is_not_counted(world: World) -> None:
+async def test_looking_is_not_counted(world: HttpDeployment) -> None:
     """Pages have no limits."""
-    limits = evolve(world.ports.policy.limits, general=Rule("general", 1, HOUR))
+    limits = evolve(world.ports.policy.limits, general=RateLimit("general", 1, HOUR))
     world.restart(policy=evolve(world.ports.policy, limits=limits))
     customer = await customer_of(world)
     for path in (FIND, page(world), f"{page(world)}/request") * 2:
@@ -191,7 +191,7 @@ async def test_looking_is_not_counted(world: World) -> None:
 # Looking --------------------------------------------------------------------------------
 
 
-async def test_a_profile_says_what_there_is_to_know(each_world: World) -> None:
+async def test_a_profile_says_what_there_is_to_know(each_world: HttpDeployment) -> None:
     """What somebody says of themself, what they ask, and a way to the request."""
     mia = await add_companion(
         each_world.store,
@@ -218,21 +218,21 @@ async def test_a_profile_says_what_there_is_to_know(each_world: World) -> None:
         assert said in shown
 
 
-async def test_no_day_rate_is_said_where_there_is_none(world: World) -> None:
+async def test_no_day_rate_is_said_where_there_is_none(world: HttpDeployment) -> None:
     """The price is the hourly one then."""
     mia = await add_companion(world.store, daily_rate=None)
     shown = (await (await customer_of(world)).get(f"/companions/{mia.id}")).text
     assert "<dd>100.00 USD an hour</dd>" in shown
 
 
-async def test_a_profile_shows_reviews_and_what_was_answered(each_world: World) -> None:
+async def test_a_profile_shows_reviews_and_what_was_answered(each_world: HttpDeployment) -> None:
     """As others see them."""
     booking = await completed(each_world)
     customer, staff = await sides(each_world)
     said = {"rating": 4, "comment": "Calm,\n& kind"}
-    review = ok(await customer.post(about(booking), json=said), 201)["review"]
+    review = json_body(await customer.post(about(booking), json=said), 201)["review"]
     given = await staff.post(f"/reviews/{review['id']}/respond", json={"response": "Thank you"})
-    ok(given)
+    json_body(given)
     shown = (await customer.get(page(each_world))).text
     for said_there in (
         "4 of 5</strong>",
@@ -243,24 +243,24 @@ async def test_a_profile_shows_reviews_and_what_was_answered(each_world: World) 
         assert said_there in shown
 
 
-async def test_a_profile_shows_work_that_was_approved(world: World) -> None:
+async def test_a_profile_shows_work_that_was_approved(world: HttpDeployment) -> None:
     """Its images too, but for those that are at another place than ours: nothing is there."""
-    mine, seen = world.companion.id, ItemStatus.APPROVED
-    await add_item(world.store, mine, title="Ball", image="media/a b.jpg", status=seen)
-    await add_item(world.store, mine, title="Fair", image="conversations/1", status=seen)
-    await add_item(world.store, mine, title="Secret", image="media/b.jpg")
+    mine, seen = world.companion.id, PortfolioItemStatus.APPROVED
+    await add_portfolio_item(world.store, mine, title="Ball", image="media/a b.jpg", status=seen)
+    await add_portfolio_item(world.store, mine, title="Fair", image="conversations/1", status=seen)
+    await add_portfolio_item(world.store, mine, title="Secret", image="media/b.jpg")
     shown = (await (await customer_of(world)).get(page(world))).text
     assert re.findall(r'<img src="([^"]*)"', shown) == ["/media/a%20b.jpg"]
     assert ("Ball" in shown, "Fair" in shown, "Secret" in shown) == (True, True, False)
 
 
-async def test_images_of_ours_are_all_that_pages_may_load(world: World) -> None:
+async def test_images_of_ours_are_all_that_pages_may_load(world: HttpDeployment) -> None:
     """The policy says so to the browser."""
     answer = await (await customer_of(world)).get(page(world))
     assert "img-src 'self';" in answer.headers["content-security-policy"]
 
 
-async def test_free_hours_are_those_of_two_weeks(each_world: World) -> None:
+async def test_free_hours_are_those_of_two_weeks(each_world: HttpDeployment) -> None:
     """From today in the companion's place on; each free day leads to a request of it."""
     each_world.clock.advance(11 * HOUR)  # It is Tuesday in Tokyo, and still Monday elsewhere.
     calendar = make_calendar("Asia/Tokyo", days=(1, 2), start=9, end=24)
@@ -272,7 +272,7 @@ async def test_free_hours_are_those_of_two_weeks(each_world: World) -> None:
     assert "<strong>Tuesday</strong>" in shown
 
 
-async def test_other_days_are_a_link_away(world: World) -> None:
+async def test_other_days_are_a_link_away(world: HttpDeployment) -> None:
     """Both ways; neither to days gone by nor beyond those that can be booked."""
     customer = await customer_of(world)
 
@@ -288,15 +288,15 @@ async def test_other_days_are_a_link_away(world: World) -> None:
     assert await turns("?date=2999-12-31") == (["2030-02-15"], 1)
 
 
-async def test_only_customers_are_led_to_a_request(world: World) -> None:
+async def test_only_customers_are_led_to_a_request(world: HttpDeployment) -> None:
     """Others see the same, and no such link."""
     for who in (world.companion, world.admin):
-        shown = (await (await world.browser(who.id)).get(page(world))).text
+        shown = (await (await world.signed_in_client(who.id)).get(page(world))).text
         assert hours(shown) == ["00:00 to 24:00"] * 14
         assert "/request" not in shown
 
 
-async def test_who_is_not_listed_has_no_page(world: World) -> None:
+async def test_who_is_not_listed_has_no_page(world: HttpDeployment) -> None:
     """404 for people too; nor is there one of a customer, or of a number that can't be."""
     hidden = await add_companion(world.store, approval=Approval.SUSPENDED)
     customer = await customer_of(world)
@@ -306,7 +306,7 @@ async def test_who_is_not_listed_has_no_page(world: World) -> None:
             assert (answer.status_code, "Companion not found." in answer.text) == (404, True)
 
 
-async def test_a_day_that_is_none_is_told(world: World) -> None:
+async def test_a_day_that_is_none_is_told(world: HttpDeployment) -> None:
     """422, on a page that says what is wrong."""
     customer = await customer_of(world)
     for path in (page(world), f"{page(world)}/request"):

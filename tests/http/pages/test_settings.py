@@ -8,10 +8,13 @@ import httpx
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.notifications.notifications import OPTIONAL, NoticeKind
-from staffbooking_core.domain.shared.rate_limits import Rule
+from staffbooking_core.domain.notifications.notifications import (
+    OPTIONAL_NOTIFICATION_KINDS,
+    NotificationKind,
+)
+from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.usecases.notifications import notifications
-from tests.http.deployment import BASE, World, ok
+from tests.http.deployment import BASE_URL, HttpDeployment, json_body
 from tests.http.pages.test_account import ADA, SIGN_IN, csrf, link
 from tests.http.pages.test_bookings import PEOPLE
 from tests.support.builders import HOUR, add_booking, add_user
@@ -26,7 +29,7 @@ ERASURE = "/account/erasure"
 NEW = "battery staple"
 
 
-async def sign_in(world: World, password: str = ADA["password"]) -> httpx.AsyncClient:
+async def sign_in(world: HttpDeployment, password: str = ADA["password"]) -> httpx.AsyncClient:
     """A browser of Ada's."""
     client = world.client()
     answer = await client.post(SIGN_IN, data={**ADA, "password": password})
@@ -51,7 +54,7 @@ def elsewhere(text: str) -> list[str]:
 # What one sees --------------------------------------------------------------------------
 
 
-async def test_people_see_their_account(each_world: World) -> None:
+async def test_people_see_their_account(each_world: HttpDeployment) -> None:
     """Led there by their name, which stands on each page."""
     client = await sign_in(each_world)
     page = await client.get(link(await client.get("/"), ACCOUNT))
@@ -60,36 +63,36 @@ async def test_people_see_their_account(each_world: World) -> None:
     assert f"<dd>{each_world.customer.email}<br>" in page.text
 
 
-async def test_an_address_is_confirmed_from_there(world: World) -> None:
+async def test_an_address_is_confirmed_from_there(world: HttpDeployment) -> None:
     """By a button that sends the link, as long as it is not."""
     client = await sign_in(world)
     form = f'action="{(where := "/account/verify-email")}"'
     assert form in (await client.get(ACCOUNT)).text
     assert "on its way" in (await send(client, where)).text
-    await notifications.tell_notices(world.ports)
-    [letter] = world.notifier.letters
-    await client.post((letter.url or "").removeprefix(BASE))
+    await notifications.send_notifications(world.ports)
+    [letter] = world.notifier.emails
+    await client.post((letter.url or "").removeprefix(BASE_URL))
     shown = (await client.get(ACCOUNT)).text
     assert (form in shown, ">confirmed<" in shown) == (False, True)
 
 
-async def test_people_take_their_data_along(world: World) -> None:
+async def test_people_take_their_data_along(world: HttpDeployment) -> None:
     """By a link, to what programs get."""
     client = await sign_in(world)
     answer = await client.get(link(await client.get(ACCOUNT), "/account/export"))
-    assert ok(answer)["user"]["email"] == ADA["email"]
+    assert json_body(answer)["user"]["email"] == ADA["email"]
 
 
-async def test_a_name_is_text_there(world: World) -> None:
+async def test_a_name_is_text_there(world: HttpDeployment) -> None:
     """What somebody calls themselves is no markup."""
     marked = await add_user(world.store, first_name="<i>Ada</i>")
-    shown = (await (await world.browser(marked.id)).get(ACCOUNT)).text
+    shown = (await (await world.signed_in_client(marked.id)).get(ACCOUNT)).text
     assert "&lt;i&gt;Ada" in shown
     assert "<i>" not in shown
 
 
 @pytest.mark.parametrize("path", [ACCOUNT, PASSWORD, ERASURE])
-async def test_fields_have_labels(world: World, path: str) -> None:
+async def test_fields_have_labels(world: HttpDeployment, path: str) -> None:
     """Every one that is seen; what one types into tells what fills it."""
     shown = (await (await sign_in(world)).get(path)).text
     seen = re.findall(r"<input (?![^>]*hidden)[^>]*>", shown)
@@ -111,7 +114,7 @@ async def test_fields_have_labels(world: World, path: str) -> None:
     ],
 )
 async def test_who_is_signed_out_is_led_back_by_the_sign_in(
-    world: World, method: str, path: str, back: str
+    world: HttpDeployment, method: str, path: str, back: str
 ) -> None:
     """To the page, also from its forms."""
     answer = await world.client().request(method, path)
@@ -129,7 +132,7 @@ async def test_who_is_signed_out_is_led_back_by_the_sign_in(
     ],
 )
 async def test_a_form_of_somebody_else_does_nothing(
-    world: World, path: str, given: dict[str, str]
+    world: HttpDeployment, path: str, given: dict[str, str]
 ) -> None:
     """Without the session's token it is 403, and all is as it was."""
     here, there = await sign_in(world), await sign_in(world)
@@ -138,10 +141,10 @@ async def test_a_form_of_somebody_else_does_nothing(
         assert (answer.status_code, answer.json()["code"]) == (403, "csrf_failed")
     assert await is_in(there)
     assert await is_in(await sign_in(world))
-    assert all((await notifications.choices(world.ports, world.customer.id)).values())
+    assert all((await notifications.get_preferences(world.ports, world.customer.id)).values())
 
 
-async def test_the_interface_keeps_its_paths(world: World) -> None:
+async def test_the_interface_keeps_its_paths(world: HttpDeployment) -> None:
     """A browser too gets JSON where it was published."""
     client = await sign_in(world)
     for path in ("/account/notifications", "/auth/sessions"):
@@ -152,32 +155,34 @@ async def test_the_interface_keeps_its_paths(world: World) -> None:
 # Mails ----------------------------------------------------------------------------------
 
 
-async def test_mails_are_chosen_by_boxes(each_world: World) -> None:
+async def test_mails_are_chosen_by_boxes(each_world: HttpDeployment) -> None:
     """Those ticked come, the others don't; the page says that it is saved, and shows them so."""
     client = await sign_in(each_world)
-    for ticked in ({"accepted", "payout"}, {"new_message"}, set(OPTIONAL)):
+    for ticked in ({"accepted", "payout"}, {"new_message"}, set(OPTIONAL_NOTIFICATION_KINDS)):
         sent = await send(client, MAILS, **dict.fromkeys(ticked, "yes"))
         assert sent.status_code == 303
-        chosen = await notifications.choices(each_world.ports, each_world.customer.id)
+        chosen = await notifications.get_preferences(each_world.ports, each_world.customer.id)
         assert {str(kind) for kind, wanted in chosen.items() if wanted} == ticked
         shown = (await client.get(sent.headers["location"])).text
         assert set(re.findall(r'name="(\w+)" value="yes" checked', shown)) == ticked
         assert "Your choice is saved." in shown
 
 
-async def test_all_that_may_be_refused_has_its_box(world: World) -> None:
+async def test_all_that_may_be_refused_has_its_box(world: HttpDeployment) -> None:
     """And with none of them ticked, nothing of it comes."""
     client = await sign_in(world)
     shown = (await client.get(ACCOUNT)).text
-    assert set(re.findall(r'type="checkbox" name="(\w+)"', shown)) == set(OPTIONAL)
+    assert set(re.findall(r'type="checkbox" name="(\w+)"', shown)) == set(
+        OPTIONAL_NOTIFICATION_KINDS
+    )
     await send(client, MAILS)
-    assert not any((await notifications.choices(world.ports, world.customer.id)).values())
+    assert not any((await notifications.get_preferences(world.ports, world.customer.id)).values())
 
 
 # Sessions -------------------------------------------------------------------------------
 
 
-async def test_a_session_is_ended_by_its_button(each_world: World) -> None:
+async def test_a_session_is_ended_by_its_button(each_world: HttpDeployment) -> None:
     """That one, and no other; this one has none."""
     here = await sign_in(each_world)
     there = await sign_in(each_world)
@@ -189,7 +194,7 @@ async def test_a_session_is_ended_by_its_button(each_world: World) -> None:
     assert [await is_in(each) for each in (here, there, third)] == [True, False, True]
 
 
-async def test_all_other_sessions_are_ended_by_one_button(each_world: World) -> None:
+async def test_all_other_sessions_are_ended_by_one_button(each_world: HttpDeployment) -> None:
     """Which is there as long as there are others."""
     clients = [await sign_in(each_world) for _ in range(3)]
     shown = (await clients[0].get(ACCOUNT)).text
@@ -201,10 +206,10 @@ async def test_all_other_sessions_are_ended_by_one_button(each_world: World) -> 
     assert [await is_in(each) for each in clients] == [True, False, False]
 
 
-async def test_a_session_that_is_not_ones_own_is_told_on_the_page(world: World) -> None:
+async def test_a_session_that_is_not_ones_own_is_told_on_the_page(world: HttpDeployment) -> None:
     """404 as for one that has ended meanwhile; it stays."""
-    stranger = await world.browser(world.stranger.id)
-    await world.browser(world.stranger.id)
+    stranger = await world.signed_in_client(world.stranger.id)
+    await world.signed_in_client(world.stranger.id)
     [theirs] = elsewhere((await stranger.get(ACCOUNT)).text)
     here = await sign_in(world)
     for name in (theirs, "x"):
@@ -218,7 +223,7 @@ async def test_a_session_that_is_not_ones_own_is_told_on_the_page(world: World) 
 # The password ---------------------------------------------------------------------------
 
 
-async def test_a_password_is_changed_by_a_form(each_world: World) -> None:
+async def test_a_password_is_changed_by_a_form(each_world: HttpDeployment) -> None:
     """One is signed out everywhere else, and told so."""
     here, there = await sign_in(each_world), await sign_in(each_world)
     given = {"current_password": ADA["password"], "new_password": NEW}
@@ -239,7 +244,7 @@ async def test_a_password_is_changed_by_a_form(each_world: World) -> None:
     ],
 )
 async def test_what_is_wrong_with_a_password_is_told_in_the_form(
-    world: World, current: str, new: str, status: int, told: str
+    world: HttpDeployment, current: str, new: str, status: int, told: str
 ) -> None:
     """Which stays, without what was filled in; the old one does too."""
     client = await sign_in(world)
@@ -250,7 +255,7 @@ async def test_what_is_wrong_with_a_password_is_told_in_the_form(
     await sign_in(world)
 
 
-async def test_guessing_the_password_is_throttled(world: World) -> None:
+async def test_guessing_the_password_is_throttled(world: HttpDeployment) -> None:
     """With failed logins, and on either page; then even the right one waits."""
     client, right = await sign_in(world), ADA["password"]
     for _ in range(5):
@@ -264,26 +269,26 @@ async def test_guessing_the_password_is_throttled(world: World) -> None:
         assert (answer.status_code, "Try again in 15 minutes." in answer.text) == (429, True)
 
 
-async def test_forms_count_as_calls_do(world: World) -> None:
+async def test_forms_count_as_calls_do(world: HttpDeployment) -> None:
     """In the general window of the user."""
-    limits = evolve(world.ports.policy.limits, general=Rule("general", 1, HOUR))
+    limits = evolve(world.ports.policy.limits, general=RateLimit("general", 1, HOUR))
     world.restart(policy=evolve(world.ports.policy, limits=limits))
-    client = await world.browser(world.customer.id)
+    client = await world.signed_in_client(world.customer.id)
     assert (await send(client, MAILS, payout="yes")).status_code == 303
     for path in (MAILS, SESSIONS, PASSWORD, ERASURE):
         given = {"session": "others", "current_password": "x", "new_password": NEW}
         assert (await send(client, path, **given, password="x")).status_code == 429
-    assert await notifications.choices(world.ports, world.customer.id) == {
-        NoticeKind.ACCEPTED: False,
-        NoticeKind.PAYOUT: True,
-        NoticeKind.NEW_MESSAGE: False,
+    assert await notifications.get_preferences(world.ports, world.customer.id) == {
+        NotificationKind.ACCEPTED: False,
+        NotificationKind.PAYOUT: True,
+        NotificationKind.NEW_MESSAGE: False,
     }
 
 
 # Being forgotten ------------------------------------------------------------------------
 
 
-async def test_people_are_forgotten_by_a_form(each_world: World) -> None:
+async def test_people_are_forgotten_by_a_form(each_world: HttpDeployment) -> None:
     """By their password. They are signed out, and can't come back."""
     client = await sign_in(each_world)
     path = link(await client.get(ACCOUNT), ERASURE)
@@ -300,7 +305,7 @@ async def test_people_are_forgotten_by_a_form(each_world: World) -> None:
     [("wrong", 401, "The password is wrong."), ("", 400, "Password is required.")],
 )
 async def test_nobody_is_forgotten_without_the_password(
-    world: World, password: str, status: int, told: str
+    world: HttpDeployment, password: str, status: int, told: str
 ) -> None:
     """The form says what is wrong, and stays."""
     client = await sign_in(world)
@@ -310,7 +315,7 @@ async def test_nobody_is_forgotten_without_the_password(
     await sign_in(world)
 
 
-async def test_open_bookings_come_first(world: World) -> None:
+async def test_open_bookings_come_first(world: HttpDeployment) -> None:
     """Nobody is forgotten while there are any; it is said on the page."""
     await add_booking(world.store, world.companion, world.customer)
     client = await sign_in(world)

@@ -10,13 +10,13 @@ import httpx
 import pytest
 
 from staffbooking_adapters.fake.processor import FakeProcessor
-from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeBook
+from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
 from staffbooking_core.domain.accounts.users import Role
-from staffbooking_core.errors import Unavailable
+from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.usecases.payments import payees
-from staffbooking_core.usecases.payments.inbox import VISIT
+from staffbooking_core.usecases.payments.inbox import VISIT_SYNC_INTERVAL
 from tests.http.api.test_errors import JSON, Failing
-from tests.http.deployment import BASE, World, fields, ok, refused
+from tests.http.deployment import BASE_URL, HttpDeployment, error_body, error_fields, json_body
 from tests.support.builders import HOUR, add_companion, add_user
 
 pytestmark = pytest.mark.anyio
@@ -32,122 +32,126 @@ NONE: dict[str, Any] = {
 }
 
 
-async def staff(world: World, *, by_hand: bool = False) -> httpx.AsyncClient:
+async def staff(world: HttpDeployment, *, by_hand: bool = False) -> httpx.AsyncClient:
     """The browser of a staff member without a payout account; with `by_hand` at a processor
     that asks for details first."""
     if by_hand:
         processor = FakeProcessor(
-            MemoryFakeBook(), world.clock, base_url=BASE, secret=b"s" * 32, manual_payees=True
+            MemoryFakeDocumentStore(),
+            world.clock,
+            base_url=BASE_URL,
+            secret=b"s" * 32,
+            manual_payees=True,
         )
         world.restart(payments=processor, sandbox=processor)
     companion = await add_companion(world.store, payout_account=None)
-    return await world.browser(companion.id)
+    return await world.signed_in_client(companion.id)
 
 
 async def account(browser: httpx.AsyncClient) -> dict[str, Any]:
-    found: dict[str, Any] = ok(await browser.get(PATH))["payout_account"]
+    found: dict[str, Any] = json_body(await browser.get(PATH))["payout_account"]
     return found
 
 
-async def fault(world: World, kind: str) -> None:
+async def fault(world: HttpDeployment, kind: str) -> None:
     body = {"op": "open_payee", "kind": kind}
-    ok(await world.client().post("/sandbox/payments/faults", json=body))
+    json_body(await world.client().post("/sandbox/payments/faults", json=body))
 
 
 # The interface --------------------------------------------------------------------------
 
 
-async def test_an_account_is_opened_and_gives_a_page(each_world: World) -> None:
+async def test_an_account_is_opened_and_gives_a_page(each_world: HttpDeployment) -> None:
     """None at first; asking opens it, and leads to the processor for a while."""
     browser = await staff(each_world)
     assert await account(browser) == NONE
-    asked = ok(await browser.post(PATH, json={"country": "pt"}))
+    asked = json_body(await browser.post(PATH, json={"country": "pt"}))
     assert asked["success"] is True
     assert asked["payout_account"] == {**NONE, "status": "ready", "country": "PT"}
-    assert asked["onboarding_url"].startswith(f"{BASE}/sandbox/payees/")
+    assert asked["onboarding_url"].startswith(f"{BASE_URL}/sandbox/payees/")
     assert asked["expires_at"] == "2027-03-01T12:05:00Z"
     assert await account(browser) == asked["payout_account"]
 
 
-async def test_who_has_just_registered_can_ask(each_world: World) -> None:
+async def test_who_has_just_registered_can_ask(each_world: HttpDeployment) -> None:
     """A staff member needs no profile to say where to be paid."""
     user = await add_user(each_world.store, role=Role.STAFF)
-    browser = await each_world.browser(user.id)
+    browser = await each_world.signed_in_client(user.id)
     assert await account(browser) == NONE
-    assert ok(await browser.post(PATH))["payout_account"]["status"] == "ready"
+    assert json_body(await browser.post(PATH))["payout_account"]["status"] == "ready"
 
 
 @pytest.mark.parametrize("raw", [b"", b"{}", b'{"country":null}', b'{"country":"US","id":7}'])
-async def test_the_body_is_optional(world: World, raw: bytes) -> None:
+async def test_the_body_is_optional(world: HttpDeployment, raw: bytes) -> None:
     """So is the country: the deployment's own goes for it."""
     browser = await staff(world)
     headers = JSON if raw else {}
-    asked = ok(await browser.post(PATH, content=raw, headers=headers))
+    asked = json_body(await browser.post(PATH, content=raw, headers=headers))
     assert asked["payout_account"]["country"] == "US"
 
 
 @pytest.mark.parametrize(
     "country", ["USA", "U", "", "  ", "U1", "ÅÄ", "ÅÄ".encode().decode("latin-1"), 5, True, [], {}]
 )
-async def test_a_country_has_two_letters(world: World, country: object) -> None:
+async def test_a_country_has_two_letters(world: HttpDeployment, country: object) -> None:
     """Of ASCII, and nothing else; nothing is opened for anything else."""
     browser = await staff(world)
     answer = await browser.post(PATH, json={"country": country})
-    refused(answer, 422, "invalid_field")
-    assert fields(answer) == {"country"}
+    error_body(answer, 422, "invalid_field")
+    assert error_fields(answer) == {"country"}
     assert await account(browser) == NONE
 
 
-async def test_a_body_must_be_json(world: World) -> None:
+async def test_a_body_must_be_json(world: HttpDeployment) -> None:
     """What is there at all is strict."""
     browser = await staff(world)
-    refused(await browser.post(PATH, content=b"{}"), 415, "unsupported_media_type")
-    refused(await browser.post(PATH, content=b"[]", headers=JSON), 400, "malformed_json")
-    refused(await browser.post(PATH, content=b"x" * 70_000, headers=JSON), 413, "body_too_large")
+    error_body(await browser.post(PATH, content=b"{}"), 415, "unsupported_media_type")
+    error_body(await browser.post(PATH, content=b"[]", headers=JSON), 400, "malformed_json")
+    error_body(await browser.post(PATH, content=b"x" * 70_000, headers=JSON), 413, "body_too_large")
 
 
-async def test_only_staff_have_one(world: World) -> None:
+async def test_only_staff_have_one(world: HttpDeployment) -> None:
     """Customers and admins are 403, before anything of the body is looked at."""
     for user in (world.customer, world.admin):
-        browser = await world.browser(user.id)
-        refused(await browser.get(PATH), 403, "staff_only")
-        refused(await browser.post(PATH, content=b"{"), 403, "staff_only")
-    refused(await world.client().get(PATH), 401, "unauthenticated")
-    refused(await world.by_key().get(PATH), 401, "session_required")
+        browser = await world.signed_in_client(user.id)
+        error_body(await browser.get(PATH), 403, "staff_only")
+        error_body(await browser.post(PATH, content=b"{"), 403, "staff_only")
+    error_body(await world.client().get(PATH), 401, "unauthenticated")
+    error_body(await world.client_with_key().get(PATH), 401, "session_required")
     browser = await staff(world)
     del browser.headers["x-csrf-token"]
-    refused(await browser.post(PATH), 403, "csrf_failed")
+    error_body(await browser.post(PATH), 403, "csrf_failed")
     assert await account(browser) == NONE
 
 
-async def test_a_processor_that_is_away_loses_nothing(world: World) -> None:
+async def test_a_processor_that_is_away_loses_nothing(world: HttpDeployment) -> None:
     """500, and the worker opens the account once it can."""
     browser = await staff(world)
     await fault(world, "rate_limit")
-    refused(await browser.post(PATH, json={"country": "pt"}), 500, "processor_unavailable")
+    error_body(await browser.post(PATH, json={"country": "pt"}), 500, "processor_unavailable")
     assert (await account(browser))["status"] == "opening"
     world.clock.advance(HOUR)
-    assert await payees.run_due(world.ports) == 1
+    assert await payees.run_due_payee(world.ports) == 1
     assert await account(browser) == {**NONE, "status": "ready", "country": "PT"}
 
 
-async def test_a_refusal_is_told_and_can_be_repaired(world: World) -> None:
+async def test_a_refusal_is_told_and_can_be_repaired(world: HttpDeployment) -> None:
     """400 with the reason, which stays to be seen; asking anew tries anew."""
     browser = await staff(world)
     await fault(world, "refuse")
-    told = refused(await browser.post(PATH), 400, "payout_account_refused")
+    told = error_body(await browser.post(PATH), 400, "payout_account_refused")
     seen = await account(browser)
     assert (seen["status"], seen["message"]) == ("refused", told["error"])
-    assert ok(await browser.post(PATH))["payout_account"]["status"] == "ready"
+    assert json_body(await browser.post(PATH))["payout_account"]["status"] == "ready"
     assert (await account(browser))["message"] is None
 
 
-async def test_many_who_ask_at_once_open_one_account(each_world: World) -> None:
+async def test_many_who_ask_at_once_open_one_account(each_world: HttpDeployment) -> None:
     """Whatever each of them says: the first word counts, and all get its page."""
     browser, answers = await staff(each_world), []
 
     async def ask(country: str) -> None:
-        answers.append(ok(await browser.post(PATH, json={"country": country})))
+        answers.append(json_body(await browser.post(PATH, json={"country": country})))
 
     async with anyio.create_task_group() as tasks:
         for country in ("pt", "es") * 5:
@@ -156,32 +160,32 @@ async def test_many_who_ask_at_once_open_one_account(each_world: World) -> None:
     assert len({answer["onboarding_url"] for answer in answers}) == 1
 
 
-async def test_an_account_is_its_owners(world: World) -> None:
+async def test_an_account_is_its_owners(world: HttpDeployment) -> None:
     """Another staff member sees their own, which is none."""
     await (await staff(world)).post(PATH)
     assert await account(await staff(world)) == NONE
 
 
-async def test_a_store_that_is_away_is_503(world: World) -> None:
+async def test_a_store_that_is_away_is_503(world: HttpDeployment) -> None:
     """As everywhere."""
     browser = await staff(world)
-    world.restart(store=Failing(Unavailable("gone")))
+    world.restart(store=Failing(StoreUnavailable("gone")))
     there = world.client(**dict(browser.headers))
-    refused(await there.get(PATH), 503, "unavailable")
+    error_body(await there.get(PATH), 503, "unavailable")
 
 
 # The processor's page -------------------------------------------------------------------
 
 
-async def onboarding(world: World) -> tuple[httpx.AsyncClient, str]:
+async def onboarding(world: HttpDeployment) -> tuple[httpx.AsyncClient, str]:
     browser = await staff(world, by_hand=True)
-    asked = ok(await browser.post(PATH))
+    asked = json_body(await browser.post(PATH))
     assert asked["payout_account"]["status"] == "incomplete"
     assert asked["payout_account"]["needs"] == ["details"]
     return browser, asked["onboarding_url"]
 
 
-async def test_the_account_is_completed_by_the_button(world: World) -> None:
+async def test_the_account_is_completed_by_the_button(world: HttpDeployment) -> None:
     """A form without a script; the way back leads to the service, where it is ready."""
     browser, url = await onboarding(world)
     visitor = world.client()
@@ -190,31 +194,31 @@ async def test_the_account_is_completed_by_the_button(world: World) -> None:
     assert "<form" in page
     form = {"content-type": "application/x-www-form-urlencoded"}
     done = await visitor.post(url, headers=form, content=b"")
-    assert (done.status_code, BASE + done.headers["location"]) == (303, url)
+    assert (done.status_code, BASE_URL + done.headers["location"]) == (303, url)
     page = (await visitor.get(url)).text
     assert "<form" not in page
-    assert f'href="{BASE}{PAGE}?done"' in page
+    assert f'href="{BASE_URL}{PAGE}?done"' in page
     assert (await account(browser))["status"] == "ready"
 
 
-async def test_a_script_completes_it_by_json(world: World) -> None:
+async def test_a_script_completes_it_by_json(world: HttpDeployment) -> None:
     """Ready means ready when the answer comes."""
     browser, url = await onboarding(world)
-    assert ok(await world.client().post(url, json={})) == {"success": True, "ready": True}
+    assert json_body(await world.client().post(url, json={})) == {"success": True, "ready": True}
     assert (await account(browser))["status"] == "ready"
 
 
-async def test_its_page_is_strict_too(world: World) -> None:
+async def test_its_page_is_strict_too(world: HttpDeployment) -> None:
     """Unknown accounts are 404 before anything else; bodies are checked."""
     _, url = await onboarding(world)
     client = world.client()
-    for unknown in (f"{url}x", f"{BASE}/sandbox/payees/%00", f"{BASE}/sandbox/payees/é"):
-        refused(await client.get(unknown), 404, "not_found")
-        refused(await client.post(unknown, content=b"{"), 404, "not_found")
-    refused(await client.post(url, content=b"{"), 415, "unsupported_media_type")
-    refused(await client.post(url, content=b"{", headers=JSON), 400, "malformed_json")
-    refused(await client.post(url, content=b"x" * 70_000), 413, "body_too_large")
-    refused(await client.delete(url), 405, "method_not_allowed")
+    for unknown in (f"{url}x", f"{BASE_URL}/sandbox/payees/%00", f"{BASE_URL}/sandbox/payees/é"):
+        error_body(await client.get(unknown), 404, "not_found")
+        error_body(await client.post(unknown, content=b"{"), 404, "not_found")
+    error_body(await client.post(url, content=b"{"), 415, "unsupported_media_type")
+    error_body(await client.post(url, content=b"{", headers=JSON), 400, "malformed_json")
+    error_body(await client.post(url, content=b"x" * 70_000), 413, "body_too_large")
+    error_body(await client.delete(url), 405, "method_not_allowed")
 
 
 # The page of the service ----------------------------------------------------------------
@@ -228,35 +232,35 @@ def status(page: httpx.Response) -> str:
     return found[1]
 
 
-async def test_the_page_follows_the_account(world: World) -> None:
+async def test_the_page_follows_the_account(world: HttpDeployment) -> None:
     """From none over incomplete to ready, each with the word for what comes next."""
     browser = await staff(world, by_hand=True)
     page = await browser.get(PAGE)
     assert (status(page), "Open a payout account" in page.text) == ("none", True)
     assert 'name="country" value="US"' in page.text
-    url = ok(await browser.post(PATH))["onboarding_url"]
+    url = json_body(await browser.post(PATH))["onboarding_url"]
     page = await browser.get(PAGE)
     assert (status(page), "Go on" in page.text) == ("incomplete", True)
     assert "<code>details</code>" in page.text
     assert 'name="country"' not in page.text
-    ok(await world.client().post(url, json={}))
+    json_body(await world.client().post(url, json={}))
     page = await browser.get(PAGE)
     assert (status(page), "All is set" in page.text) == ("ready", True)
 
 
-async def test_who_comes_back_sees_what_holds_now(world: World) -> None:
+async def test_who_comes_back_sees_what_holds_now(world: HttpDeployment) -> None:
     """The processor is asked before its event has come; while it is away the page waits."""
     browser, url = await onboarding(world)
     assert "has not cleared it yet" in (await browser.get(f"{PAGE}?done")).text
     await world.ports.sandbox.complete_payee(url.rpartition("/")[2])  # type: ignore[union-attr]
     assert status(await browser.get(f"{PAGE}?done")) == "incomplete"  # Asked a moment ago.
-    world.clock.advance(VISIT)
+    world.clock.advance(VISIT_SYNC_INTERVAL)
     assert status(await browser.get(PAGE)) == "incomplete"
     assert status(await browser.get(f"{PAGE}?done")) == "ready"
     assert status(await browser.get(PAGE)) == "ready"
 
 
-async def test_a_lapsed_page_is_asked_for_again(world: World) -> None:
+async def test_a_lapsed_page_is_asked_for_again(world: HttpDeployment) -> None:
     """Whoever comes back from one is told why, and has the button for the next."""
     browser, _ = await onboarding(world)
     page = (await browser.get(f"{PAGE}?again")).text
@@ -264,23 +268,23 @@ async def test_a_lapsed_page_is_asked_for_again(world: World) -> None:
     assert "<button" in page
 
 
-async def test_a_refusal_stands_on_the_page(world: World) -> None:
+async def test_a_refusal_stands_on_the_page(world: HttpDeployment) -> None:
     """With the reason, and the way to try again."""
     browser = await staff(world)
     await fault(world, "refuse")
-    message = refused(await browser.post(PATH), 400, "payout_account_refused")["error"]
+    message = error_body(await browser.post(PATH), 400, "payout_account_refused")["error"]
     page = await browser.get(PAGE)
     assert (status(page), message in page.text) == ("refused", True)
     assert "Try again" in page.text
     assert 'name="country"' in page.text
 
 
-async def test_strangers_and_customers_see_nothing(world: World) -> None:
+async def test_strangers_and_customers_see_nothing(world: HttpDeployment) -> None:
     """Nobody signed in is asked to sign in; who is no staff member is 403."""
     page = await world.client().get(PAGE)
     assert page.status_code == 200
     assert "Sign in" in page.text
-    refused(await (await world.browser(world.customer.id)).get(PAGE), 403, "staff_only")
+    error_body(await (await world.signed_in_client(world.customer.id)).get(PAGE), 403, "staff_only")
 
 
 async def press(browser: httpx.AsyncClient, **given: str) -> httpx.Response:
@@ -291,29 +295,29 @@ async def press(browser: httpx.AsyncClient, **given: str) -> httpx.Response:
     return answer
 
 
-async def test_an_account_is_opened_by_the_form(each_world: World) -> None:
+async def test_an_account_is_opened_by_the_form(each_world: HttpDeployment) -> None:
     """The answer leads to the processor, by itself and by a link; the next one leads there anew."""
     browser = await staff(each_world)
     for given in ({"country": "pt"}, {}):
         page = await press(browser, **given)
         assert page.status_code == 200
         [url] = re.findall(r'<a class="button main" href="([^"]+)"', page.text)
-        assert url.startswith(f"{BASE}/sandbox/payees/")
+        assert url.startswith(f"{BASE_URL}/sandbox/payees/")
         assert f'<meta http-equiv="refresh" content="0; url={url}">' in page.text
     assert await account(browser) == {**NONE, "status": "ready", "country": "PT"}
 
 
-async def test_a_form_of_somebody_else_opens_nothing(world: World) -> None:
+async def test_a_form_of_somebody_else_opens_nothing(world: HttpDeployment) -> None:
     """Without the token 403; signed out one has to sign in; a customer has no such page."""
     browser = await staff(world)
-    refused(await press(browser, csrf="x"), 403, "csrf_failed")
+    error_body(await press(browser, csrf="x"), 403, "csrf_failed")
     assert await account(browser) == NONE
     asked = await world.client().post(PAGE, data={"csrf": "x"})
     assert asked.headers["location"] == "/account/sign-in?next=%2Fstaff%2Fpayouts"
-    refused(await press(await world.browser(world.customer.id)), 403, "staff_only")
+    error_body(await press(await world.signed_in_client(world.customer.id)), 403, "staff_only")
 
 
-async def test_the_form_says_what_is_wrong(world: World) -> None:
+async def test_the_form_says_what_is_wrong(world: HttpDeployment) -> None:
     """A country that is none, a processor that is away or that refuses: the form stays."""
     browser = await staff(world)
     page = await press(browser, country="5x")
@@ -327,7 +331,7 @@ async def test_the_form_says_what_is_wrong(world: World) -> None:
         world.clock.advance(HOUR)
 
 
-async def test_no_page_runs_a_script(world: World) -> None:
+async def test_no_page_runs_a_script(world: HttpDeployment) -> None:
     """The policy of the browser lets none run."""
     page = await (await staff(world)).get(PAGE)
     assert "script" not in page.text + page.headers["content-security-policy"]

@@ -8,55 +8,55 @@ import httpx
 import pytest
 
 from staffbooking_adapters.fake import signing
-from staffbooking_core.errors import Unavailable
+from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.usecases.payments import reconciliation
-from staffbooking_http.routes.payments import MOST_BYTES
+from staffbooking_http.routes.payments import MAX_PROCESSOR_EVENT_BYTES
 from tests.http.api.test_errors import Failing
 from tests.http.bookings.test_booking_flow import accepted
-from tests.http.deployment import World, ok, refused
+from tests.http.deployment import HttpDeployment, error_body, json_body
 from tests.support.builders import MINUTE
 
 pytestmark = pytest.mark.anyio
 
 PATH = "/processor/fake/webhook"
-SIGNATURE = signing.NAME
+SIGNATURE = signing.SIGNATURE_HEADER
 
 
-async def paid_unseen(world: World) -> tuple[str, httpx.AsyncClient]:
+async def paid_unseen(world: HttpDeployment) -> tuple[str, httpx.AsyncClient]:
     """A booking that is paid at the processor; its events are still to be brought."""
     path, customer, _ = await accepted(world)
-    url = ok(await customer.post(f"{path}/checkout"))["checkout_url"]
-    await world.processor.play(url.rpartition("/")[2], "succeed")
+    url = json_body(await customer.post(f"{path}/checkout"))["checkout_url"]
+    await world.processor.simulate_checkout(url.rpartition("/")[2], "succeed")
     return path, customer
 
 
-async def event(world: World) -> tuple[Mapping[str, str], bytes]:
+async def event(world: HttpDeployment) -> tuple[Mapping[str, str], bytes]:
     """A signed event that tells of something new."""
     await paid_unseen(world)
-    first, *_ = await world.processor.due_events(10)
+    first, *_ = await world.processor.take_due_events(10)
     return first
 
 
-async def test_an_event_is_stored_and_then_followed(each_world: World) -> None:
+async def test_an_event_is_stored_and_then_followed(each_world: HttpDeployment) -> None:
     """The answer says what was new; the look that follows finds the payment."""
     path, customer = await paid_unseen(each_world)
-    for headers, body in await each_world.processor.due_events(10):
+    for headers, body in await each_world.processor.take_due_events(10):
         answer = await each_world.client().post(PATH, headers=headers, content=body)
-        assert ok(answer) == {"received": 1}
-    assert ok(await customer.get(path))["booking"]["status"] == "accepted"
-    await reconciliation.follow_nudges(each_world.ports)
-    assert ok(await customer.get(path))["booking"]["status"] == "paid"
+        assert json_body(answer) == {"received": 1}
+    assert json_body(await customer.get(path))["booking"]["status"] == "accepted"
+    await reconciliation.process_events(each_world.ports)
+    assert json_body(await customer.get(path))["booking"]["status"] == "paid"
 
 
-async def test_a_replay_is_taken_and_is_no_news(each_world: World) -> None:
+async def test_a_replay_is_taken_and_is_no_news(each_world: HttpDeployment) -> None:
     """200 each time, so that the processor stops; the inbox has it once."""
     headers, body = await event(each_world)
     news = [
-        ok(await each_world.client().post(PATH, headers=headers, content=body))["received"]
+        json_body(await each_world.client().post(PATH, headers=headers, content=body))["received"]
         for _ in range(3)
     ]
     assert news == [1, 0, 0]
-    assert await reconciliation.follow_nudges(each_world.ports) == 1
+    assert await reconciliation.process_events(each_world.ports) == 1
 
 
 @pytest.mark.parametrize(
@@ -73,35 +73,35 @@ async def test_a_replay_is_taken_and_is_no_news(each_world: World) -> None:
     ],
     ids=["missing", "empty", "cut", "wrong", "bytes", "not ascii", "endless", "no time"],
 )
-async def test_a_forged_event_is_refused(world: World, shown: list[bytes]) -> None:
+async def test_a_forged_event_is_refused(world: HttpDeployment, shown: list[bytes]) -> None:
     """Whatever the header holds: 400, and nothing is stored."""
     _, body = await event(world)
     headers = [(SIGNATURE.lower().encode(), value) for value in shown]
-    refused(await world.client().post(PATH, headers=headers, content=body), 400, "bad_signature")
-    assert await reconciliation.follow_nudges(world.ports) == 0
+    error_body(await world.client().post(PATH, headers=headers, content=body), 400, "bad_signature")
+    assert await reconciliation.process_events(world.ports) == 0
 
 
-async def test_a_signature_fits_its_very_bytes(world: World) -> None:
+async def test_a_signature_fits_its_very_bytes(world: HttpDeployment) -> None:
     """One byte more, a wrong secret and a header that came twice are all refused."""
     headers, body = await event(world)
     client = world.client()
-    forged = signing.headers_of(body, b"guess", world.clock.now)
+    forged = signing.sign_headers(body, b"guess", world.clock.now)
     twice = [(SIGNATURE, headers[SIGNATURE])] * 2
     for shown, sent in ((headers, body + b" "), (forged, body), (twice, body)):
         answer = await client.post(PATH, headers=shown, content=sent)
-        refused(answer, 400, "bad_signature")
-    assert await reconciliation.follow_nudges(world.ports) == 0
+        error_body(answer, 400, "bad_signature")
+    assert await reconciliation.process_events(world.ports) == 0
 
 
 @pytest.mark.parametrize("off", [-6 * MINUTE, 6 * MINUTE], ids=["past", "future"])
-async def test_an_event_of_another_time_is_refused(world: World, off) -> None:
+async def test_an_event_of_another_time_is_refused(world: HttpDeployment, off) -> None:
     """Old ones are replays, and future ones are kept for later by nobody honest."""
     _, body = await event(world)
-    headers = signing.headers_of(body, b"s" * 32, world.clock.now + off)
-    refused(await world.client().post(PATH, headers=headers, content=body), 400, "bad_signature")
+    headers = signing.sign_headers(body, b"s" * 32, world.clock.now + off)
+    error_body(await world.client().post(PATH, headers=headers, content=body), 400, "bad_signature")
 
 
-async def test_credentials_and_types_are_not_looked_at(world: World) -> None:
+async def test_credentials_and_types_are_not_looked_at(world: HttpDeployment) -> None:
     """The signature alone counts; no window is spent, and no answer tells of one."""
     headers, body = await event(world)
     world.raise_limits()
@@ -112,33 +112,41 @@ async def test_credentials_and_types_are_not_looked_at(world: World) -> None:
         "content-type": "text/plain; charset=utf-16",
     }
     answer = await world.client(**more).post(PATH, headers=headers, content=body)
-    assert ok(answer) == {"received": 1}
+    assert json_body(answer) == {"received": 1}
     assert not [name for name in answer.headers if name.startswith("x-ratelimit")]
 
 
-async def test_the_body_has_a_bound_of_its_own(world: World) -> None:
+async def test_the_body_has_a_bound_of_its_own(world: HttpDeployment) -> None:
     """256 KiB are read and judged, one byte more is 413."""
     client = world.client()
-    refused(await client.post(PATH, content=b"x" * MOST_BYTES), 400, "bad_signature")
-    refused(await client.post(PATH, content=b"x" * (MOST_BYTES + 1)), 413, "body_too_large")
-    assert MOST_BYTES == 256 * 1024
+    error_body(
+        await client.post(PATH, content=b"x" * MAX_PROCESSOR_EVENT_BYTES), 400, "bad_signature"
+    )
+    error_body(
+        await client.post(PATH, content=b"x" * (MAX_PROCESSOR_EVENT_BYTES + 1)),
+        413,
+        "body_too_large",
+    )
+    assert MAX_PROCESSOR_EVENT_BYTES == 256 * 1024
 
 
 @pytest.mark.parametrize("name", ["stripe", "Fake", "%00", "fake%20", "é"])
-async def test_another_processor_is_unknown(world: World, name: str) -> None:
+async def test_another_processor_is_unknown(world: HttpDeployment, name: str) -> None:
     """Only the one that the deployment pays by; its 404 goes before what is wrong besides."""
     headers, body = await event(world)
     path = f"/processor/{name}/webhook"
-    for sent in (body, b"x" * (MOST_BYTES + 1)):
-        refused(await world.client().post(path, headers=headers, content=sent), 404, "not_found")
+    for sent in (body, b"x" * (MAX_PROCESSOR_EVENT_BYTES + 1)):
+        error_body(await world.client().post(path, headers=headers, content=sent), 404, "not_found")
 
 
-async def test_what_could_not_be_stored_is_not_acknowledged(world: World) -> None:
+async def test_what_could_not_be_stored_is_not_acknowledged(world: HttpDeployment) -> None:
     """503 while the store is away; the same event is news once it is back."""
     headers, body = await event(world)
     store = world.ports.store
-    world.restart(store=Failing(Unavailable("gone")))
+    world.restart(store=Failing(StoreUnavailable("gone")))
     answer = await world.client().post(PATH, headers=headers, content=body)
-    refused(answer, 503, "unavailable")
+    error_body(answer, 503, "unavailable")
     world.restart(store=store)
-    assert ok(await world.client().post(PATH, headers=headers, content=body)) == {"received": 1}
+    assert json_body(await world.client().post(PATH, headers=headers, content=body)) == {
+        "received": 1
+    }

@@ -7,32 +7,32 @@ from attrs import evolve
 from prometheus_client.parser import text_string_to_metric_families
 
 from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus
-from staffbooking_core.errors import Unavailable
+from staffbooking_core.errors import StoreUnavailable
 from tests.http.api.test_errors import Failing
 from tests.http.bookings.test_booking_flow import accepted, paid
-from tests.http.deployment import World, fields, ok, refused
+from tests.http.deployment import HttpDeployment, error_body, error_fields, json_body
 from tests.support.builders import NOW, SECOND
-from tests.support.webhooks import add_delivery, add_endpoint, place, tell
+from tests.support.webhooks import add_delivery, add_endpoint, add_event, place_events
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_live_process_is_ok(world: World) -> None:
+async def test_a_live_process_is_ok(world: HttpDeployment) -> None:
     """/healthz asks nobody."""
-    world.restart(store=Failing(Unavailable("gone")))
-    assert ok(await world.client().get("/healthz")) == {"status": "ok"}
+    world.restart(store=Failing(StoreUnavailable("gone")))
+    assert json_body(await world.client().get("/healthz")) == {"status": "ok"}
 
 
-async def test_readiness_needs_the_store(world: World) -> None:
+async def test_readiness_needs_the_store(world: HttpDeployment) -> None:
     """/readyz is 503 while the database is not there."""
-    assert ok(await world.client().get("/readyz")) == {"status": "ok"}
-    world.restart(store=Failing(Unavailable("gone")))
+    assert json_body(await world.client().get("/readyz")) == {"status": "ok"}
+    world.restart(store=Failing(StoreUnavailable("gone")))
     answer = await world.client().get("/readyz")
-    refused(answer, 503, "unavailable")
+    error_body(answer, 503, "unavailable")
     assert answer.headers["retry-after"]
 
 
-async def samples(world: World) -> dict[tuple[str, ...], float]:
+async def samples(world: HttpDeployment) -> dict[tuple[str, ...], float]:
     """What /metrics says, by name and its labels in alphabetic order."""
     answer = await world.client().get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
@@ -43,9 +43,9 @@ async def samples(world: World) -> dict[tuple[str, ...], float]:
     }
 
 
-async def test_requests_are_counted_by_route_and_status(world: World) -> None:
+async def test_requests_are_counted_by_route_and_status(world: HttpDeployment) -> None:
     """Each call counts under the path of its row, never under what it named."""
-    program = world.by_key()
+    program = world.client_with_key()
     for path in ("/api/v1/companions/999", f"/api/v1/companions/{world.companion.id}", "/nope"):
         await program.get(path)
     found = await samples(world)
@@ -57,7 +57,7 @@ async def test_requests_are_counted_by_route_and_status(world: World) -> None:
     assert found["staffbooking_http_request_seconds_bucket", "+Inf", *route] == 2
 
 
-async def test_due_work_is_counted_by_kind(world: World) -> None:
+async def test_due_work_is_counted_by_kind(world: HttpDeployment) -> None:
     """How much waits, and for how long the oldest: asked for once in a few seconds."""
     await accepted(world)
     name, kind = "staffbooking_due_work", "open_checkout"
@@ -71,15 +71,15 @@ async def test_due_work_is_counted_by_kind(world: World) -> None:
     assert (await samples(world))[name, kind] == 2
 
 
-async def test_webhooks_are_counted(world: World) -> None:
+async def test_webhooks_are_counted(world: HttpDeployment) -> None:
     """Attempts by how they ended, what is on its way, and how late it is."""
     store, name = world.ports.store, "staffbooking_webhook"
     first = await add_endpoint(store, succeeded=3, failed=1)
     second = await add_endpoint(store, succeeded=4)
     await add_delivery(store, first)
     await add_delivery(store, second, status=DeliveryStatus.HELD, held_at=NOW)
-    await place(store)
-    await tell(store)
+    await place_events(store)
+    await add_event(store)
     world.clock.advance(7 * SECOND)
     found = await samples(world)
     attempts = f"{name}_attempts_total"
@@ -90,11 +90,11 @@ async def test_webhooks_are_counted(world: World) -> None:
     assert found[f"{name}_events_unplaced",] == 1
 
 
-async def test_figures_need_no_store(world: World) -> None:
+async def test_figures_need_no_store(world: HttpDeployment) -> None:
     """While the store is away they tell of the process alone, and of due work again after."""
     await accepted(world)
     store = world.ports.store
-    world.restart(store=Failing(Unavailable("gone")))
+    world.restart(store=Failing(StoreUnavailable("gone")))
     await world.client().get("/healthz")
     found = await samples(world)
     assert found["staffbooking_http_requests_total", "GET", "/healthz", "200"] == 1
@@ -107,24 +107,24 @@ async def test_figures_need_no_store(world: World) -> None:
 # The sandbox ----------------------------------------------------------------------------
 
 
-async def test_the_clock_moves_ahead(world: World) -> None:
+async def test_the_clock_moves_ahead(world: HttpDeployment) -> None:
     """By seconds or to an instant; the answer is the new now."""
     client = world.client()
     moved = await client.post("/sandbox/clock", json={"advance_seconds": 3600})
-    assert ok(moved) == {"now": "2027-03-01T13:00:00Z"}
+    assert json_body(moved) == {"now": "2027-03-01T13:00:00Z"}
     moved = await client.post("/sandbox/clock", json={"set_to": "2027-03-02T00:00:00Z"})
-    assert ok(moved) == {"now": "2027-03-02T00:00:00Z"}
+    assert json_body(moved) == {"now": "2027-03-02T00:00:00Z"}
     same = await client.post("/sandbox/clock", json={"advance_seconds": 0})
-    assert ok(same) == {"now": "2027-03-02T00:00:00Z"}
+    assert json_body(same) == {"now": "2027-03-02T00:00:00Z"}
 
 
 @pytest.mark.parametrize(
     "body",
     [{"advance_seconds": -1}, {"set_to": "2027-03-01T11:59:59Z"}, {"set_to": "1970-01-01T00:00Z"}],
 )
-async def test_the_clock_never_moves_back(world: World, body: dict[str, object]) -> None:
+async def test_the_clock_never_moves_back(world: HttpDeployment, body: dict[str, object]) -> None:
     """Backwards is 400."""
-    refused(await world.client().post("/sandbox/clock", json=body), 400, "clock_backwards")
+    error_body(await world.client().post("/sandbox/clock", json=body), 400, "clock_backwards")
 
 
 @pytest.mark.parametrize(
@@ -143,27 +143,27 @@ async def test_the_clock_never_moves_back(world: World, body: dict[str, object])
     ],
 )
 async def test_the_clock_is_strict(
-    world: World, body: dict[str, object], status: int, named: set[str]
+    world: HttpDeployment, body: dict[str, object], status: int, named: set[str]
 ) -> None:
     """One of the two, well formed, and not absurdly far."""
     answer = await world.client().post("/sandbox/clock", json=body)
-    assert (answer.status_code, fields(answer)) == (status, named)
+    assert (answer.status_code, error_fields(answer)) == (status, named)
 
 
-async def test_a_chargeback_is_noted_at_once(world: World) -> None:
+async def test_a_chargeback_is_noted_at_once(world: HttpDeployment) -> None:
     """Opened it disputes the booking; lost it cancels it."""
     path, customer, _ = await paid(world)
-    code = ok(await customer.get(path))["booking"]["booking_code"]
+    code = json_body(await customer.get(path))["booking"]["booking_code"]
     for outcome, status in (("open", "disputed"), ("lost", "cancelled")):
         body = {"booking_code": code, "outcome": outcome}
-        ok(await world.client().post("/sandbox/chargebacks", json=body))
-        assert ok(await customer.get(path))["booking"]["status"] == status
+        json_body(await world.client().post("/sandbox/chargebacks", json=body))
+        assert json_body(await customer.get(path))["booking"]["status"] == status
 
 
-async def test_a_chargeback_of_nothing_is_refused(world: World) -> None:
+async def test_a_chargeback_of_nothing_is_refused(world: HttpDeployment) -> None:
     """An unknown booking is 404, one that nobody paid 400, an unknown outcome 422."""
     path, customer, _ = await accepted(world)
-    code = ok(await customer.get(path))["booking"]["booking_code"]
+    code = json_body(await customer.get(path))["booking"]["booking_code"]
     client = world.client()
     for body, status in (
         ({"booking_code": "BK000000000000", "outcome": "open"}, 404),
@@ -174,54 +174,56 @@ async def test_a_chargeback_of_nothing_is_refused(world: World) -> None:
         assert (await client.post("/sandbox/chargebacks", json=body)).status_code == status
 
 
-async def test_faults_are_checked(world: World) -> None:
+async def test_faults_are_checked(world: HttpDeployment) -> None:
     """Unknown ops and kinds, and times out of bounds, are named."""
     client = world.client()
     answer = await client.post("/sandbox/payments/faults", json={"op": "fly", "kind": "slow"})
-    refused(answer, 422, "invalid_field")
-    assert fields(answer) == {"op"}
+    error_body(answer, 422, "invalid_field")
+    assert error_fields(answer) == {"op"}
     fault = {"op": "any", "kind": "slow", "times": 0}
-    assert fields(await client.post("/sandbox/payments/faults", json=fault)) == {"times"}
+    assert error_fields(await client.post("/sandbox/payments/faults", json=fault)) == {"times"}
 
 
 # The hosted page ------------------------------------------------------------------------
 
 
-async def test_the_page_is_strict_too(world: World) -> None:
+async def test_the_page_is_strict_too(world: HttpDeployment) -> None:
     """Unknown pages are 404 before anything else; outcomes and bodies are checked."""
     path, customer, _ = await accepted(world)
-    url = ok(await customer.post(f"{path}/checkout"))["checkout_url"]
+    url = json_body(await customer.post(f"{path}/checkout"))["checkout_url"]
     client = world.client()
-    refused(await client.post(f"{url}x", content=b"{"), 404, "not_found")
-    refused(await client.post(url, json={}), 400, "missing_field")
-    refused(await client.post(url, json={"outcome": "steal"}), 422, "invalid_field")
-    refused(await client.post(url, data={"outcome": "steal"}), 422, "invalid_field")
-    refused(await client.post(url, content=b"{}"), 415, "unsupported_media_type")
-    refused(await client.post(url, content=b"x" * 70_000), 413, "body_too_large")
-    refused(await client.put(url), 405, "method_not_allowed")
+    error_body(await client.post(f"{url}x", content=b"{"), 404, "not_found")
+    error_body(await client.post(url, json={}), 400, "missing_field")
+    error_body(await client.post(url, json={"outcome": "steal"}), 422, "invalid_field")
+    error_body(await client.post(url, data={"outcome": "steal"}), 422, "invalid_field")
+    error_body(await client.post(url, content=b"{}"), 415, "unsupported_media_type")
+    error_body(await client.post(url, content=b"x" * 70_000), 413, "body_too_large")
+    error_body(await client.put(url), 405, "method_not_allowed")
 
 
-async def test_a_challenge_is_passed_on_the_page(world: World) -> None:
+async def test_a_challenge_is_passed_on_the_page(world: HttpDeployment) -> None:
     """A card that asks the bank pays only once the client has said yes."""
     path, customer, _ = await accepted(world)
-    url = ok(await customer.post(f"{path}/checkout"))["checkout_url"]
-    assert ok(await customer.post(url, json={"outcome": "challenge"}))["state"] == "challenge"
+    url = json_body(await customer.post(f"{path}/checkout"))["checkout_url"]
+    assert (
+        json_body(await customer.post(url, json={"outcome": "challenge"}))["state"] == "challenge"
+    )
     assert "is it you?" in (await customer.get(url)).text
-    assert ok(await customer.post(url, json={"outcome": "succeed"}))["state"] == "paid"
+    assert json_body(await customer.post(url, json={"outcome": "succeed"}))["state"] == "paid"
 
 
-async def test_what_people_wrote_is_escaped(world: World) -> None:
+async def test_what_people_wrote_is_escaped(world: HttpDeployment) -> None:
     """Names on pages are text, never markup."""
 
     marked = evolve(world.customer, first_name="<b onclick=x>")
-    await world.store.write(lambda tx: tx.accounts.save_user(marked))
-    page = (await (await world.browser(marked.id)).get("/")).text
+    await world.store.run_transaction(lambda tx: tx.accounts.save_user(marked))
+    page = (await (await world.signed_in_client(marked.id)).get("/")).text
     assert "&lt;b onclick=x&gt;" in page
     assert "<b onclick" not in page
 
 
-async def test_a_fault_on_a_page_tells_nothing(world: World) -> None:
+async def test_a_fault_on_a_page_tells_nothing(world: HttpDeployment) -> None:
     """Pages too answer faults of ours in the contract's shape."""
     world.restart(sandbox=Failing(RuntimeError("secret")))
     answer = await world.client().get("/sandbox/checkout/abc")
-    assert set(refused(answer, 500, "internal")) == {"error", "code", "request_id"}
+    assert set(error_body(answer, 500, "internal")) == {"error", "code", "request_id"}

@@ -20,8 +20,8 @@ from websockets.exceptions import InvalidStatus
 from staffbooking_adapters.settings import load_settings
 from staffbooking_core.policy import Policy
 from staffbooking_http.server import server
-from staffbooking_http.server.server import hold, listen, serve
-from tests.http.deployment import World, ok, refused
+from staffbooking_http.server.server import open_listening_socket, serve, serve_maintenance
+from tests.http.deployment import HttpDeployment, error_body, json_body
 
 pytestmark = pytest.mark.anyio
 
@@ -29,12 +29,12 @@ SETTINGS = load_settings({})
 
 
 @asynccontextmanager
-async def serving(world: World) -> AsyncIterator[tuple[int, anyio.Event]]:
+async def serving(world: HttpDeployment) -> AsyncIterator[tuple[int, anyio.Event]]:
     """A server of the world's ports: its port, and the event that stops it."""
     stop = anyio.Event()
     async with anyio.create_task_group() as tasks:
-        with listen("127.0.0.1", 0) as listening:
-            job = partial(serve, SETTINGS, listening=listening, stop=stop, ports=world.ports)
+        with open_listening_socket("127.0.0.1", 0) as listening:
+            job = partial(serve, SETTINGS, listening_socket=listening, stop=stop, ports=world.ports)
             port: int = await tasks.start(job)
         yield port, stop
         stop.set()
@@ -52,17 +52,17 @@ async def raw(port: int, sent: bytes) -> tuple[bytes, bytes]:
     return head, body
 
 
-async def test_it_answers_on_a_real_socket(world: World) -> None:
+async def test_it_answers_on_a_real_socket(world: HttpDeployment) -> None:
     """The whole way, through the parser and back."""
     async with serving(world) as (port, _), httpx.AsyncClient() as client:
-        headers = {"authorization": f"Bearer {world.key}"}
+        headers = {"authorization": f"Bearer {world.api_key}"}
         url = f"http://127.0.0.1:{port}/api/v1/companions"
         answer = await client.get(f"{url}?location=lisbon", headers=headers)
-        assert len(ok(answer)["companions"]) == 1
+        assert len(json_body(answer)["companions"]) == 1
         assert "server" not in answer.headers
         head = await client.head(url, headers=headers)
         assert (head.status_code, head.content) == (200, b"")
-        refused(await client.get(f"{url}/%zz%00", headers=headers), 404, "not_found")
+        error_body(await client.get(f"{url}/%zz%00", headers=headers), 404, "not_found")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ async def test_it_answers_on_a_real_socket(world: World) -> None:
     ],
     ids=["garbage", "version", "path", "header", "length", "smuggling", "huge head"],
 )
-async def test_what_is_no_request_is_400(world: World, sent: bytes) -> None:
+async def test_what_is_no_request_is_400(world: HttpDeployment, sent: bytes) -> None:
     """Even where no request comes about, the answer has the contract's shape."""
     async with serving(world) as (port, _):
         head, body = await raw(port, sent)
@@ -88,10 +88,10 @@ async def test_what_is_no_request_is_400(world: World, sent: bytes) -> None:
 
 
 async def test_a_head_that_never_ends_is_cut_off(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither silence nor a trickle holds a connection."""
-    monkeypatch.setattr(server, "HEAD_DEADLINE", 0.05)
+    monkeypatch.setattr(server, "HEAD_TIMEOUT_SECONDS", 0.05)
     async with serving(world) as (port, _):
         assert await raw(port, b"") == (b"", b"")
         assert await raw(port, b"GET / HTTP/1.1\r\nx: y") == (b"", b"")
@@ -100,9 +100,11 @@ async def test_a_head_that_never_ends_is_cut_off(
         assert head.startswith(b"HTTP/1.1 200 ")
 
 
-async def test_too_many_connections_are_503(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_too_many_connections_are_503(
+    world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A connection over the bound is told to come again."""
-    monkeypatch.setattr(server, "MOST_CONNECTIONS", 0)
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 0)
     async with serving(world) as (port, _):
         head, body = await raw(port, b"")
     assert head.startswith(b"HTTP/1.1 503 ")
@@ -116,7 +118,7 @@ LARGE = 30 * 2**20
 
 
 @asynccontextmanager
-async def asked(world: World, port: int) -> AsyncIterator[anyio.abc.SocketStream]:
+async def asked(world: HttpDeployment, port: int) -> AsyncIterator[anyio.abc.SocketStream]:
     """A connection on which a large image was asked for, of which nothing more is read."""
     await world.ports.files.put("large.png", bytes(LARGE))
     async with await anyio.connect_tcp("127.0.0.1", port) as stream:
@@ -125,44 +127,46 @@ async def asked(world: World, port: int) -> AsyncIterator[anyio.abc.SocketStream
         yield stream
 
 
-async def test_who_does_not_read_is_cut_off(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_does_not_read_is_cut_off(
+    world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An answer that nobody takes holds no connection for ever."""
-    monkeypatch.setattr(server, "UNREAD_DEADLINE", 0.05)
-    lost, end = anyio.Event(), server.Protocol.connection_lost
+    monkeypatch.setattr(server, "UNREAD_TIMEOUT_SECONDS", 0.05)
+    lost, end = anyio.Event(), server.BoundedHttpProtocol.connection_lost
 
-    def noted(protocol: server.Protocol, error: Exception | None) -> None:
+    def noted(protocol: server.BoundedHttpProtocol, error: Exception | None) -> None:
         lost.set()
         end(protocol, error)
 
-    monkeypatch.setattr(server.Protocol, "connection_lost", noted)
+    monkeypatch.setattr(server.BoundedHttpProtocol, "connection_lost", noted)
     async with serving(world) as (port, _), asked(world, port):
         with anyio.fail_after(5):
             await lost.wait()
 
 
 async def test_who_reads_slowly_is_not_cut_off(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As long as something is taken between two looks, or another answer is under way."""
-    made: list[server.Protocol] = []
-    begin = server.Protocol.connection_made
+    made: list[server.BoundedHttpProtocol] = []
+    begin = server.BoundedHttpProtocol.connection_made
 
-    def noted(protocol: server.Protocol, transport: Any) -> None:
+    def noted(protocol: server.BoundedHttpProtocol, transport: Any) -> None:
         made.append(protocol)
         begin(protocol, transport)
 
-    monkeypatch.setattr(server.Protocol, "connection_made", noted)
+    monkeypatch.setattr(server.BoundedHttpProtocol, "connection_made", noted)
     async with serving(world) as (port, _), asked(world, port) as stream:
-        waited = server.cut_off(made, {})
+        waited = server.abort_stalled_connections(made, {})
         assert set(waited.values()) != set()
         for _ in range(2):
             await _take(stream, LARGE // 3)
-            waited = server.cut_off(made, waited)
+            waited = server.abort_stalled_connections(made, waited)
             assert not made[0].transport.is_closing()
-        another: server.Unread = {(made[0], "another request"): 1}
-        assert server.cut_off(made, another) == waited
+        another: server.UnreadBytes = {(made[0], "another request"): 1}
+        assert server.abort_stalled_connections(made, another) == waited
         assert not made[0].transport.is_closing()
-        server.cut_off(made, waited)
+        server.abort_stalled_connections(made, waited)
         assert made[0].transport.is_closing()
 
 
@@ -189,11 +193,11 @@ def test_files_are_allowed_for_all_connections(
     made: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
     monkeypatch.setattr(resource, "setrlimit", lambda _, limits: made.append(limits))
-    server.allow_files(5000)
+    server.raise_open_file_limit(5000)
     assert made == ([] if then is None else [then])
 
 
-async def test_what_is_in_flight_ends(world: World) -> None:
+async def test_what_is_in_flight_ends(world: HttpDeployment) -> None:
     """Asked to stop, the server answers what it has begun, and then ends."""
     begun, go_on = anyio.Event(), anyio.Event()
 
@@ -201,7 +205,7 @@ async def test_what_is_in_flight_ends(world: World) -> None:
         async def look(self, *given: object) -> object:
             begun.set()
             await go_on.wait()
-            return await world.store.admission.look(*given)  # type: ignore[arg-type]
+            return await world.store.admission.peek(*given)  # type: ignore[arg-type]
 
     world.restart(admission=Slow())
     found: list[httpx.Response] = []
@@ -216,13 +220,13 @@ async def test_what_is_in_flight_ends(world: World) -> None:
         stop.set()
         await anyio.sleep(0.2)
         go_on.set()
-    refused(found[0], 404, "not_found")
+    error_body(found[0], 404, "not_found")
 
 
 def test_a_taken_port_is_an_error() -> None:
     """Who composes the server hears that the port can't be had."""
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError):
-        listen("127.0.0.1", taken.getsockname()[1])
+        open_listening_socket("127.0.0.1", taken.getsockname()[1])
 
 
 # Before the store is there --------------------------------------------------------------
@@ -235,16 +239,22 @@ async def holding(ready: anyio.Event, stop: anyio.Event) -> AsyncIterator[socket
     async def is_ready() -> bool:
         return ready.is_set()
 
-    with listen("127.0.0.1", 0) as listening:
+    with open_listening_socket("127.0.0.1", 0) as listening:
         async with anyio.create_task_group() as tasks:
-            job = partial(hold, Policy(), listening=listening, stop=stop, is_ready=is_ready)
+            job = partial(
+                serve_maintenance,
+                Policy(),
+                listening_socket=listening,
+                stop=stop,
+                is_ready=is_ready,
+            )
             tasks.start_soon(job)
             yield listening
 
 
 @pytest.fixture
 def haste(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "LOOK_AGAIN", 0.01)
+    monkeypatch.setattr(server, "READINESS_CHECK_INTERVAL_SECONDS", 0.01)
 
 
 @pytest.mark.usefixtures("haste")
@@ -258,7 +268,7 @@ async def test_before_it_is_ready_a_server_is_alive() -> None:
             assert (await client.get("/healthz")).json() == {"status": "ok"}
             for path in ("/readyz", "/api/v1/companions", "/", "/nope"):
                 answer = await client.get(path)
-                refused(answer, 503, "unavailable")
+                error_body(answer, 503, "unavailable")
                 assert answer.headers["retry-after"] == "2"
             assert (await client.head("/readyz")).content == b""
         ready.set()
@@ -276,21 +286,21 @@ async def test_before_it_is_ready_a_channel_is_refused() -> None:
 
 
 @pytest.mark.usefixtures("haste")
-async def test_who_comes_between_waits(world: World) -> None:
+async def test_who_comes_between_waits(world: HttpDeployment) -> None:
     """Nobody is refused while the one server ends and the other begins."""
     stop = anyio.Event()
 
     async def is_ready() -> bool:
         return True
 
-    with listen("127.0.0.1", 0) as listening:
-        await hold(Policy(), listening=listening, stop=stop, is_ready=is_ready)
+    with open_listening_socket("127.0.0.1", 0) as listening:
+        await serve_maintenance(Policy(), listening_socket=listening, stop=stop, is_ready=is_ready)
         async with anyio.create_task_group() as tasks:
             port = listening.getsockname()[1]
             stream = await anyio.connect_tcp("127.0.0.1", port)
             await stream.send(b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
             await tasks.start(
-                partial(serve, SETTINGS, listening=listening, stop=stop, ports=world.ports)
+                partial(serve, SETTINGS, listening_socket=listening, stop=stop, ports=world.ports)
             )
             with anyio.fail_after(5):
                 assert (await stream.receive()).startswith(b"HTTP/1.1 200 ")

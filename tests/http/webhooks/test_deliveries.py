@@ -9,20 +9,20 @@ from typing import Any
 import httpx
 import pytest
 
-from staffbooking_core.domain.webhooks.deliveries import Failure
+from staffbooking_core.domain.webhooks.deliveries import DeliveryFailure
 from staffbooking_core.webhook_receiver import hex_signature, standard_signature
 from tests.http.bookings.test_booking_flow import paid, set_clock
-from tests.http.deployment import World, fields, ok, refused
+from tests.http.deployment import HttpDeployment, error_body, error_fields, json_body
 from tests.http.docs.test_openapi import document_of, validator
 from tests.http.webhooks.webhook_calls import (
-    PATH,
-    URL,
-    at_endpoint,
-    book,
-    deliver,
-    delivered,
-    receive,
-    register,
+    RECEIVER_URL,
+    WEBHOOKS_PATH,
+    add_endpoint_path,
+    deliver_due_events,
+    list_deliveries,
+    register_endpoint,
+    request_booking,
+    set_receiver_status,
 )
 from tests.support.builders import DAY, SECOND
 
@@ -34,18 +34,18 @@ FEED = "/api/events"
 # Tests ----------------------------------------------------------------------------------
 
 
-async def test_a_test_that_is_received(world: World) -> None:
+async def test_a_test_that_is_received(world: HttpDeployment) -> None:
     """One attempt, at once, with an event of its own that is signed as any other."""
-    receive(world, 204)
-    program = world.by_key()
-    record, secret = await register(program)
-    answer = ok(await program.post(f"{PATH}/{record['id']}/test"))
+    set_receiver_status(world, 204)
+    program = world.client_with_key()
+    record, secret = await register_endpoint(program)
+    answer = json_body(await program.post(f"{WEBHOOKS_PATH}/{record['id']}/test"))
     delivery = {"status": "succeeded", "response_status": 204, "duration_ms": 0, "error": None}
     number = answer["delivery"]["id"]
     assert answer == {"success": True, "delivery": {"id": number, **delivery}}
     (sent,) = world.sender.sent
     body = json.loads(sent.body)
-    assert (sent.url, sent.headers["X-Webhook-Event"]) == (URL, "webhook.test")
+    assert (sent.url, sent.headers["X-Webhook-Event"]) == (RECEIVER_URL, "webhook.test")
     assert sent.headers["X-Webhook-Signature"] == hex_signature(secret, sent.body)
     assert body == {
         "id": sent.headers["X-Webhook-Id"],
@@ -62,16 +62,18 @@ async def test_a_test_that_is_received(world: World) -> None:
     [
         (500, 500, "http_status"),
         (301, 301, "redirect"),
-        (Failure.TIMEOUT, None, "timeout"),
-        (Failure.UNSAFE_ADDRESS, None, "unsafe_address"),
+        (DeliveryFailure.TIMEOUT, None, "timeout"),
+        (DeliveryFailure.UNSAFE_ADDRESS, None, "unsafe_address"),
     ],
 )
-async def test_a_test_that_fails(world: World, answer: Any, status: Any, error: str) -> None:
+async def test_a_test_that_fails(
+    world: HttpDeployment, answer: Any, status: Any, error: str
+) -> None:
     """200 all the same, with what came of it; it is neither tried again nor counted."""
-    receive(world, answer)
-    program = world.by_key()
-    path = await at_endpoint(program)
-    told = ok(await program.post(f"{path}/test"))
+    set_receiver_status(world, answer)
+    program = world.client_with_key()
+    path = await add_endpoint_path(program)
+    told = json_body(await program.post(f"{path}/test"))
     assert told["success"] is False
     assert told["delivery"] == {
         "id": told["delivery"]["id"],
@@ -81,31 +83,31 @@ async def test_a_test_that_fails(world: World, answer: Any, status: Any, error: 
         "error": error,
     }
     world.clock.advance(60 * SECOND)
-    await deliver(world)
+    await deliver_due_events(world)
     assert len(world.sender.sent) == 1
-    assert ok(await program.get(PATH))["webhooks"][0]["consecutive_failures"] == 0
+    assert json_body(await program.get(WEBHOOKS_PATH))["webhooks"][0]["consecutive_failures"] == 0
 
 
-async def test_a_paused_endpoint_may_be_tested(world: World) -> None:
+async def test_a_paused_endpoint_may_be_tested(world: HttpDeployment) -> None:
     """To see whether it works before it is made active."""
-    receive(world)
-    program = world.by_key()
-    path = await at_endpoint(program)
-    ok(await program.patch(path, json={"active": False}))
-    assert ok(await program.post(f"{path}/test"))["success"] is True
+    set_receiver_status(world)
+    program = world.client_with_key()
+    path = await add_endpoint_path(program)
+    json_body(await program.patch(path, json={"active": False}))
+    assert json_body(await program.post(f"{path}/test"))["success"] is True
 
 
 # Deliveries -----------------------------------------------------------------------------
 
 
-async def test_deliveries_are_listed_with_their_attempts(each_world: World) -> None:
+async def test_deliveries_are_listed_with_their_attempts(each_world: HttpDeployment) -> None:
     """From the failed attempt to the one that was received, on every store."""
-    world, program = each_world, each_world.by_key()
-    receive(world, 503)
-    path = await at_endpoint(program)
-    await book(world)
-    await deliver(world)
-    (pending,) = await delivered(program, path)
+    world, program = each_world, each_world.client_with_key()
+    set_receiver_status(world, 503)
+    path = await add_endpoint_path(program)
+    await request_booking(world)
+    await deliver_due_events(world)
+    (pending,) = await list_deliveries(program, path)
     first = {"number": 1, "at": "2027-03-01T12:00:00Z", "response_status": 503}
     first |= {"duration_ms": 0, "error": "http_status"}
     assert pending == {
@@ -117,82 +119,82 @@ async def test_deliveries_are_listed_with_their_attempts(each_world: World) -> N
         "next_attempt_at": "2027-03-01T12:00:01Z",
         "created_at": "2027-03-01T12:00:00Z",
     }
-    receive(world)
+    set_receiver_status(world)
     world.clock.advance(SECOND)
-    await deliver(world)
+    await deliver_due_events(world)
     second = {"number": 2, "at": "2027-03-01T12:00:01Z", "response_status": 200}
     second |= {"duration_ms": 0, "error": None}
     attempts = [first, second]
     done = {**pending, "status": "succeeded", "attempts": attempts, "next_attempt_at": None}
-    assert await delivered(program, path) == [done]
+    assert await list_deliveries(program, path) == [done]
 
 
-async def test_deliveries_come_in_pages(world: World) -> None:
+async def test_deliveries_come_in_pages(world: HttpDeployment) -> None:
     """The newest first; 12 unless a limit says otherwise."""
     world.raise_limits()
-    program = world.by_key()
-    path = await at_endpoint(program)
-    numbers = [ok(await program.post(f"{path}/test"))["delivery"]["id"] for _ in range(13)]
-    pages = [ok(await program.get(f"{path}/deliveries?page={page}")) for page in (1, 2, 3)]
+    program = world.client_with_key()
+    path = await add_endpoint_path(program)
+    numbers = [json_body(await program.post(f"{path}/test"))["delivery"]["id"] for _ in range(13)]
+    pages = [json_body(await program.get(f"{path}/deliveries?page={page}")) for page in (1, 2, 3)]
     found = [[each["id"] for each in page["deliveries"]] for page in pages]
     assert found == [numbers[:0:-1], numbers[:1], []]
     assert [page["has_more"] for page in pages] == [True, False, False]
-    page = ok(await program.get(f"{path}/deliveries?page=2&limit=1"))
+    page = json_body(await program.get(f"{path}/deliveries?page=2&limit=1"))
     assert [each["id"] for each in page["deliveries"]] == [numbers[-2]]
     assert page.keys() == {"deliveries", "has_more"}
 
 
 @pytest.mark.parametrize("query", ["page=0", "limit=0", "limit=51", "page=x", "page=1&page=2"])
-async def test_a_wrong_page_is_422(world: World, query: str) -> None:
+async def test_a_wrong_page_is_422(world: HttpDeployment, query: str) -> None:
     """As with every other list."""
-    program = world.by_key()
-    answer = await program.get(f"{await at_endpoint(program)}/deliveries?{query}")
-    refused(answer, 422, "invalid_field")
-    assert fields(answer) == {query.partition("=")[0]}
+    program = world.client_with_key()
+    answer = await program.get(f"{await add_endpoint_path(program)}/deliveries?{query}")
+    error_body(answer, 422, "invalid_field")
+    assert error_fields(answer) == {query.partition("=")[0]}
 
 
-async def test_an_event_is_sent_once_more(each_world: World) -> None:
+async def test_an_event_is_sent_once_more(each_world: HttpDeployment) -> None:
     """The same id and bytes, as one attempt more of the same delivery, on every store."""
-    world, program = each_world, each_world.by_key()
-    receive(world)
-    path = await at_endpoint(program)
-    await book(world)
-    await deliver(world)
-    (done,) = await delivered(program, path)
-    again = ok(await program.post(f"{path}/deliveries/{done['id']}/redeliver"))
+    world, program = each_world, each_world.client_with_key()
+    set_receiver_status(world)
+    path = await add_endpoint_path(program)
+    await request_booking(world)
+    await deliver_due_events(world)
+    (done,) = await list_deliveries(program, path)
+    again = json_body(await program.post(f"{path}/deliveries/{done['id']}/redeliver"))
     due = {"status": "pending", "next_attempt_at": "2027-03-01T12:00:00Z"}
     assert again == {"success": True, "delivery": {**done, **due}}
-    await deliver(world)
+    await deliver_due_events(world)
     first, second = world.sender.sent
     assert (first.body, first.headers["X-Webhook-Id"]) == (
         second.body,
         second.headers["X-Webhook-Id"],
     )
     assert second.headers["X-Webhook-Attempt"] == "2"
-    (twice,) = await delivered(program, path)
+    (twice,) = await list_deliveries(program, path)
     assert [each["number"] for each in twice["attempts"]] == [1, 2]
 
 
-async def test_a_test_is_sent_once_more(each_world: World) -> None:
+async def test_a_test_is_sent_once_more(each_world: HttpDeployment) -> None:
     """It has bytes of its own, which are kept with it."""
-    world, program = each_world, each_world.by_key()
-    path = await at_endpoint(program)
-    number = ok(await program.post(f"{path}/test"))["delivery"]["id"]
-    receive(world)
-    ok(await program.post(f"{path}/deliveries/{number}/redeliver"))
-    await deliver(world)
+    world, program = each_world, each_world.client_with_key()
+    path = await add_endpoint_path(program)
+    number = json_body(await program.post(f"{path}/test"))["delivery"]["id"]
+    set_receiver_status(world)
+    json_body(await program.post(f"{path}/deliveries/{number}/redeliver"))
+    await deliver_due_events(world)
     first, second = world.sender.sent
     assert first.body == second.body
-    assert [each["status"] for each in await delivered(program, path)] == ["succeeded"]
+    assert [each["status"] for each in await list_deliveries(program, path)] == ["succeeded"]
 
 
-async def test_a_delivery_of_another_endpoint_is_404(world: World) -> None:
+async def test_a_delivery_of_another_endpoint_is_404(world: HttpDeployment) -> None:
     """Also where both are one's own."""
-    program = world.by_key()
-    first, second = [await at_endpoint(program) for _ in "ab"]
-    number = ok(await program.post(f"{first}/test"))["delivery"]["id"]
-    refused(await program.post(f"{second}/deliveries/{number}/redeliver"), 404, "not_found")
-    ok(await program.post(f"{first}/deliveries/{number}/redeliver"))
+    program = world.client_with_key()
+    first, second = [await add_endpoint_path(program) for _ in "ab"]
+    number = json_body(await program.post(f"{first}/test"))["delivery"]["id"]
+    error_body(await program.post(f"{second}/deliveries/{number}/redeliver"), 404, "not_found")
+    json_body(await program.post(f"{first}/deliveries/{number}/redeliver"))
 
 
 # The pull feed --------------------------------------------------------------------------
@@ -200,75 +202,78 @@ async def test_a_delivery_of_another_endpoint_is_404(world: World) -> None:
 
 async def read(client: httpx.AsyncClient, query: str = "") -> tuple[list[str], bool]:
     """The ids of the events that a page of the feed has, and whether more follow."""
-    page = ok(await client.get(FEED + query))
+    page = json_body(await client.get(FEED + query))
     assert page.keys() == {"events", "has_more"}
     return [event["id"] for event in page["events"]], page["has_more"]
 
 
-async def test_the_feed_is_read_to_its_end(each_world: World) -> None:
+async def test_the_feed_is_read_to_its_end(each_world: HttpDeployment) -> None:
     """Page by page, each after the last event of the one before, the oldest first."""
-    world, program = each_world, each_world.by_key()
-    codes = [await book(world) for _ in range(3)]
-    events = ok(await program.get(FEED))["events"]
+    world, program = each_world, each_world.client_with_key()
+    codes = [await request_booking(world) for _ in range(3)]
+    events = json_body(await program.get(FEED))["events"]
     assert [event["data"]["booking"]["booking_code"] for event in events] == codes
     first, second, third = [event["id"] for event in events]
     assert await read(program, "?limit=2") == ([first, second], True)
     assert await read(program, f"?limit=2&after={second}") == ([third], False)
     assert await read(program, f"?after={third}") == ([], False)
-    await book(world)
+    await request_booking(world)
     found, has_more = await read(program, f"?after={third}")
     assert (len(found), has_more) == (1, False)
 
 
-async def test_the_feed_has_the_bytes_that_are_sent(world: World) -> None:
+async def test_the_feed_has_the_bytes_that_are_sent(world: HttpDeployment) -> None:
     """Not encoded anew: so they are the same to the letter."""
-    receive(world)
-    program = world.by_key()
-    await register(program)
-    await book(world)
-    await book(world)
-    await deliver(world)
+    set_receiver_status(world)
+    program = world.client_with_key()
+    await register_endpoint(program)
+    await request_booking(world)
+    await request_booking(world)
+    await deliver_due_events(world)
     bodies = b",".join(sent.body for sent in world.sender.sent)
     assert (await program.get(FEED)).content == b'{"events":[' + bodies + b'],"has_more":false}'
 
 
-async def test_everybody_reads_their_own_and_admins_all(world: World) -> None:
+async def test_everybody_reads_their_own_and_admins_all(world: HttpDeployment) -> None:
     """A party's feed has nothing of others' bookings; an event of others can't be read after,
     nor one that is nobody's."""
     world.raise_limits()
-    await book(world)
-    program, outsider = world.by_key(), world.by_key(await world.new_key(world.outsider))
+    await request_booking(world)
+    program, outsider = (
+        world.client_with_key(),
+        world.client_with_key(await world.add_api_key(world.outsider)),
+    )
     body = world.request_body(start_time="06:00")
-    ok(await outsider.post("/api/v1/bookings", json=body), 201)
-    await deliver(world)
+    json_body(await outsider.post("/api/v1/bookings", json=body), 201)
+    await deliver_due_events(world)
     (mine,), (theirs,) = (await read(program))[0], (await read(outsider))[0]
-    admin = await world.browser(world.admin.id)
+    admin = await world.signed_in_client(world.admin.id)
     assert await read(admin) == ([mine, theirs], False)
     assert await read(admin, f"?after={mine}") == ([theirs], False)
-    path = await at_endpoint(program)
-    ok(await program.post(f"{path}/test"))
+    path = await add_endpoint_path(program)
+    json_body(await program.post(f"{path}/test"))
     test = world.sender.sent[-1].headers["X-Webhook-Id"]
     for after in (theirs, test, "evt_unknown", ""):
-        refused(await program.get(f"{FEED}?after={after}"), 400, "unknown_event")
-    refused(await admin.get(f"{FEED}?after={test}"), 400, "unknown_event")
+        error_body(await program.get(f"{FEED}?after={after}"), 400, "unknown_event")
+    error_body(await admin.get(f"{FEED}?after={test}"), 400, "unknown_event")
 
 
 @pytest.mark.parametrize(
     "query", ["limit=0", "limit=101", "limit=x", "after=a&after=b", "after=%00", "after=%ff"]
 )
-async def test_a_wrong_query_of_the_feed_is_422(world: World, query: str) -> None:
+async def test_a_wrong_query_of_the_feed_is_422(world: HttpDeployment, query: str) -> None:
     """Bounds and forms, as with every other query."""
-    answer = await world.by_key().get(f"{FEED}?{query}")
-    refused(answer, 422, "invalid_field")
-    assert fields(answer) == {query.partition("=")[0]}
+    answer = await world.client_with_key().get(f"{FEED}?{query}")
+    error_body(answer, 422, "invalid_field")
+    assert error_fields(answer) == {query.partition("=")[0]}
 
 
-async def test_the_feed_has_fifty_unless_asked_for_more(world: World) -> None:
+async def test_the_feed_has_fifty_unless_asked_for_more(world: HttpDeployment) -> None:
     """And a hundred at most."""
     world.raise_limits()
     for _ in range(51):
-        await book(world)
-    program = world.by_key()
+        await request_booking(world)
+    program = world.client_with_key()
     found, has_more = await read(program)
     assert (len(found), has_more) == (50, True)
     found, has_more = await read(program, "?limit=100")
@@ -278,13 +283,13 @@ async def test_the_feed_has_fifty_unless_asked_for_more(world: World) -> None:
 # What is sent ---------------------------------------------------------------------------
 
 
-async def walk(world: World, chance: random.Random) -> None:
+async def walk(world: HttpDeployment, chance: random.Random) -> None:
     """Steps of bookings by chance: some are refused, some make events."""
-    customer = await world.browser(world.customer.id)
-    staff = await world.browser(world.companion.id)
+    customer = await world.signed_in_client(world.customer.id)
+    staff = await world.signed_in_client(world.companion.id)
     day = (await world.clock.business() + 3 * DAY).date().isoformat()
     body = world.request_body(event_date=day)
-    made = await world.by_key().post("/api/v1/bookings", json=body)
+    made = await world.client_with_key().post("/api/v1/bookings", json=body)
     if made.status_code != 201:
         return  # The companion is booked at that time already.
     path = f"/bookings/{made.json()['booking']['id']}"
@@ -302,35 +307,35 @@ async def walk(world: World, chance: random.Random) -> None:
                 await staff.post(f"{path}/decline")
             case 6:
                 hours = {"advance_seconds": chance.randrange(80) * 3600}
-                ok(await world.client().post("/sandbox/clock", json=hours))
+                json_body(await world.client().post("/sandbox/clock", json=hours))
             case 7:
                 await customer.post(f"{path}/confirm")
 
 
-async def finish(world: World) -> None:
+async def finish(world: HttpDeployment) -> None:
     """A booking to its end, with both reviews."""
     path, customer, staff = await paid(world)
     await set_clock(world, "2027-03-03T22:00:00Z")
-    ok(await customer.post(f"{path}/confirm"))
+    json_body(await customer.post(f"{path}/confirm"))
     for side in (customer, staff):
         said = {"rating": 5, "comment": "Great", "punctuality": 4}
-        ok(await side.post(path.replace("bookings", "reviews/booking"), json=said), 201)
+        json_body(await side.post(path.replace("bookings", "reviews/booking"), json=said), 201)
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_all_that_is_sent_is_as_documented(world: World, seed: int) -> None:
+async def test_all_that_is_sent_is_as_documented(world: HttpDeployment, seed: int) -> None:
     """Bodies and headers of every event, whatever became of the bookings."""
     world.raise_limits()
-    receive(world)
+    set_receiver_status(world)
     document = await document_of(world)
-    admin = await world.browser(world.admin.id)
-    record, secret = await register(admin)
+    admin = await world.signed_in_client(world.admin.id)
+    record, secret = await register_endpoint(admin)
     await finish(world)
     chance = random.Random(seed)
     for _ in range(6):
         await walk(world, chance)
-    await deliver(world)
-    ok(await admin.post(f"{PATH}/{record['id']}/test"))
+    await deliver_due_events(world)
+    json_body(await admin.post(f"{WEBHOOKS_PATH}/{record['id']}/test"))
     checks = {name: validator(document, _schema(item)) for name, item in _items(document)}
     seen = set()
     for sent in world.sender.sent:

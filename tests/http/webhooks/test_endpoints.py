@@ -9,16 +9,16 @@ import pytest
 from attrs import evolve
 
 from staffbooking_core.webhook_receiver import hex_signature, standard_signature
-from tests.http.deployment import World, fields, ok, refused
+from tests.http.deployment import HttpDeployment, error_body, error_fields, json_body
 from tests.http.webhooks.webhook_calls import (
-    PATH,
-    URL,
-    at_endpoint,
-    book,
-    deliver,
-    delivered,
-    receive,
-    register,
+    RECEIVER_URL,
+    WEBHOOKS_PATH,
+    add_endpoint_path,
+    deliver_due_events,
+    list_deliveries,
+    register_endpoint,
+    request_booking,
+    set_receiver_status,
 )
 from tests.support.builders import DAY, NOW
 from tests.support.webhooks import add_endpoint
@@ -37,16 +37,18 @@ ALL = [
 # Registering ----------------------------------------------------------------------------
 
 
-async def test_registering_answers_the_record_and_the_secret(world: World) -> None:
+async def test_registering_answers_the_record_and_the_secret(world: HttpDeployment) -> None:
     """For all five events where none are named; the secret stands beside the record."""
-    made = ok(await world.by_key().post(PATH, json={"url": URL}), 201)
+    made = json_body(
+        await world.client_with_key().post(WEBHOOKS_PATH, json={"url": RECEIVER_URL}), 201
+    )
     number, secret = made["webhook"]["id"], made["secret"]
     assert secret.startswith("whsec_")
     assert made == {
         "success": True,
         "webhook": {
             "id": number,
-            "url": URL,
+            "url": RECEIVER_URL,
             "events": ALL,
             "description": None,
             "active": True,
@@ -59,22 +61,22 @@ async def test_registering_answers_the_record_and_the_secret(world: World) -> No
     }
 
 
-async def test_events_and_a_description_may_be_given(world: World) -> None:
+async def test_events_and_a_description_may_be_given(world: HttpDeployment) -> None:
     """Events come back in their published order; what is unknown is bound to nothing."""
     given = {"events": ["review.created", "booking.created"], "description": "CRM"}
     unknown = {"id": 77, "active": False, "owner_id": world.outsider.id, "secret": "mine"}
-    record, secret = await register(world.by_key(), **given, **unknown)
+    record, secret = await register_endpoint(world.client_with_key(), **given, **unknown)
     assert record["events"] == ["booking.created", "review.created"]
     assert (record["description"], record["active"]) == ("CRM", True)
     assert (record["id"] != 77, secret != "mine") == (True, True)
 
 
 @pytest.mark.parametrize("body", [{}, {"url": None, "events": []}])
-async def test_a_url_is_required(world: World, body: dict[str, Any]) -> None:
+async def test_a_url_is_required(world: HttpDeployment, body: dict[str, Any]) -> None:
     """Absent and null are the same."""
-    answer = await world.by_key().post(PATH, json=body)
-    refused(answer, 400, "missing_field")
-    assert fields(answer) == {"url"}
+    answer = await world.client_with_key().post(WEBHOOKS_PATH, json=body)
+    error_body(answer, 400, "missing_field")
+    assert error_fields(answer) == {"url"}
 
 
 @pytest.mark.parametrize(
@@ -94,34 +96,36 @@ async def test_a_url_is_required(world: World, body: dict[str, Any]) -> None:
         f"https://hooks.example.com/{'x' * 2023}",
     ],
 )
-async def test_a_url_that_may_not_be_registered_is_422(world: World, url: Any) -> None:
+async def test_a_url_that_may_not_be_registered_is_422(world: HttpDeployment, url: Any) -> None:
     """Wrong forms, and addresses that are not public."""
-    answer = await world.by_key().post(PATH, json={"url": url})
-    refused(answer, 422, "invalid_field")
-    assert fields(answer) == {"url"}
+    answer = await world.client_with_key().post(WEBHOOKS_PATH, json={"url": url})
+    error_body(answer, 422, "invalid_field")
+    assert error_fields(answer) == {"url"}
 
 
-async def test_the_longest_url_passes(world: World) -> None:
+async def test_the_longest_url_passes(world: HttpDeployment) -> None:
     """2,048 characters, a port of its own, a query."""
     url = f"https://8.8.8.8:8443/in?tenant={'x' * 2017}"
     assert len(url) == 2048
-    assert (await register(world.by_key(), url=url))[0]["url"] == url
+    assert (await register_endpoint(world.client_with_key(), url=url))[0]["url"] == url
 
 
-async def test_a_name_of_an_unsafe_address_is_422(world: World) -> None:
+async def test_a_name_of_an_unsafe_address_is_422(world: HttpDeployment) -> None:
     """What the name stands for counts, as far as it can be looked up."""
-    world.sender.unsafe.add("intranet.example.com")
-    answer = await world.by_key().post(PATH, json={"url": "https://intranet.example.com/"})
-    refused(answer, 422, "invalid_field")
-    assert fields(answer) == {"url"}
+    world.sender.unsafe_hosts.add("intranet.example.com")
+    answer = await world.client_with_key().post(
+        WEBHOOKS_PATH, json={"url": "https://intranet.example.com/"}
+    )
+    error_body(answer, 422, "invalid_field")
+    assert error_fields(answer) == {"url"}
 
 
-async def test_a_sandbox_may_let_loopback_through(world: World) -> None:
+async def test_a_sandbox_may_let_loopback_through(world: HttpDeployment) -> None:
     """Over http too, and nothing else that is not public."""
     world.restart(policy=evolve(world.ports.policy, webhook_allow_insecure=True))
-    await register(world.by_key(), url="http://127.0.0.1:9000/in")
-    answer = await world.by_key().post(PATH, json={"url": "http://10.0.0.1/"})
-    refused(answer, 422, "invalid_field")
+    await register_endpoint(world.client_with_key(), url="http://127.0.0.1:9000/in")
+    answer = await world.client_with_key().post(WEBHOOKS_PATH, json={"url": "http://10.0.0.1/"})
+    error_body(answer, 422, "invalid_field")
 
 
 @pytest.mark.parametrize(
@@ -135,82 +139,93 @@ async def test_a_sandbox_may_let_loopback_through(world: World) -> None:
         ([7], "events.0"),
     ],
 )
-async def test_wrong_events_are_422(world: World, events: Any, field: str) -> None:
+async def test_wrong_events_are_422(world: HttpDeployment, events: Any, field: str) -> None:
     """None at all, unknown ones and repeated ones."""
-    answer = await world.by_key().post(PATH, json={"url": URL, "events": events})
-    refused(answer, 422, "invalid_field")
-    assert fields(answer) == {field}
+    answer = await world.client_with_key().post(
+        WEBHOOKS_PATH, json={"url": RECEIVER_URL, "events": events}
+    )
+    error_body(answer, 422, "invalid_field")
+    assert error_fields(answer) == {field}
 
 
-async def test_all_faults_are_told_at_once(world: World) -> None:
+async def test_all_faults_are_told_at_once(world: HttpDeployment) -> None:
     """The form of the URL is one of them."""
     body = {"url": "ftp://x.example", "events": ["x"], "description": 5}
-    answer = await world.by_key().post(PATH, json=body)
-    refused(answer, 422, "invalid_field")
-    assert fields(answer) == {"url", "events.0", "description"}
+    answer = await world.client_with_key().post(WEBHOOKS_PATH, json=body)
+    error_body(answer, 422, "invalid_field")
+    assert error_fields(answer) == {"url", "events.0", "description"}
 
 
-async def test_the_eleventh_is_one_too_many(world: World) -> None:
+async def test_the_eleventh_is_one_too_many(world: HttpDeployment) -> None:
     """Ten a user; a deleted one makes room, and others have ten of their own."""
-    program = world.by_key()
-    paths = [await at_endpoint(program) for _ in range(10)]
-    refused(await program.post(PATH, json={"url": URL}), 400, "too_many_webhooks")
-    await register(world.by_key(await world.new_key(world.outsider)))
-    ok(await program.delete(paths[3]))
-    await register(program)
-    refused(await program.post(PATH, json={"url": URL}), 400, "too_many_webhooks")
+    program = world.client_with_key()
+    paths = [await add_endpoint_path(program) for _ in range(10)]
+    error_body(
+        await program.post(WEBHOOKS_PATH, json={"url": RECEIVER_URL}), 400, "too_many_webhooks"
+    )
+    await register_endpoint(world.client_with_key(await world.add_api_key(world.outsider)))
+    json_body(await program.delete(paths[3]))
+    await register_endpoint(program)
+    error_body(
+        await program.post(WEBHOOKS_PATH, json={"url": RECEIVER_URL}), 400, "too_many_webhooks"
+    )
 
 
 # Listing, changing, deleting ------------------------------------------------------------
 
 
-async def test_the_list_has_ones_own_the_oldest_first(world: World) -> None:
+async def test_the_list_has_ones_own_the_oldest_first(world: HttpDeployment) -> None:
     """Records as they were made, without secrets; whichever way in."""
-    program = world.by_key()
-    records = [(await register(program, description=name))[0] for name in ("a", "b")]
-    await register(world.by_key(await world.new_key(world.outsider)))
-    assert ok(await program.get(PATH)) == {"webhooks": records}
-    assert ok(await (await world.browser(world.subscriber.id)).get(PATH)) == {"webhooks": records}
+    program = world.client_with_key()
+    records = [(await register_endpoint(program, description=name))[0] for name in ("a", "b")]
+    await register_endpoint(world.client_with_key(await world.add_api_key(world.outsider)))
+    assert json_body(await program.get(WEBHOOKS_PATH)) == {"webhooks": records}
+    assert json_body(
+        await (await world.signed_in_client(world.subscriber.id)).get(WEBHOOKS_PATH)
+    ) == {"webhooks": records}
 
 
-async def test_a_change_leaves_what_is_not_given(world: World) -> None:
+async def test_a_change_leaves_what_is_not_given(world: HttpDeployment) -> None:
     """Only what is given changes; the URL can't be."""
-    program = world.by_key()
-    record, _ = await register(program, description="CRM")
-    path = f"{PATH}/{record['id']}"
+    program = world.client_with_key()
+    record, _ = await register_endpoint(program, description="CRM")
+    path = f"{WEBHOOKS_PATH}/{record['id']}"
     same = {"success": True, "webhook": record}
-    assert ok(await program.patch(path, json={})) == same
-    assert ok(await program.patch(path, json={"url": "https://x.example", "events": None})) == same
-    changed = ok(await program.patch(path, json={"events": ["review.created"]}))["webhook"]
+    assert json_body(await program.patch(path, json={})) == same
+    assert (
+        json_body(await program.patch(path, json={"url": "https://x.example", "events": None}))
+        == same
+    )
+    changed = json_body(await program.patch(path, json={"events": ["review.created"]}))["webhook"]
     assert changed == {**record, "events": ["review.created"]}
-    changed = ok(await program.patch(path, json={"description": ""}))["webhook"]
+    changed = json_body(await program.patch(path, json={"description": ""}))["webhook"]
     assert changed == {**record, "events": ["review.created"], "description": None}
-    assert ok(await program.get(PATH)) == {"webhooks": [changed]}
+    assert json_body(await program.get(WEBHOOKS_PATH)) == {"webhooks": [changed]}
 
 
-async def test_pausing_holds_and_enabling_sends(world: World) -> None:
+async def test_pausing_holds_and_enabling_sends(world: HttpDeployment) -> None:
     """What came up meanwhile waits, and goes out as soon as the endpoint is active again."""
-    program = world.by_key()
-    receive(world)
-    path = await at_endpoint(program)
-    await book(world)
-    paused = ok(await program.patch(path, json={"active": False}))["webhook"]
+    program = world.client_with_key()
+    set_receiver_status(world)
+    path = await add_endpoint_path(program)
+    await request_booking(world)
+    paused = json_body(await program.patch(path, json={"active": False}))["webhook"]
     assert paused["active"] is False
-    assert [each["status"] for each in await delivered(program, path)] == ["held"]
-    await book(world)
-    await deliver(world)
-    held = await delivered(program, path)
+    assert [each["status"] for each in await list_deliveries(program, path)] == ["held"]
+    await request_booking(world)
+    await deliver_due_events(world)
+    held = await list_deliveries(program, path)
     assert [(each["status"], each["next_attempt_at"]) for each in held] == [("held", None)] * 2
-    ok(await program.patch(path, json={"active": True}))
-    pending = await delivered(program, path)
+    json_body(await program.patch(path, json={"active": True}))
+    pending = await list_deliveries(program, path)
     assert [(each["status"], each["next_attempt_at"]) for each in pending] == [
         ("pending", "2027-03-01T12:00:00Z")
     ] * 2
-    await deliver(world)
-    assert {each["status"] for each in await delivered(program, path)} == {"succeeded"}
+    await deliver_due_events(world)
+    assert {each["status"] for each in await list_deliveries(program, path)} == {"succeeded"}
 
 
-async def test_enabling_makes_a_clean_record(world: World) -> None:
+async def test_enabling_makes_a_clean_record(world: HttpDeployment) -> None:
     """Disabled endpoints tell when and why; made active they start anew."""
     hook = await add_endpoint(
         world.store,
@@ -220,11 +235,13 @@ async def test_enabling_makes_a_clean_record(world: World) -> None:
         disabled_at=NOW,
         disabled_reason="10 deliveries in a row failed",
     )
-    program = world.by_key()
-    (record,) = ok(await program.get(PATH))["webhooks"]
+    program = world.client_with_key()
+    (record,) = json_body(await program.get(WEBHOOKS_PATH))["webhooks"]
     assert record["disabled_at"] == "2027-03-01T12:00:00Z"
     assert (record["disabled_reason"], record["consecutive_failures"]) == (hook.disabled_reason, 10)
-    changed = ok(await program.patch(f"{PATH}/{hook.id}", json={"active": True}))["webhook"]
+    changed = json_body(await program.patch(f"{WEBHOOKS_PATH}/{hook.id}", json={"active": True}))[
+        "webhook"
+    ]
     clean = {"active": True, "consecutive_failures": 0}
     assert changed == {**record, **clean, "disabled_at": None, "disabled_reason": None}
 
@@ -237,42 +254,44 @@ async def test_enabling_makes_a_clean_record(world: World) -> None:
         ({"description": 1}, "description"),
     ],
 )
-async def test_a_wrong_change_is_422(world: World, body: Any, field: str) -> None:
+async def test_a_wrong_change_is_422(world: HttpDeployment, body: Any, field: str) -> None:
     """And changes nothing."""
-    program = world.by_key()
-    record, _ = await register(program)
-    answer = await program.patch(f"{PATH}/{record['id']}", json={"events": ALL[:1], **body})
-    refused(answer, 422, "invalid_field")
-    assert fields(answer) == {field}
-    assert ok(await program.get(PATH)) == {"webhooks": [record]}
+    program = world.client_with_key()
+    record, _ = await register_endpoint(program)
+    answer = await program.patch(
+        f"{WEBHOOKS_PATH}/{record['id']}", json={"events": ALL[:1], **body}
+    )
+    error_body(answer, 422, "invalid_field")
+    assert error_fields(answer) == {field}
+    assert json_body(await program.get(WEBHOOKS_PATH)) == {"webhooks": [record]}
 
 
-async def test_a_deleted_endpoint_is_gone(world: World) -> None:
+async def test_a_deleted_endpoint_is_gone(world: HttpDeployment) -> None:
     """Nothing is sent to it any more, and nothing finds it."""
-    program = world.by_key()
-    receive(world)
-    path = await at_endpoint(program)
-    await book(world)
-    assert ok(await program.delete(path)) == {"success": True}
-    await book(world)
-    await deliver(world)
+    program = world.client_with_key()
+    set_receiver_status(world)
+    path = await add_endpoint_path(program)
+    await request_booking(world)
+    assert json_body(await program.delete(path)) == {"success": True}
+    await request_booking(world)
+    await deliver_due_events(world)
     assert world.sender.sent == []
-    assert ok(await program.get(PATH)) == {"webhooks": []}
-    refused(await program.delete(path), 404, "not_found")
-    refused(await program.get(f"{path}/deliveries"), 404, "not_found")
+    assert json_body(await program.get(WEBHOOKS_PATH)) == {"webhooks": []}
+    error_body(await program.delete(path), 404, "not_found")
+    error_body(await program.get(f"{path}/deliveries"), 404, "not_found")
 
 
 # Secrets --------------------------------------------------------------------------------
 
 
-async def signed_by(world: World, client: httpx.AsyncClient, path: str) -> tuple[str, str]:
+async def signed_by(world: HttpDeployment, client: httpx.AsyncClient, path: str) -> tuple[str, str]:
     """The two signatures of a test that is sent now."""
-    ok(await client.post(f"{path}/test"))
+    json_body(await client.post(f"{path}/test"))
     headers = world.sender.sent[-1].headers
     return headers["X-Webhook-Signature"], headers["webhook-signature"]
 
 
-def signatures(world: World, *secrets: str) -> tuple[str, str]:
+def signatures(world: HttpDeployment, *secrets: str) -> tuple[str, str]:
     """What the last one sent bears where these secrets sign, the published one first."""
     sent = world.sender.sent[-1]
     number, at = sent.headers["webhook-id"], int(sent.headers["webhook-timestamp"])
@@ -280,12 +299,12 @@ def signatures(world: World, *secrets: str) -> tuple[str, str]:
     return hex_signature(secrets[0], sent.body), " ".join(standard)
 
 
-async def test_a_secret_is_rotated(world: World) -> None:
+async def test_a_secret_is_rotated(world: HttpDeployment) -> None:
     """For a day the published header stays with the old one, and both sign the other."""
-    program = world.by_key()
-    record, old = await register(program)
-    path = f"{PATH}/{record['id']}"
-    answer = ok(await program.post(f"{path}/rotate-secret"))
+    program = world.client_with_key()
+    record, old = await register_endpoint(program)
+    path = f"{WEBHOOKS_PATH}/{record['id']}"
+    answer = json_body(await program.post(f"{path}/rotate-secret"))
     new = answer["secret"]
     until = "2027-03-02T12:00:00Z"
     assert answer == {"success": True, "secret": new, "previous_valid_until": until}
@@ -295,38 +314,38 @@ async def test_a_secret_is_rotated(world: World) -> None:
     assert await signed_by(world, program, path) == signatures(world, new)
 
 
-async def test_a_new_secret_is_activated(world: World) -> None:
+async def test_a_new_secret_is_activated(world: HttpDeployment) -> None:
     """From then on it signs alone, and there is nothing left to activate."""
-    program = world.by_key()
-    record, _ = await register(program)
-    path = f"{PATH}/{record['id']}"
-    new = ok(await program.post(f"{path}/rotate-secret"))["secret"]
-    answer = ok(await program.post(f"{path}/activate-secret"))
+    program = world.client_with_key()
+    record, _ = await register_endpoint(program)
+    path = f"{WEBHOOKS_PATH}/{record['id']}"
+    new = json_body(await program.post(f"{path}/rotate-secret"))["secret"]
+    answer = json_body(await program.post(f"{path}/activate-secret"))
     assert answer == {"success": True, "webhook": record}
     assert await signed_by(world, program, path) == signatures(world, new)
-    refused(await program.post(f"{path}/activate-secret"), 400, "no_rotation")
+    error_body(await program.post(f"{path}/activate-secret"), 400, "no_rotation")
 
 
-async def test_a_secret_is_shown_once(world: World) -> None:
+async def test_a_secret_is_shown_once(world: HttpDeployment) -> None:
     """No other answer has it, nor one that replaced it."""
     world.raise_limits()
-    receive(world)
-    program = world.by_key()
-    record, old = await register(program)
-    path = f"{PATH}/{record['id']}"
-    await book(world)
-    await deliver(world)
-    new = ok(await program.post(f"{path}/rotate-secret"))["secret"]
-    (delivery,) = await delivered(program, path)
+    set_receiver_status(world)
+    program = world.client_with_key()
+    record, old = await register_endpoint(program)
+    path = f"{WEBHOOKS_PATH}/{record['id']}"
+    await request_booking(world)
+    await deliver_due_events(world)
+    new = json_body(await program.post(f"{path}/rotate-secret"))["secret"]
+    (delivery,) = await list_deliveries(program, path)
     answers = [
-        await program.get(PATH),
+        await program.get(WEBHOOKS_PATH),
         await program.patch(path, json={"description": "CRM"}),
         await program.post(f"{path}/test"),
         await program.get(f"{path}/deliveries"),
         await program.post(f"{path}/deliveries/{delivery['id']}/redeliver"),
         await program.get("/api/events"),
         await program.post(f"{path}/activate-secret"),
-        await program.get(PATH),
+        await program.get(WEBHOOKS_PATH),
         await program.delete(path),
         await world.client().get("/metrics"),
         await world.client().get("/openapi.json"),

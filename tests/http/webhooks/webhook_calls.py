@@ -8,45 +8,47 @@ import httpx
 
 from staffbooking_core.usecases.bookings import timers
 from staffbooking_core.usecases.webhooks import deliveries
-from tests.http.deployment import World, ok
+from tests.http.deployment import HttpDeployment, json_body
 
-PATH = "/api/webhooks"
-URL = "https://hooks.example.com/in"
+WEBHOOKS_PATH = "/api/webhooks"
+RECEIVER_URL = "https://hooks.example.com/in"
 
 
-async def register(client: httpx.AsyncClient, **given: Any) -> tuple[dict[str, Any], str]:
+async def register_endpoint(client: httpx.AsyncClient, **given: Any) -> tuple[dict[str, Any], str]:
     """An endpoint for all events unless fields say otherwise: its record and its secret."""
-    made = ok(await client.post(PATH, json={"url": URL, **given}), 201)
+    made = json_body(await client.post(WEBHOOKS_PATH, json={"url": RECEIVER_URL, **given}), 201)
     return made["webhook"], made["secret"]
 
 
-async def at_endpoint(client: httpx.AsyncClient, **given: Any) -> str:
+async def add_endpoint_path(client: httpx.AsyncClient, **given: Any) -> str:
     """The path of a new endpoint."""
-    return f"{PATH}/{(await register(client, **given))[0]['id']}"
+    return f"{WEBHOOKS_PATH}/{(await register_endpoint(client, **given))[0]['id']}"
 
 
-def receive(world: World, status: int = 200, url: str = URL) -> None:
+def set_receiver_status(world: HttpDeployment, status: int = 200, url: str = RECEIVER_URL) -> None:
     """Let the receiver at a URL answer with this status from now on."""
     world.sender.receivers[url] = lambda headers, body: status
 
 
-async def book(world: World) -> str:
+async def request_booking(world: HttpDeployment) -> str:
     """A request by the subscriber's key, which is an event of theirs: the booking's code. It
     has its place in the feed, and its deliveries are due."""
-    made = ok(await world.by_key().post("/api/v1/bookings", json=world.request_body()), 201)
-    await deliveries.publish(world.ports)
+    made = json_body(
+        await world.client_with_key().post("/api/v1/bookings", json=world.request_body()), 201
+    )
+    await deliveries.publish_events(world.ports)
     code: str = made["booking"]["booking_code"]
     return code
 
 
-async def deliver(world: World) -> None:
+async def deliver_due_events(world: HttpDeployment) -> None:
     """Do what is due, and send what is due now."""
-    await timers.drain(world.ports)
-    while await deliveries.deliver_due(world.ports):
+    await timers.run_all_due_work(world.ports)
+    while await deliveries.deliver_all_due(world.ports):
         pass
 
 
-async def delivered(client: httpx.AsyncClient, path: str) -> list[dict[str, Any]]:
+async def list_deliveries(client: httpx.AsyncClient, path: str) -> list[dict[str, Any]]:
     """An endpoint's deliveries as they are listed."""
-    listed: list[dict[str, Any]] = ok(await client.get(f"{path}/deliveries"))["deliveries"]
+    listed: list[dict[str, Any]] = json_body(await client.get(f"{path}/deliveries"))["deliveries"]
     return listed

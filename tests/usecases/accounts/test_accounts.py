@@ -9,22 +9,22 @@ import pytest
 from attrs import evolve
 
 from staffbooking_adapters.memory.doubles import PlainHasher, RecordingNotifier, VirtualClock
-from staffbooking_core.domain.accounts.users import Session, User, session_name
-from staffbooking_core.domain.notifications.notifications import NoticeKind
-from staffbooking_core.domain.shared.rate_limits import LimitExceeded
+from staffbooking_core.domain.accounts.users import Session, User, session_public_id
+from staffbooking_core.domain.notifications.notifications import NotificationKind
+from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import NotFound, RuleBroken, Unauthenticated
 from staffbooking_core.inputs import (
     ChangePassword,
     ForgotPassword,
     Login,
-    OpenRole,
     Register,
+    RegistrationRole,
     ResetPassword,
 )
-from staffbooking_core.ports import Letter, Ports, Writing
+from staffbooking_core.ports import Email, Ports, Transaction
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.accounts import accounts, administration, sessions
-from staffbooking_core.usecases.accounts.email_tokens import Purpose
+from staffbooking_core.usecases.accounts.email_tokens import TokenPurpose
 from staffbooking_core.usecases.notifications import notifications
 from tests.support.builders import NOW, POLICY, SECOND, add_session, add_user, make_lease
 from tests.support.hashers import CountingHasher, SlowHasher
@@ -56,30 +56,30 @@ def clock(ports: Ports) -> VirtualClock:
     return ports.clock
 
 
-async def letters(ports: Ports, kind: NoticeKind) -> list[Letter]:
+async def letters(ports: Ports, kind: NotificationKind) -> list[Email]:
     """What people were told of a kind."""
-    await notifications.tell_notices(ports)
+    await notifications.send_notifications(ports)
     assert isinstance(ports.notifier, RecordingNotifier)
-    return [letter for letter in ports.notifier.letters if letter.kind is kind]
+    return [letter for letter in ports.notifier.emails if letter.kind is kind]
 
 
-async def token_of(ports: Ports, kind: NoticeKind) -> str:
+async def token_of(ports: Ports, kind: NotificationKind) -> str:
     """The token of the last letter of a kind."""
     return ((await letters(ports, kind))[-1].url or "").rpartition("/")[2]
 
 
 async def found(ports: Ports, user: User) -> User:
-    async with ports.store.reading() as view:
+    async with ports.store.read_view() as view:
         now = await view.accounts.user(user.id)
     assert now is not None
     return now
 
 
 async def change(ports: Ports, user: User, **fields: object) -> None:
-    async def unit(tx: Writing) -> None:
+    async def unit(tx: Transaction) -> None:
         await tx.accounts.save_user(evolve(user, **fields))  # type: ignore[arg-type]
 
-    await ports.store.write(unit)
+    await ports.store.run_transaction(unit)
 
 
 async def can_sign_in(ports: Ports, password: str) -> bool:
@@ -91,7 +91,7 @@ async def can_sign_in(ports: Ports, password: str) -> bool:
 
 
 async def open_sessions(ports: Ports, user: User) -> list[str]:
-    return [session_name(each.digest) for each in await accounts.sessions(ports, user)]
+    return [session_public_id(each.digest) for each in await accounts.list_sessions(ports, user)]
 
 
 def changing(current: str = OLD) -> ChangePassword:
@@ -108,10 +108,10 @@ async def test_a_password_is_changed(ports: Ports, ada: User) -> None:
     sam = await add_user(ports.store)
     await add_session(ports.store, sam.id)
     await accounts.change_password(ports, here, changing(), HERE)
-    assert await open_sessions(ports, ada) == [session_name(here.digest)]
+    assert await open_sessions(ports, ada) == [session_public_id(here.digest)]
     assert len(await open_sessions(ports, sam)) == 1
     assert [await can_sign_in(ports, each) for each in (OLD, NEW)] == [False, True]
-    [letter] = await letters(ports, NoticeKind.PASSWORD_CHANGED)
+    [letter] = await letters(ports, NotificationKind.PASSWORD_CHANGED)
     assert (letter.to, letter.unsubscribe_url) == ("ada@example.com", None)
 
 
@@ -124,7 +124,7 @@ async def test_a_wrong_password_changes_nothing(ports: Ports, ada: User) -> None
     assert raised.value.code == "bad_credentials"
     assert await can_sign_in(ports, OLD)
     assert len(await open_sessions(ports, ada)) == 3
-    assert await letters(ports, NoticeKind.PASSWORD_CHANGED) == []
+    assert await letters(ports, NotificationKind.PASSWORD_CHANGED) == []
 
 
 async def test_passwords_are_not_guessed_at(ports: Ports, ada: User) -> None:
@@ -135,7 +135,7 @@ async def test_passwords_are_not_guessed_at(ports: Ports, ada: User) -> None:
             await accounts.change_password(ports, here, changing("wrong"), HERE)
     with pytest.raises(Unauthenticated):
         await sessions.login(ports, Login(email="ADA@example.com", password="wrong"), HERE)
-    with pytest.raises(LimitExceeded):
+    with pytest.raises(RateLimitExceeded):
         await accounts.change_password(ports, here, changing(), HERE)
     await accounts.change_password(ports, here, changing(), "198.51.100.1")
 
@@ -164,7 +164,7 @@ async def guess_by_change(ports: Ports, ada: User) -> None:
 
 
 async def guess_by_erasure(ports: Ports, ada: User) -> None:
-    await privacy.erase_myself(ports, ada.id, OLD, HERE)
+    await privacy.erase_own_account(ports, ada.id, OLD, HERE)
 
 
 @pytest.mark.parametrize("guess", [guess_by_login, guess_by_change, guess_by_erasure])
@@ -178,7 +178,7 @@ async def test_guesses_at_once_are_no_way_around_the_limit(
             with pytest.raises(Unauthenticated):
                 await sessions.login(ports, Login(email=ada.email, password="wrong"), HERE)
 
-    with pytest.raises(LimitExceeded):
+    with pytest.raises(RateLimitExceeded):
         await guess(evolve(ports, hasher=SlowHasher(guess_wrong)), ada)
     assert await found(ports, ada) == ada
 
@@ -195,19 +195,19 @@ async def test_a_forgotten_password_is_set_anew(ports: Ports, ada: User) -> None
     """By the link in the mail: every session ends, Ada is told, and the address is hers."""
     await add_session(ports.store, ada.id)
     await forget(ports, "ADA@Example.com")
-    token = await token_of(ports, NoticeKind.RESET_PASSWORD)
-    await accounts.check_token(ports, Purpose.RESET_PASSWORD, token)
+    token = await token_of(ports, NotificationKind.RESET_PASSWORD)
+    await accounts.check_token(ports, TokenPurpose.RESET_PASSWORD, token)
     await reset(ports, token)
     assert await open_sessions(ports, ada) == []
     assert [await can_sign_in(ports, each) for each in (OLD, NEW)] == [False, True]
-    assert len(await letters(ports, NoticeKind.PASSWORD_CHANGED)) == 1
+    assert len(await letters(ports, NotificationKind.PASSWORD_CHANGED)) == 1
     assert (await found(ports, ada)).email_verified_at == NOW
 
 
 async def test_a_login_under_way_does_not_outlive_its_password(ports: Ports, ada: User) -> None:
     """Who signs in with the old one while it is replaced stays out."""
     await forget(ports)
-    token = await token_of(ports, NoticeKind.RESET_PASSWORD)
+    token = await token_of(ports, NotificationKind.RESET_PASSWORD)
     late = evolve(ports, hasher=SlowHasher(lambda: reset(ports, token)))
     with pytest.raises(Unauthenticated) as raised:
         await sessions.login(late, Login(email=ada.email, password=OLD), HERE)
@@ -219,11 +219,11 @@ async def test_a_login_under_way_does_not_outlive_its_account(ports: Ports, ada:
     """Who is disabled meanwhile stays out."""
 
     async def disable() -> None:
-        await administration.disable(ports, ada.email)
+        await administration.disable_user(ports, ada.email)
 
     with pytest.raises(Unauthenticated):
         await guess_by_login(evolve(ports, hasher=SlowHasher(disable)), ada)
-    await administration.enable(ports, ada.email)
+    await administration.enable_user(ports, ada.email)
     assert await open_sessions(ports, ada) == []
 
 
@@ -236,10 +236,10 @@ async def refused(ports: Ports, token: str) -> None:
 async def test_a_link_sets_one_password(ports: Ports, ada: User, hasher: CountingHasher) -> None:
     """It can't be used again, nor can one that was sent before; and no work is done for it."""
     await forget(ports)
-    first = await token_of(ports, NoticeKind.RESET_PASSWORD)
+    first = await token_of(ports, NotificationKind.RESET_PASSWORD)
     clock(ports).advance(SECOND)
     await forget(ports)
-    second = await token_of(ports, NoticeKind.RESET_PASSWORD)
+    second = await token_of(ports, NotificationKind.RESET_PASSWORD)
     assert first != second
     await reset(ports, second)
     hashed = hasher.hashed
@@ -251,14 +251,14 @@ async def test_a_link_sets_one_password(ports: Ports, ada: User, hasher: Countin
 async def test_a_link_ends_with_its_time(ports: Ports, ada: User) -> None:
     """Or when the password was changed otherwise, or the account was locked."""
     await forget(ports)
-    token = await token_of(ports, NoticeKind.RESET_PASSWORD)
+    token = await token_of(ports, NotificationKind.RESET_PASSWORD)
     await change(ports, ada, disabled_at=NOW)
     await refused(ports, token)
     await change(ports, ada, password_hash="plain:another one")
     await refused(ports, token)
     await change(ports, ada)
     clock(ports).advance(POLICY.reset_lifetime - SECOND)
-    await accounts.check_token(ports, Purpose.RESET_PASSWORD, token)
+    await accounts.check_token(ports, TokenPurpose.RESET_PASSWORD, token)
     clock(ports).advance(SECOND)
     await refused(ports, token)
 
@@ -267,10 +267,10 @@ async def test_a_link_is_for_nobody_else(ports: Ports, ada: User) -> None:
     """Neither by another number, nor for longer, nor for another purpose, nor garbled."""
     sam = await add_user(ports.store)
     await forget(ports)
-    token = await token_of(ports, NoticeKind.RESET_PASSWORD)
+    token = await token_of(ports, NotificationKind.RESET_PASSWORD)
     number, until, signature = token.split(".")
     await accounts.send_verification(ports, ada, HERE)
-    other = await token_of(ports, NoticeKind.VERIFY_EMAIL)
+    other = await token_of(ports, NotificationKind.VERIFY_EMAIL)
     for forged in (
         f"{sam.id}.{until}.{signature}",
         f"{number}.{int(until) + 3600}.{signature}",
@@ -287,7 +287,7 @@ async def test_nobody_learns_who_has_an_account(ports: Ports, ada: User) -> None
     """The answer is the same, and so is what is done for it; an unknown address gets no mail."""
     await forget(ports, "nobody@example.com")
     await forget(ports, "ada@example.com")
-    [letter] = await letters(ports, NoticeKind.RESET_PASSWORD)
+    [letter] = await letters(ports, NotificationKind.RESET_PASSWORD)
     assert letter.to == "ada@example.com"
 
 
@@ -296,7 +296,7 @@ async def test_nobody_is_flooded_with_links(ports: Ports, ada: User) -> None:
     for email in ("ada@example.com", "nobody@example.com"):
         for number in range(3):
             await forget(ports, email, f"198.51.100.{number}")
-        with pytest.raises(LimitExceeded):
+        with pytest.raises(RateLimitExceeded):
             await forget(ports, email.upper(), "198.51.100.9")
 
 
@@ -304,7 +304,7 @@ async def test_an_address_asks_for_so_many_links(ports: Ports) -> None:
     """Twenty an hour, for whomever."""
     for number in range(20):
         await forget(ports, f"user{number}@example.com")
-    with pytest.raises(LimitExceeded):
+    with pytest.raises(RateLimitExceeded):
         await forget(ports, "another@example.com")
 
 
@@ -321,20 +321,20 @@ async def test_one_sees_where_one_is_signed_in(ports: Ports, ada: User) -> None:
     new = await signed_in(ports, ada)
     await signed_in(ports, ada, POLICY.session_idle)
     await signed_in(ports, await add_user(ports.store))
-    assert list(await accounts.sessions(ports, ada)) == [new, old]
+    assert list(await accounts.list_sessions(ports, ada)) == [new, old]
 
 
 async def test_one_signs_out_elsewhere(ports: Ports, ada: User) -> None:
     """By the name of the session, which is not what it is kept under; only of one's own."""
     one, other = await signed_in(ports, ada), await signed_in(ports, ada)
     theirs = await signed_in(ports, await add_user(ports.store))
-    for name in (session_name(theirs.digest), one.digest.hex(), "", "nothing"):
+    for name in (session_public_id(theirs.digest), one.digest.hex(), "", "nothing"):
         with pytest.raises(NotFound):
             await accounts.end_session(ports, ada, name)
-    await accounts.end_session(ports, ada, session_name(one.digest))
-    assert await open_sessions(ports, ada) == [session_name(other.digest)]
+    await accounts.end_session(ports, ada, session_public_id(one.digest))
+    assert await open_sessions(ports, ada) == [session_public_id(other.digest)]
     with pytest.raises(NotFound):
-        await accounts.end_session(ports, ada, session_name(one.digest))
+        await accounts.end_session(ports, ada, session_public_id(one.digest))
 
 
 async def test_one_signs_out_everywhere_else(ports: Ports, ada: User) -> None:
@@ -343,7 +343,7 @@ async def test_one_signs_out_everywhere_else(ports: Ports, ada: User) -> None:
     for _ in "ab":
         await signed_in(ports, ada)
     await accounts.end_other_sessions(ports, here)
-    assert await open_sessions(ports, ada) == [session_name(here.digest)]
+    assert await open_sessions(ports, ada) == [session_public_id(here.digest)]
 
 
 # The address ------------------------------------------------------------------------------
@@ -355,23 +355,23 @@ async def register(ports: Ports) -> User:
         password=OLD,
         first_name="Ada",
         last_name="Okoro",
-        role=OpenRole.CUSTOMER,
+        role=RegistrationRole.CUSTOMER,
     )
-    return await sessions.register(ports, new)
+    return await sessions.register_user(ports, new)
 
 
 async def test_who_registers_is_asked_for_a_proof(ports: Ports) -> None:
     """By a mail to the address; the link proves it, once."""
     user = await register(ports)
     assert user.email_verified_at is None
-    token = await token_of(ports, NoticeKind.VERIFY_EMAIL)
-    await accounts.check_token(ports, Purpose.VERIFY_EMAIL, token)
+    token = await token_of(ports, NotificationKind.VERIFY_EMAIL)
+    await accounts.check_token(ports, TokenPurpose.VERIFY_EMAIL, token)
     verified = await accounts.verify_email(ports, token)
     assert verified == await found(ports, user)
     assert verified.email_verified_at == NOW
     for used in (
         accounts.verify_email(ports, token),
-        accounts.check_token(ports, Purpose.VERIFY_EMAIL, token),
+        accounts.check_token(ports, TokenPurpose.VERIFY_EMAIL, token),
     ):
         with pytest.raises(RuleBroken) as raised:
             await used
@@ -381,7 +381,7 @@ async def test_who_registers_is_asked_for_a_proof(ports: Ports) -> None:
 async def test_a_proof_is_of_the_address_it_was_sent_to(ports: Ports) -> None:
     """Who has another address by now proves nothing by it; nor does who comes late."""
     user = await register(ports)
-    token = await token_of(ports, NoticeKind.VERIFY_EMAIL)
+    token = await token_of(ports, NotificationKind.VERIFY_EMAIL)
     await change(ports, user, email="other@example.com")
     with pytest.raises(RuleBroken):
         await accounts.verify_email(ports, token)
@@ -396,9 +396,9 @@ async def test_the_proof_is_asked_for_again(ports: Ports, ada: User) -> None:
     """Three times an hour; not where it is there."""
     for _ in range(3):
         await accounts.send_verification(ports, ada, HERE)
-    with pytest.raises(LimitExceeded):
+    with pytest.raises(RateLimitExceeded):
         await accounts.send_verification(ports, ada, HERE)
-    assert len(await letters(ports, NoticeKind.VERIFY_EMAIL)) == 3
+    assert len(await letters(ports, NotificationKind.VERIFY_EMAIL)) == 3
     with pytest.raises(RuleBroken) as raised:
         await accounts.send_verification(ports, evolve(ada, email_verified_at=NOW), HERE)
     assert raised.value.code == "already_verified"
@@ -410,7 +410,7 @@ async def test_from_one_address_the_proof_is_asked_for_seldom(ports: Ports) -> N
     users = [await add_user(ports.store) for _ in range(rule.limit + 1)]
     for user in users[:-1]:
         await accounts.send_verification(ports, user, HERE)
-    with pytest.raises(LimitExceeded):
+    with pytest.raises(RateLimitExceeded):
         await accounts.send_verification(ports, users[-1], HERE)
     await accounts.send_verification(ports, users[-1], "198.51.100.7")
 
@@ -419,7 +419,7 @@ async def test_who_has_proved_it_is_not_asked(ports: Ports, ada: User) -> None:
     """Also where the mail was on its way."""
     await accounts.send_verification(ports, ada, HERE)
     await change(ports, ada, email_verified_at=NOW)
-    assert await letters(ports, NoticeKind.VERIFY_EMAIL) == []
+    assert await letters(ports, NotificationKind.VERIFY_EMAIL) == []
 
 
 async def test_no_token_is_ever_stored(ports: Ports, ada: User) -> None:
@@ -427,5 +427,7 @@ async def test_no_token_is_ever_stored(ports: Ports, ada: User) -> None:
     await forget(ports)
     await accounts.send_verification(ports, ada, HERE)
     lease = make_lease()
-    stored = await ports.store.write(lambda tx: tx.notices.claim(NOW, lease, 10))
-    assert [due.notice.link for due in stored] == [None, None]
+    stored = await ports.store.run_transaction(
+        lambda tx: tx.notifications.claim_notifications(NOW, lease, 10)
+    )
+    assert [due.notification.link for due in stored] == [None, None]

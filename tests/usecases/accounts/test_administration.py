@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from staffbooking_core.domain.accounts.users import Role, Subscription, session_digest
-from staffbooking_core.domain.bookings.lifecycle import Status
+from staffbooking_core.domain.accounts.users import Role, Subscription, hash_session_token
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.errors import InvalidField, NotFound, Unauthenticated
 from staffbooking_core.inputs import Login
@@ -30,7 +30,7 @@ async def login(scene, email="ada@example.com", password=PASSWORD):
 
 
 async def listed(scene, companion_id):
-    async with scene.ports.store.reading() as view:
+    async with scene.ports.store.read_view() as view:
         return (await view.companions.companion(companion_id)).is_listed
 
 
@@ -76,7 +76,7 @@ async def test_a_password_has_10_to_128_characters(scene, password, good):
         else:
             with pytest.raises(InvalidField) as caught:
                 await call
-            assert [fault.field for fault in caught.value.faults] == ["password"]
+            assert [fault.field for fault in caught.value.field_errors] == ["password"]
 
 
 async def test_a_taken_email_is_refused(scene):
@@ -89,13 +89,13 @@ async def test_a_taken_email_is_refused(scene):
 async def test_an_account_is_found_by_any_spelling(scene):
     """And an unknown one is not, by any call."""
     user = await create(scene)
-    assert await administration.user(scene.ports, "Ada@Example.COM") == user
+    assert await administration.get_user(scene.ports, "Ada@Example.COM") == user
     ports, nobody = scene.ports, "nobody@example.com"
     for call in (
-        administration.user(ports, nobody),
-        administration.subscribe(ports, nobody, Subscription.BASIC),
-        administration.disable(ports, nobody),
-        administration.enable(ports, nobody),
+        administration.get_user(ports, nobody),
+        administration.set_subscription(ports, nobody, Subscription.BASIC),
+        administration.disable_user(ports, nobody),
+        administration.enable_user(ports, nobody),
         administration.set_password(ports, nobody, PASSWORD),
     ):
         with pytest.raises(NotFound):
@@ -105,45 +105,45 @@ async def test_an_account_is_found_by_any_spelling(scene):
 async def test_accounts_are_paged_by_id(scene):
     """From the first above the given one."""
     ids = [(await add_user(scene.ports.store)).id for _ in range(4)]
-    assert [user.id for user in await administration.users(scene.ports, ids[0], 2)] == ids[1:3]
+    assert [user.id for user in await administration.list_users(scene.ports, ids[0], 2)] == ids[1:3]
 
 
 async def test_a_subscription_is_set_with_or_without_an_end(scene):
     """Setting it again takes the end away."""
     await create(scene)
     email, end = "ada@example.com", NOW + DAY
-    user = await administration.subscribe(scene.ports, email, Subscription.ENTERPRISE, end)
+    user = await administration.set_subscription(scene.ports, email, Subscription.ENTERPRISE, end)
     assert (user.subscription, user.subscription_expires_at) == (Subscription.ENTERPRISE, end)
-    user = await administration.subscribe(scene.ports, email, Subscription.BASIC)
+    user = await administration.set_subscription(scene.ports, email, Subscription.BASIC)
     assert user.subscription_expires_at is None
 
 
 async def test_disabling_locks_at_once(scene):
     """Sessions end, signing in fails, the companion is not listed; enabling opens it again."""
-    async with scene.ports.store.reading() as view:
+    async with scene.ports.store.read_view() as view:
         email = (await view.accounts.user(scene.staff.user_id)).email
     await administration.set_password(scene.ports, email, PASSWORD)
     _, token = await login(scene, email)
-    user = await administration.disable(scene.ports, email)
+    user = await administration.disable_user(scene.ports, email)
     assert user.disabled_at == scene.ports.clock.wall()
-    digest, wall = session_digest(token), scene.ports.clock.wall()
-    assert await scene.ports.admission.by_session(digest, wall) is None
+    digest, wall = hash_session_token(token), scene.ports.clock.wall()
+    assert await scene.ports.admission.authenticate_session(digest, wall) is None
     assert not await listed(scene, user.id)
     with pytest.raises(Unauthenticated):
         await login(scene, email)
-    await administration.enable(scene.ports, email)
+    await administration.enable_user(scene.ports, email)
     assert await listed(scene, user.id)
-    assert await scene.ports.admission.by_session(digest, wall) is None
+    assert await scene.ports.admission.authenticate_session(digest, wall) is None
     assert await login(scene, email)
 
 
 async def test_disabling_twice_keeps_the_first_time(scene):
     """It says since when."""
     await create(scene)
-    first = await administration.disable(scene.ports, "ada@example.com")
+    first = await administration.disable_user(scene.ports, "ada@example.com")
     scene.pass_time(DAY)
     assert (
-        await administration.disable(scene.ports, "ada@example.com")
+        await administration.disable_user(scene.ports, "ada@example.com")
     ).disabled_at == first.disabled_at
 
 
@@ -152,8 +152,10 @@ async def test_a_new_password_ends_all_sessions(scene):
     await create(scene, password=PASSWORD)
     _, token = await login(scene)
     await administration.set_password(scene.ports, "ada@example.com", "another " + PASSWORD)
-    digest = session_digest(token)
-    assert await scene.ports.admission.by_session(digest, scene.ports.clock.wall()) is None
+    digest = hash_session_token(token)
+    assert (
+        await scene.ports.admission.authenticate_session(digest, scene.ports.clock.wall()) is None
+    )
     with pytest.raises(Unauthenticated):
         await login(scene)
 
@@ -163,7 +165,7 @@ async def test_a_new_password_is_told_its_owner(scene):
     user = await create(scene)
     await administration.set_password(scene.ports, user.email, PASSWORD)
     await scene.drain()
-    [letter] = scene.ports.notifier.letters
+    [letter] = scene.ports.notifier.emails
     assert (letter.user_id, letter.subject) == (user.id, "Your password was changed")
 
 
@@ -173,12 +175,12 @@ async def test_a_new_password_is_told_its_owner(scene):
 async def test_an_approval_lists_and_a_suspension_hides(scene):
     """At once; an unknown companion is not found."""
     number = scene.staff.user_id
-    await administration.approve(scene.ports, number, Approval.SUSPENDED)
+    await administration.set_approval(scene.ports, number, Approval.SUSPENDED)
     assert not await listed(scene, number)
-    await administration.approve(scene.ports, number, Approval.APPROVED)
+    await administration.set_approval(scene.ports, number, Approval.APPROVED)
     assert await listed(scene, number)
     with pytest.raises(NotFound):
-        await administration.approve(scene.ports, 999, Approval.APPROVED)
+        await administration.set_approval(scene.ports, 999, Approval.APPROVED)
 
 
 # Lists ----------------------------------------------------------------------------------
@@ -187,20 +189,20 @@ async def test_an_approval_lists_and_a_suspension_hides(scene):
 async def test_bookings_are_listed_for_operators(scene):
     """All, or of a status."""
     booking = await scene.accepted()
-    assert [one.id for one in await administration.bookings(scene.ports)] == [booking.id]
-    assert list(await administration.bookings(scene.ports, Status.PAID)) == []
+    assert [one.id for one in await administration.list_bookings(scene.ports)] == [booking.id]
+    assert list(await administration.list_bookings(scene.ports, BookingStatus.PAID)) == []
 
 
 async def test_payouts_that_wait_are_listed(scene):
     """Scheduled and failed ones, until they are paid."""
     booking = await scene.completed()
-    assert [one.id for one in await administration.payouts(scene.ports)] == [booking.id]
+    assert [one.id for one in await administration.list_payouts(scene.ports)] == [booking.id]
     await scene.jump_to(booking.ends_at + DAY)
     await scene.drain()
-    assert list(await administration.payouts(scene.ports)) == []
+    assert list(await administration.list_payouts(scene.ports)) == []
 
 
 async def test_companions_are_listed_for_operators(scene):
     """Hidden ones too."""
     await add_companion(scene.ports.store, approval=Approval.PENDING)
-    assert len(await administration.companions(scene.ports)) == 2
+    assert len(await administration.list_companions(scene.ports)) == 2

@@ -9,8 +9,8 @@ from staffbooking_core.domain.accounts import api_keys as domain
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.accounts.users import Role, Subscription
 from staffbooking_core.errors import Forbidden, InvalidField, NotFound, RuleBroken, Unauthenticated
-from staffbooking_core.inputs import CreateKey
-from staffbooking_core.representations.records import instant
+from staffbooking_core.inputs import CreateApiKey
+from staffbooking_core.representations.records import format_instant
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.accounts import administration, api_keys
 from tests.support.builders import DAY, HOUR, SECOND, add_subscriber, add_user
@@ -24,22 +24,22 @@ async def owner(scene):
 
 
 async def create(scene, owner, name="Back office", **given):
-    wanted = CreateKey(**{"name": name, "permissions": (Permission.READ,), **given})
+    wanted = CreateApiKey(**{"name": name, "permissions": (Permission.READ,), **given})
     return await api_keys.create(scene.ports, owner, wanted)
 
 
 async def use(scene, text, permission=Permission.READ):
     """The caller of a key, as the admission sees it."""
     now = scene.ports.clock.wall()
-    digest = domain.digest(text)
-    return (await scene.ports.admission.by_key(digest, permission, (), now))[0]
+    digest = domain.digest_api_key(text)
+    return (await scene.ports.admission.authenticate_api_key(digest, permission, (), now))[0]
 
 
 async def test_a_key_is_told_once_and_works(scene, owner):
     """Its record shows a mask; the key itself is nowhere kept."""
     text, record = await create(scene, owner)
-    assert domain.is_well_formed(text)
-    assert record.masked_key == domain.mask(text)
+    assert domain.is_well_formed_api_key(text)
+    assert record.masked_key == domain.mask_api_key(text)
     assert text not in repr(record)
     assert (await use(scene, text)).owner == owner
 
@@ -80,7 +80,7 @@ async def test_an_admin_has_keys_without_a_subscription(scene):
 async def test_the_sixth_active_key_is_one_too_many(scene, owner):
     """Revoked and expired ones do not count."""
     _, first = await create(scene, owner)
-    await create(scene, owner, expires_at=instant(scene.ports.clock.wall() + HOUR))
+    await create(scene, owner, expires_at=format_instant(scene.ports.clock.wall() + HOUR))
     for _ in range(3):
         await create(scene, owner)
     with pytest.raises(RuleBroken) as caught:
@@ -103,20 +103,20 @@ async def test_each_account_has_its_own_five(scene, owner):
 
 async def test_who_is_locked_out_meanwhile_gets_no_key(scene, owner):
     """Disabled or erased since they were let in: as if they had not been."""
-    await administration.disable(scene.ports, owner.email)
+    await administration.disable_user(scene.ports, owner.email)
     with pytest.raises(Unauthenticated):
         await create(scene, owner)
-    await administration.enable(scene.ports, owner.email)
-    await privacy.erase(scene.ports, owner.id)
+    await administration.enable_user(scene.ports, owner.email)
+    await privacy.erase_person(scene.ports, owner.id)
     with pytest.raises(Unauthenticated):
         await create(scene, owner)
-    assert await api_keys.listing(scene.ports, owner) == []
+    assert await api_keys.list_keys(scene.ports, owner) == []
 
 
 @pytest.mark.parametrize("after, works", [(DAY - SECOND, True), (DAY, False)])
 async def test_a_key_may_expire(scene, owner, after, works):
     """In real time, at the moment that was set."""
-    text, _ = await create(scene, owner, expires_at=instant(scene.ports.clock.wall() + DAY))
+    text, _ = await create(scene, owner, expires_at=format_instant(scene.ports.clock.wall() + DAY))
     await scene.jump_to(await scene.now() + 100 * DAY)
     scene.pass_time(after)
     if works:
@@ -129,8 +129,8 @@ async def test_a_key_may_expire(scene, owner, after, works):
 async def test_a_key_expires_in_the_future(scene, owner):
     """Not now, and not before."""
     with pytest.raises(InvalidField) as caught:
-        await create(scene, owner, expires_at=instant(scene.ports.clock.wall()))
-    assert [fault.field for fault in caught.value.faults] == ["expires_at"]
+        await create(scene, owner, expires_at=format_instant(scene.ports.clock.wall()))
+    assert [fault.field for fault in caught.value.field_errors] == ["expires_at"]
 
 
 async def test_keys_are_listed_newest_first(scene, owner):
@@ -139,7 +139,7 @@ async def test_keys_are_listed_newest_first(scene, owner):
     _, second = await create(scene, owner)
     await create(scene, await add_subscriber(scene.ports.store))
     await api_keys.revoke(scene.ports, owner, first.id)
-    listed = await api_keys.listing(scene.ports, owner)
+    listed = await api_keys.list_keys(scene.ports, owner)
     assert [key.id for key in listed] == [second.id, first.id]
     assert listed[1].revoked_at == scene.ports.clock.wall()
 
@@ -153,7 +153,7 @@ async def test_a_revoked_key_is_gone_for_good(scene, owner):
     await api_keys.revoke(scene.ports, owner, record.id)
     with pytest.raises(Unauthenticated):
         await use(scene, text)
-    assert (await api_keys.listing(scene.ports, owner))[0].revoked_at == first
+    assert (await api_keys.list_keys(scene.ports, owner))[0].revoked_at == first
 
 
 async def test_somebody_elses_key_is_not_there(scene, owner):
@@ -175,16 +175,16 @@ async def test_somebody_elses_key_is_not_there(scene, owner):
 async def test_a_lost_subscription_stops_the_keys(scene, owner):
     """They work again when it comes back."""
     text, _ = await create(scene, owner)
-    await administration.subscribe(scene.ports, owner.email, Subscription.BASIC)
+    await administration.set_subscription(scene.ports, owner.email, Subscription.BASIC)
     with pytest.raises(Forbidden):
         await use(scene, text)
-    await administration.subscribe(scene.ports, owner.email, Subscription.ENTERPRISE)
+    await administration.set_subscription(scene.ports, owner.email, Subscription.ENTERPRISE)
     assert await use(scene, text)
 
 
 async def test_a_disabled_owner_stops_the_keys(scene, owner):
     """At once."""
     text, _ = await create(scene, owner)
-    await administration.disable(scene.ports, owner.email)
+    await administration.disable_user(scene.ports, owner.email)
     with pytest.raises(Unauthenticated):
         await use(scene, text)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from staffbooking_core.domain.accounts.users import Role, Subscription, session_digest
-from staffbooking_core.domain.shared.rate_limits import LimitExceeded
+from staffbooking_core.domain.accounts.users import Role, Subscription, hash_session_token
+from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import InvalidField, Unauthenticated
-from staffbooking_core.inputs import Login, OpenRole, Register
+from staffbooking_core.inputs import Login, Register, RegistrationRole
 from staffbooking_core.usecases.accounts import administration, sessions
 from staffbooking_core.usecases.notifications import notifications
 from tests.support.builders import DAY, HOUR, MINUTE, SECOND
@@ -21,9 +21,9 @@ HERE, THERE = "192.0.2.1", "192.0.2.2"
 
 async def register(scene, email=EMAIL, address=HERE, **given):
     fields = {"password": PASSWORD, "first_name": "Ada", "last_name": "Okoro"}
-    new = Register(**{**fields, "role": OpenRole.CUSTOMER, **given}, email=email)
-    may_ask = await sessions.may_ask(scene.ports, address)
-    return await sessions.register(scene.ports, new, verifies=may_ask)
+    new = Register(**{**fields, "role": RegistrationRole.CUSTOMER, **given}, email=email)
+    may_ask = await sessions.may_send_verification(scene.ports, address)
+    return await sessions.register_user(scene.ports, new, asks_verification=may_ask)
 
 
 async def login(scene, email=EMAIL, password=PASSWORD, address=HERE):
@@ -36,7 +36,7 @@ async def fails(scene, times, **given):
     for _ in range(times):
         try:
             await login(scene, **given)
-        except (Unauthenticated, LimitExceeded) as error:
+        except (Unauthenticated, RateLimitExceeded) as error:
             ends.append(error.code)
         else:
             ends.append("in")
@@ -44,11 +44,14 @@ async def fails(scene, times, **given):
 
 
 async def is_in(scene, token):
-    digest = session_digest(token)
-    return await scene.ports.admission.by_session(digest, scene.ports.clock.wall()) is not None
+    digest = hash_session_token(token)
+    return (
+        await scene.ports.admission.authenticate_session(digest, scene.ports.clock.wall())
+        is not None
+    )
 
 
-@pytest.mark.parametrize("role", list(OpenRole))
+@pytest.mark.parametrize("role", list(RegistrationRole))
 async def test_anybody_registers_as_customer_or_staff(scene, role):
     """Without a subscription, and without being signed in."""
     user = await register(scene, role=role)
@@ -62,7 +65,7 @@ async def test_an_email_is_registered_once(scene, email):
     await register(scene)
     with pytest.raises(InvalidField) as caught:
         await register(scene, email)
-    assert [fault.field for fault in caught.value.faults] == ["email"]
+    assert [fault.field for fault in caught.value.field_errors] == ["email"]
 
 
 async def test_who_registers_many_has_few_mails_sent(scene):
@@ -73,8 +76,8 @@ async def test_who_registers_many_has_few_mails_sent(scene):
     await register(scene, "elsewhere@example.com", THERE)
     scene.ports.clock.advance(rule.window)
     await register(scene, "later@example.com")
-    await notifications.tell_notices(scene.ports, 100)
-    told = [letter.to for letter in scene.ports.notifier.letters]
+    await notifications.send_notifications(scene.ports, 100)
+    told = [letter.to for letter in scene.ports.notifier.emails]
     assert told == [
         *(f"new{n}@example.com" for n in range(rule.limit)),
         "elsewhere@example.com",
@@ -97,7 +100,7 @@ async def test_a_session_ends_with_the_logout(scene):
     await register(scene)
     (_, first), (_, second) = await login(scene), await login(scene)
     for _ in range(2):
-        await sessions.logout(scene.ports, session_digest(first))
+        await sessions.logout(scene.ports, hash_session_token(first))
     assert (await is_in(scene, first), await is_in(scene, second)) == (False, True)
 
 
@@ -105,7 +108,7 @@ async def test_every_wrong_login_looks_the_same(scene):
     """Unknown address, wrong password, disabled account, account without a password."""
     await register(scene)
     await register(scene, "closed@example.com")
-    await administration.disable(scene.ports, "closed@example.com")
+    await administration.disable_user(scene.ports, "closed@example.com")
     await administration.create_user(
         scene.ports,
         administration.CreateUser(
@@ -168,9 +171,9 @@ async def test_a_window_ends(scene):
     await register(scene)
     await fails(scene, 10, password="wrong")
     scene.pass_time(15 * MINUTE - SECOND)
-    with pytest.raises(LimitExceeded) as caught:
+    with pytest.raises(RateLimitExceeded) as caught:
         await login(scene)
-    assert caught.value.verdict.retry_after == 1
+    assert caught.value.decision.retry_after == 1
     scene.pass_time(SECOND)
     assert await fails(scene, 1) == ["in"]
 
@@ -196,10 +199,10 @@ async def test_a_session_in_use_does_not_idle_out(scene):
     _, token = await login(scene)
     for _ in range(13):
         scene.pass_time(11 * HOUR)
-        caller = await scene.ports.admission.by_session(
-            session_digest(token), scene.ports.clock.wall()
+        caller = await scene.ports.admission.authenticate_session(
+            hash_session_token(token), scene.ports.clock.wall()
         )
-        await sessions.touch(scene.ports, caller.session)
+        await sessions.touch_session(scene.ports, caller.session)
         assert await is_in(scene, token)
     scene.pass_time(7 * DAY - 13 * 11 * HOUR - SECOND)
     scene.pass_time(SECOND)
@@ -220,16 +223,16 @@ async def test_a_touch_is_written_now_and_then(scene, monkeypatch):
     """Not with every request."""
     await register(scene)
     _, token = await login(scene)
-    digest = session_digest(token)
+    digest = hash_session_token(token)
 
     async def session():
-        async with scene.ports.store.reading() as view:
+        async with scene.ports.store.read_view() as view:
             return (await view.accounts.session(digest))[0]
 
     first = await session()
     scene.pass_time(7 * MINUTE)
-    await sessions.touch(scene.ports, first)
+    await sessions.touch_session(scene.ports, first)
     assert await session() == first
     scene.pass_time(MINUTE)
-    await sessions.touch(scene.ports, first)
+    await sessions.touch_session(scene.ports, first)
     assert (await session()).seen_at == scene.ports.clock.wall()

@@ -8,19 +8,27 @@ import pytest
 from attrs import evolve
 
 from staffbooking_core.domain.accounts.users import Actor, Role
-from staffbooking_core.domain.bookings.lifecycle import Party, Status, Trigger
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.companions.companion import CompanionQuery
 from staffbooking_core.errors import ConstraintViolated, Forbidden, NotFound, RuleBroken
 from staffbooking_core.inputs import CancelBooking
-from staffbooking_core.ports import OVERLAP
+from staffbooking_core.ports import BOOKING_OVERLAP
 from staffbooking_core.usecases.bookings import actions, requests
 from staffbooking_core.usecases.companions import search
-from tests.support.builders import DAY, HOUR, NOW, SECOND, add_companion, add_user, make_change
+from tests.support.builders import (
+    DAY,
+    HOUR,
+    NOW,
+    SECOND,
+    add_companion,
+    add_user,
+    make_booking_write,
+)
 from tests.support.memory_deployment import (
     actor_of,
-    another_companion,
-    another_customer,
-    make_request,
+    make_booking_request,
+    with_another_companion,
+    with_another_customer,
 )
 
 pytestmark = pytest.mark.anyio
@@ -61,7 +69,7 @@ async def test_a_declined_request_is_cancelled_by_staff(scene):
     """No money, no credit, one event."""
     booking = await scene.request()
     found = await scene.move(booking, Trigger.DECLINE, scene.staff)
-    assert (found.status, found.cancelled_by) == (Status.CANCELLED, Party.STAFF)
+    assert (found.status, found.cancelled_by) == (BookingStatus.CANCELLED, Party.STAFF)
     assert await scene.operations(booking) == []
     assert await scene.events(booking) == [1, 2]
 
@@ -72,7 +80,7 @@ async def test_a_declined_request_is_cancelled_by_staff(scene):
 async def test_accepting_takes_the_slot(scene):
     """Others can't ask for it any more."""
     await scene.accepted()
-    other = await another_customer(scene)
+    other = await with_another_customer(scene)
     assert await code_of(other.request(start_time="15:00")) == "companion_unavailable"
 
 
@@ -87,15 +95,15 @@ async def test_rivals_are_cancelled(scene):
         assert (found.cancelled_by, found.cancel_reason) == (Party.SYSTEM, "slot_taken")
         assert await scene.events(rival) == [1, 2]
     for other in apart:
-        assert (await scene.booking(other)).status is Status.PENDING
+        assert (await scene.booking(other)).status is BookingStatus.PENDING
 
 
 async def test_rivals_of_another_companion_stay(scene):
     """The same time elsewhere is no rivalry."""
-    other = await another_companion(scene)
+    other = await with_another_companion(scene)
     elsewhere = await other.request()
     await scene.accepted()
-    assert (await scene.booking(elsewhere)).status is Status.PENDING
+    assert (await scene.booking(elsewhere)).status is BookingStatus.PENDING
 
 
 async def test_accepting_twice_is_refused(scene):
@@ -115,18 +123,18 @@ async def test_a_request_made_in_between_is_refused_at_acceptance(scene):
 async def test_a_slot_that_is_taken_can_not_be_accepted(scene):
     """A request that no acceptance has cancelled meets the booking that holds the slot."""
     holder = await scene.accepted()
-    wanted = make_request(scene.staff.user_id)
+    wanted = make_booking_request(scene.staff.user_id)
     ports = scene.ports
     late = await add_anyway(scene, ports, wanted)
     assert await code_of(scene.accept(late)) == "companion_unavailable"
-    assert (await scene.booking(late)).status is Status.PENDING
-    assert (await scene.booking(holder)).status is Status.ACCEPTED
+    assert (await scene.booking(late)).status is BookingStatus.PENDING
+    assert (await scene.booking(holder)).status is BookingStatus.ACCEPTED
 
 
 async def add_anyway(scene, ports, wanted):
     """A pending request for a time that is taken by now, as after a race."""
     free = evolve(wanted, event_date=date(2027, 3, 20))
-    booking = await requests.request(ports, scene.customer, free)
+    booking = await requests.request_booking(ports, scene.customer, free)
     moved_to = {
         "event_date": wanted.event_date,
         "starts_at": booking.starts_at - 16 * DAY,
@@ -136,9 +144,9 @@ async def add_anyway(scene, ports, wanted):
     moved = evolve(booking, **moved_to)
 
     async def unit(tx):
-        await tx.bookings.save(make_change(moved))
+        await tx.bookings.save_booking(make_booking_write(moved))
 
-    await ports.store.write(unit)
+    await ports.store.run_transaction(unit)
     return moved
 
 
@@ -147,9 +155,9 @@ async def test_the_store_has_the_last_word(scene, monkeypatch):
     booking = await scene.request()
 
     async def write(work):
-        raise ConstraintViolated(OVERLAP)
+        raise ConstraintViolated(BOOKING_OVERLAP)
 
-    monkeypatch.setattr(scene.ports.store, "write", write)
+    monkeypatch.setattr(scene.ports.store, "run_transaction", write)
     assert await code_of(scene.accept(booking)) == "companion_unavailable"
 
 
@@ -160,7 +168,7 @@ async def test_another_constraint_is_a_fault_of_ours(scene, monkeypatch):
     async def write(work):
         raise ConstraintViolated("uq_other")
 
-    monkeypatch.setattr(scene.ports.store, "write", write)
+    monkeypatch.setattr(scene.ports.store, "run_transaction", write)
     with pytest.raises(ConstraintViolated):
         await scene.accept(booking)
 
@@ -169,7 +177,7 @@ async def test_a_request_can_be_accepted_until_its_start(scene):
     """A second before, but not at it."""
     booking = await scene.request()
     await scene.jump_to(booking.starts_at - SECOND)
-    assert (await scene.accept(booking)).status is Status.ACCEPTED
+    assert (await scene.accept(booking)).status is BookingStatus.ACCEPTED
     other = await scene.request(event_date=date(2027, 3, 9))
     await scene.jump_to(other.starts_at)
     assert await code_of(scene.accept(other)) == "event_started"
@@ -213,7 +221,7 @@ async def test_a_cancelled_slot_is_free_again(scene):
     """Somebody else may book it."""
     booking = await scene.accepted()
     await scene.cancel(booking)
-    assert (await scene.accepted()).status is Status.ACCEPTED
+    assert (await scene.accepted()).status is BookingStatus.ACCEPTED
 
 
 async def test_an_admin_cancels_after_the_end(scene):
@@ -236,7 +244,7 @@ async def test_strangers_find_nothing(scene, trigger):
     with pytest.raises(NotFound):
         await actions.authorize(scene.ports, STRANGER, booking.id, trigger)
     with pytest.raises(NotFound):
-        await actions.by_id(scene.ports, STRANGER, booking.id)
+        await actions.get_by_id(scene.ports, STRANGER, booking.id)
 
 
 async def test_a_booking_that_is_not_there_is_not_found(scene):
@@ -244,10 +252,10 @@ async def test_a_booking_that_is_not_there_is_not_found(scene):
     ports, ghost = scene.ports, await scene.request()
     ghost = evolve(ghost, id=999)
     for call in (
-        actions.by_id(ports, scene.admin, 999),
-        actions.by_code(ports, "BK000000000000"),
-        actions.quote(ports, scene.admin, 999),
-        actions.checkout(ports, scene.customer, 999),
+        actions.get_by_id(ports, scene.admin, 999),
+        actions.get_by_code(ports, "BK000000000000"),
+        actions.quote_cancellation(ports, scene.admin, 999),
+        actions.open_checkout(ports, scene.customer, 999),
         scene.accept(ghost),
         scene.cancel(ghost),
         scene.dispute(ghost),
@@ -288,10 +296,10 @@ async def test_who_booked_reads_and_does_not_act(scene):
     changed = evolve(booking, booked_by=agent.user_id, version=2)
 
     async def unit(tx):
-        await tx.bookings.save(make_change(changed))
+        await tx.bookings.save_booking(make_booking_write(changed))
 
-    await scene.ports.store.write(unit)
-    _, party, _ = await actions.by_id(scene.ports, agent, booking.id)
+    await scene.ports.store.run_transaction(unit)
+    _, party, _ = await actions.get_by_id(scene.ports, agent, booking.id)
     assert party is Party.API
     with pytest.raises(Forbidden):
         await scene.cancel(booking, agent)
@@ -301,7 +309,7 @@ async def test_who_booked_reads_and_does_not_act(scene):
 
 
 async def ids(scene, actor, role=None, status=None, page=1, limit=10):
-    rows = await actions.listing(
+    rows = await actions.list_bookings(
         scene.ports, actor, role=role, status=status, page=page, limit=limit
     )
     return [row.id for row in rows]
@@ -310,7 +318,7 @@ async def ids(scene, actor, role=None, status=None, page=1, limit=10):
 async def test_each_lists_their_own(scene):
     """Customer and companion see it, another customer does not; an admin sees all."""
     booking = await scene.request()
-    other = await another_customer(scene)
+    other = await with_another_customer(scene)
     assert await ids(scene, scene.customer) == await ids(scene, scene.staff) == [booking.id]
     assert await ids(scene, other.customer) == []
     assert await ids(scene, scene.admin) == [booking.id]
@@ -324,7 +332,7 @@ async def test_a_list_may_be_of_one_side_and_status(scene):
     second = await scene.request(event_date=date(2027, 3, 9))
     await scene.move(first, Trigger.DECLINE, scene.staff)
     assert await ids(scene, scene.customer) == [second.id, first.id]
-    assert await ids(scene, scene.customer, status=Status.CANCELLED) == [first.id]
+    assert await ids(scene, scene.customer, status=BookingStatus.CANCELLED) == [first.id]
     assert await ids(scene, scene.customer, role="staff") == []
 
 
@@ -339,9 +347,9 @@ async def test_a_page_shows_whether_more_follow(scene):
 async def test_a_code_finds_its_booking(scene):
     """For whoever has it; what they may see is the side's matter."""
     booking = await scene.request()
-    assert await actions.by_code(scene.ports, booking.code) == booking
-    assert actions.side(STRANGER, booking) is None
-    assert actions.side(scene.admin, booking) is Party.ADMIN
+    assert await actions.get_by_code(scene.ports, booking.code) == booking
+    assert actions.party_of(STRANGER, booking) is None
+    assert actions.party_of(scene.admin, booking) is Party.ADMIN
 
 
 async def test_a_booking_and_its_days_go_together(scene):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from staffbooking_core.domain.bookings.lifecycle import Party, Status, Trigger
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.errors import Forbidden, NotFound, RuleBroken
 from staffbooking_core.usecases import sandbox
 from staffbooking_core.usecases.bookings import disputes
@@ -66,7 +66,11 @@ async def test_nothing_is_paid_while_a_dispute_lasts(scene):
     """Not even long after the payout was due."""
     booking = await disputed(scene, "completed")
     found = await finish(scene, booking)
-    assert (found.status, found.payout_status, found.paid_out) == (Status.DISPUTED, "frozen", 0)
+    assert (found.status, found.payout_status, found.paid_out) == (
+        BookingStatus.DISPUTED,
+        "frozen",
+        0,
+    )
 
 
 async def test_a_split_out_of_range_changes_nothing(scene):
@@ -82,7 +86,7 @@ async def test_only_what_is_disputed_is_resolved(scene):
     booking = await scene.paid()
     assert await code_of(scene.resolve(booking, T.RELEASE)) == "booking_not_disputed"
     with pytest.raises(NotFound):
-        await disputes.resolve(scene.ports, "BK000000000000", T.RELEASE)
+        await disputes.resolve_dispute(scene.ports, "BK000000000000", T.RELEASE)
 
 
 async def test_a_staff_member_disputes_before_completion_only(scene):
@@ -104,9 +108,9 @@ async def test_a_released_payout_is_not_disputed(scene):
 async def test_operators_see_what_is_disputed(scene):
     """Until it is resolved."""
     booking = await disputed(scene, "paid")
-    assert [one.id for one in await disputes.listing(scene.ports)] == [booking.id]
+    assert [one.id for one in await disputes.list_disputes(scene.ports)] == [booking.id]
     await scene.resolve(booking, T.REFUND)
-    assert list(await disputes.listing(scene.ports)) == []
+    assert list(await disputes.list_disputes(scene.ports)) == []
 
 
 # Chargebacks ------------------------------------------------------------------------------
@@ -118,15 +122,15 @@ MAKERS = ["paid", "completed", "paid_out"]
 @pytest.mark.parametrize(
     "verdict, status, payout, held",
     [
-        ("won", Status.COMPLETED, 34_000, 6_000),
-        ("lost", Status.CANCELLED, 0, 0),
+        ("won", BookingStatus.COMPLETED, 34_000, 6_000),
+        ("lost", BookingStatus.CANCELLED, 0, 0),
     ],
 )
 async def test_a_chargeback_ends_with_its_verdict(scene, make, verdict, status, payout, held):
     """Before completion, after it, after the payout: the money ends where it belongs."""
     booking = await getattr(scene, make)()
     found = await scene.charge_back(booking)
-    assert (found.status, found.disputed_by) == (Status.DISPUTED, Party.PROCESSOR)
+    assert (found.status, found.disputed_by) == (BookingStatus.DISPUTED, Party.PROCESSOR)
     found = await scene.charge_back(booking, verdict)
     assert found.status is status
     found = await finish(scene, booking)
@@ -165,7 +169,7 @@ async def test_the_processor_alone_decides_a_chargeback(scene):
     for trigger in (T.RELEASE, T.REFUND, T.SPLIT):
         assert await code_of(scene.resolve(booking, trigger, 1)) == "chargeback_open"
     found = await scene.charge_back(booking, "won")
-    assert found.status is Status.COMPLETED
+    assert found.status is BookingStatus.COMPLETED
 
 
 async def test_a_chargeback_of_a_cancelled_booking_is_booked(scene):
@@ -174,12 +178,12 @@ async def test_a_chargeback_of_a_cancelled_booking_is_booked(scene):
     await scene.jump_to(booking.starts_at - HOUR)
     await scene.cancel(booking)
     found = await scene.charge_back(booking)
-    assert found.status is Status.CANCELLED
+    assert found.status is BookingStatus.CANCELLED
     await scene.settle_down()
     assert await scene.faults() == []
     assert len(scene.ports.notifier.alerts) == 1
     found = await scene.charge_back(booking, "lost")
-    assert (found.status, found.payment_status) == (Status.CANCELLED, "charged_back")
+    assert (found.status, found.payment_status) == (BookingStatus.CANCELLED, "charged_back")
     await scene.settle_down()
     assert await scene.faults() == []
 
@@ -211,4 +215,4 @@ async def test_an_unpaid_booking_has_nothing_to_charge_back(scene):
     """The test bench says so."""
     booking = await scene.accepted()
     with pytest.raises(RuleBroken):
-        await sandbox.charge_back(scene.ports, booking.code, "open")
+        await sandbox.simulate_chargeback(scene.ports, booking.code, "open")

@@ -10,17 +10,17 @@ import pytest
 from attrs import evolve
 
 from staffbooking_adapters.vault import KeyringVault
-from staffbooking_core.domain.bookings.lifecycle import Status, Trigger
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Trigger
 from staffbooking_core.errors import Forbidden, NotFound, RuleBroken
 from staffbooking_core.usecases.bookings import actions
-from tests.support.builders import HOUR, MINUTE, SECOND, add_user, moved, save
-from tests.support.memory_deployment import actor_of, another_customer
+from tests.support.builders import HOUR, MINUTE, SECOND, add_user, next_version, save_booking
+from tests.support.memory_deployment import actor_of, with_another_customer
 
 pytestmark = pytest.mark.anyio
 
 
 async def quote(scene, booking, by=None):
-    return await actions.quote(scene.ports, by or scene.customer, booking.id)
+    return await actions.quote_cancellation(scene.ports, by or scene.customer, booking.id)
 
 
 async def refused(scene, booking, text, by=None):
@@ -85,7 +85,7 @@ async def test_who_booked_gets_no_quote(scene):
     """They read, and do not act."""
     booking = await scene.request()
     agent = actor_of(await add_user(scene.ports.store))
-    await save(scene.ports.store, moved(booking, booked_by=agent.user_id))
+    await save_booking(scene.ports.store, next_version(booking, booked_by=agent.user_id))
     with pytest.raises(Forbidden):
         await quote(scene, booking, agent)
 
@@ -131,7 +131,7 @@ async def test_a_quote_of_another_booking_is_none(scene):
     first, said = await quoted(scene)
     second = await scene.paid(start_time="18:00")
     assert await refused(scene, second, said["quote"]) == "quote_invalid"
-    assert (await scene.booking(first)).status is Status.PAID
+    assert (await scene.booking(first)).status is BookingStatus.PAID
 
 
 async def test_a_quote_of_somebody_else_is_none(scene):
@@ -162,7 +162,7 @@ def signed_by(vault, text, **changes):
     """The quote with other words, signed anew."""
     message = json.loads(base64.urlsafe_b64decode(text.partition(".")[0]))
     raw = json.dumps({**message, **changes}).encode()
-    parts = (raw, vault.sign(actions.QUOTE, raw))
+    parts = (raw, vault.sign(actions.QUOTE_SIGNING_PURPOSE, raw))
     return ".".join(base64.urlsafe_b64encode(part).decode() for part in parts)
 
 
@@ -202,7 +202,7 @@ async def test_a_quote_is_used_once(scene):
 async def test_a_stranger_with_a_quote_is_still_a_stranger(scene):
     """They find no booking at all."""
     booking, said = await quoted(scene)
-    other = await another_customer(scene)
+    other = await with_another_customer(scene)
     with pytest.raises(NotFound):
         await other.cancel(booking, quote=said["quote"])
 

@@ -9,13 +9,13 @@ import pytest
 from staffbooking_core.domain.bookings.lifecycle import Trigger
 from staffbooking_core.errors import RuleBroken
 from staffbooking_core.usecases.bookings import actions
-from staffbooking_core.usecases.idempotency import AnsweredBefore
+from staffbooking_core.usecases.idempotency import AlreadyAnswered
 from tests.support.builders import DAY, SECOND
 from tests.support.memory_deployment import (
-    another_companion,
-    another_customer,
-    bookings_of,
-    make_keep,
+    list_bookings,
+    make_idempotency_request,
+    with_another_companion,
+    with_another_customer,
 )
 
 pytestmark = pytest.mark.anyio
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 
 async def rebooking_of(scene, booking, by=None):
     """The credit of a booking as its reader sees it."""
-    _, _, rebooking = await actions.by_id(scene.ports, by or scene.customer, booking.id)
+    _, _, rebooking = await actions.get_by_id(scene.ports, by or scene.customer, booking.id)
     return rebooking
 
 
@@ -50,11 +50,11 @@ async def test_a_credit_is_shown_to_the_customer_alone(scene, actor):
 
 async def test_who_could_stand_in_is_suggested(scene):
     """Up to five who offer the service and are free then; never the one who cancelled."""
-    others = [await another_companion(scene) for _ in range(7)]
+    others = [await with_another_companion(scene) for _ in range(7)]
     busy = others[0]
     booking = await let_down(scene)
-    await (await another_customer(busy)).accepted()
-    await another_companion(scene, service_types=("Trade fair",))
+    await (await with_another_customer(busy)).accepted()
+    await with_another_companion(scene, service_types=("Trade fair",))
     rebooking = await rebooking_of(scene, booking)
     suggested = [str(one.staff.user_id) for one in others[1:6]]
     assert [
@@ -64,7 +64,7 @@ async def test_who_could_stand_in_is_suggested(scene):
 
 async def test_nobody_stands_in_for_what_is_past(scene):
     """After the start there is nothing to suggest, but the credit stays."""
-    await another_companion(scene)
+    await with_another_companion(scene)
     booking = await let_down(scene)
     await scene.jump_to(booking.starts_at)
     rebooking = await rebooking_of(scene, booking)
@@ -90,9 +90,9 @@ async def test_a_credit_is_used_once(scene):
     """And a refused use saves no booking."""
     booking = await let_down(scene)
     await scene.request(rebooking_of=booking.code)
-    before = len(await bookings_of(scene))
+    before = len(await list_bookings(scene))
     assert await no_rebooking(scene, booking.code) == "rebooking_not_available"
-    assert len(await bookings_of(scene)) == before
+    assert len(await list_bookings(scene)) == before
 
 
 @pytest.mark.parametrize("early, lapsed", [(SECOND, False), (0 * SECOND, True)])
@@ -110,7 +110,7 @@ async def test_a_credit_lapses(scene, early, lapsed):
 async def test_a_credit_is_its_customers(scene):
     """Somebody else's is none."""
     booking = await let_down(scene)
-    other = await another_customer(scene)
+    other = await with_another_customer(scene)
     assert await no_rebooking(other, booking.code) == "rebooking_not_available"
 
 
@@ -128,10 +128,10 @@ async def test_an_unknown_code_has_no_credit(scene, code):
 async def test_a_twin_of_a_rebooking_gets_its_answer(scene):
     """Not the refusal of a credit that its own twin has used."""
     booking = await let_down(scene)
-    again = await scene.request(make_keep(), rebooking_of=booking.code)
-    with pytest.raises(AnsweredBefore) as caught:
-        await scene.request(make_keep(), rebooking_of=booking.code)
-    assert caught.value.answer.body == again.code.encode()
+    again = await scene.request(make_idempotency_request(), rebooking_of=booking.code)
+    with pytest.raises(AlreadyAnswered) as caught:
+        await scene.request(make_idempotency_request(), rebooking_of=booking.code)
+    assert caught.value.response.body == again.code.encode()
 
 
 async def test_priority_requests_come_first_for_staff(scene):
@@ -141,7 +141,7 @@ async def test_priority_requests_come_first_for_staff(scene):
     newer = await scene.request(event_date=urgent.event_date + timedelta(days=3))
 
     async def first(actor):
-        return (await bookings_of(scene, actor))[0].id
+        return (await list_bookings(scene, actor))[0].id
 
     assert await first(scene.staff) == urgent.id
     assert await first(scene.customer) == newer.id

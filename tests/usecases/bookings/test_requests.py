@@ -10,7 +10,7 @@ import pytest
 from attrs import asdict, evolve, frozen
 
 from staffbooking_core.domain.accounts.users import Actor, Role
-from staffbooking_core.domain.bookings.lifecycle import Party, Status
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
 from staffbooking_core.domain.companions.availability import Slot, WeeklySlot
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.shared.money import Currency
@@ -26,7 +26,7 @@ from staffbooking_core.inputs import RequestBookingFor
 from staffbooking_core.ports import Store
 from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.bookings import actions, requests
-from staffbooking_core.usecases.idempotency import AnsweredBefore
+from staffbooking_core.usecases.idempotency import AlreadyAnswered
 from tests.support.builders import (
     DAY,
     POLICY,
@@ -37,15 +37,15 @@ from tests.support.builders import (
     make_calendar,
 )
 from tests.support.memory_deployment import (
-    Scene,
+    BookingScenario,
     actor_of,
-    another_companion,
-    another_customer,
-    bookings_of,
-    make_keep,
-    make_request,
-    make_scene,
+    list_bookings,
+    make_booking_request,
+    make_booking_scenario,
+    make_idempotency_request,
     memory_ports,
+    with_another_companion,
+    with_another_customer,
 )
 
 pytestmark = pytest.mark.anyio
@@ -55,7 +55,7 @@ AUTUMN = date(2027, 10, 31)  # Berlin: 03:00 becomes 02:00
 
 
 def faulty(caught):
-    return [fault.field for fault in caught.value.faults]
+    return [fault.field for fault in caught.value.field_errors]
 
 
 async def refused(scene, **given):
@@ -66,13 +66,17 @@ async def refused(scene, **given):
 
 
 async def in_berlin(scene, **calendar):
-    return await another_companion(scene, calendar=make_calendar("Europe/Berlin", **calendar))
+    return await with_another_companion(scene, calendar=make_calendar("Europe/Berlin", **calendar))
 
 
 async def test_a_request_is_pending(scene):
     """With its price, code and first entry."""
     booking = await scene.request()
-    assert (booking.status, booking.total_amount, booking.version) == (Status.PENDING, 40_000, 1)
+    assert (booking.status, booking.total_amount, booking.version) == (
+        BookingStatus.PENDING,
+        40_000,
+        1,
+    )
     assert len(booking.code) == 14
     assert (booking.timeline[0].was, booking.timeline[0].actor) == (None, Party.CUSTOMER)
     assert booking == await scene.booking(booking)
@@ -97,7 +101,7 @@ async def test_rates_are_frozen(scene):
         companion = await tx.companions.lock_companion(scene.staff.user_id)
         await tx.companions.save_companion(evolve(companion, hourly_rate=1))
 
-    await scene.ports.store.write(unit)
+    await scene.ports.store.run_transaction(unit)
     assert (await scene.booking(booking)).price == 40_000
 
 
@@ -118,10 +122,10 @@ async def test_by_api_one_books_for_a_registered_customer(scene):
 
 
 async def request_for(scene, owner, email, keep=None, **given):
-    wanted = make_request(scene.staff.user_id, **given)
+    wanted = make_booking_request(scene.staff.user_id, **given)
     fields = asdict(wanted, recurse=False)
     by_key = Actor(owner.id, owner.role, key_id=1)
-    return await requests.request(
+    return await requests.request_booking(
         scene.ports, by_key, RequestBookingFor(**fields, customer_email=email), keep
     )
 
@@ -142,15 +146,15 @@ async def test_a_disabled_customer_is_not_booked_for(scene):
     """Their account is closed."""
     owner = await add_subscriber(scene.ports.store)
     customer = await add_user(scene.ports.store)
-    await administration.disable(scene.ports, customer.email)
+    await administration.disable_user(scene.ports, customer.email)
     with pytest.raises(InvalidField):
         await request_for(scene, owner, customer.email)
 
 
 async def disable(scene, user_id):
-    async with scene.ports.store.reading() as view:
+    async with scene.ports.store.read_view() as view:
         user = await view.accounts.user(user_id)
-    await administration.disable(scene.ports, user.email)
+    await administration.disable_user(scene.ports, user.email)
 
 
 @frozen
@@ -160,12 +164,12 @@ class Overtaken:
     real: Store
     overtake: Callable[[], Awaitable[None]]
 
-    def reading(self):
-        return self.real.reading()
+    def read_view(self):
+        return self.real.read_view()
 
-    async def add_booking(self, change):
+    async def add_booking(self, booking_write):
         await self.overtake()
-        await self.real.add_booking(change)
+        await self.real.add_booking(booking_write)
 
 
 async def overtaken(scene, call, user_id):
@@ -174,7 +178,7 @@ async def overtaken(scene, call, user_id):
     ports = evolve(scene.ports, store=Overtaken(scene.ports.store, overtake))
     with pytest.raises(StaffbookingError) as caught:
         await call(evolve(scene, ports=ports))
-    assert await bookings_of(scene, scene.staff) == []
+    assert await list_bookings(scene, scene.staff) == []
     return caught.value
 
 
@@ -208,7 +212,7 @@ async def test_by_api_nothing_is_booked_for_who_is_disabled_meanwhile(scene, par
 @pytest.mark.parametrize("approval", [Approval.PENDING, Approval.SUSPENDED])
 async def test_an_unlisted_companion_is_not_found(scene, approval):
     """As if there were none."""
-    other = await another_companion(scene, approval=approval)
+    other = await with_another_companion(scene, approval=approval)
     with pytest.raises(NotFound):
         await other.request()
 
@@ -265,7 +269,7 @@ async def test_a_minute_ahead_is_ahead(scene):
 
 async def test_today_is_the_companions(scene):
     """In Auckland it is tomorrow already: a date that is today by UTC is past there."""
-    other = await another_companion(scene, calendar=make_calendar("Pacific/Auckland"))
+    other = await with_another_companion(scene, calendar=make_calendar("Pacific/Auckland"))
     assert await refused(other, event_date=date(2027, 3, 1), start_time="23:00") == ["event_date"]
 
 
@@ -296,7 +300,7 @@ async def test_a_time_outside_the_hours_is_unavailable(scene):
     """Within them it is not."""
     hours = {"weekly": (WeeklySlot(3, Slot(9 * 60, 17 * 60)),)}
     other = await in_berlin(scene, **hours)
-    assert (await other.request(start_time="13:00")).status is Status.PENDING
+    assert (await other.request(start_time="13:00")).status is BookingStatus.PENDING
     with pytest.raises(RuleBroken) as caught:
         await other.request(start_time="13:01")
     assert caught.value.code == "companion_unavailable"
@@ -317,13 +321,13 @@ async def test_a_booking_may_touch_another(scene, time, free):
 async def test_pending_requests_compete(scene):
     """A slot that is only asked for is free."""
     first = await scene.request()
-    second = await (await another_customer(scene)).request()
+    second = await (await with_another_customer(scene)).request()
     assert first.starts_at == second.starts_at
 
 
 async def test_too_small_an_amount_can_not_be_charged(scene):
     """The processor has a least amount."""
-    other = await another_companion(scene, hourly_rate=49, daily_rate=None)
+    other = await with_another_companion(scene, hourly_rate=49, daily_rate=None)
     with pytest.raises(RuleBroken) as caught:
         await other.request(duration_hours=1)
     assert caught.value.code == "amount_too_small"
@@ -335,55 +339,60 @@ async def test_too_small_an_amount_can_not_be_charged(scene):
 
 async def test_a_repeated_call_gets_the_first_answer(scene):
     """Byte for byte, and no second booking is made."""
-    booking = await scene.request(make_keep())
-    with pytest.raises(AnsweredBefore) as caught:
-        await scene.request(make_keep())
-    assert (caught.value.answer.status, caught.value.answer.body) == (201, booking.code.encode())
-    assert len(await bookings_of(scene)) == 1
+    booking = await scene.request(make_idempotency_request())
+    with pytest.raises(AlreadyAnswered) as caught:
+        await scene.request(make_idempotency_request())
+    assert (caught.value.response.status, caught.value.response.body) == (
+        201,
+        booking.code.encode(),
+    )
+    assert len(await list_bookings(scene)) == 1
 
 
 async def test_another_body_under_the_key_is_refused(scene):
     """The key was used for another request."""
-    await scene.request(make_keep())
+    await scene.request(make_idempotency_request())
     with pytest.raises(RuleBroken) as caught:
-        await scene.request(make_keep(fingerprint=b"other"))
+        await scene.request(make_idempotency_request(fingerprint=b"other"))
     assert caught.value.code == "idempotency_mismatch"
 
 
 async def test_a_key_belongs_to_its_caller(scene):
     """Another caller's same key is another key."""
-    await scene.request(make_keep())
-    assert (await scene.request(make_keep(scope="key:2"))).status is Status.PENDING
+    await scene.request(make_idempotency_request())
+    assert (
+        await scene.request(make_idempotency_request(scope="key:2"))
+    ).status is BookingStatus.PENDING
 
 
 async def test_an_answer_is_kept_for_a_day(scene):
     """Of real time; then the key is free again."""
-    await scene.request(make_keep())
+    await scene.request(make_idempotency_request())
     scene.pass_time(DAY - SECOND)
-    with pytest.raises(AnsweredBefore):
-        await scene.request(make_keep())
+    with pytest.raises(AlreadyAnswered):
+        await scene.request(make_idempotency_request())
     scene.pass_time(SECOND)
-    assert (await scene.request(make_keep())).status is Status.PENDING
+    assert (await scene.request(make_idempotency_request())).status is BookingStatus.PENDING
 
 
 @pytest.mark.usefixtures("blind")
 async def test_of_twins_one_books_and_both_get_its_answer(scene):
     """Two equal calls at the same moment, neither having seen an answer."""
-    booking = await scene.request(make_keep())
-    with pytest.raises(AnsweredBefore) as caught:
-        await scene.request(make_keep())
-    assert caught.value.answer.body == booking.code.encode()
-    assert len(await bookings_of(scene)) == 1
+    booking = await scene.request(make_idempotency_request())
+    with pytest.raises(AlreadyAnswered) as caught:
+        await scene.request(make_idempotency_request())
+    assert caught.value.response.body == booking.code.encode()
+    assert len(await list_bookings(scene)) == 1
 
 
 @pytest.mark.usefixtures("blind")
 async def test_of_unequal_twins_the_slower_is_refused(scene):
     """The mismatch is found under concurrency too."""
-    await scene.request(make_keep())
+    await scene.request(make_idempotency_request())
     with pytest.raises(RuleBroken) as caught:
-        await scene.request(make_keep(fingerprint=b"other"))
+        await scene.request(make_idempotency_request(fingerprint=b"other"))
     assert caught.value.code == "idempotency_mismatch"
-    assert len(await bookings_of(scene)) == 1
+    assert len(await list_bookings(scene)) == 1
 
 
 # Deployments --------------------------------------------------------------------------------
@@ -391,11 +400,13 @@ async def test_of_unequal_twins_the_slower_is_refused(scene):
 
 async def test_a_deployment_has_its_own_figures():
     """Fee, premium and currency are the policy's."""
-    policy = evolve(POLICY, currency=Currency("jpy"), platform_fee=200_000, insurance_rate=100_000)
+    policy = evolve(
+        POLICY, currency=Currency("jpy"), platform_fee_ppm=200_000, insurance_rate_ppm=100_000
+    )
     ports = memory_ports(policy)
     companion = await add_companion(ports.store, hourly_rate=5_000, daily_rate=None)
     customer = actor_of(await add_user(ports.store))
-    scene = Scene(ports, customer, actor_of(companion), customer)
+    scene = BookingScenario(ports, customer, actor_of(companion), customer)
     booking = await scene.request(cancellation_insurance=True)
     assert (booking.price, booking.insurance_premium, booking.platform_fee) == (
         20_000,
@@ -406,7 +417,7 @@ async def test_a_deployment_has_its_own_figures():
 
 async def test_scenes_are_apart():
     """Two deployments know nothing of each other."""
-    one, other = await make_scene(), await make_scene()
+    one, other = await make_booking_scenario(), await make_booking_scenario()
     booking = await one.request()
     with pytest.raises(NotFound):
-        await actions.by_code(other.ports, booking.code)
+        await actions.get_by_code(other.ports, booking.code)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.lifecycle import Party, Status, Trigger
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.errors import RuleBroken
 from staffbooking_core.usecases import booking_writes
 from staffbooking_core.usecases.bookings import timers
 from staffbooking_core.usecases.payments import operations
 from tests.support.builders import DAY, HOUR, MINUTE, POLICY, SECOND
-from tests.support.memory_deployment import another_companion, make_scene
+from tests.support.memory_deployment import make_booking_scenario, with_another_companion
 
 pytestmark = pytest.mark.anyio
 
@@ -21,7 +21,7 @@ async def test_a_request_that_nobody_answers_expires(scene):
     booking = await scene.request()
     await scene.jump_to(booking.starts_at - SECOND)
     await scene.drain()
-    assert (await scene.booking(booking)).status is Status.PENDING
+    assert (await scene.booking(booking)).status is BookingStatus.PENDING
     await scene.jump_to(booking.starts_at)
     await scene.drain()
     found = await scene.booking(booking)
@@ -40,14 +40,14 @@ async def test_an_unpaid_booking_expires_at_its_start(scene):
 
 async def test_the_payment_window_ends_before_the_start():
     """Where there is one it runs from the acceptance."""
-    scene = await make_scene(evolve(POLICY, payment_window=6 * HOUR))
+    scene = await make_booking_scenario(evolve(POLICY, payment_window=6 * HOUR))
     booking = await scene.accepted()
     await scene.jump_to(booking.created_at + 6 * HOUR - SECOND)
     await scene.drain()
-    assert (await scene.booking(booking)).status is Status.ACCEPTED
+    assert (await scene.booking(booking)).status is BookingStatus.ACCEPTED
     await scene.jump_to(booking.created_at + 6 * HOUR)
     await scene.drain()
-    assert (await scene.booking(booking)).status is Status.CANCELLED
+    assert (await scene.booking(booking)).status is BookingStatus.CANCELLED
 
 
 async def test_a_booking_completes_72_hours_after_its_end(scene):
@@ -55,11 +55,11 @@ async def test_a_booking_completes_72_hours_after_its_end(scene):
     booking = await scene.paid()
     await scene.jump_to(booking.ends_at + 72 * HOUR - SECOND)
     await scene.drain()
-    assert (await scene.booking(booking)).status is Status.PAID
+    assert (await scene.booking(booking)).status is BookingStatus.PAID
     await scene.jump_to(booking.ends_at + 72 * HOUR)
     await scene.drain()
     found = await scene.booking(booking)
-    assert (found.status, found.completed_by) == (Status.COMPLETED, Party.SYSTEM)
+    assert (found.status, found.completed_by) == (BookingStatus.COMPLETED, Party.SYSTEM)
     assert found.completed_at == booking.ends_at + 72 * HOUR
 
 
@@ -77,7 +77,7 @@ async def test_a_long_jump_does_everything_in_its_own_time(scene):
 
 async def test_timers_fire_in_due_order_over_all_bookings(scene):
     """Also those that a timer of the same drain has set."""
-    other = await another_companion(scene)
+    other = await with_another_companion(scene)
     late = await other.paid(event_date=(await scene.now()).date() + 20 * DAY)
     early = await scene.paid()
     middle = await scene.request(event_date=early.event_date + 4 * DAY, start_time="08:00")
@@ -104,7 +104,7 @@ async def test_void_work_does_not_end_a_drain_early(scene):
     """Operations whose reason went away count as done, and what waits behind them is done."""
     cancelled = await scene.accepted()
     await scene.cancel(cancelled)
-    other = await another_companion(scene)
+    other = await with_another_companion(scene)
     booking = await other.accepted()
     await scene.drain()
     assert {op.status for op in await scene.operations(cancelled)} == {"void"}
@@ -126,37 +126,37 @@ async def test_a_dispute_stops_completion_and_payout(scene):
     await scene.dispute(booking)
     await scene.jump_to(booking.starts_at + 200 * DAY)
     await scene.drain()
-    assert (await scene.booking(booking)).status is Status.DISPUTED
+    assert (await scene.booking(booking)).status is BookingStatus.DISPUTED
     assert await scene.faults() == []
 
 
 async def test_a_timer_that_fails_is_put_off_and_told(scene, monkeypatch):
     """It holds up no other, and is tried again later."""
-    other = await another_companion(scene)
+    other = await with_another_companion(scene)
     first, second = await scene.request(), await other.request()
     down = {first.id}
 
     async def apply(tx, ports, booking, what):
         if booking.id in down:
             raise RuleBroken("broken", "for a test")
-        return await booking_writes.apply(tx, ports, booking, what)
+        return await booking_writes.advance_booking(tx, ports, booking, what)
 
-    monkeypatch.setattr(timers, "apply", apply)
+    monkeypatch.setattr(timers, "advance_booking", apply)
     await scene.jump_to(first.starts_at)
     await scene.drain()
-    assert (await scene.booking(first)).status is Status.PENDING
-    assert (await scene.booking(second)).status is Status.CANCELLED
+    assert (await scene.booking(first)).status is BookingStatus.PENDING
+    assert (await scene.booking(second)).status is BookingStatus.CANCELLED
     assert [number for number, _ in scene.ports.notifier.alerts] == [first.id]
     down.clear()
     scene.pass_time(MINUTE)
     await scene.drain()
-    assert (await scene.booking(first)).status is Status.CANCELLED
+    assert (await scene.booking(first)).status is BookingStatus.CANCELLED
 
 
 @pytest.mark.parametrize("window, status", [(HOUR, "cancelled"), (2 * DAY, "accepted")])
 async def test_a_timer_follows_a_policy_that_changed(window, status):
     """Set by the old rule, it fires by the new one: sooner or later, but it does."""
-    scene = await make_scene(evolve(POLICY, payment_window=DAY))
+    scene = await make_booking_scenario(evolve(POLICY, payment_window=DAY))
     booking = await scene.accepted()
     await scene.drain()
     ports = evolve(scene.ports, policy=evolve(scene.ports.policy, payment_window=window))
@@ -175,17 +175,17 @@ async def test_alerts_are_told_once(scene):
     await scene.charge_back(booking)
     await scene.drain()
     assert [number for number, _ in scene.ports.notifier.alerts] == [booking.id]
-    assert await timers.tell_alerts(scene.ports) == 0
+    assert await timers.send_alerts(scene.ports) == 0
 
 
 async def test_a_batch_is_limited(scene):
     """One timer, or one operation, where one is asked for."""
-    other = await another_companion(scene)
+    other = await with_another_companion(scene)
     first, _ = await scene.request(), await other.request()
     await scene.jump_to(first.starts_at)
-    assert await timers.run_due(scene.ports, 1) == 1
-    assert await operations.run_due(scene.ports) == 0
-    assert await timers.run_due(scene.ports) == 1
+    assert await timers.fire_due_timers(scene.ports, 1) == 1
+    assert await operations.run_due_operation(scene.ports) == 0
+    assert await timers.fire_due_timers(scene.ports) == 1
 
 
 async def test_a_payout_is_made_within_48_hours_of_completion(scene):

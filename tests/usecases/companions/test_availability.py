@@ -14,25 +14,25 @@ from staffbooking_adapters.inputs import structure
 from staffbooking_core.domain.accounts.users import Actor, Role
 from staffbooking_core.domain.companions.availability import (
     Calendar,
-    Override,
+    DateOverride,
     Slot,
     WeeklySlot,
     format_hhmm,
+    local_time_to_utc,
     parse_hhmm,
-    resolve_local,
 )
 from staffbooking_core.domain.companions.companion import CompanionQuery
 from staffbooking_core.errors import InvalidField, NotFound, RuleBroken
-from staffbooking_core.inputs import MAX_OVERRIDES, DateHours, SetAvailability
+from staffbooking_core.inputs import MAX_DATE_OVERRIDES, DateHours, SetAvailability
 from staffbooking_core.representations.records import availability_record
 from staffbooking_core.usecases.companions import profiles, search
 from tests.support.builders import DAY, NOW, POLICY, add_user
 from tests.support.memory_deployment import (
-    Scene,
+    BookingScenario,
     actor_of,
-    another_companion,
-    make_scene,
+    make_booking_scenario,
     memory_ports,
+    with_another_companion,
 )
 
 DAYS = [date(2027, 3, 27) + number * timedelta(days=1) for number in range(3)]
@@ -66,7 +66,7 @@ class Looks:
     """A companion with hours, and what others see of them."""
 
     async def open(self, wanted: dict[str, Any]) -> None:
-        self.scene = await make_scene(POLICY, memory_ports(POLICY, now=NOW))
+        self.scene = await make_booking_scenario(POLICY, memory_ports(POLICY, now=NOW))
         self.ports, self.timezone = self.scene.ports, wanted["timezone"]
         given = structure(SetAvailability, wanted)
         self.kept = await profiles.set_availability(self.ports, self.scene.staff, given)
@@ -74,7 +74,7 @@ class Looks:
     async def shown(self, day: date) -> list[tuple[int, int]]:
         """The free slots of a day, in minutes."""
         number = self.scene.staff.user_id
-        (found,) = (await search.availability(self.ports, number, day, day))["availability"]
+        (found,) = (await search.get_availability(self.ports, number, day, day))["availability"]
         return [
             (parse_hhmm(slot["start"]), parse_hhmm(slot["end"], ending=True))
             for slot in found["slots"]
@@ -123,7 +123,7 @@ def test_what_is_shown_can_be_booked_and_nothing_else(wanted: dict[str, Any]) ->
 
 def _exists(timezone: str, day: date, text: str) -> bool:
     try:
-        resolve_local(timezone, day, parse_hhmm(text))
+        local_time_to_utc(timezone, day, parse_hhmm(text))
     except ValueError:
         return False
     return True
@@ -142,11 +142,11 @@ def test_hours_read_back_as_they_were_set(wanted: dict[str, Any]) -> None:
         looks = Looks()
         await looks.open(wanted)
         assert availability_record(looks.kept) == wanted
-        found = await profiles.profile(looks.ports, looks.scene.staff)
+        found = await profiles.get_profile(looks.ports, looks.scene.staff)
         assert found.calendar == looks.kept
         again = structure(SetAvailability, availability_record(looks.kept))
         await profiles.set_availability(looks.ports, looks.scene.staff, again)
-        assert await profiles.profile(looks.ports, looks.scene.staff) == found
+        assert await profiles.get_profile(looks.ports, looks.scene.staff) == found
 
     asyncio.run(look())
 
@@ -156,80 +156,80 @@ def test_hours_read_back_as_they_were_set(wanted: dict[str, Any]) -> None:
 TODAY = NOW.date()
 
 
-async def with_dates(scene: Scene, *days: date, **given: Any) -> Scene:
+async def with_dates(scene: BookingScenario, *days: date, **given: Any) -> BookingScenario:
     """With a staff member who is off on some dates."""
-    calendar = Calendar("UTC", overrides=tuple(map(Override, days)), **given)
-    return await another_companion(scene, calendar=calendar)
+    calendar = Calendar("UTC", overrides=tuple(map(DateOverride, days)), **given)
+    return await with_another_companion(scene, calendar=calendar)
 
 
-async def set_day(scene: Scene, day: date, *slots: tuple[str, str]) -> Calendar:
+async def set_day(scene: BookingScenario, day: date, *slots: tuple[str, str]) -> Calendar:
     hours = [{"start": start, "end": end} for start, end in slots]
     wanted = structure(DateHours, {"date": day.isoformat(), "slots": hours})
-    return await profiles.set_day(scene.ports, scene.staff, wanted)
+    return await profiles.set_date_hours(scene.ports, scene.staff, wanted)
 
 
-async def stored(scene: Scene) -> Calendar:
-    return (await profiles.profile(scene.ports, scene.staff)).calendar
+async def stored(scene: BookingScenario) -> Calendar:
+    return (await profiles.get_profile(scene.ports, scene.staff)).calendar
 
 
-async def faults(scene: Scene, day: date, *slots: tuple[str, str]) -> list[str]:
+async def faults(scene: BookingScenario, day: date, *slots: tuple[str, str]) -> list[str]:
     """The fields that the hours of a date are refused for."""
     with pytest.raises(InvalidField) as caught:
         await set_day(scene, day, *slots)
-    return [fault.field for fault in caught.value.faults]
+    return [fault.field for fault in caught.value.field_errors]
 
 
 @pytest.mark.anyio
-async def test_a_date_is_set_beside_the_others(scene: Scene) -> None:
+async def test_a_date_is_set_beside_the_others(scene: BookingScenario) -> None:
     """In the place of the hours it had; all else of the calendar stays."""
     weekly = (WeeklySlot(0, Slot(540, 1020)),)
     scene = await with_dates(scene, TODAY, TODAY + DAY, weekly=weekly, busy_until=TODAY)
     before = await stored(scene)
     after = await set_day(scene, TODAY, ("09:00", "12:00"), ("13:00", "24:00"))
-    changed = Override(TODAY, (Slot(540, 720), Slot(780, 1440)))
-    assert after == evolve(before, overrides=(Override(TODAY + DAY), changed))
+    changed = DateOverride(TODAY, (Slot(540, 720), Slot(780, 1440)))
+    assert after == evolve(before, overrides=(DateOverride(TODAY + DAY), changed))
     assert await stored(scene) == after
 
 
 @pytest.mark.anyio
-async def test_a_date_can_be_set_before_the_profile(scene: Scene) -> None:
+async def test_a_date_can_be_set_before_the_profile(scene: BookingScenario) -> None:
     """It makes the companion, as the first hours do."""
     newcomer = actor_of(await add_user(scene.ports.store, role=Role.STAFF))
     scene = evolve(scene, staff=newcomer)
     await set_day(scene, TODAY)
-    assert (await stored(scene)).overrides == (Override(TODAY),)
+    assert (await stored(scene)).overrides == (DateOverride(TODAY),)
 
 
 @pytest.mark.anyio
-async def test_dates_that_are_over_go_when_one_is_set(scene: Scene) -> None:
+async def test_dates_that_are_over_go_when_one_is_set(scene: BookingScenario) -> None:
     """As they stand in the way of none: they don't count as set either."""
-    past = [TODAY - (number + 1) * DAY for number in range(MAX_OVERRIDES)]
+    past = [TODAY - (number + 1) * DAY for number in range(MAX_DATE_OVERRIDES)]
     scene = await with_dates(scene, *past)
-    assert (await set_day(scene, TODAY + DAY)).overrides == (Override(TODAY + DAY),)
+    assert (await set_day(scene, TODAY + DAY)).overrides == (DateOverride(TODAY + DAY),)
 
 
 @pytest.mark.anyio
-async def test_so_many_dates_can_be_set(scene: Scene) -> None:
+async def test_so_many_dates_can_be_set(scene: BookingScenario) -> None:
     """One more is refused; what is set can still be changed."""
-    scene = await with_dates(scene, *(TODAY + number * DAY for number in range(MAX_OVERRIDES)))
+    scene = await with_dates(scene, *(TODAY + number * DAY for number in range(MAX_DATE_OVERRIDES)))
     before = await stored(scene)
-    assert await faults(scene, TODAY + MAX_OVERRIDES * DAY) == ["date"]
+    assert await faults(scene, TODAY + MAX_DATE_OVERRIDES * DAY) == ["date"]
     assert await stored(scene) == before
-    assert len((await set_day(scene, TODAY, ("09:00", "10:00"))).overrides) == MAX_OVERRIDES
+    assert len((await set_day(scene, TODAY, ("09:00", "10:00"))).overrides) == MAX_DATE_OVERRIDES
 
 
 @pytest.mark.anyio
-async def test_a_date_that_is_over_is_refused(scene: Scene) -> None:
+async def test_a_date_that_is_over_is_refused(scene: BookingScenario) -> None:
     """By the clock of the staff member's zone."""
     assert await faults(scene, TODAY - DAY) == ["date"]
     east = Calendar("Pacific/Kiritimati")
-    scene = await another_companion(scene, calendar=east)
+    scene = await with_another_companion(scene, calendar=east)
     assert await faults(scene, TODAY) == ["date"]
     assert await stored(scene) == east
 
 
 @pytest.mark.anyio
-async def test_every_bad_slot_of_a_date_is_told(scene: Scene) -> None:
+async def test_every_bad_slot_of_a_date_is_told(scene: BookingScenario) -> None:
     """With its dotted path; nothing is kept."""
     wrong = (("12:00", "12:00"), ("09:00", "10:00"), ("23:00", "02:00"))
     assert await faults(scene, TODAY, *wrong) == ["slots.0.start", "slots.2.start"]
@@ -237,20 +237,20 @@ async def test_every_bad_slot_of_a_date_is_told(scene: Scene) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_date_is_cleared(scene: Scene) -> None:
+async def test_a_date_is_cleared(scene: BookingScenario) -> None:
     """The others stay; of one that has no hours of its own nothing changes."""
     scene = await with_dates(scene, TODAY, TODAY + DAY)
     for _ in range(2):
-        await profiles.clear_day(scene.ports, scene.staff, TODAY)
-        assert (await stored(scene)).overrides == (Override(TODAY + DAY),)
+        await profiles.clear_date_hours(scene.ports, scene.staff, TODAY)
+        assert (await stored(scene)).overrides == (DateOverride(TODAY + DAY),)
 
 
 @pytest.mark.anyio
-async def test_who_is_not_there_sets_no_date(scene: Scene) -> None:
+async def test_who_is_not_there_sets_no_date(scene: BookingScenario) -> None:
     """And clears none."""
     scene = evolve(scene, staff=Actor(999, Role.STAFF))
     with pytest.raises(NotFound):
         await set_day(scene, TODAY)
-    await profiles.clear_day(scene.ports, scene.staff, TODAY)
+    await profiles.clear_date_hours(scene.ports, scene.staff, TODAY)
     with pytest.raises(NotFound):
         await stored(scene)

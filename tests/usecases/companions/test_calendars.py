@@ -11,7 +11,7 @@ import pytest
 from attrs import evolve
 
 from staffbooking_core.domain.accounts.users import Role
-from staffbooking_core.domain.bookings.lifecycle import Status
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.companions.availability import Interval
 from staffbooking_core.domain.companions.companion import CompanionQuery
 from staffbooking_core.errors import InvalidField, NotFound, RuleBroken
@@ -19,13 +19,13 @@ from staffbooking_core.inputs import ImportedCompanion, SetAvailability
 from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.companions import calendars, imports, profiles, search
 from tests.support.builders import DAY, HOUR, NOW, POLICY, add_booking, add_user
-from tests.support.ics import calendar, hour
-from tests.support.memory_deployment import actor_of, another_companion, make_scene
+from tests.support.ics import make_ics_calendar, make_ics_hour
+from tests.support.memory_deployment import actor_of, make_booking_scenario, with_another_companion
 
 pytestmark = pytest.mark.anyio
 
 TOMORROW = date(2027, 3, 2)
-DAY_OFF = calendar("DTSTART;VALUE=DATE:20270302")
+DAY_OFF = make_ics_calendar("DTSTART;VALUE=DATE:20270302")
 NINE = Interval(NOW + 21 * HOUR, NOW + 22 * HOUR)
 
 
@@ -38,11 +38,11 @@ async def newcomer(scene):
 
 
 async def make(scene, by=None):
-    return (await calendars.make_feed(scene.ports, by or scene.staff))[0]
+    return (await calendars.create_feed(scene.ports, by or scene.staff))[0]
 
 
 async def events(scene, secret):
-    content = await calendars.feed(scene.ports, secret)
+    content = await calendars.render_feed(scene.ports, secret)
     return icalendar.Calendar.from_ical(content).walk("VEVENT")
 
 
@@ -68,7 +68,7 @@ async def test_a_feed_tells_of_the_companions_bookings(scene):
 async def test_a_feed_tells_of_nobody_elses_bookings(scene):
     """Neither of another companion's, nor of what its owner books for themself."""
     secret = await make(scene)
-    other = await another_companion(scene)
+    other = await with_another_companion(scene)
     await other.accepted()
     await add_booking(scene.ports.store, other.staff.user_id, scene.staff.user_id)
     assert await codes(scene, secret) == []
@@ -79,7 +79,9 @@ async def test_bookings_stay_for_ninety_days(scene):
     secret, store = await make(scene), scene.ports.store
     mine, customer = scene.staff.user_id, scene.customer.user_id
     for back in (90 * DAY, 90 * DAY + 5 * HOUR):
-        await add_booking(store, mine, customer, starts_at=NOW - back, status=Status.COMPLETED)
+        await add_booking(
+            store, mine, customer, starts_at=NOW - back, status=BookingStatus.COMPLETED
+        )
     (event,) = await events(scene, secret)
     assert event["DTSTART"].dt == NOW - 90 * DAY
 
@@ -87,10 +89,10 @@ async def test_bookings_stay_for_ninety_days(scene):
 @pytest.mark.parametrize("most", [1, 7, 120])
 async def test_a_feed_holds_so_many_bookings(most):
     """The soonest, however many are further ahead, and however many were cancelled."""
-    scene = await make_scene(evolve(POLICY, max_feed_bookings=most))
+    scene = await make_booking_scenario(evolve(POLICY, max_feed_bookings=most))
     secret, store = await make(scene), scene.ports.store
     for number in range(most + 1):
-        for status in (Status.PENDING, Status.CANCELLED):
+        for status in (BookingStatus.PENDING, BookingStatus.CANCELLED):
             starts_at = NOW + number * HOUR
             mine, customer = scene.staff.user_id, scene.customer.user_id
             await add_booking(store, mine, customer, starts_at=starts_at, status=status)
@@ -102,26 +104,26 @@ async def test_a_feed_holds_so_many_bookings(most):
 
 async def test_a_feed_names_its_owner(scene):
     """As calendar programs list it."""
-    content = await calendars.feed(scene.ports, await make(scene))
+    content = await calendars.render_feed(scene.ports, await make(scene))
     assert icalendar.Calendar.from_ical(content)["NAME"] == "Bookings of Mia Lindqvist"
 
 
 async def test_only_a_digest_is_stored(scene):
     """The secret is told once, and since when it holds."""
-    assert await calendars.feed_since(scene.ports, scene.staff) is None
-    secret, since = await calendars.make_feed(scene.ports, scene.staff)
-    assert since == await calendars.feed_since(scene.ports, scene.staff) == NOW
+    assert await calendars.feed_created_at(scene.ports, scene.staff) is None
+    secret, since = await calendars.create_feed(scene.ports, scene.staff)
+    assert since == await calendars.feed_created_at(scene.ports, scene.staff) == NOW
     digest = hashlib.sha256(secret.encode()).digest()
-    async with scene.ports.store.reading() as view:
-        assert await view.staff.feed(digest) == scene.staff.user_id
+    async with scene.ports.store.read_view() as view:
+        assert await view.portfolio.calendar_feed_owner_id(digest) == scene.staff.user_id
 
 
 async def test_a_new_feed_ends_the_old(scene):
     """At once."""
     old, new = await make(scene), await make(scene)
     with pytest.raises(NotFound):
-        await calendars.feed(scene.ports, old)
-    assert await calendars.feed(scene.ports, new)
+        await calendars.render_feed(scene.ports, old)
+    assert await calendars.render_feed(scene.ports, new)
 
 
 async def test_a_revoked_feed_is_gone(scene):
@@ -129,9 +131,9 @@ async def test_a_revoked_feed_is_gone(scene):
     secret = await make(scene)
     for _ in range(2):
         await calendars.remove_feed(scene.ports, scene.staff)
-    assert await calendars.feed_since(scene.ports, scene.staff) is None
+    assert await calendars.feed_created_at(scene.ports, scene.staff) is None
     with pytest.raises(NotFound):
-        await calendars.feed(scene.ports, secret)
+        await calendars.render_feed(scene.ports, secret)
 
 
 @pytest.mark.parametrize("secret", ["", "unknown", "x" * 5_000, "\u2028", "\U0001f600"])
@@ -139,19 +141,19 @@ async def test_an_unknown_secret_finds_nothing(scene, secret):
     """Whatever it looks like."""
     await make(scene)
     with pytest.raises(NotFound):
-        await calendars.feed(scene.ports, secret)
+        await calendars.render_feed(scene.ports, secret)
 
 
 async def test_who_is_disabled_has_no_feed(scene):
     """It is there again with the account."""
     secret = await make(scene)
-    async with scene.ports.store.reading() as view:
+    async with scene.ports.store.read_view() as view:
         email = (await view.accounts.user(scene.staff.user_id)).email
-    await administration.disable(scene.ports, email)
+    await administration.disable_user(scene.ports, email)
     with pytest.raises(NotFound):
-        await calendars.feed(scene.ports, secret)
-    await administration.enable(scene.ports, email)
-    assert await calendars.feed(scene.ports, secret)
+        await calendars.render_feed(scene.ports, secret)
+    await administration.enable_user(scene.ports, email)
+    assert await calendars.render_feed(scene.ports, secret)
 
 
 async def test_a_newcomer_may_have_a_feed(scene):
@@ -168,7 +170,7 @@ async def take(scene, content, by=None):
 
 
 async def known(scene, by=None):
-    return await calendars.busy_times(scene.ports, by or scene.staff)
+    return await calendars.get_busy_times(scene.ports, by or scene.staff)
 
 
 async def found_on(scene, day):
@@ -177,7 +179,7 @@ async def found_on(scene, day):
 
 
 async def slots_on(scene, day):
-    shown = await search.availability(scene.ports, scene.staff.user_id, day, day)
+    shown = await search.get_availability(scene.ports, scene.staff.user_id, day, day)
     return shown["availability"][0]["slots"]
 
 
@@ -195,7 +197,7 @@ async def test_a_busy_day_is_not_found_shown_or_booked(scene):
 
 async def test_what_is_shown_around_busy_times_can_be_booked(scene):
     """To the edge."""
-    await take(scene, calendar(hour("20270302T090000Z")))
+    await take(scene, make_ics_calendar(make_ics_hour("20270302T090000Z")))
     assert await slots_on(scene, TOMORROW) == [
         {"start": "00:00", "end": "09:00"},
         {"start": "10:00", "end": "24:00"},
@@ -208,7 +210,7 @@ async def test_what_is_shown_around_busy_times_can_be_booked(scene):
 
 async def test_busy_times_are_told(scene):
     """As they were taken, with the day up to which the file was followed."""
-    taken = await take(scene, calendar(hour("20270302T090000Z")))
+    taken = await take(scene, make_ics_calendar(make_ics_hour("20270302T090000Z")))
     assert taken == await known(scene)
     assert (taken.times, taken.until) == ((NINE,), date(2029, 3, 2))
 
@@ -216,7 +218,7 @@ async def test_busy_times_are_told(scene):
 async def test_a_new_file_takes_the_place_of_the_old(scene):
     """Of all of it."""
     await take(scene, DAY_OFF)
-    await take(scene, calendar(hour("20270303T090000Z")))
+    await take(scene, make_ics_calendar(make_ics_hour("20270303T090000Z")))
     assert await found_on(scene, TOMORROW) == 1
     assert [span.starts_at for span in (await known(scene)).times] == [NINE.starts_at + DAY]
 
@@ -229,7 +231,7 @@ async def test_busy_times_are_cleared(scene):
     assert await known(scene) == calendars.BusyTimes((), None)
     stranger = await newcomer(scene)
     await calendars.clear_busy_times(scene.ports, stranger)
-    async with scene.ports.store.reading() as view:
+    async with scene.ports.store.read_view() as view:
         assert await view.companions.companion(stranger.user_id) is None
 
 
@@ -238,20 +240,20 @@ async def test_bookings_stay_whatever_is_busy(scene):
     accepted = await scene.accepted(event_date=TOMORROW)
     pending = await scene.request(event_date=TOMORROW, start_time="18:00")
     await take(scene, DAY_OFF)
-    assert (await scene.booking(accepted)).status is Status.ACCEPTED
-    assert (await scene.accept(pending)).status is Status.ACCEPTED
+    assert (await scene.booking(accepted)).status is BookingStatus.ACCEPTED
+    assert (await scene.accept(pending)).status is BookingStatus.ACCEPTED
 
 
 async def test_yesterday_and_two_years_are_taken(scene):
     """What lies before or after is passed over, and cut off."""
-    first, last = NOW - DAY, NOW + POLICY.busy_ahead
+    first, last = NOW - DAY, NOW + POLICY.busy_import_horizon
     events = (
-        hour(f"{first - 2 * HOUR:%Y%m%dT%H%M%SZ}"),
-        hour(f"{first - timedelta(minutes=30):%Y%m%dT%H%M%SZ}"),
-        hour(f"{last - timedelta(minutes=30):%Y%m%dT%H%M%SZ}"),
-        hour(f"{last + HOUR:%Y%m%dT%H%M%SZ}"),
+        make_ics_hour(f"{first - 2 * HOUR:%Y%m%dT%H%M%SZ}"),
+        make_ics_hour(f"{first - timedelta(minutes=30):%Y%m%dT%H%M%SZ}"),
+        make_ics_hour(f"{last - timedelta(minutes=30):%Y%m%dT%H%M%SZ}"),
+        make_ics_hour(f"{last + HOUR:%Y%m%dT%H%M%SZ}"),
     )
-    assert (await take(scene, calendar(*events))).times == (
+    assert (await take(scene, make_ics_calendar(*events))).times == (
         Interval(first, first + timedelta(minutes=30)),
         Interval(last - timedelta(minutes=30), last),
     )
@@ -275,22 +277,25 @@ async def test_a_newcomer_may_be_busy(scene):
 
 async def test_there_are_so_many_busy_times():
     """Counted once those that touch are one."""
-    scene = await make_scene(evolve(POLICY, max_busy_times=3))
-    meeting = [hour(f"202703{day}T{at}0000Z") for day in (10, 11, 12) for at in ("09", "10")]
-    assert len((await take(scene, calendar(*meeting))).times) == 3
+    scene = await make_booking_scenario(evolve(POLICY, max_busy_times=3))
+    meeting = [
+        make_ics_hour(f"202703{day}T{at}0000Z") for day in (10, 11, 12) for at in ("09", "10")
+    ]
+    assert len((await take(scene, make_ics_calendar(*meeting))).times) == 3
     with pytest.raises(InvalidField, match="more than 3"):
-        await take(scene, calendar(*meeting, hour("20270313T090000Z")))
+        await take(scene, make_ics_calendar(*meeting, make_ics_hour("20270313T090000Z")))
 
 
 @pytest.mark.parametrize(
-    "content", [b"hello", calendar(hour("20270303T090000Z", "RRULE:FREQ=SECONDLY"))]
+    "content",
+    [b"hello", make_ics_calendar(make_ics_hour("20270303T090000Z", "RRULE:FREQ=SECONDLY"))],
 )
 async def test_a_file_that_is_refused_changes_nothing(scene, content):
     """What was taken before still holds."""
     before = await take(scene, DAY_OFF)
     with pytest.raises(InvalidField) as refused:
         await take(scene, content)
-    assert [fault.field for fault in refused.value.faults] == ["file"]
+    assert [fault.field for fault in refused.value.field_errors] == ["file"]
     assert await known(scene) == before
 
 
@@ -305,7 +310,7 @@ async def test_hours_and_busy_times_keep_out_of_each_others_way(scene):
 async def test_an_import_again_keeps_busy_times(scene):
     """An operator's file knows nothing of them."""
     taken = await take(scene, DAY_OFF)
-    async with scene.ports.store.reading() as view:
+    async with scene.ports.store.read_view() as view:
         email = (await view.accounts.user(scene.staff.user_id)).email
     row = ImportedCompanion(
         email=email,

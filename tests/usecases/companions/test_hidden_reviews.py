@@ -10,9 +10,9 @@ import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
 
-from staffbooking_core.domain.bookings.lifecycle import Status
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.companions.companion import CompanionQuery
-from staffbooking_core.domain.companions.reviews import Ratings, Review
+from staffbooking_core.domain.companions.reviews import RatingTotals, Review
 from staffbooking_core.errors import NotFound, RuleBroken
 from staffbooking_core.inputs import RespondToReview, SubmitReview
 from staffbooking_core.representations.records import review_record
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def hide(scene, review, hidden=True):
-    return await reviews.hide(scene.ports, review.id, hidden)
+    return await reviews.set_review_hidden(scene.ports, review.id, hidden)
 
 
 async def said(scene, *marks):
@@ -49,14 +49,14 @@ async def test_a_hidden_review_is_neither_listed_nor_counted(scene):
     first, bad, last = await said(scene, 5, 1, 4)
     before = await profile(scene)
     assert await hide(scene, bad) == evolve(bad, hidden=True)
-    assert await listed(scene, scene.staff) == ([last, first], Ratings(9, 2))
+    assert await listed(scene, scene.staff) == ([last, first], RatingTotals(9, 2))
     shown = await profile(scene)
     assert shown["reviews"] == [review_record(last), review_record(first)]
     assert (shown["rating_avg"], shown["total_reviews"]) == (4.5, 2)
     [summary] = await search.search(scene.ports, CompanionQuery())
     assert json.loads(summary)["rating_avg"] == 4.5
     assert await hide(scene, bad, hidden=False) == bad
-    assert await listed(scene, scene.staff) == ([last, bad, first], Ratings(10, 3))
+    assert await listed(scene, scene.staff) == ([last, bad, first], RatingTotals(10, 3))
     assert await profile(scene) == before
 
 
@@ -64,7 +64,7 @@ async def test_the_only_review_leaves_no_rating(scene):
     """The mean is that of nobody's."""
     [review] = await said(scene, 2)
     await hide(scene, review)
-    assert await listed(scene, scene.staff) == ([], Ratings())
+    assert await listed(scene, scene.staff) == ([], RatingTotals())
     shown = await profile(scene)
     assert (shown["rating_avg"], shown["total_reviews"], shown["reviews"]) == (0, 0, [])
 
@@ -92,9 +92,9 @@ async def test_a_hidden_review_of_a_customer_counts_no_more(scene):
     booking, before = await scene.completed(), await profile(scene)
     review = await submit(scene, booking, scene.staff, rating=1)
     await hide(scene, review)
-    assert await listed(scene, scene.customer) == ([], Ratings())
+    assert await listed(scene, scene.customer) == ([], RatingTotals())
     await hide(scene, review, hidden=False)
-    assert await listed(scene, scene.customer) == ([review], Ratings(1, 1))
+    assert await listed(scene, scene.customer) == ([review], RatingTotals(1, 1))
     assert await profile(scene) == before
 
 
@@ -104,7 +104,7 @@ async def test_a_hidden_review_is_not_given_again(scene, by):
     booking, actor = await scene.completed(), getattr(scene, by)
     await hide(scene, await submit(scene, booking, actor))
     await refused(submit(scene, booking, actor), RuleBroken, "already_reviewed")
-    assert (await listed(scene, scene.staff))[1] == Ratings()
+    assert (await listed(scene, scene.staff))[1] == RatingTotals()
 
 
 async def test_a_hidden_review_is_not_responded_to(scene):
@@ -150,9 +150,9 @@ async def test_operators_read_all_of_them(scene):
     one, two = await said(scene, 5, 1)
     three = await submit(scene, await attended(scene, 3), scene.staff)
     hidden = await hide(scene, two)
-    assert await reviews.all_of(scene.ports) == [one, hidden, three]
-    assert await reviews.all_of(scene.ports, 0, 2) == [one, hidden]
-    assert await reviews.all_of(scene.ports, hidden.id) == [three]
+    assert await reviews.list_all_reviews(scene.ports) == [one, hidden, three]
+    assert await reviews.list_all_reviews(scene.ports, 0, 2) == [one, hidden]
+    assert await reviews.list_all_reviews(scene.ports, hidden.id) == [three]
 
 
 # Any history ------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ class History:
         self.companion, self.customer = await add_companion(store), await add_user(store)
         people = self.companion, self.customer
         self.bookings = [
-            await add_booking(store, *people, status=Status.COMPLETED) for _ in range(6)
+            await add_booking(store, *people, status=BookingStatus.COMPLETED) for _ in range(6)
         ]
 
     async def take(self, step, place, mark):
@@ -204,18 +204,18 @@ class History:
     async def call(self, step, place, known, mark):
         if step == "submit":
             wanted, by = SubmitReview(rating=mark), actor_of(self.customer)
-            return await reviews.submit(self.ports, by, self.bookings[place].id, wanted)
+            return await reviews.submit_review(self.ports, by, self.bookings[place].id, wanted)
         if step == "respond":
             thanks, by = RespondToReview(response="Thank you"), actor_of(self.companion)
-            return await reviews.respond(self.ports, by, known.id, thanks)
-        return await reviews.hide(self.ports, known.id, step == "hide")
+            return await reviews.respond_to_review(self.ports, by, known.id, thanks)
+        return await reviews.set_review_hidden(self.ports, known.id, step == "hide")
 
     async def check(self):
         """What is listed, summed and shown is what was kept and is not hidden."""
         rows = [review for review in self.kept.values() if not review.hidden][::-1]
-        exact = Ratings(sum(review.rating for review in rows), len(rows))
-        assert await reviews.of_user(self.ports, self.companion.id, 1, 50) == (rows, exact)
-        async with self.ports.store.reading() as view:
+        exact = RatingTotals(sum(review.rating for review in rows), len(rows))
+        assert await reviews.list_reviews_of(self.ports, self.companion.id, 1, 50) == (rows, exact)
+        async with self.ports.store.read_view() as view:
             companion = await view.companions.companion(self.companion.id)
             detail = json.loads(await view.companions.detail(self.companion.id))["companion"]
         assert (companion.rating_sum, companion.total_reviews) == (exact.rating_sum, len(rows))

@@ -9,13 +9,18 @@ import pytest
 from attrs import evolve
 
 from staffbooking_core.domain.accounts.users import Role
-from staffbooking_core.domain.companions.availability import Interval, Override, Slot, WeeklySlot
+from staffbooking_core.domain.companions.availability import (
+    DateOverride,
+    Interval,
+    Slot,
+    WeeklySlot,
+)
 from staffbooking_core.domain.companions.companion import Approval, Badge, Tier
-from staffbooking_core.domain.notifications.notifications import NoticeKind
-from staffbooking_core.domain.privacy import erased
+from staffbooking_core.domain.notifications.notifications import NotificationKind
+from staffbooking_core.domain.privacy import erase_user
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.errors import RuleBroken
-from staffbooking_core.inputs import DateHours, Hours, ImportedCompanion, Login, WeeklyHours
+from staffbooking_core.inputs import DateHours, ImportedCompanion, Login, SlotHours, WeeklyHours
 from staffbooking_core.ports import SkippedRow
 from staffbooking_core.usecases.accounts import administration, sessions
 from staffbooking_core.usecases.accounts.administration import CreateUser
@@ -61,8 +66,8 @@ async def imported(scene, *rows):
 
 
 async def companion(scene, email="mia@example.com"):
-    user = await administration.user(scene.ports, email)
-    async with scene.ports.store.reading() as view:
+    user = await administration.get_user(scene.ports, email)
+    async with scene.ports.store.read_view() as view:
         return await view.companions.companion(user.id)
 
 
@@ -75,9 +80,9 @@ async def test_an_import_makes_staff_and_companion(scene):
     made = await companion(scene)
     assert (made.hourly_rate, made.daily_rate, made.tier) == (4_550, 30_000, Tier.ELITE)
     assert made.calendar.weekly == (WeeklySlot(0, Slot(540, 1440)),)
-    assert made.calendar.overrides == (Override(date(2027, 3, 4)),)
+    assert made.calendar.overrides == (DateOverride(date(2027, 3, 4)),)
     assert made.approval is Approval.PENDING
-    assert (await administration.user(scene.ports, "mia@example.com")).role is Role.STAFF
+    assert (await administration.get_user(scene.ports, "mia@example.com")).role is Role.STAFF
 
 
 async def test_an_import_may_approve_and_set_a_password(scene):
@@ -97,7 +102,7 @@ async def test_an_import_again_updates(scene):
     async def unit(tx):
         await tx.companions.save_companion(rated)
 
-    await scene.ports.store.write(unit)
+    await scene.ports.store.run_transaction(unit)
     await scene.jump_to(NOW + DAY)
     counts = await imported(scene, row("MIA@example.com", first_name="Maria", tagline="Hello"))
     assert counts == (0, 1, ())
@@ -159,7 +164,7 @@ async def test_an_import_approves_who_waits(scene):
 async def test_an_import_lifts_no_suspension(scene):
     """Only an operator does, by name."""
     await imported(scene, row(approved=True))
-    await administration.approve(scene.ports, (await companion(scene)).id, Approval.SUSPENDED)
+    await administration.set_approval(scene.ports, (await companion(scene)).id, Approval.SUSPENDED)
     assert await imported(scene, row(approved=True, tagline="Hello")) == (0, 1, ())
     known = await companion(scene)
     assert (known.approval, known.tagline) == (Approval.SUSPENDED, "Hello")
@@ -173,9 +178,9 @@ async def test_a_password_by_import_ends_sessions(scene):
         await sessions.login(scene.ports, given, "::1")
     await imported(scene, row(password="another password"), row("bo@example.com"))
     people = [
-        await administration.user(scene.ports, f"{name}@example.com") for name in ("mia", "bo")
+        await administration.get_user(scene.ports, f"{name}@example.com") for name in ("mia", "bo")
     ]
-    async with scene.ports.store.reading() as view:
+    async with scene.ports.store.read_view() as view:
         left = [len(await view.accounts.sessions_of(user.id)) for user in people]
     assert left == [0, 1]
 
@@ -183,25 +188,25 @@ async def test_a_password_by_import_ends_sessions(scene):
 async def test_an_erased_account_is_left_alone(scene):
     """Nothing is written to what is left of it."""
     await imported(scene, row())
-    user = await administration.user(scene.ports, "mia@example.com")
-    gone = erased(user, NOW)
-    await scene.ports.store.write(lambda tx: tx.accounts.save_user(gone))
+    user = await administration.get_user(scene.ports, "mia@example.com")
+    gone = erase_user(user, NOW)
+    await scene.ports.store.run_transaction(lambda tx: tx.accounts.save_user(gone))
     counts = await imported(scene, row(gone.email, password=PASSWORD))
-    assert counts == (0, 0, ((0, imports.ERASED),))
-    async with scene.ports.store.reading() as view:
+    assert counts == (0, 0, ((0, imports.ERASED_REASON),))
+    async with scene.ports.store.read_view() as view:
         assert await view.accounts.user(gone.id) == gone
 
 
 async def test_long_calendars_are_not_kept(scene):
     """What is one person's alone fills no memory; short ones are shared."""
     days = [DateHours(date=date(2027, 3, 1) + number * DAY, slots=()) for number in range(51)]
-    slots = tuple(Hours(start=f"{n // 60:02}:{n % 60:02}", end="23:59") for n in range(50))
-    imports._shared_calendar.cache_clear()
+    slots = tuple(SlotHours(start=f"{n // 60:02}:{n % 60:02}", end="23:59") for n in range(50))
+    imports._cached_calendar.cache_clear()
     await imported(scene, row(overrides=tuple(days)))
     await imported(scene, row(overrides=(evolve(days[0], slots=slots),)))
-    assert imports._shared_calendar.cache_info().currsize == 0
+    assert imports._cached_calendar.cache_info().currsize == 0
     await imported(scene, row(overrides=tuple(days[:50])))
-    assert imports._shared_calendar.cache_info().currsize == 1
+    assert imports._cached_calendar.cache_info().currsize == 1
 
 
 async def test_whose_password_an_import_replaces_is_told(scene):
@@ -209,16 +214,16 @@ async def test_whose_password_an_import_replaces_is_told(scene):
     await imported(scene, row("new@example.com", password=PASSWORD), row(), row("bo@example.com"))
     assert await told(scene) == []
     await imported(scene, row(password=PASSWORD), row(password=PASSWORD), row("bo@example.com"))
-    user = await administration.user(scene.ports, "mia@example.com")
-    assert await told(scene) == [(user.id, NoticeKind.PASSWORD_CHANGED)]
+    user = await administration.get_user(scene.ports, "mia@example.com")
+    assert await told(scene) == [(user.id, NotificationKind.PASSWORD_CHANGED)]
 
 
 async def told(scene):
     """Whom what was told since then."""
-    while await notifications.tell_notices(scene.ports):
+    while await notifications.send_notifications(scene.ports):
         pass
-    letters = [(letter.user_id, letter.kind) for letter in scene.ports.notifier.letters]
-    scene.ports.notifier.letters.clear()
+    letters = [(letter.user_id, letter.kind) for letter in scene.ports.notifier.emails]
+    scene.ports.notifier.emails.clear()
     return letters
 
 
@@ -236,7 +241,7 @@ async def test_times_that_are_taken_elsewhere_stay(scene):
     known = await companion(scene)
     taken = (Interval(NOW, NOW + DAY),)
     busy = evolve(known.calendar, busy=taken, busy_until=(NOW + 9 * DAY).date())
-    await scene.ports.store.write(
+    await scene.ports.store.run_transaction(
         lambda tx: tx.companions.save_companion(evolve(known, calendar=busy))
     )
     await imported(scene, row(weekly=(WeeklyHours(weekday=0, start="09:00", end="24:00"),)))
@@ -248,7 +253,7 @@ async def test_times_that_are_taken_elsewhere_stay(scene):
 async def test_a_disabled_companion_stays_so(scene):
     """An import opens no account."""
     await imported(scene, row(approved=True))
-    await administration.disable(scene.ports, "mia@example.com")
+    await administration.disable_user(scene.ports, "mia@example.com")
     await imported(scene, row(approved=True))
     assert not (await companion(scene)).is_listed
 
@@ -256,7 +261,7 @@ async def test_a_disabled_companion_stays_so(scene):
 async def test_a_disabled_staff_user_without_a_profile_stays_hidden(scene):
     """The profile is made, and is not listed."""
     await create(scene, role=Role.STAFF)
-    await administration.disable(scene.ports, "mia@example.com")
+    await administration.disable_user(scene.ports, "mia@example.com")
     assert await imported(scene, row(approved=True)) == (0, 1, ())
     assert not (await companion(scene)).is_listed
 
@@ -267,7 +272,7 @@ async def test_the_same_email_twice_is_made_and_updated(scene):
     assert (await companion(scene)).tagline == "Later"
 
 
-SLOT = Hours(start="10:00", end="09:00")
+SLOT = SlotHours(start="10:00", end="09:00")
 
 
 @pytest.mark.parametrize(
@@ -300,7 +305,7 @@ async def test_an_account_that_is_not_staff_is_left_alone(scene):
     await create(scene)
     made, updated, refused = await imported(scene, row(), row("b@example.com"), row())
     assert (made, updated, [position for position, _ in refused]) == (1, 0, [0, 2])
-    assert (await administration.user(scene.ports, "mia@example.com")).role is Role.CUSTOMER
+    assert (await administration.get_user(scene.ports, "mia@example.com")).role is Role.CUSTOMER
 
 
 async def test_rates_are_of_the_deployments_currency():
@@ -332,23 +337,23 @@ def counts(progress):
 
 
 async def skipped(scene):
-    return list(await imports.skipped_rows(scene.ports, FILE))
+    return list(await imports.list_skipped_rows(scene.ports, FILE))
 
 
 async def test_a_file_begins_before_its_first_line(scene):
     """Nothing is known of one that was never begun."""
-    assert counts(await imports.begin(scene.ports, FILE)) == (0, 0, 0, 0)
+    assert counts(await imports.begin_import(scene.ports, FILE)) == (0, 0, 0, 0)
 
 
 async def test_batches_add_up(scene):
     """Each goes on from what the one before came to; the last line of a batch counts, also where
     its row stays out."""
-    done = await imports.begin(scene.ports, FILE)
-    done = await imports.put(scene.ports, done, [read(2), unread(3)])
+    done = await imports.begin_import(scene.ports, FILE)
+    done = await imports.import_rows(scene.ports, done, [read(2), unread(3)])
     assert counts(done) == (3, 1, 0, 1)
     again = [read(5), read(7, email="MIA2@example.com"), unread(8), unread(12)]
-    done = await imports.put(scene.ports, done, again)
-    assert (counts(done), done.rows) == ((12, 2, 1, 3), 6)
+    done = await imports.import_rows(scene.ports, done, again)
+    assert (counts(done), done.row_count) == ((12, 2, 1, 3), 6)
 
 
 async def test_what_stays_out_is_named_with_line_and_reason(scene):
@@ -361,50 +366,54 @@ async def test_what_stays_out_is_named_with_line_and_reason(scene):
         read(5),
         unread(6, "x" * 2_000),
     ]
-    done = await imports.put(scene.ports, await imports.begin(scene.ports, FILE), rows)
+    done = await imports.import_rows(
+        scene.ports, await imports.begin_import(scene.ports, FILE), rows
+    )
     assert counts(done) == (6, 1, 0, 4)
     assert await skipped(scene) == [
-        SkippedRow(2, "mia@example.com", imports.NOT_STAFF),
+        SkippedRow(2, "mia@example.com", imports.NOT_STAFF_REASON),
         SkippedRow(3, None, "is not an object"),
         SkippedRow(4, "mia4@example.com", "hourly_rate: has more than 2 decimals"),
-        SkippedRow(6, None, "x" * imports.LONGEST_REASON),
+        SkippedRow(6, None, "x" * imports.MAX_REASON_LENGTH),
     ]
 
 
 async def test_a_file_that_was_cut_short_is_gone_on_with(scene):
     """Behind the last batch, with its counts and what stayed out."""
-    done = await imports.begin(scene.ports, FILE)
-    done = await imports.put(scene.ports, done, [read(1), unread(2)])
-    assert await imports.begin(scene.ports, FILE) == done
+    done = await imports.begin_import(scene.ports, FILE)
+    done = await imports.import_rows(scene.ports, done, [read(1), unread(2)])
+    assert await imports.begin_import(scene.ports, FILE) == done
     assert len(await skipped(scene)) == 1
-    assert counts(await imports.begin(scene.ports, "cd" * 32)) == (0, 0, 0, 0)
+    assert counts(await imports.begin_import(scene.ports, "cd" * 32)) == (0, 0, 0, 0)
 
 
 async def test_a_file_may_begin_anew(scene):
     """As if it had never been begun; the rows that are in are updated then."""
-    done = await imports.begin(scene.ports, FILE)
-    await imports.put(scene.ports, done, [read(1), unread(2)])
-    done = await imports.begin(scene.ports, FILE, anew=True)
+    done = await imports.begin_import(scene.ports, FILE)
+    await imports.import_rows(scene.ports, done, [read(1), unread(2)])
+    done = await imports.begin_import(scene.ports, FILE, restart=True)
     assert (counts(done), await skipped(scene)) == ((0, 0, 0, 0), [])
-    assert counts(await imports.put(scene.ports, done, [read(1)])) == (1, 0, 1, 0)
+    assert counts(await imports.import_rows(scene.ports, done, [read(1)])) == (1, 0, 1, 0)
 
 
 async def test_a_file_that_is_done_is_forgotten(scene):
     """It would be imported again, from the first line."""
-    done = await imports.begin(scene.ports, FILE)
-    await imports.put(scene.ports, done, [unread(1)])
-    await imports.finish(scene.ports, FILE)
+    done = await imports.begin_import(scene.ports, FILE)
+    await imports.import_rows(scene.ports, done, [unread(1)])
+    await imports.finish_import(scene.ports, FILE)
     assert await skipped(scene) == []
-    assert counts(await imports.begin(scene.ports, FILE)) == (0, 0, 0, 0)
+    assert counts(await imports.begin_import(scene.ports, FILE)) == (0, 0, 0, 0)
 
 
 async def test_two_imports_of_a_file_do_not_mix(scene):
     """The one that is behind is refused, with all of its batch."""
-    done = await imports.begin(scene.ports, FILE)
-    ahead = await imports.put(scene.ports, done, [read(1)])
+    done = await imports.begin_import(scene.ports, FILE)
+    ahead = await imports.import_rows(scene.ports, done, [read(1)])
     with pytest.raises(RuleBroken, match="being imported elsewhere"):
-        await imports.put(scene.ports, done, [read(2)])
+        await imports.import_rows(scene.ports, done, [read(2)])
     with pytest.raises(RuleBroken):
-        await imports.put(scene.ports, evolve(done, fingerprint="cd" * 32), [read(2)])
-    assert await imports.begin(scene.ports, FILE) == ahead
-    assert "mia2@example.com" not in [one.email for one in await administration.users(scene.ports)]
+        await imports.import_rows(scene.ports, evolve(done, fingerprint="cd" * 32), [read(2)])
+    assert await imports.begin_import(scene.ports, FILE) == ahead
+    assert "mia2@example.com" not in [
+        one.email for one in await administration.list_users(scene.ports)
+    ]

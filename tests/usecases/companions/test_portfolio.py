@@ -11,35 +11,35 @@ from attrs import evolve
 from staffbooking_adapters.memory.companions.store import CompanionsWriter
 from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.companions.companion import Approval
-from staffbooking_core.domain.companions.portfolio import ItemStatus, NewItem
+from staffbooking_core.domain.companions.portfolio import NewPortfolioItem, PortfolioItemStatus
 from staffbooking_core.errors import InvalidField, NotFound, RuleBroken
 from staffbooking_core.inputs import AddPortfolioItem, ChangeProfile
 from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.companions import images, profiles
-from staffbooking_core.usecases.idempotency import AnsweredBefore, Keep
+from staffbooking_core.usecases.idempotency import AlreadyAnswered, IdempotencyRequest
 from tests.support.builders import POLICY, add_user
-from tests.support.memory_deployment import actor_of, another_companion, make_scene
-from tests.support.portfolio import add_image, add_item as store_item
+from tests.support.memory_deployment import actor_of, make_booking_scenario, with_another_companion
+from tests.support.portfolio import add_portfolio_item as store_item, add_uploaded_image
 
 pytestmark = pytest.mark.anyio
 
 
 async def add(scene, actor=None, title="The spring ball", image="photos/ball.jpg", **given):
     wanted = AddPortfolioItem(title=title, image=image, **given)
-    return await profiles.add_item(scene.ports, actor or scene.staff, wanted)
+    return await profiles.add_portfolio_item(scene.ports, actor or scene.staff, wanted)
 
 
-async def judge(scene, item, status=ItemStatus.APPROVED):
-    return await administration.judge_item(scene.ports, item.id, status)
+async def judge(scene, item, status=PortfolioItemStatus.APPROVED):
+    return await administration.moderate_item(scene.ports, item.id, status)
 
 
 async def mine(scene):
-    return list(await profiles.portfolio(scene.ports, scene.staff))
+    return list(await profiles.list_portfolio_items(scene.ports, scene.staff))
 
 
 async def shown(scene):
     """The titles that others see."""
-    async with scene.ports.store.reading() as view:
+    async with scene.ports.store.read_view() as view:
         detail = json.loads(await view.companions.detail(scene.staff.user_id))
     return [item["title"] for item in detail["companion"]["portfolio"]]
 
@@ -54,7 +54,7 @@ async def test_an_item_waits_for_its_approval(scene):
         "The spring ball",
         "photos/ball.jpg",
         "Two bars, 300 guests.",
-        ItemStatus.PENDING,
+        PortfolioItemStatus.PENDING,
         await scene.now(),
     )
     assert await mine(scene) == [item]
@@ -64,7 +64,7 @@ async def test_an_item_waits_for_its_approval(scene):
 async def test_items_are_listed_the_newest_first(scene):
     """Each member's own alone."""
     first, second = await add(scene), await add(scene, title="A fair")
-    await add(await another_companion(scene))
+    await add(await with_another_companion(scene))
     assert await mine(scene) == [second, first]
 
 
@@ -72,27 +72,27 @@ async def test_a_newcomer_can_show_work(scene):
     """The item makes the companion, which is a draft."""
     actor = actor_of(await add_user(scene.ports.store, role=Role.STAFF))
     item = await add(scene, actor)
-    async with scene.ports.store.reading() as view:
+    async with scene.ports.store.read_view() as view:
         made = await view.companions.companion(actor.user_id)
     assert (item.companion_id, made.approval) == (made.id, Approval.PENDING)
 
 
 async def test_an_item_too_many_is_refused():
     """Removing one makes room again."""
-    scene = await make_scene(evolve(POLICY, max_portfolio_items=2))
+    scene = await make_booking_scenario(evolve(POLICY, max_portfolio_items=2))
     item = await add(scene)
     await add(scene)
     with pytest.raises(RuleBroken) as caught:
         await add(scene)
     assert caught.value.code == "too_many_portfolio_items"
     assert len(await mine(scene)) == 2
-    await profiles.remove_item(scene.ports, scene.staff, item.id)
+    await profiles.remove_portfolio_item(scene.ports, scene.staff, item.id)
     assert await add(scene)
 
 
 async def test_of_items_at_once_none_is_too_many():
     """The bound holds for calls that run together."""
-    scene = await make_scene(evolve(POLICY, max_portfolio_items=2))
+    scene = await make_booking_scenario(evolve(POLICY, max_portfolio_items=2))
     met = []
 
     async def call():
@@ -109,11 +109,11 @@ async def test_of_items_at_once_none_is_too_many():
 
 async def test_an_upload_of_somebody_else_is_no_item(scene):
     """One of one's own is."""
-    await add_image(scene.ports.store, scene.customer.user_id, "theirs.jpg")
-    await add_image(scene.ports.store, scene.staff.user_id, "mine.jpg")
+    await add_uploaded_image(scene.ports.store, scene.customer.user_id, "theirs.jpg")
+    await add_uploaded_image(scene.ports.store, scene.staff.user_id, "mine.jpg")
     with pytest.raises(InvalidField) as caught:
         await add(scene, image="media/theirs.jpg")
-    assert [fault.field for fault in caught.value.faults] == ["image"]
+    assert [fault.field for fault in caught.value.field_errors] == ["image"]
     assert (await add(scene, image="media/mine.jpg")).image == "media/mine.jpg"
 
 
@@ -121,17 +121,19 @@ async def test_an_item_is_removed_for_everybody(scene):
     """From the owner's list and from what others see."""
     item = await judge(scene, await add(scene))
     assert await shown(scene) == [item.title]
-    await profiles.remove_item(scene.ports, scene.staff, item.id)
+    await profiles.remove_portfolio_item(scene.ports, scene.staff, item.id)
     assert (await mine(scene), await shown(scene)) == ([], [])
     with pytest.raises(NotFound):
-        await profiles.remove_item(scene.ports, scene.staff, item.id)
+        await profiles.remove_portfolio_item(scene.ports, scene.staff, item.id)
 
 
-@pytest.mark.parametrize("remove", [profiles.remove_item, profiles.remove_item_and_image])
+@pytest.mark.parametrize(
+    "remove", [profiles.remove_portfolio_item, profiles.remove_portfolio_item_and_image]
+)
 async def test_nobody_removes_anothers_item(scene, remove):
     """To others there is no such thing, whether they have a companion or not."""
     item = await add(scene)
-    other = (await another_companion(scene)).staff
+    other = (await with_another_companion(scene)).staff
     newcomer = actor_of(await add_user(scene.ports.store, role=Role.STAFF))
     for actor in (other, newcomer):
         with pytest.raises(NotFound):
@@ -144,48 +146,48 @@ async def test_nobody_removes_anothers_item(scene, remove):
 
 async def mine_kept(scene, actor=None):
     """The names of somebody's images, and of files that are still to be removed."""
-    kept = await images.mine(scene.ports, actor or scene.staff)
-    async with scene.ports.store.reading() as view:
-        left = await view.staff.files_left("", 10)
+    kept = await images.list_own_images(scene.ports, actor or scene.staff)
+    async with scene.ports.store.read_view() as view:
+        left = await view.portfolio.orphaned_files("", 10)
     return [image.name for image in kept], list(left)
 
 
 async def test_an_item_is_removed_with_its_image(scene):
     """The image's file too, and no other image."""
     for name in ("ball.jpg", "other.jpg"):
-        await add_image(scene.ports.store, scene.staff.user_id, name)
+        await add_uploaded_image(scene.ports.store, scene.staff.user_id, name)
     item = await judge(scene, await add(scene, image="media/ball.jpg"))
-    await profiles.remove_item_and_image(scene.ports, scene.staff, item.id)
+    await profiles.remove_portfolio_item_and_image(scene.ports, scene.staff, item.id)
     assert (await mine(scene), await shown(scene)) == ([], [])
     assert await mine_kept(scene) == (["other.jpg"], [])
 
 
 async def test_an_image_that_another_item_shows_stays(scene):
     """Until that is removed too."""
-    await add_image(scene.ports.store, scene.staff.user_id, "ball.jpg")
+    await add_uploaded_image(scene.ports.store, scene.staff.user_id, "ball.jpg")
     made = [await add(scene, image="media/ball.jpg") for _ in range(2)]
     for item, left in zip(made, (["ball.jpg"], []), strict=True):
-        await profiles.remove_item_and_image(scene.ports, scene.staff, item.id)
+        await profiles.remove_portfolio_item_and_image(scene.ports, scene.staff, item.id)
         assert await mine_kept(scene) == (left, [])
 
 
 async def test_an_image_that_the_profile_shows_stays(scene):
     """Only the item goes."""
-    await add_image(scene.ports.store, scene.staff.user_id, "ball.jpg")
+    await add_uploaded_image(scene.ports.store, scene.staff.user_id, "ball.jpg")
     photo = ChangeProfile(profile_photo="media/ball.jpg")
-    await profiles.change_profile(scene.ports, scene.staff, photo)
+    await profiles.update_profile(scene.ports, scene.staff, photo)
     item = await add(scene, image="media/ball.jpg")
-    await profiles.remove_item_and_image(scene.ports, scene.staff, item.id)
+    await profiles.remove_portfolio_item_and_image(scene.ports, scene.staff, item.id)
     assert (await mine(scene), await mine_kept(scene)) == ([], (["ball.jpg"], []))
 
 
 @pytest.mark.parametrize("path", ["media/theirs.jpg", "mine.jpg", "media/none.jpg"])
 async def test_an_image_that_is_none_of_ones_own_stays(scene, path):
     """One of somebody else's, and one elsewhere that is called as an upload."""
-    await add_image(scene.ports.store, scene.customer.user_id, "theirs.jpg")
-    await add_image(scene.ports.store, scene.staff.user_id, "mine.jpg")
+    await add_uploaded_image(scene.ports.store, scene.customer.user_id, "theirs.jpg")
+    await add_uploaded_image(scene.ports.store, scene.staff.user_id, "mine.jpg")
     item = await store_item(scene.ports.store, scene.staff.user_id, image=path)
-    await profiles.remove_item_and_image(scene.ports, scene.staff, item.id)
+    await profiles.remove_portfolio_item_and_image(scene.ports, scene.staff, item.id)
     assert await mine(scene) == []
     assert await mine_kept(scene) == (["mine.jpg"], [])
     assert await mine_kept(scene, scene.customer) == (["theirs.jpg"], [])
@@ -195,21 +197,23 @@ async def test_an_image_that_is_none_of_ones_own_stays(scene, path):
 
 
 async def add_once(scene, fingerprint=b"same"):
-    keep = Keep[NewItem]("user:1", "form", fingerprint, lambda new: (303, new.title.encode()))
+    keep = IdempotencyRequest[NewPortfolioItem](
+        "user:1", "form", fingerprint, lambda new: (303, new.title.encode())
+    )
     wanted = AddPortfolioItem(title="The spring ball", image="photos/ball.jpg")
-    return await profiles.add_item(scene.ports, scene.staff, wanted, keep)
+    return await profiles.add_portfolio_item(scene.ports, scene.staff, wanted, keep)
 
 
 async def test_of_twins_one_adds_and_the_others_get_its_answer():
     """Also where there is no room for a second."""
-    scene = await make_scene(evolve(POLICY, max_portfolio_items=1))
+    scene = await make_booking_scenario(evolve(POLICY, max_portfolio_items=1))
     met = []
 
     async def call():
         try:
             met.append((await add_once(scene)).title.encode())
-        except AnsweredBefore as before:
-            met.append(before.answer.body)
+        except AlreadyAnswered as before:
+            met.append(before.response.body)
 
     async with anyio.create_task_group() as tasks:
         for _ in range(3):
@@ -228,11 +232,11 @@ async def test_another_item_under_the_same_key_is_refused(scene):
 
 async def test_a_refusal_is_not_kept():
     """Once there is room, the same call adds the item."""
-    scene = await make_scene(evolve(POLICY, max_portfolio_items=1))
+    scene = await make_booking_scenario(evolve(POLICY, max_portfolio_items=1))
     item = await add(scene)
     with pytest.raises(RuleBroken):
         await add_once(scene)
-    await profiles.remove_item(scene.ports, scene.staff, item.id)
+    await profiles.remove_portfolio_item(scene.ports, scene.staff, item.id)
     added = await add_once(scene)
     assert await mine(scene) == [added]
 
@@ -244,16 +248,16 @@ async def test_a_judgement_shows_and_hides(scene):
     """An approved item is seen at once, a rejected one no more; nothing else of it changes."""
     item = await add(scene)
     for status, seen in (
-        (ItemStatus.APPROVED, [item.title]),
-        (ItemStatus.REJECTED, []),
-        (ItemStatus.APPROVED, [item.title]),
+        (PortfolioItemStatus.APPROVED, [item.title]),
+        (PortfolioItemStatus.REJECTED, []),
+        (PortfolioItemStatus.APPROVED, [item.title]),
     ):
         assert await judge(scene, item, status) == evolve(item, status=status)
         assert await shown(scene) == seen
         assert (await mine(scene))[0].status is status
 
 
-@pytest.mark.parametrize("status", [ItemStatus.APPROVED, ItemStatus.REJECTED])
+@pytest.mark.parametrize("status", [PortfolioItemStatus.APPROVED, PortfolioItemStatus.REJECTED])
 async def test_the_same_judgement_again_changes_nothing(scene, status):
     """It answers as the first time."""
     item = await add(scene)
@@ -262,12 +266,14 @@ async def test_the_same_judgement_again_changes_nothing(scene, status):
 
 async def test_items_are_paged_by_id(scene):
     """Of everybody, or of one status alone."""
-    other = await another_companion(scene)
+    other = await with_another_companion(scene)
     made = [await add(scene), await add(other), await add(scene)]
     approved = await judge(scene, made[1])
-    listed = await administration.portfolio(scene.ports, None, made[0].id, 1)
+    listed = await administration.list_portfolio_items(scene.ports, None, made[0].id, 1)
     assert list(listed) == [approved]
-    assert list(await administration.portfolio(scene.ports, ItemStatus.PENDING)) == [
+    assert list(
+        await administration.list_portfolio_items(scene.ports, PortfolioItemStatus.PENDING)
+    ) == [
         made[0],
         made[2],
     ]
@@ -278,7 +284,7 @@ async def test_an_item_that_goes_meanwhile_is_not_judged(scene, monkeypatch):
     item, real = await add(scene), CompanionsWriter.lock_companion
 
     async def lock(writer, companion_id):
-        writer.place.state.portfolio.discard(item.id)
+        writer.tx.state.portfolio.discard(item.id)
         return await real(writer, companion_id)
 
     monkeypatch.setattr(CompanionsWriter, "lock_companion", lock)
@@ -289,7 +295,7 @@ async def test_an_item_that_goes_meanwhile_is_not_judged(scene, monkeypatch):
 async def test_an_unknown_item_is_not_judged(scene):
     """Nor one that was removed."""
     item = await add(scene)
-    await profiles.remove_item(scene.ports, scene.staff, item.id)
+    await profiles.remove_portfolio_item(scene.ports, scene.staff, item.id)
     for unknown in (item, evolve(item, id=999)):
         with pytest.raises(NotFound):
             await judge(scene, unknown)

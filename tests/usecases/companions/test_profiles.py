@@ -12,27 +12,27 @@ from attrs import evolve
 from staffbooking_core.domain.accounts.users import Actor, Role
 from staffbooking_core.domain.companions.availability import (
     Calendar,
+    DateOverride,
     Interval,
-    Override,
     Slot,
     WeeklySlot,
 )
-from staffbooking_core.domain.companions.companion import Approval, missing
+from staffbooking_core.domain.companions.companion import Approval, missing_fields
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.errors import InvalidField, NotFound, RuleBroken
 from staffbooking_core.inputs import (
     ChangeProfile,
     DateHours,
-    Hours,
     SetAvailability,
+    SlotHours,
     WeeklyHours,
 )
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.companions import profiles
 from tests.support.builders import HOUR, NOW, POLICY, add_user
-from tests.support.memory_deployment import actor_of, another_companion, make_scene
-from tests.support.portfolio import add_image
+from tests.support.memory_deployment import actor_of, make_booking_scenario, with_another_companion
+from tests.support.portfolio import add_uploaded_image
 
 pytestmark = pytest.mark.anyio
 
@@ -63,7 +63,7 @@ async def newcomer(scene, **given):
 
 
 async def change(scene, actor, **given):
-    return await profiles.change_profile(scene.ports, actor, ChangeProfile(**given))
+    return await profiles.update_profile(scene.ports, actor, ChangeProfile(**given))
 
 
 async def set_hours(scene, actor, timezone="Europe/Zurich", **given):
@@ -72,12 +72,12 @@ async def set_hours(scene, actor, timezone="Europe/Zurich", **given):
 
 
 async def stored(scene, actor):
-    async with scene.ports.store.reading() as view:
+    async with scene.ports.store.read_view() as view:
         return await view.companions.companion(actor.user_id)
 
 
 async def user(scene, actor):
-    async with scene.ports.store.reading() as view:
+    async with scene.ports.store.read_view() as view:
         return await view.accounts.user(actor.user_id)
 
 
@@ -85,7 +85,7 @@ async def faults(call):
     """The fields that a call is refused for."""
     with pytest.raises(InvalidField) as caught:
         await call
-    return [fault.field for fault in caught.value.faults]
+    return [fault.field for fault in caught.value.field_errors]
 
 
 def weekly(weekday, start, end):
@@ -98,11 +98,11 @@ def weekly(weekday, start, end):
 async def test_a_newcomer_has_a_draft(scene):
     """It bears their name and lacks what an approval needs; nothing is stored of it."""
     actor = await newcomer(scene, first_name="Maja", created_at=NOW)
-    draft = await profiles.profile(scene.ports, actor)
+    draft = await profiles.get_profile(scene.ports, actor)
     assert (draft.id, draft.first_name, draft.member_since) == (actor.user_id, "Maja", NOW)
     assert draft.approval is Approval.PENDING
     needed = ["hourly_rate", "location_city", "location_country", "service_types"]
-    assert missing(draft) == needed
+    assert missing_fields(draft) == needed
     assert await stored(scene, actor) is None
 
 
@@ -112,8 +112,8 @@ async def test_the_first_change_makes_the_companion(scene):
     changed = await change(scene, actor, **COMPLETE)
     assert await stored(scene, actor) == changed
     assert (changed.hourly_rate, changed.approval) == (4050, Approval.PENDING)
-    assert missing(changed) == []
-    approved = await administration.approve(scene.ports, actor.user_id, Approval.APPROVED)
+    assert missing_fields(changed) == []
+    approved = await administration.set_approval(scene.ports, actor.user_id, Approval.APPROVED)
     assert approved.is_listed
 
 
@@ -155,14 +155,14 @@ async def test_the_names_of_user_and_companion_stay_in_step(scene):
     changed = await change(scene, scene.staff, first_name="Maja")
     person = await user(scene, scene.staff)
     assert (person.first_name, person.last_name) == ("Maja", changed.last_name)
-    async with scene.ports.store.reading() as view:
+    async with scene.ports.store.read_view() as view:
         shown = json.loads(await view.companions.detail(changed.id))["companion"]
     assert shown["first_name"] == "Maja"
 
 
 async def test_every_fault_of_meaning_is_told(scene):
     """Money finer than the currency, and a photo that somebody else uploaded, at once."""
-    await add_image(scene.ports.store, scene.customer.user_id, "theirs.jpg")
+    await add_uploaded_image(scene.ports.store, scene.customer.user_id, "theirs.jpg")
     cents = {"hourly_rate": Decimal("1.005"), "daily_rate": Decimal("0.001")}
     found = await faults(change(scene, scene.staff, **cents, profile_photo="media/theirs.jpg"))
     assert found == ["hourly_rate", "daily_rate", "profile_photo"]
@@ -171,14 +171,14 @@ async def test_every_fault_of_meaning_is_told(scene):
 
 async def test_the_decimals_are_the_currencys():
     """Where it has none, half a unit is refused."""
-    scene = await make_scene(evolve(POLICY, currency=Currency("jpy")))
+    scene = await make_booking_scenario(evolve(POLICY, currency=Currency("jpy")))
     assert await faults(change(scene, scene.staff, hourly_rate=Decimal("40.5"))) == ["hourly_rate"]
     assert (await change(scene, scene.staff, hourly_rate=Decimal(4000))).hourly_rate == 4000
 
 
 async def test_an_upload_of_ones_own_is_a_photo(scene):
     """An unknown one is not."""
-    await add_image(scene.ports.store, scene.staff.user_id, "mine.jpg")
+    await add_uploaded_image(scene.ports.store, scene.staff.user_id, "mine.jpg")
     changed = await change(scene, scene.staff, profile_photo="media/mine.jpg")
     assert changed.profile_photo == "media/mine.jpg"
     unknown = change(scene, scene.staff, profile_photo="media/unknown.jpg")
@@ -195,7 +195,7 @@ async def test_a_refused_first_change_stores_nothing(scene):
 async def test_who_is_forgotten_comes_back_by_no_late_call(scene):
     """One that was let in before the erasure finds nobody any more."""
     actor = await newcomer(scene)
-    await privacy.erase(scene.ports, actor.user_id)
+    await privacy.erase_person(scene.ports, actor.user_id)
     with pytest.raises(NotFound):
         await change(scene, actor, bio="Here I am again.")
 
@@ -203,7 +203,7 @@ async def test_who_is_forgotten_comes_back_by_no_late_call(scene):
 async def test_who_is_not_there_has_no_profile(scene):
     """Neither to read nor to change."""
     for call in (
-        profiles.profile(scene.ports, NOBODY),
+        profiles.get_profile(scene.ports, NOBODY),
         change(scene, NOBODY, tagline="x"),
         set_hours(scene, NOBODY),
     ):
@@ -220,11 +220,11 @@ async def test_an_unfinished_profile_is_not_approved(scene, lacking):
     actor = await newcomer(scene)
     await change(scene, actor, **{k: v for k, v in COMPLETE.items() if k != lacking})
     with pytest.raises(RuleBroken) as caught:
-        await administration.approve(scene.ports, actor.user_id, Approval.APPROVED)
+        await administration.set_approval(scene.ports, actor.user_id, Approval.APPROVED)
     assert caught.value.code == "profile_incomplete"
     assert caught.value.message == f"The profile has no {lacking} yet"
     assert (await stored(scene, actor)).approval is Approval.PENDING
-    await administration.approve(scene.ports, actor.user_id, Approval.SUSPENDED)
+    await administration.set_approval(scene.ports, actor.user_id, Approval.SUSPENDED)
 
 
 # Hours ----------------------------------------------------------------------------------
@@ -232,11 +232,11 @@ async def test_an_unfinished_profile_is_not_approved(scene, lacking):
 
 async def test_hours_are_replaced(scene):
     """Zone, weekly hours and overrides are as they are given."""
-    days = (DateHours(date=date(2027, 3, 4), slots=(Hours(start="10:00", end="12:00"),)),)
+    days = (DateHours(date=date(2027, 3, 4), slots=(SlotHours(start="10:00", end="12:00"),)),)
     given = {"weekly": (weekly(0, "09:00", "17:30"), weekly(6, "00:00", "24:00"))}
     hours = await set_hours(scene, scene.staff, **given, overrides=days)
     slots = (WeeklySlot(0, Slot(540, 1050)), WeeklySlot(6, Slot(0, 1440)))
-    override = Override(date(2027, 3, 4), (Slot(600, 720),))
+    override = DateOverride(date(2027, 3, 4), (Slot(600, 720),))
     assert hours == Calendar("Europe/Zurich", slots, (override,))
     assert (await stored(scene, scene.staff)).calendar == hours
 
@@ -256,7 +256,7 @@ async def test_hours_can_come_before_the_profile(scene):
     actor = await newcomer(scene)
     hours = await set_hours(scene, actor, weekly=(weekly(0, "09:00", "17:00"),))
     made = await stored(scene, actor)
-    assert (made.calendar, made.approval, len(missing(made))) == (hours, Approval.PENDING, 4)
+    assert (made.calendar, made.approval, len(missing_fields(made))) == (hours, Approval.PENDING, 4)
     assert (await change(scene, actor, **COMPLETE)).calendar == hours
 
 
@@ -271,7 +271,7 @@ async def test_what_is_busy_elsewhere_stays(scene):
     """Neither other hours nor another zone take it away."""
     busy = (Interval(NOW, NOW + HOUR),)
     calendar = Calendar("UTC", busy=busy, busy_until=date(2029, 1, 1))
-    member = (await another_companion(scene, calendar=calendar)).staff
+    member = (await with_another_companion(scene, calendar=calendar)).staff
     await set_hours(scene, member, weekly=(weekly(0, "09:00", "17:00"),))
     await change(scene, member, timezone="Asia/Tokyo")
     kept = (await stored(scene, member)).calendar
@@ -281,8 +281,8 @@ async def test_what_is_busy_elsewhere_stays(scene):
 
 async def test_every_bad_slot_is_told(scene):
     """With its dotted path, and the date that comes twice."""
-    backwards = Hours(start="12:00", end="12:00")
-    day = DateHours(date=date(2027, 3, 4), slots=(Hours(start="09:00", end="10:00"), backwards))
+    backwards = SlotHours(start="12:00", end="12:00")
+    day = DateHours(date=date(2027, 3, 4), slots=(SlotHours(start="09:00", end="10:00"), backwards))
     wrong = {"weekly": (weekly(0, "09:00", "17:00"), weekly(0, "23:00", "02:00"))}
     assert await faults(set_hours(scene, scene.staff, **wrong, overrides=(day, day))) == [
         "weekly.1.start",

@@ -12,7 +12,7 @@ from attrs import evolve
 
 from staffbooking_core.domain.accounts.users import Actor, Role
 from staffbooking_core.domain.bookings.lifecycle import Trigger
-from staffbooking_core.domain.companions.reviews import Ratings, Review
+from staffbooking_core.domain.companions.reviews import RatingTotals, Review
 from staffbooking_core.errors import (
     ConstraintViolated,
     Forbidden,
@@ -24,7 +24,7 @@ from staffbooking_core.inputs import RespondToReview, SubmitReview
 from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.companions import reviews
 from tests.support.builders import HOUR, add_user
-from tests.support.memory_deployment import actor_of, another_companion
+from tests.support.memory_deployment import actor_of, with_another_companion
 
 pytestmark = pytest.mark.anyio
 
@@ -38,26 +38,26 @@ async def attended(scene, number):
 
 async def submit(scene, booking, by=None, **given):
     wanted = SubmitReview(**{"rating": 4, **given})
-    return await reviews.submit(scene.ports, by or scene.customer, booking.id, wanted)
+    return await reviews.submit_review(scene.ports, by or scene.customer, booking.id, wanted)
 
 
 async def respond(scene, review, by=None, response="Thank you"):
     wanted = RespondToReview(response=response)
-    return await reviews.respond(scene.ports, by or scene.staff, review.id, wanted)
+    return await reviews.respond_to_review(scene.ports, by or scene.staff, review.id, wanted)
 
 
 async def listed(scene, actor, page=1, limit=50):
-    return await reviews.of_user(scene.ports, actor.user_id, page, limit)
+    return await reviews.list_reviews_of(scene.ports, actor.user_id, page, limit)
 
 
 async def profile(scene):
     """What is shown of the companion: the whole detail."""
-    async with scene.ports.store.reading() as view:
+    async with scene.ports.store.read_view() as view:
         return json.loads(await view.companions.detail(scene.staff.user_id))["companion"]
 
 
 async def events(scene, booking):
-    async with scene.ports.store.reading() as view:
+    async with scene.ports.store.read_view() as view:
         return [json.loads(body) for _, body in await view.bookings.events_of(booking.id)]
 
 
@@ -75,8 +75,8 @@ async def test_the_sides_review_each_other(scene):
     booking = await scene.completed()
     of_staff = await submit(scene, booking, rating=5, comment="Great", communication=5)
     of_customer = await submit(scene, booking, scene.staff, rating=3)
-    assert await listed(scene, scene.staff) == ([of_staff], Ratings(5, 1))
-    assert await listed(scene, scene.customer) == ([of_customer], Ratings(3, 1))
+    assert await listed(scene, scene.staff) == ([of_staff], RatingTotals(5, 1))
+    assert await listed(scene, scene.customer) == ([of_customer], RatingTotals(3, 1))
     assert (of_staff.comment, of_staff.communication, of_staff.appearance) == ("Great", 5, None)
     assert of_staff.created_at == await scene.now()
 
@@ -125,7 +125,7 @@ async def test_only_a_completed_booking_is_reviewed(scene):
 async def test_strangers_find_no_booking(scene):
     """Nor does anybody find an unknown one."""
     booking = await scene.completed()
-    other = (await another_companion(scene)).staff
+    other = (await with_another_companion(scene)).staff
     stranger = actor_of(await add_user(scene.ports.store))
     for by in (stranger, other):
         await refused(submit(scene, booking, by), NotFound, "not_found")
@@ -200,7 +200,7 @@ async def test_another_broken_constraint_is_not_a_second_review(scene, monkeypat
     async def fail(*_):
         raise ConstraintViolated("other")
 
-    monkeypatch.setattr(reviews, "_tell", fail)
+    monkeypatch.setattr(reviews, "_save_review_event", fail)
     await refused(submit(scene, booking), ConstraintViolated, "constraint_violated")
     assert (await listed(scene, scene.staff))[0] == []
 
@@ -216,7 +216,7 @@ async def test_reviews_come_by_pages(scene):
         made.insert(0, await submit(scene, booking, rating=1 + number))
     pages = [await listed(scene, scene.staff, page, 2) for page in (1, 2, 3, 4)]
     assert [found for found, _ in pages] == [made[:2], made[2:4], made[4:], []]
-    assert {ratings for _, ratings in pages} == {Ratings(15, 5)}
+    assert {ratings for _, ratings in pages} == {RatingTotals(15, 5)}
 
 
 async def test_the_detail_shows_the_newest_ten(scene):
@@ -233,7 +233,7 @@ async def test_the_detail_shows_the_newest_ten(scene):
 async def test_an_unknown_user_has_no_reviews(scene):
     """Not found; one that nobody has reviewed has none."""
     await refused(listed(scene, STRANGER), NotFound, "not_found")
-    assert await listed(scene, scene.admin) == ([], Ratings())
+    assert await listed(scene, scene.admin) == ([], RatingTotals())
 
 
 async def test_who_is_locked_out_meanwhile_says_nothing(scene):
@@ -241,9 +241,9 @@ async def test_who_is_locked_out_meanwhile_says_nothing(scene):
     first, second = await attended(scene, 1), await attended(scene, 2)
     review = await submit(scene, first)
     for actor in (scene.customer, scene.staff):
-        async with scene.ports.store.reading() as view:
+        async with scene.ports.store.read_view() as view:
             user = await view.accounts.user(actor.user_id)
-        await administration.disable(scene.ports, user.email)
+        await administration.disable_user(scene.ports, user.email)
     await refused(submit(scene, second), Unauthenticated, "unauthenticated")
     await refused(respond(scene, review), Unauthenticated, "unauthenticated")
 
@@ -252,11 +252,11 @@ async def test_reviews_outlive_an_account(scene):
     """Those of a disabled user are still listed."""
     booking = await scene.completed()
     review = await submit(scene, booking)
-    async with scene.ports.store.reading() as view:
+    async with scene.ports.store.read_view() as view:
         email = (await view.accounts.user(scene.staff.user_id)).email
-    await administration.disable(scene.ports, email)
+    await administration.disable_user(scene.ports, email)
     assert (await listed(scene, scene.staff))[0] == [review]
-    await administration.enable(scene.ports, email)
+    await administration.enable_user(scene.ports, email)
     assert len((await profile(scene))["reviews"]) == 1
 
 
@@ -267,8 +267,8 @@ async def test_the_staff_member_reviewed_responds(scene):
     """It is listed and shown with the review, and the rating stays."""
     review = await submit(scene, await scene.completed())
     answered = await respond(scene, review)
-    assert answered == review.answered("Thank you", await scene.now())
-    assert await listed(scene, scene.staff) == ([answered], Ratings(4, 1))
+    assert answered == review.with_response("Thank you", await scene.now())
+    assert await listed(scene, scene.staff) == ([answered], RatingTotals(4, 1))
     (shown,) = (await profile(scene))["reviews"]
     assert shown["response"] == "Thank you"
 
@@ -285,7 +285,7 @@ async def test_a_response_is_given_once(scene):
 async def test_nobody_else_responds(scene):
     """Neither who wrote it, nor another staff member, nor an admin."""
     review = await submit(scene, await scene.completed())
-    other = (await another_companion(scene)).staff
+    other = (await with_another_companion(scene)).staff
     profileless = actor_of(await add_user(scene.ports.store, role=Role.STAFF))
     stranger = actor_of(await add_user(scene.ports.store))
     for by in (scene.customer, other, profileless, scene.admin, stranger):

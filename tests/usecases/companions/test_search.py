@@ -12,7 +12,7 @@ from staffbooking_core.domain.companions.companion import Approval, CompanionQue
 from staffbooking_core.errors import InvalidField, NotFound
 from staffbooking_core.usecases.companions import search
 from tests.support.builders import add_companion, make_calendar
-from tests.support.memory_deployment import another_companion
+from tests.support.memory_deployment import with_another_companion
 
 pytestmark = pytest.mark.anyio
 
@@ -36,7 +36,7 @@ async def test_bounds_the_wrong_way_round_are_refused(scene):
     assert await found(scene, min_price=10_000, max_price=10_000) == [scene.staff.user_id]
     with pytest.raises(InvalidField) as caught:
         await found(scene, min_price=10_001, max_price=10_000)
-    assert [fault.field for fault in caught.value.faults] == ["min_price"]
+    assert [fault.field for fault in caught.value.field_errors] == ["min_price"]
 
 
 async def test_a_page_shows_whether_more_follow(scene):
@@ -49,18 +49,18 @@ async def test_a_page_shows_whether_more_follow(scene):
 
 async def test_a_detail_is_of_a_listed_companion(scene):
     """Others are not found."""
-    detail = json.loads(await search.detail(scene.ports, scene.staff.user_id))
+    detail = json.loads(await search.get_detail(scene.ports, scene.staff.user_id))
     assert detail["companion"]["id"] == scene.staff.user_id
     hidden = await add_companion(scene.ports.store, approval=Approval.PENDING)
     for number in (hidden.id, 999):
         with pytest.raises(NotFound):
-            await search.detail(scene.ports, number)
+            await search.get_detail(scene.ports, number)
         with pytest.raises(NotFound):
-            await search.availability(scene.ports, number, DAY, DAY)
+            await search.get_availability(scene.ports, number, DAY, DAY)
 
 
 async def slots(scene, start, end):
-    said = await search.availability(scene.ports, scene.staff.user_id, start, end)
+    said = await search.get_availability(scene.ports, scene.staff.user_id, start, end)
     return {
         day["date"]: [f"{slot['start']}-{slot['end']}" for slot in day["slots"]]
         for day in said["availability"]
@@ -77,8 +77,10 @@ async def test_availability_is_hours_less_bookings(scene):
 async def test_a_day_without_a_slot_is_not_available(scene):
     """It is listed, with none."""
     hours = make_calendar(weekly=(WeeklySlot(4, Slot(540, 1020)),))
-    other = await another_companion(scene, calendar=hours)
-    said = await search.availability(other.ports, other.staff.user_id, DAY, DAY + timedelta(days=1))
+    other = await with_another_companion(scene, calendar=hours)
+    said = await search.get_availability(
+        other.ports, other.staff.user_id, DAY, DAY + timedelta(days=1)
+    )
     assert said == {
         "companion_id": other.staff.user_id,
         "timezone": "UTC",
@@ -97,7 +99,7 @@ async def test_a_day_without_a_slot_is_not_available(scene):
 
 async def test_a_booking_over_midnight_takes_of_both_days(scene):
     """In the companion's own time."""
-    berlin = await another_companion(scene, calendar=make_calendar("Europe/Berlin"))
+    berlin = await with_another_companion(scene, calendar=make_calendar("Europe/Berlin"))
     await berlin.accepted(start_time="22:00", duration_hours=5)
     assert await slots(berlin, DAY, DAY + timedelta(days=1)) == {
         "2027-03-04": ["00:00-22:00"],
@@ -121,7 +123,7 @@ async def test_a_range_has_at_most_92_days(scene, days, fields):
         return
     with pytest.raises(InvalidField) as caught:
         await slots(scene, DAY, DAY + timedelta(days=days))
-    assert [fault.field for fault in caught.value.faults] == fields
+    assert [fault.field for fault in caught.value.field_errors] == fields
 
 
 @pytest.mark.parametrize(
@@ -136,7 +138,7 @@ async def test_days_that_no_calendar_knows_are_refused(scene, start, end, fields
     """Named, each, and no arithmetic overflows."""
     with pytest.raises(InvalidField) as caught:
         await slots(scene, start, end)
-    assert [fault.field for fault in caught.value.faults] == fields
+    assert [fault.field for fault in caught.value.field_errors] == fields
 
 
 async def test_the_farthest_days_are_shown(scene):
@@ -149,7 +151,7 @@ async def test_services_are_counted_over_listed_companions(scene):
     """By name, whatever the spelling."""
     await add_companion(scene.ports.store, service_types=("gala dinner", "Hosting"))
     await add_companion(scene.ports.store, service_types=("Secret",), approval=Approval.PENDING)
-    assert list(await search.service_types(scene.ports)) == [
+    assert list(await search.count_service_types(scene.ports)) == [
         ("Gala dinner", 2),
         ("Hosting", 1),
         ("Trade fair", 1),

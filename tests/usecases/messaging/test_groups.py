@@ -9,70 +9,70 @@ import pytest
 from attrs import evolve
 
 from staffbooking_core.domain.accounts.users import Actor, Role
-from staffbooking_core.domain.bookings.lifecycle import Status, Trigger
-from staffbooking_core.errors import Unavailable
-from staffbooking_core.ports import Writing
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Trigger
+from staffbooking_core.errors import StoreUnavailable
+from staffbooking_core.ports import Transaction
 from staffbooking_core.usecases.messaging import messages
 from tests.support.builders import add_companion
-from tests.support.memory_deployment import another_companion
-from tests.support.messages import EVENT
+from tests.support.memory_deployment import with_another_companion
+from tests.support.messages import EVENT_REF
 
 pytestmark = pytest.mark.anyio
 
-FOLLOWS = "staffbooking_core.usecases.booking_writes.follow_event"
+FOLLOWS = "staffbooking_core.usecases.booking_writes.update_event_group"
 
 
 async def groups(scene, actor=None):
     """Somebody's groups."""
-    listed = await messages.listing(scene.ports, actor or scene.customer, 1, 100)
+    listed = await messages.list_conversations(scene.ports, actor or scene.customer, 1, 100)
     return [one.conversation for one in listed if one.conversation.event_ref is not None]
 
 
 async def parts(scene, count):
     """Scenes of so many companions of the same event."""
-    return [await another_companion(scene) for _ in range(count)]
+    return [await with_another_companion(scene) for _ in range(count)]
 
 
 async def test_accepts_at_the_same_time_see_each_other(scene):
     """The group has all of them, and is one."""
     several = await parts(scene, 4)
-    asked = [await one.request(event_ref=EVENT) for one in several]
+    asked = [await one.request(event_ref=EVENT_REF) for one in several]
     async with anyio.create_task_group() as tasks:
         for one, booking in zip(several, asked, strict=True):
             tasks.start_soon(one.accept, booking)
     [group] = await groups(scene)
     staff = [one.staff.user_id for one in several]
-    assert group.recipients == tuple(sorted([scene.customer.user_id, *staff]))
+    assert group.recipient_ids == tuple(sorted([scene.customer.user_id, *staff]))
 
 
 async def test_a_group_opens_with_two_at_the_same_time(scene):
     """Two that were booked one after the other are not enough; once open it stays."""
     first, second = await parts(scene, 2)
-    one = await first.accepted(event_ref=EVENT)
+    one = await first.accepted(event_ref=EVENT_REF)
     await first.cancel(one)
-    other = await second.accepted(event_ref=EVENT)
+    other = await second.accepted(event_ref=EVENT_REF)
     assert await groups(scene) == []
-    again = await first.accepted(event_ref=EVENT)
+    again = await first.accepted(event_ref=EVENT_REF)
     for booking in (again, other):
         await scene.cancel(booking)
     [group] = await groups(scene)
-    assert group.recipients == (scene.customer.user_id,)
+    assert group.recipient_ids == (scene.customer.user_id,)
 
 
 async def test_what_fails_leaves_the_group_as_it_was(scene, monkeypatch):
     """It follows in the same unit of work, or not at all."""
     several = await parts(scene, 3)
     for one in several[:2]:
-        await one.accepted(event_ref=EVENT)
+        await one.accepted(event_ref=EVENT_REF)
     [before] = await groups(scene)
 
     async def follow_event(*given):
-        await messages.follow_event(*given)
-        raise Unavailable("gone")
+        await messages.update_event_group(*given)
+        raise StoreUnavailable("gone")
 
-    booking = await several[2].request(event_ref=EVENT)
+    booking = await several[2].request(event_ref=EVENT_REF)
     monkeypatch.setattr(FOLLOWS, follow_event)
-    with pytest.raises(Unavailable):
+    with pytest.raises(StoreUnavailable):
         await several[2].accept(booking)
     assert await groups(scene) == [before]
 
@@ -80,12 +80,12 @@ async def test_what_fails_leaves_the_group_as_it_was(scene, monkeypatch):
 async def test_only_a_change_of_who_is_booked_is_followed(scene, monkeypatch):
     """Paying, confirming and the like look at no group, nor does what has no event."""
     first, second, third = await parts(scene, 3)
-    bookings = [await one.accepted(event_ref=EVENT) for one in (first, second)]
-    moves, no_unit = set(), cast("Writing", None)
+    bookings = [await one.accepted(event_ref=EVENT_REF) for one in (first, second)]
+    moves, no_unit = set(), cast("Transaction", None)
 
     async def follow_event(tx, before, after, now):
         moves.add((before.status, after.status))
-        await messages.follow_event(no_unit, before, after, now)
+        await messages.update_event_group(no_unit, before, after, now)
 
     monkeypatch.setattr(FOLLOWS, follow_event)
     bookings.append(await third.accepted())
@@ -95,7 +95,10 @@ async def test_only_a_change_of_who_is_booked_is_followed(scene, monkeypatch):
     await scene.jump_to(bookings[0].ends_at)
     for booking in bookings:
         await scene.move(booking, Trigger.CONFIRM, scene.customer)
-    assert moves > {(Status.ACCEPTED, Status.PAID), (Status.PAID, Status.COMPLETED)}
+    assert moves > {
+        (BookingStatus.ACCEPTED, BookingStatus.PAID),
+        (BookingStatus.PAID, BookingStatus.COMPLETED),
+    }
 
 
 async def test_the_group_tells_who_is_named_how(scene):
@@ -104,6 +107,6 @@ async def test_the_group_tells_who_is_named_how(scene):
     noa = await add_companion(store, first_name="Noa", last_name="Levi")
     second = evolve(scene, staff=Actor(noa.id, Role.STAFF))
     for one in (scene, second):
-        await one.accepted(event_ref=EVENT)
+        await one.accepted(event_ref=EVENT_REF)
     [group] = await groups(scene)
     assert {one.name for one in group.members} == {"Ada Okoro", "Mia Lindqvist", "Noa Levi"}

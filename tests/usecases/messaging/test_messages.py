@@ -11,19 +11,24 @@ from attrs import evolve
 
 from staffbooking_core.domain.accounts.users import Actor, Role
 from staffbooking_core.domain.messaging.conversations import ContentBlocked, Message
-from staffbooking_core.errors import Forbidden, NotFound, RuleBroken, Unavailable
-from staffbooking_core.representations.channel import Tell, Told
+from staffbooking_core.errors import Forbidden, NotFound, RuleBroken, StoreUnavailable
+from staffbooking_core.representations.channel import Broadcast, ServerEvent
 from staffbooking_core.usecases.messaging import messages
-from staffbooking_core.usecases.messaging.messages import Letter
+from staffbooking_core.usecases.messaging.messages import MessageDraft
 from tests.support.builders import SECOND, add_booking
 from tests.support.memory_deployment import (
-    another_companion,
-    another_customer,
-    make_scene,
+    make_booking_scenario,
     memory_ports,
+    with_another_companion,
+    with_another_customer,
 )
-from tests.support.message_doubles import CONTACT, CURSE, Heard, Sieve
-from tests.support.messages import add_direct, add_pair, say, seat
+from tests.support.message_doubles import (
+    BLOCKED_TERM,
+    CONTACT_TEXT,
+    RecordingSubscriber,
+    SimpleContentFilter,
+)
+from tests.support.messages import add_direct, add_messages_by, add_pair, save_group_members
 
 pytestmark = pytest.mark.anyio
 
@@ -33,7 +38,7 @@ STRANGER = Actor(999, Role.CUSTOMER)
 @pytest.fixture
 async def scene():
     """The customer and the companion share a booking; what is said passes a filter."""
-    scene = await make_scene(ports=memory_ports(content_filter=Sieve()))
+    scene = await make_booking_scenario(ports=memory_ports(content_filter=SimpleContentFilter()))
     await add_booking(scene.ports.store, scene.staff.user_id, scene.customer.user_id)
     return scene
 
@@ -41,27 +46,29 @@ async def scene():
 @pytest.fixture
 async def number(scene):
     """The number of their conversation."""
-    return await messages.with_user(scene.ports, scene.customer, scene.staff.user_id)
+    return await messages.direct_conversation_with(scene.ports, scene.customer, scene.staff.user_id)
 
 
 def letter(scene, number, content="Hello", client_id=None, by=None):
-    return Letter((by or scene.customer).user_id, number, content, client_id)
+    return MessageDraft((by or scene.customer).user_id, number, content, client_id)
 
 
 async def send_all(ports, letters):
     """What becomes of letters that go together, each looked through before."""
-    return await messages.send_all(ports, [await messages.screen(ports, each) for each in letters])
+    return await messages.send_messages(
+        ports, [await messages.screen_message(ports, each) for each in letters]
+    )
 
 
 async def found_by(scene, number):
     """A conversation as it is now."""
-    return (await messages.overview(scene.ports, scene.customer, number)).conversation
+    return (await messages.get_conversation(scene.ports, scene.customer, number)).conversation
 
 
 async def said(scene):
     """All that was ever said, oldest first."""
-    async with scene.ports.store.reading() as view:
-        return [message.content for message in await view.messages.tail(0, 1000)]
+    async with scene.ports.store.read_view() as view:
+        return [message.content for message in await view.messages.all_messages_after(0, 1000)]
 
 
 def kinds(results):
@@ -78,10 +85,10 @@ class Noting:
     def __getattr__(self, name):
         return getattr(self.store, name)
 
-    async def write(self, work):
+    async def run_transaction(self, work):
         if self.gone:
-            raise Unavailable("gone")
-        result = await self.store.write(work)
+            raise StoreUnavailable("gone")
+        result = await self.store.run_transaction(work)
         self.trail.append("kept")
         return result
 
@@ -92,8 +99,8 @@ class Noting:
 async def test_what_is_said_goes_to_all_who_are_in(scene, number):
     """With the sender's name, the business time, and an id that rises."""
     await scene.jump_to(await scene.now() + SECOND)
-    one = await messages.send(scene.ports, letter(scene, number, "One", "mine"))
-    two = await messages.send(scene.ports, letter(scene, number, "Two", by=scene.staff))
+    one = await messages.send_message(scene.ports, letter(scene, number, "One", "mine"))
+    two = await messages.send_message(scene.ports, letter(scene, number, "Two", by=scene.staff))
     assert one.recipients == two.recipients == (scene.staff.user_id, scene.customer.user_id)
     assert (one.sender_name, two.sender_name) == ("Ada Okoro", "Mia Lindqvist")
     assert (one.created_at, one.client_id) == (await scene.now(), "mine")
@@ -108,7 +115,7 @@ async def test_a_batch_is_one_unit_of_work(scene, number):
     ports = evolve(scene.ports, store=Noting(scene.ports.store, trail))
     letters = [
         letter(scene, number, "One"),
-        Letter(other.customer_id, other.id, "Two"),
+        MessageDraft(other.customer_id, other.id, "Two"),
         letter(scene, number, "Three", by=scene.staff),
     ]
     results = await send_all(ports, letters)
@@ -121,17 +128,17 @@ async def test_a_batch_is_one_unit_of_work(scene, number):
 
 async def test_what_one_may_not_say_hinders_nobody_else(scene, number):
     """Each refused letter has its error, all others are said."""
-    group = await seat(scene.ports.store, scene.customer.user_id, [], opens=True)
-    await seat(scene.ports.store, scene.customer.user_id, [scene.staff.user_id])
-    await seat(scene.ports.store, scene.customer.user_id, [])
+    group = await save_group_members(scene.ports.store, scene.customer.user_id, [], opens=True)
+    await save_group_members(scene.ports.store, scene.customer.user_id, [scene.staff.user_id])
+    await save_group_members(scene.ports.store, scene.customer.user_id, [])
     results = await send_all(
         scene.ports,
         [
             letter(scene, number, "One"),
-            letter(scene, number, CURSE),
+            letter(scene, number, BLOCKED_TERM),
             letter(scene, number, "Two", by=STRANGER),
             letter(scene, 999, "Three"),
-            letter(scene, number, CONTACT, "mine"),
+            letter(scene, number, CONTACT_TEXT, "mine"),
             letter(scene, group.id, "Four", by=scene.staff),
             letter(scene, number, "Five", "mine"),
         ],
@@ -143,15 +150,15 @@ async def test_what_one_may_not_say_hinders_nobody_else(scene, number):
 
 async def test_a_batch_of_nothing_but_faults_says_nothing(scene, number):
     """And takes no id that others would wait for."""
-    results = await send_all(scene.ports, [letter(scene, number, CURSE)] * 2)
+    results = await send_all(scene.ports, [letter(scene, number, BLOCKED_TERM)] * 2)
     assert kinds(results) == [ContentBlocked] * 2
     assert await said(scene) == []
-    assert (await messages.send(scene.ports, letter(scene, number))).id == 1
+    assert (await messages.send_message(scene.ports, letter(scene, number))).id == 1
 
 
 async def test_twins_in_a_batch_are_said_once(scene, number):
     """Both are acknowledged with the one message; without a name each is one of its own."""
-    twins = [letter(scene, number, text, "mine") for text in ("Once", "Once", CURSE)]
+    twins = [letter(scene, number, text, "mine") for text in ("Once", "Once", BLOCKED_TERM)]
     results = await send_all(scene.ports, twins)
     assert results == [results[0]] * 3
     assert await said(scene) == ["Once"]
@@ -161,12 +168,12 @@ async def test_twins_in_a_batch_are_said_once(scene, number):
 
 async def test_a_refused_twin_does_not_become_the_other(scene, number):
     """Who mends what was blocked, under the same name, is told of each as it was."""
-    texts = (CURSE, "Mended", CONTACT, "Too late")
+    texts = (BLOCKED_TERM, "Mended", CONTACT_TEXT, "Too late")
     mended = [letter(scene, number, text, "mine") for text in texts]
     results = await send_all(scene.ports, mended)
     assert kinds(results) == [ContentBlocked, "Mended", "Mended", "Mended"]
     faults = await send_all(
-        scene.ports, [letter(scene, number, text, "other") for text in (CURSE, CONTACT)]
+        scene.ports, [letter(scene, number, text, "other") for text in (BLOCKED_TERM, CONTACT_TEXT)]
     )
     assert len({str(fault) for fault in faults}) == 2
     assert await said(scene) == ["Mended"]
@@ -174,24 +181,26 @@ async def test_a_refused_twin_does_not_become_the_other(scene, number):
 
 async def test_a_known_name_is_said_no_more(scene, number):
     """Whatever its letter says by now, and whoever has left meanwhile."""
-    first = await messages.send(scene.ports, letter(scene, number, "Once", "mine"))
-    for content in ("Once", "Otherwise", CURSE):
+    first = await messages.send_message(scene.ports, letter(scene, number, "Once", "mine"))
+    for content in ("Once", "Otherwise", BLOCKED_TERM):
         again = letter(scene, number, content, "mine")
-        assert await messages.send(scene.ports, again) == first
+        assert await messages.send_message(scene.ports, again) == first
     store, staff_id = scene.ports.store, scene.staff.user_id
-    group = await seat(store, scene.customer.user_id, [staff_id], opens=True)
+    group = await save_group_members(store, scene.customer.user_id, [staff_id], opens=True)
     before = letter(scene, group.id, "Before", "mine", by=scene.staff)
-    kept = await messages.send(scene.ports, before)
-    await seat(store, scene.customer.user_id, [])
-    assert await messages.send(scene.ports, before) == kept
+    kept = await messages.send_message(scene.ports, before)
+    await save_group_members(store, scene.customer.user_id, [])
+    assert await messages.send_message(scene.ports, before) == kept
     assert await said(scene) == ["Once", "Before"]
 
 
 async def test_a_name_is_the_senders_in_a_conversation(scene, number):
     """The same one of another sender, or in another conversation, is of another message."""
-    second = await another_companion(scene)
+    second = await with_another_companion(scene)
     await add_booking(scene.ports.store, second.staff.user_id, scene.customer.user_id)
-    other = await messages.with_user(scene.ports, scene.customer, second.staff.user_id)
+    other = await messages.direct_conversation_with(
+        scene.ports, scene.customer, second.staff.user_id
+    )
     letters = [
         letter(scene, number, "One", "same"),
         letter(scene, number, "Two", "same", by=scene.staff),
@@ -205,7 +214,7 @@ async def test_twins_at_the_same_time_are_said_once(scene, number):
     twin, results = letter(scene, number, "Once", "mine"), []
 
     async def send():
-        results.append(await messages.send(scene.ports, twin))
+        results.append(await messages.send_message(scene.ports, twin))
 
     async with anyio.create_task_group() as tasks:
         for _ in range(5):
@@ -218,21 +227,21 @@ async def test_others_are_told_once_it_is_stored(scene, number):
     """Whoever is told finds it; nobody is where the store is away."""
     trail = []
 
-    class Ears(Heard):
-        def stored(self):
+    class Ears(RecordingSubscriber):
+        def on_messages_stored(self):
             trail.append("told")
 
-    async with scene.ports.chat.listen(Ears()):
+    async with scene.ports.pubsub.subscribe(Ears()):
         for gone in (False, True):
             store = Noting(scene.ports.store, trail, gone=gone)
-            with suppress(Unavailable):
-                await messages.send(evolve(scene.ports, store=store), letter(scene, number))
+            with suppress(StoreUnavailable):
+                await messages.send_message(evolve(scene.ports, store=store), letter(scene, number))
     assert trail == ["kept", "told"]
 
 
 def test_a_letter_keeps_its_words_to_itself():
     """What people say to each other is in no log."""
-    assert "Hello" not in repr(Letter(1, 1, "Hello"))
+    assert "Hello" not in repr(MessageDraft(1, 1, "Hello"))
 
 
 # Conversations --------------------------------------------------------------------------
@@ -243,10 +252,10 @@ async def test_conversations_open_in_portions(scene, monkeypatch):
     store = scene.ports.store
     for _ in range(4):
         await add_pair(store, scene.staff.user_id)
-    monkeypatch.setattr(messages, "AT_A_TIME", 2)
-    first = await messages.listing(scene.ports, scene.staff, 1, 100)
+    monkeypatch.setattr(messages, "CONVERSATION_BATCH_SIZE", 2)
+    first = await messages.list_conversations(scene.ports, scene.staff, 1, 100)
     assert len(first) == 5
-    assert await messages.listing(scene.ports, scene.staff, 1, 100) == first
+    assert await messages.list_conversations(scene.ports, scene.staff, 1, 100) == first
 
 
 async def test_opened_at_the_same_time_it_is_one(scene):
@@ -254,8 +263,8 @@ async def test_opened_at_the_same_time_it_is_one(scene):
     numbers = []
 
     async def open_by(user, other):
-        numbers.append(await messages.with_user(scene.ports, user, other.user_id))
-        listed = await messages.listing(scene.ports, user, 1, 9)
+        numbers.append(await messages.direct_conversation_with(scene.ports, user, other.user_id))
+        listed = await messages.list_conversations(scene.ports, user, 1, 9)
         numbers.extend(one.conversation.id for one in listed)
 
     async with anyio.create_task_group() as tasks:
@@ -270,7 +279,7 @@ async def test_a_list_has_one_more_than_asked_for(scene):
     for _ in range(3):
         await add_pair(scene.ports.store, scene.staff.user_id)
     sizes = [
-        len(await messages.listing(scene.ports, scene.staff, page, limit))
+        len(await messages.list_conversations(scene.ports, scene.staff, page, limit))
         for page, limit in ((1, 3), (1, 4), (2, 3), (2, 4))
     ]
     assert sizes == [4, 4, 1, 0]
@@ -278,15 +287,20 @@ async def test_a_list_has_one_more_than_asked_for(scene):
 
 async def test_with_whom_one_may_talk(scene):
     """Nobody with oneself; NotFound for nobody, Forbidden for who shares no booking."""
-    assert await messages.with_user(scene.ports, scene.customer, scene.customer.user_id) is None
+    assert (
+        await messages.direct_conversation_with(scene.ports, scene.customer, scene.customer.user_id)
+        is None
+    )
     with pytest.raises(NotFound):
-        await messages.with_user(scene.ports, scene.customer, 999)
-    for other in (scene.admin, (await another_customer(scene)).customer):
+        await messages.direct_conversation_with(scene.ports, scene.customer, 999)
+    for other in (scene.admin, (await with_another_customer(scene)).customer):
         with pytest.raises(Forbidden) as caught:
-            await messages.with_user(scene.ports, scene.customer, other.user_id)
+            await messages.direct_conversation_with(scene.ports, scene.customer, other.user_id)
         assert caught.value.code == "no_shared_booking"
     with pytest.raises(RuleBroken):
-        await messages.send_to_user(scene.ports, scene.customer, scene.customer.user_id, CURSE)
+        await messages.send_to_user(
+            scene.ports, scene.customer, scene.customer.user_id, BLOCKED_TERM
+        )
     one = await messages.send_to_user(scene.ports, scene.customer, scene.staff.user_id, "Hello")
     two = await messages.send_to_user(scene.ports, scene.staff, scene.customer.user_id, "Hello")
     assert one.conversation_id == two.conversation_id
@@ -294,18 +308,20 @@ async def test_with_whom_one_may_talk(scene):
 
 async def test_who_may_write(scene, number):
     """NotFound for a stranger, an admin too, and Forbidden for who has left."""
-    group = await seat(scene.ports.store, scene.customer.user_id, [scene.staff.user_id], opens=True)
+    group = await save_group_members(
+        scene.ports.store, scene.customer.user_id, [scene.staff.user_id], opens=True
+    )
     for conversation_id in (number, group.id):
         await messages.authorize(scene.ports, scene.staff, conversation_id)
         with pytest.raises(NotFound):
             await messages.authorize(scene.ports, scene.admin, conversation_id)
         with pytest.raises(NotFound):
-            await messages.overview(scene.ports, scene.admin, conversation_id)
-    await seat(scene.ports.store, scene.customer.user_id, [])
+            await messages.get_conversation(scene.ports, scene.admin, conversation_id)
+    await save_group_members(scene.ports.store, scene.customer.user_id, [])
     with pytest.raises(Forbidden) as caught:
         await messages.authorize(scene.ports, scene.staff, group.id)
     assert caught.value.code == "conversation_left"
-    assert (await messages.overview(scene.ports, scene.staff, group.id)).unread == 0
+    assert (await messages.get_conversation(scene.ports, scene.staff, group.id)).unread == 0
 
 
 # Reading --------------------------------------------------------------------------------
@@ -314,27 +330,27 @@ async def test_who_may_write(scene, number):
 async def test_a_mark_never_goes_back(scene, number):
     """The one that stands is told, to all who are in the conversation; what was read already
     is not written again."""
-    talk, heard = await found_by(scene, number), Heard()
+    talk, heard = await found_by(scene, number), RecordingSubscriber()
     trail: list[str] = []
-    one, two = await say(scene.ports.store, talk, "One", "Two")
+    one, two = await add_messages_by(scene.ports.store, talk, "One", "Two")
     ports = evolve(scene.ports, store=Noting(scene.ports.store, trail))
-    async with scene.ports.chat.listen(heard):
+    async with scene.ports.pubsub.subscribe(heard):
         for message in (two, one, two):
             await messages.mark_read(ports, scene.staff.user_id, number, message.id)
     data = {"conversation_id": number, "message_id": two.id, "user_id": scene.staff.user_id}
-    assert heard.tells == [Tell(talk.recipients, Told.READ, data)] * 3
+    assert heard.broadcasts == [Broadcast(talk.recipient_ids, ServerEvent.READ, data)] * 3
     assert trail == ["kept"]
-    assert (await messages.overview(scene.ports, scene.staff, number)).unread == 0
+    assert (await messages.get_conversation(scene.ports, scene.staff, number)).unread == 0
 
 
 async def test_what_is_marked_must_be_there_to_read(scene, number):
     """A message of that conversation, which its reader may see."""
     store, staff_id = scene.ports.store, scene.staff.user_id
-    [elsewhere] = await say(store, await add_direct(store), "Elsewhere")
-    group = await seat(store, scene.customer.user_id, [staff_id], opens=True)
-    [before] = await say(store, group, "Before")
-    await seat(store, scene.customer.user_id, [])
-    [after] = await say(store, group, "After")
+    [elsewhere] = await add_messages_by(store, await add_direct(store), "Elsewhere")
+    group = await save_group_members(store, scene.customer.user_id, [staff_id], opens=True)
+    [before] = await add_messages_by(store, group, "Before")
+    await save_group_members(store, scene.customer.user_id, [])
+    [after] = await add_messages_by(store, group, "After")
     for user_id, conversation_id, message_id in (
         (staff_id, number, elsewhere.id),
         (staff_id, number, 999),
@@ -345,20 +361,20 @@ async def test_what_is_marked_must_be_there_to_read(scene, number):
         with pytest.raises(NotFound):
             await messages.mark_read(scene.ports, user_id, conversation_id, message_id)
     await messages.mark_read(scene.ports, staff_id, group.id, before.id)
-    assert (await messages.overview(scene.ports, scene.staff, group.id)).unread == 0
+    assert (await messages.get_conversation(scene.ports, scene.staff, group.id)).unread == 0
 
 
 async def test_history_ends_where_one_left(scene):
     """Whichever way it is paged."""
     store, staff_id = scene.ports.store, scene.staff.user_id
-    group = await seat(store, scene.customer.user_id, [staff_id], opens=True)
-    kept = await say(store, group, "One", "Two", "Three")
-    await seat(store, scene.customer.user_id, [])
-    await say(store, group, "Four", "Five")
+    group = await save_group_members(store, scene.customer.user_id, [staff_id], opens=True)
+    kept = await add_messages_by(store, group, "One", "Two", "Three")
+    await save_group_members(store, scene.customer.user_id, [])
+    await add_messages_by(store, group, "Four", "Five")
 
     async def read(before=None, after=None, limit=10):
         given = {"before": before, "after": after, "limit": limit}
-        shown, more = await messages.history(scene.ports, scene.staff, group.id, **given)
+        shown, more = await messages.list_messages(scene.ports, scene.staff, group.id, **given)
         return [message.content for message in shown], more
 
     assert await read() == (["One", "Two", "Three"], False)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 
 from staffbooking_adapters.memory.doubles import RecordingNotifier
-from staffbooking_core.domain.notifications.notifications import NoticeKind
-from staffbooking_core.ports import Letter, Ports
+from staffbooking_core.domain.notifications.notifications import NotificationKind
+from staffbooking_core.ports import Email, Ports
 from staffbooking_core.usecases.bookings import timers
 from staffbooking_core.usecases.messaging import offline_notifications
 from staffbooking_core.usecases.notifications import notifications
 from tests.support.builders import HOUR, NOW, POLICY, SECOND
 from tests.support.memory_deployment import memory_ports
-from tests.support.messages import add_direct, add_group, say
+from tests.support.messages import add_direct, add_group, add_messages_by
 
 pytestmark = pytest.mark.anyio
 
-LONG_AGO = NOW - POLICY.away_after
+LONG_AGO = NOW - POLICY.unread_notification_delay
 
 
 @pytest.fixture
@@ -24,19 +24,21 @@ def ports() -> Ports:
     return memory_ports()
 
 
-async def letters(ports: Ports) -> list[Letter]:
+async def letters(ports: Ports) -> list[Email]:
     """What people were told of messages."""
-    await notifications.tell_notices(ports)
+    await notifications.send_notifications(ports)
     assert isinstance(ports.notifier, RecordingNotifier)
-    return [each for each in ports.notifier.letters if each.kind is NoticeKind.NEW_MESSAGE]
+    return [each for each in ports.notifier.emails if each.kind is NotificationKind.NEW_MESSAGE]
 
 
 async def test_who_has_not_read_is_told(ports: Ports) -> None:
     """Once, by whom they were written to, whatever was said, and how to be told no more."""
     talk = await add_direct(ports.store)
-    await say(ports.store, talk, "the code of the door is 1234", "really", created_at=LONG_AGO)
-    assert await offline_notifications.tell_of_messages(ports) == 2
-    assert await offline_notifications.tell_of_messages(ports) == 0
+    await add_messages_by(
+        ports.store, talk, "the code of the door is 1234", "really", created_at=LONG_AGO
+    )
+    assert await offline_notifications.notify_of_unread_messages(ports) == 2
+    assert await offline_notifications.notify_of_unread_messages(ports) == 0
     [letter] = await letters(ports)
     assert letter.user_id == talk.companion_id
     assert letter.text.startswith("Ada Okoro wrote to you while you were away.")
@@ -47,22 +49,22 @@ async def test_who_has_not_read_is_told(ports: Ports) -> None:
 async def test_a_message_waits_for_its_readers(ports: Ports) -> None:
     """So long as the policy says, by business time; what is behind it waits with it."""
     talk = await add_direct(ports.store)
-    await say(ports.store, talk, "hello", created_at=LONG_AGO)
-    await say(ports.store, talk, "hello", created_at=LONG_AGO + SECOND)
-    await say(ports.store, talk, "hello", created_at=LONG_AGO)
-    assert await offline_notifications.tell_of_messages(ports) == 1
+    await add_messages_by(ports.store, talk, "hello", created_at=LONG_AGO)
+    await add_messages_by(ports.store, talk, "hello", created_at=LONG_AGO + SECOND)
+    await add_messages_by(ports.store, talk, "hello", created_at=LONG_AGO)
+    assert await offline_notifications.notify_of_unread_messages(ports) == 1
     ports.clock.advance(SECOND)  # type: ignore[attr-defined]
-    assert await offline_notifications.tell_of_messages(ports) == 2
+    assert await offline_notifications.notify_of_unread_messages(ports) == 2
     assert len(await letters(ports)) == 1
 
 
 async def test_a_conversation_is_told_of_once(ports: Ports) -> None:
     """With everybody who wrote in it; another one has a letter of its own."""
     group, talk = await add_group(ports.store), await add_direct(ports.store)
-    for user_id in group.recipients:
-        await say(ports.store, group, "hello", by=user_id, created_at=LONG_AGO)
-    await say(ports.store, talk, "hello", created_at=LONG_AGO)
-    assert await timers.drain(ports) > 0
+    for user_id in group.recipient_ids:
+        await add_messages_by(ports.store, group, "hello", by=user_id, created_at=LONG_AGO)
+    await add_messages_by(ports.store, talk, "hello", created_at=LONG_AGO)
+    assert await timers.run_all_due_work(ports) > 0
     told = {letter.user_id: letter.text.partition(" wrote")[0] for letter in await letters(ports)}
     customer, mia, noa = (member.name for member in group.members)
     assert told == {
@@ -77,8 +79,8 @@ async def test_a_batch_goes_on_where_the_last_one_ended(ports: Ports) -> None:
     """However few messages one takes, everybody is told once."""
     talk, other = await add_direct(ports.store), await add_direct(ports.store)
     for each in (talk, other, talk, other):
-        await say(ports.store, each, "hello", created_at=LONG_AGO)
-    assert [await offline_notifications.tell_of_messages(ports, 1) for _ in range(5)] == [
+        await add_messages_by(ports.store, each, "hello", created_at=LONG_AGO)
+    assert [await offline_notifications.notify_of_unread_messages(ports, 1) for _ in range(5)] == [
         1,
         1,
         1,
@@ -94,12 +96,12 @@ async def test_a_batch_goes_on_where_the_last_one_ended(ports: Ports) -> None:
 async def test_who_reads_is_told_of_what_comes_later(ports: Ports) -> None:
     """Reading is what makes them be told again."""
     talk = await add_direct(ports.store)
-    [one] = await say(ports.store, talk, "hello", created_at=LONG_AGO)
-    await offline_notifications.tell_of_messages(ports)
-    await ports.store.write(
+    [one] = await add_messages_by(ports.store, talk, "hello", created_at=LONG_AGO)
+    await offline_notifications.notify_of_unread_messages(ports)
+    await ports.store.run_transaction(
         lambda tx: tx.messages.mark_read(talk.id, talk.companion_id or 0, one.id)
     )
-    await say(ports.store, talk, "hello", created_at=NOW)
+    await add_messages_by(ports.store, talk, "hello", created_at=NOW)
     ports.clock.advance(HOUR)  # type: ignore[attr-defined]
-    await offline_notifications.tell_of_messages(ports)
+    await offline_notifications.notify_of_unread_messages(ports)
     assert len(await letters(ports)) == 2

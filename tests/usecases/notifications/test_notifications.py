@@ -13,42 +13,40 @@ from attrs import define, evolve, field
 from staffbooking_adapters.memory.doubles import RecordingNotifier, VirtualClock
 from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.errors import RuleBroken
-from staffbooking_core.ports import Letter, NoticeKind, Ports, Undeliverable, Writing
+from staffbooking_core.ports import Email, NotificationKind, Ports, Transaction, UndeliverableEmail
 from staffbooking_core.usecases.accounts import email_tokens
 from staffbooking_core.usecases.bookings import timers
 from staffbooking_core.usecases.notifications import notifications
 from tests.support.builders import NOW, POLICY, SECOND, add_user, make_lease
-from tests.support.memory_deployment import make_scene, memory_ports
-from tests.support.notifications import add_notice, make_notice
+from tests.support.memory_deployment import make_booking_scenario, memory_ports
+from tests.support.notifications import add_notification, make_notification
 
 pytestmark = pytest.mark.anyio
 
-LEASE = POLICY.mail_deadline + POLICY.lease
+LEASE = POLICY.mail_timeout + POLICY.lease_duration
 
 
 @define
 class Mouth(RecordingNotifier):
     """A notifier that may do something first, and so fail, or be stopped."""
 
-    before: Callable[[Letter], Awaitable[object]] | None = None
-    letters: list[Letter] = field(factory=list)
+    before: Callable[[Email], Awaitable[object]] | None = None
+    letters: list[Email] = field(factory=list)
 
-    async def tell(self, letter: Letter) -> None:
+    async def send_email(self, email: Email) -> None:
         if self.before is not None:
-            await self.before(letter)
-        self.letters.append(letter)
+            await self.before(email)
+        self.letters.append(email)
 
     @property
     def told(self) -> list[str]:
         return [letter.subject for letter in self.letters]
 
 
-def failing(
-    *subjects: str, fault: type[Exception] = OSError
-) -> Callable[[Letter], Awaitable[None]]:
+def failing(*subjects: str, fault: type[Exception] = OSError) -> Callable[[Email], Awaitable[None]]:
     """What keeps letters of some subjects from being told."""
 
-    async def fail(letter: Letter) -> None:
+    async def fail(letter: Email) -> None:
         if letter.subject in subjects:
             raise fault(letter.subject)
 
@@ -71,26 +69,26 @@ async def ports(mouth: Mouth) -> Ports:
 
 
 async def add(ports: Ports, subject: str) -> None:
-    await add_notice(ports.store, make_notice(subject=subject), ports.clock.wall())
+    await add_notification(ports.store, make_notification(subject=subject), ports.clock.wall())
 
 
-async def tell_one(ports: Ports, mouth: Mouth, kind: NoticeKind, **given: Any) -> list[Letter]:
+async def tell_one(ports: Ports, mouth: Mouth, kind: NotificationKind, **given: Any) -> list[Email]:
     """What becomes of one notice, where nothing else is to be told."""
     mouth.letters.clear()
-    await add_notice(ports.store, make_notice(kind=kind, **given), ports.clock.wall())
-    assert await notifications.tell_notices(ports) == 1
+    await add_notification(ports.store, make_notification(kind=kind, **given), ports.clock.wall())
+    assert await notifications.send_notifications(ports) == 1
     return mouth.letters
 
 
 async def change_user(ports: Ports, user_id: int = 1, **fields: object) -> User:
-    async def unit(tx: Writing) -> User:
+    async def unit(tx: Transaction) -> User:
         user = await tx.accounts.lock_user(user_id)
         assert user is not None
         changed = evolve(user, **fields)  # type: ignore[arg-type]
         await tx.accounts.save_user(changed)
         return changed
 
-    return await ports.store.write(unit)
+    return await ports.store.run_transaction(unit)
 
 
 def pass_time(ports: Ports, until: datetime) -> None:
@@ -107,75 +105,75 @@ def let_the_lease_run_out(ports: Ports) -> None:
 
 async def test_everybody_is_told_once(ports: Ports, mouth: Mouth) -> None:
     """What is due longest first, and never again."""
-    assert await notifications.tell_notices(ports, 2) == 2
-    assert await notifications.tell_notices(ports) == 1
+    assert await notifications.send_notifications(ports, 2) == 2
+    assert await notifications.send_notifications(ports) == 1
     let_the_lease_run_out(ports)
-    assert await notifications.tell_notices(ports) == 0
+    assert await notifications.send_notifications(ports) == 0
     assert mouth.told == ["one", "two", "three"]
 
 
 async def test_draining_tells_everybody(ports: Ports, mouth: Mouth) -> None:
     """It is work that is due."""
-    assert await timers.drain(ports) == 3
+    assert await timers.run_all_due_work(ports) == 3
     assert mouth.told == ["one", "two", "three"]
 
 
 async def test_a_fault_loses_nothing(ports: Ports, mouth: Mouth) -> None:
     """All others are told; what failed is told after its wait."""
     mouth.before = failing("one", "three")
-    assert await notifications.tell_notices(ports) == 3
+    assert await notifications.send_notifications(ports) == 3
     assert mouth.told == ["two"]
 
     mouth.before = None
-    first = POLICY.notice_waits[0]
+    first = POLICY.notification_retry_delays[0]
     pass_time(ports, NOW + first - SECOND)
-    assert await notifications.tell_notices(ports) == 0
+    assert await notifications.send_notifications(ports) == 0
     pass_time(ports, NOW + first)
-    assert await notifications.tell_notices(ports) == 2
+    assert await notifications.send_notifications(ports) == 2
     assert mouth.told == ["two", "one", "three"]
 
 
 async def test_it_is_tried_again_later_and_later(ports: Ports, mouth: Mouth) -> None:
     """After each wait of the policy; what fails after the last of them is given up, aloud."""
     mouth.before = failing("two")
-    assert await notifications.tell_notices(ports) == 3
-    for wait in POLICY.notice_waits[:-1]:
+    assert await notifications.send_notifications(ports) == 3
+    for wait in POLICY.notification_retry_delays[:-1]:
         pass_time(ports, ports.clock.wall() + wait)
-        assert await notifications.tell_notices(ports) == 1
-    pass_time(ports, ports.clock.wall() + POLICY.notice_waits[-1])
-    with pytest.raises(notifications.GivenUp) as raised:
-        await notifications.tell_notices(ports)
+        assert await notifications.send_notifications(ports) == 1
+    pass_time(ports, ports.clock.wall() + POLICY.notification_retry_delays[-1])
+    with pytest.raises(notifications.NotificationsGivenUp) as raised:
+        await notifications.send_notifications(ports)
     [fault] = raised.value.faults
     assert str(raised.value) == "1 notice was given up"
     assert fault.__notes__ == ["notice 2 (webhook_disabled) was given up"]
 
     mouth.before = None
-    pass_time(ports, ports.clock.wall() + 2 * POLICY.notice_waits[-1])
-    assert await notifications.tell_notices(ports) == 0
+    pass_time(ports, ports.clock.wall() + 2 * POLICY.notification_retry_delays[-1])
+    assert await notifications.send_notifications(ports) == 0
 
 
 async def test_who_can_t_be_reached_is_given_up_at_once(ports: Ports, mouth: Mouth) -> None:
     """After all others were told."""
-    mouth.before = failing("one", fault=Undeliverable)
-    with pytest.raises(notifications.GivenUp) as raised:
-        await notifications.tell_notices(ports)
+    mouth.before = failing("one", fault=UndeliverableEmail)
+    with pytest.raises(notifications.NotificationsGivenUp) as raised:
+        await notifications.send_notifications(ports)
     assert list(map(str, raised.value.faults)) == ["one"]
     assert mouth.told == ["two", "three"]
-    pass_time(ports, NOW + POLICY.notice_waits[-1])
-    assert await notifications.tell_notices(ports) == 0
+    pass_time(ports, NOW + POLICY.notification_retry_delays[-1])
+    assert await notifications.send_notifications(ports) == 0
 
 
 async def test_a_kind_of_another_version_stops_nobody(ports: Ports, mouth: Mouth) -> None:
     """Whoever knows it may tell it later; who never gets to gives it up."""
-    await add_notice(ports.store, make_notice(kind="of_tomorrow"), NOW - SECOND)
-    assert await notifications.tell_notices(ports) == 4
+    await add_notification(ports.store, make_notification(kind="of_tomorrow"), NOW - SECOND)
+    assert await notifications.send_notifications(ports) == 4
     assert mouth.told == ["one", "two", "three"]
-    for wait in POLICY.notice_waits[:-1]:
+    for wait in POLICY.notification_retry_delays[:-1]:
         pass_time(ports, ports.clock.wall() + wait)
-        assert await notifications.tell_notices(ports) == 1
-    pass_time(ports, ports.clock.wall() + POLICY.notice_waits[-1])
-    with pytest.raises(notifications.GivenUp) as raised:
-        await notifications.tell_notices(ports)
+        assert await notifications.send_notifications(ports) == 1
+    pass_time(ports, ports.clock.wall() + POLICY.notification_retry_delays[-1])
+    with pytest.raises(notifications.NotificationsGivenUp) as raised:
+        await notifications.send_notifications(ports)
     [fault] = raised.value.faults
     assert fault.__notes__ == ["notice 4 (of_tomorrow) was given up"]
 
@@ -184,44 +182,46 @@ async def test_who_is_killed_leaves_it_to_others(ports: Ports, mouth: Mouth) -> 
     """What was claimed and not yet told is told when the lease has run out, as the same."""
     with anyio.CancelScope() as scope:
 
-        async def die(letter: Letter) -> None:
+        async def die(letter: Email) -> None:
             if letter.subject == "two":
                 scope.cancel()
                 await anyio.lowlevel.checkpoint()
 
         mouth.before = die
-        await notifications.tell_notices(ports)
+        await notifications.send_notifications(ports)
     assert mouth.told == ["one"]
 
     mouth.before = None
-    assert await notifications.tell_notices(ports) == 1
+    assert await notifications.send_notifications(ports) == 1
     assert mouth.told == ["one", "three"]
     let_the_lease_run_out(ports)
-    assert await notifications.tell_notices(ports) == 1
+    assert await notifications.send_notifications(ports) == 1
     assert [letter.notice_id for letter in mouth.letters] == [1, 3, 2]
 
 
 async def test_what_another_is_about_to_tell_is_left_alone(ports: Ports, mouth: Mouth) -> None:
     """Until that one's lease has run out."""
     lease = make_lease(ports.clock.wall())
-    await ports.store.write(lambda tx: tx.notices.claim(ports.clock.wall(), lease, 2))
-    assert await notifications.tell_notices(ports) == 1
+    await ports.store.run_transaction(
+        lambda tx: tx.notifications.claim_notifications(ports.clock.wall(), lease, 2)
+    )
+    assert await notifications.send_notifications(ports) == 1
     assert mouth.told == ["three"]
     pass_time(ports, lease.until)
-    assert await notifications.tell_notices(ports) == 2
+    assert await notifications.send_notifications(ports) == 2
 
 
 async def test_a_lease_covers_a_mail_that_takes_its_time(ports: Ports, mouth: Mouth) -> None:
     """Nobody else tells it, nor anything behind it that is not theirs."""
     slow, quick = mouth, Mouth()
 
-    async def be_slow(_: Letter) -> None:
+    async def be_slow(_: Email) -> None:
         slow.before = None
-        pass_time(ports, NOW + POLICY.mail_deadline)
-        assert await notifications.tell_notices(evolve(ports, notifier=quick)) == 2
+        pass_time(ports, NOW + POLICY.mail_timeout)
+        assert await notifications.send_notifications(evolve(ports, notifier=quick)) == 2
 
     slow.before = be_slow
-    assert await notifications.tell_notices(ports) == 1
+    assert await notifications.send_notifications(ports) == 1
     assert (slow.told, quick.told) == (["one"], ["two", "three"])
 
 
@@ -229,29 +229,29 @@ async def test_what_took_too_long_is_told_twice(ports: Ports, mouth: Mouth) -> N
     """By another who had every reason to think that it never was; no notice is lost by it."""
     slow, quick = mouth, Mouth()
 
-    async def be_late(_: Letter) -> None:
+    async def be_late(_: Email) -> None:
         slow.before = None
         let_the_lease_run_out(ports)
-        assert await notifications.tell_notices(evolve(ports, notifier=quick)) == 3
+        assert await notifications.send_notifications(evolve(ports, notifier=quick)) == 3
 
     slow.before = be_late
-    assert await notifications.tell_notices(ports) == 1
+    assert await notifications.send_notifications(ports) == 1
     assert (slow.told, quick.told) == (["one"], ["one", "two", "three"])
     let_the_lease_run_out(ports)
-    assert await notifications.tell_notices(ports) == 0
+    assert await notifications.send_notifications(ports) == 0
 
 
 async def test_no_one_is_told_inside_a_transaction(ports: Ports, mouth: Mouth) -> None:
     """Others may write while somebody is being told."""
 
-    async def write(_: Letter) -> None:
+    async def write(_: Email) -> None:
         mouth.before = None
         with anyio.fail_after(1):
             await add(ports, "four")
 
     mouth.before = write
-    assert await notifications.tell_notices(ports, 3) == 3
-    assert await notifications.tell_notices(ports) == 1
+    assert await notifications.send_notifications(ports, 3) == 3
+    assert await notifications.send_notifications(ports) == 1
 
 
 # Whom, and what -----------------------------------------------------------------------------
@@ -260,14 +260,14 @@ async def test_no_one_is_told_inside_a_transaction(ports: Ports, mouth: Mouth) -
 @pytest.fixture
 async def quiet(ports: Ports, mouth: Mouth) -> Ports:
     """The deployment when all was told."""
-    await notifications.tell_notices(ports)
+    await notifications.send_notifications(ports)
     return ports
 
 
 async def test_a_letter_has_all_that_a_mail_needs(quiet: Ports, mouth: Mouth) -> None:
     """The address and the name as they are now, and where it leads."""
     await change_user(quiet, email="ada@new.example", first_name="Ada", last_name="King")
-    [letter] = await tell_one(quiet, mouth, NoticeKind.PAID, link="/bookings/7/return")
+    [letter] = await tell_one(quiet, mouth, NotificationKind.PAID, link="/bookings/7/return")
     assert (letter.user_id, letter.to, letter.name) == (1, "ada@new.example", "Ada King")
     assert letter.url == f"{POLICY.base_url}/bookings/7/return"
     assert letter.unsubscribe_url is None
@@ -277,32 +277,36 @@ async def test_a_letter_has_all_that_a_mail_needs(quiet: Ports, mouth: Mouth) ->
 async def test_an_inquiry_goes_to_the_operators(quiet: Ports, mouth: Mouth) -> None:
     """Who answer to whoever asked."""
     given = {"user_id": None, "address": "sam@example.com"}
-    [letter] = await tell_one(quiet, mouth, NoticeKind.INQUIRY, **given)
+    [letter] = await tell_one(quiet, mouth, NotificationKind.INQUIRY, **given)
     assert (letter.to, letter.reply_to) == (POLICY.contact_email, "sam@example.com")
     assert letter.user_id is None
 
 
-@pytest.mark.parametrize("kind", list(NoticeKind))
-async def test_who_was_erased_hears_nothing(quiet: Ports, mouth: Mouth, kind: NoticeKind) -> None:
+@pytest.mark.parametrize("kind", list(NotificationKind))
+async def test_who_was_erased_hears_nothing(
+    quiet: Ports, mouth: Mouth, kind: NotificationKind
+) -> None:
     """Of whatever kind it is; what is for the operators is not theirs."""
     await change_user(quiet, erased_at=NOW, disabled_at=NOW)
     told = await tell_one(quiet, mouth, kind, address="ada@example.com")
-    assert [letter.user_id for letter in told] == ([None] if kind is NoticeKind.INQUIRY else [])
+    assert [letter.user_id for letter in told] == (
+        [None] if kind is NotificationKind.INQUIRY else []
+    )
 
 
 @pytest.mark.parametrize(
     ("kind", "is_told"),
     [
-        (NoticeKind.CANCELLED, True),
-        (NoticeKind.PASSWORD_CHANGED, True),
-        (NoticeKind.PAYOUT, False),
-        (NoticeKind.NEW_MESSAGE, False),
-        (NoticeKind.VERIFY_EMAIL, False),
-        (NoticeKind.RESET_PASSWORD, False),
+        (NotificationKind.CANCELLED, True),
+        (NotificationKind.PASSWORD_CHANGED, True),
+        (NotificationKind.PAYOUT, False),
+        (NotificationKind.NEW_MESSAGE, False),
+        (NotificationKind.VERIFY_EMAIL, False),
+        (NotificationKind.RESET_PASSWORD, False),
     ],
 )
 async def test_who_is_locked_out_hears_what_matters(
-    quiet: Ports, mouth: Mouth, kind: NoticeKind, is_told: bool
+    quiet: Ports, mouth: Mouth, kind: NotificationKind, is_told: bool
 ) -> None:
     """No news, and no link that lets them in."""
     await change_user(quiet, disabled_at=NOW)
@@ -311,49 +315,49 @@ async def test_who_is_locked_out_hears_what_matters(
 
 async def test_who_is_not_there_is_told_nothing(quiet: Ports, mouth: Mouth) -> None:
     """It is dropped, whether by number or by an address that was given."""
-    assert await tell_one(quiet, mouth, NoticeKind.PAYOUT, user_id=404) == []
+    assert await tell_one(quiet, mouth, NotificationKind.PAYOUT, user_id=404) == []
     given = {"user_id": None, "address": "nobody@example.com"}
-    assert await tell_one(quiet, mouth, NoticeKind.RESET_PASSWORD, **given) == []
-    assert await notifications.tell_notices(quiet) == 0
+    assert await tell_one(quiet, mouth, NotificationKind.RESET_PASSWORD, **given) == []
+    assert await notifications.send_notifications(quiet) == 0
 
 
 async def test_what_is_muted_is_not_told(quiet: Ports, mouth: Mouth) -> None:
     """From then on, also what was to be told before."""
-    await notifications.choose(quiet, 1, {NoticeKind.PAYOUT: False})
-    assert await tell_one(quiet, mouth, NoticeKind.PAYOUT) == []
-    assert len(await tell_one(quiet, mouth, NoticeKind.ACCEPTED)) == 1
-    await notifications.choose(quiet, 1, {NoticeKind.PAYOUT: True})
-    assert len(await tell_one(quiet, mouth, NoticeKind.PAYOUT)) == 1
+    await notifications.set_preferences(quiet, 1, {NotificationKind.PAYOUT: False})
+    assert await tell_one(quiet, mouth, NotificationKind.PAYOUT) == []
+    assert len(await tell_one(quiet, mouth, NotificationKind.ACCEPTED)) == 1
+    await notifications.set_preferences(quiet, 1, {NotificationKind.PAYOUT: True})
+    assert len(await tell_one(quiet, mouth, NotificationKind.PAYOUT)) == 1
 
 
 async def test_choices_are_of_the_optional_kinds(quiet: Ports) -> None:
     """All of them, wanted unless they were refused."""
-    assert await notifications.choices(quiet, 1) == {
-        NoticeKind.ACCEPTED: True,
-        NoticeKind.PAYOUT: True,
-        NoticeKind.NEW_MESSAGE: True,
+    assert await notifications.get_preferences(quiet, 1) == {
+        NotificationKind.ACCEPTED: True,
+        NotificationKind.PAYOUT: True,
+        NotificationKind.NEW_MESSAGE: True,
     }
-    chosen = await notifications.choose(quiet, 1, {NoticeKind.ACCEPTED: False})
-    assert chosen == await notifications.choices(quiet, 1)
-    assert [kind for kind, wanted in chosen.items() if not wanted] == [NoticeKind.ACCEPTED]
+    chosen = await notifications.set_preferences(quiet, 1, {NotificationKind.ACCEPTED: False})
+    assert chosen == await notifications.get_preferences(quiet, 1)
+    assert [kind for kind, wanted in chosen.items() if not wanted] == [NotificationKind.ACCEPTED]
 
 
 async def test_a_letter_ends_its_kind(quiet: Ports, mouth: Mouth) -> None:
     """By the link in it, once or more often; to look at the page ends nothing."""
-    [letter] = await tell_one(quiet, mouth, NoticeKind.PAYOUT)
+    [letter] = await tell_one(quiet, mouth, NotificationKind.PAYOUT)
     page, _, token = (letter.unsubscribe_url or "").rpartition("/")
     assert page == f"{POLICY.base_url}/notifications/unsubscribe"
-    assert await notifications.of_token(quiet, token) is NoticeKind.PAYOUT
-    assert all((await notifications.choices(quiet, 1)).values())
+    assert await notifications.kind_of_token(quiet, token) is NotificationKind.PAYOUT
+    assert all((await notifications.get_preferences(quiet, 1)).values())
     for _ in "ab":
-        assert await notifications.unsubscribe(quiet, token) is NoticeKind.PAYOUT
-    assert not (await notifications.choices(quiet, 1))[NoticeKind.PAYOUT]
+        assert await notifications.unsubscribe(quiet, token) is NotificationKind.PAYOUT
+    assert not (await notifications.get_preferences(quiet, 1))[NotificationKind.PAYOUT]
 
 
 async def test_a_link_ends_nothing_else(quiet: Ports, mouth: Mouth) -> None:
     """Neither for another, nor another kind, nor where it was garbled."""
     other = await add_user(quiet.store)
-    [letter] = await tell_one(quiet, mouth, NoticeKind.PAYOUT)
+    [letter] = await tell_one(quiet, mouth, NotificationKind.PAYOUT)
     token = (letter.unsubscribe_url or "").rpartition("/")[2]
     user, kind, signature = token.split(".")
     changed = "B" if signature[0] == "A" else "A"
@@ -368,7 +372,7 @@ async def test_a_link_ends_nothing_else(quiet: Ports, mouth: Mouth) -> None:
         with pytest.raises(RuleBroken) as raised:
             await notifications.unsubscribe(quiet, forged)
         assert raised.value.code == "token_invalid"
-    assert all((await notifications.choices(quiet, other.id)).values())
+    assert all((await notifications.get_preferences(quiet, other.id)).values())
 
 
 async def test_a_link_of_another_version_ends_nothing(quiet: Ports) -> None:
@@ -376,21 +380,21 @@ async def test_a_link_of_another_version_ends_nothing(quiet: Ports) -> None:
     user = await add_user(quiet.store)
     kind: Any = "carrier_pigeon"
     with pytest.raises(RuleBroken) as raised:
-        await notifications.unsubscribe(quiet, email_tokens.to_unsubscribe(quiet, user, kind))
+        await notifications.unsubscribe(quiet, email_tokens.unsubscribe_token(quiet, user, kind))
     assert raised.value.code == "token_invalid"
 
 
 async def test_a_booking_is_told_of_to_its_end() -> None:
     """From the request to the payout, each side what it has to know, in its order."""
-    scene = await make_scene()
+    scene = await make_booking_scenario()
     await scene.paid_out()
     notifier = scene.ports.notifier
     assert isinstance(notifier, RecordingNotifier)
     customer, staff = scene.customer.user_id, scene.staff.user_id
-    assert [(letter.user_id, letter.kind) for letter in notifier.letters] == [
-        (staff, NoticeKind.REQUEST),
-        (customer, NoticeKind.ACCEPTED),
-        (staff, NoticeKind.PAID),
-        (customer, NoticeKind.PAID),
-        (staff, NoticeKind.PAYOUT),
+    assert [(letter.user_id, letter.kind) for letter in notifier.emails] == [
+        (staff, NotificationKind.REQUEST),
+        (customer, NotificationKind.ACCEPTED),
+        (staff, NotificationKind.PAID),
+        (customer, NotificationKind.PAID),
+        (staff, NotificationKind.PAYOUT),
     ]

@@ -7,14 +7,14 @@ from attrs import evolve
 
 from staffbooking_core.domain.bookings.booking import PayoutStatus
 from staffbooking_core.domain.payments.ledger import Account
-from staffbooking_core.domain.payments.processor import IntentRefs, OpKind
+from staffbooking_core.domain.payments.processor import IntentRefs, OperationKind
 from staffbooking_core.domain.reconciliation import debts
 from staffbooking_core.errors import Conflict
 from staffbooking_core.usecases import booking_writes
 from staffbooking_core.usecases.bookings import timers
 from staffbooking_core.usecases.payments import ledger_check, operations, payouts
-from tests.support.builders import DAY, HOUR, SECOND, make_change, make_posting, moved
-from tests.support.memory_deployment import another_companion, another_customer
+from tests.support.builders import DAY, HOUR, SECOND, make_booking_write, make_posting, next_version
+from tests.support.memory_deployment import with_another_companion, with_another_customer
 
 pytestmark = pytest.mark.anyio
 
@@ -57,7 +57,7 @@ async def reversals(scene, booking):
     return [
         (str(one.status), one.command.amount)
         for one in ordered
-        if one.kind is OpKind.REVERSE_PAYOUT
+        if one.kind is OperationKind.REVERSE_PAYOUT
     ]
 
 
@@ -148,7 +148,7 @@ async def test_a_debtor_that_was_booked_later_is_kept_for_as_well(scene):
 async def test_nobody_pays_the_debts_of_others(scene):
     """Another companion is paid in full, whoever the customer is."""
     await owing(scene)
-    other = await another_companion(await another_customer(scene))
+    other = await with_another_companion(await with_another_customer(scene))
     payer = await pay_out(other)
     assert (payer.netted, await sent(scene, payer)) == (0, [PAYOUT])
 
@@ -171,10 +171,10 @@ async def test_nothing_is_kept_while_a_reversal_is_on_its_way(scene, kind):
     await scene.drain()
     await scene.fault("reverse_payout", kind)
     await scene.charge_back(debtor, "lost")
-    await operations.run_due(scene.ports)
+    await operations.run_due_operation(scene.ports)
     assert await reversals(scene, debtor) == [("unknown", PAYOUT)]
     await scene.jump_to(payer.ends_at + DAY)
-    await timers.run_due(scene.ports)
+    await timers.fire_due_timers(scene.ports)
     assert (await scene.booking(payer)).netted == 0
     debtor, payer = await settled(scene, debtor, payer)
     assert (debtor.owed_by_staff, debtor.paid_out, payer.paid_out) == (0, 0, PAYOUT)
@@ -221,22 +221,22 @@ async def owe(scene, booking):
     legs = tuple(
         evolve(leg, account=account) for leg, account in zip(posting.legs, accounts, strict=True)
     )
-    change = make_change(
-        moved(await scene.booking(booking), owed_by_staff=PAYOUT),
+    change = make_booking_write(
+        next_version(await scene.booking(booking), owed_by_staff=PAYOUT),
         postings=(evolve(posting, legs=legs),),
     )
-    await scene.ports.store.write(lambda tx: tx.bookings.save(change))
+    await scene.ports.store.run_transaction(lambda tx: tx.bookings.save_booking(change))
 
 
 async def test_a_held_payout_keeps_nothing(scene):
     """It is kept from once it is let go."""
     debtor = await owing(scene)
     payer = await scene.completed(event_date=await in_days(scene, 4))
-    await payouts.hold(scene.ports, payer.code)
+    await payouts.hold_payout(scene.ports, payer.code)
     await scene.jump_to(payer.ends_at + 9 * DAY)
     await scene.drain()
     assert (await scene.booking(debtor)).owed_by_staff == PAYOUT
-    await payouts.release(scene.ports, payer.code)
+    await payouts.release_payout(scene.ports, payer.code)
     await scene.drain()
     assert (await scene.booking(payer)).netted == PAYOUT
     await settled(scene, debtor, payer)
@@ -262,12 +262,12 @@ async def test_a_crash_within_keeps_all_of_it_or_nothing(scene, monkeypatch):
     async def apply(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(timers, "apply", apply)
+    monkeypatch.setattr(timers, "advance_booking", apply)
     with pytest.raises(KeyboardInterrupt):
-        await timers.run_due(scene.ports)
+        await timers.fire_due_timers(scene.ports)
     assert [await scene.booking(one) for one in (debtor, payer)] == before
     monkeypatch.undo()
-    scene.pass_time(scene.ports.policy.lease)
+    scene.pass_time(scene.ports.policy.lease_duration)
     await scene.drain()
     assert (await scene.booking(payer)).netted == PAYOUT
     await settled(scene, debtor, payer)
@@ -282,9 +282,9 @@ async def test_a_unit_that_is_repeated_keeps_it_once(scene, monkeypatch):
         tries.append(given)
         if len(tries) == 1:
             raise Conflict("booking")
-        return await booking_writes.apply(*given)
+        return await booking_writes.advance_booking(*given)
 
-    monkeypatch.setattr(timers, "apply", apply)
+    monkeypatch.setattr(timers, "advance_booking", apply)
     await scene.drain()
     assert len(tries) == 2
     assert (await scene.booking(payer)).netted == PAYOUT
@@ -301,9 +301,9 @@ async def test_a_reversal_sent_in_the_same_moment_is_paid_back(scene, monkeypatc
     await scene.fault("event", "drop", 1000)
     await scene.fault("reverse_payout", "timeout_after")
     scene.pass_time(HOUR)
-    await operations.run_due(scene.ports)
+    await operations.run_due_operation(scene.ports)
     assert (await reversals(scene, debtor))[-1] == ("unknown", PAYOUT)
-    await timers.run_due(scene.ports)
+    await timers.fire_due_timers(scene.ports)
     assert (await scene.booking(payer)).netted == PAYOUT
     await scene.settle_down()
     await scene.jump_to(await scene.now() + 2 * DAY)
@@ -329,11 +329,11 @@ async def test_the_check_finds_what_was_kept_and_not_made_good(scene):
             back.legs, (Account.STAFF_NETTING, Account.PLATFORM_FEES), strict=True
         )
     )
-    change = make_change(
-        moved(found, netted=found.netted - 5, platform_fee=found.platform_fee + 5),
+    change = make_booking_write(
+        next_version(found, netted=found.netted - 5, platform_fee=found.platform_fee + 5),
         postings=(evolve(back, legs=legs),),
     )
-    await scene.ports.store.write(lambda tx: tx.bookings.save(change))
+    await scene.ports.store.run_transaction(lambda tx: tx.bookings.save_booking(change))
     assert "debts netted between bookings sum to -5, not to zero" in await scene.faults()
     assert (await scene.booking(debtor)).owed_by_staff == 0
 
@@ -344,6 +344,6 @@ async def test_the_pages_of_both_bookings_show_it(scene):
     payer = await pay_out(scene)
     keys = []
     for booking in (payer, debtor):
-        page = await ledger_check.show(scene.ports, booking.code)
+        page = await ledger_check.get_booking_ledger(scene.ports, booking.code)
         keys.append(page.postings[-1].key.split(":")[0])
     assert keys == ["kept", "made_good"]

@@ -6,12 +6,12 @@ import anyio
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.lifecycle import Status
-from staffbooking_core.domain.payments.processor import Nudge, Unknown
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from staffbooking_core.domain.payments.processor import ProcessorEvent, Unknown
 from staffbooking_core.usecases.bookings import timers
 from staffbooking_core.usecases.payments import event_polling, operations, reconciliation
 from tests.support.builders import HOUR, MINUTE, SECOND
-from tests.support.memory_deployment import another_companion
+from tests.support.memory_deployment import with_another_companion
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +25,7 @@ class Away:
     def __getattr__(self, name):
         return getattr(self.inner, name)
 
-    async def changes(self, cursor, within):
+    async def list_events(self, cursor, timeout_seconds):
         self.cursors.append(cursor)
         if self.pages is None:
             raise Unknown("no answer in time")
@@ -59,8 +59,8 @@ async def lose(scene):
 
 async def catch_up(scene):
     """What a worker does; how many nudges were new."""
-    found = await event_polling.run(scene.ports)
-    while await reconciliation.follow_nudges(scene.ports):
+    found = await event_polling.poll_events(scene.ports)
+    while await reconciliation.process_events(scene.ports):
         pass
     return found
 
@@ -79,7 +79,7 @@ async def test_a_lost_payment_is_found_in_the_list(scene):
     assert await catch_up(scene) == 0
     scene.pass_time(SECOND)
     assert await catch_up(scene) == 1
-    assert await status(scene, booking) is Status.PAID
+    assert await status(scene, booking) is BookingStatus.PAID
     assert await scene.faults() == []
 
 
@@ -103,7 +103,9 @@ async def test_a_second_time_nothing_is_new(scene):
     assert (await scene.booking(booking)).version == version
 
 
-@pytest.mark.parametrize("kind, status", [("won", Status.COMPLETED), ("lost", Status.CANCELLED)])
+@pytest.mark.parametrize(
+    "kind, status", [("won", BookingStatus.COMPLETED), ("lost", BookingStatus.CANCELLED)]
+)
 async def test_a_lost_verdict_is_found_in_the_list(scene, kind, status):
     """Nothing else would look at a booking that is disputed."""
     booking = await scene.paid()
@@ -120,18 +122,18 @@ async def test_a_lost_verdict_is_found_in_the_list(scene, kind, status):
 async def test_a_long_list_is_read_to_its_end(scene):
     """Page by page: what was lost an hour ago need not wait for hours."""
     booking = await paid_unheard(scene)
-    other = [Nudge(f"event{number}", intent_id=999) for number in range(3)]
-    pages = [[other[0]], [other[1]], [other[2]], [Nudge("lost", intent_id=booking.id)]]
+    other = [ProcessorEvent(f"event{number}", intent_id=999) for number in range(3)]
+    pages = [[other[0]], [other[1]], [other[2]], [ProcessorEvent("lost", intent_id=booking.id)]]
     scene.pass_time(5 * MINUTE)
     scene = without_a_list(scene, pages)
     assert await catch_up(scene) == 4
     assert scene.ports.payments.cursors[1:] == ["page1", "page2", "page3", "page4"]
-    assert await status(scene, booking) is Status.PAID
+    assert await status(scene, booking) is BookingStatus.PAID
 
 
 async def test_a_list_that_never_ends_is_left_for_a_while(scene):
     """Somebody makes events faster than they are read: other work has its turn."""
-    pages = [[Nudge(f"event{number}", intent_id=999)] for number in range(1000)]
+    pages = [[ProcessorEvent(f"event{number}", intent_id=999)] for number in range(1000)]
     scene = without_a_list(scene, pages)
     assert 0 < await catch_up(scene) < 100
     assert await catch_up(scene) == 0
@@ -161,8 +163,8 @@ async def test_when_it_was_last_read_is_known(scene):
 
 
 async def cursor(scene):
-    async with scene.ports.store.reading() as view:
-        return await view.money.cursor(scene.ports.payments.name)
+    async with scene.ports.store.read_view() as view:
+        return await view.payments.event_cursor(scene.ports.payments.name)
 
 
 # By looking again -----------------------------------------------------------------------
@@ -176,7 +178,7 @@ async def test_a_lost_payment_is_found_by_looking(scene):
     assert await catch_up(scene) == 0
     await scene.jump_to(booking.accepted_at + 15 * MINUTE)
     assert await catch_up(scene) == 1
-    assert await status(scene, booking) is Status.PAID
+    assert await status(scene, booking) is BookingStatus.PAID
     assert await scene.faults() == []
 
 
@@ -212,7 +214,7 @@ async def refunded_unheard(scene):
     booking = await scene.paid()
     await scene.fault("refund", "pending_then_settled")
     await scene.cancel(booking, scene.staff)
-    await operations.run_due(scene.ports)
+    await operations.run_due_operation(scene.ports)
     await reconciliation.deliver_sandbox_events(scene.ports)
     await scene.jump_to(await scene.now() + 2 * MINUTE)
     await lose(scene)
@@ -242,14 +244,14 @@ async def test_a_lost_refund_is_found_by_looking(scene):
 
 async def test_every_undecided_booking_is_looked_at(scene, monkeypatch):
     """However many batches they are."""
-    monkeypatch.setattr(event_polling, "BATCH", 2)
+    monkeypatch.setattr(event_polling, "BOOKING_BATCH_SIZE", 2)
     accepted = []
     for _ in range(5):
-        scene = without_a_list(await another_companion(scene))
+        scene = without_a_list(await with_another_companion(scene))
         accepted.append(await paid_unheard(scene))
     await scene.jump_to(accepted[-1].accepted_at + 15 * MINUTE)
     assert await catch_up(scene) == 5
-    assert {await status(scene, booking) for booking in accepted} == {Status.PAID}
+    assert {await status(scene, booking) for booking in accepted} == {BookingStatus.PAID}
 
 
 # Together -------------------------------------------------------------------------------
@@ -269,7 +271,7 @@ async def test_two_workers_at_once_do_it_once(scene):
         for _ in range(2):
             group.start_soon(work)
     after = await scene.booking(booking)
-    assert (after.status, after.version) == (Status.PAID, before.version + 1)
+    assert (after.status, after.version) == (BookingStatus.PAID, before.version + 1)
     assert sum(found) == 1  # What the list tells of is not looked at besides.
     assert await scene.faults() == []
 
@@ -279,5 +281,5 @@ async def test_a_drain_heals_what_was_lost(scene):
     booking = await paid_unheard(scene)
     scene.pass_time(5 * MINUTE)
     await scene.drain()
-    assert await status(scene, booking) is Status.PAID
-    assert await timers.drain(scene.ports) == 0
+    assert await status(scene, booking) is BookingStatus.PAID
+    assert await timers.run_all_due_work(scene.ports) == 0

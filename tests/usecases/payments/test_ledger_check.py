@@ -8,14 +8,14 @@ from attrs import evolve
 from staffbooking_core.domain.payments.ledger import Account
 from staffbooking_core.errors import NotFound
 from staffbooking_core.usecases.payments import ledger_check
-from tests.support.builders import make_change, make_posting, moved
-from tests.support.memory_deployment import another_companion
+from tests.support.builders import make_booking_write, make_posting, next_version
+from tests.support.memory_deployment import with_another_companion
 
 pytestmark = pytest.mark.anyio
 
 
 async def check(scene):
-    return [one async for one in ledger_check.check(scene.ports)]
+    return [one async for one in ledger_check.check_ledger(scene.ports)]
 
 
 async def test_an_empty_book_is_right(scene):
@@ -25,9 +25,9 @@ async def test_an_empty_book_is_right(scene):
 
 async def test_the_check_counts_what_it_has_looked_at(scene, monkeypatch):
     """After each batch, so that a long check shows that it goes on."""
-    monkeypatch.setattr(ledger_check, "BATCH", 2)
+    monkeypatch.setattr(ledger_check, "AUDIT_BATCH_SIZE", 2)
     for number in range(5):
-        await (await another_companion(scene, id=number)).request()
+        await (await with_another_companion(scene, id=number)).request()
     assert await check(scene) == [2, 4, 5]
 
 
@@ -36,10 +36,10 @@ async def test_a_fault_names_its_booking(scene):
     booking = await scene.paid()
 
     async def unit(tx):
-        await tx.bookings.save(make_change(moved(booking, escrow=1)))
+        await tx.bookings.save_booking(make_booking_write(next_version(booking, escrow=1)))
 
-    await scene.ports.store.write(unit)
-    faults = [one for one in await check(scene) if isinstance(one, ledger_check.Fault)]
+    await scene.ports.store.run_transaction(unit)
+    faults = [one for one in await check(scene) if isinstance(one, ledger_check.LedgerFault)]
     assert {fault.booking_code for fault in faults} == {booking.code}
     assert "escrow is 40000, should be 1" in {fault.text for fault in faults}
 
@@ -50,10 +50,10 @@ async def test_a_difference_to_the_processors_book_is_found(scene):
     posting = make_posting(booking.id, amount=1)
 
     async def unit(tx):
-        change = make_change(moved(booking, escrow=40_001), postings=(posting,))
-        await tx.bookings.save(change)
+        change = make_booking_write(next_version(booking, escrow=40_001), postings=(posting,))
+        await tx.bookings.save_booking(change)
 
-    await scene.ports.store.write(unit)
+    await scene.ports.store.run_transaction(unit)
     assert "the processor holds 40000, the ledger says 40001" in await scene.faults()
 
 
@@ -79,9 +79,9 @@ async def test_what_is_under_way_is_no_fault(scene):
 
 async def test_a_page_of_the_book_shows_one_booking(scene):
     """Its postings and operations, the oldest first."""
-    await (await another_companion(scene)).request()
+    await (await with_another_companion(scene)).request()
     booking = await scene.paid_out()
-    page = await ledger_check.show(scene.ports, booking.code)
+    page = await ledger_check.get_booking_ledger(scene.ports, booking.code)
     assert page.booking == booking
     assert [posting.key.split(":")[0] for posting in page.postings] == ["pay", "settle", "payout"]
     assert [str(one.kind) for one in page.operations] == ["open_checkout", "pay_out"]
@@ -91,4 +91,4 @@ async def test_a_page_of_the_book_shows_one_booking(scene):
 async def test_a_page_that_is_not_there(scene):
     """Is not found."""
     with pytest.raises(NotFound):
-        await ledger_check.show(scene.ports, "BK000000000000")
+        await ledger_check.get_booking_ledger(scene.ports, "BK000000000000")

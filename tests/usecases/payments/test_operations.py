@@ -5,21 +5,21 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.booking import Occurrence
-from staffbooking_core.domain.bookings.lifecycle import Party, Status, Trigger
+from staffbooking_core.domain.bookings.booking import TransitionInput
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.payments.processor import (
     Chargeback,
     ChargebackStatus,
     IntentRefs,
-    Misconfigured,
-    OpKind,
-    OpStatus,
+    OperationKind,
+    OperationStatus,
+    ProcessorMisconfigured,
 )
 from staffbooking_core.errors import Conflict
-from staffbooking_core.usecases.booking_writes import apply
+from staffbooking_core.usecases.booking_writes import advance_booking
 from staffbooking_core.usecases.payments import operations
 from tests.support.builders import DAY, HOUR, MINUTE, SECOND, make_lease
-from tests.support.memory_deployment import make_scene
+from tests.support.memory_deployment import make_booking_scenario
 
 pytestmark = pytest.mark.anyio
 
@@ -88,7 +88,7 @@ async def test_every_fault_ends_in_exactly_one_effect(scene, op, kind, times):
 @pytest.mark.parametrize("kind", KINDS)
 async def test_faults_at_every_call_of_a_whole_life(kind):
     """Each call of a booking from the request to the payout meets the fault twice."""
-    scene = await make_scene()
+    scene = await make_booking_scenario()
     booking = await scene.accepted()
     await scene.fault("open_checkout", kind, 2)
     await scene.settle_down()
@@ -139,7 +139,7 @@ async def test_a_refusal_that_may_pass_is_tried_again_under_a_new_key(scene):
     assert (await scene.booking(booking)).payout_status == "failed"
     await scene.settle_down()
     last = (await scene.operations(booking))[-1]
-    assert (last.status, last.generation) == (OpStatus.DONE, 4)
+    assert (last.status, last.generation) == (OperationStatus.DONE, 4)
     assert (await scene.booking(booking)).payout_status == "paid"
     assert await scene.held() == cash
     assert len(scene.ports.notifier.alerts) == 1
@@ -166,7 +166,7 @@ async def test_an_old_key_is_looked_up_and_not_sent(scene):
     scene.pass_time(21 * HOUR)
     await scene.drain()
     after = (await scene.operations(booking))[-1]
-    assert (before.status, after.status) == (OpStatus.UNKNOWN, OpStatus.DONE)
+    assert (before.status, after.status) == (OperationStatus.UNKNOWN, OperationStatus.DONE)
     assert (after.attempts, after.generation) == (before.attempts, 1)
 
 
@@ -179,12 +179,12 @@ async def test_what_was_never_made_is_sent_anew_after_a_rest(scene):
         scene.pass_time(30 * SECOND)
     await scene.drain()
     last = (await scene.operations(booking))[-1]
-    assert (last.status, last.attempts, last.generation) == (OpStatus.UNKNOWN, 3, 1)
+    assert (last.status, last.attempts, last.generation) == (OperationStatus.UNKNOWN, 3, 1)
     assert last.next_at == last.last_sent_at + 10 * MINUTE
     scene.pass_time(10 * MINUTE)
     await scene.drain()
     last = (await scene.operations(booking))[-1]
-    assert (last.status, last.generation) == (OpStatus.DONE, 2)
+    assert (last.status, last.generation) == (OperationStatus.DONE, 2)
 
 
 async def test_wrong_settings_are_told_once_and_stop_nothing(scene):
@@ -192,11 +192,11 @@ async def test_wrong_settings_are_told_once_and_stop_nothing(scene):
     booking, _ = await reach(scene, "refund")
 
     async def refund(*_):
-        raise Misconfigured("no such key")
+        raise ProcessorMisconfigured("no such key")
 
     wrong = with_call(scene, refund=refund)
     for _ in range(3):
-        await operations.run_due(wrong.ports)
+        await operations.run_due_operation(wrong.ports)
         scene.pass_time(MINUTE)
     told = [text for _, text in scene.ports.notifier.alerts]
     assert told == ["the processor refuses us: no such key"]
@@ -208,8 +208,8 @@ async def test_wrong_settings_are_told_once_and_stop_nothing(scene):
 async def test_a_lane_runs_its_own_kinds(scene):
     """A worker that sends payouts leaves refunds to another."""
     booking, _ = await reach(scene, "refund")
-    assert await operations.run_due(scene.ports, frozenset({OpKind.PAY_OUT})) == 0
-    assert await operations.run_due(scene.ports, frozenset({OpKind.REFUND})) == 1
+    assert await operations.run_due_operation(scene.ports, frozenset({OperationKind.PAY_OUT})) == 0
+    assert await operations.run_due_operation(scene.ports, frozenset({OperationKind.REFUND})) == 1
     assert len(await states(scene, booking, "refund")) == 1
 
 
@@ -225,7 +225,7 @@ async def test_a_payout_is_not_sent_while_disputed(scene):
     assert (await scene.booking(booking)).payout_status == "frozen"
     await scene.settle_down()
     assert await states(scene, booking, "pay_out") == ()
-    assert (await scene.operations(booking))[-1].status is OpStatus.VOID
+    assert (await scene.operations(booking))[-1].status is OperationStatus.VOID
     assert await scene.faults() == []
 
 
@@ -267,7 +267,7 @@ async def test_a_payout_of_unknown_outcome_is_not_sent_again_while_disputed(scen
     assert len(await states(scene, booking, "pay_out")) == reversals
     assert len(await states(scene, booking, "reverse_payout")) == reversals
     found = await scene.booking(booking)
-    assert (found.status, found.paid_out, found.owed_by_staff) == (Status.DISPUTED, 0, 0)
+    assert (found.status, found.paid_out, found.owed_by_staff) == (BookingStatus.DISPUTED, 0, 0)
     assert await scene.faults() == []
 
 
@@ -292,13 +292,13 @@ async def lose_a_quarter(scene, booking):
         (Trigger.CHARGEBACK_LOST, ChargebackStatus.LOST),
     ):
         fact = Chargeback("cb", 10_000, status, "fpay_1_1")
-        what = Occurrence(trigger, Party.PROCESSOR, await scene.now(), chargeback=fact)
+        what = TransitionInput(trigger, Party.PROCESSOR, await scene.now(), chargeback=fact)
 
         async def unit(tx, what=what):
             held = await tx.bookings.lock_booking(booking.id)
-            await apply(tx, scene.ports, held, what)
+            await advance_booking(tx, scene.ports, held, what)
 
-        await scene.ports.store.write(unit)
+        await scene.ports.store.run_transaction(unit)
 
 
 async def test_a_page_that_is_not_wanted_any_more_is_not_opened(scene):
@@ -307,7 +307,7 @@ async def test_a_page_that_is_not_wanted_any_more_is_not_opened(scene):
     await scene.cancel(booking)
     await scene.drain()
     assert await states(scene, booking, "open_checkout") == ()
-    assert {one.status for one in await scene.operations(booking)} == {OpStatus.VOID}
+    assert {one.status for one in await scene.operations(booking)} == {OperationStatus.VOID}
 
 
 async def test_a_page_of_unknown_outcome_is_found_and_closed(scene):
@@ -332,9 +332,9 @@ async def test_one_operation_of_a_booking_runs_at_a_time(scene):
     await scene.cancel(booking)
     await scene.drain()
     assert [one.kind for one in await scene.operations(booking)] == [
-        OpKind.OPEN_CHECKOUT,
-        OpKind.CLOSE_CHECKOUT,
-        OpKind.REFUND,
+        OperationKind.OPEN_CHECKOUT,
+        OperationKind.CLOSE_CHECKOUT,
+        OperationKind.REFUND,
     ]
     assert await scene.faults() == []
 
@@ -350,13 +350,13 @@ async def test_who_lost_the_lease_writes_nothing(scene):
         later = make_lease(scene.ports.clock.wall())
 
         async def claim(tx):
-            return await tx.money.claim_operations(scene.ports.clock.wall(), later, 1)
+            return await tx.payments.claim_operations(scene.ports.clock.wall(), later, 1)
 
-        assert len(await scene.ports.store.write(claim)) == 1
+        assert len(await scene.ports.store.run_transaction(claim)) == 1
         return state
 
-    await operations.run_due(with_call(scene, refund=refund).ports)
-    assert (await scene.operations(booking))[-1].status is OpStatus.UNKNOWN
+    await operations.run_due_operation(with_call(scene, refund=refund).ports)
+    assert (await scene.operations(booking))[-1].status is OperationStatus.UNKNOWN
     scene.pass_time(HOUR)
     await scene.settle_down()
     assert (await scene.booking(booking)).payment_status == "refunded"
@@ -373,9 +373,9 @@ async def test_a_crash_between_call_and_record_is_recovered(scene):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        await operations.run_due(with_call(scene, refund=refund).ports)
-    assert await operations.run_due(scene.ports) == 0
-    scene.pass_time(scene.ports.policy.lease)
+        await operations.run_due_operation(with_call(scene, refund=refund).ports)
+    assert await operations.run_due_operation(scene.ports) == 0
+    scene.pass_time(scene.ports.policy.lease_duration)
     await scene.settle_down()
     assert len(await states(scene, booking, "refund")) == 1
     assert await scene.faults() == []
@@ -388,7 +388,7 @@ async def test_a_conflict_at_the_record_leaves_the_operation_to_others(scene, mo
     async def lost(*_):
         raise Conflict("operation")
 
-    monkeypatch.setattr(operations, "_record", lost)
-    await operations.run_due(scene.ports)
+    monkeypatch.setattr(operations, "_record_snapshot", lost)
+    await operations.run_due_operation(scene.ports)
     last = (await scene.operations(booking))[-1]
-    assert (last.status, last.last_error) == (OpStatus.UNKNOWN, None)
+    assert (last.status, last.last_error) == (OperationStatus.UNKNOWN, None)

@@ -6,8 +6,8 @@ import anyio
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.payments.payees import LOOK_FIRST, OpenPayee, PayeeStatus
-from staffbooking_core.domain.payments.processor import OpKey, OpKind, Unknown
+from staffbooking_core.domain.payments.payees import PAYEE_POLL_MIN_INTERVAL, OpenPayee, PayeeStatus
+from staffbooking_core.domain.payments.processor import OperationKey, OperationKind, Unknown
 from staffbooking_core.errors import Conflict, ProcessorUnavailable
 from staffbooking_core.usecases.payments import payees, reconciliation
 from tests.support.builders import DAY, HOUR, SECOND, add_companion
@@ -34,12 +34,12 @@ async def test_without_an_event_the_worker_finds_it_ready(desk):
     await desk.work()
     assert desk.processor.made("payee") == []
     await desk.complete()
-    desk.scene.pass_time(LOOK_FIRST)
+    desk.scene.pass_time(PAYEE_POLL_MIN_INTERVAL)
     await desk.work()
     payee = await desk.account()
     assert (payee.status, payee.needs, payee.next_at) == (PayeeStatus.READY, (), None)
     desk.scene.pass_time(10 * DAY)
-    assert await payees.run_due(desk.ports) == 0
+    assert await payees.run_due_payee(desk.ports) == 0
 
 
 async def test_looks_grow_rare(desk):
@@ -55,19 +55,19 @@ async def test_the_way_back_looks_at_once(desk):
     """Who comes back from the page sees what the processor says now."""
     await desk.ask()
     await desk.complete()
-    first = await payees.account_on_return(desk.ports, desk.staff)
+    first = await payees.get_payee_on_return(desk.ports, desk.staff)
     assert first is not None
     assert first.ready
-    assert await payees.account_on_return(desk.ports, desk.staff) == first
+    assert await payees.get_payee_on_return(desk.ports, desk.staff) == first
     assert len(desk.processor.made("payee")) == 1
 
 
 async def test_the_way_back_needs_no_processor(desk):
     """While it is away the account is shown as it was; who has none has none."""
-    assert await payees.account_on_return(desk.ports, desk.staff) is None
+    assert await payees.get_payee_on_return(desk.ports, desk.staff) is None
     await desk.ask()
     desk.processor.errors["payee"] = Unknown("away")
-    found = await payees.account_on_return(desk.ports, desk.staff)
+    found = await payees.get_payee_on_return(desk.ports, desk.staff)
     assert found is not None
     assert found.status is PayeeStatus.INCOMPLETE
 
@@ -86,7 +86,7 @@ async def test_an_account_that_is_no_longer_ready_is_looked_at_again(desk):
 
 async def test_a_look_at_an_unknown_account_is_nothing(desk):
     """The processor tells of accounts of others too."""
-    await payees.look(desk.ports, "acct_of_others", 5 * SECOND)
+    await payees.sync_payee(desk.ports, "acct_of_others", 5 * SECOND)
     assert desk.processor.calls == []
 
 
@@ -95,7 +95,7 @@ async def test_a_look_that_fails_is_told_to_who_asked(desk):
     payee, _ = await desk.ask()
     desk.processor.errors["payee"] = Unknown("away")
     with pytest.raises(Unknown):
-        await payees.look(desk.ports, payee.ref, 5 * SECOND)
+        await payees.sync_payee(desk.ports, payee.ref, 5 * SECOND)
     assert await desk.status() == PayeeStatus.INCOMPLETE
 
 
@@ -106,7 +106,7 @@ async def test_a_look_waits_for_another(desk):
 
     async def look():
         try:
-            await payees.look(desk.ports, payee.ref, 5 * SECOND)
+            await payees.sync_payee(desk.ports, payee.ref, 5 * SECOND)
         except Conflict:
             raised.append(True)
 
@@ -119,19 +119,19 @@ async def test_a_look_waits_for_another(desk):
 async def test_who_has_lost_the_claim_writes_nothing(desk):
     """A worker that was asleep for too long leaves it to the one that took over."""
     await desk.ask()
-    desk.scene.pass_time(LOOK_FIRST)
+    desk.scene.pass_time(PAYEE_POLL_MIN_INTERVAL)
     real = desk.processor.inner.payee
 
     async def overslept(ref, within):
         state = await real(ref, within)
         desk.processor.inner.payee = real
-        desk.scene.pass_time(desk.ports.policy.lease)
+        desk.scene.pass_time(desk.ports.policy.lease_duration)
         await desk.complete()
-        assert await payees.run_due(desk.ports) == 1
+        assert await payees.run_due_payee(desk.ports) == 1
         return state
 
     desk.processor.inner.payee = overslept
-    assert await payees.run_due(desk.ports) == 1
+    assert await payees.run_due_payee(desk.ports) == 1
     assert await desk.status() == PayeeStatus.READY
 
 
@@ -175,21 +175,21 @@ async def lose_events(desk, ready):
     fake = desk.processor.inner
     await fake.add_fault("event", "drop", 1)
     await fake.set_payee_ready(desk.staff.user_id, ready)
-    assert await fake.due_events(1) == []
+    assert await fake.take_due_events(1) == []
 
 
 async def test_a_payout_goes_to_the_account(desk):
     """The one that was opened here, else the one that was imported, else nowhere."""
-    async with desk.ports.store.reading() as view:
-        assert await payees.ref_of(view, desk.ports, desk.staff.user_id) == ""
-        assert await payees.ref_of(view, desk.ports, 999) == ""
+    async with desk.ports.store.read_view() as view:
+        assert await payees.payout_ref_of(view, desk.ports, desk.staff.user_id) == ""
+        assert await payees.payout_ref_of(view, desk.ports, 999) == ""
     imported = await add_companion(desk.ports.store, payout_account="acct_7")
     payee, _ = await desk.ask()
     copied = await add_companion(desk.ports.store, payout_account=payee.ref)
-    async with desk.ports.store.reading() as view:
-        assert await payees.ref_of(view, desk.ports, imported.id) == "acct_7"
-        assert await payees.ref_of(view, desk.ports, desk.staff.user_id) == payee.ref
-        assert await payees.ref_of(view, desk.ports, copied.id) == ""
+    async with desk.ports.store.read_view() as view:
+        assert await payees.payout_ref_of(view, desk.ports, imported.id) == "acct_7"
+        assert await payees.payout_ref_of(view, desk.ports, desk.staff.user_id) == payee.ref
+        assert await payees.payout_ref_of(view, desk.ports, copied.id) == ""
 
 
 # Imported accounts ----------------------------------------------------------------------
@@ -200,7 +200,7 @@ async def imported(desk, ref=None):
     reference is given."""
     if ref is None:
         command = OpenPayee(999, "mia@example.com", "Mia Lindqvist", "SE", "usd")
-        key = OpKey(0, 999, OpKind.OPEN_PAYEE, 1)
+        key = OperationKey(0, 999, OperationKind.OPEN_PAYEE, 1)
         ref = (await desk.processor.inner.open_payee(command, key, 5.0)).ref
     return evolve(desk, staff=actor_of(await add_companion(desk.ports.store, payout_account=ref)))
 
@@ -224,8 +224,8 @@ async def test_an_imported_account_that_nobody_knows_is_not_taken_over(desk):
     desk = await imported(desk, "acct_typo")
     payee, _ = await desk.ask()
     assert payee.ref != "acct_typo"
-    async with desk.ports.store.reading() as view:
-        assert await payees.ref_of(view, desk.ports, desk.staff.user_id) == payee.ref
+    async with desk.ports.store.read_view() as view:
+        assert await payees.payout_ref_of(view, desk.ports, desk.staff.user_id) == payee.ref
 
 
 async def test_an_imported_account_has_one_owner(desk):
@@ -244,5 +244,5 @@ async def test_an_imported_account_waits_for_the_processor(desk):
     with pytest.raises(ProcessorUnavailable):
         await desk.ask()
     assert desk.processor.made("open_payee") == []
-    async with desk.ports.store.reading() as view:
+    async with desk.ports.store.read_view() as view:
         assert await view.payees.payee("fake", desk.staff.user_id) is None

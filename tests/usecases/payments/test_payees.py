@@ -9,9 +9,9 @@ from attrs import evolve
 from staffbooking_core.domain.accounts.users import Actor, Role
 from staffbooking_core.domain.payments.payees import PayeeStatus
 from staffbooking_core.domain.payments.processor import (
-    KEY_LIFETIME,
-    KeyReused,
-    Misconfigured,
+    OPERATION_KEY_LIFETIME,
+    OperationKeyReused,
+    ProcessorMisconfigured,
     Unknown,
 )
 from staffbooking_core.errors import NotFound, ProcessorUnavailable, RuleBroken
@@ -30,7 +30,7 @@ UNANSWERED = ["timeout_before", "timeout_after", "error_500", "error_500_after",
 async def test_at_first_there_is_none(desk):
     """Nothing is stored, and nothing is asked of the processor, until it is wanted."""
     assert await desk.account() is None
-    assert await payees.run_due(desk.ports) == 0
+    assert await payees.run_due_payee(desk.ports) == 0
     assert desk.processor.calls == []
 
 
@@ -67,14 +67,14 @@ async def test_each_visit_gets_a_page_of_its_own(desk):
 async def test_a_staff_member_without_a_profile_can_ask(desk):
     """Who has just registered is known by the account alone."""
     user = await add_user(desk.ports.store, role=Role.STAFF, first_name="Noa", last_name="Kim")
-    payee, _ = await payees.open_page(desk.ports, actor_of(user), None)
+    payee, _ = await payees.open_onboarding(desk.ports, actor_of(user), None)
     assert (payee.command.name, payee.command.email) == ("Noa Kim", user.email)
 
 
 async def test_nobody_has_no_account(desk):
     """A user that is not there is not found."""
     with pytest.raises(NotFound):
-        await payees.open_page(desk.ports, Actor(999, Role.STAFF), None)
+        await payees.open_onboarding(desk.ports, Actor(999, Role.STAFF), None)
 
 
 async def test_two_who_ask_at_once_open_one_account(desk):
@@ -97,7 +97,7 @@ async def test_the_worker_and_the_page_open_one_account(desk):
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(desk.ask)
         for _ in range(4):
-            tasks.start_soon(payees.run_due, desk.ports)
+            tasks.start_soon(payees.run_due_payee, desk.ports)
     assert len(desk.processor.made("open_payee")) == 1
 
 
@@ -123,7 +123,7 @@ async def test_whatever_strikes_one_account_is_opened(desk, kind, times):
 
 async def test_asking_ends_in_time(desk):
     """However slow the processor is, all its calls together have the time of one answer."""
-    began, allowed = desk.ports.clock.now, desk.ports.policy.processor_deadline_inline
+    began, allowed = desk.ports.clock.now, desk.ports.policy.processor_inline_timeout
     real = desk.processor.inner.open_payee
 
     async def slow(command, key, within):
@@ -144,9 +144,9 @@ async def test_a_claim_of_somebody_who_died_is_waited_for(desk):
     began = desk.ports.clock.now
     with pytest.raises(ProcessorUnavailable):
         await desk.ask()
-    allowed = desk.ports.policy.processor_deadline_inline
+    allowed = desk.ports.policy.processor_inline_timeout
     assert allowed <= desk.ports.clock.now - began < allowed + SECOND
-    desk.scene.pass_time(desk.ports.policy.lease)
+    desk.scene.pass_time(desk.ports.policy.lease_duration)
     await desk.ask()
     first, second = desk.processor.made("open_payee")
     assert first == second
@@ -154,7 +154,7 @@ async def test_a_claim_of_somebody_who_died_is_waited_for(desk):
 
 async def died_after_the_call(desk):
     """The account was opened at the processor, and whoever did it never came to say so."""
-    real = desk.ports.store.write
+    real = desk.ports.store.run_transaction
     left = [2]  # What is asked for, the claim; and then nothing more.
 
     async def write(unit):
@@ -163,19 +163,19 @@ async def died_after_the_call(desk):
         left[0] -= 1
         return await real(unit)
 
-    desk.ports.store.write = write
+    desk.ports.store.run_transaction = write
     with pytest.raises(ConnectionError):
         await desk.ask()
-    desk.ports.store.write = real
+    desk.ports.store.run_transaction = real
 
 
 async def test_a_crash_between_call_and_save_opens_no_second_account(desk):
     """The worker sends it again under its key, and gets the first answer."""
     await died_after_the_call(desk)
     assert await desk.status() == PayeeStatus.OPENING
-    assert await payees.run_due(desk.ports) == 0
-    desk.scene.pass_time(desk.ports.policy.lease)
-    assert await payees.run_due(desk.ports) == 1
+    assert await payees.run_due_payee(desk.ports) == 0
+    desk.scene.pass_time(desk.ports.policy.lease_duration)
+    assert await payees.run_due_payee(desk.ports) == 1
     first, second = desk.processor.made("open_payee")
     assert first == second
     book = desk.processor.inner
@@ -185,7 +185,7 @@ async def test_a_crash_between_call_and_save_opens_no_second_account(desk):
 async def test_an_old_key_is_not_used_again(desk):
     """By then the processor may have forgotten it."""
     await died_after_the_call(desk)
-    desk.scene.pass_time(KEY_LIFETIME)
+    desk.scene.pass_time(OPERATION_KEY_LIFETIME)
     await desk.work()
     (_, first), (_, second) = desk.processor.made("open_payee")
     assert (first.generation, second.generation) == (1, 2)
@@ -214,7 +214,7 @@ async def test_a_refusal_is_told_and_can_be_asked_for_anew(desk):
     assert caught.value.code == "payout_account_refused"
     refused = await desk.account()
     assert refused.status is PayeeStatus.REFUSED
-    assert (refused.last_error, caught.value.message) == ("invalid", payees.REFUSED)
+    assert (refused.last_error, caught.value.message) == ("invalid", payees.REFUSED_MESSAGE)
     desk.scene.pass_time(DAY)
     await desk.work()
     assert await desk.status() == PayeeStatus.REFUSED
@@ -228,7 +228,7 @@ async def test_a_refusal_is_told_and_can_be_asked_for_anew(desk):
 async def test_a_refusal_of_the_page_is_told(desk):
     """An account that was closed at the processor has none."""
     await desk.ask()
-    await desk.scene.ports.store.write(
+    await desk.scene.ports.store.run_transaction(
         lambda tx: _lose(tx, desk.ports.payments.name, desk.staff.user_id)
     )
     with pytest.raises(RuleBroken) as caught:
@@ -241,7 +241,9 @@ async def _lose(tx, provider, companion_id):
     await tx.payees.save_payee(evolve(payee, ref="acct_closed"))
 
 
-@pytest.mark.parametrize("error", [Misconfigured("wrong key"), KeyReused("other words")])
+@pytest.mark.parametrize(
+    "error", [ProcessorMisconfigured("wrong key"), OperationKeyReused("other words")]
+)
 async def test_a_fault_of_ours_is_told_to_operators_alone(desk, error):
     """The person learns that the processor is away, and nothing of settings."""
     desk.processor.errors["open_payee"] = error

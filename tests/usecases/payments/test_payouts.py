@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from staffbooking_core.domain.bookings.booking import PayoutStatus
-from staffbooking_core.domain.bookings.lifecycle import Status
-from staffbooking_core.domain.payments.processor import IntentRefs, OpKind, OpStatus
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from staffbooking_core.domain.payments.processor import IntentRefs, OperationKind, OperationStatus
 from staffbooking_core.errors import NotFound, RuleBroken
 from staffbooking_core.usecases.bookings import timers
 from staffbooking_core.usecases.payments import operations, payouts
@@ -47,7 +47,7 @@ async def made(scene, booking):
 async def orders(scene, booking):
     """How each payout order stands, the oldest first."""
     ordered = await scene.operations(booking)
-    return [str(one.status) for one in ordered if one.kind is OpKind.PAY_OUT]
+    return [str(one.status) for one in ordered if one.kind is OperationKind.PAY_OUT]
 
 
 def alerts(scene, text):
@@ -60,13 +60,13 @@ def alerts(scene, text):
 async def test_a_held_payout_is_not_made_until_it_is_let_go(scene):
     """However long that is; then it is made at once."""
     booking = await scene.completed()
-    held = await payouts.hold(scene.ports, booking.code, "looks odd")
+    held = await payouts.hold_payout(scene.ports, booking.code, "looks odd")
     assert held.payout_status is PayoutStatus.FROZEN
     await scene.jump_to(booking.ends_at + 20 * DAY)
     await scene.drain()
     assert await made(scene, booking) == []
     assert alerts(scene, "is not made yet") == []
-    released = await payouts.release(scene.ports, booking.code)
+    released = await payouts.release_payout(scene.ports, booking.code)
     assert released.payout_status is PayoutStatus.SCHEDULED
     await scene.drain()
     assert await made(scene, booking) == [PAYOUT]
@@ -77,8 +77,8 @@ async def test_a_held_payout_is_not_made_until_it_is_let_go(scene):
 async def test_a_payout_let_go_in_time_keeps_its_due_time(scene):
     """24 hours after the completion, and not a second before."""
     booking = await scene.completed()
-    await payouts.hold(scene.ports, booking.code)
-    await payouts.release(scene.ports, booking.code)
+    await payouts.hold_payout(scene.ports, booking.code)
+    await payouts.release_payout(scene.ports, booking.code)
     await scene.jump_to(booking.ends_at + DAY - SECOND)
     await scene.drain()
     assert await made(scene, booking) == []
@@ -90,11 +90,11 @@ async def test_a_payout_let_go_in_time_keeps_its_due_time(scene):
 async def test_a_refused_payout_that_is_held_is_not_tried_again(scene):
     """Its order is void; letting it go orders another."""
     booking = await failed(scene)
-    await payouts.hold(scene.ports, booking.code)
+    await payouts.hold_payout(scene.ports, booking.code)
     scene.pass_time(HOUR)
     await scene.drain()
     assert (await orders(scene, booking), await made(scene, booking)) == (["void"], [])
-    await payouts.release(scene.ports, booking.code)
+    await payouts.release_payout(scene.ports, booking.code)
     await scene.drain()
     assert await orders(scene, booking) == ["void", "done"]
     assert await made(scene, booking) == [PAYOUT]
@@ -106,13 +106,13 @@ async def test_a_refused_payout_that_is_held_is_not_tried_again(scene):
 async def test_a_payout_of_unknown_outcome_that_is_held_is_made_once(scene, kind, statuses):
     """It is looked up: what was made counts, what was not is ordered anew when let go."""
     booking = await due(scene)
-    await timers.run_due(scene.ports)
+    await timers.fire_due_timers(scene.ports)
     await scene.fault("pay_out", kind)
-    await operations.run_due(scene.ports)
-    await payouts.hold(scene.ports, booking.code)
+    await operations.run_due_operation(scene.ports)
+    await payouts.hold_payout(scene.ports, booking.code)
     await scene.settle_down()
     if (await scene.booking(booking)).payout_status is PayoutStatus.FROZEN:
-        await payouts.release(scene.ports, booking.code)
+        await payouts.release_payout(scene.ports, booking.code)
     await scene.settle_down()
     assert await made(scene, booking) == [PAYOUT]
     assert len(await orders(scene, booking)) == statuses
@@ -123,12 +123,12 @@ async def test_a_payout_of_unknown_outcome_that_is_held_is_made_once(scene, kind
 async def test_a_held_payout_can_still_be_disputed(scene):
     """The money goes back to the client."""
     booking = await scene.completed()
-    await payouts.hold(scene.ports, booking.code)
+    await payouts.hold_payout(scene.ports, booking.code)
     await scene.jump_to(booking.ends_at + 9 * DAY)
-    assert (await scene.dispute(booking)).status is Status.DISPUTED
+    assert (await scene.dispute(booking)).status is BookingStatus.DISPUTED
 
 
-@pytest.mark.parametrize("act", [payouts.hold, payouts.release, payouts.retry])
+@pytest.mark.parametrize("act", [payouts.hold_payout, payouts.release_payout, payouts.retry_payout])
 async def test_a_booking_that_is_not_there(scene, act):
     """Is not found."""
     with pytest.raises(NotFound):
@@ -138,9 +138,9 @@ async def test_a_booking_that_is_not_there(scene, act):
 @pytest.mark.parametrize(
     "act, code",
     [
-        (payouts.hold, "payout_not_pending"),
-        (payouts.release, "payout_not_on_hold"),
-        (payouts.retry, "payout_not_failed"),
+        (payouts.hold_payout, "payout_not_pending"),
+        (payouts.release_payout, "payout_not_on_hold"),
+        (payouts.retry_payout, "payout_not_failed"),
     ],
 )
 @pytest.mark.parametrize("make", ["accepted", "paid", "paid_out"])
@@ -155,8 +155,8 @@ async def test_a_payout_that_is_not_to_be_made_is_left_alone(scene, make, act, c
 async def test_a_payout_is_held_once(scene):
     """A second operator hears that it is on hold already."""
     booking = await scene.completed()
-    await payouts.hold(scene.ports, booking.code)
-    assert await code_of(payouts.hold(scene.ports, booking.code)) == "payout_not_pending"
+    await payouts.hold_payout(scene.ports, booking.code)
+    assert await code_of(payouts.hold_payout(scene.ports, booking.code)) == "payout_not_pending"
 
 
 # Retry ----------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ async def test_a_payout_is_held_once(scene):
 async def test_a_failed_payout_is_retried_at_once(scene):
     """By another order, and its outcome is there when the call returns."""
     booking = await failed(scene)
-    retried = await payouts.retry(scene.ports, booking.code)
+    retried = await payouts.retry_payout(scene.ports, booking.code)
     assert retried.payout_status is PayoutStatus.PAID
     assert await orders(scene, booking) == ["void", "done"]
     assert await made(scene, booking) == [PAYOUT]
@@ -178,7 +178,7 @@ async def test_a_payout_that_was_refused_for_good_is_retried(scene):
     scene.pass_time(10 * HOUR)
     await scene.drain()
     assert await made(scene, booking) == []
-    retried = await payouts.retry(scene.ports, booking.code)
+    retried = await payouts.retry_payout(scene.ports, booking.code)
     assert retried.payout_status is PayoutStatus.PAID
     assert await orders(scene, booking) == ["refused", "done"]
 
@@ -186,7 +186,7 @@ async def test_a_payout_that_was_refused_for_good_is_retried(scene):
 async def test_a_retry_that_fails_again_says_so(scene):
     """And goes on by itself, as the first one did."""
     booking = await failed(scene, times=2)
-    retried = await payouts.retry(scene.ports, booking.code)
+    retried = await payouts.retry_payout(scene.ports, booking.code)
     assert retried.payout_status is PayoutStatus.FAILED
     await scene.settle_down()
     assert await made(scene, booking) == [PAYOUT]
@@ -199,7 +199,7 @@ async def test_a_payout_that_waits_for_its_next_try_is_tried_now(scene):
     booking = await due(scene)
     await scene.fault("pay_out", "timeout_before")
     await scene.drain()
-    retried = await payouts.retry(scene.ports, booking.code)
+    retried = await payouts.retry_payout(scene.ports, booking.code)
     assert retried.payout_status is PayoutStatus.PAID
     assert await orders(scene, booking) == ["done"]
 
@@ -209,9 +209,9 @@ async def test_a_retry_of_an_unknown_outcome_makes_no_second_payout(scene):
     booking = await failed(scene)
     await scene.fault("pay_out", "timeout_after")
     scene.pass_time(MINUTE)
-    await operations.run_due(scene.ports)
+    await operations.run_due_operation(scene.ports)
     assert await orders(scene, booking) == ["unknown"]
-    await payouts.retry(scene.ports, booking.code)
+    await payouts.retry_payout(scene.ports, booking.code)
     await scene.settle_down()
     assert await made(scene, booking) == [PAYOUT]
     assert (await scene.booking(booking)).payout_status is PayoutStatus.PAID
@@ -221,7 +221,7 @@ async def test_a_retry_of_an_unknown_outcome_makes_no_second_payout(scene):
 async def test_a_payout_that_is_not_due_yet_is_not_retried(scene):
     """It has not failed: a retry would be too early."""
     booking = await scene.completed()
-    assert await code_of(payouts.retry(scene.ports, booking.code)) == "payout_not_failed"
+    assert await code_of(payouts.retry_payout(scene.ports, booking.code)) == "payout_not_failed"
     assert await made(scene, booking) == []
 
 
@@ -269,8 +269,8 @@ async def test_a_payout_let_go_late_has_an_alarm_of_its_own(scene):
     booking = await failed(scene, times=1000)
     await scene.jump_to(booking.ends_at + 42 * HOUR)
     await scene.drain()
-    await payouts.hold(scene.ports, booking.code)
-    await payouts.release(scene.ports, booking.code)
+    await payouts.hold_payout(scene.ports, booking.code)
+    await payouts.release_payout(scene.ports, booking.code)
     await scene.drain()
     assert len(alerts(scene, "is not made yet")) == 1
     await scene.jump_to(booking.ends_at + 42 * HOUR + 18 * HOUR)
@@ -285,4 +285,4 @@ async def test_an_alarm_tells_what_was_promised(scene):
     await scene.drain()
     (text,) = alerts(scene, "is not made yet")
     assert str(booking.ends_at + 48 * HOUR) in text
-    assert OpStatus.PENDING in await orders(scene, booking)
+    assert OperationStatus.PENDING in await orders(scene, booking)

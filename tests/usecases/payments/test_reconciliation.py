@@ -5,20 +5,20 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.lifecycle import EventName, Status
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, EventName
 from staffbooking_core.domain.payments.processor import (
-    BadSignature,
-    OpKind,
-    PaymentsError,
+    BadEventSignature,
+    OperationKind,
+    ProcessorError,
+    ProcessorRefused,
     RefusalCode,
-    Refused,
     Unknown,
 )
 from staffbooking_core.errors import Forbidden, ProcessorUnavailable, RuleBroken
 from staffbooking_core.usecases.bookings import actions, timers
 from staffbooking_core.usecases.payments import reconciliation
-from tests.support.builders import DAY, HOUR, MINUTE, SECOND, make_lease, make_nudge
-from tests.support.memory_deployment import another_companion, kinds
+from tests.support.builders import DAY, HOUR, MINUTE, SECOND, make_lease, make_processor_event
+from tests.support.memory_deployment import kinds, with_another_companion
 
 pytestmark = pytest.mark.anyio
 
@@ -46,7 +46,7 @@ async def test_only_the_customer_pays(scene):
     """The staff member is of the wrong side."""
     booking = await scene.accepted()
     with pytest.raises(Forbidden):
-        await actions.checkout(scene.ports, scene.staff, booking.id)
+        await actions.open_checkout(scene.ports, scene.staff, booking.id)
 
 
 @pytest.mark.parametrize("make", ["request", "paid"])
@@ -73,7 +73,7 @@ async def test_a_page_that_lapsed_is_renewed(scene):
     ]
     await scene.play(booking)
     await scene.drain()
-    assert (await scene.booking(booking)).status is Status.PAID
+    assert (await scene.booking(booking)).status is BookingStatus.PAID
     assert await scene.faults() == []
 
 
@@ -93,7 +93,7 @@ async def test_a_page_that_was_let_expire_is_renewed(scene):
     await scene.play(booking, "expire")
     await scene.drain()
     assert await scene.checkout(booking) != first
-    assert await pay(scene, booking) is Status.PAID
+    assert await pay(scene, booking) is BookingStatus.PAID
 
 
 async def pay(scene, booking):
@@ -108,8 +108,8 @@ async def test_a_declined_card_leaves_the_page_open(scene, outcome):
     booking = await scene.accepted()
     await scene.play(booking, outcome)
     await scene.drain()
-    assert (await scene.booking(booking)).status is Status.ACCEPTED
-    assert await pay(scene, booking) is Status.PAID
+    assert (await scene.booking(booking)).status is BookingStatus.ACCEPTED
+    assert await pay(scene, booking) is BookingStatus.PAID
 
 
 async def test_an_order_that_waited_for_too_long_is_ordered_anew(scene):
@@ -117,7 +117,7 @@ async def test_an_order_that_waited_for_too_long_is_ordered_anew(scene):
     booking = await scene.accepted()
     await scene.jump_to(await scene.now() + DAY)
     assert (await scene.checkout(booking)).startswith("http")
-    assert await pay(scene, booking) is Status.PAID
+    assert await pay(scene, booking) is BookingStatus.PAID
 
 
 async def test_who_has_paid_already_is_told(scene):
@@ -129,7 +129,7 @@ async def test_who_has_paid_already_is_told(scene):
     with pytest.raises(RuleBroken) as caught:
         await scene.checkout(booking)
     assert caught.value.code == "booking_not_accepted"
-    assert (await scene.booking(booking)).status is Status.PAID
+    assert (await scene.booking(booking)).status is BookingStatus.PAID
     await scene.drain()
     assert await scene.faults() == []
 
@@ -143,7 +143,7 @@ async def test_a_processor_out_of_reach_is_said_and_nothing_is_lost(scene):
             await scene.checkout(booking)
     await scene.clear_faults()
     assert (await scene.checkout(booking)).startswith("http")
-    assert await pay(scene, booking) is Status.PAID
+    assert await pay(scene, booking) is BookingStatus.PAID
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ async def test_a_checkout_that_failed_once_is_opened_by_its_repetition(scene, ki
     with pytest.raises(ProcessorUnavailable):
         await scene.checkout(booking)
     assert (await scene.checkout(booking)).startswith("http")
-    assert await pay(scene, booking) is Status.PAID
+    assert await pay(scene, booking) is BookingStatus.PAID
 
 
 async def test_an_answer_takes_no_longer_than_the_deadline(scene):
@@ -173,14 +173,14 @@ async def test_an_answer_takes_no_longer_than_the_deadline(scene):
 async def test_a_booking_in_other_hands_is_waited_for(scene):
     """The worker runs the operation just now: the visit waits for it, within the deadline."""
     booking = await scene.accepted()
-    async with scene.ports.store.reading() as view:
-        (operation,) = await view.money.operations_of(booking.id)
+    async with scene.ports.store.read_view() as view:
+        (operation,) = await view.payments.operations_of(booking.id)
     lease = make_lease(scene.ports.clock.wall())
 
     async def claim(tx):
-        return await tx.money.claim_operations(scene.ports.clock.wall(), lease, 1)
+        return await tx.payments.claim_operations(scene.ports.clock.wall(), lease, 1)
 
-    assert [one.id for one in await scene.ports.store.write(claim)] == [operation.id]
+    assert [one.id for one in await scene.ports.store.run_transaction(claim)] == [operation.id]
     with pytest.raises(ProcessorUnavailable):
         await scene.checkout(booking)
     scene.pass_time(15 * SECOND)
@@ -198,7 +198,7 @@ async def test_a_payment_is_told_once(scene):
     await scene.drain()
     await scene.jump_to(await scene.now() + MINUTE)
     await scene.drain()
-    async with scene.ports.store.reading() as view:
+    async with scene.ports.store.read_view() as view:
         told = [body for _, body in await view.bookings.events_of(booking.id)]
     assert sum(EventName.PAYMENT_COMPLETED.encode() in body for body in told) == 1
 
@@ -215,9 +215,11 @@ async def test_lost_and_late_events_delay_the_news_only(scene, kind):
     await scene.jump_to(await scene.now() + 5 * MINUTE)
     await scene.drain()
     if kind in ("drop", "bad_signature"):
-        assert (await scene.booking(booking)).status is Status.ACCEPTED
-        await reconciliation.look(scene.ports, booking.id, scene.ports.policy.processor_deadline)
-    assert (await scene.booking(booking)).status is Status.PAID
+        assert (await scene.booking(booking)).status is BookingStatus.ACCEPTED
+        await reconciliation.sync_intent(
+            scene.ports, booking.id, scene.ports.policy.processor_timeout
+        )
+    assert (await scene.booking(booking)).status is BookingStatus.PAID
     assert await scene.faults() == []
 
 
@@ -225,30 +227,30 @@ async def test_a_look_at_any_time_is_safe(scene):
     """Twice, before and after: the second has nothing new."""
     booking = await scene.accepted()
     await scene.play(booking)
-    within = scene.ports.policy.processor_deadline
-    await reconciliation.look(scene.ports, booking.id, within)
+    within = scene.ports.policy.processor_timeout
+    await reconciliation.sync_intent(scene.ports, booking.id, within)
     version = (await scene.booking(booking)).version
-    await reconciliation.look(scene.ports, booking.id, within)
+    await reconciliation.sync_intent(scene.ports, booking.id, within)
     assert (await scene.booking(booking)).version == version
-    await reconciliation.look(scene.ports, 999, within)
+    await reconciliation.sync_intent(scene.ports, 999, within)
 
 
 async def test_a_forged_event_is_refused(scene):
     """It never reaches the inbox."""
-    with pytest.raises(BadSignature):
-        await reconciliation.receive(scene.ports, {}, b"{}")
-    assert await reconciliation.follow_nudges(scene.ports) == 0
+    with pytest.raises(BadEventSignature):
+        await reconciliation.receive_webhook(scene.ports, {}, b"{}")
+    assert await reconciliation.process_events(scene.ports) == 0
 
 
 async def test_an_event_is_taken_in_once(scene):
     """Its repetition is no news."""
     booking = await scene.accepted()
     await scene.checkout(booking)
-    ((headers, body), *_) = await scene.ports.sandbox.due_events(10)
-    assert await reconciliation.receive(scene.ports, headers, body) == 1
-    assert await reconciliation.receive(scene.ports, headers, body) == 0
-    assert await reconciliation.follow_nudges(scene.ports) == 1
-    assert await reconciliation.follow_nudges(scene.ports) == 0
+    ((headers, body), *_) = await scene.ports.sandbox.take_due_events(10)
+    assert await reconciliation.receive_webhook(scene.ports, headers, body) == 1
+    assert await reconciliation.receive_webhook(scene.ports, headers, body) == 0
+    assert await reconciliation.process_events(scene.ports) == 1
+    assert await reconciliation.process_events(scene.ports) == 0
 
 
 async def test_an_event_is_looked_at_again_when_the_processor_is_away(scene):
@@ -263,35 +265,39 @@ async def test_an_event_is_looked_at_again_when_the_processor_is_away(scene):
         name = real.name
         parse_webhook = real.parse_webhook
 
-        async def snapshot(self, intent_id, within):
-            raise PaymentsError
+        async def snapshot(self, intent_id, timeout_seconds):
+            raise ProcessorError
 
     away = evolve(scene, ports=evolve(scene.ports, payments=Away()))
     await reconciliation.deliver_sandbox_events(away.ports)
-    assert (await scene.booking(booking)).status is Status.ACCEPTED
-    assert await reconciliation.follow_nudges(scene.ports) == 0
-    scene.pass_time(reconciliation.LOOK_AGAIN)
-    assert await reconciliation.follow_nudges(scene.ports) == 1
-    assert (await scene.booking(booking)).status is Status.PAID
+    assert (await scene.booking(booking)).status is BookingStatus.ACCEPTED
+    assert await reconciliation.process_events(scene.ports) == 0
+    scene.pass_time(reconciliation.SYNC_RETRY_DELAY)
+    assert await reconciliation.process_events(scene.ports) == 1
+    assert (await scene.booking(booking)).status is BookingStatus.PAID
 
 
-@pytest.mark.parametrize("known, status", [(True, Status.PAID), (False, Status.ACCEPTED)])
+@pytest.mark.parametrize(
+    "known, status", [(True, BookingStatus.PAID), (False, BookingStatus.ACCEPTED)]
+)
 async def test_an_event_may_name_a_payment(scene, known, status):
     """Whose intent is asked for; a payment that is none of ours is nobody's."""
     booking = await scene.accepted()
     await scene.play(booking)
     ref = f"fpay_{booking.id if known else 999}_1"
-    nudge = make_nudge(intent_id=None, payment_ref=ref)
+    nudge = make_processor_event(intent_id=None, payment_ref=ref)
     now = scene.ports.clock.wall()
-    await scene.ports.store.write(lambda tx: tx.money.add_nudge("fake", nudge, now))
-    assert await reconciliation.follow_nudges(scene.ports) == 1
+    await scene.ports.store.run_transaction(
+        lambda tx: tx.payments.add_processor_event("fake", nudge, now)
+    )
+    assert await reconciliation.process_events(scene.ports) == 1
     assert (await scene.booking(booking)).status is status
-    assert await reconciliation.follow_nudges(scene.ports) == 0
+    assert await reconciliation.process_events(scene.ports) == 0
 
 
 async def test_a_fact_that_can_not_be_booked_stops_no_other(scene, monkeypatch):
     """Somebody is told, and the next event is looked at."""
-    other = await another_companion(scene)
+    other = await with_another_companion(scene)
     first, second = await scene.accepted(), await other.accepted()
     for booking in (first, second):
         await scene.play(booking)
@@ -304,7 +310,7 @@ async def test_a_fact_that_can_not_be_booked_stops_no_other(scene, monkeypatch):
 
     monkeypatch.setattr(reconciliation, "apply_snapshot", apply_snapshot)
     await scene.drain()
-    assert (await scene.booking(second)).status is Status.PAID
+    assert (await scene.booking(second)).status is BookingStatus.PAID
     assert {number for number, _ in scene.ports.notifier.alerts} == {first.id}
 
 
@@ -312,31 +318,37 @@ async def test_an_event_that_is_refused_is_told_and_done(scene, monkeypatch):
     """What the processor does not know any more is not asked for again and again."""
     booking = await scene.accepted()
     await scene.play(booking)
-    refused = Refused(RefusalCode.MISSING)
+    refused = ProcessorRefused(RefusalCode.MISSING)
     monkeypatch.setattr(scene.ports.payments, "snapshot", failing(refused), raising=False)
     await scene.drain()
     assert {number for number, _ in scene.ports.notifier.alerts} == {booking.id}
     scene.pass_time(MINUTE)
-    assert await reconciliation.follow_nudges(scene.ports) == 0
+    assert await reconciliation.process_events(scene.ports) == 0
 
 
 async def test_what_is_tried_again_keeps_no_news_waiting(scene, monkeypatch):
     """A later event is looked at before those that failed are."""
     first = await scene.accepted()
     for number in range(3):
-        nudge = make_nudge(intent_id=first.id + 100 + number, payment_ref=f"fpay_{number}")
-        await scene.ports.store.write(
-            lambda tx, nudge=nudge: tx.money.add_nudge("fake", nudge, scene.ports.clock.wall())
+        nudge = make_processor_event(
+            intent_id=first.id + 100 + number, payment_ref=f"fpay_{number}"
+        )
+        await scene.ports.store.run_transaction(
+            lambda tx, nudge=nudge: tx.payments.add_processor_event(
+                "fake", nudge, scene.ports.clock.wall()
+            )
         )
     monkeypatch.setattr(scene.ports.payments, "find_intent", failing(Unknown()), raising=False)
-    assert await reconciliation.follow_nudges(scene.ports) == 3
-    scene.pass_time(reconciliation.LOOK_AGAIN - SECOND)
+    assert await reconciliation.process_events(scene.ports) == 3
+    scene.pass_time(reconciliation.SYNC_RETRY_DELAY - SECOND)
     await scene.play(first)
-    fresh, now = make_nudge(intent_id=first.id), scene.ports.clock.wall()
-    await scene.ports.store.write(lambda tx: tx.money.add_nudge("fake", fresh, now))
+    fresh, now = make_processor_event(intent_id=first.id), scene.ports.clock.wall()
+    await scene.ports.store.run_transaction(
+        lambda tx: tx.payments.add_processor_event("fake", fresh, now)
+    )
     scene.pass_time(SECOND)
-    assert await reconciliation.follow_nudges(scene.ports, 1) == 1
-    assert (await scene.booking(first)).status is Status.PAID
+    assert await reconciliation.process_events(scene.ports, 1) == 1
+    assert (await scene.booking(first)).status is BookingStatus.PAID
 
 
 def failing(error):
@@ -356,7 +368,7 @@ async def test_a_payment_after_the_cancellation_is_refunded(scene):
     await scene.cancel(booking)
     await scene.drain()
     found = await scene.booking(booking)
-    assert (found.status, found.payment_status) == (Status.CANCELLED, "refunded")
+    assert (found.status, found.payment_status) == (BookingStatus.CANCELLED, "refunded")
     assert found.refunded_amount == 40_000
     assert await scene.events(booking) == [1, 2]
     assert await scene.held() == 0
@@ -382,7 +394,7 @@ async def test_an_expired_bookings_payment_is_refunded(scene):
     await scene.jump_to(booking.starts_at - HOUR)
     await scene.play(booking)
     await scene.jump_to(booking.starts_at)
-    await timers.run_due(scene.ports)
+    await timers.fire_due_timers(scene.ports)
     await scene.drain()
     found = await scene.booking(booking)
     assert (found.cancel_reason, found.payment_status) == ("expired", "refunded")
@@ -396,8 +408,8 @@ async def test_the_slot_of_a_late_payment_stays_free(scene):
     await scene.cancel(booking, scene.staff)
     other = await scene.accepted()
     await scene.drain()
-    assert (await scene.booking(booking)).status is Status.CANCELLED
-    assert (await scene.booking(other)).status is Status.ACCEPTED
+    assert (await scene.booking(booking)).status is BookingStatus.CANCELLED
+    assert (await scene.booking(other)).status is BookingStatus.ACCEPTED
 
 
 @pytest.mark.parametrize(
@@ -439,8 +451,8 @@ async def test_an_order_names_what_it_needs(scene):
     """The page greets the customer and shows what is paid for."""
     booking = await scene.accepted()
     (operation,) = await scene.operations(booking)
-    async with scene.ports.store.reading() as view:
+    async with scene.ports.store.read_view() as view:
         customer = await view.accounts.user(scene.customer.user_id)
-    assert operation.kind is OpKind.OPEN_CHECKOUT
+    assert operation.kind is OperationKind.OPEN_CHECKOUT
     assert operation.command.customer_email == customer.email
     assert operation.command.description == "Gala dinner by Mia Lindqvist, 2027-03-04"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from staffbooking_core.domain.bookings.lifecycle import Status
-from staffbooking_core.domain.payments.processor import IntentRefs, OpKind, RefundStatus
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from staffbooking_core.domain.payments.processor import IntentRefs, OperationKind, RefundStatus
 from staffbooking_core.errors import NotFound, RuleBroken
 from staffbooking_core.usecases.bookings import timers
 from staffbooking_core.usecases.payments import refunds
 from tests.support.builders import DAY, HOUR, MINUTE
-from tests.support.memory_deployment import another_companion
+from tests.support.memory_deployment import with_another_companion
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +30,7 @@ async def failed(scene, kind="refuse"):
 
 async def owed(scene):
     """Whose refunds are listed as failed, with the amounts."""
-    listed = await refunds.failed(scene.ports)
+    listed = await refunds.list_failed_refunds(scene.ports)
     return [(booking.id, getattr(one.command, "amount", 0)) for booking, one in listed]
 
 
@@ -38,7 +38,9 @@ async def orders(scene, booking):
     """How each refund order stands, the oldest first."""
     ordered = await scene.operations(booking)
     return [
-        (str(one.status), str(one.settlement or "")) for one in ordered if one.kind is OpKind.REFUND
+        (str(one.status), str(one.settlement or ""))
+        for one in ordered
+        if one.kind is OperationKind.REFUND
     ]
 
 
@@ -57,7 +59,7 @@ async def test_a_failed_refund_is_owed_and_told(scene, kind):
     """Refused, or failed after it had been made: somebody has to look."""
     booking = await failed(scene, kind)
     assert await owed(scene) == [(booking.id, TOTAL)]
-    assert (booking.status, booking.payment_status) == (Status.CANCELLED, "refund_pending")
+    assert (booking.status, booking.payment_status) == (BookingStatus.CANCELLED, "refund_pending")
     assert len(scene.ports.notifier.alerts) == 1
     assert await scene.held() == TOTAL
     assert await scene.faults() == []
@@ -67,7 +69,7 @@ async def test_a_failed_refund_is_owed_and_told(scene, kind):
 async def test_a_failed_refund_is_retried_at_once(scene, kind):
     """By another order, and its outcome is there when the call returns."""
     booking = await failed(scene, kind)
-    retried = await refunds.retry(scene.ports, booking.code)
+    retried = await refunds.retry_refunds(scene.ports, booking.code)
     assert retried.payment_status == "refunded"
     assert (await orders(scene, booking))[-1] == ("done", "settled")
     assert await owed(scene) == []
@@ -80,10 +82,10 @@ async def test_a_retry_that_fails_again_is_owed_again(scene):
     """Once: the last order stands for the one before it."""
     booking = await failed(scene)
     await scene.fault("refund", "refuse")
-    retried = await refunds.retry(scene.ports, booking.code)
+    retried = await refunds.retry_refunds(scene.ports, booking.code)
     assert retried.payment_status == "refund_pending"
     assert await owed(scene) == [(booking.id, TOTAL)]
-    await refunds.retry(scene.ports, booking.code)
+    await refunds.retry_refunds(scene.ports, booking.code)
     assert await owed(scene) == []
     assert await orders(scene, booking) == [("refused", ""), ("refused", ""), ("done", "settled")]
     assert await scene.faults() == []
@@ -93,7 +95,7 @@ async def test_a_retry_without_an_answer_goes_on_by_itself(scene):
     """It is not failed any more, and not settled yet."""
     booking = await failed(scene)
     await scene.fault("refund", "timeout_before")
-    retried = await refunds.retry(scene.ports, booking.code)
+    retried = await refunds.retry_refunds(scene.ports, booking.code)
     assert retried.payment_status == "refund_pending"
     assert await owed(scene) == []
     await scene.settle_down()
@@ -104,9 +106,9 @@ async def test_a_retry_without_an_answer_goes_on_by_itself(scene):
 async def test_two_operators_order_one_refund(scene):
     """The second finds nothing that has failed."""
     booking = await failed(scene)
-    await refunds.retry(scene.ports, booking.code)
+    await refunds.retry_refunds(scene.ports, booking.code)
     with pytest.raises(RuleBroken) as caught:
-        await refunds.retry(scene.ports, booking.code)
+        await refunds.retry_refunds(scene.ports, booking.code)
     assert caught.value.code == "no_failed_refund"
     assert await given_back(scene, booking) == TOTAL
 
@@ -117,7 +119,7 @@ async def test_where_no_refund_has_failed_there_is_none_to_retry(scene, make):
     booking = await getattr(scene, make)()
     before = await scene.booking(booking)
     with pytest.raises(RuleBroken) as caught:
-        await refunds.retry(scene.ports, booking.code)
+        await refunds.retry_refunds(scene.ports, booking.code)
     assert caught.value.code == "no_failed_refund"
     assert await scene.booking(booking) == before
 
@@ -125,15 +127,15 @@ async def test_where_no_refund_has_failed_there_is_none_to_retry(scene, make):
 async def test_a_booking_that_is_not_there(scene):
     """Is not found."""
     with pytest.raises(NotFound):
-        await refunds.retry(scene.ports, "BK000000000000")
+        await refunds.retry_refunds(scene.ports, "BK000000000000")
 
 
 async def test_failed_refunds_are_listed_the_oldest_first(scene):
     """Over all bookings, up to the limit."""
     first = await failed(scene)
-    second = await failed(await another_companion(scene))
+    second = await failed(await with_another_companion(scene))
     assert await owed(scene) == [(first.id, TOTAL), (second.id, TOTAL)]
-    assert len(await refunds.failed(scene.ports, limit=1)) == 1
+    assert len(await refunds.list_failed_refunds(scene.ports, limit=1)) == 1
 
 
 async def test_a_refund_that_is_only_late_has_not_failed(scene):
@@ -187,11 +189,11 @@ async def test_the_refund_of_a_late_payment_is_retried_too(scene):
     await scene.jump_to(booking.starts_at - HOUR)
     await scene.play(booking)
     await scene.jump_to(booking.starts_at)
-    await timers.run_due(scene.ports)
+    await timers.fire_due_timers(scene.ports)
     await scene.fault("refund", "refuse")
     await scene.drain()
     assert await owed(scene) == [(booking.id, TOTAL)]
-    retried = await refunds.retry(scene.ports, booking.code)
+    retried = await refunds.retry_refunds(scene.ports, booking.code)
     assert (retried.cancel_reason, retried.payment_status) == ("expired", "refunded")
     assert await scene.held() == 0
     assert await scene.faults() == []

@@ -8,10 +8,10 @@ import pytest
 from attrs import evolve
 
 from staffbooking_adapters.fake.processor import FakeProcessor
-from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeBook
-from staffbooking_core.domain.bookings.lifecycle import Status, Trigger
+from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Trigger
 from staffbooking_core.domain.payments.ledger import Account, Leg, MovementKind
-from staffbooking_core.domain.payments.processor import Misconfigured, Unknown
+from staffbooking_core.domain.payments.processor import ProcessorMisconfigured, Unknown
 from staffbooking_core.domain.reconciliation.statement import Movement
 from staffbooking_core.errors import ProcessorUnavailable, RuleBroken
 from staffbooking_core.usecases.bookings import timers
@@ -20,9 +20,21 @@ from staffbooking_core.usecases.payments import (
     reconciliation as payments_reconciliation,
     statement as payments_statement,
 )
-from staffbooking_core.usecases.payments.statement import Difference, Progress
-from tests.support.builders import DAY, HOUR, MINUTE, NOW, SECOND, make_change, make_posting, moved
-from tests.support.memory_deployment import make_scene, memory_ports
+from staffbooking_core.usecases.payments.statement import (
+    ReconciliationProgress,
+    StatementDifference,
+)
+from tests.support.builders import (
+    DAY,
+    HOUR,
+    MINUTE,
+    NOW,
+    SECOND,
+    make_booking_write,
+    make_posting,
+    next_version,
+)
+from tests.support.memory_deployment import make_booking_scenario, memory_ports
 
 pytestmark = pytest.mark.anyio
 
@@ -58,9 +70,9 @@ def tampered(scene, change=lambda lines: lines, down=(), error=NO_ANSWER):
 
 async def reconcile(scene, apply=False):
     """What differs, and how far it came."""
-    found = [one async for one in payments_statement.reconcile(scene.ports, apply=apply)]
-    differences = [one for one in found if isinstance(one, Difference)]
-    (*_, done) = [one for one in found if isinstance(one, Progress)]
+    found = [one async for one in payments_statement.reconcile_statement(scene.ports, apply=apply)]
+    differences = [one for one in found if isinstance(one, StatementDifference)]
+    (*_, done) = [one for one in found if isinstance(one, ReconciliationProgress)]
     return differences, done
 
 
@@ -74,14 +86,14 @@ async def scene():
     """With a processor that keeps a fee, as real ones do."""
     ports, refs = memory_ports(), count(1)
     processor = FakeProcessor(
-        MemoryFakeBook(),
+        MemoryFakeDocumentStore(),
         ports.clock,
         base_url=ports.policy.base_url,
         secret=b"events",
         make_ref=lambda: f"page{next(refs)}",
         fee_ppm=29_000,
     )
-    return await make_scene(ports=evolve(ports, payments=processor, sandbox=processor))
+    return await make_booking_scenario(ports=evolve(ports, payments=processor, sandbox=processor))
 
 
 async def lose(scene):
@@ -100,13 +112,13 @@ async def on_day(scene, days):
 
 async def test_nothing_is_equal_to_nothing(scene):
     """Without bookings there is nothing to compare."""
-    assert await reconcile(scene) == ([], Progress())
+    assert await reconcile(scene) == ([], ReconciliationProgress())
 
 
 async def test_a_request_is_not_compared(scene):
     """Before it is accepted it has no intent."""
     await scene.request()
-    assert await reconcile(scene) == ([], Progress())
+    assert await reconcile(scene) == ([], ReconciliationProgress())
 
 
 @pytest.mark.parametrize("make", ["accepted", "paid", "completed", "paid_out"])
@@ -114,7 +126,7 @@ async def test_a_booking_is_equal_wherever_it_is(scene, make):
     """All that its money did is in both, fees too."""
     await getattr(scene, make)()
     await scene.drain()
-    assert await reconcile(scene) == ([], Progress(checked=1))
+    assert await reconcile(scene) == ([], ReconciliationProgress(checked=1))
 
 
 async def test_a_mixed_run_is_equal(scene):
@@ -136,7 +148,7 @@ async def play_everything(scene):
     await scene.jump_to(unpaid.starts_at - HOUR)
     await scene.play(unpaid)
     await scene.jump_to(unpaid.starts_at)
-    await timers.run_due(scene.ports)
+    await timers.fire_due_timers(scene.ports)
     await scene.drain()
     await scene.fault("refund", "settled_then_failed")
     await scene.cancel(await scene.paid(event_date=await on_day(scene, 4)), scene.staff)
@@ -171,7 +183,7 @@ async def test_a_line_that_the_ledger_lacks_is_named(scene):
     extra = Movement(booking.id, K.REFUND, "re_9", -5, NOW)
     differences, _ = await reconcile(tampered(scene, lambda lines: [*lines, extra]))
     text = "the processor has refund re_9 of -5, the ledger does not"
-    assert differences == [Difference(booking.code, text)]
+    assert differences == [StatementDifference(booking.code, text)]
 
 
 @pytest.mark.parametrize("kind", [K.PAYMENT, K.FEE, K.PAYOUT])
@@ -185,7 +197,7 @@ async def test_a_line_that_the_processor_lacks_is_named(scene, kind):
     (line,) = [line async for line in scene.ports.payments.statement() if line.kind is kind]
     differences, _ = await reconcile(tampered(scene, without))
     text = f"the ledger has {kind} {line.ref} of {line.amount}, the processor does not"
-    assert differences == [Difference(booking.code, text)]
+    assert differences == [StatementDifference(booking.code, text)]
 
 
 @pytest.mark.parametrize("kind", [K.PAYMENT, K.FEE, K.PAYOUT])
@@ -201,7 +213,7 @@ async def test_a_line_of_another_amount_is_named(scene, kind):
     (line,) = [line async for line in scene.ports.payments.statement() if line.kind is kind]
     differences, _ = await reconcile(tampered(scene, one_more))
     text = f"{kind} {line.ref} is {line.amount + 1} at the processor, {line.amount} in the ledger"
-    assert differences == [Difference(booking.code, text)]
+    assert differences == [StatementDifference(booking.code, text)]
 
 
 @pytest.mark.parametrize("unknown", [1, 3, 9])
@@ -221,7 +233,7 @@ async def test_a_line_of_an_unknown_booking_is_named(scene, unknown):
 
     differences, done = await reconcile(tampered(scene, with_it))
     text = f"payment pay_9 of 5 is of intent {unknown}, unknown here"
-    assert (differences, done.checked) == ([Difference(None, text)], 2)
+    assert (differences, done.checked) == ([StatementDifference(None, text)], 2)
 
 
 @pytest.mark.parametrize("kind", [K.PAYMENT, K.REFUND, K.FEE])
@@ -230,7 +242,7 @@ async def test_a_line_of_no_booking_is_named(scene, kind):
     await scene.paid()
     extra = Movement(None, kind, "x_9", 5, NOW)
     differences, done = await reconcile(tampered(scene, lambda lines: [extra, *lines]))
-    assert differences == [Difference(None, f"{kind} x_9 of 5 is of no booking")]
+    assert differences == [StatementDifference(None, f"{kind} x_9 of 5 is of no booking")]
     assert done.checked == 1
 
 
@@ -248,8 +260,8 @@ async def slip(scene, booking, key, amount=7):
     """A posting too many."""
     legs = (Leg(Account.PROCESSOR_BALANCE, amount), Leg(Account.SUSPENSE, -amount))
     posting = make_posting(booking.id, key=key, legs=legs)
-    change = make_change(moved(await scene.booking(booking)), postings=(posting,))
-    await scene.ports.store.write(lambda tx: tx.bookings.save(change))
+    change = make_booking_write(next_version(await scene.booking(booking)), postings=(posting,))
+    await scene.ports.store.run_transaction(lambda tx: tx.bookings.save_booking(change))
 
 
 @pytest.mark.parametrize(
@@ -273,7 +285,7 @@ async def test_a_posting_that_the_processor_lacks_is_named(scene, key, name):
     await slip(scene, booking, key)
     differences, _ = await reconcile(scene)
     text = f"the ledger has {name} of 7, the processor does not"
-    assert differences == [Difference(booking.code, text)]
+    assert differences == [StatementDifference(booking.code, text)]
 
 
 async def test_only_what_is_wrong_is_told(scene):
@@ -305,15 +317,15 @@ async def test_what_was_not_heard_of_is_a_difference(scene):
         f"the processor has fee ffee_{booking.id}_1 of -{FEE}, the ledger does not",
         f"the processor has payment fpay_{booking.id}_1 of 40000, the ledger does not",
     ]
-    assert (await scene.booking(booking)).status is Status.ACCEPTED
+    assert (await scene.booking(booking)).status is BookingStatus.ACCEPTED
 
 
 async def test_applying_takes_it_over(scene):
     """As if the event had come; then nothing differs, also the next time."""
     booking = await unheard(scene)
-    assert await reconcile(scene, apply=True) == ([], Progress(checked=1, applied=1))
-    assert (await scene.booking(booking)).status is Status.PAID
-    assert await reconcile(scene) == ([], Progress(checked=1))
+    assert await reconcile(scene, apply=True) == ([], ReconciliationProgress(checked=1, applied=1))
+    assert (await scene.booking(booking)).status is BookingStatus.PAID
+    assert await reconcile(scene) == ([], ReconciliationProgress(checked=1))
     assert await scene.faults() == []
 
 
@@ -321,7 +333,7 @@ async def test_applying_changes_nothing_where_nothing_differs(scene):
     """Nobody is looked at for nothing."""
     booking = await scene.paid()
     before = await scene.booking(booking)
-    assert await reconcile(scene, apply=True) == ([], Progress(checked=1))
+    assert await reconcile(scene, apply=True) == ([], ReconciliationProgress(checked=1))
     assert await scene.booking(booking) == before
 
 
@@ -355,10 +367,10 @@ async def test_what_is_under_way_is_no_difference(scene):
     booking = await scene.paid()
     await scene.cancel(booking, scene.staff)
     await scene.fault("refund", "timeout_after")
-    await operations.run_due(scene.ports)
-    assert await reconcile(scene) == ([], Progress(checked=1, in_flight=1))
+    await operations.run_due_operation(scene.ports)
+    assert await reconcile(scene) == ([], ReconciliationProgress(checked=1, in_flight=1))
     await scene.settle_down()
-    assert await reconcile(scene) == ([], Progress(checked=1))
+    assert await reconcile(scene) == ([], ReconciliationProgress(checked=1))
 
 
 async def test_an_event_that_waits_is_under_way(scene):
@@ -366,9 +378,9 @@ async def test_an_event_that_waits_is_under_way(scene):
     booking = await scene.accepted()
     await scene.drain()
     await scene.play(booking)
-    for headers, body in await scene.ports.sandbox.due_events(10):
-        await payments_reconciliation.receive(scene.ports, headers, body)
-    assert await reconcile(scene) == ([], Progress(checked=1, in_flight=1))
+    for headers, body in await scene.ports.sandbox.take_due_events(10):
+        await payments_reconciliation.receive_webhook(scene.ports, headers, body)
+    assert await reconcile(scene) == ([], ReconciliationProgress(checked=1, in_flight=1))
 
 
 async def test_what_only_waits_to_be_sent_hides_nothing(scene):
@@ -383,12 +395,12 @@ async def test_real_money_may_take_a_while_to_be_told(scene):
     """A line of a moment ago is no difference yet; should it stay untold, it is one."""
     booking = await unheard(scene)
     real = evolve(scene, ports=evolve(scene.ports, sandbox=None))
-    assert await reconcile(real) == ([], Progress(checked=1, in_flight=1))
-    scene.pass_time(scene.ports.policy.told_within - SECOND)
+    assert await reconcile(real) == ([], ReconciliationProgress(checked=1, in_flight=1))
+    scene.pass_time(scene.ports.policy.processor_sync_deadline - SECOND)
     assert await texts(real) == []
     scene.pass_time(SECOND)
     assert len(await texts(real)) == 2
-    assert (await scene.booking(booking)).status is Status.ACCEPTED
+    assert (await scene.booking(booking)).status is BookingStatus.ACCEPTED
 
 
 async def test_what_moves_while_it_runs_is_under_way(scene):
@@ -400,7 +412,10 @@ async def test_what_moves_while_it_runs_is_under_way(scene):
         return [*lines, Movement(booking.id, K.REFUND, "re_9", -5, at)]
 
     real = evolve(scene, ports=evolve(scene.ports, sandbox=None))
-    assert await reconcile(tampered(real, late)) == ([], Progress(checked=1, in_flight=1))
+    assert await reconcile(tampered(real, late)) == (
+        [],
+        ReconciliationProgress(checked=1, in_flight=1),
+    )
 
 
 # Out of reach, and at length ------------------------------------------------------------
@@ -416,7 +431,9 @@ async def test_without_a_statement_it_is_said(scene):
 async def test_wrong_settings_are_said(scene):
     """They are not mended by trying again later."""
     with pytest.raises(RuleBroken) as caught:
-        await reconcile(tampered(scene, down=["statement"], error=Misconfigured("no such key")))
+        await reconcile(
+            tampered(scene, down=["statement"], error=ProcessorMisconfigured("no such key"))
+        )
     assert (caught.value.code, caught.value.message) == ("processor_misconfigured", "no such key")
 
 
@@ -429,10 +446,10 @@ async def test_a_processor_lost_on_the_way_is_said(scene):
 
 async def test_it_tells_how_far_it_is(scene, monkeypatch):
     """After each batch, and at the end."""
-    monkeypatch.setattr(payments_statement, "BATCH", 2)
+    monkeypatch.setattr(payments_statement, "STATEMENT_BATCH_SIZE", 2)
     for hour in (8, 12, 16):
         await scene.accepted(start_time=f"{hour:02d}:00")
     await scene.drain()
     scene.pass_time(MINUTE)
-    found = [one async for one in payments_statement.reconcile(scene.ports)]
-    assert found == [Progress(checked=2), Progress(checked=3)]
+    found = [one async for one in payments_statement.reconcile_statement(scene.ports)]
+    assert found == [ReconciliationProgress(checked=2), ReconciliationProgress(checked=3)]

@@ -13,12 +13,12 @@ from staffbooking_adapters.memory.webhooks.receivers import MemorySender
 from staffbooking_adapters.vault import KeyringVault
 from staffbooking_core.domain.accounts.users import Role, Subscription
 from staffbooking_core.domain.webhooks.deliveries import (
-    Attempt,
     Delivery,
+    DeliveryAttempt,
+    DeliveryFailure,
     DeliveryStatus,
-    Endpoint,
-    Failure,
-    Secrets,
+    EndpointSecrets,
+    WebhookEndpoint,
 )
 from staffbooking_core.errors import (
     Forbidden,
@@ -32,8 +32,8 @@ from staffbooking_core.ports import Ports
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.webhooks import deliveries, endpoints
-from staffbooking_core.usecases.webhooks.deliveries import SEALED_FOR
-from tests.contract.stores import read
+from staffbooking_core.usecases.webhooks.deliveries import WEBHOOK_SECRET_PURPOSE
+from tests.contract.stores import read_store
 from tests.support.builders import (
     DAY,
     NOW,
@@ -44,8 +44,8 @@ from tests.support.builders import (
     add_user,
     make_user,
 )
-from tests.support.webhook_deployment import WAITS, Post, make_post
-from tests.support.webhooks import SECRET, add_delivery, add_endpoint, tell
+from tests.support.webhook_deployment import RETRY_DELAYS, WebhookScenario, make_webhook_scenario
+from tests.support.webhooks import ENDPOINT_SECRET, add_delivery, add_endpoint, add_event
 
 pytestmark = pytest.mark.anyio
 
@@ -56,142 +56,150 @@ DONE = (SUCCEEDED, FAILED, CANCELLED)
 
 
 @pytest.fixture
-def post() -> Post:
-    return make_post()
+def post() -> WebhookScenario:
+    return make_webhook_scenario()
 
 
 @pytest.fixture
-async def endpoint(post: Post) -> Endpoint:
-    return await post.endpoint()
+async def endpoint(post: WebhookScenario) -> WebhookEndpoint:
+    return await post.add_endpoint()
 
 
-async def owner_of(post: Post, endpoint: Endpoint) -> Any:
-    return await read(post.ports.store, lambda view: view.accounts.user(endpoint.owner_id))
+async def owner_of(post: WebhookScenario, endpoint: WebhookEndpoint) -> Any:
+    return await read_store(post.ports.store, lambda view: view.accounts.user(endpoint.owner_id))
 
 
-def opened(ports: Ports, endpoint: Endpoint) -> list[bytes]:
+def opened(ports: Ports, endpoint: WebhookEndpoint) -> list[bytes]:
     """The secrets that sign now, as they were before they were sealed."""
-    sealed = endpoint.secrets.valid(ports.clock.wall())
-    return [ports.vault.open(SEALED_FOR, each, endpoint.id) for each in sealed]
+    sealed = endpoint.secrets.signing_secrets(ports.clock.wall())
+    return [ports.vault.open(WEBHOOK_SECRET_PURPOSE, each, endpoint.id) for each in sealed]
 
 
 # Registering ------------------------------------------------------------------------------
 
 
-async def test_the_secret_is_sealed_for_its_endpoint(post: Post) -> None:
+async def test_the_secret_is_sealed_for_its_endpoint(post: WebhookScenario) -> None:
     """It is kept in no other form, and no other endpoint's row can stand in for it."""
     user = await add_subscriber(post.ports.store)
-    endpoint, secret = await endpoints.register(post.ports, user, CreateWebhook(url=URL))
-    kept = await post.found(endpoint)
+    endpoint, secret = await endpoints.register_endpoint(post.ports, user, CreateWebhook(url=URL))
+    kept = await post.reload_endpoint(endpoint)
     assert kept == endpoint
     assert opened(post.ports, kept) == [secret.encode()]
     assert secret.encode() not in kept.secrets.current
     assert secret not in repr(kept)
 
 
-async def test_registering_needs_a_subscription(post: Post) -> None:
+async def test_registering_needs_a_subscription(post: WebhookScenario) -> None:
     """Whoever asks the core, and however."""
     user = await add_user(post.ports.store, subscription=Subscription.BASIC)
     with pytest.raises(Forbidden) as caught:
-        await endpoints.register(post.ports, user, CreateWebhook(url=URL))
+        await endpoints.register_endpoint(post.ports, user, CreateWebhook(url=URL))
     assert caught.value.code == "subscription_required"
 
 
 @pytest.mark.parametrize("url", ["http://hooks.example.com", "https://inside.example"])
-async def test_an_unsafe_url_is_not_registered(post: Post, url: str) -> None:
+async def test_an_unsafe_url_is_not_registered(post: WebhookScenario, url: str) -> None:
     """By its form, or by what its name stands for; nothing is kept of it."""
-    post.sender.unsafe.add("inside.example")
+    post.sender.unsafe_hosts.add("inside.example")
     user = await add_subscriber(post.ports.store)
     with pytest.raises(InvalidField) as caught:
-        await endpoints.register(post.ports, user, CreateWebhook(url=url))
-    assert [fault.field for fault in caught.value.faults] == ["url"]
-    assert await endpoints.listing(post.ports, user) == []
+        await endpoints.register_endpoint(post.ports, user, CreateWebhook(url=url))
+    assert [fault.field for fault in caught.value.field_errors] == ["url"]
+    assert await endpoints.list_endpoints(post.ports, user) == []
 
 
-async def test_who_is_locked_out_meanwhile_registers_nothing(post: Post) -> None:
+async def test_who_is_locked_out_meanwhile_registers_nothing(post: WebhookScenario) -> None:
     """Disabled or erased since they were let in: as if they had not been."""
     user, wanted = await add_subscriber(post.ports.store), CreateWebhook(url=URL)
-    await administration.disable(post.ports, user.email)
+    await administration.disable_user(post.ports, user.email)
     with pytest.raises(Unauthenticated):
-        await endpoints.register(post.ports, user, wanted)
-    await privacy.erase(post.ports, user.id)
+        await endpoints.register_endpoint(post.ports, user, wanted)
+    await privacy.erase_person(post.ports, user.id)
     with pytest.raises(Unauthenticated):
-        await endpoints.register(post.ports, user, wanted)
-    assert await endpoints.listing(post.ports, user) == []
+        await endpoints.register_endpoint(post.ports, user, wanted)
+    assert await endpoints.list_endpoints(post.ports, user) == []
 
 
-async def test_ten_are_ten_where_they_come_at_once(post: Post) -> None:
+async def test_ten_are_ten_where_they_come_at_once(post: WebhookScenario) -> None:
     """The limit is exact."""
     user = await add_subscriber(post.ports.store)
     wanted = CreateWebhook(url=URL)
-    calls = [endpoints.register(post.ports, user, wanted) for _ in range(12)]
+    calls = [endpoints.register_endpoint(post.ports, user, wanted) for _ in range(12)]
     answers = await asyncio.gather(*calls, return_exceptions=True)
     refused = [each for each in answers if isinstance(each, RuleBroken)]
     assert [each.code for each in refused] == ["too_many_webhooks"] * 2
-    assert len(await endpoints.listing(post.ports, user)) == 10
+    assert len(await endpoints.list_endpoints(post.ports, user)) == 10
 
 
 # Enabling and deleting --------------------------------------------------------------------
 
 
-async def test_an_operator_enables_anybodys(post: Post) -> None:
+async def test_an_operator_enables_anybodys(post: WebhookScenario) -> None:
     """And what was held is sent."""
-    endpoint = await post.endpoint(active=False, disabled_at=NOW, disabled_reason="dead")
-    post.answer(endpoint, 200)
+    endpoint = await post.add_endpoint(active=False, disabled_at=NOW, disabled_reason="dead")
+    post.set_response(endpoint, 200)
     await add_delivery(post.ports.store, endpoint, status=HELD)
-    enabled = await endpoints.enable(post.ports, None, endpoint.id)
+    enabled = await endpoints.enable_endpoint(post.ports, None, endpoint.id)
     assert (enabled.active, enabled.disabled_at, enabled.disabled_reason) == (True, None, None)
     assert await post.deliver() == 1
-    assert await post.statuses(endpoint) == [SUCCEEDED]
+    assert await post.delivery_statuses(endpoint) == [SUCCEEDED]
 
 
-async def test_enabling_sends_nothing_without_a_subscription(post: Post) -> None:
+async def test_enabling_sends_nothing_without_a_subscription(post: WebhookScenario) -> None:
     """Its deliveries wait until the owner has one again."""
     lapsed = await add_user(post.ports.store)
     endpoint = await add_endpoint(post.ports.store, lapsed, active=False)
     await add_delivery(post.ports.store, endpoint, status=HELD)
-    assert (await endpoints.enable(post.ports, None, endpoint.id)).active
-    assert await post.statuses(endpoint) == [HELD]
+    assert (await endpoints.enable_endpoint(post.ports, None, endpoint.id)).active
+    assert await post.delivery_statuses(endpoint) == [HELD]
 
 
-async def test_to_enable_what_is_active_loses_nothing(post: Post, endpoint: Endpoint) -> None:
+async def test_to_enable_what_is_active_loses_nothing(
+    post: WebhookScenario, endpoint: WebhookEndpoint
+) -> None:
     """A delivery that waits for its retry keeps its time."""
-    post.answer(endpoint, 500)
+    post.set_response(endpoint, 500)
     await add_delivery(post.ports.store, endpoint)
     await post.deliver()
-    before = await post.logged(endpoint)
+    before = await post.deliveries_with_attempts(endpoint)
     owner = await owner_of(post, endpoint)
-    await endpoints.change(post.ports, owner, endpoint.id, ChangeWebhook(active=True))
-    await endpoints.enable(post.ports, None, endpoint.id)
-    assert await post.logged(endpoint) == before
+    await endpoints.update_endpoint(post.ports, owner, endpoint.id, ChangeWebhook(active=True))
+    await endpoints.enable_endpoint(post.ports, None, endpoint.id)
+    assert await post.deliveries_with_attempts(endpoint) == before
 
 
-async def test_a_deleted_endpoint_forgets_its_secrets(post: Post, endpoint: Endpoint) -> None:
+async def test_a_deleted_endpoint_forgets_its_secrets(
+    post: WebhookScenario, endpoint: WebhookEndpoint
+) -> None:
     """Also one that was on its way in; what was not sent is cancelled, what was stays so."""
     owner = await owner_of(post, endpoint)
     await endpoints.rotate_secret(post.ports, owner, endpoint.id)
     for status in DeliveryStatus:
         await add_delivery(post.ports.store, endpoint, status=status)
-    await endpoints.delete(post.ports, owner, endpoint.id)
-    kept = await post.found(endpoint)
-    assert (kept.secrets, kept.active, kept.deleted_at) == (Secrets(b""), False, NOW)
+    await endpoints.delete_endpoint(post.ports, owner, endpoint.id)
+    kept = await post.reload_endpoint(endpoint)
+    assert (kept.secrets, kept.active, kept.deleted_at) == (EndpointSecrets(b""), False, NOW)
     order = [PENDING, SUCCEEDED, FAILED, HELD, CANCELLED]
     became = {PENDING: CANCELLED, HELD: CANCELLED}
-    assert await post.statuses(endpoint) == [became.get(each, each) for each in order[::-1]]
+    assert await post.delivery_statuses(endpoint) == [
+        became.get(each, each) for each in order[::-1]
+    ]
     assert await post.deliver() == 0
 
 
 @pytest.mark.parametrize("who", ["owner", "operator"])
-async def test_a_deleted_endpoint_is_nobodys(post: Post, endpoint: Endpoint, who: str) -> None:
+async def test_a_deleted_endpoint_is_nobodys(
+    post: WebhookScenario, endpoint: WebhookEndpoint, who: str
+) -> None:
     """Nothing can be done with it any more."""
     ports, owner = post.ports, await owner_of(post, endpoint)
     delivery = await add_delivery(ports.store, endpoint)
-    await endpoints.delete(ports, owner, endpoint.id)
+    await endpoints.delete_endpoint(ports, owner, endpoint.id)
     user = owner if who == "owner" else None
     for call in (
-        endpoints.enable(ports, user, endpoint.id),
+        endpoints.enable_endpoint(ports, user, endpoint.id),
         endpoints.authorize(ports, user, endpoint.id),
-        endpoints.deliveries_of(ports, user, endpoint.id, 1, 10),
+        endpoints.list_deliveries(ports, user, endpoint.id, 1, 10),
         endpoints.redeliver(ports, user, delivery.id),
     ):
         with pytest.raises(NotFound):
@@ -201,36 +209,44 @@ async def test_a_deleted_endpoint_is_nobodys(post: Post, endpoint: Endpoint, who
 # Tests ------------------------------------------------------------------------------------
 
 
-async def test_a_tests_success_sets_the_count_to_zero(post: Post) -> None:
+async def test_a_tests_success_sets_the_count_to_zero(post: WebhookScenario) -> None:
     """As any success does; the endpoint changes in nothing else."""
-    endpoint = await post.endpoint(consecutive_failures=9)
-    post.answer(endpoint, 200, takes=2 * SECOND)
-    logged = await endpoints.send_test(post.ports, await owner_of(post, endpoint), endpoint.id)
-    assert await post.found(endpoint) == evolve(endpoint, consecutive_failures=0)
-    attempt = Attempt(1, NOW, 2000, 200)
+    endpoint = await post.add_endpoint(consecutive_failures=9)
+    post.set_response(endpoint, 200, duration=2 * SECOND)
+    logged = await endpoints.send_test_event(
+        post.ports, await owner_of(post, endpoint), endpoint.id
+    )
+    assert await post.reload_endpoint(endpoint) == evolve(endpoint, consecutive_failures=0)
+    attempt = DeliveryAttempt(1, NOW, 2000, 200)
     assert (logged.delivery.status, logged.attempts) == (SUCCEEDED, [attempt])
-    assert await post.logged(endpoint) == [(logged.delivery, [attempt])]
+    assert await post.deliveries_with_attempts(endpoint) == [(logged.delivery, [attempt])]
 
 
-@pytest.mark.parametrize("answer", [500, 302, Failure.TIMEOUT])
-async def test_a_tests_failure_counts_nowhere(post: Post, answer: int | Failure) -> None:
+@pytest.mark.parametrize("answer", [500, 302, DeliveryFailure.TIMEOUT])
+async def test_a_tests_failure_counts_nowhere(
+    post: WebhookScenario, answer: int | DeliveryFailure
+) -> None:
     """However often: the endpoint stays as it was, and nothing is tried again."""
-    endpoint = await post.endpoint(consecutive_failures=9)
-    post.answer(endpoint, answer)
+    endpoint = await post.add_endpoint(consecutive_failures=9)
+    post.set_response(endpoint, answer)
     owner = await owner_of(post, endpoint)
     for _ in range(3):
-        logged = await endpoints.send_test(post.ports, owner, endpoint.id)
+        logged = await endpoints.send_test_event(post.ports, owner, endpoint.id)
         assert (logged.delivery.status, logged.delivery.next_at) == (FAILED, None)
-    await post.deliver_to_the_end()
-    assert await post.found(endpoint) == endpoint
+    await post.deliver_until_exhausted()
+    assert await post.reload_endpoint(endpoint) == endpoint
     assert len(post.sent) == 3
 
 
-async def test_nobody_tests_what_is_not_theirs(post: Post, endpoint: Endpoint) -> None:
+async def test_nobody_tests_what_is_not_theirs(
+    post: WebhookScenario, endpoint: WebhookEndpoint
+) -> None:
     """Nothing is sent, and nothing logged."""
     with pytest.raises(NotFound):
-        await endpoints.send_test(post.ports, make_user(id=endpoint.owner_id + 1), endpoint.id)
-    assert (post.sent, await post.logged(endpoint)) == ([], [])
+        await endpoints.send_test_event(
+            post.ports, make_user(id=endpoint.owner_id + 1), endpoint.id
+        )
+    assert (post.sent, await post.deliveries_with_attempts(endpoint)) == ([], [])
 
 
 class Meanwhile(MemorySender):
@@ -240,101 +256,113 @@ class Meanwhile(MemorySender):
         super().__init__()
         self.work = work
 
-    async def send(self, *_: Any) -> Failure:
+    async def send(self, *_: Any) -> DeliveryFailure:
         await self.work()
-        return Failure.TIMEOUT
+        return DeliveryFailure.TIMEOUT
 
 
-async def test_a_test_under_way_is_logged_as_cancelled(post: Post, endpoint: Endpoint) -> None:
+async def test_a_test_under_way_is_logged_as_cancelled(
+    post: WebhookScenario, endpoint: WebhookEndpoint
+) -> None:
     """So it stays where the process ends before the answer comes; nobody else sends it."""
 
     async def look() -> None:
-        ((delivery, attempts),) = await post.logged(endpoint)
+        ((delivery, attempts),) = await post.deliveries_with_attempts(endpoint)
         assert (delivery.status, attempts) == (CANCELLED, [])
         assert await post.deliver() == 0
 
-    ports = evolve(post.ports, sender=Meanwhile(look))
-    await endpoints.send_test(ports, await owner_of(post, endpoint), endpoint.id)
-    assert await post.statuses(endpoint) == [FAILED]
+    ports = evolve(post.ports, webhook_sender=Meanwhile(look))
+    await endpoints.send_test_event(ports, await owner_of(post, endpoint), endpoint.id)
+    assert await post.delivery_statuses(endpoint) == [FAILED]
 
 
-async def test_a_test_may_be_sent_again_while_under_way(post: Post, endpoint: Endpoint) -> None:
+async def test_a_test_may_be_sent_again_while_under_way(
+    post: WebhookScenario, endpoint: WebhookEndpoint
+) -> None:
     """Its own attempt is logged behind that of the worker, and undoes nothing."""
     owner = await owner_of(post, endpoint)
-    post.answer(endpoint, 200)
+    post.set_response(endpoint, 200)
 
     async def send_again() -> None:
-        delivery = await post.newest(endpoint)
+        delivery = await post.newest_delivery(endpoint)
         await endpoints.redeliver(post.ports, owner, delivery.id)
         await post.deliver()
 
-    ports = evolve(post.ports, sender=Meanwhile(send_again))
-    logged = await endpoints.send_test(ports, owner, endpoint.id)
-    assert [attempt.error for attempt in logged.attempts] == [Failure.TIMEOUT]
-    ((delivery, attempts),) = await post.logged(endpoint)
+    ports = evolve(post.ports, webhook_sender=Meanwhile(send_again))
+    logged = await endpoints.send_test_event(ports, owner, endpoint.id)
+    assert [attempt.error for attempt in logged.attempts] == [DeliveryFailure.TIMEOUT]
+    ((delivery, attempts),) = await post.deliveries_with_attempts(endpoint)
     assert (delivery.status, delivery.attempts) == (SUCCEEDED, 2)
     assert [(attempt.number, attempt.error) for attempt in attempts] == [
         (1, None),
-        (2, Failure.TIMEOUT),
+        (2, DeliveryFailure.TIMEOUT),
     ]
 
 
-async def test_a_test_outlives_its_endpoint(post: Post, endpoint: Endpoint) -> None:
+async def test_a_test_outlives_its_endpoint(
+    post: WebhookScenario, endpoint: WebhookEndpoint
+) -> None:
     """What was deleted while it was under way stays deleted."""
     owner = await owner_of(post, endpoint)
-    sender = Meanwhile(lambda: endpoints.delete(post.ports, owner, endpoint.id))
-    await endpoints.send_test(evolve(post.ports, sender=sender), owner, endpoint.id)
-    assert (await post.found(endpoint)).deleted_at == NOW
+    sender = Meanwhile(lambda: endpoints.delete_endpoint(post.ports, owner, endpoint.id))
+    await endpoints.send_test_event(evolve(post.ports, webhook_sender=sender), owner, endpoint.id)
+    assert (await post.reload_endpoint(endpoint)).deleted_at == NOW
 
 
 # Sending once more ------------------------------------------------------------------------
 
 
-async def redeliver(post: Post, delivery: Delivery) -> Delivery:
+async def redeliver(post: WebhookScenario, delivery: Delivery) -> Delivery:
     return (await endpoints.redeliver(post.ports, None, delivery.id)).delivery
 
 
 @pytest.mark.parametrize("status", DONE)
 async def test_what_is_done_is_sent_once_more(
-    post: Post, endpoint: Endpoint, status: DeliveryStatus
+    post: WebhookScenario, endpoint: WebhookEndpoint, status: DeliveryStatus
 ) -> None:
     """At once, with all retries, whatever became of it; its attempts are counted on."""
-    post.answer(endpoint, 500)
+    post.set_response(endpoint, 500)
     delivery = await add_delivery(
         post.ports.store, endpoint, status=status, next_at=None, attempts=4, tries=4
     )
     post.clock.advance(DAY)
     again = await redeliver(post, delivery)
     assert (again.status, again.next_at, again.tries) == (PENDING, NOW + DAY, 0)
-    await post.deliver_to_the_end()
+    await post.deliver_until_exhausted()
     assert [sent.headers["X-Webhook-Attempt"] for sent in post.sent] == ["5", "6", "7", "8"]
-    assert await post.statuses(endpoint) == [FAILED]
+    assert await post.delivery_statuses(endpoint) == [FAILED]
 
 
-async def test_what_is_pending_keeps_its_time(post: Post, endpoint: Endpoint) -> None:
+async def test_what_is_pending_keeps_its_time(
+    post: WebhookScenario, endpoint: WebhookEndpoint
+) -> None:
     """It is sent when it was due, and no second time."""
-    post.answer(endpoint, 500)
+    post.set_response(endpoint, 500)
     delivery = await add_delivery(post.ports.store, endpoint)
     await post.deliver()
-    waiting = await post.newest(endpoint)
+    waiting = await post.newest_delivery(endpoint)
     assert await redeliver(post, delivery) == waiting
     assert await post.deliver() == 0
-    post.clock.advance(WAITS[0])
+    post.clock.advance(RETRY_DELAYS[0])
     assert await post.deliver() == 1
 
 
 @pytest.mark.parametrize("status", [HELD, *DONE])
-async def test_at_a_paused_endpoint_it_is_held(post: Post, status: DeliveryStatus) -> None:
+async def test_at_a_paused_endpoint_it_is_held(
+    post: WebhookScenario, status: DeliveryStatus
+) -> None:
     """Until the endpoint is active again."""
-    endpoint = await post.endpoint(active=False)
+    endpoint = await post.add_endpoint(active=False)
     delivery = await add_delivery(post.ports.store, endpoint, status=status)
     assert (await redeliver(post, delivery)).status is HELD
     assert await post.deliver() == 0
-    await endpoints.enable(post.ports, None, endpoint.id)
+    await endpoints.enable_endpoint(post.ports, None, endpoint.id)
     assert await post.deliver() == 1
 
 
-async def test_only_the_owner_and_operators_send_again(post: Post, endpoint: Endpoint) -> None:
+async def test_only_the_owner_and_operators_send_again(
+    post: WebhookScenario, endpoint: WebhookEndpoint
+) -> None:
     """Of the endpoint that is named, where one is: in the same words for whatever isn't."""
     delivery = await add_delivery(post.ports.store, endpoint, status=SUCCEEDED)
     owner, stranger = await owner_of(post, endpoint), make_user(id=endpoint.owner_id + 1)
@@ -357,25 +385,25 @@ async def test_only_the_owner_and_operators_send_again(post: Post, endpoint: End
 # Sealing anew -----------------------------------------------------------------------------
 
 
-async def test_secrets_are_sealed_anew(post: Post) -> None:
+async def test_secrets_are_sealed_anew(post: WebhookScenario) -> None:
     """Under the key that seals now, both of those that are rotated, and no other text."""
     old = evolve(post.ports, vault=KeyringVault(["old"]))
     endpoint = await add_endpoint(old.store, vault=old.vault)
     await endpoints.rotate_secret(old, await owner_of(post, endpoint), endpoint.id)
-    before = await post.found(endpoint)
+    before = await post.reload_endpoint(endpoint)
     both = evolve(post.ports, vault=KeyringVault(["new", "old"]))
     done = await endpoints.reseal_secrets(both, 0, 10)
     assert (done.last_id, done.changed, done.broken) == (endpoint.id, 1, [])
-    after = await post.found(endpoint)
+    after = await post.reload_endpoint(endpoint)
     new = evolve(post.ports, vault=KeyringVault(["new"]))
     assert opened(new, after) == opened(old, before)
-    assert opened(new, after)[0] == SECRET.encode()
+    assert opened(new, after)[0] == ENDPOINT_SECRET.encode()
     assert after.secrets.next_from == before.secrets.next_from
     assert (await endpoints.reseal_secrets(both, 0, 10)).changed == 0
-    assert await post.found(endpoint) == after
+    assert await post.reload_endpoint(endpoint) == after
 
 
-async def test_sealing_anew_goes_on_past_what_it_cannot_open(post: Post) -> None:
+async def test_sealing_anew_goes_on_past_what_it_cannot_open(post: WebhookScenario) -> None:
     """Batch by batch to the end; what no key opens is named and left alone, what is deleted
     is passed over."""
     vaults = {name: KeyringVault([name]) for name in ("old", "lost")}
@@ -383,46 +411,46 @@ async def test_sealing_anew_goes_on_past_what_it_cannot_open(post: Post) -> None
     first, lost, gone, last = [
         await add_endpoint(store, vault=vaults[name]) for name in ("old", "lost", "old", "old")
     ]
-    await endpoints.delete(both, await owner_of(post, gone), gone.id)
+    await endpoints.delete_endpoint(both, await owner_of(post, gone), gone.id)
     found = [await endpoints.reseal_secrets(both, after, 2) for after in (0, lost.id, last.id)]
     assert [(each.last_id, each.changed, each.broken) for each in found] == [
         (lost.id, 1, [lost.id]),
         (last.id, 1, []),
         (0, 0, []),
     ]
-    assert await post.found(lost) == lost
-    assert [opened(both, await post.found(each)) for each in (first, last)] == [
-        [SECRET.encode()]
+    assert await post.reload_endpoint(lost) == lost
+    assert [opened(both, await post.reload_endpoint(each)) for each in (first, last)] == [
+        [ENDPOINT_SECRET.encode()]
     ] * 2
 
 
 # The pull feed ----------------------------------------------------------------------------
 
 
-async def test_an_event_is_in_the_feed_once_it_is_placed(post: Post) -> None:
+async def test_an_event_is_in_the_feed_once_it_is_placed(post: WebhookScenario) -> None:
     """Of its parties and of admins; before that nobody can read after it either."""
     store = post.ports.store
     customer, admin = await add_user(store), await add_user(store, role=Role.ADMIN)
     booking = await add_booking(store, await add_companion(store), customer)
-    event = await tell(store, booking)
+    event = await add_event(store, booking)
     for user in (customer, admin):
-        assert await endpoints.feed(post.ports, user, None, 10) == ([], False)
+        assert await endpoints.read_feed(post.ports, user, None, 10) == ([], False)
         with pytest.raises(RuleBroken) as caught:
-            await endpoints.feed(post.ports, user, event.id, 10)
+            await endpoints.read_feed(post.ports, user, event.id, 10)
         assert caught.value.code == "unknown_event"
-    await deliveries.publish(post.ports)
+    await deliveries.publish_events(post.ports)
     for user in (customer, admin):
-        (body,), has_more = await endpoints.feed(post.ports, user, None, 10)
+        (body,), has_more = await endpoints.read_feed(post.ports, user, None, 10)
         assert (event.id.encode() in body, has_more) == (True, False)
-        assert await endpoints.feed(post.ports, user, event.id, 10) == ([], False)
+        assert await endpoints.read_feed(post.ports, user, event.id, 10) == ([], False)
 
 
-async def test_a_strangers_event_is_unknown(post: Post) -> None:
+async def test_a_strangers_event_is_unknown(post: WebhookScenario) -> None:
     """It is neither shown nor anything to read after."""
     store = post.ports.store
-    event = await tell(store)
-    await deliveries.publish(post.ports)
+    event = await add_event(store)
+    await deliveries.publish_events(post.ports)
     stranger = await add_user(store)
-    assert await endpoints.feed(post.ports, stranger, None, 10) == ([], False)
+    assert await endpoints.read_feed(post.ports, stranger, None, 10) == ([], False)
     with pytest.raises(RuleBroken):
-        await endpoints.feed(post.ports, stranger, event.id, 10)
+        await endpoints.read_feed(post.ports, stranger, event.id, 10)

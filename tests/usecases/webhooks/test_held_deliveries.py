@@ -9,13 +9,18 @@ import pytest
 from attrs import evolve
 
 from staffbooking_core.domain.accounts.users import Subscription
-from staffbooking_core.domain.webhooks.deliveries import Delivery, DeliveryStatus, Endpoint, Outcome
-from staffbooking_core.ports import NoticeKind
+from staffbooking_core.domain.webhooks.deliveries import (
+    AttemptOutcome,
+    Delivery,
+    DeliveryStatus,
+    WebhookEndpoint,
+)
+from staffbooking_core.ports import NotificationKind
 from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.notifications import notifications
 from staffbooking_core.usecases.webhooks import deliveries, endpoints
 from tests.support.builders import DAY, HOUR, NOW, SECOND, add_subscriber
-from tests.support.webhook_deployment import Post, make_post, outcomes
+from tests.support.webhook_deployment import WebhookScenario, attempt_results, make_webhook_scenario
 from tests.support.webhooks import add_delivery, add_endpoint
 
 pytestmark = pytest.mark.anyio
@@ -25,181 +30,196 @@ HELD = DeliveryStatus.HELD
 
 
 @pytest.fixture
-def post() -> Post:
-    return make_post()
+def post() -> WebhookScenario:
+    return make_webhook_scenario()
 
 
 @pytest.fixture
-async def endpoint(post: Post) -> Endpoint:
-    return await post.endpoint()
+async def endpoint(post: WebhookScenario) -> WebhookEndpoint:
+    return await post.add_endpoint()
 
 
 # Disabling --------------------------------------------------------------------------------
 
 
-async def exhaust(post: Post, endpoint: Endpoint) -> None:
+async def exhaust(post: WebhookScenario, endpoint: WebhookEndpoint) -> None:
     """Let one more delivery fail for good."""
     await add_delivery(post.ports.store, endpoint, next_at=post.clock.wall())
-    await post.deliver_to_the_end()
+    await post.deliver_until_exhausted()
 
 
-async def test_the_tenth_failure_in_a_row_disables(post: Post, endpoint: Endpoint) -> None:
+async def test_the_tenth_failure_in_a_row_disables(
+    post: WebhookScenario, endpoint: WebhookEndpoint
+) -> None:
     """Not the ninth; the owner is told, once."""
     for _ in range(9):
         await exhaust(post, endpoint)
-    assert (await post.found(endpoint)).active
+    assert (await post.reload_endpoint(endpoint)).active
     await exhaust(post, endpoint)
-    after = await post.found(endpoint)
+    after = await post.reload_endpoint(endpoint)
     assert (after.active, after.consecutive_failures) == (False, 10)
     assert after.disabled_at is not None
     assert after.disabled_reason == "10 deliveries in a row failed"
-    assert await notifications.tell_notices(post.ports) == 1
-    assert await notifications.tell_notices(post.ports) == 0
-    [letter] = post.letters
-    assert (letter.user_id, letter.kind) == (endpoint.owner_id, NoticeKind.WEBHOOK_DISABLED)
+    assert await notifications.send_notifications(post.ports) == 1
+    assert await notifications.send_notifications(post.ports) == 0
+    [letter] = post.emails
+    assert (letter.user_id, letter.kind) == (endpoint.owner_id, NotificationKind.WEBHOOK_DISABLED)
     assert f"endpoint {endpoint.id}" in letter.text
 
 
-async def test_a_success_between_starts_the_count_anew(post: Post, endpoint: Endpoint) -> None:
+async def test_a_success_between_starts_the_count_anew(
+    post: WebhookScenario, endpoint: WebhookEndpoint
+) -> None:
     """Nine failures, a success, and nine failures disable nothing."""
     for _ in range(9):
         await exhaust(post, endpoint)
-    post.answer(endpoint, 200)
+    post.set_response(endpoint, 200)
     await exhaust(post, endpoint)
     post.sender.receivers.clear()
     for _ in range(9):
         await exhaust(post, endpoint)
-    after = await post.found(endpoint)
+    after = await post.reload_endpoint(endpoint)
     assert (after.active, after.consecutive_failures) == (True, 9)
 
 
-async def about_to_be_disabled(post: Post) -> tuple[Endpoint, Delivery, Delivery]:
+async def about_to_be_disabled(post: WebhookScenario) -> tuple[WebhookEndpoint, Delivery, Delivery]:
     """An endpoint, its last delivery before it is disabled, and one that is due behind it."""
-    endpoint = await post.endpoint(consecutive_failures=9)
+    endpoint = await post.add_endpoint(consecutive_failures=9)
     last = await add_delivery(post.ports.store, endpoint, attempts=3, tries=3)
     return endpoint, last, await add_delivery(post.ports.store, endpoint)
 
 
-async def test_what_is_pending_is_held_when_it_is_disabled(post: Post) -> None:
+async def test_what_is_pending_is_held_when_it_is_disabled(post: WebhookScenario) -> None:
     """Nothing more is sent, not even in the same turn."""
     endpoint, last, behind = await about_to_be_disabled(post)
     assert await post.deliver() == 1
     assert len(post.sent) == 1
-    (held, attempts), (failed, _) = await post.logged(endpoint)
+    (held, attempts), (failed, _) = await post.deliveries_with_attempts(endpoint)
     assert (failed.id, failed.status) == (last.id, DeliveryStatus.FAILED)
     assert (held.id, held.status, held.next_at, attempts) == (behind.id, HELD, NOW, [])
 
 
-async def test_what_was_in_flight_then_is_logged(post: Post) -> None:
+async def test_what_was_in_flight_then_is_logged(post: WebhookScenario) -> None:
     """It was held with the rest, and its outcome is saved as any other."""
     endpoint, _, _ = await about_to_be_disabled(post)
-    turn = await post.claim()
-    last, behind = outcomes(turn)
-    assert await deliveries.settle(post.ports, [last]) == frozenset()
-    assert await post.statuses(endpoint) == [HELD, DeliveryStatus.FAILED]
-    done = evolve(behind, outcome=Outcome(NOW, NOW, 200))
-    assert await deliveries.settle(post.ports, [done], [turn]) == frozenset()
-    assert await post.statuses(endpoint) == [DeliveryStatus.SUCCEEDED, DeliveryStatus.FAILED]
+    turn = await post.claim_batch()
+    last, behind = attempt_results(turn)
+    assert await deliveries.settle_results(post.ports, [last]) == frozenset()
+    assert await post.delivery_statuses(endpoint) == [HELD, DeliveryStatus.FAILED]
+    done = evolve(behind, outcome=AttemptOutcome(NOW, NOW, 200))
+    assert await deliveries.settle_results(post.ports, [done], [turn]) == frozenset()
+    assert await post.delivery_statuses(endpoint) == [
+        DeliveryStatus.SUCCEEDED,
+        DeliveryStatus.FAILED,
+    ]
 
 
-async def test_what_was_held_is_sent_when_it_is_enabled(post: Post) -> None:
+async def test_what_was_held_is_sent_when_it_is_enabled(post: WebhookScenario) -> None:
     """At once where it was due long ago."""
     endpoint, _, _ = await about_to_be_disabled(post)
     await post.deliver()
-    post.answer(endpoint, 200)
+    post.set_response(endpoint, 200)
     post.clock.advance(DAY)
     assert await post.deliver() == 0
-    await endpoints.enable(post.ports, None, endpoint.id)
+    await endpoints.enable_endpoint(post.ports, None, endpoint.id)
     assert await post.deliver() == 1
-    assert (await post.newest(endpoint)).status is DeliveryStatus.SUCCEEDED
+    assert (await post.newest_delivery(endpoint)).status is DeliveryStatus.SUCCEEDED
 
 
-async def test_a_failed_redelivery_disables_nothing(post: Post, endpoint: Endpoint) -> None:
+async def test_a_failed_redelivery_disables_nothing(
+    post: WebhookScenario, endpoint: WebhookEndpoint
+) -> None:
     """What somebody sends again on demand never counts for the endpoint."""
     await exhaust(post, endpoint)
-    await endpoints.redeliver(post.ports, None, (await post.newest(endpoint)).id)
-    await post.deliver_to_the_end()
-    [(delivery, attempts)] = await post.logged(endpoint)
+    await endpoints.redeliver(post.ports, None, (await post.newest_delivery(endpoint)).id)
+    await post.deliver_until_exhausted()
+    [(delivery, attempts)] = await post.deliveries_with_attempts(endpoint)
     assert (delivery.status, len(attempts)) == (DeliveryStatus.FAILED, 8)
-    assert (await post.found(endpoint)).consecutive_failures == 1
+    assert (await post.reload_endpoint(endpoint)).consecutive_failures == 1
 
 
 # Holding ----------------------------------------------------------------------------------
 
 
-async def test_a_pause_shortens_no_wait(post: Post, endpoint: Endpoint) -> None:
+async def test_a_pause_shortens_no_wait(post: WebhookScenario, endpoint: WebhookEndpoint) -> None:
     """A retry that is held and resumed comes when it would have, and counts on."""
     await add_delivery(post.ports.store, endpoint)
     await post.deliver()
     post.clock.advance(SECOND)
     await post.deliver()
-    await post.pause(endpoint)
-    assert (await post.newest(endpoint)).status is HELD
-    await endpoints.enable(post.ports, None, endpoint.id)
+    await post.pause_endpoint(endpoint)
+    assert (await post.newest_delivery(endpoint)).status is HELD
+    await endpoints.enable_endpoint(post.ports, None, endpoint.id)
     post.clock.advance(4 * SECOND - TICK)
     assert await post.deliver() == 0
     post.clock.advance(TICK)
     assert await post.deliver() == 1
-    delivery = await post.newest(endpoint)
+    delivery = await post.newest_delivery(endpoint)
     assert delivery.next_at == post.clock.wall() + 16 * SECOND
 
 
-async def test_a_lost_subscription_holds_deliveries(post: Post) -> None:
+async def test_a_lost_subscription_holds_deliveries(post: WebhookScenario) -> None:
     """Nothing is sent once it has ended, and all of it once there is a new one."""
     owner = await add_subscriber(post.ports.store, subscription_expires_at=NOW + HOUR)
-    endpoint = await post.endpoint(owner=owner)
-    post.answer(endpoint, 200)
+    endpoint = await post.add_endpoint(owner=owner)
+    post.set_response(endpoint, 200)
     await add_delivery(post.ports.store, endpoint, next_at=NOW + HOUR)
     post.clock.advance(HOUR)
     assert await post.deliver() == 0
-    assert (await post.newest(endpoint)).status is HELD
-    assert await deliveries.resume_held(post.ports) == 0
+    assert (await post.newest_delivery(endpoint)).status is HELD
+    assert await deliveries.resume_held_deliveries(post.ports) == 0
 
-    await administration.subscribe(post.ports, owner.email, Subscription.ENTERPRISE, None)
-    assert await deliveries.resume_held(post.ports) == 1
+    await administration.set_subscription(post.ports, owner.email, Subscription.ENTERPRISE, None)
+    assert await deliveries.resume_held_deliveries(post.ports) == 1
     assert await post.deliver() == 1
-    assert (await post.newest(endpoint)).status is DeliveryStatus.SUCCEEDED
+    assert (await post.newest_delivery(endpoint)).status is DeliveryStatus.SUCCEEDED
 
 
-async def test_a_locked_account_is_not_sent_to(post: Post, endpoint: Endpoint) -> None:
+async def test_a_locked_account_is_not_sent_to(
+    post: WebhookScenario, endpoint: WebhookEndpoint
+) -> None:
     """Until its owner's account is unlocked."""
     owner = await post.owner_of(endpoint)
     await add_delivery(post.ports.store, endpoint)
-    await administration.disable(post.ports, owner.email)
+    await administration.disable_user(post.ports, owner.email)
     assert await post.deliver() == 0
-    assert (await post.newest(endpoint)).status is HELD
-    await administration.enable(post.ports, owner.email)
-    assert await deliveries.resume_held(post.ports) == 1
+    assert (await post.newest_delivery(endpoint)).status is HELD
+    await administration.enable_user(post.ports, owner.email)
+    assert await deliveries.resume_held_deliveries(post.ports) == 1
     assert await post.deliver() == 1
 
 
-async def test_a_paused_endpoint_is_not_resumed_by_itself(post: Post, endpoint: Endpoint) -> None:
+async def test_a_paused_endpoint_is_not_resumed_by_itself(
+    post: WebhookScenario, endpoint: WebhookEndpoint
+) -> None:
     """Its owner has to do it."""
     await add_delivery(post.ports.store, endpoint)
-    await post.pause(endpoint)
-    assert await deliveries.resume_held(post.ports) == 0
+    await post.pause_endpoint(endpoint)
+    assert await deliveries.resume_held_deliveries(post.ports) == 0
     assert await post.deliver() == 0
 
 
 async def test_every_page_of_held_endpoints_is_resumed(
-    post: Post, monkeypatch: pytest.MonkeyPatch
+    post: WebhookScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many of their owners have a subscription again."""
-    monkeypatch.setattr(deliveries, "PAGE", 2)
+    monkeypatch.setattr(deliveries, "ENDPOINT_PAGE_SIZE", 2)
     for _ in range(5):
         endpoint = await add_endpoint(post.ports.store)
         await add_delivery(post.ports.store, endpoint, status=HELD, held_at=NOW)
-    assert await deliveries.resume_held(post.ports) == 5
+    assert await deliveries.resume_held_deliveries(post.ports) == 5
 
 
-async def test_what_is_held_for_a_week_is_given_up(post: Post, endpoint: Endpoint) -> None:
+async def test_what_is_held_for_a_week_is_given_up(
+    post: WebhookScenario, endpoint: WebhookEndpoint
+) -> None:
     """It is cancelled, and not sent when the endpoint is active again."""
     await add_delivery(post.ports.store, endpoint)
-    await post.pause(endpoint)
+    await post.pause_endpoint(endpoint)
     post.clock.advance(7 * DAY - TICK)
-    assert await deliveries.give_up_held(post.ports) == 0
+    assert await deliveries.cancel_held_deliveries(post.ports) == 0
     post.clock.advance(2 * TICK)
-    assert await deliveries.give_up_held(post.ports) == 1
-    await endpoints.enable(post.ports, None, endpoint.id)
+    assert await deliveries.cancel_held_deliveries(post.ports) == 1
+    await endpoints.enable_endpoint(post.ports, None, endpoint.id)
     assert await post.deliver() == 0
-    assert (await post.newest(endpoint)).status is DeliveryStatus.CANCELLED
+    assert (await post.newest_delivery(endpoint)).status is DeliveryStatus.CANCELLED
