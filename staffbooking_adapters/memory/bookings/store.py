@@ -20,7 +20,7 @@ from staffbooking_adapters.memory.state import AlertRow, MemoryTransaction, Time
 from staffbooking_adapters.memory.webhooks.feed import add_event
 from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.domain.bookings.booking import Booking
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
+from staffbooking_core.domain.bookings.lifecycle import CONFIRMED_STATUSES, BookingStatus, Party
 from staffbooking_core.domain.companions.availability import DAY
 from staffbooking_core.errors import Conflict, ConstraintViolated
 from staffbooking_core.ports import (
@@ -53,7 +53,7 @@ class BookingsReader:
         found = [each for each in self.tx.state.bookings.values() if _matches_query(each, query)]
         found.sort(key=lambda booking: (booking.starts_at, booking.id), reverse=True)
         if query.priority_first:
-            found.sort(key=lambda booking: not _is_pending_priority(booking))
+            found.sort(key=lambda booking: not booking.is_urgent)
         start = (query.page - 1) * query.limit
         return found[start : start + query.limit + 1]
 
@@ -66,7 +66,7 @@ class BookingsReader:
             if booking.ends_at > since and booking.status is not BookingStatus.CANCELLED
         ]
         found.sort(key=lambda booking: (booking.starts_at, booking.id))
-        kept = sorted(found, key=lambda booking: booking.status is BookingStatus.PENDING)[:limit]
+        kept = sorted(found, key=lambda booking: booking.status not in CONFIRMED_STATUSES)[:limit]
         return sorted(kept, key=lambda booking: (booking.starts_at, booking.id))
 
     async def request_context(
@@ -220,7 +220,3 @@ def _matches_query(booking: Booking, query: BookingQuery) -> bool:
         )
         if number == user
     )
-
-
-def _is_pending_priority(booking: Booking) -> bool:
-    return booking.priority and booking.status is BookingStatus.PENDING

@@ -19,7 +19,11 @@ from staffbooking_adapters.memory.state import (
     holds_lease,
     is_lease_active,
 )
-from staffbooking_core.domain.bookings.booking import Booking, PaymentStatus, PayoutStatus
+from staffbooking_core.domain.bookings.booking import (
+    OPEN_PAYOUT_STATUSES,
+    UNSETTLED_PAYMENT_STATUSES,
+    Booking,
+)
 from staffbooking_core.domain.payments.ledger import Account, Posting, account_balances
 from staffbooking_core.domain.payments.processor import (
     Operation,
@@ -27,21 +31,14 @@ from staffbooking_core.domain.payments.processor import (
     OperationOrder,
     OperationStatus,
     ProcessorEvent,
-    RefundPayment,
-    SettlementStatus,
 )
+from staffbooking_core.domain.reconciliation.refunds import failed_refunds
 from staffbooking_core.domain.reconciliation.statement import CashPostings
 from staffbooking_core.errors import Conflict, ConstraintViolated
 from staffbooking_core.ports import AuditedBooking, Backlog, Lease, Timer
 
 POSTING_KEY_TAKEN = "uq_ledger_postings_key"
 OPERATION_NUMBER_TAKEN = "uq_operations_order"
-
-OPEN_PAYOUT_STATUSES = frozenset({PayoutStatus.SCHEDULED, PayoutStatus.FAILED, PayoutStatus.FROZEN})
-UNPAID_STATUSES = frozenset({PayoutStatus.SCHEDULED, PayoutStatus.FAILED})
-UNSETTLED_STATUSES = frozenset(
-    {PaymentStatus.REQUIRES_PAYMENT, PaymentStatus.PROCESSING, PaymentStatus.REFUND_PENDING}
-)
 
 
 def add_posting(state: MemoryState, posting: Posting) -> None:
@@ -119,18 +116,10 @@ class MoneyReader:
         return sorted(found, key=_payout_sort_key)[:limit]
 
     async def failed_refunds(self, limit: int) -> Sequence[tuple[Booking, Operation]]:
-        operations = [row.operation for row in self.tx.state.operations.values()]
-        replaced = {
-            (each.booking_id, each.command.replaces)
-            for each in operations
-            if isinstance(each.command, RefundPayment)
-        }
-        failed = [
-            each
-            for each in operations
-            if _is_failed_refund(each) and (each.booking_id, each.n) not in replaced
-        ]
         bookings = self.tx.state.bookings
+        failed = [
+            each for number in bookings for each in failed_refunds(await self.operations_of(number))
+        ]
         failed.sort(key=lambda operation: operation.id)
         return [(bookings[each.booking_id], each) for each in failed[:limit]]
 
@@ -138,7 +127,7 @@ class MoneyReader:
         return sorted(
             booking.id
             for booking in bookings_of(self.tx.state, companion_id)
-            if booking.owed_by_staff > 0
+            if booking.has_staff_debt
         )
 
     async def unsettled_bookings(self, after_id: int, limit: int) -> Sequence[Booking]:
@@ -151,7 +140,7 @@ class MoneyReader:
         return [
             booking
             for booking in later
-            if booking.payment_status in UNSETTLED_STATUSES and booking.id not in nudged
+            if booking.payment_status in UNSETTLED_PAYMENT_STATUSES and booking.id not in nudged
         ][:limit]
 
     def _bookings_after(self, after_id: int) -> list[Booking]:
@@ -221,9 +210,7 @@ class MoneyWriter(MoneyReader):
             row
             for booking in bookings_of(state, companion_id)
             for row in _operations_of(state, booking.id)
-            if row.operation.kind is OperationKind.PAY_OUT
-            and row.operation.status is OperationStatus.PENDING
-            and row.operation.next_at > now
+            if row.operation.is_delayed_payout(now)
         ]
         for row in waiting:
             woken = evolve(row, operation=evolve(row.operation, next_at=now))
@@ -278,7 +265,7 @@ class MoneyWriter(MoneyReader):
         due = [
             name
             for name, row in nudges.items()
-            if not row.is_done and row.next_at <= now and not is_lease_active(row.lease, now)
+            if _is_processor_event_due(row, now) and not is_lease_active(row.lease, now)
         ]
         due.sort(key=lambda name: nudges[name].next_at)
         for name in due[:limit]:
@@ -325,39 +312,28 @@ def _cash_book(state: MemoryState, booking: Booking, has_pending_event: bool) ->
         for each in operations
         if each.status is OperationStatus.DONE and each.result_ref is not None
     }
-    is_sent = any(not each.is_finished and each.first_sent_at is not None for each in operations)
+    is_in_flight = has_pending_event or any(each.is_in_flight for each in operations)
     postings = [state.postings[key] for key in state.postings_of.get(booking.id) or ()]
     cash = tuple(_processor_balance_legs(postings))
     named = {key for key, _ in cash}
     changed_at = max((each.at for each in postings if each.key in named), default=None)
-    return CashPostings(
-        booking.id, booking.code, cash, refs, is_sent or has_pending_event, changed_at
-    )
-
-
-def _is_failed_refund(operation: Operation) -> bool:
-    failed = operation.status in (OperationStatus.REFUSED, OperationStatus.DEAD)
-    came_back = (
-        operation.settlement is SettlementStatus.FAILED
-        and operation.status is not OperationStatus.VOID
-    )
-    return operation.kind is OperationKind.REFUND and (failed or came_back)
+    return CashPostings(booking.id, booking.code, cash, refs, is_in_flight, changed_at)
 
 
 def _due_ages(state: MemoryState, now: datetime) -> Iterator[tuple[str, timedelta]]:
     """The kind of each thing that is due (`Backlog`), and for how long it has been."""
     business = now + state.clock_offset
     for operation in (row.operation for row in state.operations.values()):
-        if not operation.is_finished and operation.next_at <= now:
+        if operation.is_due(now):
             yield operation.kind, now - operation.next_at
     for timer in state.timers.values():
         if _is_timer_due(timer, business, now):
             yield "timer", business - timer.due_at
     for nudge in state.processor_events.values():
-        if not nudge.is_done and nudge.next_at <= now:
+        if _is_processor_event_due(nudge, now):
             yield "event", now - nudge.next_at
     for payee in (row.payee for row in state.payees.values()):
-        if payee.next_at is not None and payee.next_at <= now:
+        if payee.next_at is not None and payee.is_due(now):
             yield "payee", now - payee.next_at
 
 
@@ -365,16 +341,16 @@ def _due_payout_ages(state: MemoryState, now: datetime) -> Iterator[tuple[str, t
     """Payouts not made yet that were due, or were released before that."""
     business = now + state.clock_offset
     for booking in state.bookings.values():
-        if booking.payout_status in UNPAID_STATUSES:
-            due_at = booking.payout_due_at
-            is_due = due_at is not None and due_at <= business
-            since = due_at if is_due else booking.payout_released_at
-            if since is not None:
-                yield "payout", business - since
+        if (since := booking.payout_due_since(business)) is not None:
+            yield "payout", business - since
 
 
 def _is_timer_due(row: TimerRow, business: datetime, now: datetime) -> bool:
     return row.due_at <= business and (row.not_before is None or row.not_before <= now)
+
+
+def _is_processor_event_due(row: ProcessorEventRow, now: datetime) -> bool:
+    return not row.is_done and row.next_at <= now
 
 
 def _payout_sort_key(booking: Booking) -> tuple[bool, datetime, int]:

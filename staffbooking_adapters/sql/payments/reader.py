@@ -42,19 +42,21 @@ from staffbooking_adapters.sql.schema.bookings import (
     bookings,
     has_staff_debt,
     is_open_payout,
+    is_unpaid_payout,
     is_unsettled,
     timers,
 )
 from staffbooking_adapters.sql.schema.payments import (
     is_failed_refund,
-    is_unfinished,
+    is_operation_due,
+    is_payee_due,
     payees,
     payment_operations,
     processor_cursors,
     processor_inbox,
 )
 from staffbooking_adapters.sql.schema.upgrade import HAS_VERSION_TABLE
-from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus
+from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.payments.ledger import Account, Posting
 from staffbooking_core.domain.payments.processor import (
     Operation,
@@ -100,15 +102,12 @@ IS_TIMER_DUE = and_(
 IS_PROCESSOR_EVENT_DUE = and_(
     processor_inbox.c.done == false(), processor_inbox.c.next_at <= NOW_PARAM
 )
-_IS_OPERATION_DUE = and_(is_unfinished, payment_operations.c.next_at <= NOW_PARAM)
-_IS_PAYEE_DUE = payees.c.next_at <= NOW_PARAM
 _IS_PAYOUT_PAST_DUE = bookings.c.payout_due_at <= _BUSINESS_NOW
-_IS_PAYOUT_DUE = and_(
-    is_open_payout,
-    bookings.c.payout_status != PayoutStatus.FROZEN,
+IS_PAYOUT_DUE = and_(
+    is_unpaid_payout,
     or_(_IS_PAYOUT_PAST_DUE, bookings.c.payout_released_at.is_not(None)),
 )
-_PAYOUT_DUE_SINCE = case(
+PAYOUT_DUE_SINCE = case(
     (_IS_PAYOUT_PAST_DUE, bookings.c.payout_due_at), else_=bookings.c.payout_released_at
 )
 
@@ -119,10 +118,10 @@ def _count_due(table: Table, is_due: ColumnElement[bool]) -> ColumnElement[int]:
 
 COUNT_PENDING = Statement(
     select(
-        _count_due(payment_operations, _IS_OPERATION_DUE)
+        _count_due(payment_operations, is_operation_due)
         + _count_due(timers, IS_TIMER_DUE)
         + _count_due(processor_inbox, IS_PROCESSOR_EVENT_DUE)
-        + _count_due(payees, _IS_PAYEE_DUE)
+        + _count_due(payees, is_payee_due)
     )
 )
 
@@ -139,14 +138,14 @@ _BUSINESS_TIME_KINDS = ("timer", "payout")
 GET_BACKLOG = Statement(
     union_all(
         _select_backlog(
-            payment_operations.c.kind, payment_operations.c.next_at, _IS_OPERATION_DUE
+            payment_operations.c.kind, payment_operations.c.next_at, is_operation_due
         ).group_by(payment_operations.c.kind),
         _select_backlog(literal("timer", Text()), timers.c.due_at, IS_TIMER_DUE),
         _select_backlog(
             literal("event", Text()), processor_inbox.c.next_at, IS_PROCESSOR_EVENT_DUE
         ),
-        _select_backlog(literal("payee", Text()), payees.c.next_at, _IS_PAYEE_DUE),
-        _select_backlog(literal("payout", Text()), _PAYOUT_DUE_SINCE, _IS_PAYOUT_DUE),
+        _select_backlog(literal("payee", Text()), payees.c.next_at, is_payee_due),
+        _select_backlog(literal("payout", Text()), PAYOUT_DUE_SINCE, IS_PAYOUT_DUE),
     )
 )
 

@@ -31,6 +31,7 @@ from staffbooking_adapters.sql.payments.reader import (
 )
 from staffbooking_adapters.sql.schema.bookings import alerts, bookings, timers
 from staffbooking_adapters.sql.schema.payments import (
+    is_delayed_payout,
     is_unfinished,
     payment_operations,
     processor_cursors,
@@ -41,7 +42,6 @@ from staffbooking_core.domain.payments.processor import (
     UNFINISHED_OPERATION_STATUSES,
     Operation,
     OperationKind,
-    OperationStatus,
     ProcessorEvent,
 )
 from staffbooking_core.errors import Conflict
@@ -84,9 +84,7 @@ WAKE_PAYOUTS = Statement(
     update(payment_operations)
     .values(next_at=NOW_PARAM)
     .where(
-        payment_operations.c.kind == OperationKind.PAY_OUT,
-        payment_operations.c.status == OperationStatus.PENDING,
-        payment_operations.c.next_at > NOW_PARAM,
+        is_delayed_payout,
         payment_operations.c.booking_id.in_(
             select(bookings.c.id).where(bookings.c.companion_id == bindparam("companion_id"))
         ),

@@ -15,7 +15,7 @@ from typing import Any
 from attrs import evolve
 
 from staffbooking_core.domain.bookings.booking import (
-    UNPAID_PAYOUT_STATUSES,
+    OPEN_PAYOUT_STATUSES,
     Booking,
     PaymentIntent,
     PaymentStatus,
@@ -24,7 +24,12 @@ from staffbooking_core.domain.bookings.booking import (
     TransitionResult,
 )
 from staffbooking_core.domain.bookings.effects import claim_back_payout
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
+from staffbooking_core.domain.bookings.lifecycle import (
+    ENDED_STATUSES,
+    BookingStatus,
+    Party,
+    Trigger,
+)
 from staffbooking_core.domain.bookings.transitions import apply_transition
 from staffbooking_core.domain.payments import ledger
 from staffbooking_core.domain.payments.ledger import MovementKind, Posting
@@ -253,7 +258,7 @@ def _reconcile_payout(
     if operation.settlement is SettlementStatus.SETTLED:
         return
     # One that was put on hold too late to be stopped is made all the same.
-    was_open = booking.payout_status in (*UNPAID_PAYOUT_STATUSES, PayoutStatus.FROZEN)
+    was_open = booking.payout_status in OPEN_PAYOUT_STATUSES
     sent = booking.status is not BookingStatus.DISPUTED and was_open
     result = record_fact(booking, paid_out=booking.paid_out + payout.amount, payout_n=operation.n)
     result = result.with_postings(
@@ -290,7 +295,7 @@ def _reconcile_reversal(
     ).with_postings(
         ledger.payout_reversal_posting(booking.id, operation.id, reversal.amount, claimed, now)
     )
-    ended = booking.status in (BookingStatus.COMPLETED, BookingStatus.CANCELLED)
+    ended = booking.status in ENDED_STATUSES
     if ended and result.booking.payout_left > 0:
         # The claim was settled otherwise in the meantime: what came back is owed again.
         result = result.with_changes(
