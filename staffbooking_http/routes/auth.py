@@ -23,8 +23,8 @@ _SIGNED_IN_FIELDS = {"user": schema_ref("User"), "csrf_token": STRING}
     SignedOutAccess(),
     summary="Sign up",
     description="Makes an account; it does not sign in. A link to confirm the e-mail is sent, but "
-    "only for the first 20 accounts in an hour from a network address: the others can have it sent "
-    "by `/auth/verification`.",
+    "only for the first {register_address_limit} accounts in {register_address_window} from a "
+    "network address: the others can have it sent by `/auth/verification`.",
     body=Register,
     status=201,
     answer=object_schema({"success": SUCCESS_FLAG, "user": schema_ref("User")}),
