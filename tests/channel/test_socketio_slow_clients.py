@@ -68,9 +68,10 @@ async def idling(site: ChannelServer, world: HttpDeployment) -> AsyncIterator[Ra
         idler = RawWebSocketClient(wire)
         token = await site.sign_in(world.companion)
         await idler.write(
-            f"GET {SOCKETIO_PATH}?EIO=4&transport=websocket HTTP/1.1\r\nhost: x\r\norigin: {BASE_URL}\r\n"
-            f"connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n"
-            f"sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\ncookie: connect.sid={token}\r\n\r\n"
+            f"GET {SOCKETIO_PATH}?EIO=4&transport=websocket HTTP/1.1\r\nhost: x\r\n"
+            f"origin: {BASE_URL}\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+            f"sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+            f"cookie: connect.sid={token}\r\n\r\n"
             "".encode()
         )
         await idler.read_until(b'"sid"')
