@@ -6,9 +6,40 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from staffbooking_core.domain.accounts.api_keys import ApiKey
-from staffbooking_core.domain.accounts.users import Session, User
-from staffbooking_core.ports.values import NewApiKey, NewUser
+from attrs import field, frozen
+
+from staffbooking_core.domain.accounts.api_keys import ApiKey, Permission
+from staffbooking_core.domain.accounts.users import Role, Session, Subscription, User
+
+EMAIL_TAKEN = "uq_users_email"
+"""Constraint: two users have the same e-mail, compared without case."""
+
+
+@frozen
+class NewUser:
+    """A user that has no id yet."""
+
+    email: str
+    first_name: str
+    last_name: str
+    role: Role
+    created_at: datetime
+    password_hash: str | None = field(default=None, repr=False)
+    subscription: Subscription = Subscription.NONE
+    subscription_expires_at: datetime | None = None
+
+
+@frozen
+class NewApiKey:
+    """An API key that has no id yet."""
+
+    owner_id: int
+    name: str
+    digest: bytes = field(repr=False)
+    masked_key: str
+    permissions: frozenset[Permission]
+    created_at: datetime
+    expires_at: datetime | None = None
 
 
 class AccountsReadPort(Protocol):

@@ -10,7 +10,7 @@ from attrs import frozen
 
 from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.domain.companions.companion import Companion
-from staffbooking_core.ports.values import NewUser
+from staffbooking_core.ports.accounts import NewUser
 
 
 @frozen

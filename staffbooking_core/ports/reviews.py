@@ -7,6 +7,9 @@ from typing import Protocol
 
 from staffbooking_core.domain.companions.reviews import NewReview, RatingTotals, Review
 
+ALREADY_REVIEWED = "uq_reviews_reviewer"
+"""Constraint: a party reviews a booking at most once."""
+
 
 class ReviewsReadPort(Protocol):
     async def review(self, review_id: int) -> Review | None: ...

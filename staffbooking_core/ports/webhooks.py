@@ -23,7 +23,7 @@ from staffbooking_core.domain.webhooks.deliveries import (
     PublishedEvent,
     WebhookEndpoint,
 )
-from staffbooking_core.ports.values import Lease
+from staffbooking_core.ports.leases import Lease
 
 
 @frozen

@@ -39,7 +39,7 @@ async def fire_due_timers(ports: Ports, limit: int = TIMER_BATCH_SIZE) -> int:
     lease = Lease(ports.ids.token(), now + ports.policy.lease_duration)
 
     async def claim(tx: Transaction) -> list[Timer]:
-        return list(await tx.payments.claim_timers(business_now, now, lease, limit))
+        return list(await tx.timers.claim_timers(business_now, now, lease, limit))
 
     timers = await ports.store.run_transaction(claim)
     for timer in timers:
@@ -56,7 +56,7 @@ async def _fire_timer(ports: Ports, timer: Timer, lease: Lease, business_now: da
             return  # Somebody else moved the booking, and with it the timer.
         if due.at > business_now:  # The policy gives more time now than when the timer was set.
             until = ports.clock.wall() + (due.at - business_now)
-            await tx.payments.defer_timer(timer.booking_id, lease, until)
+            await tx.timers.defer_timer(timer.booking_id, lease, until)
             return
         booking = await _net_debts(tx, ports, booking, debts, due.at)
         transition_input = TransitionInput(TRIGGER_BY_TIMER_KIND[timer.kind], Party.SYSTEM, due.at)
@@ -80,7 +80,7 @@ async def _lock_debtors(tx: Transaction, timer: Timer) -> Sequence[int]:
         return ()
     booking = await tx.bookings.booking(timer.booking_id)
     indebted_booking_ids = (
-        () if booking is None else await tx.payments.indebted_booking_ids(booking.companion_id)
+        () if booking is None else await tx.bookings.indebted_booking_ids(booking.companion_id)
     )
     for debtor in indebted_booking_ids:
         if debtor < timer.booking_id:
@@ -100,7 +100,7 @@ async def _net_debts(
     for booking_id in indebted_booking_ids:
         debtor = await tx.bookings.lock_booking(booking_id)
         if debtor is not None and debtor.id != payer.id:
-            operations = await tx.payments.operations_of(debtor.id)
+            operations = await tx.operations.operations_of(debtor.id)
             debts.append(Debt(debtor, tuple(operations)))
     known = {payer.id: payer, **{debt.booking.id: debt.booking for debt in debts}}
     for step in reconciliation_debts.net_debts(payer, debts, now):
@@ -114,7 +114,7 @@ async def _defer_timer(ports: Ports, timer: Timer, lease: Lease) -> None:
     until = ports.clock.wall() + reconciliation.SYNC_RETRY_DELAY * 2 ** min(timer.attempts, 8)
 
     async def unit(tx: Transaction) -> None:
-        await tx.payments.defer_timer(timer.booking_id, lease, until)
+        await tx.timers.defer_timer(timer.booking_id, lease, until)
 
     await ports.store.run_transaction(unit)
 
@@ -123,7 +123,7 @@ async def send_alerts(ports: Ports, limit: int = TIMER_BATCH_SIZE) -> int:
     """Tell the operators of new alerts; how many there were."""
 
     async def take(tx: Transaction) -> list[tuple[int, str]]:
-        return list(await tx.payments.take_alerts(limit))
+        return list(await tx.alerts.take_alerts(limit))
 
     taken = await ports.store.run_transaction(take)
     for booking_id, text in taken:

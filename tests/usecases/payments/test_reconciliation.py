@@ -174,11 +174,11 @@ async def test_a_booking_in_other_hands_is_waited_for(scene):
     """The worker runs the operation just now: the visit waits for it, within the deadline."""
     booking = await scene.accepted()
     async with scene.ports.store.read_view() as view:
-        (operation,) = await view.payments.operations_of(booking.id)
+        (operation,) = await view.operations.operations_of(booking.id)
     lease = make_lease(scene.ports.clock.wall())
 
     async def claim(tx):
-        return await tx.payments.claim_operations(scene.ports.clock.wall(), lease, 1)
+        return await tx.operations.claim_operations(scene.ports.clock.wall(), lease, 1)
 
     assert [one.id for one in await scene.ports.store.run_transaction(claim)] == [operation.id]
     with pytest.raises(ProcessorUnavailable):
@@ -287,9 +287,7 @@ async def test_an_event_may_name_a_payment(scene, known, status):
     ref = f"fpay_{booking.id if known else 999}_1"
     nudge = make_processor_event(intent_id=None, payment_ref=ref)
     now = scene.ports.clock.wall()
-    await scene.ports.store.run_transaction(
-        lambda tx: tx.payments.add_processor_event("fake", nudge, now)
-    )
+    await scene.ports.store.run_transaction(lambda tx: tx.inbox.add_event("fake", nudge, now))
     assert await reconciliation.process_events(scene.ports) == 1
     assert (await scene.booking(booking)).status is status
     assert await reconciliation.process_events(scene.ports) == 0
@@ -334,18 +332,14 @@ async def test_what_is_tried_again_keeps_no_news_waiting(scene, monkeypatch):
             intent_id=first.id + 100 + number, payment_ref=f"fpay_{number}"
         )
         await scene.ports.store.run_transaction(
-            lambda tx, nudge=nudge: tx.payments.add_processor_event(
-                "fake", nudge, scene.ports.clock.wall()
-            )
+            lambda tx, nudge=nudge: tx.inbox.add_event("fake", nudge, scene.ports.clock.wall())
         )
     monkeypatch.setattr(scene.ports.payments, "find_intent", failing(Unknown()), raising=False)
     assert await reconciliation.process_events(scene.ports) == 3
     scene.pass_time(reconciliation.SYNC_RETRY_DELAY - SECOND)
     await scene.play(first)
     fresh, now = make_processor_event(intent_id=first.id), scene.ports.clock.wall()
-    await scene.ports.store.run_transaction(
-        lambda tx: tx.payments.add_processor_event("fake", fresh, now)
-    )
+    await scene.ports.store.run_transaction(lambda tx: tx.inbox.add_event("fake", fresh, now))
     scene.pass_time(SECOND)
     assert await reconciliation.process_events(scene.ports, 1) == 1
     assert (await scene.booking(first)).status is BookingStatus.PAID

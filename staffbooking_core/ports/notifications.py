@@ -10,7 +10,7 @@ from attrs import frozen
 
 from staffbooking_core.domain.notifications.inquiries import Inquiry, NewInquiry
 from staffbooking_core.domain.notifications.notifications import Notification, NotificationKind
-from staffbooking_core.ports.values import Lease
+from staffbooking_core.ports.leases import Lease
 
 
 @frozen
