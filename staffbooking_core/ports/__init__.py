@@ -1,12 +1,12 @@
-"""Every port of the core, in one place; the docstrings state what types can't say.
+"""The ports of the core, one module per noun; docstrings state what types can't say.
 
-A port speaks at the altitude of the use-cases: never of SQL, never of a vendor. Times are
-aware UTC. Wall-clock times and business times (moved by the sandbox) are told apart by
-name: `now` of a lease, key or session is wall time, `now` of a booking is business time.
+A port speaks the language of the use-cases: never of SQL, never of a vendor. Times are aware
+UTC. `now` of a lease, key or session is wall time, `now` of a booking is business time, which
+the sandbox may move ahead.
 
-Errors: every method of a store may raise `Unavailable`; writing methods raise
-`ConstraintViolated` by the names below and `Conflict` where a version is not the one
-that was read.
+Errors: every method of the store may raise `StoreUnavailable`; writing methods raise
+`ConstraintViolated` with the constraint names below, and `Conflict` where a row changed since
+it was read or a lease was lost.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ from staffbooking_core.ports.webhooks import (
 
 @frozen
 class Ports:
-    """All that a use-case may touch."""
+    """All ports of a deployment: what a use-case may touch."""
 
     store: Store
     admission: Admission

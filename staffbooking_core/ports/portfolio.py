@@ -1,4 +1,4 @@
-"""The store's family of what staff members keep of themselves: portfolio, images, feed."""
+"""Portfolio: what staff members publish of their work, their images and their calendar feed."""
 
 from __future__ import annotations
 
@@ -15,57 +15,82 @@ from staffbooking_core.domain.companions.portfolio import (
 
 
 class PortfolioReadPort(Protocol):
+    """Queries on portfolio items, images and calendar feeds."""
+
     async def portfolio_items_of(self, companion_id: int) -> Sequence[PortfolioItem]:
-        """All of a companion, the newest first."""
+        """All portfolio items of a companion, the newest first."""
         ...
 
-    async def portfolio_item(self, item_id: int) -> PortfolioItem | None: ...
+    async def portfolio_item(self, item_id: int) -> PortfolioItem | None:
+        """A portfolio item by id."""
+        ...
+
     async def portfolio_items(
         self, status: PortfolioItemStatus | None, after_id: int, limit: int
     ) -> Sequence[PortfolioItem]:
-        """Of all companions, in the order of ids, from the first above `after_id`."""
+        """Up to `limit` portfolio items of all companions above `after_id`, by id; with a status,
+        those alone."""
         ...
 
-    async def image(self, name: str) -> Image | None: ...
+    async def image(self, name: str) -> Image | None:
+        """An image by name."""
+        ...
+
     async def images_of(self, owner_id: int) -> Sequence[Image]:
-        """The newest first."""
+        """All images of a user, the newest first."""
         ...
 
     async def orphaned_files(self, after_name: str, limit: int) -> Sequence[str]:
-        """The names of images that were dropped, in their order, from the first above `after`:
-        their files are still to be removed, or not known to be gone."""
+        """Up to `limit` names of deleted images above `after_name`, in order, whose files are not
+        known to be removed."""
         ...
 
     async def calendar_feed_owner_id(self, digest: bytes) -> int | None:
-        """The companion whose calendar feed has the secret of this digest."""
+        """The id of the companion whose calendar feed has the secret of this digest."""
         ...
 
     async def calendar_feed_created_at(self, companion_id: int) -> datetime | None:
-        """When the companion's feed was made (business time); None where there is none."""
+        """Business time at which a companion's calendar feed was created; None where there is
+        none."""
         ...
 
 
 class PortfolioWritePort(PortfolioReadPort, Protocol):
-    """Who changes a portfolio holds the companion before and saves it after: what is shown of
-    it tells of its approved items."""
+    """Commands on portfolio items, images and calendar feeds. A caller that changes a portfolio
+    locks the companion before and saves it after: its encoded detail includes the approved
+    items."""
 
-    async def add_portfolio_item(self, item: NewPortfolioItem) -> PortfolioItem: ...
-    async def save_portfolio_item(self, item: PortfolioItem) -> None: ...
-    async def remove_portfolio_item(self, item_id: int) -> None: ...
-    async def add_image(self, image: Image) -> None: ...
+    async def add_portfolio_item(self, item: NewPortfolioItem) -> PortfolioItem:
+        """Insert a portfolio item."""
+        ...
+
+    async def save_portfolio_item(self, item: PortfolioItem) -> None:
+        """Update a portfolio item."""
+        ...
+
+    async def remove_portfolio_item(self, item_id: int) -> None:
+        """Delete a portfolio item."""
+        ...
+
+    async def add_image(self, image: Image) -> None:
+        """Insert an image."""
+        ...
+
     async def delete_images(self, names: Sequence[str]) -> None:
-        """They are nobody's any more, and nothing shows them; each is among the `files_left`
-        until its file is known to be gone."""
+        """Delete images that nothing shows; each stays among the `orphaned_files` until its file is
+        removed."""
         ...
 
     async def delete_orphaned_file(self, name: str) -> None:
-        """The file of a dropped image is gone."""
+        """Record that the file of a deleted image is removed."""
         ...
 
     async def save_calendar_feed(
         self, companion_id: int, digest: bytes, created_at: datetime
     ) -> None:
-        """Insert or replace: the secret before opens nothing any more."""
+        """Insert or replace a companion's calendar feed: the previous secret stops working."""
         ...
 
-    async def remove_calendar_feed(self, companion_id: int) -> None: ...
+    async def remove_calendar_feed(self, companion_id: int) -> None:
+        """Delete a companion's calendar feed."""
+        ...

@@ -94,7 +94,7 @@ class Transaction:
 
 
 class Store(Protocol):
-    """The store of one deployment. Every method may raise Unavailable."""
+    """The store of one deployment. Every method may raise StoreUnavailable."""
 
     def read_view(self) -> AbstractAsyncContextManager[ReadView]:
         """A view for queries, open as long as the context."""
