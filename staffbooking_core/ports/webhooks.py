@@ -148,8 +148,8 @@ class WebhooksReadPort(Protocol):
 
     async def next_batch_due_at(self, now: datetime, *, degraded: bool) -> datetime | None:
         """When the next endpoint on which no lease runs is due, which may be in the past; None
-        where no work is left. With `degraded`, looks at endpoints with recent failures alone,
-        without it at all others."""
+        where no work is left. With `degraded`, looks at endpoints whose last attempt failed
+        or was slow, without it at all others."""
         ...
 
     async def stats(self, now: datetime) -> WebhookStats:
@@ -212,7 +212,8 @@ class WebhooksWritePort(WebhooksReadPort, Protocol):
         """Claim up to `limit` due endpoints, the longest overdue first, each with up to
         `batch_size` pending deliveries that are due: retries before first attempts, each by
         `next_at`. An endpoint with nothing due is claimed and returned without deliveries. With
-        `degraded`, claims endpoints with recent failures alone, without it all others."""
+        `degraded`, claims endpoints whose last attempt failed or was slow, without it all
+        others."""
         ...
 
     async def renew_claims(self, tokens: Sequence[str], until: datetime) -> None:

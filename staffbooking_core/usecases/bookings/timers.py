@@ -15,7 +15,7 @@ from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
 from staffbooking_core.domain.reconciliation import debts as reconciliation_debts
 from staffbooking_core.domain.reconciliation.debts import Debt
 from staffbooking_core.errors import StaffbookingError, StoreUnavailable
-from staffbooking_core.ports import Lease, Ports, Timer, Transaction
+from staffbooking_core.ports import BookingsWritePort, Lease, Ports, Timer, Transaction
 from staffbooking_core.usecases.booking_writes import advance_booking, to_booking_write
 from staffbooking_core.usecases.messaging import offline_notifications
 from staffbooking_core.usecases.notifications import notifications
@@ -49,7 +49,7 @@ async def fire_due_timers(ports: Ports, limit: int = TIMER_BATCH_SIZE) -> int:
 
 async def _fire_timer(ports: Ports, timer: Timer, lease: Lease, business_now: datetime) -> None:
     async def unit(tx: Transaction) -> None:
-        debts = await _lock_debtors(tx, timer)
+        debts = await _lock_debtors(tx.bookings, timer)
         booking = await tx.bookings.lock_booking(timer.booking_id)
         due = None if booking is None else due_of(booking, ports.policy)
         if booking is None or due is None or due.kind is not timer.kind:
@@ -73,18 +73,18 @@ async def _fire_timer(ports: Ports, timer: Timer, lease: Lease, business_now: da
         )
 
 
-async def _lock_debtors(tx: Transaction, timer: Timer) -> Sequence[int]:
+async def _lock_debtors(bookings: BookingsWritePort, timer: Timer) -> Sequence[int]:
     """Before a payout: the bookings for which its staff member owes money, held in the order
     of their ids, as all bookings are; those that come after this one are held later."""
     if timer.kind is not TimerKind.PAY_OUT:
         return ()
-    booking = await tx.bookings.booking(timer.booking_id)
+    booking = await bookings.booking(timer.booking_id)
     indebted_booking_ids = (
-        () if booking is None else await tx.bookings.indebted_booking_ids(booking.companion_id)
+        () if booking is None else await bookings.indebted_booking_ids(booking.companion_id)
     )
     for debtor in indebted_booking_ids:
         if debtor < timer.booking_id:
-            await tx.bookings.lock_booking(debtor)
+            await bookings.lock_booking(debtor)
     return indebted_booking_ids
 
 

@@ -342,7 +342,9 @@ async def _record_failure(ports: Ports, claimed: _ClaimedOperation, error: Proce
 
 async def _mark_payee_unready(tx: Transaction, ports: Ports, operation: Operation) -> None:
     if isinstance(operation.command, PayOut):
-        await payees.mark_unready(tx, ports, operation.command.companion_id)
+        await payees.mark_unready(
+            tx.payees, ports.payments.name, operation.command.companion_id, ports.clock.wall()
+        )
 
 
 def _refusal_result(booking: Booking, operation: Operation) -> TransitionResult | None:

@@ -32,7 +32,14 @@ from staffbooking_core.domain.payments.processor import (
     ProcessorRefused,
 )
 from staffbooking_core.errors import Conflict, NotFound, ProcessorUnavailable, RuleBroken
-from staffbooking_core.ports import CompanionsReadPort, Lease, PayeesReadPort, Ports, Transaction
+from staffbooking_core.ports import (
+    CompanionsReadPort,
+    Lease,
+    PayeesReadPort,
+    PayeesWritePort,
+    Ports,
+    Transaction,
+)
 from staffbooking_core.usecases.payments import inbox
 
 REFUSED_MESSAGE = "The payment processor did not open the account; try another country, or ask us"
@@ -209,12 +216,14 @@ async def sync_payee(ports: Ports, ref: str, timeout: timedelta) -> None:
     await _call_processor(ports, claimed, timeout)
 
 
-async def mark_unready(tx: Transaction, ports: Ports, companion_id: int) -> None:
+async def mark_unready(
+    payees: PayeesWritePort, provider: str, companion_id: int, now: datetime
+) -> None:
     """The processor says that an account is not ready: look at it soon, whatever is known of
     it here. Should it be ready by then, the payouts that wait for it go out."""
-    payee = await tx.payees.payee(ports.payments.name, companion_id)
+    payee = await payees.payee(provider, companion_id)
     if payee is not None and payee.ref is not None:
-        await tx.payees.save_payee(evolve(payee, ready=False, next_at=ports.clock.wall()))
+        await payees.save_payee(evolve(payee, ready=False, next_at=now))
 
 
 async def payout_ref_of(

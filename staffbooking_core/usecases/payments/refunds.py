@@ -27,7 +27,7 @@ async def retry_refunds(ports: Ports, code: str) -> Booking:
     now = await ports.clock.business()
 
     async def unit(tx: Transaction) -> int:
-        booking = await lock_by_code(tx, code)
+        booking = await lock_by_code(tx.bookings, code)
         owed = failed_refunds(await tx.operations.operations_of(booking.id))
         if not owed:
             raise RuleBroken("no_failed_refund", "No refund of this booking has failed")
