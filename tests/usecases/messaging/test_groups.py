@@ -11,6 +11,7 @@ from attrs import evolve
 from staffbooking_core.domain.accounts.users import Actor, Role
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Trigger
 from staffbooking_core.errors import StoreUnavailable
+from staffbooking_core.ports import MessagesWritePort
 from staffbooking_core.usecases.messaging import messages
 from tests.support.builders import add_companion
 from tests.support.memory_deployment import with_another_companion
