@@ -86,7 +86,7 @@ async def _records_with_attempts(
         for booking in found:
             sent: Operation | None = None
             if booking.payout_released_at is not None:
-                operations = await view.payments.operations_of(booking.id)
+                operations = await view.operations.operations_of(booking.id)
                 sent = next((one for one in operations if one.n == booking.payout_n), None)
             yield {
                 **payout_record(booking, ports.policy),

@@ -43,7 +43,7 @@ async def get_snapshot(ports: Ports, intent_id: int, timeout: timedelta) -> Snap
     """All that the processor knows of one intent; nothing of one that is not ours."""
     async with ports.store.read_view() as view:
         booking = await view.bookings.booking(intent_id)
-        operations = await view.payments.operations_of(intent_id)
+        operations = await view.operations.operations_of(intent_id)
     if booking is None:
         return Snapshot(intent_id)
     refs = find_intent_refs(booking, operations)
@@ -64,14 +64,14 @@ async def apply_snapshot(
     if booking is None:
         return
     if operation_id is not None and lease is not None:
-        await tx.payments.lock_operation(operation_id, lease)
-    operations = await tx.payments.operations_of(booking.id)
-    postings = await tx.payments.postings_of(booking.id)
+        await tx.operations.lock_operation(operation_id, lease)
+    operations = await tx.operations.operations_of(booking.id)
+    postings = await tx.ledger.postings_of(booking.id)
     for found in reconcile(booking, operations, postings, snapshot, now, ports.policy):
         await save_transition(tx, ports, booking, found.result, now)
         booking = found.result.booking
         if found.operation is not None:
-            await tx.payments.save_operation(found.operation)
+            await tx.operations.save_operation(found.operation)
 
 
 async def receive_webhook(ports: Ports, headers: Mapping[str, str], body: bytes) -> int:
@@ -89,7 +89,7 @@ async def process_events(ports: Ports, limit: int = EVENT_BATCH_SIZE) -> int:
     lease = Lease(ports.ids.token(), now + ports.policy.lease_duration)
 
     async def claim(tx: Transaction) -> list[tuple[str, ProcessorEvent]]:
-        return list(await tx.payments.claim_processor_events(now, lease, limit))
+        return list(await tx.inbox.claim_events(now, lease, limit))
 
     claimed = await ports.store.run_transaction(claim)
     for provider, nudge in claimed:
@@ -109,7 +109,7 @@ async def _process_event(ports: Ports, provider: str, event: ProcessorEvent, lea
         retry_at = ports.clock.wall() + SYNC_RETRY_DELAY
 
     async def unit(tx: Transaction) -> None:
-        await tx.payments.finish_processor_event(provider, event.event_id, lease, retry_at)
+        await tx.inbox.finish_event(provider, event.event_id, lease, retry_at)
 
     try:
         await ports.store.run_transaction(unit)
