@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from attrs import field, frozen
 
@@ -24,6 +24,7 @@ from staffbooking_core.domain.webhooks.deliveries import (
     WebhookEndpoint,
 )
 from staffbooking_core.ports.values import Lease
+from staffbooking_core.representations.events import WebhookTestEvent
 
 
 @frozen
@@ -180,7 +181,7 @@ class WebhooksWritePort(WebhooksReadPort, Protocol):
         ...
 
     async def add_test_delivery(
-        self, new_delivery: NewDelivery, envelope: dict[str, Any]
+        self, new_delivery: NewDelivery, envelope: WebhookTestEvent
     ) -> DueDelivery:
         """The delivery of an event that stands in no feed, and is sent by nobody's turn; its
         own bytes are encoded here, and kept with it."""

@@ -17,7 +17,7 @@ from staffbooking_core.inputs import (
     SubmitInquiry,
     VerifyEmail,
 )
-from staffbooking_core.representations.records import session_record, user_record
+from staffbooking_core.representations.accounts import session_record, user_record
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.accounts import accounts
 from staffbooking_core.usecases.notifications import inquiries, notifications

@@ -5,7 +5,7 @@ import logging
 from staffbooking_adapters import codec
 from staffbooking_core.domain.accounts.users import User, csrf_token
 from staffbooking_core.inputs import Login, Register
-from staffbooking_core.representations.records import user_record
+from staffbooking_core.representations.accounts import user_record
 from staffbooking_core.usecases.accounts import sessions
 from staffbooking_http.api import rate_limits
 from staffbooking_http.api.access import SessionAccess, SignedOutAccess, session_cookie_header

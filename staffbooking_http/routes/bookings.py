@@ -11,11 +11,13 @@ from staffbooking_core.inputs import (
     RequestBooking,
     RequestBookingFor,
 )
-from staffbooking_core.representations.records import (
+from staffbooking_core.representations.bookings import (
+    BookingRecord,
+    CancellationQuoteRecord,
+    booking_glimpse_record,
     booking_record,
-    booking_status_record,
-    format_instant,
 )
+from staffbooking_core.representations.json_types import format_instant
 from staffbooking_core.usecases.bookings import actions, requests
 from staffbooking_http.api.access import ApiKeyAccess, SessionAccess, require_customer
 from staffbooking_http.api.endpoint import Access, Call, Endpoint, Handler, Reply, endpoint
@@ -24,7 +26,6 @@ from staffbooking_http.api.response_schemas import (
     BOOKING_REPLY_SCHEMA,
     BOOLEAN,
     INTEGER,
-    MONEY,
     STRING,
     SUCCESS_FLAG,
     TIMESTAMP,
@@ -32,6 +33,7 @@ from staffbooking_http.api.response_schemas import (
     nullable_schema,
     object_schema,
     schema_ref,
+    type_schema,
 )
 
 _RESOURCE_NAME = "Booking"
@@ -53,8 +55,8 @@ _REQUEST_CODES = (
 )
 
 
-def _record_for_caller(call: Call, booking: Booking) -> dict[str, object]:
-    return booking_record(booking, actions.party_of(call.actor, booking))
+def _record_for_caller(call: Call, booking: Booking) -> BookingRecord:
+    return booking_record(*actions.require_party(call.actor, booking))
 
 
 def _booking_reply(call: Call, booking: Booking, status: int = 200, **more: object) -> Reply:
@@ -127,8 +129,9 @@ async def read_by_code(call: Call) -> Reply:
         raise NotFound(_RESOURCE_NAME)
     booking = await actions.get_by_code(call.ports, code)
     viewer = actions.party_of(call.actor, booking)
-    record = booking_status_record(booking) if viewer is None else booking_record(booking, viewer)
-    return Reply(200, codec.encode({"booking": record}))
+    if viewer is None:
+        return Reply(200, codec.encode({"booking": booking_glimpse_record(booking)}))
+    return Reply(200, codec.encode({"booking": booking_record(booking, viewer)}))
 
 
 @endpoint(
@@ -297,15 +300,7 @@ async def checkout(call: Call) -> Reply:
     SessionAccess(),
     summary="Ask what cancelling would give back",
     description="The quote holds for 10 minutes, handed back to `cancel`.",
-    answer=object_schema(
-        {
-            "refund_percent": INTEGER,
-            "refund_amount": MONEY,
-            "rule": STRING,
-            "quote": STRING,
-            "expires_at": TIMESTAMP,
-        }
-    ),
+    answer=type_schema(CancellationQuoteRecord),
     codes=("booking_not_cancellable",),
     not_found=_RESOURCE_NAME,
 )

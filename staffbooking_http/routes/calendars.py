@@ -1,11 +1,15 @@
 """Calendars of other programs: the feed of a companion's bookings, and busy times (CONTRACT 3)."""
 
 import hashlib
-from datetime import datetime
 
 from staffbooking_adapters import codec
 from staffbooking_core.errors import NotFound
-from staffbooking_core.representations.records import Record, format_instant
+from staffbooking_core.representations.calendars import (
+    BusyTimeRecord,
+    CalendarFeedRecord,
+    busy_time_record,
+    calendar_feed_record,
+)
 from staffbooking_core.usecases.companions import calendars
 from staffbooking_http.api.access import SecretPathAccess, SessionAccess, require_staff
 from staffbooking_http.api.endpoint import Call, Reply, endpoint
@@ -14,14 +18,13 @@ from staffbooking_http.api.response_schemas import (
     INTEGER,
     STRING,
     SUCCESS_FLAG,
-    TIMESTAMP,
-    array_schema,
     nullable_schema,
     object_schema,
+    type_schema,
 )
 
 _STAFF_SESSION = SessionAccess(check_user=require_staff)
-_FEED_SCHEMA = object_schema({"created_at": TIMESTAMP})
+_FEED_SCHEMA = type_schema(CalendarFeedRecord)
 
 ICALENDAR_MEDIA_TYPE = "text/calendar"
 FEED_SUFFIX = ".ics"
@@ -36,10 +39,6 @@ def feed_url(call: Call, secret: str) -> str:
     return f"{call.ports.policy.base_url}/calendars/{secret}{FEED_SUFFIX}"
 
 
-def _feed_record(created_at: datetime | None) -> Record | None:
-    return None if created_at is None else {"created_at": format_instant(created_at)}
-
-
 @endpoint(
     "GET",
     "/staff/calendar-feed",
@@ -51,7 +50,7 @@ def _feed_record(created_at: datetime | None) -> Record | None:
 )
 async def read_feed(call: Call) -> Reply:
     since = await calendars.feed_created_at(call.ports, call.actor)
-    return Reply(200, codec.encode({"feed": _feed_record(since)}))
+    return Reply(200, codec.encode({"feed": calendar_feed_record(since)}))
 
 
 @endpoint(
@@ -70,7 +69,9 @@ async def read_feed(call: Call) -> Reply:
 async def create_feed(call: Call) -> Reply:
     secret, since = await calendars.create_feed(call.ports, call.actor)
     url = feed_url(call, secret)
-    return Reply(201, codec.encode({"success": True, "url": url, "feed": _feed_record(since)}))
+    return Reply(
+        201, codec.encode({"success": True, "url": url, "feed": calendar_feed_record(since)})
+    )
 
 
 @endpoint(
@@ -149,9 +150,7 @@ async def set_busy_times(call: Call) -> Reply:
     description="Those that meet are one. `until` is the day up to which they were looked for.",
     answer=object_schema(
         {
-            "busy_times": array_schema(
-                object_schema({"starts_at": TIMESTAMP, "ends_at": TIMESTAMP})
-            ),
+            "busy_times": type_schema(list[BusyTimeRecord]),
             "until": nullable_schema(DATE),
         }
     ),
@@ -159,10 +158,7 @@ async def set_busy_times(call: Call) -> Reply:
 )
 async def list_busy_times(call: Call) -> Reply:
     taken = await calendars.get_busy_times(call.ports, call.actor)
-    listed = [
-        {"starts_at": format_instant(span.starts_at), "ends_at": format_instant(span.ends_at)}
-        for span in taken.times
-    ]
+    listed = [busy_time_record(span) for span in taken.times]
     return Reply(200, codec.encode({"busy_times": listed, "until": taken.until}))
 
 

@@ -2,7 +2,7 @@
 
 from staffbooking_adapters import codec
 from staffbooking_core.inputs import CreateApiKey
-from staffbooking_core.representations.records import api_key_record
+from staffbooking_core.representations.accounts import api_key_record
 from staffbooking_core.usecases.accounts import api_keys
 from staffbooking_http.api.access import SessionAccess
 from staffbooking_http.api.endpoint import Call, Reply, endpoint

@@ -3,7 +3,7 @@
 from staffbooking_adapters import codec
 from staffbooking_core.domain.messaging.conversations import Message
 from staffbooking_core.inputs import SendMessage
-from staffbooking_core.representations.records import conversation_record, message_record
+from staffbooking_core.representations.messaging import conversation_record, message_record
 from staffbooking_core.usecases.messaging import messages
 from staffbooking_core.usecases.messaging.messages import MessageDraft
 from staffbooking_http.api.access import SessionAccess

@@ -3,7 +3,8 @@
 from staffbooking_adapters import codec
 from staffbooking_core.domain.payments.payees import Payee, PayeeStatus
 from staffbooking_core.inputs import OpenPayoutAccount
-from staffbooking_core.representations.records import Record, format_instant
+from staffbooking_core.representations.json_types import format_instant
+from staffbooking_core.representations.payments import PayoutAccountRecord
 from staffbooking_core.usecases.payments import payees
 from staffbooking_http.api.access import SessionAccess, require_staff
 from staffbooking_http.api.endpoint import Call, Reply, endpoint
@@ -16,7 +17,7 @@ from staffbooking_http.api.response_schemas import (
 )
 
 
-def _payout_account_record(call: Call, payee: Payee | None) -> Record:
+def _payout_account_record(call: Call, payee: Payee | None) -> PayoutAccountRecord:
     """How the account stands; `message` says why it was refused."""
     status = PayeeStatus.NONE if payee is None else payee.status
     return {

@@ -4,7 +4,7 @@ from staffbooking_adapters import codec
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.companions.reviews import Review
 from staffbooking_core.inputs import RespondToReview, SubmitReview
-from staffbooking_core.representations.records import review_record
+from staffbooking_core.representations.companions import review_record
 from staffbooking_core.usecases.companions import reviews
 from staffbooking_http.api.access import ApiKeyOrSessionAccess, SessionAccess, require_staff
 from staffbooking_http.api.endpoint import Call, Reply, endpoint

@@ -9,7 +9,7 @@ from attrs import frozen
 from staffbooking_adapters import codec
 from staffbooking_core.errors import FieldError, MissingField, invalid_field
 from staffbooking_core.inputs import IntegerBounds, TextBounds, UtcInstant
-from staffbooking_core.representations.records import format_instant
+from staffbooking_core.representations.json_types import format_instant
 from staffbooking_core.usecases import sandbox
 from staffbooking_http.api.access import PublicAccess
 from staffbooking_http.api.endpoint import Call, Reply, endpoint

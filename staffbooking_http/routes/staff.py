@@ -2,11 +2,8 @@
 
 from staffbooking_adapters import codec
 from staffbooking_core.inputs import AddPortfolioItem, ChangeProfile, SetAvailability
-from staffbooking_core.representations.records import (
-    availability_record,
-    own_portfolio_record,
-    profile_record,
-)
+from staffbooking_core.representations.calendars import availability_record
+from staffbooking_core.representations.companions import own_portfolio_record, profile_record
 from staffbooking_core.usecases.companions import profiles
 from staffbooking_http.api.access import SessionAccess, require_staff
 from staffbooking_http.api.endpoint import Call, Reply, endpoint

@@ -7,10 +7,11 @@ from staffbooking_adapters import codec
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.inputs import ChangeWebhook, CreateWebhook
-from staffbooking_core.representations.records import (
+from staffbooking_core.representations.json_types import format_instant
+from staffbooking_core.representations.webhooks import (
     delivery_record,
-    format_instant,
     webhook_record,
+    webhook_test_record,
 )
 from staffbooking_core.usecases.accounts.api_keys import check_subscription
 from staffbooking_core.usecases.webhooks import endpoints
@@ -177,13 +178,7 @@ async def activate_secret(call: Call) -> Reply:
 async def send_test_event(call: Call) -> Reply:
     sent = await endpoints.send_test_event(call.ports, call.user, call.path_id(_RESOURCE_NAME))
     attempt = sent.attempts[-1]
-    delivery = {
-        "id": sent.delivery.id,
-        "status": sent.delivery.status,
-        "response_status": attempt.response_status,
-        "duration_ms": attempt.duration_ms,
-        "error": attempt.error,
-    }
+    delivery = webhook_test_record(sent.delivery, attempt)
     return Reply(200, codec.encode({"success": attempt.error is None, "delivery": delivery}))
 
 

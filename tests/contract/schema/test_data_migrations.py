@@ -12,7 +12,7 @@ from staffbooking_adapters.sql.schema.upgrade import (
     run_migrations,
     run_on_sqlalchemy_connection,
 )
-from staffbooking_core.representations.records import companion_detail, companion_summary
+from staffbooking_core.representations.companions import companion_detail, companion_summary
 from tests.contract.schema.test_schema import add_row, empty_url, stored
 from tests.contract.stores import open_sql_store, read_store
 from tests.support.builders import NOW, POLICY, make_companion, make_user
