@@ -6,7 +6,6 @@ from staffbooking_core.domain.bookings.booking import (
     Booking,
     PaymentStatus,
     PayoutStatus,
-    TimelineEntry,
 )
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.shared.money import Currency
@@ -33,16 +32,6 @@ TimelineEntryRecord = TypedDict(
     },
 )
 """One change of a booking's status. (A class body cannot have a field named `from`.)"""
-
-
-def _timeline_entry_record(entry: TimelineEntry) -> TimelineEntryRecord:
-    return {
-        "at": format_instant(entry.at),
-        "from": entry.was,
-        "to": entry.to,
-        "trigger": entry.trigger,
-        "actor": entry.actor,
-    }
 
 
 class BookingGlimpseRecord(TypedDict):
@@ -156,7 +145,16 @@ def booking_record(booking: Booking, viewer: Party) -> BookingRecord:
         record["platform_fee"] = money(booking.platform_fee)
         record["payout_amount"] = money(booking.payout_amount)
         record["payout_status"] = booking.payout_status
-    record["timeline"] = [_timeline_entry_record(entry) for entry in booking.timeline]
+    record["timeline"] = [
+        {
+            "at": format_instant(entry.at),
+            "from": entry.was,
+            "to": entry.to,
+            "trigger": entry.trigger,
+            "actor": entry.actor,
+        }
+        for entry in booking.timeline
+    ]
     return record
 
 

@@ -1,6 +1,7 @@
 """Bookings: requesting, reading, and what the parties do with them (CONTRACT 4)."""
 
 from staffbooking_adapters import codec
+from staffbooking_adapters.codec import RawJson
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import Trigger
@@ -156,13 +157,11 @@ async def read_by_id(call: Call) -> Reply:
     booking, party, rebooking = await actions.get_by_id(
         call.ports, call.actor, call.path_id(_RESOURCE_NAME)
     )
-    record = codec.encode(booking_record(booking, party))
-    offer = b"null"
-    if rebooking is not None:
-        until = codec.encode(format_instant(rebooking.expires_at))
-        rows = b",".join(rebooking.companions)
-        offer = b'{"expires_at":' + until + b',"companions":[' + rows + b"]}"
-    return Reply(200, b'{"booking":' + record + b',"rebooking":' + offer + b"}")
+    offer = rebooking and {
+        "expires_at": format_instant(rebooking.expires_at),
+        "companions": [*map(RawJson, rebooking.companions)],
+    }
+    return Reply(200, codec.encode({"booking": booking_record(booking, party), "rebooking": offer}))
 
 
 async def _list_bookings(call: Call, role: str | None) -> Reply:

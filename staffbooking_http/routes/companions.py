@@ -1,6 +1,7 @@
-"""Finding companions (SPECIFICATION 4.2 to 4.4). Answers are spliced from ready-made bytes."""
+"""Finding companions (SPECIFICATION 4.2 to 4.4). Summaries and details are ready-made bytes."""
 
 from staffbooking_adapters import codec
+from staffbooking_adapters.codec import RawJson
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.usecases.companions import search as companions_search
 from staffbooking_http.api.access import ApiKeyAccess
@@ -16,10 +17,6 @@ from staffbooking_http.api.response_schemas import (
     object_schema,
     schema_ref,
 )
-
-_SEARCH_REPLY_ENDS = {
-    more: b'],"page":%%d,"limit":%%d,"has_more":%s}' % more for more in (b"false", b"true")
-}
 
 
 @endpoint(
@@ -42,9 +39,13 @@ async def search_companions(call: Call) -> Reply:
     query = call.parsed_input.to_core(call.ports.policy.currency)
     rows = await companions_search.search(call.ports, query)
     page, limit = query.page, query.limit
-    more = b"true" if len(rows) > limit else b"false"
-    end = _SEARCH_REPLY_ENDS[more] % (page, limit)
-    return Reply(200, b'{"companions":[' + b",".join(rows[:limit]) + end)
+    answer = {
+        "companions": [*map(RawJson, rows[:limit])],
+        "page": page,
+        "limit": limit,
+        "has_more": len(rows) > limit,
+    }
+    return Reply(200, codec.encode(answer))
 
 
 async def _companion_reply(call: Call) -> Reply:

@@ -4,6 +4,7 @@ Admins too have only their own here: everybody's are for operators, at the comma
 """
 
 from staffbooking_adapters import codec
+from staffbooking_adapters.codec import RawJson
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.inputs import ChangeWebhook, CreateWebhook
@@ -244,5 +245,5 @@ async def redeliver(call: Call) -> Reply:
 async def list_events(call: Call) -> Reply:
     wanted: ReadEvents = call.parsed_input
     found, has_more = await endpoints.read_feed(call.ports, call.user, wanted.after, wanted.limit)
-    more = codec.encode(has_more)
-    return Reply(200, b'{"events":[' + b",".join(found) + b'],"has_more":' + more + b"}")
+    answer = {"events": [*map(RawJson, found)], "has_more": has_more}
+    return Reply(200, codec.encode(answer))
