@@ -1,5 +1,6 @@
-"""Records of accounts: users, sessions, API keys and inquiries (CONTRACT 2)."""
+"""Records of accounts: users, sessions, API keys, inquiries, preferences (CONTRACT 2)."""
 
+from collections.abc import Mapping
 from typing import Annotated, TypedDict
 
 from staffbooking_core.domain.accounts.api_keys import ApiKey, Permission
@@ -11,6 +12,7 @@ from staffbooking_core.domain.accounts.users import (
     session_public_id,
 )
 from staffbooking_core.domain.notifications.inquiries import Inquiry
+from staffbooking_core.domain.notifications.notifications import NotificationKind
 from staffbooking_core.representations.json_types import (
     Id,
     JsonSchema,
@@ -114,4 +116,23 @@ def inquiry_record(inquiry: Inquiry) -> InquiryRecord:
         "subject": inquiry.subject,
         "message": inquiry.message,
         "created_at": format_instant(inquiry.created_at),
+    }
+
+
+class NotificationPreferencesRecord(TypedDict):
+    """Whether a user gets each kind of mail that is optional."""
+
+    accepted: bool
+    payout: bool
+    new_message: bool
+
+
+def notification_preferences_record(
+    preferences: Mapping[NotificationKind, bool],
+) -> NotificationPreferencesRecord:
+    """The record of a user's choice of mails."""
+    return {
+        "accepted": preferences[NotificationKind.ACCEPTED],
+        "payout": preferences[NotificationKind.PAYOUT],
+        "new_message": preferences[NotificationKind.NEW_MESSAGE],
     }

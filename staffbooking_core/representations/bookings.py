@@ -9,6 +9,7 @@ from staffbooking_core.domain.bookings.booking import (
 )
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.shared.money import Currency
+from staffbooking_core.representations.companions import CompanionSummaryRecord
 from staffbooking_core.representations.json_types import (
     BookingCode,
     ClockTime,
@@ -175,3 +176,10 @@ class CancellationQuoteRecord(TypedDict):
     rule: str
     quote: str
     expires_at: Timestamp
+
+
+class RebookingRecord(TypedDict):
+    """A priority rebooking that a customer can use, with the companions that it suggests."""
+
+    expires_at: Timestamp
+    companions: list[CompanionSummaryRecord]

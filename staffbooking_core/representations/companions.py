@@ -129,6 +129,18 @@ def image_record(image: Image) -> ImageRecord:
     }
 
 
+class ServiceTypeRecord(TypedDict):
+    """A service type, with how many companions offer it."""
+
+    name: str
+    companions: int
+
+
+def service_type_record(name: str, companion_count: int) -> ServiceTypeRecord:
+    """The record of a service type."""
+    return {"name": name, "companions": companion_count}
+
+
 # Profiles ---------------------------------------------------------------------------------
 
 

@@ -104,6 +104,14 @@ class WebhookTestEvent(_EnvelopeFields):
     data: WebhookTestData
 
 
+EventRecord: TypeAlias = (
+    BookingCreatedEvent
+    | BookingCompletedEvent
+    | BookingCancelledEvent
+    | PaymentCompletedEvent
+    | ReviewCreatedEvent
+)
+
 EVENT_RECORDS: dict[str, type] = {
     EventName.BOOKING_CREATED: BookingCreatedEvent,
     EventName.BOOKING_COMPLETED: BookingCompletedEvent,

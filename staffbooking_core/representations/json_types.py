@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Annotated, overload
+from typing import Annotated, Literal, overload
 
 
 class JsonSchema:
@@ -19,6 +19,7 @@ class JsonSchema:
         self.keywords = keywords
 
 
+Success = Literal[True]
 Id = Annotated[int, JsonSchema(minimum=1)]
 PositiveCount = Annotated[int, JsonSchema(minimum=1)]
 Count = Annotated[int, JsonSchema(minimum=0)]

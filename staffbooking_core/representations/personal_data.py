@@ -1,14 +1,17 @@
 """The record of all that is kept about a person."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import TypedDict
+from typing import Annotated, TypedDict
 
-from staffbooking_core.domain.notifications.notifications import NotificationKind
+from staffbooking_core.domain.notifications.notifications import (
+    OPTIONAL_NOTIFICATION_KINDS,
+    NotificationKind,
+)
 from staffbooking_core.representations.accounts import ApiKeyRecord, UserRecord
 from staffbooking_core.representations.bookings import BookingRecord
 from staffbooking_core.representations.calendars import BusyTimeRecord, CalendarFeedRecord
 from staffbooking_core.representations.companions import ReviewRecord
-from staffbooking_core.representations.json_types import Timestamp
+from staffbooking_core.representations.json_types import JsonSchema, Timestamp
 from staffbooking_core.representations.messaging import MessageRecord
 from staffbooking_core.representations.webhooks import WebhookRecord
 
@@ -17,7 +20,7 @@ class OpenedDisputeRecord(TypedDict):
     """A dispute that the person opened."""
 
     booking_code: str
-    reason: str | None
+    reason: str
 
 
 class RebookingCreditRecord(TypedDict):
@@ -70,7 +73,9 @@ class AccountData(TypedDict):
     portfolio: Sequence[Mapping[str, object]]
     images: list[str]
     calendar_feed: CalendarFeedRecord | None
-    refused_notices: list[NotificationKind]
+    refused_notices: list[
+        Annotated[NotificationKind, JsonSchema(enum=list(OPTIONAL_NOTIFICATION_KINDS))]
+    ]
 
 
 class PersonalDataRecord(StaffData, BookingsData, WritingsData, AccountData):

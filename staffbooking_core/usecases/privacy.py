@@ -148,7 +148,7 @@ async def _disputes(
         yield [
             {"booking_code": each.code, "reason": each.dispute_reason}
             for each in page
-            if each.disputed_by is not None and each.disputed_by is each.party_of(user.id)
+            if each.dispute_reason is not None and each.disputed_by is each.party_of(user.id)
         ]
 
 

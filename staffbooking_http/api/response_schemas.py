@@ -4,9 +4,8 @@ A class in `COMPONENTS` stands in the documents under its own name, and other sc
 it; any other record is written out where it is used.
 """
 
-import inspect
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from decimal import Decimal
 from enum import Enum
 from typing import (
@@ -21,7 +20,6 @@ from typing import (
     get_type_hints,
 )
 
-from staffbooking_core.representations import json_types
 from staffbooking_core.representations.accounts import ApiKeyRecord, SessionRecord, UserRecord
 from staffbooking_core.representations.bookings import (
     BookingGlimpseRecord,
@@ -103,10 +101,14 @@ def type_schema(kind: Any) -> Schema:
         return {"const": _plain_value(value)}
     if origin in (Union, types.UnionType):
         return {"anyOf": [type_schema(each) for each in arguments]}
-    if origin is list:
+    if origin in (list, Sequence):
         return {"type": "array", "items": type_schema(arguments[0])}
+    if origin is AsyncIterator:  # `codec.iterate_json` writes its pages as one list.
+        return type_schema(arguments[0])
+    if origin is Mapping:
+        return {"type": "object"}
     if kind in _COMPONENT_NAMES:
-        return schema_ref(_COMPONENT_NAMES[kind])
+        return {"$ref": f"#/components/schemas/{_COMPONENT_NAMES[kind]}"}
     if kind in _PRIMITIVE_TYPES:
         return {"type": _PRIMITIVE_TYPES[kind]}
     return enum_schema(kind) if issubclass(kind, Enum) else record_schema(kind)
@@ -142,16 +144,13 @@ def enum_schema(members: Iterable[Any]) -> Schema:
     return {"type": "string", "enum": [str(member.value) for member in members]}
 
 
+def reply_schema(**fields: Any) -> Schema:
+    """An object with fields of these types."""
+    return object_schema({name: type_schema(kind) for name, kind in fields.items()})
+
+
 def nullable_schema(schema: Schema) -> Schema:
     return {"anyOf": [schema, {"type": "null"}]}
-
-
-def array_schema(schema: Schema) -> Schema:
-    return {"type": "array", "items": schema}
-
-
-def schema_ref(name: str) -> Schema:
-    return {"$ref": f"#/components/schemas/{name}"}
 
 
 def object_schema(
@@ -165,31 +164,6 @@ def object_schema(
     }
 
 
-STRING = type_schema(str)
-INTEGER = type_schema(int)
-ID = type_schema(json_types.Id)
-BOOLEAN = type_schema(bool)
-MONEY = type_schema(json_types.Money)
-DATE = type_schema(json_types.Date)
-TIMESTAMP = type_schema(json_types.Timestamp)
-CLOCK_TIME = type_schema(json_types.ClockTime)
-CLOCK_END_TIME = type_schema(json_types.ClockEndTime)
-RELATIVE_PATH = type_schema(json_types.ImagePath)
-SUCCESS_FLAG = type_schema(Literal[True])
-RATING_AVG = type_schema(json_types.AverageRating)
-
 COMPONENT_SCHEMAS: dict[str, Schema] = {
     name: record_schema(record) for name, record in COMPONENTS.items()
 }
-
-BOOKING_REPLY_SCHEMA = object_schema({"success": SUCCESS_FLAG, "booking": schema_ref("Booking")})
-"""What every operation on a booking answers."""
-
-EVENT_DESCRIPTIONS: dict[str, str] = {
-    event: inspect.getdoc(record) or "" for event, record in EVENT_RECORDS.items()
-}
-
-
-def event_schema_ref(event: str) -> Schema:
-    """The component that is the body of an event."""
-    return type_schema(EVENT_RECORDS[event])

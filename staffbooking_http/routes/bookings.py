@@ -13,39 +13,28 @@ from staffbooking_core.inputs import (
     RequestBookingFor,
 )
 from staffbooking_core.representations.bookings import (
+    BookingGlimpseRecord,
     BookingRecord,
     CancellationQuoteRecord,
+    RebookingRecord,
     booking_glimpse_record,
     booking_record,
 )
-from staffbooking_core.representations.json_types import format_instant
+from staffbooking_core.representations.json_types import Success, Timestamp, format_instant
 from staffbooking_core.usecases.bookings import actions, requests
 from staffbooking_http.api.access import ApiKeyAccess, SessionAccess, require_customer
 from staffbooking_http.api.endpoint import Access, Call, Endpoint, Handler, Reply, endpoint
 from staffbooking_http.api.query_string import ListBookings, ListMyBookings
 from staffbooking_http.api.response_schemas import (
-    BOOKING_REPLY_SCHEMA,
-    BOOLEAN,
-    INTEGER,
-    STRING,
-    SUCCESS_FLAG,
-    TIMESTAMP,
-    array_schema,
-    nullable_schema,
-    object_schema,
-    schema_ref,
+    reply_schema,
     type_schema,
 )
 
 _RESOURCE_NAME = "Booking"
+_BOOKING_REPLY_SCHEMA = reply_schema(success=Success, booking=BookingRecord)
 _BOOKING_CODE_LENGTH = 14
-_BOOKING_PAGE_SCHEMA = object_schema(
-    {
-        "bookings": array_schema(schema_ref("Booking")),
-        "page": INTEGER,
-        "limit": INTEGER,
-        "has_more": BOOLEAN,
-    }
+_BOOKING_PAGE_SCHEMA = reply_schema(
+    bookings=list[BookingRecord], page=int, limit=int, has_more=bool
 )
 _REQUEST_CODES = (
     "companion_unavailable",
@@ -89,7 +78,7 @@ request_by_key = endpoint(
     status=201,
     window="bookings",
     kept=_created_reply,
-    answer=BOOKING_REPLY_SCHEMA,
+    answer=_BOOKING_REPLY_SCHEMA,
     codes=_REQUEST_CODES,
     not_found="Companion",
 )(_request_booking)
@@ -104,7 +93,7 @@ request_by_session = endpoint(
     status=201,
     window="bookings",
     kept=_created_reply,
-    answer=BOOKING_REPLY_SCHEMA,
+    answer=_BOOKING_REPLY_SCHEMA,
     codes=(*_REQUEST_CODES, "customers_only"),
     not_found="Companion",
 )(_request_booking)
@@ -119,9 +108,7 @@ request_by_session = endpoint(
     ApiKeyAccess(Permission.READ),
     summary="Read a booking by its code",
     description="Whoever has no part in it gets `booking_code`, `status` and `event_date`.",
-    answer=object_schema(
-        {"booking": {"anyOf": [schema_ref("Booking"), schema_ref("BookingGlimpse")]}}
-    ),
+    answer=reply_schema(booking=BookingRecord | BookingGlimpseRecord),
     not_found=_RESOURCE_NAME,
 )
 async def read_by_code(call: Call) -> Reply:
@@ -141,16 +128,7 @@ async def read_by_code(call: Call) -> Reply:
     SessionAccess(),
     summary="Read a booking",
     description="With the customer's priority rebooking, where there is one to use.",
-    answer=object_schema(
-        {
-            "booking": schema_ref("Booking"),
-            "rebooking": nullable_schema(
-                object_schema(
-                    {"expires_at": TIMESTAMP, "companions": array_schema(schema_ref("Companion"))}
-                )
-            ),
-        }
-    ),
+    answer=reply_schema(booking=BookingRecord, rebooking=RebookingRecord | None),
     not_found=_RESOURCE_NAME,
 )
 async def read_by_id(call: Call) -> Reply:
@@ -228,7 +206,7 @@ def _transition_endpoint(
     path = f"/bookings/{{id}}/{path_segment}"
     described = {
         "summary": summary,
-        "answer": BOOKING_REPLY_SCHEMA,
+        "answer": _BOOKING_REPLY_SCHEMA,
         "codes": codes,
         "not_found": _RESOURCE_NAME,
     }
@@ -260,7 +238,7 @@ confirm = _transition_endpoint(
     SessionAccess(),
     summary="Accept a request",
     description="Takes the slot: other requests that overlap it are cancelled.",
-    answer=BOOKING_REPLY_SCHEMA,
+    answer=_BOOKING_REPLY_SCHEMA,
     codes=("booking_not_pending", "event_started", "companion_unavailable"),
     not_found=_RESOURCE_NAME,
 )
@@ -275,13 +253,8 @@ async def accept(call: Call) -> Reply:
     SessionAccess(),
     summary="Open the hosted checkout",
     description="Safe to repeat. 500 `processor_unavailable` where the processor is away.",
-    answer=object_schema(
-        {
-            "success": SUCCESS_FLAG,
-            "booking": schema_ref("Booking"),
-            "checkout_url": STRING,
-            "expires_at": TIMESTAMP,
-        }
+    answer=reply_schema(
+        success=Success, booking=BookingRecord, checkout_url=str, expires_at=Timestamp
     ),
     codes=("booking_not_accepted", "event_started"),
     not_found=_RESOURCE_NAME,
@@ -317,7 +290,7 @@ async def read_cancellation_quote(call: Call) -> Reply:
     body=CancelBooking,
     body_optional=True,
     find=_authorization_check(Trigger.CANCEL),
-    answer=BOOKING_REPLY_SCHEMA,
+    answer=_BOOKING_REPLY_SCHEMA,
     codes=("booking_not_cancellable", "quote_invalid"),
     not_found=_RESOURCE_NAME,
 )
@@ -335,7 +308,7 @@ async def cancel(call: Call) -> Reply:
     summary="Dispute a booking",
     body=DisputeBooking,
     find=_authorization_check(Trigger.DISPUTE),
-    answer=BOOKING_REPLY_SCHEMA,
+    answer=_BOOKING_REPLY_SCHEMA,
     codes=("booking_not_disputable", "event_not_started", "payout_released"),
     not_found=_RESOURCE_NAME,
 )

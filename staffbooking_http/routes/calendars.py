@@ -10,21 +10,15 @@ from staffbooking_core.representations.calendars import (
     busy_time_record,
     calendar_feed_record,
 )
+from staffbooking_core.representations.json_types import Date, Success
 from staffbooking_core.usecases.companions import calendars
 from staffbooking_http.api.access import SecretPathAccess, SessionAccess, require_staff
 from staffbooking_http.api.endpoint import Call, Reply, endpoint
 from staffbooking_http.api.response_schemas import (
-    DATE,
-    INTEGER,
-    STRING,
-    SUCCESS_FLAG,
-    nullable_schema,
-    object_schema,
-    type_schema,
+    reply_schema,
 )
 
 _STAFF_SESSION = SessionAccess(check_user=require_staff)
-_FEED_SCHEMA = type_schema(CalendarFeedRecord)
 
 ICALENDAR_MEDIA_TYPE = "text/calendar"
 FEED_SUFFIX = ".ics"
@@ -45,7 +39,7 @@ def feed_url(call: Call, secret: str) -> str:
     _STAFF_SESSION,
     summary="See whether your bookings have a calendar feed",
     description="Its address is told once, when it is made.",
-    answer=object_schema({"feed": nullable_schema(_FEED_SCHEMA)}),
+    answer=reply_schema(feed=CalendarFeedRecord | None),
     codes=("staff_only",),
 )
 async def read_feed(call: Call) -> Reply:
@@ -63,7 +57,7 @@ async def read_feed(call: Call) -> Reply:
         "your calendar program only. The one before stops working at once."
     ),
     status=201,
-    answer=object_schema({"success": SUCCESS_FLAG, "url": STRING, "feed": _FEED_SCHEMA}),
+    answer=reply_schema(success=Success, url=str, feed=CalendarFeedRecord),
     codes=("staff_only",),
 )
 async def create_feed(call: Call) -> Reply:
@@ -80,7 +74,7 @@ async def create_feed(call: Call) -> Reply:
     _STAFF_SESSION,
     summary="Revoke your calendar feed",
     description="Its address stops working at once.",
-    answer=object_schema({"success": SUCCESS_FLAG}),
+    answer=reply_schema(success=Success),
     codes=("staff_only",),
 )
 async def revoke_feed(call: Call) -> Reply:
@@ -133,7 +127,7 @@ async def download_feed(call: Call) -> Reply:
     raw="max_calendar_bytes",
     raw_media=ICALENDAR_MEDIA_TYPE,
     in_turn=True,
-    answer=object_schema({"success": SUCCESS_FLAG, "busy_times": INTEGER, "until": DATE}),
+    answer=reply_schema(success=Success, busy_times=int, until=Date),
     codes=("staff_only",),
 )
 async def set_busy_times(call: Call) -> Reply:
@@ -148,12 +142,7 @@ async def set_busy_times(call: Call) -> Reply:
     _STAFF_SESSION,
     summary="List the busy times that were taken from your calendar",
     description="Those that meet are one. `until` is the day up to which they were looked for.",
-    answer=object_schema(
-        {
-            "busy_times": type_schema(list[BusyTimeRecord]),
-            "until": nullable_schema(DATE),
-        }
-    ),
+    answer=reply_schema(busy_times=list[BusyTimeRecord], until=Date | None),
     codes=("staff_only",),
 )
 async def list_busy_times(call: Call) -> Reply:
@@ -167,7 +156,7 @@ async def list_busy_times(call: Call) -> Reply:
     "/staff/busy-times",
     _STAFF_SESSION,
     summary="Forget your busy times",
-    answer=object_schema({"success": SUCCESS_FLAG}),
+    answer=reply_schema(success=Success),
     codes=("staff_only",),
 )
 async def clear_busy_times(call: Call) -> Reply:

@@ -3,19 +3,20 @@
 from staffbooking_adapters import codec
 from staffbooking_adapters.codec import RawJson
 from staffbooking_core.domain.accounts.api_keys import Permission
+from staffbooking_core.representations.calendars import FreeDaysRecord
+from staffbooking_core.representations.companions import (
+    CompanionDetailReply,
+    CompanionSummaryRecord,
+    ServiceTypeRecord,
+    service_type_record,
+)
 from staffbooking_core.usecases.companions import search as companions_search
 from staffbooking_http.api.access import ApiKeyAccess
 from staffbooking_http.api.endpoint import Call, Reply, endpoint
 from staffbooking_http.api.query_string import ReadAvailability, SearchCompanions
 from staffbooking_http.api.response_schemas import (
-    BOOLEAN,
-    DATE,
-    ID,
-    INTEGER,
-    STRING,
-    array_schema,
-    object_schema,
-    schema_ref,
+    reply_schema,
+    type_schema,
 )
 
 
@@ -26,13 +27,8 @@ from staffbooking_http.api.response_schemas import (
     summary="Search available staff members",
     description="By rating, then number of reviews, then id. All filters given must hold.",
     query=SearchCompanions,
-    answer=object_schema(
-        {
-            "companions": array_schema(schema_ref("Companion")),
-            "page": INTEGER,
-            "limit": INTEGER,
-            "has_more": BOOLEAN,
-        }
+    answer=reply_schema(
+        companions=list[CompanionSummaryRecord], page=int, limit=int, has_more=bool
     ),
 )
 async def search_companions(call: Call) -> Reply:
@@ -57,7 +53,7 @@ async def _companion_reply(call: Call) -> Reply:
     "/api/v1/companions/{id}",
     ApiKeyAccess(Permission.READ),
     summary="Read the profile of a staff member",
-    answer=object_schema({"companion": schema_ref("CompanionDetail")}),
+    answer=type_schema(CompanionDetailReply),
     not_found="Companion",
 )
 async def read_companion(call: Call) -> Reply:
@@ -72,15 +68,7 @@ async def read_companion(call: Call) -> Reply:
     description="Local days of the companion's timezone, both ends included, at most 92.",
     query=ReadAvailability,
     find=_companion_reply,
-    answer=object_schema(
-        {
-            "companion_id": ID,
-            "timezone": STRING,
-            "start_date": DATE,
-            "end_date": DATE,
-            "availability": array_schema(schema_ref("Day")),
-        }
-    ),
+    answer=type_schema(FreeDaysRecord),
     not_found="Companion",
 )
 async def read_availability(call: Call) -> Reply:
@@ -97,11 +85,9 @@ async def read_availability(call: Call) -> Reply:
     "/api/v1/service-types",
     ApiKeyAccess(Permission.READ),
     summary="List the service types on offer",
-    answer=object_schema(
-        {"service_types": array_schema(object_schema({"name": STRING, "companions": INTEGER}))}
-    ),
+    answer=reply_schema(service_types=list[ServiceTypeRecord]),
 )
 async def list_service_types(call: Call) -> Reply:
     found = await companions_search.count_service_types(call.ports)
-    rows = [{"name": name, "companions": number} for name, number in found]
+    rows = [service_type_record(name, number) for name, number in found]
     return Reply(200, codec.encode({"service_types": rows}))

@@ -4,14 +4,12 @@ from staffbooking_adapters import codec
 from staffbooking_core.domain.companions.portfolio import ImageKind, image_kind_of
 from staffbooking_core.errors import NotFound
 from staffbooking_core.representations.companions import ImageRecord, image_record
+from staffbooking_core.representations.json_types import ImagePath, Success
 from staffbooking_core.usecases.companions import images
 from staffbooking_http.api.access import PublicAccess, SessionAccess, require_staff
 from staffbooking_http.api.endpoint import Call, Header, Reply, endpoint
 from staffbooking_http.api.response_schemas import (
-    RELATIVE_PATH,
-    SUCCESS_FLAG,
-    object_schema,
-    type_schema,
+    reply_schema,
 )
 
 _STAFF_SESSION = SessionAccess(check_user=require_staff)
@@ -35,7 +33,7 @@ IMAGE_CONTENT_SECURITY_POLICY = b"default-src 'none'; sandbox"
     file=True,
     in_turn=True,
     status=201,
-    answer=object_schema({"success": SUCCESS_FLAG, "image": RELATIVE_PATH}),
+    answer=reply_schema(success=Success, image=ImagePath),
     codes=("malformed_form", "staff_only", "too_many_images"),
 )
 async def upload_image(call: Call) -> Reply:
@@ -51,7 +49,7 @@ async def upload_image(call: Call) -> Reply:
     _STAFF_SESSION,
     summary="List your images",
     description="The newest first. `size` is in bytes.",
-    answer=object_schema({"images": type_schema(list[ImageRecord])}),
+    answer=reply_schema(images=list[ImageRecord]),
     codes=("staff_only",),
 )
 async def list_images(call: Call) -> Reply:
@@ -65,7 +63,7 @@ async def list_images(call: Call) -> Reply:
     _STAFF_SESSION,
     summary="Delete an image of yours",
     description="Refused while your profile or your portfolio shows it.",
-    answer=object_schema({"success": SUCCESS_FLAG}),
+    answer=reply_schema(success=Success),
     codes=("image_in_use", "staff_only"),
     not_found="Image",
 )
