@@ -126,7 +126,7 @@ async def _check_processor(ports: Ports) -> AsyncIterator[Check]:
 
 
 async def _check_clock(ports: Ports) -> AsyncIterator[Check]:
-    from staffbooking_core.representations.records import format_instant
+    from staffbooking_core.representations.json_types import format_instant
 
     business = (await ports.clock.business()).replace(microsecond=0)
     ahead = business - ports.clock.wall().replace(microsecond=0)

@@ -37,7 +37,7 @@ def payout_record(booking: Booking, policy: Policy) -> dict[str, Any]:
     """The payout of a booking; `left` is what of it is still to be sent."""
     from staffbooking_core.domain.bookings.booking import payout_deadline
     from staffbooking_core.domain.shared.money import Currency
-    from staffbooking_core.representations.records import format_instant
+    from staffbooking_core.representations.json_types import format_instant
 
     money = Currency(booking.currency).to_decimal
     due_at = booking.payout_due_at

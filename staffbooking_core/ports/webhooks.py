@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from attrs import field, frozen
 
@@ -25,6 +25,7 @@ from staffbooking_core.domain.webhooks.deliveries import (
     WebhookEndpoint,
 )
 from staffbooking_core.ports.leases import Lease
+from staffbooking_core.representations.events import WebhookTestEvent
 
 
 @frozen
@@ -198,7 +199,7 @@ class WebhooksWritePort(WebhooksReadPort, Protocol):
         ...
 
     async def add_test_delivery(
-        self, new_delivery: NewDelivery, envelope: dict[str, Any]
+        self, new_delivery: NewDelivery, envelope: WebhookTestEvent
     ) -> DueDelivery:
         """Insert a delivery of an event that is in no feed, and that no batch includes. Its body is
         the encoded envelope, stored with it."""

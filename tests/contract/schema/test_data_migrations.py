@@ -19,7 +19,7 @@ from staffbooking_adapters.sql.schema.upgrade import (
     run_on_sqlalchemy_connection,
 )
 from staffbooking_core.domain.payments.processor import ProcessorEvent
-from staffbooking_core.representations.records import companion_detail, companion_summary
+from staffbooking_core.representations.companions import companion_detail, companion_summary
 from tests.contract.stores import open_sql_store, read_store
 from tests.support.builders import (
     DAY,
