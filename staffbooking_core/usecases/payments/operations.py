@@ -215,20 +215,20 @@ def _is_still_wanted(operation: Operation, booking: Booking) -> bool:
 # Call and record ------------------------------------------------------------------------
 
 
-async def _run_claimed(ports: Ports, claimed: _ClaimedOperation, timeout: timedelta) -> None:
+async def _run_claimed(ports: Ports, claimed: _ClaimedOperation, time_limit: timedelta) -> None:
     try:
         if claimed.look_up:
-            await _look_up(ports, claimed, timeout)
+            await _look_up(ports, claimed, time_limit)
         else:
-            await _call_processor(ports, claimed, timeout)
+            await _call_processor(ports, claimed, time_limit)
     except ProcessorError as error:
         await _record_failure(ports, claimed, error)
     except Conflict:
         return  # The lease was lost: whoever has it now sees the operation through.
 
 
-async def _call_processor(ports: Ports, claimed: _ClaimedOperation, timeout: timedelta) -> None:
-    operation, seconds = claimed.operation, timeout.total_seconds()
+async def _call_processor(ports: Ports, claimed: _ClaimedOperation, time_limit: timedelta) -> None:
+    operation, seconds = claimed.operation, time_limit.total_seconds()
     intent_id, call, key = operation.booking_id, ports.payments, operation.key
     match operation.command:
         case OpenCheckout() as command:
@@ -236,7 +236,7 @@ async def _call_processor(ports: Ports, claimed: _ClaimedOperation, timeout: tim
             snapshot = Snapshot(intent_id, checkouts=(checkout,))
         case CloseCheckout():
             closed = await call.close_checkout(claimed.target_ref, key, seconds)
-            await _record_closed_checkout(ports, claimed, closed.status, timeout)
+            await _record_closed_checkout(ports, claimed, closed.status, time_limit)
             return
         case RefundPayment() as command:
             refund = await call.refund(command, key, seconds)
@@ -262,11 +262,11 @@ async def _record_snapshot(ports: Ports, claimed: _ClaimedOperation, snapshot: S
 
 
 async def _record_closed_checkout(
-    ports: Ports, claimed: _ClaimedOperation, status: CheckoutStatus, timeout: timedelta
+    ports: Ports, claimed: _ClaimedOperation, status: CheckoutStatus, time_limit: timedelta
 ) -> None:
     """A page that had been paid before it could be closed is a payment to be looked at."""
     if status is CheckoutStatus.PAID:
-        await reconciliation.sync_intent(ports, claimed.operation.booking_id, timeout)
+        await reconciliation.sync_intent(ports, claimed.operation.booking_id, time_limit)
 
     async def unit(tx: Transaction) -> None:
         operation = await tx.operations.lock_operation(claimed.operation.id, claimed.lease)
@@ -277,11 +277,11 @@ async def _record_closed_checkout(
     await ports.store.run_transaction(unit)
 
 
-async def _look_up(ports: Ports, claimed: _ClaimedOperation, timeout: timedelta) -> None:
+async def _look_up(ports: Ports, claimed: _ClaimedOperation, time_limit: timedelta) -> None:
     """Adopt what an earlier try has made; where it made nothing, a new key may send again:
     money after a rest, a checkout page at once, since nobody knows the lost one's address."""
     operation = claimed.operation
-    snapshot = await reconciliation.get_snapshot(ports, operation.booking_id, timeout)
+    snapshot = await reconciliation.get_snapshot(ports, operation.booking_id, time_limit)
     if find_result_ref(operation, snapshot) is not None:
         await _record_snapshot(ports, claimed, snapshot)
         return

@@ -203,7 +203,7 @@ async def run_due_payee(ports: Ports) -> int:
     return 1
 
 
-async def sync_payee(ports: Ports, ref: str, timeout: timedelta) -> None:
+async def sync_payee(ports: Ports, ref: str, time_limit: timedelta) -> None:
     """Ask the processor how an account stands, and take note; nothing where it is none of
     ours. Raises PaymentsError, and Conflict while somebody else is at it: look again later."""
     async with ports.store.read_view() as view:
@@ -213,7 +213,7 @@ async def sync_payee(ports: Ports, ref: str, timeout: timedelta) -> None:
     claimed = await _claim_payee(ports, known.companion_id)
     if claimed is None:
         raise Conflict("payee")
-    await _call_processor(ports, claimed, timeout)
+    await _call_processor(ports, claimed, time_limit)
 
 
 async def mark_unready(
@@ -257,10 +257,10 @@ async def _claim_payee(ports: Ports, companion_id: int | None = None) -> _Claime
     return await ports.store.run_transaction(unit)
 
 
-async def _call_processor(ports: Ports, claimed: _ClaimedPayee, timeout: timedelta) -> Payee:
+async def _call_processor(ports: Ports, claimed: _ClaimedPayee, time_limit: timedelta) -> Payee:
     """Open the payee or look at it, and save what came of it. Raises PaymentsError, saved too,
     and Conflict where the lease was lost."""
-    payee, seconds = claimed.payee, timeout.total_seconds()
+    payee, seconds = claimed.payee, time_limit.total_seconds()
     try:
         if payee.ref is None:
             state = await ports.payments.open_payee(payee.command, payee.key, seconds)

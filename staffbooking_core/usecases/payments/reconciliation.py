@@ -21,9 +21,9 @@ SYNC_RETRY_DELAY = timedelta(seconds=5)
 EVENT_BATCH_SIZE = 16
 
 
-async def sync_intent(ports: Ports, intent_id: int, timeout: timedelta) -> None:
+async def sync_intent(ports: Ports, intent_id: int, time_limit: timedelta) -> None:
     """Ask the processor all about one intent, and apply what is new. Safe at any time."""
-    snapshot = await get_snapshot(ports, intent_id, timeout)
+    snapshot = await get_snapshot(ports, intent_id, time_limit)
     now = await ports.clock.business()
 
     async def unit(tx: Transaction) -> None:
@@ -32,14 +32,14 @@ async def sync_intent(ports: Ports, intent_id: int, timeout: timedelta) -> None:
     await ports.store.run_transaction(unit)
 
 
-async def sync_intent_on_visit(ports: Ports, intent_id: int, timeout: timedelta) -> None:
+async def sync_intent_on_visit(ports: Ports, intent_id: int, time_limit: timedelta) -> None:
     """A look for somebody who waits on a page, at most one every few seconds."""
     name = inbox.visit_event_id(intent_id, ports.clock.wall())
     if await inbox.add_events(ports, [ProcessorEvent(name, intent_id=intent_id)]):
-        await sync_intent(ports, intent_id, timeout)
+        await sync_intent(ports, intent_id, time_limit)
 
 
-async def get_snapshot(ports: Ports, intent_id: int, timeout: timedelta) -> Snapshot:
+async def get_snapshot(ports: Ports, intent_id: int, time_limit: timedelta) -> Snapshot:
     """All that the processor knows of one intent; nothing of one that is not ours."""
     async with ports.store.read_view() as view:
         booking = await view.bookings.booking(intent_id)
@@ -47,7 +47,7 @@ async def get_snapshot(ports: Ports, intent_id: int, timeout: timedelta) -> Snap
     if booking is None:
         return Snapshot(intent_id)
     refs = find_intent_refs(booking, operations)
-    return await ports.payments.snapshot(refs, timeout.total_seconds())
+    return await ports.payments.snapshot(refs, time_limit.total_seconds())
 
 
 async def apply_snapshot(
@@ -118,13 +118,13 @@ async def _process_event(ports: Ports, provider: str, event: ProcessorEvent, lea
 
 
 async def _sync_event_subject(ports: Ports, event: ProcessorEvent) -> None:
-    timeout, intent_id = ports.policy.processor_timeout, event.intent_id
+    time_limit, intent_id = ports.policy.processor_timeout, event.intent_id
     if event.payee_ref is not None:
-        await payees.sync_payee(ports, event.payee_ref, timeout)
+        await payees.sync_payee(ports, event.payee_ref, time_limit)
     if event.payment_ref is not None:
-        intent_id = await ports.payments.find_intent(event.payment_ref, timeout.total_seconds())
+        intent_id = await ports.payments.find_intent(event.payment_ref, time_limit.total_seconds())
     if intent_id is not None:
-        await sync_intent(ports, intent_id, timeout)
+        await sync_intent(ports, intent_id, time_limit)
 
 
 async def deliver_sandbox_events(ports: Ports, limit: int = EVENT_BATCH_SIZE) -> int:
