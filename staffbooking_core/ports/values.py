@@ -9,8 +9,8 @@ from attrs import field, frozen
 
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.accounts.users import Role, Subscription, User
-from staffbooking_core.domain.bookings.booking import Booking, DueTimer, TimerKind
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
+from staffbooking_core.domain.bookings.booking import Booking, DueTimer
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, TimerKind
 from staffbooking_core.domain.companions.availability import Calendar, Interval
 from staffbooking_core.domain.notifications.notifications import Notification
 from staffbooking_core.domain.payments.ledger import Posting

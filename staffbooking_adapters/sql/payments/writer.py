@@ -36,7 +36,7 @@ from staffbooking_adapters.sql.schema.payments import (
     processor_cursors,
     processor_inbox,
 )
-from staffbooking_core.domain.bookings.booking import TimerKind
+from staffbooking_core.domain.bookings.lifecycle import TimerKind
 from staffbooking_core.domain.payments.processor import (
     UNFINISHED_OPERATION_STATUSES,
     Operation,

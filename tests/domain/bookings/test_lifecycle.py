@@ -16,8 +16,8 @@ from staffbooking_core.domain.bookings.lifecycle import (
     EventName,
     Party,
     Trigger,
-    render_lifecycle_page,
 )
+from staffbooking_core.domain.bookings.lifecycle_page import render_lifecycle_page
 from staffbooking_core.domain.bookings.transitions import apply_transition
 from staffbooking_core.domain.payments.processor import ChargebackStatus
 from staffbooking_core.errors import Forbidden, RuleBroken
